@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use plimsoll_metal::handover::{Exchange, Pair};
 
+use super::subsystem_of;
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::quantity::{Quantity, Unit};
-use crate::sample::has_moved;
 use crate::warning::Warn;
 
 /// What one look at a pair takes beside its half millisecond of warming up: some bursts between distant CPUs.
@@ -20,9 +20,22 @@ const LOOK: Duration = Duration::from_micros(500);
 /// Pairs that are looked at: a look is to stay short beside a sample.
 const MOST_PAIRS: usize = 8;
 
+/// Whether two times from one CPU to the next are of different caches, on which depends what CPUs get from memory.
+pub(super) fn other_caches(one: f64, other: f64) -> bool {
+    const ANOTHER_CACHE: f64 = 1.5;
+    one.max(other) > ANOTHER_CACHE * one.min(other)
+}
+
+/// Whether one of two times is of the threads of a core and the other is not, on which depends what they compute: those see each
+/// other in less than 15 ns (10 ns here, 27 within a cache and 110 beyond).
+pub(super) fn other_cores(one: f64, other: f64) -> bool {
+    const SAME_CORE: f64 = 15e-9;
+    (one < SAME_CORE) != (other < SAME_CORE)
+}
+
 /// Neighbours among the CPUs of a case.
 pub(crate) struct Apart {
-    case: Case,
+    has_moved: fn(f64, f64) -> bool,
     pairs: Vec<Pair>,
     /// The least and the most that was seen, in seconds.
     seen: Option<[f64; 2]>,
@@ -37,7 +50,7 @@ impl Apart {
         let virtually = machine.virtualisation.is_virtual == Some(true);
         let neighbours = cpus.windows(2).filter(|_| virtually).take(MOST_PAIRS);
         let pairs = neighbours.filter_map(|pair| Pair::new([pair[0], pair[1]]).ok()).collect();
-        Self { case: case.clone(), pairs, seen: None }
+        Self { has_moved: subsystem_of(case).has_moved, pairs, seen: None }
     }
 
     /// The mean time from one CPU to its neighbour now, in seconds. A pair that was kept waiting is
@@ -59,7 +72,7 @@ impl Apart {
 
     /// Told where the CPUs were moved while the case was measured.
     pub(crate) fn warning(&self) -> Option<CpusMoved> {
-        let [least, most] = self.seen.filter(|[least, most]| has_moved(&self.case, *least, *most))?;
+        let [least, most] = self.seen.filter(|[least, most]| (self.has_moved)(*least, *most))?;
         Some(CpusMoved { least, most })
     }
 }
@@ -118,7 +131,11 @@ mod tests {
 
     #[test]
     fn a_move_is_told_with_both_times() {
-        let apart = |case: Case, seen| Apart { case, pairs: Vec::new(), seen: Some(seen) };
+        let apart = |case: Case, seen| Apart {
+            has_moved: subsystem_of(&case).has_moved,
+            pairs: Vec::new(),
+            seen: Some(seen),
+        };
         assert_eq!(apart(case(), [50e-9, 60e-9]).warning(), None);
         // What is computed does not depend on the caches, but on the core.
         let peak = || Case::of("cpu.peak").with_word("op", "fma");

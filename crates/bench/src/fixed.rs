@@ -1,9 +1,11 @@
 //! What `--volume`, `--count` and `--scaling` mean: the amount of each sample, and how threads divide it.
 
+use serde::{Deserialize, Serialize};
+
 use crate::case::Case;
 
 /// Whose amount is fixed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scaling {
     /// Each thread's: the work grows with the threads.
     Weak,

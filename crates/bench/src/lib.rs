@@ -8,9 +8,11 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::case::{AT_ONCE, AT_ONCE_BACK, Case, EACH};
@@ -20,6 +22,7 @@ use crate::measurement::Measurement;
 use crate::plan::Group;
 use crate::sample::{Amount, CannotMeasure, Facts, Offer, Point, Sample, Writable, WrongAnswer};
 use crate::view::{Finding, RunView};
+use crate::warning::Loss;
 use crate::wire::Key;
 
 mod apart;
@@ -134,6 +137,36 @@ pub struct Subsystem {
     pub of_each_thread: &'static [&'static str],
     /// The CPUs that its threads usually take, for a reference tool; none where they are not pinned.
     pub cpus: Cpus,
+    /// Whether it is a command, `plimsoll NAME`.
+    pub is_command: bool,
+    /// Whether its cases work on test files, or on a device in their place: `--dir` and `--target` are for it.
+    pub on_files: bool,
+    /// Whether `--size sweep` stands for many sizes.
+    pub sweeps_sizes: bool,
+    /// What to use instead of `--threads`, where that is not for it.
+    pub instead_of_threads: Option<&'static str>,
+    /// What a second cost of the work means, which is seen in its samples.
+    pub second_cost: Loss,
+    /// Whether two times from one CPU to the next are of different places, as far as that matters to its figures.
+    pub has_moved: fn(f64, f64) -> bool,
+}
+
+impl Subsystem {
+    /// One that is like most.
+    const USUAL: Self = Self {
+        name: "",
+        title: "",
+        context: |_, _| Vec::new(),
+        asked_first: &[],
+        of_each_thread: &[],
+        cpus: placed,
+        is_command: true,
+        on_files: false,
+        sweeps_sizes: false,
+        instead_of_threads: None,
+        second_cost: Loss::MemoryShared,
+        has_moved: apart::other_caches,
+    };
 }
 
 /// Every subsystem, in the order of [`BENCHMARKS`].
@@ -144,13 +177,56 @@ pub fn subsystem(name: &str) -> Option<&'static Subsystem> {
     SUBSYSTEMS.iter().copied().find(|part| part.name == name)
 }
 
+/// The subsystem of a case; the usual one where it has none.
+pub fn subsystem_of(case: &Case) -> &'static Subsystem {
+    subsystem(case.subsystem()).unwrap_or(&Subsystem::USUAL)
+}
+
+/// The names of the subsystems that are commands, in the order of help and runs.
+pub fn commands() -> impl Iterator<Item = &'static str> {
+    SUBSYSTEMS.iter().filter(|part| part.is_command).map(|part| part.name)
+}
+
+/// A case's parameters as its benchmark understood them, in a type of its own: made once, where cases are planned, and what
+/// the worker gets. Empty where the case itself says all.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Parsed(serde_json::Value);
+
+impl Parsed {
+    /// The parameters in the benchmark's own type.
+    ///
+    /// # Errors
+    /// They are those of another benchmark.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, CannotMeasure> {
+        let wrong = |e| CannotMeasure::environment(format!("the parameters are of another benchmark: {e}"));
+        T::deserialize(&self.0).map_err(wrong)
+    }
+}
+
 /// A case, and whether this machine can measure it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
     /// The case.
     pub case: Case,
+    /// What its benchmark made of its parameters.
+    pub parsed: Parsed,
     /// `Err` says why it is listed and not measured.
     pub feasible: Result<(), CannotMeasure>,
+}
+
+impl Candidate {
+    /// A case that says by itself what is to be done.
+    pub fn new(case: Case, feasible: Result<(), CannotMeasure>) -> Self {
+        Self { case, parsed: Parsed::default(), feasible }
+    }
+
+    /// The same, with what its benchmark made of its parameters.
+    #[must_use]
+    pub fn parsed(self, parameters: &impl Serialize) -> Self {
+        // Plain numbers and names, which are always written.
+        Self { parsed: Parsed(serde_json::to_value(parameters).unwrap_or_default()), ..self }
+    }
 }
 
 /// One family of measurement.
@@ -271,11 +347,17 @@ pub trait Benchmark: Sync {
         Vec::new()
     }
 
-    /// Sets a case up: allocates, opens, fills, starts threads. Nothing in here is timed.
+    /// Sets a case up: allocates, opens, fills, starts threads. Nothing in here is timed. `parsed` is what [`Benchmark::cases`]
+    /// made of the case's parameters.
     ///
     /// # Errors
     /// Why this case cannot be measured here and now.
-    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure>;
+    fn prepare(
+        &self,
+        case: &Case,
+        parsed: &Parsed,
+        cx: &Context<'_>,
+    ) -> Result<Box<dyn Prepared>, CannotMeasure>;
 }
 
 /// A case that is ready to be sampled. Dropping it tears everything down.
@@ -379,10 +461,21 @@ pub fn default_threads(machine: &Machine) -> Vec<u64> {
 /// # Errors
 /// One that is not, in one line.
 pub fn counts(group: &Group, key: &str, usual: &[u64], most: u64) -> Result<Vec<u64>, String> {
-    let counts = group.numbers(key, usual);
-    match counts.iter().find(|n| !(1..=most).contains(*n)) {
-        Some(n) => Err(format!("{key}: {n} is out of range; write a number from 1 to {most}")),
-        None => Ok(counts),
+    group.numbers(key, usual).into_iter().map(|n| within(1..=most, key, n)).collect()
+}
+
+/// The value of a parameter, if it is within the range.
+///
+/// # Errors
+/// It is not, in one line.
+pub fn within(range: RangeInclusive<u64>, key: &str, n: u64) -> Result<u64, String> {
+    match range.contains(&n) {
+        true => Ok(n),
+        false => Err(format!(
+            "{key}: {n} is out of range; write a number from {} to {}",
+            range.start(),
+            range.end()
+        )),
     }
 }
 

@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use super::{Benchmark, Better, Candidate, Context, Metric, Prepared};
+use super::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -43,10 +43,10 @@ impl Benchmark for Null {
     }
 
     fn cases(&self, _: &Machine, _: &Group) -> Result<Vec<Candidate>, String> {
-        Ok(vec![Candidate { case: Case::of(self.name()), feasible: Ok(()) }])
+        Ok(vec![Candidate::new(Case::of(self.name()), Ok(()))])
     }
 
-    fn prepare(&self, _: &Case, _: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, _: &Case, _: &Parsed, _: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         Ok(Box::new(Idle { done: 0 }))
     }
 }

@@ -40,7 +40,6 @@ use crate::document::Run;
 use crate::limit::median;
 use crate::measurement::MetricResult;
 use crate::quantity::{Quantity, Unit, apart, percent};
-use crate::sample::has_moved;
 use crate::stats::{Excluded, MOSTLY_EXCLUDED};
 
 /// What the name of a side begins with that is a published table.
@@ -251,7 +250,7 @@ fn foreign(pair: &Pair<'_, '_>) -> Option<Why> {
 fn moved(pair: &Pair<'_, '_>) -> Option<Why> {
     let (case, a, b) = (pair.b.case, pair.a.core_to_core()?, pair.b.core_to_core()?);
     let time = |seconds| Quantity::new(seconds, Unit::Second);
-    has_moved(case, a, b).then(|| {
+    (bench::subsystem_of(case).has_moved)(a, b).then(|| {
         let text = format!(
             "the hypervisor had the CPUs in other places: {} and {} from one to the next",
             time(a),

@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use crate::bench::subsystem_of;
 use crate::case::Case;
 use crate::document::Run;
 use crate::limit::median;
 use crate::measurement::{Measurement, Status};
-use crate::sample::{Conditions, has_moved};
+use crate::sample::Conditions;
 use crate::stats::without_outliers;
 
 /// No difference below this share is called real, however quiet the machine seemed: placement in memory alone does as
@@ -231,7 +232,7 @@ struct On<'a> {
 impl Place {
     fn has(&self, on: On<'_>, conditions: &Conditions) -> bool {
         let apart = conditions.core_to_core.zip(self.core_to_core);
-        let moved = apart.is_some_and(|(here, mostly)| has_moved(on.case, here, mostly));
+        let moved = apart.is_some_and(|(here, mostly)| (subsystem_of(on.case).has_moved)(here, mostly));
         conditions.disturbed(on.case, on.cpus) <= DISTURBED && !moved
     }
 }

@@ -15,7 +15,7 @@ use crate::case::Case;
 use crate::warning::Note;
 
 pub use achieved::{Achieved, Fact};
-pub use conditions::{Condition, Conditions, ExcludedBy, Numbers, has_moved};
+pub use conditions::{Condition, Conditions, ExcludedBy, Numbers};
 
 /// How much one sample does.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

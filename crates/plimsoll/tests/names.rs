@@ -32,6 +32,27 @@ const OTHER_MEANINGS: &[(&str, &str)] = &[
 const OUTSIDE: &[(&str, usize, usize)] =
     &[("reference/fact.rs", 0, 1), ("reference/tools/mod.rs", 1, 0), ("published/lib.rs", 0, 3)];
 
+/// File → names of subsystems in it: where figures of published reports are told apart, tools are named for what they measure, and
+/// where the word means something else (a line of /proc/stat, an argument of a tool, a part of the machine, a plan).
+const SUBSYSTEMS: &[(&str, usize)] = &[
+    ("document/redact/path.rs", 3),
+    ("model/plan/built_in.rs", 1),
+    ("peer/tools/ioping.rs", 1),
+    ("peer/tools/iozone.rs", 1),
+    ("peer/tools/java.rs", 3),
+    ("peer/tools/netperf.rs", 1),
+    ("peer/tools/sysbench.rs", 1),
+    ("published/flags.rs", 15),
+    ("published/mod.rs", 1),
+    ("published/tables/specs.rs", 31),
+    ("report/html/charts.rs", 1),
+    ("report/machine.rs", 2),
+    ("report/machine/cost.rs", 2),
+    ("report/machine/storage.rs", 3),
+    ("report/published/cells.rs", 4),
+    ("server/traffic/account.rs", 1),
+];
+
 /// The string literals of code, without comments and without a file's own tests.
 fn literals(text: &str) -> Vec<String> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
@@ -142,7 +163,7 @@ fn product(all: BTreeMap<String, String>) -> BTreeMap<String, String> {
 }
 
 /// Files that say which cases a reference tool is compared with.
-const PAIRINGS: &str = "reference/tools/";
+const PAIRINGS: &str = "peer/tools/";
 
 /// Whether a file is that of a tool, and not what tools share.
 fn pairs(file: &str) -> bool {
@@ -216,6 +237,22 @@ fn names_of_benchmarks_and_metrics_stand_in_their_folder() {
             .map(|(file, ..)| format!("{file} is gone: remove its row")),
     );
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A literal that is the name of a subsystem, in code that belongs to none. A feature of Cargo is no name.
+#[test]
+fn names_of_subsystems_stand_in_their_folder() {
+    let names: BTreeSet<&str> =
+        BENCHMARKS.iter().filter_map(|b| b.name().split_once('.')).map(|(name, _)| name).collect();
+    let mut now = BTreeMap::new();
+    for (file, text) in product(all()).iter().filter(|(file, _)| !file.starts_with("bench/")) {
+        let text = text.replace("feature = ", "//");
+        let count = literals(&text).iter().filter(|literal| names.contains(literal.as_str())).count();
+        now.extend((count > 0).then_some((file.clone(), count)));
+    }
+    let allowed: BTreeMap<String, usize> =
+        SUBSYSTEMS.iter().map(|(file, n)| ((*file).to_owned(), *n)).collect();
+    assert_eq!(now, allowed, "what is known of a subsystem is a field of its row in `bench`");
 }
 
 #[test]

@@ -18,8 +18,8 @@ use super::{
     Account, Against, Ask, Far, Found, Invocation, Listens, Output, Pairing, Pass, Peer, Reading, Scratch,
     Search, Through, patience,
 };
-use crate::bench::Prepared;
 use crate::bench::network::Address;
+use crate::bench::{Prepared, subsystem_of};
 use crate::case::Case;
 use crate::leftover::Registry;
 use crate::machine::Machine;
@@ -187,7 +187,7 @@ impl Companions {
         let making =
             Making { case: case.clone(), machine: machine.clone(), offer: offer.clone(), server, seconds };
         let invocation = making.invocation(found.peer)?;
-        let parent = if case.subsystem() == "disk" { &self.disk } else { &self.parent };
+        let parent = if subsystem_of(case).on_files { &self.disk } else { &self.parent };
         enough_space(parent, invocation.disk_bytes)?;
         let scratch =
             Scratch::new(parent, self.registry.as_ref()).map_err(|e| format!("no private directory: {e}"))?;
@@ -233,7 +233,7 @@ impl Companions {
             (Some(server), _) if server.host == address.host() => return Ok(Some(server.clone())),
             (Some(_), _) => {
                 return Err(format!(
-                    "its --peer-server is not on {host}, where our far end is: name the same host with both"
+                    "--peer-server is not on {host}, where --server is: name the same host with both"
                 ));
             }
             // Its own server is the far end already.
@@ -241,7 +241,7 @@ impl Companions {
             (None, _) if tool.port.is_none() => {}
             (None, _) => {
                 return Err(format!(
-                    "the far end is another host: start {name}'s server there and name it with --peer-server {name}={host}:{usual}"
+                    "the server is another host: start {name}'s server there and name it with --peer-server {name}={host}:{usual}"
                 ));
             }
         }

@@ -19,8 +19,8 @@ const NOTABLE: f64 = 0.05;
 const SECOND: f64 = 0.1;
 
 /// The causes that are worth telling, the nearest to the machine first. Threads that share a CPU (`crowded`) take it from
-/// each other, so what is seen of that says nothing.
-pub(super) fn of(samples: &[Sample], subsystem: &str, crowded: bool) -> Vec<Warning> {
+/// each other, so what is seen of that says nothing. `second` is what a second cost of the work means.
+pub(super) fn of(samples: &[Sample], second: Loss, crowded: bool) -> Vec<Warning> {
     let usual = |read: &dyn Fn(&Sample) -> Option<f64>| {
         median(samples.iter().filter_map(read).collect()).unwrap_or(0.0)
     };
@@ -42,7 +42,7 @@ pub(super) fn of(samples: &[Sample], subsystem: &str, crowded: bool) -> Vec<Warn
         (Loss::Gaps, if steal > NOTABLE { 0.0 } else { mean(|c| c.excluded.taken) }, NOTABLE),
         (Loss::Preempted, switched.max(waited).max(off_cpu(samples, steal) - throttled), NOTABLE),
         (Loss::ClockChanged, mean(|c| c.excluded.clock), NOTABLE),
-        (second(subsystem), second_work, SECOND),
+        (second, second_work, SECOND),
     ];
     let told = if crowded { &shares[..2] } else { &shares[..] };
     let notable = told.iter().filter(|(_, share, least)| share > least);
@@ -55,11 +55,6 @@ fn off_cpu(samples: &[Sample], steal: f64) -> f64 {
         true => 0.0,
         false => over_time(samples, |c| c.set_aside).unwrap_or(0.0) - steal,
     }
-}
-
-/// What a second cost means: what is computed depends on who uses the core, what comes from memory on who uses that.
-fn second(subsystem: &str) -> Loss {
-    if subsystem == "cpu" { Loss::SiblingBusy } else { Loss::MemoryShared }
 }
 
 #[cfg(test)]
@@ -82,9 +77,9 @@ mod tests {
         serde_json::from_value(named.into()).unwrap()
     }
 
-    fn codes(conditions: Conditions, subsystem: &str, crowded: bool) -> Vec<String> {
+    fn codes(conditions: Conditions, second: Loss, crowded: bool) -> Vec<String> {
         let sample = Sample { elapsed: 0.1, conditions, ..Sample::default() };
-        let told = of(&vec![sample; 5], subsystem, crowded);
+        let told = of(&vec![sample; 5], second, crowded);
         told.iter().map(|warning| warning.code().to_owned()).collect()
     }
 
@@ -100,10 +95,10 @@ mod tests {
             (more(&[(SECOND_PART, 0.3), (SECOND_WORK, 0.2)]), "sibling-busy"),
             (Conditions { throttled: Some(0.5), ..more(&[(WAITED, 0.5), (SWITCHED, 0.5)]) }, "throttled"),
         ] {
-            assert_eq!(codes(evidence.clone(), "cpu", false), [code], "{evidence:?}");
+            assert_eq!(codes(evidence.clone(), Loss::SiblingBusy, false), [code], "{evidence:?}");
         }
-        assert_eq!(codes(more(&[(SECOND_WORK, 0.2)]), "memory", false), ["memory-shared"]);
-        assert!(codes(more(&[(SECOND_WORK, 0.05), (CLOCK, 0.04)]), "cpu", false).is_empty());
+        assert_eq!(codes(more(&[(SECOND_WORK, 0.2)]), Loss::MemoryShared, false), ["memory-shared"]);
+        assert!(codes(more(&[(SECOND_WORK, 0.05), (CLOCK, 0.04)]), Loss::SiblingBusy, false).is_empty());
     }
 
     #[test]
@@ -112,28 +107,28 @@ mod tests {
         let sample = |conditions| Sample { elapsed: 0.1, conditions, ..Sample::default() };
         let samples =
             [Conditions::default(), stopped.clone(), Conditions::default(), stopped, Conditions::default()];
-        let told = of(&samples.map(sample), "memory", false);
+        let told = of(&samples.map(sample), Loss::MemoryShared, false);
         assert_eq!(told.iter().map(Warn::code).collect::<Vec<_>>(), ["throttled"]);
     }
 
     #[test]
     fn slices_that_lost_little_of_their_time_accuse_nobody() {
-        let told = |taken| codes(more(&[(GAPS, 0.09), (TAKEN, taken)]), "cpu", false);
+        let told = |taken| codes(more(&[(GAPS, 0.09), (TAKEN, taken)]), Loss::SiblingBusy, false);
         assert_eq!((told(0.01).len(), told(0.06).len()), (0, 1));
     }
 
     #[test]
     fn threads_that_share_a_cpu_do_not_blame_others() {
         let own = Conditions { set_aside: Some(0.6), ..more(&[(WAITED, 0.5), (SWITCHED, 0.6)]) };
-        assert!(codes(own.clone(), "cpu", true).is_empty());
-        assert_eq!(codes(Conditions { steal: Some(0.1), ..own }, "cpu", true), ["stolen"]);
+        assert!(codes(own.clone(), Loss::SiblingBusy, true).is_empty());
+        assert_eq!(codes(Conditions { steal: Some(0.1), ..own }, Loss::SiblingBusy, true), ["stolen"]);
     }
 
     #[test]
     fn a_clock_that_changed_is_no_reason_to_stop_other_work() {
         let told = of(
             &[Sample { elapsed: 1.0, conditions: more(&[(CLOCK, 0.12)]), ..Sample::default() }],
-            "cpu",
+            Loss::SiblingBusy,
             false,
         );
         let text = told[0].to_string();

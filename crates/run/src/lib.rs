@@ -26,7 +26,7 @@ use plimsoll_units::{quantity, text};
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use crate::bench::Prepared;
+use crate::bench::{Candidate, Prepared};
 use crate::case::Case;
 use crate::evaluate::Maker;
 use crate::event::Event;
@@ -39,7 +39,7 @@ use crate::sample::{
 };
 use crate::stats::{Budget, Decision, EndedBy, MAX_SAMPLES, MIN_SAMPLES, Outcome as Ending, StopRule};
 use crate::stats::{Samples, Seed};
-use crate::warning::{Note, Warning};
+use crate::warning::{Loss, Note, Warning};
 
 use companions::Companions;
 use overrun::Overrun;
@@ -75,7 +75,11 @@ pub trait Station {
     ///
     /// # Errors
     /// Why it cannot be measured.
-    fn prepare(&mut self, case: &Case, within: Option<f64>) -> Result<Box<dyn Prepared>, CannotMeasure>;
+    fn prepare(
+        &mut self,
+        candidate: &Candidate,
+        within: Option<f64>,
+    ) -> Result<Box<dyn Prepared>, CannotMeasure>;
 
     /// Seconds that the reference tools beside a case take, roughly; zero of every case where that is not known.
     fn seconds_beside(&self, _: &Planned) -> f64 {
@@ -311,7 +315,7 @@ impl Harness<'_> {
         let (case, sampling) = (&planned.candidate.case, &planned.sampling);
         // A case that runs beyond the budget has what it was given.
         let within = self.left().map(|left| left.max(room.own.map_or(0.0, |own| own.seconds)));
-        let mut prepared = self.station.prepare(case, within).map_err(End::Cannot)?;
+        let mut prepared = self.station.prepare(&planned.candidate, within).map_err(End::Cannot)?;
         let amount = calibrated(prepared.as_mut(), sampling.sample_time).map_err(End::Cannot)?;
         taken.agreed = true;
         let amount = self.pace.agree(Some(amount)).map_err(End::Cannot)?.unwrap_or(amount);
@@ -367,7 +371,8 @@ impl Harness<'_> {
         }
         let overrun = self.overrun(planned, room, begun, taken.beside_s);
         taken.facts.warnings.extend(overrun.map(Note::from));
-        taken.remark(ending, sampling.precision, case.subsystem(), cpus > 0 && case.crowding(cpus) > 0.0);
+        let second = bench::subsystem_of(case).second_cost;
+        taken.remark(ending, sampling.precision, second, cpus > 0 && case.crowding(cpus) > 0.0);
         Ok(())
     }
 
@@ -499,7 +504,7 @@ impl Taken {
     }
 
     /// Adds the warnings that follow from the samples.
-    fn remark(&mut self, ending: Ending, wanted: f64, subsystem: &str, crowded: bool) {
+    fn remark(&mut self, ending: Ending, wanted: f64, second: Loss, crowded: bool) {
         let n = self.samples.len();
         match ending {
             Ending::NotConverged { half_width: Some(reached), by } => {
@@ -514,7 +519,7 @@ impl Taken {
             | Ending::Steady
             | Ending::NotSteady { .. } => {}
         }
-        let causes = causes::of(&self.samples, subsystem, crowded);
+        let causes = causes::of(&self.samples, second, crowded);
         self.facts.warnings.extend(causes.into_iter().map(Note::from));
     }
 }

@@ -66,8 +66,8 @@ struct MockCase {
 }
 
 impl Station for Mock {
-    fn prepare(&mut self, case: &Case, _: Option<f64>) -> Result<Box<dyn Prepared>, CannotMeasure> {
-        let set_up = self.script.set_up.get(case.threads() - 1).copied().unwrap_or(0.0);
+    fn prepare(&mut self, candidate: &Candidate, _: Option<f64>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        let set_up = self.script.set_up.get(candidate.case.threads() - 1).copied().unwrap_or(0.0);
         self.log.now.set(self.log.now.get() + set_up);
         if let Some(cannot) = &self.script.refuse {
             return Err(cannot.clone());
@@ -191,7 +191,7 @@ fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: us
     let maker = Maker { machine: &machine, node: "here", seed: 7, user_limits: &user_limits, margin: 0.03 };
     let planned: Vec<Planned> = (1..=cases)
         .map(|n| Planned {
-            candidate: Candidate { case: Case::of("null").with_count("threads", n as u64), feasible: Ok(()) },
+            candidate: Candidate::new(Case::of("null").with_count("threads", n as u64), Ok(())),
             sampling: Sampling { samples, sample_time: 0.1, precision: 0.01 },
             against: peer::Against::Nobody,
             budget: None,
@@ -478,7 +478,7 @@ fn slow_tools_give_fewer_pairs_and_take_nothing_from_our_own_samples() {
 #[test]
 fn a_stated_amount_is_expected_to_take_its_time() {
     let planned = |id: &str| Planned {
-        candidate: Candidate { case: id.parse().unwrap(), feasible: Ok(()) },
+        candidate: Candidate::new(id.parse().unwrap(), Ok(())),
         sampling: Sampling { samples: Some(3), sample_time: 0.2, precision: 0.01 },
         against: peer::Against::Nobody,
         budget: None,

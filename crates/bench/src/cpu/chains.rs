@@ -11,6 +11,7 @@ use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{self, Element, Kernel, Op};
 
 use super::matrix::{Pair, one, row};
+use crate::bench::within;
 use crate::case::Case;
 use crate::plan::Group;
 use crate::sample::CannotMeasure;
@@ -76,12 +77,12 @@ impl Asked {
             return Err("width: requires --chains, such as --chains 1,2,4,8".to_owned());
         }
         let most = kernel::chained().map(|kernel| kernel.accumulators).max().unwrap_or(0);
-        if let Some(n) = chains.iter().flatten().find(|n| !(1..=u64::from(most)).contains(*n)) {
-            let why = match most {
-                0 => format!("no chains are written for this architecture ({})", std::env::consts::ARCH),
-                _ => format!("{n} is out of range; write a number from 1 to {most}"),
-            };
-            return Err(format!("chains: {why}"));
+        if chains.is_some() && most == 0 {
+            let arch = std::env::consts::ARCH;
+            return Err(format!("chains: no chains are written for this architecture ({arch})"));
+        }
+        for n in chains.iter().flatten() {
+            within(1..=u64::from(most), "chains", *n)?;
         }
         for word in widths.iter().filter(|word| ![ALL, FULL].contains(&word.as_str())) {
             Width::read(word)?;

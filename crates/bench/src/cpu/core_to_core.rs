@@ -14,7 +14,7 @@ use super::fact::PAIRS;
 use super::findings;
 use super::pairs::{chosen, pairs_of, shared};
 use super::warning::CpuWarning;
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Say};
 use crate::case::Case;
 use crate::limit::{Kind, Limit, Question};
 use crate::machine::Machine;
@@ -72,7 +72,7 @@ impl Benchmark for CoreToCore {
                 return Err(format!("op: unknown hand-over '{op}': choose {all}"));
             }
             let case = Case::of(self.name()).with_word("op", &op);
-            candidates.push(Candidate { case, feasible: enough(machine) });
+            candidates.push(Candidate::new(case, enough(machine)));
         }
         Ok(candidates)
     }
@@ -87,7 +87,7 @@ impl Benchmark for CoreToCore {
         vec![Limit::unknown(Kind::Floor, why)]
     }
 
-    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         enough(cx.machine)?;
         let op = case.word("op").unwrap_or_default();
         let exchange = exchange(op)
@@ -360,7 +360,7 @@ mod tests {
         let keep = Keep::default();
         let cx = Context { machine: &machine, options: &options, keep: &keep };
         for candidate in CoreToCore.cases(&machine, &Group::default()).unwrap() {
-            let mut prepared = CoreToCore.prepare(&candidate.case, &cx).unwrap();
+            let mut prepared = CoreToCore.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
             let sample = prepared.sample(Amount::Seconds(0.01)).unwrap();
             assert!(sample.values["latency"] > 1e-10, "{sample:?}");
             assert_eq!(sample.matrix.len() % 2, 0);

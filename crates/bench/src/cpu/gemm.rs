@@ -15,7 +15,9 @@ use super::dense::matrix::{Sequence, THRESHOLD, greater};
 use super::dense::{self, Held, Wanted, caches, fits, human, isa, isas, number};
 use super::fact::{DEPTH, KERNEL, ROWS};
 use crate::bench::memory::note_pages;
-use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Roofline, Say, counts, default_threads};
+use crate::bench::{
+    Benchmark, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say, counts, default_threads,
+};
 use crate::case::Case;
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
@@ -39,7 +41,7 @@ impl Benchmark for MatrixProduct {
     }
 
     fn about(&self) -> &'static str {
-        "rate of multiplying square matrices, beside what the cores' units can do"
+        "floating-point rate of multiplying square matrices"
     }
 
     fn words(&self) -> &'static [Say] {
@@ -81,7 +83,8 @@ impl Benchmark for MatrixProduct {
                             .with_count("n", n)
                             .with_word("isa", isa.name());
                         let case = seat.taken(case);
-                        Candidate { feasible: enough(machine, &case), case }
+                        let feasible = enough(machine, &case);
+                        Candidate::new(case, feasible)
                     }));
                 }
             }
@@ -97,7 +100,7 @@ impl Benchmark for MatrixProduct {
         dense::limit::limits(question)
     }
 
-    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         enough(cx.machine, case)?;
         let isa = isa(case.word("isa").unwrap_or_default()).map_err(CannotMeasure::not_here)?;
         match element(case.word("type").unwrap_or_default()).map_err(CannotMeasure::not_here)? {
@@ -413,7 +416,7 @@ mod tests {
         let cx = Context { machine: &machine, options: &options, keep: &keep };
         let group = words("type", &["f32"]).with("n", vec![Value::Count(200)]);
         for candidate in MatrixProduct.cases(&machine, &group).unwrap() {
-            let mut running = MatrixProduct.prepare(&candidate.case, &cx).unwrap();
+            let mut running = MatrixProduct.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
             running.sample(Amount::Seconds(0.1)).unwrap();
             running.verify().unwrap();
             assert!(running.facts().achieved.get(&KERNEL).unwrap().starts_with("gemm_f32"));

@@ -13,7 +13,7 @@ use super::dense::{self, BLOCK, Held, MOST_ROWS, Wanted, fits, human, isa, isas,
 use super::fact::{BYTES, NB};
 use super::warning::CpuWarning;
 use crate::bench::memory::note_pages;
-use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Roofline, Say, counts};
+use crate::bench::{Benchmark, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say, counts};
 use crate::case::Case;
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
@@ -78,7 +78,8 @@ impl Benchmark for Linpack {
                             .with_count("nb", *nb)
                             .with_word("isa", isa.name());
                         let case = seat.taken(case);
-                        Candidate { feasible: system(machine, &case).map(|_| ()), case }
+                        let feasible = system(machine, &case).map(|_| ());
+                        Candidate::new(case, feasible)
                     }));
                 }
             }
@@ -94,7 +95,7 @@ impl Benchmark for Linpack {
         dense::limit::limits(question)
     }
 
-    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let system = system(cx.machine, case)?;
         let mut team = dense::team(cx.machine, case)?;
         let lu = Lu::new(system, &mut team).map_err(broken)?;

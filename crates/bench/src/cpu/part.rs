@@ -1,8 +1,9 @@
 //! The CPU benchmarks as a part of a report.
 
-use crate::bench::{Subsystem, placed};
+use crate::bench::{Subsystem, apart};
 use crate::limit::microarchitecture::Core;
 use crate::machine::{Cpu, Machine};
+use crate::warning::Loss;
 
 /// The CPU benchmarks.
 pub static PART: Subsystem = Subsystem {
@@ -10,8 +11,9 @@ pub static PART: Subsystem = Subsystem {
     title: "CPU",
     context: |machine, _| context(machine),
     asked_first: &["op", "type", "threads", "isa", "n", "place"],
-    of_each_thread: &[],
-    cpus: placed,
+    second_cost: Loss::SiblingBusy,
+    has_moved: apart::other_cores,
+    ..Subsystem::USUAL
 };
 
 fn context(machine: &Machine) -> Vec<String> {

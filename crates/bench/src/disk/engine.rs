@@ -7,6 +7,7 @@ use plimsoll_metal::mapped::{Access, Mapped, Use};
 use plimsoll_metal::ticks::Clock;
 use plimsoll_metal::uring::{Completion, Op, Patience, Polling, Request, Ring, RingError};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use super::target::TestFile;
 
@@ -19,10 +20,10 @@ use one::{Calls, Mapping, OneAtATime};
 use queue::Queue;
 
 /// The engines there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     /// Many transfers in flight, asked for in batches.
-    IoUring(Polling),
+    IoUring(#[serde(with = "Polled")] Polling),
     /// One transfer at a time: preadv2(2), pwritev2(2).
     Psync,
     /// One transfer at a time: copied from and to a mapping of the file, through the page cache.
@@ -31,6 +32,14 @@ pub enum Kind {
     Null,
     /// One at a time that is not done: the floor of the synchronous ones.
     NullCall,
+}
+
+/// [`Polling`] as it crosses to the worker.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Polling")]
+struct Polled {
+    submission: bool,
+    completion: bool,
 }
 
 const fn polling(submission: Who, completion: Who) -> Kind {

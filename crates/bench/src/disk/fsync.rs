@@ -13,6 +13,7 @@ use std::thread::Builder;
 use crossbeam_channel::{bounded, unbounded};
 use plimsoll_metal::uring::monotonic_ns;
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use super::data::Noise;
 use super::dir::{Size, check_dir};
@@ -22,7 +23,7 @@ use super::job::MAX_THREADS;
 use super::metrics::{LATENCY, RATE};
 use super::target::{Cache, End, TestFile, hint};
 use super::{human, under_way};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Say, counts};
 use crate::case::Case;
 use crate::limit::{Kind, Limit, Question};
 use crate::machine::Machine;
@@ -93,18 +94,15 @@ impl Benchmark for DiskFsync {
         {
             return Err("block: a commit has one size; a mix is for disk.io".to_owned());
         }
+        let threads = counts(group, "threads", &[1], MAX_THREADS)?;
         let mut candidates = Vec::new();
         for block in group.numbers("block", &[BLOCK]) {
             if !(1..=SEGMENT).contains(&block) {
                 return Err(format!("block: {block} is not between 1 and {}", human(SEGMENT)));
             }
-            for threads in group.numbers("threads", &[1]) {
-                if !(1..=MAX_THREADS).contains(&threads) {
-                    return Err(format!("threads: {threads} is not between 1 and {MAX_THREADS}"));
-                }
+            for &threads in &threads {
                 let case = Case::of(self.name()).with_size("block", block).with_count("threads", threads);
-                let feasible = feasible(machine);
-                candidates.push(Candidate { case, feasible });
+                candidates.push(Candidate::new(case, feasible(machine)).parsed(&Commits { block, threads }));
             }
         }
         Ok(candidates)
@@ -119,17 +117,31 @@ impl Benchmark for DiskFsync {
         vec![Limit::unknown(kind, "no device states how long it takes to empty its write cache")]
     }
 
-    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
-        let block = case.number("block").filter(|block| (1..=SEGMENT).contains(block)).unwrap_or(BLOCK);
-        let threads = case.threads().clamp(1, MAX_THREADS as usize);
+    fn prepare(
+        &self,
+        case: &Case,
+        parsed: &Parsed,
+        cx: &Context<'_>,
+    ) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        let Commits { block, threads } = parsed.read()?;
         let logs = (0..threads).map(|thread| Log::new(block, thread, case, cx)).collect::<Result<_, _>>()?;
         Ok(Box::new(Logs(logs)))
     }
 }
 
-/// Bytes of all logs of a case.
-pub(super) fn file_size(case: &Case) -> Size {
-    Size::Exactly(SEGMENT * case.threads() as u64)
+/// A case, understood.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Commits {
+    /// Bytes of a commit, up to a segment.
+    block: u64,
+    threads: u64,
+}
+
+impl Commits {
+    /// Bytes of all logs.
+    pub(super) fn size(self) -> Size {
+        Size::Exactly(SEGMENT * self.threads)
+    }
 }
 
 fn feasible(machine: &Machine) -> Result<(), CannotMeasure> {
@@ -185,7 +197,7 @@ struct Log {
 }
 
 impl Log {
-    fn new(block: u64, thread: usize, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+    fn new(block: u64, thread: u64, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let failed = |e: &dyn std::error::Error| CannotMeasure::environment(e.to_string());
         let facts = check_dir(&cx.options.dir).map_err(|e| failed(&e))?;
         if facts.file_system.medium == Some(Medium::Memory) {
@@ -383,7 +395,7 @@ mod tests {
         let options = Options { dir: dir.to_owned(), seed: 1, ..Options::default() };
         let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
         let case = Case::of("disk.fsync").with_size("block", BLOCK);
-        match (0..threads).map(|thread| Log::new(BLOCK, thread, &case, &cx)).collect() {
+        match (0..threads).map(|thread| Log::new(BLOCK, thread as u64, &case, &cx)).collect() {
             Ok(logs) => Some(Logs(logs)),
             Err(why) => {
                 assert!(why.cause == Cause::NotHere || why.reason.contains("needs 64 MiB"), "{why}");

@@ -48,8 +48,8 @@ impl Ground {
             _ => {}
         }
         let filled = match job.verify {
-            true => Filled::sealed(cx, job.cache, job.size)?,
-            false => Filled::for_case(cx, job.cache, job.size)?,
+            true => Filled::sealed(cx, job.cache, job.size())?,
+            false => Filled::for_case(cx, job.cache, job.size())?,
         };
         if job.verify && !filled.known {
             return Err(CannotMeasure::not_here(
@@ -80,7 +80,7 @@ impl Ground {
     /// Each thread discards a part of the device and fills it anew, in whole chunks of filling.
     fn discarded(job: &Job, cx: &Context<'_>, target: &RawTarget) -> Result<Ground, CannotMeasure> {
         super::trim::check_device(target, &job.blocks)?;
-        let filled = Filled::for_one_case(cx, job.cache, job.size)?;
+        let filled = Filled::for_one_case(cx, job.cache, job.size())?;
         if !filled.known {
             return Err(CannotMeasure::refused("trims destroy data, and this device may only be read"));
         }
@@ -110,7 +110,7 @@ impl Ground {
     fn used_up(job: &Job, cx: &Context<'_>) -> Result<Ground, CannotMeasure> {
         let facts = check_dir(&cx.options.dir).map_err(|e| CannotMeasure::environment(e.to_string()))?;
         let facts = facts.within_memory(cx.machine);
-        let wanted = facts.file_size(job.size).map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        let wanted = facts.file_size(job.size()).map_err(|e| CannotMeasure::environment(e.to_string()))?;
         let unit = job.blocks.unit();
         let each = wanted.bytes / job.threads;
         let each = each - each % unit;
@@ -154,7 +154,7 @@ fn region(job: &Job, filled: &Filled) -> Result<u64, CannotMeasure> {
             human(unit)
         )));
     }
-    let bytes = match job.size {
+    let bytes = match job.size() {
         Size::Exactly(bytes) => bytes.min(filled.bytes),
         Size::Between { .. } => filled.bytes,
     };

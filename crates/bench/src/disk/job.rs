@@ -1,5 +1,7 @@
 //! A case of `disk.io`, understood: its parameters read and checked.
 
+use serde::{Deserialize, Serialize};
+
 use super::data::SECTOR;
 use super::dir::Size;
 use super::engine::Kind;
@@ -11,15 +13,16 @@ use super::search::Target;
 use super::source::{Blocks, Doing, Through};
 use super::target::Cache;
 use crate::bench::fixed::{Scaling, scaling, share};
+use crate::bench::within;
 use crate::case::{Case, Value};
 
 /// The largest block, the deepest queue and the most threads that a case may have.
 const MAX_BLOCK: u64 = 1 << 30;
-const MAX_DEPTH: u64 = 1024;
+pub(super) const MAX_DEPTH: u64 = 1024;
 pub(super) const MAX_THREADS: u64 = 128;
 
 /// The most memory that the buffers of one case may take.
-pub(super) const MAX_BUFFERS: u64 = 4 << 30;
+const MAX_BUFFERS: u64 = 4 << 30;
 
 /// Regions below this size are filled for as long as it takes: with fewer blocks there is no pattern.
 const FEW_BLOCKS: u64 = 2;
@@ -41,7 +44,7 @@ pub(super) const READ_SHARE: u8 = 70;
 const CACHES: &[(&str, Cache)] = &[("direct", Cache::Direct), ("buffered", Cache::Buffered)];
 
 /// An open loop.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Offered {
     /// How intended starts follow one another.
     pub(super) arrivals: Arrivals,
@@ -49,8 +52,8 @@ pub(super) struct Offered {
     pub(super) per_second: f64,
 }
 
-/// A case, understood.
-#[derive(Debug, Clone, PartialEq)]
+/// A case, understood: made and checked where cases are planned, and what the worker gets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Job {
     pub(super) doing: Doing,
     pub(super) order: Order,
@@ -62,7 +65,8 @@ pub(super) struct Job {
     pub(super) cache: Cache,
     pub(super) through: Through,
     pub(super) flush: Flush,
-    pub(super) size: Size,
+    /// Bytes of the file, where they are asked for.
+    size: Option<u64>,
     pub(super) offered: Option<Offered>,
     /// A latency for which the deepest queue is sought.
     pub(super) target: Option<Target>,
@@ -97,12 +101,12 @@ impl Job {
             doing,
             order: Order::from_word(pattern).ok_or_else(unknown_order)?,
             depth: number(case, "depth", MAX_DEPTH)?,
-            threads: threads(case)?,
+            threads: within(1..=MAX_THREADS, "threads", case.number("threads").unwrap_or(1))?,
             kind: word(case, "engine", Kind::ALL)?,
             cache: word(case, "cache", CACHES)?,
             through,
             flush,
-            size: file_size(case),
+            size: case.number("size"),
             offered: offered(case)?,
             target: case.word("latency-target").map(Target::parse).transpose()?,
             fixed: fixed(case, &blocks)?,
@@ -147,7 +151,7 @@ impl Job {
                 offered.per_second, self.threads
             ));
         }
-        match self.size {
+        match self.size() {
             Size::Exactly(bytes) if bytes / self.threads < largest => Err(format!(
                 "size: {} holds no block of {}{}",
                 human(bytes),
@@ -160,6 +164,21 @@ impl Job {
             )),
             _ => Ok(self),
         }
+    }
+
+    /// How large a file it wants: for few large blocks, several of them for each thread.
+    pub(super) fn size(&self) -> Size {
+        let least = self.blocks.largest().saturating_mul(self.threads).saturating_mul(FEW_BLOCKS);
+        match (self.size, least) {
+            (Some(bytes), _) => Size::Exactly(bytes),
+            (None, 0..=LEAST) => Size::Between { least: LEAST, most: MOST },
+            (None, least) => Size::Exactly(least.max(MOST.min(8 * least))),
+        }
+    }
+
+    /// The same with a queue for this many threads, of `deepest` or as many as the buffers hold.
+    pub(super) fn with_queue(&self, threads: u64, deepest: u64) -> Self {
+        Self { threads, depth: deepest.min(most_in_flight(self.blocks.largest(), threads)), ..self.clone() }
     }
 
     /// Transfers of one thread's share of a sample, where they are fixed.
@@ -217,17 +236,9 @@ impl Job {
     }
 }
 
-/// How large a file the case wants: for few large blocks, several of them for each thread.
-pub fn file_size(case: &Case) -> Size {
-    if let Some(bytes) = case.number("size") {
-        return Size::Exactly(bytes);
-    }
-    let largest = blocks(case).map_or(1, |blocks| blocks.largest());
-    let least = largest.saturating_mul(case.threads() as u64).saturating_mul(FEW_BLOCKS);
-    match least {
-        0..=LEAST => Size::Between { least: LEAST, most: MOST },
-        _ => Size::Exactly(least.max(MOST.min(8 * least))),
-    }
+/// As many blocks of this size for each thread as the buffers hold, for what is not asked for.
+pub(super) fn most_in_flight(block: u64, threads: u64) -> u64 {
+    (MAX_BUFFERS / block.saturating_mul(threads).max(1)).max(1)
 }
 
 /// The block or mix of a case.
@@ -267,7 +278,7 @@ fn sync(word: &str) -> Result<(Through, Flush), String> {
             Ok(writes @ 1..=1_000_000_000) => Ok((Through::No, Flush::Every(writes))),
             _ => Err("sync: 'every' wants a number of writes, such as every:32".to_owned()),
         },
-        _ => Err(format!("sync: no '{}'; there is none, each, every:N, end", crate::text::shown(word))),
+        _ => Err(format!("sync: '{}' is not one of none, each, every:N, end", crate::text::shown(word))),
     }
 }
 
@@ -277,10 +288,6 @@ pub(super) fn canonical_sync(word: &str) -> String {
         Ok((_, Flush::Every(writes))) => format!("every:{writes}"),
         _ => word.to_owned(),
     }
-}
-
-fn threads(case: &Case) -> Result<u64, String> {
-    if case.get("threads").is_none() { Ok(1) } else { number(case, "threads", MAX_THREADS) }
 }
 
 fn read_share(case: &Case) -> Result<u8, String> {
@@ -294,7 +301,7 @@ fn read_share(case: &Case) -> Result<u8, String> {
 fn offered(case: &Case) -> Result<Option<Offered>, String> {
     let Some(Value::Rate(per_second)) = case.get("rate") else {
         return match case.word("arrivals") {
-            Some(_) => Err("arrivals: they are those of a --rate; give one".to_owned()),
+            Some(_) => Err("arrivals: --arrivals requires --rate".to_owned()),
             None => Ok(None),
         };
     };
@@ -314,14 +321,12 @@ fn offered(case: &Case) -> Result<Option<Offered>, String> {
 /// How many transfers a sample has, where it is fixed.
 fn fixed(case: &Case, blocks: &Blocks) -> Result<Option<u64>, String> {
     match (case.number("volume"), case.number("count")) {
-        (Some(_), Some(_)) => Err("volume: it and --count fix the same; give one".to_owned()),
+        (Some(_), Some(_)) => Err("volume: --volume and --count are mutually exclusive".to_owned()),
         (None, None) if case.get("scaling").is_some() => {
-            Err("scaling: it says what --volume or --count mean; give one".to_owned())
+            Err("scaling: --scaling requires --volume or --count".to_owned())
         }
         (None, None) => Ok(None),
-        (Some(0), _) | (_, Some(0)) => {
-            Err("volume: none at all measures nothing; --count likewise".to_owned())
-        }
+        (Some(0), _) | (_, Some(0)) => Err("volume: --volume and --count must be at least 1".to_owned()),
         // The cast saturates.
         (Some(bytes), _) => Ok(Some(((bytes as f64 / blocks.mean()).round() as u64).max(1))),
         (_, Some(count)) => Ok(Some(count)),
@@ -345,10 +350,5 @@ fn unknown<T>(key: &str, given: &str, known: &[(&str, T)]) -> String {
 
 /// A number parameter between 1 and `most`.
 fn number(case: &Case, key: &str, most: u64) -> Result<u64, String> {
-    let given = case.number(key).unwrap_or_default();
-    if (1..=most).contains(&given) {
-        Ok(given)
-    } else {
-        Err(format!("{key}: {given} is not between 1 and {most}"))
-    }
+    within(1..=most, key, case.number(key).unwrap_or_default())
 }

@@ -2,14 +2,14 @@
 //! flight with 95 % of the highest rate; the curve has all points.
 
 use super::findings;
-use super::io::{DiskIo, deepest};
+use super::io::DiskIo;
 use super::job::Job;
 use super::metrics::{CPU, DEPTH, LATENCY, RATE, THREADS, THROUGHPUT};
 use super::sweep::Knee;
 use super::transfers::Transfers;
 use super::words;
 use crate::bench::{
-    Benchmark, Better, Candidate, Context, Curve, Metric, PATTERN, Prepared, Say, default_threads,
+    Benchmark, Better, Candidate, Context, Curve, Metric, PATTERN, Parsed, Prepared, Say, default_threads,
 };
 use crate::case::{Case, Value};
 use crate::limit::{Limit, Question};
@@ -120,16 +120,19 @@ impl Benchmark for DiskKnee {
         DiskIo.limits(question)
     }
 
-    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(
+        &self,
+        case: &Case,
+        parsed: &Parsed,
+        cx: &Context<'_>,
+    ) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let most = default_threads(cx.machine).into_iter().max().unwrap_or(1);
         let doublings = std::iter::successors(Some(1), |threads| Some(threads * 2));
         let mut threads: Vec<u64> = doublings.take_while(|threads| *threads < most).collect();
         threads.push(most);
-        let crew = |threads: u64| {
-            let queued = with_queue(case, threads);
-            let job = Job::of(&queued).map_err(CannotMeasure::environment)?;
-            Transfers::new(&queued, job, cx)
-        };
+        let job: Job = parsed.read()?;
+        let crew =
+            |threads: u64| Transfers::new(&format!("{case}#{threads}"), job.with_queue(threads, DEEPEST), cx);
         Ok(Box::new(Knee::new(threads.into_iter().map(crew).collect::<Result<_, _>>()?)))
     }
 }
@@ -140,24 +143,17 @@ fn without_queue(name: &str, case: &Case) -> Case {
     params.fold(Case::of(name), |made, (key, value)| made.with(key, value.clone()))
 }
 
-/// A case of this benchmark as one of `disk.io`.
-fn with_queue(case: &Case, threads: u64) -> Case {
-    let params = case.params().iter();
-    let made = params.fold(Case::of("disk.io"), |made, (key, value)| made.with(key, value.clone()));
-    let made = made.with_count("threads", threads);
-    let depth = DEEPEST.min(deepest(&made));
-    made.with_count("depth", depth)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::machine::Root;
 
+    fn bare() -> Machine {
+        Machine { storage: None, ..Machine::discover(&Root::live()) }
+    }
+
     fn ids(group: &Group) -> Vec<String> {
-        let mut machine = Machine::discover(&Root::live());
-        machine.storage = None;
-        let candidates = DiskKnee.cases(&machine, group).expect("cases");
+        let candidates = DiskKnee.cases(&bare(), group).expect("cases");
         candidates.iter().map(|candidate| candidate.case.to_string()).collect()
     }
 
@@ -165,8 +161,9 @@ mod tests {
     fn one_case_without_a_depth_that_can_be_made_one_of_disk_io() {
         let ids = ids(&Group::default());
         assert_eq!(ids, ["disk.knee/op=read/pattern=random/block=4K/engine=io_uring/cache=direct"]);
-        let case: Case = ids[0].parse().expect("an id");
-        let job = Job::of(&with_queue(&case, 2)).expect("a job");
+        let job: Job =
+            DiskKnee.cases(&bare(), &Group::default()).expect("cases")[0].parsed.read().expect("a job");
+        let job = job.with_queue(2, DEEPEST);
         assert_eq!((job.depth, job.threads), (DEEPEST, 2));
     }
 

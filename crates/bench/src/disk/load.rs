@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use plimsoll_metal::uring::{Op, Patience, Request};
 use rustix::time::ClockId;
+use serde::{Deserialize, Serialize};
 
 use super::data::Noise;
 use super::engine::{AnyEngine, Engine, with_engine};
@@ -39,7 +40,7 @@ const BATCHES: usize = 8;
 pub const CAP_NS: u64 = 60_000_000_000;
 
 /// When data is asked to be kept for good, beside what each write does by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Flush {
     /// Never.
     Never,

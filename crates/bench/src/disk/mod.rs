@@ -46,6 +46,7 @@ mod words;
 
 use std::path::Path;
 
+use crate::bench::Candidate;
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::quantity::{Mix, Quantity, Unit};
@@ -73,16 +74,16 @@ pub enum Refusal {
 pub fn check<'a>(
     dir: &Path,
     machine: &Machine,
-    cases: impl IntoIterator<Item = &'a Case>,
+    cases: impl IntoIterator<Item = &'a Candidate>,
 ) -> Result<DirFacts, Refusal> {
     let facts = check_dir(dir)?.within_memory(machine);
-    for case in cases {
+    for Candidate { case, parsed, .. } in cases {
         let size = match case.benchmark() {
-            "disk.io" | "disk.knee" => io::file_size(case),
-            "disk.fsync" => fsync::file_size(case),
+            "disk.io" | "disk.knee" => parsed.read().map(|job: job::Job| job.size()),
+            "disk.fsync" => parsed.read().map(fsync::Commits::size),
             _ => continue,
         };
-        facts.file_size(size)?;
+        size.map_or(Ok(()), |size| facts.file_size(size).map(drop))?;
     }
     Ok(facts)
 }

@@ -9,11 +9,12 @@ use plimsoll_metal::ticks::Clock;
 
 use super::data::Noise;
 use super::engine::{Kind, open_on};
+use super::job::MAX_DEPTH;
 use super::load::{self, Directions, Load, LoadError, Manner, Tally};
 use super::metrics::LATENCY;
 use super::pattern::{Extent, Order, derive};
 use super::source::{Blocks, Doing, Source, Through};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, counts};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -65,32 +66,27 @@ impl Benchmark for DiskNull {
                 return Err(format!("engine: {word} has no floor here; choose {}", names.join(" or ")));
             };
             let defaults = if kind.is_one_at_a_time() { &DEPTHS[..1] } else { DEPTHS };
-            for depth in group.numbers("depth", defaults) {
-                if !(1..=1024).contains(&depth) {
-                    return Err(format!("depth: {depth} is not between 1 and 1024"));
-                }
-                let alone = kind.is_one_at_a_time() && depth > 1;
-                all.push(Candidate {
-                    case: Case::of(self.name()).with_word("engine", word).with_count("depth", depth),
-                    feasible: if alone {
-                        Err(CannotMeasure::not_here("it does one transfer at a time"))
-                    } else {
-                        Ok(())
-                    },
-                });
+            for depth in counts(group, "depth", defaults, MAX_DEPTH)? {
+                let case = Case::of(self.name()).with_word("engine", word).with_count("depth", depth);
+                let feasible = match kind.is_one_at_a_time() && depth > 1 {
+                    true => Err(CannotMeasure::not_here("it does one transfer at a time")),
+                    false => Ok(()),
+                };
+                all.push(Candidate::new(case, feasible).parsed(&(kind, depth)));
             }
         }
         Ok(all)
     }
 
-    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
-        let depth = case.number("depth").and_then(|depth| usize::try_from(depth).ok()).unwrap_or(1);
-        let seed = derive(cx.options.seed, case.id().as_str());
-        let kind = ENGINES
-            .iter()
-            .find(|(word, _)| case.word("engine") == Some(word))
-            .map_or(Kind::Null, |(_, kind)| *kind);
-        let load = load(kind, depth, seed).map_err(|error| CannotMeasure::environment(error.to_string()))?;
+    fn prepare(
+        &self,
+        case: &Case,
+        parsed: &Parsed,
+        cx: &Context<'_>,
+    ) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        let (kind, depth): (Kind, usize) = parsed.read()?;
+        let load = load(kind, depth, derive(cx.options.seed, case.id().as_str()))
+            .map_err(|error| CannotMeasure::environment(error.to_string()))?;
         Ok(Box::new(Floor { load, counted: 0, done: 0 }))
     }
 }

@@ -9,8 +9,9 @@ pub static PART: Subsystem = Subsystem {
     title: "Disk",
     context: |machine, _| machine.storage.as_ref().map(context).unwrap_or_default(),
     asked_first: &["op", "pattern", "block", "depth", "threads", "dir"],
-    of_each_thread: &[],
     cpus: |_, _| Vec::new(),
+    on_files: true,
+    ..Subsystem::USUAL
 };
 
 fn context(storage: &Storage) -> Vec<String> {

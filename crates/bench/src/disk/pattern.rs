@@ -7,6 +7,7 @@
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand_distr::{Distribution, Zipf};
+use serde::{Deserialize, Serialize};
 
 /// A published bijective mixer of 64 bits (SplitMix64: Steele, Lea, Flood, OOPSLA 2014, figure 16).
 pub fn mix(x: u64) -> u64 {
@@ -123,7 +124,7 @@ const LOW: u64 = u32::MAX as u64;
 const GOLDEN: u64 = 0x9E37_79B1;
 
 /// The orders there are.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Order {
     /// Ascending, from the first block again after the last.
     Sequential,

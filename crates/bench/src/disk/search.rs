@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::fact::{DEEPEST, TARGET_HELD, THREADS, WITHIN_TARGET};
 use super::metrics;
 use super::transfers::{Probe, Transfers};
@@ -13,7 +15,7 @@ use crate::sample::{Amount, CannotMeasure, Facts, Point, Sample, WrongAnswer};
 use crate::warning::Note;
 
 /// A latency that must hold for a share of the transfers.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Target {
     /// The share, between 0 and 1.
     pub(super) share: f64,
@@ -27,7 +29,7 @@ impl Target {
         let wrong = || {
             let shown = crate::text::shown(word);
             format!(
-                "latency-target: '{shown}' is none; write p99=2ms or p99.9=500us, any percentile from p1 to p99.99"
+                "latency-target: '{shown}' is not a percentile and a time, such as p99=2ms or p99.9=500us; percentiles go from p1 to p99.99"
             )
         };
         let (percentile, time) = word.split_once(['=', ':']).ok_or_else(wrong)?;

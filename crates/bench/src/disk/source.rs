@@ -1,12 +1,13 @@
 //! What comes next: which operation, where, how large. One source feeds one load.
 
 use plimsoll_metal::uring::Op;
+use serde::{Deserialize, Serialize};
 
 use super::pattern::{Extent, Order, Walk, derive, mix};
 use crate::quantity::Mix;
 
 /// What a load does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Doing {
     /// Reads what was filled.
     Read,
@@ -38,7 +39,7 @@ impl Doing {
 }
 
 /// Whether the device must have a write for good before it counts as finished.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Through {
     /// Each one.
     Yes,
@@ -47,7 +48,7 @@ pub enum Through {
 }
 
 /// How large the next block is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Blocks {
     /// Always the same.
     One(u64),

@@ -64,7 +64,7 @@ fn overwrite(job: &Job, cx: &Context<'_>, filled: &Filled, bytes: u64) -> Result
     let tally = || Tally::empty(Directions::Together);
     let noise = Noise::new(cx.options.seed, "precondition");
     let mut load = load::on(engine, source, noise, Manner::plain(), tally());
-    let cap_ns = if matches!(job.size, Size::Exactly(_)) { u64::MAX } else { PATIENCE_NS };
+    let cap_ns = if matches!(job.size(), Size::Exactly(_)) { u64::MAX } else { PATIENCE_NS };
     let left = cx.options.until.map(|until| until.saturating_duration_since(Instant::now()));
     let cap_ns = left.map_or(cap_ns, |left| u64::try_from(left.as_nanos()).unwrap_or(cap_ns).min(cap_ns));
     let transfers = (bytes as f64 / job.blocks.mean()).ceil() as u64;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, ResolveFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
+use serde::{Deserialize, Serialize};
 
 use super::dir::DirFacts;
 use super::filesystem::FileSystem;
@@ -22,7 +23,7 @@ use crate::leftover::Registry;
 use crate::text::shown_bytes;
 
 /// Whether the page cache stands between the case and the device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cache {
     /// Bypassed with `O_DIRECT`.
     Direct,

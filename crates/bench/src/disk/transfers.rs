@@ -28,7 +28,6 @@ use super::warning::{FileWarning, TransferWarning};
 use super::witness::{Moved, Witness};
 use crate::bench::fixed::Scaling;
 use crate::bench::{Context, Prepared};
-use crate::case::Case;
 use crate::machine::Root;
 use crate::machine::storage::Medium;
 use crate::sample::{Amount, CannotMeasure, Facts, Offer, Sample, Writable, WrongAnswer};
@@ -139,7 +138,8 @@ pub(super) struct Transfers {
 }
 
 impl Transfers {
-    pub(super) fn new(case: &Case, job: Job, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+    /// Sets up a job; the id of its case tells its random numbers from those of others.
+    pub(super) fn new(id: &str, job: Job, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let ground = Ground::of(&job, cx)?;
         let bytes: u64 = ground.extents.iter().map(|extent| extent.bytes).sum();
         let warnings = ground.warnings.into_iter().map(Note::from).collect();
@@ -154,7 +154,7 @@ impl Transfers {
         let witness = first.map(|file| Witness::new(Root::live(), storage, Arc::clone(file), bytes));
         let ledgers = ledgers(&job, &ground.extents)?;
         facts.achieved.set(&SIZE, bytes);
-        let (seed, id) = (cx.options.seed, case.id().as_str().to_owned());
+        let seed = cx.options.seed;
         // One for all threads, so that their times can be compared.
         let clock = Clock::fastest();
         let until = cx.options.until;
@@ -165,7 +165,7 @@ impl Transfers {
                 files,
                 extent,
                 seed,
-                id: id.clone(),
+                id: id.to_owned(),
                 thread,
                 ledger,
                 clock,

@@ -15,7 +15,9 @@ use super::fact::{LOAD_BYTES, LOAD_CPUS, LOAD_VARIANT};
 use super::findings;
 use super::latency::Latency;
 use super::{HUGE_PAGE, LATENCY, PROGRAM, broken, fits, pages, pages_of, seed, sizes, working_set};
-use crate::bench::{Benchmark, Better, Candidate, Context, Curve, Metric, Prepared, Say, place};
+use crate::bench::{
+    Benchmark, Better, Candidate, Context, Curve, Metric, Parsed, Prepared, Say, counts, place,
+};
 use crate::case::Case;
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
@@ -96,10 +98,7 @@ impl Benchmark for LoadedLatency {
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let delays = delays(group)?;
         let all = machine.cpu.allowed.len().max(2) as u64;
-        let threads = group.numbers("threads", &[all]);
-        if let Some(n) = threads.iter().find(|n| !(1..=4096).contains(*n)) {
-            return Err(format!("threads: {n} is out of range; write a number from 2 to 4096"));
-        }
+        let threads = counts(group, "threads", &[all], super::MOST_THREADS)?;
         let mut candidates = Vec::new();
         for op in group.words("op", &["read"]) {
             find(&op)?;
@@ -120,7 +119,7 @@ impl Benchmark for LoadedLatency {
                             let load = region.saturating_mul(threads.saturating_sub(1));
                             fits(machine, 1, size.saturating_add(load))
                         });
-                        candidates.push(Candidate { case, feasible });
+                        candidates.push(Candidate::new(case, feasible));
                     }
                 }
             }
@@ -140,7 +139,7 @@ impl Benchmark for LoadedLatency {
         Latency.limits(question)
     }
 
-    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         possible(cx.machine, case.threads() as u64)?;
         let broken = |why: String| CannotMeasure::environment(why);
         let op = find(case.word("op").unwrap_or("read")).map_err(broken)?;
@@ -149,7 +148,7 @@ impl Benchmark for LoadedLatency {
             None => usual_delays(),
         };
         let chase = unloaded(case);
-        let chase = Latency.prepare(&chase, cx)?;
+        let chase = Latency.prepare(&chase, &Parsed::default(), cx)?;
         let load = Load::new(op, case, cx)?;
         Ok(Box::new(Loaded { chase, load, delays }))
     }
@@ -492,7 +491,7 @@ mod tests {
         assert!(no_room.cause == Cause::Environment && no_room.reason.starts_with("needs 1 × "), "{no_room}");
         let error = |lists: &[(&str, &[&str])]| LoadedLatency.cases(&machine, &group(lists)).unwrap_err();
         assert!(error(&[("op", &["triad"])]).contains("choose among read, write, read-write"));
-        assert!(error(&[("threads", &["0"])]).contains("from 2 to"));
+        assert!(error(&[("threads", &["0"])]).contains("from 1 to"));
         assert!(error(&[("delay", &["soon"])]).starts_with("delay: "));
         Ok(())
     }
@@ -516,7 +515,7 @@ mod tests {
                 .with_count("threads", 2);
             let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
             let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
-            let mut prepared = LoadedLatency.prepare(&case, &cx).unwrap();
+            let mut prepared = LoadedLatency.prepare(&case, &Parsed::default(), &cx).unwrap();
             // On a busy machine the load may have had no turn within the shortest step, or the chase no quiet slice.
             let mut samples = (0..50).filter_map(|_| prepared.sample(Amount::Seconds(0.0)).ok());
             let sample = samples.find(|sample| sample.curve[1]["program"] > 0.0).expect("some load");

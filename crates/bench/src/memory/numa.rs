@@ -17,7 +17,7 @@ use super::lap::OFF_CPU;
 use super::site::{self, lies, note_elsewhere};
 use super::window::{Span, Window};
 use super::{LATENCY, PROGRAM, broken, fits, pages, pages_of, seed, team_on, working_set};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Roofline, Say};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say};
 use crate::case::Case;
 use crate::limit::{Kind, Limit, Question};
 use crate::machine::Machine;
@@ -104,7 +104,7 @@ impl Benchmark for Numa {
                         .with_word("pages", &pages);
                     let nodes = with_memory(machine).len() as u64;
                     let feasible = enough(machine).and_then(|()| fits(machine, nodes, size));
-                    candidates.push(Candidate { case, feasible });
+                    candidates.push(Candidate::new(case, feasible));
                 }
             }
         }
@@ -124,7 +124,7 @@ impl Benchmark for Numa {
         vec![Limit::unknown(kind, why)]
     }
 
-    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         enough(cx.machine)?;
         Ok(Box::new(Between::new(case, cx)?))
     }

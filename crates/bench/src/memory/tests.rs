@@ -1,7 +1,7 @@
 use super::fact::{LEVEL, MEMORY_NODES, SIZE, TOUCHED_BYTES, VARIANT};
 use super::latency::{CYCLES, LOADS_PER_SECOND};
 use super::*;
-use crate::bench::{Benchmark, Candidate, Keep, Options, Prepared};
+use crate::bench::{Benchmark, Candidate, Keep, Options, Parsed, Prepared};
 use crate::case::Value;
 use crate::machine::fixture::{Fault, Fixture};
 use crate::sample::{Amount, Cause};
@@ -40,7 +40,11 @@ fn prepared(
     machine: &Machine,
 ) -> Result<Box<dyn Prepared>, CannotMeasure> {
     let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
-    benchmark.prepare(case, &Context { machine, options: &options, keep: &Keep::default() })
+    benchmark.prepare(
+        case,
+        &Parsed::default(),
+        &Context { machine, options: &options, keep: &Keep::default() },
+    )
 }
 
 #[test]
@@ -146,7 +150,7 @@ fn default_cases_can_be_measured_on_any_machine() -> Result<(), Fault> {
                 .iter_mut()
                 .for_each(|c| c.size_bytes = c.size_bytes.map(|b| b.max(cache * u64::from(c.level == 3))));
             for benchmark in [&Bandwidth as &dyn Benchmark, &Latency] {
-                for Candidate { case, feasible } in benchmark.cases(&machine, &group)? {
+                for Candidate { case, feasible, .. } in benchmark.cases(&machine, &group)? {
                     let bytes = case.number("size").unwrap() * case.threads() as u64;
                     assert!(
                         feasible.is_ok() && bytes <= (available / 2).max(case.threads() as u64 * HUGE_PAGE),

@@ -7,7 +7,7 @@ mod limit;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, Subsystem};
+use super::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Say, Subsystem};
 use crate::case::Case;
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
@@ -18,14 +18,8 @@ use crate::sample::{CannotMeasure, Condition, Fact};
 /// The part of the names before the dot.
 pub const SUBSYSTEM: &str = "mpi";
 /// What they have in common.
-pub static PART: Subsystem = Subsystem {
-    name: SUBSYSTEM,
-    title: "MPI between machines",
-    context: |_, _| Vec::new(),
-    asked_first: &[],
-    of_each_thread: &[],
-    cpus: super::placed,
-};
+pub static PART: Subsystem =
+    Subsystem { name: SUBSYSTEM, title: "MPI between machines", is_command: false, ..Subsystem::USUAL };
 
 /// Messages under way at once in `mpi.bandwidth`, as `osu_bw` has without a flag.
 pub const WINDOW: usize = 64;
@@ -262,7 +256,7 @@ impl Benchmark for Mpi {
                 made.push(case);
             }
         }
-        Ok(made.into_iter().map(|case| Candidate { case, feasible: Err(alone()) }).collect())
+        Ok(made.into_iter().map(|case| Candidate::new(case, Err(alone()))).collect())
     }
 
     fn of_all_machines(&self) -> bool {
@@ -273,7 +267,7 @@ impl Benchmark for Mpi {
         limit::limits(question)
     }
 
-    fn prepare(&self, _: &Case, _: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, _: &Case, _: &Parsed, _: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         Err(alone())
     }
 }

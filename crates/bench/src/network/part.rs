@@ -10,8 +10,9 @@ pub static PART: Subsystem = Subsystem {
     title: "Network",
     context: |_, first| context(first),
     asked_first: &["server", "key", "protocol", "streams", "direction", "rate"],
-    of_each_thread: &[],
     cpus: |machine, _| place(machine, 2),
+    instead_of_threads: Some("a stream has a thread of its own; use --streams"),
+    ..Subsystem::USUAL
 };
 
 fn context(first: &Measurement) -> Vec<String> {

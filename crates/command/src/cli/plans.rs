@@ -4,7 +4,8 @@ use std::ffi::OsString;
 
 use clap::{Arg, ArgMatches, Command};
 
-use super::{Common, SUBSYSTEMS, Typed, What};
+use super::{Common, Typed, What};
+use crate::bench;
 use crate::plan::built_in::BUILT_IN;
 
 /// What to do with plans.
@@ -81,7 +82,7 @@ fn show(words: Vec<OsString>) -> Result<PlanWork, clap::Error> {
     let begin = usize::from(words.first() == Some(&program));
     let words = words.into_iter().skip(begin).collect::<Vec<_>>();
     let first = words.first().and_then(|word| word.to_str()).unwrap_or_default();
-    let is_command = first == "run" || SUBSYSTEMS.contains(&first);
+    let is_command = first == "run" || bench::commands().any(|name| name == first);
     let lead = if is_command { None } else { Some(OsString::from("run")) };
     match super::parse(super::command(), [program].into_iter().chain(lead).chain(words))? {
         Typed::Measure { what, common, .. } if what != What::Kept => Ok(PlanWork::Show { what, common }),

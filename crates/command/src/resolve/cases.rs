@@ -2,9 +2,9 @@
 
 use rand::seq::SliceRandom;
 
-use super::{UsageError, in_group, none_of, other, subsystem_of};
+use super::{UsageError, in_group, none_of, other};
 use crate::bench::{self, Benchmark, Candidate, placed};
-use crate::case::{Pattern, SWEEP};
+use crate::case::{Case, Pattern, SWEEP};
 use crate::machine::Machine;
 use crate::peer::Against;
 use crate::plan::{Group, Plan, Sampling, scale, write};
@@ -119,7 +119,8 @@ fn of_group(group: &Group, machine: &Machine, filters: &[Pattern]) -> Result<Vec
         if least > MOST_CASES {
             return Err(in_group(&group.places, "benchmark", None, too_many(least).to_string()));
         }
-        if group.words("size", &[]).iter().any(|size| size == SWEEP) && subsystem_of(name) != "memory" {
+        let sweeps = bench::subsystem_of(&Case::of(name)).sweeps_sizes;
+        if !sweeps && group.words("size", &[]).iter().any(|size| size == SWEEP) {
             let why = format!("{name}: size: sweep is for memory; write bytes, such as 1G");
             return Err(in_group(&group.places, "size", None, why));
         }

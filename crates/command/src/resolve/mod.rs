@@ -127,10 +127,10 @@ pub fn file(what: &What, common: &Common) -> Result<PlanFile, UsageError> {
         }
     };
     if !common.threads.is_empty() {
-        if matches!(what, What::Subsystem { name, .. } if name == "network") {
-            return Err(other(
-                "--threads is not for network: a stream has a thread of its own; use --streams",
-            ));
+        if let What::Subsystem { name, .. } = what
+            && let Some(instead) = bench::subsystem(name).and_then(|part| part.instead_of_threads)
+        {
+            return Err(other(format!("--threads is not for {name}: {instead}")));
         }
         read_list(&mut typed, "threads", &common.threads)?;
     }
@@ -225,7 +225,7 @@ fn subsystem_plan(subsystem: &str) -> PlanFile {
 }
 
 /// The part of a benchmark's name before the dot.
-pub fn subsystem_of(benchmark: &str) -> &str {
+fn subsystem_of(benchmark: &str) -> &str {
     benchmark.split('.').next().unwrap_or_default()
 }
 

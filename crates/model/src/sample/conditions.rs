@@ -137,18 +137,6 @@ impl Conditions {
     }
 }
 
-/// Whether two times of [`Conditions::core_to_core`] are of different places, as far as it matters to the case. What CPUs get
-/// from memory depends on whether they share a cache; what they compute only on whether they share a core, whose two threads see
-/// each other in less than 15 ns (10 ns here, 27 within a cache and 110 beyond).
-pub fn has_moved(case: &Case, one: f64, other: f64) -> bool {
-    const ANOTHER_CACHE: f64 = 1.5;
-    const SAME_CORE: f64 = 15e-9;
-    match case.subsystem() {
-        "cpu" => (one < SAME_CORE) != (other < SAME_CORE),
-        _ => one.max(other) > ANOTHER_CACHE * one.min(other),
-    }
-}
-
 /// A condition of a benchmark's own: a row of its folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Condition {

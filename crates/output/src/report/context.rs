@@ -11,7 +11,7 @@ pub(super) fn title(subsystem: &str) -> &str {
 
 /// What is measured, the most telling first. `first` is the group's first measurement.
 pub(super) fn context(machine: &Machine, first: &Measurement) -> Vec<String> {
-    bench::subsystem(first.case.subsystem()).map(|part| (part.context)(machine, first)).unwrap_or_default()
+    (bench::subsystem_of(&first.case).context)(machine, first)
 }
 
 #[cfg(test)]

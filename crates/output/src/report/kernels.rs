@@ -120,9 +120,9 @@ mod tests {
     #[test]
     fn candidates_name_their_kernels_once() {
         let machine = Fixture::open("firecracker-zen4").unwrap().machine();
-        let case = |threads: u32| Candidate {
-            case: format!("cpu.peak/op=fma/type=f32/isa=portable/threads={threads}").parse().unwrap(),
-            feasible: Ok(()),
+        let case = |threads: u32| {
+            let id = format!("cpu.peak/op=fma/type=f32/isa=portable/threads={threads}");
+            Candidate::new(id.parse().unwrap(), Ok(()))
         };
         let text = table(&machine, Some(&[case(1), case(2)]), None);
         assert_eq!(text.lines().count(), 3, "{text}");

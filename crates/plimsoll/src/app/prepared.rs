@@ -85,10 +85,10 @@ impl Prepared {
         if machine.cpu.effective_cache.is_some() {
             planned = resolve::planned(&plan, &machine).map_err(usage)?;
         }
-        let uses_disk = planned.iter().any(|p| p.candidate.case.subsystem() == "disk");
+        let on_files = planned.iter().any(|p| bench::subsystem_of(&p.candidate.case).on_files);
         match &common.target {
             Some(target) => checked_target(&root, target, &mut planned)?,
-            None if uses_disk || common.dir.is_some() => {
+            None if on_files || common.dir.is_some() => {
                 plan.dir = checked_dir(&plan.dir, &machine, &mut planned)?
             }
             None => {}
@@ -151,8 +151,8 @@ pub(super) fn listed(prepared: &Prepared) -> String {
 pub(super) fn kernels(prepared: &Prepared, what: &What) -> String {
     let What::Subsystem { name, lists } = what else { return String::new() };
     let candidates: Vec<Candidate> = prepared.planned.iter().map(|p| p.candidate.clone()).collect();
-    let peak = candidates.iter().any(|c| c.case.benchmark() == Peak.name());
-    if name != "cpu" || !peak {
+    let of_peak = |c: &&Candidate| c.case.benchmark() == Peak.name();
+    if candidates.iter().find(of_peak).is_none_or(|c| c.case.subsystem() != name) {
         return String::new();
     }
     let clock_hz = CoreClock::calibrate(ProbeWork::SCALAR).ok().and_then(|clock| clock.probe());
@@ -193,7 +193,7 @@ fn checked_dir(dir: &Path, machine: &Machine, planned: &mut [Planned]) -> Result
     })?;
     let mut refused = None;
     for candidate in planned.iter_mut().map(|p| &mut p.candidate).filter(|c| c.feasible.is_ok()) {
-        if let Err(refusal) = disk::check(dir, machine, [&candidate.case]) {
+        if let Err(refusal) = disk::check(dir, machine, [&*candidate]) {
             candidate.feasible = Err(CannotMeasure::not_here(refusal.to_string()));
             refused = refused.or(Some(refusal));
         }

@@ -6,6 +6,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 
 use super::prepared::Prepared;
 use super::{Failure, store_failure};
+use crate::bench::subsystem_of;
 use crate::cli::{Common, What};
 use crate::document::{Run, RunStatus};
 use crate::machine::storage::Storage;
@@ -114,8 +115,8 @@ pub(super) fn same(run: &Run, prepared: &mut Prepared) -> Result<(), Failure> {
         let storage = machine.storage.as_ref()?;
         Some((storage.device.clone(), storage.file_system.as_ref().map(|fs| fs.mount_point.clone())))
     };
-    let uses_disk = prepared.planned.iter().any(|p| p.candidate.case.subsystem() == "disk");
-    if uses_disk && mount(then) != mount(now) {
+    let on_files = prepared.planned.iter().any(|p| subsystem_of(&p.candidate.case).on_files);
+    if on_files && mount(then) != mount(now) {
         return Err(Failure::usage(format!("--resume: run {} {}", run.id, elsewhere(then.storage.as_ref()))));
     }
     let hash = resolve::hash(&prepared.plan, &prepared.planned);

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, Write};
 use std::time::{Duration, Instant};
 
 use super::message::{Reply, Request, read, write};
-use crate::bench::{self, Context, Keep, Options, Prepared};
+use crate::bench::{self, Context, Keep, Options, Parsed, Prepared};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::sample::CannotMeasure;
@@ -74,10 +74,10 @@ impl Workbench {
     fn answer(&mut self, request: Request) -> Reply {
         match request {
             Request::Begin { .. } => Reply::Cannot(CannotMeasure::environment("'begin' came twice")),
-            Request::Prepare { case, within } => {
+            Request::Prepare { case, parsed, within } => {
                 let within = within.and_then(|s| Duration::try_from_secs_f64(s).ok());
                 self.options.until = within.and_then(|within| Instant::now().checked_add(within));
-                self.prepare(&case)
+                self.prepare(&case, &parsed)
             }
             Request::Finish => {
                 self.prepared = None;
@@ -109,13 +109,13 @@ impl Workbench {
         }
     }
 
-    fn prepare(&mut self, case: &Case) -> Reply {
+    fn prepare(&mut self, case: &Case, parsed: &Parsed) -> Reply {
         self.prepared = None;
         let Some(benchmark) = bench::find(case.benchmark()) else {
             return Reply::Cannot(CannotMeasure::environment(format!("no benchmark '{}'", case.benchmark())));
         };
         let cx = Context { machine: &self.machine, options: &self.options, keep: &self.keep };
-        match benchmark.prepare(case, &cx) {
+        match benchmark.prepare(case, parsed, &cx) {
             Ok(prepared) => {
                 let offer = prepared.offer();
                 self.prepared = Some(prepared);

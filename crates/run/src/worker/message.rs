@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Write};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::bench::Options;
+use crate::bench::{Options, Parsed};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::sample::{Amount, CannotMeasure, Facts, Offer, Sample, Writable, WrongAnswer};
@@ -28,6 +28,8 @@ pub enum Request {
     Prepare {
         /// The case.
         case: Case,
+        /// What its benchmark made of its parameters when it was planned.
+        parsed: Parsed,
         /// Seconds that are left of the budget, where there is one.
         within: Option<f64>,
     },

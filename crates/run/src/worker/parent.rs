@@ -15,7 +15,7 @@ use rustix::process::{Resource, getrlimit};
 use super::message::{self, Reply, Request};
 use crate::Planned;
 use crate::Station;
-use crate::bench::{self, Options, Prepared};
+use crate::bench::{self, Candidate, Options, Prepared};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::peer::{Companion, Companions};
@@ -80,11 +80,16 @@ impl Workers {
 }
 
 impl Station for Workers {
-    fn prepare(&mut self, case: &Case, within: Option<f64>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(
+        &mut self,
+        candidate: &Candidate,
+        within: Option<f64>,
+    ) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        let case = &candidate.case;
         let worker = self.worker_for(case)?;
         let within = within.filter(|_| bench::find(case.benchmark()).is_some_and(|b| b.waits_for_a_device()));
         let mut clock = Left { seconds: within };
-        let request = Request::Prepare { case: case.clone(), within };
+        let request = Request::Prepare { case: case.clone(), parsed: candidate.parsed.clone(), within };
         let reply = clock.ask(&worker, &request, preparing(case), "prepared")?;
         let Reply::Prepared(offer) = reply else {
             return Err(CannotMeasure::environment("the worker did not say that the case is ready"));
@@ -117,8 +122,7 @@ impl Station for Workers {
 /// An offer that names no CPUs means those that the benchmarks usually take.
 fn with_cpus(mut offer: Offer, case: &Case, machine: &Machine) -> Offer {
     if offer.cpus.is_empty() {
-        let usual = bench::subsystem(case.subsystem()).map_or(bench::placed as bench::Cpus, |part| part.cpus);
-        offer.cpus = usual(machine, case);
+        offer.cpus = (bench::subsystem_of(case).cpus)(machine, case);
     }
     offer
 }

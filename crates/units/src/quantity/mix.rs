@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::{format_size, parse_size};
 
 /// Most sizes of one mix.
@@ -11,11 +13,12 @@ const MOST_SIZES: usize = 16;
 const MOST_WEIGHT: u32 = 1_000_000;
 
 /// Two or more different sizes, each with its weight.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<Part>")]
 pub struct Mix(Vec<Part>);
 
 /// One size of a mix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// Bytes.
     pub bytes: u64,
@@ -51,6 +54,14 @@ impl Mix {
     pub fn mean(&self) -> f64 {
         let weights: f64 = self.0.iter().map(|part| f64::from(part.weight)).sum();
         self.0.iter().map(|part| part.bytes as f64 * f64::from(part.weight)).sum::<f64>() / weights
+    }
+}
+
+impl TryFrom<Vec<Part>> for Mix {
+    type Error = &'static str;
+
+    fn try_from(parts: Vec<Part>) -> Result<Self, Self::Error> {
+        Self::new(parts).ok_or("no mix of sizes")
     }
 }
 

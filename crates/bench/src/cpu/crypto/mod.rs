@@ -15,7 +15,7 @@ use op::{Means, Op};
 
 use super::dense::seats;
 use super::sliced::{Slices, Turns};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, default_threads};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Say, default_threads};
 use crate::case::{Case, Value};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
@@ -82,7 +82,7 @@ impl Benchmark for Crypto {
                 cases.extend(seats.iter().map(|seat| seat.taken(case.clone())));
             }
         }
-        Ok(cases.into_iter().map(|case| Candidate { case, feasible: Ok(()) }).collect())
+        Ok(cases.into_iter().map(|case| Candidate::new(case, Ok(()))).collect())
     }
 
     /// As of `cpu.peak`: what was interrupted is not in the figure.
@@ -102,7 +102,7 @@ impl Benchmark for Crypto {
         findings::find(run)
     }
 
-    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let op = Op::find(case.word("op").unwrap_or_default()).map_err(CannotMeasure::not_here)?;
         let counted = case.number("block").unwrap_or(BLOCK).clamp(1, MOST_BYTES);
         let bytes = usize::try_from(counted).map_err(|error| CannotMeasure::not_here(error.to_string()))?;
@@ -216,7 +216,7 @@ mod tests {
         let more = (machine.cpu.allowed.len() + 1).to_string();
         let lists = [("block", &["1", "100", "16K"][..]), ("threads", &["1", &more])];
         for candidate in Crypto.cases(&machine, &group(&lists)).unwrap() {
-            let mut running = Crypto.prepare(&candidate.case, &cx).unwrap();
+            let mut running = Crypto.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
             // On a busy machine it happens that no slice is undisturbed.
             let sample = (0..200).find_map(|_| running.sample(Amount::Seconds(0.002)).ok()).unwrap();
             assert!(sample.values[THROUGHPUT] > 1e4, "{}: {sample:?}", candidate.case);

@@ -6,7 +6,7 @@
 mod limit;
 
 use super::dense::{self, BLOCK, MOST_ROWS};
-use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Roofline, Say, counts};
+use crate::bench::{Benchmark, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say, counts};
 use crate::case::{Case, Value};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
@@ -75,7 +75,7 @@ impl Benchmark for Hpl {
                 made = Case::with_each(made, key, values.into_iter().map(Value::Count));
             }
         }
-        Ok(made.into_iter().map(|case| Candidate { case, feasible: Err(alone()) }).collect())
+        Ok(made.into_iter().map(|case| Candidate::new(case, Err(alone()))).collect())
     }
 
     fn of_all_machines(&self) -> bool {
@@ -86,7 +86,7 @@ impl Benchmark for Hpl {
         limit::limits(question)
     }
 
-    fn prepare(&self, _: &Case, _: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, _: &Case, _: &Parsed, _: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         Err(alone())
     }
 }

@@ -3,7 +3,7 @@
 use plimsoll_metal::gemm;
 
 use super::*;
-use crate::bench::{Keep, Options};
+use crate::bench::{Keep, Options, Parsed};
 use crate::case::Value;
 use crate::machine::Root;
 use crate::sample::Cause;
@@ -66,7 +66,7 @@ fn every_instruction_set_here_solves_and_is_judged() {
     let candidates = Linpack.cases(&machine, &group).unwrap();
     assert_eq!(candidates.len(), 4 * gemm::isas().filter(|isa| isa.available().is_ok()).count());
     for Candidate { case, .. } in candidates {
-        let mut running = Linpack.prepare(&case, &cx).unwrap();
+        let mut running = Linpack.prepare(&case, &Parsed::default(), &cx).unwrap();
         for _ in 0..2 {
             let sample = running.sample(Amount::Seconds(0.1)).unwrap();
             assert!(sample.values["rate"] > 0.0 && sample.elapsed > 0.0, "{case}");

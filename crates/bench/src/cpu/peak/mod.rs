@@ -20,7 +20,8 @@ use super::sliced::{Slices, Turns};
 use super::{RATE, TIME};
 use crate::bench::fixed::{self, Pace, Scaling, scaling};
 use crate::bench::{
-    Benchmark, Better, Candidate, Context, Metric, Prepared, Roofline, Say, counts, default_threads, placed,
+    Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say, counts, default_threads,
+    placed,
 };
 use crate::case::Case;
 use crate::limit::{Limit, Question};
@@ -46,7 +47,7 @@ impl Benchmark for Peak {
     }
 
     fn about(&self) -> &'static str {
-        "arithmetic rate from registers, beside what the core's units can do at the clock it held"
+        "arithmetic rate from registers, against the units' maximum at the clock held"
     }
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
@@ -97,10 +98,8 @@ impl Benchmark for Peak {
             for case in asked.cases(pair)? {
                 let feasible = runnable(&case).map(|_| ());
                 for how in &hows {
-                    candidates.extend(threads.iter().map(|&n| Candidate {
-                        case: how.named(case.clone(), n),
-                        feasible: feasible.clone(),
-                    }));
+                    let named = |&n: &u64| Candidate::new(how.named(case.clone(), n), feasible.clone());
+                    candidates.extend(threads.iter().map(named));
                 }
             }
         }
@@ -128,7 +127,7 @@ impl Benchmark for Peak {
         limit::limits(question)
     }
 
-    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let kernel = runnable(case)?;
         let cpus = placed(cx.machine, case);
         let kernel = quickest_on(kernel, &cpus);
@@ -274,7 +273,7 @@ mod tests {
             let end = format!("place={first}/threads=2/work=1000000007/scaling={scaling}");
             assert!(case.id().as_str().ends_with(&end), "{case}");
             assert_eq!(Peak.metrics(&case)[1].name, "time");
-            let mut running = Peak.prepare(&case, &cx).unwrap();
+            let mut running = Peak.prepare(&case, &Parsed::default(), &cx).unwrap();
             // The first is the warm-up, as long as it is told.
             let taken: Vec<Sample> =
                 (0..40).filter_map(|_| running.sample(Amount::Seconds(0.01)).ok()).take(2).collect();
@@ -307,7 +306,7 @@ mod tests {
         assert!(ids[0].ends_with("/width=128/chains=1/threads=1"), "{ids:?}");
         assert!(ids[1].ends_with("/width=128/chains=3/threads=1"), "{ids:?}");
         for candidate in candidates.iter().filter(|c| c.feasible.is_ok()) {
-            let mut running = Peak.prepare(&candidate.case, &cx).unwrap();
+            let mut running = Peak.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
             let sample = (0..200).find_map(|_| running.sample(Amount::Seconds(0.005)).ok()).unwrap();
             let more = &sample.conditions.more;
             let known = |row| more.get(row).is_some();
@@ -366,7 +365,7 @@ mod tests {
         assert!(feasible.len() >= 4);
         for candidate in feasible {
             let case = &candidate.case;
-            let mut running = Peak.prepare(case, &cx).unwrap();
+            let mut running = Peak.prepare(case, &Parsed::default(), &cx).unwrap();
             for amount in [Amount::Seconds(0.005), Amount::Work(10_000_000)] {
                 // On a busy machine it happens that no slice is undisturbed.
                 let mut sample = running.sample(amount);

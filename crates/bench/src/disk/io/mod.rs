@@ -13,17 +13,18 @@ mod limit;
 use super::engine::Kind;
 use super::file::in_memory;
 use super::findings;
-use super::job::{Job, MAX_BUFFERS, READ_SHARE, canonical_sync, fits_sectors};
+use super::job::{Job, READ_SHARE, canonical_sync, fits_sectors, most_in_flight};
 use super::metrics::{
     AWAIT, BUSY, COMPLETE, CPU, DEPTH, LATENCY, LATENCY_STDEV, RATE, READ, READ_LATENCY, SUBMIT, SWITCHES,
     SYNC, THROUGHPUT, WRITE, WRITE_LATENCY,
 };
 use super::search::{Deepest, Target};
+use super::target::Cache;
 use super::transfers::Transfers;
 use super::{mean_block, under_way, words};
 use crate::bench::fixed::{self, Pace};
 use crate::bench::{
-    Benchmark, Better, Candidate, Context, Curve, Metric, OfTransfers, PATTERN, Prepared, Say,
+    Benchmark, Better, Candidate, Context, Curve, Metric, OfTransfers, PATTERN, Parsed, Prepared, Say,
 };
 use crate::case::{Case, Value};
 use crate::limit::{Limit, Question};
@@ -34,8 +35,6 @@ use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{CannotMeasure, Point};
 use crate::view::{Finding, RunView};
-
-pub use super::job::file_size;
 
 /// The benchmark itself.
 pub struct DiskIo;
@@ -187,8 +186,8 @@ impl Benchmark for DiskIo {
                 let case = settled(case, group);
                 let job = Job::of(&case)?;
                 if !candidates.iter().any(|candidate| candidate.case == case) {
-                    let feasible = feasible(machine, &case, &job);
-                    candidates.push(Candidate { case, feasible });
+                    let feasible = feasible(machine, &job);
+                    candidates.push(Candidate::new(case, feasible).parsed(&job));
                 }
             }
         }
@@ -211,10 +210,15 @@ impl Benchmark for DiskIo {
         limit::limits(question)
     }
 
-    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
-        let job = Job::of(case).map_err(CannotMeasure::environment)?;
+    fn prepare(
+        &self,
+        case: &Case,
+        parsed: &Parsed,
+        cx: &Context<'_>,
+    ) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        let job: Job = parsed.read()?;
         let target = job.target;
-        let transfers = Transfers::new(case, job, cx)?;
+        let transfers = Transfers::new(case.id().as_str(), job, cx)?;
         Ok(match target {
             Some(target) => Box::new(Deepest::new(transfers, target)),
             None => Box::new(transfers),
@@ -250,18 +254,13 @@ fn product(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
     cases
 }
 
-/// As many blocks of this size as the buffers hold, for what is not asked for.
-pub(super) fn deepest(case: &Case) -> u64 {
-    let block = case.number("block").unwrap_or(1).saturating_mul(case.threads().max(1) as u64);
-    (MAX_BUFFERS / block.max(1)).max(1)
-}
-
 /// The case with what follows from its own parameters, where it was not typed, and without what has no meaning in it.
 fn settled(case: Case, group: &Group) -> Case {
     let op = case.word("op").unwrap_or_default().to_owned();
     let engine = case.word("engine").and_then(Kind::from_word);
     let writes = matches!(op.as_str(), "write" | "append" | "mixed" | "copy");
     let through_cache = engine == Some(Kind::Mmap) || !fits_sectors(case.get("block"));
+    let deepest = most_in_flight(case.number("block").unwrap_or(1), case.threads() as u64);
     let mut settled = Case::of(case.benchmark());
     for (name, value) in case.params() {
         let value = match (*name, value) {
@@ -280,11 +279,9 @@ fn settled(case: Case, group: &Group) -> Case {
                 Value::Count(1)
             }
             ("depth", _) if !group.asked("depth") && group.asked("latency-target") => {
-                Value::Count(DEEPEST.min(deepest(&case)))
+                Value::Count(DEEPEST.min(deepest))
             }
-            ("depth", Value::Count(depth)) if !group.asked("depth") => {
-                Value::Count((*depth).min(deepest(&case)))
-            }
+            ("depth", Value::Count(depth)) if !group.asked("depth") => Value::Count((*depth).min(deepest)),
             ("cache", _) if !group.asked("cache") && through_cache => Value::Word("buffered".to_owned()),
             (_, value) => value.clone(),
         };
@@ -298,13 +295,13 @@ fn settled(case: Case, group: &Group) -> Case {
 }
 
 /// Whether this machine can measure the case, as far as that is known without touching it.
-fn feasible(machine: &Machine, case: &Case, job: &Job) -> Result<(), CannotMeasure> {
+fn feasible(machine: &Machine, job: &Job) -> Result<(), CannotMeasure> {
     if let Some(why) = job.impossible() {
         return Err(CannotMeasure::not_here(why));
     }
     let file_system = machine.storage.as_ref().and_then(|storage| storage.file_system.as_ref());
     match file_system {
-        Some(known) if known.medium == Medium::Memory && case.word("cache") == Some("direct") => {
+        Some(known) if known.medium == Medium::Memory && job.cache == Cache::Direct => {
             Err(in_memory(&known.fs_type))
         }
         _ => Ok(()),

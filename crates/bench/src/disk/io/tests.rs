@@ -219,7 +219,8 @@ impl Bench {
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let cx = Context { machine: &self.machine, options: &self.options, keep: &self.keep };
-        DiskIo.prepare(case, &cx)
+        let candidate = Candidate::new(case.clone(), Ok(())).parsed(&Job::of(case).expect("a job"));
+        DiskIo.prepare(case, &candidate.parsed, &cx)
     }
 }
 

@@ -13,7 +13,7 @@ use super::findings;
 use super::passes::Passes;
 use super::site;
 use super::{BUS, PROGRAM, fits_in, pages, sizes, threads, working_set};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Roofline, Say, place};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say, place};
 use crate::case::{Case, nearest};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
@@ -95,7 +95,7 @@ impl Benchmark for Bandwidth {
                                     .and_then(|()| holds_arrays(size))
                                     .and_then(|()| fits_in(machine, *threads, size, pages))
                                     .and_then(|()| site::holds(machine, &case, *threads, size));
-                                candidates.push(Candidate { case, feasible });
+                                candidates.push(Candidate::new(case, feasible));
                             }
                         }
                     }
@@ -122,7 +122,7 @@ impl Benchmark for Bandwidth {
         limit::limits(question)
     }
 
-    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let op = case.word("op").unwrap_or_default().parse::<StreamOp>();
         let op = op.map_err(|e| CannotMeasure::environment(e.to_string()))?;
         let layout = case.word("layout").and_then(Layout::named).unwrap_or(Layout::Private);
@@ -204,7 +204,7 @@ fn layouts(group: &Group) -> Result<Vec<Layout>, String> {
     let words = group.words("layout", &["private"]);
     let found = words.iter().map(|word| {
         Layout::named(word).ok_or_else(|| {
-            format!("layout: '{}' is none; write {}", crate::text::shown(word), Layout::NAMES.join(" or "))
+            format!("layout: '{}' is not one of {}", crate::text::shown(word), Layout::NAMES.join(" or "))
         })
     });
     found.collect()

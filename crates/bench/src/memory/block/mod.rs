@@ -14,7 +14,9 @@ use super::batches::{Batches, Fixed};
 use super::site;
 use super::{LATENCY, LATENCY_PER_BYTE, THROUGHPUT, fits_in, pages, sizes, threads, working_set};
 use crate::bench::fixed::{self, Pace, Scaling};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, PATTERN, Prepared, Roofline, Say, place};
+use crate::bench::{
+    Benchmark, Better, Candidate, Context, Metric, PATTERN, Parsed, Prepared, Roofline, Say, place,
+};
 use crate::case::{Case, Value};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
@@ -119,7 +121,7 @@ impl Benchmark for Block {
                                         .and_then(|()| site::holds(machine, &case, *threads, size));
                                     for amount in &amounts {
                                         let case = amount.on(case.clone(), op, *block)?;
-                                        candidates.push(Candidate { case, feasible: feasible.clone() });
+                                        candidates.push(Candidate::new(case, feasible.clone()));
                                     }
                                 }
                             }
@@ -148,7 +150,7 @@ impl Benchmark for Block {
         limit::limits(question)
     }
 
-    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let broken = |why: String| CannotMeasure::environment(why);
         let op = find(OPS, "op", case.word("op").unwrap_or("read")).map_err(broken)?;
         let order =
@@ -200,7 +202,7 @@ fn blocks(group: &Group) -> Result<Vec<u64>, String> {
     let blocks = group.numbers("block", BLOCKS);
     match blocks.iter().find(|block| !usize::try_from(**block).is_ok_and(is_block)) {
         Some(block) => {
-            Err(format!("block: {} is none; write 1, 2, 4, 8 or a multiple of {LINE}", format_size(*block)))
+            Err(format!("block: {} is not 1, 2, 4, 8 or a multiple of {LINE}", format_size(*block)))
         }
         None => Ok(blocks),
     }
@@ -355,7 +357,11 @@ mod tests {
 
     fn prepared(case: &Case, machine: &Machine) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
-        Block.prepare(case, &Context { machine, options: &options, keep: &Keep::default() })
+        Block.prepare(
+            case,
+            &Parsed::default(),
+            &Context { machine, options: &options, keep: &Keep::default() },
+        )
     }
 
     #[test]

@@ -19,7 +19,9 @@ use super::{
     LATENCY, Level, TIMES_LAST_LEVEL, answers, fits_in, levels, note_caches, note_effective, note_nodes,
     note_pages, pages, pages_of, seed, sizes, team, working_set,
 };
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, counts, place, placed};
+use crate::bench::{
+    Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Say, counts, place, placed,
+};
 use crate::case::Case;
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
@@ -90,7 +92,7 @@ impl Benchmark for Latency {
                     let feasible = enough_nodes(&case)
                         .and_then(|()| fits_in(machine, 1, *size, &pages.word))
                         .and_then(|()| site::holds(machine, &case, 1, *size));
-                    candidates.push(Candidate { case, feasible });
+                    candidates.push(Candidate::new(case, feasible));
                 }
             }
         }
@@ -109,7 +111,7 @@ impl Benchmark for Latency {
         limit::limits(question)
     }
 
-    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let size = case.number("size").unwrap_or(0);
         let caches = levels(cx.machine, first_cpu(cx.machine, case));
         let Layout { stride, spread } = layout(&caches, size);
@@ -180,11 +182,9 @@ fn chases(group: &Group) -> Result<Vec<u64>, String> {
 fn groups(group: &Group) -> Result<Vec<u64>, String> {
     let groups = group.numbers("group", &[GROUP]);
     match groups.iter().find(|bytes| **bytes == 0 || !bytes.is_multiple_of(LEAST_GROUP)) {
-        Some(bytes) => Err(format!(
-            "group: {} is none; write a multiple of {}",
-            format_size(*bytes),
-            format_size(LEAST_GROUP)
-        )),
+        Some(bytes) => {
+            Err(format!("group: {} is not a multiple of {}", format_size(*bytes), format_size(LEAST_GROUP)))
+        }
         None => Ok(groups),
     }
 }

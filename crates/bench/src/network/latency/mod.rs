@@ -15,7 +15,9 @@ pub use trips::RoundTrips;
 use super::setup::{Setup, streams, with_options};
 use super::{GOODPUT, LOAD, LOSS, Placement, RATE, RTT, fit_a_datagram, message_sizes};
 use crate::bench::fixed::{self, Pace};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, OfTransfers, Prepared, Say, places};
+use crate::bench::{
+    Benchmark, Better, Candidate, Context, Metric, OfTransfers, Parsed, Prepared, Say, places,
+};
 use crate::case::{Case, Value};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
@@ -87,7 +89,7 @@ impl Benchmark for Latency {
                     .with_floor(),
                 LOSS,
                 Metric::new(LOAD, Unit::BitPerSecond, Better::Higher)
-                    .about("bits per second of the TCP stream beside the round trips")
+                    .about("bits per second of the TCP stream during the round trips")
                     .told()
                     .said("beside", "of load"),
             ]
@@ -134,7 +136,7 @@ impl Benchmark for Latency {
             cases.iter().find(|c| c.word("protocol") == Some("icmp") && c.get("load").is_some())
         {
             return Err(format!(
-                "load: no far end takes part in ICMP echoes, so none can load the path; leave it out of {case}"
+                "load: not supported with --protocol icmp, because no plimsoll server takes part; leave it out of {case}"
             ));
         }
         if let Some(case) = cases.iter().find(|c| c.get("count").is_some() && c.get("load").is_some()) {
@@ -148,14 +150,18 @@ impl Benchmark for Latency {
             }
             false => Ok(()),
         };
-        Ok(cases.into_iter().map(|case| Candidate { feasible: feasible(&case), case }).collect())
+        let candidate = |case: Case| {
+            let feasible = feasible(&case);
+            Candidate::new(case, feasible)
+        };
+        Ok(cases.into_iter().map(candidate).collect())
     }
 
     fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
         limit::limits(question)
     }
 
-    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let setup = Setup::of(case, cx)?;
         let setup = match case.word("protocol") {
             // The kernel answers.
@@ -171,7 +177,7 @@ impl Benchmark for Latency {
 fn words(group: &Group, key: &str, known: &[&str], default: &str) -> Result<Vec<String>, String> {
     let words = group.words(key, &[default]);
     match words.iter().find(|word| !known.contains(&word.as_str())) {
-        Some(word) => Err(format!("{key}: '{}' is none; write {}", shown(word), known.join(", "))),
+        Some(word) => Err(format!("{key}: '{}' is not one of {}", shown(word), known.join(", "))),
         None => Ok(words),
     }
 }

@@ -320,7 +320,7 @@ impl RoundTrips {
         }
         if echoed.as_ref().is_some_and(|echoed| echoed.messages < trips.returned()) {
             return Err(CannotMeasure::far_end(
-                "the far end says that it returned fewer messages than came back, which cannot be; both ends must be of one build",
+                "the server says that it returned fewer messages than came back, which cannot be; both ends must be of one build",
             ));
         }
         let (returned, seconds) = (trips.returned() as f64, trips.elapsed.as_secs_f64().max(1e-9));

@@ -19,7 +19,7 @@ use super::setup::{Setup, direction, on, socket_options, streaming, with_options
 use super::sustained::Watch;
 use super::{CPU, GOODPUT, LOSS, MESSAGES, Placement, STREAM, message_of, message_sizes, random_bytes};
 use crate::bench::fixed::{self, Pace};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Say};
 use crate::case::Case;
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
@@ -112,7 +112,7 @@ impl Benchmark for Tcp {
         let cases = streaming(self.name(), sizes, group, STREAMS)?;
         let cases = with_options(cases, group, self.keys())?;
         cases.iter().try_for_each(super::iperf3::check)?;
-        Ok(cases.into_iter().map(|case| Candidate { case, feasible: Ok(()) }).collect())
+        Ok(cases.into_iter().map(|case| Candidate::new(case, Ok(()))).collect())
     }
 
     fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
@@ -123,7 +123,7 @@ impl Benchmark for Tcp {
         limit::limits(question)
     }
 
-    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         if super::iperf3::is_for(case) {
             let message = message_of(case, MESSAGE) as usize;
             return Ok(Box::new(super::iperf3::Client::new(case, cx, message)?));
@@ -330,7 +330,7 @@ fn ways<'a>(work: &wire::Tcp, here: &'a Report, there: &'a Report) -> Vec<Way<'a
 fn checked<'a>(work: &wire::Tcp, outcome: &'a Outcome) -> Result<Vec<Way<'a>>, CannotMeasure> {
     let impossible = || {
         CannotMeasure::far_end(
-            "the far end's figures cannot be: it reports other bytes or times than this end saw; both ends must be of one build",
+            "the server's figures cannot be: it reports other bytes or times than this end saw; both ends must be of one build",
         )
     };
     let there = outcome.there.as_ref().ok_or_else(impossible)?;
@@ -422,7 +422,7 @@ impl Prepared for Streams {
         let hashes = hashes.unwrap_or_default();
         if hashes.len() as u64 != streams || hashes.iter().any(|hash| *hash != expected.0) {
             return Err(WrongAnswer(
-                "the far end received other bytes than were sent; the network path corrupts data".to_owned(),
+                "the server received other bytes than were sent; the network path corrupts data".to_owned(),
             ));
         }
         Ok(())

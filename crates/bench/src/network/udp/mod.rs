@@ -29,7 +29,7 @@ use super::{
     CPU, GOODPUT, JITTER, LOSS, MESSAGES, Placement, STREAM, fit_a_datagram, message_sizes, random_bytes,
 };
 use crate::bench::fixed::{self, Pace};
-use crate::bench::{Benchmark, Better, Candidate, Context, Curve, Metric, Prepared, Say};
+use crate::bench::{Benchmark, Better, Candidate, Context, Curve, Metric, Parsed, Prepared, Say};
 use crate::case::{Case, Value};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
@@ -132,14 +132,14 @@ impl Benchmark for Udp {
         let cases = streaming(self.name(), sizes, group, STREAMS)?;
         let cases = with_options(cases, group, self.keys())?;
         cases.iter().try_for_each(super::iperf3::check)?;
-        Ok(cases.into_iter().map(|case| Candidate { case, feasible: Ok(()) }).collect())
+        Ok(cases.into_iter().map(|case| Candidate::new(case, Ok(()))).collect())
     }
 
     fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
         limit::limits(question)
     }
 
-    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         if super::iperf3::is_for(case) {
             let message = case.number("message").unwrap_or(MESSAGE).clamp(16, u64::from(MAX_DATAGRAM));
             return Ok(Box::new(super::iperf3::Client::new(case, cx, message as usize)?));
@@ -440,7 +440,7 @@ fn tails(ways: &[Way<'_>]) -> (Option<f64>, Option<Trend>) {
 fn ways<'a>(work: &wire::Udp, done: &'a Outcome) -> Result<Vec<Way<'a>>, CannotMeasure> {
     let impossible = || {
         CannotMeasure::far_end(
-            "the far end's figures cannot be: it counts other datagrams than this end; both ends must be of one build",
+            "the server's figures cannot be: it counts other datagrams than this end; both ends must be of one build",
         )
     };
     let there = done.there.as_ref().ok_or_else(impossible)?;

@@ -124,8 +124,7 @@ enum Sizes {
 impl Sizes {
     /// The bytes in all, where it is they that are kept.
     fn total(self, case: &Case, along: &Along) -> Option<String> {
-        let each =
-            bench::subsystem(case.subsystem()).is_some_and(|part| part.of_each_thread.contains(&"size"));
+        let each = bench::subsystem_of(case).of_each_thread.contains(&"size");
         let counts = self == Self::InAll && along.key == "threads" && each;
         let bytes = case.number("size").filter(|_| counts)?.checked_mul(case.number("threads")?)?;
         Some(format!("size {} in all", human(&Value::Size(bytes))))

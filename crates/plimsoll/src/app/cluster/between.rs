@@ -13,7 +13,7 @@ use super::super::prepared::Prepared;
 use super::super::{Failure, Seat};
 use super::Joint;
 use super::ranks::{self, Ranks, Who};
-use crate::bench::{Better, Metric};
+use crate::bench::{self, Better, Metric};
 use crate::case::{Case, CaseId};
 use crate::cluster::between::{AT_ONCE, AT_ONCE_BACK, Actor, Answer, Between, EACH, Figure, Place};
 use crate::cluster::{Ended, Roster};
@@ -24,6 +24,7 @@ use crate::limit::{Evidence, PAIRS, median};
 use crate::machine::{Machine, Root};
 use crate::measurement::{Measurement, Status};
 use crate::plan::Sampling;
+use crate::plan::file::SERVER;
 use crate::run::Planned;
 use crate::run::{Alone, expected_of};
 use crate::sample::{Achieved, CannotMeasure, Cause, Cell, Conditions, End, Fact, Facts, Outcome, Sample};
@@ -47,8 +48,9 @@ const NAMED: usize = 8;
 fn cases(prepared: &Prepared) -> Vec<Planned> {
     let meant = |planned: &&Planned| {
         let case = &planned.candidate.case;
-        let open = case.get("server").is_none() && case.get("bind").is_none();
-        case.subsystem() == "network" && open && planned.candidate.feasible.is_ok()
+        let open = case.get(SERVER).is_none() && case.get("bind").is_none();
+        let to_server = bench::find(case.benchmark()).is_some_and(|b| b.keys().contains(&SERVER));
+        to_server && open && planned.candidate.feasible.is_ok()
     };
     let short = |planned: &Planned| {
         let sample_time = planned.sampling.sample_time.min(SAMPLE_TIME);
@@ -132,7 +134,7 @@ impl<'a> Neighbour<'a> {
     fn measured(&mut self, address: SocketAddr, key: Key) -> Result<Vec<Answer>, Failure> {
         let mut prepared = Prepared { key: Some(key), ..self.prepared.clone() };
         for one in &mut prepared.planned {
-            one.candidate.case = one.candidate.case.clone().with_word("server", &address.to_string());
+            one.candidate.case = one.candidate.case.clone().with_word(SERVER, &address.to_string());
         }
         let mut seat = Seat::new(&prepared, self.document.clone(), self.interrupts.clone(), None)?;
         self.interrupted |= seat.carry_out(&prepared, &mut Alone, &mut drop);
@@ -190,7 +192,7 @@ impl Actor for Neighbour<'_> {
             caps: Caps { max_rate: 1e15, max_streams: MAX_STREAMS, ..Caps::default() },
             allow: Vec::new(),
             parallel: true,
-            cpus: Cpus(crate::bench::place(machine, machine.cpu.allowed.len())),
+            cpus: Cpus(bench::place(machine, machine.cpu.allowed.len())),
         };
         let cannot = |why: String| CannotMeasure::environment(format!("others cannot measure to it: {why}"));
         let server = Server::bind_any(0, settings).map_err(|e| cannot(e.to_string()))?;
@@ -216,7 +218,7 @@ impl Actor for Neighbour<'_> {
         let all = || self.prepared.planned.iter().chain(&self.over_mpi);
         let Some(first) = all().next() else { return };
         let each: f64 = all().map(expected_of).sum();
-        let case = first.candidate.case.clone().with_word("server", EACH).id();
+        let case = first.candidate.case.clone().with_word(SERVER, EACH).id();
         let left_s = each * (rounds - round) as f64;
         (self.emit)(Event::Preparing { case, index: round, cases: rounds, left_s });
     }
@@ -277,7 +279,7 @@ pub(super) fn paths(
         };
         ended.between.iter().filter(|one| one.kind == EACH).filter_map(path).collect()
     };
-    let named = |planned: &Planned| planned.candidate.case.clone().with_word("server", EACH).id();
+    let named = |planned: &Planned| planned.candidate.case.clone().with_word(SERVER, EACH).id();
     planned.enumerate().map(|(index, planned)| (named(&planned), of_case(index))).collect()
 }
 
@@ -291,7 +293,7 @@ pub(super) fn measurements(joint: &Joint<'_>, together: &[Planned], ended: &Ende
             let of_kind = ended.between.iter().filter(|one| one.kind == kind);
             let all: Vec<(&Between, &Answer)> =
                 of_kind.filter_map(|one| Some((one, one.answers.get(index)?))).collect();
-            let case = planned.candidate.case.clone().with_word("server", kind);
+            let case = planned.candidate.case.clone().with_word(SERVER, kind);
             let outcome = match kind {
                 EACH if ranks::is_mpi(&planned) && roster.members.len() < 2 => Some(without_partner(case)),
                 EACH => each(case, &all, roster),
@@ -312,7 +314,7 @@ fn without_partner(case: Case) -> Outcome {
 }
 
 pub(super) fn headline(case: &Case) -> Option<Metric> {
-    crate::bench::find(case.benchmark())?.metrics(case).first().copied()
+    bench::find(case.benchmark())?.metrics(case).first().copied()
 }
 
 /// What has samples, or the first reason why it has none.

@@ -14,7 +14,7 @@ use crate::bench::mpi::{
     INTERFACE, LIBRARY, MACHINES, PATH_KERNEL, PATH_SEVERAL, SUBSYSTEM, UNDER_WAY, WINDOW, What, what,
 };
 use crate::bench::network::condition::{PATH_MTU, PATH_SPEED};
-use crate::bench::{self, Metric};
+use crate::bench::{self, Candidate, Metric};
 use crate::case::Case;
 use crate::cli::Common;
 use crate::clock::SystemClock;
@@ -104,7 +104,7 @@ impl Tools {
     /// What starts them beside this case.
     fn through(&self, case: &Case) -> Result<Through, String> {
         if Who::of(case) == Some(Who::Two) && self.machines > ONE_PAIR {
-            return Err("it would stand beside one pair of all: start the run on two machines".to_owned());
+            return Err("it measures one pair only: start the run on two machines".to_owned());
         }
         self.through.clone()
     }
@@ -178,7 +178,12 @@ impl Ranks {
 }
 
 impl Station for Ranks {
-    fn prepare(&mut self, case: &Case, _: Option<f64>) -> Result<Box<dyn bench::Prepared>, CannotMeasure> {
+    fn prepare(
+        &mut self,
+        candidate: &Candidate,
+        _: Option<f64>,
+    ) -> Result<Box<dyn bench::Prepared>, CannotMeasure> {
+        let case = &candidate.case;
         if self.with.len() < 2 {
             return Err(no_partner());
         }
@@ -390,7 +395,7 @@ fn awaited(
         recv(timed) -> timed => timed.map_err(|_| interrupted())?.map_err(CannotMeasure::environment),
         recv(interrupts) -> _ => Err(interrupted()),
         recv(after(patience)) -> _ => Err(CannotMeasure::environment(format!(
-            "it took longer than {} s: a machine or the network between them stands still, or is very slow",
+            "it took longer than {} s: a machine or the network between them hangs, or is very slow",
             patience.as_secs()
         ))),
     }

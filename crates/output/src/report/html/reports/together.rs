@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::plot::{Point, points};
 use super::today::Today;
+use crate::bench;
 use crate::document::Run;
 use crate::published::{self, Baseline, LATENCY, THROUGHPUT};
 use crate::report::context;
@@ -22,7 +23,7 @@ pub(in super::super) fn together(runs: &[Run]) -> Vec<Chart> {
     let reports: Vec<Baseline> = published::names().into_iter().filter_map(published::find).collect();
     let mut charts = Vec::new();
     for metric in METRICS {
-        for subsystem in ["cpu", "memory", "disk", "network"] {
+        for subsystem in bench::commands() {
             charts.extend(chart(&reports, runs, subsystem, metric));
         }
     }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 fn planned(case: &str, samples: Option<u32>, sample_time: f64) -> Planned {
     Planned {
-        candidate: Candidate { case: case.parse().unwrap(), feasible: Err(CannotMeasure::not_here("alone")) },
+        candidate: Candidate::new(case.parse().unwrap(), Err(CannotMeasure::not_here("alone"))),
         sampling: Sampling { samples, sample_time, precision: 0.01 },
         against: Against::Nobody,
         budget: None,
@@ -160,7 +160,7 @@ fn gate(case: &str, per_byte: f64) -> (Vec<What>, Option<String>) {
         with: vec![0, 1],
         tools: None,
     };
-    let refused = ranks.prepare(&case.parse().unwrap(), None).err();
+    let refused = ranks.prepare(&Candidate::new(case.parse().unwrap(), Ok(())), None).err();
     fabric.leave().unwrap();
     (all.try_iter().collect(), refused.map(|why| why.reason))
 }
