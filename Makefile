@@ -3,14 +3,16 @@
 SHELL := /bin/bash
 CARGO := $(shell command -v cargo || ls $(HOME)/.cargo/bin/cargo 2>/dev/null)
 PLIMSOLL := target/release/plimsoll
+# Where `make install` copies to; DESTDIR is put before it.
+PREFIX := /usr/local
 SKIPPED := $(CURDIR)/target/skipped-tests
 
 ARM := aarch64-unknown-linux-gnu
 
-.PHONY: help cargo build run test test-mpi test-arm lint bench fuzz cluster dist setup
+.PHONY: help cargo build run install uninstall test test-mpi test-arm lint bench fuzz cluster dist setup
 
 help: ## show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-7s %s\n", $$1, $$2}'
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
 
 cargo:
 	@test -n "$(CARGO)" || { echo "plimsoll needs cargo (Rust 1.95 or newer) and found none: install it with rustup (rustup.rs; Debian 12's own rustc is too old), then run make again" >&2; exit 2; }
@@ -21,6 +23,12 @@ build: cargo
 
 run: build ## build plimsoll and measure this machine in less than a minute
 	@$(PLIMSOLL) run quick
+
+install: build ## copy plimsoll, its man pages and completions below PREFIX=/usr/local
+	@DESTDIR="$(DESTDIR)" ./packaging/install "$(PREFIX)"
+
+uninstall: ## remove what make install copied
+	@DESTDIR="$(DESTDIR)" ./packaging/install --remove "$(PREFIX)"
 
 setup: cargo
 	@./packaging/test-setup
@@ -66,5 +74,5 @@ cluster: cargo ## build plimsoll for runs over many machines with MPI (installs 
 	@./packaging/cluster-setup
 	@"$(CARGO)" build --release --locked --package plimsoll --features mpi
 
-dist: cargo ## build static programs for x86-64 and aarch64 with man pages and completions, and try each (installs what that needs)
+dist: cargo ## build static programs for x86-64 and aarch64, .deb packages and container images, and try each (installs what that needs)
 	@CARGO="$(CARGO)" ./packaging/dist

@@ -5,37 +5,27 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
-pub mod bench;
-pub mod cli;
-pub mod clock;
-pub mod cluster;
-pub mod compare;
-pub mod doctor;
-pub mod document;
-pub mod evaluate;
-pub mod event;
-pub mod finding;
-#[cfg(test)]
-mod fixture;
-pub mod label;
-pub mod limit;
-pub mod measurement;
-pub mod metric;
 pub mod output;
-pub mod peer;
-pub mod place;
-pub mod published;
-pub mod report;
-pub mod resolve;
-pub mod run;
-pub mod store;
-pub mod view;
-pub mod words;
-pub mod worker;
 
+pub use plimsoll_bench as bench;
+pub use plimsoll_bench::label;
+pub use plimsoll_cluster as cluster;
+pub use plimsoll_command::{cli, resolve};
+pub use plimsoll_compare as compare;
+pub use plimsoll_doctor as doctor;
+pub use plimsoll_history as store;
 pub use plimsoll_machine as machine;
-pub use plimsoll_model::{case, plan, sample, warning};
+pub use plimsoll_model::{case, limit, measurement, metric, place, plan, sample, view, warning, words};
+pub use plimsoll_output::report;
+pub use plimsoll_published as published;
+pub use plimsoll_reference as peer;
+pub use plimsoll_result::{document, evaluate, event, finding};
+pub use plimsoll_run as run;
+pub use plimsoll_run::{clock, worker};
 pub use plimsoll_server::{serve, traffic, wire};
 pub use plimsoll_stats as stats;
 pub use plimsoll_system::{leftover, links, program, random, trust, wall};
 pub use plimsoll_units::{quantity, text};
+
+#[cfg(test)]
+use plimsoll_result::fixture;

@@ -11,9 +11,9 @@ use crate::quick::validated;
 use crate::support::{ended, plimsoll, scratch};
 
 /// A run of each subsystem, as the last version with schema 1 wrote it.
-const DOCUMENT: &str = include_str!("fixtures/runs/earlier.json");
+const DOCUMENT: &str = include_str!("../../result/tests/fixtures/runs/earlier.json");
 /// The history of that version with this run and `threads.json` in it.
-const HISTORY: &[u8] = include_bytes!("fixtures/history/version3.db");
+const HISTORY: &[u8] = include_bytes!("../../history/tests/fixtures/version3.db");
 
 fn history(dir: &Path, words: &[&str], code: i32) -> (String, String) {
     ended(plimsoll(dir).arg("history").args(words).args(["--store", "history.db"]), code)

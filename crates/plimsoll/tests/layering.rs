@@ -1,4 +1,4 @@
-//! Data flows one way: no module names one that stands to its right.
+//! Within a crate data flows one way, too: no module names one that is to its right. Between crates Cargo holds that.
 //!
 //! Reads every `crate::name` in the sources, tests and comments left out, and compares places in [`ORDER`].
 
@@ -6,42 +6,27 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Crates of their own, to the left of all: Cargo holds that they use nothing of these modules.
-const CRATES: &[&str] = &[
-    "case", "leftover", "links", "machine", "plan", "program", "quantity", "random", "sample", "serve",
-    "stats", "text", "traffic", "trust", "wall", "warning", "wire",
-];
-
-/// Left to right: a module may use those before it, and none after it.
-const ORDER: &[&str] = &[
-    "metric",
-    "words",
-    "place",
-    "limit",
-    "measurement",
-    "view",
-    "bench",
-    "label",
-    "peer",
-    "cli",
-    "resolve",
-    "evaluate",
-    "document",
-    "published",
-    "finding",
-    "fixture",
-    "compare",
-    "doctor",
-    "event",
-    "run",
-    "worker",
-    "clock",
-    "cluster",
-    "store",
-    "report",
-    "output",
-    "app",
-    "main",
+/// The crates with more than one subject, and their modules from left to right: one may use those before it, and none after it.
+const ORDER: &[(&str, &[&str])] = &[
+    (
+        "model",
+        &[
+            "case",
+            "plan",
+            "warning",
+            "sample",
+            "metric",
+            "words",
+            "place",
+            "limit",
+            "measurement",
+            "view",
+            "fixture",
+        ],
+    ),
+    ("result", &["evaluate", "document", "finding", "event", "fixture"]),
+    ("command", &["cli", "resolve"]),
+    ("plimsoll", &["output", "app", "main"]),
 ];
 
 fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
@@ -78,142 +63,51 @@ fn named(text: &str) -> Vec<String> {
     names
 }
 
-fn backward_edges(files: &BTreeMap<String, String>) -> Vec<String> {
-    let place = |name: &str| ORDER.iter().position(|o| *o == name);
+/// The imports of a module to its right, in files by their paths below `src`.
+fn backward_edges(order: &[&str], files: &BTreeMap<String, String>) -> Vec<String> {
+    let place = |name: &str| order.iter().position(|o| *o == name);
     let mut wrong = Vec::new();
     for (module, text) in files {
         let Some(own) = place(module.split('/').next().unwrap()) else {
             wrong.push(format!("{module} has no place in ORDER"));
             continue;
         };
-        for name in named(text) {
-            match place(&name) {
-                Some(other) if other > own => wrong.push(format!("{module} -> {name}")),
-                Some(_) => {}
-                None if CRATES.contains(&name.as_str()) => {}
-                None => wrong.push(format!("{module} names crate::{name}, which has no place in ORDER")),
-            }
-        }
+        let later = named(text).into_iter().filter(|name| place(name).is_some_and(|other| other > own));
+        wrong.extend(later.map(|name| format!("{module} -> {name}")));
     }
     wrong
 }
 
 #[test]
 fn no_module_imports_one_to_its_right() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut paths = Vec::new();
-    sources(&root, &mut paths);
-    let files: BTreeMap<String, String> = paths
-        .iter()
-        .filter(|p| !p.ends_with("lib.rs"))
-        .map(|p| {
-            let name = p.strip_prefix(&root).unwrap().with_extension("");
-            (name.to_str().unwrap().to_owned(), fs::read_to_string(p).unwrap())
-        })
-        .collect();
-    assert!(files.len() > 20, "found only {} sources", files.len());
-    let wrong = backward_edges(&files);
-    assert!(wrong.is_empty(), "backward edges:\n{}", wrong.join("\n"));
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    for (name, order) in ORDER {
+        let root = crates.join(name).join("src");
+        let mut paths = Vec::new();
+        sources(&root, &mut paths);
+        let files: BTreeMap<String, String> = paths
+            .iter()
+            .filter(|p| !p.ends_with("lib.rs"))
+            .map(|p| {
+                let name = p.strip_prefix(&root).unwrap().with_extension("");
+                (name.to_str().unwrap().to_owned(), fs::read_to_string(p).unwrap())
+            })
+            .collect();
+        assert!(files.len() >= order.len(), "{name}: found only {} sources", files.len());
+        let wrong = backward_edges(order, &files);
+        assert!(wrong.is_empty(), "{name}: backward edges:\n{}", wrong.join("\n"));
+    }
 }
 
 #[test]
 fn a_backward_edge_is_found() {
     let files = |text: &str| BTreeMap::from([("limit/user".to_owned(), text.to_owned())]);
-    assert!(backward_edges(&files("use crate::machine::Machine;\n// crate::run\n")).is_empty());
-    assert_eq!(backward_edges(&files("use crate::run::Harness;")), ["limit/user -> run"]);
-    assert_eq!(backward_edges(&files("fn f() { crate::store::open() }")), ["limit/user -> store"]);
-    assert_eq!(backward_edges(&files("use crate::{case::Case, report::json};")), ["limit/user -> report"]);
-    assert_eq!(backward_edges(&files("use crate::bench::Metric;")), ["limit/user -> bench"]);
-}
-
-/// What `limits` of a benchmark takes and gives; nothing else of limits is for those that measure.
-const OF_LIMITS: &[&str] = &["Kind", "Limit", "Question", "self"];
-
-/// Whether a file of a benchmark says what bounds its figures, or what they mean when they are bounded: neither measures.
-fn is_of_limits(module: &str) -> bool {
-    module.split('/').any(|part| ["limit", "findings", "part"].contains(&part))
-}
-
-/// The code without the bodies of `fn limits`, without comments and tests.
-fn without_limits(text: &str) -> String {
-    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
-    let (mut kept, mut until) = (Vec::new(), None);
-    for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
-        match &until {
-            None if line.trim_start().trim_start_matches("pub ").starts_with("fn limits(") => {
-                let indent = line.len() - line.trim_start().len();
-                until = Some(" ".repeat(indent) + "}");
-            }
-            None => kept.push(line),
-            Some(end) if line == end => until = None,
-            Some(_) => {}
-        }
-    }
-    kept.join("\n")
-}
-
-/// What code that measures names of limits.
-fn limits_known(text: &str) -> Vec<String> {
-    let code = without_limits(text);
-    let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
-    let mut known = Vec::new();
-    for (at, word) in code.match_indices("limit") {
-        let (before, after) = (&code[..at], &code[at + word.len()..]);
-        if before.ends_with(part_of_word) || after.starts_with(part_of_word) {
-            continue;
-        }
-        let generic = before.ends_with("crate::");
-        match after.strip_prefix("::") {
-            Some(names) if generic => {
-                let list = names.strip_prefix('{').map_or(names, |list| list.split('}').next().unwrap());
-                let end = |c: char| !part_of_word(c);
-                let many = names.starts_with('{');
-                let names = list.split(',').take(if many { usize::MAX } else { 1 });
-                let names = names.map(|name| name.trim().split(end).next().unwrap().to_owned());
-                known.extend(names.filter(|name| !name.is_empty() && !OF_LIMITS.contains(&name.as_str())));
-            }
-            Some(_) => known.push("limit::".to_owned()),
-            None if before.ends_with("::") => known.push("::limit".to_owned()),
-            None => {}
-        }
-    }
-    known
-}
-
-#[test]
-fn what_measures_knows_no_limit() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut paths = Vec::new();
-    sources(&root.join("bench"), &mut paths);
-    let (mut wrong, mut limits) = (Vec::new(), 0);
-    for path in paths {
-        let module = path.strip_prefix(&root).unwrap().with_extension("").to_str().unwrap().to_owned();
-        if is_of_limits(&module) {
-            limits += 1;
-            continue;
-        }
-        let known = limits_known(&fs::read_to_string(&path).unwrap());
-        wrong.extend(known.into_iter().map(|name| format!("{module} names {name}")));
-    }
-    assert!(limits > 5, "found only {limits} files of limits");
-    assert!(
-        wrong.is_empty(),
-        "only `fn limits` of a benchmark may name a file of limits:\n{}",
-        wrong.join("\n")
-    );
-}
-
-#[test]
-fn a_measuring_file_that_knows_a_limit_is_found() {
-    let plain = "mod limit;\nuse crate::limit::{Kind, Limit, Question};\nfn f() { self.limit; }\n\
-                 impl B {\n    fn limits(&self) {\n        limit::limits()\n    }\n}\n";
-    assert!(limits_known(plain).is_empty(), "{:?}", limits_known(plain));
-    assert_eq!(limits_known("fn prepare() { limit::limits() }"), ["limit::"]);
-    assert_eq!(limits_known("use super::limit;"), ["::limit"]);
-    assert_eq!(limits_known("use crate::limit::device::Promise;"), ["device"]);
-    assert_eq!(limits_known("use crate::limit::{Limit, median};"), ["median"]);
-    assert!(is_of_limits("bench/cpu/peak/limit") && is_of_limits("bench/network/limit/held"));
-    assert!(!is_of_limits("bench/cpu/limits"));
+    let edges = |text: &str| backward_edges(&["case", "limit", "view"], &files(text));
+    assert!(edges("use crate::machine::Machine;\nuse crate::case::Case;\n// crate::view\n").is_empty());
+    assert_eq!(edges("use crate::view::RunView;"), ["limit/user -> view"]);
+    assert_eq!(edges("fn f() { crate::view::open() }"), ["limit/user -> view"]);
+    assert_eq!(edges("use crate::{case::Case, view::RunView};"), ["limit/user -> view"]);
+    assert_eq!(backward_edges(&["case"], &files("")), ["limit/user has no place in ORDER"]);
 }
 
 #[test]

@@ -16,59 +16,59 @@ use plimsoll::case::KEYS;
 /// command, the wall clock, axes of any metric, a kind of figure in a report.
 const OTHER_MEANINGS: &[(&str, &str)] = &[
     ("app/cluster/hpl.rs", "program"),
-    ("document.rs", "complete"),
+    ("result/document.rs", "complete"),
     ("model/plan/file.rs", "program"),
     ("doctor/proof.rs", "time"),
-    ("report/html/single.rs", "time"),
-    ("report/html/single.rs", "latency"),
+    ("output/report/html/single.rs", "time"),
+    ("output/report/html/single.rs", "latency"),
     ("published/tables.rs", "program"),
 ];
 
 /// File below `src` (of another crate than the program's: after its name) → names of benchmarks in it, names of metrics in it.
 /// The words of published reports count too.
 const OUTSIDE: &[(&str, usize, usize)] = &[
-    ("peer/fact.rs", 0, 1),
-    ("peer/tools/bw_mem.rs", 2, 1),
-    ("peer/tools/fio.rs", 8, 6),
-    ("peer/tools/hpcc.rs", 1, 1),
-    ("peer/tools/hpl.rs", 2, 0),
-    ("peer/tools/ioping.rs", 1, 1),
-    ("peer/tools/iozone.rs", 1, 1),
-    ("peer/tools/iperf.rs", 5, 1),
-    ("peer/tools/iperf3.rs", 5, 1),
-    ("peer/tools/java.rs", 9, 3),
-    ("peer/tools/lat_mem_rd.rs", 2, 1),
-    ("peer/tools/likwid.rs", 4, 1),
-    ("peer/tools/mbw.rs", 1, 1),
-    ("peer/tools/mod.rs", 1, 0),
-    ("peer/tools/netperf.rs", 4, 2),
-    ("peer/tools/osu.rs", 4, 5),
-    ("peer/tools/ping.rs", 1, 1),
-    ("peer/tools/pmbw.rs", 12, 7),
-    ("peer/tools/sockperf.rs", 2, 1),
-    ("peer/tools/stream.rs", 1, 1),
-    ("peer/tools/sysbench.rs", 2, 0),
-    ("published/mod.rs", 0, 3),
+    ("reference/fact.rs", 0, 1),
+    ("reference/tools/bw_mem.rs", 2, 1),
+    ("reference/tools/fio.rs", 8, 6),
+    ("reference/tools/hpcc.rs", 1, 1),
+    ("reference/tools/hpl.rs", 2, 0),
+    ("reference/tools/ioping.rs", 1, 1),
+    ("reference/tools/iozone.rs", 1, 1),
+    ("reference/tools/iperf.rs", 5, 1),
+    ("reference/tools/iperf3.rs", 5, 1),
+    ("reference/tools/java.rs", 9, 3),
+    ("reference/tools/lat_mem_rd.rs", 2, 1),
+    ("reference/tools/likwid.rs", 4, 1),
+    ("reference/tools/mbw.rs", 1, 1),
+    ("reference/tools/mod.rs", 1, 0),
+    ("reference/tools/netperf.rs", 4, 2),
+    ("reference/tools/osu.rs", 4, 5),
+    ("reference/tools/ping.rs", 1, 1),
+    ("reference/tools/pmbw.rs", 12, 7),
+    ("reference/tools/sockperf.rs", 2, 1),
+    ("reference/tools/stream.rs", 1, 1),
+    ("reference/tools/sysbench.rs", 2, 0),
+    ("published/lib.rs", 0, 3),
 ];
 
 /// File → names of subsystems in it: where figures of published reports are told apart, tools are named for what they measure, and
 /// where the word means something else (a line of /proc/stat, an argument of a tool, a part of the machine, a plan).
 const SUBSYSTEMS: &[(&str, usize)] = &[
-    ("document/redact/path.rs", 3),
+    ("result/document/redact/path.rs", 3),
     ("model/plan/built_in.rs", 1),
-    ("peer/tools/ioping.rs", 1),
-    ("peer/tools/iozone.rs", 1),
-    ("peer/tools/java.rs", 3),
-    ("peer/tools/netperf.rs", 1),
-    ("peer/tools/sysbench.rs", 1),
+    ("reference/tools/ioping.rs", 1),
+    ("reference/tools/iozone.rs", 1),
+    ("reference/tools/java.rs", 3),
+    ("reference/tools/netperf.rs", 1),
+    ("reference/tools/sysbench.rs", 1),
     ("published/flags.rs", 15),
-    ("published/mod.rs", 1),
+    ("published/lib.rs", 1),
     ("published/tables/specs.rs", 31),
-    ("report/html/charts.rs", 1),
-    ("report/machine.rs", 2),
-    ("report/machine/cost.rs", 2),
-    ("report/machine/storage.rs", 3),
-    ("report/published/cells.rs", 4),
+    ("output/report/html/charts.rs", 1),
+    ("output/report/machine.rs", 2),
+    ("output/report/machine/cost.rs", 2),
+    ("output/report/machine/storage.rs", 3),
+    ("output/report/published/cells.rs", 4),
     ("server/traffic/account.rs", 1),
 ];
 
@@ -109,8 +109,9 @@ fn plain_end(after: &str) -> usize {
     end.unwrap_or(after.len())
 }
 
-/// The modules of a file that are for tests alone.
+/// The modules of a file that are for tests alone, its own or those of other crates.
 fn test_modules(text: &str) -> Vec<String> {
+    let text = text.replace("#[cfg(any(test, feature = \"testing\"))]", "#[cfg(test)]");
     let marked = text.split("#[cfg(test)]\n").skip(1);
     let names = marked.filter_map(|after| after.lines().next()?.strip_suffix(';')?.split_once("mod "));
     names.map(|(_, name)| name.to_owned()).collect()
@@ -131,8 +132,23 @@ fn sources(root: &Path, dir: &Path, found: &mut BTreeMap<String, String>) {
 }
 
 /// Crates whose sources are looked at, and what their paths begin with here.
-const CRATES: &[(&str, &str)] =
-    &[("plimsoll", ""), ("model", "model/"), ("server", "server/"), ("system", "system/")];
+const CRATES: &[(&str, &str)] = &[
+    ("plimsoll", ""),
+    ("bench", "bench/"),
+    ("compare", "compare/"),
+    ("history", "history/"),
+    ("doctor", "doctor/"),
+    ("cluster", "cluster/"),
+    ("command", "command/"),
+    ("model", "model/"),
+    ("output", "output/"),
+    ("published", "published/"),
+    ("reference", "reference/"),
+    ("result", "result/"),
+    ("run", "run/"),
+    ("server", "server/"),
+    ("system", "system/"),
+];
 
 /// The sources of all these crates, by the path below `src`.
 fn all() -> BTreeMap<String, String> {
@@ -146,7 +162,7 @@ fn all() -> BTreeMap<String, String> {
     all
 }
 
-/// The sources without those that a `#[cfg(test)]` leaves out.
+/// The sources of the program: what is for tests alone is left out.
 fn product(all: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let tests: Vec<String> = all
         .iter()

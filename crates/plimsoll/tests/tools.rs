@@ -248,14 +248,14 @@ const RECORDED: &[Recorded] = &[
     Recorded {
         tool: "xhpl",
         case: "cpu --only cpu.linpack --n 1000 --nb 192 --threads 1",
-        text: include_str!("fixtures/peers/xhpl-2.0-1000.txt"),
+        text: include_str!("../../reference/tests/fixtures/peers/xhpl-2.0-1000.txt"),
         hands_over: "sleep 0.1; grep -q '^1000 ' HPL.dat && cat $answer",
         figure: 10.51e9,
     },
     Recorded {
         tool: "stream",
         case: "memory --only memory.bandwidth --op triad --size 1M --threads 1",
-        text: include_str!("fixtures/peers/stream-5.10-2threads.txt"),
+        text: include_str!("../../reference/tests/fixtures/peers/stream-5.10-2threads.txt"),
         hands_over: "sleep 0.1; [ $OMP_NUM_THREADS = 1 ] && cat $answer",
         // Its arrays of 80 000 000 elements in the mean time.
         figure: 24.0 * 80e6 / 0.039_182,
@@ -263,7 +263,7 @@ const RECORDED: &[Recorded] = &[
     Recorded {
         tool: "pmbw",
         case: "memory --only memory.bandwidth --op write --size 1M --threads 1",
-        text: include_str!("fixtures/peers/pmbw-0.6.3-stats.txt"),
+        text: include_str!("../../reference/tests/fixtures/peers/pmbw-0.6.3-stats.txt"),
         hands_over: "sleep 1.5; while [ $# != 0 ] && [ $1 != -o ]; do shift; done; cat $answer > $2",
         figure: 121_419_314_332.512_13,
     },

@@ -7,6 +7,7 @@ pub mod built_in;
 mod exclude;
 pub mod file;
 mod places;
+pub mod scale;
 pub mod write;
 
 use std::collections::BTreeMap;

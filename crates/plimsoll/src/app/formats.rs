@@ -16,6 +16,7 @@ pub fn command() -> Command {
         rows.join(" and ")
     );
     cli::command()
+        .version(env!("PLIMSOLL_VERSION"))
         .mut_subcommand("export", |c| {
             c.mut_arg("format", of(Subject::Run)).mut_arg("table", |a| a.help(table))
         })

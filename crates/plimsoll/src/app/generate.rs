@@ -62,7 +62,7 @@ fn files(directory: &Path) -> io::Result<()> {
 fn shown(command: Command) -> Command {
     let kept: Vec<Command> = command.get_subcommands().filter(|c| !c.is_hide_set()).cloned().collect();
     Command::new("plimsoll")
-        .version(env!("CARGO_PKG_VERSION"))
+        .version(env!("PLIMSOLL_VERSION"))
         .about(command.get_about().cloned().unwrap_or_default())
         .after_help(command.get_after_help().cloned().unwrap_or_default())
         .disable_help_subcommand(true)

@@ -10,9 +10,11 @@ use crate::limit::user::UserLimits;
 use crate::machine::{Machine, Root};
 use crate::plan::built_in::BUILT_IN;
 use crate::plan::file::{PlanFile, SERVER};
+use crate::plan::scale::{LEAST_OPERATIONS, LEAST_SERIES};
 use crate::plan::{Plan, write};
 use crate::quantity::{Quantity, Unit};
-use crate::resolve::{self, LEAST_OPERATIONS, LEAST_SERIES, Planned, UsageError};
+use crate::resolve::{self, UsageError};
+use crate::run::Planned;
 use crate::run::expected_seconds;
 
 /// Does what was asked with plans.

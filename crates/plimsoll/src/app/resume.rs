@@ -12,7 +12,8 @@ use crate::document::{Run, RunStatus};
 use crate::machine::storage::Storage;
 use crate::output;
 use crate::plan::file;
-use crate::resolve::{self, Planned};
+use crate::resolve;
+use crate::run::Planned;
 use crate::store::Store;
 
 /// A run that this process carries out, and no other while this is held. It is a name in the abstract namespace of Unix

@@ -25,7 +25,7 @@ use crate::machine::{Machine, Root};
 use crate::measurement::{Measurement, Status};
 use crate::plan::Sampling;
 use crate::plan::file::SERVER;
-use crate::resolve::Planned;
+use crate::run::Planned;
 use crate::run::{Alone, expected_of};
 use crate::sample::{Achieved, CannotMeasure, Cause, Cell, Conditions, End, Fact, Facts, Outcome, Sample};
 use crate::serve::{Caps, Server, Settings};

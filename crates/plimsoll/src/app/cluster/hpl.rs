@@ -15,7 +15,7 @@ use crate::limit::{Evidence, Source};
 use crate::machine::Machine;
 use crate::measurement::Measurement;
 use crate::peer::{Against, Companions, Search, Through, fact};
-use crate::resolve::Planned;
+use crate::run::Planned;
 use crate::sample::{Amount, CannotMeasure, Cause, Conditions, End, Fact, Facts, Offer, Outcome, Sample};
 
 /// Share of the available memory that the matrix takes.

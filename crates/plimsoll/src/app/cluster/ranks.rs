@@ -24,7 +24,7 @@ use crate::machine::{Machine, Nic, Root};
 use crate::measurement::Measurement;
 use crate::peer::{Companion, Companions, Through};
 use crate::plan::Sampling;
-use crate::resolve::Planned;
+use crate::run::Planned;
 use crate::run::{Alone, Harness, Ran, Station};
 use crate::sample::{Amount, CannotMeasure, Cause, Conditions, Facts, Offer, Sample, WrongAnswer};
 

@@ -1,0 +1,55 @@
+//! The CPU benchmarks as a part of a report.
+
+use crate::bench::{Subsystem, apart};
+use crate::limit::microarchitecture::Core;
+use crate::machine::{Cpu, Machine};
+use crate::warning::Loss;
+
+/// The CPU benchmarks.
+pub static PART: Subsystem = Subsystem {
+    name: "cpu",
+    title: "CPU",
+    context: |machine, _| context(machine),
+    asked_first: &["op", "type", "threads", "isa", "n", "place"],
+    second_cost: Loss::SiblingBusy,
+    has_moved: apart::other_cores,
+    ..Subsystem::USUAL
+};
+
+fn context(machine: &Machine) -> Vec<String> {
+    let cpu = &machine.cpu;
+    let mut parts = vec![cpu.model_name.clone().unwrap_or_else(|| "unknown model".to_owned())];
+    let core = Core::of(machine, cpu.allowed.first().unwrap_or(0)).ok();
+    parts.extend(core.map(|core| core.name));
+    parts.push(cpus(cpu));
+    parts.extend(machine.virtualisation.hypervisor.clone());
+    parts
+}
+
+fn cpus(cpu: &Cpu) -> String {
+    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let allowed = match cpu.allowed.len() {
+        n if n < cpu.threads => format!("{n} of {}", count(cpu.threads, "CPU")),
+        n => count(n, "CPU"),
+    };
+    match cpu.cores_of(&cpu.allowed).or(cpu.cores) {
+        Some(cores) => format!("{allowed} on {}", count(cores, "core")),
+        None => allowed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn cpus_that_are_not_allowed_are_told() {
+        let mut machine = fixture::machine();
+        machine.cpu.threads = 64;
+        machine.cpu.cores = Some(32);
+        assert_eq!(cpus(&machine.cpu), "2 of 64 CPUs on 32 cores");
+        machine.cpu.cores = None;
+        assert_eq!(cpus(&machine.cpu), "2 of 64 CPUs");
+    }
+}

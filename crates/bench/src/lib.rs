@@ -1,0 +1,546 @@
+//! The two traits of everything that is measured, and the list of all benchmarks.
+//!
+//! A benchmark states its cases without touching the machine; a prepared case does the work, one sample a call.
+//! Prepared cases live in a worker process: what they allocate, break or crash is theirs alone.
+
+#![forbid(unsafe_code)]
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::case::{AT_ONCE, AT_ONCE_BACK, Case, EACH};
+use crate::limit::{Limit, Question};
+use crate::machine::Machine;
+use crate::measurement::Measurement;
+use crate::plan::Group;
+use crate::sample::{Amount, CannotMeasure, Facts, Offer, Point, Sample, Writable, WrongAnswer};
+use crate::view::{Finding, RunView};
+use crate::warning::Loss;
+use crate::wire::Key;
+
+mod apart;
+pub mod cpu;
+pub mod disk;
+pub mod fixed;
+pub mod label;
+pub mod memory;
+pub mod mpi;
+pub mod network;
+pub mod null;
+
+use crate as bench;
+use plimsoll_machine as machine;
+#[cfg(test)]
+use plimsoll_model::fixture;
+use plimsoll_model::{case, limit, measurement, metric, place, plan, sample, view, warning, words};
+use plimsoll_server::{serve, traffic, wire};
+use plimsoll_stats as stats;
+use plimsoll_system::{leftover, links, program, random, trust};
+use plimsoll_units::{quantity, text};
+
+pub use crate::metric::{Better, Curve, Metric, OfTransfers, Role, Roofline};
+pub use crate::place::{Placement, place, placed, places};
+pub use crate::words::{PATTERN, Say};
+
+/// Every benchmark there is. A new one is one file and one line here.
+pub const BENCHMARKS: &[&dyn Benchmark] = &[
+    &cpu::Peak,
+    &cpu::CoreToCore,
+    &cpu::MatrixProduct,
+    &cpu::Linpack,
+    &cpu::Hpl,
+    &memory::Bandwidth,
+    &memory::Latency,
+    &memory::Block,
+    &memory::LoadedLatency,
+    &memory::Numa,
+    &disk::io::DiskIo,
+    &disk::fsync::DiskFsync,
+    &disk::knee::DiskKnee,
+    &disk::null::DiskNull,
+    &network::Tcp,
+    &network::Udp,
+    &network::Latency,
+    &mpi::LATENCY,
+    &mpi::BANDWIDTH,
+    &mpi::ALLREDUCE,
+    &mpi::BARRIER,
+    &null::Null,
+];
+
+/// The benchmark of that name.
+pub fn find(name: &str) -> Option<&'static dyn Benchmark> {
+    BENCHMARKS.iter().copied().find(|b| b.name() == name)
+}
+
+/// The row of a metric of a case; `None` where this program has no such metric, as in documents of another version.
+pub fn metric(case: &Case, name: &str) -> Option<Metric> {
+    let metrics = find(case.benchmark())?.metrics(case);
+    metrics.into_iter().find(|metric| metric.name == name)
+}
+
+/// `value` of the metric `from` of a case as a figure of its metric `to`; `None` where the two are not of the same transfers.
+pub fn converted(case: &Case, value: f64, from: &str, to: &str) -> Option<f64> {
+    if from == to {
+        return Some(value);
+    }
+    let transfers = |name| metric(case, name)?.transfers;
+    let per_second = transfers(from)?.per_second(value);
+    let figure = transfers(to)?.of_rate(per_second);
+    (per_second.is_finite() && figure.is_finite() && figure > 0.0).then_some(figure)
+}
+
+/// Whether a metric of a case is told and never judged.
+pub fn is_told(case: &Case, name: &str) -> bool {
+    metric(case, name).is_some_and(|metric| metric.role == Role::Told)
+}
+
+/// Whether a case of many machines is of all of them, and of none alone: what is measured between them, by MPI, or
+/// solved together.
+pub fn is_of_all(case: &Case) -> bool {
+    let between = matches!(case.word("server"), Some(EACH | AT_ONCE | AT_ONCE_BACK));
+    between || find(case.benchmark()).is_some_and(|benchmark| benchmark.of_all_machines())
+}
+
+/// The limits of one metric of a case, as its benchmark says: of a figure that is the sum over pairs of machines, that of all
+/// pairs.
+pub fn limits(question: &Question<'_>) -> Vec<Limit> {
+    let limits = find(question.case.benchmark()).map(|b| b.limits(question)).unwrap_or_default();
+    match question.condition(&limit::PAIRS) {
+        Some(pairs) => limits.into_iter().map(|limit| limit.of_pairs(pairs)).collect(),
+        None => limits,
+    }
+}
+
+/// CPUs of a case on a machine.
+pub type Cpus = fn(&Machine, &Case) -> Vec<usize>;
+
+/// What the benchmarks of one subsystem have in common.
+pub struct Subsystem {
+    /// The part of their names before the dot.
+    pub name: &'static str,
+    /// As a heading.
+    pub title: &'static str,
+    /// What of a machine they measure, the most telling first; the measurement is the first below the heading.
+    pub context: fn(&Machine, &Measurement) -> Vec<String>,
+    /// Options that its short help shows, the most wanted first.
+    pub asked_first: &'static [&'static str],
+    /// Parameters whose value is each thread's own, so that all threads together have so many times as much.
+    pub of_each_thread: &'static [&'static str],
+    /// The CPUs that its threads usually take, for a reference tool; none where they are not pinned.
+    pub cpus: Cpus,
+    /// Whether it is a command, `plimsoll NAME`.
+    pub is_command: bool,
+    /// Whether its cases work on test files, or on a device in their place: `--dir` and `--target` are for it.
+    pub on_files: bool,
+    /// Whether `--size sweep` stands for many sizes.
+    pub sweeps_sizes: bool,
+    /// What to use instead of `--threads`, where that is not for it.
+    pub instead_of_threads: Option<&'static str>,
+    /// What a second cost of the work means, which is seen in its samples.
+    pub second_cost: Loss,
+    /// Whether two times from one CPU to the next are of different places, as far as that matters to its figures.
+    pub has_moved: fn(f64, f64) -> bool,
+}
+
+impl Subsystem {
+    /// One that is like most.
+    const USUAL: Self = Self {
+        name: "",
+        title: "",
+        context: |_, _| Vec::new(),
+        asked_first: &[],
+        of_each_thread: &[],
+        cpus: placed,
+        is_command: true,
+        on_files: false,
+        sweeps_sizes: false,
+        instead_of_threads: None,
+        second_cost: Loss::MemoryShared,
+        has_moved: apart::other_caches,
+    };
+}
+
+/// Every subsystem, in the order of [`BENCHMARKS`].
+const SUBSYSTEMS: &[&Subsystem] = &[&cpu::PART, &memory::PART, &disk::PART, &network::PART, &mpi::PART];
+
+/// The subsystem of that name.
+pub fn subsystem(name: &str) -> Option<&'static Subsystem> {
+    SUBSYSTEMS.iter().copied().find(|part| part.name == name)
+}
+
+/// The subsystem of a case; the usual one where it has none.
+pub fn subsystem_of(case: &Case) -> &'static Subsystem {
+    subsystem(case.subsystem()).unwrap_or(&Subsystem::USUAL)
+}
+
+/// The names of the subsystems that are commands, in the order of help and runs.
+pub fn commands() -> impl Iterator<Item = &'static str> {
+    SUBSYSTEMS.iter().filter(|part| part.is_command).map(|part| part.name)
+}
+
+/// A case's parameters as its benchmark understood them, in a type of its own: made once, where cases are planned, and what
+/// the worker gets. Empty where the case itself says all.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Parsed(serde_json::Value);
+
+impl Parsed {
+    /// The parameters in the benchmark's own type.
+    ///
+    /// # Errors
+    /// They are those of another benchmark.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, CannotMeasure> {
+        let wrong = |e| CannotMeasure::environment(format!("the parameters are of another benchmark: {e}"));
+        T::deserialize(&self.0).map_err(wrong)
+    }
+}
+
+/// A case, and whether this machine can measure it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// The case.
+    pub case: Case,
+    /// What its benchmark made of its parameters.
+    pub parsed: Parsed,
+    /// `Err` says why it is listed and not measured.
+    pub feasible: Result<(), CannotMeasure>,
+}
+
+impl Candidate {
+    /// A case that says by itself what is to be done.
+    pub fn new(case: Case, feasible: Result<(), CannotMeasure>) -> Self {
+        Self { case, parsed: Parsed::default(), feasible }
+    }
+
+    /// The same, with what its benchmark made of its parameters.
+    #[must_use]
+    pub fn parsed(self, parameters: &impl Serialize) -> Self {
+        // Plain numbers and names, which are always written.
+        Self { parsed: Parsed(serde_json::to_value(parameters).unwrap_or_default()), ..self }
+    }
+}
+
+/// One family of measurement.
+pub trait Benchmark: Sync {
+    /// `subsystem.noun`.
+    fn name(&self) -> &'static str;
+
+    /// One line for lists and docs.
+    fn about(&self) -> &'static str;
+
+    /// The parameters it takes, in the order of its ids.
+    fn keys(&self) -> &'static [&'static str];
+
+    /// Whether it runs when nothing is named.
+    fn by_default(&self) -> bool {
+        true
+    }
+
+    /// Every metric that a case of it can have, the usual headline first.
+    fn all_metrics(&self) -> &'static [Metric];
+
+    /// The metrics of a case, the headline first: rows of [`Benchmark::all_metrics`].
+    fn metrics(&self, _: &Case) -> Vec<Metric> {
+        self.all_metrics().to_vec()
+    }
+
+    /// The cases that a group asks for on this machine. Pure: `--dry-run` and `--list` stop here.
+    ///
+    /// # Errors
+    /// A typed value that no machine could measure (an unknown operation, zero threads), in one line.
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String>;
+
+    /// Measures what default cases rest on and no file tells, and notes it in `machine`. Called before a run, where
+    /// this benchmark has cases whose sizes were not asked for; takes a second at most.
+    fn look(&self, _: &mut Machine) {}
+
+    /// A case in words, for tables and messages; none: its name.
+    fn words(&self) -> &'static [Say] {
+        &[]
+    }
+
+    /// A case in words that say its subsystem.
+    fn full(&self, case: &Case) -> String {
+        words::full(self.words(), case)
+    }
+
+    /// What it does by other means than the benchmarks that say the same here: charts lay their figures over each other.
+    fn common(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Whether a case searches: it makes probes of many sizes within one sample.
+    fn searches(&self, _: &Case) -> bool {
+        false
+    }
+
+    /// Where a case is on a roofline.
+    fn roofline(&self, _: &Case) -> Roofline {
+        Roofline::No
+    }
+
+    /// What the curve of a search or sweep is drawn over.
+    fn curves(&self) -> &'static [Curve] {
+        &[]
+    }
+
+    /// What answered in a measurement, as its row says it after what was chosen for `best`.
+    fn answered(&self, _: &Measurement) -> Option<String> {
+        None
+    }
+
+    /// What else the row of a measurement says: what a search found, where both ends ran.
+    fn details(&self, _: &Measurement) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// A point of the headline's curve, as the row says it.
+    fn point(&self, _: &Point) -> Option<String> {
+        None
+    }
+
+    /// Whether all machines of a run measure it together, and none alone.
+    fn of_all_machines(&self) -> bool {
+        false
+    }
+
+    /// What bounds one metric of a case: limits with formula, inputs and source; what is not known is [`Limit::unknown`] with the
+    /// reason and the remedy. None where a limit has no meaning. Pure, and nothing that measures knows them: they are computed
+    /// when the case has ended.
+    fn limits(&self, _: &Question<'_>) -> Vec<Limit> {
+        Vec::new()
+    }
+
+    /// Whether the next case of this benchmark may run in the same worker, so that what is dear to make
+    /// (a filled file) is made once. See [`Keep`].
+    fn shares_worker(&self) -> bool {
+        false
+    }
+
+    /// Whether setting up and samples wait for a device, which may be slower than anyone thought: a budget ends them then.
+    fn waits_for_a_device(&self) -> bool {
+        false
+    }
+
+    /// Seconds that a sample takes on an average machine, where the case states its amount: for estimates before a run.
+    fn sample_seconds(&self, _: &Case) -> Option<f64> {
+        None
+    }
+
+    /// The share by which two runs of the same case differ on a quiet machine at most, where the method allows to promise
+    /// one for this metric; `plimsoll doctor` measures it for the machine at hand.
+    fn noise(&self, _: &str) -> Option<f64> {
+        None
+    }
+
+    /// What its figures of one machine say, by rules of its own; rules for all benchmarks are in the crate `result`.
+    fn findings(&self, _: &RunView<'_>) -> Vec<Finding> {
+        Vec::new()
+    }
+
+    /// Sets a case up: allocates, opens, fills, starts threads. Nothing in here is timed. `parsed` is what [`Benchmark::cases`]
+    /// made of the case's parameters.
+    ///
+    /// # Errors
+    /// Why this case cannot be measured here and now.
+    fn prepare(
+        &self,
+        case: &Case,
+        parsed: &Parsed,
+        cx: &Context<'_>,
+    ) -> Result<Box<dyn Prepared>, CannotMeasure>;
+}
+
+/// A case that is ready to be sampled. Dropping it tears everything down.
+pub trait Prepared {
+    /// Does one sample. A first call may be a warm-up; the run loop decides.
+    ///
+    /// # Errors
+    /// Why the figure cannot be had.
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure>;
+
+    /// What a reference tool may use to measure the same thing.
+    fn offer(&self) -> Offer {
+        Offer::default()
+    }
+
+    /// Makes a place in which reference tools may write, laid out like the case's own.
+    ///
+    /// # Errors
+    /// Why there is none, in one line.
+    fn lend(&mut self) -> Result<Writable, String> {
+        Err("the case has no place for what it would write".to_owned())
+    }
+
+    /// Frees the CPUs while something else is being measured.
+    fn pause(&mut self) {}
+
+    /// Undoes [`Prepared::pause`].
+    fn resume(&mut self) {}
+
+    /// Checks the answer after timing.
+    ///
+    /// # Errors
+    /// What is wrong; the measurement is void then.
+    fn verify(&mut self) -> Result<(), WrongAnswer>;
+
+    /// What was really used, and what the reader must know. Asked after the last sample.
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
+}
+
+/// What a case may use while it is prepared.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The machine as discovered by the parent.
+    pub machine: &'a Machine,
+    /// What the user chose.
+    pub options: &'a Options,
+    /// Things kept from case to case in this worker.
+    pub keep: &'a Keep,
+}
+
+/// What the user chose and every case may need. Crosses the pipe to the worker.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Options {
+    /// Directory of the test files.
+    #[serde(with = "crate::text::path")]
+    pub dir: PathBuf,
+    /// Seed of the run; mix the case id in.
+    pub seed: u64,
+    /// A block device to be measured itself, in the place of a file in `dir`; from the command line alone.
+    #[serde(default)]
+    pub target: Option<disk::raw::RawTarget>,
+    /// The key of the server that network benchmarks name.
+    #[serde(default)]
+    pub key: Option<Key>,
+    /// When the case that is prepared must be ready, where the run has a budget; each worker keeps its own.
+    #[serde(skip)]
+    pub until: Option<Instant>,
+}
+
+/// Values kept alive from one case to the next in the same worker, by name and type.
+#[derive(Default)]
+pub struct Keep {
+    values: RefCell<HashMap<String, Box<dyn Any>>>,
+}
+
+impl Keep {
+    /// Takes the value out, if it is there and of this type.
+    pub fn take<T: Any>(&self, name: &str) -> Option<T> {
+        let value = self.values.borrow_mut().remove(name)?;
+        value.downcast::<T>().ok().map(|boxed| *boxed)
+    }
+
+    /// Puts a value in for a later case.
+    pub fn put<T: Any>(&self, name: &str, value: T) {
+        self.values.borrow_mut().insert(name.to_owned(), Box::new(value));
+    }
+}
+
+/// The thread counts that are measured when none are named: one, and every allowed CPU.
+pub fn default_threads(machine: &Machine) -> Vec<u64> {
+    match machine.cpu.allowed.len() as u64 {
+        0 | 1 => vec![1],
+        all => vec![1, all],
+    }
+}
+
+/// The numbers that a group asks for under this key, or the usual ones, each from 1 to `most`.
+///
+/// # Errors
+/// One that is not, in one line.
+pub fn counts(group: &Group, key: &str, usual: &[u64], most: u64) -> Result<Vec<u64>, String> {
+    group.numbers(key, usual).into_iter().map(|n| within(1..=most, key, n)).collect()
+}
+
+/// The value of a parameter, if it is within the range.
+///
+/// # Errors
+/// It is not, in one line.
+pub fn within(range: RangeInclusive<u64>, key: &str, n: u64) -> Result<u64, String> {
+    match range.contains(&n) {
+        true => Ok(n),
+        false => Err(format!(
+            "{key}: {n} is out of range; write a number from {} to {}",
+            range.start(),
+            range.end()
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quantity::Unit;
+
+    #[test]
+    fn metrics_of_the_same_transfers_are_one_figure() {
+        let case: Case = "disk.io/op=read/pattern=random/block=4K/depth=2/threads=4".parse().unwrap();
+        assert_eq!(converted(&case, 1000.0, "rate", "throughput"), Some(4_096_000.0));
+        assert_eq!(converted(&case, 4_096_000.0, "throughput", "rate"), Some(1000.0));
+        assert_eq!(converted(&case, 1000.0, "rate", "latency"), Some(0.008));
+        assert_eq!(converted(&case, 0.008, "latency", "throughput"), Some(4_096_000.0));
+        let echo: Case = "network.latency/protocol=tcp/message=64/streams=1".parse().unwrap();
+        assert_eq!(converted(&echo, 50e-6, "rtt", "rate"), Some(20_000.0));
+    }
+
+    #[test]
+    fn other_metrics_are_not_converted() {
+        let case: Case = "disk.io/op=read/pattern=random/block=4K/depth=1".parse().unwrap();
+        assert_eq!(converted(&case, 5.0, "cpu", "rate"), None);
+        assert_eq!(converted(&case, 5.0, "rate", "busy"), None);
+        assert_eq!(converted(&case, 0.0, "latency", "rate"), None);
+        let peak: Case = "cpu.peak/op=fma/type=f64".parse().unwrap();
+        assert_eq!(converted(&peak, 5.0, "rate", "latency"), None);
+        assert_eq!(converted(&peak, 5.0, "rate", "rate"), Some(5.0));
+    }
+
+    /// A share or a count is no figure of merit unless its benchmark means it: what is lost.
+    #[test]
+    fn every_metric_has_a_direction_or_is_told_and_is_listed() {
+        let machine = fixture::machine();
+        for benchmark in BENCHMARKS {
+            for candidate in benchmark.cases(&machine, &Group::default()).unwrap() {
+                for metric in benchmark.metrics(&candidate.case) {
+                    assert!(
+                        benchmark.all_metrics().iter().any(|row| row.name == metric.name),
+                        "{}",
+                        metric.name
+                    );
+                    let told = is_told(&candidate.case, metric.name);
+                    assert_eq!(told, metric.role == Role::Told);
+                    assert!(told || metric.unit != Unit::One || metric.name == "loss", "{}", metric.name);
+                }
+            }
+        }
+    }
+
+    /// What bounds a figure is said by its benchmark, if only why that is not known; the floors of plimsoll itself are bound by
+    /// nothing.
+    #[test]
+    fn every_headline_has_a_limit_or_the_reason_why_none_is_known() {
+        let machine = fixture::machine();
+        let samples = [Sample::default()];
+        for benchmark in BENCHMARKS {
+            for Candidate { case, .. } in benchmark.cases(&machine, &Group::default()).unwrap() {
+                let metric = benchmark.metrics(&case)[0].name;
+                let evidence = limit::Evidence::default();
+                let question =
+                    Question { machine: &machine, case: &case, metric, samples: &samples, evidence };
+                let limits = limits(&question);
+                assert_eq!(limits.is_empty(), ["null", "disk.null"].contains(&benchmark.name()), "{case}");
+                assert!(limits.iter().all(|limit| limit.value.is_some() || limit.reason.is_some()), "{case}");
+            }
+        }
+    }
+}

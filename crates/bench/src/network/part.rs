@@ -1,0 +1,24 @@
+//! The network benchmarks as a part of a report.
+
+use super::fact::LINK;
+use crate::bench::{Subsystem, place};
+use crate::measurement::Measurement;
+
+/// The network benchmarks.
+pub static PART: Subsystem = Subsystem {
+    name: "network",
+    title: "Network",
+    context: |_, first| context(first),
+    asked_first: &["server", "key", "protocol", "streams", "direction", "rate"],
+    cpus: |machine, _| place(machine, 2),
+    instead_of_threads: Some("a stream has a thread of its own; use --streams"),
+    ..Subsystem::USUAL
+};
+
+fn context(first: &Measurement) -> Vec<String> {
+    match first.achieved.get(&LINK).as_deref() {
+        Some("loopback") => vec!["loopback: memory, not a link".to_owned()],
+        Some(link) => vec![link.to_owned()],
+        None => Vec::new(),
+    }
+}

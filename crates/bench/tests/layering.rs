@@ -1,0 +1,105 @@
+//! What measures a figure knows nothing of what bounds it: no figure can follow from what it is held against.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") && !path.ends_with("tests.rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// What `limits` of a benchmark takes and gives; nothing else of limits is for those that measure.
+const OF_LIMITS: &[&str] = &["Kind", "Limit", "Question", "self"];
+
+/// Whether a file of a benchmark says what bounds its figures, or what they mean when they are bounded: neither measures.
+fn is_of_limits(module: &str) -> bool {
+    module.split('/').any(|part| ["limit", "findings", "part"].contains(&part))
+}
+
+/// The code without the bodies of `fn limits`, without comments and tests.
+fn without_limits(text: &str) -> String {
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+    let (mut kept, mut until) = (Vec::new(), None);
+    for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
+        match &until {
+            None if line.trim_start().trim_start_matches("pub ").starts_with("fn limits(") => {
+                let indent = line.len() - line.trim_start().len();
+                until = Some(" ".repeat(indent) + "}");
+            }
+            None => kept.push(line),
+            Some(end) if line == end => until = None,
+            Some(_) => {}
+        }
+    }
+    kept.join("\n")
+}
+
+/// What code that measures names of limits.
+fn limits_known(text: &str) -> Vec<String> {
+    let code = without_limits(text);
+    let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut known = Vec::new();
+    for (at, word) in code.match_indices("limit") {
+        let (before, after) = (&code[..at], &code[at + word.len()..]);
+        if before.ends_with(part_of_word) || after.starts_with(part_of_word) {
+            continue;
+        }
+        let generic = before.ends_with("crate::");
+        match after.strip_prefix("::") {
+            Some(names) if generic => {
+                let list = names.strip_prefix('{').map_or(names, |list| list.split('}').next().unwrap());
+                let end = |c: char| !part_of_word(c);
+                let many = names.starts_with('{');
+                let names = list.split(',').take(if many { usize::MAX } else { 1 });
+                let names = names.map(|name| name.trim().split(end).next().unwrap().to_owned());
+                known.extend(names.filter(|name| !name.is_empty() && !OF_LIMITS.contains(&name.as_str())));
+            }
+            Some(_) => known.push("limit::".to_owned()),
+            None if before.ends_with("::") => known.push("::limit".to_owned()),
+            None => {}
+        }
+    }
+    known
+}
+
+#[test]
+fn what_measures_knows_no_limit() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut paths = Vec::new();
+    sources(&root, &mut paths);
+    let (mut wrong, mut limits) = (Vec::new(), 0);
+    for path in paths {
+        let module = path.strip_prefix(&root).unwrap().with_extension("").to_str().unwrap().to_owned();
+        if is_of_limits(&module) {
+            limits += 1;
+            continue;
+        }
+        let known = limits_known(&fs::read_to_string(&path).unwrap());
+        wrong.extend(known.into_iter().map(|name| format!("{module} names {name}")));
+    }
+    assert!(limits > 5, "found only {limits} files of limits");
+    assert!(
+        wrong.is_empty(),
+        "only `fn limits` of a benchmark may name a file of limits:\n{}",
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn a_measuring_file_that_knows_a_limit_is_found() {
+    let plain = "mod limit;\nuse crate::limit::{Kind, Limit, Question};\nfn f() { self.limit; }\n\
+                 impl B {\n    fn limits(&self) {\n        limit::limits()\n    }\n}\n";
+    assert!(limits_known(plain).is_empty(), "{:?}", limits_known(plain));
+    assert_eq!(limits_known("fn prepare() { limit::limits() }"), ["limit::"]);
+    assert_eq!(limits_known("use super::limit;"), ["::limit"]);
+    assert_eq!(limits_known("use crate::limit::device::Promise;"), ["device"]);
+    assert_eq!(limits_known("use crate::limit::{Limit, median};"), ["median"]);
+    assert!(is_of_limits("cpu/peak/limit") && is_of_limits("network/limit/held"));
+    assert!(!is_of_limits("cpu/limits"));
+}

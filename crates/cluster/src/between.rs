@@ -1,0 +1,188 @@
+//! What is measured between machines: one of a pair serves, the other measures to it, and rank 0 says who with whom.
+//!
+//! Up to 16 machines every pair is measured, one pair at a time. Above that there are rounds of perfect
+//! matchings, in which each machine is busy once; their number is fixed, so that the time does not grow with the square
+//! of the machines. Each pair is measured in both directions, one after the other: a machine that sends slowly and one that
+//! receives slowly are not the same. Last, the first half of the machines measures to the second at once, then the second to the
+//! first: the bisection.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::sample::{Beside, CannotMeasure, Conditions, Facts};
+
+/// Machines up to which every pair is measured.
+const ALL_PAIRS: usize = 16;
+/// Matchings for more: each machine is measured with so many others.
+const ROUNDS: usize = 15;
+
+pub use crate::case::{AT_ONCE, AT_ONCE_BACK, EACH};
+
+/// Where a machine serves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Place {
+    /// Its own addresses; which of them the other end reaches, that one finds out.
+    pub addresses: Vec<IpAddr>,
+    /// The port.
+    pub port: u16,
+    /// The key of its sessions, in hexadecimal.
+    pub key: String,
+}
+
+/// A case's headline between two machines.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// A value a sample, in the metric's unit.
+    pub samples: Vec<f64>,
+    /// Under which conditions.
+    pub conditions: Conditions,
+    /// What was achieved.
+    pub facts: Facts,
+    /// What reference tools gave beside it.
+    pub peers: Vec<Beside>,
+}
+
+/// A figure, or why there is none.
+pub type Answer = Result<Figure, CannotMeasure>;
+
+/// What a machine does for others, and with them.
+pub trait Actor {
+    /// Lets others measure to this machine until this is dropped.
+    ///
+    /// # Errors
+    /// Why that cannot be.
+    fn serve(&mut self) -> Result<Place, CannotMeasure>;
+
+    /// Measures every case with another rank, and those of the network to its machine if that serves.
+    fn measure(&mut self, with: usize, place: &Result<Place, CannotMeasure>) -> Vec<Answer>;
+
+    /// A round begins; its number from 0, and how many there are.
+    fn begins(&mut self, round: usize, rounds: usize);
+
+    /// Whether the run was told to end while this machine measured.
+    fn interrupted(&self) -> bool;
+}
+
+/// One machine that measures to another, as indices of the roster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pair {
+    /// Who measures.
+    pub from: usize,
+    /// Who serves.
+    pub to: usize,
+}
+
+/// Pairs that are measured at the same time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Round {
+    /// No machine is in two of them.
+    pub pairs: Vec<Pair>,
+    /// [`EACH`], [`AT_ONCE`] or [`AT_ONCE_BACK`].
+    pub kind: &'static str,
+}
+
+/// What was measured between two.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Between {
+    /// Who with whom.
+    pub pair: Pair,
+    /// The kind of its round.
+    pub kind: &'static str,
+    /// By case.
+    pub answers: Vec<Answer>,
+}
+
+/// Who measures with whom, among so many machines.
+pub fn rounds(machines: usize) -> Vec<Round> {
+    let matchings = if machines <= ALL_PAIRS { one_at_a_time(machines) } else { matchings(machines) };
+    let both = |pairs: Vec<Pair>, [there, back]: [&'static str; 2]| {
+        let turned = pairs.iter().map(|pair| Pair { from: pair.to, to: pair.from }).collect();
+        [Round { pairs, kind: there }, Round { pairs: turned, kind: back }]
+    };
+    let mut rounds: Vec<Round> = matchings.into_iter().flat_map(|pairs| both(pairs, [EACH; 2])).collect();
+    // A bisection of a single pair is that pair.
+    if machines > 3 {
+        rounds.extend(both(bisection(machines), [AT_ONCE, AT_ONCE_BACK]));
+    }
+    rounds
+}
+
+fn one_at_a_time(machines: usize) -> Vec<Vec<Pair>> {
+    let from = |from| (from + 1..machines).map(move |to| vec![Pair { from, to }]);
+    (0..machines).flat_map(from).collect()
+}
+
+/// The circle method: one stands still, the others go round; of an odd number one rests in each round.
+fn matchings(machines: usize) -> Vec<Vec<Pair>> {
+    let places = machines.next_multiple_of(2);
+    let turns = places - 1;
+    let matching = |round: usize| -> Vec<Pair> {
+        let turn = round * turns / ROUNDS;
+        let at = |place: usize| if place == 0 { 0 } else { (place - 1 + turn) % turns + 1 };
+        let pairs = (0..places / 2).map(|k| Pair { from: at(k), to: at(places - 1 - k) });
+        pairs.filter(|pair| pair.from < machines && pair.to < machines).collect()
+    };
+    (0..ROUNDS).map(matching).collect()
+}
+
+/// The first half to the second; an odd one in the middle rests.
+fn bisection(machines: usize) -> Vec<Pair> {
+    let half = machines / 2;
+    (0..half).map(|from| Pair { from, to: machines - half + from }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn nobody_is_twice_in_a_round_and_each_pair_is_measured_once_in_each_direction(machines in 0..300_usize) {
+            let mut seen = BTreeSet::new();
+            for round in rounds(machines) {
+                let mut busy = BTreeSet::new();
+                for Pair { from, to } in round.pairs {
+                    prop_assert!(from < machines && to < machines && from != to);
+                    prop_assert!(busy.insert(from) && busy.insert(to));
+                    prop_assert!(round.kind != EACH || seen.insert([from, to]));
+                }
+            }
+            prop_assert!(seen.iter().all(|[from, to]| seen.contains(&[*to, *from])));
+        }
+
+        #[test]
+        fn the_bisection_takes_each_machine_once(machines in 0..99_usize) {
+            let pairs = bisection(machines);
+            let busy: BTreeSet<usize> = pairs.iter().flat_map(|pair| [pair.from, pair.to]).collect();
+            prop_assert_eq!(busy.len(), machines / 2 * 2);
+            prop_assert!(pairs.iter().all(|pair| pair.from < machines / 2 && pair.to >= machines.div_ceil(2)));
+        }
+    }
+
+    #[test]
+    fn few_machines_measure_every_pair_and_many_a_fixed_number_of_rounds() {
+        let of = |machines| {
+            let rounds = rounds(machines);
+            let pairs: usize = rounds.iter().map(|round| round.pairs.len()).sum();
+            (rounds.len(), pairs)
+        };
+        assert_eq!((of(0), of(1), of(2), of(3)), ((0, 0), (0, 0), (2, 2), (6, 6)));
+        assert_eq!(of(4), (14, 16));
+        assert_eq!(of(16), (242, 256));
+        assert_eq!(of(17), (2 * ROUNDS + 2, 2 * ROUNDS * 8 + 16));
+        assert_eq!(of(2000), (2 * ROUNDS + 2, 2 * ROUNDS * 1000 + 2000));
+    }
+
+    /// One half may send slowly to the other and receive well.
+    #[test]
+    fn the_bisection_goes_both_ways() {
+        let rounds = rounds(5);
+        let of = |kind| rounds.iter().find(|round| round.kind == kind).unwrap().pairs.clone();
+        let turned: Vec<Pair> =
+            of(AT_ONCE_BACK).into_iter().map(|Pair { from, to }| Pair { from: to, to: from }).collect();
+        assert_eq!(of(AT_ONCE), turned);
+    }
+}

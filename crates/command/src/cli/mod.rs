@@ -1,0 +1,516 @@
+//! The command line: only what was typed, nothing resolved.
+//!
+//! The subsystems' flags come from the benchmarks' own keys, so that a new parameter needs no line here.
+
+mod habits;
+mod help;
+mod history;
+mod look;
+mod plans;
+mod serve;
+mod values;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+
+pub use history::{Asked, History};
+pub use look::{Compare, Doctor, Export, Report};
+pub use plans::PlanWork;
+pub use serve::Serve;
+use values::{duration, named_path, named_server, precision, sample_time, scale, seed};
+
+use crate::bench::disk::raw::{Consent, RawTarget};
+use crate::bench::{self, BENCHMARKS};
+use crate::case::{KEYS, Key, Kind};
+use crate::plan::built_in;
+use crate::plan::file::{MOST_REPEATS, SERVER};
+
+/// What to do.
+#[derive(Debug)]
+pub enum Typed {
+    /// Measure.
+    Measure {
+        /// What is measured.
+        what: What,
+        /// How.
+        common: Box<Common>,
+        /// File with the key of the server that is named.
+        key: Option<PathBuf>,
+    },
+    /// List, check or print plans.
+    Plan(Box<PlanWork>),
+    /// Serve network benchmarks.
+    Serve(Box<Serve>),
+    /// Make a key.
+    NewKey {
+        /// Into this new file; none prints it.
+        file: Option<PathBuf>,
+    },
+    /// Print what was discovered.
+    Machine {
+        /// Also as a JSON document on stdout.
+        json: bool,
+        /// Save it here instead of printing it.
+        save: Option<PathBuf>,
+        /// Read a saved machine in place of this one.
+        from: Option<PathBuf>,
+    },
+    /// Compare two sides.
+    Compare(Box<Compare>),
+    /// Print runs again, or as a page.
+    Report(Box<Report>),
+    /// Write a run for other programs.
+    Export(Box<Export>),
+    /// Look whether the machine is quiet.
+    Doctor(Box<Doctor>),
+    /// Look into the history.
+    History(Box<History>),
+    /// List the reference tools.
+    Peers {
+        /// Where some of them are.
+        named: Vec<(String, PathBuf)>,
+        /// What to do about missing ones.
+        install: Install,
+    },
+    /// Run another program, bound to CPUs, and leave nothing of it.
+    Launch {
+        /// The CPUs; none: as it is.
+        cpus: Vec<usize>,
+        /// Become it in place of watching over it.
+        becomes: bool,
+        /// The program and its arguments.
+        command: Vec<OsString>,
+    },
+    /// Be a worker.
+    Worker,
+    /// Be the far end of a network benchmark.
+    FarEnd,
+    /// Write man pages and completions.
+    Generate {
+        /// Into this directory.
+        directory: PathBuf,
+    },
+}
+
+/// What to do about missing reference tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Install {
+    /// Nothing.
+    No,
+    /// Print the command.
+    Show,
+    /// Run it.
+    Run,
+}
+
+/// What is measured.
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    /// A plan, built in or from a file.
+    Plan(String),
+    /// The plan of the run that is resumed.
+    Kept,
+    /// The text of a plan file that a run has kept.
+    Text {
+        /// Its name in errors.
+        name: String,
+        /// The text.
+        text: String,
+    },
+    /// One subsystem, with lists of its parameters as typed.
+    Subsystem {
+        /// cpu, memory, disk or network.
+        name: String,
+        /// Parameter → values as typed.
+        lists: BTreeMap<String, Vec<String>>,
+    },
+}
+
+/// Flags of everything that measures.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Common {
+    /// Measure only these: dotted names (memory, network.tcp) or globs on case ids
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// List the cases and end
+    #[arg(long)]
+    pub list: bool,
+    /// Show what would be measured, and end
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Threads at once; a list makes a case of each [default: 1 and all CPUs, where it matters]
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    pub threads: Vec<String>,
+    /// Take exactly N samples of each case [default: 6 to 30, until --precision]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub samples: Option<u32>,
+    /// Time of one sample [default: 200ms]
+    #[arg(long, value_name = "TIME", value_parser = sample_time, allow_hyphen_values = true)]
+    pub sample_time: Option<Duration>,
+    /// Stop when the half-width of the interval is below this share [default: 1%]
+    #[arg(long, value_name = "SHARE", value_parser = precision, allow_hyphen_values = true)]
+    pub precision: Option<f64>,
+    /// Time for the whole run; reference tools (--against) may take six times as much besides, and what is measured between
+    /// machines its own time
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
+    pub budget: Option<Duration>,
+    /// Measure all of it N times, the cases in another random order each time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_REPEATS)))]
+    pub repeat: Option<u32>,
+    /// Multiply volumes, work and file sizes of the plan, such as 0.01; numbers of samples stay, series get shorter
+    #[arg(long, value_name = "FACTOR", value_parser = scale)]
+    pub scale: Option<f64>,
+    /// Continue this run where it was interrupted (its id, or last): same machine and same plan, which need not be named
+    #[arg(long, value_name = "RUN")]
+    pub resume: Option<String>,
+    /// Directory for test files; what is measured is the disk behind it [default: .]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Limits of your own, from a data sheet or an order form: see examples/limits.toml
+    #[arg(long, value_name = "FILE")]
+    pub limits: Option<PathBuf>,
+    /// Reference tools beside each figure: installed (the best one for each), all, or names (see plimsoll peers)
+    #[arg(long, value_name = "NAME,…|installed|all", value_delimiter = ',')]
+    pub against: Vec<String>,
+    /// Within this share two tools are said to see the same [default: 3%]
+    #[arg(long, value_name = "SHARE", value_parser = precision, allow_hyphen_values = true)]
+    pub margin: Option<f64>,
+    /// Where a reference tool is, if not on PATH
+    #[arg(long, value_name = "NAME=FILE", value_parser = named_path)]
+    pub peer_path: Vec<(String, PathBuf)>,
+    /// Where a tool's server listens on another host, such as iperf3=HOST:PORT
+    #[arg(long, value_name = "NAME=HOST:PORT", value_parser = named_server)]
+    pub peer_server: Vec<(String, String)>,
+    /// End with exit code 1 unless this holds: 'memory.bandwidth/* program >= 80% of limit' (or of baseline: the last 10
+    /// runs of the plan; or a figure such as 10 GB/s)
+    #[arg(long, value_name = "EXPR")]
+    pub require: Vec<String>,
+    /// Seed of all that is random [default: another one each time]
+    #[arg(long, value_name = "N", value_parser = seed)]
+    pub seed: Option<u64>,
+    /// Write the run document to FILE, or alone to stdout (-)
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+    /// Write a report to FILE: one HTML file that opens without a network
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Write events as JSON lines to FILE, or to stdout (-)
+    #[arg(long, value_name = "FILE|-")]
+    pub events: Option<PathBuf>,
+    /// Keep the run in this history file, or nowhere (none)
+    #[arg(long, value_name = "FILE|none")]
+    pub store: Option<PathBuf>,
+    /// Replace host names, addresses, serial numbers, user names and directories in --json and --html; the history has them
+    #[arg(long, conflicts_with = "events")]
+    pub redact: bool,
+    /// Under mpirun or srun: all machines measure at once, in step
+    #[arg(long, conflicts_with = "one_by_one")]
+    pub together: bool,
+    /// Under mpirun or srun: the machines measure one after the other (the default)
+    #[arg(long)]
+    pub one_by_one: bool,
+    /// No progress line
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// No colour (also: the environment's NO_COLOR)
+    #[arg(long)]
+    pub no_color: bool,
+    /// A block device in the place of test files: `plimsoll disk` alone takes it.
+    #[arg(skip)]
+    pub target: Option<RawTarget>,
+    /// The servers that a plan's network cases are measured to: `plimsoll run` alone takes them here, `plimsoll network`
+    /// among its parameters.
+    #[arg(skip)]
+    pub server: Vec<String>,
+}
+
+/// Flags of `plimsoll disk` alone. No plan file can give them.
+#[derive(Args, Clone, Debug, Default)]
+struct Device {
+    /// Measure this block device itself instead of a file in --dir; it is only read
+    #[arg(long, value_name = "DEVICE", help_heading = "Devices")]
+    target: Option<PathBuf>,
+    /// Also write to it: ALL DATA ON IT IS LOST. Names the device of --target once more. SERIAL as lsblk -o NAME,SERIAL shows it (without one: the size in
+    /// bytes). Refused while anybody uses the device or anything is recognised on it
+    #[arg(long, value_name = "DEVICE:SERIAL", value_parser = Consent::parse, help_heading = "Devices")]
+    destroy_data_on: Option<Consent>,
+}
+
+impl Device {
+    /// Consent alone names no device to measure: a mistyped or forgotten `--target` must not become a written device.
+    fn target(self) -> Result<Option<RawTarget>, clap::Error> {
+        match (self.target, self.destroy_data_on) {
+            (None, Some(consent)) => {
+                let device = crate::text::shown_bytes(consent.device.as_os_str().as_encoded_bytes());
+                Err(clap::Error::raw(
+                    clap::error::ErrorKind::MissingRequiredArgument,
+                    format!("--destroy-data-on requires --target: add --target {device}\n"),
+                ))
+            }
+            (device, consent) => Ok(device.map(|device| RawTarget { device, consent })),
+        }
+    }
+}
+
+fn keys_of(subsystem: &str) -> impl Iterator<Item = &'static Key> {
+    KEYS.iter().filter(move |key| {
+        let takes =
+            |b: &&&dyn bench::Benchmark| b.name().starts_with(subsystem) && b.keys().contains(&key.name);
+        key.name != "threads" && BENCHMARKS.iter().any(|b| takes(&b))
+    })
+}
+
+fn on_files(subsystem: &str) -> bool {
+    bench::subsystem(subsystem).is_some_and(|part| part.on_files)
+}
+
+fn subsystem(name: &'static str) -> Command {
+    let about = BENCHMARKS.iter().filter(|b| b.name().starts_with(name));
+    let list: Vec<String> = about.map(|b| format!("  {:<18} {}", b.name(), b.about())).collect();
+    let flags = keys_of(name).map(|key| {
+        let flag = Arg::new(key.name)
+            .long(key.name)
+            .help(key.help)
+            .action(ArgAction::Append)
+            .help_heading("Parameters (lists multiply)");
+        // A list of CPUs is one value.
+        if key.name == "place" {
+            return flag.value_name("PLACE");
+        }
+        let flag = flag.value_delimiter(',');
+        match key.kind {
+            Kind::Switch => {
+                flag.num_args(0..=1).require_equals(true).default_missing_value("on").value_name("on|off")
+            }
+            kind => {
+                // What is negative is told so by who reads the value; the command lets numbers without a unit through.
+                let has_unit = !matches!(kind, Kind::Word | Kind::Count);
+                flag.value_name("VALUE,…").allow_hyphen_values(has_unit)
+            }
+        }
+    });
+    let secret = keys_of(name).any(|key| key.name == SERVER).then(secret);
+    let command =
+        Common::augment_args(Command::new(name).args(flags).args(secret).allow_negative_numbers(true));
+    let command = if on_files(name) { Device::augment_args(command) } else { command };
+    // The doc comments of the structs would otherwise become the command's text.
+    command.about(format!("Measure {name}")).after_help(format!("Benchmarks:\n{}", list.join("\n")))
+}
+
+/// The key of the server that is named.
+fn secret() -> Arg {
+    Arg::new("key")
+        .long("key")
+        .alias("key-file")
+        .value_name("FILE")
+        .value_parser(clap::value_parser!(PathBuf))
+        .help("File with the key of --server [default: the environment's PLIMSOLL_KEY]")
+}
+
+/// `plimsoll run`: a plan cannot name a server, so its flags can.
+fn run() -> Command {
+    let names = built_in::names().join(", ");
+    let plan = Arg::new("plan").value_name("PLAN").help(format!("{names}, or a TOML file [default: quick]"));
+    let server = Arg::new("server")
+        .long("server")
+        .value_name("HOST[:PORT],…")
+        .action(ArgAction::Append)
+        .value_delimiter(',')
+        .help("Measure the plan's network cases to this running `plimsoll serve`, or iperf3://HOST[:PORT]");
+    Common::augment_args(Command::new("run").arg(plan).arg(server).arg(secret()).allow_negative_numbers(true))
+        .about("Measure a plan [default: quick]")
+        .after_help(plans::built_in_help())
+}
+
+/// An option of `plimsoll machine` that takes a directory or an archive.
+fn path(name: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name("DIR|FILE.tar.gz").value_parser(clap::value_parser!(PathBuf))
+}
+
+/// The whole command line.
+pub fn command() -> Command {
+    let machine = Command::new("machine")
+        .about("Print what was discovered, and each limit with its derivation")
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("As JSON"))
+        .arg(path("save").conflicts_with("json").help(
+            "Save what identifies this machine, without names, addresses and serial numbers, to attach to a bug report",
+        ))
+        .arg(path("from").help("Show a saved machine in place of this one"));
+    let root = Common::augment_args(Command::new("plimsoll").allow_negative_numbers(true))
+        .about("Measures what a machine can really do, and how far each figure is from its physical limit")
+        .args_conflicts_with_subcommands(true)
+        .disable_help_subcommand(true)
+        .after_help(help::CODES);
+    root.subcommand(run())
+        .subcommands(bench::commands().map(subsystem))
+        .subcommands([far_end(), key(), machine, peers(), plans::command(), history()])
+        .subcommands([report(), export(), compare(), doctor(), launch()])
+        .subcommands([Command::new("worker").hide(true), Command::new("far-end").hide(true), generate()])
+}
+
+fn far_end() -> Command {
+    Serve::augment_args(Command::new("serve")).about("Serve network benchmarks to those who know the key")
+}
+
+fn compare() -> Command {
+    Compare::augment_args(Command::new("compare"))
+        .about("Say what differs between two runs, beyond the noise")
+}
+
+fn history() -> Command {
+    History::augment_args(Command::new("history"))
+        .about("List runs, show one or figures over time; tags, notes, imports, repair")
+}
+
+fn report() -> Command {
+    Report::augment_args(Command::new("report"))
+        .about("Print stored runs again, or write them as one HTML file")
+}
+
+fn export() -> Command {
+    Export::augment_args(Command::new("export"))
+        .about("Write a stored run for other programs: CSV, Prometheus, JUnit …")
+}
+
+fn doctor() -> Command {
+    Doctor::augment_args(Command::new("doctor"))
+        .about("Say whether this machine is quiet: noise between runs, clocks, missing rights")
+}
+
+fn key() -> Command {
+    let file = Arg::new("file")
+        .value_name("FILE")
+        .value_parser(clap::value_parser!(PathBuf))
+        .help("A new file, readable by its owner alone; without it the key is printed");
+    let new = Command::new("new").about("Make one").arg(file);
+    Command::new("key")
+        .about("Make a key for `serve` and `network --server`")
+        .subcommand_required(true)
+        .subcommand(new)
+}
+
+fn peers() -> Command {
+    let path = Arg::new("peer-path").long("peer-path").value_name("NAME=FILE").value_parser(named_path);
+    let flag = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
+    };
+    Command::new("peers")
+        .about("List the reference tools: which are here, what each checks, how to get it")
+        .arg(path.help("Where a tool is, if not on PATH").action(ArgAction::Append))
+        .arg(flag("install", "Print the command that installs the missing ones"))
+        .arg(flag("yes", "Run that command").requires("install"))
+}
+
+/// Hidden: how reference tools are started.
+fn launch() -> Command {
+    let command = Arg::new("command")
+        .num_args(1..)
+        .last(true)
+        .required(true)
+        .value_parser(clap::value_parser!(OsString));
+    let launch = Command::new("launch").hide(true).arg(Arg::new("cpus").long("cpus").required(true));
+    launch.arg(Arg::new("become").long("become").action(ArgAction::SetTrue)).arg(command)
+}
+
+/// Hidden: how packages get man pages and completions.
+fn generate() -> Command {
+    let directory =
+        Arg::new("directory").value_name("DIR").required(true).value_parser(clap::value_parser!(PathBuf));
+    Command::new("generate").hide(true).about("Write man pages and completions into DIR").arg(directory)
+}
+
+fn launched(matches: &ArgMatches) -> Typed {
+    let cpus = matches.get_one::<String>("cpus").map(String::as_str).unwrap_or_default();
+    Typed::Launch {
+        cpus: cpus.split(',').filter_map(|cpu| cpu.parse().ok()).collect(),
+        becomes: matches.get_flag("become"),
+        command: matches.get_many::<OsString>("command").into_iter().flatten().cloned().collect(),
+    }
+}
+
+/// Reads the command line; `command` is that of [`command`], with what others have added to its values.
+///
+/// # Errors
+/// What `clap` found wrong, or help and version to be printed.
+pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) -> Result<Typed, clap::Error> {
+    let (all, words) = help::asked(arguments);
+    let matches = help::arranged(command, all)
+        .try_get_matches_from(&words)
+        .map_err(|error| habits::explained(error, &words))?;
+    match matches.subcommand() {
+        None => measure(What::Plan("quick".to_owned()), &matches),
+        Some(("run", m)) => {
+            let mut common = Common::from_arg_matches(m)?;
+            common.server = m.get_many::<String>("server").into_iter().flatten().cloned().collect();
+            let what = match (m.get_one::<String>("plan"), &common.resume) {
+                (None, Some(_)) => What::Kept,
+                (named, _) => What::Plan(named.map_or("quick", String::as_str).to_owned()),
+            };
+            Ok(Typed::Measure { what, common: Box::new(common), key: m.get_one::<PathBuf>("key").cloned() })
+        }
+        Some(("plan", m)) => plans::parse(m).map(|work| Typed::Plan(Box::new(work))),
+        Some(("machine", m)) => Ok(Typed::Machine {
+            json: m.get_flag("json"),
+            save: m.get_one::<PathBuf>("save").cloned(),
+            from: m.get_one::<PathBuf>("from").cloned(),
+        }),
+        Some(("history", m)) => Ok(Typed::History(Box::new(History::from_arg_matches(m)?))),
+        Some(("compare", m)) => Ok(Typed::Compare(Box::new(Compare::from_arg_matches(m)?))),
+        Some(("report", m)) => Ok(Typed::Report(Box::new(Report::from_arg_matches(m)?))),
+        Some(("export", m)) => Ok(Typed::Export(Box::new(Export::from_arg_matches(m)?))),
+        Some(("doctor", m)) => Ok(Typed::Doctor(Box::new(Doctor::from_arg_matches(m)?))),
+        Some(("serve", m)) => Ok(Typed::Serve(Box::new(Serve::from_arg_matches(m)?))),
+        Some(("key", m)) => Ok(Typed::NewKey {
+            file: m.subcommand_matches("new").and_then(|m| m.get_one::<PathBuf>("file").cloned()),
+        }),
+        Some(("peers", m)) => Ok(Typed::Peers {
+            named: m.get_many("peer-path").into_iter().flatten().cloned().collect(),
+            install: match (m.get_flag("install"), m.get_flag("yes")) {
+                (true, true) => Install::Run,
+                (true, false) => Install::Show,
+                _ => Install::No,
+            },
+        }),
+        Some(("launch", m)) => Ok(launched(m)),
+        Some(("worker", _)) => Ok(Typed::Worker),
+        Some(("far-end", _)) => Ok(Typed::FarEnd),
+        Some(("generate", m)) => {
+            Ok(Typed::Generate { directory: m.get_one::<PathBuf>("directory").cloned().unwrap_or_default() })
+        }
+        Some((name, m)) => {
+            let lists = keys_of(name).filter_map(|key| {
+                let values: Vec<String> = m.get_many::<String>(key.name)?.cloned().collect();
+                Some((key.name.to_owned(), values))
+            });
+            let what = What::Subsystem { name: name.to_owned(), lists: lists.collect() };
+            let mut common = Common::from_arg_matches(m)?;
+            if on_files(name) {
+                common.target = Device::from_arg_matches(m)?.target()?;
+            }
+            let key = m.try_get_one::<PathBuf>("key").ok().flatten().cloned();
+            Ok(Typed::Measure { what, common: Box::new(common), key })
+        }
+    }
+}
+
+fn measure(what: What, matches: &ArgMatches) -> Result<Typed, clap::Error> {
+    Ok(Typed::Measure { what, common: Box::new(Common::from_arg_matches(matches)?), key: None })
+}
+
+/// What clap has to say about a wrong command line, in one line.
+pub fn one_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let kept = text
+        .lines()
+        .map(str::trim)
+        .take_while(|l| !l.starts_with("Usage:") && !l.starts_with("For more information"))
+        .filter(|l| !l.is_empty());
+    let line = kept.collect::<Vec<_>>().join("; ");
+    let line = line.replace("were not provided:; ", "were not provided: ");
+    let line = line.strip_prefix("error: ").unwrap_or(&line).replace("tip: ", "");
+    crate::text::shown_within(&format!("{line}; try --help"), 1000)
+}

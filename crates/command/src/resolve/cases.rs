@@ -1,0 +1,186 @@
+//! From a plan to the list of its cases.
+
+use rand::seq::SliceRandom;
+
+use super::{UsageError, in_group, none_of, other};
+use crate::bench::{self, Benchmark, Candidate, placed};
+use crate::case::{Case, Pattern, SWEEP};
+use crate::machine::Machine;
+use crate::peer::Against;
+use crate::plan::{Group, Plan, Sampling, scale, write};
+use crate::run::Planned;
+use crate::sample::CannotMeasure;
+use crate::stats::Seed;
+
+/// Expands the plan's groups into cases, and keeps those that its `only` names.
+///
+/// # Errors
+/// A value that no machine could measure, or nothing left.
+pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageError> {
+    let only = &plan.only;
+    let read = |o: &String| Pattern::parse(o).map_err(|e| other(format!("--only: {e}")));
+    let filters = only.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let mut all: Vec<Planned> = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    let mut mistakes = Vec::new();
+    for (index, group) in plan.groups.iter().enumerate() {
+        let parts = scale::scaled(group, plan.scale).into_iter();
+        let cases: Result<Vec<_>, _> = parts.map(|part| of_group(&part, machine, &filters)).collect();
+        let (cases, against) = match (cases, against(plan, group)) {
+            (Ok(cases), Ok(against)) => (cases, against),
+            (cases, against) => {
+                mistakes.extend(cases.err().into_iter().chain(against.err()));
+                continue;
+            }
+        };
+        let mut cases = cases.concat();
+        cases.iter_mut().for_each(|candidate| bounded(candidate, machine));
+        cases.retain(|c| !group.exclude.iter().any(|e| e.covers(&c.case)) && seen.insert(c.case.id()));
+        let feasible = cases.iter().filter(|c| c.feasible.is_ok()).count().max(1);
+        let sampling = sampling(plan, group);
+        let budget = group.how.budget.map(|budget| budget.as_secs_f64() / feasible as f64);
+        all.extend(cases.into_iter().map(|candidate| Planned {
+            candidate,
+            sampling,
+            against: against.clone(),
+            budget,
+            group: index,
+            repeat: 0,
+        }));
+    }
+    none_of(mistakes)?;
+    match all.len().saturating_mul(plan.repeat as usize) {
+        0 if only.is_empty() => Err(other("the excludes of the plan leave no case")),
+        0 => Err(other(format!(
+            "--only {} matches nothing that takes the parameters named; the same command with --list and without --only names the cases",
+            crate::text::shown(&only.join(","))
+        ))),
+        n if n as u64 <= MOST_CASES => Ok(all),
+        n => Err(too_many(n as u64)),
+    }
+}
+
+/// Marks a case with more threads than can take turns on its CPUs in the time of a sample.
+///
+/// A kernel lets each thread work for some 3 ms before the next (`base_slice`, sched-debug), so a turn of all takes 3 ms ×
+/// threads ÷ CPUs, and each sample has several turns: to begin together, to work, to end.
+fn bounded(candidate: &mut Candidate, machine: &Machine) {
+    const MOST_PER_CPU: usize = 256;
+    let threads = candidate.case.threads();
+    if threads <= MOST_PER_CPU || candidate.feasible.is_err() {
+        return;
+    }
+    let mut cpus = placed(machine, &candidate.case);
+    cpus.sort_unstable();
+    cpus.dedup();
+    let (cpus, most) = (cpus.len(), cpus.len().max(1) * MOST_PER_CPU);
+    // Where no CPU is known, the case says so itself.
+    if cpus > 0 && threads > most {
+        let s = if cpus == 1 { "" } else { "s" };
+        candidate.feasible = Err(CannotMeasure::not_here(format!(
+            "{threads} threads are too many for {cpus} CPU{s}: samples would take minutes; use --threads {most} or fewer"
+        )));
+    }
+}
+
+/// The cases in the order in which they are measured: as planned, or in a random order for each repeat.
+pub fn in_turn(plan: &Plan, planned: &[Planned]) -> Vec<Planned> {
+    if plan.repeat <= 1 {
+        return planned.to_vec();
+    }
+    let repeats = (1..=plan.repeat).flat_map(|repeat| {
+        let mut all: Vec<Planned> = planned.iter().map(|p| Planned { repeat, ..p.clone() }).collect();
+        all.shuffle(&mut Seed::new(plan.seed, "order of the cases", &repeat.to_string()).generator());
+        all
+    });
+    repeats.collect()
+}
+
+/// What tells this plan and its cases from others: 16 hexadecimal digits.
+pub fn hash(plan: &Plan, planned: &[Planned]) -> String {
+    let mut text = write::text(&plan.file);
+    for planned in planned {
+        text.push('\n');
+        text += planned.candidate.case.id().as_str();
+    }
+    format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
+}
+
+fn of_group(group: &Group, machine: &Machine, filters: &[Pattern]) -> Result<Vec<Candidate>, UsageError> {
+    let mut candidates = Vec::new();
+    for name in &group.benchmarks {
+        let Some(benchmark) = bench::find(name) else { continue };
+        // What is not asked for may not take the typed values, and must not refuse them.
+        if !filters.is_empty() && !filters.iter().any(|f| f.may_match(name)) {
+            continue;
+        }
+        // Before they are multiplied out: the product of what was named is the least that there will be.
+        let least = group.lists.values().fold(1u64, |n, list| n.saturating_mul(list.len() as u64));
+        if least > MOST_CASES {
+            return Err(in_group(&group.places, "benchmark", None, too_many(least).to_string()));
+        }
+        let sweeps = bench::subsystem_of(&Case::of(name)).sweeps_sizes;
+        if !sweeps && group.words("size", &[]).iter().any(|size| size == SWEEP) {
+            let why = format!("{name}: size: sweep is for memory; write bytes, such as 1G");
+            return Err(in_group(&group.places, "size", None, why));
+        }
+        let more = benchmark.cases(machine, group).map_err(|e| wrong(benchmark, machine, group, &e))?;
+        candidates.extend(
+            more.into_iter()
+                .filter(|c| filters.is_empty() || filters.iter().any(|f| f.matches(c.case.id().as_str()))),
+        );
+    }
+    Ok(candidates)
+}
+
+/// What a benchmark has against a group, with the place of the value it is about: the key that the message begins with,
+/// and of its values the first that is refused alone.
+fn wrong(benchmark: &dyn Benchmark, machine: &Machine, group: &Group, why: &str) -> UsageError {
+    let message = format!("{}: {why}", benchmark.name());
+    let named = why.split_once(':').map(|(key, _)| key).unwrap_or_default();
+    let Some((key, values)) = group.lists.get_key_value(named) else {
+        return in_group(&group.places, "benchmark", None, message);
+    };
+    if !group.places.keys.contains_key(*key) {
+        // It was typed.
+        return other(message);
+    }
+    let refused = |value: &crate::case::Value| {
+        let mut alone = group.clone();
+        alone.lists.insert(key, vec![value.clone()]);
+        benchmark.cases(machine, &alone).is_err()
+    };
+    in_group(&group.places, key, values.iter().position(refused), message)
+}
+
+fn sampling(plan: &Plan, group: &Group) -> Sampling {
+    let how = &group.how;
+    let series = how.series.map(|n| scale::series(n, plan.scale));
+    let usual = plan.sampling.sample_time;
+    let time = how.sample_time.map_or(usual, |time| time.as_secs_f64());
+    Sampling {
+        samples: how.samples.or(series).or(plan.sampling.samples),
+        sample_time: if series.is_some() { scale::of_series(time, plan.scale, usual) } else { time },
+        precision: how.precision.unwrap_or(plan.sampling.precision),
+    }
+}
+
+fn against(plan: &Plan, group: &Group) -> Result<Against, UsageError> {
+    match &group.how.against {
+        Some(own) => Against::parse(own)
+            .map_err(|why| in_group(&group.places, "against", None, why.replacen("--against", "against", 1))),
+        None => {
+            Against::parse(&plan.against).map_err(|why| match plan.file.places.keys.contains_key("against") {
+                true => in_group(&plan.file.places, "against", None, why.replacen("--against", "against", 1)),
+                false => other(why),
+            })
+        }
+    }
+}
+
+/// Most cases of one run.
+const MOST_CASES: u64 = 10_000;
+
+fn too_many(cases: u64) -> UsageError {
+    other(format!("the lists multiply to {cases} cases; {MOST_CASES} is the most, shorten them"))
+}

@@ -1,0 +1,304 @@
+//! From what was typed, a plan file and the defaults to a [`Plan`], and from there to the list of cases.
+//!
+//! All mistakes end here, before anything is measured.
+
+mod cases;
+mod refusals;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::bench::{self, BENCHMARKS};
+use crate::case::{CaseError, Key, nearest};
+use crate::cli::{Common, What};
+use crate::plan::built_in;
+use crate::plan::file::{self, FileError, PlanFile};
+use crate::plan::{Group, Places, Plan, Sampling};
+
+use crate::plan::scale::AMOUNTS;
+pub use cases::{hash, in_turn, planned};
+use refusals::{nobody_takes, refused_by_the_only_one};
+
+/// Time of one sample where nothing says otherwise.
+const SAMPLE_TIME: Duration = Duration::from_millis(200);
+/// Half-width at which sampling stops where nothing says otherwise.
+const PRECISION: f64 = 0.01;
+
+/// Something typed, or in a plan, that cannot be: exit code 2.
+#[derive(Debug, thiserror::Error)]
+pub enum UsageError {
+    /// A parameter.
+    #[error("{0}")]
+    Case(#[from] CaseError),
+    /// A plan file.
+    #[error("{0}")]
+    File(#[from] FileError),
+    /// Anything else, in one line.
+    #[error("{0}")]
+    Other(String),
+    /// More than one mistake; the line is that of the first.
+    #[error("{}", .0.iter().take(1).map(ToString::to_string).collect::<String>())]
+    Several(Vec<UsageError>),
+}
+
+impl UsageError {
+    /// All mistakes, a line each.
+    pub fn lines(&self) -> Vec<String> {
+        match self {
+            Self::Several(all) => all.iter().flat_map(Self::lines).collect(),
+            one => vec![one.to_string()],
+        }
+    }
+}
+
+impl From<Vec<FileError>> for UsageError {
+    fn from(all: Vec<FileError>) -> Self {
+        Self::Several(all.into_iter().map(Self::File).collect())
+    }
+}
+
+/// An error where there is a mistake.
+fn none_of(mistakes: Vec<UsageError>) -> Result<(), UsageError> {
+    if mistakes.is_empty() { Ok(()) } else { Err(UsageError::Several(mistakes)) }
+}
+
+fn other(text: impl Into<String>) -> UsageError {
+    UsageError::Other(text.into())
+}
+
+/// A mistake in a group: with its place, where a file has it.
+fn in_group(places: &Places, key: &str, index: Option<usize>, why: String) -> UsageError {
+    if !places.known() {
+        return other(why);
+    }
+    let at = places.of(key, index);
+    let why = why.replace('\n', " ");
+    FileError::Wrong { file: places.file.clone(), line: at.line, column: at.column, why }.into()
+}
+
+/// What was typed, with all defaults filled in.
+///
+/// # Errors
+/// A wrong plan, parameter or combination.
+pub fn plan(what: &What, common: &Common) -> Result<Plan, UsageError> {
+    let file = file(what, common)?;
+    let budget = file.how.budget.map(|b| b.as_secs_f64());
+    let mut groups = file.groups.clone();
+    for group in &mut groups {
+        group.budget = group.how.budget.map(|b| b.as_secs_f64()).or(budget);
+    }
+    Ok(Plan {
+        name: file.name.clone().unwrap_or_else(|| "unnamed".to_owned()),
+        note: file.note.clone(),
+        groups,
+        only: file.only.clone(),
+        sampling: Sampling {
+            samples: file.how.samples,
+            sample_time: file.how.sample_time.unwrap_or(SAMPLE_TIME).as_secs_f64(),
+            precision: file.how.precision.unwrap_or(PRECISION),
+        },
+        against: file.how.against.clone().unwrap_or_default(),
+        margin: file.margin,
+        repeat: file.repeat.unwrap_or(1),
+        scale: file.scale.unwrap_or(1.0),
+        budget,
+        dir: common.dir.clone().unwrap_or_else(|| PathBuf::from(".")),
+        // JSON readers hold integers up to 2^53 exactly.
+        seed: file.seed.unwrap_or_else(|| crate::random::number() >> 11),
+        file,
+    })
+}
+
+/// What was typed as a plan file: the named plan with all that was typed put over it.
+///
+/// # Errors
+/// A wrong plan, parameter or combination.
+pub fn file(what: &What, common: &Common) -> Result<PlanFile, UsageError> {
+    let mut typed = Group::default();
+    let (mut file, narrow) = match what {
+        What::Plan(name) => (named_plan(name)?, false),
+        What::Kept => return Err(other("--resume: the plan is that of the run; name the run")),
+        What::Text { name, text } => (file::parse_kept(name, text)?, false),
+        What::Subsystem { name, lists } => {
+            for (key, texts) in lists {
+                read_list(&mut typed, key, texts)?;
+            }
+            (subsystem_plan(name), true)
+        }
+    };
+    if !common.threads.is_empty() {
+        if let What::Subsystem { name, .. } = what
+            && let Some(instead) = bench::subsystem(name).and_then(|part| part.instead_of_threads)
+        {
+            return Err(other(format!("--threads is not for {name}: {instead}")));
+        }
+        read_list(&mut typed, "threads", &common.threads)?;
+    }
+    if !common.server.is_empty() {
+        read_list(&mut typed, file::SERVER, &common.server)?;
+        measures_networks(&file.groups)?;
+    }
+    if let Some(key) = AMOUNTS.into_iter().find(|key| typed.asked(key))
+        && common.sample_time.is_some()
+    {
+        return Err(other(format!(
+            "--{key} fixes how much a sample does, --sample-time how long it takes: give one"
+        )));
+    }
+    if !common.only.is_empty() {
+        file.only.clone_from(&common.only);
+    }
+    let extras = named_extras(&file.groups, &file.only);
+    file.groups.extend(extras);
+    refused_by_the_only_one(&file.only, &typed)?;
+    file.groups = overridden(std::mem::take(&mut file.groups), &typed, narrow)?;
+    sampled(&mut file, common);
+    file.name.get_or_insert_with(|| "unnamed".to_owned());
+    Ok(file)
+}
+
+/// Refuses a server for a plan of which no benchmark takes one.
+fn measures_networks(groups: &[Group]) -> Result<(), UsageError> {
+    let mut all = groups.iter().flat_map(|group| &group.benchmarks).filter_map(|name| bench::find(name));
+    match all.any(|benchmark| benchmark.keys().contains(&file::SERVER)) {
+        true => Ok(()),
+        false => Err(other("--server requires a network benchmark in the plan; leave --server out")),
+    }
+}
+
+/// Puts the typed flags on how to sample over the plan's and its groups'.
+fn sampled(file: &mut PlanFile, common: &Common) {
+    let against = (!common.against.is_empty()).then(|| common.against.clone());
+    let over = |how: &mut crate::plan::How, whole: bool| {
+        if common.samples.is_some() {
+            (how.samples, how.series) = (if whole { common.samples } else { None }, None);
+        }
+        if common.sample_time.is_some() {
+            how.sample_time = if whole { common.sample_time } else { None };
+        }
+        if common.precision.is_some() {
+            how.precision = if whole { common.precision } else { None };
+        }
+        if against.is_some() {
+            how.against = if whole { against.clone() } else { None };
+        }
+        if whole && common.budget.is_some() {
+            how.budget = common.budget;
+        }
+    };
+    over(&mut file.how, true);
+    file.groups.iter_mut().for_each(|group| over(&mut group.how, false));
+    file.margin = common.margin.or(file.margin);
+    file.repeat = common.repeat.or(file.repeat);
+    file.scale = common.scale.or(file.scale);
+    file.seed = common.seed.or(file.seed);
+}
+
+fn named_plan(name: &str) -> Result<PlanFile, UsageError> {
+    if let Some(plan) = built_in::find(name) {
+        return Ok(file::parse(plan.name, plan.text)?);
+    }
+    let looks_like_a_file = name.ends_with(".toml") || name.contains('/');
+    if !looks_like_a_file && !std::path::Path::new(name).exists() {
+        let names = built_in::names();
+        let shown = crate::text::shown(name);
+        let near = nearest(name, names.iter().copied()).map(|near| format!("did you mean '{near}'? "));
+        let near = near.unwrap_or_default();
+        return Err(other(format!(
+            "no plan '{shown}'; {near}there is {}, or give a TOML file",
+            names.join(", ")
+        )));
+    }
+    let mut plan = file::read(std::path::Path::new(name))?;
+    let stem = std::path::Path::new(name).file_stem().map(|s| crate::text::shown_bytes(s.as_encoded_bytes()));
+    plan.name = plan.name.or(stem);
+    Ok(plan)
+}
+
+/// The plan of `plimsoll cpu` and its like: the subsystem's default benchmarks.
+fn subsystem_plan(subsystem: &str) -> PlanFile {
+    let benchmarks = BENCHMARKS
+        .iter()
+        .filter(|b| b.by_default() && subsystem_of(b.name()) == subsystem)
+        .map(|b| Group { benchmarks: vec![b.name().to_owned()], ..Group::default() });
+    PlanFile { name: Some(subsystem.to_owned()), groups: benchmarks.collect(), ..PlanFile::default() }
+}
+
+/// The part of a benchmark's name before the dot.
+fn subsystem_of(benchmark: &str) -> &str {
+    benchmark.split('.').next().unwrap_or_default()
+}
+
+/// Benchmarks that do not run by default and that `--only` names in full.
+fn named_extras(groups: &[Group], only: &[String]) -> Vec<Group> {
+    let there = |name: &str| groups.iter().any(|g| g.benchmarks.iter().any(|b| b == name));
+    BENCHMARKS
+        .iter()
+        .filter(|b| only.iter().any(|o| o == b.name()) && !there(b.name()))
+        .map(|b| Group { benchmarks: vec![b.name().to_owned()], ..Group::default() })
+        .collect()
+}
+
+fn read_list(group: &mut Group, key: &str, texts: &[String]) -> Result<(), UsageError> {
+    let key = Key::find(key)?;
+    let values = texts.iter().map(|t| key.parse(t)).collect::<Result<Vec<_>, _>>()?;
+    group.lists.insert(key.name, values);
+    Ok(())
+}
+
+/// Puts the typed lists over the plan's. A benchmark that lacks a typed parameter is dropped where the command
+/// line alone chose the benchmarks (`narrow`), and keeps its own lists where a plan did.
+fn overridden(groups: Vec<Group>, typed: &Group, narrow: bool) -> Result<Vec<Group>, UsageError> {
+    none_of(groups.iter().filter_map(|group| checked(group).err()).collect())?;
+    let mut kept = Vec::new();
+    for group in &groups {
+        for name in &group.benchmarks {
+            let Some(benchmark) = bench::find(name) else { continue };
+            let takes = |key: &&str| benchmark.keys().contains(key);
+            if narrow && !typed.lists.keys().all(takes) {
+                continue;
+            }
+            let mut own =
+                Group { benchmarks: vec![name.clone()], lists: group.lists.clone(), ..group.clone() };
+            own.lists.extend(typed.lists.iter().map(|(k, v)| (*k, v.clone())));
+            own.lists.retain(|key, _| takes(key));
+            own.places.keys.retain(|key, _| !typed.asked(key));
+            // What was for all of the group's benchmarks is shared by them.
+            own.how.budget = group.how.budget.map(|all| all / group.benchmarks.len().max(1) as u32);
+            kept.push(own);
+        }
+    }
+    if kept.is_empty() {
+        return Err(nobody_takes(&groups, typed));
+    }
+    Ok(kept)
+}
+
+/// Refuses benchmarks that there are not, parameters that none of the group takes, and amounts fixed twice.
+fn checked(group: &Group) -> Result<(), UsageError> {
+    for (index, name) in group.benchmarks.iter().enumerate() {
+        if bench::find(name).is_none() {
+            let near = nearest(name, BENCHMARKS.iter().map(|b| b.name()));
+            let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
+            let why = format!("no benchmark '{}'{hint}", crate::text::shown(name));
+            return Err(in_group(&group.places, "benchmark", Some(index), why));
+        }
+    }
+    let known = || group.benchmarks.iter().filter_map(|b| bench::find(b)).flat_map(|b| b.keys());
+    if let Some(key) = group.lists.keys().find(|key| !known().any(|known| known == *key)) {
+        let near =
+            nearest(key, known().copied()).map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
+        let why = format!("no benchmark of the group takes '{key}': {}{near}", group.benchmarks.join(", "));
+        return Err(in_group(&group.places, key, None, why));
+    }
+    if let Some(key) = AMOUNTS.into_iter().find(|key| group.asked(key))
+        && group.how.sample_time.is_some()
+    {
+        let why = format!("{key} fixes how much a sample does, sample-time how long it takes: give one");
+        return Err(in_group(&group.places, "sample-time", None, why));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

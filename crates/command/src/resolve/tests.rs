@@ -1,0 +1,256 @@
+//! Plans from any command line: written, read back, and told where they are wrong.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::cli;
+use crate::machine::Machine;
+use crate::machine::fixture::Fixture;
+use crate::plan::write;
+use crate::run::Planned;
+
+fn machine() -> Machine {
+    Fixture::open("firecracker-zen4").unwrap().machine()
+}
+
+fn typed(words: &[String]) -> (What, Box<Common>) {
+    let line = ["plimsoll".to_owned()].into_iter().chain(words.iter().cloned()).map(Into::into);
+    match cli::parse(cli::command(), line).unwrap() {
+        cli::Typed::Measure { what, common, .. } => (what, common),
+        other => panic!("{other:?} measures nothing"),
+    }
+}
+
+/// The cases of a command line, how each is sampled, and the plan file that stands for it.
+fn resolved(what: &What, common: &Common, machine: &Machine) -> Option<(Vec<Planned>, String)> {
+    let plan = plan(what, common).ok()?;
+    let all = planned(&plan, machine).ok()?;
+    Some((all, write::text(&plan.file)))
+}
+
+#[track_caller]
+fn shows_and_reads_back(words: &[String], machine: &Machine) -> bool {
+    let (what, common) = typed(words);
+    let Some((cases, text)) = resolved(&what, &common, machine) else { return false };
+    let what = What::Text { name: "shown".to_owned(), text: text.clone() };
+    let again = plan(&what, &Common::default()).unwrap_or_else(|e| panic!("{words:?}: {e}\n{text}"));
+    let again_cases = planned(&again, machine).unwrap_or_else(|e| panic!("{words:?}: {e}\n{text}"));
+    assert_eq!(again_cases, cases, "{words:?}\n{text}");
+    assert_eq!(write::text(&again.file), text, "it is its own plan file");
+    true
+}
+
+/// Flags of a subsystem, each with values.
+type Flags = &'static [(&'static str, &'static [&'static str])];
+
+/// Flags with values that their benchmarks know; together they may still be refused.
+const FLAGS: &[(&str, Flags)] = &[
+    (
+        "cpu",
+        &[
+            ("op", &["fma", "add", "mix", "dot"]),
+            ("type", &["f64", "i8", "i32", "bf16"]),
+            ("isa", &["best", "sse2", "avx512"]),
+            ("work", &["1e9", "18446744073709551615"]),
+            ("scaling", &["weak", "strong"]),
+            ("threads", &["1", "2", "8"]),
+        ],
+    ),
+    (
+        "memory",
+        &[
+            ("op", &["read", "write", "read-write", "copy"]),
+            ("size", &["64K", "1G", "sweep"]),
+            ("block", &["8", "1K", "8M"]),
+            ("pattern", &["sequential", "random"]),
+            ("volume", &["100G", "1234567"]),
+            ("scaling", &["strong"]),
+            ("delay", &["0ns", "0ns,1us"]),
+        ],
+    ),
+    (
+        "disk",
+        &[
+            ("op", &["read", "write", "mixed", "copy"]),
+            ("block", &["1", "4K", "4K@60+64K@40", "100M"]),
+            ("pattern", &["random", "zipf:0.9"]),
+            ("depth", &["1", "32"]),
+            ("sync", &["none", "every:32"]),
+            ("rate", &["5000", "1.5M"]),
+            ("latency-target", &["p99=2ms"]),
+            ("size", &["1G", "1000000007"]),
+            ("verify", &["on", "off"]),
+        ],
+    ),
+    (
+        "network",
+        &[
+            ("message", &["1", "64K", "65507"]),
+            ("streams", &["1", "8"]),
+            ("direction", &["up", "both"]),
+            ("protocol", &["tcp", "udp", "icmp"]),
+            ("server", &["host.example:5001", "[::1]:7"]),
+            ("omit", &["1s", "1500us"]),
+            ("timeout", &["20ms"]),
+        ],
+    ),
+];
+
+const COMMON: &[&[&str]] = &[
+    &["--samples", "3"],
+    &["--precision", "0.3%"],
+    &["--budget", "90s"],
+    &["--sample-time", "1500us"],
+    &["--seed", "9007199254740991"],
+    &["--repeat", "3"],
+    &["--scale", "0.001"],
+    &["--against", "installed"],
+    &["--against", "fio,stream"],
+    &["--margin", "2%"],
+    &["--threads", "1,4"],
+];
+
+prop_compose! {
+    fn command_lines()(
+        subsystem in 0..FLAGS.len(),
+        picks in proptest::collection::vec((0..16_usize, 1..7_usize), 0..4),
+        common in proptest::collection::btree_set(0..COMMON.len(), 0..4),
+        only in proptest::option::of(0..4_usize),
+    ) -> Vec<String> {
+        let (name, flags) = FLAGS[subsystem];
+        let mut words = vec![name.to_owned()];
+        let mut used = std::collections::BTreeSet::new();
+        for (flag, mask) in picks {
+            let (flag, values) = flags[flag % flags.len()];
+            let chosen: Vec<&str> =
+                values.iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, v)| *v).collect();
+            if !chosen.is_empty() && used.insert(flag) {
+                words.push(format!("--{flag}={}", chosen.join(",")));
+            }
+        }
+        for at in common {
+            words.extend(COMMON[at].iter().map(|word| (*word).to_owned()));
+        }
+        if let Some(only) = only {
+            let globs = [name.to_owned(), "*/threads=1*".to_owned(), format!("{name}.*"), "memory.block".to_owned()];
+            words.extend(["--only".to_owned(), globs[only].clone()]);
+        }
+        words
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn a_shown_plan_has_the_same_cases(words in command_lines()) {
+        shows_and_reads_back(&words, &machine());
+    }
+}
+
+#[test]
+fn shown_plans_of_every_kind_have_the_same_cases() {
+    let machine = machine();
+    let lines = [
+        "cpu",
+        "memory",
+        "disk",
+        "network",
+        "run quick",
+        "run quick --scale 0.01 --repeat 2 --only memory,disk.io",
+        "cpu --op add --type i8,i16,i32 --threads 1,2,4 --work 1e12 --scaling strong",
+        "memory --only memory.block --block 1K,1M --size 1G --volume 100G --scaling strong --threads 1,2,4",
+        "disk --op read,write --block 1M,100M --size 10G --volume 10G --scaling strong --scale 0.001",
+        "network --protocol udp --message 65507 --server h:1",
+    ];
+    for line in lines {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        assert!(shows_and_reads_back(&words, &machine), "{line} is right");
+    }
+    for plan in built_in::BUILT_IN {
+        assert!(shows_and_reads_back(&["run".to_owned(), plan.name.to_owned()], &machine), "{}", plan.name);
+    }
+}
+
+fn told(text: &str) -> String {
+    let what = What::Text { name: "p.toml".to_owned(), text: text.to_owned() };
+    let plan = match plan(&what, &Common::default()) {
+        Ok(plan) => plan,
+        Err(e) => return e.to_string(),
+    };
+    planned(&plan, &machine()).map(|all| format!("{} cases", all.len())).unwrap_or_else(|e| e.to_string())
+}
+
+#[test]
+fn a_value_that_its_benchmark_refuses_has_a_place() {
+    let group =
+        |benchmark: &str, line: &str| told(&format!("[[group]]\nbenchmark = \"{benchmark}\"\n{line}\n"));
+    let cases = [
+        ("cpu.peak", "op = [\"fma\", \"cbrt\"]", "line 3, column 14: cpu.peak: op: unknown operation"),
+        ("cpu.peak", "threads = [1, 0]", "line 3, column 15: cpu.peak: threads: 0 is out of range"),
+        ("memory.block", "block = [\"8\",\n  \"100\"]", "line 4, column 3: memory.block: block: 100 is none"),
+        ("disk.io", "pattern = \"zigzag\"", "line 3, column 11: disk.io: pattern: no 'zigzag'"),
+        ("network.udp", "message = [1, 65536]", "line 3, column 15: network.udp: message: 65536 bytes"),
+        (
+            "memory.block",
+            "scaling = \"strong\"",
+            "line 3, column 11: memory.block: scaling: there is no amount",
+        ),
+        ("disk.io", "size = \"sweep\"", "line 3, column 1: disk.io: size: sweep is for memory"),
+        ("cpu.peek", "", "line 2, column 13: no benchmark 'cpu.peek'; did you mean 'cpu.peak'?"),
+        ("cpu.peak", "depth = 1", "line 3, column 1: no benchmark of the group takes 'depth'"),
+        (
+            "cpu.peak",
+            "against = [\"fioo\"]",
+            "line 3, column 1: against: no tool 'fioo'; did you mean 'fio'?",
+        ),
+        ("cpu.peak", "work = 1000\nsample-time = \"1s\"", "line 4, column 1: work fixes"),
+    ];
+    for (benchmark, line, says) in cases {
+        let told = group(benchmark, line);
+        assert!(told.starts_with(&format!("plan p.toml, {says}")), "{line}: {told}");
+    }
+    let top = told("against = \"fioo\"\n[[group]]\nbenchmark = \"cpu.peak\"\n");
+    assert!(top.starts_with("plan p.toml, line 1, column 1: against: no tool"), "{top}");
+}
+
+#[test]
+fn excludes_leave_cases_out_and_all_of_them_is_a_mistake() {
+    let with = |exclude: &str| {
+        told(&format!(
+            "[[group]]\nbenchmark = \"cpu.peak\"\nop = [\"fma\", \"add\"]\ntype = [\"f64\", \"f32\"]\nthreads = [1, 2]\n{exclude}\n"
+        ))
+    };
+    assert_eq!(with(""), "8 cases");
+    assert_eq!(with("exclude = { op = \"add\", threads = 2 }"), "6 cases");
+    assert_eq!(with("exclude = [\"*/type=f32/*\", { op = \"add\" }]"), "2 cases");
+    assert_eq!(with("exclude = \"*\""), "the excludes of the plan leave no case");
+}
+
+#[test]
+fn typed_flags_go_before_the_plan_and_groups_before_the_whole() {
+    let text = "samples = 7\nprecision = \"2%\"\n[[group]]\nbenchmark = \"null\"\nsamples = 3\nsample-time = \"50ms\"\nbudget = \"10s\"\n\
+        [[group]]\nbenchmark = \"cpu.peak\"\nthreads = [1, 2]\nop = \"fma\"\ntype = \"f64\"\nseries = 600\nagainst = \"likwid-bench\"\nbudget = \"10s\"\n";
+    let what = What::Text { name: "p".to_owned(), text: text.to_owned() };
+    let all = |common: &Common| {
+        let plan = plan(&what, common).unwrap();
+        planned(&plan, &machine()).unwrap()
+    };
+    let own = all(&Common::default());
+    assert_eq!(
+        (own[0].sampling.samples, own[0].sampling.sample_time, own[0].sampling.precision),
+        (Some(3), 0.05, 0.02)
+    );
+    assert_eq!((own[1].sampling.samples, own[1].sampling.sample_time), (Some(600), 0.2));
+    assert_eq!(own[1].against, crate::peer::Against::Named(vec!["likwid-bench"]));
+    assert_eq!((own[0].budget, own[1].budget, own[2].budget), (Some(10.0), Some(5.0), Some(5.0)));
+    let typed = all(&Common {
+        samples: Some(1),
+        scale: Some(0.1),
+        against: vec!["fio".to_owned()],
+        ..Common::default()
+    });
+    assert!(typed.iter().all(|p| p.sampling.samples == Some(1)));
+    assert!(typed.iter().all(|p| p.against == crate::peer::Against::Named(vec!["fio"])));
+    let scaled = all(&Common { scale: Some(0.1), ..Common::default() });
+    assert_eq!((scaled[0].sampling.samples, scaled[1].sampling.samples), (Some(3), Some(60)));
+}

@@ -1,0 +1,625 @@
+//! Two sides in all states: alike, changed, noisy, unknown.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::document::RunStatus;
+use crate::fixture;
+use crate::measurement::{Measurement, Status};
+use crate::stats::{Samples, Seed, Summary};
+
+const CASE: &str = "memory.bandwidth/op=read/size=512M/threads=2";
+
+/// A run whose only figure has this median, and samples within ± 0.2 %.
+fn run(value: f64) -> Run {
+    of_case(CASE, value)
+}
+
+fn of_case(case: &str, value: f64) -> Run {
+    let mut made = fixture::measured(case, "program", Unit::BytePerSecond, value);
+    made.metrics = vec![fixture::metric("program", Unit::BytePerSecond, value, 0.002)];
+    fixture::run_of(vec![made])
+}
+
+fn side(runs: Vec<Run>) -> Side {
+    Side { name: "side".to_owned(), runs }
+}
+
+fn floors(deviation: f64) -> Vec<Floors> {
+    let noise = Noise { deviation, freedom: 12.0, largest: 2.0 * deviation };
+    let floor =
+        Floor { benchmark: "memory.bandwidth".to_owned(), metric: "program".to_owned(), case: None, noise };
+    vec![Floors { machine: "m-1".to_owned(), floors: vec![floor], ..Floors::default() }]
+}
+
+fn only(a: f64, b: f64, deviation: f64) -> Compared {
+    let comparison = compare(&side(vec![run(a)]), &side(vec![run(b)]), &floors(deviation), None);
+    comparison.compared.into_iter().next().unwrap()
+}
+
+#[test]
+fn a_change_beyond_the_noise_is_real_and_one_within_is_not() {
+    let worse = only(10e9, 9e9, 0.004);
+    assert_eq!((worse.verdict, worse.noise), (Verdict::Worse, Some(Origin::Doctor)));
+    assert!((worse.difference.unwrap() + 0.1).abs() < 0.01);
+    let [low, high] = worse.interval.unwrap();
+    assert!(low < -0.1 && high > -0.1 && high < 0.0, "{low} {high}");
+    assert!((worse.loss() - 0.1).abs() < 0.01);
+    assert_eq!(only(9e9, 10e9, 0.004).verdict, Verdict::Better);
+    assert_eq!(only(10e9, 10.05e9, 0.004).verdict, Verdict::Same);
+    assert_eq!(only(10e9, 9.3e9, 0.03).verdict, Verdict::Same, "that is within such noise");
+    assert_eq!(only(10e9, 9.15e9, 0.03).verdict, Verdict::Same);
+    for more in [8.95e9, 9.05e9, 11.05e9] {
+        assert_eq!(only(10e9, more, 0.03).verdict, Verdict::Undecided, "more than a tenth is never the same");
+    }
+    let vague = only(10e9, 10.01e9, 0.05);
+    assert!(vague.smallest.unwrap() > 0.25 && vague.verdict == Verdict::Undecided, "{vague:?}");
+    let hidden = only(10e9, 5e9, 0.5);
+    assert_eq!((hidden.verdict, hidden.difference.map(|d| d < -0.49)), (Verdict::Undecided, Some(true)));
+    assert!(hidden.why.unwrap().contains("quiet machine"), "such noise hides what one looks for");
+}
+
+/// A loss that would not be seen is not called the same, and the gate says how large it could be.
+#[test]
+fn a_gate_that_cannot_see_what_it_is_asked_for_is_blind() {
+    let gated = |deviation, share| {
+        compare(&side(vec![run(10e9)]), &side(vec![run(10.02e9)]), &floors(deviation), Some(share))
+    };
+    let sees = gated(0.004, 0.05);
+    assert_eq!((sees.compared[0].verdict, sees.gate.as_ref().unwrap().blindness()), (Verdict::Same, None));
+    let blind = gated(0.01, 0.05);
+    assert_eq!(blind.compared[0].verdict, Verdict::Undecided);
+    let line = blind.gate.as_ref().unwrap().blindness().unwrap();
+    assert!(
+        line.starts_with(
+            "gate blind: 1 of 1 figures can be worse by up to 5.9 % and pass --fail-on 5.0%: 1 too noisy"
+        ),
+        "{line}"
+    );
+    assert_eq!(gated(0.01, 0.1).compared[0].verdict, Verdict::Same, "a tenth would be seen");
+    let unknown = compare(&side(vec![run(10e9)]), &side(vec![run(10e9)]), &[], Some(0.05));
+    assert!(unknown.gate.unwrap().blindness().unwrap().contains("by any amount"));
+}
+
+/// A real loss fails the gate above its share, and only there.
+#[test]
+fn a_gate_fails_for_what_is_worse_by_more_than_its_share() {
+    for (value, failed) in [(9.7e9, 0), (9.55e9, 0), (9.45e9, 1), (9.2e9, 1), (10.8e9, 0)] {
+        let found = compare(&side(vec![run(10e9)]), &side(vec![run(value)]), &floors(0.001), Some(0.05));
+        let expected = if value > 10e9 { Verdict::Better } else { Verdict::Worse };
+        assert_eq!(
+            (found.compared[0].verdict, found.gate.as_ref().unwrap().failed),
+            (expected, failed),
+            "{value}"
+        );
+        assert_eq!(found.worse_than(0.05).count(), failed, "{value}");
+    }
+}
+
+#[test]
+fn what_was_decided_is_one_sentence() {
+    let two = |first: f64, second: f64, floors: &[Floors]| {
+        let of = |factor: [f64; 2]| {
+            let mut both = run(10e9 * factor[0]);
+            let other = of_case("memory.bandwidth/op=read/size=512M/threads=1", 5e9 * factor[1]);
+            both.measurements.extend(other.measurements);
+            side(vec![both])
+        };
+        compare(&of([1.0, 1.0]), &of([first, second]), floors, None).decided.to_string()
+    };
+    let (quiet, loud) = (floors(0.004), floors(0.1));
+    assert_eq!(two(1.0, 1.0, &quiet), "no real difference");
+    assert_eq!(two(0.8, 1.0, &quiet), "1 difference: worse");
+    assert_eq!(two(0.8, 1.2, &quiet), "2 differences: 1 worse, 1 better");
+    assert_eq!(two(1.0, 1.0, &loud), "cannot tell: 2 of 2 too noisy");
+    assert_eq!(two(1.0, 1.0, &[]), "cannot tell: 2 of 2 without a known noise between runs");
+    let tone = |floors: &[Floors], value| {
+        compare(&side(vec![run(10e9)]), &side(vec![run(value)]), floors, None).decided.tone()
+    };
+    assert_eq!([1.0, 1.2, 0.8].map(|f| tone(&quiet, f * 10e9)), [Tone::Good, Tone::Fair, Tone::Poor]);
+    assert_eq!([tone(&loud, 10e9), Decided::default().tone()], [Tone::Fair; 2], "nothing was decided");
+    let mut lost = run(10e9);
+    lost.measurements.clear();
+    let nothing = compare(&side(vec![run(10e9)]), &side(vec![lost]), &quiet, None);
+    assert_eq!(
+        (nothing.decided.to_string().as_str(), nothing.decided.tone()),
+        ("nothing to compare; 1 lost", Tone::Poor)
+    );
+}
+
+#[test]
+fn one_outlier_of_ten_runs_does_not_hide_what_changed() {
+    let mut runs: Vec<Run> =
+        [10.0, 10.02, 9.98, 10.01, 9.99, 10.0, 10.03, 9.97, 10.0].map(|g| run(g * 1e9)).to_vec();
+    runs.push(run(0.6e9));
+    let found = |b| compare(&side(runs.clone()), &side(vec![run(b)]), &[], Some(0.05)).compared.remove(0);
+    let worse = found(9.3e9);
+    assert_eq!((worse.verdict, worse.outliers), (Verdict::Worse, 1));
+    assert!(worse.smallest.unwrap() < 0.03, "{worse:?}");
+    assert_eq!(found(10.01e9).verdict, Verdict::Same);
+}
+
+#[test]
+fn figures_of_which_little_time_is_left_decide_nothing() {
+    let with = |value, share| {
+        let mut run = run(value);
+        run.measurements[0].conditions.set_aside = Some(share);
+        side(vec![run])
+    };
+    let found = |share| compare(&side(vec![run(10e9)]), &with(20e9, share), &floors(0.004), None);
+    assert_eq!(found(0.4).compared[0].verdict, Verdict::Better);
+    let mostly = found(0.6);
+    assert_eq!(mostly.compared[0].verdict, Verdict::Undecided);
+    assert!(mostly.compared[0].why.as_ref().unwrap().starts_with("60 % of the time of B is excluded"));
+    let same = compare(&with(10e9, 0.6), &side(vec![run(10e9)]), &floors(0.004), Some(0.05));
+    let gate = same.gate.unwrap();
+    assert_eq!((same.compared[0].verdict, gate.blind), (Verdict::Undecided, 1));
+    assert!(gate.blindness().unwrap().contains("by any amount"), "no loss would have been seen");
+    let all = found(0.995);
+    assert!(all.compared.is_empty(), "it is no figure, also where an earlier version stored it as one");
+    assert_eq!((all.uncompared[0].kind, all.uncompared[0].b.status), (Kind::Lost, Has::Invalid));
+}
+
+#[test]
+fn a_case_that_failed_on_one_side_is_not_compared_with_its_neighbour() {
+    let mut a = run(20e9);
+    let mut b = of_case("memory.bandwidth/op=read/size=512M/threads=1", 10e9);
+    let mut failed = a.measurements[0].clone();
+    (failed.status, failed.reason) = (Status::Failed, Some("no memory".to_owned()));
+    failed.metrics.clear();
+    b.measurements.push(failed);
+    let found = compare(&side(vec![a.clone()]), &side(vec![b]), &floors(0.004), Some(0.05));
+    assert!(found.compared.is_empty());
+    let kinds: Vec<(Kind, Has, Has)> =
+        found.uncompared.iter().map(|u| (u.kind, u.a.status, u.b.status)).collect();
+    assert_eq!(kinds, [(Kind::Lost, Has::Ok, Has::Failed), (Kind::New, Has::Missing, Has::Ok)]);
+    assert_eq!(found.uncompared[0].b.reason.as_deref(), Some("no memory"));
+    // A metric that is gone, and one of several runs that lost the case.
+    let whole = a.clone();
+    a.measurements[0].metrics.push(fixture::metric("bus", Unit::BytePerSecond, 1e9, 0.002));
+    let mut without = whole.clone();
+    without.measurements[0].status = Status::Invalid;
+    let found = compare(&side(vec![a]), &side(vec![whole, without]), &floors(0.004), Some(0.05));
+    let kinds: Vec<(Kind, Option<&str>)> =
+        found.uncompared.iter().map(|u| (u.kind, u.metric.as_deref())).collect();
+    assert_eq!(kinds, [(Kind::Lost, None), (Kind::Lost, Some("bus"))]);
+    assert_eq!((found.compared.len(), found.uncompared[0].b.ok, found.uncompared[0].b.of), (1, 1, 2));
+}
+
+#[test]
+fn what_comes_of_cpus_in_other_places_is_not_called_real() {
+    let run = |value, apart| {
+        let mut run = run(value);
+        run.measurements[0].conditions.core_to_core = Some(apart);
+        run
+    };
+    let compared = |a, b| compare(&side(vec![a]), &side(vec![b]), &floors(0.004), None).compared.remove(0);
+    let moved = compared(run(42e9, 45e-9), run(78e9, 160e-9));
+    assert_eq!((moved.verdict, moved.difference.map(|d| d > 0.8)), (Verdict::Undecided, Some(true)));
+    let why = moved.why.unwrap();
+    assert!(why.contains("45") && why.contains("160"), "{why}");
+    assert_eq!(compared(run(10e9, 45e-9), run(9e9, 50e-9)).verdict, Verdict::Worse, "the same place");
+    assert_eq!(compared(run(10e9, 45e-9), run(10e9, 160e-9)).verdict, Verdict::Same, "it made no difference");
+}
+
+#[test]
+fn without_a_known_noise_nothing_is_called_real() {
+    let comparison = compare(&side(vec![run(10e9)]), &side(vec![run(1e9)]), &[], None);
+    let one = &comparison.compared[0];
+    assert_eq!((one.verdict, one.smallest, one.interval), (Verdict::Undecided, None, None));
+    assert!(one.why.as_ref().unwrap().contains("plimsoll doctor"));
+    assert_eq!(comparison.worse_than(0.05).count(), 0);
+    let elsewhere = [Floors { machine: "another".to_owned(), ..floors(0.004)[0].clone() }];
+    let comparison = compare(&side(vec![run(10e9)]), &side(vec![run(1e9)]), &elsewhere, None);
+    assert_eq!(comparison.compared[0].verdict, Verdict::Undecided);
+}
+
+#[test]
+fn many_runs_tell_their_own_noise() {
+    let baseline: Vec<Run> = [10.0, 10.02, 9.98, 10.01, 9.99, 10.0].map(|g| run(g * 1e9)).to_vec();
+    let found = compare(&side(baseline), &side(vec![run(9.5e9)]), &[], None);
+    assert_eq!((found.compared[0].verdict, found.compared[0].noise), (Verdict::Worse, Some(Origin::Runs)));
+}
+
+/// Two figures are the same only as far as both are known: the interval of their difference stays within what would be real.
+#[test]
+fn what_is_known_too_roughly_is_not_called_the_same() {
+    let known = |share: f64| {
+        let mut run = run(10e9);
+        let summary = &mut run.measurements[0].metrics[0].summary;
+        summary.ci95 = Some([summary.median * (1.0 - share), summary.median * (1.0 + share)]);
+        side(vec![run])
+    };
+    // 1 % is the least that is called real; of two sides with ± 0.71 % each the difference is known to ± 1 %.
+    let verdict =
+        |share| compare(&known(share), &known(share), &floors(0.000_1), None).compared.remove(0).verdict;
+    assert_eq!([0.006, 0.008].map(verdict), [Verdict::Same, Verdict::Undecided]);
+}
+
+#[test]
+fn a_difference_must_be_unlikely_among_all() {
+    let verdicts = |all: &[f64]| -> Vec<Verdict> {
+        let one = |p: &f64| Compared { p: Some(*p), ..only(10e9, 9e9, 0.004) };
+        let mut compared: Vec<Compared> = all.iter().map(one).collect();
+        judge::correct(&mut compared);
+        compared.into_iter().map(|one| one.verdict).collect()
+    };
+    assert_eq!(verdicts(&[0.9 * FAMILY]), [Verdict::Worse]);
+    assert_eq!(verdicts(&[1.1 * FAMILY]), [Verdict::Undecided]);
+    // Twice the probability among two; what is left has fewer beside it.
+    assert_eq!(verdicts(&[0.6 * FAMILY, 0.6 * FAMILY]), [Verdict::Undecided; 2]);
+    assert_eq!(verdicts(&[0.4 * FAMILY, 0.9 * FAMILY]), [Verdict::Worse; 2]);
+}
+
+#[test]
+fn four_runs_do_not_tell_their_noise() {
+    let few: Vec<Run> = [10.0, 10.02, 9.98, 10.01].map(|g| run(g * 1e9)).to_vec();
+    let found = |floors: &[Floors]| {
+        compare(&side(few.clone()), &side(vec![run(9e9)]), floors, None).compared.remove(0)
+    };
+    assert_eq!((found(&[]).verdict, found(&[]).noise), (Verdict::Undecided, None));
+    let known = found(&floors(0.004));
+    assert_eq!((known.verdict, known.noise), (Verdict::Worse, Some(Origin::Doctor)));
+}
+
+#[test]
+fn a_published_table_loses_nothing() {
+    let mut whole = run(10e9);
+    whole.measurements.extend(of_case("memory.bandwidth/op=write/size=512M/threads=1", 5e9).measurements);
+    let table = |runs| Side { name: format!("{PUBLISHED}table"), runs };
+    let found = compare(&side(vec![whole.clone()]), &table(vec![run(10e9)]), &floors(0.004), Some(0.05));
+    let kinds: Vec<Kind> = found.uncompared.iter().map(|one| one.kind).collect();
+    assert_eq!((kinds, found.gate.unwrap().lost, found.decided.lost), (vec![Kind::Neither], 0, 0));
+    let found = compare(&table(vec![whole]), &side(vec![run(10e9)]), &floors(0.004), Some(0.05));
+    assert_eq!(found.gate.unwrap().lost, 1, "what was published and is not measured");
+}
+
+#[test]
+fn a_benchmark_may_declare_its_noise() {
+    let peak = |rate: f64| side(vec![fixture::run_of(vec![fixture::cpu("f64", 2, rate, 200e9)])]);
+    let found = compare(&peak(117e9), &peak(117e9 * 0.9), &[], None);
+    assert_eq!(
+        (found.compared[0].verdict, found.compared[0].noise),
+        (Verdict::Worse, Some(Origin::Declared))
+    );
+    assert_eq!(compare(&peak(117e9), &peak(117e9 * 0.97), &[], None).compared[0].verdict, Verdict::Same);
+}
+
+#[test]
+fn what_was_taken_away_is_no_change_of_the_machine() {
+    let disturbed = |value: f64, waited: f64, throttled: f64| {
+        let mut run = run(value);
+        run.measurements[0].conditions.waited = Some(waited);
+        run.measurements[0].conditions.throttled = Some(throttled);
+        side(vec![run])
+    };
+    let compared = |b: Side| compare(&side(vec![run(10e9)]), &b, &floors(0.004), None).compared.remove(0);
+    let verdict = |b: Side| compared(b).verdict;
+    assert_eq!(verdict(disturbed(9.5e9, 0.04, 0.0)), Verdict::Same, "that share was taken");
+    assert_eq!(verdict(disturbed(9e9, 0.04, 0.0)), Verdict::Worse);
+    assert_eq!(verdict(disturbed(8e9, 0.08, 0.0)), Verdict::Worse, "much more than was taken");
+    assert_eq!(verdict(disturbed(10e9, 0.5, 0.0)), Verdict::Same, "it made no difference");
+    assert_eq!(verdict(disturbed(9e9, 0.1, 0.1)), Verdict::Worse, "a quota is a cause");
+    for value in [5e9, 8e9, 20e9] {
+        let undecided = compared(disturbed(value, 0.12, 0.0));
+        assert_eq!(undecided.verdict, Verdict::Undecided, "{value}");
+        let why = undecided.why.unwrap();
+        assert!(why.contains("other work took 12 % of the CPU time of B"), "{why}");
+    }
+    let steal = |value| {
+        let mut run = run(value);
+        run.measurements[0].conditions.steal = Some(0.3);
+        side(vec![run])
+    };
+    let why =
+        compare(&steal(5e9), &side(vec![run(10e9)]), &floors(0.004), None).compared.remove(0).why.unwrap();
+    assert!(why.contains("30 % of the CPU time of A"), "{why}");
+}
+
+/// More threads than CPUs wait for each other, whoever else is there.
+#[test]
+fn what_crowds_the_cpus_is_judged() {
+    let crowded = |value: f64| {
+        let mut made = of_case("memory.bandwidth/op=copy/size=512M/threads=64", value);
+        made.measurements[0].conditions.waited = Some(0.6);
+        assert!(made.measurements[0].case.crowding(made.machine.cpu.allowed.len()) > 0.6);
+        side(vec![made])
+    };
+    let verdict = |a, b| compare(&crowded(a), &crowded(b), &floors(0.004), None).compared.remove(0).verdict;
+    assert_eq!(verdict(10e9, 5e9), Verdict::Worse);
+    assert_eq!(verdict(10e9, 10e9), Verdict::Same);
+}
+
+#[test]
+fn what_tells_how_a_figure_came_about_is_not_judged() {
+    const READS: &str = "disk.io/op=read/pattern=random/block=4K/depth=32/threads=1";
+    let made = |busy: f64| {
+        let mut made = fixture::measured(READS, "rate", Unit::IoPerSecond, 60e3);
+        made.metrics.push(fixture::metric("busy", Unit::One, busy, 0.002));
+        side(vec![fixture::run_of(vec![made])])
+    };
+    let noise = Noise { deviation: 0.004, freedom: 12.0, largest: 0.01 };
+    let floor = |metric: &str| Floor {
+        benchmark: "disk.io".to_owned(),
+        metric: metric.to_owned(),
+        case: Some(READS.to_owned()),
+        noise,
+    };
+    let floors = [Floors {
+        machine: "m-1".to_owned(),
+        floors: vec![floor("rate"), floor("busy")],
+        ..Floors::default()
+    }];
+    for [a, b] in [[0.927, 0.0537], [0.0537, 1.0], [0.0, 1.0], [0.9, 0.9]] {
+        let found = compare(&made(a), &made(b), &floors, None);
+        let [rate, busy] = found.compared.as_slice() else { panic!("{:?}", found.compared) };
+        assert_eq!((rate.verdict, rate.better), (Verdict::Same, Some(Better::Higher)));
+        assert_eq!((busy.verdict, busy.better, busy.p), (Verdict::Told, None, None));
+        assert!((busy.a - a).abs() < 1e-9 && (busy.b - b).abs() < 1e-9 && busy.loss() == 0.0);
+        assert_eq!(busy.difference.is_some(), a > 0.0);
+        assert_eq!((found.count(Verdict::Undecided), found.worse_than(0.0).count()), (0, 0));
+    }
+    // Nor is it lost where a version no longer gives it.
+    let mut without = made(0.5);
+    without.runs[0].measurements[0].metrics.pop();
+    let found = compare(&made(0.5), &without, &floors, Some(0.05));
+    let left: Vec<_> = found.uncompared.iter().map(|one| (one.kind, one.metric.as_deref())).collect();
+    assert_eq!((left, found.gate.unwrap().lost), (vec![(Kind::Partly, Some("busy"))], 0));
+}
+
+#[test]
+fn a_thread_fewer_is_paired_and_said() {
+    let (two, one) = (of_case(CASE, 20e9), of_case("memory.bandwidth/op=read/size=512M/threads=1", 10e9));
+    let found = compare(&side(vec![two.clone()]), &side(vec![one.clone()]), &floors(0.004), None);
+    assert_eq!(found.compared[0].differs, ["threads 2 → 1"]);
+    assert_eq!(found.compared[0].verdict, Verdict::Worse);
+    assert!(found.only_a.is_empty() && found.only_b.is_empty());
+    assert!(found.uncompared.is_empty(), "it is judged");
+    // Where nothing is decided of the other, the case is gone.
+    let found = compare(&side(vec![two]), &side(vec![one.clone()]), &[], Some(0.05));
+    let [lost] = found.uncompared.as_slice() else { panic!("{:?}", found.uncompared) };
+    assert_eq!((lost.kind, lost.case.id().as_str(), lost.b.status), (Kind::Lost, CASE, Has::Missing));
+    assert_eq!((found.compared.len(), found.gate.unwrap().lost), (1, 1));
+    assert!(lost.b.reason.as_ref().unwrap().contains("threads 2 → 1"), "{lost:?}");
+    // Nor is one that differs in two things.
+    let far = of_case("memory.bandwidth/op=read/size=256M/threads=1", 10e9);
+    let found = compare(&side(vec![run(20e9)]), &side(vec![far]), &floors(0.004), Some(0.05));
+    let kinds: Vec<Kind> = found.uncompared.iter().map(|one| one.kind).collect();
+    assert_eq!((found.compared.len(), kinds), (0, vec![Kind::Lost, Kind::New]));
+    // Two that are as near: nobody can say which is meant.
+    let mut both = of_case(CASE, 20e9);
+    both.measurements.extend(of_case("memory.bandwidth/op=read/size=512M/threads=4", 21e9).measurements);
+    let found = compare(&side(vec![both]), &side(vec![one]), &floors(0.004), None);
+    assert!(found.compared.is_empty());
+    assert_eq!((found.only_a.len(), found.only_b.len()), (2, 1));
+}
+
+#[test]
+fn other_surroundings_are_flagged() {
+    let mut other = run(10e9);
+    other.machine.id = "m-2".to_owned();
+    other.version = "0.2.0".to_owned();
+    other.machine.kernel.release = Some("6.99".to_owned());
+    other.status = RunStatus::Partial;
+    let found = flags(&side(vec![run(10e9)]), &side(vec![other]));
+    let codes: Vec<&str> = found.iter().map(|f| f.code).collect();
+    assert_eq!(codes, ["machine", "version", "kernel", "partial"]);
+    assert!(flags(&side(vec![run(1.0)]), &side(vec![run(2.0)])).is_empty());
+}
+
+#[test]
+fn nothing_is_divided_by_zero() {
+    let lossy = |loss: f64| {
+        let mut run = run(10e9);
+        run.measurements[0].metrics[0].samples = vec![loss; 5];
+        let samples = Samples::new(vec![loss; 5]).unwrap();
+        run.measurements[0].metrics[0].summary = Summary::new(&samples, Seed::new(1, "", ""));
+        side(vec![run])
+    };
+    let verdict = |a, b| compare(&lossy(a), &lossy(b), &floors(0.0), None).compared[0].verdict;
+    assert_eq!(verdict(0.0, 0.0), Verdict::Same);
+    assert_eq!(verdict(0.0, 0.1), Verdict::Undecided);
+    assert_eq!(verdict(1.0, 1.0), Verdict::Same);
+    assert_eq!(verdict(1.0, 2.0), Verdict::Better, "without any noise every change is real");
+}
+
+/// What works no more is worse, with or without a known noise; a share that rises from zero is when it is beyond what is asked for.
+#[test]
+fn a_fall_to_zero_is_worse() {
+    let of = |name: &str, unit, values: &[f64]| {
+        let one = |value: &f64| {
+            let mut made = fixture::measured("network.udp/message=1K", name, unit, 1.0);
+            let samples = Samples::new(vec![*value; 5]).unwrap();
+            made.metrics[0].better = if unit == Unit::BytePerSecond { Better::Higher } else { Better::Lower };
+            made.metrics[0].samples = vec![*value; 5];
+            made.metrics[0].summary = Summary::new(&samples, Seed::new(1, "", ""));
+            fixture::run_of(vec![made])
+        };
+        side(values.iter().map(one).collect())
+    };
+    let judged = |name: &str, unit, [a, b]: [&[f64]; 2], share| {
+        let found = compare(&of(name, unit, a), &of(name, unit, b), &[], share);
+        let failed = found.gate.as_ref().map_or(0, |gate| gate.failed);
+        let one = found.compared.into_iter().next().unwrap();
+        assert!(one.difference.is_none_or(f64::is_finite) && one.loss().is_finite());
+        (one.verdict, failed, (one.loss() * 1000.0).round())
+    };
+    let rate = |a: &[f64], b: &[f64]| judged("rate", Unit::BytePerSecond, [a, b], Some(0.05));
+    assert_eq!(rate(&[1e9], &[0.0]), (Verdict::Worse, 1, 1000.0));
+    assert_eq!(rate(&[1e9; 10], &[0.0]), (Verdict::Worse, 1, 1000.0));
+    assert_eq!(rate(&[1e9], &[1e9, 0.0]), (Verdict::Worse, 1, 500.0));
+    assert_eq!(rate(&[0.0], &[0.0]).0, Verdict::Same);
+    assert_eq!(rate(&[0.0], &[1e9]).0, Verdict::Undecided);
+    // One run of ten at zero is no reason not to judge the others.
+    let mut ten = [1e9, 1.001e9, 0.999e9, 1e9, 1.002e9, 0.998e9, 1e9, 1.001e9, 0.999e9, 1e9];
+    ten[4] = 0.0;
+    assert_eq!(rate(&ten, &[0.8e9]).0, Verdict::Worse);
+    let loss = |a: f64, b: f64, share| judged("loss", Unit::One, [&[a], &[b]], share);
+    assert_eq!(loss(0.0, 0.06, Some(0.05)), (Verdict::Worse, 1, 60.0));
+    assert_eq!(loss(0.0, 0.03, Some(0.05)).0, Verdict::Undecided);
+    assert_eq!(loss(0.0, 0.06, None).0, Verdict::Undecided);
+    assert_eq!(loss(0.06, 0.0, Some(0.05)), (Verdict::Better, 0, -1000.0));
+    assert_eq!(loss(0.0, 0.0, Some(0.05)).0, Verdict::Same);
+    // No neighbour takes all of a figure.
+    let mut crowded = of("rate", Unit::BytePerSecond, &[0.0]);
+    crowded.runs[0].measurements[0].conditions.waited = Some(0.5);
+    let gone = compare(&of("rate", Unit::BytePerSecond, &[1e9]), &crowded, &[], Some(0.05));
+    assert_eq!((gone.compared[0].verdict, gone.gate.unwrap().failed), (Verdict::Worse, 1));
+    let time = |a: f64, b: f64| judged("rtt", Unit::Second, [&[a], &[b]], Some(0.05)).0;
+    assert_eq!([time(1.0, 0.0), time(0.0, 1.0)], [Verdict::Undecided; 2], "no time is none");
+}
+
+/// A run of the second side that was ended before a case, and a machine of several that is gone, have lost it.
+#[test]
+fn a_run_that_lacks_a_case_altogether_has_lost_it() {
+    let mut killed = of_case("memory.bandwidth/op=write/size=512M/threads=1", 5e9);
+    killed.status = RunStatus::Partial;
+    let mut whole = run(10e9);
+    whole.measurements.extend(killed.measurements.clone());
+    let found = |a: &[&Run], b: &[&Run]| {
+        let side = |runs: &[&Run]| side(runs.iter().map(|run| (*run).clone()).collect());
+        compare(&side(a), &side(b), &floors(0.004), Some(0.05))
+    };
+    for b in [[&whole, &whole, &killed], [&killed, &whole, &whole]] {
+        let one = found(&[&whole], &b);
+        let [lost] = one.uncompared.as_slice() else { panic!("{:?}", one.uncompared) };
+        assert_eq!((lost.kind, lost.case.id().as_str(), lost.b.ok, lost.b.of), (Kind::Lost, CASE, 2, 3));
+        assert!(lost.b.reason.as_ref().unwrap().starts_with("missing: the run is partial"), "{lost:?}");
+        assert_eq!((one.compared.len(), one.gate.unwrap().lost), (2, 1));
+    }
+    let first = found(&[&whole, &killed], &[&whole]);
+    assert!(first.uncompared.is_empty(), "the first side may lack it");
+    let of = |nodes: &[&str]| {
+        let mut run = run(10e9);
+        let one = |node: &&str| Measurement { node: (*node).to_owned(), ..run.measurements[0].clone() };
+        let named = |node: &&str| document::Node { name: (*node).to_owned(), ..run.nodes[0].clone() };
+        (run.measurements, run.nodes) = (nodes.iter().map(one).collect(), nodes.iter().map(named).collect());
+        run
+    };
+    let (all, two) = (of(&["a", "b", "c"]), of(&["a", "c"]));
+    for b in [[&two].as_slice(), &[&all, &two]] {
+        let one = found(&[&all], b);
+        assert_eq!((one.uncompared.len(), one.gate.unwrap().lost), (1, 1));
+        assert_eq!((one.uncompared[0].kind, one.uncompared[0].node.as_deref()), (Kind::Lost, Some("b")));
+    }
+}
+
+#[test]
+fn what_a_run_repeats_is_one_run() {
+    let repeated = |middle: f64| {
+        let mut all = run(middle);
+        let shares = [1.0, 1.001, 0.999, 1.002, 0.998].iter().enumerate();
+        all.measurements = shares
+            .map(|(n, share)| Measurement { repeat: n as u32, ..run(middle * share).measurements.remove(0) })
+            .collect();
+        side(vec![all])
+    };
+    let found =
+        |floors: &[Floors]| compare(&repeated(10e9), &repeated(9.5e9), floors, None).compared.remove(0);
+    let unknown = found(&[]);
+    assert_eq!((unknown.verdict, unknown.noise), (Verdict::Undecided, None), "minutes are not days");
+    let (five, one) = (found(&floors(0.004)), only(10e9, 9.5e9, 0.004));
+    let (five, one) = (five.interval.unwrap(), one.interval.unwrap());
+    assert!(five.iter().zip(one).all(|(a, b)| (a - b).abs() < 1e-3), "{five:?} {one:?}");
+}
+
+/// Runs of one machine whose figures differ by normal noise that was measured 13 times before: in one comparison of a
+/// hundred at most any of the 40 metrics may be called changed, and what did change is.
+#[test]
+fn alike_runs_are_hardly_ever_called_different() {
+    use rand::RngExt;
+    const TIMES: usize = 500;
+    const METRICS: usize = 40;
+    let mut random = Seed::new(7, "compare", "alike").generator();
+    let mut normal = || (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
+    let mut noisy = |times: usize| -> Vec<f64> { (0..times).map(|_| (0.01 * normal()).exp()).collect() };
+    let mut like = run(1e9);
+    like.measurements[0].metrics[0].samples.clear();
+    like.measurements[0].metrics[0].series.clear();
+    let cases: Vec<Case> =
+        (1..=METRICS).map(|n| like.measurements[0].case.clone().with_count("threads", n as u64)).collect();
+    let of = |shares: Vec<f64>| {
+        let measured = |(case, share): (&Case, f64)| {
+            let mut made = Measurement { case: case.clone(), ..like.measurements[0].clone() };
+            let summary = &mut made.metrics[0].summary;
+            summary.median *= share;
+            summary.ci95 = summary.ci95.map(|ends| ends.map(|end| end * share));
+            made
+        };
+        side(vec![Run { measurements: cases.iter().zip(shares).map(measured).collect(), ..like.clone() }])
+    };
+    let mut known = || {
+        let floor = |case: &Case| Floor {
+            case: Some(case.id().as_str().to_owned()),
+            noise: Noise::of([noisy(13).as_slice()]).unwrap(),
+            ..floors(0.0)[0].floors[0].clone()
+        };
+        let of_cases = cases.iter().map(floor).collect();
+        let sides = [of(noisy(METRICS)), of(noisy(METRICS))];
+        (sides, [Floors { floors: of_cases, ..floors(0.0)[0].clone() }])
+    };
+    let real = |c: &Compared| matches!(c.verdict, Verdict::Better | Verdict::Worse);
+    let mut wrong = 0;
+    for _ in 0..TIMES {
+        let ([a, mut b], floors) = known();
+        wrong += usize::from(compare(&a, &b, &floors, None).compared.iter().any(real));
+        b.runs[0].measurements[7].metrics[0].summary.median *= 0.8;
+        let found = compare(&a, &b, &floors, None);
+        assert_eq!((found.compared.len(), found.compared[7].verdict), (METRICS, Verdict::Worse));
+    }
+    // Four standard deviations above what is promised.
+    let promised = FAMILY * TIMES as f64;
+    assert!((wrong as f64) <= promised + 4.0 * (promised * (1.0 - FAMILY)).sqrt(), "{wrong} of {TIMES}");
+}
+
+/// What a user does: doctor, eleven runs in a row, and one of a machine that lost a tenth, all with noise of 0.8 % from run
+/// to run. Ten machines.
+#[test]
+fn ten_alike_runs_in_a_row_differ_in_nothing_and_a_tenth_less_is_found() {
+    use rand::RngExt;
+    let case =
+        |n: u32| of_case(&format!("memory.bandwidth/op=read/size=512M/threads={n}"), 10e9).measurements;
+    let whole = fixture::run_of((1..=12).flat_map(case).collect());
+    let (mut wrong, mut found) = (0, 0);
+    for machine in 0..10 {
+        let mut random = Seed::new(machine, "compare", "in a row").generator();
+        let mut normal = || (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
+        let mut measured = |share: f64| {
+            let mut run = whole.clone();
+            for measurement in &mut run.measurements {
+                let summary = &mut measurement.metrics[0].summary;
+                let factor = share * (0.008 * normal()).exp();
+                summary.median *= factor;
+                summary.ci95 = summary.ci95.map(|ci| ci.map(|x| x * factor));
+            }
+            run
+        };
+        let doctor = [Floors::of(&(0..6).map(|_| measured(1.0)).collect::<Vec<Run>>())];
+        let runs: Vec<Side> = (0..11).map(|_| side(vec![measured(1.0)])).collect();
+        let real = |a: &Side, b: &Side| {
+            let compared = compare(a, b, &doctor, None);
+            assert_eq!(compared.compared.len(), 12);
+            [compared.count(Verdict::Better), compared.count(Verdict::Worse)]
+        };
+        wrong += runs.windows(2).filter(|pair| real(&pair[0], &pair[1]) != [0, 0]).count();
+        let [better, worse] = real(&runs[10], &side(vec![measured(0.9)]));
+        assert_eq!(better, 0);
+        found += usize::from(worse > 0);
+    }
+    assert!(wrong <= 1, "{wrong} of 100 comparisons of alike runs, of which 1 % may be wrong");
+    assert_eq!(found, 10);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn turned_round_the_verdict_turns(a in 0.5f64..2.0, b in 0.5f64..2.0, deviation in 0.0f64..0.05) {
+        let (there, back) = (only(a * 1e9, b * 1e9, deviation), only(b * 1e9, a * 1e9, deviation));
+        let turned = match there.verdict {
+            Verdict::Better => Verdict::Worse,
+            Verdict::Worse => Verdict::Better,
+            other => other,
+        };
+        prop_assert_eq!(turned, back.verdict);
+    }
+}

@@ -1,0 +1,404 @@
+//! What makes figures noisy, and what rights are missing: one function a fact.
+
+use std::path::Path;
+
+use super::Check;
+use crate::machine::root::ReadError;
+use crate::machine::{Machine, Root};
+use crate::quantity::{format_size, percent};
+
+/// All facts, in the order in which they are told.
+pub fn checks(root: &Root, machine: &Machine) -> Vec<Check> {
+    const ALL: &[fn(&Root, &Machine) -> Check] = &[
+        governor,
+        turbo,
+        smt,
+        virtual_machine,
+        steal,
+        load,
+        quota,
+        affinity,
+        huge_pages,
+        swap,
+        clock_source,
+        counters,
+        firmware,
+        io_uring,
+        locked_memory,
+        echo,
+    ];
+    ALL.iter().map(|check| check(root, machine)).collect()
+}
+
+/// Steal above this share makes figures noisy.
+const STEAL: f64 = 0.005;
+
+fn governor(_: &Root, machine: &Machine) -> Check {
+    let clock = &machine.cpu.clock;
+    let names: Vec<&str> = clock.governors.iter().map(String::as_str).collect();
+    match names.as_slice() {
+        [] => Check::unknown(
+            "governor",
+            "the kernel shows no clock policy",
+            "nothing where a hypervisor decides; the clock is measured during each case all the same",
+        ),
+        ["performance"] => Check::good("governor", "performance"),
+        _ => Check::costs(
+            "governor",
+            names.join(", "),
+            "the first samples may be slower until the clock rises; set 'performance' with cpupower frequency-set -g performance",
+        ),
+    }
+}
+
+fn turbo(_: &Root, machine: &Machine) -> Check {
+    match machine.state.turbo {
+        Some(false) => Check::good("turbo", "off: the clock does not depend on the neighbours' load"),
+        Some(true) => Check::costs(
+            "turbo",
+            "on",
+            "the clock depends on temperature and on how many cores work; limits follow the clock that was held, figures vary with it",
+        ),
+        None => {
+            Check::unknown("turbo", "not told to us", "the clock that was held stands beside each figure")
+        }
+    }
+}
+
+fn smt(root: &Root, machine: &Machine) -> Check {
+    let cpu = &machine.cpu;
+    let shared = cpu.logical.iter().any(|l| l.siblings.len() > 1);
+    match (shared, cpu.cores) {
+        (true, cores) => {
+            let cores = cores.map_or("fewer".to_owned(), |n| n.to_string());
+            Check::costs(
+                "SMT",
+                format!("on: {} CPUs are {cores} cores", cpu.threads),
+                "two threads on one core share its pipes: use --place spread with as many threads as cores to have a core each",
+            )
+        }
+        (false, None) => Check::unknown(
+            "SMT",
+            "the kernel does not show which CPUs share a core",
+            "threads may share pipes unseen",
+        ),
+        (false, Some(_)) => {
+            let control = root.line("sys/devices/system/cpu/smt/control").unwrap_or_default();
+            let guest = machine.virtualisation.is_virtual == Some(true);
+            let found = if control.is_empty() || control == "notsupported" || control == "notimplemented" {
+                "none seen".to_owned()
+            } else {
+                control
+            };
+            match guest {
+                true => Check::unknown(
+                    "SMT",
+                    found,
+                    "a guest may not be told that its CPUs share cores: see the finding of a run on two threads",
+                ),
+                false => Check::good("SMT", found),
+            }
+        }
+    }
+}
+
+fn virtual_machine(_: &Root, machine: &Machine) -> Check {
+    let what = &machine.virtualisation;
+    let container = what.container.as_deref().map(|c| format!(" in a container ({c})")).unwrap_or_default();
+    match what.is_virtual {
+        Some(true) => Check::costs(
+            "hypervisor",
+            format!("{}{container}", what.hypervisor.as_deref().unwrap_or("a virtual machine")),
+            "neighbours share caches, memory and disk; counters, clock policy and memory modules are not shown",
+        ),
+        Some(false) => Check::good("hypervisor", format!("none{container}")),
+        None => Check::unknown("hypervisor", "not known", "neighbours may share this machine"),
+    }
+}
+
+fn steal(_: &Root, machine: &Machine) -> Check {
+    match machine.state.steal_since_boot {
+        Some(share) if share > STEAL => Check::costs(
+            "steal",
+            format!("{} of the CPU time since boot", percent(share, 2)),
+            "others on this host take time; what they take during a case is told beside it",
+        ),
+        Some(share) => Check::good("steal", format!("{} of the CPU time since boot", percent(share, 2))),
+        None => Check::unknown("steal", "/proc/stat does not tell", "time that the host takes goes unseen"),
+    }
+}
+
+fn load(_: &Root, machine: &Machine) -> Check {
+    let Some(load) = machine.state.load else {
+        return Check::unknown("load", "/proc/loadavg does not tell", "other work goes unseen");
+    };
+    let found = format!("{:.2} runnable in the last minute", load.minute_1);
+    match load.minute_1 > 0.3 {
+        true => Check::costs(
+            "load",
+            found,
+            "something else runs: interrupted slices are excluded where that is possible, and figures vary; see top",
+        ),
+        false => Check::good("load", found),
+    }
+}
+
+fn quota(_: &Root, machine: &Machine) -> Check {
+    match &machine.cgroup.cpu_quota {
+        Some(quota) => Check::costs(
+            "CPU quota",
+            format!("{:.2} CPUs ({})", quota.cpus(), crate::text::shown(&quota.group)),
+            "threads are stopped in each period: figures of all CPUs are those of the quota; raise it to measure the machine",
+        ),
+        None => Check::good("CPU quota", "none"),
+    }
+}
+
+fn affinity(_: &Root, machine: &Machine) -> Check {
+    let (allowed, online) = (machine.cpu.allowed.len(), machine.cpu.online.len());
+    match allowed < online {
+        true => Check::costs(
+            "affinity",
+            format!("{allowed} of {online} CPUs allowed"),
+            "figures of all CPUs are those of the allowed ones",
+        ),
+        false => Check::good("affinity", format!("all {online} CPUs allowed")),
+    }
+}
+
+fn huge_pages(_: &Root, machine: &Machine) -> Check {
+    let memory = &machine.memory;
+    let reserved = memory.huge_pages.iter().filter(|p| p.free.unwrap_or(0) > 0);
+    let sizes: Vec<String> =
+        reserved.map(|p| format!("{} of {}", p.free.unwrap_or(0), format_size(p.size_bytes))).collect();
+    let kept =
+        if sizes.is_empty() { "none reserved".to_owned() } else { format!("reserved: {}", sizes.join(", ")) };
+    match memory.transparent_huge_pages.as_deref() {
+        Some("always" | "madvise") => Check::good(
+            "huge pages",
+            format!("THP {}; {kept}", memory.transparent_huge_pages.as_deref().unwrap_or_default()),
+        ),
+        Some(other) => Check::costs(
+            "huge pages",
+            format!("THP {}; {kept}", crate::text::shown(other)),
+            "memory.latency has the cost of the TLB in it; as root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+        ),
+        None => Check::unknown(
+            "huge pages",
+            format!("THP not shown; {kept}"),
+            "pages are those that the kernel gives, and told with each figure",
+        ),
+    }
+}
+
+fn swap(_: &Root, machine: &Machine) -> Check {
+    let memory = &machine.memory;
+    let used =
+        memory.swap_total_bytes.zip(memory.swap_free_bytes).map(|(total, free)| total.saturating_sub(free));
+    match used {
+        Some(0) => Check::good("swap", "nothing swapped out"),
+        Some(bytes) => Check::costs(
+            "swap",
+            format!("{} swapped out", format_size(bytes)),
+            "pages may come back during a case; free memory first",
+        ),
+        None => Check::unknown("swap", "not shown", "pages may move unseen"),
+    }
+}
+
+fn clock_source(root: &Root, _: &Machine) -> Check {
+    const FILE: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+    match root.line(FILE) {
+        Ok(name)
+            if ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"]
+                .contains(&name.as_str()) =>
+        {
+            Check::good("time source", name)
+        }
+        Ok(name) => Check::costs(
+            "time source",
+            name,
+            "each reading of the time is a system call or a slow register: figures of single operations have it in them",
+        ),
+        Err(_) => Check::unknown("time source", "not shown", "what a reading costs is measured below"),
+    }
+}
+
+fn counters(root: &Root, _: &Machine) -> Check {
+    let hardware = root.exists("sys/bus/event_source/devices/cpu")
+        || root.exists("sys/bus/event_source/devices/armv8_pmuv3_0");
+    let paranoid = root.line("proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    match (hardware, paranoid.as_str()) {
+        (true, "-1" | "0" | "1" | "2") => Check::good("hardware counters", "allowed"),
+        (true, _) => Check::costs(
+            "hardware counters",
+            format!("perf_event_paranoid = {paranoid}"),
+            "likwid-bench and perf cannot count; plimsoll measures the clock by a chain of additions and needs none",
+        ),
+        (false, _) => Check::costs(
+            "hardware counters",
+            "none shown",
+            "nothing for plimsoll, which measures the clock by a chain of additions; likwid-perfctr and perf cannot count",
+        ),
+    }
+}
+
+fn firmware(root: &Root, machine: &Machine) -> Check {
+    let table = root.head(Path::new("sys/firmware/dmi/tables/DMI"), 1);
+    modules(machine, table.map(drop))
+}
+
+/// What the limit of memory bandwidth can rest on; `table` is how the firmware's could be read.
+fn modules(machine: &Machine, table: Result<(), ReadError>) -> Check {
+    const NAME: &str = "memory modules";
+    const INSTEAD: &str = "the limit of memory bandwidth is that of sockets with every channel filled, or unknown; give --limits FILE";
+    let described = machine.memory.modules.as_ref().is_some_and(|modules| !modules.is_empty());
+    match (described, machine.virtualisation.is_virtual, table) {
+        (true, Some(false), _) => Check::good(NAME, "described by the firmware"),
+        (true, _, _) => Check::unknown(NAME, "described by a hypervisor, which makes them up", INSTEAD),
+        (false, _, Err(ReadError::Denied(_))) => Check::costs(
+            NAME,
+            "/sys/firmware/dmi/tables is readable by root alone",
+            format!("{INSTEAD}, or measure as root"),
+        ),
+        (false, _, Ok(())) => Check::unknown(NAME, "the firmware's table names none", INSTEAD),
+        (false, _, Err(_)) => Check::unknown(NAME, "no firmware table here", INSTEAD),
+    }
+}
+
+fn io_uring(root: &Root, _: &Machine) -> Check {
+    match root.line("proc/sys/kernel/io_uring_disabled").as_deref() {
+        Ok("1" | "2") => Check::costs(
+            "io_uring",
+            "switched off by kernel.io_uring_disabled",
+            "disk.io falls back to psync, one transfer a thread: deep queues cannot be reached; sysctl kernel.io_uring_disabled=0",
+        ),
+        Ok(_) | Err(_) => Check::good("io_uring", "not switched off"),
+    }
+}
+
+fn locked_memory(root: &Root, _: &Machine) -> Check {
+    let limits = root.text("proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find_map(|l| l.strip_prefix("Max locked memory"));
+    match line.and_then(|l| l.split_whitespace().next()) {
+        Some("unlimited") => Check::good("locked memory", "no limit"),
+        Some(text) => match text.parse::<u64>() {
+            Ok(bytes) if bytes < 64 << 20 => Check::costs(
+                "locked memory",
+                format!("limit {}", format_size(bytes)),
+                "deep queues with large blocks may not register their buffers; raise ulimit -l",
+            ),
+            Ok(bytes) => Check::good("locked memory", format!("limit {}", format_size(bytes))),
+            Err(_) => Check::unknown("locked memory", "not shown", "registering buffers may fail"),
+        },
+        None => Check::unknown("locked memory", "not shown", "registering buffers may fail"),
+    }
+}
+
+fn echo(root: &Root, _: &Machine) -> Check {
+    let root_user = rustix::process::geteuid().is_root();
+    let range = root.line("proc/sys/net/ipv4/ping_group_range").unwrap_or_default();
+    let bounds: Vec<u32> = range.split_whitespace().filter_map(|n| n.parse().ok()).collect();
+    let group = rustix::process::getegid().as_raw();
+    let allowed = matches!(bounds.as_slice(), [low, high] if (*low..=*high).contains(&group));
+    match root_user || allowed {
+        true => Check::good("ICMP echo", "allowed"),
+        false => Check::costs(
+            "ICMP echo",
+            "this group is not in net.ipv4.ping_group_range",
+            "network.latency --protocol icmp is skipped; sysctl net.ipv4.ping_group_range='0 2147483647'",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::State;
+    use crate::fixture;
+    use crate::machine::fixture::table;
+    use crate::machine::fixture::{Fault, Fixture};
+
+    fn of<'a>(all: &'a [Check], name: &str) -> &'a Check {
+        all.iter().find(|c| c.name == name).unwrap()
+    }
+
+    #[test]
+    fn nothing_known_is_said_and_never_called_good() {
+        let all = checks(&Root::at("/nonexistent"), &Machine::discover(&Root::at("/nonexistent")));
+        for name in ["governor", "turbo", "steal", "load", "huge pages", "memory modules", "locked memory"] {
+            assert_eq!(of(&all, name).state, State::Unknown, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_costs_something_says_what_and_what_to_do() {
+        let tree = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            let file = tree.path().join(path);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        };
+        put("proc/sys/kernel/io_uring_disabled", "2\n");
+        put(
+            "proc/self/limits",
+            "Max locked memory         65536                65536                bytes\n",
+        );
+        put("sys/devices/system/clocksource/clocksource0/current_clocksource", "acpi_pm\n");
+        let mut machine = fixture::machine();
+        machine.cpu.clock.governors = ["powersave".to_owned()].into();
+        machine.state.turbo = Some(true);
+        machine.state.steal_since_boot = Some(0.2);
+        machine.memory.transparent_huge_pages = Some("never".to_owned());
+        machine.cpu.online = "0-3".parse().unwrap();
+        let all = checks(&Root::at(tree.path()), &machine);
+        for name in [
+            "governor",
+            "turbo",
+            "steal",
+            "affinity",
+            "huge pages",
+            "time source",
+            "io_uring",
+            "locked memory",
+        ] {
+            let check = of(&all, name);
+            assert_eq!(check.state, State::Costs, "{check:?}");
+            assert!(check.cost.as_ref().is_some_and(|c| c.len() > 20), "{check:?}");
+        }
+        assert!(of(&all, "steal").found.contains("20 %"));
+    }
+
+    #[test]
+    fn modules_are_described_by_a_table_of_any_length_and_hidden_from_users() -> Result<(), Fault> {
+        let slots = [("DIMM 0", "P0 CHANNEL A", Some((32, 2666))); 8];
+        let root = Fixture::open("xeon-gold-6230-2s")?;
+        root.write("sys/firmware/dmi/tables/DMI", &table(&slots))?;
+        let mut machine = root.machine();
+        machine.virtualisation.is_virtual = Some(false);
+        assert_eq!(firmware(&root.root, &machine).state, State::Good);
+        machine.virtualisation.is_virtual = Some(true);
+        assert!(firmware(&root.root, &machine).found.contains("hypervisor"));
+        machine.memory.modules = None;
+        assert_eq!(firmware(&root.root, &machine).state, State::Unknown);
+        let denied = modules(&machine, Err(ReadError::Denied("/x".to_owned())));
+        assert_eq!(denied.state, State::Costs);
+        assert!(denied.cost.is_some_and(|cost| cost.ends_with("measure as root")));
+        Ok(())
+    }
+
+    #[test]
+    fn a_quiet_machine_is_called_so() {
+        let mut machine = fixture::machine();
+        machine.cpu.clock.governors = ["performance".to_owned()].into();
+        machine.state.turbo = Some(false);
+        machine.state.steal_since_boot = Some(0.0);
+        machine.memory.transparent_huge_pages = Some("madvise".to_owned());
+        let all = checks(&Root::at("/nonexistent"), &machine);
+        for name in ["governor", "turbo", "steal", "CPU quota", "affinity", "huge pages"] {
+            assert_eq!(of(&all, name).state, State::Good, "{name}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Is this machine quiet enough, and what may be measured here? Facts with their cost: pure, from what was discovered.
+//!
+//! The noise between runs is measured by repeating runs ([`crate::compare::Floors`]); the clock is proved in [`proof`].
+#![forbid(unsafe_code)]
+
+mod checks;
+mod leftovers;
+pub mod proof;
+
+pub use checks::checks;
+pub use leftovers::{copies, leftovers, passed_over};
+
+use plimsoll_bench as bench;
+use plimsoll_compare as compare;
+use plimsoll_machine as machine;
+#[cfg(test)]
+use plimsoll_result::fixture;
+use plimsoll_system::leftover;
+use plimsoll_units::{quantity, text};
+
+use crate::compare::{Floor, Floors};
+
+/// What a check found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// As it should be.
+    Good,
+    /// It costs something: [`Check::cost`].
+    Costs,
+    /// It cannot be known here.
+    Unknown,
+}
+
+/// One fact about the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// What was looked at.
+    pub name: &'static str,
+    /// How it is.
+    pub state: State,
+    /// What was found.
+    pub found: String,
+    /// What that costs, and what to do about it.
+    pub cost: Option<String>,
+}
+
+impl Check {
+    fn good(name: &'static str, found: impl Into<String>) -> Self {
+        Self { name, state: State::Good, found: found.into(), cost: None }
+    }
+
+    fn costs(name: &'static str, found: impl Into<String>, cost: impl Into<String>) -> Self {
+        Self { name, state: State::Costs, found: found.into(), cost: Some(cost.into()) }
+    }
+
+    fn unknown(name: &'static str, found: impl Into<String>, cost: impl Into<String>) -> Self {
+        Self { name, state: State::Unknown, found: found.into(), cost: Some(cost.into()) }
+    }
+}
+
+/// The smallest real differences of one benchmark's headline, as shares.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Smallest {
+    /// The benchmark.
+    pub benchmark: String,
+    /// Its headline.
+    pub metric: String,
+    /// In its quietest case.
+    pub least: f64,
+    /// In its noisiest one.
+    pub most: f64,
+    /// Id of the noisiest case, where cases differ.
+    pub noisiest: Option<String>,
+}
+
+/// The floors of the headlines, and of what else a benchmark has shown.
+pub fn smallest(floors: &Floors) -> Vec<Smallest> {
+    let shown = |f: &&Floor| {
+        let all = bench::find(&f.benchmark).map(|benchmark| benchmark.all_metrics()).unwrap_or_default();
+        let place = all.iter().position(|metric| metric.name == f.metric);
+        place.is_some_and(|place| place == 0 || all[place].floor)
+    };
+    let mut found: Vec<Smallest> = Vec::new();
+    for floor in floors.floors.iter().filter(shown) {
+        let share = floor.noise.smallest().exp_m1();
+        let place = found.iter().position(|s| s.benchmark == floor.benchmark && s.metric == floor.metric);
+        match (place.map(|place| &mut found[place]), &floor.case) {
+            // That of all cases stands before its cases, and gives way to them.
+            (None, case) => found.push(Smallest {
+                benchmark: floor.benchmark.clone(),
+                metric: floor.metric.clone(),
+                least: share,
+                most: share,
+                noisiest: case.clone(),
+            }),
+            (Some(known), case) => {
+                let first = known.noisiest.is_none();
+                known.least = if first { share } else { known.least.min(share) };
+                if first || share > known.most {
+                    (known.most, known.noisiest) = (share, case.clone());
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The subsystems, each from its quietest case to its noisiest.
+pub fn by_subsystem(all: &[Smallest]) -> Vec<Smallest> {
+    let mut found: Vec<Smallest> = Vec::new();
+    for one in all {
+        let subsystem = one.benchmark.split('.').next().unwrap_or_default();
+        let Some(known) = found.iter_mut().find(|w| w.benchmark == subsystem) else {
+            found.push(Smallest { benchmark: subsystem.to_owned(), ..one.clone() });
+            continue;
+        };
+        known.least = known.least.min(one.least);
+        if one.most > known.most {
+            *known = Smallest { benchmark: subsystem.to_owned(), least: known.least, ..one.clone() };
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::Noise;
+
+    #[test]
+    fn a_subsystem_is_as_noisy_as_its_noisiest_case() {
+        let floor = |benchmark: &str, metric: &str, deviation| Floor {
+            benchmark: benchmark.to_owned(),
+            metric: metric.to_owned(),
+            case: None,
+            noise: Noise { deviation, freedom: 10.0, largest: 0.0 },
+        };
+        let floors = Floors {
+            floors: vec![
+                floor("cpu.peak", "rate", 0.0),
+                floor("disk.io", "rate", 0.01),
+                floor("disk.fsync", "latency", 0.02),
+                floor("disk.io", "submit", 0.5),
+                floor("memory.block", "throughput", 0.4),
+                Floor { case: Some("quiet".to_owned()), ..floor("memory.block", "throughput", 0.0) },
+                Floor { case: Some("noisy".to_owned()), ..floor("memory.block", "throughput", 0.6) },
+            ],
+            ..Floors::default()
+        };
+        let all = smallest(&floors);
+        assert_eq!(all.len(), 4, "{all:?}");
+        let worst = by_subsystem(&all);
+        assert_eq!(worst.iter().map(|w| w.benchmark.as_str()).collect::<Vec<_>>(), ["cpu", "disk", "memory"]);
+        assert_eq!(worst[1].metric, "latency");
+        assert!((worst[0].most - 0.01).abs() < 1e-3 && worst[1].least < worst[1].most, "{worst:?}");
+        let memory = &worst[2];
+        assert_eq!(memory.noisiest.as_deref(), Some("noisy"));
+        assert!((memory.least - 0.01).abs() < 1e-3 && memory.most > 1.0, "{memory:?}");
+    }
+}

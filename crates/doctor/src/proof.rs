@@ -1,0 +1,166 @@
+//! Proof that time goes forward wherever it is read: threads on all CPUs race through a shared sequence, and a reading
+//! taken after another one was published must not be earlier. So are raced the system's clock and, where transfers are
+//! stamped with the processor's counter, that. Then what a reading costs, and how steady the core clock is.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use plimsoll_metal::clock::{CoreClock, ProbeWork, timer_overhead};
+use plimsoll_metal::ticks::Clock;
+
+use super::Check;
+use crate::machine::CpuSet;
+use crate::quantity::{Quantity, Unit};
+
+/// Readings on each CPU.
+const READINGS: u32 = 50_000;
+
+/// Most CPUs that race: a pair that disagrees shows among fewer as well.
+const MOST_CPUS: usize = 64;
+
+/// Probes of the core clock.
+const PROBES: usize = 200;
+
+/// What the race found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Race {
+    /// CPUs that took part.
+    pub cpus: usize,
+    /// Readings on all of them.
+    pub readings: u64,
+    /// Those that were earlier than one published before.
+    pub backwards: u64,
+}
+
+/// Races a clock on these CPUs; `None` where no thread could be started.
+pub fn race(clock: Clock, cpus: &CpuSet) -> Option<Race> {
+    let latest = AtomicU64::new(0);
+    let one = |cpu: usize| {
+        // A CPU that went away is raced without being pinned.
+        let _ = plimsoll_metal::affinity::keep_on(&[cpu]);
+        let mut backwards = 0u64;
+        for _ in 0..READINGS {
+            let published = latest.load(Ordering::SeqCst);
+            let now = clock.ordered_now_ns();
+            backwards += u64::from(now < published);
+            latest.fetch_max(now, Ordering::SeqCst);
+        }
+        Race { cpus: 1, readings: u64::from(READINGS), backwards }
+    };
+    std::thread::scope(|scope| {
+        let spawn = |cpu: usize| std::thread::Builder::new().spawn_scoped(scope, move || one(cpu)).ok();
+        let threads: Vec<_> = cpus.iter().take(MOST_CPUS).filter_map(spawn).collect();
+        let races = threads.into_iter().filter_map(|thread| thread.join().ok());
+        races.reduce(|a, b| Race {
+            cpus: a.cpus + b.cpus,
+            readings: a.readings + b.readings,
+            backwards: a.backwards + b.backwards,
+        })
+    })
+}
+
+/// The clock as facts: the races on these CPUs, the cost of a reading, the core clock.
+pub fn clock(cpus: &CpuSet) -> Vec<Check> {
+    let mut checks = vec![raced("time", race(Clock::system(), cpus))];
+    // What disk transfers are stamped with.
+    let counter = Clock::fastest();
+    if counter.is_counter() {
+        checks.push(raced("time of transfers", race(counter, cpus)));
+    }
+    checks.extend([reading(timer_overhead()), core_clock(&probes())]);
+    checks
+}
+
+fn raced(name: &'static str, race: Option<Race>) -> Check {
+    match race {
+        Some(Race { cpus, readings, backwards: 0 }) => {
+            Check::good(name, format!("{readings} readings on {cpus} CPUs, none went backwards"))
+        }
+        Some(Race { cpus, readings, backwards }) => Check::costs(
+            name,
+            format!("{backwards} of {readings} readings on {cpus} CPUs went backwards"),
+            "times between CPUs cannot be trusted: boot with another clocksource, and tell the host's owner",
+        ),
+        None => Check::unknown(name, "no thread could be started", "see ulimit -u"),
+    }
+}
+
+fn reading(seconds: f64) -> Check {
+    let found = Quantity::new(seconds, Unit::Second).to_string();
+    match seconds < 200e-9 {
+        true => Check::good("a reading of it", found),
+        false => Check::costs(
+            "a reading of it",
+            found,
+            "single operations of less than a microsecond have it in their figure",
+        ),
+    }
+}
+
+fn probes() -> Vec<f64> {
+    let Ok(clock) = CoreClock::calibrate(ProbeWork::SCALAR) else { return Vec::new() };
+    (0..PROBES).filter_map(|_| clock.probe()).collect()
+}
+
+fn core_clock(probes: &[f64]) -> Check {
+    let mut sorted = probes.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = |share: f64| sorted.get(((sorted.len() as f64 - 1.0) * share) as usize).copied();
+    match (at(0.05), at(0.5), at(0.95)) {
+        (Some(low), Some(middle), Some(high)) => {
+            let spread = (high - low) / middle;
+            let found = format!(
+                "{}, 90 % of {} probes within {}",
+                Quantity::new(middle, Unit::Hertz),
+                sorted.len(),
+                crate::quantity::percent(spread, 2)
+            );
+            match spread < 0.02 {
+                true => Check::good("core clock", found),
+                false => Check::costs(
+                    "core clock",
+                    found,
+                    "figures vary with it; their limits follow the clock that was held",
+                ),
+            }
+        }
+        _ => Check::unknown(
+            "core clock",
+            "no chain of additions could be timed",
+            "limits that need the clock are unknown",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::State;
+
+    #[test]
+    fn the_race_reads_on_every_cpu() {
+        let allowed = crate::machine::Machine::discover(&crate::machine::Root::live()).cpu.allowed;
+        for clock in [Clock::system(), Clock::fastest()] {
+            let race = race(clock, &allowed).unwrap();
+            assert_eq!(race.cpus, allowed.len().min(MOST_CPUS));
+            assert_eq!(race.readings, u64::from(READINGS) * race.cpus as u64);
+            assert!(clock.is_counter() || race.backwards == 0, "the system's clock is monotonic");
+            assert_eq!(super::race(clock, &CpuSet::default()), None);
+        }
+    }
+
+    #[test]
+    fn time_that_goes_backwards_is_told() {
+        let check = raced("time", Some(Race { cpus: 64, readings: 100, backwards: 3 }));
+        assert_eq!(check.state, State::Costs);
+        assert!(check.found.starts_with("3 of 100 readings on 64 CPUs"));
+    }
+
+    #[test]
+    fn a_steady_clock_is_good_and_a_moving_one_costs() {
+        assert_eq!(core_clock(&[3e9; 20]).state, State::Good);
+        let moving: Vec<f64> = (0..20).map(|i| 3e9 + f64::from(i) * 1e7).collect();
+        assert_eq!(core_clock(&moving).state, State::Costs);
+        assert_eq!(core_clock(&[]).state, State::Unknown);
+        assert_eq!(reading(1e-6).state, State::Costs);
+    }
+}

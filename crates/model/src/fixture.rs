@@ -1,0 +1,149 @@
+//! What tests take, also those of other crates (feature `testing`): a machine with a name, and measurements made by hand.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use crate::case::Case;
+use crate::limit::{Input, Kind, Limit, Source};
+use crate::machine::disk::{Disk, DiskKind};
+use crate::machine::{Machine, Root, Storage, storage};
+use crate::measurement::{Measurement, MetricResult, Point, Status};
+use crate::metric::Better;
+use crate::quantity::Unit;
+use crate::sample::{Beside, Conditions, Match, Paired};
+use crate::stats::{Samples, Seed};
+
+/// A small machine with a name.
+pub fn machine() -> Machine {
+    let mut machine = Machine::discover(&Root::at("/nonexistent"));
+    machine.id = "m-1".to_owned();
+    machine.host = Some("bench-1".to_owned());
+    machine.cpu.model_name = Some("AMD EPYC 9R14".to_owned());
+    machine.cpu.vendor = Some("AuthenticAMD".to_owned());
+    (machine.cpu.family, machine.cpu.model, machine.cpu.stepping) = (Some(25), Some(17), Some(1));
+    machine.cpu.allowed = "0-1".parse().unwrap();
+    machine.cpu.online = machine.cpu.allowed.clone();
+    (machine.cpu.threads, machine.cpu.cores, machine.cpu.sockets) = (2, Some(1), Some(1));
+    machine.memory.total_bytes = Some(24 << 30);
+    machine.memory.available_bytes = Some(22 << 30);
+    machine.virtualisation.hypervisor = Some("Firecracker".to_owned());
+    let disk = Disk {
+        name: "vda".to_owned(),
+        number: None,
+        kind: DiskKind::Virtio,
+        size_bytes: Some(100 << 30),
+        rotational: None,
+        logical_sector_bytes: Some(512),
+        physical_sector_bytes: None,
+        model: None,
+        scheduler: None,
+        write_cache: None,
+        queue_requests: None,
+        max_request_bytes: None,
+        read_only: Some(false),
+        numa_node: None,
+        link: None,
+    };
+    machine.storage = Some(Storage {
+        path: "/srv/data".to_owned(),
+        file_system: Some(storage::FileSystem {
+            fs_type: "ext4".to_owned(),
+            mount_point: "/".to_owned(),
+            source: "/dev/vda".to_owned(),
+            options: vec!["rw".to_owned()],
+            medium: storage::Medium::Device,
+        }),
+        device: Some("vda".to_owned()),
+        disks: vec![disk],
+        ..Storage::default()
+    });
+    machine
+}
+
+/// A measurement with one metric whose samples lie around `value`.
+pub fn measured(id: &str, name: &str, unit: Unit, value: f64) -> Measurement {
+    let case: Case = id.parse().unwrap();
+    Measurement {
+        node: "bench-1".to_owned(),
+        repeat: 0,
+        status: Status::Ok,
+        reason: None,
+        metrics: vec![metric(name, unit, value, 0.004)],
+        achieved: Default::default(),
+        conditions: Conditions { steal: Some(0.0), ..Conditions::default() },
+        warnings: Vec::new(),
+        cause: None,
+        case,
+    }
+}
+
+/// A metric whose ten samples lie within ± `spread` of `value`.
+pub fn metric(name: &str, unit: Unit, value: f64, spread: f64) -> MetricResult {
+    let place = |i: i32| f64::from((i * 7) % 10) / 4.5 - 1.0;
+    metric_of(name, unit, (0..10).map(|i| value * (1.0 + spread * place(i))).collect())
+}
+
+/// A metric of these samples.
+pub fn metric_of(name: &str, unit: Unit, samples: Vec<f64>) -> MetricResult {
+    let point = |i: usize| Point { t: i as f64 * 0.1, steal: Some(0.0), ..Point::default() };
+    let better = if unit == Unit::Second { Better::Lower } else { Better::Higher };
+    let proved = Samples::new(samples.clone()).unwrap();
+    MetricResult {
+        series: (0..samples.len()).map(point).collect(),
+        ..MetricResult::of(name, unit, better, &proved, Seed::new(1, "case", name))
+    }
+}
+
+impl Measurement {
+    /// Gives the headline a limit.
+    pub fn limited(mut self, limit: Limit) -> Self {
+        let headline = &mut self.metrics[0];
+        headline.of_limit = limit.value.map(|value| limit.share(headline.summary.median, value));
+        headline.limit = Some(limit);
+        self
+    }
+
+    /// Gives the headline a distribution.
+    pub fn distributed(mut self, p50: f64) -> Self {
+        let tail = [("p50", 1.0), ("p90", 1.2), ("p95", 1.4), ("p99", 2.1), ("p99.9", 9.0), ("max", 41.0)];
+        let latency = self.metrics.iter_mut().find(|m| m.unit == Unit::Second).unwrap();
+        latency.percentiles = Some(tail.iter().map(|(n, x)| ((*n).to_owned(), x * p50)).collect());
+        latency.histogram = Some(vec![(p50, 900), (p50 * 2.1, 90), (p50 * 41.0, 10)]);
+        self
+    }
+}
+
+/// What a tool gave beside the metric `rate`: our figure and its own, pair by pair.
+pub fn heard(tool: &str, pairs: &[(f64, f64)]) -> Beside {
+    Beside {
+        name: tool.to_owned(),
+        version: None,
+        metric: "rate".to_owned(),
+        definition: Match::Exact,
+        note: String::new(),
+        command: Vec::new(),
+        input: BTreeMap::new(),
+        achieved: Default::default(),
+        pairs: pairs.iter().map(|&(own, peer)| Paired { own, peer }).collect(),
+        warnings: Vec::new(),
+        unavailable: None,
+    }
+}
+
+/// A limit that follows from the clock.
+pub fn derived(value: f64, kind: Kind, formula: &str) -> Limit {
+    let inputs = vec![Input::new("clock", 3.684e9, "Hz", "measured during the case")];
+    Limit::fixed(kind, Source::Derived, value, formula, inputs)
+}
+
+/// A `cpu.peak` measurement of multiply-adds, with its limit.
+pub fn cpu(kind: &str, threads: u64, value: f64, limit: f64) -> Measurement {
+    let id = format!("cpu.peak/op=fma/type={kind}/isa=avx512/threads={threads}");
+    let mut made = measured(&id, "rate", Unit::FlopPerSecond, value).limited(derived(
+        limit,
+        Kind::Ceiling,
+        "pipes × lanes × 2 × clock × cores",
+    ));
+    made.conditions.clock_hz = Some(3.684e9);
+    made
+}

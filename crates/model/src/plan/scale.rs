@@ -1,0 +1,251 @@
+//! `--scale`: volumes, work and file sizes are multiplied, numbers of samples are not. Of a series both the number of its
+//! samples and their time are.
+//!
+//! Each keeps what makes its case one: a file has room for two blocks of each thread in any case of its group and at
+//! least 64 MiB, so that one file serves the group; a volume is at least two blocks for each thread, or 50 messages for each stream,
+//! and a count 50 operations, as far as the plan itself had that. The order of a system of equations goes with the cube root, as its work goes with the cube. What is
+//! left out in a plan is not scaled.
+
+use crate::case::{Case, SWEEP, Value};
+use crate::plan::Group;
+
+/// Keys that fix how much a sample does.
+pub const AMOUNTS: [&str; 3] = ["work", "volume", "count"];
+
+/// Parameters that are multiplied.
+const SCALED: &[&str] = &["volume", "count", "size", "work", "n"];
+
+/// A file that is smaller says little about a disk.
+const LEAST_FILE: u64 = 64 << 20;
+/// Operations of each thread: the rate of fewer is that of their begin and end.
+pub const LEAST_OPERATIONS: u64 = 50;
+/// A series that is shorter shows no course in time.
+pub const LEAST_SERIES: u32 = 30;
+/// The smallest system of equations that is worth timing.
+const LEAST_ORDER: u64 = 64;
+/// The fewest operations of a sample.
+const LEAST_WORK: u64 = 1_000_000;
+
+/// Samples of a series.
+pub fn series(samples: u32, scale: f64) -> u32 {
+    if scale >= 1.0 {
+        return samples;
+    }
+    // The cast saturates.
+    ((f64::from(samples) * scale).round() as u32).max(LEAST_SERIES.min(samples))
+}
+
+/// Seconds of each sample of a series: no shorter than those of other cases.
+pub fn of_series(seconds: f64, scale: f64, usual: f64) -> f64 {
+    if scale >= 1.0 { seconds } else { (seconds * scale).max(seconds.min(usual)) }
+}
+
+/// The group in parts, each with lists that fit together.
+pub fn scaled(group: &Group, scale: f64) -> Vec<Group> {
+    if scale == 1.0 || !SCALED.iter().any(|key| group.asked(key)) {
+        return vec![group.clone()];
+    }
+    let (room, mut parts) = (room(group), parts(group));
+    for part in &mut parts {
+        shrink(part, scale, room);
+    }
+    parts
+}
+
+/// What a file must hold for any case of the group, which has one: each further size is filled anew.
+fn room(group: &Group) -> u64 {
+    block(group).saturating_mul(2).saturating_mul(threads(group))
+}
+
+/// The group in parts: what an amount depends on has one value in each.
+fn parts(group: &Group) -> Vec<Group> {
+    ["block", "message", "threads", "streams"]
+        .into_iter()
+        .fold(vec![group.clone()], |parts, key| parts.into_iter().flat_map(|part| apart(part, key)).collect())
+}
+
+/// A plan's cases before they are scaled: cases that the plan states alike are alike here, whatever the scale makes of their
+/// amounts.
+pub struct Unscaled {
+    /// Parts of the plan's groups, scaled and as stated.
+    parts: Vec<(Group, Group)>,
+}
+
+impl Unscaled {
+    /// Of a plan of these groups at that scale.
+    pub fn new(groups: &[Group], scale: f64) -> Self {
+        let pairs = |group: &Group| {
+            let room = room(group);
+            let pair = move |stated: Group| {
+                let mut small = stated.clone();
+                shrink(&mut small, scale, room);
+                (small, stated)
+            };
+            parts(group).into_iter().map(pair)
+        };
+        let scaled = groups.iter().filter(|_| scale != 1.0);
+        Self { parts: scaled.flat_map(pairs).collect() }
+    }
+
+    /// The case with the amounts that the plan states; the case itself where no group of the plan gives it.
+    pub fn case(&self, case: &Case) -> Case {
+        let of = |(small, _): &&(Group, Group)| small.benchmarks.iter().any(|name| name == case.benchmark());
+        let found = self.parts.iter().filter(of).find_map(|(small, stated)| restored(small, stated, case));
+        found.unwrap_or_else(|| case.clone())
+    }
+}
+
+/// The case with the amounts of this part of a group, if it is one of its cases.
+fn restored(small: &Group, stated: &Group, case: &Case) -> Option<Case> {
+    let several = |value: &Value| matches!(value, Value::Word(word) if word == "all" || word == SWEEP);
+    let mut amounts = Vec::new();
+    for (key, values) in &small.lists {
+        let Some(value) = case.get(key).filter(|_| !values.iter().any(several)) else { continue };
+        let place = values.iter().position(|one| one == value)?;
+        if SCALED.contains(key) {
+            amounts.push((*key, stated.lists.get(key)?.get(place)?.clone()));
+        }
+    }
+    Some(amounts.into_iter().fold(case.clone(), |made, (key, value)| made.with(key, value)))
+}
+
+/// The group with each value of a list alone.
+fn apart(group: Group, key: &'static str) -> Vec<Group> {
+    let Some(values) = group.lists.get(key).cloned() else { return vec![group] };
+    let with = |value| {
+        let mut part = group.clone();
+        part.lists.insert(key, vec![value]);
+        part
+    };
+    values.into_iter().map(with).collect()
+}
+
+/// `room` is what a file must hold for any case of the group.
+fn shrink(part: &mut Group, scale: f64, room: u64) {
+    let disk = part.benchmarks.iter().any(|name| name.starts_with("disk."));
+    let block = block(part);
+    let threads = threads(part);
+    let least = if part.asked("message") { LEAST_OPERATIONS } else { 2 };
+    for (key, values) in &mut part.lists {
+        let rule: &dyn Fn(u64) -> u64 = match *key {
+            "volume" => &|n| times(n, scale).max(n.min(block.saturating_mul(least).saturating_mul(threads))),
+            "count" => &|n| times(n, scale).max(n.min(LEAST_OPERATIONS.saturating_mul(threads))),
+            "work" => &|n| times(n, scale).max(n.min(LEAST_WORK)),
+            "n" => &|n| scaled_order(n, scale),
+            // Of memory, a size says which cache a region lives in.
+            "size" if disk => &|n| times(n, scale).max(LEAST_FILE).max(room),
+            _ => continue,
+        };
+        for value in values {
+            match value {
+                Value::Size(n) | Value::Count(n) => *n = rule(*n),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What becomes of the order of a system of equations.
+pub fn scaled_order(n: u64, scale: f64) -> u64 {
+    if scale == 1.0 { n } else { times(n, scale.cbrt()).max(n.min(LEAST_ORDER)) }
+}
+
+fn times(n: u64, factor: f64) -> u64 {
+    // The cast saturates.
+    ((n as f64 * factor).round() as u64).max(1)
+}
+
+fn block(part: &Group) -> u64 {
+    part.numbers("block", &[]).into_iter().chain(part.numbers("message", &[])).max().unwrap_or(1)
+}
+
+fn threads(part: &Group) -> u64 {
+    part.numbers("threads", &[]).into_iter().chain(part.numbers("streams", &[])).max().unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const GIB: u64 = 1 << 30;
+
+    fn sizes(bytes: &[u64]) -> Vec<Value> {
+        bytes.iter().map(|n| Value::Size(*n)).collect()
+    }
+
+    fn counts(all: &[u64]) -> Vec<Value> {
+        all.iter().map(|n| Value::Count(*n)).collect()
+    }
+
+    fn of(benchmark: &str) -> Group {
+        Group { benchmarks: vec![benchmark.to_owned()], ..Group::default() }
+    }
+
+    #[test]
+    fn a_group_has_one_file_with_room_for_two_blocks_of_each_thread() {
+        let group = of("disk.io")
+            .with("block", sizes(&[MIB, 100 * MIB]))
+            .with("threads", counts(&[1, 4]))
+            .with("size", sizes(&[10 * GIB]))
+            .with("volume", sizes(&[10 * GIB]));
+        let parts = scaled(&group, 0.001);
+        let files: Vec<u64> = parts.iter().flat_map(|part| part.numbers("size", &[])).collect();
+        assert_eq!(files, [800 * MIB; 4]);
+        let volumes: Vec<u64> = parts.iter().flat_map(|part| part.numbers("volume", &[])).collect();
+        assert_eq!(volumes, [10_737_418, 10_737_418, 200 * MIB, 800 * MIB]);
+        assert_eq!(scaled(&group, 1.0), [group]);
+    }
+
+    #[test]
+    fn memory_keeps_its_region_and_a_system_its_shape() {
+        let memory = of("memory.block").with("size", sizes(&[GIB])).with("volume", sizes(&[100 * GIB]));
+        let part = &scaled(&memory, 0.01)[0];
+        assert_eq!((part.numbers("size", &[]), part.numbers("volume", &[])), (vec![GIB], vec![GIB]));
+        let linpack = of("cpu.linpack").with("n", counts(&[10_000, 1000]));
+        assert_eq!(scaled(&linpack, 0.001)[0].numbers("n", &[]), [1000, 100]);
+    }
+
+    #[test]
+    fn a_series_is_shorter_and_never_below_thirty() {
+        assert_eq!(
+            [series(600, 0.1), series(600, 0.001), series(3, 0.1), series(600, 1.0)],
+            [60, 30, 3, 600]
+        );
+        assert_eq!([of_series(1.0, 0.5, 0.2), of_series(1.0, 0.001, 0.2)], [0.5, 0.2]);
+        assert_eq!([of_series(0.1, 0.5, 0.2), of_series(1.0, 1.0, 0.2)], [0.1, 1.0]);
+    }
+
+    #[test]
+    fn a_scaled_case_is_stated_by_its_plan() {
+        let group = of("memory.block")
+            .with("block", sizes(&[8 << 10, 80 * MIB]))
+            .with("threads", counts(&[1, 2]))
+            .with("volume", sizes(&[GIB]));
+        let case = |block: &str, volume: &str, threads: u32| -> Case {
+            format!("memory.block/op=write/block={block}/threads={threads}/volume={volume}").parse().unwrap()
+        };
+        let groups = [of("disk.io").with("volume", sizes(&[GIB])), group];
+        for (block, volume, threads) in [("8K", "1073742", 1), ("80M", "160M", 1), ("80M", "320M", 2)] {
+            let stated = Unscaled::new(&groups, 0.001).case(&case(block, volume, threads));
+            assert_eq!(stated, case(block, "1G", threads), "{block}");
+        }
+        let foreign = case("4K", "1073742", 1);
+        assert_eq!(Unscaled::new(&groups, 0.001).case(&foreign), foreign);
+        assert_eq!(Unscaled::new(&groups, 1.0).case(&case("8K", "1G", 1)), case("8K", "1G", 1));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_grows_but_a_small_file(scale in 1e-9..1.0_f64, n in 1..u64::MAX, threads in 1..200_u64) {
+            for key in ["volume", "count", "work"] {
+                let value = if key == "volume" { Value::Size(n) } else { Value::Count(n) };
+                let group = of("memory.block").with("threads", counts(&[threads])).with(key, vec![value]);
+                let got = scaled(&group, scale)[0].numbers(key, &[])[0];
+                prop_assert!((1..=n).contains(&got) || n == 0, "{key}: {n} became {got}");
+            }
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Measurements made by hand, for the tests of findings, also of other crates (feature `testing`).
+#![allow(clippy::unwrap_used)]
+
+use crate::case::Case;
+use crate::measurement::{Measurement, MetricResult, Note, Status};
+use crate::metric::Better;
+use crate::quantity::Unit;
+use crate::sample::Conditions;
+use crate::stats::{Samples, Seed};
+
+/// A good measurement of `id` whose headline has these samples.
+pub fn measured(id: &str, unit: Unit, better: Better, samples: &[f64]) -> Measurement {
+    let case: Case = id.parse().unwrap();
+    let proved = Samples::new(samples.to_vec()).unwrap();
+    let metric = MetricResult::of("value", unit, better, &proved, Seed::new(0, id, "value"));
+    Measurement {
+        case,
+        node: "here".to_owned(),
+        repeat: 0,
+        status: Status::Ok,
+        reason: None,
+        metrics: vec![metric],
+        achieved: Default::default(),
+        conditions: Conditions::default(),
+        warnings: Vec::new(),
+        cause: None,
+    }
+}
+
+/// A `cpu.peak` measurement of so many threads, steady around `rate`.
+pub fn peak(threads: u32, rate: f64) -> Measurement {
+    let samples: Vec<f64> = (0..9).map(|i| rate * (1.0 + 0.001 * f64::from(i - 4))).collect();
+    let id = format!("cpu.peak/op=fma/type=f64/isa=avx2/threads={threads}");
+    measured(&id, Unit::FlopPerSecond, Better::Higher, &samples)
+}
+
+/// A warning of that code.
+pub fn warned(mut measurement: Measurement, code: &str) -> Measurement {
+    measurement.warnings.push(Note { code: code.to_owned(), text: String::new() });
+    measurement
+}

@@ -1,0 +1,293 @@
+//! A comparison as a table for terminals and as Markdown for a pull request. Pure: a comparison in, text out.
+
+pub(super) mod left;
+
+use super::style::{Role, Style};
+use super::wrap::{pad, paragraph, widths};
+use crate::bench::is_of_all;
+use crate::compare::{Compared, Comparison, Holds, Kind, Missing, Origin, Verdict};
+use crate::label;
+use crate::quantity::{Quantity, apart, percent};
+
+/// Which metrics are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Headlines, and what changed.
+    Telling,
+    /// Every one.
+    All,
+}
+
+/// The text for a terminal.
+pub fn table(comparison: &Comparison, held: &[Holds], shown: Shown, style: &Style) -> String {
+    let mut text = format!("{}\n", style.paint(Role::Strong, &style.say(&title(comparison))));
+    for flag in &comparison.flags {
+        text += &paragraph(style, Role::Warning, "! ", &flag.text);
+    }
+    let rows: Vec<&Compared> = chosen(comparison, shown);
+    if rows.is_empty() {
+        text += "\nnothing to compare: no case has figures on both sides\n";
+    } else {
+        let head = ["case", "A", "B", "difference", "95 % interval", "min. detectable", "verdict"];
+        let mut lines = vec![Line { cells: head.map(str::to_owned).to_vec(), role: Role::Dim }];
+        lines.extend(rows.iter().map(|row| Line { cells: cells(row), role: role(row.verdict) }));
+        text += "\n";
+        text += &aligned(&lines, style);
+    }
+    for note in notes(&rows) {
+        text += &paragraph(style, Role::Dim, "", &note);
+    }
+    for left in left::groups(comparison) {
+        text += &paragraph(style, left.role(), "", &left.text);
+    }
+    for one in held {
+        let (mark, role) = if one.met { ("met: ", Role::Good) } else { ("NOT MET: ", Role::Bad) };
+        text += &paragraph(style, role, mark, &required(one));
+    }
+    if let Some(line) = blindness(comparison) {
+        text += &paragraph(style, Role::Warning, "! ", &line);
+    }
+    text += &paragraph(style, Role::Strong, "", &tally(comparison));
+    text
+}
+
+/// The text for a pull request: GitHub's Markdown. What was lost has the mark of a failure unless it is ignored.
+pub fn markdown(comparison: &Comparison, held: &[Holds], shown: Shown, missing: Missing) -> String {
+    let safe = super::escape::markdown;
+    let mut text = format!("### {}\n\n{}\n\n", safe(&title(comparison)), safe(&tally(comparison)));
+    let warnings: Vec<String> =
+        comparison.flags.iter().map(|flag| flag.text.clone()).chain(blindness(comparison)).collect();
+    for warning in &warnings {
+        text += &format!("> ⚠ {}\n", safe(warning));
+    }
+    if !warnings.is_empty() {
+        text.push('\n');
+    }
+    let rows = chosen(comparison, shown);
+    if !rows.is_empty() {
+        text += "| case | A | B | difference | 95 % interval | min. detectable | verdict |\n";
+        text += "| --- | ---: | ---: | ---: | :---: | ---: | --- |\n";
+        for row in &rows {
+            let cells: Vec<String> = cells(row).iter().map(|cell| safe(cell)).collect();
+            let bold = matches!(row.verdict, Verdict::Better | Verdict::Worse);
+            let last = cells.len() - 1;
+            let cells = cells.iter().enumerate().map(|(index, cell)| match bold && index == last {
+                true => format!("**{cell}**"),
+                false => cell.clone(),
+            });
+            text += &format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "));
+        }
+        text.push('\n');
+    }
+    for note in notes(&rows) {
+        text += &format!("{}\n\n", safe(&note));
+    }
+    for left in left::groups(comparison) {
+        let mark = match (left.kind, missing) {
+            (Kind::Lost, Missing::Fail) => "❌ ",
+            (Kind::Lost, Missing::Ignore) => "➖ ",
+            _ => "",
+        };
+        text += &format!("- {mark}{}\n", safe(&left.text));
+    }
+    for one in held {
+        let mark = if one.met { "✅" } else { "❌" };
+        text += &format!("- {mark} {}\n", safe(&required(one)));
+    }
+    text
+}
+
+/// A requirement and what was found.
+pub(super) fn required(one: &Holds) -> String {
+    let case = one.case.as_deref().map(|case| format!(" {}:", label::of_id(case))).unwrap_or_default();
+    format!("{}:{case} {}", one.requirement, one.found)
+}
+
+/// That the gate is blind, where one was asked for and it is.
+pub(super) fn blindness(comparison: &Comparison) -> Option<String> {
+    comparison.gate.as_ref()?.blindness()
+}
+
+struct Line {
+    cells: Vec<String>,
+    role: Role,
+}
+
+/// The lines with their last cell in colour, the columns aligned; cases on lines of their own where it is narrow.
+fn aligned(lines: &[Line], style: &Style) -> String {
+    let said: Vec<Vec<String>> =
+        lines.iter().map(|l| l.cells.iter().map(|c| style.say(c)).collect()).collect();
+    let mut text = String::new();
+    let widths = widths(&said);
+    let all: usize = widths.iter().map(|w| w + 2).sum();
+    let apart = all > style.width + 2;
+    for (line, cells) in lines.iter().zip(&said) {
+        let mut out = String::new();
+        for (index, (cell, width)) in cells.iter().zip(&widths).enumerate() {
+            let pad = pad(cell, *width);
+            let last = index + 1 == cells.len();
+            out += &match (index, apart) {
+                (0, true) => format!("{cell}\n "),
+                (0, false) => format!("{cell}{pad}"),
+                _ if last => format!("  {}", style.paint(line.role, cell)),
+                _ if line.role == Role::Dim => format!("  {}", style.paint(Role::Dim, &(pad + cell))),
+                _ => format!("  {pad}{cell}"),
+            };
+        }
+        text += out.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+pub(super) fn title(comparison: &Comparison) -> String {
+    let side = |name: &str, runs: usize| match runs {
+        1 => name.to_owned(),
+        n => format!("{name} ({n} runs)"),
+    };
+    let [a, b] = comparison.runs;
+    format!("A = {}, B = {}", side(&comparison.a, a), side(&comparison.b, b))
+}
+
+pub(super) fn chosen(comparison: &Comparison, shown: Shown) -> Vec<&Compared> {
+    let telling = |c: &&Compared| {
+        c.headline || matches!(c.verdict, Verdict::Better | Verdict::Worse) || shown == Shown::All
+    };
+    comparison.compared.iter().filter(telling).collect()
+}
+
+pub(super) fn cells(row: &Compared) -> Vec<String> {
+    let figure = |value: f64| Quantity::new(value, row.unit).to_string();
+    let of_one = row.node.as_deref().filter(|_| !is_of_all(&row.case));
+    let node = of_one.map(|node| format!("{}: ", crate::text::shown_within(node, 20)));
+    let mut name = node.unwrap_or_default() + &label::label(&row.case);
+    if !row.headline {
+        name += &format!(", {}", row.metric);
+    }
+    if !row.differs.is_empty() {
+        name += &format!(" [{}]", row.differs.join(", "));
+    }
+    let interval = row.interval.map(|[low, high]| format!("{} … {}", signed(low), signed(high)));
+    vec![
+        name,
+        figure(row.a),
+        figure(row.b),
+        row.difference.map_or("–".to_owned(), signed),
+        interval.unwrap_or_else(|| "–".to_owned()),
+        match row.smallest {
+            Some(share) => format!("{} %", digits(share * 100.0)),
+            None if row.verdict == Verdict::Undecided => "unknown".to_owned(),
+            None => "–".to_owned(),
+        },
+        word(row.verdict).to_owned(),
+    ]
+}
+
+/// A difference as per cent, with its sign.
+pub(super) fn signed(share: f64) -> String {
+    let value = share * 100.0;
+    let sign = if value < 0.0 { "−" } else { "+" };
+    format!("{sign}{} %", digits(value.abs()))
+}
+
+fn digits(value: f64) -> String {
+    match value {
+        v if v >= 100.0 => format!("{v:.0}"),
+        v => format!("{v:.1}"),
+    }
+}
+
+pub(super) fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Better => "better",
+        Verdict::Worse => "worse",
+        Verdict::Same => "same",
+        Verdict::Undecided => "undecided",
+        Verdict::Told => "told",
+    }
+}
+
+fn role(verdict: Verdict) -> Role {
+    match verdict {
+        Verdict::Better => Role::Good,
+        Verdict::Worse => Role::Bad,
+        Verdict::Same | Verdict::Told => Role::Plain,
+        Verdict::Undecided => Role::Warning,
+    }
+}
+
+/// Why some are undecided, and where the noise is known from.
+pub(super) fn notes(rows: &[&Compared]) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    let mut whys: Vec<&str> = rows.iter().filter_map(|row| row.why.as_deref()).collect();
+    whys.dedup();
+    whys.sort_unstable();
+    whys.dedup();
+    for why in whys {
+        let n = rows.iter().filter(|row| row.why.as_deref() == Some(why)).count();
+        notes.push(format!("undecided ({n}): {why}"));
+    }
+    let origins = [
+        (Origin::Runs, "the spread of the runs of one side"),
+        (Origin::Doctor, "measured by plimsoll doctor"),
+        (Origin::Declared, "declared for the benchmark, not measured here"),
+    ];
+    let known: Vec<&str> = origins
+        .iter()
+        .filter(|(origin, _)| rows.iter().any(|row| row.noise == Some(*origin)))
+        .map(|(_, words)| *words)
+        .collect();
+    if !known.is_empty() {
+        notes.push(format!("noise between runs: {}", known.join("; ")));
+    }
+    let outliers = rows.iter().filter(|row| row.outliers > 0).count();
+    if outliers > 0 {
+        notes.push(format!(
+            "outliers excluded from the noise in {outliers} of {} rows (generalised ESD test, at most one per ten runs)",
+            rows.len()
+        ));
+    }
+    notes
+}
+
+/// What was decided, and how many of each verdict, over all metrics.
+pub(super) fn tally(comparison: &Comparison) -> String {
+    let kinds = [Verdict::Better, Verdict::Worse, Verdict::Same, Verdict::Undecided, Verdict::Told];
+    let said: Vec<String> = kinds
+        .iter()
+        .map(|verdict| (comparison.count(*verdict), word(*verdict)))
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, word)| format!("{n} {word}"))
+        .collect();
+    let metrics = if comparison.compared.len() == 1 { "metric" } else { "metrics" };
+    format!(
+        "{} ({} {metrics}: {})",
+        comparison.decided,
+        comparison.compared.len(),
+        if said.is_empty() { "none".to_owned() } else { said.join(" · ") }
+    )
+}
+
+/// What a failed `--fail-on` says.
+pub fn failed(comparison: &Comparison, share: f64) -> Vec<String> {
+    let line = |c: &Compared| {
+        let [loss, _] = apart([c.loss(), share], 3, percent);
+        let how = if c.difference.is_some() { format!("by {loss}") } else { format!("and was 0: {loss}") };
+        format!("{}, {} is worse {how}", label::full(&c.case), c.metric)
+    };
+    comparison.worse_than(share).map(line).collect()
+}
+
+/// What `--fail-on` says of what was lost: a line for each of the first, and how many more there are.
+pub fn lost(comparison: &Comparison) -> Vec<String> {
+    const TOLD: usize = 10;
+    let all: Vec<String> = left::lost(comparison).collect();
+    let more = all.len().saturating_sub(TOLD);
+    let rest = (more > 0).then(|| format!("and {more} more were lost, which the comparison names"));
+    all.into_iter().take(TOLD).chain(rest).collect()
+}
+
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;

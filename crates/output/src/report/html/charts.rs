@@ -1,0 +1,502 @@
+//! From a run to its charts: a curve for every parameter of which there are several values, then what stands in single
+//! measurements (series, distributions, curves, matrices), then the roofline and the tools.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Reference;
+use super::data::{Axis, Band, Chart, Kind, Role, Scale, Series};
+use super::stated::Stated;
+use crate::bench;
+use crate::case::{AT_ONCE, AT_ONCE_BACK, EACH};
+use crate::case::{Case, Value};
+use crate::document::Run;
+use crate::label::label;
+use crate::machine::Machine;
+use crate::measurement::{Measurement, MetricResult, Status};
+use crate::words::{human, is_usual};
+
+/// Parameters along which a curve is drawn, with the words on the axis and whether it is logarithmic.
+const AXES: &[Along] = &[
+    Along::new("threads", "threads", Scale::Linear),
+    Along::new("streams", "streams", Scale::Linear),
+    Along::new("size", "size", Scale::Log),
+    Along::new("block", "block", Scale::Log),
+    Along::new("depth", "queue depth", Scale::Log),
+    Along::new("message", "message", Scale::Log),
+    Along::new("n", "n", Scale::Log),
+    Along::new("chases", "chases at once", Scale::Linear),
+    Along {
+        apart: &["op", "type"],
+        note: "it rises by 1 ÷ latency with each chain and is flat where latency × units of them are in flight",
+        ..Along::new("chains", "independent chains", Scale::Linear)
+    },
+];
+
+#[derive(Clone, Copy)]
+struct Along {
+    key: &'static str,
+    name: &'static str,
+    scale: Scale,
+    /// Parameters of [`OVERLAID`] that part charts all the same, as they have another unit or limit.
+    apart: &'static [&'static str],
+    /// How the curve is read; empty where that is plain.
+    note: &'static str,
+}
+
+impl Along {
+    const fn new(key: &'static str, name: &'static str, scale: Scale) -> Self {
+        Self { key, name, scale, apart: &[], note: "" }
+    }
+}
+
+/// Parameters whose values are laid over each other in one chart; all others part charts.
+const OVERLAID: &[&str] = &[
+    "op",
+    "pattern",
+    "type",
+    "isa",
+    "width",
+    "variant",
+    "protocol",
+    "direction",
+    "threads",
+    "streams",
+    "depth",
+    "sync",
+];
+
+/// Beyond this ratio between the least and the most that is drawn, a linear axis shows the one as nothing.
+const WIDE: f64 = 20.0;
+
+/// A measurement with one of its metrics.
+#[derive(Clone, Copy)]
+struct Drawn<'a> {
+    measurement: &'a Measurement,
+    metric: &'a MetricResult,
+}
+
+/// All sweeps of the measurements of one subsystem, beside published figures of the same cases.
+pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[Reference]) -> Vec<Chart> {
+    let of = run.measurements.iter().filter(|m| m.case.subsystem() == subsystem && m.status == Status::Ok);
+    let usable: Vec<Drawn<'_>> = of.flat_map(drawn).collect();
+    let stated = Stated::of(run);
+    let mut charts = Vec::new();
+    for along in AXES {
+        let mut left = usable.clone();
+        for sizes in [Sizes::Each, Sizes::InAll] {
+            let all = std::mem::take(&mut left);
+            for facet in facets(&all, along, sizes, &stated) {
+                match facet.charts(run, along, references) {
+                    none if none.is_empty() => left.extend(facet.drawn()),
+                    made => charts.extend(made),
+                }
+            }
+        }
+    }
+    for (index, chart) in charts.iter_mut().enumerate() {
+        chart.id = format!("{subsystem}-{index}");
+    }
+    charts
+}
+
+/// The headline of a measurement, and what is drawn beside it.
+fn drawn(measurement: &Measurement) -> Vec<Drawn<'_>> {
+    let beside = |name: &str| bench::metric(&measurement.case, name).is_some_and(|metric| metric.drawn);
+    let wanted = |(index, metric): &(usize, &MetricResult)| *index == 0 || beside(&metric.name);
+    let metrics = measurement.metrics.iter().enumerate().filter(wanted);
+    metrics.map(|(_, metric)| Drawn { measurement, metric }).collect()
+}
+
+/// What a benchmark does by other means than others.
+fn common(benchmark: &str) -> Option<&'static str> {
+    bench::find(benchmark)?.common()
+}
+
+/// What makes two areas of memory the same work for different numbers of threads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sizes {
+    /// As many bytes for each thread.
+    Each,
+    /// As many bytes in all.
+    InAll,
+}
+
+impl Sizes {
+    /// The bytes in all, where it is they that are kept.
+    fn total(self, case: &Case, along: &Along) -> Option<String> {
+        let each = bench::subsystem_of(case).of_each_thread.contains(&"size");
+        let counts = self == Self::InAll && along.key == "threads" && each;
+        let bytes = case.number("size").filter(|_| counts)?.checked_mul(case.number("threads")?)?;
+        Some(format!("size {} in all", human(&Value::Size(bytes))))
+    }
+}
+
+/// The measurements of one chart.
+struct Facet<'a> {
+    /// The benchmark, or the first of those that are laid over each other.
+    benchmark: &'a str,
+    metric: &'a str,
+    /// What the plan states alike for all of them and otherwise for others: the key.
+    shared: Vec<String>,
+    /// What the title says of it: what all of them had.
+    fixed: Vec<String>,
+    all: Vec<&'a Measurement>,
+}
+
+impl<'a> Facet<'a> {
+    fn drawn(&self) -> Vec<Drawn<'a>> {
+        let of = |measurement: &&'a Measurement| {
+            let metric = measurement.metrics.iter().find(|m| m.name == self.metric)?;
+            Some(Drawn { measurement, metric })
+        };
+        self.all.iter().filter_map(of).collect()
+    }
+}
+
+fn facets<'a>(all: &[Drawn<'a>], along: &Along, sizes: Sizes, stated: &Stated) -> Vec<Facet<'a>> {
+    let mut found: Vec<Facet<'a>> = Vec::new();
+    for drawn in all.iter().filter(|d| place(&d.measurement.case, along.key).is_some()) {
+        let (case, metric) = (&drawn.measurement.case, drawn.metric.name.as_str());
+        let total = sizes.total(case, along);
+        let kept = |key: &str, _: &Value| {
+            let laid_over = OVERLAID.contains(&key) && !along.apart.contains(&key);
+            key != along.key && !laid_over && (total.is_none() || key != "size")
+        };
+        let text = |all: Vec<String>| all.into_iter().chain(total.clone()).collect::<Vec<_>>();
+        let shared = text(others(&stated.case(case), kept));
+        // The title has these anyway.
+        let unusual = |name: &str, value: &Value| {
+            kept(name, value) && !along.apart.contains(&name) && !is_usual(name, value)
+        };
+        let fixed = text(others(case, unusual));
+        let benchmark = case.benchmark();
+        let alike = |f: &Facet<'a>| {
+            f.benchmark == benchmark || common(f.benchmark).is_some_and(|one| Some(one) == common(benchmark))
+        };
+        let same = |f: &&mut Facet<'a>| alike(f) && f.metric == metric && f.shared == shared;
+        match found.iter_mut().find(same) {
+            Some(facet) => {
+                facet.fixed.retain(|text| fixed.contains(text));
+                facet.all.push(drawn.measurement);
+            }
+            None => found.push(Facet { benchmark, metric, shared, fixed, all: vec![drawn.measurement] }),
+        }
+    }
+    found
+}
+
+/// Parameters that are kept, as text.
+fn others(case: &Case, keep: impl Fn(&str, &Value) -> bool) -> Vec<String> {
+    let kept = case.params().iter().filter(|(name, value)| keep(name, value));
+    let said = |(name, value): &(&'static str, Value)| match (*name, value) {
+        ("server", Value::Word(word)) if word == EACH => "between machines".to_owned(),
+        ("server", Value::Word(word)) if word == AT_ONCE => "bisection".to_owned(),
+        ("server", Value::Word(word)) if word == AT_ONCE_BACK => "bisection back".to_owned(),
+        _ => format!("{name} {}", human(value)),
+    };
+    kept.map(said).collect()
+}
+
+/// The parameter as a place on an axis.
+fn place(case: &Case, key: &str) -> Option<f64> {
+    match case.get(key)? {
+        Value::Size(n) | Value::Count(n) => Some(*n as f64),
+        _ => None,
+    }
+}
+
+/// The figures of one metric along the axis.
+#[derive(Default)]
+struct Lines<'a> {
+    name: String,
+    points: Vec<(f64, &'a MetricResult)>,
+    /// Figures that others published of the same cases, by report.
+    published: BTreeMap<String, Points>,
+}
+
+type Points = Vec<Vec<Option<f64>>>;
+
+impl Facet<'_> {
+    fn charts(&self, run: &Run, along: &Along, references: &[Reference]) -> Vec<Chart> {
+        let lines = self.lines(along, references);
+        let places: BTreeSet<u64> = lines.iter().flat_map(|l| &l.points).map(|(x, _)| x.to_bits()).collect();
+        let longest = lines.iter().map(|l| l.points.len()).max().unwrap_or(0);
+        let threads = along.key == "threads" || along.key == "streams";
+        if places.len() < 2 || longest < 2 || (!threads && longest < 3) {
+            return Vec::new();
+        }
+        let mut charts = vec![self.rates(&lines, along, run)];
+        let shares = self.shares(&lines, along);
+        charts.extend(shares.filter(|_| threads));
+        charts
+    }
+
+    /// The lines of the overlaid parameters, named by what differs among them.
+    fn lines(&self, along: &Along, references: &[Reference]) -> Vec<Lines<'_>> {
+        let differs = |key: &&str| *key != along.key && self.values(key).len() > 1;
+        let varying: Vec<&str> = OVERLAID.iter().copied().filter(differs).collect();
+        let several = self.benchmarks().len() > 1;
+        let mut lines: Vec<Lines<'_>> = Vec::new();
+        for measurement in &self.all {
+            let named = |key: &&str| {
+                let value = measurement.case.get(key)?;
+                Some(match *key {
+                    "threads" | "streams" | "depth" => format!("{key} {value}"),
+                    "width" if value.to_string().parse::<u32>().is_ok() => format!("{value} bits"),
+                    _ => value.to_string(),
+                })
+            };
+            let by = measurement.case.benchmark().split('.').next_back().filter(|_| several);
+            let by = by.map(str::to_owned).into_iter();
+            let name = by.chain(varying.iter().filter_map(named)).collect::<Vec<_>>().join(" ");
+            let name = if name.is_empty() { "plimsoll".to_owned() } else { name };
+            let metric = measurement.metrics.iter().find(|m| m.name == self.metric);
+            let (Some(x), Some(metric)) = (place(&measurement.case, along.key), metric) else { continue };
+            let at = lines.iter().position(|l| l.name == name).unwrap_or_else(|| {
+                lines.push(Lines { name, ..Lines::default() });
+                lines.len() - 1
+            });
+            lines[at].points.push((x, metric));
+            let id = measurement.case.id();
+            let same = |r: &&Reference| r.is_published_of(id.as_str(), &metric.name);
+            for reference in references.iter().filter(same) {
+                let points = lines[at].published.entry(reference.name.clone()).or_default();
+                points.push(vec![Some(x), Some(reference.value)]);
+            }
+        }
+        lines.iter_mut().for_each(|l| l.points.sort_by(|a, b| a.0.total_cmp(&b.0)));
+        lines.iter_mut().flat_map(|l| l.published.values_mut()).for_each(|points| {
+            points.sort_by(|a, b| a[0].unwrap_or(0.0).total_cmp(&b[0].unwrap_or(0.0)));
+        });
+        lines
+    }
+
+    fn benchmarks(&self) -> BTreeSet<&str> {
+        self.all.iter().map(|m| m.case.benchmark()).collect()
+    }
+
+    /// What a parameter is in the measurements of the chart; an empty text where one lacks it.
+    fn values(&self, key: &str) -> BTreeSet<String> {
+        self.all.iter().map(|m| m.case.get(key).map(ToString::to_string).unwrap_or_default()).collect()
+    }
+
+    /// What is measured, along what, and what is the same in all of it.
+    fn title(&self, along: &Along) -> String {
+        let of = self.benchmarks().into_iter().collect::<Vec<_>>().join(", ");
+        let single = |key: &&str| self.values(key).into_iter().next().filter(|_| self.values(key).len() == 1);
+        let work = ["op", "pattern", "type", "protocol", "direction"].iter().filter_map(single);
+        let said = work.chain([self.fixed.join(" · ")]).filter(|text| !text.is_empty());
+        let said: String = said.map(|text| format!(" · {text}")).collect();
+        // A benchmark that is called after what it measures: memory.latency.
+        let metric =
+            if of.ends_with(&format!(".{}", self.metric)) { "" } else { &format!(" {}", self.metric) };
+        format!("{of}{metric} by {}{said}", along.name)
+    }
+
+    /// The figures themselves, with limits, tools, and for threads what perfect scaling would give.
+    fn rates(&self, lines: &[Lines<'_>], along: &Along, run: &Run) -> Chart {
+        let mut series = Vec::new();
+        for line in lines {
+            series.push(Series::new(
+                line.name.clone(),
+                Role::Own,
+                line.points.iter().map(|(x, m)| own(*x, m)).collect(),
+            ));
+            series.extend(peers(line));
+            let published = line.published.iter();
+            series.extend(
+                published
+                    .map(|(name, points)| Series::new(beside(name, line), Role::Published, points.clone())),
+            );
+            let limits: Vec<Vec<Option<f64>>> = line
+                .points
+                .iter()
+                .filter_map(|(x, m)| Some(vec![Some(*x), Some(m.limit.as_ref()?.value?)]))
+                .collect();
+            if !limits.is_empty() {
+                series.push(Series::new(format!("{} limit", line.name), Role::Limit, limits));
+            }
+            if along.key == "threads" && line.points.len() >= 3 {
+                series.extend(ideal(line));
+            }
+        }
+        let unit = lines.iter().flat_map(|l| &l.points).map(|(_, m)| m.unit).next();
+        let unit = unit.map_or("", |unit| unit.name());
+        let longest = lines.iter().map(|l| l.points.len()).max().unwrap_or(0);
+        // Latencies of caches and of memory are two orders apart.
+        let wide = unit == "s" && along.scale == Scale::Log || is_wide(&series);
+        let scale = if wide { Scale::Log } else { Scale::Linear };
+        let bytes = ["size", "block", "message"].contains(&along.key);
+        let mut chart = Chart {
+            id: String::new(),
+            title: self.title(along),
+            note: along.note.to_owned(),
+            kind: Kind::Lines,
+            x: Axis { scale: along.scale, ..Axis::linear(along.name, if bytes { "B" } else { "" }) },
+            y: Axis { scale, ..Axis::linear(self.metric, unit) },
+            series,
+            bands: if along.key == "size" { caches(&run.machine) } else { Vec::new() },
+        };
+        if longest <= 3 && ["threads", "streams"].contains(&along.key) {
+            // A bar begins at nothing, which a logarithmic axis has not.
+            as_places(&mut chart);
+            chart.kind = if wide { Kind::Lines } else { Kind::Bars };
+        }
+        chart
+    }
+
+    /// The same as shares of the limit, ours and the tools'.
+    fn shares(&self, lines: &[Lines<'_>], along: &Along) -> Option<Chart> {
+        let mut series = Vec::new();
+        for line in lines {
+            let of = |value: f64, m: &MetricResult| {
+                let limit = m.limit.as_ref()?;
+                Some(limit.share(value, limit.value?) * 100.0)
+            };
+            let own: Vec<Vec<Option<f64>>> = line
+                .points
+                .iter()
+                .filter_map(|(x, m)| Some(vec![Some(*x), Some(m.of_limit? * 100.0)]))
+                .collect();
+            if own.is_empty() {
+                continue;
+            }
+            series.push(Series::new(line.name.clone(), Role::Own, own));
+            let mut tools: BTreeMap<&str, Vec<Vec<Option<f64>>>> = BTreeMap::new();
+            for (x, m) in &line.points {
+                for peer in &m.peers {
+                    if let Some(share) = peer.median.and_then(|value| of(value, m)) {
+                        tools.entry(&peer.peer).or_default().push(vec![Some(*x), Some(share)]);
+                    }
+                }
+            }
+            series.extend(
+                tools.into_iter().map(|(tool, points)| Series::new(beside(tool, line), Role::Peer, points)),
+            );
+        }
+        if series.is_empty() {
+            return None;
+        }
+        let mut chart = Chart {
+            id: String::new(),
+            title: format!("{}, share of limit", self.title(along)),
+            note: "100 % is the limit, for rates and latencies alike".to_owned(),
+            kind: Kind::Lines,
+            x: Axis { scale: along.scale, ..Axis::linear(along.name, "") },
+            y: Axis::linear("share of limit", "%"),
+            series,
+            bands: Vec::new(),
+        };
+        if lines.iter().all(|l| l.points.len() <= 3) {
+            as_places(&mut chart);
+            chart.kind = Kind::Bars;
+        }
+        Some(chart)
+    }
+}
+
+fn own(x: f64, metric: &MetricResult) -> Vec<Option<f64>> {
+    let [low, high] = metric.summary.ci95.map_or([None, None], |ci| ci.map(Some));
+    vec![Some(x), Some(metric.summary.median), low, high]
+}
+
+fn peers(line: &Lines<'_>) -> Vec<Series> {
+    let mut tools: BTreeMap<&str, Vec<Vec<Option<f64>>>> = BTreeMap::new();
+    for (x, metric) in &line.points {
+        for peer in &metric.peers {
+            if let Some(median) = peer.median {
+                tools.entry(&peer.peer).or_default().push(vec![Some(*x), Some(median)]);
+            }
+        }
+    }
+    tools.into_iter().map(|(tool, points)| Series::new(beside(tool, line), Role::Peer, points)).collect()
+}
+
+/// What stands beside a line, named so that it is told apart from what stands beside the others.
+fn beside(name: &str, line: &Lines<'_>) -> String {
+    if line.name == "plimsoll" { name.to_owned() } else { format!("{name} {}", line.name) }
+}
+
+/// The rate of the fewest threads, multiplied; and the Universal Scalability Law where there is enough to fit it.
+fn ideal(line: &Lines<'_>) -> Vec<Series> {
+    use crate::bench::Better;
+    use crate::stats::{Load, Samples, Seed, Usl};
+    let Some((first, metric)) = line.points.first().filter(|(_, m)| m.better == Better::Higher) else {
+        return Vec::new();
+    };
+    let one = metric.summary.median / first;
+    let points = line.points.iter().map(|(x, _)| vec![Some(*x), Some(one * x)]).collect();
+    let mut series = vec![Series::new(format!("{} ideal", line.name), Role::Ideal, points)];
+    let loads = line
+        .points
+        .iter()
+        .filter_map(|(x, m)| Some(Load { threads: *x as u32, rates: Samples::new(m.samples.clone()).ok()? }));
+    let loads: Vec<Load> = loads.collect();
+    if loads.len() >= 4
+        && let Some(law) = Usl::fit(&loads, Seed::new(1, &line.name, &metric.name))
+    {
+        let at = |n: f64| {
+            let (l, s, k) = (law.lambda.value, law.sigma.value, law.kappa.value);
+            l * n / (1.0 + s * (n - 1.0) + k * n * (n - 1.0))
+        };
+        let points = line.points.iter().map(|(x, _)| vec![Some(*x), Some(at(*x))]).collect();
+        series.push(Series::new(format!("{} fitted", line.name), Role::Fit, points));
+    }
+    series
+}
+
+/// Whether what is drawn is so far apart that a linear axis would hide some of it.
+pub(super) fn is_wide(series: &[Series]) -> bool {
+    let values = || series.iter().flat_map(|s| &s.points).filter_map(|p| p.get(1).copied().flatten());
+    let (least, most) = values().fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
+    least > 0.0 && most / least > WIDE
+}
+
+/// Few places are told apart better by their names than by a scale.
+fn as_places(chart: &mut Chart) {
+    let places: BTreeSet<u64> = chart
+        .series
+        .iter()
+        .flat_map(|s| &s.points)
+        .filter_map(|p| p.first().copied().flatten())
+        .map(|x| x as u64)
+        .collect();
+    let index = |x: f64| places.iter().position(|p| *p == x as u64).map(|i| i as f64);
+    for series in &mut chart.series {
+        for point in &mut series.points {
+            if let Some(x) = point.first_mut() {
+                *x = x.and_then(index);
+            }
+        }
+    }
+    chart.x = Axis::categories(&chart.x.name, places.iter().map(u64::to_string).collect());
+}
+
+/// The sizes of the data caches that one CPU sees, as ranges of the size axis.
+fn caches(machine: &Machine) -> Vec<Band> {
+    let mut sizes: Vec<(String, u64)> = machine
+        .cpu
+        .caches
+        .iter()
+        .filter(|c| c.kind != crate::machine::cpu::CacheKind::Instruction)
+        .filter_map(|c| Some((format!("L{}", c.level), c.size_bytes?)))
+        .collect();
+    sizes.sort_by_key(|(_, bytes)| *bytes);
+    sizes.dedup_by(|a, b| a.0 == b.0);
+    let mut from = None;
+    let mut bands: Vec<Band> = Vec::new();
+    for (name, bytes) in sizes {
+        let to = Some(bytes as f64);
+        bands.push(Band { name, from, to });
+        from = to;
+    }
+    if from.is_some() {
+        bands.push(Band { name: "memory".to_owned(), from, to: None });
+    }
+    bands
+}
+
+/// The name of a measurement in a chart.
+pub(super) fn name(measurement: &Measurement) -> String {
+    label(&measurement.case)
+}

@@ -1,0 +1,236 @@
+//! Charts of what stands in single measurements: series in time, distributions, curves, matrices; the tools beside the
+//! figures.
+
+use super::alike::short_names;
+use super::charts::name;
+use super::data::{Axis, Chart, Kind, Role, Series};
+use crate::bench::{self, Better, Curve};
+use crate::case::Case;
+use crate::case::EACH;
+use crate::document::Run;
+use crate::label::label;
+use crate::measurement::{Flow, Measurement, MetricResult, Status};
+use crate::stats::{Seed, segments};
+use crate::words::human;
+
+/// Samples from which a series is drawn.
+const LEAST_SERIES: usize = 30;
+
+/// Most distributions in one picture.
+const MOST_DISTRIBUTIONS: usize = 8;
+
+/// Parameters that a name has even where all share them: it would not read as a name without.
+const WORDS: &[&str] = &["op", "pattern", "protocol"];
+
+/// Most points of a distribution that are drawn.
+const MOST_STEPS: usize = 200;
+
+/// The headlines of a subsystem that are to be believed.
+pub(super) fn believed<'a>(run: &'a Run, subsystem: &str) -> Vec<(&'a Measurement, &'a MetricResult)> {
+    let of = run.measurements.iter().filter(|m| m.case.subsystem() == subsystem && m.status == Status::Ok);
+    of.filter_map(|m| Some((m, m.metrics.first()?))).collect()
+}
+
+/// The charts of one subsystem's single measurements; series in time only where the page has them nowhere else.
+pub(super) fn of(run: &Run, subsystem: &str, elsewhere: impl Fn(&Measurement) -> bool) -> Vec<Chart> {
+    let all = believed(run, subsystem);
+    let mut charts: Vec<Chart> = Vec::new();
+    charts.extend(distributions(&all));
+    for (measurement, metric) in &all {
+        charts.extend(curve(measurement, metric));
+        charts.extend(heat(run, measurement, metric));
+        charts.extend(series(measurement, metric, run.seed).filter(|_| !elsewhere(measurement)));
+    }
+    for (index, chart) in charts.iter_mut().enumerate() {
+        chart.id = format!("{subsystem}-single-{index}");
+    }
+    charts
+}
+
+/// The samples over time, with the levels between changes.
+pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64) -> Option<Chart> {
+    if metric.series.len() < LEAST_SERIES {
+        return None;
+    }
+    let timed = metric.timed();
+    let points = timed.iter().map(|p| vec![Some(p.t), Some(p.value)]).collect();
+    let id = measurement.case.id();
+    let levels = segments(&timed, Seed::new(seed, id.as_str(), &metric.name));
+    let mut lines = vec![Series::new(metric.name.clone(), Role::Own, points)];
+    let level =
+        |s: &crate::stats::Segment| [vec![Some(s.from), Some(s.median)], vec![Some(s.to), Some(s.median)]];
+    lines.push(Series::new("level", Role::Fit, levels.iter().flat_map(level).collect()));
+    let note = match levels.len() {
+        0 | 1 => "no change of level".to_owned(),
+        2 => "1 change of level".to_owned(),
+        n => format!("{} changes of level", n - 1),
+    };
+    Some(Chart {
+        id: String::new(),
+        title: format!("{} over time", name(measurement)),
+        note,
+        kind: Kind::Lines,
+        x: Axis::linear("time", "s"),
+        y: Axis::of(metric.unit, &metric.name),
+        series: lines,
+        bands: Vec::new(),
+    })
+}
+
+/// The share of operations that took at most so long: all cases of the subsystem in one picture, or where those are many a
+/// picture for each size of an operation.
+fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
+    type Timed<'a> = (&'a Measurement, &'a [(f64, u64)]);
+    let timed = all.iter().filter_map(|(measurement, _)| {
+        let histogram = measurement.metrics.iter().find_map(|m| m.histogram.as_deref())?;
+        Some((*measurement, histogram))
+    });
+    let timed: Vec<Timed<'_>> = timed.collect();
+    let apart = timed.len() > MOST_DISTRIBUTIONS;
+    let size = |m: &Measurement| {
+        let size = ["block", "message"]
+            .into_iter()
+            .find_map(|key| Some(format!("{key} {}", human(m.case.get(key)?))));
+        size.filter(|_| apart).unwrap_or_default()
+    };
+    let mut groups: Vec<(String, Vec<Timed<'_>>)> = Vec::new();
+    for one in timed {
+        match groups.iter_mut().find(|(known, _)| *known == size(one.0)) {
+            Some((_, group)) => group.push(one),
+            None => groups.push((size(one.0), vec![one])),
+        }
+    }
+    let chart = |(size, group): (String, Vec<Timed<'_>>)| {
+        let names = told_apart(&group.iter().map(|(m, _)| &m.case).collect::<Vec<_>>());
+        let series =
+            names.into_iter().zip(&group).map(|(name, (_, all))| Series::new(name, Role::Own, steps(all)));
+        let of = if size.is_empty() { String::new() } else { format!(" · {size}") };
+        Chart {
+            id: String::new(),
+            title: format!("Latency of single operations{of}"),
+            note: "the share of operations that took at most so long; to the left is better".to_owned(),
+            kind: Kind::Lines,
+            x: Axis::log("latency", "s"),
+            y: Axis::linear("share of operations", "%"),
+            series: series.collect(),
+            bands: Vec::new(),
+        }
+    };
+    groups.into_iter().map(chart).collect()
+}
+
+/// The names of cases, without the parameters that all of them share; whole where the rest does not tell them apart.
+fn told_apart(cases: &[&Case]) -> Vec<String> {
+    let short = |case: &Case| {
+        let differs = |key: &str| cases.iter().any(|other| other.get(key) != case.get(key));
+        let kept = case.params().iter().filter(|(key, _)| WORDS.contains(key) || differs(key));
+        kept.fold(Case::of(case.benchmark()), |made, (key, value)| made.with(key, value.clone()))
+    };
+    let short: Vec<Case> = cases.iter().map(|case| short(case)).collect();
+    let names = short_names(&short.iter().collect::<Vec<_>>());
+    let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
+    if distinct.len() == cases.len() { names } else { cases.iter().map(|case| label(case)).collect() }
+}
+
+/// The cumulative distribution in few steps: those where the share has grown.
+fn steps(histogram: &[(f64, u64)]) -> Vec<Vec<Option<f64>>> {
+    let total: u64 = histogram.iter().map(|(_, n)| n).sum();
+    let (mut seen, mut last) = (0, f64::NEG_INFINITY);
+    let mut points = Vec::new();
+    for (index, (edge, count)) in histogram.iter().enumerate() {
+        seen += count;
+        let share = seen as f64 / total.max(1) as f64 * 100.0;
+        if share - last >= 100.0 / MOST_STEPS as f64 || index + 1 == histogram.len() {
+            points.push(vec![Some(*edge), Some(share)]);
+            last = share;
+        }
+    }
+    points
+}
+
+/// The curve of a search or sweep, as its benchmark says what it is drawn over.
+fn curve(measurement: &Measurement, metric: &MetricResult) -> Vec<Chart> {
+    let kinds = bench::find(measurement.case.benchmark()).map(|benchmark| benchmark.curves());
+    let (Some(curve), Some(kinds)) = (&metric.curve, kinds) else { return Vec::new() };
+    let draw = |kind: &Curve| {
+        let mut points: Vec<Vec<Option<f64>>> =
+            curve.iter().filter_map(|p| Some(vec![Some(*p.get(kind.x)?), Some(*p.get(kind.y)?)])).collect();
+        points.sort_by(|a, b| a[0].unwrap_or(0.0).total_cmp(&b[0].unwrap_or(0.0)));
+        (points.len() > 1).then(|| Chart {
+            id: String::new(),
+            title: format!("{}: {} by {}", name(measurement), kind.y, kind.x),
+            note: String::new(),
+            kind: Kind::Lines,
+            x: if kind.log { Axis::log(kind.x, kind.x_unit) } else { Axis::linear(kind.x, kind.x_unit) },
+            y: Axis::linear(kind.y, kind.y_unit),
+            series: vec![Series::new(kind.y, Role::Own, points)],
+            bands: Vec::new(),
+        })
+    };
+    kinds.iter().filter_map(draw).collect()
+}
+
+fn heat(run: &Run, measurement: &Measurement, metric: &MetricResult) -> Option<Chart> {
+    let matrix = metric.matrix.as_ref()?;
+    // Between machines the numbers are places in the list of machines.
+    let machines = measurement.case.word("server") == Some(EACH);
+    let place = |number: &u32| match run.nodes.get(*number as usize).filter(|_| machines) {
+        Some(node) => crate::text::shown_within(&node.name, 64),
+        None => number.to_string(),
+    };
+    let flow = Flow::of(&measurement.case, metric.better == Better::Higher);
+    let names = |numbers: &[u32]| numbers.iter().map(place).collect::<Vec<_>>();
+    let mut points = Vec::new();
+    for (row, values) in matrix.values.iter().enumerate() {
+        for (column, value) in values.iter().enumerate() {
+            if value.is_some() {
+                points.push(vec![Some(column as f64), Some(row as f64), *value]);
+            }
+        }
+    }
+    Some(Chart {
+        id: String::new(),
+        title: format!("{}: from each to each", name(measurement)),
+        note: if machines { flow.orientation().to_owned() } else { String::new() },
+        kind: Kind::Heat,
+        x: Axis::categories("to", names(&matrix.columns)),
+        y: Axis { unit: metric.unit.name(), ..Axis::categories("from", names(&matrix.rows)) },
+        series: vec![Series::new(metric.name.clone(), Role::Own, points)],
+        bands: Vec::new(),
+    })
+}
+
+/// The ratio of our figures to each tool's, with its interval: a forest plot.
+pub(super) fn forest(run: &Run) -> Option<Chart> {
+    let mut rows = Vec::new();
+    let mut points = Vec::new();
+    let cases: Vec<&Case> = run.measurements.iter().map(|m| &m.case).collect();
+    for (measurement, name) in run.measurements.iter().zip(short_names(&cases)) {
+        for metric in &measurement.metrics {
+            for peer in &metric.peers {
+                let Some(ratio) = peer.ratio else { continue };
+                let [low, high] = ratio.ci95.map_or([None, None], |ci| ci.map(Some));
+                points.push(vec![Some(ratio.median), Some(rows.len() as f64), low, high]);
+                rows.push(format!("{} · {name}", peer.peer));
+            }
+        }
+    }
+    (!rows.is_empty()).then(|| Chart {
+        id: "forest".to_owned(),
+        title: "Our figure ÷ the tool's".to_owned(),
+        note: "1 is the same; points are medians of the pairs' own ratios, bars their 95 % intervals; the shaded band is the margin"
+            .to_owned(),
+        kind: Kind::Forest,
+        x: Axis::linear("ratio", ""),
+        y: Axis::categories("", rows),
+        series: vec![Series::new("ratio", Role::Own, points)],
+        bands: vec![margin(run)],
+    })
+}
+
+/// The widest margin within which two tools are said to see the same.
+fn margin(run: &Run) -> super::data::Band {
+    let all = run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.peers);
+    let margin = all.map(|p| p.margin).fold(0.0, f64::max);
+    super::data::Band { name: "margin".to_owned(), from: Some(1.0 / (1.0 + margin)), to: Some(1.0 + margin) }
+}

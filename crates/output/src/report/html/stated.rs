@@ -1,0 +1,46 @@
+//! What a run's plan says of its cases: their amounts before they are scaled, and which are series in time.
+
+use std::collections::BTreeMap;
+
+use crate::case::{Case, Value};
+use crate::document::Run;
+use crate::plan::scale::{AMOUNTS, Unscaled};
+use crate::plan::{Group, file};
+
+/// What a run's plan says of its cases before it is scaled.
+pub(super) struct Stated {
+    groups: Vec<Group>,
+    /// Cases by their ids in the run.
+    cases: BTreeMap<String, Case>,
+}
+
+impl Stated {
+    /// Of a run; of one whose plan cannot be read, each case is stated as it is.
+    pub(super) fn of(run: &Run) -> Self {
+        let file = file::parse_kept("plan", &run.plan.text).ok();
+        let groups = file.map(|file| file.groups).unwrap_or_default();
+        let unscaled = Unscaled::new(&groups, run.plan.scale);
+        let cases = run.measurements.iter().filter(|_| run.plan.scale != 1.0);
+        let cases = cases.map(|m| (m.case.id().as_str().to_owned(), unscaled.case(&m.case))).collect();
+        Self { groups, cases }
+    }
+
+    /// The case as the plan states it.
+    pub(super) fn case(&self, case: &Case) -> Case {
+        self.cases.get(case.id().as_str()).unwrap_or(case).clone()
+    }
+
+    /// Whether the plan asks for the case as a series in time: all that such a group names, and no amount beside it.
+    pub(super) fn is_series(&self, case: &Case) -> bool {
+        let named = |group: &&Group| {
+            let has = |(key, values): (&&str, &Vec<Value>)| {
+                case.get(key).is_some_and(|value| values.contains(value))
+            };
+            group.benchmarks.iter().any(|name| name == case.benchmark()) && group.lists.iter().all(has)
+        };
+        let amounts = |group: &&Group| {
+            case.params().iter().filter(|(key, _)| AMOUNTS.contains(key) && !group.asked(key)).count()
+        };
+        self.groups.iter().filter(|g| g.how.series.is_some()).filter(named).any(|g| amounts(&g) == 0)
+    }
+}

@@ -1,0 +1,157 @@
+//! What machines measured to each other: a grid for each case, each pair's figure as a share of the median.
+
+use unicode_width::UnicodeWidthStr;
+
+use super::style::{Role, Style};
+use super::wrap::{cut, pad};
+use crate::bench::Better;
+use crate::case::EACH;
+use crate::document::Run;
+use crate::label::label;
+use crate::limit::median;
+use crate::measurement::{Flow, Matrix, Measurement, MetricResult};
+use crate::quantity::{Quantity, percent};
+
+/// Columns of a machine's name at most.
+const NAME: usize = 12;
+/// Columns of a figure: `100 %`, or more of a pair that is far better.
+const FIGURE: usize = 6;
+/// Pairs that are listed where the grid has no room.
+const LISTED: usize = 8;
+
+/// The section; empty where nothing was measured between machines.
+pub(super) fn section(run: &Run, style: &Style) -> String {
+    let names: Vec<String> = run
+        .nodes
+        .iter()
+        .map(|node| cut(&style.say(&crate::text::shown_within(&node.name, 64)), NAME))
+        .collect();
+    let meant = run.measurements.iter().filter(|m| m.case.word("server") == Some(EACH));
+    let with_matrix = |m: &Measurement| Some((label(&m.case), m.case.clone(), m.metrics.first()?.clone()));
+    let mut text = String::new();
+    for (label, meant_case, metric) in meant.filter_map(with_matrix) {
+        let Some(matrix) = &metric.matrix else { continue };
+        let values: Vec<f64> = matrix.measured().map(|pair| pair.value).collect();
+        let Some(middle) = median(values.clone()).filter(|middle| *middle > 0.0) else { continue };
+        let shown = Quantity { value: middle, unit: metric.unit };
+        let title = format!("{label}, {}", metric.name);
+        text += &format!("\n{}\n", style.paint(Role::Strong, &cut(&style.say(&title), style.width)));
+        let way = Flow::of(&meant_case, metric.better == Better::Higher).orientation();
+        let notes =
+            [format!(" {}; {way}", counted(matrix)), format!(" each as a share of their median, {shown}")];
+        for note in notes {
+            text += &format!("{}\n", style.paint(Role::Dim, &cut(&style.say(&note), style.width)));
+        }
+        let pairs = Pairs { names: &names, metric: &metric, matrix, middle };
+        text += &pairs.grid(style).unwrap_or_else(|| pairs.list(style));
+    }
+    text
+}
+
+/// "6 pairs in both directions"; runs of before have one direction of each.
+fn counted(matrix: &Matrix) -> String {
+    match matrix.counted() {
+        (places, pairs) if places == 2 * pairs => format!("{pairs} pairs in both directions"),
+        (places, pairs) if places == pairs => format!("{pairs} pairs in one direction"),
+        (places, pairs) => format!("{pairs} pairs, {places} directions of them"),
+    }
+}
+
+struct Pairs<'a> {
+    names: &'a [String],
+    metric: &'a MetricResult,
+    matrix: &'a Matrix,
+    middle: f64,
+}
+
+impl Pairs<'_> {
+    fn name(&self, number: u32) -> &str {
+        self.names.get(number as usize).map_or("?", String::as_str)
+    }
+
+    /// A row a machine that measured, a column a machine that served; `None` where that is too wide.
+    fn grid(&self, style: &Style) -> Option<String> {
+        let named = |numbers: &[u32]| numbers.iter().map(|n| self.name(*n).width()).max().unwrap_or(0);
+        let (first, column) = (named(&self.matrix.rows), named(&self.matrix.columns).max(FIGURE) + 1);
+        if 2 + first + column * self.matrix.columns.len() > style.width {
+            return None;
+        }
+        let right = |text: &str| pad(text, column) + text;
+        let head: String = self.matrix.columns.iter().map(|n| right(self.name(*n))).collect();
+        let head = format!("  {}{head}", " ".repeat(first));
+        let mut text = format!("{}\n", style.paint(Role::Dim, &head));
+        for (row, values) in self.matrix.rows.iter().zip(&self.matrix.values) {
+            let name = self.name(*row);
+            let cell = |value: &Option<f64>| {
+                let shown = value.map(|value| percent(value / self.middle, 2)).unwrap_or_default();
+                right(&style.say(&shown))
+            };
+            let cells: String = values.iter().map(cell).collect();
+            let line = format!("  {name}{}{cells}", pad(name, first));
+            text += &format!("{}\n", line.trim_end());
+        }
+        Some(text)
+    }
+
+    /// The pairs that are furthest from the median.
+    fn list(&self, style: &Style) -> String {
+        let mut all: Vec<_> = self.matrix.measured().collect();
+        let away = |value: f64| (value / self.middle).ln().abs();
+        all.sort_by(|a, b| away(b.value).total_cmp(&away(a.value)));
+        let line = |pair: &crate::measurement::Measured<'_>| {
+            let figure = Quantity { value: pair.value, unit: self.metric.unit };
+            let share = percent(pair.value / self.middle, 2);
+            let line = format!("  {} to {}: {share}, {figure}", self.name(pair.row), self.name(pair.column));
+            format!("{}\n", cut(&style.say(&line), style.width))
+        };
+        all.iter().take(LISTED).map(line).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use crate::report::Wishes;
+    use crate::sample::{Cell, Sample};
+
+    fn run(machines: u32, both: bool) -> Run {
+        let mut run = fixture::run();
+        let node = run.nodes[0].clone();
+        let named = |n| crate::document::Node { name: format!("n{}", n + 1), machine: node.machine.clone() };
+        run.nodes = (0..machines).map(named).collect();
+        let first = |row: u32| if both { 0 } else { row + 1 };
+        let pairs = (0..machines).flat_map(|row| (first(row)..machines).map(move |column| (row, column)));
+        let pairs = pairs.filter(|(row, column)| row != column);
+        let value = |row, column| if (row, column) == (1, 2) { 5.0 } else { 100.0 };
+        let cell = |(row, column)| Cell { row, column, value: value(row, column), mark: None };
+        let sample = Sample { matrix: pairs.map(cell).collect(), ..Sample::default() };
+        run.measurements.truncate(1);
+        let only = &mut run.measurements[0];
+        only.case = "network.tcp/message=128K/streams=1/direction=up/server=nodes".parse().unwrap();
+        only.metrics[0].matrix = Matrix::of(&[sample]);
+        run
+    }
+
+    fn style() -> Style {
+        Style { width: 80, unicode: true, ..Style::detect(Wishes { no_color: true, quiet: true }) }
+    }
+
+    #[test]
+    fn a_few_machines_are_a_grid_in_which_the_slow_pair_stands_out() {
+        insta::assert_snapshot!(section(&run(4, false), &style()));
+    }
+
+    #[test]
+    fn both_directions_stand_in_the_grid() {
+        insta::assert_snapshot!(section(&run(4, true), &style()));
+    }
+
+    #[test]
+    fn of_many_the_furthest_pairs_are_listed() {
+        let text = section(&run(16, false), &style());
+        assert!(text.contains("\n  n2 to n3: 5.0 %, ") && text.lines().count() == 4 + LISTED, "{text}");
+        assert!(text.lines().all(|line| line.width() <= 80), "{text}");
+        assert_eq!(section(&fixture::run(), &style()), "");
+    }
+}

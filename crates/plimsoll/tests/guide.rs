@@ -1,0 +1,133 @@
+//! Every command that README.md and docs/guide.md show in a `console` block is run, in their order, in one place: with few and
+//! short samples, and with what stands for a name (HOST, /mnt/data) filled in. Each must end with the code that is due.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::network::Serving;
+use crate::support::scratch;
+
+/// The lines that begin with `plimsoll` in the `console` blocks of a page.
+fn commands(page: &str) -> Vec<String> {
+    let mut inside = false;
+    let mut found = Vec::new();
+    for line in page.lines() {
+        match line.trim() {
+            "```console" => inside = true,
+            line if line.starts_with("```") => inside = false,
+            line if inside && line.starts_with("plimsoll") => found.push(line.to_owned()),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Words as a shell has them: blanks part, single quotes hold together.
+fn words(line: &str) -> Vec<String> {
+    let parts = line.split('\'').enumerate();
+    let mut words = Vec::new();
+    for (place, part) in parts {
+        if place % 2 == 1 {
+            words.push(part.to_owned());
+        } else {
+            words.extend(part.split_whitespace().map(str::to_owned));
+        }
+    }
+    words
+}
+
+/// What is added, so that a command takes seconds and not minutes.
+fn shortened(words: &[String]) -> Vec<&'static str> {
+    let is = |what: &str| words.get(1).is_some_and(|w| w == what);
+    let has = |word: &str| words.iter().any(|w| w == word);
+    let measures =
+        words.get(1).is_none_or(|w| ["run", "cpu", "memory", "disk", "network"].contains(&w.as_str()));
+    if is("doctor") {
+        return vec!["--only", "null"];
+    }
+    if !measures || has("--dry-run") || has("--list") {
+        return Vec::new();
+    }
+    // What takes minutes, or depends on what the machine loses, is planned here; other tests measure it.
+    if ["--against", "--steady", "lossless"].iter().any(|long| has(long)) {
+        return vec!["--dry-run"];
+    }
+    let mut short = vec!["--samples", "3", "--sample-time", "1ms", "--budget", "3s"];
+    // A file that is filled in a moment.
+    if is("disk") && !has("disk.fsync") {
+        short = vec!["--samples", "3", "--sample-time", "1ms", "--size", "16M"];
+    }
+    short
+}
+
+/// The places and names that a reader fills in.
+fn filled(word: &str, data: &Path, server: &str) -> String {
+    let host = |word: &str| word.split(&['/', ':'][..]).any(|part| part == "HOST");
+    match word {
+        "/mnt/data" => data.to_str().unwrap().to_owned(),
+        word if host(word) => word.replace("HOST", server),
+        word => word.to_owned(),
+    }
+}
+
+/// Runs all commands of a page.
+fn run(page: &str) {
+    let text =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page)).unwrap();
+    let commands = commands(&text);
+    assert!(commands.len() > 4, "{page} has only {} commands", commands.len());
+    let place = scratch();
+    let data = scratch();
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    std::os::unix::fs::symlink(examples, place.path().join("examples")).unwrap();
+    let serving = Serving::here(&[]);
+    // A reader has measured before.
+    let before = Command::new(env!("CARGO_BIN_EXE_plimsoll"))
+        .args(["run", "quick", "--only", "null", "--samples", "3", "--sample-time", "1ms", "--quiet"])
+        .env("HOME", place.path())
+        .env_remove("XDG_DATA_HOME")
+        .status();
+    assert!(before.unwrap().success());
+    let mut wrong = Vec::new();
+    for line in commands {
+        let words = words(&line);
+        // It serves until it is ended: `serving` above is this command.
+        if words.get(1).is_some_and(|w| w == "serve") {
+            continue;
+        }
+        let arguments = words.iter().skip(1).map(|word| filled(word, data.path(), &serving.address));
+        let output = Command::new(env!("CARGO_BIN_EXE_plimsoll"))
+            .args(arguments)
+            .args(shortened(&words))
+            .current_dir(place.path())
+            .env("HOME", place.path())
+            .env_remove("XDG_DATA_HOME")
+            .env("PLIMSOLL_KEY", &serving.key)
+            .output()
+            .unwrap();
+        // A gate's own answer is no fault of the page.
+        let gate = words.iter().any(|w| w == "--fail-on" || w == "--require");
+        let code = output.status.code();
+        if code != Some(0) && !(gate && code == Some(1)) {
+            wrong.push(format!("{line}\n  {code:?}: {}", String::from_utf8_lossy(&output.stderr).trim()));
+        }
+    }
+    assert!(wrong.is_empty(), "{page}:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_command_of_the_readme_runs() {
+    run("README.md");
+}
+
+#[test]
+fn every_command_of_the_guide_runs() {
+    run("docs/guide.md");
+}
+
+#[test]
+fn a_command_is_read_as_a_shell_reads_it() {
+    let page = "text\n```console\n# a remark\nplimsoll run quick\nplimsoll history show 'memory.*' --since 30d\n```\nplimsoll none\n";
+    assert_eq!(commands(page), ["plimsoll run quick", "plimsoll history show 'memory.*' --since 30d"]);
+    assert_eq!(words("a 'b c' d"), ["a", "b c", "d"]);
+}

@@ -1,0 +1,308 @@
+//! Published figures of five benchmark reports, as data of the program: every number that they print, as printed and in
+//! base units, with the case that measures the same, or the reason why there is none.
+//!
+//! A figure that cannot be true (past its limit, a page cache taken for a disk, a sent byte taken for a round trip) is
+//! kept, marked with the reason, and never divided by: by rules for all figures alike (`flags`), with what each machine
+//! can do at most (`machines`). How the reports count is in the notes of the built-in plans.
+#![forbid(unsafe_code)]
+
+mod flags;
+mod machines;
+
+pub mod tables;
+
+use plimsoll_model::{case, measurement, plan, sample};
+use plimsoll_result::document;
+use plimsoll_stats as stats;
+use plimsoll_units::quantity;
+
+use crate::case::{Case, Value};
+use crate::document::Run;
+use crate::measurement::{Measurement, MetricResult, Status};
+use crate::plan::scale::scaled_order;
+use crate::quantity::Unit;
+use crate::sample::Conditions;
+use crate::stats::{Samples, Seed};
+
+/// A report.
+#[derive(Clone, Debug)]
+pub struct Baseline {
+    /// Its name, which is that of the built-in plan too.
+    pub name: &'static str,
+    /// The machine that it is about.
+    pub machine: &'static str,
+    /// When it was measured, as far as that is known.
+    pub year: &'static str,
+    /// Its figures, in the order of the report.
+    pub figures: Vec<Figure>,
+}
+
+/// A number of a report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// cpu, memory, disk or network.
+    pub subsystem: &'static str,
+    /// The report's operation.
+    pub operation: &'static str,
+    /// Its pattern, or what qualifies a row of a reference program.
+    pub pattern: &'static str,
+    /// QP, HP, SP, DP, where given.
+    pub precision: &'static str,
+    /// Bytes of a block or packet, as printed.
+    pub bytes: &'static str,
+    /// Threads, where stated.
+    pub threads: &'static str,
+    /// Its metric.
+    pub metric: &'static str,
+    /// Its unit, as printed; empty where none is.
+    pub unit: &'static str,
+    /// sample1 … mean, stdev, single, peak.
+    pub statistic: &'static str,
+    /// The number, as printed.
+    pub value: &'static str,
+    /// own, theoretical, an efficiency, or a reference program.
+    pub source: &'static str,
+    /// The number in its base unit, as the report counts it; none for a percentage, or where its unit is not known.
+    pub base: Option<(f64, Unit)>,
+    /// The case that measures the same, if there is one.
+    pub matched: Option<Matched>,
+    /// Why it cannot be true, or means nothing; empty where it may be.
+    pub impossible: &'static str,
+    /// The rule that says so.
+    pub rule: &'static str,
+    /// Why no case measures the same, or why the one that measures the same operation is not divided by it; empty where
+    /// one does.
+    pub unmatched: &'static str,
+}
+
+/// The reports' word for how much is done in a time, whatever it is counted in.
+pub const THROUGHPUT: &str = "throughput";
+/// Their word for how long one operation takes.
+pub const LATENCY: &str = "latency";
+/// Their word for how long all of it took.
+pub const TIME: &str = "time";
+
+/// What a figure says about a case of ours.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Matched {
+    /// Benchmark and parameters that the case must have; others it may have.
+    pub case: Case,
+    /// Our metric.
+    pub metric: &'static str,
+    /// The figure in its base unit, as the report counts it; none for a percentage, or where no unit is printed.
+    pub value: Option<(f64, Unit)>,
+    /// Ours ÷ this is what the report counts: a time for each operation of all threads is ours ÷ their number.
+    pub per: f64,
+}
+
+impl Matched {
+    /// A figure of ours as the report counts it.
+    pub fn as_published(&self, ours: f64) -> f64 {
+        ours / self.per
+    }
+
+    /// The report's figure as we count it.
+    pub fn as_ours(&self) -> Option<f64> {
+        self.value.map(|(value, _)| value * self.per)
+    }
+
+    /// The order of the system of equations that a run at that scale solves, and that of the report, where they differ.
+    pub fn smaller_order(&self, scale: f64) -> Option<(u64, u64)> {
+        let Some(Value::Count(n)) = self.case.get("n") else { return None };
+        Some((scaled_order(*n, scale), *n)).filter(|(measured, published)| measured != published)
+    }
+
+    /// Whether this case measures the same, or what is left of it at that scale.
+    pub fn is(&self, case: &Case, scale: f64) -> bool {
+        let same = |name: &str, value: &Value| match (name, value) {
+            ("n", Value::Count(n)) => case.get(name) == Some(&Value::Count(scaled_order(*n, scale))),
+            _ => case.get(name) == Some(value),
+        };
+        self.case.benchmark() == case.benchmark()
+            && self.case.params().iter().all(|(name, value)| same(name, value))
+    }
+}
+
+impl Figure {
+    /// Whether it is the point's own figure and not one of its samples or their spread.
+    pub fn is_own_point(&self) -> bool {
+        self.source == "own" && matches!(self.statistic, "mean" | "single") && self.matched.is_some()
+    }
+
+    /// Whether a reference program gave it.
+    pub fn is_reference(&self) -> bool {
+        !matches!(self.source, "own" | "theoretical" | "efficiency-own" | "efficiency-reference")
+    }
+
+    /// Its value as we count it, if it is to be believed.
+    pub fn believed(&self) -> Option<f64> {
+        let value = self.matched.as_ref()?.as_ours()?;
+        (self.impossible.is_empty() && value > 0.0).then_some(value)
+    }
+}
+
+struct Report {
+    name: &'static str,
+    machine: &'static str,
+    year: &'static str,
+    text: &'static str,
+}
+
+/// The reports; two of them print a year. Where the data come from: docs/method.md.
+const REPORTS: &[Report] = &[
+    Report {
+        name: "ec2-t2micro",
+        machine: "EC2 t2.micro",
+        year: "2016",
+        text: include_str!("data/ec2-t2micro.tsv"),
+    },
+    Report {
+        name: "chameleon-baremetal",
+        machine: "Chameleon bare metal",
+        year: "year not stated",
+        text: include_str!("data/chameleon-baremetal.tsv"),
+    },
+    Report {
+        name: "chameleon-kvm",
+        machine: "Chameleon instance",
+        year: "2017",
+        text: include_str!("data/chameleon-kvm.tsv"),
+    },
+    Report {
+        name: "hyperion-prometheus",
+        machine: "Hyperion, disk: Prometheus",
+        year: "year not stated",
+        text: include_str!("data/hyperion-prometheus.tsv"),
+    },
+    Report {
+        name: "ec2-t2micro-java",
+        machine: "EC2 t2.micro, Java",
+        year: "year not stated",
+        text: include_str!("data/ec2-t2micro-java.tsv"),
+    },
+];
+
+/// The names of the reports.
+pub fn names() -> Vec<&'static str> {
+    REPORTS.iter().map(|report| report.name).collect()
+}
+
+/// The report of that name.
+pub fn find(name: &str) -> Option<Baseline> {
+    let report = REPORTS.iter().find(|report| report.name == name)?;
+    let mut figures: Vec<Figure> = report.text.lines().skip(1).filter_map(figure).collect();
+    flags::mark(report.name, &mut figures);
+    Some(Baseline { name: report.name, machine: report.machine, year: report.year, figures })
+}
+
+/// A line of the data: the report's own twelve columns, then ours.
+fn figure(line: &'static str) -> Option<Figure> {
+    let columns: Vec<&'static str> = line.split('\t').collect();
+    let [
+        subsystem,
+        operation,
+        pattern,
+        precision,
+        block,
+        packet,
+        threads,
+        metric,
+        unit,
+        statistic,
+        value,
+        source,
+        rest @ ..,
+    ] = columns.as_slice()
+    else {
+        return None;
+    };
+    let [case, ours, si, si_unit, unmatched] = rest else { return None };
+    let base = si.parse().ok().zip(Unit::ALL.iter().copied().find(|unit| unit.name() == *si_unit));
+    // Operations of all threads ÷ the time: falls with their number. So in both reports that print a unit.
+    let counts_all = *subsystem == "memory" && *metric == LATENCY && *source != "theoretical";
+    let per = threads.parse().ok().filter(|_| counts_all).unwrap_or(1.0);
+    Some(Figure {
+        subsystem,
+        operation,
+        pattern,
+        precision,
+        bytes: if block.is_empty() { packet } else { block },
+        threads,
+        metric,
+        unit,
+        statistic,
+        value,
+        source,
+        base,
+        matched: case.parse().ok().map(|case| Matched { case, metric: ours, value: base, per }),
+        impossible: "",
+        rule: "",
+        unmatched,
+    })
+}
+
+impl Baseline {
+    /// What its column is called.
+    pub fn title(&self) -> String {
+        format!("published ({}, {})", self.machine, self.year)
+    }
+
+    /// The published figure of a case's metric.
+    pub fn of(&self, case: &Case, metric: &str) -> Option<&Figure> {
+        self.figures.iter().find(|figure| {
+            figure.is_own_point()
+                && figure.matched.as_ref().is_some_and(|m| m.metric == metric && m.is(case, 1.0))
+        })
+    }
+
+    /// The published samples of a case's metric that are to be believed: as they are printed, or the one number.
+    pub fn samples(&self, case: &Case, metric: &str) -> Vec<f64> {
+        let of = |wanted: fn(&str) -> bool| -> Vec<f64> {
+            let same = |f: &&Figure| {
+                f.source == "own"
+                    && wanted(f.statistic)
+                    && f.matched.as_ref().is_some_and(|m| m.metric == metric && m.is(case, 1.0))
+            };
+            self.figures.iter().filter(same).filter_map(Figure::believed).collect()
+        };
+        let samples = of(|statistic| statistic.starts_with("sample"));
+        if samples.is_empty() { of(|statistic| matches!(statistic, "mean" | "single")) } else { samples }
+    }
+
+    /// The report as a run of the cases of `like`, for a comparison with it: what is marked as impossible, and what the
+    /// report does not print, is left out.
+    pub fn as_run(&self, like: &Run) -> Run {
+        let one = |measurement: &Measurement| {
+            let metric = |metric: &MetricResult| {
+                let proved = Samples::new(self.samples(&measurement.case, &metric.name)).ok()?;
+                let seed = Seed::new(like.seed, self.name, &metric.name);
+                Some(MetricResult::of(&metric.name, metric.unit, metric.better, &proved, seed))
+            };
+            let metrics: Vec<MetricResult> = measurement.metrics.iter().filter_map(metric).collect();
+            (!metrics.is_empty()).then(|| Measurement {
+                metrics,
+                node: self.machine.to_owned(),
+                status: Status::Ok,
+                reason: None,
+                achieved: Default::default(),
+                conditions: Conditions::default(),
+                warnings: Vec::new(),
+                cause: None,
+                ..measurement.clone()
+            })
+        };
+        let mut machine = like.machine.clone();
+        (machine.id, machine.host) = (self.name.to_owned(), Some(self.machine.to_owned()));
+        machine.cpu.model_name = Some(self.title());
+        Run {
+            id: format!("published:{}", self.name),
+            measurements: like.measurements.iter().filter_map(one).collect(),
+            findings: Vec::new(),
+            machine,
+            ..like.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

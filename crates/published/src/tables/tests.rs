@@ -1,0 +1,100 @@
+//! Each number of each report is in exactly one table, and the tables are those of the report.
+
+use super::*;
+use crate::{find, names};
+
+fn titles(name: &str) -> Vec<String> {
+    of(&find(name).unwrap()).into_iter().map(|table| table.title).collect()
+}
+
+#[test]
+fn every_number_is_in_exactly_one_table() {
+    for name in names() {
+        let baseline = find(name).unwrap();
+        let tables = of(&baseline);
+        let mut found: Vec<*const Figure> =
+            tables.iter().flat_map(Table::figures).map(std::ptr::from_ref).collect();
+        found.sort_unstable();
+        let before = found.len();
+        found.dedup();
+        assert_eq!(before, found.len(), "{name}: a number twice");
+        let missing: Vec<&Figure> =
+            baseline.figures.iter().filter(|f| !found.contains(&std::ptr::from_ref(*f))).collect();
+        assert!(missing.is_empty(), "{name}: in no table: {missing:?}");
+    }
+}
+
+#[test]
+fn every_table_is_full_but_where_the_report_prints_nothing() {
+    for name in names() {
+        let baseline = find(name).unwrap();
+        for table in of(&baseline).iter().filter(|table| table.kind == Kind::Own) {
+            assert!(table.rows.iter().all(|row| row.cells.len() == table.columns.len()));
+            let empty = table.rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.is_none()).count();
+            // HPL ran in double precision alone: no figure and no efficiency of it in nine rows.
+            let expected = if (name, table.number) == ("hyperion-prometheus", 1) { 18 } else { 0 };
+            assert_eq!(empty, expected, "{name} {}", table.title);
+        }
+    }
+}
+
+#[test]
+fn tables_have_numbers_and_titles_of_their_own() {
+    for name in names() {
+        let mut all = titles(name);
+        let baseline = find(name).unwrap();
+        assert!(of(&baseline).iter().enumerate().all(|(at, table)| table.number == at + 1));
+        all.sort_unstable();
+        let before = all.len();
+        all.dedup();
+        assert_eq!(before, all.len(), "{name}");
+    }
+}
+
+#[test]
+fn rows_and_columns_are_those_of_the_reports() {
+    let of_title = |name: &str, title: &str| {
+        let baseline = find(name).unwrap();
+        let table = of(&baseline).into_iter().find(|table| table.title == title);
+        let table = table.unwrap_or_else(|| panic!("{name}: {title} is not in {:?}", titles(name)));
+        let rows: Vec<String> = table.rows.iter().map(|row| row.label.clone()).collect();
+        let first: Vec<&str> = table.rows[0].cells.iter().map(|cell| cell.map_or("", |f| f.value)).collect();
+        (rows, table.columns, first)
+    };
+    let (rows, columns, first) = of_title("ec2-t2micro", "disk throughput and latency: 2 threads, 1MB");
+    assert_eq!(rows, ["Seq_Write", "Seq_Read", "Rand_Write", "Rand_Read"]);
+    assert_eq!(columns, ["throughput, mean", "throughput, stdev", "latency, mean", "latency, stdev"]);
+    assert_eq!(first, ["742.089", "47.015", "0.847", "0.041"]);
+    let (rows, columns, first) = of_title("hyperion-prometheus", "memory throughput");
+    assert_eq!((rows.len(), rows[17].as_str()), (18, "RWR, 4 threads, 10MB"));
+    assert_eq!(columns, ["own", "pmbw", "theory", "own eff.", "ref. eff."]);
+    assert_eq!(first, ["5.671611", "16.75573811", "68.256", "8.309322257", "24.5483739"]);
+    let (rows, columns, _) = of_title("chameleon-kvm", "disk throughput: Sequential Read");
+    assert_eq!(rows, ["1 thread", "2 threads", "4 threads", "8 threads"]);
+    assert_eq!(columns, ["8B", "8KB", "8MB", "80MB"]);
+    let (rows, ..) = of_title("chameleon-kvm", "disk latency: 8B");
+    assert_eq!(rows.last().unwrap(), "mean of all threads");
+    let (rows, columns, _) = of_title("chameleon-baremetal", "memory throughput: 4 threads");
+    assert_eq!(rows, ["8kB", "8MB", "80MB"]);
+    assert_eq!(columns, ["Sequential R+W", "Sequential W", "Random W"]);
+    let (_, columns, _) = of_title("chameleon-kvm", "IOzone");
+    assert_eq!(columns[..3], ["write sequential", "rewrite sequential", "read sequential"]);
+    let (_, columns, first) = of_title("ec2-t2micro-java", "CPU throughput: Integer Operation");
+    assert_eq!(columns, ["sample 1", "sample 2", "sample 3", "mean", "stdev"]);
+    assert_eq!(first, ["24.39", "24.48", "24.39", "24.42", "0.305505046"]);
+}
+
+#[test]
+fn a_text_with_two_numbers_for_one_place_has_two_rows() {
+    let baseline = find("ec2-t2micro-java").unwrap();
+    let tables = of(&baseline);
+    let text = tables.iter().find(|table| table.kind == Kind::Text).unwrap();
+    let own: Vec<&str> = text
+        .rows
+        .iter()
+        .filter(|row| row.label.starts_with("cpu, float-ops"))
+        .filter_map(|row| row.cells[0].map(|figure| figure.value))
+        .collect();
+    assert_eq!(own, ["13", "13.37"]);
+    assert_eq!(text.columns, ["own", "reference", "theory", "own eff.", "ref. eff."]);
+}

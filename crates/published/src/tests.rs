@@ -1,0 +1,303 @@
+//! Every figure of the five reports has a case of its plan, or a reason why not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+use plimsoll_bench as bench;
+use plimsoll_command::cli::{Common, What};
+use plimsoll_command::resolve;
+use plimsoll_machine::fixture::Fixture;
+
+fn cases(name: &str) -> Vec<Case> {
+    let plan = resolve::plan(&What::Plan(name.to_owned()), &Common::default()).unwrap();
+    let machine = Fixture::open("firecracker-zen4").unwrap().machine();
+    resolve::planned(&plan, &machine).unwrap().into_iter().map(|p| p.candidate.case).collect()
+}
+
+/// Rows of each report, and how many of them have a case.
+const ROWS: &[(&str, usize, usize)] = &[
+    ("ec2-t2micro", 233, 203),
+    ("chameleon-baremetal", 127, 117),
+    ("chameleon-kvm", 349, 214),
+    ("hyperion-prometheus", 622, 622),
+    ("ec2-t2micro-java", 406, 387),
+];
+
+#[test]
+fn every_row_is_matched_to_a_case_or_says_why_not() {
+    for (name, rows, matched) in ROWS {
+        let baseline = find(name).unwrap();
+        let cases = cases(name);
+        assert_eq!(baseline.figures.len(), *rows, "{name}");
+        assert_eq!(baseline.figures.iter().filter(|f| f.matched.is_some()).count(), *matched, "{name}");
+        for figure in &baseline.figures {
+            let Some(matched) = &figure.matched else {
+                assert!(figure.unmatched.len() > 10, "{name}: {figure:?}");
+                continue;
+            };
+            assert!(figure.unmatched.is_empty() || matched.value.is_none(), "{name}: {figure:?}");
+            let case = cases.iter().find(|case| matched.is(case, 1.0));
+            let case = case.unwrap_or_else(|| panic!("{name}: no case for {} of {figure:?}", matched.case));
+            let metrics = bench::find(case.benchmark()).unwrap().metrics(case);
+            let metric = metrics.iter().find(|metric| metric.name == matched.metric);
+            let metric = metric.unwrap_or_else(|| panic!("{name}: {case} has no {}", matched.metric));
+            let unit = matched.value.map_or(metric.unit, |(_, unit)| unit);
+            assert_eq!(unit, metric.unit, "{name}: {figure:?}");
+        }
+    }
+}
+
+#[test]
+fn every_point_of_a_design_has_a_case_of_its_own() {
+    for name in names() {
+        let (baseline, cases) = (find(name).unwrap(), cases(name));
+        let mut taken: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for figure in baseline.figures.iter().filter(|f| f.is_own_point()) {
+            let matched = figure.matched.as_ref().unwrap();
+            let point = format!(
+                "{} {} {} {} {}",
+                figure.operation, figure.pattern, figure.precision, figure.bytes, figure.threads
+            );
+            let case = cases.iter().find(|case| matched.is(case, 1.0)).unwrap();
+            taken.entry(format!("{case} {}", matched.metric)).or_default().insert(point);
+        }
+        for (case, points) in taken {
+            assert_eq!(points.len(), 1, "{name}: {case} stands for {points:?}");
+        }
+    }
+}
+
+#[test]
+fn what_the_notes_call_impossible_is_marked_and_never_divided_by() {
+    let of = |name: &str, id: &str, metric: &str| {
+        let case: Case = id.parse().unwrap();
+        find(name).unwrap().of(&case, metric).cloned().unwrap_or_else(|| panic!("{name}: nothing for {id}"))
+    };
+    let impossible = [
+        ("hyperion-prometheus", "network.tcp/message=32K/streams=4", "goodput"),
+        ("hyperion-prometheus", "network.latency/protocol=udp/message=1/streams=1", "rtt"),
+        ("hyperion-prometheus", "network.latency/protocol=tcp/message=1/streams=1", "rtt"),
+        ("hyperion-prometheus", "memory.block/op=read-write/pattern=sequential/block=1/threads=1", "latency"),
+        ("chameleon-kvm", "cpu.peak/op=fma/type=f64/threads=8/scaling=strong", "rate"),
+        ("chameleon-kvm", "memory.block/op=read-write/pattern=sequential/block=80M/threads=8", "throughput"),
+        ("chameleon-kvm", "network.latency/protocol=tcp/message=8K/streams=1", "rtt"),
+        ("chameleon-baremetal", "disk.io/op=read/pattern=random/block=8K/threads=1", "throughput"),
+        ("chameleon-baremetal", "memory.block/op=read/pattern=random/block=8/threads=1", "latency"),
+        ("ec2-t2micro", "disk.io/op=write/pattern=random/block=1M/threads=1", "throughput"),
+        ("ec2-t2micro", "network.tcp/message=64K/streams=1", "goodput"),
+        ("ec2-t2micro-java", "network.latency/protocol=udp/message=65507/streams=1", "goodput"),
+    ];
+    for (name, id, metric) in impossible {
+        let figure = of(name, id, metric);
+        assert!(!figure.impossible.is_empty(), "{name} {id} {metric}");
+        assert_eq!(figure.believed(), None);
+        assert_eq!(find(name).unwrap().samples(&id.parse().unwrap(), metric), Vec::<f64>::new());
+    }
+    let sound = of("hyperion-prometheus", "cpu.peak/op=add/type=i8/threads=1/scaling=strong", "rate");
+    assert_eq!((sound.value, sound.unit, sound.believed()), ("2.183406", "GigaOPS", Some(2.183406e9)));
+    let t2: Case = "cpu.peak/op=add/type=i32/threads=1/scaling=strong".parse().unwrap();
+    assert_eq!(find("ec2-t2micro").unwrap().samples(&t2, "rate").len(), 3);
+}
+
+#[test]
+fn a_selector_takes_further_parameters_and_no_other_values() {
+    let matched =
+        |selector: &str| Matched { case: selector.parse().unwrap(), metric: "rate", value: None, per: 1.0 };
+    let case: Case =
+        "cpu.peak/op=add/type=i8/isa=avx512/threads=2/work=1000000000000/scaling=strong".parse().unwrap();
+    assert!(matched("cpu.peak/op=add/threads=2").is(&case, 1.0));
+    assert!(!matched("cpu.peak/op=add/threads=1").is(&case, 1.0));
+    assert!(!matched("cpu.peak/op=add/place=compact").is(&case, 1.0));
+    assert!(!matched("cpu.linpack").is(&case, 1.0));
+}
+
+#[test]
+fn all_names_are_built_in_plans() {
+    let plans = plan::built_in::names();
+    assert!(names().iter().all(|name| plans.contains(name)));
+    assert!(find("hyperion").is_none());
+}
+
+#[test]
+fn a_report_is_a_run_of_the_same_cases_without_what_cannot_be_true() {
+    use plimsoll_result::fixture;
+    let sound = "cpu.peak/op=add/type=i8/isa=avx512/threads=1/work=1000000000/scaling=strong";
+    let mut past =
+        fixture::measured("network.tcp/message=32K/streams=4", "goodput", Unit::BitPerSecond, 4e10);
+    past.metrics = vec![fixture::metric_of("goodput", Unit::BitPerSecond, vec![4e10])];
+    let mut here = fixture::measured(sound, "rate", Unit::OpPerSecond, 4e11);
+    here.metrics = vec![fixture::metric_of("rate", Unit::OpPerSecond, vec![4e11])];
+    let like = Run { measurements: vec![here, past], ..fixture::run() };
+    let run = find("hyperion-prometheus").unwrap().as_run(&like);
+    assert_eq!(run.measurements.len(), 1);
+    assert_eq!(run.measurements[0].case.to_string(), sound);
+    assert_eq!(run.measurements[0].metrics[0].samples, [2.183406e9]);
+    assert_eq!(run.machine.host.as_deref(), Some("Hyperion, disk: Prometheus"));
+}
+
+/// Cases of each experiment, from the designs: operations × blocks × threads.
+const EXPERIMENTS: &[(&str, &str, usize)] = &[
+    ("ec2-t2micro", "cpu.peak/op=add/type=i32*scaling=strong", 3),
+    ("ec2-t2micro", "cpu.peak/op=fma/type=f64*scaling=strong", 3),
+    ("ec2-t2micro", "cpu.peak/op=mix/type=f64*scaling=strong", 3),
+    ("ec2-t2micro", "cpu.peak/*/threads=4", 3),
+    ("ec2-t2micro", "cpu.linpack/*", 4),
+    ("ec2-t2micro", "disk.io/*", 4 * 3 * 2),
+    ("ec2-t2micro", "network.tcp/*", 3 * 2),
+    ("ec2-t2micro", "network.udp/*", 3 * 2),
+    ("ec2-t2micro", "network.latency/*", 2 * 3 * 2),
+    ("chameleon-baremetal", "cpu.peak/op={add,fma}/*", 2 * 4),
+    ("chameleon-baremetal", "memory.block/*/block={8K,8M,80M}/*", 3 * 3 * 4),
+    ("chameleon-baremetal", "memory.block/*/block=8/*", 2 * 4),
+    ("chameleon-baremetal", "disk.io/*/block={8K,8M,80M}/*", 3 * 3 * 4),
+    ("chameleon-baremetal", "disk.io/*/block=8/*", 2 * 4),
+    ("chameleon-baremetal", "network.{tcp,udp}/*scaling=strong", 2 * 4),
+    ("chameleon-baremetal", "network.latency/*", 2 * 4),
+    ("chameleon-kvm", "cpu.peak/op={add,fma}/*", 2 * 4),
+    ("chameleon-kvm", "cpu.linpack/n=2000/*/threads=2", 1),
+    ("chameleon-kvm", "memory.block/*/block={8K,8M,80M}/*", 3 * 3 * 4),
+    ("chameleon-kvm", "memory.block/*/block=8/*", 3 * 4),
+    ("chameleon-kvm", "disk.io/*/block={8,8K,8M,80M}/*", 3 * 4 * 4),
+    ("chameleon-kvm", "disk.io/*/block=64K/*", 9),
+    ("chameleon-kvm", "network.{tcp,udp}/*scaling=strong", 2 * 4),
+    ("chameleon-kvm", "network.latency/*/message=8K/*", 2 * 4),
+    ("hyperion-prometheus", "cpu.peak/op={add,fma}/*", 4 * 3),
+    ("hyperion-prometheus", "cpu.linpack/*", 3),
+    ("hyperion-prometheus", "memory.block/*/block={1K,1M,10M}/*volume=100G*", 2 * 3 * 3),
+    ("hyperion-prometheus", "memory.block/*/block=1/*count=100000000*", 2 * 3),
+    ("hyperion-prometheus", "disk.io/*/block={1M,10M,100M}/*size=10G*volume=10G*", 4 * 3 * 3),
+    ("hyperion-prometheus", "disk.io/*/block=1K/*count=1000000*", 2 * 8),
+    ("hyperion-prometheus", "network.{tcp,udp}/message={1K,32K}/*volume=1G/scaling=strong", 2 * 2 * 4),
+    (
+        "hyperion-prometheus",
+        "network.latency/protocol={tcp,udp}/message=1/*count=1000000/scaling=strong",
+        2 * 4,
+    ),
+    ("ec2-t2micro-java", "cpu.peak/op={add,fma}/*scaling=strong", 2 * 3),
+    ("ec2-t2micro-java", "cpu.peak/*/threads=4", 3),
+    ("ec2-t2micro-java", "disk.io/*", 4 * 3 * 2),
+    ("ec2-t2micro-java", "network.tcp/message={1,1K,1M}/*count=1000/scaling=strong", 3 * 2),
+    ("ec2-t2micro-java", "network.udp/message={1,1K,65507}/*", 3 * 2),
+];
+
+#[test]
+fn no_point_of_any_experiment_is_missing() {
+    for (name, glob, count) in EXPERIMENTS {
+        let matcher =
+            globset::GlobBuilder::new(glob).literal_separator(false).build().unwrap().compile_matcher();
+        let cases = cases(name);
+        let found: Vec<&Case> = cases.iter().filter(|case| matcher.is_match(case.id().as_str())).collect();
+        assert_eq!(found.len(), *count, "{name} {glob}: {found:#?}");
+    }
+}
+
+#[test]
+fn stated_numbers_of_samples_are_taken() {
+    let samples = |name: &str, part: &str| -> Vec<Option<u32>> {
+        let plan = resolve::plan(&What::Plan(name.to_owned()), &Common::default()).unwrap();
+        let machine = Fixture::open("firecracker-zen4").unwrap().machine();
+        let all = resolve::planned(&plan, &machine).unwrap();
+        let mut found: Vec<Option<u32>> = all
+            .iter()
+            .filter(|p| p.candidate.case.to_string().contains(part))
+            .map(|p| p.sampling.samples)
+            .collect();
+        found.dedup();
+        found
+    };
+    assert_eq!(samples("ec2-t2micro", "scaling=strong"), [Some(3)]);
+    assert_eq!(samples("ec2-t2micro", "cpu.linpack"), [Some(4), Some(2)]);
+    assert_eq!(samples("ec2-t2micro-java", "scaling=strong"), [Some(3)]);
+    for name in ["ec2-t2micro", "ec2-t2micro-java"] {
+        let plan = plan::built_in::find(name).unwrap().text;
+        assert_eq!(plan.matches("series = 600\nsample-time = \"1s\"").count(), 2, "{name}");
+    }
+    assert_eq!(samples("chameleon-kvm", "cpu.linpack"), [Some(20)]);
+    assert_eq!(samples("hyperion-prometheus", "disk.io"), [Some(1)]);
+    assert_eq!(samples("hyperion-prometheus", "volume=1G/scaling=strong"), [Some(100)]);
+}
+
+#[test]
+fn a_limit_that_a_sound_figure_passes_is_none_in_any_row() {
+    let report = find("hyperion-prometheus").unwrap();
+    let limits = |subsystem: &str, metric: &str, value: &str| -> Vec<&'static str> {
+        let same = |f: &&Figure| {
+            f.source == "theoretical" && f.subsystem == subsystem && f.metric == metric && f.value == value
+        };
+        report.figures.iter().filter(same).map(|f| f.rule).collect()
+    };
+    assert_eq!(limits("disk", "throughput", "372"), ["limit-passed"; 3], "404 of 372 MB/s");
+    assert_eq!(limits("disk", "throughput", "172"), ["limit-passed"; 3], "216 of 172 MB/s");
+    assert_eq!(limits("disk", "latency", "0.5"), ["limit-passed"; 16], "0.184 of 0.5 ms");
+    assert_eq!(limits("disk", "throughput", "540"), [""; 3]);
+    assert_eq!(limits("network", "throughput", "56000"), [""; 16], "what passes it is itself refuted");
+    let shares = report.figures.iter().filter(|f| f.unit == "%" && f.number() > Some(100.0));
+    let sound: Vec<&Figure> =
+        shares.filter(|f| f.metric == "throughput" && f.impossible.is_empty()).collect();
+    assert!(sound.is_empty(), "no believed share of a rate is above 100 %: {sound:?}");
+}
+
+#[test]
+fn a_line_of_iperf_lasts_whole_seconds() {
+    let report = find("ec2-t2micro-java").unwrap();
+    let lines = report.figures.iter().filter(|f| f.source == "iperf" && f.pattern.starts_with("screen"));
+    let rules: Vec<(&str, &str)> = lines.map(|f| (f.metric, f.rule)).collect();
+    let line = [("transfer", "iperf-time"), ("throughput", "iperf-time"), ("retransmits", "")];
+    assert_eq!(rules, [line, line].concat(), "5.81 GBytes at 811 Mbits/sec are 61.5 s");
+    let others = names().into_iter().flat_map(|name| find(name).unwrap().figures);
+    assert_eq!(others.filter(|f| f.rule == "iperf-time").count(), 4);
+}
+
+/// What is marked, of which report by which rule, with the reason and the figures as printed.
+#[test]
+fn what_each_rule_marks() {
+    let mut found: BTreeMap<(usize, &str, &str), Vec<String>> = BTreeMap::new();
+    for (at, name) in names().into_iter().enumerate() {
+        for figure in find(name).unwrap().figures {
+            if figure.impossible.is_empty() {
+                assert_eq!(figure.rule, "", "{figure:?}");
+                continue;
+            }
+            let Figure { subsystem, operation, pattern, bytes, threads, metric, statistic, .. } = figure;
+            let words = [subsystem, operation, pattern, bytes, threads, metric, statistic, figure.source];
+            let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+            let line = format!("    {} {}: {}", figure.value, figure.unit, words.join(" "));
+            found.entry((at, figure.rule, figure.impossible)).or_default().push(line);
+        }
+    }
+    let mut text = String::new();
+    for ((at, rule, why), lines) in found {
+        text += &format!("{} {rule}: {why}\n{}\n", names()[at], lines.join("\n"));
+    }
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn a_time_for_each_operation_of_all_threads_is_ours_by_their_number() {
+    let case: Case = "memory.block/op=read-write/pattern=random/block=1/threads=4".parse().unwrap();
+    let report = find("hyperion-prometheus").unwrap();
+    let figure = report.of(&case, "latency").unwrap();
+    let matched = figure.matched.as_ref().unwrap();
+    assert_eq!((figure.value, matched.per), ("0.033241", 4.0));
+    assert!((figure.believed().unwrap() - 132.964e-9).abs() < 1e-15);
+    assert!((matched.as_published(132.964e-9) - 33.241e-9).abs() < 1e-15);
+    let theory = report.figures.iter().find(|f| f.source == "theoretical" && f.is_theory_of(&case)).unwrap();
+    assert_eq!(theory.matched.as_ref().unwrap().per, 1.0, "a limit is of one access");
+}
+
+impl Figure {
+    fn is_theory_of(&self, case: &Case) -> bool {
+        self.metric == "latency" && self.matched.as_ref().is_some_and(|matched| matched.is(case, 1.0))
+    }
+}
+
+#[test]
+fn datagrams_of_a_round_trip_are_not_those_of_a_stream() {
+    for name in ["ec2-t2micro", "ec2-t2micro-java"] {
+        let report = find(name).unwrap();
+        let trip: Case = "network.latency/protocol=udp/message=1/streams=2".parse().unwrap();
+        let stream: Case = "network.udp/message=1/streams=2".parse().unwrap();
+        assert_eq!(report.of(&trip, "goodput").unwrap().metric, "throughput");
+        assert!(report.of(&stream, "goodput").is_none());
+    }
+}

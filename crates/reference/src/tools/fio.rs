@@ -1,0 +1,491 @@
+//! fio: the same reads of the very file that was filled for the case, the same writes to one like it, and the same commits on
+//! a log of its own.
+//!
+//! io_uring with registered files and fixed buffers, the page cache bypassed, a new random sequence each run, and the
+//! whole latency beside ours: its submission (`slat`, a quarter of a lone read on a virtio disk) and completion (`clat`).
+//! What it cannot do alike is not paired, and it says why.
+
+use serde::Deserialize;
+
+use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
+use super::{only, words};
+use crate::case::Case;
+use crate::machine::Machine;
+
+/// The tool.
+pub(super) struct Fio;
+
+/// Blocks up to this size are judged by their rate, larger ones by bytes (as our headline is).
+const SMALL: f64 = (64 << 10) as f64;
+/// Blocks from one to the next of our strided walk.
+const STRIDE: u64 = 17;
+/// Bytes of our log, and of its.
+const LOG: u64 = 64 << 20;
+/// Reads in a hundred when no share is named.
+const READ_SHARE: u64 = 70;
+
+/// Parameters that it has too, or that change nothing of what a single transfer is.
+const KNOWN: &[&str] =
+    &["op", "read-share", "pattern", "block", "depth", "size", "threads", "engine", "cache", "sync"];
+
+/// What it does for a case.
+struct Job {
+    /// Its options for the operation and the pattern.
+    options: Vec<String>,
+    /// Where it is not quite the same.
+    differs: Option<&'static str>,
+}
+
+/// Why it has no such job.
+type No = &'static str;
+
+fn job(case: &Case) -> Result<Job, No> {
+    if !only(case, KNOWN) {
+        return Err(
+            "it has no --rate with the latency from the intended start, no search, no check and no rounds as these",
+        );
+    }
+    if case.word("cache").is_some_and(|cache| cache != "direct") {
+        return Err("through the page cache it depends on what is cached: give --cache direct");
+    }
+    let random = case.word("pattern").is_none_or(|p| p == "random" || p.starts_with("zipf"));
+    let prefix = if random { "rand" } else { "" };
+    let mut options = match case.word("op") {
+        Some(op @ ("read" | "write")) => vec![format!("--rw={prefix}{op}")],
+        Some("mixed") if random => {
+            let share = case.number("read-share").unwrap_or(READ_SHARE);
+            vec!["--rw=randrw".to_owned(), format!("--rwmixread={share}")]
+        }
+        Some("mixed") => return Err("its sequential mix keeps one place for both, ours a place for each"),
+        Some("append") => return Err("its file_append would let the shared file grow"),
+        Some("copy") => return Err("it has no copy"),
+        Some("trim") => return Err("it trims block devices only"),
+        _ => return Err("it has no such operation"),
+    };
+    let differs = pattern(case, &mut options)?;
+    options.extend(blocks(case)?);
+    options.extend(match case.word("sync").unwrap_or("none") {
+        "none" => None,
+        "each" => Some("--sync=dsync".to_owned()),
+        every if every.starts_with("every:") => Some(every.replacen("every:", "--fdatasync=", 1)),
+        _ => return Err("what it does at the end is not timed"),
+    });
+    Ok(Job { options, differs })
+}
+
+/// Adds what it takes for the order of blocks to `--rw`; tells where that is not quite ours.
+fn pattern(case: &Case, options: &mut Vec<String>) -> Result<Option<&'static str>, No> {
+    let block = case.number("block");
+    let fixed = || block.ok_or("its steps are of one block size");
+    let word = case.word("pattern").unwrap_or("random");
+    let step = |options: &mut Vec<String>, step: String| {
+        if let Some(rw) = options.first_mut() {
+            *rw += &step;
+        }
+    };
+    match word {
+        "sequential" | "random" => Ok(None),
+        // From the end on: what is skipped behind each block is twice the block.
+        "backward" => {
+            step(options, format!(":-{}", 2 * fixed()?));
+            Ok(None)
+        }
+        "strided" => {
+            step(options, format!(":{}", (STRIDE - 1) * fixed()?));
+            Ok(Some("it comes back to the same blocks after each pass, ours to the ones beside them"))
+        }
+        "same" => Err("it repeats a block only of a file that has no other"),
+        zipf if zipf.starts_with("zipf") => {
+            let exponent = zipf.strip_prefix("zipf:").unwrap_or("1.2");
+            options.push(format!("--random_distribution=zipf:{exponent}"));
+            Ok(None)
+        }
+        _ => Err("it has no such pattern"),
+    }
+}
+
+/// The block, or the mix by weight in whole hundredths.
+fn blocks(case: &Case) -> Result<Vec<String>, No> {
+    if let Some(block) = case.number("block") {
+        return Ok(vec![format!("--bs={block}")]);
+    }
+    let mix = case.mix("block").ok_or("it has no such blocks")?;
+    let total: u64 = mix.parts().iter().map(|part| u64::from(part.weight)).sum();
+    let parts = mix.parts().iter().map(|part| {
+        let hundredths = u64::from(part.weight) * 100;
+        hundredths.is_multiple_of(total).then(|| format!("{}/{}", part.bytes, hundredths / total))
+    });
+    let parts: Option<Vec<String>> = parts.collect();
+    Ok(vec![format!("--bssplit={}", parts.ok_or("its shares of blocks are whole hundredths")?.join(":"))])
+}
+
+fn metric(case: &Case) -> Option<&'static str> {
+    if case.benchmark() == "disk.fsync" {
+        return Some("latency");
+    }
+    let mean = case.number("block").map(|block| block as f64);
+    let block = mean.or_else(|| case.mix("block").map(crate::quantity::Mix::mean))?;
+    let lone = case.number("depth").unwrap_or(1) * case.threads() as u64 == 1;
+    Some(match (block <= SMALL, lone) {
+        (true, true) => "latency",
+        (true, false) => "rate",
+        (false, _) => "throughput",
+    })
+}
+
+fn engine(case: &Case) -> Result<&'static [&'static str], No> {
+    match case.word("engine").unwrap_or("io_uring") {
+        "io_uring" => Ok(&["--ioengine=io_uring", "--registerfiles=1", "--fixedbufs=1"]),
+        "io_uring+sqpoll" => {
+            Ok(&["--ioengine=io_uring", "--registerfiles=1", "--fixedbufs=1", "--sqthread_poll=1"])
+        }
+        "io_uring+iopoll" => Ok(&["--ioengine=io_uring", "--registerfiles=1", "--fixedbufs=1", "--hipri=1"]),
+        "psync" => Ok(&["--ioengine=psync"]),
+        _ => Err("of the engines only io_uring and psync are set up alike"),
+    }
+}
+
+/// Options of every job on the shared file.
+const SHARED: &[&str] = &["--direct=1", "--norandommap", "--allow_file_create=0", "--invalidate=0"];
+/// Options of every job.
+const ALWAYS: &[&str] = &[
+    "--time_based",
+    "--group_reporting",
+    "--thread",
+    "--randrepeat=0",
+    "--refill_buffers",
+    "--output-format=json",
+];
+
+impl Fio {
+    /// One write through the page cache and fdatasync, again and again, at the end of a log whose space is reserved.
+    fn commits(ask: &Ask<'_>) -> Result<Invocation, String> {
+        let block = ask.case.number("block").ok_or("the case has no block")?;
+        let mut arguments = words(&["--name=plimsoll", "--filename=log", "--rw=write", "--ioengine=psync"]);
+        arguments.extend(words(&["--fdatasync=1", "--fallocate=keep", &format!("--bs={block}")]));
+        arguments.extend(words(&[&format!("--size={}", LOG / block * block), &time(ask)]));
+        arguments.extend(words(ALWAYS));
+        let cpus = ask.offer.cpus.clone();
+        Ok(Invocation { program: "fio", arguments, cpus, disk_bytes: LOG, ..Invocation::default() })
+    }
+}
+
+fn time(ask: &Ask<'_>) -> String {
+    format!("--runtime={}ms", (ask.seconds * 1000.0).ceil())
+}
+
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "fio",
+    checks: "disk reads of the same file, writes to one like it, commits",
+    programs: &["fio"],
+    package: Package::Debian("fio"),
+    version_arguments: &["--version"],
+    version_after: "fio-",
+    ..Tool::NONE
+};
+
+impl Peer for Fio {
+    fn tool(&self) -> &'static Tool {
+        &TOOL
+    }
+
+    fn writes(&self, case: &Case) -> bool {
+        case.benchmark() == "disk.io" && case.word("op") != Some("read")
+    }
+
+    fn declines(&self, case: &Case) -> Option<&'static str> {
+        match case.benchmark() {
+            "disk.io" => job(case).err().or_else(|| engine(case).err()),
+            "disk.fsync" => Some("its threads would share one log"),
+            _ => None,
+        }
+    }
+
+    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
+        let (definition, note) = match case.benchmark() {
+            "disk.fsync" if case.threads() == 1 => {
+                (Match::Exact, "write and fdatasync together, at the end of a log of its own")
+            }
+            "disk.io" => {
+                engine(case).ok()?;
+                match job(case).ok()?.differs {
+                    Some(differs) => (Match::Related, differs),
+                    None if self.writes(case) => (
+                        Match::Exact,
+                        "a file like ours, filled alike, the same block, depth and engine; its mean latency, submission \
+                         included",
+                    ),
+                    None => (
+                        Match::Exact,
+                        "the same file, block, depth and engine; its mean latency, submission included",
+                    ),
+                }
+            }
+            _ => return None,
+        };
+        let (metric, pairs) = (metric(case)?, Pairing::PAIRS);
+        Some(Pairing { metric, definition, note, seconds: 1.0, pairs })
+    }
+
+    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+        if ask.case.benchmark() == "disk.fsync" {
+            return Self::commits(ask);
+        }
+        let writes = self.writes(ask.case);
+        let (file, from, bytes) = if writes {
+            let place = ask.offer.to_write()?;
+            (&place.file, place.offset, place.bytes)
+        } else {
+            let file = ask.offer.file.as_ref().ok_or("the case has no test file to share")?;
+            (file, 0, ask.offer.file_bytes.ok_or("the size of the test file is not known")?)
+        };
+        let file = file.to_str().ok_or("the test file's path is not UTF-8")?;
+        let threads = ask.case.threads() as u64;
+        let mix = ask.case.mix("block").and_then(|mix| mix.parts().iter().map(|part| part.bytes).max());
+        let block = ask.case.number("block").or(mix).ok_or("the case has no block")?;
+        // Each thread has its own region.
+        let region = bytes / threads / block * block;
+        let depth = ask.case.number("depth").unwrap_or(1);
+        let mut arguments: Vec<String> = vec![
+            "--name=plimsoll".to_owned(),
+            format!("--filename={}", file.replace(':', "\\:")),
+            format!("--size={region}"),
+            format!("--iodepth={depth}"),
+            format!("--numjobs={threads}"),
+            time(ask),
+        ];
+        if from > 0 {
+            arguments.push(format!("--offset={from}"));
+        }
+        if threads > 1 {
+            arguments.push(format!("--offset_increment={region}"));
+        }
+        // What it only reads is the case's own file, which is checked.
+        arguments.extend((!writes).then(|| "--readonly".to_owned()));
+        arguments.extend(job(ask.case)?.options);
+        let more = engine(ask.case)?.iter().chain(SHARED).chain(ALWAYS);
+        arguments.extend(more.map(|option| (*option).to_owned()));
+        Ok(Invocation { program: "fio", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
+    }
+
+    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+        // Notes may stand before the document.
+        let start = text.find('{').ok_or("its output is no JSON")?;
+        let report: Report =
+            serde_json::from_str(&text[start..]).map_err(|e| format!("its JSON cannot be read: {e}"))?;
+        let job = report.jobs.first().ok_or("its JSON has no job")?;
+        if job.error != 0 {
+            return Err(format!("its job failed with errno {}", job.error));
+        }
+        if case.benchmark() == "disk.fsync" {
+            let synced = job.sync.as_ref().ok_or("its JSON has no sync")?;
+            let value = (job.write.clat_ns.mean + synced.lat_ns.mean) * 1e-9;
+            let mut reading = Reading::of(value, job.account("latency", 1.0))?;
+            if job.write.total_ios * case.number("block").unwrap_or_default() as f64 > LOG as f64 {
+                reading
+                    .differs
+                    .push("its log began again: commits over old blocks record no new length".to_owned());
+            }
+            return Ok(reading);
+        }
+        let metric = metric(case).ok_or("the case has no block")?;
+        let value = match metric {
+            "latency" => job.latency_ns() * 1e-9,
+            "rate" => job.read.iops + job.write.iops,
+            _ => job.read.bw_bytes + job.write.bw_bytes,
+        };
+        let depth = case.number("depth").unwrap_or(1);
+        let in_flight = depth as f64 * case.threads() as f64;
+        let mut reading = Reading::of(value, job.account(metric, in_flight))?;
+        let reached = job.iodepth_level.get(&level(depth)).copied().unwrap_or(0.0);
+        reading.tell(&fact::DEPTH, format!("{reached:.0} % at {}", level(depth)));
+        // An engine of one transfer at a time has no depth: ours says so too.
+        if reached < 90.0 && case.word("engine") != Some("psync") {
+            reading.differs.push(format!("its queue was {depth} deep only {reached:.0} % of the time"));
+        }
+        for (key, asked) in job.options.unlike(case) {
+            reading.differs.push(format!("its {key} was not {asked}"));
+        }
+        Ok(reading)
+    }
+}
+
+/// The name of fio's class of depths that holds this one: the powers of two up to 64 and more.
+fn level(depth: u64) -> String {
+    match depth {
+        0..=1 => "1".to_owned(),
+        64.. => ">=64".to_owned(),
+        // Its classes: 2 holds 2 and 3, 4 holds 4 to 7, and so on.
+        d => (1u64 << d.ilog2()).to_string(),
+    }
+}
+
+#[derive(Deserialize)]
+struct Report {
+    jobs: Vec<Measured>,
+}
+
+#[derive(Deserialize)]
+struct Measured {
+    #[serde(default)]
+    error: i64,
+    #[serde(default, rename = "job options")]
+    options: Options,
+    read: Side,
+    write: Side,
+    #[serde(default)]
+    sync: Option<Synced>,
+    #[serde(default)]
+    iodepth_level: std::collections::BTreeMap<String, f64>,
+}
+
+impl Measured {
+    /// Mean latency, submission included, over both directions.
+    fn latency_ns(&self) -> f64 {
+        let all = [&self.read, &self.write];
+        let count: f64 = all.iter().map(|side| side.total_ios).sum();
+        let latency = |side: &Side| side.slat_ns.mean + side.clat_ns.mean;
+        all.iter().map(|side| side.total_ios * latency(side)).sum::<f64>() / count
+    }
+
+    /// What it did, and in how many of its milliseconds. As latencies its transfers fill that time so often as there are of
+    /// them in flight, but for what it does between two.
+    fn account(&self, metric: &str, in_flight: f64) -> Account {
+        const BUSY: f64 = 0.02;
+        let Self { read, write, .. } = self;
+        let seconds = Seconds::whole(read.runtime.max(write.runtime)).times(1e-3);
+        let transfers = read.total_ios + write.total_ios;
+        match metric {
+            "latency" => Account::of(transfers / in_flight, seconds.filled(BUSY)),
+            "rate" => Account::of(transfers, seconds),
+            _ => Account::of(read.io_bytes + write.io_bytes, seconds),
+        }
+    }
+}
+
+/// What it says it was asked.
+#[derive(Default, Deserialize)]
+struct Options {
+    #[serde(default)]
+    bs: Option<String>,
+    #[serde(default)]
+    numjobs: Option<String>,
+    #[serde(default)]
+    ioengine: Option<String>,
+}
+
+impl Options {
+    /// What is not as in the case: its name, and what was asked.
+    fn unlike(&self, case: &Case) -> Vec<(&'static str, String)> {
+        let engine =
+            case.word("engine").unwrap_or("io_uring").split('+').next().unwrap_or_default().to_owned();
+        let asked = [
+            ("block", &self.bs, case.number("block").map(|n| n.to_string())),
+            ("threads", &self.numjobs, Some(case.threads().to_string())),
+            ("engine", &self.ioengine, Some(engine)),
+        ];
+        let unlike = asked.into_iter().filter_map(|(key, used, wanted)| {
+            let (used, wanted) = (used.as_ref()?, wanted?);
+            (*used != wanted).then_some((key, wanted))
+        });
+        unlike.collect()
+    }
+}
+
+#[derive(Deserialize)]
+struct Side {
+    bw_bytes: f64,
+    iops: f64,
+    #[serde(default)]
+    total_ios: f64,
+    #[serde(default)]
+    io_bytes: f64,
+    /// Milliseconds.
+    #[serde(default)]
+    runtime: f64,
+    slat_ns: Times,
+    clat_ns: Times,
+}
+
+#[derive(Deserialize)]
+struct Synced {
+    lat_ns: Times,
+}
+
+#[derive(Deserialize)]
+struct Times {
+    mean: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::golden;
+    use super::*;
+
+    const DEEP: &str = include_str!("../../tests/fixtures/peers/fio-3.33-randread-32.json");
+
+    fn case(id: &str) -> Case {
+        format!("disk.io/{id}/size=64M/threads=1/engine=io_uring/cache=direct").parse().unwrap()
+    }
+
+    fn options(id: &str) -> String {
+        job(&case(id)).unwrap().options.join(" ")
+    }
+
+    #[test]
+    fn a_queue_that_was_not_deep_enough_is_told() {
+        let reading =
+            Fio.parse(&case("op=read/pattern=random/block=4K/depth=8"), &golden::body(DEEP)).unwrap();
+        assert_eq!(reading.differs.len(), 1);
+    }
+
+    #[test]
+    fn the_metric_is_the_headline_of_the_case() {
+        assert_eq!(metric(&case("op=read/pattern=random/block=4K/depth=1")), Some("latency"));
+        assert_eq!(metric(&case("op=read/pattern=random/block=4K/depth=32")), Some("rate"));
+        assert_eq!(metric(&case("op=read/pattern=sequential/block=1M/depth=8")), Some("throughput"));
+    }
+
+    #[test]
+    fn what_it_can_do_alike_is_asked_for() {
+        for (id, wanted) in [
+            ("op=write/pattern=sequential/block=1M/depth=8", "--rw=write --bs=1048576"),
+            (
+                "op=read/pattern=zipf:0.9/block=4K/depth=1",
+                "--rw=randread --random_distribution=zipf:0.9 --bs=4096",
+            ),
+            ("op=read/pattern=backward/block=4K/depth=1", "--rw=read:-8192 --bs=4096"),
+            (
+                "op=mixed/read-share=30/pattern=random/block=4K@60+64K@40/depth=1",
+                "--rw=randrw --rwmixread=30 --bssplit=4096/60:65536/40",
+            ),
+            ("op=write/pattern=random/block=4K/depth=1/sync=each", "--rw=randwrite --bs=4096 --sync=dsync"),
+            (
+                "op=write/pattern=random/block=4K/depth=1/sync=every:32",
+                "--rw=randwrite --bs=4096 --fdatasync=32",
+            ),
+        ] {
+            assert_eq!(options(id), wanted, "{id}");
+            assert!(job(&case(id)).unwrap().differs.is_none());
+        }
+        assert!(job(&case("op=read/pattern=strided/block=4K/depth=1")).unwrap().differs.is_some());
+    }
+
+    #[test]
+    fn what_it_cannot_do_alike_is_declined_with_a_reason() {
+        let machine = Machine::discover(&crate::machine::Root::at("/nonexistent"));
+        for id in [
+            "op=copy/pattern=sequential/block=1M/depth=1",
+            "op=trim/pattern=random/block=1M/depth=1",
+            "op=append/pattern=sequential/block=4K/depth=1",
+            "op=read/pattern=random/block=4K/depth=1/rate=100",
+            "op=write/pattern=random/block=4K/depth=1/sync=end",
+            "op=read/pattern=same/block=4K/depth=1",
+        ] {
+            let case = case(id);
+            assert!(Fio.pairing(&case, &machine).is_none(), "{id}");
+            assert!(Fio.declines(&case).is_some_and(|why| !why.is_empty()), "{id}");
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! HPC Challenge: its HPL section beside our solver, and its STREAM beside our bandwidth: SingleSTREAM for one thread,
+//! StarSTREAM, all processes at once, for several.
+//!
+//! It runs all of its parts, and HPL last; so one reading takes a minute. Its arrays of STREAM follow from the order of
+//! its matrix: a third of each process's part of the matrix. One answer serves all operations of STREAM.
+
+use super::super::{
+    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
+};
+use super::{hpl, number_after, stream};
+use crate::case::Case;
+use crate::machine::Machine;
+use crate::sample::Fact;
+
+/// The tool.
+pub(super) struct Hpcc;
+
+/// Where it writes all that it finds.
+const ANSWER: &str = "hpccoutf.txt";
+/// Seconds of the parts that come before HPL, for an order of some thousands.
+const BEFORE: f64 = 60.0;
+/// Bytes of a number.
+const WORD: u64 = 8;
+/// Its arrays of STREAM.
+const ARRAYS: u64 = 3;
+
+/// Its largest matrix for STREAM alone (three arrays of 170 MB): with a larger one its other parts take many minutes.
+const MOST_ORDER: u64 = 8000;
+
+/// One of its two measurements with STREAM.
+enum Section {
+    /// One process measures.
+    Single,
+    /// All processes measure at once.
+    Star,
+}
+
+impl Section {
+    /// That of a case of so many threads: it has one thread in each process.
+    fn of(case: &Case) -> Self {
+        if case.threads() > 1 { Self::Star } else { Self::Single }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Single => "SingleSTREAM",
+            Self::Star => "StarSTREAM",
+        }
+    }
+}
+
+/// The processes that a case needs: for STREAM one for each thread.
+fn processes(case: &Case) -> usize {
+    if stream::kernel(case).is_some() { case.threads() } else { 1 }
+}
+
+/// The part of its output between a section's marks.
+fn section<'a>(text: &'a str, name: &str) -> Result<&'a str, String> {
+    let (_, rest) = text
+        .split_once(&format!("Begin of {name} section"))
+        .ok_or_else(|| format!("its output has no 'Begin of {name} section'"))?;
+    let (found, _) = rest
+        .split_once(&format!("\nEnd of {name} section"))
+        .ok_or_else(|| format!("its {name} section is cut off"))?;
+    Ok(found)
+}
+
+/// The rate of all processes together, in bytes a second: it prints the least, mean and most of them.
+fn of_all(section: &str, op: &str, processes: f64, of_one: &Reading) -> Result<Reading, String> {
+    const GIGA: f64 = 1e9;
+    let figure = |what: &str| Ok::<f64, String>(number_after(section, &format!("{what} {op} GB/s "))? * GIGA);
+    let [least, mean, most] = [figure("Minimum")?, figure("Average")?, figure("Maximum")?];
+    // Printed with four decimals in the table and with six below it.
+    const ROUNDING: f64 = 1e-3;
+    let is_between = |value: f64| least * (1.0 - ROUNDING) <= value && value <= most * (1.0 + ROUNDING);
+    if !is_between(of_one.value) || !is_between(mean) {
+        return Err(format!("its figures of {op} by all processes contradict that of the first"));
+    }
+    let bytes = of_one.account.amount;
+    let account = Account::of(bytes * processes, Seconds::of(bytes / mean));
+    Ok(Reading::of(mean * processes, account)?.best())
+}
+
+/// Elements of each of our arrays.
+fn elements(case: &Case) -> Option<u64> {
+    let arrays = if matches!(case.word("op")?, "copy" | "scale") { 2 } else { 3 };
+    Some(case.number("size")? / arrays / WORD)
+}
+
+/// The value of `KEY=` in the summary, which must be whole.
+fn summary(text: &str, key: &str) -> Result<f64, String> {
+    let value = text.split_inclusive('\n').find_map(|line| line.strip_prefix(key)?.strip_suffix('\n'));
+    let value = value.ok_or_else(|| format!("its summary has no {}", key.trim_end_matches('=')))?;
+    value.trim().parse().map_err(|_| format!("its {key} is '{}'", crate::text::shown_within(value, 40)))
+}
+
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "hpcc",
+    checks: "dense linear system (HPL); STREAM on one process, and on all at once",
+    programs: &["hpcc"],
+    package: Package::Debian("hpcc"),
+    // It takes none; without its input it measures nothing and leaves a head with its version.
+    version_after: "Benchmark version ",
+    only_with: hpl::BENCHMARKS,
+    library: Some("blas"),
+    ..Tool::NONE
+};
+
+impl Peer for Hpcc {
+    fn tool(&self) -> &'static Tool {
+        &TOOL
+    }
+
+    fn aside(&self, stderr: &str) -> Vec<(Fact<String>, String)> {
+        hpl::core_type(stderr)
+    }
+
+    fn declines(&self, case: &Case) -> Option<&'static str> {
+        (case.benchmark() == "memory.bandwidth")
+            .then_some("it has STREAM's copy, scale, add and triad, with a process on a CPU for each thread")
+    }
+
+    fn part(&self, case: &Case) -> Option<&'static str> {
+        stream::kernel(case).map(|_| "STREAM")
+    }
+
+    fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing> {
+        if stream::kernel(case).is_none() {
+            return hpl::pairing(case, BEFORE + hpl::factorising(case));
+        }
+        elements(case)?;
+        // Processes that wait for each other must all run.
+        (case.threads() <= machine.cpu.allowed.len().max(1)).then_some(())?;
+        let note = match Section::of(case) {
+            Section::Single => {
+                "SingleSTREAM, on one process: its best repetition and our best sample (its mean time is that of ten divided by nine), stores as its compiler chose them"
+            }
+            Section::Star => {
+                "StarSTREAM, on a process for each thread: the sum of their best repetitions and our best sample, stores as its compiler chose them"
+            }
+        };
+        // One reading has ten repetitions of each operation.
+        Some(Pairing { metric: "program", definition: Match::Related, note, seconds: BEFORE, pairs: 1 })
+    }
+
+    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+        let processes = processes(ask.case);
+        let order = match stream::kernel(ask.case).and_then(|_| elements(ask.case)) {
+            // So that a third of each process's part of the matrix is one of our arrays.
+            Some(elements) => {
+                let n = ((elements * ARRAYS * processes as u64) as f64).sqrt() as u64;
+                let grid = ask.case.clone().with_count("p", 1).with_count("q", processes as u64);
+                grid.with_count("n", n.min(MOST_ORDER))
+            }
+            None => ask.case.clone(),
+        };
+        // A line between, and no further sizes for its transposition.
+        let input = hpl::input(&order)? + "# ignored\n0\n0\n0\n0\n";
+        let threads = ask.case.threads().div_ceil(processes.max(1));
+        Ok(Invocation {
+            program: "hpcc",
+            files: vec![("hpccinf.txt", input)],
+            environment: hpl::environment(ask, threads),
+            cpus: ask.offer.cpus.clone(),
+            output: Output::File(ANSWER),
+            processes,
+            answers_others: self.part(ask.case).is_some(),
+            ..Invocation::default()
+        })
+    }
+
+    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+        let Some(kernel) = stream::kernel(case) else {
+            let reading = hpl::parse(case, text)?;
+            return match summary(text, "Success=")? {
+                1.0 => Ok(reading),
+                _ => Err("one of its checks failed".to_owned()),
+            };
+        };
+        let (used, wanted) = (summary(text, "STREAM_VectorSize=")?, elements(case).unwrap_or(0) as f64);
+        let part = Section::of(case);
+        let section = section(text, part.name())?;
+        let op = kernel.name();
+        let mut reading = match part {
+            Section::Single => stream::Row::of(section, &kernel, used, 1e9)?.best()?,
+            Section::Star => {
+                let of_one = stream::Row::of(section, &kernel, used, 1e9)?.best()?;
+                of_all(section, op, case.threads() as f64, &of_one)?
+            }
+        };
+        let count = summary(text, "CommWorldProcs=")?;
+        reading.tell(&fact::PART, format!("{} {op}", part.name()));
+        reading.tell(&fact::ELEMENTS, used);
+        reading.tell(&fact::PROCESSES, count);
+        if (count - case.threads() as f64).abs() > 0.5 {
+            return Err(format!("it had {count} processes where {} were asked", case.threads()));
+        }
+        if (used / wanted - 1.0).abs() > 0.01 {
+            reading.differs.push(format!("its arrays had {used} elements where ours have {wanted}"));
+        }
+        Ok(reading)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::golden;
+    use super::*;
+
+    const TWO: &str = include_str!("../../tests/fixtures/peers/hpcc-1.5.0-two-processes.txt");
+    const RECORDED: &str = include_str!("../../tests/fixtures/peers/hpcc-1.5.0-1000.txt");
+
+    #[test]
+    fn its_matrix_is_chosen_so_that_its_arrays_are_as_long_as_ours() {
+        let case: Case = "memory.bandwidth/op=triad/size=24000000/threads=1".parse().unwrap();
+        assert_eq!(elements(&case), Some(1_000_000));
+        let differs = Hpcc.parse(&case, &golden::body(RECORDED)).unwrap().differs;
+        assert_eq!(differs, ["its arrays had 333333 elements where ours have 1000000"]);
+    }
+
+    #[test]
+    fn for_several_threads_it_has_a_process_for_each_and_their_sum_counts() {
+        let case: Case = "memory.bandwidth/op=copy/size=10666656/threads=2".parse().unwrap();
+        let text = golden::body(TWO);
+        let reading = Hpcc.parse(&case, &text).unwrap();
+        assert_eq!(reading.differs, Vec::<String>::new());
+        assert_eq!(
+            (reading.achieved.get(&fact::PART).as_deref(), reading.achieved.get(&fact::PROCESSES).as_deref()),
+            (Some("StarSTREAM Copy"), Some("2"))
+        );
+        assert_eq!((Hpcc.part(&case), processes(&case)), (Some("STREAM"), 2));
+        let one = case.clone().with_count("threads", 1);
+        assert!(Hpcc.parse(&one, &text).is_err(), "two processes are not one");
+        let four = case.with_count("threads", 4);
+        assert!(Hpcc.parse(&four, &text).unwrap_err().contains("2 processes"));
+        let other = text.replace("Average Copy GB/s 42.4", "Average Copy GB/s 84.9");
+        assert!(Hpcc.parse(&four.with_count("threads", 2), &other).unwrap_err().contains("contradict"));
+        let linpack: Case = "cpu.linpack/n=1000/nb=192/threads=2".parse().unwrap();
+        assert_eq!((Hpcc.part(&linpack), processes(&linpack)), (None, 1));
+    }
+
+    #[test]
+    fn all_operations_are_asked_for_by_one_command_and_too_large_arrays_are_shortened() {
+        let machine = crate::machine::fixture::Fixture::open("firecracker-zen4").unwrap().machine();
+        let offer = crate::sample::Offer::default();
+        let invoked = |id: &str| {
+            let case: Case = id.parse().unwrap();
+            let far = crate::Far::Here(1);
+            let ask = Ask { case: &case, machine: &machine, offer: &offer, seconds: 1.0, far };
+            Hpcc.invocation(&ask).unwrap()
+        };
+        let order = |id: &str| {
+            let input = invoked(id).files.remove(0).1;
+            let line =
+                |at: usize| input.lines().nth(at).unwrap().split_whitespace().next().unwrap().to_owned();
+            [line(5), line(10), line(11)]
+        };
+        let copy = "memory.bandwidth/op=copy/size=128M/threads=2";
+        assert_eq!(invoked(copy), invoked("memory.bandwidth/op=triad/size=192M/threads=2"));
+        assert_eq!(order(copy), ["7094", "1", "2"]);
+        assert_eq!(order("memory.bandwidth/op=copy/size=256M/threads=1"), ["7094", "1", "1"]);
+        assert_eq!(order("memory.bandwidth/op=copy/size=4G/threads=1"), ["8000", "1", "1"]);
+        assert_eq!((invoked(copy).processes, invoked(copy).answers_others), (2, true));
+    }
+
+    #[test]
+    fn a_run_of_which_a_check_failed_is_no_figure() {
+        let case: Case = "cpu.linpack/n=1000/nb=192/threads=1".parse().unwrap();
+        let failed = golden::body(RECORDED).replace("Success=1", "Success=0");
+        assert!(Hpcc.parse(&case, &failed).unwrap_err().contains("checks failed"));
+    }
+}

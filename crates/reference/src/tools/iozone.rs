@@ -1,0 +1,462 @@
+//! IOzone: one record at a time on a file of its own beside ours, in KiB a second.
+//!
+//! Its usual answer is a line of thirteen columns, of which only those that were asked for are filled: which one a figure
+//! stands in follows from where it ends, and that differs between versions and where figures grow into each other. So it
+//! is asked for `-R`, a table for each test under the test's name (rows are file sizes, columns record sizes), and only
+//! that is read. It makes two passes over the file in some tests: one is paired with our case, whose blocks are there
+//! already, and the other is a figure of its own. For several threads its throughput mode is used, a process and a file each, of which it prints the sum.
+
+use super::super::{
+    Account, Ask, Invocation, Match, Package, Pairing, Pass, Peer, Reading, Seconds, Tool, fact,
+};
+use super::{only, words};
+use crate::case::Case;
+use crate::machine::Machine;
+
+/// The tool.
+pub(super) struct Iozone;
+
+const KIB: u64 = 1024;
+/// Its largest record.
+const LARGEST: u64 = 16 << 20;
+/// Seconds that it sleeps in each pass of several processes, whatever they move (3.489: 8.1 s for two passes, 14.2 for three).
+const SLEEPS: f64 = 4.5;
+/// Blocks up to this size are judged by their rate, larger ones by bytes (as our headline is).
+const SMALL: u64 = 64 << 10;
+
+/// A test of its, and which of our cases it is.
+struct Test {
+    op: &'static str,
+    pattern: &'static str,
+    /// Past the page cache, or through it by the C library's streams.
+    cache: &'static str,
+    /// What `-i` takes.
+    number: &'static str,
+    /// The title of the table that holds the figure.
+    report: &'static str,
+    /// What it calls the processes of its throughput mode, where that has the test.
+    processes: Option<&'static str>,
+    /// The other pass that it makes over the same records.
+    other: Option<Other>,
+}
+
+/// Another pass of a test.
+struct Other {
+    /// What the columns of its output call it.
+    name: &'static str,
+    report: &'static str,
+    note: &'static str,
+}
+
+const NEW_FILE: &str =
+    "the first pass over a new file: it also makes the file longer and has its blocks allocated";
+
+const TESTS: &[Test] = &[
+    Test {
+        op: "read",
+        pattern: "sequential",
+        cache: "direct",
+        number: "1",
+        report: "Reader report",
+        processes: Some("readers"),
+        other: Some(Other {
+            name: "reread",
+            report: "Re-Reader report",
+            note: "the second pass over the same file",
+        }),
+    },
+    Test {
+        op: "write",
+        pattern: "sequential",
+        cache: "direct",
+        number: "0",
+        report: "Re-writer report",
+        // Its second pass of writes would sleep as long as its others; the answer of reads has the first.
+        processes: Some("initial writers"),
+        other: Some(Other { name: "write", report: "Writer report", note: NEW_FILE }),
+    },
+    Test {
+        op: "read",
+        pattern: "random",
+        cache: "direct",
+        number: "2",
+        report: "Random read report",
+        processes: Some("random readers"),
+        other: None,
+    },
+    Test {
+        op: "write",
+        pattern: "random",
+        cache: "direct",
+        number: "2",
+        report: "Random write report",
+        processes: Some("random writers"),
+        other: None,
+    },
+    Test {
+        op: "read",
+        pattern: "backward",
+        cache: "direct",
+        number: "3",
+        report: "Backward read report",
+        processes: Some("reverse readers"),
+        other: None,
+    },
+    Test {
+        op: "write",
+        pattern: "same",
+        cache: "direct",
+        number: "4",
+        report: "Record rewrite report",
+        processes: None,
+        other: None,
+    },
+    Test {
+        op: "read",
+        pattern: "strided",
+        cache: "direct",
+        number: "5",
+        report: "Stride read report",
+        processes: Some("stride readers"),
+        other: None,
+    },
+    Test {
+        op: "write",
+        pattern: "sequential",
+        cache: "buffered",
+        number: "6",
+        report: "Re-Fwrite report",
+        processes: None,
+        other: Some(Other {
+            name: "fwrite",
+            report: "Fwrite report",
+            note: "the first pass over a new file, through the C library's stream and the page cache",
+        }),
+    },
+    Test {
+        op: "read",
+        pattern: "sequential",
+        cache: "buffered",
+        number: "7",
+        report: "Fread report",
+        processes: None,
+        other: Some(Other {
+            name: "freread",
+            report: "Re-Fread report",
+            note: "the second pass over the same file; the C library's stream and the page cache are in the figure",
+        }),
+    },
+];
+
+fn test(case: &Case) -> Option<&'static Test> {
+    (case.benchmark() == "disk.io").then_some(())?;
+    (case.number("depth").unwrap_or(1) == 1).then_some(())?;
+    only(case, &["op", "pattern", "block", "depth", "threads", "engine", "cache", "size"]).then_some(())?;
+    let cache = case.word("cache").unwrap_or("direct");
+    case.number("block").filter(|block| *block > 0 && block.is_multiple_of(KIB) && *block <= LARGEST)?;
+    let (op, pattern) = (case.word("op")?, case.word("pattern")?);
+    let test = TESTS.iter().find(|test| (test.op, test.pattern, test.cache) == (op, pattern, cache))?;
+    (case.threads() == 1 || test.processes.is_some()).then_some(test)
+}
+
+/// Bytes of the file of each of its processes: enough records for a figure, little of the disk, and no more than the
+/// case itself moves where that is told.
+fn file_bytes(case: &Case, block: u64) -> u64 {
+    const RECORDS: u64 = 2048;
+    const LEAST_RECORDS: u64 = 4;
+    const LEAST: u64 = 1 << 20;
+    const MOST: u64 = 128 << 20;
+    let moved = case.number("volume").or(case.number("count").map(|count| count.saturating_mul(block)));
+    let all = (block * RECORDS).min(moved.unwrap_or(MOST)).clamp(LEAST, MOST);
+    (all / case.threads().max(1) as u64).max(block * LEAST_RECORDS).next_multiple_of(block)
+}
+
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "iozone",
+    checks: "disk throughput, one record at a time",
+    programs: &["iozone"],
+    package: Package::DebianNonFree("iozone3"),
+    version_arguments: &["-v"],
+    version_after: "Version $Revision: ",
+    ..Tool::NONE
+};
+
+impl Peer for Iozone {
+    fn tool(&self) -> &'static Tool {
+        &TOOL
+    }
+
+    fn declines(&self, case: &Case) -> Option<&'static str> {
+        (case.subsystem() == "disk").then_some(
+            "it reads or writes one record of whole KiB, 16 MiB at most, at a time past the page cache: sequential, random, \
+             backward, strided reads; sequential, random, and of one thread same-place writes; of one thread fread and fwrite \
+             through the page cache",
+        )
+    }
+
+    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
+        let test = test(case)?;
+        let (block, threads) = (case.number("block")?, case.threads() as u64);
+        let (definition, note) = match case.word("engine") {
+            _ if test.cache == "buffered" => (
+                Match::Related,
+                "fread and fwrite: the C library's stream and the page cache are in the figure",
+            ),
+            Some("psync") if threads == 1 => {
+                (Match::Exact, "bytes per second, one block at a time, on a file of its own")
+            }
+            Some("psync") if test.op == "write" && test.pattern == "sequential" => {
+                (Match::Related, "the sum of what its processes saw when each made a file of its own")
+            }
+            Some("psync") => (Match::Related, "the sum of what its processes saw, on files of their own"),
+            _ => (Match::Related, "one pread or pwrite at a time, no io_uring"),
+        };
+        // A million bytes a millisecond and a tenth of one for each record, for the two to four passes that it makes.
+        let passes = if test.number == "2" { 3.0 } else { 2.0 };
+        let moved = (file_bytes(case, block) * threads) as f64 * (passes + 1.0);
+        let sleeps = if threads > 1 { passes * SLEEPS } else { 0.0 };
+        let seconds = 0.5 + moved / 1e9 + moved / block as f64 * 1e-4 + sleeps;
+        let metric = if block <= SMALL { "rate" } else { "throughput" };
+        Some(Pairing { metric, definition, note, seconds, pairs: Pairing::PAIRS })
+    }
+
+    fn passes(&self, case: &Case) -> Vec<Pass> {
+        let found = test(case).and_then(|test| test.other.as_ref().map(|other| (test, other)));
+        let found = found.filter(|_| case.threads() == 1);
+        let pass = |(test, other): (&Test, &Other)| {
+            let exact = test.op == "read" && test.cache == "direct" && case.word("engine") == Some("psync");
+            let definition = if exact { Match::Exact } else { Match::Related };
+            Pass { name: other.name, definition, note: other.note }
+        };
+        found.map(pass).into_iter().collect()
+    }
+
+    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+        let test = test(ask.case).ok_or("it has no such test")?;
+        let block = ask.case.number("block").ok_or("the case has no block")?;
+        let threads = ask.case.threads() as u64;
+        let bytes = file_bytes(ask.case, block);
+        let (record, size) = (format!("{}k", block / KIB), format!("{}k", bytes / KIB));
+        let mut arguments = words(&["-R", "-e", "-r", &record, "-s", &size, "-i", "0"]);
+        if test.cache == "direct" {
+            arguments.push("-I".to_owned());
+        }
+        // Of several processes one answer serves sequential reads and writes, and another the random ones.
+        if threads > 1 && test.number == "0" {
+            arguments.extend(words(&["-i", "1"]));
+        }
+        if test.number != "0" {
+            arguments.extend(words(&["-i", test.number]));
+        }
+        // Of several processes each makes a file of a name of its own where it stands.
+        arguments.extend(match threads {
+            1 => words(&["-f", "iozone.tmp"]),
+            n => words(&["-t", &n.to_string()]),
+        });
+        // No second passes: each sleeps as long as the first.
+        if threads > 1 {
+            arguments.push("-+n".to_owned());
+        }
+        Ok(Invocation {
+            program: "iozone",
+            arguments,
+            cpus: ask.offer.cpus.clone(),
+            disk_bytes: bytes.saturating_mul(threads),
+            // It sleeps in each pass.
+            answers_others: threads > 1,
+            ..Invocation::default()
+        })
+    }
+
+    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+        let test = test(case).ok_or("it has no such test")?;
+        if !text.contains("\niozone test complete.") {
+            return Err("its test is not complete".to_owned());
+        }
+        let block = case.number("block").ok_or("the case has no block")?;
+        if let Some((_, unit)) = text.split_once("Output is in ")
+            && !unit.to_ascii_lowercase().starts_with("kbytes/sec")
+        {
+            return Err("its output is not in kBytes/sec".to_owned());
+        }
+        let record = block / KIB;
+        let figure = |report, processes: Option<&str>| match (case.threads(), processes) {
+            (1, _) | (_, None) => in_report(text, record, report),
+            (threads, Some(processes)) => of_all(text, record, threads, processes),
+        };
+        let other = test.other.as_ref().filter(|_| case.threads() == 1);
+        let other = other.map(|other| (other.name, figure(other.report, None)));
+        let figure = figure(test.report, test.processes);
+        let wanted = || format!("its output has no {} {} of records of {record} kB", test.pattern, test.op);
+        let figure = figure.ok_or_else(wanted)?;
+        let each = if block <= SMALL { block as f64 } else { 1.0 };
+        let read = |figure: &Figure| {
+            // It prints no time.
+            let account =
+                Account::of(figure.moved_kib.saturating_mul(KIB) as f64 / each, Seconds::OF_ITS_LIFE);
+            Reading::of(figure.kib_per_second * KIB as f64 / each, account)
+        };
+        let mut reading = read(&figure)?;
+        let other = other.and_then(|(name, figure)| Some((name, read(&figure?).ok()?)));
+        reading.passes.extend(other.map(|(name, other)| (name, (other.value, other.account))));
+        reading.tell(&fact::SIZE, figure.file_kib.saturating_mul(KIB));
+        reading.tell(&fact::BLOCK, record * KIB);
+        if test.cache == "direct" && !text.contains("O_DIRECT feature enabled") {
+            reading.differs.push("it went through the page cache".to_owned());
+        }
+        Ok(reading)
+    }
+}
+
+/// One figure of its, with the size of the file and what was moved for it at least.
+struct Figure {
+    file_kib: u64,
+    moved_kib: u64,
+    kib_per_second: f64,
+}
+
+/// The sum of its processes: `Children see throughput for  2 readers  =  77886.72 kB/sec`.
+fn of_all(text: &str, record: u64, threads: usize, processes: &str) -> Option<Figure> {
+    let number = |label| super::number_after(text, label).ok();
+    (number("Record Size ")? as u64 == record).then_some(())?;
+    let mut sums = text.lines().filter_map(|line| line.trim().strip_prefix("Children see throughput for"));
+    let kib_per_second = sums.find_map(|rest| {
+        let (who, sum) = rest.split_once('=')?;
+        let mut who = who.split_whitespace();
+        (who.next()?.parse() == Ok(threads) && who.eq(processes.split(' '))).then_some(())?;
+        sum.trim().strip_suffix(" kB/sec")?.parse().ok()
+    })?;
+    let file_kib = number("File size set to ")? as u64;
+    // The others stop when the first is done.
+    Some(Figure { file_kib, moved_kib: file_kib, kib_per_second })
+}
+
+/// The figure in a table of `-R`, which has one of each: `"64"` above, `"4096"   1051862` below.
+fn in_report(text: &str, record: u64, report: &str) -> Option<Figure> {
+    let (_, table) = text.split_once(&format!("\n\"{report}\"\n"))?;
+    // What is not ended may have been cut.
+    let whole = table.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+    let rows = whole.take_while(|line| line.trim_start().starts_with('"'));
+    let rows: Vec<Vec<&str>> = rows.map(|line| line.split_whitespace().collect()).collect();
+    let [[of], [size, figure]] = rows.iter().map(Vec::as_slice).collect::<Vec<_>>()[..] else { return None };
+    let quoted = |word: &str| word.strip_prefix('"')?.strip_suffix('"')?.parse::<u64>().ok();
+    let file_kib = quoted(size).filter(|_| quoted(of) == Some(record))?;
+    Some(Figure { file_kib, moved_kib: file_kib, kib_per_second: figure.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::golden;
+    use super::*;
+
+    const WITHOUT: &str = include_str!("../../tests/fixtures/peers/iozone-3.489-random-4k.txt");
+
+    /// Each test alone: the name of its table, and its only figures in the columns, the last of which is the figure.
+    const ALONE: [(&str, &str, usize); 6] = [
+        ("Re-writer report", include_str!("../../tests/fixtures/peers/iozone-3.489-i0.txt"), 1),
+        ("Reader report", include_str!("../../tests/fixtures/peers/iozone-3.489-i1.txt"), 2),
+        ("Random read report", include_str!("../../tests/fixtures/peers/iozone-3.489-i2.txt"), 2),
+        ("Backward read report", include_str!("../../tests/fixtures/peers/iozone-3.489-i3.txt"), 2),
+        ("Record rewrite report", include_str!("../../tests/fixtures/peers/iozone-3.489-i4.txt"), 2),
+        ("Stride read report", include_str!("../../tests/fixtures/peers/iozone-3.489-i5.txt"), 2),
+    ];
+
+    /// The figures of the line of columns, in their order.
+    fn columns(text: &str) -> Vec<f64> {
+        let head = text.lines().position(|line| line.trim_start().starts_with("kB  reclen")).unwrap();
+        let row = text.lines().nth(head + 1).unwrap().split_whitespace().skip(2);
+        row.map(|word| word.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn every_test_alone_is_read_from_its_own_table() {
+        for (report, recorded, at) in ALONE {
+            let text = golden::body(recorded);
+            let figure = in_report(&text, 64, report).expect(report);
+            assert_eq!(figure.kib_per_second, columns(&text)[at], "{report}");
+            assert_eq!(figure.file_kib, 4096);
+            for other in TESTS.iter().map(|test| test.report).filter(|other| *other != report) {
+                let elsewhere = in_report(&text, 64, other);
+                assert!(elsewhere.is_none() || ["Re-writer report", "Random write report"].contains(&other));
+            }
+            assert!(in_report(&text, 4, report).is_none(), "no such record");
+        }
+    }
+
+    #[test]
+    fn the_other_pass_of_the_same_answer_is_a_figure_of_its_own() {
+        const STREAMS: &str = include_str!("../../tests/fixtures/peers/iozone-3.489-i0-i6-i7.txt");
+        let of = |what: &str, block: &str, threads: u8| -> Case {
+            let (op, cache) = what.split_once(' ').unwrap();
+            let id = "disk.io/pattern=sequential/depth=1/engine=psync";
+            format!("{id}/op={op}/cache={cache}/block={block}/threads={threads}").parse().unwrap()
+        };
+        for (text, case, name, kib) in [
+            (ALONE[0].1, of("write direct", "64K", 1), "write", 515_744.0),
+            (ALONE[1].1, of("read direct", "64K", 1), "reread", 329_654.0),
+            (STREAMS, of("write buffered", "64K", 1), "fwrite", 126_156.0),
+            (STREAMS, of("read buffered", "64K", 1), "freread", 17_910_197.0),
+        ] {
+            let said = Iozone.passes(&case);
+            assert_eq!(said.iter().map(|pass| pass.name).collect::<Vec<_>>(), [name]);
+            let reading = Iozone.parse(&case, &golden::body(text)).unwrap();
+            let records = case.number("block").unwrap() as f64 / 1024.0;
+            assert_eq!(
+                reading.passes.iter().map(|(name, (value, _))| (*name, *value)).collect::<Vec<_>>(),
+                [(name, kib / records)]
+            );
+        }
+        assert_eq!(Iozone.passes(&of("read direct", "4K", 2)), [], "several processes make one pass");
+        let random: Case = "disk.io/op=read/pattern=random/block=64K/threads=1/cache=direct".parse().unwrap();
+        assert_eq!(Iozone.passes(&random), []);
+    }
+
+    #[test]
+    fn several_processes_answer_for_both_directions_in_one_call() {
+        let machine = crate::machine::fixture::Fixture::open("firecracker-zen4").unwrap().machine();
+        let offer = crate::sample::Offer::default();
+        let arguments = |what: &str, threads: u8| {
+            let (op, pattern) = what.split_once(' ').unwrap();
+            let id = format!(
+                "disk.io/op={op}/pattern={pattern}/block=1M/threads={threads}/engine=psync/cache=direct"
+            );
+            let case: Case = id.parse().unwrap();
+            let far = crate::Far::Here(1);
+            let ask = Ask { case: &case, machine: &machine, offer: &offer, seconds: 1.0, far };
+            Iozone.invocation(&ask).unwrap().arguments
+        };
+        assert_eq!(arguments("read sequential", 2), arguments("write sequential", 2));
+        assert_eq!(arguments("read random", 2), arguments("write random", 2));
+        assert!(arguments("read random", 2).contains(&"-+n".to_owned()));
+        assert_ne!(arguments("read sequential", 1), arguments("write sequential", 1));
+    }
+
+    #[test]
+    fn columns_without_tables_are_no_figure() {
+        let case = "disk.io/op=read/pattern=random/block=4K/depth=1/threads=1/engine=psync".parse().unwrap();
+        let why = Iozone.parse(&case, &golden::body(WITHOUT)).unwrap_err();
+        assert!(why.contains("no random read of records of 4 kB"), "{why}");
+        let operations = golden::body(WITHOUT).replace("Output is in kBytes/sec", "Output is in ops/sec");
+        assert!(Iozone.parse(&case, &operations).unwrap_err().contains("not in kBytes/sec"));
+    }
+
+    #[test]
+    fn processes_share_the_disk_and_large_records_are_declined() {
+        let case = |block: u64, threads| {
+            let case = Case::of("disk.io").with_word("op", "read").with_word("pattern", "random");
+            case.with_size("block", block).with_count("threads", threads)
+        };
+        assert!(test(&case(1024, 128)).is_some() && test(&case(16 << 20, 4)).is_some());
+        assert!(test(&case(100 << 20, 1)).is_none() && test(&case(512, 1)).is_none());
+        assert!(test(&case(4096, 2).with_word("op", "write").with_word("pattern", "same")).is_none());
+        for (block, threads) in [(1 << 10, 128), (4 << 10, 1), (1 << 20, 4), (16 << 20, 128)] {
+            let each = file_bytes(&case(block, threads), block);
+            assert!(each.is_multiple_of(block) && each >= 4 * block, "{block} {threads}: {each}");
+            assert!(each * threads <= (128 << 20).max(4 * block * threads), "{block} {threads}: {each}");
+        }
+        let little = case(1 << 20, 1).with_size("volume", 10 << 20);
+        assert_eq!(file_bytes(&little, 1 << 20), 10 << 20, "no more than the case itself moves");
+        assert_eq!(file_bytes(&case(1024, 1).with_count("count", 1000), 1024), 1 << 20);
+    }
+}

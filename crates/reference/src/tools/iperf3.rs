@@ -1,0 +1,221 @@
+//! iperf3: TCP streams and datagrams, to a server of its own on the loopback interface or to one elsewhere.
+//!
+//! What the receiver got is compared, both ends bound to the CPUs that ours use. Our own private far end is a second
+//! process on loopback, and so is its server.
+
+use serde::Deserialize;
+
+use super::super::{
+    Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
+};
+use super::{Call, only, rate, two_ends, whole_seconds, words};
+use crate::case::{Case, Value};
+use crate::machine::Machine;
+
+/// The tool.
+pub(super) struct Iperf3;
+
+/// Parameters of TCP that it has too.
+const TCP: &[&str] = &[
+    "message",
+    "streams",
+    "direction",
+    "server",
+    "omit",
+    "zerocopy",
+    "nodelay",
+    "congestion",
+    "window",
+    "mss",
+];
+/// Parameters of UDP that it has too.
+const UDP: &[&str] = &["message", "streams", "direction", "rate", "server"];
+/// Its smallest datagram.
+const SMALLEST: u64 = 16;
+
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "iperf3",
+    checks: "TCP throughput as received",
+    programs: &["iperf3"],
+    package: Package::Debian("iperf3"),
+    version_arguments: &["--version"],
+    version_after: "iperf ",
+    port: Some(5201),
+    ..Tool::NONE
+};
+
+impl Peer for Iperf3 {
+    fn tool(&self) -> &'static Tool {
+        &TOOL
+    }
+
+    fn declines(&self, case: &Case) -> Option<&'static str> {
+        match case.benchmark() {
+            "network.tcp" => Some(
+                "it reads what it receives, and takes --message, --streams, --direction, --omit, --zerocopy, --nodelay, --congestion, --window, --mss",
+            ),
+            "network.udp" => Some("it sends datagrams of 16 bytes and more, and searches for no rate"),
+            _ => None,
+        }
+    }
+
+    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
+        let note = match case.benchmark() {
+            "network.tcp" if only(case, TCP) => {
+                "bits per second as received, the same message size and streams"
+            }
+            "network.udp" if only(case, UDP) && case.number("message")? >= SMALLEST => {
+                "bits per second as received, the same datagrams at the same rate"
+            }
+            _ => return None,
+        };
+        let seconds = 1.5 + omitted(case);
+        let pairs = Pairing::PAIRS;
+        Some(Pairing { metric: "goodput", definition: Match::Exact, note, seconds, pairs })
+    }
+
+    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+        let port = ask.far.port().to_string();
+        let message = ask.case.number("message").ok_or("the case has no message size")?;
+        let streams = ask.case.number("streams").unwrap_or(1);
+        let mut arguments = words(&["-c", ask.far.host(), "-p", &port, "-J", "-t", &whole_seconds(ask)]);
+        arguments.extend(words(&["-l", &message.to_string(), "-P", &streams.to_string()]));
+        match ask.case.word("direction") {
+            Some("down") => arguments.push("-R".to_owned()),
+            Some("both") => arguments.push("--bidir".to_owned()),
+            _ => {}
+        }
+        if ask.case.benchmark() == "network.udp" {
+            // Over all streams, and of each for it.
+            let rate = rate(ask.case).map_or(0.0, |rate| rate / streams as f64);
+            arguments.extend(words(&["-u", "-b", &format!("{rate:.0}")]));
+        }
+        arguments.extend(options(ask.case));
+        let near = Call { program: "iperf3", arguments };
+        let far = Call { program: "iperf3", arguments: words(&["-s", "-B", "127.0.0.1", "-p", &port]) };
+        Ok(two_ends(ask, near, far, Listens::Tcp(ask.far.port())))
+    }
+
+    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+        let start = text.find('{').ok_or("its output is no JSON")?;
+        let report: Report =
+            serde_json::from_str(&text[start..]).map_err(|e| format!("its JSON cannot be read: {e}"))?;
+        if let Some(error) = report.error {
+            return Err(crate::text::shown_within(&error, 200));
+        }
+        let end = report.end.ok_or("its JSON has no end")?;
+        let there = end.sum_received.ok_or("its JSON has no end.sum_received")?;
+        let back = match (case.word("direction"), end.sum_received_bidir_reverse) {
+            (Some("both"), Some(back)) => back,
+            (Some("both"), None) => return Err("its JSON has no end.sum_received_bidir_reverse".to_owned()),
+            _ => Sum::default(),
+        };
+        let bits = (there.bytes + back.bytes) * 8.0;
+        let account = Account::of(bits, Seconds::of(there.seconds.max(back.seconds)));
+        let mut reading = Reading::of(there.bits_per_second + back.bits_per_second, account)?;
+        let asked = [
+            (fact::MESSAGE, report.start.test_start.blksize),
+            (fact::STREAMS, report.start.test_start.num_streams),
+        ];
+        for (row, used) in asked {
+            let key = row.name;
+            reading.tell(&row, used);
+            let wanted = case.number(key).unwrap_or(used);
+            if used != wanted {
+                reading.differs.push(format!("its {key} was {used} where {wanted} was asked"));
+            }
+        }
+        Ok(reading)
+    }
+}
+
+/// Seconds that are left out at the beginning.
+fn omitted(case: &Case) -> f64 {
+    match case.get("omit") {
+        Some(Value::Time(time)) => time.as_secs_f64().ceil(),
+        _ => 0.0,
+    }
+}
+
+/// Its options of the same meaning as the case's.
+fn options(case: &Case) -> Vec<String> {
+    let mut all = Vec::new();
+    if omitted(case) > 0.0 {
+        all.extend(words(&["-O", &omitted(case).to_string()]));
+    }
+    for (key, option) in [("zerocopy", "-Z"), ("nodelay", "-N")] {
+        all.extend((case.word(key) == Some("on")).then(|| option.to_owned()));
+    }
+    all.extend(case.word("congestion").into_iter().flat_map(|name| words(&["-C", name])));
+    for (key, option) in [("window", "-w"), ("mss", "-M")] {
+        all.extend(case.number(key).into_iter().flat_map(|n| words(&[option, &n.to_string()])));
+    }
+    all
+}
+
+#[derive(Deserialize)]
+struct Report {
+    #[serde(default)]
+    error: Option<String>,
+    #[serde(default)]
+    start: Start,
+    #[serde(default)]
+    end: Option<End>,
+}
+
+#[derive(Deserialize, Default)]
+struct Start {
+    #[serde(default)]
+    test_start: TestStart,
+}
+
+#[derive(Deserialize, Default)]
+struct TestStart {
+    #[serde(default)]
+    num_streams: u64,
+    #[serde(default)]
+    blksize: u64,
+}
+
+#[derive(Deserialize)]
+struct End {
+    sum_received: Option<Sum>,
+    #[serde(default)]
+    sum_received_bidir_reverse: Option<Sum>,
+}
+
+#[derive(Default, Deserialize)]
+struct Sum {
+    bits_per_second: f64,
+    bytes: f64,
+    seconds: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::golden;
+    use super::*;
+
+    const ONE: &str = include_str!("../../tests/fixtures/peers/iperf3-3.12-tcp-1.json");
+    const TWO: &str = include_str!("../../tests/fixtures/peers/iperf3-3.12-tcp-2-reverse.json");
+
+    fn case(message: u64, streams: u64) -> Case {
+        Case::of("network.tcp").with_size("message", message).with_count("streams", streams)
+    }
+
+    #[test]
+    fn recorded_output_is_read() {
+        let one = Iperf3.parse(&case(128 << 10, 1), &golden::body(ONE)).unwrap();
+        assert!(one.value > 1e8 && one.differs.is_empty(), "{one:?}");
+        let two = Iperf3.parse(&case(1 << 20, 2), &golden::body(TWO)).unwrap();
+        assert!(two.value > 1e8 && two.differs.is_empty(), "{two:?}");
+        assert_eq!(Iperf3.parse(&case(8, 8), &golden::body(ONE)).unwrap().differs.len(), 2);
+    }
+
+    #[test]
+    fn its_own_error_is_told() {
+        let why = Iperf3.parse(&case(1, 1), "{\"start\":{},\"error\":\"error - unable to connect\"}");
+        assert_eq!(why.unwrap_err(), "error - unable to connect");
+    }
+}

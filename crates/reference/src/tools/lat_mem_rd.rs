@@ -1,0 +1,146 @@
+//! lmbench lat_mem_rd: the time of dependent loads, for all sizes up to one.
+//!
+//! `-t` lets the pages of the area, and the places within each, follow in random order, as ours do. It answers on
+//! standard error, lines of MiB (2²⁰ bytes) and nanoseconds, and an empty one at the end; the line of our size is taken.
+//! It spends 100 ms on each size whatever it is told, so a reading takes seconds. Its pages are those that malloc gets:
+//! huge ones only where the C library is told to ask for them.
+
+use super::super::{
+    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
+};
+use super::bw_mem::{DIRECTORIES, environment};
+use super::last_level_bytes;
+use super::words;
+use crate::case::Case;
+use crate::machine::Machine;
+
+/// The tool.
+pub(super) struct LatMemRd;
+
+const MIB: f64 = (1 << 20) as f64;
+/// Bytes from a place to the next: ours beyond the second cache, and less below, so that a small area has places.
+const FAR_STRIDE: u64 = 256;
+const NEAR_STRIDE: u64 = 128;
+const NEAR: u64 = 1 << 20;
+/// What the smallest first-level buffers for addresses reach, 32 pages of 4 KiB: up to this the pages' size makes no difference.
+const REACHED: u64 = 32 * 4096;
+/// As often as this the last cache is in an area beyond which a larger one says the same, and takes long to set up.
+const BEYOND: u64 = 4;
+/// µs that it would spend on finding out how long a measurement must be.
+const ENOUGH: u64 = 5_000;
+
+/// Bytes of its area: ours, or where that is far beyond the last cache, what is still beyond.
+fn area(case: &Case, machine: &Machine) -> Option<u64> {
+    let far = last_level_bytes(machine).map_or(u64::MAX, |last| last.saturating_mul(BEYOND));
+    Some(case.number("size")?.min(far))
+}
+
+/// Bytes from a place to the next in an area of so many.
+fn stride(area: u64) -> u64 {
+    if area > NEAR { FAR_STRIDE } else { NEAR_STRIDE }
+}
+
+/// Seconds of a reading: 23 sizes up to 1 MiB and two more for each doubling, 0.12 s each, and setting up the large ones.
+fn seconds(area: u64) -> f64 {
+    let mib = (area as f64 / MIB).max(1.0);
+    2.7 + 0.23 * mib.log2() + mib / 60.0
+}
+
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "lat_mem_rd",
+    checks: "memory latency, random order (lmbench)",
+    programs: &["lat_mem_rd"],
+    directories: DIRECTORIES,
+    package: Package::DebianNonFree("lmbench"),
+    ..Tool::NONE
+};
+
+impl Peer for LatMemRd {
+    fn tool(&self) -> &'static Tool {
+        &TOOL
+    }
+
+    fn declines(&self, case: &Case) -> Option<&'static str> {
+        (case.benchmark() == "memory.latency")
+            .then_some("it has one chase, in pages of 4 KiB or transparent huge ones")
+    }
+
+    fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing> {
+        (case.benchmark() == "memory.latency" && case.number("chases").unwrap_or(1) == 1).then_some(())?;
+        matches!(case.word("pages"), None | Some("4k" | "thp")).then_some(())?;
+        let seconds = seconds(area(case, machine)?);
+        let (definition, note) = match case.number("size")? {
+            size if REACHED < size && size <= NEAR && case.word("pages") == Some("thp") => {
+                (Match::Related, "in pages of 4 KiB, for its area is smaller than a huge one")
+            }
+            size if size <= NEAR || case.number("group").is_some_and(|group| group >= size) => {
+                (Match::Exact, "dependent loads in random order")
+            }
+            _ => (
+                Match::Related,
+                "random over the whole area, where ours leaves a group of 64 pages only when done",
+            ),
+        };
+        Some(Pairing { metric: "latency", definition, note, seconds, pairs: Pairing::PAIRS })
+    }
+
+    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+        let size = area(ask.case, ask.machine).ok_or("the case has no size")?;
+        let stride = stride(size);
+        // Its areas are whole MiB, and every smaller one is a line of its answer.
+        let mib = (size as f64 / MIB).ceil().to_string();
+        Ok(Invocation {
+            program: "lat_mem_rd",
+            arguments: words(&["-P", "1", "-W", "0", "-N", "1", "-t", &mib, &stride.to_string()]),
+            environment: environment(ENOUGH),
+            cpus: ask.offer.cpus.clone(),
+            output: Output::Stderr,
+            ..Invocation::default()
+        })
+    }
+
+    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+        let wanted = case.number("size").ok_or("the case has no size")? as f64;
+        let (_, table) = text.split_once("\"stride=").ok_or("its output has no '\"stride='")?;
+        let whole = table.strip_suffix("\n\n").ok_or("its output is cut off")?;
+        let rows = whole
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .filter_map(|(mib, ns)| Some((mib.parse::<f64>().ok()? * MIB, ns.parse::<f64>().ok()?)));
+        let near = |bytes: f64| (bytes / wanted - 1.0).abs();
+        let beyond = rows.clone().all(|(bytes, _)| bytes < wanted);
+        let nearest = rows.min_by(|a, b| near(a.0).total_cmp(&near(b.0)));
+        // Its sizes are an eighth to a half apart; ours lies beyond all of them where the area is large.
+        let nearest = nearest.filter(|(bytes, _)| near(*bytes) < 0.2 || beyond);
+        let (bytes, ns) = nearest.ok_or_else(|| format!("its output has no line of {} MiB", wanted / MIB))?;
+        // It walks over the area once at least, and prints no time.
+        let places = bytes / stride(bytes as u64) as f64;
+        let mut reading = Reading::of(ns * 1e-9, Account::of(places, Seconds::OF_ITS_LIFE))?;
+        reading.tell(&fact::SIZE, bytes.round());
+        if near(bytes) > 0.01 {
+            reading.differs.push(format!("its area had {} bytes where ours has {wanted}", bytes.round()));
+        }
+        Ok(reading)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::golden;
+    use super::*;
+
+    const RECORDED: &str =
+        include_str!("../../tests/fixtures/peers/lmbench-3.0-a9-lat_mem_rd-random-16m.txt");
+
+    #[test]
+    fn the_largest_of_its_areas_stands_beside_one_beyond_them_and_it_is_told() {
+        let text = golden::body(RECORDED);
+        let read = |size: u64| LatMemRd.parse(&Case::of("memory.latency").with_size("size", size), &text);
+        assert_eq!(read(16 << 20).map(|reading| reading.differs), Ok(Vec::new()));
+        let differs = read(512 << 20).map(|reading| reading.differs);
+        assert_eq!(differs, Ok(vec!["its area had 16777216 bytes where ours has 536870912".to_owned()]));
+        // Between two of them there is none: nothing of it is taken.
+        assert!(read(700).is_err());
+    }
+}

@@ -1,0 +1,222 @@
+//! likwid-bench: floating-point peak and memory bandwidth by hand-written kernels.
+//!
+//! Its size is the sum over all streams and threads, in bytes of 1000 where it says kB; rates are per 10⁶. It counts
+//! what the program moves, as our `program` does, and pins its threads itself.
+
+use super::super::{
+    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
+};
+use super::{last_level_bytes, number_after, word_after};
+use crate::case::Case;
+use crate::machine::Machine;
+
+/// The tool.
+pub(super) struct LikwidBench;
+
+/// Seconds of a reading: for one it waits, to find out the processor's clock; arrays in memory are made first.
+const PEAK_SECONDS: f64 = 1.3;
+const MEMORY_SECONDS: f64 = 1.6;
+
+/// Bytes of each thread's array in the peak kernels: half of the smallest first-level cache there is.
+const PEAK_BYTES: usize = 16_000;
+
+/// Suffixes of kernel names by our instruction sets.
+fn suffix(isa: &str) -> Option<&'static str> {
+    match isa {
+        "avx512" => Some("_avx512"),
+        "avx2" => Some("_avx"),
+        "sse2" => Some("_sse"),
+        _ => None,
+    }
+}
+
+/// The widest suffix that this machine has.
+fn widest(machine: &Machine) -> Option<&'static str> {
+    let has = |flag: &str| machine.cpu.has(flag);
+    let known = [("avx512f", "_avx512"), ("avx", "_avx"), ("sse2", "_sse")];
+    known.into_iter().find(|(flag, _)| has(flag)).map(|(_, suffix)| suffix)
+}
+
+fn peak_kernel(case: &Case) -> Option<String> {
+    // It has one loop of each width, of as many chains as its author chose.
+    if case.word("op") != Some("fma") || case.number("chains").is_some() {
+        return None;
+    }
+    let single = match case.word("type")? {
+        "f64" => "",
+        "f32" => "_sp",
+        _ => return None,
+    };
+    // Its SSE kernels have no fused multiply-add.
+    let suffix = suffix(case.word("isa")?).filter(|s| *s != "_sse")?;
+    Some(format!("peakflops{single}{suffix}_fma"))
+}
+
+/// The kernel with the same arrays and the same bytes an element.
+fn memory_kernel(case: &Case, machine: &Machine) -> Option<String> {
+    let name = match case.word("op")? {
+        "read" => "load",
+        "write" => "store",
+        "copy" => "copy",
+        // Ours is a = b + s·c, three arrays; its "triad" has four.
+        "triad" => "stream",
+        "update" => "update",
+        _ => return None,
+    };
+    let beyond = case.number("size")? > last_level_bytes(machine).unwrap_or(u64::MAX);
+    let past_cache = matches!(name, "store" | "copy" | "stream") && beyond;
+    Some(format!("{name}{}{}", if past_cache { "_mem" } else { "" }, widest(machine)?))
+}
+
+fn kernel(case: &Case, machine: &Machine) -> Option<String> {
+    match case.benchmark() {
+        "cpu.peak" => peak_kernel(case),
+        "memory.bandwidth" => memory_kernel(case, machine),
+        _ => None,
+    }
+}
+
+/// Iterations over a thread's arrays. Where it is told a time instead, it runs again and again until one takes as long,
+/// which takes four times the time; so this is what takes something under that time on a quick core of today.
+fn iterations(case: &Case, machine: &Machine, seconds: f64) -> u64 {
+    /// Bytes a second of a core, from memory and from caches.
+    const MEMORY: f64 = 10e9;
+    const CACHE: f64 = 100e9;
+    /// Iterations a second of the peak kernels: 30 operations for each of 2000 numbers, 60 GFLOP/s.
+    const PEAK: f64 = 500e3;
+    /// One would be all start and end.
+    const LEAST: u64 = 4;
+    let each = case.number("size").map(|size| {
+        let beyond = size > last_level_bytes(machine).unwrap_or(0);
+        (if beyond { MEMORY } else { CACHE }) / size.max(1) as f64
+    });
+    ((seconds * each.unwrap_or(PEAK)).ceil() as u64).max(LEAST)
+}
+
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "likwid-bench",
+    checks: "f64 and f32 fma peak, memory bandwidth",
+    programs: &["likwid-bench"],
+    package: Package::Debian("likwid"),
+    version_arguments: &["-v"],
+    version_after: "Version ",
+    ..Tool::NONE
+};
+
+impl Peer for LikwidBench {
+    fn tool(&self) -> &'static Tool {
+        &TOOL
+    }
+
+    fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing> {
+        kernel(case, machine)?;
+        let (metric, seconds) = match case.benchmark() {
+            "cpu.peak" => ("rate", PEAK_SECONDS),
+            _ => ("program", MEMORY_SECONDS),
+        };
+        let note = "the kernel with the same arrays and instruction set";
+        Some(Pairing { metric, definition: Match::Exact, note, seconds, pairs: Pairing::PAIRS })
+    }
+
+    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+        let kernel = kernel(ask.case, ask.machine).ok_or("it has no such kernel")?;
+        let threads = ask.case.threads();
+        let bytes = match ask.case.number("size") {
+            Some(each) => each.saturating_mul(threads as u64),
+            None => (PEAK_BYTES * threads) as u64,
+        };
+        // -W: each thread touches its own part first, as ours does.
+        let work = format!("N:{bytes}B:{threads}");
+        let iterations = iterations(ask.case, ask.machine, ask.seconds).to_string();
+        let arguments = ["-t", &kernel, "-W", &work, "-i", &iterations].map(str::to_owned).to_vec();
+        Ok(Invocation {
+            program: "likwid-bench",
+            arguments,
+            cpus: ask.offer.cpus.clone(),
+            output: Output::Stdout,
+            ..Invocation::default()
+        })
+    }
+
+    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+        let (label, work) = match case.benchmark() {
+            "cpu.peak" => ("MFlops/s:", "Number of Flops:"),
+            _ => ("MByte/s:", "Data volume (Byte):"),
+        };
+        let figure = number_after(text, label)? * 1e6;
+        let seconds = Seconds::printed(word_after(text, "Time:")?)?;
+        let mut reading = Reading::of(figure, Account::of(number_after(text, work)?, seconds))?;
+        let threads = case.threads();
+        if let Ok(used) = number_after(text, "Using ").and_then(|_| used_threads(text)) {
+            reading.tell(&fact::THREADS, used);
+            if used != threads {
+                reading.differs.push(format!("it used {used} threads where {threads} were asked"));
+            }
+        }
+        if let (Ok(bytes), Some(asked)) = (number_after(text, "Size (Byte):"), case.number("size")) {
+            reading.tell(&fact::SIZE, bytes);
+            let wanted = asked as f64 * threads as f64;
+            if (bytes / wanted - 1.0).abs() > 0.01 {
+                reading.differs.push(format!("it worked on {bytes} bytes where {wanted} were asked"));
+            }
+        }
+        Ok(reading)
+    }
+}
+
+/// From `Using 2 threads`.
+fn used_threads(text: &str) -> Result<usize, String> {
+    let line = text.lines().find(|line| line.starts_with("Using ") && line.trim_end().ends_with("threads"));
+    let word = line.and_then(|line| line.split_whitespace().nth(1)).ok_or("no line 'Using N threads'")?;
+    word.parse().map_err(|_| "no number of threads".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::golden;
+    use super::*;
+
+    fn peak() -> Case {
+        Case::of("cpu.peak")
+            .with_word("op", "fma")
+            .with_word("type", "f64")
+            .with_word("isa", "avx512")
+            .with_count("threads", 2)
+    }
+
+    fn copy() -> Case {
+        Case::of("memory.bandwidth")
+            .with_word("op", "copy")
+            .with_size("size", 64_000_000)
+            .with_count("threads", 1)
+    }
+
+    const PEAK: &str = include_str!("../../tests/fixtures/peers/likwid-5.2.2-peakflops_avx512_fma.txt");
+    const COPY: &str = include_str!("../../tests/fixtures/peers/likwid-5.2.2-copy_mem_avx512.txt");
+
+    #[test]
+    fn recorded_output_is_read() {
+        let peak = LikwidBench.parse(&peak(), &golden::body(PEAK)).unwrap();
+        assert_eq!(peak.value, 54_247.48e6);
+        assert_eq!((peak.achieved.get(&fact::THREADS).as_deref(), peak.differs.len()), (Some("2"), 0));
+        let copied = LikwidBench.parse(&copy(), &golden::body(COPY)).unwrap();
+        assert_eq!((copied.value, copied.differs.len()), (21_319.77e6, 0));
+    }
+
+    #[test]
+    fn what_it_did_otherwise_is_told() {
+        let larger = copy().with_size("size", 1 << 30).with_count("threads", 4);
+        let differs = LikwidBench.parse(&larger, &golden::body(COPY)).unwrap().differs;
+        assert_eq!(differs.len(), 2, "{differs:?}");
+    }
+
+    #[test]
+    fn only_the_same_kernel_is_paired() {
+        assert_eq!(peak_kernel(&peak()).as_deref(), Some("peakflops_avx512_fma"));
+        assert_eq!(peak_kernel(&peak().with_word("type", "f32")).as_deref(), Some("peakflops_sp_avx512_fma"));
+        for (key, word) in [("op", "add"), ("type", "i8"), ("isa", "sse2"), ("isa", "neon")] {
+            assert_eq!(peak_kernel(&peak().with_word(key, word)), None, "{key}={word}");
+        }
+    }
+}

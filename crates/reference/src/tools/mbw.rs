@@ -1,0 +1,90 @@
+//! mbw: copy bandwidth by the C library's memcpy, one thread.
+//!
+//! It counts each byte once, in MiB; our copy counts it when it is read and when it is written.
+
+use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
+use super::{number_after, word_after};
+use crate::case::Case;
+use crate::machine::Machine;
+
+/// The tool.
+pub(super) struct Mbw;
+
+const MIB: u64 = 1 << 20;
+/// Bytes read and written for each byte that it counts.
+const BOTH_WAYS: f64 = 2.0;
+
+/// MiB of each of its two arrays: the case's size is that of both together.
+fn array_mib(case: &Case) -> Option<u64> {
+    Some(case.number("size")? / 2 / MIB).filter(|mib| *mib > 0)
+}
+
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "mbw",
+    checks: "memory copy by memcpy, one thread",
+    programs: &["mbw"],
+    package: Package::Debian("mbw"),
+    version_arguments: &["-h"],
+    version_after: "mbw v",
+    ..Tool::NONE
+};
+
+impl Peer for Mbw {
+    fn tool(&self) -> &'static Tool {
+        &TOOL
+    }
+
+    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
+        let copy = case.benchmark() == "memory.bandwidth" && case.word("op") == Some("copy");
+        array_mib(case).filter(|_| copy && case.threads() == 1)?;
+        let note = "bytes × 2: it counts a copied byte once; memcpy chooses its own stores";
+        let pairs = Pairing::PAIRS;
+        Some(Pairing { metric: "program", definition: Match::Scaled, note, seconds: 1.0, pairs })
+    }
+
+    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+        let mib = array_mib(ask.case).ok_or("its smallest array is 1 MiB")?;
+        let arguments = ["-t0", "-n", "5", &mib.to_string()].map(str::to_owned).to_vec();
+        Ok(Invocation { program: "mbw", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
+    }
+
+    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+        let line = text.lines().find(|line| line.starts_with("AVG") && line.contains("MEMCPY"));
+        let line = line.ok_or("its output has no line AVG … MEMCPY")?;
+        if !line.trim_end().ends_with(" MiB/s") {
+            return Err("the line AVG is cut off".to_owned());
+        }
+        let mib = number_after(line, "MiB:")?;
+        // The means of its runs: time, and the rate that follows from it.
+        let seconds = Seconds::printed(word_after(line, "Elapsed:")?)?;
+        let account = Account::of(mib * MIB as f64 * BOTH_WAYS, seconds);
+        let mut reading = Reading::of(number_after(line, "Copy:")? * MIB as f64 * BOTH_WAYS, account)?;
+        reading.tell(&fact::SIZE, mib * 2.0 * MIB as f64);
+        if array_mib(case).is_some_and(|wanted| (mib - wanted as f64).abs() > 0.5) {
+            reading.differs.push(format!("its arrays had {mib} MiB"));
+        }
+        Ok(reading)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::golden;
+    use super::*;
+
+    const COPY: &str = include_str!("../../tests/fixtures/peers/mbw-1.2.2-copy.txt");
+    const SMALL: &str = include_str!("../../tests/fixtures/peers/mbw-1.2.2-small.txt");
+
+    fn case(bytes: u64) -> Case {
+        Case::of("memory.bandwidth").with_word("op", "copy").with_size("size", bytes).with_count("threads", 1)
+    }
+
+    #[test]
+    fn recorded_output_is_read() {
+        let reading = Mbw.parse(&case(512 * MIB), &golden::body(COPY)).unwrap();
+        assert_eq!(reading.value, 7_172.516 * MIB as f64 * 2.0);
+        assert!(reading.differs.is_empty());
+        assert_eq!(Mbw.parse(&case(512 * MIB), &golden::body(SMALL)).unwrap().differs.len(), 1);
+    }
+}

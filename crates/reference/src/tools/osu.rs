@@ -1,0 +1,181 @@
+//! The OSU micro-benchmarks: `osu_latency`, `osu_bw`, `osu_allreduce`, `osu_barrier`. They define what `mpi.*` measures.
+//!
+//! Their output is a head of lines that begin with `#` and a line for each size: bytes, then microseconds or MB/s (10⁶).
+//! They are MPI programs, so MPI's launcher starts them on the machines of the run.
+
+use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool};
+use crate::bench::mpi::WINDOW;
+use crate::case::Case;
+use crate::machine::Machine;
+
+/// One of the programs.
+pub(super) struct Osu {
+    tool: &'static Tool,
+    benchmark: &'static str,
+    metric: &'static str,
+    /// What the first line of its head says it is.
+    title: &'static str,
+}
+
+const fn tool(programs: &'static [&'static str; 1], checks: &'static str) -> Tool {
+    const PLACE: &str = "mvapich.cse.ohio-state.edu/benchmarks";
+    let package = Package::Source(PLACE);
+    // It takes MPI to be asked; the version stands above its results.
+    Tool { name: programs[0], checks, programs, package, version_after: " Test v", ..Tool::NONE }
+}
+
+pub(super) static LATENCY: Osu = Osu {
+    tool: &tool(&["osu_latency"], "MPI latency between machines"),
+    benchmark: "mpi.latency",
+    metric: "latency",
+    title: "# OSU MPI Latency Test",
+};
+
+pub(super) static BANDWIDTH: Osu = Osu {
+    tool: &tool(&["osu_bw"], "MPI bandwidth between machines"),
+    benchmark: "mpi.bandwidth",
+    metric: "throughput",
+    title: "# OSU MPI Bandwidth Test",
+};
+
+pub(super) static ALLREDUCE: Osu = Osu {
+    tool: &tool(&["osu_allreduce"], "MPI all-reduce over all machines"),
+    benchmark: "mpi.allreduce",
+    metric: "time",
+    title: "# OSU MPI Allreduce Latency Test",
+};
+
+pub(super) static BARRIER: Osu = Osu {
+    tool: &tool(&["osu_barrier"], "MPI barrier over all machines"),
+    benchmark: "mpi.barrier",
+    metric: "time",
+    title: "# OSU MPI Barrier Latency Test",
+};
+
+impl Osu {
+    /// Whether it tells MB/s of windows of messages; the others tell microseconds.
+    fn is_bandwidth(&self) -> bool {
+        self.metric == "throughput"
+    }
+
+    /// How often, so that a reading moves 64 MiB or so, and not timed before.
+    fn times(&self, case: &Case) -> (u64, u64) {
+        const MOVED: u64 = 64 << 20;
+        let bytes = case.number("message").unwrap_or(1).max(1);
+        let each = if self.is_bandwidth() { bytes * WINDOW as u64 } else { bytes };
+        let times = (MOVED / each).clamp(10, 1000);
+        (times, (times / 10).max(2))
+    }
+}
+
+impl Peer for Osu {
+    fn tool(&self) -> &'static Tool {
+        self.tool
+    }
+
+    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
+        (case.benchmark() == self.benchmark).then_some(())?;
+        let (definition, note) = match case.word("type") {
+            Some("f64") => (Match::Related, "it sums numbers of 4 bytes"),
+            Some(_) => (Match::Exact, "mean over the machines"),
+            None if self.is_bandwidth() => {
+                (Match::Exact, "64 messages at once; its receives share one buffer")
+            }
+            None => (Match::Exact, "mean"),
+        };
+        Some(Pairing { metric: self.metric, definition, note, seconds: 5.0, pairs: Pairing::PAIRS })
+    }
+
+    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+        let (times, before) = self.times(ask.case);
+        let mut arguments = vec!["-i".to_owned(), times.to_string(), "-x".to_owned(), before.to_string()];
+        if let Some(bytes) = ask.case.number("message") {
+            arguments.extend(["-m".to_owned(), format!("{bytes}:{bytes}")]);
+        }
+        let program = self.tool.programs.first().copied().ok_or("it has no program")?;
+        Ok(Invocation { program, arguments, ..Invocation::default() })
+    }
+
+    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+        let head = text.lines().any(|line| line.starts_with(self.title));
+        if !head {
+            return Err(format!("its output has no line '{}'", self.title));
+        }
+        let size = case.number("message");
+        // What the last line holds may have been cut.
+        let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        let figure = |line: &str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match (size, words.as_slice()) {
+                (Some(size), [bytes, figure, ..]) if bytes.parse() == Ok(size) => Some((*figure).to_owned()),
+                (None, [figure]) => Some((*figure).to_owned()),
+                _ => None,
+            }
+        };
+        let mut rows = whole.filter(|line| !line.starts_with('#')).filter_map(figure);
+        let word = rows.next().ok_or("its output has no line for this size")?;
+        let shown = || crate::text::shown_within(&word, 40);
+        let value: f64 = word.parse().map_err(|_| format!("'{}' is no number", shown()))?;
+        let (times, _) = self.times(case);
+        let bytes = size.unwrap_or(1) as f64 * WINDOW as f64;
+        let account = |amount: f64| Account::of(amount * times as f64, Seconds::OF_ITS_LIFE);
+        let mut reading = match self.is_bandwidth() {
+            true => Reading::of(value * 1e6, account(bytes))?,
+            false => Reading::of(value / 1e6, account(1.0))?,
+        };
+        if let Some(summed) = text.lines().find_map(|line| line.strip_prefix("# Datatype: ")) {
+            let summed = summed.trim_end_matches('.');
+            if case.word("type").is_some() && summed != "MPI_FLOAT" {
+                reading.differs.push(format!("it summed {}", crate::text::shown_within(summed, 32)));
+            }
+        }
+        Ok(reading)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::golden;
+    use super::*;
+    use crate::Far;
+    use crate::machine::Root;
+    use crate::sample::Offer;
+
+    const SUMS: &str = include_str!("../../tests/fixtures/peers/osu-documented-allreduce.txt");
+
+    fn words(osu: &Osu, case: &str) -> String {
+        let machine = Machine::discover(&Root::at("/nonexistent"));
+        let (case, offer) = (case.parse().unwrap(), Offer::default());
+        let ask = Ask { case: &case, machine: &machine, offer: &offer, seconds: 1.0, far: Far::Here(1) };
+        osu.invocation(&ask).unwrap().arguments.join(" ")
+    }
+
+    #[test]
+    fn it_is_asked_for_one_size_and_less_often_for_a_large_one() {
+        assert_eq!(words(&LATENCY, "mpi.latency/message=8"), "-i 1000 -x 100 -m 8:8");
+        assert_eq!(words(&LATENCY, "mpi.latency/message=4M"), "-i 16 -x 2 -m 4194304:4194304");
+        assert_eq!(words(&BANDWIDTH, "mpi.bandwidth/message=4M"), "-i 10 -x 2 -m 4194304:4194304");
+        assert_eq!(words(&BARRIER, "mpi.barrier"), "-i 1000 -x 100");
+    }
+
+    #[test]
+    fn each_stands_beside_its_own_benchmark_and_is_itself() {
+        let machine = Machine::discover(&Root::at("/nonexistent"));
+        for osu in [&LATENCY, &BANDWIDTH, &ALLREDUCE, &BARRIER] {
+            assert_eq!(osu.tool().name, osu.tool.name);
+            let case = Case::of(osu.benchmark);
+            assert_eq!(osu.pairing(&case, &machine).unwrap().definition, Match::Exact);
+            assert_eq!(osu.pairing(&Case::of("network.tcp"), &machine), None);
+        }
+    }
+
+    #[test]
+    fn another_type_of_number_is_told() {
+        let case = "mpi.allreduce/type=f32/message=8".parse().unwrap();
+        let text = golden::body(SUMS);
+        assert_eq!(ALLREDUCE.parse(&case, &text).unwrap().differs, Vec::<String>::new());
+        let other = text.replace("MPI_FLOAT", "MPI_CHAR");
+        assert_eq!(ALLREDUCE.parse(&case, &other).unwrap().differs, ["it summed MPI_CHAR"]);
+        assert!(LATENCY.parse(&case, &text).unwrap_err().contains("OSU MPI Latency Test"));
+    }
+}

@@ -1,0 +1,211 @@
+//! ping: ICMP echo, answered by the kernel of the server's machine.
+//!
+//! No process wakes on the far side, so it is only related to round trips of TCP and UDP, and the same as ours by ICMP.
+//! The statistics of iputils, busybox, GNU inetutils and the BSDs are read: they differ in words, not in order.
+
+use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
+use super::{only, words};
+use crate::case::Case;
+use crate::machine::Machine;
+
+/// The tool.
+pub(super) struct Ping;
+
+/// Echoes of one reading: as many as fit the least interval that every user may ask for in a second.
+const ECHOES: &str = "100";
+
+/// Its least payload with a time: it keeps a `struct timeval` of 16 bytes in the echo, and prints no times where that does
+/// not fit.
+const SMALLEST: u64 = 16;
+
+/// Largest payload that fits an IPv4 packet.
+const LARGEST: u64 = 65_507;
+
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "ping",
+    checks: "round trips by ICMP echo",
+    programs: &["ping"],
+    package: Package::Debian("iputils-ping"),
+    version_arguments: &["-V"],
+    version_after: "iputils ",
+    ..Tool::NONE
+};
+
+impl Peer for Ping {
+    fn tool(&self) -> &'static Tool {
+        &TOOL
+    }
+
+    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
+        let known = only(case, &["protocol", "message", "streams", "mode", "server", "place"]);
+        (case.benchmark() == "network.latency" && known).then_some(())?;
+        let message = case.number("message").filter(|message| *message <= LARGEST)?;
+        let (definition, note) = match case.word("protocol")? {
+            "icmp" if message < SMALLEST => (Match::Related, "its smallest message with a time has 16 bytes"),
+            "icmp" if case.word("mode") == Some("poll") => (Match::Related, "it sleeps until the echo comes"),
+            "icmp" if case.number("streams").unwrap_or(1) == 1 => (Match::Exact, "mean of ICMP echoes"),
+            "icmp" => (Match::Related, "one echo at a time"),
+            _ => (Match::Related, "the kernel answers an echo, no process does"),
+        };
+        Some(Pairing { metric: "rtt", definition, note, seconds: 1.0, pairs: Pairing::PAIRS })
+    }
+
+    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+        let message = ask.case.number("message").ok_or("the case has no message size")?;
+        let bytes = message.max(SMALLEST).to_string();
+        // 2 ms is the least interval that iputils lets everybody ask for.
+        let arguments = words(&["-n", "-q", "-c", ECHOES, "-i", "0.002", "-s", &bytes, ask.far.host()]);
+        Ok(Invocation { program: "ping", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
+    }
+
+    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+        let whole = || text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+        let Counts { sent, received } = whole()
+            .find_map(Counts::of)
+            .ok_or("its output cannot be read: it has no line '… packets transmitted, … received'")?;
+        let payload = whole().find_map(payload);
+        if received == 0 {
+            return Err(format!("no echo came back: {sent} sent, 0 received"));
+        }
+        let Some(line) = whole().find_map(times) else {
+            return Err(match payload {
+                Some(bytes) if bytes < SMALLEST => {
+                    format!("it prints no times for messages of {bytes} B: they begin at {SMALLEST} B")
+                }
+                _ => format!(
+                    "its output cannot be read: {received} of {sent} echoes came back, and it has no line 'min/avg/max'"
+                ),
+            });
+        };
+        let [least, mean, most] = line?;
+        if !(least <= mean && mean <= most) {
+            return Err(format!(
+                "its mean {mean} ms is not between its minimum {least} ms and maximum {most} ms"
+            ));
+        }
+        // The next echo may leave before the last one is back; so only one is known to fit its life.
+        let mut reading = Reading::of(mean * 1e-3, Account::of(1.0, Seconds::OF_ITS_LIFE))?;
+        if received < sent {
+            reading.differs.push(format!("it lost {} of {sent} packets", sent - received));
+        }
+        if let Some(bytes) = payload {
+            reading.tell(&fact::MESSAGE, bytes);
+        }
+        let wanted = case.number("message");
+        if let Some((used, wanted)) = payload.zip(wanted).filter(|(used, wanted)| used != wanted) {
+            reading.differs.push(format!("its messages had {used} bytes where ours have {wanted}"));
+        }
+        Ok(reading)
+    }
+}
+
+/// What it sent, and what came back.
+struct Counts {
+    sent: u64,
+    received: u64,
+}
+
+impl Counts {
+    /// `100 packets transmitted, 100 received, …` (iputils), `3 packets transmitted, 3 packets received, …` (the others).
+    fn of(line: &str) -> Option<Self> {
+        let (sent, rest) = line.split_once(" packets transmitted, ")?;
+        let mut words = rest.split_whitespace();
+        let received = words.next()?.parse().ok()?;
+        let received =
+            words.find(|word| *word != "packets").filter(|word| *word == "received,").map(|_| received)?;
+        Some(Self { sent: sent.trim().parse().ok()?, received })
+    }
+}
+
+/// Bytes of its messages: `PING 127.0.0.1 (127.0.0.1) 56(84) bytes of data.`, `PING localhost (127.0.0.1): 56 data bytes`.
+fn payload(line: &str) -> Option<u64> {
+    let line = line.strip_prefix("PING ")?;
+    let (before, _) = line.split_once(" bytes of data").or_else(|| line.split_once(" data bytes"))?;
+    let word = before.split_whitespace().last()?;
+    word.split('(').next()?.parse().ok()
+}
+
+/// Least, mean and most in ms: `rtt min/avg/max/mdev = 0.004/0.008/0.037/0.006 ms, pipe 2`, `round-trip min/avg/max = … ms`.
+fn times(line: &str) -> Option<Result<[f64; 3], String>> {
+    let (head, values) = line.split_once(" = ")?;
+    let names = head.strip_prefix("rtt ").or_else(|| head.strip_prefix("round-trip "))?;
+    names.starts_with("min/avg/max").then_some(())?;
+    let cut = || format!("its line '{names}' cannot be read");
+    let read = || {
+        let (values, _) = values.split_once(" ms")?;
+        let mut values = values.split('/').map(|value| value.parse::<f64>().ok());
+        Some([values.next()??, values.next()??, values.next()??])
+    };
+    Some(read().ok_or_else(cut))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::golden;
+    use super::*;
+
+    const SMALL: &str = include_str!("../../tests/fixtures/peers/ping-20221126-56.txt");
+    const LARGE: &str = include_str!("../../tests/fixtures/peers/ping-20221126-8192.txt");
+
+    fn case(message: u64) -> Case {
+        Case::of("network.latency").with_word("protocol", "icmp").with_size("message", message)
+    }
+
+    #[test]
+    fn recorded_output_is_read() {
+        for (recording, bytes) in [(SMALL, 56), (LARGE, 8192)] {
+            let reading = Ping.parse(&case(bytes), &golden::body(recording)).unwrap();
+            assert!(
+                reading.value > 1e-7 && reading.value < 1e-2 && reading.differs.is_empty(),
+                "{reading:?}"
+            );
+        }
+    }
+
+    /// Written after what other versions print, not recorded.
+    const OTHERS: &str = include_str!("../../tests/fixtures/peers/ping-others-documented.txt");
+
+    #[test]
+    fn the_statistics_of_other_versions_are_read() {
+        let all: Vec<&str> = OTHERS.split("\n== ").skip(1).collect();
+        assert_eq!(all.len(), 6);
+        for text in all {
+            let (about, text) = text.split_once('\n').unwrap();
+            let reading = Ping.parse(&case(56), text).expect(about);
+            assert!((reading.value - 58e-6).abs() < 1e-12, "{about}: {reading:?}");
+            assert!(reading.differs.is_empty(), "{about}: {reading:?}");
+            assert_eq!(reading.achieved.get(&fact::MESSAGE).as_deref(), Some("56"), "{about}");
+        }
+    }
+
+    #[test]
+    fn loss_is_told_and_each_lack_of_a_figure_has_its_own_cause() {
+        let some = golden::body(SMALL).replace("100 received, 0%", "93 received, 7%");
+        assert_eq!(Ping.parse(&case(56), &some).unwrap().differs, ["it lost 7 of 100 packets"]);
+        let why = |text: &str| Ping.parse(&case(1), text).unwrap_err();
+        let silent = "100 packets transmitted, 0 received, 100% packet loss, time 200ms\n";
+        assert_eq!(why(silent), "no echo came back: 100 sent, 0 received");
+        let small = "PING 127.0.0.1 (127.0.0.1) 1(29) bytes of data.\n\n--- 127.0.0.1 ping statistics ---\n20 packets \
+                     transmitted, 20 received, 0% packet loss, time 20ms\n\n";
+        assert_eq!(why(small), "it prints no times for messages of 1 B: they begin at 16 B");
+        let strange = small.replace("1(29)", "56(84)");
+        assert!(why(&strange).contains("20 of 20 echoes came back, and it has no line"), "{}", why(&strange));
+        assert!(why("Statistik: 20 Pakete\n").contains("cannot be read"));
+        let impossible = golden::body(SMALL).replace("0.004/0.008/0.037", "0.004/0.080/0.037");
+        assert!(why(&impossible).contains("is not between"));
+    }
+
+    #[test]
+    fn a_message_too_small_for_a_time_is_sent_with_16_bytes_and_only_related() {
+        let machine = Machine::discover(&crate::machine::Root::at("/nonexistent"));
+        let definition = |m| Ping.pairing(&case(m), &machine).unwrap().definition;
+        assert_eq!((definition(1), definition(16)), (Match::Related, Match::Exact));
+        let (case, offer) = (case(1), crate::sample::Offer::default());
+        let far = super::super::super::Far::Here(1);
+        let ask = Ask { case: &case, machine: &machine, offer: &offer, seconds: 1.0, far };
+        assert!(Ping.invocation(&ask).unwrap().arguments.join(" ").contains("-s 16 "));
+        let differs = Ping.parse(&case, &golden::body(SMALL).replace("56(84)", "16(44)")).unwrap().differs;
+        assert_eq!(differs, ["its messages had 16 bytes where ours have 1"]);
+    }
+}

@@ -1,0 +1,133 @@
+//! sockperf: round trips of one message by TCP or UDP, ping-pong.
+//!
+//! `--full-rtt` gives the whole round trip (without it, half); its figure is the mean, as ours is. The smallest
+//! message that it knows has 14 bytes, so a 1-byte case is only related.
+
+use super::super::{
+    Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Tool,
+};
+use super::{Call, number_after, only, two_ends, whole_seconds, word_after, words};
+use crate::case::Case;
+use crate::machine::Machine;
+
+/// The tool.
+pub(super) struct Sockperf;
+
+/// Its header: no message is smaller.
+const SMALLEST: u64 = 14;
+
+fn protocol(case: &Case) -> Option<&'static str> {
+    let known = only(case, &["protocol", "message", "streams", "mode", "server", "place"]);
+    (case.benchmark() == "network.latency" && known).then_some(())?;
+    (case.word("mode").is_none_or(|m| m == "block") && case.number("streams").unwrap_or(1) == 1)
+        .then_some(())?;
+    match case.word("protocol")? {
+        "tcp" => Some("tcp"),
+        "udp" => Some("udp"),
+        _ => None,
+    }
+}
+
+/// What it counted: `[Valid Duration] RunTime=0.550 sec; SentMessages=29457; ReceivedMessages=29457`. One message is on its
+/// way at a time, and between two there is little.
+fn account(text: &str) -> Result<Account, String> {
+    const BUSY: f64 = 0.3;
+    let (_, line) = text.split_once("[Valid Duration]").ok_or("its output has no '[Valid Duration]'")?;
+    let seconds = Seconds::printed(word_after(line, "RunTime=")?)?;
+    Ok(Account::of(number_after(line, "ReceivedMessages=")?, seconds.filled(BUSY)))
+}
+
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "sockperf",
+    checks: "TCP and UDP round trips",
+    programs: &["sockperf"],
+    package: Package::Debian("sockperf"),
+    version_arguments: &["--version"],
+    version_after: "version ",
+    port: Some(11_111),
+    ..Tool::NONE
+};
+
+impl Peer for Sockperf {
+    fn tool(&self) -> &'static Tool {
+        &TOOL
+    }
+
+    fn declines(&self, case: &Case) -> Option<&'static str> {
+        (case.benchmark() == "network.latency")
+            .then_some("it has single round trips by TCP and UDP that block, without a load beside them")
+    }
+
+    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
+        protocol(case)?;
+        let (definition, note) = match case.number("message")? {
+            ..SMALLEST => (Match::Related, "its smallest message has 14 bytes"),
+            _ => (Match::Exact, "mean of whole round trips, the same message"),
+        };
+        Some(Pairing { metric: "rtt", definition, note, seconds: 2.0, pairs: Pairing::PAIRS })
+    }
+
+    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+        let protocol = protocol(ask.case).ok_or("it has no such round trip")?;
+        let message = ask.case.number("message").unwrap_or(SMALLEST).max(SMALLEST);
+        let port = ask.far.port().to_string();
+        let tcp: &[&str] = if protocol == "tcp" { &["--tcp"] } else { &[] };
+        let mut arguments =
+            words(&["pp", "-i", ask.far.host(), "-p", &port, "--full-rtt", "-m", &message.to_string()]);
+        arguments.extend(words(&["-t", &whole_seconds(ask)]));
+        arguments.extend(words(tcp));
+        let listens = if protocol == "tcp" { Listens::Tcp } else { Listens::Udp };
+        let mut served = words(&["sr", "-i", "127.0.0.1", "-p", &port]);
+        served.extend(words(tcp));
+        let [near, far] = [arguments, served].map(|arguments| Call { program: "sockperf", arguments });
+        Ok(two_ends(ask, near, far, listens(ask.far.port())))
+    }
+
+    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+        let line = text.lines().find(|line| line.contains("Summary: Round trip is "));
+        let line = line.ok_or("its output has no 'Summary: Round trip is'")?;
+        if !line.contains("usec") {
+            return Err("its summary is cut off".to_owned());
+        }
+        let mut reading = Reading::of(number_after(line, "Round trip is ")? * 1e-6, account(text)?)?;
+        if let Ok(lost) = number_after(text, "dropped messages = ")
+            && lost > 0.0
+        {
+            reading.differs.push(format!("it lost {lost} messages"));
+        }
+        if case.number("message").is_some_and(|m| m < SMALLEST) {
+            reading.differs.push(format!("its messages had {SMALLEST} bytes"));
+        }
+        Ok(reading)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::golden;
+    use super::*;
+
+    const TCP: &str = include_str!("../../tests/fixtures/peers/sockperf-3.7-tcp-14.txt");
+    const UDP: &str = include_str!("../../tests/fixtures/peers/sockperf-3.7-udp-1024.txt");
+
+    fn case(protocol: &str, message: u64) -> Case {
+        Case::of("network.latency").with_word("protocol", protocol).with_size("message", message)
+    }
+
+    #[test]
+    fn recorded_output_is_read() {
+        let tcp = Sockperf.parse(&case("tcp", 14), &golden::body(TCP)).unwrap();
+        assert!(tcp.value > 1e-6 && tcp.value < 1e-2 && tcp.differs.is_empty(), "{tcp:?}");
+        let udp = Sockperf.parse(&case("udp", 1024), &golden::body(UDP)).unwrap();
+        assert!(udp.value > 1e-6 && udp.value < 1e-2, "{udp:?}");
+        assert_eq!(Sockperf.parse(&case("tcp", 1), &golden::body(TCP)).unwrap().differs.len(), 1);
+    }
+
+    #[test]
+    fn a_message_below_its_header_is_only_related() {
+        let machine = Machine::discover(&crate::machine::Root::at("/nonexistent"));
+        let definition = |m| Sockperf.pairing(&case("tcp", m), &machine).unwrap().definition;
+        assert_eq!((definition(1), definition(14)), (Match::Related, Match::Exact));
+    }
+}

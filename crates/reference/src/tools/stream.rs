@@ -1,0 +1,217 @@
+//! STREAM (J. D. McCalpin), built by the user: the size of its arrays is fixed when it is compiled.
+//!
+//! It counts as our `program` does, and reports the best rate of its repetitions, where a sample of ours is the rate of all
+//! of them. So the mean time that it prints is taken, and the rate follows from it; its arrays need not be ours, and what
+//! they were is said.
+
+use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
+use super::number_after;
+use crate::case::Case;
+use crate::machine::Machine;
+use crate::quantity::Unit;
+
+/// The tool.
+pub(super) struct Stream;
+
+/// One of its kernels.
+pub(super) struct Kernel {
+    /// What its line begins with.
+    row: &'static str,
+    /// Its arrays: for each element a number of 8 bytes is read or written in every one.
+    arrays: u64,
+}
+
+/// Its kernel of the same operation.
+pub(super) fn kernel(case: &Case) -> Option<Kernel> {
+    (case.benchmark() == "memory.bandwidth").then_some(())?;
+    let (row, arrays) = match case.word("op")? {
+        "copy" => ("Copy:", 2),
+        "scale" => ("Scale:", 2),
+        "add" => ("Add:", 3),
+        "triad" => ("Triad:", 3),
+        _ => return None,
+    };
+    Some(Kernel { row, arrays })
+}
+
+impl Kernel {
+    /// Its name, as it stands in the table.
+    pub(super) fn name(&self) -> &'static str {
+        self.row.trim_end_matches(':')
+    }
+}
+
+/// A line of its table, `Copy: BEST-RATE AVG-TIME MIN-TIME MAX-TIME`.
+pub(super) struct Row {
+    /// Bytes of one repetition.
+    bytes: f64,
+    best: f64,
+    mean: Seconds,
+    least: Seconds,
+    most: Seconds,
+}
+
+impl Row {
+    /// The line of a kernel on arrays of so many elements; `unit` is what a rate of one is in bytes a second.
+    ///
+    /// # Errors
+    /// The table has no whole line of the kernel, or its best rate is not that of its shortest time.
+    pub(super) fn of(table: &str, kernel: &Kernel, elements: f64, unit: f64) -> Result<Self, String> {
+        const WORD: f64 = 8.0;
+        let Kernel { row, arrays } = *kernel;
+        let whole = table.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+        let line = whole.filter_map(|line| line.strip_prefix(row)).next();
+        let line = line.ok_or_else(|| format!("its output has no line {row}"))?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [best, mean, least, most] = words[..] else { return Err(format!("its line {row} is cut off")) };
+        let best = best.parse::<f64>().map_err(|_| format!("its line {row} has no rate"))? * unit;
+        let [mean, least, most] =
+            [Seconds::printed(mean)?, Seconds::printed(least)?, Seconds::printed(most)?];
+        let bytes = elements * arrays as f64 * WORD;
+        match Account::of(bytes, least).contradicts(best, Unit::BytePerSecond, f64::INFINITY) {
+            Some(why) => Err(why),
+            None => Ok(Self { bytes, best, mean, least, most }),
+        }
+    }
+
+    /// The rate of all repetitions; of the best one where the mean time has too few digits or is none of them.
+    ///
+    /// # Errors
+    /// A figure that is none.
+    pub(super) fn mean(&self) -> Result<Reading, String> {
+        /// How far the last digit of the time may decide.
+        const ROUNDING: f64 = 0.02;
+        let Self { bytes, mean, least, most, .. } = *self;
+        let between = least.value() <= mean.value() && mean.value() <= most.value();
+        if !between || mean.rounding() > ROUNDING {
+            return self.best();
+        }
+        Reading::of(bytes / mean.value(), Account::of(bytes, mean))
+    }
+
+    /// The rate of the best repetition.
+    ///
+    /// # Errors
+    /// A figure that is none.
+    pub(super) fn best(&self) -> Result<Reading, String> {
+        Ok(Reading::of(self.best, Account::of(self.bytes, self.least))?.best())
+    }
+}
+
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "stream",
+    checks: "memory copy, scale, add, triad",
+    programs: &["stream"],
+    package: Package::Source("www.cs.virginia.edu/stream (gcc -O3 -march=native -fopenmp)"),
+    // It takes none and would measure.
+    version_after: "$Revision: ",
+    ..Tool::NONE
+};
+
+impl Peer for Stream {
+    fn tool(&self) -> &'static Tool {
+        &TOOL
+    }
+
+    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
+        kernel(case)?;
+        let note = "bytes ÷ the mean time of its repetitions, arrays of the size it was compiled for";
+        Some(Pairing {
+            metric: "program",
+            definition: Match::Related,
+            note,
+            seconds: 3.0,
+            pairs: Pairing::PAIRS,
+        })
+    }
+
+    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+        let environment =
+            vec![("OMP_NUM_THREADS", ask.case.threads().to_string()), ("OMP_PROC_BIND", "true".to_owned())];
+        Ok(Invocation {
+            program: "stream",
+            environment,
+            cpus: ask.offer.cpus.clone(),
+            ..Invocation::default()
+        })
+    }
+
+    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+        let kernel = kernel(case).ok_or("it has no such kernel")?;
+        let elements = number_after(text, "Array size = ")?;
+        let mut reading = Row::of(text, &kernel, elements, 1e6)?.mean()?;
+        if !text.contains("\nSolution Validates") {
+            return Err("its solution does not validate".to_owned());
+        }
+        reading.tell(&fact::ELEMENTS, elements);
+        // Built without OpenMP it says nothing of threads.
+        let threads = number_after(text, "Number of Threads counted = ").unwrap_or(1.0);
+        reading.tell(&fact::THREADS, threads);
+        if (threads - case.threads() as f64).abs() > 0.5 {
+            let thread = if threads > 1.0 { "threads" } else { "thread" };
+            reading.differs.push(format!("it used {threads} {thread} where ours has {}", case.threads()));
+        }
+        Ok(reading)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::golden;
+    use super::*;
+
+    const TWO: &str = include_str!("../../tests/fixtures/peers/stream-5.10-2threads.txt");
+    const SERIAL: &str = include_str!("../../tests/fixtures/peers/stream-5.10-serial.txt");
+
+    fn case(op: &str, threads: u64) -> Case {
+        Case::of("memory.bandwidth")
+            .with_word("op", op)
+            .with_size("size", 1 << 30)
+            .with_count("threads", threads)
+    }
+
+    #[test]
+    fn recorded_output_is_read() {
+        let value = |op| Stream.parse(&case(op, 2), &golden::body(TWO)).unwrap().value;
+        assert_eq!(value("copy"), 80000000.0 * 16.0 / 0.022_752);
+        assert_eq!(value("triad"), 80000000.0 * 24.0 / 0.039_182);
+    }
+
+    #[test]
+    fn a_mean_time_of_few_digits_or_of_none_of_its_times_gives_the_best_rate() {
+        let kernel = kernel(&case("copy", 1)).unwrap();
+        let read = |line: &str| Row::of(line, &kernel, 1e6, 1e6).and_then(|row| row.mean());
+        let mean = read("Copy:  20000.0  0.001000  0.000800  0.001300\n").unwrap();
+        assert_eq!((mean.value, mean.achieved.is_empty()), (16e6 / 0.001, true));
+        for line in
+            ["Copy:  20000.0  0.0010  0.0008  0.0013\n", "Copy:  20000.0  0.001400  0.000800  0.001300\n"]
+        {
+            let best = read(line).unwrap();
+            assert_eq!(
+                (best.value, best.achieved.get(&fact::STATISTIC).as_deref()),
+                (20e9, Some("best")),
+                "{line}"
+            );
+        }
+        let why = read("Copy:  200000.0  0.001000  0.000800  0.001300\n").unwrap_err();
+        assert!(why.contains("contradicts its own run time"), "{why}");
+        assert!(read("Copy:  20000.0  0.001000  0.000800\n").is_err() && read("Copy:").is_err());
+    }
+
+    #[test]
+    fn other_threads_than_ours_are_told_also_by_a_build_that_has_one_only() {
+        let differs = |recording, threads| {
+            Stream.parse(&case("add", threads), &golden::body(recording)).unwrap().differs
+        };
+        assert_eq!(differs(TWO, 1), ["it used 2 threads where ours has 1"]);
+        assert_eq!(differs(SERIAL, 2), ["it used 1 thread where ours has 2"]);
+        assert_eq!(differs(SERIAL, 1), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_solution_that_does_not_validate_is_no_figure() {
+        let failed = golden::body(TWO).replace("Solution Validates", "Failed Validation");
+        assert!(Stream.parse(&case("copy", 2), &failed).unwrap_err().contains("validate"));
+    }
+}

@@ -1,0 +1,178 @@
+//! The run document: a plan executed on a machine, as `--json` prints it and the history keeps it.
+
+mod double;
+mod read;
+mod redact;
+mod sound;
+mod upgrade;
+
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+use crate::measurement::Measurement;
+use crate::view;
+use crate::wall::Step;
+
+pub use upgrade::{Kept, is_known};
+
+/// The schema's name; it changes when a name, unit or code does.
+pub const SCHEMA: &str = "plimsoll.run/2";
+
+/// Whether all of the plan was carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunStatus {
+    /// Every case ended by itself.
+    Complete,
+    /// Interrupted; what was finished is here.
+    Partial,
+}
+
+impl RunStatus {
+    /// The word of the run document and the history.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Partial => "partial",
+        }
+    }
+
+    /// That word read; what is none is partial.
+    pub fn of(word: &str) -> Self {
+        if word == Self::Complete.word() { Self::Complete } else { Self::Partial }
+    }
+}
+
+/// The plan, as far as the document tells it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanInfo {
+    /// Its name.
+    pub name: String,
+    /// Samples asked for; null when adaptive.
+    pub samples: Option<u32>,
+    /// Seconds of one sample.
+    pub sample_time: f64,
+    /// Half-width asked for.
+    pub precision: f64,
+    /// Seconds for the whole run.
+    pub budget: Option<f64>,
+    /// Number of cases, repeats included.
+    pub cases: usize,
+    /// How often all of it was measured.
+    #[serde(default = "once")]
+    pub repeat: u32,
+    /// What volumes, work and file sizes were multiplied with.
+    #[serde(default = "whole")]
+    pub scale: f64,
+    /// 16 hexadecimal digits of the plan file and the cases that came of it; empty in older documents.
+    #[serde(default)]
+    pub hash: String,
+    /// The plan file: flags are in it, the seed only where it was named.
+    #[serde(default)]
+    pub text: String,
+    /// What the reader must know: how figures are counted, what was scaled.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+fn once() -> u32 {
+    1
+}
+
+fn whole() -> f64 {
+    1.0
+}
+
+/// One machine of the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// What was discovered there; `None` for the run's own machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
+}
+
+/// A sentence that plimsoll computed, with its evidence.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Stable code.
+    pub code: String,
+    /// The sentence.
+    pub text: String,
+    /// The figures it rests on.
+    pub evidence: serde_json::Value,
+}
+
+impl From<view::Finding> for Finding {
+    fn from(found: view::Finding) -> Self {
+        Self { code: found.code.to_owned(), text: found.text, evidence: found.evidence }
+    }
+}
+
+/// The whole run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Unique, ordered by time (UUID version 7).
+    pub id: String,
+    /// When it began, RFC 3339 in UTC.
+    pub started: String,
+    /// Seconds from begin to end.
+    pub elapsed_s: f64,
+    /// When the wall clock was set in the course of the run: `started` and times of day are to be read with that, no duration is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clock_steps: Vec<Step>,
+    /// Version of plimsoll.
+    pub version: String,
+    /// Seed of all that was random.
+    pub seed: u64,
+    /// Complete or partial.
+    pub status: RunStatus,
+    /// The plan.
+    pub plan: PlanInfo,
+    /// This machine.
+    pub machine: Machine,
+    /// All machines of the run; one, unless in a cluster.
+    pub nodes: Vec<Node>,
+    /// What the figures say.
+    pub findings: Vec<Finding>,
+    /// One a case.
+    pub measurements: Vec<Measurement>,
+}
+
+impl Run {
+    /// The machine of a node.
+    pub fn machine_of<'a>(&'a self, node: &'a Node) -> &'a Machine {
+        node.machine.as_ref().unwrap_or(&self.machine)
+    }
+
+    /// Its nodes, as they stand in a run whose own machine is this one.
+    pub fn nodes_beside(&self, own: &Machine) -> Vec<Node> {
+        let beside = |node: &Node| {
+            let machine = self.machine_of(node);
+            Node { name: node.name.clone(), machine: (machine != own).then(|| machine.clone()) }
+        };
+        self.nodes.iter().map(beside).collect()
+    }
+
+    /// All but the measurements, which may be those of thousands of machines.
+    pub fn header(&self) -> Self {
+        Self {
+            schema: self.schema.clone(),
+            id: self.id.clone(),
+            started: self.started.clone(),
+            elapsed_s: self.elapsed_s,
+            clock_steps: self.clock_steps.clone(),
+            version: self.version.clone(),
+            seed: self.seed,
+            status: self.status,
+            plan: self.plan.clone(),
+            machine: self.machine.clone(),
+            nodes: self.nodes.clone(),
+            findings: self.findings.clone(),
+            measurements: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! What a run has once only: machines by their names, a case by machine and repetition, a metric by its name.
+
+use std::collections::HashSet;
+use std::hash::Hash;
+
+use super::Run;
+use crate::measurement::Measurement;
+
+/// The first that comes a second time.
+fn second<T: Clone + Eq + Hash>(mut all: impl Iterator<Item = T>) -> Option<T> {
+    let mut seen = HashSet::new();
+    all.find(|one| !seen.insert(one.clone()))
+}
+
+impl Run {
+    /// What is in it twice, in words.
+    pub fn double(&self) -> Option<String> {
+        let shown = |text: &str| crate::text::shown_within(text, 60);
+        if let Some(name) = second(self.nodes.iter().map(|node| node.name.as_str())) {
+            return Some(format!("machine '{}'", shown(name)));
+        }
+        if let Some((id, node, repeat)) =
+            second(self.measurements.iter().map(|m| (m.case.id(), m.node.as_str(), m.repeat)))
+        {
+            return Some(format!("{id} of '{}', repetition {repeat}", shown(node)));
+        }
+        self.measurements.iter().find_map(metric)
+    }
+}
+
+/// The metric that is in a measurement twice, in words.
+fn metric(of: &Measurement) -> Option<String> {
+    let name = second(of.metrics.iter().map(|metric| metric.name.as_str()))?;
+    Some(format!("metric '{}' of {}", crate::text::shown_within(name, 40), of.case.id()))
+}

@@ -1,0 +1,18 @@
+//! What becomes of samples: measurements (`evaluate`), the document of a run (`document`), sentences that follow from it
+//! (`finding`), and what the run loop tells of them while it runs (`event`).
+#![forbid(unsafe_code)]
+
+pub mod document;
+pub mod evaluate;
+pub mod event;
+pub mod finding;
+#[cfg(any(test, feature = "testing"))]
+pub mod fixture;
+
+use plimsoll_bench as bench;
+use plimsoll_bench::label;
+use plimsoll_machine as machine;
+use plimsoll_model::{case, limit, measurement, metric, sample, view, warning};
+use plimsoll_stats as stats;
+use plimsoll_system::wall;
+use plimsoll_units::{quantity, text};

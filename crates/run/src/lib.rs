@@ -1,0 +1,528 @@
+//! The only loop: prepare, warm up, calibrate, sample, stop, verify.
+//!
+//! It knows no benchmark, no process and no clock of its own: cases are prepared by a [`Station`], time comes
+//! from a [`Clock`], and all that happens leaves as [`Event`]s.
+#![forbid(unsafe_code)]
+
+mod causes;
+pub mod clock;
+mod companions;
+mod overrun;
+mod planned;
+mod rounds;
+pub mod worker;
+
+pub use planned::Planned;
+
+use plimsoll_bench as bench;
+use plimsoll_machine as machine;
+use plimsoll_model::{case, limit, measurement, plan, sample, warning};
+use plimsoll_reference as peer;
+use plimsoll_result::{evaluate, event};
+use plimsoll_stats as stats;
+use plimsoll_system::{program, wall};
+use plimsoll_units::{quantity, text};
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use crate::bench::{Candidate, Prepared};
+use crate::case::Case;
+use crate::evaluate::Maker;
+use crate::event::Event;
+use crate::limit::Evidence;
+use crate::measurement::Measurement;
+use crate::peer::Companion;
+use crate::plan::Sampling;
+use crate::sample::{
+    Amount, Beside, CannotMeasure, Cause, Conditions, End, Fact, Facts, Offer, Outcome, Sample, WrongAnswer,
+};
+use crate::stats::{Budget, Decision, EndedBy, MAX_SAMPLES, MIN_SAMPLES, Outcome as Ending, StopRule};
+use crate::stats::{Samples, Seed};
+use crate::warning::{Loss, Note, Warning};
+
+use companions::Companions;
+use overrun::Overrun;
+
+/// What ended the sampling.
+const ENDED_BY: Fact<EndedBy> = Fact::new("ended_by", "what ended the sampling");
+
+/// Samples below which there is no interval.
+const MIN_FOR_INTERVAL: usize = 5;
+
+/// How often the plan's budget its reference tools may take before they give fewer pairs.
+const BESIDE: f64 = 6.0;
+
+/// Share of the sample time that the warm-up takes.
+const WARM_UP: f64 = 0.5;
+
+/// Share of the budget by which a run may exceed it, so that every case has its least samples.
+const GRACE: f64 = 0.25;
+
+/// Seconds past the sample time from which on a sample is one that does not end with it.
+const LONGER: f64 = 1.0;
+
+/// Seconds past the end of the budget up to which nobody needs to know of it.
+const LEAST_PAST: f64 = 1.0;
+
+/// Seconds that a case is expected to take before its first sample.
+const SET_UP: f64 = 0.5;
+
+/// Where cases are prepared: worker processes, or a mock in tests.
+pub trait Station {
+    /// Sets a case up. `within` is how many seconds are left of the budget, where there is one: setting up and samples end
+    /// with it, whatever hangs.
+    ///
+    /// # Errors
+    /// Why it cannot be measured.
+    fn prepare(
+        &mut self,
+        candidate: &Candidate,
+        within: Option<f64>,
+    ) -> Result<Box<dyn Prepared>, CannotMeasure>;
+
+    /// Seconds that the reference tools beside a case take, roughly; zero of every case where that is not known.
+    fn seconds_beside(&self, _: &Planned) -> f64 {
+        0.0
+    }
+
+    /// Whether one of the reference tools beside a case writes to its test file.
+    fn writes_beside(&self, _: &Planned) -> bool {
+        false
+    }
+
+    /// The reference tools that stand beside a case, which has this to offer.
+    fn beside(&mut self, _: &Planned, _: &Offer) -> Vec<Companion> {
+        Vec::new()
+    }
+}
+
+/// Time and the machine's state while a sample runs.
+pub trait Clock {
+    /// Seconds since the run began.
+    fn now(&self) -> f64;
+
+    /// Begins to watch steal and throttling.
+    fn watch(&mut self);
+
+    /// What happened since [`Clock::watch`].
+    fn watched(&mut self) -> Conditions;
+}
+
+/// Keeps step with other machines that measure the same.
+pub trait Pace {
+    /// Waits until all are ready for a case, and agrees on how much each measures. `own` is what this machine would
+    /// take, nothing when it cannot measure the case.
+    ///
+    /// # Errors
+    /// The others are gone, or the end was asked for.
+    fn agree(&mut self, own: Option<Amount>) -> Result<Option<Amount>, CannotMeasure>;
+}
+
+/// There is no other machine to keep step with.
+#[derive(Debug)]
+pub struct Alone;
+
+impl Pace for Alone {
+    fn agree(&mut self, own: Option<Amount>) -> Result<Option<Amount>, CannotMeasure> {
+        Ok(own)
+    }
+}
+
+/// One run of a plan.
+pub struct Harness<'a> {
+    /// Sets cases up.
+    pub station: &'a mut dyn Station,
+    /// Time.
+    pub clock: &'a mut dyn Clock,
+    /// Keeps step with other machines.
+    pub pace: &'a mut dyn Pace,
+    /// Where events go.
+    pub emit: &'a mut dyn FnMut(Event),
+    /// Turns outcomes into measurements.
+    pub maker: Maker<'a>,
+    /// Seconds for the whole run; reference tools are not counted, and may take six times as long beside it.
+    pub budget: Option<f64>,
+    /// Seconds that reference tools have taken.
+    pub beside_s: f64,
+    /// Whether reference tools give no more pairs than an interval needs, as in a plan that is scaled down.
+    pub few_pairs: bool,
+}
+
+/// What became of a run.
+#[derive(Debug, PartialEq)]
+pub struct Ran {
+    /// All finished cases, in order.
+    pub outcomes: Vec<Outcome>,
+    /// How many of them an interrupted run had measured before.
+    pub before: usize,
+    /// Whether it was interrupted.
+    pub interrupted: bool,
+}
+
+impl Ran {
+    /// The measurements of this run, each with the evidence of the whole.
+    pub fn measurements(&self, maker: Maker<'_>) -> Vec<Measurement> {
+        let evidence = Evidence { outcomes: &self.outcomes };
+        self.outcomes.iter().skip(self.before).map(|o| maker.measurement(o, evidence)).collect()
+    }
+}
+
+/// Seconds that a case is expected to take, set-up included.
+pub fn expected_seconds(sampling: &Sampling) -> f64 {
+    SET_UP + sampling.sample_time * (samples(sampling) + WARM_UP)
+}
+
+/// How many samples are expected.
+fn samples(sampling: &Sampling) -> f64 {
+    sampling.samples.map_or(MAX_SAMPLES / 2, |n| n as usize) as f64
+}
+
+/// Seconds that a case takes with so many samples.
+fn least(planned: &Planned, samples: usize) -> f64 {
+    SET_UP + planned.sampling.sample_time * (samples as f64 + WARM_UP)
+}
+
+/// The same of all these cases that can be measured.
+fn needed(cases: &[Planned], samples: usize) -> f64 {
+    cases.iter().filter(|p| p.candidate.feasible.is_ok()).map(|p| least(p, samples)).sum()
+}
+
+/// Seconds that a case of a plan is expected to take: as long as its samples, or the amount that it states of each.
+pub fn expected_of(planned: &Planned) -> f64 {
+    let case = &planned.candidate.case;
+    let amount = bench::find(case.benchmark()).and_then(|benchmark| benchmark.sample_seconds(case));
+    let each = match amount {
+        Some(seconds) => {
+            SET_UP + planned.sampling.sample_time * WARM_UP + samples(&planned.sampling) * seconds
+        }
+        None => expected_seconds(&planned.sampling),
+    };
+    planned.budget.map_or(each, |budget| each.min(budget))
+}
+
+/// The share that the first has of all: of the time that is left, tools that take longer have more, and each the same where
+/// nothing is known.
+fn share(seconds: &[f64]) -> f64 {
+    let all: f64 = seconds.iter().sum();
+    let known = seconds.first().filter(|_| all > 0.0);
+    known.map_or(1.0 / seconds.len().max(1) as f64, |first| first / all)
+}
+
+/// A time from seconds; what is out of range is the longest time.
+fn seconds(s: f64) -> Duration {
+    Duration::try_from_secs_f64(s.max(0.0)).unwrap_or(Duration::MAX)
+}
+
+impl Harness<'_> {
+    /// Measures all cases in order; those that this machine cannot measure are outcomes as well. `before` is what an
+    /// interrupted run had measured, as evidence for limits; no measurements come of it.
+    pub fn run(&mut self, run: &str, plan: &[Planned], before: Vec<Outcome>) -> Ran {
+        let feasible = |plan: &[Planned]| -> f64 {
+            plan.iter().filter(|p| p.candidate.feasible.is_ok()).map(expected_of).sum()
+        };
+        let expected_s = feasible(plan).min(self.budget.unwrap_or(f64::INFINITY));
+        (self.emit)(Event::Started { run: run.to_owned(), cases: plan.len(), expected_s });
+        let bounded = if self.budget.is_some() { plan } else { &[] };
+        let beside_s: Vec<f64> = bounded.iter().map(|planned| self.station.seconds_beside(planned)).collect();
+        let mut outcomes = before;
+        let done = outcomes.len();
+        for (index, planned) in plan.iter().enumerate() {
+            let allowed = self.turn(&plan[index..], plan.len());
+            let rest = feasible(&plan[index..]);
+            let left_s = self.left().map_or(rest, |left| rest.min(left.max(0.0)));
+            let case = planned.candidate.case.id();
+            (self.emit)(Event::Preparing { case, index, cases: plan.len(), left_s });
+            let beside = self.budget.map(|b| (BESIDE * b - self.beside_s) * share(&beside_s[index..]));
+            let later = needed(&plan[index + 1..], 1);
+            let outcome = self.outcome(planned, Room { own: sooner(allowed, planned.budget), later, beside });
+            if matches!(&outcome.ended, Some(End::Cannot(c)) if c.cause == Cause::Interrupted) {
+                (self.emit)(Event::Interrupted);
+                return Ran { outcomes, before: done, interrupted: true };
+            }
+            outcomes.push(outcome);
+            let evidence = Evidence { outcomes: &outcomes };
+            if let Some(last) = outcomes.last() {
+                let measurement = Box::new(self.maker.measurement(last, evidence));
+                (self.emit)(Event::Measured { measurement });
+            }
+        }
+        Ran { outcomes, before: done, interrupted: false }
+    }
+
+    /// Seconds of the budget that are left.
+    fn left(&self) -> Option<f64> {
+        Some(self.budget? - (self.clock.now() - self.beside_s))
+    }
+
+    /// Seconds for the first of the cases that are left, of `cases` in all. Set-up and the least samples of each are reserved,
+    /// or one sample where that is too much, and what is spare is shared; for that alone a run may exceed its budget by
+    /// [`GRACE`]. Where there is less, a case whose time is past gives way, so that the last cases have as good a chance as
+    /// the first.
+    fn turn(&self, rest: &[Planned], cases: usize) -> Option<f64> {
+        let (budget, left) = (self.budget?, self.left()?);
+        let waiting = rest.iter().filter(|p| p.candidate.feasible.is_ok()).count().max(1) as f64;
+        for samples in [MIN_SAMPLES, 1] {
+            let needed = needed(rest, samples);
+            if left + GRACE * budget >= needed {
+                return Some(least(rest.first()?, samples) + (left - needed).max(0.0) / waiting);
+            }
+        }
+        let own = least(rest.first()?, 1);
+        let share = left / waiting;
+        let late = left < budget * (rest.len() - 1) as f64 / cases as f64;
+        Some(if late && share < own { 0.0 } else { share })
+    }
+
+    fn outcome(&mut self, planned: &Planned, room: Room) -> Outcome {
+        let candidate = &planned.candidate;
+        let case = candidate.case.clone();
+        let mut taken = Taken::default();
+        let ended = match (&candidate.feasible, room.own) {
+            (Err(why), _) => Err(End::Cannot(why.clone())),
+            (Ok(()), Some(Own { seconds, .. })) if seconds <= 0.0 => {
+                Err(End::Cannot(CannotMeasure::not_here(
+                    "not measured: --budget was used up by the cases before; give it more time, or choose fewer cases with --only",
+                )))
+            }
+            (Ok(()), _) => self.measure(planned, room, &mut taken),
+        };
+        // Those who can measure it wait for those who cannot.
+        let ended = match taken.agreed {
+            true => ended,
+            false => self.pace.agree(None).map_err(End::Cannot).and(ended),
+        };
+        self.beside_s += taken.beside_s;
+        let Taken { samples, facts, peers, .. } = taken;
+        Outcome { case, repeat: planned.repeat, samples, facts, peers, ended: ended.err() }
+    }
+
+    /// The seconds of a case whose set-up is over: room for the least samples also where setting up took longer than was
+    /// thought, as far as the run has time that no later case needs.
+    fn enough(&self, room: Room, sampling: &Sampling, begun: f64) -> Option<Own> {
+        let own = room.own?;
+        if own.whose != EndedBy::Budget {
+            return Some(own);
+        }
+        let used = self.clock.now() - begun;
+        let spare = self.left()? + GRACE * self.budget? - room.later;
+        let wanted = used + (MIN_SAMPLES as f64 * sampling.sample_time).min(spare);
+        Some(Own { seconds: own.seconds.max(wanted), ..own })
+    }
+
+    fn measure(&mut self, planned: &Planned, room: Room, taken: &mut Taken) -> Result<(), End> {
+        let begun = self.clock.now();
+        let (case, sampling) = (&planned.candidate.case, &planned.sampling);
+        // A case that runs beyond the budget has what it was given.
+        let within = self.left().map(|left| left.max(room.own.map_or(0.0, |own| own.seconds)));
+        let mut prepared = self.station.prepare(&planned.candidate, within).map_err(End::Cannot)?;
+        let amount = calibrated(prepared.as_mut(), sampling.sample_time).map_err(End::Cannot)?;
+        taken.agreed = true;
+        let amount = self.pace.agree(Some(amount)).map_err(End::Cannot)?.unwrap_or(amount);
+        let own = self.enough(room, sampling, begun);
+        let rule = rule(case, sampling, own);
+        let cpus = self.maker.machine.cpu.allowed.len();
+        let cpus_used = case.busy_threads().min(cpus.max(1));
+        let headline = bench::find(case.benchmark()).and_then(|b| b.metrics(case).first().copied());
+        let seed = Seed::new(self.maker.seed, case.id().as_str(), headline.map_or("elapsed", |m| m.name));
+        let looking = self.clock.now();
+        let mut offer = prepared.offer();
+        offer.writable = self.station.writes_beside(planned).then(|| prepared.lend());
+        let beside = self.station.beside(planned, &offer);
+        let mut companions = Companions::new(beside, seed, room.beside);
+        if self.few_pairs {
+            companions.keep_few();
+        }
+        companions.seconds = self.clock.now() - looking;
+        let ending = loop {
+            let named = headline.map(|m| m.name);
+            let before = self.clock.now() - companions.seconds;
+            let sample = self.round(prepared.as_mut(), amount, &mut companions, named);
+            taken.beside_s = companions.seconds;
+            let took = self.clock.now() - companions.seconds - before;
+            let mut sample = sample.map_err(End::Cannot)?;
+            let stopped = &mut sample.conditions.throttled;
+            *stopped = stopped.map(|sum| (sum / cpus_used as f64).clamp(0.0, 1.0));
+            let value = headline.and_then(|m| sample.values.get(m.name).copied()).unwrap_or(sample.elapsed);
+            if sample.renewed {
+                taken.samples.clear();
+                taken.headline.clear();
+            }
+            taken.samples.push(sample);
+            taken.headline.push(value);
+            (self.emit)(Event::Sampled { case: case.id(), n: taken.samples.len(), value });
+            let samples = Samples::new(taken.headline.clone());
+            let samples = samples.map_err(|e| End::Wrong(WrongAnswer(e.to_string())))?;
+            // The next sample must still fit.
+            let used = self.clock.now() - begun - companions.seconds;
+            let used = with_next(used, took, sampling.sample_time, own);
+            if let Decision::Stop(ending) = rule.decide(&samples, seed, seconds(used))
+                && (ending == Ending::Fixed || !companions.want_more())
+            {
+                break ending;
+            }
+        };
+        taken.peers = companions.heard();
+        prepared.verify().map_err(End::Wrong)?;
+        taken.facts = prepared.facts();
+        taken.note_end(ending.ended_by());
+        if let (StopRule::Steady { .. }, Some(metric)) = (rule, headline) {
+            taken.keep_last_rounds(ending, metric, seed);
+        }
+        let overrun = self.overrun(planned, room, begun, taken.beside_s);
+        taken.facts.warnings.extend(overrun.map(Note::from));
+        let second = bench::subsystem_of(case).second_cost;
+        taken.remark(ending, sampling.precision, second, cpus > 0 && case.crowding(cpus) > 0.0);
+        Ok(())
+    }
+
+    /// That a case ran past the end of the budget, which ends no sample that has begun; `beside_s` is what its reference tools took.
+    fn overrun(&self, planned: &Planned, room: Room, begun: f64, beside_s: f64) -> Option<Overrun> {
+        let own = room.own?;
+        let took = self.clock.now() - begun - beside_s;
+        let (of, budget, past) = match own.whose {
+            EndedBy::GroupBudget => ("its group's budget in the plan", own.seconds, took - own.seconds),
+            _ => ("--budget", self.budget?, -(self.left()? + beside_s)),
+        };
+        let is_fixed = planned.sampling.samples.is_some();
+        (took > own.seconds && past > (GRACE * budget).max(LEAST_PAST)).then_some(Overrun {
+            took,
+            budget,
+            past,
+            of,
+            is_fixed,
+        })
+    }
+
+    /// One sample of ours and one of each tool that still wants pairs, in random order.
+    fn round(
+        &mut self,
+        own: &mut dyn Prepared,
+        amount: Amount,
+        companions: &mut Companions,
+        headline: Option<&str>,
+    ) -> Result<Sample, CannotMeasure> {
+        let (before, after) = companions.order();
+        let begun = self.clock.now();
+        companions.hear(&before, own)?;
+        let between = self.clock.now();
+        let sample = self.sample(own, amount)?;
+        let ended = self.clock.now();
+        companions.hear(&after, own)?;
+        companions.seconds += between - begun + self.clock.now() - ended;
+        if sample.renewed {
+            companions.forget();
+        }
+        companions.pair(&sample, headline);
+        Ok(sample)
+    }
+
+    fn sample(&mut self, prepared: &mut dyn Prepared, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let at = self.clock.now();
+        self.clock.watch();
+        let mut sample = prepared.sample(amount)?;
+        let seen = self.clock.watched();
+        sample.at = at;
+        sample.conditions.steal = sample.conditions.steal.or(seen.steal);
+        sample.conditions.throttled = sample.conditions.throttled.or(seen.throttled);
+        sample.conditions.pages_swapped = seen.pages_swapped;
+        Ok(sample)
+    }
+}
+
+/// Seconds that a case may take, where that is bounded.
+#[derive(Clone, Copy)]
+struct Room {
+    own: Option<Own>,
+    /// Seconds that are reserved for later cases.
+    later: f64,
+    /// Its reference tools.
+    beside: Option<f64>,
+}
+
+/// Seconds for a case's own samples, and whose they are.
+#[derive(Clone, Copy)]
+struct Own {
+    seconds: f64,
+    whose: EndedBy,
+}
+
+/// The tighter of what the run's budget leaves a case and what its group's does.
+fn sooner(run: Option<f64>, group: Option<f64>) -> Option<Own> {
+    let of_run = run.map(|seconds| Own { seconds, whose: EndedBy::Budget });
+    let of_group = group.map(|seconds| Own { seconds, whose: EndedBy::GroupBudget });
+    of_run.into_iter().chain(of_group).min_by(|a, b| a.seconds.total_cmp(&b.seconds))
+}
+
+/// Seconds that a case has used when its next sample ends, where the last one took `took`. Least samples were reserved at their
+/// usual time: for those that take longer, as a whole search does, a budget that is used up counts as used twice, which ends
+/// also fewer than the least number.
+fn with_next(used: f64, took: f64, sample_time: f64, own: Option<Own>) -> f64 {
+    if took <= sample_time + LONGER {
+        return used + sample_time;
+    }
+    let next = used + took;
+    own.filter(|own| next >= own.seconds).map_or(next, |own| next.max(2.0 * own.seconds))
+}
+
+fn rule(case: &Case, sampling: &Sampling, allowed: Option<Own>) -> StopRule {
+    let budget = allowed.map_or(Budget::NONE, |own| Budget { time: seconds(own.seconds), whose: own.whose });
+    match sampling.samples.and_then(|n| NonZeroUsize::new(n as usize)) {
+        most if rounds::until_steady(case) => StopRule::Steady { most, budget },
+        Some(n) => StopRule::Exactly(n),
+        None => StopRule::Converge { precision: sampling.precision, budget },
+    }
+}
+
+/// Warms up, and finds the amount that takes the sample time.
+fn calibrated(prepared: &mut dyn Prepared, wanted: f64) -> Result<Amount, CannotMeasure> {
+    let first = prepared.sample(Amount::Seconds(wanted * WARM_UP))?;
+    let Some(work) = first.work.filter(|w| *w > 0 && first.elapsed > 0.0) else {
+        return Ok(Amount::Seconds(wanted));
+    };
+    let scaled = work as f64 * wanted / first.elapsed;
+    Ok(Amount::Work(scaled.clamp(1.0, 1e18) as u64))
+}
+
+/// What a case has given so far.
+#[derive(Default)]
+struct Taken {
+    samples: Vec<Sample>,
+    headline: Vec<f64>,
+    facts: Facts,
+    peers: Vec<Beside>,
+    /// Whether the other machines were waited for.
+    agreed: bool,
+    /// Seconds that reference tools took.
+    beside_s: f64,
+}
+
+impl Taken {
+    /// Keeps what ended the sampling.
+    fn note_end(&mut self, by: EndedBy) {
+        self.facts.achieved.set(&ENDED_BY, by);
+    }
+
+    /// Adds the warnings that follow from the samples.
+    fn remark(&mut self, ending: Ending, wanted: f64, second: Loss, crowded: bool) {
+        let n = self.samples.len();
+        match ending {
+            Ending::NotConverged { half_width: Some(reached), by } => {
+                self.facts.warnings.push(Warning::NotConverged { reached, wanted, by }.into());
+            }
+            _ if n < MIN_FOR_INTERVAL => {
+                self.facts.warnings.push(Warning::FewSamples { n, by: ending.ended_by() }.into());
+            }
+            Ending::NotConverged { half_width: None, .. }
+            | Ending::Fixed
+            | Ending::Converged
+            | Ending::Steady
+            | Ending::NotSteady { .. } => {}
+        }
+        let causes = causes::of(&self.samples, second, crowded);
+        self.facts.warnings.extend(causes.into_iter().map(Note::from));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,494 @@
+//! Whole runs against a mock station and a mock clock: deterministic to the last digit.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use super::*;
+use crate::bench::{BENCHMARKS, Candidate};
+use crate::limit::user::UserLimits;
+use crate::machine::{Machine, Root};
+use crate::measurement::Status;
+use crate::sample::Facts;
+
+/// What the mock does in turn: the values of its samples, and what happens at the end.
+#[derive(Clone)]
+struct Script {
+    values: Vec<f64>,
+    refuse: Option<CannotMeasure>,
+    break_after: Option<(usize, Cause)>,
+    wrong: bool,
+    work: bool,
+    /// Share of the time that each sample excludes.
+    set_aside: Option<f64>,
+    /// Seconds that each case takes to set up; none of the further ones.
+    set_up: Vec<f64>,
+    /// Seconds of a reading of the tool that stands beside each case; none beside the further ones.
+    tools: Vec<f64>,
+    /// How many times the time that is asked for a sample takes.
+    stretch: f64,
+    /// Whether tools give the least number of pairs.
+    few_pairs: bool,
+}
+
+impl Script {
+    fn steady() -> Self {
+        Script {
+            values: vec![1e-9, 1.001e-9],
+            refuse: None,
+            break_after: None,
+            wrong: false,
+            work: true,
+            set_aside: None,
+            set_up: Vec::new(),
+            tools: Vec::new(),
+            stretch: 1.0,
+            few_pairs: false,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Log {
+    now: Cell<f64>,
+    amounts: RefCell<Vec<Amount>>,
+    alive: Cell<i32>,
+}
+
+struct Mock {
+    script: Script,
+    log: Rc<Log>,
+}
+
+struct MockCase {
+    script: Script,
+    taken: usize,
+    log: Rc<Log>,
+}
+
+impl Station for Mock {
+    fn prepare(&mut self, candidate: &Candidate, _: Option<f64>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        let set_up = self.script.set_up.get(candidate.case.threads() - 1).copied().unwrap_or(0.0);
+        self.log.now.set(self.log.now.get() + set_up);
+        if let Some(cannot) = &self.script.refuse {
+            return Err(cannot.clone());
+        }
+        self.log.alive.set(self.log.alive.get() + 1);
+        Ok(Box::new(MockCase { script: self.script.clone(), taken: 0, log: Rc::clone(&self.log) }))
+    }
+
+    fn seconds_beside(&self, planned: &Planned) -> f64 {
+        self.tool_s(planned).map_or(0.0, |seconds| 5.0 * seconds)
+    }
+
+    fn beside(&mut self, planned: &Planned, _: &Offer) -> Vec<Companion> {
+        let tool = |seconds| Companion {
+            passes: Vec::new(),
+            about: Beside {
+                name: "tool".to_owned(),
+                version: None,
+                metric: "latency".to_owned(),
+                definition: sample::Match::Exact,
+                note: String::new(),
+                command: Vec::new(),
+                input: Default::default(),
+                achieved: Default::default(),
+                pairs: Vec::new(),
+                warnings: Vec::new(),
+                unavailable: None,
+            },
+            pairs: 5,
+            prepared: Some(Box::new(MockTool { seconds, log: Rc::clone(&self.log) })),
+        };
+        self.tool_s(planned).map(tool).into_iter().collect()
+    }
+}
+
+impl Mock {
+    fn tool_s(&self, planned: &Planned) -> Option<f64> {
+        self.script.tools.get(planned.candidate.case.threads() - 1).copied()
+    }
+}
+
+struct MockTool {
+    seconds: f64,
+    log: Rc<Log>,
+}
+
+impl Prepared for MockTool {
+    fn sample(&mut self, _: Amount) -> Result<Sample, CannotMeasure> {
+        self.log.now.set(self.log.now.get() + self.seconds);
+        Ok(Sample { values: [("latency".to_owned(), 1e-9)].into(), ..Sample::default() })
+    }
+
+    fn verify(&mut self) -> Result<(), WrongAnswer> {
+        Ok(())
+    }
+}
+
+impl Prepared for MockCase {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        if let Some((_, cause)) = self.script.break_after.filter(|(n, _)| *n <= self.taken) {
+            return Err(CannotMeasure { cause, reason: "broke".to_owned() });
+        }
+        // This machine does 1000 units of work a second.
+        let (elapsed, work) = match amount {
+            Amount::Seconds(s) => (s * self.script.stretch, (s * 1000.0) as u64),
+            Amount::Work(n) => (n as f64 / 1000.0, n),
+        };
+        self.log.amounts.borrow_mut().push(amount);
+        self.log.now.set(self.log.now.get() + elapsed);
+        let value = self.script.values[self.taken % self.script.values.len()];
+        self.taken += 1;
+        let work = self.script.work.then_some(work);
+        let conditions = Conditions { set_aside: self.script.set_aside, ..Conditions::default() };
+        let values = [("latency".to_owned(), value)].into();
+        Ok(Sample { elapsed, work, values, conditions, ..Sample::default() })
+    }
+
+    fn verify(&mut self) -> Result<(), WrongAnswer> {
+        if self.script.wrong { Err(WrongAnswer("sum differs".to_owned())) } else { Ok(()) }
+    }
+
+    fn facts(&self) -> Facts {
+        {
+            let mut facts = Facts::default();
+            facts.achieved.put("threads", 1);
+            facts
+        }
+    }
+}
+
+impl Drop for MockCase {
+    fn drop(&mut self) {
+        self.log.alive.set(self.log.alive.get() - 1);
+    }
+}
+
+struct MockClock(Rc<Log>);
+
+impl Clock for MockClock {
+    fn now(&self) -> f64 {
+        self.0.now.get()
+    }
+    fn watch(&mut self) {}
+    fn watched(&mut self) -> Conditions {
+        Conditions { steal: Some(0.25), ..Conditions::default() }
+    }
+}
+
+struct Finished {
+    ran: Ran,
+    measurements: Vec<Measurement>,
+    events: Vec<Event>,
+    log: Rc<Log>,
+}
+
+fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: usize) -> Finished {
+    let machine = Machine::discover(&Root::at("/nonexistent"));
+    let log = Rc::new(Log::default());
+    let mut events = Vec::new();
+    let user_limits = UserLimits::default();
+    let maker = Maker { machine: &machine, node: "here", seed: 7, user_limits: &user_limits, margin: 0.03 };
+    let planned: Vec<Planned> = (1..=cases)
+        .map(|n| Planned {
+            candidate: Candidate::new(Case::of("null").with_count("threads", n as u64), Ok(())),
+            sampling: Sampling { samples, sample_time: 0.1, precision: 0.01 },
+            against: peer::Against::Nobody,
+            budget: None,
+            group: 0,
+            repeat: 0,
+        })
+        .collect();
+    let few_pairs = script.few_pairs;
+    let ran = Harness {
+        pace: &mut Alone,
+        station: &mut Mock { script, log: Rc::clone(&log) },
+        clock: &mut MockClock(Rc::clone(&log)),
+        emit: &mut |e| events.push(e),
+        maker,
+        budget,
+        beside_s: 0.0,
+        few_pairs,
+    }
+    .run("run", &planned, Vec::new());
+    let measurements = ran.measurements(maker);
+    assert_eq!(log.alive.get(), 0, "every prepared case is torn down");
+    Finished { ran, measurements, events, log }
+}
+
+#[test]
+fn a_fixed_number_of_samples_is_exact_and_the_warm_up_is_not_among_them() {
+    for n in [1, 2, 5, 40] {
+        let done = run_with(Script::steady(), Some(n), None, 1);
+        assert_eq!(done.measurements[0].metrics[0].samples.len(), n as usize);
+        assert_eq!(done.log.amounts.borrow().len(), n as usize + 1);
+    }
+}
+
+#[test]
+fn work_is_calibrated_to_the_sample_time_and_the_same_for_all_samples() {
+    let done = run_with(Script::steady(), Some(3), None, 1);
+    let amounts = done.log.amounts.borrow();
+    assert_eq!(amounts[0], Amount::Seconds(0.05));
+    assert_eq!(amounts[1..], [Amount::Work(100); 3]);
+}
+
+#[test]
+fn without_an_amount_of_work_every_sample_is_a_time() {
+    let done = run_with(Script { work: false, ..Script::steady() }, Some(3), None, 1);
+    assert_eq!(done.log.amounts.borrow()[1..], [Amount::Seconds(0.1); 3]);
+}
+
+#[test]
+fn steady_samples_converge_at_six() {
+    let done = run_with(Script::steady(), None, None, 1);
+    let summary = &done.measurements[0].metrics[0].summary;
+    assert_eq!(summary.n, 6);
+    assert!(summary.ci95.is_some());
+    assert!(!done.measurements[0].warnings.iter().any(|w| w.code == "not-converged"));
+}
+
+#[test]
+fn wild_samples_end_at_thirty_and_say_so() {
+    let wild = Script { values: vec![1.0, 2.0, 5.0, 3.0, 9.0], ..Script::steady() };
+    let done = run_with(wild, None, None, 1);
+    assert_eq!(done.measurements[0].metrics[0].summary.n, 30);
+    let warning = done.measurements[0].warnings.iter().find(|w| w.code == "not-converged").unwrap();
+    assert!(warning.text.contains("--precision"), "{}", warning.text);
+}
+
+#[test]
+fn what_ended_the_sampling_is_kept_and_the_advice_follows_from_it() {
+    let wild = Script { values: vec![1.0, 2.0, 5.0, 3.0, 9.0], ..Script::steady() };
+    let ended = |script: Script, samples, budget| {
+        let made = run_with(script, samples, budget, 1).measurements.remove(0);
+        let text = made.warnings.iter().find(|w| ["not-converged", "few-samples"].contains(&w.code.as_str()));
+        (made.achieved.get(&ENDED_BY), text.map(|w| w.text.clone()).unwrap_or_default())
+    };
+    for (script, samples, budget, by, helps, idle) in [
+        (Script::steady(), None, None, EndedBy::Precision, "", "--"),
+        (Script::steady(), Some(3), Some(60.0), EndedBy::Samples, "--samples 5", "--budget"),
+        (wild.clone(), None, Some(60.0), EndedBy::SampleCap, "--samples", "--budget"),
+        (wild.clone(), None, Some(1.0), EndedBy::Budget, "--budget", "--samples"),
+        // Its first sample outlasts twice the budget.
+        (wild.clone(), None, Some(0.05), EndedBy::Budget, "--budget", "--samples"),
+    ] {
+        let (reason, text) = ended(script, samples, budget);
+        assert_eq!(reason, Some(by), "{text}");
+        assert!(text.contains(helps) && !text.contains(idle), "{by:?}: {text}");
+    }
+    assert!(ended(wild, None, Some(0.05)).1.contains("after 1 of the 5 samples"));
+}
+
+/// A search takes many times the sample time: the budget ends it before one that does not fit.
+#[test]
+fn samples_that_take_longer_than_asked_keep_to_the_budget() {
+    let wild = Script { values: vec![1.0, 2.0, 5.0, 3.0, 9.0], work: false, ..Script::steady() };
+    for (budget, n) in [(1.0, 1), (9.5, 4), (20.5, 9)] {
+        // Each takes 2 s, and the warm-up 1 s.
+        let done = run_with(Script { stretch: 20.0, ..wild.clone() }, None, Some(budget), 1);
+        let made = &done.measurements[0];
+        assert_eq!(made.metrics[0].samples.len(), n, "{budget}");
+        assert_eq!(made.warnings.iter().any(|w| w.code == "budget-exceeded"), n == 1, "{budget}");
+        assert!(done.log.now.get() <= f64::max(budget, 3.0) + 1e-6, "{budget}: {}", done.log.now.get());
+    }
+}
+
+#[test]
+fn a_case_that_ends_after_its_budget_says_so() {
+    let told = |set_up: f64, samples, budget, cases| -> Vec<String> {
+        let script = Script { set_up: vec![set_up], ..Script::steady() };
+        let made = run_with(script, samples, budget, cases).measurements;
+        let of =
+            |m: &Measurement| m.warnings.iter().find(|w| w.code == "budget-exceeded").map(|w| w.text.clone());
+        made.iter().filter_map(of).collect()
+    };
+    let late = told(9.0, None, Some(2.0), 1);
+    assert!(late[0].starts_with("budget exceeded: the case took 9."), "{late:?}");
+    assert!(late[0].contains(" after --budget (2.0 s): ") && late[0].contains("--sample-time"), "{late:?}");
+    // Only the case that took too long is named, not those that had their share after it.
+    assert_eq!(told(9.0, None, Some(2.0), 3).len(), 1);
+    let fixed = told(0.0, Some(50), Some(1.0), 1);
+    assert!(fixed[0].contains("take fewer --samples"), "{fixed:?}");
+    for (set_up, samples, budget) in [(9.0, None, None), (0.5, None, Some(2.0)), (9.0, None, Some(20.0))] {
+        assert!(told(set_up, samples, budget, 1).is_empty(), "{set_up} {budget:?}");
+    }
+}
+
+#[test]
+fn what_little_time_was_left_says_nothing() {
+    let with = |share| {
+        let script = Script { set_aside: Some(share), ..Script::steady() };
+        run_with(script, Some(6), None, 1).measurements.remove(0)
+    };
+    let doubted = |made: &Measurement| made.warnings.iter().any(|w| w.code == "mostly-excluded");
+    let half = with(0.5);
+    assert_eq!((half.status, doubted(&half)), (Status::Ok, false));
+    let most = with(0.6);
+    assert_eq!((most.status, doubted(&most)), (Status::Ok, true));
+    let all = with(0.995);
+    assert_eq!((all.status, all.metrics.len()), (Status::Invalid, 1));
+    assert!(all.reason.as_deref().unwrap().starts_with("99.5 % of the time is excluded"), "{:?}", all.reason);
+    // A document of an earlier version, that called it measured.
+    let earlier = Measurement { status: Status::Ok, reason: None, ..all.clone() };
+    assert_eq!(earlier.standing(), (Status::Invalid, all.reason));
+}
+
+#[test]
+fn a_short_budget_is_shared_by_the_first_and_the_last_cases() {
+    let wild = Script { values: vec![1.0, 2.0, 5.0, 3.0, 9.0], ..Script::steady() };
+    let done = run_with(wild, None, Some(0.5), 8);
+    // A case takes 0.15 s at least, and has 0.06 s.
+    let measured: Vec<bool> = done.measurements.iter().map(|m| m.status == Status::Ok).collect();
+    assert_eq!(measured, [true, false, true, false, true, false, false, true]);
+    let passed_over = &done.measurements[1];
+    assert_eq!(passed_over.status, Status::Skipped);
+    assert!(passed_over.reason.as_deref().unwrap().contains("--budget"));
+    assert!(done.log.now.get() < 1.0, "{}", done.log.now.get());
+    let left: Vec<f64> = done
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Preparing { left_s, .. } => Some(*left_s),
+            _ => None,
+        })
+        .collect();
+    // Passing a case over takes no time from what is left.
+    assert!(
+        left.is_sorted_by(|a, b| a >= b) && left[0] == 0.5 && left[1] == left[2] && left[2] > 0.0,
+        "{left:?}"
+    );
+}
+
+#[test]
+fn a_case_that_is_slow_to_set_up_has_its_samples_and_takes_none_from_others() {
+    let values = vec![1.0, 2.0, 5.0, 3.0, 9.0];
+    let slow = Script { values, set_up: vec![0.0, 0.0, 5.5], ..Script::steady() };
+    let done = run_with(slow, None, Some(10.0), 8);
+    let samples: Vec<usize> = done.ran.outcomes.iter().map(|outcome| outcome.samples.len()).collect();
+    assert!(samples.len() == 8 && samples.iter().all(|n| *n >= 6), "{samples:?}");
+    assert!(done.log.now.get() <= 12.5, "{}", done.log.now.get());
+}
+
+#[test]
+fn a_wrong_answer_voids_the_figure() {
+    let done = run_with(Script { wrong: true, ..Script::steady() }, Some(5), None, 1);
+    assert_eq!(done.measurements[0].status, Status::Failed);
+    assert!(done.measurements[0].metrics.is_empty());
+    assert_eq!(done.measurements[0].reason.as_deref(), Some("wrong answer: sum differs"));
+}
+
+#[test]
+fn a_figure_that_is_not_finite_voids_the_measurement() {
+    let done = run_with(Script { values: vec![f64::NAN], ..Script::steady() }, Some(5), None, 1);
+    assert_eq!(done.measurements[0].status, Status::Failed);
+}
+
+#[test]
+fn a_lost_worker_costs_its_own_case() {
+    let lost = Script { break_after: Some((2, Cause::Environment)), ..Script::steady() };
+    let done = run_with(lost, Some(5), None, 3);
+    assert_eq!(done.measurements.len(), 3);
+    for measurement in &done.measurements {
+        assert_eq!((measurement.status, measurement.cause), (Status::Failed, Some(Cause::Environment)));
+    }
+}
+
+#[test]
+fn an_interrupt_keeps_what_is_finished() {
+    let interrupted = Script { break_after: Some((0, Cause::Interrupted)), ..Script::steady() };
+    let done = run_with(interrupted, Some(5), None, 3);
+    assert!(done.ran.interrupted);
+    assert!(done.measurements.is_empty());
+    assert_eq!(done.events.last(), Some(&Event::Interrupted));
+}
+
+#[test]
+fn a_refused_case_is_skipped_with_its_reason() {
+    let refused = Script { refuse: Some(CannotMeasure::not_here("needs avx512f")), ..Script::steady() };
+    let done = run_with(refused, Some(5), None, 1);
+    assert_eq!(done.measurements[0].status, Status::Skipped);
+    assert_eq!(done.measurements[0].reason.as_deref(), Some("needs avx512f"));
+}
+
+#[test]
+fn stolen_time_is_a_condition_and_a_warning() {
+    let done = run_with(Script::steady(), Some(5), None, 1);
+    assert_eq!(done.measurements[0].conditions.steal, Some(0.25));
+    assert!(done.measurements[0].warnings.iter().any(|w| w.code == "stolen"));
+    assert_eq!(done.measurements[0].metrics[0].series[0].steal, Some(0.25));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_measurements() {
+    let values: Vec<f64> = (0..12).map(|i| 1.0 + f64::from(i * 5 % 12) / 100.0).collect();
+    let script = Script { values, ..Script::steady() };
+    let once = run_with(script.clone(), Some(12), None, 2);
+    let again = run_with(script, Some(12), None, 2);
+    assert_eq!(once.measurements, again.measurements);
+}
+
+#[test]
+fn events_tell_the_whole_story_in_order() {
+    let done = run_with(Script::steady(), Some(2), None, 1);
+    let kinds: Vec<String> = done
+        .events
+        .iter()
+        .map(|e| serde_json::to_value(e).unwrap()["event"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(kinds, ["started", "preparing", "sampled", "sampled", "measured"]);
+}
+
+#[test]
+fn tools_of_a_scaled_plan_give_three_pairs_and_no_row_is_warned_of_it() {
+    let script = Script { tools: vec![1.0, 1.0], few_pairs: true, ..Script::steady() };
+    let finished = run_with(script, Some(20), None, 2);
+    let peers = || finished.ran.outcomes.iter().flat_map(|outcome| &outcome.peers);
+    assert_eq!(peers().map(|peer| peer.pairs.len()).collect::<Vec<_>>(), [3, 3]);
+    assert_eq!(peers().flat_map(|peer| &peer.warnings).count(), 0);
+    assert!(finished.ran.outcomes.iter().all(|outcome| outcome.samples.len() == 20));
+}
+
+#[test]
+fn the_mocked_benchmark_exists() {
+    assert!(BENCHMARKS.iter().any(|b| b.name() == "null"));
+}
+
+#[test]
+fn slow_tools_give_fewer_pairs_and_take_nothing_from_our_own_samples() {
+    let beside = |tools: &[f64], budget| {
+        let script = Script { tools: tools.to_vec(), ..Script::steady() };
+        let finished = run_with(script, None, budget, 2);
+        let pairs: Vec<usize> =
+            finished.ran.outcomes.iter().flat_map(|o| &o.peers).map(|peer| peer.pairs.len()).collect();
+        let told = finished.ran.outcomes.iter().flat_map(|o| &o.peers).flat_map(|peer| &peer.warnings);
+        let own: Vec<usize> = finished.ran.outcomes.iter().map(|o| o.samples.len()).collect();
+        (pairs, told.filter(|w| w.code() == "few-pairs").count(), own)
+    };
+    let (_, _, alone) = beside(&[], Some(10.0));
+    // Six times ten seconds for two cases: five readings of a second fit, of thirty seconds one.
+    assert_eq!(beside(&[1.0, 1.0], Some(10.0)), (vec![5, 5], 0, alone.clone()));
+    assert_eq!(beside(&[30.0, 30.0], Some(10.0)), (vec![3, 3], 2, alone.clone()));
+    // A dear one has what a cheap one leaves, wherever it stands.
+    assert_eq!(beside(&[8.0, 1.0], Some(10.0)), (vec![5, 5], 0, alone.clone()));
+    assert_eq!(beside(&[1.0, 8.0], Some(10.0)), (vec![5, 5], 0, alone.clone()));
+    assert_eq!(beside(&[30.0, 30.0], None), (vec![5, 5], 0, alone));
+}
+
+#[test]
+fn a_stated_amount_is_expected_to_take_its_time() {
+    let planned = |id: &str| Planned {
+        candidate: Candidate::new(id.parse().unwrap(), Ok(())),
+        sampling: Sampling { samples: Some(3), sample_time: 0.2, precision: 0.01 },
+        against: peer::Against::Nobody,
+        budget: None,
+        group: 0,
+        repeat: 0,
+    };
+    let free = expected_of(&planned("cpu.peak/op=add/type=i8/threads=1"));
+    assert!((free - 1.2).abs() < 1e-9, "three samples, the warm-up and the set-up: {free}");
+    let stated = planned("cpu.peak/op=add/type=i8/threads=1/work=1000000000000/scaling=strong");
+    assert!(expected_of(&stated) > 10.0 * free, "{}", expected_of(&stated));
+    let capped = Planned { budget: Some(2.0), ..stated };
+    assert!((expected_of(&capped) - 2.0).abs() < 1e-9, "the budget of its group ends it");
+}

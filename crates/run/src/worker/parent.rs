@@ -1,0 +1,486 @@
+//! The parent's side: starts workers, asks them in turn, and survives their death.
+
+use std::cell::RefCell;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, after, bounded, never, select, unbounded};
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+
+use super::message::{self, Reply, Request};
+use crate::Planned;
+use crate::Station;
+use crate::bench::{self, Candidate, Options, Prepared};
+use crate::case::Case;
+use crate::machine::Machine;
+use crate::peer::{Companion, Companions};
+use crate::sample::{Amount, CannotMeasure, Cause, Facts, Offer, Sample, Writable, WrongAnswer};
+
+/// Seconds that a worker may take to start, prepare, verify or finish.
+const PATIENCE: f64 = 120.0;
+
+/// How long the parent waits for a dead worker to be gone, and listens for what it wrote last.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Starts a worker for each case, or keeps one for a benchmark whose cases share what is dear to make.
+pub struct Workers {
+    program: PathBuf,
+    machine: Machine,
+    options: Options,
+    interrupts: Receiver<()>,
+    kept: Option<(String, Shared)>,
+    companions: Option<Companions>,
+}
+
+type Shared = Rc<RefCell<Worker>>;
+
+impl Workers {
+    /// Workers are `program worker`; a message on `interrupts` ends what is under way.
+    pub fn new(program: PathBuf, machine: &Machine, options: &Options, interrupts: Receiver<()>) -> Self {
+        Self {
+            program,
+            machine: machine.clone(),
+            options: options.clone(),
+            interrupts,
+            kept: None,
+            companions: None,
+        }
+    }
+
+    /// With reference tools beside the cases.
+    #[must_use]
+    pub fn with(mut self, companions: Companions) -> Self {
+        self.companions = Some(companions);
+        self
+    }
+
+    fn worker_for(&mut self, case: &Case) -> Result<Shared, CannotMeasure> {
+        let kept = self
+            .kept
+            .take()
+            .filter(|(benchmark, worker)| benchmark == case.benchmark() && worker.borrow().alive);
+        let worker = match kept {
+            Some((_, worker)) => worker,
+            None => {
+                let started =
+                    Worker::start(&self.program, &self.machine, &self.options, self.interrupts.clone())?;
+                Rc::new(RefCell::new(started))
+            }
+        };
+        if bench::find(case.benchmark()).is_some_and(bench::Benchmark::shares_worker) {
+            self.kept = Some((case.benchmark().to_owned(), Rc::clone(&worker)));
+        }
+        Ok(worker)
+    }
+}
+
+impl Station for Workers {
+    fn prepare(
+        &mut self,
+        candidate: &Candidate,
+        within: Option<f64>,
+    ) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        let case = &candidate.case;
+        let worker = self.worker_for(case)?;
+        let within = within.filter(|_| bench::find(case.benchmark()).is_some_and(|b| b.waits_for_a_device()));
+        let mut clock = Left { seconds: within };
+        let request = Request::Prepare { case: case.clone(), parsed: candidate.parsed.clone(), within };
+        let reply = clock.ask(&worker, &request, preparing(case), "prepared")?;
+        let Reply::Prepared(offer) = reply else {
+            return Err(CannotMeasure::environment("the worker did not say that the case is ready"));
+        };
+        let offer = with_cpus(offer, case, &self.machine);
+        let (probes, patience) = (probes(case), preparing(case));
+        let facts = Facts::default();
+        Ok(Box::new(Remote { worker, offer, facts, probes, patience, longest: 0.0, clock }))
+    }
+
+    fn seconds_beside(&self, planned: &Planned) -> f64 {
+        let Planned { against, candidate, .. } = planned;
+        let companions = self.companions.as_ref();
+        companions.map_or(0.0, |all| all.seconds_beside(against, &candidate.case, &self.machine))
+    }
+
+    fn writes_beside(&self, planned: &Planned) -> bool {
+        let Planned { against, candidate, .. } = planned;
+        let companions = self.companions.as_ref();
+        companions.is_some_and(|all| all.write(against, &candidate.case, &self.machine))
+    }
+
+    fn beside(&mut self, planned: &Planned, offer: &Offer) -> Vec<Companion> {
+        let Planned { against, candidate, .. } = planned;
+        let companions = self.companions.as_mut();
+        companions.map_or_else(Vec::new, |all| all.beside(against, &candidate.case, &self.machine, offer))
+    }
+}
+
+/// An offer that names no CPUs means those that the benchmarks usually take.
+fn with_cpus(mut offer: Offer, case: &Case, machine: &Machine) -> Offer {
+    if offer.cpus.is_empty() {
+        offer.cpus = (bench::subsystem_of(case).cpus)(machine, case);
+    }
+    offer
+}
+
+/// Seconds that preparing a case may take: a large test file is filled at 10 MB/s at least, and with `--steady`
+/// written twice.
+fn preparing(case: &Case) -> f64 {
+    const SLOWEST: f64 = 10e6;
+    let times = if case.word("steady") == Some("on") { 2.0 } else { 1.0 };
+    PATIENCE + case.number("size").map_or(0.0, |bytes| times * bytes as f64 / SLOWEST)
+}
+
+/// A case that is prepared in a worker.
+struct Remote {
+    worker: Shared,
+    offer: Offer,
+    facts: Facts,
+    /// Samples' worth of time that one may take.
+    probes: f64,
+    /// Seconds that filling a file may take.
+    patience: f64,
+    /// Seconds that a sample may take also where the budget ends before.
+    longest: f64,
+    clock: Left,
+}
+
+/// What is left of the budget, by the time that the case itself takes; reference tools have a time of their own.
+struct Left {
+    seconds: Option<f64>,
+}
+
+impl Left {
+    /// Beyond the budget, so that what ends in time by itself can say how.
+    const GRACE: f64 = 1.0;
+
+    /// Asks the worker, for `patience` seconds and no longer than the budget lasts; `what` is done to the case then.
+    fn ask(
+        &mut self,
+        worker: &Shared,
+        request: &Request,
+        patience: f64,
+        what: &str,
+    ) -> Result<Reply, CannotMeasure> {
+        let begun = Instant::now();
+        let left = self.seconds.map_or(f64::INFINITY, |left| left.max(0.0) + Self::GRACE);
+        let answer = worker.borrow_mut().ask(request, patience.min(left));
+        let took = begun.elapsed().as_secs_f64();
+        self.seconds = self.seconds.map(|seconds| seconds - took);
+        match answer {
+            Err(cannot) if cannot.cause == Cause::Environment && left < patience && took >= left => {
+                Err(CannotMeasure::not_here(format!(
+                    "the budget ended while the case was {what}; give a smaller --size, --block or --depth, or more --budget"
+                )))
+            }
+            answer => answer,
+        }
+    }
+}
+
+/// A search is made within the first sample, and each of its probes takes as long as one at most.
+fn probes(case: &Case) -> f64 {
+    const OF_A_SEARCH: f64 = 64.0;
+    let searches = bench::find(case.benchmark()).is_some_and(|benchmark| benchmark.searches(case));
+    if searches { OF_A_SEARCH } else { 2.0 }
+}
+
+impl Prepared for Remote {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let patience = match amount {
+            Amount::Seconds(s) => {
+                // The warm-up is shorter than a sample.
+                self.longest = self.longest.max(2.0 * self.probes * s);
+                PATIENCE + self.probes * s
+            }
+            Amount::Work(_) => f64::INFINITY,
+        };
+        // The run loop begins the last sample in time, and it may become longer than it was meant to be.
+        self.clock.seconds = self.clock.seconds.map(|left| left.max(self.longest));
+        match self.clock.ask(&self.worker, &Request::Sample(amount), patience, "measured")? {
+            Reply::Sampled(sample) => Ok(*sample),
+            _ => Err(CannotMeasure::environment("the worker answered something else than a sample")),
+        }
+    }
+
+    fn lend(&mut self) -> Result<Writable, String> {
+        match self.clock.ask(&self.worker, &Request::Lend, self.patience, "given a place for tools") {
+            Ok(Reply::Lent(place)) => place,
+            Ok(_) => Err("the worker did not say where tools may write".to_owned()),
+            Err(cannot) => Err(cannot.reason),
+        }
+    }
+
+    fn pause(&mut self) {
+        // A worker that is gone is noticed at the next sample.
+        let _ = self.worker.borrow_mut().done(&Request::Pause, PATIENCE);
+    }
+
+    fn resume(&mut self) {
+        // What tools wrote to may have to be filled anew.
+        let _ = self.clock.ask(&self.worker, &Request::Resume, self.patience, "filled anew");
+    }
+
+    fn verify(&mut self) -> Result<(), WrongAnswer> {
+        match self.worker.borrow_mut().ask(&Request::Verify, PATIENCE) {
+            Ok(Reply::Verified(facts)) => {
+                self.facts = facts;
+                Ok(())
+            }
+            Ok(Reply::Wrong(wrong)) => Err(wrong),
+            Ok(_) => Err(WrongAnswer("the worker did not say whether the answer is right".to_owned())),
+            Err(cannot) => Err(WrongAnswer(cannot.reason)),
+        }
+    }
+
+    fn offer(&self) -> Offer {
+        self.offer.clone()
+    }
+
+    fn facts(&self) -> Facts {
+        self.facts.clone()
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        // The last holder's worker is ended by its own drop; a kept one only tears this case down.
+        let mut worker = self.worker.borrow_mut();
+        if worker.alive && Rc::strong_count(&self.worker) > 1 {
+            // What is in flight is waited for; a worker that takes longer is ended, and the next case gets another.
+            let patience = self.clock.seconds.map_or(PATIENCE, |left| left.clamp(Left::GRACE, PATIENCE));
+            let _ = worker.done(&Request::Finish, patience);
+        }
+    }
+}
+
+/// One worker process.
+struct Worker {
+    child: Option<Child>,
+    stdin: Option<ChildStdin>,
+    replies: Receiver<std::io::Result<Reply>>,
+    interrupts: Receiver<()>,
+    last_words: Receiver<String>,
+    alive: bool,
+}
+
+impl Worker {
+    fn start(
+        program: &PathBuf,
+        machine: &Machine,
+        options: &Options,
+        interrupts: Receiver<()>,
+    ) -> Result<Self, CannotMeasure> {
+        let failed = |e: std::io::Error| {
+            CannotMeasure::environment(format!("cannot start a worker process: {e}; {}", remedy(&e)))
+        };
+        // A process group of its own: Ctrl-C reaches the parent alone, which then decides.
+        let mut child = Command::new(program)
+            .arg0("plimsoll")
+            .arg("worker")
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(failed)?;
+        let (sender, replies) = unbounded();
+        let stdout = child.stdout.take();
+        let (said, last_words) = bounded(1);
+        if let Some(pipe) = child.stderr.take() {
+            named("last words", move || drop(said.send(last_line(pipe)))).map_err(failed)?;
+        }
+        let listen = move || {
+            let Some(stdout) = stdout else { return };
+            let mut stdout = BufReader::new(stdout);
+            while let Some(reply) = message::read(&mut stdout).transpose() {
+                let broken = reply.is_err();
+                if sender.send(reply).is_err() || broken {
+                    return;
+                }
+            }
+        };
+        named("replies", listen).map_err(failed)?;
+        let stdin = child.stdin.take();
+        let mut worker = Self { child: Some(child), stdin, replies, interrupts, last_words, alive: true };
+        let begin = Request::Begin { machine: Box::new(machine.clone()), options: options.clone() };
+        worker.done(&begin, PATIENCE)?;
+        Ok(worker)
+    }
+
+    /// Asks and waits for the answer, at most `seconds`.
+    fn ask(&mut self, request: &Request, seconds: f64) -> Result<Reply, CannotMeasure> {
+        let answer = self.ask_once(request, seconds);
+        // After an interrupt or a silence nobody knows where the worker is in the conversation.
+        self.alive &= !matches!(&answer, Err(c) if c.cause != Cause::NotHere && c.cause != Cause::Unsafe);
+        answer
+    }
+
+    fn ask_once(&mut self, request: &Request, seconds: f64) -> Result<Reply, CannotMeasure> {
+        let sent = self.stdin.as_mut().map(|pipe| message::write(pipe, request));
+        match sent {
+            Some(Ok(())) => {}
+            // Not the worker's fault: what is to be said has no form that can be sent.
+            Some(Err(error)) if error.get_ref().is_some() => {
+                return Err(CannotMeasure::environment(format!(
+                    "the request to the worker cannot be written: {}",
+                    crate::text::shown(&error.to_string())
+                )));
+            }
+            _ => return Err(self.lost()),
+        }
+        let deadline = Duration::try_from_secs_f64(seconds).map_or_else(|_| never(), after);
+        select! {
+            recv(self.replies) -> reply => match reply {
+                Ok(Ok(Reply::Cannot(cannot))) => Err(cannot),
+                Ok(Ok(reply)) => Ok(reply),
+                Ok(Err(error)) => {
+                    Err(CannotMeasure::environment(format!("the worker said something unreadable: {error}")))
+                }
+                Err(_) => Err(self.lost()),
+            },
+            recv(self.interrupts) -> _ => {
+                Err(CannotMeasure { cause: Cause::Interrupted, reason: "interrupted".to_owned() })
+            }
+            recv(deadline) -> _ => Err(CannotMeasure::environment(format!(
+                "the worker gave no answer within {seconds:.0} s and was ended; the device may hang, or the amount is too large"
+            ))),
+        }
+    }
+
+    /// Asks for something that has no answer but "done".
+    fn done(&mut self, request: &Request, seconds: f64) -> Result<(), CannotMeasure> {
+        self.ask(request, seconds).map(|_| ())
+    }
+
+    /// Why the worker is gone.
+    fn lost(&mut self) -> CannotMeasure {
+        self.stdin = None;
+        let Some(mut child) = self.child.take() else { return CannotMeasure::environment("worker is gone") };
+        // Its pipe is closed, so it has ended or is about to. Only what it ended with by itself says why: a kill is ours.
+        let by_itself = ends_within(&mut child, LAST_WORDS);
+        if !by_itself {
+            let _ = child.kill();
+        }
+        let status = child.wait().ok().filter(|_| by_itself);
+        // A process that the worker left behind may hold its standard error open.
+        let said = self.last_words.recv_timeout(LAST_WORDS).unwrap_or_default();
+        let cpu_time = getrlimit(Resource::Cpu);
+        let cpu_time = cpu_time.current.into_iter().chain(cpu_time.maximum).min();
+        CannotMeasure::environment(obituary(status, &said, cpu_time))
+    }
+}
+
+/// Whether the process has ended, or does within `patience`.
+fn ends_within(child: &mut Child, patience: Duration) -> bool {
+    let begun = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(None) if begun.elapsed() < patience => std::thread::sleep(Duration::from_millis(5)),
+            Ok(None) => return false,
+            _ => return true,
+        }
+    }
+}
+
+/// A detached thread; a failure to make one is an error and no panic.
+fn named(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+}
+
+/// Which limit stands in the way of a process.
+fn remedy(error: &std::io::Error) -> &'static str {
+    match Errno::from_io_error(error) {
+        Some(Errno::MFILE) => "see `ulimit -n`",
+        Some(Errno::NFILE) => "the system has too many open files",
+        Some(Errno::NOMEM) => "see `ulimit -v` and the cgroup's memory limit",
+        _ => "see `ulimit -u` and the cgroup's pids limit",
+    }
+}
+
+/// One line on how a worker ended, whose CPU time is limited to so many seconds.
+fn obituary(status: Option<ExitStatus>, said: &str, cpu_time: Option<u64>) -> String {
+    let how = match (status.map(|s| (s.signal(), s.code())), cpu_time) {
+        (Some((Some(signal @ (9 | 24)), _)), Some(seconds)) => {
+            let or = if signal == 9 { "; or memory, see `dmesg`" } else { "" };
+            format!(
+                "worker killed (signal {signal}: the CPU time of a process is limited to {seconds} s; raise `ulimit -t`{or})"
+            )
+        }
+        (ended, _) => ended_with(ended),
+    };
+    match said.trim() {
+        "" => how,
+        said => format!("{how}: {}", crate::text::shown(said)),
+    }
+}
+
+/// The same without limits: by this signal, or with this code.
+fn ended_with(status: Option<(Option<i32>, Option<i32>)>) -> String {
+    match status {
+        Some((Some(9), _)) => {
+            "worker killed (signal 9: memory? see `dmesg` and the cgroup's limit)".to_owned()
+        }
+        Some((Some(4), _)) => {
+            "worker killed (signal 4: an instruction that this CPU or hypervisor refuses; try another --isa)"
+                .to_owned()
+        }
+        Some((Some(7), _)) => "worker killed (signal 7: memory or file behind it went away)".to_owned(),
+        Some((Some(signal), _)) => format!("worker killed (signal {signal})"),
+        Some((None, Some(code))) => format!("worker ended with code {code}"),
+        _ => "worker closed its pipe, did not end, and was ended".to_owned(),
+    }
+}
+
+/// The last line that a worker wrote to its standard error, bounded.
+fn last_line(pipe: impl Read) -> String {
+    let mut last = String::new();
+    let mut reader = BufReader::new(pipe);
+    let mut line = Vec::new();
+    while let Ok(1..) = reader.by_ref().take(4096).read_until(b'\n', &mut line) {
+        let text = String::from_utf8_lossy(&line);
+        if !text.trim().is_empty() && !text.starts_with("note: run with") {
+            text.trim().clone_into(&mut last);
+        }
+        line.clear();
+    }
+    last
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.stdin = None;
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let (gone, waits) = bounded::<()>(0);
+            let reaper = move || {
+                let _ = child.wait();
+                drop(gone);
+            };
+            // What it held (a file without a name, memory) is free once it is gone. One that hangs in the kernel dies
+            // when the device answers; nobody waits for that.
+            if named("reaper", reaper).is_ok() {
+                let _ = waits.recv_timeout(LAST_WORDS);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_of_the_cpu_time_is_named_where_it_may_have_ended_a_worker() {
+        let said = |signal, limit| obituary(Some(ExitStatus::from_raw(signal)), "", limit);
+        assert!(said(24, Some(7)).contains("limited to 7 s; raise `ulimit -t`)"));
+        let killed = said(9, Some(7));
+        assert!(killed.contains("`ulimit -t`") && killed.contains("memory"), "{killed}");
+        assert!(!said(9, None).contains("ulimit"), "{}", said(9, None));
+        assert!(!said(4, Some(7)).contains("ulimit"), "{}", said(4, Some(7)));
+    }
+}
