@@ -20,7 +20,7 @@ fn one(check: &Check, room: usize, style: &Style) -> String {
         State::Costs => ("!!", Role::Warning),
         State::Unknown => ("??", Role::Dim),
     };
-    let lead = format!("{mark}  {}{}  ", check.name, pad(&check.name, room));
+    let lead = format!("{mark}  {}{}  ", check.name, pad(check.name, room));
     let text = paragraph(style, Role::Plain, &lead, &check.found);
     let painted = text.replacen(mark, &style.paint(role, mark), 1);
     let cost = check.cost.as_deref().map(|cost| paragraph(style, Role::Dim, &" ".repeat(lead.width()), cost));
