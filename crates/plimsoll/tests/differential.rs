@@ -389,45 +389,86 @@ fn figures(check: &Check, dir: &Path, script: &Path) -> Result<(f64, f64), Strin
 const NOT_HERE: &[&str] =
     &["too little room", "PTRACE", "mpirun: ", "with a process on a CPU for each thread"];
 
+/// What a check came to: that the figure is right, that it cannot be made here, or what is wrong.
+enum Outcome {
+    Right,
+    NotHere(String),
+    Wrong(String),
+}
+
+/// Runs the tool once and holds its figure against what is counted.
+fn outcome(check: &Check, real: &Path) -> Outcome {
+    let (dir, place) = (scratch(), place_for_programs());
+    let script = counted(place.path(), dir.path(), real, &check.against);
+    let (figure, own) = match figures(check, dir.path(), &script) {
+        Ok(figures) => figures,
+        Err(why) if NOT_HERE.iter().any(|reason| why.contains(reason)) => return Outcome::NotHere(why),
+        Err(why) => return Outcome::Wrong(why),
+    };
+    let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap_or_default();
+    let args: Vec<String> = read("args").lines().map(str::to_owned).collect();
+    let (counted, within) = match check.against {
+        Against::Calls(of, within) => (of(&calls(&read("trace"))), within),
+        Against::Longer(_, of, within) => {
+            let seconds = read("longer").trim().parse::<f64>().ok().map(|nanos| nanos * 1e-9);
+            (seconds.filter(|seconds| *seconds > 0.0).zip(of(&args)).map(|(s, more)| more / s), within)
+        }
+        Against::Own(within) => (Some(own), within),
+    };
+    let Some(counted) = counted else { return Outcome::Wrong(format!("nothing was counted with {args:?}")) };
+    let ratio = figure / counted;
+    match (1.0 / within..within).contains(&ratio) {
+        true => Outcome::Right,
+        false => Outcome::Wrong(format!("{figure:e} for {counted:e} counted ({ratio})")),
+    }
+}
+
+/// Whether a control group gives this process less time than its CPUs have: then two programs for the same work take what
+/// time they happen to be given.
+fn under_a_quota() -> bool {
+    let document =
+        std::process::Command::new(env!("CARGO_BIN_EXE_plimsoll")).args(["machine", "--json"]).output();
+    let machine: Value = serde_json::from_slice(&document.unwrap().stdout).unwrap();
+    machine.pointer("/cgroup/cpu_quota").is_some_and(|quota| !quota.is_null())
+}
+
 #[test]
 fn every_figure_is_that_of_the_tools_own_bytes_and_seconds() {
+    /// What else runs on this machine can make one figure of two wrong by any factor, but hardly so each time.
+    const ATTEMPTS: usize = 3;
     let strace = installed("strace").is_some();
+    let quota = under_a_quota();
     for check in CHECKS {
         let name = format!("differential: {} {}", check.tool, check.case);
         let Some(real) = installed(check.program) else {
             skipped(&name, &format!("needs {}: run packaging/test-setup", check.tool));
             continue;
         };
-        if matches!(check.against, Against::Calls(..)) && !strace {
+        let by_calls = matches!(check.against, Against::Calls(..));
+        if by_calls && !strace {
             skipped(&name, "needs strace");
             continue;
         }
-        let (dir, place) = (scratch(), place_for_programs());
-        let script = counted(place.path(), dir.path(), &real, &check.against);
-        let (figure, own) = match figures(check, dir.path(), &script) {
-            Ok(figures) => figures,
-            Err(why) if NOT_HERE.iter().any(|reason| why.contains(reason)) => {
-                skipped(&name, &why);
-                continue;
+        if !by_calls && quota {
+            skipped(&name, "a CPU quota gives the tool and its check different times");
+            continue;
+        }
+        let mut wrong = Vec::new();
+        for _ in 0..ATTEMPTS {
+            match outcome(check, &real) {
+                Outcome::Right => wrong.clear(),
+                Outcome::NotHere(why) => {
+                    skipped(&name, &why);
+                    wrong.clear();
+                }
+                Outcome::Wrong(why) => {
+                    wrong.push(why);
+                    continue;
+                }
             }
-            Err(why) => panic!("{name}: {why}"),
-        };
-        let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap_or_default();
-        let args: Vec<String> = read("args").lines().map(str::to_owned).collect();
-        let (counted, within) = match check.against {
-            Against::Calls(of, within) => (of(&calls(&read("trace"))), within),
-            Against::Longer(_, of, within) => {
-                let seconds = read("longer").trim().parse::<f64>().ok().map(|nanos| nanos * 1e-9);
-                (seconds.filter(|seconds| *seconds > 0.0).zip(of(&args)).map(|(s, more)| more / s), within)
-            }
-            Against::Own(within) => (Some(own), within),
-        };
-        let counted = counted.unwrap_or_else(|| panic!("{name}: nothing was counted with {args:?}"));
-        let ratio = figure / counted;
-        assert!(
-            (1.0 / within..within).contains(&ratio),
-            "{name}: {figure:e} for {counted:e} counted ({ratio})"
-        );
+            break;
+        }
+        assert!(wrong.is_empty(), "{name}: {}", wrong.join("; "));
     }
 }
 

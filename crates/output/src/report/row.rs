@@ -141,7 +141,7 @@ fn note(limit: &Limit) -> Option<String> {
 }
 
 /// Where there is a distribution, a sample's value is the mean of its operations.
-const PERCENTILES: &str = "latency: the median of the samples' means; percentiles are of single operations";
+const PERCENTILES: &str = "latency: median of sample means; percentiles of single operations";
 
 /// The headline's distribution, each figure as wide as the widest usual one, so that rows can be compared.
 fn tail(metric: &MetricResult) -> Option<String> {
