@@ -102,7 +102,8 @@ fn table() -> String {
 
 #[test]
 fn the_table_of_formats_in_the_docs_is_the_list() {
-    const BEGIN: &str = "<!-- formats: made by PLIMSOLL_WRITE_DOCS=1 cargo test -p plimsoll format:: -->\n";
+    const BEGIN: &str =
+        "<!-- formats: made by PLIMSOLL_WRITE_DOCS=1 cargo test -p plimsoll-output format:: -->\n";
     const END: &str = "<!-- formats end -->\n";
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/recipes.md");
     let text = std::fs::read_to_string(&file).unwrap();
