@@ -56,6 +56,7 @@ pub const BENCHMARKS: &[&dyn Benchmark] = &[
     &cpu::MatrixProduct,
     &cpu::Linpack,
     &cpu::Hpl,
+    &cpu::Crypto,
     &memory::Bandwidth,
     &memory::Latency,
     &memory::Block,

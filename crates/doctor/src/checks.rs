@@ -59,9 +59,7 @@ fn turbo(_: &Root, machine: &Machine) -> Check {
             "on",
             "the clock depends on temperature and on how many cores work; limits follow the clock that was held, figures vary with it",
         ),
-        None => {
-            Check::unknown("turbo", "not told to us", "the clock that was held stands beside each figure")
-        }
+        None => Check::unknown("turbo", "not told to us", "each figure says which clock was held"),
     }
 }
 
@@ -94,7 +92,7 @@ fn smt(root: &Root, machine: &Machine) -> Check {
                 true => Check::unknown(
                     "SMT",
                     found,
-                    "a guest may not be told that its CPUs share cores: see the finding of a run on two threads",
+                    "a guest may not see that its CPUs share cores: see the finding of a run on two threads",
                 ),
                 false => Check::good("SMT", found),
             }
@@ -121,7 +119,7 @@ fn steal(_: &Root, machine: &Machine) -> Check {
         Some(share) if share > STEAL => Check::costs(
             "steal",
             format!("{} of the CPU time since boot", percent(share, 2)),
-            "others on this host take time; what they take during a case is told beside it",
+            "other guests of this host take CPU time; each row says how much",
         ),
         Some(share) => Check::good("steal", format!("{} of the CPU time since boot", percent(share, 2))),
         None => Check::unknown("steal", "/proc/stat does not tell", "time that the host takes goes unseen"),
@@ -186,7 +184,7 @@ fn huge_pages(_: &Root, machine: &Machine) -> Check {
         None => Check::unknown(
             "huge pages",
             format!("THP not shown; {kept}"),
-            "pages are those that the kernel gives, and told with each figure",
+            "pages are those that the kernel gives; each figure names them",
         ),
     }
 }

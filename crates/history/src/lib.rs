@@ -19,10 +19,9 @@ mod schema_tests;
 #[cfg(test)]
 mod tests;
 
-use plimsoll_bench as bench;
 use plimsoll_compare as compare;
 use plimsoll_machine as machine;
-use plimsoll_model::{case, measurement};
+use plimsoll_model::{case, measurement, metric};
 use plimsoll_result::document;
 #[cfg(test)]
 use plimsoll_result::fixture;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::{Said, Store, StoreError, insert};
-use crate::bench::Better;
 use crate::case::Pattern;
 use crate::compare::Floors;
 use crate::document::Run;
 use crate::machine::EffectiveCache;
+use crate::metric::Better;
 use crate::quantity::Unit;
 
 /// One metric of one case on one machine, over time.

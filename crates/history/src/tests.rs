@@ -416,7 +416,7 @@ fn a_place_that_cannot_be_made_is_merely_no_place() {
 /// Runs the ignored test `name` of this binary as a process of its own.
 fn child(name: &str, location: &Location) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "--nocapture", &format!("store::tests::{name}")])
+        .args(["--ignored", "--exact", "--nocapture", &format!("tests::{name}")])
         .env("PLIMSOLL_TEST_STORE", location.file())
         .stdout(Stdio::piped())
         .spawn()

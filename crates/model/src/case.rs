@@ -59,114 +59,113 @@ impl Key {
 
 /// Every parameter that a case may have. A new option is one row here.
 pub const KEYS: &[Key] = &[
-    key("op", Kind::Word, "operation, as the benchmarks below name theirs; a wrong one lists them"),
-    key("read-share", Kind::Count, "reads in a hundred transfers of a mixed load"),
-    key("type", Kind::Word, "type of number: f64, f32, f16, bf16, i64, i32, i16, i8, all"),
-    key("n", Kind::Count, "order of the matrices; without it one that fits memory and --budget"),
-    key("nb", Kind::Count, "columns of a block of the factorisation; rounded up to whole register tiles")
+    key(
+        "op",
+        Kind::Word,
+        "operation, such as read, write, fma, triad; all takes every one, and a wrong name prints the list",
+    ),
+    key("read-share", Kind::Count, "percentage of reads of a mixed load"),
+    key("type", Kind::Word, "number type: f64, f32, f16, bf16, i64, i32, i16, i8, all"),
+    key("n", Kind::Count, "order of the matrices [default: one that fits memory and --budget]"),
+    key("nb", Kind::Count, "block size of the factorisation, in columns; rounded up to whole register tiles")
         .usually("192"),
-    key("p", Kind::Count, "rows of the grid of processes that solve a system together"),
-    key("q", Kind::Count, "columns of that grid"),
+    key("p", Kind::Count, "rows of the process grid (HPL's P)"),
+    key("q", Kind::Count, "columns of the process grid (HPL's Q)"),
     key(
         "isa",
         Kind::Word,
         "instruction set: best, all, or portable, sse2, avx2, avx512, amx, neon, sve, mmla",
     ),
-    key("width", Kind::Word, "bits of a vector, with --chains: full, all, scalar, 128, 256, 512"),
+    key("width", Kind::Word, "vector width in bits, with --chains: full, all, scalar, 128, 256, 512"),
     key(
         "chains",
         Kind::Count,
-        "independent chains of dependent instructions in each thread; 1,2,4,8 shows where the rate flattens",
+        "independent chains of dependent instructions per thread; 1,2,4,8 shows the step from latency to throughput",
     ),
+    key("pattern", Kind::Word, "access pattern: sequential, random, strided, backward, same, zipf, zipf:0.9"),
     key(
-        "pattern",
-        Kind::Word,
-        "order of the blocks: sequential, random, strided, backward, same, zipf, zipf:0.9",
+        "size",
+        Kind::Size,
+        "working set. memory: bytes per thread over all arrays, or sweep; disk: bytes of the test file",
     ),
-    key("size", Kind::Size, "memory: bytes per thread over all arrays, or sweep; disk: bytes of the file"),
-    key("block", Kind::Sizes, "bytes of one transfer, or a mix by weight: 4K@60+64K@40"),
-    key("variant", Kind::Word, "kernel variant of a memory operation: best, all, or its name")
-        .usually("best"),
-    key("pages", Kind::Word, "page size asked for: 4k, thp, 2m, 1g (the last two from reserved pools)")
+    key("block", Kind::Sizes, "block size of a transfer, or a mix by weight: 4K@60+64K@40"),
+    key("variant", Kind::Word, "kernel of a memory operation: best, all, or its name").usually("best"),
+    key("pages", Kind::Word, "page size: 4k, thp (transparent huge pages), 2m, 1g (from reserved pools)")
         .usually("thp"),
     key("layout", Kind::Word, "arrays: private to each thread, or shared (each thread a part of one)")
         .usually("private"),
-    key("chases", Kind::Count, "chains of dependent loads at once").usually("1"),
-    key(
-        "group",
-        Kind::Size,
-        "bytes that a chase stays within until it has visited them all; 256K where none is named",
-    ),
-    key("node", Kind::Count, "NUMA node that the memory is to lie on; each thread's own where none is named"),
-    key(
-        "delay",
-        Kind::Word,
-        "waits of the loading threads after each 4 KiB, all in one sweep: 0ns,100ns,1us",
-    ),
-    key("depth", Kind::Count, "transfers in flight per thread"),
-    key("engine", Kind::Word, "how transfers are asked for: io_uring (also +sqpoll, +iopoll), psync, mmap")
+    key("chases", Kind::Count, "parallel chains of dependent loads").usually("1"),
+    key("group", Kind::Size, "bytes that a chain visits completely before it goes on [default: 256K]"),
+    key("node", Kind::Count, "NUMA node of the memory [default: the node of each thread]"),
+    key("delay", Kind::Word, "pauses of the load threads after each 4 KiB, all in one sweep: 0ns,100ns,1us"),
+    key("depth", Kind::Count, "queue depth: transfers in flight per thread"),
+    key("engine", Kind::Word, "I/O engine: io_uring (also +sqpoll, +iopoll), psync, mmap")
         .usually("io_uring"),
-    key("cache", Kind::Word, "page cache: direct (bypassed) or buffered").usually("direct"),
-    key(
-        "verify",
-        Kind::Switch,
-        "every block carries its place, generation and checksum, and every read is checked",
-    ),
+    key("cache", Kind::Word, "direct (past the page cache, O_DIRECT) or buffered").usually("direct"),
+    key("verify", Kind::Switch, "check every block read: its position, generation and checksum"),
     key(
         "steady",
         Kind::Switch,
         "overwrite at random first, then rounds of the sample time until five in a row are steady (SNIA)",
     ),
-    key("sync", Kind::Word, "writes are kept for good: none, each, every:N, end (of each sample)"),
+    key(
+        "sync",
+        Kind::Word,
+        "when writes become durable: none, each (O_DSYNC), every:N (fdatasync), end (of each sample)",
+    ),
     key(
         "rate",
         Kind::Rate,
-        "disk: transfers a second, begun whatever the device makes of it (open loop); network.udp: bits a second over all streams; without it as fast as it goes",
+        "target rate. disk: transfers per second, as an open loop; network.udp: bit/s over all streams [default: as fast as possible]",
     ),
     key(
         "latency-target",
         Kind::Word,
-        "find the deepest queue that holds this: p99=2ms, any percentile from p1 to p99.99; --depth is the most tried",
+        "find the largest queue depth that meets this latency: p99=2ms (p1 to p99.99); --depth is the maximum",
     ),
-    key("arrivals", Kind::Word, "how those follow one another: poisson, even"),
-    key("protocol", Kind::Word, "round trips by: tcp, udp, icmp, or connect (a new TCP connection each)"),
-    key("message", Kind::Size, "bytes per message"),
-    key("direction", Kind::Word, "who sends: up (this machine, the client), down (the server), both")
-        .usually("up"),
-    key("streams", Kind::Count, "connections at once, each with a thread of its own on client and server")
+    key("arrivals", Kind::Word, "arrival process of --rate: poisson, even"),
+    key(
+        "protocol",
+        Kind::Word,
+        "protocol of the round trips: tcp, udp, icmp, connect (a new TCP connection each)",
+    ),
+    key("message", Kind::Size, "message size"),
+    key("direction", Kind::Word, "who sends: up (the client), down (the server), both").usually("up"),
+    key("streams", Kind::Count, "parallel connections, each with its own thread on client and server")
         .usually("1"),
     key(
         "server",
         Kind::Word,
-        "a running `plimsoll serve`: HOST[:PORT], or an iperf3 server: iperf3://HOST[:PORT]; without it a private one, over loopback",
+        "a running `plimsoll serve`: HOST[:PORT], or an iperf3 server: iperf3://HOST[:PORT] [default: its own, over loopback]",
     ),
-    key("omit", Kind::Time, "time at the beginning of each transfer that is not counted"),
-    key("zerocopy", Kind::Switch, "send without copying (MSG_ZEROCOPY)"),
-    key("discard", Kind::Switch, "receive without copying: the kernel drops the bytes (MSG_TRUNC)"),
-    key("nodelay", Kind::Switch, "small messages leave at once (TCP_NODELAY)"),
-    key("congestion", Kind::Word, "congestion control, by the kernel's name: cubic, reno, bbr"),
-    key("window", Kind::Size, "send and receive buffers of a stream"),
-    key("mss", Kind::Count, "largest segment, in bytes"),
+    key("omit", Kind::Time, "start of each transfer that is not counted, as iperf3's -O"),
+    key("zerocopy", Kind::Switch, "send without a copy (MSG_ZEROCOPY)"),
+    key("discard", Kind::Switch, "receive without a copy: the kernel drops the bytes (MSG_TRUNC)"),
+    key("nodelay", Kind::Switch, "send small messages at once (TCP_NODELAY)"),
+    key("congestion", Kind::Word, "congestion control: cubic, reno, bbr …, as the kernel names it"),
+    key("window", Kind::Size, "socket buffer size of a stream"),
+    key("mss", Kind::Count, "maximum segment size, in bytes"),
     key("dscp", Kind::Count, "differentiated services code point, 0 to 63"),
-    key("bind", Kind::Word, "address of this machine to send from"),
-    key("search", Kind::Word, "lossless: find the highest rate of datagrams without loss"),
-    key("mode", Kind::Word, "how both ends wait for a message: block, poll (keeps their CPUs busy)")
+    key("bind", Kind::Word, "local address to send from"),
+    key("search", Kind::Word, "lossless: find the highest rate without loss (RFC 2544)"),
+    key("mode", Kind::Word, "how client and server wait for a message: block, poll (busy-polls)")
         .usually("block"),
-    key("timeout", Kind::Time, "a message that is not back by then is lost; 1s where none is named"),
-    key("load", Kind::Word, "TCP stream beside the round trips: up, down, both"),
-    key("threads", Kind::Count, "threads at once").usually("1"),
-    key("place", Kind::Word, "which CPUs threads take: spread, compact, or a list such as 0-3"),
-    key("work", Kind::Count, "operations of each sample; under strong scaling divided among the threads"),
-    key("volume", Kind::Size, "bytes of each sample; under strong scaling divided among the threads"),
+    key("timeout", Kind::Time, "a message without an answer after this time is lost [default: 1s]"),
     key(
-        "count",
-        Kind::Count,
-        "blocks or messages of each sample; under strong scaling divided among the threads",
+        "interval",
+        Kind::Time,
+        "time from one message to the next, as ping -i [default: each follows the answer before it]",
     ),
+    key("load", Kind::Word, "TCP stream during the round trips: up, down, both"),
+    key("threads", Kind::Count, "number of threads").usually("1"),
+    key("place", Kind::Word, "CPU affinity of the threads: spread, compact, or a list such as 0-3"),
+    key("work", Kind::Count, "operations per sample; with strong scaling divided among the threads"),
+    key("volume", Kind::Size, "bytes per sample; with strong scaling divided among the threads"),
+    key("count", Kind::Count, "blocks or messages per sample; with strong scaling divided among the threads"),
     key(
         "scaling",
         Kind::Word,
-        "what a fixed amount (--work, --volume, --count) means: weak (each thread's) or strong (all threads')",
+        "what --work, --volume and --count mean: weak (per thread) or strong (in total)",
     ),
 ];
 
@@ -447,7 +446,7 @@ impl FromStr for Case {
             let (name, text) = part.split_once('=').ok_or_else(|| bad("a part has no '='"))?;
             let key = Key::find(name)?;
             if case.get(name).is_some() {
-                return Err(bad("a parameter stands twice"));
+                return Err(bad("a parameter occurs twice"));
             }
             let text = percent_decoded(text).ok_or_else(|| bad("a '%' is not followed by a byte in hex"))?;
             case.params.push((key.name, key.parse(&text)?));

@@ -1,7 +1,7 @@
 //! plimsoll measures a machine's CPU, memory, disk and network, and says for every figure how far it is from its limit.
 //!
 //! Data flows one way: arguments → plan → cases → samples → limits → measurements → run → store → report.
-//! `docs/architecture.md` draws it; `tests/layering.rs` holds it.
+//! Each of these is a crate of its own, which `docs/architecture.md` draws: here they are put together, a file a command (`app`).
 #![forbid(unsafe_code)]
 
 pub mod app;
@@ -15,7 +15,7 @@ pub use plimsoll_compare as compare;
 pub use plimsoll_doctor as doctor;
 pub use plimsoll_history as store;
 pub use plimsoll_machine as machine;
-pub use plimsoll_model::{case, limit, measurement, metric, place, plan, sample, view, warning, words};
+pub use plimsoll_model::{case, limit, measurement, plan, sample, warning};
 pub use plimsoll_output::report;
 pub use plimsoll_published as published;
 pub use plimsoll_reference as peer;
@@ -23,8 +23,7 @@ pub use plimsoll_result::{document, evaluate, event, finding};
 pub use plimsoll_run as run;
 pub use plimsoll_run::{clock, worker};
 pub use plimsoll_server::{serve, traffic, wire};
-pub use plimsoll_stats as stats;
-pub use plimsoll_system::{leftover, links, program, random, trust, wall};
+pub use plimsoll_system::{leftover, program, random, wall};
 pub use plimsoll_units::{quantity, text};
 
 #[cfg(test)]

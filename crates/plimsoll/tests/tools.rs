@@ -58,6 +58,17 @@ const SMALL: &[Small] = &[
         figure: |p| Some(after(&p.out, "events per second:")? * 117_526.0),
     },
     Small {
+        tool: "openssl",
+        program: "openssl",
+        package: "openssl",
+        case: "cpu --only cpu.crypto --op sha256 --block 1K --threads 1",
+        figure: |p| {
+            let counts = p.err.lines().find_map(|line| line.strip_prefix("+R:"))?;
+            let (calls, seconds) = counts.split_once(":sha256:")?;
+            Some(calls.parse::<f64>().ok()? * 1024.0 / seconds.parse::<f64>().ok()?)
+        },
+    },
+    Small {
         tool: "bw_mem",
         program: "/usr/lib/lmbench/bin/ARCH/bw_mem",
         package: "lmbench",

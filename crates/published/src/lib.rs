@@ -148,7 +148,7 @@ struct Report {
     text: &'static str,
 }
 
-/// The reports; two of them print a year. Where the data come from: docs/method.md.
+/// The reports; two of them print a year. Where the data come from: docs/plans.md.
 const REPORTS: &[Report] = &[
     Report {
         name: "ec2-t2micro",

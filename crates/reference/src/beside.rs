@@ -233,7 +233,7 @@ impl Companions {
             (Some(server), _) if server.host == address.host() => return Ok(Some(server.clone())),
             (Some(_), _) => {
                 return Err(format!(
-                    "its --peer-server is not on {host}, where our far end is: name the same host with both"
+                    "--peer-server is not on {host}, where --server is: name the same host with both"
                 ));
             }
             // Its own server is the far end already.
@@ -241,7 +241,7 @@ impl Companions {
             (None, _) if tool.port.is_none() => {}
             (None, _) => {
                 return Err(format!(
-                    "the far end is another host: start {name}'s server there and name it with --peer-server {name}={host}:{usual}"
+                    "the server is another host: start {name}'s server there and name it with --peer-server {name}={host}:{usual}"
                 ));
             }
         }

@@ -40,7 +40,7 @@ fn known(name: &str) -> Result<&'static str, String> {
     let names = || PEERS.iter().map(|p| p.tool().name);
     names().find(|known| *known == name).ok_or_else(|| {
         if ["installed", "all"].contains(&name) {
-            return format!("--against: '{name}' stands alone, without the names of tools");
+            return format!("--against: '{name}' is mutually exclusive with names of tools");
         }
         let shown = crate::text::shown(name);
         let near = nearest(name, names()).map(|near| format!("did you mean '{near}'?"));

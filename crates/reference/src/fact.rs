@@ -49,7 +49,7 @@ pub const VERSION: Fact<String> = row("version", "its version, where it tells th
 /// Its file.
 pub const SHA256: Fact<String> = row("sha256", "SHA-256 of its program");
 /// A shared call.
-pub const TAKEN_BESIDE: Fact<String> = row("taken_beside", "the case beside which it was called");
+pub const TAKEN_BESIDE: Fact<String> = row("taken_beside", "the case for which it was run");
 /// Its libraries.
 pub const LIBRARIES: Fact<Vec<String>> =
     Fact::new("libraries", "files of the libraries that decide its figure");

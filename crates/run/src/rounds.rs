@@ -137,7 +137,7 @@ mod tests {
         let (taken, codes) = told(&values, Ending::Steady);
         assert_eq!(codes, ["burst-credit"]);
         let text = taken.facts.warnings[0].to_string();
-        assert!(text.contains("the first 8.0 s gave 3.0") && text.contains("kIO/s"), "{text}");
+        assert!(text.contains("the first 8.0 s gave 3.0") && text.contains("kIOPS"), "{text}");
         // A device that becomes quicker had no credit.
         let rising: Vec<f64> = values.iter().rev().copied().collect();
         assert_eq!(told(&rising, Ending::Steady).1, Vec::<String>::new());

@@ -41,7 +41,7 @@ impl Benchmark for MatrixProduct {
     }
 
     fn about(&self) -> &'static str {
-        "rate of multiplying square matrices, beside what the cores' units can do"
+        "floating-point rate of multiplying square matrices"
     }
 
     fn words(&self) -> &'static [Say] {

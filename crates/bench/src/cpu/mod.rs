@@ -2,6 +2,7 @@
 
 mod chains;
 mod core_to_core;
+mod crypto;
 mod dense;
 pub(crate) mod fact;
 mod findings;
@@ -10,15 +11,18 @@ mod hidden;
 mod how;
 pub mod hpl;
 pub mod identity;
+mod limit;
 mod linpack;
 mod matrix;
 mod pairs;
 mod part;
 pub mod peak;
+mod sliced;
 mod warning;
 
 pub use chains::kernel_of;
 pub use core_to_core::CoreToCore;
+pub use crypto::Crypto;
 pub use gemm::MatrixProduct;
 pub use how::{KIND_CLOCK, word_of};
 pub use hpl::Hpl;

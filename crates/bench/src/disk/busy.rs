@@ -1,4 +1,5 @@
-//! For how much of the time the device had something to do, as the kernel counts it.
+//! What the kernel counts of the device while a case runs: for how much of the time it had something to do, and how long its
+//! requests took.
 
 use std::time::Instant;
 
@@ -7,8 +8,14 @@ use crate::machine::Machine;
 /// The kernel's counters of all block devices (Documentation/admin-guide/iostats.rst).
 const COUNTERS: &str = "/proc/diskstats";
 
-/// Index of "milliseconds spent doing I/Os" among the fields of a line: after major, minor and name the tenth.
-const BUSY_MS: usize = 12;
+/// The kernel counts in sectors of this size, whatever the device's own.
+const SECTOR: u64 = 512;
+
+/// How far the device's bytes may lie from the case's own: all its requests are the case's then.
+const ALIKE: f64 = 0.02;
+
+/// The kernel counts times in whole milliseconds: of fewer than this their mean is told to no better than a tenth.
+const LEAST_MS: u64 = 10;
 
 /// The device behind the test directory, if it is known.
 #[derive(Debug, Clone)]
@@ -16,11 +23,31 @@ pub(super) struct Busy {
     device: Option<String>,
 }
 
-/// The counter at some moment.
+/// The counters at some moment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moment {
     at: Instant,
+    counted: Counters,
+}
+
+/// What a device did since it appeared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Counters {
+    /// Reads and writes that ended, after neighbouring ones were merged.
+    requests: u64,
+    /// Of these, 512 bytes each.
+    sectors: u64,
+    /// The times of all requests, from where the block layer has one to its end.
+    taken_ms: u64,
+    /// Time in which at least one was on its way.
     busy_ms: u64,
+}
+
+/// What the device did between two moments.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Done {
+    passed_ms: f64,
+    counted: Counters,
 }
 
 impl Busy {
@@ -35,43 +62,96 @@ impl Busy {
         Busy { device }
     }
 
-    /// The counter now; `None` where it is not known.
+    /// The counters now; `None` where they are not known.
     pub(super) fn now(&self) -> Option<Moment> {
         let counters = std::fs::read_to_string(COUNTERS).ok()?;
-        Some(Moment { at: Instant::now(), busy_ms: busy_ms(&counters, self.device.as_deref()?)? })
+        Some(Moment { at: Instant::now(), counted: Counters::of(&counters, self.device.as_deref()?)? })
     }
 
-    /// The share of the time since then, from 0 to 1.
-    pub(super) fn share_since(&self, begun: Moment) -> Option<f64> {
+    /// What the device did since then; `None` where that is not known.
+    pub(super) fn since(&self, begun: Moment) -> Option<Done> {
         let now = self.now()?;
         let passed_ms = now.at.duration_since(begun.at).as_secs_f64() * 1e3;
-        let busy_ms = now.busy_ms.checked_sub(begun.busy_ms)?;
-        (passed_ms > 0.0).then(|| (busy_ms as f64 / passed_ms).min(1.0))
+        Some(Done { passed_ms, counted: now.counted.since(begun.counted)? })
     }
 }
 
-fn busy_ms(counters: &str, device: &str) -> Option<u64> {
-    counters
-        .lines()
-        .map(|line| line.split_whitespace().collect::<Vec<_>>())
-        .find(|fields| fields.get(2) == Some(&device))
-        .and_then(|fields| fields.get(BUSY_MS)?.parse().ok())
+impl Counters {
+    /// Those of a device among all; its line has major, minor and name first.
+    fn of(counters: &str, device: &str) -> Option<Self> {
+        let lines = counters.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let fields = lines.into_iter().find(|fields| fields.get(2) == Some(&device))?;
+        let field = |index: usize| fields.get(2 + index)?.parse::<u64>().ok();
+        // Reads: ended, merged, sectors, milliseconds; writes likewise; in flight, busy.
+        Some(Self {
+            requests: field(1)?.saturating_add(field(5)?),
+            sectors: field(3)?.saturating_add(field(7)?),
+            taken_ms: field(4)?.saturating_add(field(8)?),
+            busy_ms: field(10)?,
+        })
+    }
+
+    /// `None` where a counter went back: the device is another one of that name.
+    fn since(self, before: Self) -> Option<Self> {
+        Some(Self {
+            requests: self.requests.checked_sub(before.requests)?,
+            sectors: self.sectors.checked_sub(before.sectors)?,
+            taken_ms: self.taken_ms.checked_sub(before.taken_ms)?,
+            busy_ms: self.busy_ms.checked_sub(before.busy_ms)?,
+        })
+    }
+}
+
+impl Done {
+    /// The share of the time in which the device had something to do, from 0 to 1.
+    pub(super) fn busy(&self) -> Option<f64> {
+        (self.passed_ms > 0.0).then(|| (self.counted.busy_ms as f64 / self.passed_ms).min(1.0))
+    }
+
+    /// Seconds of a request on average, where the device moved just the bytes that the case did: else others used it, or a cache
+    /// answered, and the time is that of other requests.
+    pub(super) fn each(&self, bytes: u64) -> Option<f64> {
+        let Counters { requests, sectors, taken_ms, .. } = self.counted;
+        let moved = sectors.saturating_mul(SECTOR) as f64;
+        let alike = bytes > 0 && (moved / bytes as f64 - 1.0).abs() <= ALIKE;
+        (alike && requests > 0 && taken_ms >= LEAST_MS).then(|| taken_ms as f64 * 1e-3 / requests as f64)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const VDA: Counters =
+        Counters { requests: 25 + 15, sectors: 90 + 13, taken_ms: 17 + 55, busy_ms: 1_011_140 };
+
     #[test]
-    fn the_counter_of_the_device_is_found_and_garbage_is_none() {
+    fn the_counters_of_the_device_are_found_and_garbage_is_none() {
         let counters = "   7       0 loop0 7 39 45 39 61642 809 622 2103 0 51116 606 0 0 0 0 5 7\n\
                         254       0 vda 25 98 90 17 15 28 13 55 0 1011140 23090771 0 0 0 0 0 0\n\
                         254 1 vda1 1\n garbage\n 1 2 vdb 1 2 3 4 5 6 7 8 9 x";
-        assert_eq!(busy_ms(counters, "vda"), Some(1_011_140));
-        assert_eq!(busy_ms(counters, "loop0"), Some(51_116));
+        assert_eq!(Counters::of(counters, "vda"), Some(VDA));
+        assert_eq!(Counters::of(counters, "loop0").map(|counted| counted.busy_ms), Some(51_116));
         for missing in ["vda1", "vdb", "vdc", ""] {
-            assert_eq!(busy_ms(counters, missing), None, "{missing}");
+            assert_eq!(Counters::of(counters, missing), None, "{missing}");
         }
+        assert_eq!(VDA.since(VDA), Some(Counters::default()));
+        assert_eq!(Counters::default().since(VDA), None, "another device of that name");
+    }
+
+    #[test]
+    fn the_time_of_a_request_is_told_where_the_device_moved_just_these_bytes() {
+        let counted = Counters { requests: 1000, sectors: 8000, taken_ms: 250, busy_ms: 90 };
+        let done = Done { passed_ms: 100.0, counted };
+        assert_eq!((done.busy(), done.each(4_096_000)), (Some(0.9), Some(250e-6)));
+        assert_eq!(done.each(4_096_000 * 100 / 99), Some(250e-6));
+        for others in [0, 4_000_000, 3_000_000, 40_960_000] {
+            assert_eq!(done.each(others), None, "{others}");
+        }
+        let few = Counters { taken_ms: 9, ..counted };
+        assert_eq!(Done { counted: few, ..done }.each(4_096_000), None, "too few milliseconds to tell");
+        let idle = Done { passed_ms: 100.0, counted: Counters::default() };
+        assert_eq!((idle.busy(), idle.each(0)), (Some(0.0), None));
     }
 
     #[test]

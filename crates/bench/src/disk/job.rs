@@ -278,7 +278,7 @@ fn sync(word: &str) -> Result<(Through, Flush), String> {
             Ok(writes @ 1..=1_000_000_000) => Ok((Through::No, Flush::Every(writes))),
             _ => Err("sync: 'every' wants a number of writes, such as every:32".to_owned()),
         },
-        _ => Err(format!("sync: no '{}'; there is none, each, every:N, end", crate::text::shown(word))),
+        _ => Err(format!("sync: '{}' is not one of none, each, every:N, end", crate::text::shown(word))),
     }
 }
 
@@ -301,7 +301,7 @@ fn read_share(case: &Case) -> Result<u8, String> {
 fn offered(case: &Case) -> Result<Option<Offered>, String> {
     let Some(Value::Rate(per_second)) = case.get("rate") else {
         return match case.word("arrivals") {
-            Some(_) => Err("arrivals: they are those of a --rate; give one".to_owned()),
+            Some(_) => Err("arrivals: --arrivals requires --rate".to_owned()),
             None => Ok(None),
         };
     };
@@ -321,14 +321,12 @@ fn offered(case: &Case) -> Result<Option<Offered>, String> {
 /// How many transfers a sample has, where it is fixed.
 fn fixed(case: &Case, blocks: &Blocks) -> Result<Option<u64>, String> {
     match (case.number("volume"), case.number("count")) {
-        (Some(_), Some(_)) => Err("volume: it and --count fix the same; give one".to_owned()),
+        (Some(_), Some(_)) => Err("volume: --volume and --count are mutually exclusive".to_owned()),
         (None, None) if case.get("scaling").is_some() => {
-            Err("scaling: it says what --volume or --count mean; give one".to_owned())
+            Err("scaling: --scaling requires --volume or --count".to_owned())
         }
         (None, None) => Ok(None),
-        (Some(0), _) | (_, Some(0)) => {
-            Err("volume: none at all measures nothing; --count likewise".to_owned())
-        }
+        (Some(0), _) | (_, Some(0)) => Err("volume: --volume and --count must be at least 1".to_owned()),
         // The cast saturates.
         (Some(bytes), _) => Ok(Some(((bytes as f64 / blocks.mean()).round() as u64).max(1))),
         (_, Some(count)) => Ok(Some(count)),

@@ -24,6 +24,8 @@ pub const DEPTH: &str = "depth";
 pub const THREADS: &str = "threads";
 /// The share of the time in which the kernel counts the device as working.
 pub const BUSY: &str = "busy";
+/// The mean time of a request in block layer and device, as the kernel counts it.
+pub const AWAIT: &str = "await";
 /// Bytes read a second, where both directions are told apart.
 pub const READ: &str = "read";
 /// Bytes written a second.

@@ -29,7 +29,7 @@ impl Target {
         let wrong = || {
             let shown = crate::text::shown(word);
             format!(
-                "latency-target: '{shown}' is none; write p99=2ms or p99.9=500us, any percentile from p1 to p99.99"
+                "latency-target: '{shown}' is not a percentile and a time, such as p99=2ms or p99.9=500us; percentiles go from p1 to p99.99"
             )
         };
         let (percentile, time) = word.split_once(['=', ':']).ok_or_else(wrong)?;

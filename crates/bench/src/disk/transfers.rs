@@ -398,8 +398,12 @@ impl Prepared for Transfers {
             sample.values.remove(metrics::COMPLETE);
             sample.histograms.retain(|h| h.metric != metrics::SUBMIT && h.metric != metrics::COMPLETE);
         }
-        let busy = begun.and_then(|begun| self.busy.share_since(begun));
-        sample.values.extend(busy.map(|share| (metrics::BUSY.to_owned(), share)));
+        if let Some(done) = begun.and_then(|begun| self.busy.since(begun)) {
+            let moved = count.tally.read.bytes.saturating_add(count.tally.written.bytes);
+            let figures = [(metrics::BUSY, done.busy()), (metrics::AWAIT, done.each(moved))];
+            let known = figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+            sample.values.extend(known);
+        }
         Ok(sample)
     }
 

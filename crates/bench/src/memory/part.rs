@@ -2,13 +2,19 @@
 
 use super::human;
 use crate::bench::Subsystem;
+use crate::limit::Source;
 use crate::machine::Machine;
+use crate::measurement::Measurement;
 
 /// The memory benchmarks.
 pub static PART: Subsystem = Subsystem {
     name: "memory",
     title: "Memory",
-    context: |machine, _| context(machine),
+    context: |machine, first| {
+        let mut parts = context(machine);
+        parts.extend(of_the_socket(first).then(|| "limits: socket max".to_owned()));
+        parts
+    },
     asked_first: &["op", "size", "threads", "pattern", "pages", "place"],
     of_each_thread: &["size"],
     sweeps_sizes: true,
@@ -23,4 +29,10 @@ fn context(machine: &Machine) -> Vec<String> {
         parts.push(format!("{} NUMA nodes", machine.memory.nodes.len()));
     }
     parts
+}
+
+/// Whether the limit is what a socket with all its channels populated can do: a guest may have less.
+fn of_the_socket(measurement: &Measurement) -> bool {
+    let limit = measurement.metrics.first().and_then(|metric| metric.limit.as_ref());
+    limit.is_some_and(|limit| limit.source == Source::Rated)
 }

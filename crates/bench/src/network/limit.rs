@@ -30,7 +30,7 @@ pub(super) fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> 
             link.chain(held::limits(question, &framed)).collect()
         }
         None => {
-            let why = "nothing was measured, so the way to the far end is unknown";
+            let why = "nothing was measured, so the way to the server is unknown";
             vec![Limit::unknown(Kind::Ceiling, why)]
         }
     };

@@ -77,7 +77,7 @@ impl FarEnd {
             let opened = open_session(stream, &key, None);
             opened.map(|(channel, welcome)| (address, channel, welcome)).map_err(|why| {
                 let end = process.as_mut().map(Process::end).unwrap_or_default();
-                CannotMeasure::far_end(format!("no session with the far end at {address}{end}: {why}"))
+                CannotMeasure::far_end(format!("no session with the server at {address}{end}: {why}"))
             })
         });
         let (address, channel, welcome) = opened?;
@@ -129,7 +129,7 @@ impl FarEnd {
     pub fn join(&mut self, count: u16, sockets: &Sockets, from: Option<IpAddr>) -> Result<(), CannotMeasure> {
         if count > self.welcome.max_streams {
             return Err(CannotMeasure::far_end(format!(
-                "{count} streams are more than the {} that the far end at {} allows; take fewer, or start it with a higher --max-streams",
+                "{count} streams are more than the {} that the server at {} allows; take fewer, or start it with a higher --max-streams",
                 self.welcome.max_streams, self.address
             )));
         }
@@ -185,7 +185,7 @@ impl FarEnd {
                 Ok(Message::Refused(why)) => {
                     let why = crate::text::shown_within(&why, 300);
                     return Err(CannotMeasure::far_end(format!(
-                        "the far end at {} refused: {why}",
+                        "the server at {} refused: {why}",
                         self.address
                     )));
                 }
@@ -197,7 +197,7 @@ impl FarEnd {
 
     fn busy(&self, seconds: u32) -> CannotMeasure {
         CannotMeasure::far_end(format!(
-            "the far end at {} is busy with another client for more than {} s: try again in {seconds} s, or start it with --parallel",
+            "the server at {} is busy with another client for more than {} s: try again in {seconds} s, or start it with --parallel",
             self.address,
             QUEUE.as_secs()
         ))
@@ -280,12 +280,12 @@ impl FarEnd {
         let (what, remedy) = match error {
             Lost::Thread(_) | Lost::Here(_) => return CannotMeasure::environment(error.to_string()),
             Lost::Refused(why) => {
-                return CannotMeasure::far_end(format!("the far end at {} refused: {why}", self.address));
+                return CannotMeasure::far_end(format!("the server at {} refused: {why}", self.address));
             }
             _ if self.process.is_some() => {
-                ("the far end", "run the case again, and see `dmesg` if it was killed")
+                ("the server", "run the case again, and see `dmesg` if it was killed")
             }
-            _ => ("the far end", "see whether it still runs, and its messages"),
+            _ => ("the server", "see whether it still runs, and its messages"),
         };
         CannotMeasure::far_end(format!(
             "{what} at {} was lost during {during}{end}: {error}; {remedy}",
@@ -323,7 +323,7 @@ fn reach(addresses: &[SocketAddr], from: Option<IpAddr>) -> Result<(SocketAddr, 
         ));
     }
     Err(CannotMeasure::far_end(format!(
-        "no far end could be reached ({}); is `plimsoll serve` running there, and its port open?",
+        "no server could be reached ({}); is `plimsoll serve` running there, and its port open?",
         tried.join("; ")
     )))
 }

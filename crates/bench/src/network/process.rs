@@ -75,7 +75,7 @@ impl Process {
             Ok(Ready::Port(port)) => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)),
             Ok(Ready::Error(why)) => Err(CannotMeasure::far_end(crate::text::shown(&why))),
             Err(_) => Err(CannotMeasure::far_end(format!(
-                "the far end did not say where it listens within {} s{}; is the loopback interface up?",
+                "the server did not say where it listens within {} s{}; is the loopback interface up?",
                 HANDSHAKE.as_secs(),
                 self.end()
             ))),

@@ -77,7 +77,7 @@ impl Address {
         let found = (self.host.as_str(), self.port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
         let none = |why: String| {
             CannotMeasure::far_end(format!(
-                "the far end's name {} has no address: {why}; see `getent hosts {}`, or give its address",
+                "the server's name {} has no address: {why}; see `getent hosts {}`, or give its address",
                 self.host, self.host
             ))
         };

@@ -87,7 +87,7 @@ pub(super) fn directions(group: &Group) -> Result<Vec<String>, String> {
     let words = group.words("direction", &["up"]);
     match words.iter().find(|word| !["up", "down", "both"].contains(&word.as_str())) {
         Some(word) => Err(format!(
-            "direction: '{}' is none; write up (this end sends), down or both",
+            "direction: '{}' is not one of up (the client sends), down, both",
             crate::text::shown(word)
         )),
         None => Ok(words),
@@ -167,12 +167,12 @@ fn check(key: &str, value: &Value) -> Result<(), String> {
             }
         }
         ("search", Value::Word(word)) if word != "lossless" => {
-            Err(format!("'{}' is none; write lossless", crate::text::shown(word)))
+            Err(format!("'{}' is not supported; the only search is lossless", crate::text::shown(word)))
         }
         ("load", Value::Word(word)) if !["up", "down", "both"].contains(&word.as_str()) => {
-            Err(format!("'{}' is none; write up (this end sends), down or both", crate::text::shown(word)))
+            Err(format!("'{}' is not one of up (the client sends), down, both", crate::text::shown(word)))
         }
-        ("timeout", Value::Time(time)) if time.is_zero() || time.as_secs() > 60 => {
+        ("timeout" | "interval", Value::Time(time)) if time.is_zero() || time.as_secs() > 60 => {
             Err("out of range; write 1ns to 60s".to_owned())
         }
         ("rate", Value::Rate(rate)) if !(1.0..=1e15).contains(rate) => {

@@ -81,6 +81,7 @@ fn wrong_values_are_refused_with_what_would_be_right() {
         ("protocol", word("sctp")),
         ("mode", word("spin")),
         ("timeout", Value::Time(std::time::Duration::ZERO)),
+        ("interval", Value::Time(std::time::Duration::ZERO)),
     ] {
         let error = ids(&Latency, &Group::default().with(key, vec![value])).unwrap_err();
         assert!(error.starts_with(key) && error.contains("write "), "{error}");

@@ -142,7 +142,7 @@ pub struct Common {
     /// Show what would be measured, and end
     #[arg(long)]
     pub dry_run: bool,
-    /// Threads at once; a list makes a case of each [default: 1 and all CPUs, where it matters]
+    /// Number of threads; a list makes a case of each [default: 1 and all CPUs, where it matters]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub threads: Vec<String>,
     /// Take exactly N samples of each case [default: 6 to 30, until --precision]
@@ -151,63 +151,62 @@ pub struct Common {
     /// Time of one sample [default: 200ms]
     #[arg(long, value_name = "TIME", value_parser = sample_time, allow_hyphen_values = true)]
     pub sample_time: Option<Duration>,
-    /// Stop when the half-width of the interval is below this share [default: 1%]
+    /// Stop when half of the 95 % confidence interval is below this share [default: 1%]
     #[arg(long, value_name = "SHARE", value_parser = precision, allow_hyphen_values = true)]
     pub precision: Option<f64>,
-    /// Time for the whole run; reference tools (--against) may take six times as much besides, and what is measured between
-    /// machines its own time
+    /// Time for plimsoll's own samples; reference tools (--against) and pairs of machines take their own time
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub budget: Option<Duration>,
-    /// Measure all of it N times, the cases in another random order each time
+    /// Measure everything N times, in a new random order each time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_REPEATS)))]
     pub repeat: Option<u32>,
-    /// Multiply volumes, work and file sizes of the plan, such as 0.01; numbers of samples stay, series get shorter
+    /// Multiply the plan's volumes, work and file sizes by this, such as 0.01; the number of samples stays
     #[arg(long, value_name = "FACTOR", value_parser = scale)]
     pub scale: Option<f64>,
-    /// Continue this run where it was interrupted (its id, or last): same machine and same plan, which need not be named
+    /// Continue an interrupted run (its id, or last) on the same machine, with its own plan
     #[arg(long, value_name = "RUN")]
     pub resume: Option<String>,
-    /// Directory for test files; what is measured is the disk behind it [default: .]
+    /// Directory for test files: selects the disk that is measured [default: .]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Limits of your own, from a data sheet or an order form: see examples/limits.toml
+    /// Limits of your own, such as from a data sheet: see examples/limits.toml
     #[arg(long, value_name = "FILE")]
     pub limits: Option<PathBuf>,
-    /// Reference tools beside each figure: installed (the best one for each), all, or names (see plimsoll peers)
+    /// Measure reference tools in the same run: installed (the best one for each case), all, or names (see plimsoll peers)
     #[arg(long, value_name = "NAME,…|installed|all", value_delimiter = ',')]
     pub against: Vec<String>,
-    /// Within this share two tools are said to see the same [default: 3%]
+    /// Two tools are equivalent within this share [default: 3%]
     #[arg(long, value_name = "SHARE", value_parser = precision, allow_hyphen_values = true)]
     pub margin: Option<f64>,
-    /// Where a reference tool is, if not on PATH
+    /// Path of a reference tool that is not on PATH
     #[arg(long, value_name = "NAME=FILE", value_parser = named_path)]
     pub peer_path: Vec<(String, PathBuf)>,
-    /// Where a tool's server listens on another host, such as iperf3=HOST:PORT
+    /// Server of a reference tool on another host, such as iperf3=HOST:PORT
     #[arg(long, value_name = "NAME=HOST:PORT", value_parser = named_server)]
     pub peer_server: Vec<(String, String)>,
-    /// End with exit code 1 unless this holds: 'memory.bandwidth/* program >= 80% of limit' (or of baseline: the last 10
-    /// runs of the plan; or a figure such as 10 GB/s)
+    /// End with exit code 1 unless this holds: 'memory.bandwidth/* program >= 80% of limit', '… of baseline' (the last 10
+    /// runs of the plan), '… >= 10 GB/s'
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,
-    /// Seed of all that is random [default: another one each time]
+    /// Seed of all random numbers [default: a new one each time]
     #[arg(long, value_name = "N", value_parser = seed)]
     pub seed: Option<u64>,
-    /// Write the run document to FILE, or alone to stdout (-)
+    /// Write the run as JSON to FILE, or to stdout and nothing else (-)
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
-    /// Write a report to FILE: one HTML file that opens without a network
+    /// Write the report to FILE: one HTML page that needs no network
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Write events as JSON lines to FILE, or to stdout (-)
     #[arg(long, value_name = "FILE|-")]
     pub events: Option<PathBuf>,
-    /// Keep the run in this history file, or nowhere (none)
+    /// Keep the run in this history file, or in none (none)
     #[arg(long, value_name = "FILE|none")]
     pub store: Option<PathBuf>,
-    /// Replace host names, addresses, serial numbers, user names and directories in --json and --html; the history has them
+    /// Replace host names, addresses, serial numbers, user names and directories in --json and --html, not in the history
     #[arg(long, conflicts_with = "events")]
     pub redact: bool,
-    /// Under mpirun or srun: all machines measure at once, in step
+    /// Under mpirun or srun: all machines measure at the same time
     #[arg(long, conflicts_with = "one_by_one")]
     pub together: bool,
     /// Under mpirun or srun: the machines measure one after the other (the default)
@@ -334,7 +333,7 @@ fn path(name: &'static str) -> Arg {
 /// The whole command line.
 pub fn command() -> Command {
     let machine = Command::new("machine")
-        .about("Print what was discovered, and each limit with its derivation")
+        .about("Print the hardware found, and each limit with its derivation")
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("As JSON"))
         .arg(path("save").conflicts_with("json").help(
             "Save what identifies this machine, without names, addresses and serial numbers, to attach to a bug report",
@@ -353,12 +352,12 @@ pub fn command() -> Command {
 }
 
 fn far_end() -> Command {
-    Serve::augment_args(Command::new("serve")).about("Serve network benchmarks to those who know the key")
+    Serve::augment_args(Command::new("serve")).about("Serve network benchmarks to clients that have the key")
 }
 
 fn compare() -> Command {
     Compare::augment_args(Command::new("compare"))
-        .about("Say what differs between two runs, beyond the noise")
+        .about("Compare two runs: which differences are larger than the noise")
 }
 
 fn history() -> Command {
@@ -388,7 +387,7 @@ fn key() -> Command {
         .help("A new file, readable by its owner alone; without it the key is printed");
     let new = Command::new("new").about("Make one").arg(file);
     Command::new("key")
-        .about("Make a key for `serve` and `network --server`")
+        .about("Make a key for serve and network --server")
         .subcommand_required(true)
         .subcommand(new)
 }
@@ -399,7 +398,7 @@ fn peers() -> Command {
         Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
     };
     Command::new("peers")
-        .about("List the reference tools: which are here, what each checks, how to get it")
+        .about("List reference tools: which are installed, what each measures, how to get the others")
         .arg(path.help("Where a tool is, if not on PATH").action(ArgAction::Append))
         .arg(flag("install", "Print the command that installs the missing ones"))
         .arg(flag("yes", "Run that command").requires("install"))

@@ -148,7 +148,7 @@ fn no_channels(machine: &Machine) -> String {
     let hidden = match (machine.virtualisation.is_virtual, &machine.virtualisation.hypervisor) {
         (Some(true), Some(name)) => format!("{name} hides the memory's channels"),
         (Some(true), None) => "the hypervisor hides the memory's channels".to_owned(),
-        _ => "which channels hold memory stands in SMBIOS, which only root may read".to_owned(),
+        _ => "which channels hold memory is in SMBIOS, which only root may read".to_owned(),
     };
     format!("data/microarchitectures.toml has no memory of this chip, and {hidden}; give it by --limits")
 }

@@ -1,6 +1,6 @@
-//! What was already told within a group of rows, so that it is told once.
+//! What was already said within a group of rows, so that it is said once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::measurement::Note;
 use crate::warning::CAUSES;
@@ -14,18 +14,12 @@ pub(super) struct Group {
     pub(super) title: String,
     /// Footnotes, in order of their marks.
     pub(super) notes: Vec<String>,
+    /// What the rows' warnings mean, in the order in which they came.
+    pub(super) warnings: Vec<String>,
+    /// What further figures of the rows are.
+    pub(super) remarks: Vec<&'static str>,
     reasons: BTreeSet<String>,
-    codes: BTreeSet<String>,
-    texts: BTreeSet<String>,
-}
-
-/// The warnings of a row, as far as they are new.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct Warnings {
-    /// A line each.
-    pub(super) long: Vec<String>,
-    /// A few words each, for one line.
-    pub(super) short: Vec<String>,
+    texts: BTreeMap<String, String>,
 }
 
 impl Group {
@@ -33,39 +27,38 @@ impl Group {
         Self { title: title.to_owned(), ..Self::default() }
     }
 
-    /// Whether `reason` is told for the first time.
+    /// Whether `reason` is said for the first time.
     pub(super) fn is_new(&mut self, reason: &str) -> bool {
         self.reasons.insert(reason.to_owned())
     }
 
-    /// A warning is told in full first; then without its remedy (after the semicolon); what says nothing new, in a
-    /// few words (before the colon). Causes of lost time, and what is `told` above the table, are told in full once for all
-    /// groups.
-    pub(super) fn warnings(&mut self, notes: &[Note], told_before: &mut BTreeSet<String>) -> Warnings {
-        let mut told = Warnings::default();
-        for Note { code, text } in notes {
-            let (new_code, new_text) = (self.codes.insert(code.clone()), self.texts.insert(text.clone()));
-            let before =
-                |mark: char| text.split_once(mark).map_or(text.as_str(), |(before, _)| before).to_owned();
-            let once = CAUSES.contains(&code.as_str());
-            if told_before.contains(code) {
-                told.short.push(if text.contains(':') { before(':') } else { code.replace('-', " ") });
-                continue;
-            }
-            if once {
-                told_before.insert(code.clone());
-            }
-            if new_code {
-                told.long.push(text.clone());
-            } else if new_text && !IN_THE_ROW.contains(&code.as_str()) {
-                told.long.push(before(';'));
-            } else if text.contains(':') {
-                told.short.push(before(':'));
-            } else {
-                told.short.push(before(';'));
-            }
+    /// The marks of a row's warnings, a few words each. What they mean and what to do is said once, below the group's rows: causes of
+    /// excluded time and what is `known` from above the table once for all groups. A further text of the same code is a
+    /// mark up to its remedy, so that no figure is lost.
+    pub(super) fn marks(&mut self, notes: &[Note], known: &mut BTreeSet<String>) -> Vec<String> {
+        notes.iter().map(|note| self.mark(note, known)).collect()
+    }
+
+    fn mark(&mut self, Note { code, text }: &Note, known: &mut BTreeSet<String>) -> String {
+        let meaning = meaning(code, text);
+        let seen = known.contains(code) || known.contains(&meaning);
+        if seen || self.texts.get(code) == Some(&meaning) {
+            return short(code, text);
         }
-        told
+        if in_the_row(code) {
+            known.insert(meaning.clone());
+        }
+        if !in_the_row(code) && self.texts.contains_key(code) {
+            return text.split_once(';').map_or(text.as_str(), |(before, _)| before).to_owned();
+        }
+        self.texts.insert(code.clone(), meaning.clone());
+        self.warnings.push(meaning);
+        short(code, text)
+    }
+
+    /// Has a remark below the rows, once.
+    pub(super) fn remark(&mut self, remark: Option<&'static str>) {
+        self.remarks.extend(remark.filter(|remark| !self.remarks.contains(remark)));
     }
 
     /// The number of a footnote, from 0; it is added if it is new.
@@ -74,6 +67,24 @@ impl Group {
             self.notes.push(note.to_owned());
             self.notes.len() - 1
         })
+    }
+}
+
+/// Whether the row has all the figures of such a warning: its interval, its count, or the share in its mark.
+fn in_the_row(code: &str) -> bool {
+    IN_THE_ROW.contains(&code) || CAUSES.contains(&code)
+}
+
+/// A warning in a few words: what is before its colon.
+fn short(code: &str, text: &str) -> String {
+    text.split_once(':').map_or_else(|| code.replace('-', " "), |(before, _)| before.to_owned())
+}
+
+/// A warning without the figures that its row has.
+fn meaning(code: &str, text: &str) -> String {
+    match text.rsplit_once(": ") {
+        Some((_, rest)) if in_the_row(code) => format!("{}: {rest}", code.replace('-', " ")),
+        _ => text.to_owned(),
     }
 }
 
@@ -86,39 +97,38 @@ mod tests {
     }
 
     #[test]
-    fn warnings_get_shorter_when_they_are_told_again() {
+    fn a_warning_is_a_mark_in_its_row_and_explained_once_below() {
         let mut group = Group::new("CPU");
-        let told = |group: &mut Group, code: &str, text: &str| {
-            group.warnings(&[note(code, text)], &mut BTreeSet::new())
-        };
-        let long = |text: &str| Warnings { long: vec![text.to_owned()], ..Warnings::default() };
-        let short = |text: &str| Warnings { short: vec![text.to_owned()], ..Warnings::default() };
-        let first = "pages: 7 % are small; reserve them";
-        assert_eq!(told(&mut group, "pages", first), long(first));
-        assert_eq!(told(&mut group, "pages", first), short("pages"));
-        let other = "pages: 9 % are small; reserve them";
-        assert_eq!(told(&mut group, "pages", other), long("pages: 9 % are small"));
-        let wide = "not converged: ± 3 %; quieten the machine";
-        assert_eq!(told(&mut group, "not-converged", wide), long(wide));
+        let mut known = BTreeSet::new();
+        let mut said = |code: &str, text: &str| group.marks(&[note(code, text)], &mut known);
+        assert_eq!(said("pages", "pages: 7 % are small; reserve them"), ["pages"]);
+        assert_eq!(said("pages", "pages: 7 % are small; reserve them"), ["pages"]);
+        assert_eq!(said("pages", "pages: 9 % are small; reserve them"), ["pages: 9 % are small"]);
         assert_eq!(
-            told(&mut group, "not-converged", "not converged: ± 4 %; quieten"),
-            short("not converged")
+            said("not-converged", "not converged: ± 3 % where ± 1 % was asked: too short; more"),
+            ["not converged"]
         );
-        assert_eq!(told(&mut Group::new("Disk"), "pages", first), long(first));
+        assert_eq!(
+            said("not-converged", "not converged: ± 4 % where ± 1 % was asked: too short; more"),
+            ["not converged"]
+        );
+        assert_eq!(group.warnings, ["pages: 7 % are small; reserve them", "not converged: too short; more"]);
     }
 
     #[test]
-    fn a_cause_is_told_once_for_all_groups_and_then_marked_with_its_share() {
-        let (mut cpu, mut memory, mut told) = (Group::new("CPU"), Group::new("Memory"), BTreeSet::new());
-        let first = "preempted 7.0 %: other threads ran; stop other work";
-        assert_eq!(cpu.warnings(&[note("preempted", first)], &mut told).long, [first]);
+    fn a_cause_is_explained_once_for_all_groups_and_marked_with_its_share() {
+        let (mut cpu, mut memory, mut known) = (Group::new("CPU"), Group::new("Memory"), BTreeSet::new());
+        let first = note("preempted", "preempted 7.0 %: other threads ran; stop other work");
         let again = note("preempted", "preempted 9.0 %: other threads ran; stop other work");
+        assert_eq!(cpu.marks(&[first], &mut known), ["preempted 7.0 %"]);
+        assert_eq!(cpu.warnings, ["preempted: other threads ran; stop other work"]);
         for group in [&mut cpu, &mut memory] {
-            assert_eq!(group.warnings(std::slice::from_ref(&again), &mut told).short, ["preempted 9.0 %"]);
+            assert_eq!(group.marks(std::slice::from_ref(&again), &mut known), ["preempted 9.0 %"]);
         }
-        told.insert("cpu-quota".to_owned());
+        assert!(memory.warnings.is_empty());
+        known.insert("cpu-quota".to_owned());
         let quota = note("cpu-quota", "a cgroup quota allows 0.50 CPUs' worth of time; raise it");
-        assert_eq!(memory.warnings(&[quota], &mut told).short, ["cpu quota"]);
+        assert_eq!(memory.marks(&[quota], &mut known), ["cpu quota"]);
     }
 
     #[test]

@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(preparing, "[4/13] random read 4 KiB depth 32 · preparing · 30 s left");
         let sampled = Some(Sampled { n: 12, value: 152e3 });
         let running = line(&now(case, sampled), 40.0, 80, &style);
-        assert_eq!(running, "[4/13] random read 4 KiB depth 32 · 12 samples · 152 kIO/s · 0 s left");
+        assert_eq!(running, "[4/13] random read 4 KiB depth 32 · 12 samples · 152 kIOPS · 0 s left");
     }
 
     proptest! {

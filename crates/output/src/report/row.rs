@@ -21,6 +21,8 @@ pub(super) struct Row {
     /// Further figures; empty where there are none.
     pub(super) details: String,
     pub(super) warnings: Vec<Note>,
+    /// What the percentiles are of, where there are some.
+    pub(super) remark: Option<&'static str>,
 }
 
 /// The headline.
@@ -61,6 +63,7 @@ impl Row {
             figures: headline.map(Figures::of),
             details: details.join(" · "),
             warnings: measurement.warnings.clone(),
+            remark: headline.and_then(|metric| metric.percentiles.as_ref()).map(|_| PERCENTILES),
         }
     }
 }
@@ -137,10 +140,18 @@ fn note(limit: &Limit) -> Option<String> {
     }
 }
 
-/// The headline's distribution. Where there is one, a sample's value is the mean of its operations.
+/// Where there is a distribution, a sample's value is the mean of its operations.
+const PERCENTILES: &str = "latency: the median of the samples' means; percentiles are of single operations";
+
+/// The headline's distribution, each figure as wide as the widest usual one, so that rows can be compared.
 fn tail(metric: &MetricResult) -> Option<String> {
-    let all = said(metric.percentiles.as_ref()?, metric.unit, &["p50", "p99", "p99.9", "max"])?;
-    Some(format!("median of means; {all}"))
+    let percentiles = metric.percentiles.as_ref()?;
+    let one = |name: &&str| {
+        let value = human(*percentiles.get(*name)?, metric.unit);
+        Some(together(&format!("{name} {value:>7}")))
+    };
+    let all: Vec<String> = ["p50", "p99", "p99.9", "max"].iter().filter_map(one).collect();
+    (!all.is_empty()).then(|| all.join(" · "))
 }
 
 /// The medians of a matrix by what the pairs share.
@@ -233,7 +244,10 @@ mod tests {
     fn distributions_and_telling_metrics_are_details() {
         let details: Vec<String> = fixture::run().measurements.iter().map(|m| Row::of(m).details).collect();
         assert_eq!(details[3], "with write-allocate 14.9 GB/s");
-        assert_eq!(details[7], "median of means; p50 87.0 µs · p99 183 µs · p99.9 783 µs · max 3.57 ms");
+        assert_eq!(
+            details[7].replace('\u{a0}', " "),
+            "p50 87.0 µs · p99  183 µs · p99.9  783 µs · max 3.57 ms"
+        );
         assert_eq!(details[8], "latency p50 201 µs · p99 422 µs");
         assert!(details[0].is_empty() && details[9].is_empty());
     }
@@ -273,7 +287,7 @@ mod tests {
         let details = Row::of(&made).details;
         let points: Vec<&str> = details.split(" · ").collect();
         assert_eq!(points.len(), 2);
-        assert!(points.iter().all(|point| !point.contains(' ') && point.contains("kIO/s")), "{details}");
+        assert!(points.iter().all(|point| !point.contains(' ') && point.contains("kIOPS")), "{details}");
     }
 
     /// A write that is not kept for good is only half of what a commit takes.

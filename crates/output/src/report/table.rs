@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::group::{Group, Warnings};
+use super::group::Group;
 use super::row::{Figures, Row};
 use super::style::{Role, Style};
 use super::wrap::flowed;
@@ -87,8 +87,8 @@ pub(super) struct Table {
     layout: Layout,
     room: Room,
     group: Option<Group>,
-    /// Codes of causes that were told with their remedy, above the table or in it.
-    told: BTreeSet<String>,
+    /// Codes and meanings of warnings that were explained, above the table or in it.
+    known: BTreeSet<String>,
     /// Whether it was said what the columns are.
     headed: bool,
 }
@@ -100,9 +100,9 @@ pub(super) struct Heading<'a> {
 }
 
 impl Table {
-    /// `told` are codes of warnings whose remedy stands above the table.
-    pub(super) fn new(style: Style, told: BTreeSet<String>) -> Self {
-        Self { layout: Layout::of(&style), room: Room::of(&style), style, group: None, told, headed: false }
+    /// `known` are codes of warnings that are explained above the table.
+    pub(super) fn new(style: Style, known: BTreeSet<String>) -> Self {
+        Self { layout: Layout::of(&style), room: Room::of(&style), style, group: None, known, headed: false }
     }
 
     /// The lines of a row, with a new heading before it if it does not belong to the group at hand.
@@ -117,28 +117,26 @@ impl Table {
         out += &self.reason(row);
         let apart = if self.fits_beside(row) { "" } else { row.chosen.as_str() };
         let details: Vec<&str> = [apart, &row.details].into_iter().filter(|text| !text.is_empty()).collect();
-        let told = &mut self.told;
-        let warnings =
-            self.group.as_mut().map(|group| group.warnings(&row.warnings, told)).unwrap_or_default();
-        out + &self.remarks(&details.join(" · "), &warnings)
+        let known = &mut self.known;
+        let marks = self.group.as_mut().map(|group| {
+            group.remark(row.remark);
+            group.marks(&row.warnings, known)
+        });
+        out + &self.remarks(&details.join(" · "), &marks.unwrap_or_default().join(" · "))
     }
 
-    /// Details and warnings; on one line where both are short.
-    fn remarks(&self, details: &str, warnings: &Warnings) -> String {
-        let short = warnings.short.join(" · ");
-        if !details.is_empty() && !short.is_empty() && warnings.long.is_empty() {
-            let (details, short) = (self.style.say(details), self.style.say(&format!("! {short}")));
-            if INNER + details.width() + 2 + short.width() <= self.style.width.min(WIDEST) {
-                let (details, short) =
-                    (self.style.paint(Role::Dim, &details), self.style.paint(Role::Warning, &short));
-                return format!("{:INNER$}{details}  {short}\n", "");
+    /// Details and the marks of warnings, on one line where there is room.
+    fn remarks(&self, details: &str, marks: &str) -> String {
+        if !details.is_empty() && !marks.is_empty() {
+            let (details, marks) = (self.style.say(details), self.style.say(&format!("! {marks}")));
+            if INNER + details.width() + 2 + marks.width() <= self.style.width.min(WIDEST) {
+                let marks = self.style.paint(Role::Warning, &marks);
+                return format!("{:INNER$}{}  {marks}\n", "", self.style.paint(Role::Dim, &details));
             }
         }
-        let mut out = if details.is_empty() { String::new() } else { self.below(Role::Dim, "", details) };
-        for text in warnings.long.iter().chain((!short.is_empty()).then_some(&short)) {
-            out += &self.below(Role::Warning, "! ", text);
-        }
-        out
+        let details = if details.is_empty() { String::new() } else { self.below(Role::Dim, "", details) };
+        let marks = if marks.is_empty() { String::new() } else { self.below(Role::Warning, "! ", marks) };
+        details + &marks
     }
 
     /// Why there is no figure, or none to be believed.
@@ -150,11 +148,14 @@ impl Table {
         }
     }
 
-    /// Ends the group at hand: its footnotes.
+    /// Ends the group at hand: its footnotes, what further figures are, and what its warnings mean.
     pub(super) fn end(&mut self) -> String {
-        let notes = self.group.take().map(|group| group.notes).unwrap_or_default();
-        let lines = notes.iter().enumerate();
-        lines.map(|(index, note)| self.below(Role::Dim, &format!("{} ", self.mark(index)), note)).collect()
+        let Some(group) = self.group.take() else { return String::new() };
+        let notes = group.notes.iter().enumerate();
+        let notes = notes.map(|(index, note)| self.below(Role::Dim, &format!("{} ", self.mark(index)), note));
+        let remarks = group.remarks.iter().map(|remark| self.below(Role::Dim, "", remark));
+        let warnings = group.warnings.iter().map(|text| self.below(Role::Warning, "! ", text));
+        notes.chain(remarks).chain(warnings).collect()
     }
 
     fn heading(&mut self, heading: &Heading<'_>) -> String {

@@ -299,6 +299,48 @@ fn with_consent_a_device_is_filled_written_and_verified() {
     assert!(measurements(&out)[0]["reason"].as_str().unwrap().contains("which has"), "{out}");
 }
 
+/// Reads that a device has ended, and the milliseconds that they took together (Linux, Documentation/block/stat.rst).
+fn reads(device: &Loop) -> [f64; 2] {
+    let name = device.device.rsplit('/').next().unwrap();
+    let text = std::fs::read_to_string(format!("/sys/block/{name}/stat")).unwrap();
+    let fields: Vec<f64> = text.split_whitespace().map(|field| field.parse().unwrap()).collect();
+    [fields[0], fields[3]]
+}
+
+#[test]
+fn the_time_of_a_request_is_what_the_counters_of_the_device_say() {
+    let dir = scratch();
+    let Some(device) = Loop::new("await of a device", dir.path(), SIZE, &[]) else { return };
+    let before = reads(&device);
+    let mut command = Command::new(PROGRAM);
+    command.args([
+        "disk",
+        "--only",
+        "disk.io",
+        "--target",
+        &device.device,
+        "--op",
+        "read",
+        "--pattern",
+        "random",
+    ]);
+    command.args(["--block", "4K", "--depth", "8", "--samples", "5", "--sample-time", "100ms"]);
+    command.args(["--store", "none", "--quiet", "--json", "-"]);
+    let (out, _) = with_code(&command.output().unwrap(), 0);
+    let after = reads(&device);
+    let whole = (after[1] - before[1]) * 1e-3 / (after[0] - before[0]);
+    let measurement = &measurements(&out)[0];
+    let metrics = measurement["metrics"].as_array().unwrap();
+    let median = |name: &str| {
+        let metric = metrics.iter().find(|metric| metric["name"] == name)?;
+        metric["summary"]["median"].as_f64()
+    };
+    let (each, latency) = (median("await").expect("await"), median("latency").unwrap());
+    // The warm-up is in the device's own count.
+    assert!((0.3..3.0).contains(&(each / whole)), "{each} s, and {whole} s over the whole run");
+    assert!(each < latency * 1.1, "{each} s of {latency} s");
+}
+
 #[test]
 fn sectors_of_4_kib_refuse_smaller_blocks_by_name() {
     let dir = scratch();

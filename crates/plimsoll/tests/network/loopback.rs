@@ -265,7 +265,7 @@ fn a_far_end_ends_when_its_parent_is_gone() {
     let arguments = fs::read(format!("/proc/{}/cmdline", child.id())).unwrap();
     assert!(!arguments.windows(4).any(|w| w == b"0f0f"), "the token must not be in the argument list");
     drop(child.stdin.take());
-    until("the far end's end", || child.try_wait().unwrap().is_some());
+    until("the server's end", || child.try_wait().unwrap().is_some());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 

@@ -173,7 +173,7 @@ fn wrong_keys_and_wrong_places_end_with_5_and_one_line() {
     let port = server.port().to_owned();
     drop(server);
     let reason = run(&"ab".repeat(32), &format!("127.0.0.1:{port}"));
-    assert!(reason.contains("no far end could be reached") && reason.contains("plimsoll serve"), "{reason}");
+    assert!(reason.contains("no server could be reached") && reason.contains("plimsoll serve"), "{reason}");
 }
 
 #[test]

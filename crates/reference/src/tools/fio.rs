@@ -92,7 +92,7 @@ fn pattern(case: &Case, options: &mut Vec<String>) -> Result<Option<&'static str
         }
         "strided" => {
             step(options, format!(":{}", (STRIDE - 1) * fixed()?));
-            Ok(Some("it comes back to the same blocks after each pass, ours to the ones beside them"))
+            Ok(Some("it reads the same blocks again after each pass, plimsoll the next ones"))
         }
         "same" => Err("it repeats a block only of a file that has no other"),
         zipf if zipf.starts_with("zipf") => {

@@ -42,6 +42,10 @@ const RECORDINGS: &[Recording] = recordings![
     "xlinpack", "xlinpack-published-2.txt", "cpu.linpack/n=13460/threads=24", 165.0621e9 * (2.0 / 3.0 * 13460.0 + 1.5) / (2.0 / 3.0 * 13460.0 + 2.0);
     "sysbench", "sysbench-1.0.20-cpu-1.txt", "cpu.peak/op=div/type=f64/threads=1", 1955.31 * 117_526.0;
     "sysbench", "sysbench-1.0.20-cpu-2.txt", "cpu.peak/op=div/type=f64/threads=2", 242755829.3;
+    "openssl", "openssl-3.0.19-aes-128-gcm-1.txt", "cpu.crypto/op=aes-128-gcm/block=16K/threads=1", 54_473.0 * 16_384.0;
+    "openssl", "openssl-3.0.19-aes-256-ctr-1.txt", "cpu.crypto/op=aes-256-ctr/block=8K/threads=1", 195_243.0 * 8192.0 / 1.01;
+    "openssl", "openssl-3.0.19-sha256-2.txt", "cpu.crypto/op=sha256/block=64/threads=2", (730_838.0 + 713_633.0 / 1.01) * 64.0;
+    "openssl", "openssl-3.0.19-chacha20-poly1305-2.txt", "cpu.crypto/op=chacha20-poly1305/block=16K/threads=2", (68_544.0 / 1.03 + 41_781.0) * 16_384.0;
     "java", "java-17-cpu-fma.txt", "cpu.peak/op=fma/type=f64/isa=avx512/threads=2/work=1000000000/scaling=strong", 1.884422144e9 / 0.311911773;
     "java", "java-17-disk-read.txt", "disk.io/op=read/pattern=random/block=1M/depth=1/threads=2/engine=psync/cache=direct", 605.0 * MIB / 0.300385071;
     "java", "java-17-tcp.txt", "network.tcp/message=64K/streams=2/direction=up", 8.511819072e9 / 0.300763289;

@@ -13,6 +13,7 @@ mod lat_mem_rd;
 mod likwid;
 mod mbw;
 mod netperf;
+mod openssl;
 mod osu;
 mod ping;
 mod pmbw;
@@ -36,6 +37,7 @@ pub const PEERS: &[&dyn Peer] = &[
     &hpcc::Hpcc,
     &xlinpack::Xlinpack,
     &sysbench::Sysbench,
+    &openssl::Openssl,
     &stream::Stream,
     &pmbw::Pmbw,
     &bw_mem::BwMem,

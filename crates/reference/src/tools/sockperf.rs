@@ -56,7 +56,7 @@ impl Peer for Sockperf {
 
     fn declines(&self, case: &Case) -> Option<&'static str> {
         (case.benchmark() == "network.latency")
-            .then_some("it has single round trips by TCP and UDP that block, without a load beside them")
+            .then_some("it has single blocking round trips by TCP and UDP, without a load")
     }
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {

@@ -45,7 +45,7 @@ impl Peer for Sysbench {
 
     fn declines(&self, case: &Case) -> Option<&'static str> {
         (case.benchmark() == "cpu.peak")
-            .then_some("its events are integer remainders: it stands beside --op div")
+            .then_some("its events are integer remainders: compare it with --op div")
     }
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {

@@ -220,7 +220,7 @@ impl<'env> Door<'env> {
         let answer = match joined {
             true => Message::Joined,
             false if !allowed => Message::Refused(
-                "its congestion control is none of net.ipv4.tcp_allowed_congestion_control".to_owned(),
+                "its congestion control is not in net.ipv4.tcp_allowed_congestion_control".to_owned(),
             ),
             false => Message::Refused(refused),
         };

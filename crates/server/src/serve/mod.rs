@@ -90,9 +90,7 @@ pub enum ServeError {
         source: io::Error,
     },
     /// Only with orders.
-    #[error(
-        "the far end got no valid orders on its standard input; it is started by `plimsoll network`, not by hand"
-    )]
+    #[error("the server got no valid orders on its standard input; `plimsoll network` starts it, not a user")]
     Orders,
 }
 

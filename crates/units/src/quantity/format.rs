@@ -21,8 +21,8 @@ const fn step(size: f64, prefix: &'static str) -> Step {
     Step { size, prefix }
 }
 
-/// SI prefixes of rates, <https://www.bipm.org/en/measurement-units/si-prefixes>. None below 1: "0.5 IO/s" reads
-/// better than "500 mIO/s".
+/// SI prefixes of rates, <https://www.bipm.org/en/measurement-units/si-prefixes>. None below 1: "0.5 IOPS" reads
+/// better than "500 mIOPS".
 const RATE: &[Step] = &[
     step(1e18, "E"),
     step(1e15, "P"),
@@ -55,7 +55,7 @@ impl fmt::Display for Quantity {
 
 impl Quantity {
     /// Human form with `digits` significant digits (taken as 1 to 17), the unit always printed (a plain number has
-    /// none). Any `f64` reads sensibly: `0 B/s`, `-1.20 GB/s`, `NaN s`, `inf IO/s`.
+    /// none). Any `f64` reads sensibly: `0 B/s`, `-1.20 GB/s`, `NaN s`, `inf IOPS`.
     pub fn human(&self, digits: usize) -> String {
         if let Some(exact) = self.exact_bytes(digits) {
             return exact;
@@ -66,6 +66,8 @@ impl Quantity {
             // "k1/s" would be misread: the prefix goes to the number.
             (Unit::PerSecond, "") => format!("{number} /s"),
             (Unit::PerSecond, prefix) => format!("{number} {prefix}/s"),
+            // As fio and disk makers say it; the machine's unit stays that of the other rates.
+            (Unit::IoPerSecond, prefix) => format!("{number} {prefix}IOPS"),
             (unit, prefix) => format!("{number} {prefix}{}", unit.name()),
         }
     }
@@ -230,11 +232,11 @@ mod tests {
         assert_eq!(text(58.8e9, Unit::FlopPerSecond), "58.8 GFLOP/s");
         assert_eq!(text(12.3e9, Unit::BytePerSecond), "12.3 GB/s");
         assert_eq!(text(31.4e9, Unit::BitPerSecond), "31.4 Gbit/s");
-        assert_eq!(text(152_000.0, Unit::IoPerSecond), "152 kIO/s");
+        assert_eq!(text(152_000.0, Unit::IoPerSecond), "152 kIOPS");
         assert_eq!(text(17_250.0, Unit::PerSecond), "17.2 k/s");
         assert_eq!(text(3.0, Unit::PerSecond), "3.00 /s");
         assert_eq!(text(3.684e9, Unit::Hertz), "3.68 GHz");
-        assert_eq!(text(0.25, Unit::IoPerSecond), "0.250 IO/s");
+        assert_eq!(text(0.25, Unit::IoPerSecond), "0.250 IOPS");
         assert_eq!(text(1e6, Unit::OpPerSecond), "1.00 MOP/s");
     }
 
@@ -287,7 +289,7 @@ mod tests {
         assert_eq!(text(-0.0, Unit::Second), "0 s");
         assert_eq!(text(-1.2e9, Unit::BytePerSecond), "-1.20 GB/s");
         assert_eq!(text(f64::NAN, Unit::Second), "NaN s");
-        assert_eq!(text(f64::INFINITY, Unit::IoPerSecond), "inf IO/s");
+        assert_eq!(text(f64::INFINITY, Unit::IoPerSecond), "inf IOPS");
         assert_eq!(text(f64::NEG_INFINITY, Unit::One), "-inf");
         assert_eq!(text(1e300, Unit::BytePerSecond), "1.00e282 EB/s");
         assert_eq!(text(0.998, Unit::One), "0.998");

@@ -85,6 +85,9 @@ impl Unit {
 
     /// The unit of that machine name, or `None`.
     pub fn from_name(name: &str) -> Option<Unit> {
+        if name == "IOPS" {
+            return Some(Unit::IoPerSecond);
+        }
         Unit::ALL.iter().copied().find(|unit| unit.name() == name)
     }
 }

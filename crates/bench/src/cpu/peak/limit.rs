@@ -8,13 +8,14 @@ use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{Element, Kernel, Rate, rate};
 
 use super::PER_CYCLE;
+use crate::bench::cpu::limit::{Clocks, Share, core_of, each_a_core, most_of_a_core};
 use crate::bench::cpu::{KIND_CLOCK, RATE, kernel_of, word_of};
 use crate::case::Case;
 use crate::limit::credits::credits;
 use crate::limit::microarchitecture::{Core, Unknown};
 use crate::limit::{Input, Kind, Limit, Question, Source, median};
 use crate::machine::cpu::{Ability, Capability};
-use crate::machine::{Cpu, CpuSet, Machine};
+use crate::machine::{CpuSet, Machine};
 use crate::place::placed;
 use crate::quantity::format::significant;
 use crate::quantity::{Quantity, Unit};
@@ -28,21 +29,10 @@ pub(in crate::cpu) fn limits(question: &Question<'_>) -> Vec<Limit> {
     match derived(question) {
         Ok(limit) => {
             let credits = credits(question, &limit);
-            std::iter::once(limit).chain(each_a_core(question)).chain(credits).collect()
+            std::iter::once(limit).chain(each_a_core(question, derived)).chain(credits).collect()
         }
         Err(why) => vec![Limit::unknown(Kind::Ceiling, why.0 + &measured_instead(question))],
     }
-}
-
-/// The limit of CPUs that were measured to share a core, if each had one: the host of a guest may run them elsewhere by now.
-fn each_a_core(question: &Question<'_>) -> Option<Limit> {
-    let cpus: CpuSet = placed(question.machine, question.case).into_iter().collect();
-    if question.machine.cpu.hidden_among(&cpus).is_empty() {
-        return None;
-    }
-    let mut machine = question.machine.clone();
-    machine.cpu.hidden_siblings.clear();
-    derived(&Question { machine: &machine, ..*question }).ok()
 }
 
 /// What can be said where the limit cannot: operations in a cycle and the clock, as measured.
@@ -160,31 +150,23 @@ fn at_the_clock(
 ) -> Result<Limit, Unknown> {
     let name = rate_of(kernel)?.name;
     let operations = operations(kernel);
-    let clocks: Option<Vec<f64>> = question.samples.iter().map(|sample| sample.conditions.clock_hz).collect();
-    let clocks = clocks.ok_or_else(|| Unknown("the core clock could not be measured".to_owned()))?;
-    let clock =
-        median(clocks.clone()).ok_or_else(|| Unknown("there is no sample with a clock".to_owned()))?;
+    let Clocks { each, median } = Clocks::of(question)?;
     let lanes = f64::from(kernel.lanes);
     let per_cycle = instructions * lanes * operations * share.cpus;
     let times = if operations > 1.0 { format!("{operations} × ") } else { String::new() };
     let mut limit = Limit::fixed(
         Kind::Ceiling,
         Source::Derived,
-        per_cycle * clock,
+        per_cycle * median,
         &format!("{name} per cycle × lanes × {times}clock × {}", share.name),
         vec![
             Input::new(&format!("{name} per cycle"), instructions, "1/cycle", from),
             Input::new("lanes", lanes, "1", &format!("{} of {}", kernel.isa, kernel.element)),
-            Input::new(
-                "clock",
-                clock,
-                "Hz",
-                "measured between the slices of each sample, in work of the same kind; median",
-            ),
+            Clocks::input(median),
             Input::new(share.name, share.cpus, "1", &share.from),
         ],
     );
-    limit.per_sample = clocks.into_iter().map(|clock| per_cycle * clock).collect();
+    limit.per_sample = each.into_iter().map(|clock| per_cycle * clock).collect();
     limit.burst = share.burst;
     Ok(limit)
 }
@@ -224,50 +206,6 @@ fn of_chains(mut limit: Limit, name: &str, chains: f64, latency: f64, from: &str
     limit.inputs.insert(0, Input::new("latency", latency, "cycles", from));
     limit.inputs.insert(0, Input::new("chains", chains, "1", "of the threads of a core"));
     limit
-}
-
-/// How many cores' worth of time the threads have.
-struct Share {
-    cpus: f64,
-    is_quota: bool,
-    name: &'static str,
-    from: String,
-    /// CPUs that are counted as one core, although the kernel shows one for each.
-    together: Option<String>,
-    /// How many times this much there can be for a short time.
-    burst: Option<f64>,
-}
-
-impl Share {
-    /// The cores of these CPUs, or what a quota leaves of them.
-    fn of(question: &Question<'_>, cpus: &CpuSet) -> Self {
-        let hidden = question.machine.cpu.hidden_among(cpus);
-        let named: Vec<String> = hidden.iter().map(ToString::to_string).collect();
-        let together = (!named.is_empty()).then(|| named.join("; "));
-        let cores = question.machine.cpu.cores_of(cpus).unwrap_or(cpus.len()) as f64;
-        match question.machine.cgroup.cpu_quota.as_ref().filter(|quota| quota.cpus() < cores) {
-            Some(quota) => Self {
-                cpus: quota.cpus(),
-                is_quota: true,
-                name: "CPUs of the quota",
-                from: format!("{} of each {} µs, by {}", quota.quota_us, quota.period_us, quota.group),
-                together: None,
-                burst: Some(cores / quota.cpus()),
-            },
-            None => {
-                let from = format!("of CPUs {cpus}");
-                Self { cpus: cores, is_quota: false, name: "cores", from, together, burst: None }
-            }
-        }
-    }
-
-    /// A limit that rests on it: one of cores that were measured to be shared says so.
-    fn mark(&self, limit: Limit) -> Limit {
-        let Some(cpus) = &self.together else { return limit };
-        let why = format!("CPUs {cpus} share a core as measured, which the hypervisor hides");
-        let reason = limit.reason.as_ref().map_or_else(|| why.clone(), |reason| format!("{reason}; {why}"));
-        Limit { source: Source::Inferred, reason: Some(reason), ..limit }
-    }
 }
 
 /// What one core can do with a kernel in a cycle.
@@ -339,16 +277,7 @@ fn compiled_by_us(kernel: &Kernel) -> Result<(), Unknown> {
 
 /// The units of the cores that the threads are on, which must be alike; `threads` of them share a core at most.
 fn units(machine: &Machine, cpus: &CpuSet, kernel: &Kernel, threads: usize) -> Result<Units, Unknown> {
-    let mut cores = cpus.iter().map(|number| Core::of(machine, number));
-    let core =
-        cores.next().ok_or_else(|| Unknown("no CPU is known that the threads ran on".to_owned()))??;
-    for other in cores {
-        if other?.name != core.name {
-            return Err(Unknown(
-                "the threads ran on cores of several kinds; measure each kind alone".to_owned(),
-            ));
-        }
-    }
+    let core = core_of(machine, cpus)?;
     let rate = rate_of(kernel)?;
     if kernel.isa == Isa::Sve && !rate.is_alike_in_sve {
         return Err(Unknown(format!("the rate of SVE {} of {} is not known", rate.name, core.name)));
@@ -380,13 +309,6 @@ fn in_chains(core: &Core, kernel: &Kernel, started: f64, threads: usize) -> (f64
         Some(latency) if chains / latency >= started => (started, Chains::Enough),
         Some(latency) => (chains / latency, Chains::Few { chains, latency }),
     }
-}
-
-/// The most of these CPUs that one core has.
-fn most_of_a_core(cpu: &Cpu, cpus: &CpuSet) -> usize {
-    let of = |number| cpu.logical(number).map_or(1, |logical| logical.siblings.common(cpus).len());
-    let hidden = cpu.hidden_siblings.iter().map(|siblings| siblings.common(cpus).len());
-    cpus.iter().map(of).chain(hidden).max().unwrap_or(1).max(1)
 }
 
 /// Operations of one lane of the instruction that counts.

@@ -4,24 +4,20 @@
 //! come from the same undisturbed slices (`plimsoll_metal::sliced`), so the figure is comparable to its limit to the
 //! per mille also on a busy machine. Every slice starts from the same numbers and must end in the same bits.
 
-use std::time::Duration;
-
 use plimsoll_metal::capability::quickest;
-use plimsoll_metal::clock::named_maximum_hz;
 use plimsoll_metal::kernel::Kernel;
-use plimsoll_metal::sliced::{KernelLoad, Outcome, Proven, Sliced, SlicedError, Until};
-use plimsoll_metal::team::Team;
+use plimsoll_metal::sliced::{KernelLoad, Proven};
+use plimsoll_metal::team::{Member, Team};
 
 pub mod limit;
 
 use super::chains::{Asked, runnable};
-use super::fact::{CPUS, KERNEL, WORK};
+use super::fact::{KERNEL, WORK};
 use super::findings;
-use super::how::{clocks_of, hows, kinds, siblings};
+use super::how::hows;
 use super::matrix::pairs;
-use super::warning::CpuWarning;
+use super::sliced::{Slices, Turns};
 use super::{RATE, TIME};
-use crate::bench::apart::Apart;
 use crate::bench::fixed::{self, Pace, Scaling, scaling};
 use crate::bench::{
     Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say, counts, default_threads,
@@ -29,22 +25,14 @@ use crate::bench::{
 };
 use crate::case::Case;
 use crate::limit::{Limit, Question};
-use crate::machine::cgroup::CpuQuota;
-use crate::machine::cpu::CoreKind;
-use crate::machine::{CpuSet, Machine};
+use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{
-    Amount, CannotMeasure, Condition, Conditions, ExcludedBy, Facts, Numbers, Sample, WrongAnswer,
-};
+use crate::sample::{Amount, CannotMeasure, Condition, Facts, Sample, WrongAnswer};
 use crate::view::{Finding, RunView};
-use crate::warning::{Note, Warning};
 
 /// More threads than any machine has CPUs; a number beyond it is a slip of the keyboard.
 const MAX_THREADS: u64 = 1 << 16;
-
-/// Longest sample that is asked of the slices; far longer than any plan.
-const MAX_SECONDS: f64 = 1e6;
 
 /// The benchmark itself.
 pub struct Peak;
@@ -59,7 +47,7 @@ impl Benchmark for Peak {
     }
 
     fn about(&self) -> &'static str {
-        "arithmetic rate from registers, beside what the core's units can do at the clock it held"
+        "arithmetic rate from registers, against the units' maximum at the clock held"
     }
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
@@ -144,29 +132,15 @@ impl Benchmark for Peak {
         let cpus = placed(cx.machine, case);
         let kernel = quickest_on(kernel, &cpus);
         let loaded = kernel.load().map_err(|absence| CannotMeasure::not_here(absence.to_string()))?;
-        let team = Team::new(&cpus).map_err(|error| CannotMeasure::environment(error.to_string()))?;
-        let sliced = Sliced::prepare(team, |_| KernelLoad::new(loaded.clone()))
-            .map_err(|error| CannotMeasure::environment(error.to_string()))?;
-        let set: CpuSet = cpus.iter().copied().collect();
-        let quota = cx.machine.cgroup.cpu_quota.clone().filter(|quota| quota.cpus() < set.len() as f64);
+        let counted = kernel.operations_per_turn();
         let work = case.number("work").map(|work| match scaling(case) {
             Ok(Scaling::Strong) => work.div_ceil(cpus.len().max(1) as u64),
             _ => work,
         });
-        Ok(Box::new(Running {
-            kernel,
-            sliced,
-            // A look would be taken from the quota.
-            apart: quota.is_none().then(|| Apart::of(cx.machine, case, &cpus)),
-            quota,
-            turns: work.map(|each| each.div_ceil(kernel.operations_per_turn().max(1)).max(1)),
-            warm: false,
-            cores: cx.machine.cpu.cores_of(&set).unwrap_or(set.len()),
-            siblings: siblings(cx.machine, &set),
-            hidden: cx.machine.cpu.hidden_among(&set),
-            kinds: kinds(cx.machine, &set),
-            fastest: None,
-        }))
+        let fixed = work.map(|each| each.div_ceil(counted.max(1)).max(1));
+        let make = |_: Member<'_>| KernelLoad::new(loaded.clone());
+        let slices = Slices::prepare(cx.machine, case, Turns { counted, fixed }, make)?;
+        Ok(Box::new(Running { kernel, fixed, slices }))
     }
 }
 
@@ -181,22 +155,9 @@ fn quickest_on(kernel: &'static Kernel, cpus: &[usize]) -> &'static Kernel {
 /// A kernel loaded on every thread of a pinned team.
 struct Running {
     kernel: &'static Kernel,
-    sliced: Sliced<KernelLoad>,
-    /// A quota that gives less time than the CPUs have.
-    quota: Option<CpuQuota>,
-    apart: Option<Apart>,
     /// Turns of each thread in each sample, where the amount is fixed.
-    turns: Option<u64>,
-    /// Whether the warm-up is over.
-    warm: bool,
-    cores: usize,
-    siblings: Vec<CpuSet>,
-    /// Those that the kernel does not show.
-    hidden: Vec<CpuSet>,
-    /// The kinds of core that the threads are on, where there are several on this machine.
-    kinds: Vec<CoreKind>,
-    /// The highest clock of a sample, in Hz.
-    fastest: Option<f64>,
+    fixed: Option<u64>,
+    slices: Slices<KernelLoad>,
 }
 
 /// Instruction sets with the bits of their longest vectors.
@@ -212,85 +173,6 @@ fn width_in_words(case: &Case) -> Option<String> {
     }
 }
 
-/// Share by which a core may run faster than the maximum that it names, by the uncertainty of both.
-const ABOVE_MAXIMUM: f64 = 1.02;
-
-/// A warning where a core seems to run faster than the maximum that it names.
-fn above_maximum(clock_hz: f64) -> Option<CpuWarning> {
-    let maximum_hz = named_maximum_hz().filter(|maximum| clock_hz > maximum * ABOVE_MAXIMUM)?;
-    Some(CpuWarning::AboveMaximum { clock_hz, maximum_hz })
-}
-
-impl Running {
-    /// Turns of the loop on each thread that make up at least `operations` over all threads.
-    fn turns(&self, operations: u64) -> u64 {
-        let per_turn = self.kernel.operations_per_turn().saturating_mul(self.sliced.cpus().len() as u64);
-        operations.div_ceil(per_turn.max(1)).max(1)
-    }
-
-    fn sample_of(&self, outcome: &Outcome) -> Sample {
-        let operations = self.kernel.operations_per_turn() as f64;
-        let undisturbed = outcome.turns_per_second() * operations;
-        // What the program got, disturbed slices and all.
-        let delivered = outcome.delivered_turns_per_second * operations;
-        let mut more = Numbers::default();
-        if let Some(clock) = outcome.clock_hz() {
-            let per_cycle = undisturbed / clock / self.cores.max(1) as f64;
-            more.set(&PER_CYCLE, per_cycle);
-            if self.kernel.chains {
-                more.set(&STEPS_PER_CYCLE, per_cycle / self.kernel.operations_per_step());
-            }
-        }
-        let clocks: Vec<_> = outcome.cpus.iter().map(|cpu| (cpu.cpu, cpu.clock_hz)).collect();
-        more.add(clocks_of(&self.kinds, &clocks));
-        let conditions = Conditions {
-            clock_hz: outcome.clock_hz(),
-            set_aside: Some(outcome.set_aside()),
-            delivered: Some(delivered),
-            excluded: ExcludedBy::of(&outcome.causes()),
-            vector_units_shared: outcome.units_shared(),
-            more,
-            ..Conditions::default()
-        };
-        let elapsed = outcome.elapsed.as_secs_f64();
-        // Where a quota gives less than the CPUs, what it gives is the figure.
-        let rate = if self.quota.is_some() { delivered } else { undisturbed };
-        let values = [(RATE.to_owned(), rate), (TIME.to_owned(), elapsed)].into();
-        Sample { elapsed, values, conditions, ..Sample::default() }
-    }
-
-    /// A time of at least `seconds` that has whole periods of the quota, so that each sample has its share of it.
-    fn whole_periods(&self, seconds: f64) -> Duration {
-        let period = self.quota.as_ref().map_or(0.0, |quota| quota.period_us as f64 * 1e-6);
-        let seconds = seconds.clamp(0.0, MAX_SECONDS);
-        Duration::from_secs_f64(if period > 0.0 { (seconds / period).ceil() * period } else { seconds })
-    }
-
-    fn until(&mut self, amount: Amount) -> Until {
-        let first = !std::mem::replace(&mut self.warm, true);
-        match (amount, self.turns) {
-            (_, Some(turns)) if !first => Until::Turns(turns),
-            (Amount::Work(operations), _) => Until::Turns(self.turns(operations)),
-            (Amount::Seconds(seconds), _) => Until::Elapsed(self.whole_periods(seconds)),
-        }
-    }
-
-    fn why(&self, error: &SlicedError) -> String {
-        match (&self.quota, error) {
-            (Some(quota), SlicedError::AllDisturbed { cpu, slices }) => format!(
-                "CPU {cpu}: no slice of {slices} could be used, as a cgroup quota allows {:.2} CPUs' worth of time: \
-                 raise it, or give a longer --sample-time",
-                quota.cpus()
-            ),
-            _ => error.to_string(),
-        }
-    }
-}
-
-/// How often a sample without one undisturbed slice is taken again before the case is given up: short samples on a busy
-/// machine often have none.
-const AGAIN: usize = 20;
-
 /// Operations in a cycle of one core.
 pub const PER_CYCLE: Condition =
     Condition::new("operations_per_cycle", "1", "operations in a cycle of one core");
@@ -304,60 +186,36 @@ impl Prepared for Running {
     /// Reports no work of its own: every slice does the same amount already, and a sample of fixed length keeps to the
     /// budget also where most of the time is stolen.
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
-        let until = self.until(amount);
-        let mut outcome = self.sliced.measure(until);
-        for _ in 0..AGAIN {
-            if !matches!(outcome, Err(SlicedError::AllDisturbed { .. })) {
-                break;
+        let outcome = self.slices.measure(amount)?;
+        let mut conditions = self.slices.conditions(&outcome);
+        if let Some(clock) = outcome.clock_hz() {
+            let per_cycle = self.slices.undisturbed(&outcome) / clock / self.slices.cores() as f64;
+            conditions.more.set(&PER_CYCLE, per_cycle);
+            if self.kernel.chains {
+                conditions.more.set(&STEPS_PER_CYCLE, per_cycle / self.kernel.operations_per_step());
             }
-            outcome = self.sliced.measure(until);
         }
-        match outcome {
-            Ok(outcome) => {
-                let mut sample = self.sample_of(&outcome);
-                self.fastest = self.fastest.into_iter().chain(outcome.clock_hz()).reduce(f64::max);
-                sample.conditions.core_to_core = self.apart.as_mut().and_then(Apart::look);
-                Ok(sample)
-            }
-            Err(error) => Err(CannotMeasure::environment(self.why(&error))),
-        }
+        let elapsed = outcome.elapsed.as_secs_f64();
+        let values = [(RATE.to_owned(), self.slices.rate(&outcome)), (TIME.to_owned(), elapsed)].into();
+        Ok(Sample { elapsed, values, conditions, ..Sample::default() })
     }
 
     fn verify(&mut self) -> Result<(), WrongAnswer> {
         let mut proven = Proven::default();
-        let cpus = self.sliced.cpus().iter();
-        cpus.zip(self.sliced.loads()).try_for_each(|(cpu, load)| {
+        self.slices.loads().try_for_each(|(cpu, load)| {
             load.verify(&mut proven).map_err(|wrong| WrongAnswer(format!("CPU {cpu}: {wrong}")))
         })
     }
 
     fn facts(&self) -> Facts {
-        let threads = self.sliced.cpus().len();
-        let cpus: CpuSet = self.sliced.cpus().iter().copied().collect();
-        let distinct = cpus.len();
         let mut facts = Facts::default();
-        facts.warnings.extend(self.apart.as_ref().and_then(Apart::warning).map(Note::from));
         facts.achieved.set(&KERNEL, self.kernel.name);
-        facts.achieved.set(&CPUS, cpus.iter().collect::<Vec<_>>());
-        if threads > distinct {
-            facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus: distinct }.into());
-        }
-        if let Some(quota) = &self.quota {
-            facts.warnings.push(Warning::CpuQuota { cpus: quota.cpus() }.into());
-        }
-        if let Some(turns) = self.turns {
+        self.slices.tell(&mut facts);
+        if let Some(turns) = self.fixed {
             let operations = turns.saturating_mul(self.kernel.operations_per_turn());
-            facts.achieved.set(&WORK, operations.saturating_mul(threads as u64));
+            let threads = self.slices.loads().count() as u64;
+            facts.achieved.set(&WORK, operations.saturating_mul(threads));
         }
-        if !self.siblings.is_empty() {
-            facts.warnings.push(CpuWarning::SmtSiblings(self.siblings.clone()).into());
-        }
-        if !self.hidden.is_empty() {
-            facts.warnings.push(CpuWarning::HiddenSiblings(self.hidden.clone()).into());
-        }
-        facts.warnings.extend(self.fastest.and_then(above_maximum).map(Note::from));
-        let clock_unknown = self.sliced.clock_unknown().map(CpuWarning::ClockUnknown);
-        facts.warnings.extend(clock_unknown.map(Note::from));
         facts
     }
 }
@@ -366,6 +224,7 @@ impl Prepared for Running {
 mod tests {
     use plimsoll_metal::isa::Isa;
 
+    use super::super::fact::CPUS;
     use super::*;
     use crate::bench::{Keep, Options};
     use crate::case::Value;

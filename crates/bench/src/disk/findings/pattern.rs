@@ -105,8 +105,8 @@ mod tests {
         assert_eq!(
             texts,
             [
-                "disk: random write of 4K is 0.21 of sequential: 21.0 kIO/s where sequential gives 100 kIO/s",
-                "disk: random read of 4K is 0.50 of sequential: 50.0 kIO/s where sequential gives 100 kIO/s",
+                "disk: random write of 4K is 0.21 of sequential: 21.0 kIOPS where sequential gives 100 kIOPS",
+                "disk: random read of 4K is 0.50 of sequential: 50.0 kIOPS where sequential gives 100 kIOPS",
             ]
         );
         assert!((found[0].evidence["ratio"].as_f64().unwrap() - 0.21).abs() < 1e-12);

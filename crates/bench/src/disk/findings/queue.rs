@@ -166,7 +166,7 @@ mod tests {
         let found = find(&[made]);
         assert_eq!(
             found[0].text,
-            "the rate stops growing at depth 4: in the search 38.0 kIO/s there, which is 95.0 % of the most (40.0 kIO/s at \
+            "the rate stops growing at depth 4: in the search 38.0 kIOPS there, which is 95.0 % of the most (40.0 kIOPS at \
              depth 4 on each of 2 threads); the mean latency there is 105 µs, with one transfer in flight 100 µs"
         );
         assert_eq!(found[0].code, "queue-knee");
@@ -179,7 +179,7 @@ mod tests {
         let found = find(&[searched(id, &CURVE[..4], (1, 4))]);
         assert_eq!(
             found[0].text,
-            "in the search p99 stays within 250us up to depth 4, at 38.0 kIO/s; at depth 8 it is 410 µs"
+            "in the search p99 stays within 250us up to depth 4, at 38.0 kIOPS; at depth 8 it is 410 µs"
         );
         let found = find(&[searched(id, &CURVE[..3], (1, 4))]);
         assert!(found[0].text.contains("the deepest queue that was tried, depth 4"), "{}", found[0].text);
@@ -188,7 +188,7 @@ mod tests {
         alone.achieved.put("engine", "psync");
         assert_eq!(
             find(&[alone])[0].text,
-            "in the search p99 stays within 250us at depth 1, the only one of psync, at 10.0 kIO/s"
+            "in the search p99 stays within 250us at depth 1, the only one of psync, at 10.0 kIOPS"
         );
 
         let mut missed = searched(id, &CURVE[..4], (1, 4));
@@ -196,7 +196,7 @@ mod tests {
         missed.achieved.put("within_target", 0.989_98);
         assert_eq!(
             find(&[missed])[0].text,
-            "p99 stayed within 250us in the search up to depth 4, at 38.0 kIO/s; at depth 8 it is 410 µs; in the \
+            "p99 stayed within 250us in the search up to depth 4, at 38.0 kIOPS; at depth 8 it is 410 µs; in the \
              samples at depth 4 only 98.99 % of the transfers did"
         );
     }

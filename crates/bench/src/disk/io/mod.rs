@@ -5,7 +5,7 @@
 //! handing over took, `complete` the rest. `rate` and `throughput` are counted while the queue is full, from one
 //! completion to another, and the load stays up from sample to sample. `depth` is the mean number in flight, over all
 //! threads; `cpu` and `switches` are for one transfer; `busy` is the share of the time in which the kernel counts the
-//! device as working; `latency-stdev` is the standard deviation of single transfers. Of mixed loads and copies both
+//! device as working, `await` the mean time of its requests, as iostat has it; `latency-stdev` is the standard deviation of single transfers. Of mixed loads and copies both
 //! directions are told apart.
 
 mod limit;
@@ -15,8 +15,8 @@ use super::file::in_memory;
 use super::findings;
 use super::job::{Job, READ_SHARE, canonical_sync, fits_sectors, most_in_flight};
 use super::metrics::{
-    BUSY, COMPLETE, CPU, DEPTH, LATENCY, LATENCY_STDEV, RATE, READ, READ_LATENCY, SUBMIT, SWITCHES, SYNC,
-    THROUGHPUT, WRITE, WRITE_LATENCY,
+    AWAIT, BUSY, COMPLETE, CPU, DEPTH, LATENCY, LATENCY_STDEV, RATE, READ, READ_LATENCY, SUBMIT, SWITCHES,
+    SYNC, THROUGHPUT, WRITE, WRITE_LATENCY,
 };
 use super::search::{Deepest, Target};
 use super::target::Cache;
@@ -83,6 +83,9 @@ const METRICS: &[Metric] = &[
     Metric::new(SWITCHES, Unit::One, Better::Lower).about("context switches of a transfer").told(),
     Metric::new(BUSY, Unit::One, Better::Higher)
         .about("share of the time in which the device had something to do")
+        .told(),
+    Metric::new(AWAIT, Unit::Second, Better::Lower)
+        .about("time of a request in block layer and device, as iostat counts it; where the device did nothing else")
         .told(),
     Metric::new(SYNC, Unit::Second, Better::Lower)
         .about("time of a call that keeps what was written for good")

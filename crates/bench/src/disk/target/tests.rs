@@ -102,7 +102,7 @@ fn under_a_file_size_limit() {
 #[test]
 fn the_file_size_limit_is_an_error_and_not_the_end() {
     let program = std::env::current_exe().expect("this program");
-    let inner = "bench::disk::target::tests::under_a_file_size_limit";
+    let inner = "disk::target::tests::under_a_file_size_limit";
     let limited = std::process::Command::new("prlimit")
         .arg("--fsize=1048576")
         .arg(program)

@@ -51,7 +51,7 @@ fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     let per_sample: Vec<f64> = clocks.iter().map(|hz| bytes * hz * cores * share / missed).collect();
     let mut inputs = vec![
         Input::new("bytes", bytes, "B/cycle", &width.from),
-        Input::new("clock", median(clocks).unwrap_or(f64::NAN), "Hz", "measured beside each sample"),
+        Input::new("clock", median(clocks).unwrap_or(f64::NAN), "Hz", "measured with each sample"),
         Input::new("cores", cores, "1", "distinct cores of the CPUs that the threads are pinned to"),
         Input::new("share", share, "1", "bytes moved ÷ bytes loaded, from the kernel's loads and stores"),
     ];
@@ -158,7 +158,7 @@ fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
     }
     let share = |sample: &Sample| Some(sample.values.get(PROGRAM)? / sample.values.get(BUS)?);
     let share = median(question.samples.iter().filter_map(share).collect());
-    let share = share.filter(|share| share.is_finite()).ok_or("bus was not measured beside program")?;
+    let share = share.filter(|share| share.is_finite()).ok_or("bus was not measured with program")?;
     let inputs = [Input::new("share", share, "1", "program ÷ bus, from the kernel's loads and stores")];
     Ok(carried.into_iter().map(|limit| channels::times(limit, share, &inputs, "× share")).collect())
 }

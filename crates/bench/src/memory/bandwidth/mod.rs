@@ -204,7 +204,7 @@ fn layouts(group: &Group) -> Result<Vec<Layout>, String> {
     let words = group.words("layout", &["private"]);
     let found = words.iter().map(|word| {
         Layout::named(word).ok_or_else(|| {
-            format!("layout: '{}' is none; write {}", crate::text::shown(word), Layout::NAMES.join(" or "))
+            format!("layout: '{}' is not one of {}", crate::text::shown(word), Layout::NAMES.join(" or "))
         })
     });
     found.collect()

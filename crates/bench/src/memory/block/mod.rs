@@ -202,7 +202,7 @@ fn blocks(group: &Group) -> Result<Vec<u64>, String> {
     let blocks = group.numbers("block", BLOCKS);
     match blocks.iter().find(|block| !usize::try_from(**block).is_ok_and(is_block)) {
         Some(block) => {
-            Err(format!("block: {} is none; write 1, 2, 4, 8 or a multiple of {LINE}", format_size(*block)))
+            Err(format!("block: {} is not 1, 2, 4, 8 or a multiple of {LINE}", format_size(*block)))
         }
         None => Ok(blocks),
     }

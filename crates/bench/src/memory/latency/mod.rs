@@ -183,11 +183,9 @@ fn chases(group: &Group) -> Result<Vec<u64>, String> {
 fn groups(group: &Group) -> Result<Vec<u64>, String> {
     let groups = group.numbers("group", &[GROUP]);
     match groups.iter().find(|bytes| **bytes == 0 || !bytes.is_multiple_of(LEAST_GROUP)) {
-        Some(bytes) => Err(format!(
-            "group: {} is none; write a multiple of {}",
-            format_size(*bytes),
-            format_size(LEAST_GROUP)
-        )),
+        Some(bytes) => {
+            Err(format!("group: {} is not a multiple of {}", format_size(*bytes), format_size(LEAST_GROUP)))
+        }
         None => Ok(groups),
     }
 }

@@ -427,7 +427,7 @@ impl Prepared for Client {
             Amount::Seconds(s) => Until::Elapsed(Duration::from_secs_f64(s.clamp(0.01, 86_400.0))),
             Amount::Work(_) if self.down => {
                 return Err(CannotMeasure::not_here(
-                    "an iperf3 server that sends is told a time, not an amount; take --sample-time",
+                    "an iperf3 server that sends takes a time, not an amount; use --sample-time",
                 ));
             }
             Amount::Work(messages) => Until::Datagrams(messages.div_ceil(u64::from(self.streams)).max(1)),

@@ -69,8 +69,8 @@ impl Benchmark for Latency {
 
     fn keys(&self) -> &'static [&'static str] {
         &[
-            "protocol", "message", "streams", "mode", "server", "timeout", "load", "bind", "place", "count",
-            "scaling",
+            "protocol", "message", "streams", "mode", "server", "timeout", "interval", "load", "bind",
+            "place", "count", "scaling",
         ]
     }
 
@@ -89,7 +89,7 @@ impl Benchmark for Latency {
                     .with_floor(),
                 LOSS,
                 Metric::new(LOAD, Unit::BitPerSecond, Better::Higher)
-                    .about("bits per second of the TCP stream beside the round trips")
+                    .about("bits per second of the TCP stream during the round trips")
                     .told()
                     .said("beside", "of load"),
             ]
@@ -100,7 +100,10 @@ impl Benchmark for Latency {
         let loaded = case.get("load").is_some();
         let streams = case.number("streams").unwrap_or(1) as f64;
         let rows = self.all_metrics().iter().filter(|metric| loaded || metric.name != LOAD);
+        let apart = case.get("interval").is_some();
         let row = |row: &Metric| match row.name {
+            // With pauses between them, a rate is no time.
+            RTT | RATE if apart => Metric { transfers: None, ..*row },
             RTT => row.of_transfers(OfTransfers::Time(streams)),
             _ => *row,
         };
@@ -133,7 +136,7 @@ impl Benchmark for Latency {
             cases.iter().find(|c| c.word("protocol") == Some("icmp") && c.get("load").is_some())
         {
             return Err(format!(
-                "load: no far end takes part in ICMP echoes, so none can load the path; leave it out of {case}"
+                "load: not supported with --protocol icmp, because no plimsoll server takes part; leave it out of {case}"
             ));
         }
         if let Some(case) = cases.iter().find(|c| c.get("count").is_some() && c.get("load").is_some()) {
@@ -174,7 +177,7 @@ impl Benchmark for Latency {
 fn words(group: &Group, key: &str, known: &[&str], default: &str) -> Result<Vec<String>, String> {
     let words = group.words(key, &[default]);
     match words.iter().find(|word| !known.contains(&word.as_str())) {
-        Some(word) => Err(format!("{key}: '{}' is none; write {}", shown(word), known.join(", "))),
+        Some(word) => Err(format!("{key}: '{}' is not one of {}", shown(word), known.join(", "))),
         None => Ok(words),
     }
 }

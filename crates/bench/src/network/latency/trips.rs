@@ -69,6 +69,8 @@ pub struct RoundTrips {
     payloads: Vec<Payload>,
     wait: Wait,
     timeout: Duration,
+    /// From one message to the next; zero where each follows the one before.
+    interval: Duration,
     /// Number of the next message, so that late ones of a sample before are known.
     next: u64,
     /// Messages that came back changed, over all samples.
@@ -110,9 +112,9 @@ impl RoundTrips {
                 (Some(far_end), address, ways)
             }
         };
-        let timeout = match case.get("timeout") {
-            Some(case::Value::Time(timeout)) => *timeout,
-            _ => TIMEOUT,
+        let time = |key: &str| match case.get(key) {
+            Some(case::Value::Time(time)) => Some(*time),
+            _ => None,
         };
         let mut round_trips = RoundTrips {
             load: load_of(setup, case, seed, far_end.as_ref())?,
@@ -124,7 +126,8 @@ impl RoundTrips {
             fixed: Fixed::of(case)?,
             payloads: vec![Payload::new(random_bytes(message, seed, case)); usize::from(streams)],
             wait: if case.word("mode") == Some("poll") { Wait::Poll } else { Wait::Block },
-            timeout,
+            timeout: time("timeout").unwrap_or(TIMEOUT),
+            interval: time("interval").unwrap_or(Duration::ZERO),
             next: 0,
             wrong: 0,
             foreign: 0,
@@ -226,7 +229,7 @@ impl RoundTrips {
     }
 
     fn exchange(&mut self, until: Until, port: Option<u16>) -> io::Result<Trips> {
-        let manner = Manner { wait: self.wait, timeout: self.timeout, until };
+        let manner = Manner { wait: self.wait, timeout: self.timeout, interval: self.interval, until };
         let parts = self.payloads.len() as u64;
         let (first, stop) = (self.next, AtomicBool::new(false));
         let mut to = self.address;
@@ -317,7 +320,7 @@ impl RoundTrips {
         }
         if echoed.as_ref().is_some_and(|echoed| echoed.messages < trips.returned()) {
             return Err(CannotMeasure::far_end(
-                "the far end says that it returned fewer messages than came back, which cannot be; both ends must be of one build",
+                "the server says that it returned fewer messages than came back, which cannot be; both ends must be of one build",
             ));
         }
         let (returned, seconds) = (trips.returned() as f64, trips.elapsed.as_secs_f64().max(1e-9));

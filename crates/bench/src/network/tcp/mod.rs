@@ -330,7 +330,7 @@ fn ways<'a>(work: &wire::Tcp, here: &'a Report, there: &'a Report) -> Vec<Way<'a
 fn checked<'a>(work: &wire::Tcp, outcome: &'a Outcome) -> Result<Vec<Way<'a>>, CannotMeasure> {
     let impossible = || {
         CannotMeasure::far_end(
-            "the far end's figures cannot be: it reports other bytes or times than this end saw; both ends must be of one build",
+            "the server's figures cannot be: it reports other bytes or times than this end saw; both ends must be of one build",
         )
     };
     let there = outcome.there.as_ref().ok_or_else(impossible)?;
@@ -424,7 +424,7 @@ impl Prepared for Streams {
         let hashes = hashes.unwrap_or_default();
         if hashes.len() as u64 != streams || hashes.iter().any(|hash| *hash != expected.0) {
             return Err(WrongAnswer(
-                "the far end received other bytes than were sent; the network path corrupts data".to_owned(),
+                "the server received other bytes than were sent; the network path corrupts data".to_owned(),
             ));
         }
         Ok(())

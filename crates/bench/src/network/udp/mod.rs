@@ -359,7 +359,8 @@ impl Datagrams {
             place: 0,
         });
         self.far_end.begin(&request)?;
-        let manner = Manner { wait: Wait::Block, timeout: CHECK_TIME, until: Until::Trips(CHECKED) };
+        let until = Until::Trips(CHECKED);
+        let manner = Manner { wait: Wait::Block, timeout: CHECK_TIME, interval: Duration::ZERO, until };
         let stop = AtomicBool::new(false);
         let trips = match self.sockets.first() {
             Some(socket) => {
@@ -434,7 +435,7 @@ fn tails(ways: &[Way<'_>]) -> (Option<f64>, Option<Trend>) {
 fn ways<'a>(work: &wire::Udp, done: &'a Outcome) -> Result<Vec<Way<'a>>, CannotMeasure> {
     let impossible = || {
         CannotMeasure::far_end(
-            "the far end's figures cannot be: it counts other datagrams than this end; both ends must be of one build",
+            "the server's figures cannot be: it counts other datagrams than this end; both ends must be of one build",
         )
     };
     let there = done.there.as_ref().ok_or_else(impossible)?;

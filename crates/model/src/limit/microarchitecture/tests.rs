@@ -21,6 +21,11 @@ const FACTS: &[&str] = &[
     "loads",
     "stores",
     "accesses",
+    "aes",
+    "carryless_multiply",
+    "sha256_cycles",
+    "sha256_latency",
+    "integer",
 ];
 
 fn is_known(key: &str) -> bool {

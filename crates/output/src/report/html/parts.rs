@@ -112,9 +112,11 @@ fn agreement(run: &Run) -> Markup {
     let equivalent = given.iter().filter(|p| p.verdict == Verdict::Equivalent).count();
     let near = given.iter().filter(|p| within(p)).count();
     let (class, word, why) = match (all.len(), given.len()) {
-        (0, _) => {
-            ("unknown", "not asked".to_owned(), "--against installed runs them beside each figure".to_owned())
-        }
+        (0, _) => (
+            "unknown",
+            "not asked".to_owned(),
+            "--against installed measures them in the same run".to_owned(),
+        ),
         (_, 0) => ("unknown", "none gave a figure".to_owned(), String::new()),
         (_, n) => {
             let class = if equivalent == n {

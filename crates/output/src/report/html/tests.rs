@@ -224,7 +224,7 @@ fn a_gauge_without_an_interval_is_spoken_without_a_gap() {
     made.metrics[0].summary.ci95 = Some([0.0, 0.0]);
     made.metrics[0].of_limit = Some(0.5);
     let page = markup(&page_of(&fixture::run_of(vec![made])));
-    assert!(page.contains("IO/s, 50.0 % of its limit"), "{page}");
+    assert!(page.contains("IOPS, 50.0 % of its limit"), "{page}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ const COSTS: [(&str, &str); 32] = [
     ("cpu.allowed", "all online CPUs are taken to be allowed"),
     ("cpu.online", "threads cannot be placed"),
     ("cpu.sockets", "threads cannot be spread over sockets"),
-    ("cpu.cores", "it cannot be told which CPUs share a core, nor how many cores a limit may count"),
+    ("cpu.cores", "which CPUs share a core is unknown, and so is how many cores a limit may count"),
     ("cpu.caches", "memory sizes cannot be chosen by the caches: give them with --size"),
     ("cpu.flags", "kernels are chosen by the processor's own word alone"),
     ("cpu", "the microarchitecture is not known, so neither is the compute limit: give it with --limits"),
@@ -23,7 +23,7 @@ const COSTS: [(&str, &str); 32] = [
     ("memory.available", "sizes cannot be checked against the memory: give them with --size"),
     ("memory.huge_pages", "measurements with huge pages are skipped"),
     ("memory.transparent", "it cannot be said which page size a measurement had"),
-    ("memory.node", "memory cannot be placed by node, and remote access cannot be told from local"),
+    ("memory.node", "memory cannot be placed by node, and remote access looks like local"),
     (
         "memory.modules",
         "memory is held to the most that the socket can carry, and not to the channels in use",

@@ -104,7 +104,7 @@ impl Tools {
     /// What starts them beside this case.
     fn through(&self, case: &Case) -> Result<Through, String> {
         if Who::of(case) == Some(Who::Two) && self.machines > ONE_PAIR {
-            return Err("it would stand beside one pair of all: start the run on two machines".to_owned());
+            return Err("it measures one pair only: start the run on two machines".to_owned());
         }
         self.through.clone()
     }
@@ -395,7 +395,7 @@ fn awaited(
         recv(timed) -> timed => timed.map_err(|_| interrupted())?.map_err(CannotMeasure::environment),
         recv(interrupts) -> _ => Err(interrupted()),
         recv(after(patience)) -> _ => Err(CannotMeasure::environment(format!(
-            "it took longer than {} s: a machine or the network between them stands still, or is very slow",
+            "it took longer than {} s: a machine or the network between them hangs, or is very slow",
             patience.as_secs()
         ))),
     }

@@ -30,6 +30,8 @@ pub struct Manner {
     pub wait: Wait,
     /// After this time a message counts as lost.
     pub timeout: Duration,
+    /// From one message to the next at least; zero: each leaves when the one before is back.
+    pub interval: Duration,
     /// When to stop.
     pub until: Until,
 }
@@ -118,8 +120,16 @@ pub fn round_trips(
     let mut echo = vec![0; payload.bytes().len() + 1];
     let (started, cpu) = (Instant::now(), thread_cpu());
     let (mut now, mut in_a_row) = (started, 0);
+    let mut due = started;
     while !manner.until.is_over(trips.sent, now.duration_since(started)) && !stop.load(Ordering::Relaxed) {
+        if !manner.interval.is_zero() {
+            now = pause(due, now, manner, stop);
+            if trips.sent > 0 && manner.until.is_over(trips.sent, now.duration_since(started)) {
+                break;
+            }
+        }
         let began = now;
+        due = began + manner.interval;
         payload.stamp(first.wrapping_add(trips.sent));
         path.send(payload.bytes())?;
         trips.sent += 1;
@@ -155,6 +165,18 @@ pub fn round_trips(
     trips.elapsed = now.duration_since(started);
     trips.cpu = thread_cpu().saturating_sub(cpu);
     Ok(trips)
+}
+
+/// Waits until a message is due, or it is over, or `stop` is set; the time then.
+fn pause(due: Instant, mut now: Instant, manner: Manner, stop: &AtomicBool) -> Instant {
+    while now < due && !stop.load(Ordering::Relaxed) {
+        match manner.wait {
+            Wait::Block => std::thread::sleep(due.duration_since(now).min(LOOK)),
+            Wait::Poll => std::hint::spin_loop(),
+        }
+        now = Instant::now();
+    }
+    now
 }
 
 impl Trips {

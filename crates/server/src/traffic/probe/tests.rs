@@ -67,7 +67,7 @@ impl Path for Fated {
 }
 
 fn manner(trips: u64, timeout: Duration) -> Manner {
-    Manner { wait: Wait::Block, timeout, until: Until::Trips(trips) }
+    Manner { wait: Wait::Block, timeout, interval: Duration::ZERO, until: Until::Trips(trips) }
 }
 
 const SOON: Duration = Duration::from_micros(50);
@@ -92,6 +92,23 @@ fn every_fate_is_counted_as_what_it_is() {
     assert_eq!((trips.late, trips.wrong, trips.foreign), (20, 10, 10));
     assert_eq!(trips.times.count(), trips.returned());
     assert!(trips.total <= trips.elapsed);
+}
+
+#[test]
+fn messages_leave_an_interval_apart_however_quick_the_echo() {
+    let interval = Duration::from_millis(2);
+    for wait in [Wait::Block, Wait::Poll] {
+        let manner = Manner { wait, interval, ..manner(5, Duration::from_secs(20)) };
+        let mut path = Fated::new(&[Fate::Echo]);
+        let trips = round_trips(&mut path, &mut Payload::new(vec![1; 100]), 0, manner, &NEVER).unwrap();
+        assert_eq!((trips.sent, trips.returned()), (5, 5));
+        assert!(trips.elapsed >= interval * 4, "{:?}", trips.elapsed);
+        assert!(trips.total < trips.elapsed, "the pauses are not in the times");
+        // One at least, however short the time.
+        let short = Manner { until: Until::Elapsed(Duration::ZERO), ..manner };
+        let trips = round_trips(&mut path, &mut Payload::new(vec![1; 100]), 0, short, &NEVER).unwrap();
+        assert_eq!(trips.sent, 1);
+    }
 }
 
 #[test]

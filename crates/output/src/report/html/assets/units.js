@@ -19,10 +19,11 @@ function human(value, unit) {
   if (unit === "" || unit === "1") return Number.isInteger(value) && Math.abs(value) < 1e6 ? String(value) : digits(value);
   const steps = unit === "s" ? TIMES : unit === "B" ? BINARY : PREFIXES;
   const size = Math.abs(value);
-  if (size === 0) return "0 " + unit;
+  const name = unit === "IO/s" ? "IOPS" : unit;
+  if (size === 0) return "0 " + name;
   const step = steps.find(([, s]) => size >= s * 0.9995) || steps[steps.length - 1];
   const scaled = value / step[1];
   const text = unit === "B" && Number.isInteger(scaled) ? String(scaled) : digits(scaled);
   // Of a plain count each second no 1 is said: k/s.
-  return text + " " + step[0] + unit.replace(/^1\//, "/");
+  return text + " " + step[0] + name.replace(/^1\//, "/");
 }

@@ -1,0 +1,122 @@
+//! What limits of CPU cases share: the clock of each sample, and how many cores' worth of time the threads have.
+
+use crate::limit::microarchitecture::{Core, Unknown};
+use crate::limit::{Input, Limit, Question, Source, median};
+use crate::machine::{Cpu, CpuSet, Machine};
+use crate::place::placed;
+
+/// The core clock of the samples.
+pub(super) struct Clocks {
+    /// Of each sample, in Hz.
+    pub(super) each: Vec<f64>,
+    /// Of all.
+    pub(super) median: f64,
+}
+
+impl Clocks {
+    /// The clock of each sample.
+    ///
+    /// # Errors
+    /// One has none, or there is no sample.
+    pub(super) fn of(question: &Question<'_>) -> Result<Self, Unknown> {
+        let each: Option<Vec<f64>> =
+            question.samples.iter().map(|sample| sample.conditions.clock_hz).collect();
+        let each = each.ok_or_else(|| Unknown("the core clock could not be measured".to_owned()))?;
+        let median =
+            median(each.clone()).ok_or_else(|| Unknown("there is no sample with a clock".to_owned()))?;
+        Ok(Self { each, median })
+    }
+
+    /// The clock as an input of a formula.
+    pub(super) fn input(median: f64) -> Input {
+        let from = "measured between the slices of each sample, in work of the same kind; median";
+        Input::new("clock", median, "Hz", from)
+    }
+}
+
+/// The core that all these CPUs are.
+///
+/// # Errors
+/// What is not known of one, that they are of several kinds, or that there is none.
+pub(super) fn core_of(machine: &Machine, cpus: &CpuSet) -> Result<Core, Unknown> {
+    let mut cores = cpus.iter().map(|number| Core::of(machine, number));
+    let core =
+        cores.next().ok_or_else(|| Unknown("no CPU is known that the threads ran on".to_owned()))??;
+    for other in cores {
+        if other?.name != core.name {
+            return Err(Unknown(
+                "the threads ran on cores of several kinds; measure each kind alone".to_owned(),
+            ));
+        }
+    }
+    Ok(core)
+}
+
+/// The limit of CPUs that were measured to share a core, if each had one: the host of a guest may run them elsewhere by now.
+pub(super) fn each_a_core(
+    question: &Question<'_>,
+    derived: impl Fn(&Question<'_>) -> Result<Limit, Unknown>,
+) -> Option<Limit> {
+    let cpus: CpuSet = placed(question.machine, question.case).into_iter().collect();
+    if question.machine.cpu.hidden_among(&cpus).is_empty() {
+        return None;
+    }
+    let mut machine = question.machine.clone();
+    machine.cpu.hidden_siblings.clear();
+    derived(&Question { machine: &machine, ..*question }).ok()
+}
+
+/// How many cores' worth of time the threads have.
+pub(super) struct Share {
+    /// Cores, or CPUs of a quota.
+    pub(super) cpus: f64,
+    /// Whether that is what a quota leaves.
+    pub(super) is_quota: bool,
+    /// What is counted, as in a formula.
+    pub(super) name: &'static str,
+    /// Where the number is from.
+    pub(super) from: String,
+    /// CPUs that are counted as one core, although the kernel shows one for each.
+    pub(super) together: Option<String>,
+    /// How many times this much there can be for a short time.
+    pub(super) burst: Option<f64>,
+}
+
+impl Share {
+    /// The cores of these CPUs, or what a quota leaves of them.
+    pub(super) fn of(question: &Question<'_>, cpus: &CpuSet) -> Self {
+        let hidden = question.machine.cpu.hidden_among(cpus);
+        let named: Vec<String> = hidden.iter().map(ToString::to_string).collect();
+        let together = (!named.is_empty()).then(|| named.join("; "));
+        let cores = question.machine.cpu.cores_of(cpus).unwrap_or(cpus.len()) as f64;
+        match question.machine.cgroup.cpu_quota.as_ref().filter(|quota| quota.cpus() < cores) {
+            Some(quota) => Self {
+                cpus: quota.cpus(),
+                is_quota: true,
+                name: "CPUs of the quota",
+                from: format!("{} of each {} µs, by {}", quota.quota_us, quota.period_us, quota.group),
+                together: None,
+                burst: Some(cores / quota.cpus()),
+            },
+            None => {
+                let from = format!("of CPUs {cpus}");
+                Self { cpus: cores, is_quota: false, name: "cores", from, together, burst: None }
+            }
+        }
+    }
+
+    /// A limit that rests on it: one of cores that were measured to be shared says so.
+    pub(super) fn mark(&self, limit: Limit) -> Limit {
+        let Some(cpus) = &self.together else { return limit };
+        let why = format!("CPUs {cpus} share a core as measured, which the hypervisor hides");
+        let reason = limit.reason.as_ref().map_or_else(|| why.clone(), |reason| format!("{reason}; {why}"));
+        Limit { source: Source::Inferred, reason: Some(reason), ..limit }
+    }
+}
+
+/// The most of these CPUs that one core has.
+pub(super) fn most_of_a_core(cpu: &Cpu, cpus: &CpuSet) -> usize {
+    let of = |number| cpu.logical(number).map_or(1, |logical| logical.siblings.common(cpus).len());
+    let hidden = cpu.hidden_siblings.iter().map(|siblings| siblings.common(cpus).len());
+    cpus.iter().map(of).chain(hidden).max().unwrap_or(1).max(1)
+}

@@ -1,0 +1,102 @@
+//! `openssl speed`: the same calls on blocks as long, by OpenSSL's own code.
+//!
+//! With `-aead` a call takes a nonce in, 13 bytes of header and the block, in place, and makes the tag; a digest is made of a
+//! whole message. It prints how many calls it made in how many seconds, a line for each process.
+
+use super::super::{
+    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
+};
+use super::{only, whole_seconds, words};
+use crate::case::Case;
+use crate::machine::Machine;
+
+/// The tool.
+pub(super) struct Openssl;
+
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "openssl",
+    checks: "AES, SHA-256, ChaCha20-Poly1305",
+    programs: &["openssl"],
+    package: Package::Debian("openssl"),
+    version_arguments: &["version"],
+    version_after: "OpenSSL ",
+    library: Some("libcrypto"),
+    ..Tool::NONE
+};
+
+/// Operations that are called for one message each, with header and tag.
+const SEALED: &[&str] = &["aes-128-gcm", "chacha20-poly1305"];
+
+/// What a line of counts says.
+struct Counted {
+    calls: f64,
+    seconds: Seconds,
+}
+
+/// The numbers of a line `+R:CALLS:NAME:SECONDS`; none where it is another line, or was cut.
+fn counted(line: &str) -> Option<Result<Counted, String>> {
+    let fields = line.strip_suffix('\n')?.strip_prefix("+R:")?;
+    let [calls, _, seconds] = fields.split(':').collect::<Vec<_>>()[..] else { return None };
+    let wrong = || format!("its number of calls is '{}'", crate::text::shown_within(calls, 40));
+    let calls = calls.parse::<u64>().map_err(|_| wrong());
+    Some(calls.and_then(|calls| Ok(Counted { calls: calls as f64, seconds: Seconds::printed(seconds)? })))
+}
+
+/// Bytes of a block as it says them: `+DT:NAME:SECONDS:BYTES`.
+fn bytes(text: &str) -> Option<f64> {
+    let line = text.split_inclusive('\n').find_map(|line| line.strip_suffix('\n')?.strip_prefix("+DT:"))?;
+    line.rsplit(':').next()?.trim_end().parse::<u32>().ok().map(f64::from)
+}
+
+impl Peer for Openssl {
+    fn tool(&self) -> &'static Tool {
+        &TOOL
+    }
+
+    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
+        let known = only(case, &["op", "block", "place", "threads"]);
+        (case.benchmark() == "cpu.crypto" && known).then_some(())?;
+        let note = "the same calls on blocks as long, by OpenSSL's own code";
+        let pairs = Pairing::PAIRS;
+        Some(Pairing { metric: "throughput", definition: Match::Exact, note, seconds: 1.1, pairs })
+    }
+
+    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+        let (case, seconds) = (ask.case, whole_seconds(ask));
+        let op = case.word("op").unwrap_or_default();
+        let (block, threads) = (case.number("block").unwrap_or_default(), case.threads().to_string());
+        let mut arguments = words(&["speed", "-elapsed", "-mr", "-seconds", &seconds]);
+        arguments.extend(words(&["-bytes", &block.to_string()]));
+        if case.threads() > 1 {
+            arguments.extend(words(&["-multi", &threads]));
+        }
+        arguments.extend(words(&["-evp", op]));
+        arguments.extend(words(&["-aead"]).into_iter().filter(|_| SEALED.contains(&op)));
+        let (cpus, output) = (ask.offer.cpus.clone(), Output::Stderr);
+        Ok(Invocation { program: "openssl", arguments, cpus, output, ..Invocation::default() })
+    }
+
+    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+        let block = case.number("block").unwrap_or_default() as f64;
+        let used = bytes(text).ok_or("its output has no '+DT:' and bytes of a block")?;
+        let counts: Vec<Counted> =
+            text.split_inclusive('\n').filter_map(counted).collect::<Result<_, _>>()?;
+        let (first, processes) = (counts.first().ok_or("its output has no '+R:' and numbers")?, counts.len());
+        if processes != case.threads() {
+            return Err(format!(
+                "{processes} of its processes told their calls, {} were asked",
+                case.threads()
+            ));
+        }
+        let rate: f64 = counts.iter().map(|counted| counted.calls * used / counted.seconds.value()).sum();
+        let amount: f64 = counts.iter().map(|counted| counted.calls * used).sum();
+        let mut reading = Reading::of(rate, Account::of(amount, first.seconds))?;
+        reading.tell(&fact::BLOCK, used);
+        reading.tell(&fact::PROCESSES, processes);
+        if used != block {
+            reading.differs.push(format!("its block was {used} where {block} was asked"));
+        }
+        Ok(reading)
+    }
+}
