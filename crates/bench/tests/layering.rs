@@ -1,4 +1,5 @@
 //! What measures a figure knows nothing of what bounds it: no figure can follow from what it is held against.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

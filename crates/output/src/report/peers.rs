@@ -115,7 +115,7 @@ impl Compared<'_> {
 
     /// With the case and the tool above, and the ratio before the verdict.
     fn narrow(&self) -> Row {
-        let above = Some(format!("{} beside {}", label(&self.measurement.case), self.peer.peer));
+        let above = Some(format!("{} and {}", label(&self.measurement.case), self.peer.peer));
         let [own, tools, limit, own_share, tools_share, ratio, said] = self.figures();
         Row { above, cells: vec![own, tools, limit, own_share, tools_share, format!("{ratio} {said}")] }
     }
@@ -229,11 +229,11 @@ fn unavailable(lines: &[&Compared<'_>], style: &Style) -> String {
         }
     }
     let one = |(tool, why, cases): &(&str, &str, Vec<&Compared<'_>>)| {
-        let beside = match cases.as_slice() {
+        let what = match cases.as_slice() {
             [one] => label(&one.measurement.case),
             more => format!("{} cases", more.len()),
         };
-        paragraph(style, Role::Plain, "  ", &format!("{tool} beside {beside} not available: {why}"))
+        paragraph(style, Role::Plain, "  ", &format!("{tool} for {what} not available: {why}"))
     };
     told.iter().map(one).collect()
 }
