@@ -433,7 +433,7 @@ fn a_chase_stays_within_the_group_asked_for() {
     }
     for wrong in ["0", "100", "5000"] {
         let why = groups([wrong, "4K"]).unwrap_err();
-        assert!(why.starts_with("group: ") && why.ends_with("write a multiple of 4K"), "{why}");
+        assert!(why.starts_with("group: ") && why.ends_with("not a multiple of 4K"), "{why}");
     }
 }
 

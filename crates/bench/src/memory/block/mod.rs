@@ -417,7 +417,7 @@ mod tests {
         let error = |lists: &[(&str, &[&str])]| cases(lists).unwrap_err();
         assert!(error(&[("op", &["copy"])]).contains("choose among read, write, read-write"));
         assert!(error(&[("pattern", &["zigzag"])]).contains("choose among sequential, random"));
-        assert!(error(&[("block", &["3"])]).contains("3 is none; write 1, 2, 4, 8 or a multiple of 64"));
+        assert!(error(&[("block", &["3"])]).contains("3 is not 1, 2, 4, 8 or a multiple of 64"));
         assert!(error(&[("block", &["100"])]).contains("a multiple of 64"));
         assert!(error(&[("block", &["4K@60+64K@40"])]).contains("no mix such as '4K@60+64K@40'"));
         assert!(error(&[("threads", &["0"])]).contains("from 1 to"));
