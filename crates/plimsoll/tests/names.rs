@@ -163,7 +163,7 @@ pub(crate) fn product(all: BTreeMap<String, String>) -> BTreeMap<String, String>
 }
 
 /// Files that say which cases a reference tool is compared with.
-const PAIRINGS: &str = "peer/tools/";
+const PAIRINGS: &str = "reference/tools/";
 
 /// Whether a file is that of a tool, and not what tools share.
 fn pairs(file: &str) -> bool {
