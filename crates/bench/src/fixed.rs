@@ -13,9 +13,6 @@ pub enum Scaling {
     Strong,
 }
 
-/// The keys of this module, for a benchmark's own list.
-pub const KEYS: &[&str] = &["volume", "count", "scaling"];
-
 /// The scaling that a case names; weak where it names none.
 ///
 /// # Errors

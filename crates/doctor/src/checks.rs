@@ -59,7 +59,7 @@ fn turbo(_: &Root, machine: &Machine) -> Check {
             "on",
             "the clock depends on temperature and on how many cores work; limits follow the clock that was held, figures vary with it",
         ),
-        None => Check::unknown("turbo", "not told to us", "each figure says which clock was held"),
+        None => Check::unknown("turbo", "not visible", "each figure says which clock was held"),
     }
 }
 

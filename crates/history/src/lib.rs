@@ -171,11 +171,6 @@ impl Store {
         Ok(Self { file, connection })
     }
 
-    /// The file, links in its directory resolved.
-    pub fn file(&self) -> &Path {
-        &self.file
-    }
-
     /// Enters a run that begins now. `header` is its document as far as it is known; measurements in it are not
     /// stored yet.
     ///

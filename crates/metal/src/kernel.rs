@@ -243,15 +243,6 @@ pub fn chained() -> impl Iterator<Item = &'static Kernel> {
     native::chained().flatten()
 }
 
-/// The kernel of so many chains of an operation, type and instruction set, in vectors of so many bits, or of one number's.
-#[must_use]
-pub fn find_chained(op: Op, element: Element, isa: Isa, bits: u32, chains: u32) -> Option<&'static Kernel> {
-    chained().find(|kernel| {
-        (kernel.op, kernel.element, kernel.isa) == (op, element, isa)
-            && (kernel.vector_bits(), kernel.accumulators) == (bits, chains)
-    })
-}
-
 /// A kernel that this processor can run, with its operands.
 #[derive(Debug, Clone)]
 pub struct LoadedKernel {

@@ -5,7 +5,6 @@
 
 mod matrix;
 mod peers;
-mod stored;
 
 pub use matrix::{Alike, Flow, Matrix, Measured};
 pub use peers::{Availability, Parity, PeerResult};
@@ -21,7 +20,7 @@ use crate::limit::Limit;
 use crate::metric::Better;
 use crate::quantity::{Unit, apart, percent};
 use crate::sample::{self, Achieved, Cause, Conditions, End, Outcome, Sample};
-use crate::stats::{ALL_BUT_EXCLUDED, Excluded, Samples, Seed, Summary};
+use crate::stats::{ALL_BUT_EXCLUDED, Excluded, Samples, Seed, Summary, Timed};
 
 /// What became of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,7 +76,6 @@ pub struct Measurement {
 
 /// One metric of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "stored::Stored")]
 pub struct MetricResult {
     /// Name.
     pub name: String,
@@ -133,16 +131,19 @@ impl MetricResult {
             peers: Vec::new(),
         }
     }
+
+    /// The samples in time.
+    pub fn timed(&self) -> Vec<Timed> {
+        self.series.iter().zip(&self.samples).map(|(point, &value)| Timed { t: point.t, value }).collect()
+    }
 }
 
-/// One sample in time. Shares are between 0 and 1.
+/// When a sample was taken and under which conditions; its value is the one in the same place of `samples`. Shares are between 0
+/// and 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Seconds since the run began.
     pub t: f64,
-    /// Value in the metric's unit: that of the sample in the same place, which alone is stored.
-    #[serde(skip)]
-    pub value: f64,
     /// Core clock held, Hz.
     pub clock_hz: Option<f64>,
     /// Share of the time that the hypervisor gave to others.
@@ -180,6 +181,11 @@ impl Measurement {
             (Status::Ok, Some(reason)) => (Status::Invalid, Some(reason)),
             (status, _) => (status, self.reason.clone()),
         }
+    }
+
+    /// Whether it has a warning of this code.
+    pub fn warns(&self, code: &str) -> bool {
+        self.warnings.iter().any(|note| note.code == code)
     }
 
     /// The codes of its warnings, in their order, none twice.

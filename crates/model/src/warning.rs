@@ -168,6 +168,13 @@ impl Loss {
     }
 }
 
+impl Warning {
+    /// Code of [`Warning::MoreThreadsThanCpus`].
+    pub const CROWDED: &str = "more-threads-than-cpus";
+    /// Code of [`Warning::CpuQuota`].
+    pub const QUOTA: &str = "cpu-quota";
+}
+
 impl Warn for Warning {
     fn code(&self) -> &'static str {
         match self {
@@ -175,8 +182,8 @@ impl Warn for Warning {
             Warning::MostlyExcluded { .. } => "mostly-excluded",
             Warning::FewSamples { .. } => "few-samples",
             Warning::Lost { how, .. } => how.code(),
-            Warning::MoreThreadsThanCpus { .. } => "more-threads-than-cpus",
-            Warning::CpuQuota { .. } => "cpu-quota",
+            Warning::MoreThreadsThanCpus { .. } => Self::CROWDED,
+            Warning::CpuQuota { .. } => Self::QUOTA,
         }
     }
 }

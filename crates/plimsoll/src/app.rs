@@ -17,12 +17,12 @@ use std::process::ExitCode;
 use crossbeam_channel::Receiver;
 use plimsoll_metal::clock::{CoreClock, ProbeWork};
 
+mod named_runs;
 mod peers;
 mod plans;
 mod prepared;
 mod replay;
 mod resume;
-mod sides;
 mod signals;
 
 use crate::bench::Candidate;

@@ -33,3 +33,4 @@ mod redact;
 mod store;
 mod support;
 mod tools;
+mod words;

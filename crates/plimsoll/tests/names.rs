@@ -54,7 +54,7 @@ const SUBSYSTEMS: &[(&str, usize)] = &[
 ];
 
 /// The string literals of code, without comments and without a file's own tests.
-fn literals(text: &str) -> Vec<String> {
+pub(crate) fn literals(text: &str) -> Vec<String> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
     let mut found = Vec::new();
     let mut rest = code;
@@ -132,7 +132,7 @@ const CRATES: &[(&str, &str)] = &[
 ];
 
 /// The sources of all these crates, by the path below `src`.
-fn all() -> BTreeMap<String, String> {
+pub(crate) fn all() -> BTreeMap<String, String> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut all = BTreeMap::new();
     for (name, prefix) in CRATES {
@@ -144,7 +144,7 @@ fn all() -> BTreeMap<String, String> {
 }
 
 /// The sources of the program: what is for tests alone is left out.
-fn product(all: BTreeMap<String, String>) -> BTreeMap<String, String> {
+pub(crate) fn product(all: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let tests: Vec<String> = all
         .iter()
         .flat_map(|(name, text)| {

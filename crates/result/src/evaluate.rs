@@ -137,7 +137,7 @@ impl Maker<'_> {
         let peers =
             heard.map(|heard| PeerResult::of(heard, self.margin).with_shares(chosen.as_ref())).collect();
         Some(MetricResult {
-            series: samples.iter().map(|s| point(s, metric.name)).collect(),
+            series: samples.iter().map(|s| point(s)).collect(),
             of_limit: chosen.as_ref().and_then(|l| share_of(l, &values)),
             percentiles,
             histogram,
@@ -261,11 +261,10 @@ fn past_limit(metric: &MetricResult) -> Option<String> {
     Some(format!("{} is {:.1} % of its limit: {cause}", metric.name, share * 100.0))
 }
 
-fn point(sample: &Sample, metric: &str) -> Point {
+fn point(sample: &Sample) -> Point {
     let conditions = &sample.conditions;
     Point {
         t: sample.at,
-        value: sample.values.get(metric).copied().unwrap_or(f64::NAN),
         clock_hz: conditions.clock_hz,
         steal: conditions.steal,
         set_aside: conditions.set_aside,

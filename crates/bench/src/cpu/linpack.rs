@@ -119,7 +119,7 @@ fn system(machine: &Machine, case: &Case) -> Result<System, CannotMeasure> {
     let system = System::new(isa, n, number(case, "nb"))
         .map_err(|error| CannotMeasure::not_here(error.to_string()))?;
     let bytes = system.bytes(case.threads());
-    fits(machine, bytes, &format!("{sum}, {} beside it", human(bytes.saturating_sub(matrix) as u64)))?;
+    fits(machine, bytes, &format!("{sum}, and {} more", human(bytes.saturating_sub(matrix) as u64)))?;
     Ok(system)
 }
 

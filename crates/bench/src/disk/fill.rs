@@ -73,6 +73,7 @@ impl Filling {
 ///
 /// # Errors
 /// The first write that failed, with its place.
+#[cfg(test)]
 pub fn fill(
     file: &Arc<TestFile>,
     bytes: u64,

@@ -131,9 +131,9 @@ impl Benchmark for DiskKnee {
         let mut threads: Vec<u64> = doublings.take_while(|threads| *threads < most).collect();
         threads.push(most);
         let job: Job = parsed.read()?;
-        let crew =
+        let team =
             |threads: u64| Transfers::new(&format!("{case}#{threads}"), job.with_queue(threads, DEEPEST), cx);
-        Ok(Box::new(Knee::new(threads.into_iter().map(crew).collect::<Result<_, _>>()?)))
+        Ok(Box::new(Knee::new(threads.into_iter().map(team).collect::<Result<_, _>>()?)))
     }
 }
 

@@ -9,11 +9,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::case_files::refill;
 use super::data::Noise;
 use super::dir::{Size, check_dir};
 use super::file::Filled;
 use super::fill::{CHUNK, FillError, Filling, fill_within};
-use super::ground::refill;
 use super::human;
 use super::target::TestFile;
 use super::warning::FileWarning;

@@ -5,9 +5,10 @@
 //! it goes and [`data`] what it writes.
 
 mod busy;
+mod case_files;
 pub mod claim;
-mod crew;
 pub mod data;
+pub mod device_check;
 pub mod dir;
 pub mod driver;
 pub mod engine;
@@ -17,7 +18,6 @@ pub mod filesystem;
 pub mod fill;
 mod findings;
 pub mod fsync;
-mod ground;
 pub mod io;
 mod job;
 pub mod knee;
@@ -38,10 +38,10 @@ pub mod source;
 mod steady;
 mod sweep;
 pub mod target;
+mod threads;
 mod transfers;
 mod trim;
 pub mod warning;
-pub mod witness;
 mod words;
 
 use std::path::Path;

@@ -17,7 +17,7 @@ const KNEE: f64 = 0.95;
 /// The sweep of depth × threads until the rate stops growing.
 pub(super) struct Knee {
     /// For each number of threads, ascending.
-    crews: Vec<Transfers>,
+    teams: Vec<Transfers>,
     /// Which of them, once the sweep is done.
     chosen: Option<usize>,
     curve: Vec<Point>,
@@ -25,13 +25,13 @@ pub(super) struct Knee {
 
 impl Knee {
     /// A sweep over these, whose depths are the deepest that are tried.
-    pub(super) fn new(crews: Vec<Transfers>) -> Self {
-        Knee { crews, chosen: None, curve: Vec::new() }
+    pub(super) fn new(teams: Vec<Transfers>) -> Self {
+        Knee { teams, chosen: None, curve: Vec::new() }
     }
 
     fn sweep(&mut self, amount: Amount) -> Result<usize, CannotMeasure> {
         let mut before = 0.0;
-        for transfers in &mut self.crews {
+        for transfers in &mut self.teams {
             let probes = doubled(transfers.reachable_depth(), GROWS * before, |depth| {
                 transfers.probe(depth, amount, 0.99)
             })?;
@@ -46,12 +46,12 @@ impl Knee {
         let none = || CannotMeasure::environment("the sweep has no point");
         let knee = knee(&self.curve).ok_or_else(none)?;
         let index = self
-            .crews
+            .teams
             .iter()
-            .position(|crew| crew.threads() as f64 == knee[metrics::THREADS])
+            .position(|team| team.threads() as f64 == knee[metrics::THREADS])
             .ok_or_else(none)?;
         // Depths are small whole numbers.
-        self.crews[index].settle_at(knee[metrics::DEPTH] as u64)?;
+        self.teams[index].settle_at(knee[metrics::DEPTH] as u64)?;
         self.chosen = Some(index);
         Ok(index)
     }
@@ -107,22 +107,22 @@ impl Prepared for Knee {
             Some(index) => index,
             None => self.sweep(amount)?,
         };
-        let mut sample = self.crews[index].sample(amount)?;
-        sample.values.insert(metrics::THREADS.to_owned(), self.crews[index].threads() as f64);
+        let mut sample = self.teams[index].sample(amount)?;
+        sample.values.insert(metrics::THREADS.to_owned(), self.teams[index].threads() as f64);
         sample.curve = self.curve.clone();
         Ok(sample)
     }
 
     fn pause(&mut self) {
-        self.crews.iter_mut().for_each(Transfers::pause);
+        self.teams.iter_mut().for_each(Transfers::pause);
     }
 
     fn verify(&mut self) -> Result<(), WrongAnswer> {
-        self.crews.iter_mut().try_for_each(Transfers::verify)
+        self.teams.iter_mut().try_for_each(Transfers::verify)
     }
 
     fn facts(&self) -> Facts {
-        let Some(chosen) = self.chosen.and_then(|index| self.crews.get(index)) else {
+        let Some(chosen) = self.chosen.and_then(|index| self.teams.get(index)) else {
             return Facts::default();
         };
         let mut facts = chosen.facts();

@@ -9,12 +9,12 @@ use plimsoll_metal::mapped::Access;
 use plimsoll_metal::ticks::Clock;
 
 use super::busy::Busy;
-use super::crew::{Count, Crew};
+use super::case_files::{CaseFiles, renewal};
 use super::data::Noise;
+use super::device_check::{DeviceCheck, Moved};
 use super::driver::{About, DriverError, Portion};
 use super::engine::{Kind, open_on};
 use super::fact::{self, COUNT, ENGINE, PAGE_CACHE, SIZE, VOLUME};
-use super::ground::{Ground, renewal};
 use super::job::Job;
 use super::ledger::Ledger;
 use super::lend::Lender;
@@ -24,8 +24,8 @@ use super::pattern::{Extent, Order, derive};
 use super::reached::{Reached, depth_missed, rate_missed};
 use super::source::{Doing, Source};
 use super::target::{Cache, TestFile};
+use super::threads::{Count, Threads};
 use super::warning::{FileWarning, TransferWarning};
-use super::witness::{Moved, Witness};
 use crate::bench::fixed::Scaling;
 use crate::bench::{Context, Prepared};
 use crate::machine::Root;
@@ -105,13 +105,13 @@ pub(super) struct Probe {
 
 /// A case that is ready: a load on each thread.
 pub(super) struct Transfers {
-    crew: Crew,
+    team: Threads,
     kind: Kind,
     job: Job,
     busy: Busy,
     facts: Facts,
     known: bool,
-    witness: Option<Witness>,
+    device_check: Option<DeviceCheck>,
     /// The first of the files: others may fill what it is on.
     file: Option<Arc<TestFile>>,
     /// What the samples claim to have moved.
@@ -140,26 +140,26 @@ pub(super) struct Transfers {
 impl Transfers {
     /// Sets up a job; the id of its case tells its random numbers from those of others.
     pub(super) fn new(id: &str, job: Job, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
-        let ground = Ground::of(&job, cx)?;
-        let bytes: u64 = ground.extents.iter().map(|extent| extent.bytes).sum();
-        let warnings = ground.warnings.into_iter().map(Note::from).collect();
-        let mut facts = Facts { warnings, achieved: ground.place, ..Facts::default() };
+        let case_files = CaseFiles::of(&job, cx)?;
+        let bytes: u64 = case_files.extents.iter().map(|extent| extent.bytes).sum();
+        let warnings = case_files.warnings.into_iter().map(Note::from).collect();
+        let mut facts = Facts { warnings, achieved: case_files.place, ..Facts::default() };
         let storage = cx.machine.storage.as_ref();
-        let first = ground.files.first().and_then(|files| files.first());
-        let shared = first.filter(|_| ground.known).map(|file| file.seen_by_others());
+        let first = case_files.files.first().and_then(|files| files.first());
+        let shared = first.filter(|_| case_files.known).map(|file| file.seen_by_others());
         let past = job.blocks.unit().is_multiple_of(SECTOR)
             && first.is_none_or(|file| file.file_system().medium != Some(Medium::Memory));
         let own = first.cloned();
         // Before the first transfer.
-        let witness = first.map(|file| Witness::new(Root::live(), storage, Arc::clone(file), bytes));
-        let ledgers = ledgers(&job, &ground.extents)?;
+        let device_check = first.map(|file| DeviceCheck::new(Root::live(), storage, Arc::clone(file), bytes));
+        let ledgers = ledgers(&job, &case_files.extents)?;
         facts.achieved.set(&SIZE, bytes);
         let seed = cx.options.seed;
         // One for all threads, so that their times can be compared.
         let clock = Clock::fastest();
         let until = cx.options.until;
-        let grounds = ground.files.into_iter().zip(ground.extents).zip(ledgers);
-        let makes = grounds.enumerate().map(|(thread, ((files, extent), ledger))| {
+        let of_threads = case_files.files.into_iter().zip(case_files.extents).zip(ledgers);
+        let makes = of_threads.enumerate().map(|(thread, ((files, extent), ledger))| {
             let outfit = Outfit {
                 job: job.clone(),
                 files,
@@ -173,7 +173,7 @@ impl Transfers {
             };
             move || outfit.load()
         });
-        let (crew, about) = Crew::start(job.directions(), makes)
+        let (team, about) = Threads::start(job.directions(), makes)
             .map_err(|error| CannotMeasure::environment(error.to_string()))?;
         facts.achieved.set(&ENGINE, about.kind.word());
         let (wanted, used) = (job.kind, about.kind);
@@ -183,13 +183,13 @@ impl Transfers {
         let page_cache = Note::from(FileWarning::PageCache { avoidable: past });
         facts.warnings.extend((job.cache == Cache::Buffered).then_some(page_cache));
         Ok(Transfers {
-            crew,
+            team,
             kind: about.kind,
             job,
             busy: Busy::behind(cx.machine),
             facts,
-            known: ground.known,
-            witness,
+            known: case_files.known,
+            device_check,
             file: own,
             claimed: Moved::default(),
             reached: Vec::new(),
@@ -200,7 +200,7 @@ impl Transfers {
             warm: false,
             shared,
             bytes,
-            lender: ground.lender,
+            lender: case_files.lender,
             spoilt: None,
         })
     }
@@ -233,10 +233,10 @@ impl Transfers {
             work @ Amount::Work(_) => work,
         };
         // `Job::of` has bounded the depth.
-        self.crew.set_limit(depth as usize).map_err(environment)?;
+        self.team.set_limit(depth as usize).map_err(environment)?;
         let portions: Vec<Portion> =
             (0..self.job.threads).map(|thread| self.portion(amount, thread)).collect();
-        let count = self.crew.count(|thread| portions[thread as usize]).map_err(environment)?;
+        let count = self.team.count(|thread| portions[thread as usize]).map_err(environment)?;
         let tally = count.tally;
         self.claimed.read += tally.read.bytes;
         self.claimed.written += tally.written.bytes;
@@ -251,7 +251,7 @@ impl Transfers {
     /// Keeps so many transfers of each thread in flight from now on.
     pub(super) fn settle_at(&mut self, depth: u64) -> Result<(), CannotMeasure> {
         self.job.depth = depth;
-        self.crew.set_limit(depth as usize).map_err(|e| CannotMeasure::environment(e.to_string()))
+        self.team.set_limit(depth as usize).map_err(|e| CannotMeasure::environment(e.to_string()))
     }
 
     /// What one thread does of a sample.
@@ -369,7 +369,7 @@ impl Prepared for Transfers {
             (0..self.job.threads).map(|thread| self.portion(amount, thread)).collect();
         let begun = self.busy.now();
         let portion = |thread: u64| portions.get(thread as usize).copied().unwrap_or(Portion::Time { ns: 0 });
-        let count = match self.crew.count(portion) {
+        let count = match self.team.count(portion) {
             Ok(count) => count,
             Err(error) => {
                 let shared = self.lender.as_ref().is_some_and(Lender::shares);
@@ -410,7 +410,7 @@ impl Prepared for Transfers {
     fn pause(&mut self) {
         self.paused.get_or_insert_with(Instant::now);
         // What failed is told by the next sample.
-        let _ = self.crew.stop();
+        let _ = self.team.stop();
     }
 
     fn verify(&mut self) -> Result<(), WrongAnswer> {
@@ -420,7 +420,7 @@ impl Prepared for Transfers {
         if let Some(why) = &self.spoilt {
             return Err(WrongAnswer(why.clone()));
         }
-        self.crew
+        self.team
             .verify()
             .map_err(|error| WrongAnswer(told(&error, self.lender.as_ref().is_some_and(Lender::shares))))
     }
@@ -430,11 +430,11 @@ impl Prepared for Transfers {
         self.note_reached(&mut facts);
         self.note_amount(&mut facts);
         facts.warnings.extend(self.lender.as_ref().and_then(Lender::warning).map(Note::from));
-        if let Some(witness) = &self.witness {
-            let testimony = witness.testify(self.claimed);
-            facts.achieved.add(testimony.achieved);
-            facts.warnings.extend(testimony.warnings.into_iter().map(Note::from));
-            facts.invalid = testimony.invalid;
+        if let Some(device_check) = &self.device_check {
+            let traffic = device_check.judge(self.claimed);
+            facts.achieved.add(traffic.achieved);
+            facts.warnings.extend(traffic.warnings.into_iter().map(Note::from));
+            facts.invalid = traffic.invalid;
             if self.job.doing.uses_up() {
                 // Each thread has a file of its own, which comes and goes.
                 facts.achieved.take(&PAGE_CACHE);

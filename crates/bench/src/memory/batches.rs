@@ -10,10 +10,10 @@ use plimsoll_metal::buffer::Resident;
 use plimsoll_metal::clock::{Clocks, thread_cpu_time, timer_overhead};
 use plimsoll_metal::team::{Member, Team};
 
+use super::affinity;
 use super::fact::{CPUS, DRAW_SECONDS_PER_BLOCK, LEVEL, SIZE, VARIANT};
 use super::lap::OFF_CPU;
 use super::passes::{alone, note_threads};
-use super::site;
 use super::warning::MemoryWarning;
 use super::window::{Span, Window};
 use super::{
@@ -48,7 +48,7 @@ pub(super) struct Fixed {
 /// Regions on every thread, and the kernel that works on their blocks.
 pub(super) struct Batches {
     team: Team,
-    fields: Vec<Field>,
+    arrays: Vec<Field>,
     kernel: Option<Chosen>,
     random: bool,
     bytes_per_block: u64,
@@ -201,21 +201,21 @@ impl Batches {
         let mut team = team(cx.machine, case)?;
         let made = team.run(|member| {
             let shape = Shape { seed: seed.wrapping_add((member.index as u64) << 32), ..shape };
-            let region = site::within(site::node(case), || Region::new(shape))?;
+            let region = affinity::within(affinity::node(case), || Region::new(shape))?;
             let region = region.map_err(|e| CannotMeasure::environment(e.to_string()))?;
             Ok(Field { region, clocks: Clocks::default() })
         });
-        let fields: Result<Vec<Field>, CannotMeasure> = made.map_err(broken)?.into_iter().collect();
-        let fields = fields?;
-        let region = fields.first().map(|field| &field.region);
+        let arrays: Result<Vec<Field>, CannotMeasure> = made.map_err(broken)?.into_iter().collect();
+        let arrays = arrays?;
+        let region = arrays.first().map(|field| &field.region);
         let bytes = region.map_or(0, Region::bytes);
         let mut facts = Facts::default();
-        let resident: Vec<Resident> = fields.iter().filter_map(|f| f.region.resident().ok()).collect();
+        let resident: Vec<Resident> = arrays.iter().filter_map(|f| f.region.resident().ok()).collect();
         note_pages(&mut facts, pages, &resident);
         note_caches(&mut facts, cx.machine);
         note_threads(&mut facts, cx.machine, team.cpus());
         note_nodes(&mut facts, cx.machine, case, team.cpus());
-        site::note(&mut facts, case, fields.iter().map(|field| field.region.memory()));
+        affinity::note(&mut facts, case, arrays.iter().map(|field| field.region.memory()));
         facts.achieved.set(&SIZE, bytes);
         let level = answers(cx.machine, team.cpus(), bytes, op.regions() as u64);
         facts.achieved.set(&LEVEL, level.to_string());
@@ -225,7 +225,7 @@ impl Batches {
         let mut batches = Self {
             bytes_per_block: region.map_or(1, Region::bytes_per_block),
             team,
-            fields,
+            arrays,
             kernel: None,
             random: order == Order::Random,
             fixed,
@@ -270,9 +270,9 @@ impl Batches {
     /// What a block takes on each thread, at best, when each does so many.
     fn quickest_block(&mut self, kernel: BlockKernel, blocks: u64) -> Result<f64, CannotMeasure> {
         let per_batch = self.per_batch(blocks);
-        let mut left = vec![blocks; self.fields.len()];
+        let mut left = vec![blocks; self.arrays.len()];
         let round = self.round(kernel, &mut left, per_batch, blocks.div_ceil(per_batch).min(MOST_BATCHES))?;
-        let threads = self.fields.len() as f64;
+        let threads = self.arrays.len() as f64;
         let each = round.batches.iter().filter(|b| b.blocks > 0 && b.seconds > 0.0);
         let least = each.map(|b| b.seconds * threads / b.blocks as f64).fold(f64::INFINITY, f64::min);
         // A timer that stood still says nothing; a nanosecond is a guess that more blocks mend.
@@ -296,7 +296,7 @@ impl Batches {
             let blocks = shares.get(member.index).copied().unwrap_or(0);
             field.work(kernel, blocks, per_batch, batches, member)
         };
-        let turns = self.team.run_each(&mut self.fields, work).map_err(broken)?;
+        let turns = self.team.run_each(&mut self.arrays, work).map_err(broken)?;
         let mut round = Round { batches: Vec::new(), clock_hz: mean(turns.iter().map(|turn| turn.clock_hz)) };
         for index in 0..batches as usize {
             let parts: Vec<Part> = turns.iter().filter_map(|turn| turn.parts.get(index)).copied().collect();
@@ -313,15 +313,15 @@ impl Batches {
 
     /// What each thread has to do.
     fn shares(&self, amount: Amount, block_seconds: f64) -> Vec<u64> {
-        let threads = self.fields.len() as u64;
+        let threads = self.arrays.len() as u64;
         match (amount, self.fixed) {
-            (Amount::Seconds(seconds), _) => vec![blocks_in(seconds, block_seconds); self.fields.len()],
+            (Amount::Seconds(seconds), _) => vec![blocks_in(seconds, block_seconds); self.arrays.len()],
             (Amount::Work(_), Some(Fixed { blocks, scaling })) => {
                 (0..threads).map(|index| share(scaling, blocks, threads, index)).collect()
             }
             (Amount::Work(bytes), None) => {
                 let each = bytes as f64 / (self.bytes_per_block * threads.max(1)) as f64;
-                vec![each.round().clamp(1.0, 1e15) as u64; self.fields.len()]
+                vec![each.round().clamp(1.0, 1e15) as u64; self.arrays.len()]
             }
         }
     }
@@ -367,12 +367,12 @@ impl Prepared for Batches {
             let why = "the clock did not advance while blocks were worked on: choose larger blocks or a longer sample";
             return Err(CannotMeasure::environment(why));
         }
-        let latency = counted.seconds * self.fields.len() as f64 / counted.blocks as f64;
+        let latency = counted.seconds * self.arrays.len() as f64 / counted.blocks as f64;
         let throughput = (counted.blocks * self.bytes_per_block) as f64 / counted.seconds;
         let mut values = std::collections::BTreeMap::new();
         values.insert(THROUGHPUT.to_owned(), throughput);
         values.insert(LATENCY.to_owned(), latency);
-        let block = self.bytes_per_block / self.fields.first().map_or(1, |f| f.region.regions());
+        let block = self.bytes_per_block / self.arrays.first().map_or(1, |f| f.region.regions());
         values.insert(LATENCY_PER_BYTE.to_owned(), latency / block as f64);
         Ok(Sample {
             elapsed: counted.all_seconds,
@@ -389,7 +389,7 @@ impl Prepared for Batches {
     }
 
     fn verify(&mut self) -> Result<(), WrongAnswer> {
-        let checked = self.team.run_each(&mut self.fields, |member, field| {
+        let checked = self.team.run_each(&mut self.arrays, |member, field| {
             let told = |why| format!("thread {} on CPU {}: {why}", member.index, member.cpu);
             field.region.verify().map_err(told)
         });

@@ -2,14 +2,15 @@
 //!
 //! What both need is here: page sizes, whether the memory is there to take, which caches a CPU has.
 
+mod affinity;
 mod answered;
+mod arrays;
 mod bandwidth;
 mod batches;
 mod block;
 mod choose;
 mod effective;
 pub(crate) mod fact;
-mod field;
 mod findings;
 mod lap;
 mod latency;
@@ -18,7 +19,6 @@ mod loaded;
 mod numa;
 mod part;
 mod passes;
-mod site;
 mod warning;
 mod window;
 mod working_set;
@@ -212,7 +212,7 @@ fn note_effective(facts: &mut Facts, machine: &Machine, cpus: &[usize]) {
 
 /// A remark where a thread's own node has no memory, so that another's is measured; none where the case names a node.
 fn note_nodes(facts: &mut Facts, machine: &Machine, case: &Case, cpus: &[usize]) {
-    if site::node(case).is_some() {
+    if affinity::node(case).is_some() {
         return;
     }
     let empty = cpus.iter().filter_map(|cpu| {

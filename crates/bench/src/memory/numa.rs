@@ -12,9 +12,9 @@ use plimsoll_metal::chase::{Chase, Shape as Cycle};
 use plimsoll_metal::clock::thread_cpu_time;
 use plimsoll_metal::team::{Member, Team};
 
+use super::affinity::{self, lies, note_elsewhere};
 use super::fact::{CPU_NODES, MEMORY_NODES};
 use super::lap::OFF_CPU;
-use super::site::{self, lies, note_elsewhere};
 use super::window::{Span, Window};
 use super::{LATENCY, PROGRAM, broken, fits, pages, pages_of, seed, team_on, working_set};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say};
@@ -238,7 +238,7 @@ impl Between {
                         seed,
                     };
                     let made = || (0..most).map(|_| Region::new(shape)).collect::<Result<Vec<Region>, _>>();
-                    site::within(Some(node), made)?.map(Memory::Regions).map_err(|e| e.to_string())
+                    affinity::within(Some(node), made)?.map(Memory::Regions).map_err(|e| e.to_string())
                 }
             };
             let memory = memory.map_err(environment)?;

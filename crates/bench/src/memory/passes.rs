@@ -9,11 +9,11 @@ use std::collections::BTreeSet;
 use plimsoll_metal::stream::{self, StreamOp};
 use plimsoll_metal::team::Team;
 
+use super::affinity;
+use super::arrays::{Layout, Shape, ThreadArrays};
 use super::choose::{self, Chosen};
 use super::fact::{CPUS, LEVEL, SIZE, VARIANT};
-use super::field::{Fields, Layout, Shape};
 use super::lap::{OFF_CPU, PASS, Round, Schedule, lap_of, parts_in};
-use super::site;
 use super::warning::MemoryWarning;
 use super::{
     Answers, BUS, HUGE_PAGE, PROGRAM, answers, note_caches, note_effective, note_nodes, note_pages, pages_of,
@@ -41,7 +41,7 @@ const LAP_SECONDS: f64 = 2e-3;
 /// Arrays on every thread, and the kernel that passes over them.
 pub(super) struct Passes {
     team: Team,
-    fields: Fields,
+    arrays: ThreadArrays,
     op: StreamOp,
     chosen: Option<Chosen>,
     /// Whether each thread has a CPU of its own, so that one off its CPU was disturbed.
@@ -63,21 +63,21 @@ impl Passes {
         let (pages, seed) = (pages_of(case), seed(cx, case));
         let bytes = usize::try_from(size).unwrap_or(usize::MAX);
         let alone = alone(team.cpus());
-        let shape = Shape { op, layout, size: bytes, pages, seed, node: site::node(case), alone };
-        let fields = Fields::new(&mut team, shape)?;
+        let shape = Shape { op, layout, size: bytes, pages, seed, node: affinity::node(case), alone };
+        let arrays = ThreadArrays::new(&mut team, shape)?;
         let mut facts = Facts::default();
-        note_pages(&mut facts, pages, &fields.resident());
+        note_pages(&mut facts, pages, &arrays.resident());
         note_caches(&mut facts, cx.machine);
         note_threads(&mut facts, cx.machine, team.cpus());
         note_nodes(&mut facts, cx.machine, case, team.cpus());
-        site::note(&mut facts, case, fields.memory());
+        affinity::note(&mut facts, case, arrays.memory());
         let level = answers(cx.machine, team.cpus(), size, op.arrays());
         facts.achieved.set(&LEVEL, level.to_string());
         note_effective(&mut facts, cx.machine, team.cpus());
         note_level(&mut facts, cx.machine, op, team.cpus(), level);
         facts.achieved.set(&CPUS, team.cpus());
         let apart = Apart::of(cx.machine, case, team.cpus());
-        Ok(Self { team, fields, op, chosen: None, alone, apart, facts })
+        Ok(Self { team, arrays, op, chosen: None, alone, apart, facts })
     }
 
     /// Takes the kernel of this name; for `best`, the one with the quickest pass of all that this CPU can run.
@@ -88,7 +88,7 @@ impl Passes {
         if let Some(first) = kernels.first() {
             let mut took = |per_lap| -> Result<f64, CannotMeasure> {
                 let schedule = Schedule { parts: per_lap, per_lap };
-                let round = self.fields.round(&mut self.team, *first, schedule)?;
+                let round = self.arrays.round(&mut self.team, *first, schedule)?;
                 // The last lap: a pass that was begun is ended before whole ones.
                 Ok(round.laps.last().map_or(0.0, |lap| lap.seconds / lap.passes()))
             };
@@ -100,20 +100,20 @@ impl Passes {
             }
             per_lap = lap_of(least, pass_seconds);
         }
-        let (fields, team) = (&mut self.fields, &mut self.team);
+        let (arrays, team) = (&mut self.arrays, &mut self.team);
         let passes = per_lap as f64 / PASS as f64;
         let quickest = choose::quickest(kernels, passes, |kernel| {
-            let round = fields.round(team, kernel, Schedule { parts: per_lap, per_lap })?;
+            let round = arrays.round(team, kernel, Schedule { parts: per_lap, per_lap })?;
             Ok::<f64, CannotMeasure>(round.seconds() / round.passes())
         })?;
         let chosen = quickest.ok_or_else(|| {
             CannotMeasure::not_here(format!("no variant '{variant}' of {} runs here", self.op))
         })?;
         // Samples of one amount are alike then.
-        self.fields.end_pass(&mut self.team)?;
+        self.arrays.end_pass(&mut self.team)?;
         self.chosen = Some(chosen);
         self.facts.achieved.set(&VARIANT, chosen.kernel.variant());
-        let each = self.fields.elements() / self.fields.threads().max(1) as u64;
+        let each = self.arrays.elements() / self.arrays.threads().max(1) as u64;
         let size = each * self.op.arrays() * stream::ELEMENT as u64;
         self.facts.achieved.set(&SIZE, size);
         Ok(())
@@ -131,14 +131,14 @@ impl Passes {
         };
         // Threads that share CPUs come one after the other, and waking them takes longer than a lap: once for a sample.
         let per_lap = if self.alone { lap } else { parts };
-        self.fields.round(&mut self.team, chosen.kernel, Schedule { parts, per_lap })
+        self.arrays.round(&mut self.team, chosen.kernel, Schedule { parts, per_lap })
     }
 }
 
 impl Prepared for Passes {
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         let chosen = self.chosen.ok_or_else(|| CannotMeasure::environment("no kernel was chosen"))?;
-        let elements = self.fields.elements();
+        let elements = self.arrays.elements();
         let kernel = chosen.kernel.kernel();
         let (program, bus) = (kernel.program_bytes(elements), kernel.bus_bytes(elements));
         let round = self.round(chosen, amount, program)?;
@@ -165,7 +165,7 @@ impl Prepared for Passes {
     }
 
     fn verify(&mut self) -> Result<(), WrongAnswer> {
-        self.fields.verify(&mut self.team).map_err(WrongAnswer)
+        self.arrays.verify(&mut self.team).map_err(WrongAnswer)
     }
 
     fn facts(&self) -> Facts {

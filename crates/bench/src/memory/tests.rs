@@ -444,7 +444,7 @@ fn memory_of_a_node_is_taken_from_it() {
     let refused = |e: &CannotMeasure| {
         e.reason.contains("Operation not permitted") || e.reason.contains("not implemented")
     };
-    if site::within(Some(0), || ()).is_err_and(|e| refused(&e))
+    if affinity::within(Some(0), || ()).is_err_and(|e| refused(&e))
         || machine.memory.nodes.iter().all(|node| node.id != 0)
     {
         use std::io::Write;

@@ -5,6 +5,7 @@
 
 mod amount;
 pub mod condition;
+mod end_conditions;
 pub(crate) mod fact;
 mod findings;
 mod held;
@@ -19,7 +20,6 @@ mod server;
 mod setup;
 mod sustained;
 mod tcp;
-mod told;
 mod udp;
 mod warning;
 

@@ -117,19 +117,9 @@ impl FarEnd {
         &self.welcome
     }
 
-    /// What this end's machine does meanwhile.
-    pub const fn ledger(&self) -> &Ledger {
-        &self.ledger
-    }
-
     /// The streams that have joined, in the order of their numbers.
     pub fn streams(&self) -> &[TcpStream] {
         &self.streams
-    }
-
-    /// The control connection.
-    pub const fn channel(&mut self) -> &mut Channel {
-        &mut self.channel
     }
 
     /// Joins `count` streams to the session.

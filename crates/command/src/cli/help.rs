@@ -10,9 +10,12 @@ use crate::bench;
 /// The flag that shows all options.
 pub(super) const ALL: &str = "--help-all";
 
-/// The commands by what somebody wants to do.
+/// The command that measures a plan.
+const RUN: &str = "run";
+
+/// The commands by what somebody wants to do; those of the subsystems follow [`RUN`].
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Measure", &["run", "cpu", "memory", "disk", "network", "serve", "key"]),
+    ("Measure", &[RUN, "serve", "key"]),
     ("Look at results", &["report", "export", "history", "compare"]),
     ("Know the machine", &["machine", "doctor"]),
     ("Plans and reference tools", &["plan", "peers"]),
@@ -68,7 +71,7 @@ pub(super) fn arranged(command: Command, all: bool) -> Command {
     names.into_iter().fold(command, |command, name| {
         let first = match bench::subsystem(&name) {
             Some(part) => [OF_PART, part.asked_first],
-            None if name == "run" => [OF_RUN, &[]],
+            None if name == RUN => [OF_RUN, &[]],
             None => return command,
         };
         command.mut_subcommand(name, |command| shortened(command, &first, all))
@@ -77,12 +80,14 @@ pub(super) fn arranged(command: Command, all: bool) -> Command {
 
 /// The groups with one line for each command: what it is about, from the command itself.
 fn groups(command: &Command) -> StyledStr {
-    let about = |name: &&str| {
+    let about = |name: &str| {
         let about = command.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string);
         format!("  {name:<9} {}\n", about.unwrap_or_default())
     };
-    let group = |(title, names): &(&str, &[&str])| {
-        format!("{title}:\n{}\n", names.iter().map(about).collect::<String>())
+    let group = |(title, names): &(&str, &[&'static str])| {
+        let with_parts =
+            |name: &'static str| std::iter::once(name).chain(bench::commands().filter(move |_| name == RUN));
+        format!("{title}:\n{}\n", names.iter().copied().flat_map(with_parts).map(about).collect::<String>())
     };
     GROUPS.iter().map(group).collect::<String>().into()
 }

@@ -5,8 +5,8 @@
 mod habits;
 mod help;
 mod history;
-mod look;
 mod plans;
+mod results;
 mod serve;
 mod values;
 
@@ -18,8 +18,8 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 pub use history::{Asked, History};
-pub use look::{Compare, Doctor, Export, Report};
 pub use plans::PlanWork;
+pub use results::{Compare, Doctor, Export, Report};
 pub use serve::Serve;
 use values::{duration, named_path, named_server, precision, sample_time, scale, seed};
 

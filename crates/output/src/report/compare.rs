@@ -2,10 +2,8 @@
 
 pub(super) mod left;
 
-use unicode_width::UnicodeWidthStr;
-
 use super::style::{Role, Style};
-use super::wrap::paragraph;
+use super::wrap::{pad, paragraph, widths};
 use crate::bench::is_of_all;
 use crate::compare::{Compared, Comparison, Holds, Kind, Missing, Origin, Verdict};
 use crate::label;
@@ -126,7 +124,7 @@ fn aligned(lines: &[Line], style: &Style) -> String {
     for (line, cells) in lines.iter().zip(&said) {
         let mut out = String::new();
         for (index, (cell, width)) in cells.iter().zip(&widths).enumerate() {
-            let pad = " ".repeat(width.saturating_sub(cell.width()));
+            let pad = pad(cell, *width);
             let last = index + 1 == cells.len();
             out += &match (index, apart) {
                 (0, true) => format!("{cell}\n "),
@@ -140,12 +138,6 @@ fn aligned(lines: &[Line], style: &Style) -> String {
         text.push('\n');
     }
     text
-}
-
-fn widths(rows: &[Vec<String>]) -> Vec<usize> {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let widest = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max();
-    (0..columns).map(|column| widest(column).unwrap_or(0)).collect()
 }
 
 pub(super) fn title(comparison: &Comparison) -> String {

@@ -3,7 +3,7 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::style::{Role, Style};
-use super::wrap::paragraph;
+use super::wrap::{pad, paragraph};
 use crate::compare::Floors;
 use crate::doctor::{Check, Smallest, State, by_subsystem, smallest};
 use crate::quantity::percent;
@@ -20,8 +20,7 @@ fn one(check: &Check, room: usize, style: &Style) -> String {
         State::Costs => ("!!", Role::Warning),
         State::Unknown => ("??", Role::Dim),
     };
-    let pad = " ".repeat(room - check.name.width());
-    let lead = format!("{mark}  {}{pad}  ", check.name);
+    let lead = format!("{mark}  {}{}  ", check.name, pad(check.name, room));
     let text = paragraph(style, Role::Plain, &lead, &check.found);
     let painted = text.replacen(mark, &style.paint(role, mark), 1);
     let cost = check.cost.as_deref().map(|cost| paragraph(style, Role::Dim, &" ".repeat(lead.width()), cost));

@@ -8,7 +8,7 @@ use super::out::Out;
 use super::progress::span;
 use super::style::{Role, Style};
 use super::terminal::when;
-use super::wrap::{cut, paragraph};
+use super::wrap::{cut, paragraph, widths};
 use crate::document::RunStatus;
 use crate::store::{Counts, Repaired, RunLine, Said, apart, whole_part};
 
@@ -33,13 +33,11 @@ fn text(lines: &[RunLine], style: &Style) -> String {
         return "no runs yet; 'plimsoll run' makes one\n".to_owned();
     }
     let length = short(lines);
-    let cells: Vec<[String; 6]> = lines.iter().map(|line| cells(line, length, style)).collect();
-    let head = ["run", "began", "took", "plan", "cases", "host"].map(str::to_owned);
-    let widest =
-        |column: usize| cells.iter().chain([&head]).map(|row| row[column].width()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..head.len()).map(widest).collect();
-    let mut text = row(&head, &widths, style, |_| Role::Dim);
-    for (cells, line) in cells.iter().zip(lines) {
+    let mut rows = vec![["run", "began", "took", "plan", "cases", "host"].map(str::to_owned)];
+    rows.extend(lines.iter().map(|line| cells(line, length, style)));
+    let widths = widths(&rows);
+    let mut text = row(&rows[0], &widths, style, |_| Role::Dim);
+    for (cells, line) in rows[1..].iter().zip(lines) {
         text += &row(cells, &widths, style, |column| role(column, line));
         text += &said(&line.said, "  ", style);
     }

@@ -2,6 +2,7 @@
 
 use plimsoll_metal::kernel::{self, Kernel};
 
+use super::wrap::widths;
 use crate::bench::Candidate;
 use crate::bench::cpu::peak::limit::per_cycle;
 use crate::bench::cpu::{counted_in, kernel_of};
@@ -17,25 +18,20 @@ pub fn table(machine: &Machine, named: Option<&[Candidate]>, clock_hz: Option<f6
         None => kernel::kernels().filter(|kernel| !kernel.is_variant()).collect(),
         Some(candidates) => named_by(candidates),
     };
-    let rows: Vec<[String; 5]> = kernels.into_iter().map(|kernel| row(machine, kernel, clock_hz)).collect();
-    let widest = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.chain([HEADER[column].len()]).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..4).map(widest).collect();
-    let line = |cells: [&str; 5]| {
-        let [kernel, lanes, each, operations, limit] = cells;
+    let mut rows = vec![HEADER.map(str::to_owned)];
+    rows.extend(kernels.into_iter().map(|kernel| row(machine, kernel, clock_hz)));
+    let widths = widths(&rows);
+    let line = |[kernel, lanes, each, operations, limit]: &[String; 5]| {
         let line = format!(
             "{kernel:<0$}  {lanes:>1$}  {each:>2$}  {operations:>3$}  {limit}",
             widths[0], widths[1], widths[2], widths[3]
         );
         line.trim_end().to_owned() + "\n"
     };
-    let body = rows.iter().map(|row| line([&row[0], &row[1], &row[2], &row[3], &row[4]]));
     let at = clock_hz.map_or("the core clock could not be measured".to_owned(), |hertz| {
         format!("at {}, measured just now on one CPU", Quantity::new(hertz, Unit::Hertz))
     });
-    format!("{}{}({at})\n", line(HEADER), body.collect::<String>())
+    format!("{}({at})\n", rows.iter().map(line).collect::<String>())
 }
 
 /// Each kernel once, in order.

@@ -1,10 +1,8 @@
 //! How the machines of a run compare: for each case the median over all, and which is lowest and which highest.
 
-use unicode_width::UnicodeWidthStr;
-
 use super::compare::signed;
 use super::style::{Role, Style};
-use super::wrap::cut;
+use super::wrap::{cut, pad, widths};
 use crate::document::Run;
 use crate::label::label;
 use crate::limit::median;
@@ -34,18 +32,17 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
     if rows.len() < 2 {
         return String::new();
     }
-    let widest = |column: usize| rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
-    let [name, median, lowest, highest]: [usize; 4] = std::array::from_fn(widest);
+    let mut widths = widths(&rows);
     // The names of machines are what there may be no room for.
-    let over = (1 + name + 2 + median + 2 + lowest + 2 + highest).saturating_sub(style.width);
-    let widths = [name, median, lowest.saturating_sub(over.div_ceil(2)), highest];
+    let over = (1 + widths.iter().sum::<usize>() + 2 * 3).saturating_sub(style.width);
+    widths[2] = widths[2].saturating_sub(over.div_ceil(2));
     let title = format!("Machines  {} measured the same", run.nodes.len());
     let mut text = format!("\n{}\n", style.paint(Role::Strong, &style.say(&title)));
     for (index, row) in rows.iter().enumerate() {
         let mut line = String::new();
         for (column, cell) in row.iter().enumerate() {
             let cell = cut(cell, widths[column]);
-            let gap = " ".repeat(widths[column] - cell.width());
+            let gap = pad(&cell, widths[column]);
             line += &if column == 1 { format!("  {gap}{cell}") } else { format!("  {cell}{gap}") };
         }
         let role = if index == 0 { Role::Dim } else { Role::Plain };
@@ -83,6 +80,8 @@ fn row(run: &Run, like: &Measurement) -> Option<[String; 4]> {
 
 #[cfg(test)]
 mod tests {
+    use unicode_width::UnicodeWidthStr;
+
     use super::*;
     use crate::document::Node;
     use crate::fixture;

@@ -3,7 +3,7 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::style::{Role, Style};
-use super::wrap::cut;
+use super::wrap::{cut, pad};
 use crate::bench::Better;
 use crate::case::EACH;
 use crate::document::Run;
@@ -76,18 +76,18 @@ impl Pairs<'_> {
         if 2 + first + column * self.matrix.columns.len() > style.width {
             return None;
         }
-        let right = |text: &str, width: usize| " ".repeat(width.saturating_sub(text.width())) + text;
-        let head: String = self.matrix.columns.iter().map(|n| right(self.name(*n), column)).collect();
+        let right = |text: &str| pad(text, column) + text;
+        let head: String = self.matrix.columns.iter().map(|n| right(self.name(*n))).collect();
         let head = format!("  {}{head}", " ".repeat(first));
         let mut text = format!("{}\n", style.paint(Role::Dim, &head));
         for (row, values) in self.matrix.rows.iter().zip(&self.matrix.values) {
             let name = self.name(*row);
             let cell = |value: &Option<f64>| {
                 let shown = value.map(|value| percent(value / self.middle, 2)).unwrap_or_default();
-                right(&style.say(&shown), column)
+                right(&style.say(&shown))
             };
             let cells: String = values.iter().map(cell).collect();
-            let line = format!("  {name}{}{cells}", " ".repeat(first - name.width()));
+            let line = format!("  {name}{}{cells}", pad(name, first));
             text += &format!("{}\n", line.trim_end());
         }
         Some(text)

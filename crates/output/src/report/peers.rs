@@ -3,10 +3,8 @@
 
 use std::path::PathBuf;
 
-use unicode_width::UnicodeWidthStr;
-
 use super::style::{Role, Style};
-use super::wrap::{flowed, paragraph};
+use super::wrap::{flowed, pad, paragraph, widths};
 use crate::document::Run;
 use crate::label::label;
 use crate::measurement::{Availability, Measurement, MetricResult, PeerResult};
@@ -117,7 +115,7 @@ impl Compared<'_> {
 
     /// With the case and the tool above, and the ratio before the verdict.
     fn narrow(&self) -> Row {
-        let above = Some(format!("{} beside {}", label(&self.measurement.case), self.peer.peer));
+        let above = Some(format!("{} and {}", label(&self.measurement.case), self.peer.peer));
         let [own, tools, limit, own_share, tools_share, ratio, said] = self.figures();
         Row { above, cells: vec![own, tools, limit, own_share, tools_share, format!("{ratio} {said}")] }
     }
@@ -211,7 +209,7 @@ fn compared_rows(lines: &[&Compared<'_>], style: &Style) -> String {
     let head = |names: &[&str]| Row::of(names.iter().map(|name| (*name).to_owned()).collect());
     let wide: Vec<Row> =
         std::iter::once(head(&HEAD)).chain(lines.iter().map(|line| Row::of(line.cells()))).collect();
-    if GAP + widths(&wide, style).iter().map(|w| w + GAP).sum::<usize>() <= style.width {
+    if GAP + laid_out(&wide, style).1.iter().map(|w| w + GAP).sum::<usize>() <= style.width {
         return columns(&wide, style);
     }
     let narrow = ["own", "tool's", "limit", "own %", "tool's %", "own ÷ tool, verdict"];
@@ -231,11 +229,11 @@ fn unavailable(lines: &[&Compared<'_>], style: &Style) -> String {
         }
     }
     let one = |(tool, why, cases): &(&str, &str, Vec<&Compared<'_>>)| {
-        let beside = match cases.as_slice() {
+        let what = match cases.as_slice() {
             [one] => label(&one.measurement.case),
             more => format!("{} cases", more.len()),
         };
-        paragraph(style, Role::Plain, "  ", &format!("{tool} beside {beside} not available: {why}"))
+        paragraph(style, Role::Plain, "  ", &format!("{tool} for {what} not available: {why}"))
     };
     told.iter().map(one).collect()
 }
@@ -243,36 +241,37 @@ fn unavailable(lines: &[&Compared<'_>], style: &Style) -> String {
 /// Columns between columns.
 const GAP: usize = 2;
 
-/// How wide each column but the last is.
-fn widths(rows: &[Row], style: &Style) -> Vec<usize> {
-    let fixed = rows.iter().map(|row| row.cells.len()).max().unwrap_or(1).saturating_sub(1);
-    let width = |i: usize| rows.iter().filter_map(|row| row.cells.get(i)).map(|c| style.say(c).width()).max();
-    (0..fixed).map(|i| width(i).unwrap_or(0)).collect()
+/// The cells as they are shown, and how wide each column but the last is.
+fn laid_out(rows: &[Row], style: &Style) -> (Vec<Vec<String>>, Vec<usize>) {
+    let said = |row: &Row| row.cells.iter().map(|cell| style.say(cell)).collect();
+    let said: Vec<Vec<String>> = rows.iter().map(said).collect();
+    let mut widths = widths(&said);
+    widths.pop();
+    (said, widths)
 }
 
 /// Columns as wide as their longest cell; the last one takes the rest and goes on below itself. Where that leaves it
 /// too little room, it stands on a line of its own. Below a line above them, all are indented.
 fn columns(rows: &[Row], style: &Style) -> String {
     const LEAST: usize = 24;
-    let widths = widths(rows, style);
+    let (said, widths) = laid_out(rows, style);
     let indent = if rows.iter().any(|row| row.above.is_some()) { 2 * GAP } else { GAP };
     let before: usize = widths.iter().map(|w| w + GAP).sum();
     let room = style.width.saturating_sub(indent + before);
     let mut out = String::new();
-    for (index, row) in rows.iter().enumerate() {
+    for (index, (row, cells)) in rows.iter().zip(&said).enumerate() {
         let role = if index == 0 { Role::Dim } else { Role::Plain };
         if let Some(above) = &row.above {
             out += &paragraph(style, role, "  ", above);
         }
         let mut line = " ".repeat(indent);
-        for (cell, width) in row.cells.iter().zip(&widths) {
-            let cell = style.say(cell);
-            line += &format!("{cell}{}", " ".repeat(width + GAP - cell.width().min(*width)));
+        for (cell, width) in cells.iter().zip(&widths) {
+            line += &format!("{cell}{}", pad(cell, width + GAP));
         }
-        let last = style.say(row.cells.get(widths.len()).map(String::as_str).unwrap_or_default());
+        let last = cells.get(widths.len()).map(String::as_str).unwrap_or_default();
         let (below, pieces) = match room >= LEAST {
-            true => (indent + before, flowed(&last, room)),
-            false => (indent + GAP, flowed(&last, style.width.saturating_sub(indent + GAP).max(1))),
+            true => (indent + before, flowed(last, room)),
+            false => (indent + GAP, flowed(last, style.width.saturating_sub(indent + GAP).max(1))),
         };
         let mut pieces = pieces.into_iter();
         if room >= LEAST {
@@ -288,6 +287,8 @@ fn columns(rows: &[Row], style: &Style) -> String {
 
 #[cfg(test)]
 mod tests {
+    use unicode_width::UnicodeWidthStr;
+
     use super::*;
     use crate::fixture;
 

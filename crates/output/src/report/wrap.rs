@@ -18,6 +18,18 @@ pub(super) fn paragraph(style: &Style, role: Role, lead: &str, text: &str) -> St
         .collect()
 }
 
+/// How wide each column of these rows is: its widest cell, in columns of the terminal.
+pub(super) fn widths<R: AsRef<[String]>>(rows: &[R]) -> Vec<usize> {
+    let columns = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or(0);
+    let cells = |column| rows.iter().filter_map(move |row| row.as_ref().get(column));
+    (0..columns).map(|column| cells(column).map(|cell| cell.width()).max().unwrap_or(0)).collect()
+}
+
+/// The blanks that a text lacks to be so wide.
+pub(super) fn pad(text: &str, width: usize) -> String {
+    " ".repeat(width.saturating_sub(text.width()))
+}
+
 /// As [`wrapped`], for sentences: a number stays with its unit and a sign with its number.
 pub(super) fn flowed(text: &str, room: usize) -> Vec<String> {
     let lines = wrapped(&glued(text), room).into_iter().map(|line| line.replace(GLUE, " ").trim().to_owned());

@@ -5,8 +5,8 @@
 
 mod between;
 mod hpl;
-mod late;
 mod ranks;
+mod recovered;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -32,8 +32,8 @@ use crate::run::Pace;
 use crate::run::Planned;
 use crate::wire::Key;
 use between::{Neighbour, Own};
-pub(super) use late::with_late;
 use ranks::Ranks;
+pub(super) use recovered::with_late;
 
 /// Samples of each case when all machines measure at once and must take the same number.
 const SAMPLES: u32 = 10;
@@ -334,7 +334,7 @@ fn merged(header: Run, ended: &mut Ended, machines: Option<usize>, elapsed: Dura
         run.measurements.append(&mut finished.run.measurements);
         run.clock_steps.append(&mut finished.run.clock_steps);
     }
-    run.findings = ended.lost.iter().map(|one| late::finding(one, machines)).collect();
+    run.findings = ended.lost.iter().map(|one| recovered::finding(one, machines)).collect();
     run.findings.extend(finding::findings(&run.measurements));
     run.findings.extend(finding::clock_steps(&run.clock_steps));
     let whole = ended.lost.is_empty() && !ended.interrupted;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::sides::History;
+use super::named_runs::History;
 use super::{Failure, code, complain, printed, target, unwritten};
 use crate::cli::Compare;
 use crate::compare::{self, Comparison, Flag, Holds, Missing, Requirement, Side};

@@ -1,7 +1,7 @@
 //! How a run ended: its exit code.
 
 use super::prepared::Prepared;
-use super::{Failure, code, compare, sides};
+use super::{Failure, code, compare, named_runs};
 use crate::document::Run;
 use crate::measurement::{Measurement, Status};
 use crate::output::{complain, nothing_measured};
@@ -47,7 +47,7 @@ pub(super) fn judged(code: u8, prepared: &Prepared, run: &Run) -> Result<u8, Fai
     if matches!(code, code::INTERRUPTED | code::REFUSED) {
         return Ok(code);
     }
-    let mut history = sides::History::new(prepared.store.as_deref());
+    let mut history = named_runs::History::new(prepared.store.as_deref());
     let held = compare::required(&prepared.requirements, run, &mut history);
     match (code, held) {
         (0, held) => Ok(if held?.iter().all(|h| h.met) { 0 } else { code::VERDICT }),

@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
-use super::sides::History;
+use super::named_runs::History;
 use super::{Failure, code, complain, target, unwritten};
 use crate::cli::Export;
 use crate::report::format::{OneRun, Subject, find, left_out, writer};

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::cluster::with_late;
-use super::sides::History as Open;
+use super::named_runs::History as Open;
 use super::{Failure, printed, store_failure};
 use crate::bench::BENCHMARKS;
 use crate::case::Pattern;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::sides::History;
+use super::named_runs::History;
 use super::{Failure, target, unwritten};
 use crate::cli::Report;
 use crate::document::Run;

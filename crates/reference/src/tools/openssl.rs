@@ -85,7 +85,7 @@ impl Peer for Openssl {
         let (first, processes) = (counts.first().ok_or("its output has no '+R:' and numbers")?, counts.len());
         if processes != case.threads() {
             return Err(format!(
-                "{processes} of its processes told their calls, {} were asked",
+                "{processes} of its processes reported calls, {} were started",
                 case.threads()
             ));
         }

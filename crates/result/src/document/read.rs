@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::sound::{LONGEST_RUN, check, ids, is_span};
-use super::upgrade::{FIRST, Kept, is_known};
+use super::upgrade::{FIRST, Kept};
 use super::{Run, SCHEMA};
 
 /// Largest file that is read: a run on two thousand machines is half of it.
@@ -35,15 +35,16 @@ impl Run {
         }
         let shown = |e: serde_json::Error| crate::text::shown(&e.to_string());
         let head: Head = serde_json::from_str(text).map_err(|e| format!("no run document: {}", shown(e)))?;
-        match head.schema.as_deref() {
-            Some(schema) if is_known(schema) => {}
+        let run = match head.schema.as_deref() {
+            Some(FIRST) => Self::from_first(text),
+            Some(SCHEMA) => serde_json::from_str(text),
             Some(other) => {
                 let other = crate::text::shown_within(other, 60);
                 return Err(format!("has schema '{other}', and this plimsoll reads {FIRST} and {SCHEMA}"));
             }
             None => return Err("no run document: it has no schema".to_owned()),
-        }
-        let run = Self::from_text(text).map_err(|e| format!("no run document: {}", shown(e)))?;
+        };
+        let run: Self = run.map_err(|e| format!("no run document: {}", shown(e)))?;
         run.sound()?;
         ids(text)?;
         Ok(run)

@@ -229,7 +229,7 @@ pub(super) fn ids(text: &str) -> Result<(), String> {
     let Ok(document) = serde_json::from_str::<Document>(text) else { return Ok(()) };
     for Written { id, benchmark, params } in document.measurements.into_iter().map(|of| of.case) {
         let Ok(case) = id.parse::<Case>() else { continue };
-        let said = |what: &str| Err(format!("{}: {what} beside its id says something else", case.id()));
+        let said = |what: &str| Err(format!("{}: {what} contradicts its id", case.id()));
         if benchmark.is_some_and(|benchmark| benchmark != case.benchmark()) {
             return said("benchmark");
         }

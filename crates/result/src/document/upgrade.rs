@@ -47,6 +47,16 @@ pub trait Kept: DeserializeOwned {
             Err(why) => Err(serde_json::Error::custom(why)),
         }
     }
+
+    /// Reads the text of one that is known to be of schema 1.
+    ///
+    /// # Errors
+    /// It is not.
+    fn from_first(text: &str) -> serde_json::Result<Self> {
+        let mut document = serde_json::from_str(text)?;
+        Self::upgrade(&mut document).map_err(serde_json::Error::custom)?;
+        serde_json::from_value(document)
+    }
 }
 
 impl Kept for Run {

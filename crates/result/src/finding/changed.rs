@@ -49,11 +49,12 @@ enum Watched {
 }
 
 impl Watched {
-    fn of(self, point: &Point) -> f64 {
+    fn of(self, metric: &MetricResult) -> Vec<Timed> {
+        // What is not finite counts for nothing.
+        let delivered = |p: &Point| Timed { t: p.t, value: p.delivered.unwrap_or(f64::NAN) };
         match self {
-            Watched::Value => point.value,
-            // What is not finite counts for nothing.
-            Watched::Delivered => point.delivered.unwrap_or(f64::NAN),
+            Watched::Value => metric.timed(),
+            Watched::Delivered => metric.series.iter().map(delivered).collect(),
         }
     }
 }
@@ -80,9 +81,7 @@ struct Level {
 
 /// The largest change of the series, if there is any.
 fn largest(measurement: &Measurement, metric: &MetricResult, watched: Watched) -> Option<Change> {
-    let series: Vec<Timed> =
-        metric.series.iter().map(|point| Timed { t: point.t, value: watched.of(point) }).collect();
-    let found = segments(&series, Seed::new(0, measurement.case.id().as_str(), &metric.name));
+    let found = segments(&watched.of(metric), Seed::new(0, measurement.case.id().as_str(), &metric.name));
     let changes = found.len().saturating_sub(1);
     let pairs = found.windows(2).filter_map(|pair| {
         let ratio = pair[1].median / pair[0].median;
@@ -279,6 +278,8 @@ impl Cause {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::{Deref, DerefMut};
+
     use super::*;
     use crate::measurement::Status;
     use crate::quantity::Unit;
@@ -288,13 +289,32 @@ mod tests {
         super::find(&RunView::new(measurements))
     }
 
+    /// A sample with its value.
+    struct One {
+        value: f64,
+        point: Point,
+    }
+
+    impl Deref for One {
+        type Target = Point;
+
+        fn deref(&self) -> &Point {
+            &self.point
+        }
+    }
+
+    impl DerefMut for One {
+        fn deref_mut(&mut self) -> &mut Point {
+            &mut self.point
+        }
+    }
+
     /// 600 samples, one a second from the 40th second of the run; `slow` says what is else after the first 212.
-    fn run(better: Better, slow: impl Fn(&mut Point)) -> Measurement {
+    fn run(better: Better, slow: impl Fn(&mut One)) -> Measurement {
         let place = |i: usize| 1.0 + 0.001 * ((i * 7919 % 101) as f64 / 50.0 - 1.0);
         let points = (0..600).map(|i| {
-            let mut point = Point {
+            let point = Point {
                 t: 40.0 + i as f64,
-                value: 100.0 * place(i),
                 clock_hz: Some(3.7e9 * place(i + 31)),
                 steal: Some(0.01 * place(i)),
                 set_aside: Some(0.02),
@@ -302,14 +322,15 @@ mod tests {
                 waited: None,
                 delivered: Some(98.0 * place(i + 7)),
             };
+            let mut one = One { value: 100.0 * place(i), point };
             if i >= 212 {
-                slow(&mut point);
+                slow(&mut one);
             }
-            point
+            (one.value, one.point)
         });
         let (unit, id) = (Unit::FlopPerSecond, "cpu.peak/op=fma/threads=2");
         let mut made = measured(id, unit, better, &[1.0]);
-        made.metrics[0].series = points.collect();
+        (made.metrics[0].samples, made.metrics[0].series) = points.unzip();
         made.metrics[0].name = "rate".to_owned();
         made
     }
@@ -466,7 +487,8 @@ mod tests {
         let mut invalid = drop();
         invalid.status = Status::Invalid;
         let mut zero = drop();
-        zero.metrics[0].series.iter_mut().for_each(|p| (p.value, p.delivered) = (0.0, None));
+        zero.metrics[0].samples.fill(0.0);
+        zero.metrics[0].series.iter_mut().for_each(|p| p.delivered = None);
         assert!(find(&[steady, faint, short, invalid, zero]).is_empty());
         assert_eq!(find(&[drop()]).len(), 1);
     }
@@ -475,7 +497,7 @@ mod tests {
     fn nothing_known_beside_the_value_is_no_obstacle() {
         let mut bare = run(Better::Higher, |p| p.value *= 0.5);
         for point in &mut bare.metrics[0].series {
-            *point = Point { t: point.t, value: point.value, ..Point::default() };
+            *point = Point { t: point.t, ..Point::default() };
         }
         assert_eq!(told(&bare).0, "after 212 s the rate fell by 50 %: cause not seen");
     }

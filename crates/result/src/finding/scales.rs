@@ -8,6 +8,7 @@ use crate::measurement::Measurement;
 use crate::quantity::percent;
 use crate::stats::{Coefficient, Load, Samples, Seed, Usl};
 use crate::view::{Compared, Finding, RunView, Topic, kind};
+use crate::warning::Warning;
 
 /// A speed-up known worse than this is told with its interval.
 const VAGUE: f64 = 0.05;
@@ -57,7 +58,7 @@ fn told(steps: &[&Compared<'_>]) -> Option<Finding> {
 
 /// Whether there were more threads than CPUs: such a step says nothing of what a further CPU is worth.
 fn crowded(measurement: &Measurement) -> bool {
-    measurement.warnings.iter().any(|note| note.code == "more-threads-than-cpus")
+    measurement.warns(Warning::CROWDED)
 }
 
 fn sentence(found: &Compared<'_>) -> String {

@@ -17,8 +17,8 @@ use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
-use super::rooms::Rooms;
 use super::session::{Session, lacks};
+use super::sessions::Sessions;
 use super::{Happening, SPARE, ServeError, Server, Settings, failed};
 use crate::traffic::is_out_of_descriptors;
 use crate::traffic::socket::set_up;
@@ -64,7 +64,7 @@ enum Look {
 pub(super) struct Door<'env> {
     listeners: &'env [TcpListener],
     settings: &'env Settings,
-    rooms: &'env Rooms,
+    sessions: &'env Sessions,
     tell: &'env (dyn Fn(Happening) + Sync),
     waiting: Vec<Stranger>,
     /// Given up when no other descriptor is left, to take connections in and tell them.
@@ -78,14 +78,14 @@ pub(super) struct Door<'env> {
 impl<'env> Door<'env> {
     pub(super) fn new(
         server: &'env Server,
-        rooms: &'env Rooms,
+        sessions: &'env Sessions,
         tell: &'env (dyn Fn(Happening) + Sync),
         first: File,
     ) -> Self {
         Door {
             listeners: &server.listeners,
             settings: &server.settings,
-            rooms,
+            sessions,
             tell,
             waiting: Vec::new(),
             reserve: vec![first],
@@ -178,14 +178,14 @@ impl<'env> Door<'env> {
                 return;
             }
         };
-        let Some(lease) = self.rooms.open(peer, beside, control) else {
+        let Some(lease) = self.sessions.open(peer, beside, control) else {
             // One that does not take even this is closed all the same.
             let _ = channel.send(&Message::Busy { seconds: 5 });
             return;
         };
         end_when_gone(channel.stream());
-        let (tell, rooms) = (self.tell, self.rooms);
-        let session = Session { channel, peer, rooms, lease, udp: Vec::new() };
+        let (tell, sessions) = (self.tell, self.sessions);
+        let session = Session { channel, peer, sessions, lease, udp: Vec::new() };
         // It is still here where no thread takes it.
         let held = Arc::new(Mutex::new(Some(session)));
         let taken = held.clone();
@@ -210,7 +210,7 @@ impl<'env> Door<'env> {
         let ipv4 = peer.is_ipv4();
         let joined = ready
             && allowed
-            && self.rooms.join(peer, join, || {
+            && self.sessions.join(peer, join, || {
                 if let Err(e) = set_up(channel.stream(), &join.sockets, ipv4) {
                     refused = e.to_string();
                     return None;

@@ -7,8 +7,8 @@
 mod door;
 mod private;
 mod queue;
-mod rooms;
 mod session;
+mod sessions;
 
 use std::fs::File;
 use std::io;
@@ -16,7 +16,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::time::Duration;
 
 pub use private::{Orders, Ready, serve_private};
-pub use rooms::Rooms;
+pub use sessions::Sessions;
 
 use crate::traffic::{Cpus, raise_descriptors};
 use crate::wire::Key;
@@ -163,12 +163,12 @@ impl Server {
         // Each stream is one.
         raise_descriptors();
         let first = File::open(SPARE).map_err(failed("open /dev/null"))?;
-        let rooms = Rooms::new(&self.settings);
+        let sessions = Sessions::new(&self.settings);
         std::thread::scope(|scope| {
-            let mut door = door::Door::new(self, &rooms, tell, first);
+            let mut door = door::Door::new(self, &sessions, tell, first);
             let ended = door.keep(scope, until.as_fd());
             // Sessions are not waited for longer than it takes them to notice.
-            rooms.close();
+            sessions.close();
             ended
         })
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use super::rooms::{Lease, Rooms};
+use super::sessions::{Lease, Sessions};
 use crate::machine::Root;
 use crate::traffic::account::Ledger;
 use crate::traffic::tcp::{Means, transfer};
@@ -30,7 +30,7 @@ pub(super) struct Ended {
 pub(super) struct Session<'a> {
     pub(super) channel: Channel,
     pub(super) peer: SocketAddr,
-    pub(super) rooms: &'a Rooms,
+    pub(super) sessions: &'a Sessions,
     pub(super) lease: Lease<'a>,
     /// Its UDP ports, in the order of the streams' numbers.
     pub(super) udp: Vec<UdpSocket>,
@@ -57,7 +57,7 @@ impl Session<'_> {
     }
 
     fn welcome(&mut self) -> Result<(), WireError> {
-        let caps = self.rooms.caps();
+        let caps = self.sessions.caps();
         let welcome = Welcome {
             session: self.lease.session,
             max_streams: caps.max_streams,
@@ -132,8 +132,8 @@ impl Session<'_> {
         let sockets = self.streams(work.streams).map_err(Ok)?;
         let _turn = self.lease.turn().map_err(|seconds| Ok(Refusal::Busy(seconds)))?;
         let message = random_bytes(work.message);
-        let caps = self.rooms.caps();
-        let cpus = self.rooms.cpus().from(usize::from(work.place));
+        let caps = self.sessions.caps();
+        let cpus = self.sessions.cpus().from(usize::from(work.place));
         let means = Means {
             end: End::Far,
             sockets: &sockets,
@@ -148,7 +148,7 @@ impl Session<'_> {
 
     /// Opens UDP ports and waits for the client's proof that it holds the address they will be connected to.
     fn open_udp(&mut self, streams: u16) -> Result<(), Result<Refusal, Lost>> {
-        let most = self.rooms.caps().max_streams;
+        let most = self.sessions.caps().max_streams;
         if streams > most {
             let why = format!(
                 "{streams} streams are more than the {most} that it allows; take fewer, or start it with a higher --max-streams"
@@ -168,11 +168,11 @@ impl Session<'_> {
         }
         self.has_ports(work.streams)?;
         let _turn = self.lease.turn().map_err(|seconds| Ok(Refusal::Busy(seconds)))?;
-        let caps = self.rooms.caps();
+        let caps = self.sessions.caps();
         let means = udp::Means {
             end: End::Far,
             sockets: &self.udp,
-            cpus: self.rooms.cpus(),
+            cpus: self.sessions.cpus(),
             filler: &random_bytes(work.datagram),
             most: caps.max_rate,
             longest: caps.max_duration,
@@ -188,7 +188,7 @@ impl Session<'_> {
         let streams = match work.trip {
             Trip::Udp => self.has_ports(work.streams).map(|()| Vec::new())?,
             Trip::Tcp => self.streams(work.streams).map_err(Ok)?,
-            Trip::Connect if work.streams > self.rooms.caps().max_streams => {
+            Trip::Connect if work.streams > self.sessions.caps().max_streams => {
                 return Err(Ok(Refusal::No(format!("{} streams are more than it allows", work.streams))));
             }
             Trip::Connect => Vec::new(),
@@ -199,7 +199,7 @@ impl Session<'_> {
             Trip::Tcp => trips::Means::Tcp(&streams),
             Trip::Connect => trips::Means::Connect,
         };
-        let cpus = self.rooms.cpus().from(usize::from(work.place));
+        let cpus = self.sessions.cpus().from(usize::from(work.place));
         trips::serve(&mut self.channel, work, &means, &cpus, ledger).map_err(Err)
     }
 
@@ -211,7 +211,7 @@ impl Session<'_> {
     }
 
     fn too_long(&self, time: Duration) -> Option<String> {
-        let most = self.rooms.caps().max_duration;
+        let most = self.sessions.caps().max_duration;
         (time > most).then(|| {
             format!(
                 "{} s are more than the {} s that it allows a transfer; take a shorter --sample-time, or start it with a longer --max-duration",

@@ -1,11 +1,10 @@
 //! What is measured itself: the same code moves and counts bytes at both ends of a network benchmark.
 //!
-//! The control connection ([`crate::wire`]) says what is to be moved; [`Vigil`] keeps watch over it meanwhile, so
+//! The control connection ([`crate::wire`]) says what is to be moved; [`Supervision`] keeps watch over it meanwhile, so
 //! that no end goes on sending to nobody.
 
 pub mod account;
 mod course;
-mod looks;
 pub mod pin;
 pub mod probe;
 mod receive;
@@ -13,11 +12,12 @@ pub mod route;
 mod send;
 pub mod shaper;
 pub mod socket;
+mod supervision;
 pub mod tcp;
+mod tcp_samples;
 mod team;
 pub mod trips;
 pub mod udp;
-mod vigil;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -29,7 +29,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-pub use vigil::{Seen, Vigil};
+pub use supervision::{Seen, Supervision};
 
 use crate::wire::{Direction, WireError};
 

@@ -16,8 +16,9 @@ use plimsoll_metal::tcp::TcpInfo;
 use super::course::Recorder;
 use super::receive::{self, receive};
 use super::send::{self, Until, send};
+use super::tcp_samples::TcpSamples;
 use super::team::{Gate, Team, Threads, joined, share};
-use super::{Cpus, End, Lost, Seen, Shared, Vigil, account, looks, nanos};
+use super::{Cpus, End, Lost, Seen, Shared, Supervision, account, nanos};
 use crate::wire::{Amount, Channel, Look, Message, RESULTS, Received, Report, Sent, Tcp};
 
 /// What an end brings to a transfer.
@@ -61,8 +62,8 @@ pub fn transfer(channel: &mut Channel, work: &Tcp, means: &Means<'_>) -> Result<
     let first = AtomicU64::new(u64::MAX);
     std::thread::scope(|scope| {
         let run = Run { work, means, shared: &shared, origin, first: &first };
-        let vigil = Vigil::new(channel, &shared, means.longest + RESULTS);
-        let outcome = run.through(scope, vigil, &before);
+        let supervision = Supervision::new(channel, &shared, means.longest + RESULTS);
+        let outcome = run.through(scope, supervision, &before);
         // Whatever happened, no thread goes on.
         shared.stop.store(true, Ordering::Relaxed);
         outcome
@@ -99,27 +100,27 @@ impl<'env> Run<'env> {
     fn through<'s>(
         &self,
         scope: &'s Scope<'s, 'env>,
-        mut vigil: Vigil<'_>,
+        mut supervision: Supervision<'_>,
         before: &account::Look,
     ) -> Result<Outcome, Lost> {
         if !self.sends() {
-            vigil.bear(RESULTS);
+            supervision.bear(RESULTS);
         }
         let receiving = if self.receives() { Some(self.receivers(scope)?) } else { None };
         let (gate, opened) = crossbeam_channel::bounded(0);
         let sending = if self.sends() { Some(self.senders(scope, &opened)?) } else { None };
         let infos = Infos::new(if self.sends() { self.means.sockets } else { &[] });
-        vigil.begin(self.means.end)?;
+        supervision.begin(self.means.end)?;
         let go = Instant::now() + self.way_back();
         drop(gate);
         let mut progress = Progress { go, sending, receiving, infos, outcome: Outcome::default() };
         loop {
-            self.advance(&mut progress, &mut vigil)?;
+            self.advance(&mut progress, &mut supervision)?;
             if progress.sending.is_none() && progress.receiving.is_none() {
                 match (self.means.end, &progress.outcome.there) {
                     (End::Far, _) => {
                         progress.outcome.here.account = account_since(self.means, before);
-                        vigil.send(&Message::Done(Box::new(progress.outcome.here.clone())))?;
+                        supervision.send(&Message::Done(Box::new(progress.outcome.here.clone())))?;
                         return Ok(progress.outcome);
                     }
                     (End::Near, Some(_)) => {
@@ -129,9 +130,9 @@ impl<'env> Run<'env> {
                     (End::Near, None) => {}
                 }
             }
-            match self.expect(vigil.await_next()?)? {
+            match self.expect(supervision.await_next()?)? {
                 Some(Message::Done(report)) => progress.outcome.there = Some(*report),
-                _ if progress.infos.look() => vigil.heard(),
+                _ if progress.infos.look() => supervision.heard(),
                 _ => {}
             }
         }
@@ -162,17 +163,21 @@ impl<'env> Run<'env> {
     }
 
     /// Collects threads that have ended, and tells the other end what was sent.
-    fn advance(&self, progress: &mut Progress<'_, '_>, vigil: &mut Vigil<'_>) -> Result<(), Lost> {
+    fn advance(
+        &self,
+        progress: &mut Progress<'_, '_>,
+        supervision: &mut Supervision<'_>,
+    ) -> Result<(), Lost> {
         let all = self.means.sockets.len();
         if self.shared.senders_done.load(Ordering::Acquire) == all
             && let Some(threads) = progress.sending.take()
         {
             let done = joined(threads)?;
             progress.outcome.sent_by_stream = done.iter().map(|d| d.bytes).collect();
-            vigil.send(&Message::Sent(progress.outcome.sent_by_stream.clone()))?;
+            supervision.send(&Message::Sent(progress.outcome.sent_by_stream.clone()))?;
             progress.outcome.here.sent = Some(progress.infos.sent(&done));
             // From here on nothing is sent any more.
-            vigil.bear(RESULTS);
+            supervision.bear(RESULTS);
         }
         if self.shared.receivers_done.load(Ordering::Acquire) == all
             && let Some(threads) = progress.receiving.take()
@@ -285,7 +290,7 @@ struct Infos<'a> {
     sockets: Vec<(&'a TcpStream, TcpInfo)>,
     began: Instant,
     acknowledged: u64,
-    looks: looks::Looks,
+    tcp_samples: TcpSamples,
 }
 
 impl<'a> Infos<'a> {
@@ -295,7 +300,7 @@ impl<'a> Infos<'a> {
             sockets: sockets.iter().filter_map(told).collect(),
             began: Instant::now(),
             acknowledged: 0,
-            looks: looks::Looks::default(),
+            tcp_samples: TcpSamples::default(),
         }
     }
 
@@ -309,7 +314,7 @@ impl<'a> Infos<'a> {
         if now.is_empty() {
             return false;
         }
-        self.looks.push(self.told(&now));
+        self.tcp_samples.push(self.told(&now));
         let acknowledged = now.iter().filter_map(|i| i.acknowledged).sum();
         std::mem::replace(&mut self.acknowledged, acknowledged) != acknowledged
     }
@@ -336,7 +341,7 @@ impl<'a> Infos<'a> {
         self.look();
         let now = self.now();
         let (last, first) = (self.told(&now), now.first().copied().unwrap_or_default());
-        let (rtt_nanos, cwnd_bytes) = self.looks.means();
+        let (rtt_nanos, cwnd_bytes) = self.tcp_samples.means();
         Sent {
             bytes: threads.iter().map(|t| t.bytes).sum(),
             nanos: threads.iter().map(|t| nanos(t.elapsed)).max().unwrap_or_default(),
@@ -350,7 +355,7 @@ impl<'a> Infos<'a> {
             receiver_limited_nanos: last.receiver_limited_nanos,
             buffer_limited_nanos: last.buffer_limited_nanos,
             copied: threads.iter().map(|t| t.copied).sum(),
-            looks: self.looks.taken().to_vec(),
+            looks: self.tcp_samples.taken().to_vec(),
         }
     }
 }

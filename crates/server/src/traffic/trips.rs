@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::account::Ledger;
 use super::team::{Team, joined};
-use super::{Cpus, Lost, Seen, Shared, Vigil, nanos, thread_cpu, udp};
+use super::{Cpus, Lost, Seen, Shared, Supervision, nanos, thread_cpu, udp};
 use crate::wire::{Channel, Echoed, Hex128, Message, Ports, RESULTS, Trips, Waiting, WireError};
 
 /// A wait looks up this often.
@@ -115,9 +115,9 @@ fn watch(
         None => Message::Ready,
     };
     channel.send(&ready)?;
-    let mut vigil = Vigil::quiet(channel, shared, Duration::from_nanos(work.longest) + RESULTS);
+    let mut supervision = Supervision::quiet(channel, shared, Duration::from_nanos(work.longest) + RESULTS);
     while shared.receivers_done.load(Ordering::Acquire) == 0 {
-        match vigil.await_next()? {
+        match supervision.await_next()? {
             Seen::Local => {}
             Seen::Message(Message::Enough) => return Ok(()),
             Seen::Message(_) => return Err(WireError::OutOfTurn.into()),

@@ -234,6 +234,7 @@ impl Units {
 mod tests {
     use super::*;
     use crate::limit::Evidence;
+    use crate::machine::cpu::ArmId;
     use crate::machine::fixture::two_cores;
     use crate::machine::{Machine, Root};
     use crate::sample::{Conditions, Sample};
@@ -313,6 +314,19 @@ mod tests {
         let small = |block| all(&zen4, "sha256", &format!("block={block}/threads=1"))[0].value;
         near(small(55), 55.0 / 128.0);
         near(small(56), 56.0 / 256.0);
+    }
+
+    #[test]
+    fn on_arm_two_instructions_of_four_rounds_work_abreast() {
+        // Neoverse V2: four AES rounds and products in a cycle, one instruction of SHA-256 that takes four.
+        let mut v2 = machine("", 0, 0, &[&["asimd", "aes", "pmull", "sha2"]]);
+        (v2.cpu.vendor, v2.cpu.family, v2.cpu.model) = (None, None, None);
+        v2.cpu.arm = Some(ArmId { implementer: 0x41, part: 0xd4f, variant: 0, revision: 1, midr: None });
+        near(per_cycle(&v2, "aes-256-ctr"), 16.0 / 14.0 * 4.0);
+        near(per_cycle(&v2, "aes-128-gcm"), KIB16 / (1025.0 * 10.0) * 4.0);
+        near(per_cycle(&v2, "sha256"), KIB16 / (257.0 * 16.0 * 4.0));
+        let chacha = &all(&v2, "chacha20-poly1305", "block=16K/threads=1")[0];
+        assert!(chacha.reason.as_ref().is_some_and(|why| why.contains("general registers")), "{chacha:?}");
     }
 
     #[test]

@@ -83,7 +83,8 @@ impl Gcm {
             let keystream = encrypted(&self.aes, count).to_be_bytes();
             part.iter_mut().zip(keystream).for_each(|(byte, key)| *byte ^= key);
         }
-        let lengths = (aad.len() as u128 * 8) << 64 | block.len() as u128 * 8;
+        let bits = |bytes: &[u8]| bytes.len() as u128 * 8;
+        let lengths = bits(aad) << 64 | bits(block);
         let blocks = aad.chunks(16).chain(block.chunks(16)).map(padded).chain([lengths]);
         let hash = blocks.fold(0, |hash, block| product(hash ^ block, self.h));
         (hash ^ encrypted(&self.aes, first)).to_be_bytes()

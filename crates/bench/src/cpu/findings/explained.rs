@@ -8,6 +8,7 @@ use crate::bench::cpu::Peak;
 use crate::measurement::Measurement;
 use crate::quantity::percent;
 use crate::view::{Finding, RunView, Topic};
+use crate::warning::Warning;
 
 /// Shares of the limit from here on need no explanation.
 const REACHED: f64 = 0.97;
@@ -29,7 +30,7 @@ fn explained(low: &Measurement, run: &RunView<'_>) -> Option<Finding> {
         .of(Peak.name())
         .find(|other| alike(low, other) && of_limit(other).is_some_and(|reached| reached >= REACHED))?;
     // The figure is without interruptions, save under a quota, and that is told elsewhere.
-    if share >= REACHED || low.warnings.iter().any(|note| note.code == "cpu-quota") {
+    if share >= REACHED || low.warns(Warning::QUOTA) {
         return None;
     }
     let word = |m: &Measurement, key: &str| m.case.word(key).unwrap_or_default().to_owned();

@@ -7,6 +7,7 @@ use crate::bench::cpu::Peak;
 use crate::bench::cpu::fact::CPUS;
 use crate::measurement::Measurement;
 use crate::view::{Compared, Finding, NOTABLE, RunView, Topic, lost};
+use crate::warning::Warning;
 
 /// Two threads this much faster than one, or less, are "no faster". Two cores give 2; siblings of one core give 1,
 /// because one thread already keeps its multipliers busy.
@@ -14,7 +15,7 @@ const NO_FASTER: f64 = 1.1;
 /// What the speed-up might be at most, intervals considered.
 const SURELY: f64 = 1.25;
 /// Warnings that explain a missing speed-up otherwise.
-const OTHERWISE: &[&str] = &["more-threads-than-cpus", "cpu-quota"];
+const OTHERWISE: &[&str] = &[Warning::CROWDED, Warning::QUOTA];
 
 /// Speaks where every `cpu.peak` case of a node that was measured on one and two threads is no faster on two, and
 /// nothing else took the time.
@@ -45,9 +46,8 @@ fn speak(pairs: &[&Compared<'_>]) -> Option<Finding> {
 }
 
 fn no_faster(pair: &Compared<'_>) -> bool {
-    let undisturbed = |m: &Measurement| {
-        lost(m).share < NOTABLE && !m.warnings.iter().any(|note| OTHERWISE.contains(&note.code.as_str()))
-    };
+    let undisturbed =
+        |m: &Measurement| lost(m).share < NOTABLE && !OTHERWISE.iter().any(|code| m.warns(code));
     let slow = pair.scaling.speed_up <= NO_FASTER && pair.between[1] <= SURELY;
     slow && undisturbed(pair.base) && undisturbed(pair.this)
 }

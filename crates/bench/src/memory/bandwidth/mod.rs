@@ -7,11 +7,11 @@ mod limit;
 
 use plimsoll_metal::stream::{self, StreamKernel, StreamOp};
 
+use super::affinity;
 use super::answered;
-use super::field::Layout;
+use super::arrays::Layout;
 use super::findings;
 use super::passes::Passes;
-use super::site;
 use super::{BUS, PROGRAM, fits_in, pages, sizes, threads, working_set};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say, place};
 use crate::case::{Case, nearest};
@@ -74,7 +74,7 @@ impl Benchmark for Bandwidth {
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let layouts = layouts(group)?;
         let (pages, threads) = (pages(machine, group)?, threads(machine, group)?);
-        let sites = site::sites(machine, group)?;
+        let affinities = affinity::affinities(machine, group)?;
         let mut candidates = Vec::new();
         for (op, variant) in kernels(group)? {
             for pages in &pages {
@@ -89,12 +89,12 @@ impl Benchmark for Bandwidth {
                             if *layout == Layout::Shared {
                                 case = case.with_word("layout", "shared");
                             }
-                            for site in &sites {
-                                let case = site.on(case.clone()).with_count("threads", *threads);
+                            for affinity in &affinities {
+                                let case = affinity.on(case.clone()).with_count("threads", *threads);
                                 let feasible = loadable(op, &variant)
                                     .and_then(|()| holds_arrays(size))
                                     .and_then(|()| fits_in(machine, *threads, size, pages))
-                                    .and_then(|()| site::holds(machine, &case, *threads, size));
+                                    .and_then(|()| affinity::holds(machine, &case, *threads, size));
                                 candidates.push(Candidate::new(case, feasible));
                             }
                         }

@@ -9,9 +9,9 @@ mod limit;
 
 use plimsoll_metal::block::{BlockOp, LINE, Order, is_block};
 
+use super::affinity;
 use super::answered;
 use super::batches::{Batches, Fixed};
-use super::site;
 use super::{LATENCY, LATENCY_PER_BYTE, THROUGHPUT, fits_in, pages, sizes, threads, working_set};
 use crate::bench::fixed::{self, Pace, Scaling};
 use crate::bench::{
@@ -98,7 +98,7 @@ impl Benchmark for Block {
         let threads = threads(machine, group)?;
         let (ops, patterns) = (ops(group)?, patterns(group)?);
         let (blocks, pages, amounts) = (blocks(group)?, pages(machine, group)?, amounts(group)?);
-        let sites = site::sites(machine, group)?;
+        let affinities = affinity::affinities(machine, group)?;
         let mut candidates = Vec::new();
         for (name, op) in ops {
             for (pattern, _) in &patterns {
@@ -115,10 +115,10 @@ impl Benchmark for Block {
                                     .with_size("block", *block)
                                     .with_size("size", size)
                                     .with_word("pages", pages);
-                                for site in &sites {
-                                    let case = site.on(case.clone()).with_count("threads", *threads);
+                                for affinity in &affinities {
+                                    let case = affinity.on(case.clone()).with_count("threads", *threads);
                                     let feasible = fits_in(machine, *threads, size, pages)
-                                        .and_then(|()| site::holds(machine, &case, *threads, size));
+                                        .and_then(|()| affinity::holds(machine, &case, *threads, size));
                                     for amount in &amounts {
                                         let case = amount.on(case.clone(), op, *block)?;
                                         candidates.push(Candidate::new(case, feasible.clone()));

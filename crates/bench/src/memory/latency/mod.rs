@@ -11,9 +11,9 @@ use std::time::Duration;
 use plimsoll_metal::chase::{Chaser, LINE, MOST_CHASES, Shape};
 use plimsoll_metal::sliced::{Sliced, SlicedError, Until};
 
+use super::affinity::{self, Affinity};
 use super::answered;
 use super::fact::{CPU, LEVEL, STRIDE, TOUCHED_BYTES};
-use super::site::{self, Site};
 use super::warning::MemoryWarning;
 use super::{
     LATENCY, Level, TIMES_LAST_LEVEL, answers, fits_in, levels, note_caches, note_effective, note_nodes,
@@ -83,15 +83,16 @@ impl Benchmark for Latency {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let sizes = sizes(machine, group, &default_sizes(machine, group))?;
-        let (chases, groups, sites) = (chases(group)?, groups(group)?, site::sites(machine, group)?);
+        let (chases, groups, affinities) =
+            (chases(group)?, groups(group)?, affinity::affinities(machine, group)?);
         let mut candidates = Vec::new();
         for pages in pages_of_chases(machine, group)? {
             for size in sizes.iter().filter(|size| pages.matter(**size)) {
                 let case = Case::of(self.name()).with_size("size", *size).with_word("pages", &pages.word);
-                for case in varied(&case, &chases, &groups, &sites) {
+                for case in varied(&case, &chases, &groups, &affinities) {
                     let feasible = enough_nodes(&case)
                         .and_then(|()| fits_in(machine, 1, *size, &pages.word))
-                        .and_then(|()| site::holds(machine, &case, 1, *size));
+                        .and_then(|()| affinity::holds(machine, &case, 1, *size));
                     candidates.push(Candidate::new(case, feasible));
                 }
             }
@@ -122,7 +123,7 @@ impl Benchmark for Latency {
             pages: pages_of(case),
             chases: chases_of(case),
             seed: seed(cx, case),
-            node: site::node(case),
+            node: affinity::node(case),
         };
         let team = team(cx.machine, case)?;
         let chase = Sliced::prepare(team, |_| Chaser::new(shape, spread)).map_err(disturbed)?;
@@ -132,7 +133,7 @@ impl Benchmark for Latency {
             let resident: Vec<_> = made.resident().into_iter().collect();
             note_pages(&mut facts, shape.pages, &resident);
             facts.achieved.set(&TOUCHED_BYTES, made.touched_bytes());
-            site::note(&mut facts, case, std::iter::once(made.memory()));
+            affinity::note(&mut facts, case, std::iter::once(made.memory()));
             note_touched(&mut facts, cx.machine, &caches, chase.cpus(), size, made.touched_bytes());
         }
         if caches.last().is_none_or(|last| size > last.bytes) {
@@ -190,11 +191,11 @@ fn groups(group: &Group) -> Result<Vec<u64>, String> {
 }
 
 /// The case with each number of chases, each group and each site; what is usual is not named.
-fn varied(case: &Case, chases: &[u64], groups: &[u64], sites: &[Site]) -> Vec<Case> {
+fn varied(case: &Case, chases: &[u64], groups: &[u64], affinities: &[Affinity]) -> Vec<Case> {
     let mut cases = Vec::new();
     for chases in chases {
         for group in groups {
-            for site in sites {
+            for affinity in affinities {
                 let mut case = case.clone();
                 if *chases != 1 {
                     case = case.with_count("chases", *chases);
@@ -202,7 +203,7 @@ fn varied(case: &Case, chases: &[u64], groups: &[u64], sites: &[Site]) -> Vec<Ca
                 if *group != GROUP {
                     case = case.with_size("group", *group);
                 }
-                cases.push(site.on(case));
+                cases.push(affinity.on(case));
             }
         }
     }

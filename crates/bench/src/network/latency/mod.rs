@@ -5,9 +5,9 @@
 //! `rtt` of a sample is the mean over the messages that came back; `rate` and `goodput` are those of all streams
 //! together, and goodput counts a message once there and once back.
 
+mod end_cpus;
 mod limit;
 mod load;
-mod seats;
 mod trips;
 
 pub use trips::RoundTrips;
@@ -111,7 +111,7 @@ impl Benchmark for Latency {
     }
 
     fn details(&self, measurement: &Measurement) -> Vec<String> {
-        seats::in_words(measurement).into_iter().collect()
+        end_cpus::in_words(measurement).into_iter().collect()
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -167,7 +167,7 @@ impl Benchmark for Latency {
             // The kernel answers.
             Some("icmp") => setup,
             _ => setup
-                .placed(seats::asked(cx.machine, case).unwrap_or_else(|| Placement::together(cx.machine))),
+                .placed(end_cpus::asked(cx.machine, case).unwrap_or_else(|| Placement::together(cx.machine))),
         };
         Ok(Box::new(RoundTrips::new(&setup, case, cx.options.seed)?))
     }

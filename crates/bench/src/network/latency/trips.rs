@@ -17,8 +17,8 @@ use super::super::path::Path as ToFarEnd;
 use super::super::setup::Setup;
 use super::super::{GOODPUT, LOAD, LOSS, Placement, RATE, RTT, foreign_datagrams, message_of, random_bytes};
 use super::MESSAGE;
+use super::end_cpus::{self, EndCpus};
 use super::load::Load;
-use super::seats::{self, Seats};
 use crate::bench::Prepared;
 use crate::case::{self, Case};
 use crate::sample::{
@@ -145,7 +145,7 @@ impl RoundTrips {
         let all = self.placement.clone();
         let ways = match case.get("place") {
             Some(_) => Vec::new(),
-            None => seats::ways(machine, &all.near.0, self.wait == Wait::Poll),
+            None => end_cpus::ways(machine, &all.near.0, self.wait == Wait::Poll),
         };
         let mut times = vec![f64::INFINITY; ways.len()];
         // One way needs no trial.
@@ -164,13 +164,13 @@ impl RoundTrips {
             self.sit(&all, *way);
         }
         let known = |ends: &Placement| Some((*ends.near.0.first()?, *ends.far.0.first()?));
-        self.seated = known(&self.placement).map(|(near, far)| seats::relation(machine, near, far));
+        self.seated = known(&self.placement).map(|(near, far)| end_cpus::relation(machine, near, far));
         let tried = ways.iter().map(|way| way.name).zip(times);
         self.tried = tried.filter(|(_, time)| time.is_finite()).collect();
         Ok(())
     }
 
-    fn sit(&mut self, all: &Placement, way: Seats) {
+    fn sit(&mut self, all: &Placement, way: EndCpus) {
         // No machine has more CPUs than that.
         self.seat = u16::try_from(way.far).unwrap_or_default();
         self.placement = Placement { near: all.near.clone(), far: all.far.from(way.far) };

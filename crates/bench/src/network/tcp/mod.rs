@@ -364,10 +364,12 @@ fn sample_of(work: &wire::Tcp, outcome: &Outcome, ways: &[Way<'_>]) -> Sample {
         elapsed: ways.iter().map(Way::seconds).fold(0.0, f64::max),
         values: values.map(|(name, value)| (name.to_owned(), value)).into(),
         conditions: Conditions {
-            more: there.map(|there| super::told::conditions(work, outcome, there)).unwrap_or_default(),
+            more: there
+                .map(|there| super::end_conditions::conditions(work, outcome, there))
+                .unwrap_or_default(),
             ..Conditions::default()
         },
-        curve: super::told::course(&ways.iter().map(|way| way.sent).collect::<Vec<_>>()),
+        curve: super::end_conditions::course(&ways.iter().map(|way| way.sent).collect::<Vec<_>>()),
         ..Sample::default()
     }
 }

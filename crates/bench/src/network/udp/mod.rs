@@ -217,11 +217,6 @@ impl Datagrams {
         })
     }
 
-    /// The private far end's process id.
-    pub fn far_end_pid(&self) -> Option<u32> {
-        self.far_end.pid()
-    }
-
     /// One transfer, its figures, and what came each way; true where too much of a burst was in it.
     fn transfer(
         &mut self,

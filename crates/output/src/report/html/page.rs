@@ -120,7 +120,7 @@ fn legend(run: &Run, beside: &Beside) -> Markup {
             @if parts::has_peers(run) { span.key.peer {} "tools " }
             @if has("before") { span.key.before {} "last run " }
             @if has("published") { span.key.published {} (source(beside)) " " }
-            span.key.open {} "no limit known: " span.key.own {} "this run, where others stand beside it; the best at nine tenths"
+            span.key.open {} "no limit known: " span.key.own {} "this run, among others; the best at nine tenths"
         }
     }
 }

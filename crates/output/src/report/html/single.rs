@@ -10,7 +10,7 @@ use crate::case::EACH;
 use crate::document::Run;
 use crate::label::label;
 use crate::measurement::{Flow, Measurement, MetricResult, Status};
-use crate::stats::{Seed, Timed, segments};
+use crate::stats::{Seed, segments};
 use crate::words::human;
 
 /// Samples from which a series is drawn.
@@ -52,8 +52,8 @@ pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64
     if metric.series.len() < LEAST_SERIES {
         return None;
     }
-    let points = metric.series.iter().map(|p| vec![Some(p.t), Some(p.value)]).collect();
-    let timed: Vec<Timed> = metric.series.iter().map(|p| Timed { t: p.t, value: p.value }).collect();
+    let timed = metric.timed();
+    let points = timed.iter().map(|p| vec![Some(p.t), Some(p.value)]).collect();
     let id = measurement.case.id();
     let levels = segments(&timed, Seed::new(seed, id.as_str(), &metric.name));
     let mut lines = vec![Series::new(metric.name.clone(), Role::Own, points)];

@@ -28,8 +28,9 @@ fn replay(name: &str) -> Run {
         let mut made = fixture::measured(case.id().as_str(), "none", metrics[0].unit, 1.0);
         let metric = |metric: &bench::Metric| fixture::metric_of(metric.name, metric.unit, vec![1.0, 1.1]);
         made.metrics = metrics.iter().map(metric).collect();
-        let point = |i: u32| Point { t: f64::from(i), value: 1.0, ..Point::default() };
+        let point = |i: u32| Point { t: f64::from(i), ..Point::default() };
         made.metrics[0].series = (0..40).map(point).collect();
+        made.metrics[0].samples = vec![1.0; 40];
         made
     };
     let measurements = resolve::planned(&plan, &machine)

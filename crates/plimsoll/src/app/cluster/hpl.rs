@@ -182,9 +182,9 @@ impl System {
         let number = |key| self.case.number(key).unwrap_or(0);
         let time =
             crate::quantity::format_duration(std::time::Duration::from_secs(self.seconds.ceil() as u64));
-        let beside = if tool == "hpcc" { ", and up to a minute for hpcc's other parts" } else { "" };
+        let more = if tool == "hpcc" { ", and up to a minute for hpcc's other parts" } else { "" };
         format!(
-            "cpu.hpl by {tool}: order {} on {} machines, {} × {} processes of {} threads, about {time}{beside}",
+            "cpu.hpl by {tool}: order {} on {} machines, {} × {} processes of {} threads, about {time}{more}",
             number("n"),
             self.machines,
             number("p"),

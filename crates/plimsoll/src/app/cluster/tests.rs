@@ -190,7 +190,7 @@ fn without(mut run: Run, lost: &[&str]) -> Run {
         name: (*name).to_owned(),
         why: "its process ended".to_owned(),
     };
-    run.findings = lost.iter().map(|name| late::finding(&named(name), Some(machines))).collect();
+    run.findings = lost.iter().map(|name| recovered::finding(&named(name), Some(machines))).collect();
     run.status = RunStatus::Partial;
     run
 }

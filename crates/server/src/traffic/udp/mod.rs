@@ -21,7 +21,7 @@ use pace::Pace;
 use super::account::{Ledger, Look};
 use super::course::Recorder;
 use super::team::{Gate, Team, Threads, joined, share};
-use super::{Cpus, End, Lost, Seen, Shared, Vigil, nanos};
+use super::{Cpus, End, Lost, Seen, Shared, Supervision, nanos};
 use crate::wire::{Amount, Channel, Message, RESULTS, Udp, UdpReceived, UdpReport, UdpSent, WireError};
 
 /// What an end brings to a transfer of datagrams.
@@ -64,8 +64,8 @@ pub fn transfer(channel: &mut Channel, work: &Udp, means: &Means<'_>) -> Result<
     }
     std::thread::scope(|scope| {
         let run = Run { work, means, shared: &shared };
-        let vigil = Vigil::new(channel, &shared, means.longest + RESULTS);
-        let outcome = run.through(scope, vigil, &before);
+        let supervision = Supervision::new(channel, &shared, means.longest + RESULTS);
+        let outcome = run.through(scope, supervision, &before);
         // Whatever happened, no thread goes on.
         shared.stop.store(true, Ordering::Relaxed);
         outcome
@@ -99,25 +99,25 @@ impl<'env> Run<'env> {
     fn through<'s>(
         &self,
         scope: &'s Scope<'s, 'env>,
-        mut vigil: Vigil<'_>,
+        mut supervision: Supervision<'_>,
         before: &Look,
     ) -> Result<Outcome, Lost> {
         if !self.sends() {
-            vigil.bear(RESULTS);
+            supervision.bear(RESULTS);
         }
         let receiving = if self.receives() { Some(self.receivers(scope)?) } else { None };
         let (gate, opened) = crossbeam_channel::bounded(0);
         let sending = if self.sends() { Some(self.senders(scope, &opened)?) } else { None };
-        vigil.begin(self.means.end)?;
+        supervision.begin(self.means.end)?;
         drop(gate);
         let mut progress = Progress { sending, receiving, totals: Vec::new(), outcome: Outcome::default() };
         loop {
-            self.advance(&mut progress, &mut vigil)?;
+            self.advance(&mut progress, &mut supervision)?;
             let done = progress.sending.is_none() && progress.receiving.is_none();
             if done && (self.means.end == End::Far || progress.outcome.there.is_some()) {
-                return self.conclude(progress.outcome, &mut vigil, before);
+                return self.conclude(progress.outcome, &mut supervision, before);
             }
-            match (vigil.await_next()?, self.means.end) {
+            match (supervision.await_next()?, self.means.end) {
                 (Seen::Local, _) => {}
                 (Seen::Message(Message::Sent(totals)), _)
                     if self.receives() && totals.len() == self.means.sockets.len() =>
@@ -133,25 +133,30 @@ impl<'env> Run<'env> {
         }
     }
 
-    fn conclude(&self, mut outcome: Outcome, vigil: &mut Vigil<'_>, before: &Look) -> Result<Outcome, Lost> {
+    fn conclude(
+        &self,
+        mut outcome: Outcome,
+        supervision: &mut Supervision<'_>,
+        before: &Look,
+    ) -> Result<Outcome, Lost> {
         outcome.here.account = before.until(&self.means.ledger.look());
         if self.means.end == End::Far {
-            vigil.send(&Message::UdpDone(Box::new(outcome.here.clone())))?;
+            supervision.send(&Message::UdpDone(Box::new(outcome.here.clone())))?;
         }
         Ok(outcome)
     }
 
     /// Collects threads that have ended, and tells the other end what was sent.
-    fn advance(&self, progress: &mut Progress<'_>, vigil: &mut Vigil<'_>) -> Result<(), Lost> {
+    fn advance(&self, progress: &mut Progress<'_>, supervision: &mut Supervision<'_>) -> Result<(), Lost> {
         let all = self.means.sockets.len();
         if self.shared.senders_done.load(Ordering::Acquire) == all
             && let Some(threads) = progress.sending.take()
         {
             let done = joined(threads)?;
-            vigil.send(&Message::Sent(done.iter().map(|d| d.datagrams).collect()))?;
+            supervision.send(&Message::Sent(done.iter().map(|d| d.datagrams).collect()))?;
             progress.outcome.here.sent = Some(sent(&done));
             // From here on nothing is sent any more.
-            vigil.bear(RESULTS);
+            supervision.bear(RESULTS);
         }
         if self.shared.receivers_done.load(Ordering::Acquire) == all
             && let Some(threads) = progress.receiving.take()

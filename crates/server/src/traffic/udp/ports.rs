@@ -95,7 +95,7 @@ fn wait(channel: &Channel, waiting: &[usize], sockets: &[UdpSocket], longest: Du
     }
 }
 
-/// Looks at one datagram; connects the socket to its sender if it is the right one.
+/// TcpSamples at one datagram; connects the socket to its sender if it is the right one.
 fn proven(socket: &UdpSocket, peer: IpAddr, proof: &[u8; PROOF]) -> io::Result<bool> {
     let mut bytes = [0; PROOF + 1];
     let (count, from) = socket.recv_from(&mut bytes)?;

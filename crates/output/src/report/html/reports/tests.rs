@@ -168,7 +168,6 @@ fn a_series_of_the_plan_stands_with_the_report_and_nowhere_else() {
     timed.metrics[0].series = (0..30)
         .map(|n| crate::measurement::Point {
             t: f64::from(n),
-            value: 1e10,
             clock_hz: None,
             steal: None,
             set_aside: None,
@@ -177,6 +176,7 @@ fn a_series_of_the_plan_stands_with_the_report_and_nowhere_else() {
             delivered: None,
         })
         .collect();
+    timed.metrics[0].samples = vec![1e10; 30];
     run.measurements.push(timed);
     let over_time = |charts: &[Chart]| charts.iter().filter(|c| c.title.ends_with("over time")).count();
     assert_eq!(over_time(&charts(&run)), 1);

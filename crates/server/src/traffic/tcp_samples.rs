@@ -1,10 +1,10 @@
-//! Looks at TCP in the course of a transfer: evenly spread over it, however long it takes, in bounded memory.
+//! TcpSamples at TCP in the course of a transfer: evenly spread over it, however long it takes, in bounded memory.
 
 use crate::wire::{Look, MAX_LOOKS};
 
 /// The looks that are kept, and the means over all that were taken.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Looks {
+pub(super) struct TcpSamples {
     kept: Vec<Look>,
     /// One of so many is kept; 0 before the first.
     every: u64,
@@ -13,7 +13,7 @@ pub(super) struct Looks {
     cwnd_bytes: u64,
 }
 
-impl Looks {
+impl TcpSamples {
     /// Adds a look. When there is no room for one more, every second of those before goes.
     pub(super) fn push(&mut self, look: Look) {
         self.every = self.every.max(1);
@@ -37,8 +37,8 @@ impl Looks {
 
     /// Round-trip time in nanoseconds and congestion window in bytes, the means over all looks.
     pub(super) fn means(&self) -> (u64, u64) {
-        let looks = self.taken.max(1);
-        (self.rtt_nanos / looks, self.cwnd_bytes / looks)
+        let tcp_samples = self.taken.max(1);
+        (self.rtt_nanos / tcp_samples, self.cwnd_bytes / tcp_samples)
     }
 
     /// Those that are kept.
@@ -55,16 +55,16 @@ mod tests {
     proptest! {
         #[test]
         fn looks_are_even_and_bounded(count in 1u64..2000) {
-            let mut looks = Looks::default();
+            let mut tcp_samples = TcpSamples::default();
             for at in 0..count {
-                looks.push(Look { at, rtt_nanos: 1000, cwnd_bytes: at, ..Look::default() });
+                tcp_samples.push(Look { at, rtt_nanos: 1000, cwnd_bytes: at, ..Look::default() });
             }
-            let kept = looks.taken();
+            let kept = tcp_samples.taken();
             prop_assert!(kept.len() <= MAX_LOOKS && kept.len() as u64 >= count.min(MAX_LOOKS as u64 / 2));
             prop_assert_eq!(kept[0].at, 0);
             let steps: Vec<u64> = kept.windows(2).map(|two| two[1].at - two[0].at).collect();
             prop_assert!(steps.iter().all(|step| *step == steps[0]));
-            prop_assert_eq!(looks.means(), (1000, (count - 1) / 2));
+            prop_assert_eq!(tcp_samples.means(), (1000, (count - 1) / 2));
         }
     }
 }

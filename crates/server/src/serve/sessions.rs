@@ -24,18 +24,18 @@ struct Room {
 
 /// All sessions of a far end.
 #[derive(Debug)]
-pub struct Rooms {
+pub struct Sessions {
     caps: Caps,
     parallel: bool,
     cpus: Cpus,
-    rooms: Mutex<HashMap<Hex128, Room>>,
+    sessions: Mutex<HashMap<Hex128, Room>>,
     queue: Mutex<Queue>,
 }
 
 /// A session's hold on its room; dropping it frees all, also when its thread panics.
 #[derive(Debug)]
 pub(super) struct Lease<'a> {
-    rooms: &'a Rooms,
+    sessions: &'a Sessions,
     /// The session's name.
     pub(super) session: Hex128,
     group: Hex128,
@@ -44,7 +44,7 @@ pub(super) struct Lease<'a> {
 /// A turn to measure; dropping it ends the turn.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
-    rooms: &'a Rooms,
+    sessions: &'a Sessions,
     group: Hex128,
 }
 
@@ -53,13 +53,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Rooms {
+impl Sessions {
     pub(super) fn new(settings: &Settings) -> Self {
-        Rooms {
+        Sessions {
             caps: settings.caps.clone(),
             parallel: settings.parallel,
             cpus: settings.cpus.clone(),
-            rooms: Mutex::default(),
+            sessions: Mutex::default(),
             queue: Mutex::default(),
         }
     }
@@ -81,16 +81,16 @@ impl Rooms {
         beside: Option<Hex128>,
         control: TcpStream,
     ) -> Option<Lease<'_>> {
-        let mut rooms = locked(&self.rooms);
-        if rooms.len() >= self.caps.max_sessions {
+        let mut sessions = locked(&self.sessions);
+        if sessions.len() >= self.caps.max_sessions {
             return None;
         }
         // Without one that nobody can guess there is no session.
         let session = Hex128::random().ok()?;
-        let other = beside.and_then(|other| rooms.get(&other)).filter(|room| room.peer == peer.ip());
+        let other = beside.and_then(|other| sessions.get(&other)).filter(|room| room.peer == peer.ip());
         let group = other.map_or(session, |room| room.group);
-        rooms.insert(session, Room { peer: peer.ip(), group, streams: BTreeMap::new(), control });
-        Some(Lease { rooms: self, session, group })
+        sessions.insert(session, Room { peer: peer.ip(), group, streams: BTreeMap::new(), control });
+        Some(Lease { sessions: self, session, group })
     }
 
     /// Adds a stream to its session, after `admit` has said so to the near end; false when there is no such session
@@ -101,8 +101,8 @@ impl Rooms {
         join: &Join,
         admit: impl FnOnce() -> Option<TcpStream>,
     ) -> bool {
-        let mut rooms = locked(&self.rooms);
-        let room = rooms.get_mut(&join.session).filter(|room| room.peer == peer.ip());
+        let mut sessions = locked(&self.sessions);
+        let room = sessions.get_mut(&join.session).filter(|room| room.peer == peer.ip());
         let Some(room) = room.filter(|_| join.stream < self.caps.max_streams) else { return false };
         match admit() {
             Some(stream) => {
@@ -116,7 +116,7 @@ impl Rooms {
 
     /// Ends all sessions: their threads see their connections close.
     pub(super) fn close(&self) {
-        for room in locked(&self.rooms).values() {
+        for room in locked(&self.sessions).values() {
             // One that has gone already is as it should be.
             let _ = room.control.shutdown(std::net::Shutdown::Both);
         }
@@ -124,7 +124,7 @@ impl Rooms {
 
     /// Sessions that there are.
     pub fn sessions(&self) -> usize {
-        locked(&self.rooms).len()
+        locked(&self.sessions).len()
     }
 }
 
@@ -134,31 +134,35 @@ impl<'a> Lease<'a> {
     /// # Errors
     /// No descriptor is left for them.
     pub(super) fn streams(&self, count: u16) -> io::Result<Option<Vec<TcpStream>>> {
-        let rooms = locked(&self.rooms.rooms);
-        let Some(room) = rooms.get(&self.session) else { return Ok(None) };
+        let sessions = locked(&self.sessions.sessions);
+        let Some(room) = sessions.get(&self.session) else { return Ok(None) };
         (0..count).map(|n| room.streams.get(&n).map(TcpStream::try_clone)).map(Option::transpose).collect()
     }
 
     /// Asks for a turn; or says in how many seconds to ask again.
     pub(super) fn turn(&self) -> Result<Turn<'a>, u32> {
-        if !self.rooms.parallel {
-            locked(&self.rooms.queue).begin(self.group, Instant::now(), self.rooms.caps.max_duration)?;
+        if !self.sessions.parallel {
+            locked(&self.sessions.queue).begin(
+                self.group,
+                Instant::now(),
+                self.sessions.caps.max_duration,
+            )?;
         }
-        Ok(Turn { rooms: self.rooms, group: self.group })
+        Ok(Turn { sessions: self.sessions, group: self.group })
     }
 }
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
-        locked(&self.rooms.rooms).remove(&self.session);
+        locked(&self.sessions.sessions).remove(&self.session);
         if self.group == self.session {
-            locked(&self.rooms.queue).leave(self.group);
+            locked(&self.sessions.queue).leave(self.group);
         }
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        locked(&self.rooms.queue).end(self.group, Instant::now());
+        locked(&self.sessions.queue).end(self.group, Instant::now());
     }
 }

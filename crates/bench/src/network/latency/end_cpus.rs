@@ -16,7 +16,7 @@ pub(super) const SAME: &str = "same-cpu";
 
 /// One way to seat both ends: the near end on the first CPU of a list, the far end on another of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seats {
+pub(super) struct EndCpus {
     /// How the two CPUs lie to each other.
     pub(super) name: &'static str,
     /// Place of the far end's CPU in the list.
@@ -25,14 +25,14 @@ pub(super) struct Seats {
 
 /// The ways to seat both ends on these CPUs, one for each way in which two of them lie to each other, the nearest first.
 /// Where both ends keep their CPUs busy (`polls`), they do not share one.
-pub(super) fn ways(machine: &Machine, cpus: &[usize], polls: bool) -> Vec<Seats> {
+pub(super) fn ways(machine: &Machine, cpus: &[usize], polls: bool) -> Vec<EndCpus> {
     let Some(first) = cpus.first() else { return Vec::new() };
-    let mut found: Vec<Seats> = Vec::new();
+    let mut found: Vec<EndCpus> = Vec::new();
     for (far, cpu) in cpus.iter().enumerate() {
         let name = relation(machine, *first, *cpu);
         let alone = cpus.iter().all(|cpu| cpu == first);
         if (name != SAME || !polls || alone) && found.iter().all(|seats| seats.name != name) {
-            found.push(Seats { name, far });
+            found.push(EndCpus { name, far });
         }
     }
     found.sort_by_key(|seats| RELATIONS.iter().position(|name| *name == seats.name));
@@ -112,8 +112,8 @@ mod tests {
     fn one_cpu_has_one_way_and_more_have_others() {
         let machine = machine("firecracker-zen4");
         let cpus: Vec<usize> = machine.cpu.allowed.iter().collect();
-        assert_eq!(ways(&machine, &cpus[..1], false), [Seats { name: SAME, far: 0 }]);
-        assert_eq!(ways(&machine, &cpus[..1], true), [Seats { name: SAME, far: 0 }]);
+        assert_eq!(ways(&machine, &cpus[..1], false), [EndCpus { name: SAME, far: 0 }]);
+        assert_eq!(ways(&machine, &cpus[..1], true), [EndCpus { name: SAME, far: 0 }]);
         let all = ways(&machine, &cpus, false);
         assert!(all.len() > 1 && all[0].name == SAME, "{all:?}");
         assert!(ways(&machine, &cpus, true).iter().all(|seats| seats.name != SAME));

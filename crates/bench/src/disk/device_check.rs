@@ -79,7 +79,7 @@ impl Moved {
 
 /// What came out.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Testimony {
+pub struct DeviceTraffic {
     /// For the record.
     pub achieved: Achieved,
     /// What the reader must know.
@@ -90,7 +90,7 @@ pub struct Testimony {
 
 /// Watches one case from before its first transfer.
 #[derive(Debug)]
-pub struct Witness {
+pub struct DeviceCheck {
     root: Root,
     file: Arc<TestFile>,
     bytes: u64,
@@ -118,7 +118,7 @@ impl Counted {
     }
 }
 
-impl Witness {
+impl DeviceCheck {
     /// Begins to watch `bytes` of `file`, which is on `storage`.
     pub fn new(root: Root, storage: Option<&Storage>, file: Arc<TestFile>, bytes: u64) -> Self {
         let disks = storage.map_or(&[][..], |storage| &storage.disks);
@@ -139,8 +139,8 @@ impl Witness {
     }
 
     /// What is known now, of a case that claims to have moved so much.
-    pub fn testify(&self, claimed: Moved) -> Testimony {
-        let mut told = Testimony::default();
+    pub fn judge(&self, claimed: Moved) -> DeviceTraffic {
+        let mut told = DeviceTraffic::default();
         if claimed == Moved::default() {
             return told;
         }
@@ -214,9 +214,9 @@ mod tests {
         (dir, Arc::new(made))
     }
 
-    fn witness(fixture: &Fixture, looped: bool, cache: Cache) -> (tempfile::TempDir, Witness) {
+    fn device_check(fixture: &Fixture, looped: bool, cache: Cache) -> (tempfile::TempDir, DeviceCheck) {
         let (dir, file) = file(cache);
-        (dir, Witness::new(Root::at(fixture.dir.path()), Some(&storage(looped)), file, 1 << 20))
+        (dir, DeviceCheck::new(Root::at(fixture.dir.path()), Some(&storage(looped)), file, 1 << 20))
     }
 
     const READ: Moved = Moved { read: 1 << 20, written: 0 };
@@ -228,33 +228,33 @@ mod tests {
     #[test]
     fn a_device_that_moved_all_of_it_and_more_is_believed() -> Result<(), Fault> {
         let fixture = Fixture::unpack(TREE)?;
-        let (_dir, witness) = witness(&fixture, false, Cache::Direct);
+        let (_dir, device_check) = device_check(&fixture, false, Cache::Direct);
         fixture.write("sys/dev/block/8:0/stat", stat(2 << 20, 0).as_bytes())?;
-        let told = witness.testify(READ);
+        let told = device_check.judge(READ);
         assert_eq!((told.invalid, told.warnings.len()), (None, 0));
         assert_eq!(told.achieved.get(&DEVICE_SHARE), Some(2.0));
-        assert_eq!(witness.testify(Moved::default()), Testimony::default());
+        assert_eq!(device_check.judge(Moved::default()), DeviceTraffic::default());
         Ok(())
     }
 
     #[test]
     fn bytes_that_no_device_moved_came_from_a_cache() -> Result<(), Fault> {
         let fixture = Fixture::unpack(TREE)?;
-        let (_dir, witness) = witness(&fixture, false, Cache::Direct);
+        let (_dir, device_check) = device_check(&fixture, false, Cache::Direct);
         fixture.write("sys/dev/block/8:0/stat", stat(1 << 19, 1 << 30).as_bytes())?;
-        let invalid = witness.testify(READ).invalid.ok_or("half of it is missing")?;
+        let invalid = device_check.judge(READ).invalid.ok_or("half of it is missing")?;
         assert_eq!(invalid, "page cache or host cache: sda moved 50.0 % of the 1 MiB that were counted");
         // What was written counts apart from what was read.
         let claimed = Moved { read: 1 << 19, written: 2 << 30 };
-        assert!(witness.testify(claimed).invalid.is_some());
+        assert!(device_check.judge(claimed).invalid.is_some());
         Ok(())
     }
 
     #[test]
     fn buffered_transfers_claim_nothing_of_a_device() -> Result<(), Fault> {
         let fixture = Fixture::unpack(TREE)?;
-        let (_dir, witness) = witness(&fixture, false, Cache::Buffered);
-        let told = witness.testify(READ);
+        let (_dir, device_check) = device_check(&fixture, false, Cache::Buffered);
+        let told = device_check.judge(READ);
         assert_eq!((told.invalid, told.warnings), (None, vec![]));
         assert_eq!(told.achieved.names(), ["page_cache"]);
         Ok(())
@@ -264,16 +264,16 @@ mod tests {
     fn behind_a_loop_device_the_cache_below_is_told_and_the_loop_itself_must_have_moved_it()
     -> Result<(), Fault> {
         let fixture = Fixture::unpack(TREE)?;
-        let (_dir, witness) = witness(&fixture, true, Cache::Direct);
+        let (_dir, device_check) = device_check(&fixture, true, Cache::Direct);
         fixture.write("sys/dev/block/7:1/stat", stat(1 << 20, 0).as_bytes())?;
-        let told = witness.testify(READ);
+        let told = device_check.judge(READ);
         assert_eq!(told.invalid, None);
         assert_eq!(
             told.warnings.iter().map(crate::warning::Warn::code).collect::<Vec<_>>(),
             ["cached-below"]
         );
         fixture.write("sys/dev/block/7:1/stat", stat(0, 0).as_bytes())?;
-        assert!(witness.testify(READ).invalid.is_some_and(|why| why.contains("loop1 moved 0.0 %")));
+        assert!(device_check.judge(READ).invalid.is_some_and(|why| why.contains("loop1 moved 0.0 %")));
         Ok(())
     }
 
@@ -283,11 +283,12 @@ mod tests {
             ["", "sys/dev/block/8:0/stat = what is this\n", "sys/dev/block/8:0/queue/iostats = 0\n"]
         {
             let fixture = Fixture::unpack(counters)?;
-            let (_dir, witness) = witness(&fixture, false, Cache::Direct);
-            assert_eq!(witness.testify(READ).invalid, None, "{counters}");
-            let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&witness.file.as_fd()));
+            let (_dir, device_check) = device_check(&fixture, false, Cache::Direct);
+            assert_eq!(device_check.judge(READ).invalid, None, "{counters}");
+            let path =
+                format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&device_check.file.as_fd()));
             std::fs::File::options().write(true).open(path)?.write_all_at(&vec![1; 1 << 20], 0)?;
-            let told = witness.testify(READ);
+            let told = device_check.judge(READ);
             assert!(told.invalid.is_some_and(|why| why.starts_with("page cache: 100 %")), "{counters}");
         }
         Ok(())

@@ -47,19 +47,19 @@ impl Used {
 }
 
 /// The threads of a case. Dropping it ends them.
-pub(super) struct Crew {
+pub(super) struct Threads {
     drivers: Vec<Driver>,
     total: Tally,
     /// Until when what was used has been reported; `None` while the load is not up.
     reported: Option<Used>,
 }
 
-impl Crew {
+impl Threads {
     /// Starts a thread for each of `makes`, and tells what the first load turned out to be: all are alike.
     pub(super) fn start<F>(
         directions: Directions,
         makes: impl IntoIterator<Item = F>,
-    ) -> Result<(Crew, About), DriverError>
+    ) -> Result<(Threads, About), DriverError>
     where
         F: FnOnce() -> Result<(Box<dyn Load>, About), LoadError> + Send + 'static,
     {
@@ -70,7 +70,7 @@ impl Crew {
         let worst =
             |about: &About| usize::from(about.fell_back.is_some()) * 2 + usize::from(about.remark.is_some());
         let about = abouts.into_iter().max_by_key(worst).ok_or(DriverError::Ended)?;
-        Ok((Crew { drivers, total: Tally::empty(directions), reported: None }, about))
+        Ok((Threads { drivers, total: Tally::empty(directions), reported: None }, about))
     }
 
     /// Has each thread count its portion, all at the same time.

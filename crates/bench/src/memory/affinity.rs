@@ -22,12 +22,12 @@ const NODE: &str = "node";
 
 /// A place of threads and a node of their memory, if they were asked for.
 #[derive(Clone, Debug)]
-pub(super) struct Site {
+pub(super) struct Affinity {
     place: Option<String>,
     node: Option<u64>,
 }
 
-impl Site {
+impl Affinity {
     /// The case here.
     pub(super) fn on(&self, case: Case) -> Case {
         let case = match self.node {
@@ -45,10 +45,12 @@ impl Site {
 ///
 /// # Errors
 /// A node that this machine does not have, or CPUs that may not be used.
-pub(super) fn sites(machine: &Machine, group: &Group) -> Result<Vec<Site>, String> {
+pub(super) fn affinities(machine: &Machine, group: &Group) -> Result<Vec<Affinity>, String> {
     let nodes = nodes(machine, group)?;
     let places = places(machine, group)?.into_iter();
-    Ok(places.flat_map(|place| nodes.iter().map(move |&node| Site { place: place.clone(), node })).collect())
+    Ok(places
+        .flat_map(|place| nodes.iter().map(move |&node| Affinity { place: place.clone(), node }))
+        .collect())
 }
 
 /// The nodes asked for; one `None`, each thread's own, where none is.

@@ -21,7 +21,7 @@ use crate::bench::Context;
 use crate::sample::{Achieved, CannotMeasure};
 
 /// Where a case works: on which files, and which part of them each thread has.
-pub(super) struct Ground {
+pub(super) struct CaseFiles {
     /// Of each thread: its files, the first of which is read or written.
     pub(super) files: Vec<Vec<Arc<TestFile>>>,
     /// Of each thread: its part.
@@ -35,16 +35,16 @@ pub(super) struct Ground {
     pub(super) lender: Option<Lender>,
 }
 
-impl Ground {
-    pub(super) fn of(job: &Job, cx: &Context<'_>) -> Result<Ground, CannotMeasure> {
+impl CaseFiles {
+    pub(super) fn of(job: &Job, cx: &Context<'_>) -> Result<CaseFiles, CannotMeasure> {
         match (&cx.options.target, job.doing) {
             (Some(_), Doing::Append | Doing::Copy) => {
                 return Err(CannotMeasure::not_here(
                     "append and copy work on files of their own; name a --dir in the place of a device",
                 ));
             }
-            (Some(target), Doing::Trim) => return Ground::discarded(job, cx, target),
-            (None, doing) if doing.uses_up() => return Ground::used_up(job, cx),
+            (Some(target), Doing::Trim) => return CaseFiles::discarded(job, cx, target),
+            (None, doing) if doing.uses_up() => return CaseFiles::used_up(job, cx),
             _ => {}
         }
         let filled = match job.verify {
@@ -67,7 +67,7 @@ impl Ground {
             files.push(Arc::new(another(cx, job.cache, filled.bytes)?));
         }
         let extents = (0..job.threads).map(|thread| Extent { start: thread * each, ..extent(job, each) });
-        Ok(Ground {
+        Ok(CaseFiles {
             files: vec![files; job.threads as usize],
             extents: extents.collect(),
             place: filled.place(cx.machine.storage.as_ref()),
@@ -78,7 +78,7 @@ impl Ground {
     }
 
     /// Each thread discards a part of the device and fills it anew, in whole chunks of filling.
-    fn discarded(job: &Job, cx: &Context<'_>, target: &RawTarget) -> Result<Ground, CannotMeasure> {
+    fn discarded(job: &Job, cx: &Context<'_>, target: &RawTarget) -> Result<CaseFiles, CannotMeasure> {
         super::trim::check_device(target, &job.blocks)?;
         let filled = Filled::for_one_case(cx, job.cache, job.size())?;
         if !filled.known {
@@ -96,7 +96,7 @@ impl Ground {
             )));
         }
         let extents = (0..job.threads).map(|thread| Extent { start: thread * part, ..extent(job, each) });
-        Ok(Ground {
+        Ok(CaseFiles {
             extents: extents.collect(),
             files: vec![vec![Arc::clone(&filled.file)]; job.threads as usize],
             warnings: filled.warnings.clone(),
@@ -107,7 +107,7 @@ impl Ground {
     }
 
     /// Each thread has a file of its own, which it uses up and begins anew.
-    fn used_up(job: &Job, cx: &Context<'_>) -> Result<Ground, CannotMeasure> {
+    fn used_up(job: &Job, cx: &Context<'_>) -> Result<CaseFiles, CannotMeasure> {
         let facts = check_dir(&cx.options.dir).map_err(|e| CannotMeasure::environment(e.to_string()))?;
         let facts = facts.within_memory(cx.machine);
         let wanted = facts.file_size(job.size()).map_err(|e| CannotMeasure::environment(e.to_string()))?;
@@ -128,7 +128,7 @@ impl Ground {
             }
         }
         let warnings = wanted.reduced.map(|why| FileWarning::Small { bytes: each * job.threads, why });
-        Ok(Ground {
+        Ok(CaseFiles {
             extents: vec![extent(job, each); job.threads as usize],
             files,
             warnings: warnings.into_iter().collect(),

@@ -7,9 +7,9 @@ use plimsoll_metal::clock::{Clocks, thread_cpu_time};
 use plimsoll_metal::stream::{Arrays, LoadedStream, StreamOp};
 use plimsoll_metal::team::{Member, Team};
 
+use super::affinity;
 use super::broken;
 use super::lap::{PASS, Round, Schedule, Turn};
-use super::site;
 use super::window::Span;
 use crate::sample::CannotMeasure;
 
@@ -52,7 +52,7 @@ pub(super) struct Shape {
 }
 
 /// Filled arrays for every thread of a team.
-pub(super) struct Fields {
+pub(super) struct ThreadArrays {
     op: StreamOp,
     memory: Memory,
     tallies: Vec<Tally>,
@@ -102,7 +102,7 @@ impl Memory {
                     buffer.touch().map_err(environment)?;
                     Ok(buffer)
                 };
-                let made = team.run(|_| site::within(shape.node, touched)?).map_err(broken)?;
+                let made = team.run(|_| affinity::within(shape.node, touched)?).map_err(broken)?;
                 made.into_iter().collect::<Result<Vec<Buffer>, _>>().map(Self::Private)
             }
             // First touched when each thread fills its part.
@@ -123,14 +123,14 @@ impl Memory {
     }
 }
 
-impl Fields {
+impl ThreadArrays {
     /// Maps the arrays; each is first touched, and filled, by the thread that will work on it.
     pub(super) fn new(team: &mut Team, shape: Shape) -> Result<Self, CannotMeasure> {
         let mut memory = Memory::new(team, shape)?;
         let mut parts = memory.parts(shape.op, team.count());
         let filled = team.run_each(&mut parts, |member, arrays| {
             let seed = shape.seed.wrapping_add(member.index as u64);
-            site::within(shape.node, || arrays.fill(seed))?;
+            affinity::within(shape.node, || arrays.fill(seed))?;
             let checksum = arrays.checksum(seed);
             Ok(Tally { seed, checksum, sum: 0, wrong: 0, passes: 0, clocks: Clocks::default() })
         });
@@ -139,7 +139,7 @@ impl Fields {
         Ok(Self { op: shape.op, memory, tallies, at: 0, last: None, alone: shape.alone })
     }
 
-    fn fields(&mut self) -> Vec<Field<'_>> {
+    fn arrays(&mut self) -> Vec<Field<'_>> {
         let parts = self.memory.parts(self.op, self.tallies.len());
         parts.into_iter().zip(&mut self.tallies).map(|(arrays, tally)| Field { arrays, tally }).collect()
     }
@@ -153,7 +153,7 @@ impl Fields {
     ) -> Result<Round, CannotMeasure> {
         let (at, laps) = (self.at, schedule.laps(self.at));
         let work = |member: Member<'_>, field: &mut Field<'_>| field.work(kernel, at, &laps, member);
-        let turns = team.run_each(&mut self.fields(), work).map_err(broken)?;
+        let turns = team.run_each(&mut self.arrays(), work).map_err(broken)?;
         self.at = (at + laps.iter().sum::<u64>()) % PASS;
         self.last = Some(kernel);
         Ok(Round::of_all(&laps, &turns, self.alone))
@@ -170,7 +170,7 @@ impl Fields {
 
     /// Elements in one array of each thread, all threads together.
     pub(super) fn elements(&mut self) -> u64 {
-        self.fields().iter().map(|field| field.arrays.elements() as u64).sum()
+        self.arrays().iter().map(|field| field.arrays.elements() as u64).sum()
     }
 
     /// Threads.
@@ -199,7 +199,7 @@ impl Fields {
     /// Ends the pass that was begun, and checks every element and every sum; says which thread found what is wrong.
     pub(super) fn verify(&mut self, team: &mut Team) -> Result<(), String> {
         self.end_pass(team).map_err(|e| e.reason)?;
-        let checked = team.run_each(&mut self.fields(), |member, field| {
+        let checked = team.run_each(&mut self.arrays(), |member, field| {
             field.verify().map_err(|why| format!("thread {} on CPU {}: {why}", member.index, member.cpu))
         });
         checked.map_err(|e| e.to_string())?.into_iter().collect()

@@ -19,7 +19,7 @@ pub enum Seen {
 
 /// Keeps watch during one transfer: says that this end is alive, and notices when the other is not.
 #[derive(Debug)]
-pub struct Vigil<'a> {
+pub struct Supervision<'a> {
     channel: &'a mut Channel,
     shared: &'a Shared,
     /// When the other end was last heard of.
@@ -33,11 +33,11 @@ pub struct Vigil<'a> {
     quiet: bool,
 }
 
-impl<'a> Vigil<'a> {
+impl<'a> Supervision<'a> {
     /// Begins a watch that ends after `longest` at the latest.
     pub fn new(channel: &'a mut Channel, shared: &'a Shared, longest: Duration) -> Self {
         let now = Instant::now();
-        Vigil {
+        Supervision {
             channel,
             shared,
             heard: now,
@@ -51,8 +51,8 @@ impl<'a> Vigil<'a> {
 
     /// A watch that says nothing and bears silence to its end: this end only answers what comes.
     pub fn quiet(channel: &'a mut Channel, shared: &'a Shared, longest: Duration) -> Self {
-        let vigil = Vigil::new(channel, shared, longest);
-        Vigil { patience: longest, quiet: true, ..vigil }
+        let supervision = Supervision::new(channel, shared, longest);
+        Supervision { patience: longest, quiet: true, ..supervision }
     }
 
     /// Bears silence for longer: this end sends nothing that would go to nobody.

@@ -1,0 +1,95 @@
+//! Words that no text for users may have: the glossary has a plain one for each. Looked for in the program's string literals (of more
+//! than one word), in its help and in the pages that people read first.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::names::{all, literals, product};
+
+/// What may not appear, and what is said in its place.
+const FORBIDDEN: &[(&str, &str)] = &[
+    ("beside", "with, in the same run, compared with"),
+    ("told", "said, shown, known"),
+    ("stands", "is"),
+    ("set aside", "excluded"),
+    ("far end", "server"),
+    ("near end", "client"),
+    ("there is none", "name what is missing"),
+    ("they are those of", "requires"),
+    ("fix the same", "mutually exclusive"),
+    ("named as wrong", "refuted"),
+];
+
+/// Pages of which each sentence counts. The others are being rewritten.
+const PAGES: &[&str] = &["README.md", "docs/guide.md", "docs/recipes.md", "docs/cluster.md"];
+
+/// The forbidden words of a text, as whole words.
+fn found(text: &str) -> Vec<&'static str> {
+    let is_word =
+        |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '-' || c == '`');
+    let lower = text.to_lowercase();
+    let occurs = |word: &str| {
+        lower.match_indices(word).any(|(at, _)| {
+            !is_word(lower[..at].chars().next_back()) && !is_word(lower[at + word.len()..].chars().next())
+        })
+    };
+    FORBIDDEN.iter().map(|(word, _)| *word).filter(|word| occurs(word)).collect()
+}
+
+fn complaint(place: &str, text: &str, words: &[&str]) -> String {
+    let instead =
+        |word: &&str| FORBIDDEN.iter().find(|(known, _)| known == word).map_or("", |(_, instead)| instead);
+    let said: Vec<String> = words.iter().map(|word| format!("'{word}' (write: {})", instead(word))).collect();
+    format!("{place}: {}: {text}", said.join(", "))
+}
+
+#[test]
+fn no_message_has_a_word_that_the_glossary_replaces() {
+    let mut wrong = Vec::new();
+    for (file, text) in product(all()) {
+        for literal in literals(&text).into_iter().filter(|literal| literal.contains(' ')) {
+            let words = found(&literal);
+            if !words.is_empty() {
+                wrong.push(complaint(&file, &literal, &words));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_page_that_is_read_first_has_one() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut wrong = Vec::new();
+    for page in PAGES {
+        let text = fs::read_to_string(root.join(page)).unwrap();
+        for line in text.lines() {
+            let words = found(line);
+            if !words.is_empty() {
+                wrong.push(complaint(page, line, &words));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_help_has_one() {
+    for command in
+        ["", "run", "cpu", "memory", "disk", "network", "serve", "compare", "history", "export", "report"]
+    {
+        let mut help = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+        let help = help.args(command.split_whitespace()).arg("--help-all").output().unwrap();
+        let text = String::from_utf8(help.stdout).unwrap();
+        let words = found(&text);
+        assert!(words.is_empty(), "{}", complaint(&format!("{command} --help-all"), &text, &words));
+    }
+}
+
+#[test]
+fn a_word_is_found_whole_and_in_any_case() {
+    assert_eq!(found("It is Told once"), ["told"]);
+    assert!(found("untold; besides; standstill").is_empty());
+    assert!(found("the value `told` of a document").is_empty());
+}
