@@ -10,6 +10,7 @@ pub mod buffer;
 pub mod capability;
 pub mod chase;
 pub mod clock;
+pub mod counter;
 pub mod cpuid;
 pub mod datagram;
 pub mod discard;

@@ -1,13 +1,12 @@
 //! The operations: what a call does to a block, and by which instructions that is done.
 //!
-//! AES-128-GCM, ChaCha20-Poly1305 and SHA-256 are those of `ring`, AES-256-CTR that of `aes` and `ctr`; both look at the
+//! AES-128-GCM, ChaCha20-Poly1305 and SHA-256 are those of `ring`, AES-256-CTR that of `aes` and `ctr` (in `metal`, where
+//! code is built as one piece); both look at the
 //! processor when they start and take the widest vectors that they have code for.
 
 use std::fmt;
 
-use aes::Aes256;
-use ctr::Ctr128BE;
-use ctr::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
+use plimsoll_metal::counter::Counter;
 use ring::aead::{AES_128_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::digest;
 use ring::error::Unspecified;
@@ -100,7 +99,7 @@ pub(super) struct Cipher<'a> {
 
 enum By {
     Seal(LessSafeKey),
-    Counter(Ctr128BE<Aes256>),
+    Counter(Counter),
     Digest,
 }
 
@@ -123,7 +122,7 @@ impl<'a> Cipher<'a> {
         let by = match op {
             Op::Gcm => sealing(&AES_128_GCM)?,
             Op::ChaCha => sealing(&CHACHA20_POLY1305)?,
-            Op::Ctr => By::Counter(Ctr128BE::new(setup.key.into(), setup.start.into())),
+            Op::Ctr => By::Counter(Counter::new(setup.key, setup.start)),
             Op::Sha256 => By::Digest,
         };
         Ok(Self { setup, by })
@@ -142,7 +141,7 @@ impl<'a> Cipher<'a> {
                 let tag = key.seal_in_place_separate_tag(nonce, Aad::from(self.setup.aad), block)?;
                 left.iter_mut().zip(tag.as_ref()).for_each(|(left, byte)| *left = *byte);
             }
-            By::Counter(counter) => counter.try_apply_keystream(block).map_err(|_| Unspecified)?,
+            By::Counter(counter) => counter.apply(block).ok_or(Unspecified)?,
             By::Digest => {
                 let digest = digest::digest(&digest::SHA256, block);
                 left.copy_from_slice(digest.as_ref());
@@ -158,7 +157,7 @@ impl<'a> Cipher<'a> {
     /// None: the beginning of a keystream is never out of reach.
     pub(super) fn reset(&mut self) -> Result<(), Unspecified> {
         match &mut self.by {
-            By::Counter(counter) => counter.try_seek(0_u64).map_err(|_| Unspecified),
+            By::Counter(counter) => counter.rewind().ok_or(Unspecified),
             By::Seal(_) | By::Digest => Ok(()),
         }
     }
