@@ -95,7 +95,7 @@ pub fn join(alarm: Sender<()>) -> io::Result<Fabric> {
 pub fn library() -> Option<String> {
     let told = ::mpi::environment::library_version().ok()?;
     // Open MPI tells where it was built after a comma.
-    Some(crate::text::shown_within(told.split([',', '\n']).next()?.trim(), 64))
+    Some(text::shown_within(told.split([',', '\n']).next()?.trim(), 64))
 }
 
 /// Without MPI there is no library.
