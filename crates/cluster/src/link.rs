@@ -7,7 +7,7 @@ use super::exercise::{Exercise, Timed};
 pub struct Parcel {
     /// Rank of its sender.
     pub from: usize,
-    /// Its bytes, or how many there were if more than [`LARGEST`].
+    /// Its bytes, or how many there were if more than `LARGEST`.
     pub bytes: Result<Vec<u8>, usize>,
 }
 
