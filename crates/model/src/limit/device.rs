@@ -58,6 +58,7 @@ struct Instances {
     burstable_source: String,
     burstable: Vec<Burstable>,
     network_source: String,
+    network_list_source: String,
     network: Vec<Network>,
 }
 
@@ -67,6 +68,9 @@ struct Network {
     products: Vec<String>,
     burst: f64,
     baseline: f64,
+    /// Whether the baseline is from a list and not from the provider's guide.
+    #[serde(default)]
+    listed: bool,
 }
 
 /// What an instance type promises its network, in bit/s, each direction.
@@ -92,7 +96,7 @@ impl<'a> NetworkPromise<'a> {
             product,
             burst: row.burst,
             baseline: row.baseline,
-            source: &table.network_source,
+            source: if row.listed { &table.network_list_source } else { &table.network_source },
         })
     }
 }
@@ -192,6 +196,25 @@ mod tests {
 
     use super::*;
     use crate::machine::fixture::Fixture;
+
+    /// Written from the lists that the file names: Graviton4 as r8g, the others from 8xlarge.
+    #[test]
+    fn networks_of_the_eighth_and_ninth_generation_are_known() {
+        let promised = |product: &str| {
+            let row =
+                INSTANCE_TABLE.network.iter().find(|row| row.products.iter().any(|known| known == product));
+            row.map(|row| (row.burst, row.baseline, row.listed))
+        };
+        assert_eq!(promised("r8g.large"), Some((12.5e9, 0.937e9, false)));
+        assert_eq!(promised("m8g.large"), Some((12.5e9, 0.937e9, true)));
+        assert_eq!(promised("c8gd.4xlarge"), Some((15e9, 7.5e9, true)));
+        assert_eq!(promised("m8a.48xlarge"), Some((75e9, 75e9, true)));
+        assert_eq!(promised("r8i.96xlarge"), Some((100e9, 100e9, true)));
+        assert_eq!(promised("m9g.8xlarge"), Some((17e9, 17e9, true)));
+        assert_eq!(promised("m8i.large"), None);
+        let products: Vec<_> = INSTANCE_TABLE.network.iter().flat_map(|row| &row.products).collect();
+        assert_eq!(products.iter().collect::<HashSet<_>>().len(), products.len());
+    }
 
     #[test]
     fn the_tables_are_sound() {
