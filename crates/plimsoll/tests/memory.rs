@@ -250,7 +250,7 @@ fn wrong_words_are_refused_before_anything_is_measured() {
     for (words, wanted) in [
         ("memory --layout scattered", "private or shared"),
         ("memory --chases 11", "from 1 to 10"),
-        ("memory --group 100", "write a multiple of 4K"),
+        ("memory --group 100", "not a multiple of 4K"),
         ("memory --node 77", "node: there is no 77"),
         ("memory --place 8191", "place: CPU 8191 may not be used"),
         ("memory --variant sse9 --op copy", "--variant all --list"),

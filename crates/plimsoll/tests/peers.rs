@@ -115,7 +115,7 @@ fn an_unknown_tool_is_refused_with_the_nearest() {
     let (out, err) = ended(plimsoll(dir.path()).args(["cpu", "--against", "likwid"]), 2);
     assert!(out.is_empty() && err.contains("likwid-bench"), "{err}");
     let (_, err) = ended(plimsoll(dir.path()).args(["cpu", "--against", "fio,installed"]), 2);
-    assert!(err.contains("'installed' stands alone"), "{err}");
+    assert!(err.contains("'installed' is mutually exclusive with"), "{err}");
     let (_, err) = ended(plimsoll(dir.path()).args(["cpu", "--peer-path", "nope=/bin/true"]), 2);
     assert!(err.contains("--peer-path: no tool 'nope'"), "{err}");
 }

@@ -179,10 +179,21 @@ const MOST_SHARED: f64 = 0.05;
 /// room for far more, and a limit that counts one core for two is past it.
 const PAST_ALL_PROBES: f64 = 1.5;
 
+/// Share of the time that a changing clock may take from slices: beyond it the clock of those that remain is in doubt too.
+const MOST_CHANGED: f64 = 0.05;
+
+/// Samples with a clock that a limit is refuted by: of fewer, a disturbance of all is no rare thing.
+const FEWEST: usize = 5;
+
 /// The share of its limit from which a figure refutes it: more where the clock was not precise.
 fn least_that_refutes(samples: &[Sample]) -> f64 {
     let shared = over_time(samples, |conditions| conditions.vector_units_shared);
-    if shared.is_none_or(|share| share <= MOST_SHARED) { TOLERANCE } else { PAST_ALL_PROBES }
+    let changed = over_time(samples, |conditions| conditions.excluded.clock);
+    let clocked = samples.iter().any(|sample| sample.conditions.clock_hz.is_some());
+    let in_doubt = shared.is_some_and(|share| share > MOST_SHARED)
+        || changed.is_some_and(|share| share > MOST_CHANGED)
+        || (clocked && samples.len() < FEWEST);
+    if in_doubt { PAST_ALL_PROBES } else { TOLERANCE }
 }
 
 /// What a figure above its limit says of the limit.
@@ -234,8 +245,8 @@ impl fmt::Display for Doubt {
                  samples (--sample-time)"
             }
             false => {
-                "another thread or guest used the same core while the clock was probed, so clock and limit read low; measure on \
-                 an idle core"
+                "another thread or guest used the same core while the clock was probed, the clock changed, or there are fewer than 5 \
+                 samples; clock and limit may read low; measure on an idle core, with more samples"
             }
         };
         write!(f, "{metric} is {:.1} % of its limit: {why}", share * 100.0)

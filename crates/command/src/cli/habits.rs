@@ -34,6 +34,9 @@ const fn habit(
     Habit { typed, tool, takes, here }
 }
 
+/// What iperf3 measures by default.
+const TCP: &str = " --only network.tcp";
+
 /// Options of fio 3.33 and iperf3 3.12 that have a counterpart, by their manual pages.
 const HABITS: &[Habit] = &[
     habit("fio", &["--rw", "--readwrite"], Takes::Value, operation),
@@ -42,24 +45,31 @@ const HABITS: &[Habit] = &[
     habit("fio", &["--iodepth"], Takes::Value, |v| format!("--depth {v}")),
     habit("fio", &["--numjobs"], Takes::Value, |v| format!("--threads {v}")),
     habit("fio", &["--runtime", "--time"], Takes::Value, seconds),
-    habit("fio", &["--time_based"], Takes::Nothing, |_| "the usual; --volume fixes the bytes".to_owned()),
-    habit("fio", &["--ioengine"], Takes::Value, |v| format!("--engine {}", engine(v))),
+    habit("fio", &["--time_based"], Takes::Nothing, |_| {
+        "--time_based is not needed: samples have a fixed time".to_owned()
+    }),
+    habit("fio", &["--ioengine"], Takes::Value, engine),
     habit("fio", &["--direct"], Takes::Value, |v| {
         format!("--cache {}", if v == "0" { "buffered" } else { "direct" })
     }),
     habit("fio", &["--rate_iops"], Takes::Value, |v| format!("--rate {v}")),
+    habit("fio", &["--latency_target"], Takes::Value, |v| format!("--latency-target p99={v}")),
     habit("fio", &["--fsync"], Takes::Value, |v| format!("--sync every:{v}")),
     habit("fio", &["--end_fsync"], Takes::Value, |_| "--sync end".to_owned()),
-    habit("fio", &["--ramp_time"], Takes::Value, |_| "not needed: warm-up is part of each case".to_owned()),
-    habit("fio", &["--filename"], Takes::Value, |v| {
-        if v.starts_with("/dev/") { format!("--target {v}") } else { "--dir DIR".to_owned() }
+    habit("fio", &["--ramp_time"], Takes::Value, |_| {
+        "--ramp_time is not needed: each case has its warm-up".to_owned()
+    }),
+    habit("fio", &["--filename"], Takes::Value, |v| match v.rsplit_once('/') {
+        Some(("/dev" | "/dev/mapper", _)) => format!("--target {v}"),
+        Some((directory, _)) if !directory.is_empty() => format!("--dir {directory}"),
+        _ => "--dir .".to_owned(),
     }),
     habit("fio", &["--directory"], Takes::Value, |v| format!("--dir {v}")),
-    habit("fio", &["--output-format"], Takes::Value, |_| {
-        "--json FILE; export --format has others".to_owned()
+    habit("fio", &["--output-format"], Takes::Value, |_| "--json FILE".to_owned()),
+    habit("fio", &["--name"], Takes::Value, |_| {
+        "--name is not needed: `plimsoll history tag` names a run".to_owned()
     }),
-    habit("fio", &["--name"], Takes::Value, |_| "not needed; history tag names a run".to_owned()),
-    habit("iperf3", &["-c", "--client"], Takes::Value, |v| format!("network --server {v}")),
+    habit("iperf3", &["-c", "--client"], Takes::Value, |v| format!("--server {v}{TCP}")),
     habit("iperf3", &["-s"], Takes::Nothing, |_| "plimsoll serve".to_owned()),
     habit("iperf3", &["-P"], Takes::Value, |v| format!("--streams {v}")),
     habit("iperf3", &["-t"], Takes::Value, seconds),
@@ -76,9 +86,7 @@ const HABITS: &[Habit] = &[
     habit("iperf3", &["-O"], Takes::Value, |v| format!("--omit {}", with_unit(v))),
     habit("iperf3", &["-B"], Takes::Value, |v| format!("--bind {v}")),
     habit("iperf3", &["-J"], Takes::Nothing, |_| "--json FILE".to_owned()),
-    habit("iperf3", &["-i", "--interval"], Takes::Value, |_| {
-        "not needed: --events has each sample".to_owned()
-    }),
+    habit("iperf3", &["-i"], Takes::Value, |_| "-i is not needed: --events FILE has each sample".to_owned()),
 ];
 
 /// fio's kinds of load.
@@ -93,11 +101,12 @@ fn operation(value: &str) -> String {
     }
 }
 
-fn engine(value: &str) -> &str {
+fn engine(value: &str) -> String {
     match value {
-        "libaio" => "io_uring",
-        "sync" | "vsync" | "pvsync" => "psync",
-        other => other,
+        "io_uring" | "libaio" => "--engine io_uring".to_owned(),
+        "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => "--engine psync".to_owned(),
+        "mmap" => "--engine mmap".to_owned(),
+        _ => "--engine io_uring (plimsoll has io_uring, psync and mmap)".to_owned(),
     }
 }
 
@@ -107,8 +116,11 @@ fn with_unit(value: &str) -> String {
 }
 
 fn seconds(value: &str) -> String {
-    let number = value.strip_suffix('s').unwrap_or(value);
-    match number.parse::<u32>() {
+    let (number, unit) = match value.strip_suffix('m') {
+        Some(minutes) => (minutes, 60),
+        None => (value.strip_suffix('s').unwrap_or(value), 1),
+    };
+    match number.parse::<u32>().map(|number| number.saturating_mul(unit)) {
         Ok(samples @ 1..=1_000_000) => format!("--samples {samples} --sample-time 1s"),
         _ => "--samples N --sample-time TIME".to_owned(),
     }
@@ -141,20 +153,61 @@ pub(super) fn explained(error: clap::Error, arguments: &[OsString]) -> clap::Err
     answer(arguments).map_or(error, |said| clap::Error::raw(ErrorKind::UnknownArgument, format!("{said}\n")))
 }
 
-/// What the other tools' options of a command line are called here, in one sentence; `None` where there are none.
+/// Parallel jobs or streams by which the other tool's rate is multiplied: its rate is that of each, ours that of all.
+fn parallel(words: &[&str], names: &[&str]) -> u32 {
+    let counted = |place: usize, word: &str| {
+        let name = names.iter().find(|name| word.starts_with(**name))?;
+        let rest = word.get(name.len()..).unwrap_or_default().trim_start_matches('=');
+        let value = if rest.is_empty() { words.get(place + 1).copied()? } else { rest };
+        value.parse().ok().filter(|number| (1..=4096).contains(number))
+    };
+    words.iter().enumerate().find_map(|(place, word)| counted(place, word)).unwrap_or(1)
+}
+
+/// `100M` times so many.
+fn times(value: &str, factor: u32) -> String {
+    let digits = value.trim_end_matches(|c: char| !c.is_ascii_digit());
+    match digits.parse::<f64>() {
+        Ok(number) if factor > 1 => format!("{}{}", number * f64::from(factor), &value[digits.len()..]),
+        _ => value.to_owned(),
+    }
+}
+
+/// What the other tools' options of a command line are here, as options to type; `None` where there are none.
 pub(super) fn answer(arguments: &[OsString]) -> Option<String> {
     let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
-    let mut said: Vec<String> = Vec::new();
+    let (mut typed, mut here, mut tools): (Vec<&str>, Vec<String>, Vec<&str>) = Default::default();
     for (place, word) in words.iter().enumerate().skip(1) {
         let found = HABITS
             .iter()
             .find_map(|habit| split(word, words.get(place + 1).copied(), habit).map(|value| (habit, value)));
-        if let Some((habit, value)) = found {
-            let name = habit.typed.iter().find(|name| word.starts_with(**name)).copied().unwrap_or(word);
-            said.push(format!("{}'s {name} is {} here", habit.tool, (habit.here)(value)));
+        let Some((habit, value)) = found else { continue };
+        let name = habit.typed.iter().find(|name| word.starts_with(**name)).copied().unwrap_or(word);
+        let each = match name {
+            "--rate_iops" => parallel(&words, &["--numjobs"]),
+            "-b" | "--bitrate" | "--bandwidth" => parallel(&words, &["-P", "--parallel"]),
+            _ => 1,
+        };
+        typed.push(name);
+        here.push((habit.here)(&times(value, each)));
+        if !tools.contains(&habit.tool) {
+            tools.push(habit.tool);
         }
     }
-    (!said.is_empty()).then(|| said.join("; "))
+    // The datagrams are named by an option of their own.
+    if typed.iter().any(|name| ["-u", "--udp"].contains(name)) {
+        here.iter_mut().for_each(|text| *text = text.replace(TCP, ""));
+    }
+    (!typed.is_empty()).then(|| sentence(&typed, &tools, here))
+}
+
+fn sentence(typed: &[&str], tools: &[&str], here: Vec<String>) -> String {
+    let (notes, options): (Vec<String>, Vec<String>) =
+        here.into_iter().partition(|text| text.contains("not needed"));
+    let are = if typed.len() == 1 { "is an option" } else { "are options" };
+    let write = if options.is_empty() { String::new() } else { format!(": write {}", options.join(" ")) };
+    let notes: String = notes.iter().map(|note| format!("; {note}")).collect();
+    format!("{} {are} of {}{write}{notes}", typed.join(" "), tools.join(" and "))
 }
 
 #[cfg(test)]
@@ -167,21 +220,38 @@ mod tests {
     }
 
     #[test]
-    fn a_command_of_fio_is_answered_whole() {
+    fn a_command_of_fio_is_answered_with_options_to_type() {
         assert_eq!(
-            said("plimsoll disk --rw randread --bs 4k --iodepth=32 --numjobs 4 --runtime 10s"),
-            "fio's --rw is --op read --pattern random here; fio's --bs is --block 4k here; fio's --iodepth is --depth 32 here; \
-             fio's --numjobs is --threads 4 here; fio's --runtime is --samples 10 --sample-time 1s here"
+            said(
+                "plimsoll disk --rw randread --bs 4k --iodepth=32 --numjobs 4 --runtime 10s --rate_iops 500"
+            ),
+            "--rw --bs --iodepth --numjobs --runtime --rate_iops are options of fio: write --op read --pattern random --block 4k \
+             --depth 32 --threads 4 --samples 10 --sample-time 1s --rate 2000"
+        );
+        assert_eq!(
+            said("plimsoll disk --filename=/dev/sdb"),
+            "--filename is an option of fio: write --target /dev/sdb"
+        );
+        assert_eq!(
+            said("plimsoll disk --filename=/mnt/x"),
+            "--filename is an option of fio: write --dir /mnt"
+        );
+        assert!(
+            said("plimsoll disk --runtime=5m --name a")
+                .contains("--samples 300 --sample-time 1s; --name is not needed")
         );
     }
 
     #[test]
-    fn a_command_of_iperf3_is_answered_whole() {
+    fn a_command_of_iperf3_is_answered_with_options_to_type() {
         assert_eq!(
             said("plimsoll network -c db1 -P4 -t 10 -R -u -b 100M"),
-            "iperf3's -c is network --server db1 here; iperf3's -P is --streams 4 here; \
-             iperf3's -t is --samples 10 --sample-time 1s here; iperf3's -R is --direction down here; \
-             iperf3's -u is --only network.udp here; iperf3's -b is --rate 100M here"
+            "-c -P -t -R -u -b are options of iperf3: write --server db1 --streams 4 --samples 10 --sample-time 1s --direction down \
+             --only network.udp --rate 400M"
+        );
+        assert_eq!(
+            said("plimsoll network -c db1"),
+            "-c is an option of iperf3: write --server db1 --only network.tcp"
         );
     }
 

@@ -95,9 +95,7 @@ fn groups(command: &Command) -> StyledStr {
 /// Hides all options but the first ones, and adds the flag that shows them.
 fn shortened(command: Command, first: &[&[&str]], all: bool) -> Command {
     let more = Arg::new("help-all").long("help-all").action(ArgAction::SetTrue).help("Print all options");
-    let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort);
-    let command =
-        command.disable_help_flag(true).arg(help.help("Print the options that matter first")).arg(more);
+    let command = command.arg(more);
     if all {
         return command;
     }
@@ -105,6 +103,6 @@ fn shortened(command: Command, first: &[&[&str]], all: bool) -> Command {
         let shown = first.iter().chain([&HELP]).any(|names| {
             names.contains(&arg.get_id().as_str()) || arg.get_long().is_some_and(|long| names.contains(&long))
         });
-        arg.hide_short_help(!shown)
+        arg.hide_short_help(!shown).hide_long_help(!shown)
     })
 }

@@ -156,14 +156,14 @@ pub(super) fn beside(baseline: &Baseline, measurement: &Measurement) -> Vec<Stri
             || figure.value.to_owned(),
             |value| crate::quantity::Quantity::new(value, metric.unit).to_string(),
         );
-        let told = match (figure.impossible, figure.believed()) {
+        let said = match (figure.impossible, figure.believed()) {
             ("", Some(then)) if measurement.status == Status::Ok => {
                 format!("{value}, here {} ×", significant(metric.summary.median / then, 3))
             }
             ("", _) => value,
             (why, _) => format!("{value}, not to be believed: {why}"),
         };
-        Some(format!("{} {} {told}", baseline.title(), metric.name))
+        Some(format!("{} {} {said}", baseline.title(), metric.name))
     };
     measurement.metrics.iter().filter_map(one).collect()
 }

@@ -35,8 +35,8 @@ fn explained(low: &Measurement, run: &RunView<'_>) -> Option<Finding> {
     }
     let word = |m: &Measurement, key: &str| m.case.word(key).unwrap_or_default().to_owned();
     let text = format!(
-        "{} of {} by {} is at {} of its limit, by {} at {} in the same run: the unit reaches it, what this kernel does \
-         beside does not fit in",
+        "{} of {} by {} is at {} of its limit, by {} at {} in the same run: the unit reaches it, what else this kernel does \
+         does not fit in",
         word(low, "op"),
         word(low, "type"),
         word(low, "isa"),

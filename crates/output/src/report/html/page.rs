@@ -61,7 +61,7 @@ pub(super) fn body(whole: &Run, beside: &Beside, index: usize) -> (Markup, Vec<C
             @for section in &sections { (section) }
             @if !forest.is_empty() || parts::has_peers(run) {
                 section {
-                    h2 { "Beside trusted tools" }
+                    h2 { "Reference tools" }
                     @for chart in &forest { (figure(chart)) }
                     (parts::peers(run))
                 }
