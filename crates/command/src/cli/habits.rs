@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 
 /// An option of another tool.
 struct Habit {
@@ -147,7 +147,9 @@ fn split<'a>(word: &'a str, next: Option<&'a str>, habit: &Habit) -> Option<&'a 
 
 /// What is wrong with a command line, in these words where its options are another tool's.
 pub(super) fn explained(error: clap::Error, arguments: &[OsString]) -> clap::Error {
-    if error.kind() != ErrorKind::UnknownArgument {
+    let refused = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
+    let is_habit = HABITS.iter().flat_map(|habit| habit.typed).any(|name| *name == refused);
+    if error.kind() != ErrorKind::UnknownArgument || !is_habit {
         return error;
     }
     answer(arguments).map_or(error, |said| clap::Error::raw(ErrorKind::UnknownArgument, format!("{said}\n")))

@@ -103,6 +103,6 @@ fn shortened(command: Command, first: &[&[&str]], all: bool) -> Command {
         let shown = first.iter().chain([&HELP]).any(|names| {
             names.contains(&arg.get_id().as_str()) || arg.get_long().is_some_and(|long| names.contains(&long))
         });
-        arg.hide_short_help(!shown).hide_long_help(!shown)
+        arg.hide(!shown)
     })
 }

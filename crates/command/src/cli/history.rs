@@ -57,7 +57,7 @@ pub enum Asked {
         #[arg(long)]
         remove: bool,
     },
-    /// Write a note beside a run
+    /// Write a note for a run
     Note {
         /// The run
         #[arg(value_name = "RUN")]
@@ -66,7 +66,7 @@ pub enum Asked {
         #[arg(value_name = "TEXT", value_parser = note)]
         text: String,
     },
-    /// Save what can be read of a damaged history into a new one; the damaged file is kept beside it
+    /// Save what can be read of a damaged history into a new one; the damaged file is kept
     Repair,
     /// Enter runs from run documents; those that are here already stay as they are
     Import {

@@ -94,7 +94,7 @@ pub struct Export {
     /// What is written
     #[arg(long, value_name = "FORMAT", default_value = "json")]
     pub format: String,
-    /// Which rows formats of rows have: one for each sample, or one for each reference tool beside a case
+    /// Which rows formats of rows have: one for each sample, or one for each reference tool of a case
     #[arg(long, value_name = "ROWS", default_value = "samples", value_parser = ["samples", "tools"])]
     pub table: String,
     /// Requirements as after a run, against the last 10 before this one where they need a baseline; in JUnit's document

@@ -187,7 +187,7 @@ fn a_value_that_its_benchmark_refuses_has_a_place() {
     let cases = [
         ("cpu.peak", "op = [\"fma\", \"cbrt\"]", "line 3, column 14: cpu.peak: op: unknown operation"),
         ("cpu.peak", "threads = [1, 0]", "line 3, column 15: cpu.peak: threads: 0 is out of range"),
-        ("memory.block", "block = [\"8\",\n  \"100\"]", "line 4, column 3: memory.block: block: 100 is none"),
+        ("memory.block", "block = [\"8\",\n  \"100\"]", "line 4, column 3: memory.block: block: 100 is not"),
         ("disk.io", "pattern = \"zigzag\"", "line 3, column 11: disk.io: pattern: no 'zigzag'"),
         ("network.udp", "message = [1, 65536]", "line 3, column 15: network.udp: message: 65536 bytes"),
         (

@@ -329,7 +329,7 @@ mod tests {
             }
             let absent = text.replace("\n  ", " ");
             assert_eq!(
-                absent.matches("iozone beside 2 cases not available: not installed").count(),
+                absent.matches("iozone for 2 cases not available: not installed").count(),
                 1,
                 "{text}"
             );

@@ -161,8 +161,8 @@ mod tests {
             });
             assert!(error.contains(&format!("{share} of its conditions is 0.9")), "{error}");
         }
-        told("/0/case/params", serde_json::json!({ "threads": 64 }), "params beside its id");
-        told("/0/case/benchmark", "memory.latency".into(), "benchmark beside its id");
+        told("/0/case/params", serde_json::json!({ "threads": 64 }), "params contradicts its id");
+        told("/0/case/benchmark", "memory.latency".into(), "benchmark contradicts its id");
         told("/0/node", "nobody".into(), "node 'nobody' is not in nodes");
         told("/0/metrics", serde_json::json!([]), "status is ok, and it has no metrics");
         let error = changed(|v| v["elapsed_s"] = 1e300.into());

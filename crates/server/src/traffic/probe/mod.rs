@@ -123,7 +123,8 @@ pub fn round_trips(
     let mut due = started;
     while !manner.until.is_over(trips.sent, now.duration_since(started)) && !stop.load(Ordering::Relaxed) {
         if !manner.interval.is_zero() {
-            now = pause(due, now, manner, stop);
+            // A time that is over ends the pause too, so that a sample takes no longer than it was given.
+            now = pause(manner.until.end(started).map_or(due, |end| due.min(end)), now, manner, stop);
             if trips.sent > 0 && manner.until.is_over(trips.sent, now.duration_since(started)) {
                 break;
             }
@@ -187,6 +188,14 @@ impl Trips {
 }
 
 impl Until {
+    /// When what began then is over, where that is a time.
+    fn end(self, started: Instant) -> Option<Instant> {
+        match self {
+            Until::Elapsed(time) => started.checked_add(time),
+            Until::Trips(_) => None,
+        }
+    }
+
     /// What one of several paths has to do, which make round trips at once: its share of them, or all of the time.
     #[must_use]
     pub fn part(self, parts: u64, part: u64) -> Self {
