@@ -31,7 +31,7 @@ const HEAD: &str = "# Benchmarks, their parameters and their metrics
 <!-- Made from the program's own tables by a test (PLIMSOLL_WRITE_DOCS=1 cargo test --test integration docs::), which fails where this is stale. -->
 
 How each figure is measured, and with which limit, is in [method.md](method.md). Names and units are those of the run document
-([schema](../schema/run.v1.json)).
+([schema](../schema/run.v2.json)).
 
 ## Parameters
 

@@ -14,6 +14,11 @@ const SECTOR: u64 = 512;
 /// How far the device's bytes may lie from the case's own: all its requests are the case's then.
 const ALIKE: f64 = 0.02;
 
+/// Share of the requests that may be another program's: of bytes beyond the case's own each 4 KiB, as small as requests usually are,
+/// may be one.
+const FOREIGN: f64 = 0.05;
+const SMALLEST: f64 = 4096.0;
+
 /// The kernel counts times in whole milliseconds: of fewer than this their mean is told to no better than a tenth.
 const LEAST_MS: u64 = 10;
 
@@ -114,7 +119,10 @@ impl Done {
         let Counters { requests, sectors, taken_ms, .. } = self.counted;
         let moved = sectors.saturating_mul(SECTOR) as f64;
         let alike = bytes > 0 && (moved / bytes as f64 - 1.0).abs() <= ALIKE;
-        (alike && requests > 0 && taken_ms >= LEAST_MS).then(|| taken_ms as f64 * 1e-3 / requests as f64)
+        let foreign = (moved - bytes as f64).max(0.0) / SMALLEST;
+        let own = foreign <= FOREIGN * requests as f64;
+        (alike && own && requests > 0 && taken_ms >= LEAST_MS)
+            .then(|| taken_ms as f64 * 1e-3 / requests as f64)
     }
 }
 
@@ -148,6 +156,13 @@ mod tests {
         for others in [0, 4_000_000, 3_000_000, 40_960_000] {
             assert_eq!(done.each(others), None, "{others}");
         }
+        // A hundred large blocks, and small requests of another program: few bytes, but not few requests.
+        let with = |foreign: u64| {
+            let sectors = (100 * (1 << 20) + foreign * 4096) / SECTOR;
+            Done { counted: Counters { requests: 100 + foreign, sectors, ..counted }, ..done }.each(100 << 20)
+        };
+        assert!(with(4).is_some());
+        assert_eq!(with(40), None, "a third of the requests");
         let few = Counters { taken_ms: 9, ..counted };
         assert_eq!(Done { counted: few, ..done }.each(4_096_000), None, "too few milliseconds to tell");
         let idle = Done { passed_ms: 100.0, counted: Counters::default() };
