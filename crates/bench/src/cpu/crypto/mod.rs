@@ -13,7 +13,7 @@ mod reference;
 use load::Blocks;
 use op::{Means, Op};
 
-use super::dense::seats;
+use super::dense::{fits_or, seats};
 use super::sliced::{Slices, Turns};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Say, default_threads};
 use crate::case::{Case, Value};
@@ -30,6 +30,8 @@ const THROUGHPUT: &str = "throughput";
 const BLOCK: u64 = 16 << 10;
 /// The largest block: a thread has it twice.
 const MOST_BYTES: u64 = 64 << 20;
+/// Blocks of each thread: as it began, as it is worked on, and one more while it is verified.
+const BLOCKS: usize = 3;
 
 /// The instructions that did it.
 const INSTRUCTIONS: Fact<String> = Fact::new(
@@ -73,7 +75,10 @@ impl Benchmark for Crypto {
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let names = Op::ALL.map(Op::name);
         let ops = group.words("op", &names);
-        let ops = ops.iter().map(|word| Op::find(word)).collect::<Result<Vec<_>, _>>()?;
+        let ops = match ops.iter().any(|word| word == "all") {
+            true => Op::ALL.to_vec(),
+            false => ops.iter().map(|word| Op::find(word)).collect::<Result<Vec<_>, _>>()?,
+        };
         let (blocks, seats) = (blocks(group)?, seats(machine, group, &default_threads(machine))?);
         let mut cases = Vec::new();
         for op in ops {
@@ -106,6 +111,10 @@ impl Benchmark for Crypto {
         let op = Op::find(case.word("op").unwrap_or_default()).map_err(CannotMeasure::not_here)?;
         let counted = case.number("block").unwrap_or(BLOCK).clamp(1, MOST_BYTES);
         let bytes = usize::try_from(counted).map_err(|error| CannotMeasure::not_here(error.to_string()))?;
+        let threads = case.threads();
+        let needed = BLOCKS.saturating_mul(bytes).saturating_mul(threads);
+        let sum = format!("{BLOCKS} blocks of {} for each of {threads} threads", format_size(counted));
+        fits_or(cx.machine, needed, &sum, "a smaller --block or fewer --threads")?;
         let means = Means::of(op, &cx.machine.cpu);
         let make = |_: plimsoll_metal::team::Member<'_>| Blocks::new(op, means, bytes);
         let slices = Slices::prepare(cx.machine, case, Turns { counted, fixed: None }, make)?;
@@ -202,6 +211,7 @@ mod tests {
         let error = |lists: &[(&str, &[&str])]| ids(lists).unwrap_err();
         assert!(error(&[("op", &["md5"])]).starts_with("op: there is no 'md5'; choose among aes-128-gcm"));
         assert_eq!(error(&[("block", &["0"])]), "block: 0 must be between 1 and 64M bytes");
+        assert_eq!(ids(&[("op", &["all"]), ("threads", &["1"])]).unwrap().len(), Op::ALL.len());
         assert!(error(&[("block", &["1G"])]).contains("must be between 1 and 64M"));
         assert!(error(&[("block", &["4K@60+64K@40"])]).contains("takes one size"));
         assert!(error(&[("threads", &["0"])]).starts_with("threads: "));

@@ -165,6 +165,11 @@ pub(super) struct Wanted {
 
 /// Refuses what does not fit, before any of it is allocated. `sum` says what needs the memory.
 pub(super) fn fits(machine: &Machine, bytes: usize, sum: &str) -> Result<(), CannotMeasure> {
+    fits_or(machine, bytes, sum, "a smaller --n")
+}
+
+/// The same, with what to choose otherwise.
+pub(super) fn fits_or(machine: &Machine, bytes: usize, sum: &str, less: &str) -> Result<(), CannotMeasure> {
     let (Some(available), Some(budget)) = (machine.memory_available_bytes(), budget(machine)) else {
         return Ok(());
     };
@@ -172,7 +177,7 @@ pub(super) fn fits(machine: &Machine, bytes: usize, sum: &str) -> Result<(), Can
         return Ok(());
     }
     Err(CannotMeasure::environment(format!(
-        "needs {} of memory ({sum}); {} are available, and {} of these must stay free: choose a smaller --n",
+        "needs {} of memory ({sum}); {} are available, and {} of these must stay free: choose {less}",
         human(bytes as u64),
         human(available),
         human(reserve(available)),
