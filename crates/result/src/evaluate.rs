@@ -354,3 +354,33 @@ fn distribution(metric: &str, samples: &[Sample]) -> (Percentiles, Buckets) {
     let percentiles = PERCENTILES.iter().map(|(name, share)| ((*name).to_owned(), at(*share))).collect();
     (Some(percentiles), Some(merged.into_iter().map(|(edge, count)| (edge as f64 * 1e-9, count)).collect()))
 }
+
+#[cfg(test)]
+mod doubt_tests {
+    use super::*;
+    use crate::sample::ExcludedBy;
+
+    fn samples(number: usize, clock: Option<f64>, shared: Option<f64>) -> Vec<Sample> {
+        let conditions = Conditions {
+            clock_hz: Some(3e9),
+            excluded: ExcludedBy { clock, ..ExcludedBy::default() },
+            vector_units_shared: shared,
+            ..Conditions::default()
+        };
+        vec![Sample { elapsed: 0.1, conditions, ..Sample::default() }; number]
+    }
+
+    #[test]
+    fn a_limit_is_refuted_by_enough_samples_with_a_steady_clock_alone() {
+        let least = |number, clock, shared| least_that_refutes(&samples(number, clock, shared));
+        assert_eq!(least(FEWEST, Some(0.01), Some(0.01)), TOLERANCE);
+        assert_eq!(least(FEWEST, None, None), TOLERANCE);
+        assert_eq!(least(FEWEST - 1, Some(0.01), Some(0.01)), PAST_ALL_PROBES);
+        assert_eq!(least(FEWEST, Some(0.118), Some(0.01)), PAST_ALL_PROBES);
+        assert_eq!(least(FEWEST, Some(0.01), Some(0.1)), PAST_ALL_PROBES);
+        // Without a clock there is no probe to doubt.
+        let mut still = samples(1, None, None);
+        still[0].conditions.clock_hz = None;
+        assert_eq!(least_that_refutes(&still), TOLERANCE);
+    }
+}

@@ -91,7 +91,7 @@ impl Benchmark for Latency {
                 Metric::new(LOAD, Unit::BitPerSecond, Better::Higher)
                     .about("bits per second of the TCP stream during the round trips")
                     .told()
-                    .said("beside", "of load"),
+                    .said("with", "of load"),
             ]
         }
     }
