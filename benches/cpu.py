@@ -155,7 +155,7 @@ def against_limits():
             rows.append((case, metrics[0].why, "", "", ""))
             continue
         rows.append((case, verdict(median(shares), wanted(case)), spread(shares, 4), len(shares),
-                     spread([100 * metric.set_aside for metric in metrics], 0) + " %"))
+                     spread([100 * metric.excluded for metric in metrics], 0) + " %"))
     table("cpu.peak: share of the limit", ["case", "median", "range", "rounds", "time set aside"], rows)
 
 

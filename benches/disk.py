@@ -106,7 +106,7 @@ class Worker:
         sample = self.ask({"sample": {"seconds": seconds}})["sampled"]
         self.ask("pause")
         values = sample["values"]
-        buckets = next(h["buckets"] for h in sample["histograms"] if h["metric"] == "complete")  # fio's clat
+        buckets = next(h["buckets"] for h in sample["histograms"] if h["metric"] == "clat")
         return values["rate"], percentile(buckets, 0.5), percentile(buckets, 0.99), values["cpu"]
 
     def __enter__(self):

@@ -32,7 +32,7 @@ class Metric:
     value: float
     unit: str
     of_limit: float | None
-    set_aside: float
+    excluded: float
     delivered: float | None
     why: str
     curve: list
@@ -59,7 +59,7 @@ def metric_of(measurement):
         first["summary"]["median"],
         first["unit"],
         first["of_limit"],
-        conditions.get("set_aside") or 0.0,
+        conditions.get("excluded") or 0.0,
         conditions.get("delivered"),
         why,
         first.get("curve") or [],

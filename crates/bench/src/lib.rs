@@ -87,6 +87,12 @@ pub fn metric(case: &Case, name: &str) -> Option<Metric> {
     metrics.into_iter().find(|metric| metric.name == name)
 }
 
+/// The name of the metric of a benchmark that is asked for by any of its names; `name` itself where it has no such metric.
+pub fn metric_name<'a>(benchmark: &str, name: &'a str) -> &'a str {
+    let metrics = find(benchmark).map(|b| b.all_metrics()).unwrap_or_default();
+    metrics.iter().find(|metric| metric.is_called(name)).map_or(name, |metric| metric.name)
+}
+
 /// `value` of the metric `from` of a case as a figure of its metric `to`; `None` where the two are not of the same transfers.
 pub fn converted(case: &Case, value: f64, from: &str, to: &str) -> Option<f64> {
     if from == to {
@@ -98,9 +104,9 @@ pub fn converted(case: &Case, value: f64, from: &str, to: &str) -> Option<f64> {
     (per_second.is_finite() && figure.is_finite() && figure > 0.0).then_some(figure)
 }
 
-/// Whether a metric of a case is told and never judged.
-pub fn is_told(case: &Case, name: &str) -> bool {
-    metric(case, name).is_some_and(|metric| metric.role == Role::Told)
+/// Whether a metric of a case only says how its figures came about, and is never judged.
+pub fn is_informative(case: &Case, name: &str) -> bool {
+    metric(case, name).is_some_and(|metric| metric.role == Role::Informative)
 }
 
 /// Whether a case of many machines is of all of them, and of none alone: what is measured between them, by MPI, or
@@ -506,6 +512,28 @@ mod tests {
         assert_eq!(converted(&peak, 5.0, "rate", "rate"), Some(5.0));
     }
 
+    #[test]
+    fn a_metric_is_found_by_each_of_its_names_and_no_two_have_the_same() {
+        assert_eq!(metric_name("memory.bandwidth", "program"), "bandwidth");
+        assert_eq!(metric_name("memory.bandwidth", "bus"), "bus_bandwidth");
+        assert_eq!(
+            ["submit", "complete", "lat", "iops", "rate"].map(|name| metric_name("disk.io", name)),
+            ["slat", "clat", "latency", "rate", "rate"]
+        );
+        assert_eq!(metric_name("cpu.peak", "program"), "program");
+        assert_eq!(metric_name("gpu", "rate"), "rate");
+        for benchmark in BENCHMARKS {
+            for metric in benchmark.all_metrics() {
+                for name in metric.also_called {
+                    assert_eq!(metric_name(benchmark.name(), name), metric.name);
+                    let other =
+                        benchmark.all_metrics().iter().find(|m| m.name != metric.name && m.is_called(name));
+                    assert!(other.is_none(), "{} {name}", benchmark.name());
+                }
+            }
+        }
+    }
+
     /// A share or a count is no figure of merit unless its benchmark means it: what is lost.
     #[test]
     fn every_metric_has_a_direction_or_is_told_and_is_listed() {
@@ -518,8 +546,8 @@ mod tests {
                         "{}",
                         metric.name
                     );
-                    let told = is_told(&candidate.case, metric.name);
-                    assert_eq!(told, metric.role == Role::Told);
+                    let told = is_informative(&candidate.case, metric.name);
+                    assert_eq!(told, metric.role == Role::Informative);
                     assert!(told || metric.unit != Unit::One || metric.name == "loss", "{}", metric.name);
                 }
             }

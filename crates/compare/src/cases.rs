@@ -121,7 +121,7 @@ impl<'a> Figures<'a> {
 
     /// What the share of the time that is excluded makes of its figure, as a median over the runs.
     pub(super) fn excluded(&self) -> Excluded {
-        let share = |t: &Taken<'a>| t.measurement.conditions.set_aside.unwrap_or(0.0);
+        let share = |t: &Taken<'a>| t.measurement.conditions.excluded.unwrap_or(0.0);
         Excluded::of(median(self.all.iter().map(share).collect()))
     }
 }

@@ -14,18 +14,18 @@ pub struct Decided {
     /// Metrics that are judged.
     pub of: usize,
     /// Really worse.
-    pub worse: usize,
+    pub regressions: usize,
     /// Really better.
-    pub better: usize,
+    pub improvements: usize,
     /// Within the noise.
-    pub same: usize,
-    /// Undecided because of the noise of the runs, which is known.
+    pub no_change: usize,
+    /// Inconclusive because of the noise of the runs, which is known.
     pub noisy: usize,
-    /// Undecided because other work, or the hypervisor, came between the runs.
-    pub disturbed: usize,
-    /// Undecided because one side is zero.
+    /// Inconclusive because other work, or the hypervisor, came between the runs.
+    pub interrupted: usize,
+    /// Inconclusive because one side is zero.
     pub zero: usize,
-    /// Undecided, because no noise is known.
+    /// Inconclusive, because no noise is known.
     pub unknown: usize,
     /// Cases and metrics that the first side has figures of and the second has lost.
     pub lost: usize,
@@ -49,12 +49,12 @@ impl Decided {
             compared.iter().filter(|c| c.doubt.is_some_and(|doubt| doubts.contains(&doubt))).count()
         };
         Self {
-            of: compared.len() - count(Verdict::Told),
-            worse: count(Verdict::Worse),
-            better: count(Verdict::Better),
-            same: count(Verdict::Same),
+            of: compared.len() - count(Verdict::Informative),
+            regressions: count(Verdict::Regression),
+            improvements: count(Verdict::Improvement),
+            no_change: count(Verdict::NoChange),
             noisy: doubts(&[Doubt::Noise, Doubt::Interval, Doubt::Many]),
-            disturbed: doubts(&[Doubt::Disturbed, Doubt::Moved]),
+            interrupted: doubts(&[Doubt::Interrupted, Doubt::Migrated]),
             zero: doubts(&[Doubt::Zero]),
             unknown: doubts(&[Doubt::Unknown]),
             lost: uncompared.iter().filter(|one| one.kind == Kind::Lost).count(),
@@ -64,52 +64,52 @@ impl Decided {
     /// How good the news are.
     pub fn tone(&self) -> Tone {
         match () {
-            () if self.worse + self.lost > 0 => Tone::Poor,
-            () if self.same == self.of && self.of > 0 => Tone::Good,
+            () if self.regressions + self.lost > 0 => Tone::Poor,
+            () if self.no_change == self.of && self.of > 0 => Tone::Good,
             () => Tone::Fair,
         }
     }
 
-    fn differences(&self) -> Option<String> {
-        let text = match (self.worse, self.better) {
-            (0, 0) => return None,
-            (1, 0) => "1 difference: worse".to_owned(),
-            (0, 1) => "1 difference: better".to_owned(),
-            (n, 0) => format!("{n} differences: all worse"),
-            (0, n) => format!("{n} differences: all better"),
-            (n, m) => format!("{} differences: {n} worse, {m} better", n + m),
-        };
-        Some(text)
-    }
-
-    fn doubt(&self) -> Option<String> {
-        let of = self.of;
+    /// How many are inconclusive, with the reasons.
+    fn inconclusive(&self) -> Option<String> {
         let kinds = [
             (self.noisy, "too noisy"),
-            (self.disturbed, "disturbed"),
-            (self.zero, "with a zero on one side"),
-            (self.unknown, "without a known noise between runs"),
+            (self.interrupted, "interrupted"),
+            (self.zero, "0 on one side"),
+            (self.unknown, "noise floor unknown"),
         ];
-        let mut said = kinds.iter().filter(|(n, _)| *n > 0);
-        let (n, first) = said.next()?;
-        let rest: String = said.map(|(n, what)| format!(", {n} {what}")).collect();
-        Some(format!("cannot tell: {n} of {of} {first}{rest}"))
+        let kinds: Vec<(usize, &str)> = kinds.into_iter().filter(|(n, _)| *n > 0).collect();
+        let why = match kinds.as_slice() {
+            [] => return None,
+            [(_, why)] => (*why).to_owned(),
+            all => all.iter().map(|(n, why)| format!("{n} {why}")).collect::<Vec<_>>().join(", "),
+        };
+        Some(format!("{} inconclusive ({why})", kinds.iter().map(|(n, _)| n).sum::<usize>()))
     }
 }
 
-/// `2 differences: 1 worse, 1 better; cannot tell: 4 of 9 too noisy; 1 lost`
+/// `1 regression, 2 improvements, 3 no change, 4 inconclusive (too noisy); 1 lost in B`
 impl fmt::Display for Decided {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (differences, doubt) = (self.differences(), self.doubt());
-        let none = (differences.is_none() && doubt.is_none()).then(|| match self.of {
-            0 => "nothing to compare".to_owned(),
-            _ => "no real difference".to_owned(),
-        });
-        let rest = (differences.is_none() && doubt.is_some() && self.same > 0)
-            .then(|| format!("no real difference in {}", self.same));
-        let lost = (self.lost > 0).then(|| format!("{} lost", self.lost));
-        let all: Vec<String> = [differences, doubt, none, rest, lost].into_iter().flatten().collect();
-        f.write_str(&all.join("; "))
+        let count = |n: usize, one: &str, many: &str| match n {
+            0 => None,
+            1 => Some(format!("1 {one}")),
+            n => Some(format!("{n} {many}")),
+        };
+        let verdicts = [
+            count(self.regressions, "regression", "regressions"),
+            count(self.improvements, "improvement", "improvements"),
+            count(self.no_change, "no change", "no change"),
+            self.inconclusive(),
+        ];
+        let verdicts: Vec<String> = verdicts.into_iter().flatten().collect();
+        let decided = match (self.of, self.no_change == self.of) {
+            (0, _) => "nothing to compare".to_owned(),
+            (_, true) => "no change".to_owned(),
+            (_, false) => verdicts.join(", "),
+        };
+        let lost = (self.lost > 0).then(|| format!("; {} lost in B", self.lost));
+        write!(f, "{decided}{}", lost.unwrap_or_default())
     }
 }
 
@@ -124,7 +124,7 @@ pub struct Gate {
     pub lost: usize,
     /// Metrics that are judged.
     pub of: usize,
-    /// Those of them that could lose more than that without failing, because they are undecided.
+    /// Those of them that could lose more than that without failing, because they are inconclusive.
     pub blind: usize,
     /// How many of them have which cause.
     pub causes: Vec<Blind>,
@@ -143,7 +143,7 @@ pub struct Blind {
 
 impl Gate {
     pub(super) fn of(fail_on: f64, compared: &[Compared], uncompared: &[Uncompared]) -> Self {
-        let blind: Vec<&Compared> = compared.iter().filter(|c| c.verdict == Verdict::Undecided).collect();
+        let blind: Vec<&Compared> = compared.iter().filter(|c| c.verdict == Verdict::Inconclusive).collect();
         let mut causes: Vec<Blind> = Vec::new();
         for doubt in blind.iter().filter_map(|c| c.doubt) {
             match causes.iter_mut().find(|known| known.doubt == doubt) {
@@ -155,9 +155,12 @@ impl Gate {
         let unseen: Option<Vec<f64>> = blind.iter().map(|c| unseen(c)).collect();
         Self {
             fail_on,
-            failed: compared.iter().filter(|c| c.verdict == Verdict::Worse && c.loss() > fail_on).count(),
+            failed: compared
+                .iter()
+                .filter(|c| c.verdict == Verdict::Regression && c.loss() > fail_on)
+                .count(),
             lost: uncompared.iter().filter(|one| one.kind == Kind::Lost).count(),
-            of: compared.iter().filter(|c| c.verdict != Verdict::Told).count(),
+            of: compared.iter().filter(|c| c.verdict != Verdict::Informative).count(),
             blind: blind.len(),
             causes,
             up_to: unseen.and_then(|all| all.into_iter().reduce(f64::max)),
@@ -168,12 +171,12 @@ impl Gate {
     pub fn blindness(&self) -> Option<String> {
         let (blind, of, share) = (self.blind, self.of, percent(self.fail_on, 2));
         let share = share.replace(' ', "");
-        let by =
-            self.up_to.map_or("by any amount".to_owned(), |up_to| format!("by up to {}", percent(up_to, 2)));
+        let size =
+            self.up_to.map_or("of any size".to_owned(), |up_to| format!("of up to {}", percent(up_to, 2)));
         let causes: Vec<String> = self.causes.iter().map(Blind::said).collect();
         (blind > 0).then(|| {
             format!(
-                "gate blind: {blind} of {of} figures can be worse {by} and pass --fail-on {share}: {}",
+                "undetectable: regressions {size} in {blind} of {of} metrics pass --fail-on {share}: {}",
                 causes.join("; ")
             )
         })
@@ -186,19 +189,17 @@ impl Blind {
         let n = self.count;
         match self.doubt {
             Doubt::Noise => format!("{n} too noisy (run plimsoll doctor, or compare more runs)"),
-            Doubt::Unknown => format!("{n} without a known noise between runs (run plimsoll doctor)"),
-            Doubt::Interval => format!("{n} with too wide an interval (take more samples)"),
-            Doubt::Many => format!("{n} not certain among so many metrics (compare more runs)"),
-            Doubt::Disturbed => format!("{n} disturbed by other work (measure again on an idle machine)"),
-            Doubt::Moved => format!("{n} on CPUs that the hypervisor moved (measure again)"),
-            Doubt::Zero => {
-                format!("{n} with a zero on one side, so without a ratio (give a bound with --require)")
-            }
+            Doubt::Unknown => format!("{n} without a known noise floor (run plimsoll doctor)"),
+            Doubt::Interval => format!("{n} with too wide a CI (take more samples)"),
+            Doubt::Many => format!("{n} not significant among so many metrics (compare more runs)"),
+            Doubt::Interrupted => format!("{n} interrupted by other work (measure again on an idle machine)"),
+            Doubt::Migrated => format!("{n} with vCPUs that the hypervisor migrated (measure again)"),
+            Doubt::Zero => format!("{n} with 0 on one side, so no ratio (give a bound with --require)"),
         }
     }
 }
 
-/// The most that a metric could lose without being called worse; `None` where it could be anything.
+/// The most that a metric could lose without being called a regression; `None` where it could be anything.
 fn unseen(one: &Compared) -> Option<f64> {
     let [low, high] = one.interval?;
     let worst = match one.better? {
@@ -214,7 +215,7 @@ mod tests {
     use crate::case::Case;
     use crate::quantity::Unit;
 
-    fn undecided(doubt: Doubt, unseen: Option<f64>) -> Compared {
+    fn inconclusive(doubt: Doubt, unseen: Option<f64>) -> Compared {
         Compared {
             case: Case::of("null"),
             node: None,
@@ -231,7 +232,7 @@ mod tests {
             noise: None,
             outliers: 0,
             p: None,
-            verdict: Verdict::Undecided,
+            verdict: Verdict::Inconclusive,
             why: None,
             doubt: Some(doubt),
             differs: Vec::new(),
@@ -243,42 +244,44 @@ mod tests {
     fn a_blind_gate_names_each_cause_with_its_remedy() {
         let causes = [
             (Doubt::Noise, "too noisy", "doctor"),
-            (Doubt::Unknown, "without a known noise between runs", "doctor"),
-            (Doubt::Interval, "with too wide an interval", "take more samples"),
-            (Doubt::Many, "not certain among so many metrics", "compare more runs"),
-            (Doubt::Disturbed, "disturbed by other work", "idle machine"),
-            (Doubt::Moved, "on CPUs that the hypervisor moved", "measure again"),
-            (Doubt::Zero, "with a zero on one side", "--require"),
+            (Doubt::Unknown, "without a known noise floor", "doctor"),
+            (Doubt::Interval, "with too wide a CI", "take more samples"),
+            (Doubt::Many, "not significant among so many metrics", "compare more runs"),
+            (Doubt::Interrupted, "interrupted by other work", "idle machine"),
+            (Doubt::Migrated, "with vCPUs that the hypervisor migrated", "measure again"),
+            (Doubt::Zero, "with 0 on one side", "--require"),
         ];
         let line = |all: &[Compared]| Gate::of(0.05, all, &[]).blindness().unwrap();
         for (doubt, why, helps) in causes {
-            let one = line(&[undecided(doubt, Some(0.08))]);
-            let begins = "gate blind: 1 of 1 figures can be worse by up to 8.0 % and pass --fail-on 5.0%: 1 ";
+            let one = line(&[inconclusive(doubt, Some(0.08))]);
+            let begins = "undetectable: regressions of up to 8.0 % in 1 of 1 metrics pass --fail-on 5.0%: 1 ";
             let rest = one.strip_prefix(begins).unwrap_or_else(|| panic!("{one}"));
             assert!(rest.starts_with(why) && rest.contains(helps) && !one.contains('\n'), "{one}");
         }
         // All of them, the same in any order; what could lose any share makes the whole line so.
-        let mut all: Vec<Compared> = causes.iter().map(|(doubt, ..)| undecided(*doubt, Some(0.08))).collect();
-        all.push(undecided(Doubt::Zero, None));
+        let mut all: Vec<Compared> =
+            causes.iter().map(|(doubt, ..)| inconclusive(*doubt, Some(0.08))).collect();
+        all.push(inconclusive(Doubt::Zero, None));
         let forwards = line(&all);
         all.reverse();
         assert_eq!(forwards, line(&all));
         assert!(
-            forwards.starts_with("gate blind: 8 of 8 figures can be worse by any amount and"),
+            forwards.starts_with("undetectable: regressions of any size in 8 of 8 metrics pass"),
             "{forwards}"
         );
         assert!(causes.iter().all(|(_, why, _)| forwards.contains(why)), "{forwards}");
-        assert!(forwards.contains("2 with a zero on one side"), "{forwards}");
+        assert!(forwards.contains("2 with 0 on one side"), "{forwards}");
         // The interval may reach further than what would have been seen.
-        let wide = [Compared { interval: Some([-0.3, 0.4]), ..undecided(Doubt::Interval, Some(0.08)) }];
-        assert!(line(&wide).contains("by up to 40 % and"), "{}", line(&wide));
+        let wide = [Compared { interval: Some([-0.3, 0.4]), ..inconclusive(Doubt::Interval, Some(0.08)) }];
+        assert!(line(&wide).contains("of up to 40 % in"), "{}", line(&wide));
         let higher = wide.map(|wide| Compared { better: Some(Better::Higher), ..wide });
-        assert!(line(&higher).contains("by up to 30 % and"), "{}", line(&higher));
+        assert!(line(&higher).contains("of up to 30 % in"), "{}", line(&higher));
     }
 
     #[test]
     fn a_gate_that_sees_everything_says_nothing() {
-        let seen = Compared { verdict: Verdict::Same, doubt: None, ..undecided(Doubt::Noise, Some(0.01)) };
+        let seen =
+            Compared { verdict: Verdict::NoChange, doubt: None, ..inconclusive(Doubt::Noise, Some(0.01)) };
         assert_eq!(Gate::of(0.05, &[seen], &[]).blindness(), None);
         assert_eq!(Gate::of(0.05, &[], &[]).blindness(), None);
     }

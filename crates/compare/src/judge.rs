@@ -13,7 +13,7 @@ use crate::stats::holm;
 pub const FAMILY: f64 = 0.01;
 
 /// A difference (10 % of the smaller figure, so that it is the same from both sides) beyond which two figures are not called
-/// the same, whatever the noise: what people look for may be lost in it.
+/// unchanged, whatever the noise: what people look for may be lost in it.
 const LARGEST_FOR_SAME: f64 = 0.1;
 
 /// A difference (25 %) that must be seen where two figures are called the same: a noise that hides more decides nothing.
@@ -36,9 +36,9 @@ pub enum Doubt {
     /// Among so many metrics it could be chance.
     Many,
     /// Others took the time: it was excluded, stolen, or waited for.
-    Disturbed,
-    /// The hypervisor had the CPUs in other places.
-    Moved,
+    Interrupted,
+    /// The hypervisor ran the vCPUs on other cores.
+    Migrated,
     /// One side is zero, or not a number that has a ratio.
     Zero,
 }
@@ -140,7 +140,7 @@ impl Judged {
         let centres = self.a.centre.zip(self.b.centre);
         let Some(better) = blank.better else {
             blank.difference = centres.map(|(a, b)| (b - a).exp_m1());
-            blank.verdict = Verdict::Told;
+            blank.verdict = Verdict::Informative;
             return blank;
         };
         let Some((a, b)) = centres else {
@@ -149,7 +149,7 @@ impl Judged {
         let difference = b - a;
         blank.difference = Some(difference.exp_m1());
         let Some(noise) = self.noise else {
-            let unknown = "the noise between runs is unknown: run plimsoll doctor on this machine";
+            let unknown = "the noise floor is unknown: run plimsoll doctor on this machine";
             self.excluded.unwrap_or_else(|| Why::new(Doubt::Unknown, unknown)).enter(&mut blank);
             return blank;
         };
@@ -173,14 +173,14 @@ impl Judged {
         let blind = self.fail_on.is_some_and(|share| unseen > share);
         let far = difference.abs() > LARGEST_FOR_SAME.ln_1p();
         blank.verdict = match () {
-            () if self.excluded.is_some() => Verdict::Undecided,
+            () if self.excluded.is_some() => Verdict::Inconclusive,
             // To be confirmed when all are known.
             () if difference.abs() > smallest && self.foreign.is_none() => direction(better, difference),
-            () if far || blind || smallest > LARGEST_UNSEEN_FOR_SAME.ln_1p() => Verdict::Undecided,
-            () if difference.abs() + NORMAL_95 * within <= smallest => Verdict::Same,
-            () => Verdict::Undecided,
+            () if far || blind || smallest > LARGEST_UNSEEN_FOR_SAME.ln_1p() => Verdict::Inconclusive,
+            () if difference.abs() + NORMAL_95 * within <= smallest => Verdict::NoChange,
+            () => Verdict::Inconclusive,
         };
-        if blank.verdict == Verdict::Undecided {
+        if blank.verdict == Verdict::Inconclusive {
             let known = self.excluded.or(self.foreign.filter(|_| difference.abs() > smallest || far));
             // With such a cause any loss would have been undecided.
             blank.unseen = blank.unseen.filter(|_| known.is_none());
@@ -190,7 +190,7 @@ impl Judged {
         blank
     }
 
-    /// Where one side has no logarithm. What works no more is worse, whatever the noise; so is a share that had been zero and
+    /// Where one side has no logarithm. What works no more is a regression, whatever the noise; so is a share that had been zero and
     /// is now beyond the loss that is asked for. All else has no ratio.
     fn without_ratio(self, mut blank: Compared, better: Better) -> Compared {
         let (a, b) = (blank.a, blank.b);
@@ -201,11 +201,13 @@ impl Judged {
         // No neighbour takes all of a figure.
         let cause = self.excluded.or(self.foreign.filter(|_| !gone));
         let (verdict, why) = match cause {
-            _ if a == b => (Verdict::Same, None),
-            Some(cause) => (Verdict::Undecided, Some(cause)),
-            None if gone || risen => (Verdict::Worse, None),
-            None if fallen => (Verdict::Better, None),
-            None => (Verdict::Undecided, Some(Why::new(Doubt::Zero, "one side is 0, so there is no ratio"))),
+            _ if a == b => (Verdict::NoChange, None),
+            Some(cause) => (Verdict::Inconclusive, Some(cause)),
+            None if gone || risen => (Verdict::Regression, None),
+            None if fallen => (Verdict::Improvement, None),
+            None => {
+                (Verdict::Inconclusive, Some(Why::new(Doubt::Zero, "one side is 0, so there is no ratio")))
+            }
         };
         blank.verdict = verdict;
         if let Some(why) = why {
@@ -220,41 +222,42 @@ impl Judged {
 /// the loss that is asked for.
 fn hidden(noise: f64, others: bool, blind: bool) -> Why {
     match () {
-        () if noise > LARGEST_FOR_SAME.ln_1p() => Why::new(
-            Doubt::Noise,
-            "the noise between runs hides such differences: run plimsoll doctor on a quiet machine",
-        ),
+        () if noise > LARGEST_FOR_SAME.ln_1p() => {
+            Why::new(Doubt::Noise, "the noise floor is above 10 %: run plimsoll doctor on an idle machine")
+        }
         () if others => Why::new(
-            Doubt::Disturbed,
+            Doubt::Interrupted,
             "other work took as much of the CPU time (steal, or waiting for a CPU): measure again on an idle machine",
         ),
         () if blind => Why::new(
             Doubt::Noise,
-            "the noise between runs exceeds --fail-on: run plimsoll doctor, or compare more runs",
+            "the noise floor is above --fail-on: run plimsoll doctor, or compare more runs",
         ),
-        () => {
-            Why::new(Doubt::Interval, "the interval reaches beyond the noise between runs: take more samples")
-        }
+        () => Why::new(Doubt::Interval, "the 95 % CI is wider than the noise floor: take more samples"),
     }
 }
 
 fn direction(better: Better, difference: f64) -> Verdict {
     match (better, difference > 0.0) {
-        (Better::Higher, true) | (Better::Lower, false) => Verdict::Better,
-        _ => Verdict::Worse,
+        (Better::Higher, true) | (Better::Lower, false) => Verdict::Improvement,
+        _ => Verdict::Regression,
     }
 }
 
-/// Corrects the probabilities for their number; what is no longer unlikely is undecided.
+/// Corrects the probabilities for their number; what is no longer unlikely is inconclusive.
 pub(super) fn correct(compared: &mut [Compared]) {
     let known: Vec<f64> = compared.iter().filter_map(|c| c.p).collect();
     let mut corrected = holm(&known).into_iter();
     for one in compared.iter_mut().filter(|c| c.p.is_some()) {
         one.p = corrected.next();
-        let real = matches!(one.verdict, Verdict::Better | Verdict::Worse);
+        let real = matches!(one.verdict, Verdict::Improvement | Verdict::Regression);
         if real && one.p.is_none_or(|p| p >= FAMILY) {
-            one.verdict = Verdict::Undecided;
-            Why::new(Doubt::Many, "not certain among so many metrics: compare more runs").enter(one);
+            one.verdict = Verdict::Inconclusive;
+            Why::new(
+                Doubt::Many,
+                "not significant among so many metrics (Holm's correction): compare more runs",
+            )
+            .enter(one);
         }
     }
 }

@@ -56,18 +56,31 @@ pub struct Side {
 
 /// What a difference is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Real, and in the metric's good direction.
-    Better,
+    Improvement,
     /// Real, and in its bad one.
-    Worse,
+    Regression,
     /// Within the noise between runs.
-    Same,
+    NoChange,
     /// Not known; `why` says why.
-    Undecided,
+    Inconclusive,
     /// Not judged: the metric has no direction.
-    Told,
+    Informative,
+}
+
+impl Verdict {
+    /// The word of the document.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Improvement => "improvement",
+            Self::Regression => "regression",
+            Self::NoChange => "no-change",
+            Self::Inconclusive => "inconclusive",
+            Self::Informative => "informative",
+        }
+    }
 }
 
 /// One metric of one case on both sides.
@@ -84,7 +97,7 @@ pub struct Compared {
     pub headline: bool,
     /// Unit of both figures.
     pub unit: Unit,
-    /// Direction; null where neither is good and the metric is only told ([`bench::Role`]).
+    /// Direction; null where neither is good ([`bench::Role::Informative`]).
     pub better: Option<Better>,
     /// The first side's figure: the median over its runs.
     pub a: f64,
@@ -96,8 +109,8 @@ pub struct Compared {
     pub interval: Option<[f64; 2]>,
     /// The smallest difference that would be called real; null where the noise is unknown.
     pub smallest: Option<f64>,
-    /// The largest loss that would not be called worse, as a share; null where the noise is unknown, where something else leaves
-    /// it undecided whatever the loss, and where nothing is judged.
+    /// The largest loss that would not be called a regression, as a share; null where the noise is unknown, where something else leaves
+    /// it inconclusive whatever the loss, and where nothing is judged.
     pub unseen: Option<f64>,
     /// Where the noise between runs is known from.
     pub noise: Option<Origin>,
@@ -107,7 +120,7 @@ pub struct Compared {
     pub p: Option<f64>,
     /// What it is.
     pub verdict: Verdict,
-    /// Why it is undecided.
+    /// Why it is inconclusive.
     pub why: Option<String>,
     /// The kind of that; null where it is decided.
     pub doubt: Option<Doubt>,
@@ -156,7 +169,7 @@ pub struct Comparison {
 const ENOUGH_RUNS: usize = 5;
 
 /// Compares two sides. `floors` has what doctor measured on the machines at hand; `fail_on` is the loss from which on the user
-/// wants to know of it: what would not be seen then is not called the same.
+/// wants to know of it: what would not be seen then is not called no change.
 pub fn compare(a: &Side, b: &Side, floors: &[Floors], fail_on: Option<f64>) -> Comparison {
     let many = a.runs.iter().chain(&b.runs).any(|run| run.nodes.len() > 1);
     let (cases_a, cases_b) = (Figures::of(a, many), Figures::of(b, many));
@@ -203,7 +216,7 @@ impl Comparison {
 
     /// What is worse by more than this share.
     pub fn worse_than(&self, share: f64) -> impl Iterator<Item = &Compared> {
-        self.compared.iter().filter(move |c| c.verdict == Verdict::Worse && c.loss() > share)
+        self.compared.iter().filter(move |c| c.verdict == Verdict::Regression && c.loss() > share)
     }
 }
 
@@ -229,7 +242,7 @@ fn excluded(pair: &Pair<'_, '_>) -> Option<Why> {
         let text = format!(
             "{share} of the time of {side} is excluded (interrupted slices), more than {most}: measure {side} again on an idle machine"
         );
-        Some(Why::new(Doubt::Disturbed, text))
+        Some(Why::new(Doubt::Interrupted, text))
     })
 }
 
@@ -242,7 +255,7 @@ fn foreign(pair: &Pair<'_, '_>) -> Option<Why> {
         let text = format!(
             "other work took {share} of the CPU time of {side} (steal, or waiting for a CPU): measure {side} again on an idle machine"
         );
-        Why::new(Doubt::Disturbed, text)
+        Why::new(Doubt::Interrupted, text)
     };
     moved(pair).or_else(|| (share > MOST_TAKEN).then(disturbed))
 }
@@ -252,11 +265,11 @@ fn moved(pair: &Pair<'_, '_>) -> Option<Why> {
     let time = |seconds| Quantity::new(seconds, Unit::Second);
     (bench::subsystem_of(case).has_moved)(a, b).then(|| {
         let text = format!(
-            "the hypervisor had the CPUs in other places: {} and {} from one to the next",
+            "the hypervisor ran the vCPUs on other cores: core-to-core latency {} and {}",
             time(a),
             time(b)
         );
-        Why::new(Doubt::Moved, text)
+        Why::new(Doubt::Migrated, text)
     })
 }
 
@@ -292,7 +305,7 @@ fn metrics(pair: &Pair<'_, '_>, floors: &[Floors], fail_on: Option<f64>) -> Vec<
             noise: known.as_ref().map(|known| known.origin),
             outliers: known.map_or(0, |known| known.outliers),
             p: None,
-            verdict: Verdict::Undecided,
+            verdict: Verdict::Inconclusive,
             why: None,
             doubt: None,
             differs: pair.differs.clone(),

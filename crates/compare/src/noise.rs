@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::bench::subsystem_of;
+use crate::bench::{self, subsystem_of};
 use crate::case::Case;
 use crate::document::Run;
 use crate::limit::median;
@@ -196,6 +196,17 @@ impl Floors {
         }
     }
 
+    /// The same, where an earlier version measured it, with the names of cases and metrics of today.
+    #[must_use]
+    pub fn with_current_names(mut self) -> Self {
+        for floor in &mut self.floors {
+            floor.metric = bench::metric_name(&floor.benchmark, &floor.metric).to_owned();
+            let case = floor.case.as_deref().and_then(|id| id.parse::<Case>().ok());
+            floor.case = case.map(|case| case.id().as_str().to_owned()).or(floor.case.take());
+        }
+        self
+    }
+
     /// The noise of a metric: in this case where it was repeated, else over all cases of the benchmark.
     pub fn find(&self, case: &Case, metric: &str) -> Option<Noise> {
         let of = |id: Option<&str>| {
@@ -358,7 +369,7 @@ mod tests {
                 .case;
         assert!(floors.find(&case, "rate").unwrap().deviation > 0.01);
         assert!(floors.find(&case, "latency").unwrap().deviation < 1e-12);
-        assert_eq!(floors.find(&case, "submit"), None);
+        assert_eq!(floors.find(&case, "slat"), None);
         let other = case.clone().with_count("depth", 32);
         assert_eq!(floors.find(&other, "rate"), None, "one case tells nothing of another");
         assert!(Floors::of(&[round(1.0, 1.0)]).floors.is_empty(), "one round shows no noise");
@@ -391,7 +402,7 @@ mod tests {
         let round = |value: f64, waited: f64, apart: f64| {
             let mut made = fixture::measured(
                 "memory.bandwidth/op=read/threads=2",
-                "program",
+                "bandwidth",
                 Unit::BytePerSecond,
                 value,
             );

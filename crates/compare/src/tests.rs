@@ -16,8 +16,8 @@ fn run(value: f64) -> Run {
 }
 
 fn of_case(case: &str, value: f64) -> Run {
-    let mut made = fixture::measured(case, "program", Unit::BytePerSecond, value);
-    made.metrics = vec![fixture::metric("program", Unit::BytePerSecond, value, 0.002)];
+    let mut made = fixture::measured(case, "bandwidth", Unit::BytePerSecond, value);
+    made.metrics = vec![fixture::metric("bandwidth", Unit::BytePerSecond, value, 0.002)];
     fixture::run_of(vec![made])
 }
 
@@ -28,7 +28,7 @@ fn side(runs: Vec<Run>) -> Side {
 fn floors(deviation: f64) -> Vec<Floors> {
     let noise = Noise { deviation, freedom: 12.0, largest: 2.0 * deviation };
     let floor =
-        Floor { benchmark: "memory.bandwidth".to_owned(), metric: "program".to_owned(), case: None, noise };
+        Floor { benchmark: "memory.bandwidth".to_owned(), metric: "bandwidth".to_owned(), case: None, noise };
     vec![Floors { machine: "m-1".to_owned(), floors: vec![floor], ..Floors::default() }]
 }
 
@@ -40,23 +40,27 @@ fn only(a: f64, b: f64, deviation: f64) -> Compared {
 #[test]
 fn a_change_beyond_the_noise_is_real_and_one_within_is_not() {
     let worse = only(10e9, 9e9, 0.004);
-    assert_eq!((worse.verdict, worse.noise), (Verdict::Worse, Some(Origin::Doctor)));
+    assert_eq!((worse.verdict, worse.noise), (Verdict::Regression, Some(Origin::Doctor)));
     assert!((worse.difference.unwrap() + 0.1).abs() < 0.01);
     let [low, high] = worse.interval.unwrap();
     assert!(low < -0.1 && high > -0.1 && high < 0.0, "{low} {high}");
     assert!((worse.loss() - 0.1).abs() < 0.01);
-    assert_eq!(only(9e9, 10e9, 0.004).verdict, Verdict::Better);
-    assert_eq!(only(10e9, 10.05e9, 0.004).verdict, Verdict::Same);
-    assert_eq!(only(10e9, 9.3e9, 0.03).verdict, Verdict::Same, "that is within such noise");
-    assert_eq!(only(10e9, 9.15e9, 0.03).verdict, Verdict::Same);
+    assert_eq!(only(9e9, 10e9, 0.004).verdict, Verdict::Improvement);
+    assert_eq!(only(10e9, 10.05e9, 0.004).verdict, Verdict::NoChange);
+    assert_eq!(only(10e9, 9.3e9, 0.03).verdict, Verdict::NoChange, "that is within such noise");
+    assert_eq!(only(10e9, 9.15e9, 0.03).verdict, Verdict::NoChange);
     for more in [8.95e9, 9.05e9, 11.05e9] {
-        assert_eq!(only(10e9, more, 0.03).verdict, Verdict::Undecided, "more than a tenth is never the same");
+        assert_eq!(
+            only(10e9, more, 0.03).verdict,
+            Verdict::Inconclusive,
+            "more than a tenth is never the same"
+        );
     }
     let vague = only(10e9, 10.01e9, 0.05);
-    assert!(vague.smallest.unwrap() > 0.25 && vague.verdict == Verdict::Undecided, "{vague:?}");
+    assert!(vague.smallest.unwrap() > 0.25 && vague.verdict == Verdict::Inconclusive, "{vague:?}");
     let hidden = only(10e9, 5e9, 0.5);
-    assert_eq!((hidden.verdict, hidden.difference.map(|d| d < -0.49)), (Verdict::Undecided, Some(true)));
-    assert!(hidden.why.unwrap().contains("quiet machine"), "such noise hides what one looks for");
+    assert_eq!((hidden.verdict, hidden.difference.map(|d| d < -0.49)), (Verdict::Inconclusive, Some(true)));
+    assert!(hidden.why.unwrap().contains("idle machine"), "such noise hides what one looks for");
 }
 
 /// A loss that would not be seen is not called the same, and the gate says how large it could be.
@@ -66,17 +70,20 @@ fn a_gate_that_cannot_see_what_it_is_asked_for_is_blind() {
         compare(&side(vec![run(10e9)]), &side(vec![run(10.02e9)]), &floors(deviation), Some(share))
     };
     let sees = gated(0.004, 0.05);
-    assert_eq!((sees.compared[0].verdict, sees.gate.as_ref().unwrap().blindness()), (Verdict::Same, None));
+    assert_eq!(
+        (sees.compared[0].verdict, sees.gate.as_ref().unwrap().blindness()),
+        (Verdict::NoChange, None)
+    );
     let blind = gated(0.01, 0.05);
-    assert_eq!(blind.compared[0].verdict, Verdict::Undecided);
+    assert_eq!(blind.compared[0].verdict, Verdict::Inconclusive);
     let line = blind.gate.as_ref().unwrap().blindness().unwrap();
     assert!(
         line.starts_with(
-            "gate blind: 1 of 1 figures can be worse by up to 5.9 % and pass --fail-on 5.0%: 1 too noisy"
+            "undetectable: regressions of up to 5.9 % in 1 of 1 metrics pass --fail-on 5.0%: 1 too noisy"
         ),
         "{line}"
     );
-    assert_eq!(gated(0.01, 0.1).compared[0].verdict, Verdict::Same, "a tenth would be seen");
+    assert_eq!(gated(0.01, 0.1).compared[0].verdict, Verdict::NoChange, "a tenth would be seen");
     let unknown = compare(&side(vec![run(10e9)]), &side(vec![run(10e9)]), &[], Some(0.05));
     assert!(unknown.gate.unwrap().blindness().unwrap().contains("by any amount"));
 }
@@ -86,7 +93,7 @@ fn a_gate_that_cannot_see_what_it_is_asked_for_is_blind() {
 fn a_gate_fails_for_what_is_worse_by_more_than_its_share() {
     for (value, failed) in [(9.7e9, 0), (9.55e9, 0), (9.45e9, 1), (9.2e9, 1), (10.8e9, 0)] {
         let found = compare(&side(vec![run(10e9)]), &side(vec![run(value)]), &floors(0.001), Some(0.05));
-        let expected = if value > 10e9 { Verdict::Better } else { Verdict::Worse };
+        let expected = if value > 10e9 { Verdict::Improvement } else { Verdict::Regression };
         assert_eq!(
             (found.compared[0].verdict, found.gate.as_ref().unwrap().failed),
             (expected, failed),
@@ -108,11 +115,11 @@ fn what_was_decided_is_one_sentence() {
         compare(&of([1.0, 1.0]), &of([first, second]), floors, None).decided.to_string()
     };
     let (quiet, loud) = (floors(0.004), floors(0.1));
-    assert_eq!(two(1.0, 1.0, &quiet), "no real difference");
-    assert_eq!(two(0.8, 1.0, &quiet), "1 difference: worse");
-    assert_eq!(two(0.8, 1.2, &quiet), "2 differences: 1 worse, 1 better");
-    assert_eq!(two(1.0, 1.0, &loud), "cannot tell: 2 of 2 too noisy");
-    assert_eq!(two(1.0, 1.0, &[]), "cannot tell: 2 of 2 without a known noise between runs");
+    assert_eq!(two(1.0, 1.0, &quiet), "no change");
+    assert_eq!(two(0.8, 1.0, &quiet), "1 regression, 1 no change");
+    assert_eq!(two(0.8, 1.2, &quiet), "1 regression, 1 improvement");
+    assert_eq!(two(1.0, 1.0, &loud), "2 inconclusive (too noisy)");
+    assert_eq!(two(1.0, 1.0, &[]), "2 inconclusive (noise floor unknown)");
     let tone = |floors: &[Floors], value| {
         compare(&side(vec![run(10e9)]), &side(vec![run(value)]), floors, None).decided.tone()
     };
@@ -134,26 +141,26 @@ fn one_outlier_of_ten_runs_does_not_hide_what_changed() {
     runs.push(run(0.6e9));
     let found = |b| compare(&side(runs.clone()), &side(vec![run(b)]), &[], Some(0.05)).compared.remove(0);
     let worse = found(9.3e9);
-    assert_eq!((worse.verdict, worse.outliers), (Verdict::Worse, 1));
+    assert_eq!((worse.verdict, worse.outliers), (Verdict::Regression, 1));
     assert!(worse.smallest.unwrap() < 0.03, "{worse:?}");
-    assert_eq!(found(10.01e9).verdict, Verdict::Same);
+    assert_eq!(found(10.01e9).verdict, Verdict::NoChange);
 }
 
 #[test]
 fn figures_of_which_little_time_is_left_decide_nothing() {
     let with = |value, share| {
         let mut run = run(value);
-        run.measurements[0].conditions.set_aside = Some(share);
+        run.measurements[0].conditions.excluded = Some(share);
         side(vec![run])
     };
     let found = |share| compare(&side(vec![run(10e9)]), &with(20e9, share), &floors(0.004), None);
-    assert_eq!(found(0.4).compared[0].verdict, Verdict::Better);
+    assert_eq!(found(0.4).compared[0].verdict, Verdict::Improvement);
     let mostly = found(0.6);
-    assert_eq!(mostly.compared[0].verdict, Verdict::Undecided);
+    assert_eq!(mostly.compared[0].verdict, Verdict::Inconclusive);
     assert!(mostly.compared[0].why.as_ref().unwrap().starts_with("60 % of the time of B is excluded"));
     let same = compare(&with(10e9, 0.6), &side(vec![run(10e9)]), &floors(0.004), Some(0.05));
     let gate = same.gate.unwrap();
-    assert_eq!((same.compared[0].verdict, gate.blind), (Verdict::Undecided, 1));
+    assert_eq!((same.compared[0].verdict, gate.blind), (Verdict::Inconclusive, 1));
     assert!(gate.blindness().unwrap().contains("by any amount"), "no loss would have been seen");
     let all = found(0.995);
     assert!(all.compared.is_empty(), "it is no figure, also where an earlier version stored it as one");
@@ -176,13 +183,13 @@ fn a_case_that_failed_on_one_side_is_not_compared_with_its_neighbour() {
     assert_eq!(found.uncompared[0].b.reason.as_deref(), Some("no memory"));
     // A metric that is gone, and one of several runs that lost the case.
     let whole = a.clone();
-    a.measurements[0].metrics.push(fixture::metric("bus", Unit::BytePerSecond, 1e9, 0.002));
+    a.measurements[0].metrics.push(fixture::metric("bus_bandwidth", Unit::BytePerSecond, 1e9, 0.002));
     let mut without = whole.clone();
     without.measurements[0].status = Status::Invalid;
     let found = compare(&side(vec![a]), &side(vec![whole, without]), &floors(0.004), Some(0.05));
     let kinds: Vec<(Kind, Option<&str>)> =
         found.uncompared.iter().map(|u| (u.kind, u.metric.as_deref())).collect();
-    assert_eq!(kinds, [(Kind::Lost, None), (Kind::Lost, Some("bus"))]);
+    assert_eq!(kinds, [(Kind::Lost, None), (Kind::Lost, Some("bus_bandwidth"))]);
     assert_eq!((found.compared.len(), found.uncompared[0].b.ok, found.uncompared[0].b.of), (1, 1, 2));
 }
 
@@ -195,30 +202,37 @@ fn what_comes_of_cpus_in_other_places_is_not_called_real() {
     };
     let compared = |a, b| compare(&side(vec![a]), &side(vec![b]), &floors(0.004), None).compared.remove(0);
     let moved = compared(run(42e9, 45e-9), run(78e9, 160e-9));
-    assert_eq!((moved.verdict, moved.difference.map(|d| d > 0.8)), (Verdict::Undecided, Some(true)));
+    assert_eq!((moved.verdict, moved.difference.map(|d| d > 0.8)), (Verdict::Inconclusive, Some(true)));
     let why = moved.why.unwrap();
     assert!(why.contains("45") && why.contains("160"), "{why}");
-    assert_eq!(compared(run(10e9, 45e-9), run(9e9, 50e-9)).verdict, Verdict::Worse, "the same place");
-    assert_eq!(compared(run(10e9, 45e-9), run(10e9, 160e-9)).verdict, Verdict::Same, "it made no difference");
+    assert_eq!(compared(run(10e9, 45e-9), run(9e9, 50e-9)).verdict, Verdict::Regression, "the same place");
+    assert_eq!(
+        compared(run(10e9, 45e-9), run(10e9, 160e-9)).verdict,
+        Verdict::NoChange,
+        "it made no difference"
+    );
 }
 
 #[test]
 fn without_a_known_noise_nothing_is_called_real() {
     let comparison = compare(&side(vec![run(10e9)]), &side(vec![run(1e9)]), &[], None);
     let one = &comparison.compared[0];
-    assert_eq!((one.verdict, one.smallest, one.interval), (Verdict::Undecided, None, None));
+    assert_eq!((one.verdict, one.smallest, one.interval), (Verdict::Inconclusive, None, None));
     assert!(one.why.as_ref().unwrap().contains("plimsoll doctor"));
     assert_eq!(comparison.worse_than(0.05).count(), 0);
     let elsewhere = [Floors { machine: "another".to_owned(), ..floors(0.004)[0].clone() }];
     let comparison = compare(&side(vec![run(10e9)]), &side(vec![run(1e9)]), &elsewhere, None);
-    assert_eq!(comparison.compared[0].verdict, Verdict::Undecided);
+    assert_eq!(comparison.compared[0].verdict, Verdict::Inconclusive);
 }
 
 #[test]
 fn many_runs_tell_their_own_noise() {
     let baseline: Vec<Run> = [10.0, 10.02, 9.98, 10.01, 9.99, 10.0].map(|g| run(g * 1e9)).to_vec();
     let found = compare(&side(baseline), &side(vec![run(9.5e9)]), &[], None);
-    assert_eq!((found.compared[0].verdict, found.compared[0].noise), (Verdict::Worse, Some(Origin::Runs)));
+    assert_eq!(
+        (found.compared[0].verdict, found.compared[0].noise),
+        (Verdict::Regression, Some(Origin::Runs))
+    );
 }
 
 /// Two figures are the same only as far as both are known: the interval of their difference stays within what would be real.
@@ -233,7 +247,7 @@ fn what_is_known_too_roughly_is_not_called_the_same() {
     // 1 % is the least that is called real; of two sides with ± 0.71 % each the difference is known to ± 1 %.
     let verdict =
         |share| compare(&known(share), &known(share), &floors(0.000_1), None).compared.remove(0).verdict;
-    assert_eq!([0.006, 0.008].map(verdict), [Verdict::Same, Verdict::Undecided]);
+    assert_eq!([0.006, 0.008].map(verdict), [Verdict::NoChange, Verdict::Inconclusive]);
 }
 
 #[test]
@@ -244,11 +258,11 @@ fn a_difference_must_be_unlikely_among_all() {
         judge::correct(&mut compared);
         compared.into_iter().map(|one| one.verdict).collect()
     };
-    assert_eq!(verdicts(&[0.9 * FAMILY]), [Verdict::Worse]);
-    assert_eq!(verdicts(&[1.1 * FAMILY]), [Verdict::Undecided]);
+    assert_eq!(verdicts(&[0.9 * FAMILY]), [Verdict::Regression]);
+    assert_eq!(verdicts(&[1.1 * FAMILY]), [Verdict::Inconclusive]);
     // Twice the probability among two; what is left has fewer beside it.
-    assert_eq!(verdicts(&[0.6 * FAMILY, 0.6 * FAMILY]), [Verdict::Undecided; 2]);
-    assert_eq!(verdicts(&[0.4 * FAMILY, 0.9 * FAMILY]), [Verdict::Worse; 2]);
+    assert_eq!(verdicts(&[0.6 * FAMILY, 0.6 * FAMILY]), [Verdict::Inconclusive; 2]);
+    assert_eq!(verdicts(&[0.4 * FAMILY, 0.9 * FAMILY]), [Verdict::Regression; 2]);
 }
 
 #[test]
@@ -257,9 +271,9 @@ fn four_runs_do_not_tell_their_noise() {
     let found = |floors: &[Floors]| {
         compare(&side(few.clone()), &side(vec![run(9e9)]), floors, None).compared.remove(0)
     };
-    assert_eq!((found(&[]).verdict, found(&[]).noise), (Verdict::Undecided, None));
+    assert_eq!((found(&[]).verdict, found(&[]).noise), (Verdict::Inconclusive, None));
     let known = found(&floors(0.004));
-    assert_eq!((known.verdict, known.noise), (Verdict::Worse, Some(Origin::Doctor)));
+    assert_eq!((known.verdict, known.noise), (Verdict::Regression, Some(Origin::Doctor)));
 }
 
 #[test]
@@ -280,9 +294,9 @@ fn a_benchmark_may_declare_its_noise() {
     let found = compare(&peak(117e9), &peak(117e9 * 0.9), &[], None);
     assert_eq!(
         (found.compared[0].verdict, found.compared[0].noise),
-        (Verdict::Worse, Some(Origin::Declared))
+        (Verdict::Regression, Some(Origin::Declared))
     );
-    assert_eq!(compare(&peak(117e9), &peak(117e9 * 0.97), &[], None).compared[0].verdict, Verdict::Same);
+    assert_eq!(compare(&peak(117e9), &peak(117e9 * 0.97), &[], None).compared[0].verdict, Verdict::NoChange);
 }
 
 #[test]
@@ -295,14 +309,14 @@ fn what_was_taken_away_is_no_change_of_the_machine() {
     };
     let compared = |b: Side| compare(&side(vec![run(10e9)]), &b, &floors(0.004), None).compared.remove(0);
     let verdict = |b: Side| compared(b).verdict;
-    assert_eq!(verdict(disturbed(9.5e9, 0.04, 0.0)), Verdict::Same, "that share was taken");
-    assert_eq!(verdict(disturbed(9e9, 0.04, 0.0)), Verdict::Worse);
-    assert_eq!(verdict(disturbed(8e9, 0.08, 0.0)), Verdict::Worse, "much more than was taken");
-    assert_eq!(verdict(disturbed(10e9, 0.5, 0.0)), Verdict::Same, "it made no difference");
-    assert_eq!(verdict(disturbed(9e9, 0.1, 0.1)), Verdict::Worse, "a quota is a cause");
+    assert_eq!(verdict(disturbed(9.5e9, 0.04, 0.0)), Verdict::NoChange, "that share was taken");
+    assert_eq!(verdict(disturbed(9e9, 0.04, 0.0)), Verdict::Regression);
+    assert_eq!(verdict(disturbed(8e9, 0.08, 0.0)), Verdict::Regression, "much more than was taken");
+    assert_eq!(verdict(disturbed(10e9, 0.5, 0.0)), Verdict::NoChange, "it made no difference");
+    assert_eq!(verdict(disturbed(9e9, 0.1, 0.1)), Verdict::Regression, "a quota is a cause");
     for value in [5e9, 8e9, 20e9] {
         let undecided = compared(disturbed(value, 0.12, 0.0));
-        assert_eq!(undecided.verdict, Verdict::Undecided, "{value}");
+        assert_eq!(undecided.verdict, Verdict::Inconclusive, "{value}");
         let why = undecided.why.unwrap();
         assert!(why.contains("other work took 12 % of the CPU time of B"), "{why}");
     }
@@ -326,8 +340,8 @@ fn what_crowds_the_cpus_is_judged() {
         side(vec![made])
     };
     let verdict = |a, b| compare(&crowded(a), &crowded(b), &floors(0.004), None).compared.remove(0).verdict;
-    assert_eq!(verdict(10e9, 5e9), Verdict::Worse);
-    assert_eq!(verdict(10e9, 10e9), Verdict::Same);
+    assert_eq!(verdict(10e9, 5e9), Verdict::Regression);
+    assert_eq!(verdict(10e9, 10e9), Verdict::NoChange);
 }
 
 #[test]
@@ -353,11 +367,11 @@ fn what_tells_how_a_figure_came_about_is_not_judged() {
     for [a, b] in [[0.927, 0.0537], [0.0537, 1.0], [0.0, 1.0], [0.9, 0.9]] {
         let found = compare(&made(a), &made(b), &floors, None);
         let [rate, busy] = found.compared.as_slice() else { panic!("{:?}", found.compared) };
-        assert_eq!((rate.verdict, rate.better), (Verdict::Same, Some(Better::Higher)));
-        assert_eq!((busy.verdict, busy.better, busy.p), (Verdict::Told, None, None));
+        assert_eq!((rate.verdict, rate.better), (Verdict::NoChange, Some(Better::Higher)));
+        assert_eq!((busy.verdict, busy.better, busy.p), (Verdict::Informative, None, None));
         assert!((busy.a - a).abs() < 1e-9 && (busy.b - b).abs() < 1e-9 && busy.loss() == 0.0);
         assert_eq!(busy.difference.is_some(), a > 0.0);
-        assert_eq!((found.count(Verdict::Undecided), found.worse_than(0.0).count()), (0, 0));
+        assert_eq!((found.count(Verdict::Inconclusive), found.worse_than(0.0).count()), (0, 0));
     }
     // Nor is it lost where a version no longer gives it.
     let mut without = made(0.5);
@@ -372,7 +386,7 @@ fn a_thread_fewer_is_paired_and_said() {
     let (two, one) = (of_case(CASE, 20e9), of_case("memory.bandwidth/op=read/size=512M/threads=1", 10e9));
     let found = compare(&side(vec![two.clone()]), &side(vec![one.clone()]), &floors(0.004), None);
     assert_eq!(found.compared[0].differs, ["threads 2 → 1"]);
-    assert_eq!(found.compared[0].verdict, Verdict::Worse);
+    assert_eq!(found.compared[0].verdict, Verdict::Regression);
     assert!(found.only_a.is_empty() && found.only_b.is_empty());
     assert!(found.uncompared.is_empty(), "it is judged");
     // Where nothing is decided of the other, the case is gone.
@@ -417,10 +431,10 @@ fn nothing_is_divided_by_zero() {
         side(vec![run])
     };
     let verdict = |a, b| compare(&lossy(a), &lossy(b), &floors(0.0), None).compared[0].verdict;
-    assert_eq!(verdict(0.0, 0.0), Verdict::Same);
-    assert_eq!(verdict(0.0, 0.1), Verdict::Undecided);
-    assert_eq!(verdict(1.0, 1.0), Verdict::Same);
-    assert_eq!(verdict(1.0, 2.0), Verdict::Better, "without any noise every change is real");
+    assert_eq!(verdict(0.0, 0.0), Verdict::NoChange);
+    assert_eq!(verdict(0.0, 0.1), Verdict::Inconclusive);
+    assert_eq!(verdict(1.0, 1.0), Verdict::NoChange);
+    assert_eq!(verdict(1.0, 2.0), Verdict::Improvement, "without any noise every change is real");
 }
 
 /// What works no more is worse, with or without a known noise; a share that rises from zero is when it is beyond what is asked for.
@@ -445,28 +459,28 @@ fn a_fall_to_zero_is_worse() {
         (one.verdict, failed, (one.loss() * 1000.0).round())
     };
     let rate = |a: &[f64], b: &[f64]| judged("rate", Unit::BytePerSecond, [a, b], Some(0.05));
-    assert_eq!(rate(&[1e9], &[0.0]), (Verdict::Worse, 1, 1000.0));
-    assert_eq!(rate(&[1e9; 10], &[0.0]), (Verdict::Worse, 1, 1000.0));
-    assert_eq!(rate(&[1e9], &[1e9, 0.0]), (Verdict::Worse, 1, 500.0));
-    assert_eq!(rate(&[0.0], &[0.0]).0, Verdict::Same);
-    assert_eq!(rate(&[0.0], &[1e9]).0, Verdict::Undecided);
+    assert_eq!(rate(&[1e9], &[0.0]), (Verdict::Regression, 1, 1000.0));
+    assert_eq!(rate(&[1e9; 10], &[0.0]), (Verdict::Regression, 1, 1000.0));
+    assert_eq!(rate(&[1e9], &[1e9, 0.0]), (Verdict::Regression, 1, 500.0));
+    assert_eq!(rate(&[0.0], &[0.0]).0, Verdict::NoChange);
+    assert_eq!(rate(&[0.0], &[1e9]).0, Verdict::Inconclusive);
     // One run of ten at zero is no reason not to judge the others.
     let mut ten = [1e9, 1.001e9, 0.999e9, 1e9, 1.002e9, 0.998e9, 1e9, 1.001e9, 0.999e9, 1e9];
     ten[4] = 0.0;
-    assert_eq!(rate(&ten, &[0.8e9]).0, Verdict::Worse);
+    assert_eq!(rate(&ten, &[0.8e9]).0, Verdict::Regression);
     let loss = |a: f64, b: f64, share| judged("loss", Unit::One, [&[a], &[b]], share);
-    assert_eq!(loss(0.0, 0.06, Some(0.05)), (Verdict::Worse, 1, 60.0));
-    assert_eq!(loss(0.0, 0.03, Some(0.05)).0, Verdict::Undecided);
-    assert_eq!(loss(0.0, 0.06, None).0, Verdict::Undecided);
-    assert_eq!(loss(0.06, 0.0, Some(0.05)), (Verdict::Better, 0, -1000.0));
-    assert_eq!(loss(0.0, 0.0, Some(0.05)).0, Verdict::Same);
+    assert_eq!(loss(0.0, 0.06, Some(0.05)), (Verdict::Regression, 1, 60.0));
+    assert_eq!(loss(0.0, 0.03, Some(0.05)).0, Verdict::Inconclusive);
+    assert_eq!(loss(0.0, 0.06, None).0, Verdict::Inconclusive);
+    assert_eq!(loss(0.06, 0.0, Some(0.05)), (Verdict::Improvement, 0, -1000.0));
+    assert_eq!(loss(0.0, 0.0, Some(0.05)).0, Verdict::NoChange);
     // No neighbour takes all of a figure.
     let mut crowded = of("rate", Unit::BytePerSecond, &[0.0]);
     crowded.runs[0].measurements[0].conditions.waited = Some(0.5);
     let gone = compare(&of("rate", Unit::BytePerSecond, &[1e9]), &crowded, &[], Some(0.05));
-    assert_eq!((gone.compared[0].verdict, gone.gate.unwrap().failed), (Verdict::Worse, 1));
+    assert_eq!((gone.compared[0].verdict, gone.gate.unwrap().failed), (Verdict::Regression, 1));
     let time = |a: f64, b: f64| judged("rtt", Unit::Second, [&[a], &[b]], Some(0.05)).0;
-    assert_eq!([time(1.0, 0.0), time(0.0, 1.0)], [Verdict::Undecided; 2], "no time is none");
+    assert_eq!([time(1.0, 0.0), time(0.0, 1.0)], [Verdict::Inconclusive; 2], "no time is none");
 }
 
 /// A run of the second side that was ended before a case, and a machine of several that is gone, have lost it.
@@ -517,7 +531,7 @@ fn what_a_run_repeats_is_one_run() {
     let found =
         |floors: &[Floors]| compare(&repeated(10e9), &repeated(9.5e9), floors, None).compared.remove(0);
     let unknown = found(&[]);
-    assert_eq!((unknown.verdict, unknown.noise), (Verdict::Undecided, None), "minutes are not days");
+    assert_eq!((unknown.verdict, unknown.noise), (Verdict::Inconclusive, None), "minutes are not days");
     let (five, one) = (found(&floors(0.004)), only(10e9, 9.5e9, 0.004));
     let (five, one) = (five.interval.unwrap(), one.interval.unwrap());
     assert!(five.iter().zip(one).all(|(a, b)| (a - b).abs() < 1e-3), "{five:?} {one:?}");
@@ -558,14 +572,14 @@ fn alike_runs_are_hardly_ever_called_different() {
         let sides = [of(noisy(METRICS)), of(noisy(METRICS))];
         (sides, [Floors { floors: of_cases, ..floors(0.0)[0].clone() }])
     };
-    let real = |c: &Compared| matches!(c.verdict, Verdict::Better | Verdict::Worse);
+    let real = |c: &Compared| matches!(c.verdict, Verdict::Improvement | Verdict::Regression);
     let mut wrong = 0;
     for _ in 0..TIMES {
         let ([a, mut b], floors) = known();
         wrong += usize::from(compare(&a, &b, &floors, None).compared.iter().any(real));
         b.runs[0].measurements[7].metrics[0].summary.median *= 0.8;
         let found = compare(&a, &b, &floors, None);
-        assert_eq!((found.compared.len(), found.compared[7].verdict), (METRICS, Verdict::Worse));
+        assert_eq!((found.compared.len(), found.compared[7].verdict), (METRICS, Verdict::Regression));
     }
     // Four standard deviations above what is promised.
     let promised = FAMILY * TIMES as f64;
@@ -599,7 +613,7 @@ fn ten_alike_runs_in_a_row_differ_in_nothing_and_a_tenth_less_is_found() {
         let real = |a: &Side, b: &Side| {
             let compared = compare(a, b, &doctor, None);
             assert_eq!(compared.compared.len(), 12);
-            [compared.count(Verdict::Better), compared.count(Verdict::Worse)]
+            [compared.count(Verdict::Improvement), compared.count(Verdict::Regression)]
         };
         wrong += runs.windows(2).filter(|pair| real(&pair[0], &pair[1]) != [0, 0]).count();
         let [better, worse] = real(&runs[10], &side(vec![measured(0.9)]));
@@ -616,8 +630,8 @@ proptest! {
     fn turned_round_the_verdict_turns(a in 0.5f64..2.0, b in 0.5f64..2.0, deviation in 0.0f64..0.05) {
         let (there, back) = (only(a * 1e9, b * 1e9, deviation), only(b * 1e9, a * 1e9, deviation));
         let turned = match there.verdict {
-            Verdict::Better => Verdict::Worse,
-            Verdict::Worse => Verdict::Better,
+            Verdict::Improvement => Verdict::Regression,
+            Verdict::Regression => Verdict::Improvement,
             other => other,
         };
         prop_assert_eq!(turned, back.verdict);

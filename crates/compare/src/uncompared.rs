@@ -160,12 +160,13 @@ impl Uncompared {
 /// A case of the first side that stands for another one of the second, where their comparison decides nothing of its headline:
 /// the second side has lost it.
 fn replaced(pair: &Pair<'_, '_>, compared: &[Compared], [first, second]: [&Side; 2]) -> Option<Uncompared> {
-    let judged =
-        |c: &Compared| c.headline && matches!(c.verdict, Verdict::Better | Verdict::Worse | Verdict::Same);
+    let judged = |c: &Compared| {
+        c.headline && matches!(c.verdict, Verdict::Improvement | Verdict::Regression | Verdict::NoChange)
+    };
     if pair.differs.is_empty() || second.is_published() || compared.iter().any(judged) {
         return None;
     }
-    let instead = format!("compared with another case, {}, and undecided", pair.differs.join(", "));
+    let instead = format!("compared with another case, {}, and inconclusive", pair.differs.join(", "));
     let reason = Some(crate::text::shown(&instead));
     let b = Standing { reason, ..Standing::missing(second) };
     Some(Uncompared::of_case(pair.a, Standing::of(pair.a, first), b))
@@ -196,9 +197,9 @@ fn metrics(pair: &Pair<'_, '_>, compared: &[Compared], second: &Side) -> Vec<Unc
         };
         let (a, b) = (on(&a, pair.a), on(&b, pair.b));
         let one = Uncompared { metric: Some(metric.name.clone()), ..Uncompared::of_case(pair.b, a, b) };
-        // What only tells how a figure came about fails no gate.
-        let told = bench::is_told(pair.b.case, &metric.name) || second.is_published();
-        if told && one.kind == Kind::Lost { Uncompared { kind: Kind::Partly, ..one } } else { one }
+        // What only says how a figure came about fails no gate.
+        let ungated = bench::is_informative(pair.b.case, &metric.name) || second.is_published();
+        if ungated && one.kind == Kind::Lost { Uncompared { kind: Kind::Partly, ..one } } else { one }
     };
     lone.into_iter().map(one).collect()
 }

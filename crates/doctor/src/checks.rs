@@ -72,7 +72,7 @@ fn smt(root: &Root, machine: &Machine) -> Check {
             Check::costs(
                 "SMT",
                 format!("on: {} CPUs are {cores} cores", cpu.threads),
-                "two threads on one core share its pipes: use --place spread with as many threads as cores to have a core each",
+                "two threads on one core share its pipes: use --affinity spread with as many threads as cores to have a core each",
             )
         }
         (false, None) => Check::unknown(

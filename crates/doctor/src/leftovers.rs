@@ -54,8 +54,7 @@ pub fn copies(directory: &Path) -> Vec<String> {
 
 /// The fact that programs of reference tools on the search path are passed over, each with why; `None` where none is.
 pub fn passed_over(each: &[String]) -> Option<Check> {
-    let cost =
-        "another program of that name is taken, or none; mend that, or name a trusted one with --peer-path";
+    let cost = "another program of that name is taken, or none; mend that, or name a trusted one with --reference-path";
     (!each.is_empty()).then(|| Check::costs("PATH", each.join("; "), cost))
 }
 

@@ -140,7 +140,7 @@ mod tests {
                 floor("cpu.peak", "rate", 0.0),
                 floor("disk.io", "rate", 0.01),
                 floor("disk.fsync", "latency", 0.02),
-                floor("disk.io", "submit", 0.5),
+                floor("disk.io", "slat", 0.5),
                 floor("memory.block", "throughput", 0.4),
                 Floor { case: Some("quiet".to_owned()), ..floor("memory.block", "throughput", 0.0) },
                 Floor { case: Some("noisy".to_owned()), ..floor("memory.block", "throughput", 0.6) },

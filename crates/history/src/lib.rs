@@ -19,6 +19,7 @@ mod schema_tests;
 #[cfg(test)]
 mod tests;
 
+use plimsoll_bench as bench;
 use plimsoll_compare as compare;
 use plimsoll_machine as machine;
 use plimsoll_model::{case, measurement, metric};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::{Said, Store, StoreError, insert};
+use crate::bench;
 use crate::case::Pattern;
 use crate::compare::Floors;
 use crate::document::Run;
@@ -126,11 +127,15 @@ impl Store {
         const SELECT: &str = "
             SELECT number, rank, case_id, metric, unit, better FROM series
             WHERE case_id >= ?1 AND case_id < ?1 || char(1114111)
-              AND CASE WHEN ?2 IS NULL THEN rank = 0 ELSE metric = ?2 END";
+              AND (?2 OR rank = 0)";
         let mut statement = self.connection.prepare_cached(SELECT)?;
-        let all = statement.query_map(params![prefix, asked.metric], series)?;
+        let all = statement.query_map(params![prefix, asked.metric.is_some()], series)?;
         let all = all.collect::<rusqlite::Result<Vec<Option<Series>>>>()?;
-        Ok(all.into_iter().flatten().filter(|s| asked.cases.matches(&s.case)).collect())
+        let meant = |s: &Series| {
+            let named = |name: &String| s.metric == bench::metric_name(benchmark_of(&s.case), name);
+            asked.cases.matches(&s.case) && asked.metric.as_ref().is_none_or(named)
+        };
+        Ok(all.into_iter().flatten().filter(meant).collect())
     }
 
     /// Puts the figures of a series to the trends, one for each machine.
@@ -358,7 +363,9 @@ impl Store {
     pub fn floors(&self, machine: &str) -> Result<Option<Floors>, StoreError> {
         const SELECT: &str = "SELECT document FROM floor WHERE machine = ?1 ORDER BY number DESC LIMIT 1";
         let found = self.connection.query_row(SELECT, [machine], |row| row.get::<_, String>(0)).optional();
-        found.map_err(|e| self.failed(&e))?.map(|text| self.parsed(&text)).transpose()
+        let floors: Option<Floors> =
+            found.map_err(|e| self.failed(&e))?.map(|text| self.parsed(&text)).transpose()?;
+        Ok(floors.map(Floors::with_current_names))
     }
 
     /// All that doctor measured, as machine and document, the oldest first.
@@ -380,7 +387,12 @@ fn literal_head(glob: &str) -> &str {
     &glob[..glob.find(['*', '?', '[', '{', '\\']).unwrap_or(glob.len())]
 }
 
-/// What the history tells of a run beside its figures.
+/// The benchmark of a case, from its id.
+fn benchmark_of(id: &str) -> &str {
+    id.split('/').next().unwrap_or_default()
+}
+
+/// What the history tells of a run besides its figures.
 struct OfRun {
     began: Arc<Began>,
     machine: String,

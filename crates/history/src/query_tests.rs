@@ -36,7 +36,7 @@ fn figures_are_found_by_case_metric_time_and_machine() {
     assert_eq!(count(&asked("memory.*/op=triad/*")), 3);
     assert_eq!(count(&asked("*type=f64*")), 3 * 2);
     assert_eq!(count(&asked("gpu")), 0);
-    let bus = Asked { metric: Some("bus".to_owned()), ..asked("memory") };
+    let bus = Asked { metric: Some("bus_bandwidth".to_owned()), ..asked("memory") };
     assert_eq!(count(&bus), 3);
     assert_eq!(count(&Asked { since: Some("2026-11-02".to_owned()), ..asked("network.tcp") }), 2);
     assert_eq!(count(&Asked { machine: Some("bench-1".to_owned()), ..asked("network.tcp") }), 3);
@@ -176,12 +176,53 @@ fn a_metric_that_once_was_the_headline_is_one_trend() {
     turned.measurements.iter_mut().for_each(|m| m.metrics.reverse());
     stored(&mut store, &turned);
     stored(&mut store, &run(2));
-    let bus = Asked { metric: Some("bus".to_owned()), ..asked("memory") };
+    let bus = Asked { metric: Some("bus_bandwidth".to_owned()), ..asked("memory") };
     let found = store.trends(&bus).unwrap();
     assert_eq!(found.iter().map(|t| t.points.len()).collect::<Vec<_>>(), [2]);
-    let program = Asked { metric: Some("program".to_owned()), ..asked("memory.bandwidth") };
+    let program = Asked { metric: Some("bandwidth".to_owned()), ..asked("memory.bandwidth") };
     let headlines = store.trends(&asked("memory.bandwidth")).unwrap();
     assert!(store.trends(&program).unwrap().iter().all(|t| headlines.contains(t)));
+}
+
+/// Of a history that an earlier version wrote, and of a question in its words.
+#[test]
+fn earlier_names_of_cases_and_metrics_are_todays() {
+    let (_directory, mut store) = store();
+    let mut old = run(1);
+    old.measurements[0].case = old.measurements[0].case.clone().with_word("affinity", "compact");
+    stored(&mut store, &old);
+    let questions = |store: &Store| {
+        let of = |cases: &str, metric: Option<&str>| {
+            store.trends(&Asked { metric: metric.map(str::to_owned), ..asked(cases) }).unwrap()
+        };
+        let same = |one: Vec<Trend>, other: Vec<Trend>| {
+            assert!(!one.is_empty());
+            assert_eq!(one, other);
+            one
+        };
+        let bus = same(of("memory", Some("bus")), of("memory", Some("bus_bandwidth")));
+        let program = same(of("*", Some("program")), of("memory.bandwidth", Some("bandwidth")));
+        let placed = same(of("cpu.peak/*place=compact*", None), of("cpu.peak/*/affinity=*", None));
+        [bus, program, placed, same(of("disk", Some("lat")), of("disk.*", Some("latency")))]
+    };
+    let before = questions(&store);
+    const BACK: &str = "
+        UPDATE series SET metric = 'program' WHERE metric = 'bandwidth' AND case_id LIKE 'memory.bandwidth/%';
+        UPDATE series SET metric = 'bus' WHERE metric = 'bus_bandwidth';
+        UPDATE series SET case_id = replace(case_id, '/affinity=', '/place=');
+        UPDATE measurement SET case_id = replace(case_id, '/affinity=', '/place=');
+        PRAGMA user_version = 4";
+    store.connection.execute_batch(BACK).unwrap();
+    let file = store.file.clone();
+    drop(store);
+    let store = Store::open(&Location::named(&file)).unwrap();
+    assert_eq!(questions(&store), before);
+    let left = store.connection.query_row(
+        "SELECT count(*) FROM measurement WHERE case_id LIKE '%place=%'",
+        [],
+        |row| row.get::<_, i64>(0),
+    );
+    assert_eq!(left, Ok(0));
 }
 
 #[test]
@@ -243,7 +284,7 @@ fn histories_of_the_older_schemas_keep_or_get_their_figures() {
         let (directory, mut store) = store();
         (0..3).for_each(|n| stored(&mut store, &run(n)));
         let wanted = |store: &Store| {
-            let bus = Asked { metric: Some("bus".to_owned()), ..asked("memory") };
+            let bus = Asked { metric: Some("bus_bandwidth".to_owned()), ..asked("memory") };
             [asked("*"), bus].map(|asked| store.trends(&asked).unwrap())
         };
         let before = wanted(&store);

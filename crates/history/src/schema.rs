@@ -14,6 +14,8 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use super::error::{StoreError, name};
 use super::layout::Layout;
 use super::place::{beside, is_local};
+use crate::bench;
+use crate::case::Case;
 use crate::document::{Kept, Run};
 use crate::measurement::Measurement;
 
@@ -129,11 +131,17 @@ const THIRD: &str = "
 /// The tables stay as they are; the documents in them become those of schema 2 ([`DOCUMENTS`]).
 const FOURTH: &str = "";
 
+/// The tables stay as they are; cases and metrics get their names of today ([`NAMES`]). Documents are read with either.
+const FIFTH: &str = "";
+
 /// Step n leads from version n to n + 1.
-pub(super) const STEPS: &[&str] = &[FIRST, SECOND, THIRD, FOURTH];
+pub(super) const STEPS: &[&str] = &[FIRST, SECOND, THIRD, FOURTH, FIFTH];
 
 /// The step that brings the documents to schema 2.
 const DOCUMENTS: usize = 3;
+
+/// The step that renames cases and metrics.
+const NAMES: usize = 4;
 
 /// Makes a new history that appears whole or not at all. When another process makes it first, that one is used.
 pub(super) fn create(file: &Path) -> Result<(), StoreError> {
@@ -359,6 +367,9 @@ fn apply(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> {
             upgrade::<Run>(&transaction, "run", "header")?;
             upgrade::<Measurement>(&transaction, "measurement", "document")?;
         }
+        if number == NAMES {
+            rename(&transaction)?;
+        }
     }
     transaction.pragma_update(None, "user_version", steps.len().max(done) as i64)?;
     transaction.commit()
@@ -375,6 +386,34 @@ fn upgrade<T: Kept>(connection: &Connection, table: &str, column: &str) -> rusql
         let Ok(mut document) = serde_json::from_str(&text) else { continue };
         if T::upgrade(&mut document) == Ok(true) {
             write.execute(rusqlite::params![row, document.to_string()])?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives cases and metrics that had other names in an earlier version their names of today. What is no case stays as it is.
+fn rename(connection: &Connection) -> rusqlite::Result<()> {
+    let today = |id: &str| id.parse::<Case>().ok().map(|case| case.id().as_str().to_owned());
+    let mut cases = connection.prepare("SELECT DISTINCT case_id FROM measurement")?;
+    let cases: Vec<String> = cases.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    let mut write = connection.prepare("UPDATE measurement SET case_id = ?2 WHERE case_id = ?1")?;
+    for id in cases {
+        if let Some(new) = today(&id).filter(|new| *new != id) {
+            write.execute([id, new])?;
+        }
+    }
+    let mut series = connection.prepare("SELECT number, case_id, metric FROM series")?;
+    let series = series.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let series: Vec<(i64, String, String)> = series.collect::<rusqlite::Result<_>>()?;
+    // One that has today's names already keeps them.
+    let mut write =
+        connection.prepare("UPDATE OR IGNORE series SET case_id = ?2, metric = ?3 WHERE number = ?1")?;
+    for (number, id, metric) in series {
+        let benchmark = id.split('/').next().unwrap_or_default();
+        let name = bench::metric_name(benchmark, &metric);
+        let new = today(&id).unwrap_or_else(|| id.clone());
+        if new != id || name != metric {
+            write.execute(rusqlite::params![number, new, name])?;
         }
     }
     Ok(())

@@ -71,14 +71,14 @@ fn a_damaged_version_is_told_and_repaired() {
 #[test]
 fn a_version_that_is_newer_with_other_tables_or_other_runs_is_not_repaired() {
     for change in [
-        "ALTER TABLE run ADD COLUMN colour TEXT; PRAGMA user_version = 5",
-        r#"UPDATE run SET header = replace(header, '"version":"', '"version":"9'); PRAGMA user_version = 5"#,
+        "ALTER TABLE run ADD COLUMN colour TEXT; PRAGMA user_version = 6",
+        r#"UPDATE run SET header = replace(header, '"version":"', '"version":"9'); PRAGMA user_version = 6"#,
     ] {
         let directory = tempfile::tempdir().unwrap();
         let location = history(directory.path());
         changed(&location, change);
         refused(&location, change);
-        assert!(matches!(repair(&location), Err(StoreError::Newer { found: 5, .. })), "{change}");
+        assert!(matches!(repair(&location), Err(StoreError::Newer { found: 6, .. })), "{change}");
     }
 }
 

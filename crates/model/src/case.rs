@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::quantity::{self, Mix, Sizes};
 
-pub use pattern::Pattern;
+pub use pattern::{Pattern, glob};
 
 /// What a parameter's value means, and so how it is written and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,15 +45,21 @@ pub struct Key {
     pub help: &'static str,
     /// The value that goes without saying, as a case in words has it.
     pub usual: Option<&'static str>,
+    /// What it was called before: still read everywhere, never written.
+    pub formerly: Option<&'static str>,
 }
 
 const fn key(name: &'static str, kind: Kind, help: &'static str) -> Key {
-    Key { name, kind, help, usual: None }
+    Key { name, kind, help, usual: None, formerly: None }
 }
 
 impl Key {
     const fn usually(self, value: &'static str) -> Self {
         Self { usual: Some(value), ..self }
+    }
+
+    const fn formerly(self, name: &'static str) -> Self {
+        Self { formerly: Some(name), ..self }
     }
 }
 
@@ -158,7 +164,12 @@ pub const KEYS: &[Key] = &[
     ),
     key("load", Kind::Word, "TCP stream during the round trips: up, down, both"),
     key("threads", Kind::Count, "number of threads").usually("1"),
-    key("place", Kind::Word, "CPU affinity of the threads: spread, compact, or a list such as 0-3"),
+    key(
+        "affinity",
+        Kind::Word,
+        "CPUs that the threads are pinned to: spread, compact, or a list such as 0-3",
+    )
+    .formerly("place"),
     key("work", Kind::Count, "operations per sample; with strong scaling divided among the threads"),
     key("volume", Kind::Size, "bytes per sample; with strong scaling divided among the threads"),
     key("count", Kind::Count, "blocks or messages per sample; with strong scaling divided among the threads"),
@@ -222,11 +233,13 @@ pub enum CaseError {
 }
 
 impl Key {
-    /// The row of `name`, or an error that suggests the nearest.
+    /// The row of `name`, today's or an earlier one, or an error that suggests the nearest.
     pub fn find(name: &str) -> Result<&'static Key, CaseError> {
-        KEYS.iter().find(|k| k.name == name).ok_or_else(|| CaseError::UnknownKey {
-            name: crate::text::shown(name),
-            nearest: nearest(name, KEYS.iter().map(|k| k.name)),
+        KEYS.iter().find(|k| k.name == name || k.formerly == Some(name)).ok_or_else(|| {
+            CaseError::UnknownKey {
+                name: crate::text::shown(name),
+                nearest: nearest(name, KEYS.iter().map(|k| k.name)),
+            }
         })
     }
 
@@ -445,7 +458,7 @@ impl FromStr for Case {
         for part in parts {
             let (name, text) = part.split_once('=').ok_or_else(|| bad("a part has no '='"))?;
             let key = Key::find(name)?;
-            if case.get(name).is_some() {
+            if case.get(key.name).is_some() {
                 return Err(bad("a parameter occurs twice"));
             }
             let text = percent_decoded(text).ok_or_else(|| bad("a '%' is not followed by a byte in hex"))?;

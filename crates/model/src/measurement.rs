@@ -107,7 +107,8 @@ pub struct MetricResult {
     pub other_limits: Vec<Limit>,
     /// Median of the samples' own shares of their limit; 1 is best.
     pub of_limit: Option<f64>,
-    /// Reference tools beside it.
+    /// Reference tools that measured the same in the same run.
+    #[serde(rename = "references", alias = "peers")]
     pub peers: Vec<PeerResult>,
 }
 
@@ -149,8 +150,8 @@ pub struct Point {
     /// Share of the time that the hypervisor gave to others.
     pub steal: Option<f64>,
     /// Share of the time in slices that were interrupted and are not in the value.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub set_aside: Option<f64>,
+    #[serde(default, alias = "set_aside", skip_serializing_if = "Option::is_none")]
+    pub excluded: Option<f64>,
     /// Share of the time that a cgroup quota throttled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled: Option<f64>,
@@ -176,7 +177,7 @@ impl Measurement {
     /// What became of it, and why it is no figure where it is none: by today's rule for the excluded share of the time also
     /// where an earlier version stored it as measured.
     pub fn standing(&self) -> (Status, Option<String>) {
-        let excluded = all_but_excluded(Excluded::of(self.conditions.set_aside));
+        let excluded = all_but_excluded(Excluded::of(self.conditions.excluded));
         match (self.status, excluded) {
             (Status::Ok, Some(reason)) => (Status::Invalid, Some(reason)),
             (status, _) => (status, self.reason.clone()),

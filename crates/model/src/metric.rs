@@ -30,9 +30,9 @@ impl Better {
 pub enum Role {
     /// Runs are judged by it, in its direction.
     Judged,
-    /// It tells how a figure came about: how full a queue or a device was, what a time is made of, what a search found. More of
-    /// it is neither better nor worse, whatever the document's `better` says; it is told and never judged.
-    Told,
+    /// It says how a figure came about: how full a queue or a device was, what a time is made of, what a search found. More of
+    /// it is neither better nor worse, whatever the document's `better` says; it is never judged.
+    Informative,
 }
 
 /// How the row of a case says a metric that is not its headline: words before and after the figure.
@@ -92,6 +92,8 @@ pub struct Metric {
     pub name: &'static str,
     /// What it is, for docs; a line.
     pub about: &'static str,
+    /// Other names by which it may be asked for: those that it had, and those of fio. They are read everywhere and never written.
+    pub also_called: &'static [&'static str],
     /// Its unit.
     pub unit: Unit,
     /// Its direction.
@@ -100,8 +102,6 @@ pub struct Metric {
     pub role: Role,
     /// How the row of its case says it where it is not the headline; `None` leaves it to the documents.
     pub also: Option<Also>,
-    /// What the axis of a published report's figure calls it, where not by its name.
-    pub axis: Option<&'static str>,
     /// Whether charts draw it where it is not the headline.
     pub drawn: bool,
     /// Whether `plimsoll doctor` shows how small a difference of it is real, where it is not the headline.
@@ -116,11 +116,11 @@ impl Metric {
         Self {
             name,
             about: "",
+            also_called: &[],
             unit,
             better,
             role: Role::Judged,
             also: None,
-            axis: None,
             drawn: false,
             floor: false,
             transfers: None,
@@ -132,9 +132,9 @@ impl Metric {
         Self { about, ..self }
     }
 
-    /// The same, told and never judged.
-    pub const fn told(self) -> Self {
-        Self { role: Role::Told, ..self }
+    /// The same, never judged.
+    pub const fn informative(self) -> Self {
+        Self { role: Role::Informative, ..self }
     }
 
     /// The same, said in the row of its case between these words.
@@ -147,9 +147,14 @@ impl Metric {
         Self { also: Some(Also { before, after: "", form }), ..self }
     }
 
-    /// The same, called this on the axis of a published report's figure.
-    pub const fn on_axis(self, name: &'static str) -> Self {
-        Self { axis: Some(name), ..self }
+    /// The same, which may also be asked for by these names.
+    pub const fn also_called(self, names: &'static [&'static str]) -> Self {
+        Self { also_called: names, ..self }
+    }
+
+    /// Whether this is one of its names.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.also_called.contains(&name)
     }
 
     /// The same, which says this of transfers.

@@ -30,15 +30,15 @@ impl Placement {
             list => list.parse::<CpuSet>(),
         };
         let shown = crate::text::shown(word);
-        let cpus =
-            cpus.map_err(|_| format!("place: no '{shown}'; there is spread, compact, or CPUs such as 0-3"))?;
+        let cpus = cpus
+            .map_err(|_| format!("affinity: no '{shown}'; there is spread, compact, or CPUs such as 0-3"))?;
         let foreign = cpus.iter().find(|cpu| !machine.cpu.allowed.contains(*cpu));
         match foreign {
             Some(cpu) => Err(format!(
-                "place: CPU {cpu} may not be used: this process is allowed CPUs {}",
+                "affinity: CPU {cpu} may not be used: this process is allowed CPUs {}",
                 machine.cpu.allowed
             )),
-            None if cpus.is_empty() => Err("place: no CPU is named".to_owned()),
+            None if cpus.is_empty() => Err("affinity: no CPU is named".to_owned()),
             None => Ok(Self::Cpus(cpus)),
         }
     }
@@ -62,19 +62,19 @@ impl Placement {
     }
 }
 
-/// The places asked for; one `None` where nothing was.
+/// The affinities asked for; one `None` where nothing was.
 ///
 /// # Errors
-/// A place that is not there, in one line.
+/// CPUs that may not be used, in one line.
 pub fn places(machine: &Machine, group: &Group) -> Result<Vec<Option<String>>, String> {
-    let words = group.words("place", &[]);
+    let words = group.words("affinity", &[]);
     words.iter().try_for_each(|word| Placement::read(word, machine).map(|_| ()))?;
     Ok(if words.is_empty() { vec![None] } else { words.into_iter().map(Some).collect() })
 }
 
-/// The CPUs of a case's threads: as its `place` says, else spread.
+/// The CPUs of a case's threads: as its `affinity` says, else spread.
 pub fn placed(machine: &Machine, case: &Case) -> Vec<usize> {
-    let word = case.word("place").unwrap_or("spread");
+    let word = case.word("affinity").unwrap_or("spread");
     Placement::read(word, machine).unwrap_or(Placement::Spread).cpus(machine, case.threads())
 }
 
@@ -189,8 +189,8 @@ mod tests {
     #[test]
     fn wrong_places_are_refused_in_one_line() {
         let error = |word: &str| Placement::read(word, &machine()).unwrap_err();
-        assert_eq!(error("0,9"), "place: CPU 9 may not be used: this process is allowed CPUs 0-7");
-        assert!(error("wide\u{1b}\n").starts_with("place: no 'wide"));
+        assert_eq!(error("0,9"), "affinity: CPU 9 may not be used: this process is allowed CPUs 0-7");
+        assert!(error("wide\u{1b}\n").starts_with("affinity: no 'wide"));
         assert!(!error("wide\u{1b}\n").contains(['\u{1b}', '\n']));
     }
 }

@@ -26,7 +26,17 @@ pub struct Note {
     pub text: String,
 }
 
+/// Codes that were called otherwise, with what they were called: documents of earlier versions have that.
+const FORMERLY: &[(&str, &str)] = &[("reference-differs", "peer-differs")];
+
 impl Note {
+    /// Gives a code that was called otherwise in an earlier version its name of today.
+    pub fn rename(&mut self) {
+        if let Some((today, _)) = FORMERLY.iter().find(|(_, before)| *before == self.code) {
+            self.code = (*today).to_owned();
+        }
+    }
+
     /// The stable code.
     pub fn code(&self) -> &str {
         &self.code
@@ -153,15 +163,15 @@ impl Loss {
                 "a CPU quota of the control group stopped it for this share of the time; raise the quota (cpu.max, cpu.cfs_quota_us)",
             ),
             Loss::ClockChanged => (
-                "clock changed",
+                "clock changes",
                 "the core clock differed before and after slices with this share of the time, which are excluded; the figure holds at the clock shown, and a fixed frequency (cpupower frequency-set) excludes less",
             ),
             Loss::SiblingBusy => (
-                "sibling busy",
+                "SMT sibling busy",
                 "this share of the work had a second cost, as when another thread or guest uses the same core; stop other work, or choose a host with whole cores",
             ),
             Loss::MemoryShared => (
-                "memory shared",
+                "memory contention",
                 "this share of the work took another time although no thread left its CPU, as when others use the same cache or memory; stop other work, or choose a dedicated host",
             ),
         }
@@ -199,7 +209,7 @@ impl fmt::Display for Warning {
                     apart([*reached, *wanted], digits, |x, n| format!("{:.n$} %", x * 100.0));
                 write!(f, "not converged: ± {reached} where ± {wanted} was asked: {}", wider(*by))
             }
-            Warning::FewSamples { n, by } => write!(f, "no interval: {}", more_samples(*n, *by)),
+            Warning::FewSamples { n, by } => write!(f, "no CI: {}", more_samples(*n, *by)),
             Warning::MostlyExcluded { share } => {
                 let [share, most] = apart([*share, MOSTLY_EXCLUDED], 3, percent);
                 write!(
@@ -326,7 +336,7 @@ mod tests {
         let few = Warning::FewSamples { n: 1, by: EndedBy::Budget }.to_string();
         assert_eq!(
             few,
-            "no interval: the budget ended it after 1 of the 5 samples that it needs; give --budget more room, or take shorter ones with --sample-time"
+            "no CI: the budget ended it after 1 of the 5 samples that it needs; give --budget more room, or take shorter ones with --sample-time"
         );
     }
 }

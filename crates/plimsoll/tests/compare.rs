@@ -42,14 +42,14 @@ fn sides_are_runs_files_and_baselines() {
         [["last~1", "last"], ["./1.json", "last"], ["./1.json", "./2.json"], ["baseline:last10", "last"]]
     {
         let (out, _) = compare(dir.path(), &sides, 0);
-        assert!(out.contains("undecided") && out.contains("plimsoll doctor"), "{out}");
+        assert!(out.contains("inconclusive") && out.contains("plimsoll doctor"), "{out}");
     }
     let files = ["compare", "./1.json", "./2.json", "--store", "none"];
     ended(plimsoll(dir.path()).args(files), 0);
     let (out, _) = compare(dir.path(), &["last~1", "last", "--format", "json"], 0);
     let document: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(document["schema"], "plimsoll.comparison/1");
-    assert_eq!(document["compared"][0]["verdict"], "undecided");
+    assert_eq!(document["schema"], "plimsoll.comparison/2");
+    assert_eq!(document["compared"][0]["verdict"], "inconclusive");
     let (out, _) = compare(dir.path(), &["last~1", "last", "--format", "markdown"], 0);
     assert!(out.starts_with("### A = last\\~1, B = last\n"), "{out}");
 }
@@ -60,9 +60,9 @@ fn without_a_known_noise_fail_on_fails_nothing_and_says_so() {
     run(dir.path(), "1.json");
     scaled(dir.path(), "1.json", "2.json", 100.0);
     let blind =
-        "gate blind: 1 of 1 figures can be worse by any amount and pass --fail-on 5.0%: 1 without a known";
+        "undetectable: regressions of any size in 1 of 1 metrics pass --fail-on 5.0%: 1 without a known";
     let (out, err) = compare(dir.path(), &["./1.json", "./2.json", "--fail-on", "5%"], 0);
-    assert!(err.contains(blind) && out.contains("gate blind"), "{err}");
+    assert!(err.contains(blind) && out.contains("undetectable"), "{err}");
     let (_, err) = compare(dir.path(), &["./1.json", "./2.json", "--fail-on", "5%", "--strict"], 1);
     assert!(err.contains(blind), "{err}");
     let (_, err) = compare(dir.path(), &["./1.json", "./2.json", "--strict"], 2);
@@ -73,7 +73,7 @@ fn without_a_known_noise_fail_on_fails_nothing_and_says_so() {
     fs::write(dir.path().join("3.json"), other.to_string()).unwrap();
     let (_, err) = compare(dir.path(), &["./1.json", "./3.json", "--fail-on", "5%"], 1);
     assert!(err.contains("nothing to compare"), "a gate that compares nothing is not passed: {err}");
-    assert!(err.contains("null is lost: A ok, B failed"), "{err}");
+    assert!(err.contains("null is lost: failed in B"), "{err}");
     other["measurements"] = serde_json::json!([]);
     fs::write(dir.path().join("4.json"), other.to_string()).unwrap();
     let (_, err) = compare(dir.path(), &["./1.json", "./4.json", "--fail-on", "5%"], 2);
@@ -90,14 +90,14 @@ fn a_measured_noise_decides_and_a_requirement_fails() {
     let dir = scratch();
     let doctor = ["doctor", "--rounds=3", "--only", "null", "--quiet", "--store", "history.db"];
     let (out, _) = ended(plimsoll(dir.path()).args(doctor), 0);
-    assert!(out.contains("time source") && out.contains("Noise between 3 runs"), "{out}");
+    assert!(out.contains("time source") && out.contains("Noise floor between 3 runs"), "{out}");
     run(dir.path(), "1.json");
     let (out, _) = compare(dir.path(), &["./1.json", "last", "--format", "json"], 0);
     let document: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(document["compared"][0]["noise"], "doctor");
-    // Whether "same" can be said is up to this machine's noise.
+    // Whether "no change" can be said is up to this machine's noise.
     let verdict = document["compared"][0]["verdict"].as_str().unwrap();
-    assert!(["same", "undecided"].contains(&verdict), "a run is what it is: {verdict}");
+    assert!(["no-change", "inconclusive"].contains(&verdict), "a run is what it is: {verdict}");
     let needs = |what: &str, code| {
         compare(dir.path(), &["./1.json", "last", "--require", &format!("null latency {what}")], code).0
     };
@@ -184,17 +184,17 @@ fn what_was_lost_is_named_and_fails_the_gate() {
     with("failed.json", &stop("failed", "no space"));
     with("skipped.json", &stop("skipped", "not here"));
     for (b, said) in [
-        ("./invalid.json", "B invalid (past its limit)"),
-        ("./failed.json", "B failed (no space)"),
-        ("./skipped.json", "B skipped (not here)"),
-        ("./1.json", "B missing (its plan lacks it)"),
+        ("./invalid.json", "invalid in B (past its limit)"),
+        ("./failed.json", "failed in B (no space)"),
+        ("./skipped.json", "skipped in B (not here)"),
+        ("./1.json", "missing in B (its plan lacks it)"),
     ] {
         let words = |more: &[&'static str]| -> Vec<&str> { [&["./a.json", b], more].concat() };
         let gate = ["--fail-on", "99%"];
         let (out, err) = compare(dir.path(), &words(&gate), 1);
-        assert!(err.contains(&format!("null threads 2 is lost: A ok, {said}")), "{err}");
-        assert!(out.contains(&format!("lost (1): A ok, {said}: null threads 2")), "{out}");
-        assert!(out.trim_end().lines().last().unwrap().contains("1 lost"), "{out}");
+        assert!(err.contains(&format!("null threads 2 is lost: {said}")), "{err}");
+        assert!(out.contains(&format!("lost (1): {said}:\n  null threads 2")), "{out}");
+        assert!(out.trim_end().lines().last().unwrap().contains("1 lost in B"), "{out}");
         compare(dir.path(), &words(&[gate.as_slice(), &["--missing", "ignore"]].concat()), 0);
         let (out, _) = compare(dir.path(), &words(&["--format", "markdown"]), 0);
         assert!(out.contains("null threads 2"), "{out}");
@@ -203,7 +203,7 @@ fn what_was_lost_is_named_and_fails_the_gate() {
         assert_eq!(left["uncompared"][0]["kind"], "lost", "{out}");
         assert_eq!(left["uncompared"][0]["case"]["id"], "null/threads=2");
         let page = fs::read_to_string(dir.path().join("page.html")).unwrap();
-        assert!(page.contains("null threads 2") && !page.contains(">no real difference<"));
+        assert!(page.contains("null threads 2") && !page.contains(">no change<"));
         let required = ["--require", "null latency < 1 s"];
         let (out, _) = compare(dir.path(), &words(&required), 1);
         assert!(out.contains("NOT MET: null latency < 1 s: null threads 2: "), "{out}");
@@ -211,11 +211,11 @@ fn what_was_lost_is_named_and_fails_the_gate() {
     // What is new, or no figure on either side, is named and fails nothing.
     let gate = ["--fail-on", "99%"];
     let (out, _) = compare(dir.path(), &[&["./1.json", "./a.json"], gate.as_slice()].concat(), 0);
-    assert!(out.contains("new (1): A missing (its plan lacks it), B ok: null threads 2"), "{out}");
+    assert!(out.contains("new (1): missing in A (its plan lacks it):\n  null threads 2"), "{out}");
     let (out, _) = compare(dir.path(), &[&["./failed.json", "./invalid.json"], gate.as_slice()].concat(), 0);
-    assert!(out.contains("not compared (1): A failed (no space), B invalid (past its limit)"), "{out}");
+    assert!(out.contains("not compared (1): failed in A (no space), invalid in B (past its limit)"), "{out}");
     let (out, _) = compare(dir.path(), &["./failed.json", "./failed.json"], 0);
-    assert!(out.contains("both failed (no space): null threads 2"), "{out}");
+    assert!(out.contains("failed in A and B (no space):\n  null threads 2"), "{out}");
 }
 
 /// One disturbed run of ten is no noise: what the others agree on is still seen.
@@ -251,11 +251,11 @@ fn a_baseline_with_one_disturbed_run_still_sees() {
     let one = &document["compared"][0];
     assert_eq!(
         (&one["verdict"], &one["outliers"], &one["noise"]),
-        (&"worse".into(), &1.into(), &"runs".into()),
+        (&"regression".into(), &1.into(), &"runs".into()),
         "{out}"
     );
     assert!(one["smallest"].as_f64().unwrap() < 0.05, "{out}");
-    assert_eq!(err.matches("is worse by").count(), 1, "{err}");
+    assert_eq!(err.matches("regression of").count(), 1, "{err}");
 }
 
 #[test]

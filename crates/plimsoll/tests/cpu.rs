@@ -23,8 +23,18 @@ fn measured(words: &[&str]) -> Value {
 
 #[test]
 fn a_fixed_amount_is_divided_among_the_threads_and_named() {
-    let words =
-        ["--type", "f64", "--threads", "1,2", "--work", "1e10", "--scaling", "strong", "--place", "compact"];
+    let words = [
+        "--type",
+        "f64",
+        "--threads",
+        "1,2",
+        "--work",
+        "1e10",
+        "--scaling",
+        "strong",
+        "--affinity",
+        "compact",
+    ];
     let document = measured(&words);
     for (measurement, threads) in document["measurements"].as_array().unwrap().iter().zip([1, 2]) {
         figures(measurement);
@@ -57,8 +67,8 @@ fn amounts_and_places_that_cannot_be_are_refused() {
     let only = refused(&["--only", "cpu.linpack", "--op", "add"]);
     assert!(only.contains("cpu.linpack does not take --op: it takes --n, --nb, "), "{only}");
     assert!(refused(&["--work", "1e12", "--sample-time", "1s"]).contains("give one"));
-    assert!(refused(&["--place", "8191"]).contains("place: CPU 8191 may not be used"));
-    assert!(refused(&["--place", "nowhere"]).contains("there is spread, compact, or CPUs such as 0-3"));
+    assert!(refused(&["--affinity", "8191"]).contains("affinity: CPU 8191 may not be used"));
+    assert!(refused(&["--affinity", "nowhere"]).contains("there is spread, compact, or CPUs such as 0-3"));
 }
 
 #[test]

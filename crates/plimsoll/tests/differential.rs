@@ -378,8 +378,8 @@ fn figures(check: &Check, dir: &Path, script: &Path) -> Result<(f64, f64), Strin
     let (out, _) = ended(&mut command, 0);
     let run: Value = serde_json::from_str(&out).unwrap();
     let metrics = run["measurements"][0]["metrics"].as_array().unwrap().clone();
-    let peers = || metrics.iter().flat_map(|metric| metric["peers"].as_array().unwrap());
-    let peer = peers().find(|peer| peer["peer"] == check.tool).or_else(|| peers().next_back()).cloned();
+    let peers = || metrics.iter().flat_map(|metric| metric["references"].as_array().unwrap());
+    let peer = peers().find(|peer| peer["name"] == check.tool).or_else(|| peers().next_back()).cloned();
     let peer = peer.ok_or_else(|| format!("no reference tool: {}", run["measurements"][0]))?;
     let figure = |name: &str| peer[name][0].as_f64();
     figure("samples").zip(figure("own")).ok_or_else(|| peer["reason"].to_string())

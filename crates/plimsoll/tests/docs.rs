@@ -55,16 +55,19 @@ fn parameter(key: &Key) -> String {
     let taking =
         BENCHMARKS.iter().filter(|b| b.keys().contains(&key.name)).map(|b| format!("`{}`", b.name()));
     let taking: Vec<String> = taking.collect();
-    format!("| `{}` | {} | {} | {} |\n", key.name, value(key), key.help, taking.join(", "))
+    let before = key.formerly.map(|name| format!(" (earlier: `{name}`)")).unwrap_or_default();
+    format!("| `{}`{before} | {} | {} | {} |\n", key.name, value(key), key.help, taking.join(", "))
 }
 
 fn metric((place, metric): (usize, &Metric)) -> String {
     let judged = match metric.role {
         Role::Judged => metric.better.word(),
-        Role::Told => "told, never judged",
+        Role::Informative => "informative",
     };
     let name = if place == 0 { format!("**`{}`**", metric.name) } else { format!("`{}`", metric.name) };
-    format!("| {name} | {} | {judged} | {} |\n", metric.unit.name(), metric.about)
+    let also: Vec<String> = metric.also_called.iter().map(|name| format!("`{name}`")).collect();
+    let also = if also.is_empty() { String::new() } else { format!(" (also: {})", also.join(", ")) };
+    format!("| {name}{also} | {} | {judged} | {} |\n", metric.unit.name(), metric.about)
 }
 
 fn benchmark(one: &&dyn Benchmark) -> String {

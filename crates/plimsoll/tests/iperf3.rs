@@ -72,7 +72,7 @@ fn tcp_and_udp_in_both_directions_over_two_streams() {
             }
             let seen = server.measured(&arguments);
             assert_eq!(seen["status"], "ok", "{seen}");
-            assert_eq!(seen["achieved"]["far_end_program"], "iperf3");
+            assert_eq!(seen["achieved"]["server_program"], "iperf3");
             assert_eq!(seen["conditions"]["path_loopback"], 1.0);
             assert!(seen["metrics"][0]["limit"]["value"].is_number(), "{}", seen["metrics"][0]["limit"]);
             let goodput = median(&seen, "goodput");

@@ -252,7 +252,7 @@ fn wrong_words_are_refused_before_anything_is_measured() {
         ("memory --chases 11", "from 1 to 10"),
         ("memory --group 100", "not a multiple of 4K"),
         ("memory --node 77", "node: there is no 77"),
-        ("memory --place 8191", "place: CPU 8191 may not be used"),
+        ("memory --affinity 8191", "affinity: CPU 8191 may not be used"),
         ("memory --variant sse9 --op copy", "--variant all --list"),
         ("memory --pages 64k", "4k, thp, 2m or 1g"),
         ("memory --size swept", "size"),
@@ -266,12 +266,12 @@ fn wrong_words_are_refused_before_anything_is_measured() {
 #[test]
 fn memory_takes_a_place_and_a_group() {
     let dir = scratch();
-    let words = "memory --only memory.latency --size 64K --group 64K --pages 4k --place compact --samples 1 --sample-time 5ms \
+    let words = "memory --only memory.latency --size 64K --group 64K --pages 4k --affinity compact --samples 1 --sample-time 5ms \
                  --store none --json -";
     let (out, _) = ended(plimsoll(dir.path()).args(words.split_whitespace()), 0);
     let document: Value = serde_json::from_str(&out).unwrap();
     let measurement = &document["measurements"][0];
-    assert_eq!(measurement["case"]["id"], "memory.latency/size=64K/pages=4k/group=64K/place=compact");
+    assert_eq!(measurement["case"]["id"], "memory.latency/size=64K/pages=4k/group=64K/affinity=compact");
     assert_eq!(measurement["achieved"]["cpu"].as_array().map(Vec::len), Some(1), "{measurement}");
     let words = ["memory", "--size", "1000000G", "--dry-run", "--store", "none"];
     let (out, _) = ended(plimsoll(dir.path()).args(words), 0);

@@ -15,16 +15,11 @@ use std::path::Path;
 use plimsoll::bench::BENCHMARKS;
 use plimsoll::case::KEYS;
 
-/// Words that are names of metrics too and mean something else in a file: the status of a run, a key that no plan may have, a
-/// command, the wall clock, axes of any metric, a kind of figure in a report.
+/// Words that are names of metrics too and mean something else in a file: the wall clock, axes of any metric, a kind of figure in a report.
 const OTHER_MEANINGS: &[(&str, &str)] = &[
-    ("app/cluster/hpl.rs", "program"),
-    ("result/document.rs", "complete"),
-    ("model/plan/file.rs", "program"),
     ("doctor/proof.rs", "time"),
     ("output/report/html/single.rs", "time"),
     ("output/report/html/single.rs", "latency"),
-    ("published/tables.rs", "program"),
 ];
 
 /// File below `src` (of another crate than the program's: after its name) → names of benchmarks in it, names of metrics in it.

@@ -40,7 +40,7 @@ fn beside_samples(script: &str, samples: usize) -> Value {
     let run: Value = serde_json::from_str(&out).unwrap();
     measured(&run["measurements"][0]);
     assert_eq!(run["measurements"][0]["metrics"][0]["samples"].as_array().unwrap().len(), samples);
-    run["measurements"][0]["metrics"][0]["peers"][0].clone()
+    run["measurements"][0]["metrics"][0]["references"][0].clone()
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_tool_gives_five_pairs_a_ratio_and_a_verdict() {
 fn a_number_of_samples_is_exact_with_a_tool_beside_it() {
     let peer = beside_samples(ONE_MFLOPS, 2);
     assert_eq!(peer["samples"], serde_json::json!([1e6, 1e6]));
-    assert_eq!(peer["verdict"], "undecided", "two pairs decide nothing");
+    assert_eq!(peer["verdict"], "inconclusive", "two pairs decide nothing");
 }
 
 #[test]
@@ -104,9 +104,9 @@ fn a_tool_that_is_not_there_is_told_with_how_to_get_it() {
     let more = ["--against", "mbw,stream", "--json", "-", "--store", "none"];
     let (out, _) = ended(plimsoll(dir.path()).env("PATH", "").args(flags).args(more), 0);
     let run: Value = serde_json::from_str(&out).unwrap();
-    let peers = run["measurements"][0]["metrics"][0]["peers"].as_array().unwrap().clone();
-    let stream = peers.iter().find(|p| p["peer"] == "stream").unwrap();
-    assert!(stream["reason"].as_str().unwrap().contains("--peer-path"), "{stream}");
+    let peers = run["measurements"][0]["metrics"][0]["references"].as_array().unwrap().clone();
+    let stream = peers.iter().find(|p| p["name"] == "stream").unwrap();
+    assert!(stream["reason"].as_str().unwrap().contains("--reference-path"), "{stream}");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn an_unknown_tool_is_refused_with_the_nearest() {
     let (_, err) = ended(plimsoll(dir.path()).args(["cpu", "--against", "fio,installed"]), 2);
     assert!(err.contains("'installed' is mutually exclusive with"), "{err}");
     let (_, err) = ended(plimsoll(dir.path()).args(["cpu", "--peer-path", "nope=/bin/true"]), 2);
-    assert!(err.contains("--peer-path: no tool 'nope'"), "{err}");
+    assert!(err.contains("--reference-path: no tool 'nope'"), "{err}");
 }
 
 #[test]
@@ -149,7 +149,8 @@ fn a_tool_that_hangs_is_ended_with_all_that_it_started_when_the_run_is() {
 #[test]
 fn tools_are_listed() {
     let dir = place_for_programs();
-    let (out, _) = ended(plimsoll(dir.path()).arg("peers"), 0);
+    let (out, _) = ended(plimsoll(dir.path()).arg("references"), 0);
+    assert_eq!(ended(plimsoll(dir.path()).arg("peers"), 0).0, out, "its earlier name");
     for name in ["likwid-bench", "stream", "fio", "iperf3", "ping"] {
         assert!(out.contains(name), "{out}");
     }
@@ -323,7 +324,7 @@ fn a_tool_that_does_not_end_is_ended_with_its_children_and_told() {
     let reason = |index: usize| {
         let measurement = &run["measurements"][index];
         measured(measurement);
-        measurement["metrics"][0]["peers"][0]["reason"].as_str().unwrap().to_owned()
+        measurement["metrics"][0]["references"][0]["reason"].as_str().unwrap().to_owned()
     };
     assert!(reason(0).contains("was ended after"), "{}", reason(0));
     let first = format!("in {} and", run["measurements"][0]["case"]["id"].as_str().unwrap());
@@ -357,7 +358,7 @@ fn what_left_the_session_of_a_tool_ends_with_it() {
         let output = run.output().unwrap();
         assert!(output.status.success());
         let run: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let peer = &run["measurements"][0]["metrics"][0]["peers"][0];
+        let peer = &run["measurements"][0]["metrics"][0]["references"][0];
         let reason = peer["reason"].as_str();
         assert_eq!(reason.is_some(), why.is_some(), "{peer}");
         assert!(reason.unwrap_or_default().contains(why.unwrap_or_default()), "{peer}");
@@ -405,7 +406,7 @@ fn the_server_of_a_tool_is_ended_with_it() {
     let tools = ["--against", "iperf3", "--peer-path", &path, "--store", "none"];
     let (out, _) = ended(plimsoll(dir.path()).args(case).args(tools), 0);
     let run: Value = serde_json::from_str(&out).unwrap();
-    let peer = &run["measurements"][0]["metrics"][0]["peers"][0];
+    let peer = &run["measurements"][0]["metrics"][0]["references"][0];
     if peer["status"] != "ok" {
         let why = peer["reason"].as_str().unwrap();
         assert!(why.contains("127"), "{peer}");
@@ -454,7 +455,7 @@ fn a_server_elsewhere_is_named_and_used() {
         let tools = ["--against", "iperf3", "--peer-path", &path, "--store", "none", "--peer-server", server];
         let (out, _) = ended(plimsoll(dir.path()).args(case).args(tools).args(far), 0);
         let run: Value = serde_json::from_str(&out).unwrap();
-        let peer = run["measurements"][0]["metrics"][0]["peers"][0].clone();
+        let peer = run["measurements"][0]["metrics"][0]["references"][0].clone();
         (peer["reason"].as_str().unwrap().to_owned(), peer)
     };
     let far = ["--server", &format!("127.0.0.1:{}", serving.port())];
@@ -468,7 +469,7 @@ fn a_server_elsewhere_is_named_and_used() {
     assert!(why.contains("without --server"), "{why}");
     for (bad, wanted) in [
         ("fio=h:1", "no tool with a server"),
-        ("iperf3=h:99999", "--peer-server"),
+        ("iperf3=h:99999", "--reference-server"),
         ("iperf3", "NAME=HOST:PORT"),
     ] {
         let (out, err) = ended(plimsoll(dir.path()).args(["network", "--peer-server", bad]), 2);
@@ -497,7 +498,7 @@ fn a_case_without_a_counterpart_says_why() {
     let (out, _) =
         ended(plimsoll(dir.path()).args(case).args(more).args(["--against", "fio", "--peer-path", &path]), 0);
     let run: Value = serde_json::from_str(&out).unwrap();
-    let peer = &run["measurements"][0]["metrics"][0]["peers"][0];
+    let peer = &run["measurements"][0]["metrics"][0]["references"][0];
     assert_eq!(
         (&peer["status"], &peer["reason"]),
         (&"unavailable".into(), &"it has no copy".into()),

@@ -43,12 +43,12 @@ fn telling() -> Value {
         measurement["achieved"]["file"] = format!("{path}/x y").into();
     }
     let tool = json!({
-        "peer": "fio", "version": "3.33", "status": "unavailable", "match": "exact", "note": text, "reason": text,
+        "name": "fio", "version": "3.33", "status": "unavailable", "match": "exact", "note": text, "reason": text,
         "command": ["taskset", "/opt/zq7xtools/bin/fio", "--filename=/srv/zq7xteam/zq7xset/file", "-c", "zq7xfar.example"],
         "input": { "server": "iperf3 -s -B 198.51.100.7", "job": text }, "achieved": {}, "samples": [], "ratio": null,
-        "own": [], "median": null, "own_of_limit": null, "of_limit": null, "margin": 0.03, "verdict": "undecided", "warnings": []
+        "own": [], "median": null, "own_of_limit": null, "of_limit": null, "margin": 0.03, "verdict": "inconclusive", "warnings": []
     });
-    run["measurements"][0]["metrics"][0]["peers"] = json!([tool]);
+    run["measurements"][0]["metrics"][0]["references"] = json!([tool]);
     run["measurements"][1]["status"] = "failed".into();
     run["measurements"][1]["reason"] = text.clone().into();
     run["measurements"][1]["metrics"] = json!([]);
@@ -65,7 +65,7 @@ fn telling() -> Value {
         far["requested"] = far["case"]["params"].clone();
         let metric = &mut far["metrics"][0];
         (metric["name"], metric["unit"]) = ("goodput".into(), "bit/s".into());
-        metric["peers"] = json!([]);
+        metric["references"] = json!([]);
         far["repeat"] = 0.into();
         let evidence = json!({
             "case": id, "cases": [id], "node": host, "server": server, "steps": [{ "case": id, "far": { "id": id } }],

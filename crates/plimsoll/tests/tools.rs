@@ -194,7 +194,7 @@ fn beside(tool: &str, case: &str, dir: &Path, script: &Path) -> Value {
     let (out, _) = ended(&mut command, 0);
     let run: Value = serde_json::from_str(&out).unwrap();
     let metrics = run["measurements"][0]["metrics"].as_array().unwrap().clone();
-    let peers = metrics.iter().flat_map(|metric| metric["peers"].as_array().unwrap().clone());
+    let peers = metrics.iter().flat_map(|metric| metric["references"].as_array().unwrap().clone());
     peers.last().unwrap_or_else(|| panic!("{tool} stands beside nothing: {}", run["measurements"][0]))
 }
 

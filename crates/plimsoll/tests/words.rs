@@ -1,6 +1,7 @@
-//! Words that no text for users may have: the glossary has a plain one for each. Looked for in the program's string literals (of more
-//! than one word), in its help and in the pages that people read first.
+//! Words that no text for users may have: the glossary has a plain one for each. Looked for in the program's string literals, in
+//! its help and in the pages that people read first.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -21,25 +22,77 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("named as wrong", "refuted"),
 ];
 
+/// Words that may not appear in what the program says, besides; pages on experiments may have them.
+const IN_MESSAGES: &[(&str, &str)] = &[
+    ("peer", "reference tool"),
+    ("peers", "reference tools"),
+    ("knee", "saturation point"),
+    ("disturbed", "the cause: interrupted, preempted, throttled, stolen"),
+    ("undecided", "inconclusive"),
+    ("set_aside", "excluded"),
+    ("far_end", "server"),
+    ("near_end", "client"),
+];
+
+/// Literals in which such a word is right, by file: earlier names, which are still read; names that stay, and what no user sees.
+const RIGHT: &[(&str, &str)] = &[
+    ("bench/network/fact.rs", "far_end"),
+    ("command/cli/mod.rs", "peers"),
+    ("model/measurement.rs", "peers"),
+    ("model/measurement.rs", "set_aside"),
+    ("model/measurement/peers.rs", "peer"),
+    ("model/plan/file.rs", "peers"),
+    ("model/sample/conditions.rs", "set_aside"),
+    ("model/warning.rs", "disturbed"),
+    ("output/report/html/gauge.rs", "peer"),
+    ("stats/equivalence.rs", "undecided"),
+];
+
 /// Pages of which each sentence counts. The others are being rewritten.
 const PAGES: &[&str] = &["README.md", "docs/guide.md", "docs/recipes.md", "docs/cluster.md"];
 
 /// The forbidden words of a text, as whole words.
 fn found(text: &str) -> Vec<&'static str> {
+    of_these(FORBIDDEN, text)
+}
+
+/// Those of these words that a text has. What follows a dot without a space is part of a name: `disk.knee`.
+fn of_these(words: &[(&'static str, &str)], text: &str) -> Vec<&'static str> {
     let is_word =
         |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '-' || c == '`');
     let lower = text.to_lowercase();
+    let begins = |before: Option<char>| !is_word(before) && before != Some('.');
     let occurs = |word: &str| {
         lower.match_indices(word).any(|(at, _)| {
-            !is_word(lower[..at].chars().next_back()) && !is_word(lower[at + word.len()..].chars().next())
+            begins(lower[..at].chars().next_back()) && !is_word(lower[at + word.len()..].chars().next())
         })
     };
-    FORBIDDEN.iter().map(|(word, _)| *word).filter(|word| occurs(word)).collect()
+    words.iter().map(|(word, _)| *word).filter(|word| occurs(word)).collect()
+}
+
+/// The forbidden words of a literal, whose arguments in braces are no words of it.
+fn found_in_literal(literal: &str) -> Vec<&'static str> {
+    let mut text = String::new();
+    let mut depth = 0_usize;
+    for c in literal.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            c if depth == 0 => text.push(c),
+            _ => {}
+        }
+    }
+    [of_these(FORBIDDEN, &text), of_these(IN_MESSAGES, &text)].concat()
 }
 
 fn complaint(place: &str, text: &str, words: &[&str]) -> String {
-    let instead =
-        |word: &&str| FORBIDDEN.iter().find(|(known, _)| known == word).map_or("", |(_, instead)| instead);
+    let instead = |word: &&str| {
+        FORBIDDEN
+            .iter()
+            .chain(IN_MESSAGES)
+            .find(|(known, _)| known == word)
+            .map_or("", |(_, instead)| instead)
+    };
     let said: Vec<String> = words.iter().map(|word| format!("'{word}' (write: {})", instead(word))).collect();
     format!("{place}: {}: {text}", said.join(", "))
 }
@@ -47,14 +100,19 @@ fn complaint(place: &str, text: &str, words: &[&str]) -> String {
 #[test]
 fn no_message_has_a_word_that_the_glossary_replaces() {
     let mut wrong = Vec::new();
+    let mut right: BTreeSet<(&str, &str)> = RIGHT.iter().copied().collect();
     for (file, text) in product(all()) {
-        for literal in literals(&text).into_iter().filter(|literal| literal.contains(' ')) {
-            let words = found(&literal);
-            if !words.is_empty() {
+        for literal in literals(&text) {
+            let words = found_in_literal(&literal);
+            if !words.is_empty() && !RIGHT.contains(&(file.as_str(), literal.as_str())) {
                 wrong.push(complaint(&file, &literal, &words));
             }
+            right.retain(|one| *one != (file.as_str(), literal.as_str()));
         }
     }
+    wrong.extend(
+        right.iter().map(|(file, literal)| format!("{file} has no '{literal}': remove it from RIGHT")),
+    );
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -91,5 +149,8 @@ fn no_help_has_one() {
 fn a_word_is_found_whole_and_in_any_case() {
     assert_eq!(found("It is Told once"), ["told"]);
     assert!(found("untold; besides; standstill").is_empty());
+    assert_eq!(found_in_literal("told"), ["told"], "one word alone");
+    assert_eq!(found_in_literal("the knee of {peer}: {}"), ["knee"]);
+    assert!(found_in_literal("disk.knee").is_empty());
     assert!(found("the value `told` of a document").is_empty());
 }

@@ -221,7 +221,7 @@ impl Companions {
         let named = self.servers.get(tool.name);
         let Some(far) = case.word("server") else {
             return match named {
-                Some(_) => Err("its --peer-server is on another host, and without --server ours stays here: name the same host with both".to_owned()),
+                Some(_) => Err("its --reference-server is on another host, and without --server ours stays here: name the same host with both".to_owned()),
                 None => Ok(None),
             };
         };
@@ -233,7 +233,7 @@ impl Companions {
             (Some(server), _) if server.host == address.host() => return Ok(Some(server.clone())),
             (Some(_), _) => {
                 return Err(format!(
-                    "--peer-server is not on {host}, where --server is: name the same host with both"
+                    "--reference-server is not on {host}, where --server is: name the same host with both"
                 ));
             }
             // Its own server is the far end already.
@@ -241,7 +241,7 @@ impl Companions {
             (None, _) if tool.port.is_none() => {}
             (None, _) => {
                 return Err(format!(
-                    "the server is another host: start {name}'s server there and name it with --peer-server {name}={host}:{usual}"
+                    "the server is another host: start {name}'s server there and name it with --reference-server {name}={host}:{usual}"
                 ));
             }
         }
@@ -575,7 +575,7 @@ struct Differs(String);
 
 impl Warn for Differs {
     fn code(&self) -> &'static str {
-        "peer-differs"
+        "reference-differs"
     }
 }
 

@@ -152,8 +152,8 @@ pub fn remedy(tool: &super::Tool, search: &Search, why: &str) -> String {
     let name = tool.name;
     match why == NOT_INSTALLED {
         true => how_to_get(tool.package),
-        false if search.is_named(name) => format!("name its program, or leave out --peer-path {name}"),
-        false => format!("mend that, or name a trusted one with --peer-path {name}=FILE"),
+        false if search.is_named(name) => format!("name its program, or leave out --reference-path {name}"),
+        false => format!("mend that, or name a trusted one with --reference-path {name}=FILE"),
     }
 }
 
@@ -180,7 +180,7 @@ pub fn how_to_get(package: Package) -> String {
     match package {
         Package::Debian(name) => format!("apt-get install {name}"),
         Package::DebianNonFree(name) => format!("apt-get install {name} (Debian's non-free section)"),
-        Package::Source(place) => format!("build it from {place} and name it by --peer-path"),
+        Package::Source(place) => format!("build it from {place} and name it by --reference-path"),
     }
 }
 

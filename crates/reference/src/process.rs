@@ -197,7 +197,7 @@ fn listen(
         // Nobody listens any more: the program was ended.
         let _ = said.send(Heard { stream, bytes: fits.then_some(bytes) });
     };
-    std::thread::Builder::new().name("peer output".to_owned()).spawn(work).map(drop)
+    std::thread::Builder::new().name("reference output".to_owned()).spawn(work).map(drop)
 }
 
 fn feed(child: &mut Child, text: Option<&str>) -> std::io::Result<()> {
@@ -205,7 +205,7 @@ fn feed(child: &mut Child, text: Option<&str>) -> std::io::Result<()> {
     let Some(text) = text.map(str::to_owned) else { return Ok(()) };
     // A program that does not read its input must not stop us.
     let work = move || drop(std::io::Write::write_all(&mut pipe, text.as_bytes()));
-    std::thread::Builder::new().name("peer input".to_owned()).spawn(work).map(drop)
+    std::thread::Builder::new().name("reference input".to_owned()).spawn(work).map(drop)
 }
 
 impl Running {

@@ -36,7 +36,7 @@ impl Search {
     /// That it is not there, or why it is not trusted, in one line.
     pub fn find(&self, tool: &str, program: &str, more: &[&str]) -> Result<PathBuf, String> {
         if let Some(named) = self.named.get(tool) {
-            return self.trust.program(named).map_err(|why| format!("--peer-path {tool}: {why}"));
+            return self.trust.program(named).map_err(|why| format!("--reference-path {tool}: {why}"));
         }
         self.find_part(tool, program, more)
     }
@@ -146,6 +146,6 @@ mod tests {
         assert_eq!(found, Ok(own.canonicalize().unwrap()));
         let gone = named(&dir.path().join("gone"));
         let why = Search::new(OsStr::new(""), gone, Trust::here()).find("stream", "stream", &[]).unwrap_err();
-        assert!(why.starts_with("--peer-path stream: "), "{why}");
+        assert!(why.starts_with("--reference-path stream: "), "{why}");
     }
 }

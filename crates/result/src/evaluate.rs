@@ -58,7 +58,7 @@ impl Maker<'_> {
                 made.metrics.clear();
             }
             None => {
-                let excluded = Excluded::of(made.conditions.set_aside);
+                let excluded = Excluded::of(made.conditions.excluded);
                 if let Excluded::Mostly(share) = excluded {
                     made.warnings.push(Warning::MostlyExcluded { share }.into());
                 }
@@ -125,7 +125,7 @@ impl Maker<'_> {
             samples: &outcome.samples,
             evidence,
         });
-        limits.extend(self.user_limits.of(&outcome.case, metric.name, metric.unit));
+        limits.extend(self.user_limits.of(&outcome.case, &metric));
         limit::tightest_first(&mut limits);
         if outcome.ended.is_none() {
             rating::refute(&mut limits, metric.name, &values, least_that_refutes(&outcome.samples));
@@ -188,7 +188,7 @@ const FEWEST: usize = 5;
 /// The share of its limit from which a figure refutes it: more where the clock was not precise.
 fn least_that_refutes(samples: &[Sample]) -> f64 {
     let shared = over_time(samples, |conditions| conditions.vector_units_shared);
-    let changed = over_time(samples, |conditions| conditions.excluded.clock);
+    let changed = over_time(samples, |conditions| conditions.excluded_by.clock);
     let clocked = samples.iter().any(|sample| sample.conditions.clock_hz.is_some());
     let in_doubt = shared.is_some_and(|share| share > MOST_SHARED)
         || changed.is_some_and(|share| share > MOST_CHANGED)
@@ -278,7 +278,7 @@ fn point(sample: &Sample) -> Point {
         t: sample.at,
         clock_hz: conditions.clock_hz,
         steal: conditions.steal,
-        set_aside: conditions.set_aside,
+        excluded: conditions.excluded,
         throttled: conditions.throttled,
         waited: conditions.waited,
         delivered: None,
@@ -291,11 +291,11 @@ fn over_all(samples: &[Sample]) -> Conditions {
     Conditions {
         clock_hz: mean(&|c| c.clock_hz),
         steal: mean(&|c| c.steal),
-        set_aside: mean(&|c| c.set_aside),
+        excluded: mean(&|c| c.excluded),
         throttled: mean(&|c| c.throttled),
         core_to_core: mean(&|c| c.core_to_core),
         delivered: mean(&|c| c.delivered),
-        excluded: ExcludedBy::each(|read| mean(&|c| read(&c.excluded))),
+        excluded_by: ExcludedBy::each(|read| mean(&|c| read(&c.excluded_by))),
         pages_swapped: mean(&|c| c.pages_swapped),
         vector_units_shared: mean(&|c| c.vector_units_shared),
         waited: mean(&|c| c.waited),
@@ -363,7 +363,7 @@ mod doubt_tests {
     fn samples(number: usize, clock: Option<f64>, shared: Option<f64>) -> Vec<Sample> {
         let conditions = Conditions {
             clock_hz: Some(3e9),
-            excluded: ExcludedBy { clock, ..ExcludedBy::default() },
+            excluded_by: ExcludedBy { clock, ..ExcludedBy::default() },
             vector_units_shared: shared,
             ..Conditions::default()
         };

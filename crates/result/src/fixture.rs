@@ -86,7 +86,7 @@ fn varied() -> Run {
 }
 
 fn with_bus(mut made: Measurement, value: f64) -> Measurement {
-    made.metrics.push(metric("bus", Unit::BytePerSecond, value, 0.004));
+    made.metrics.push(metric("bus_bandwidth", Unit::BytePerSecond, value, 0.004));
     made
 }
 
@@ -99,13 +99,13 @@ fn invalid(mut made: Measurement) -> Measurement {
 fn memory(op: &str, value: f64) -> Measurement {
     let id = format!("memory.bandwidth/op={op}/size=512M/variant=best/pages=thp/threads=2");
     let reason = "the memory's type and channels are not told to this virtual machine; give --limits FILE";
-    let mut made = measured(&id, "program", Unit::BytePerSecond, value);
+    let mut made = measured(&id, "bandwidth", Unit::BytePerSecond, value);
     made.achieved.put("variant", "avx512-nt");
     made.limited(Limit::unknown(Kind::Ceiling, reason))
 }
 
 fn warned(mut made: Measurement) -> Measurement {
-    made.metrics = vec![metric("program", Unit::BytePerSecond, 13.4e9, 0.06)];
+    made.metrics = vec![metric("bandwidth", Unit::BytePerSecond, 13.4e9, 0.06)];
     made.warnings = vec![
         Note::from(Warning::NotConverged { reached: 0.031, wanted: 0.01, by: EndedBy::SampleCap }),
         Note {

@@ -5,8 +5,8 @@
 //! | throttled | the control group's counter of stopped time |
 //! | stolen | `/proc/stat`'s steal; slices that took longer although no thread left its CPU |
 //! | preempted | threads switched from their CPUs during slices; time in the run queue (`schedstat`) |
-//! | clock changed | probes of the clock before and after a slice that differ |
-//! | sibling busy, memory shared | a second common cost of the work |
+//! | clock changes | probes of the clock before and after a slice that differ |
+//! | SMT sibling busy, memory contention | a second common cost of the work |
 
 use crate::evaluate::over_time;
 use crate::limit::median;
@@ -33,15 +33,15 @@ pub(super) fn of(samples: &[Sample], second: Loss, crowded: bool) -> Vec<Warning
     // What a quota stops waits for its CPU, too, and is switched from it.
     let waited_else = |s: &Sample| Some(s.conditions.waited? - s.conditions.throttled.unwrap_or(0.0));
     let waited = usual(&waited_else);
-    let switched = mean(|c| c.excluded.switched) - throttled;
-    let second_work = mean(|c| c.excluded.second_work).max(mean(|c| c.vector_units_shared));
+    let switched = mean(|c| c.excluded_by.switched) - throttled;
+    let second_work = mean(|c| c.excluded_by.second_work).max(mean(|c| c.vector_units_shared));
     let shares = [
         (Loss::Throttled, throttled, NOTABLE),
         (Loss::Stolen, steal, NOTABLE),
         // The same time, seen from within. A tick of the kernel excludes a whole slice and takes little of it.
-        (Loss::Gaps, if steal > NOTABLE { 0.0 } else { mean(|c| c.excluded.taken) }, NOTABLE),
+        (Loss::Gaps, if steal > NOTABLE { 0.0 } else { mean(|c| c.excluded_by.taken) }, NOTABLE),
         (Loss::Preempted, switched.max(waited).max(off_cpu(samples, steal) - throttled), NOTABLE),
-        (Loss::ClockChanged, mean(|c| c.excluded.clock), NOTABLE),
+        (Loss::ClockChanged, mean(|c| c.excluded_by.clock), NOTABLE),
         (second, second_work, SECOND),
     ];
     let told = if crowded { &shares[..2] } else { &shares[..] };
@@ -51,9 +51,9 @@ pub(super) fn of(samples: &[Sample], second: Loss, crowded: bool) -> Vec<Warning
 
 /// What is excluded without a cause of its own: there, a thread was off its CPU. What is stolen looks the same.
 fn off_cpu(samples: &[Sample], steal: f64) -> f64 {
-    match samples.iter().any(|sample| sample.conditions.excluded.is_known()) {
+    match samples.iter().any(|sample| sample.conditions.excluded_by.is_known()) {
         true => 0.0,
-        false => over_time(samples, |c| c.set_aside).unwrap_or(0.0) - steal,
+        false => over_time(samples, |c| c.excluded).unwrap_or(0.0) - steal,
     }
 }
 
@@ -88,7 +88,7 @@ mod tests {
         for (evidence, code) in [
             (more(&[(SWITCHED, 0.2)]), "preempted"),
             (more(&[(WAITED, 0.2)]), "preempted"),
-            (Conditions { set_aside: Some(0.2), ..Conditions::default() }, "preempted"),
+            (Conditions { excluded: Some(0.2), ..Conditions::default() }, "preempted"),
             (more(&[(GAPS, 0.3), (TAKEN, 0.2)]), "stolen"),
             (Conditions { steal: Some(0.2), ..Conditions::default() }, "stolen"),
             (more(&[(CLOCK, 0.2)]), "clock-changed"),
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn threads_that_share_a_cpu_do_not_blame_others() {
-        let own = Conditions { set_aside: Some(0.6), ..more(&[(WAITED, 0.5), (SWITCHED, 0.6)]) };
+        let own = Conditions { excluded: Some(0.6), ..more(&[(WAITED, 0.5), (SWITCHED, 0.6)]) };
         assert!(codes(own.clone(), Loss::SiblingBusy, true).is_empty());
         assert_eq!(codes(Conditions { steal: Some(0.1), ..own }, Loss::SiblingBusy, true), ["stolen"]);
     }
@@ -132,6 +132,6 @@ mod tests {
             false,
         );
         let text = told[0].to_string();
-        assert!(text.starts_with("clock changed 12.0 %: ") && !text.contains("stop"), "{text}");
+        assert!(text.starts_with("clock changes 12.0 %: ") && !text.contains("stop"), "{text}");
     }
 }

@@ -19,7 +19,7 @@ struct Script {
     wrong: bool,
     work: bool,
     /// Share of the time that each sample excludes.
-    set_aside: Option<f64>,
+    excluded: Option<f64>,
     /// Seconds that each case takes to set up; none of the further ones.
     set_up: Vec<f64>,
     /// Seconds of a reading of the tool that stands beside each case; none beside the further ones.
@@ -38,7 +38,7 @@ impl Script {
             break_after: None,
             wrong: false,
             work: true,
-            set_aside: None,
+            excluded: None,
             set_up: Vec::new(),
             tools: Vec::new(),
             stretch: 1.0,
@@ -140,7 +140,7 @@ impl Prepared for MockCase {
         let value = self.script.values[self.taken % self.script.values.len()];
         self.taken += 1;
         let work = self.script.work.then_some(work);
-        let conditions = Conditions { set_aside: self.script.set_aside, ..Conditions::default() };
+        let conditions = Conditions { excluded: self.script.excluded, ..Conditions::default() };
         let values = [("latency".to_owned(), value)].into();
         Ok(Sample { elapsed, work, values, conditions, ..Sample::default() })
     }
@@ -318,7 +318,7 @@ fn a_case_that_ends_after_its_budget_says_so() {
 #[test]
 fn what_little_time_was_left_says_nothing() {
     let with = |share| {
-        let script = Script { set_aside: Some(share), ..Script::steady() };
+        let script = Script { excluded: Some(share), ..Script::steady() };
         run_with(script, Some(6), None, 1).measurements.remove(0)
     };
     let doubted = |made: &Measurement| made.warnings.iter().any(|w| w.code == "mostly-excluded");

@@ -22,8 +22,9 @@ pub enum Verdict {
     Higher,
     /// The 95 % interval lies below 1.
     Lower,
-    /// Neither.
-    Undecided,
+    /// Neither. Documents of earlier versions call it undecided.
+    #[serde(alias = "undecided")]
+    Inconclusive,
 }
 
 /// The ratio of paired figures.
@@ -53,7 +54,7 @@ impl Ratio {
 
     /// The verdict for a margin such as 0.03: a ratio between 1 ÷ 1.03 and 1.03 is the same for the reader.
     pub fn verdict(&self, margin: f64) -> Verdict {
-        let (Some([low, high]), Some(tost)) = (self.ci95, self.tost) else { return Verdict::Undecided };
+        let (Some([low, high]), Some(tost)) = (self.ci95, self.tost) else { return Verdict::Inconclusive };
         let edge = 1.0 + margin.max(0.0);
         if tost[0] > 1.0 / edge && tost[1] < edge {
             Verdict::Equivalent
@@ -62,7 +63,7 @@ impl Ratio {
         } else if high < 1.0 {
             Verdict::Lower
         } else {
-            Verdict::Undecided
+            Verdict::Inconclusive
         }
     }
 }
@@ -96,8 +97,8 @@ mod tests {
         assert_eq!(verdict(&[1.0, 1.01, 0.995, 1.002, 1.0]), Verdict::Equivalent);
         assert_eq!(verdict(&[1.2, 1.21, 1.19, 1.2, 1.22]), Verdict::Higher);
         assert_eq!(verdict(&[0.5, 0.51, 0.49, 0.5, 0.5]), Verdict::Lower);
-        assert_eq!(verdict(&[0.9, 1.2, 0.8, 1.1, 1.0]), Verdict::Undecided);
-        assert_eq!(verdict(&[1.0, 1.0]), Verdict::Undecided, "two pairs decide nothing");
+        assert_eq!(verdict(&[0.9, 1.2, 0.8, 1.1, 1.0]), Verdict::Inconclusive);
+        assert_eq!(verdict(&[1.0, 1.0]), Verdict::Inconclusive, "two pairs decide nothing");
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl Benchmark for MatrixProduct {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["type", "n", "isa", "place", "threads"]
+        &["type", "n", "isa", "affinity", "threads"]
     }
 
     fn by_default(&self) -> bool {
@@ -340,7 +340,7 @@ mod tests {
     fn places_are_honoured_and_stand_in_the_id() {
         let machine = here();
         let last = machine.cpu.allowed.iter().last().unwrap();
-        let group = words("place", &["compact", &last.to_string()])
+        let group = words("affinity", &["compact", &last.to_string()])
             .with("type", vec![Value::Word("f64".to_owned())])
             .with("n", vec![Value::Count(48)])
             .with("threads", vec![Value::Count(1)]);
@@ -351,11 +351,11 @@ mod tests {
             .map(|candidate| candidate.case)
             .collect();
         assert_eq!(cases.len(), 2);
-        assert!(cases[1].to_string().ends_with(&format!("/place={last}/threads=1")), "{}", cases[1]);
+        assert!(cases[1].to_string().ends_with(&format!("/affinity={last}/threads=1")), "{}", cases[1]);
         let running = Running::<f64>::new(Isa::Portable, &cases[1], &machine).unwrap();
         assert_eq!(running.facts().achieved.get(&super::super::fact::CPUS), Some(vec![last]));
-        let error = MatrixProduct.cases(&machine, &words("place", &["8191"])).unwrap_err();
-        assert!(error.starts_with("place: CPU 8191"), "{error}");
+        let error = MatrixProduct.cases(&machine, &words("affinity", &["8191"])).unwrap_err();
+        assert!(error.starts_with("affinity: CPU 8191"), "{error}");
     }
 
     #[test]

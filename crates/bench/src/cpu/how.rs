@@ -33,7 +33,7 @@ impl How {
 /// The case on so many threads, at the place that was asked for, if any was.
 pub(super) fn seated(case: Case, place: Option<&str>, threads: u64) -> Case {
     let case = match place {
-        Some(place) => case.with_word("place", place),
+        Some(place) => case.with_word("affinity", place),
         None => case,
     };
     case.with_count("threads", threads)

@@ -47,7 +47,7 @@ impl Benchmark for Linpack {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["n", "nb", "isa", "place", "threads"]
+        &["n", "nb", "isa", "affinity", "threads"]
     }
 
     fn by_default(&self) -> bool {

@@ -10,7 +10,7 @@ pub static PART: Subsystem = Subsystem {
     name: "cpu",
     title: "CPU",
     context: |machine, _| context(machine),
-    asked_first: &["op", "type", "threads", "isa", "n", "place"],
+    asked_first: &["op", "type", "threads", "isa", "n", "affinity"],
     second_cost: Loss::SiblingBusy,
     has_moved: apart::other_cores,
     ..Subsystem::USUAL

@@ -137,9 +137,9 @@ impl<L: Load> Slices<L> {
         let clocks: Vec<_> = outcome.cpus.iter().map(|cpu| (cpu.cpu, cpu.clock_hz)).collect();
         Conditions {
             clock_hz: outcome.clock_hz(),
-            set_aside: Some(outcome.set_aside()),
+            excluded: Some(outcome.set_aside()),
             delivered: Some(self.delivered(outcome)),
-            excluded: ExcludedBy::of(&outcome.causes()),
+            excluded_by: ExcludedBy::of(&outcome.causes()),
             vector_units_shared: outcome.units_shared(),
             core_to_core: self.apart.as_mut().and_then(Apart::look),
             more: clocks_of(&self.kinds, &clocks),

@@ -36,7 +36,7 @@ impl Benchmark for DiskKnee {
     }
 
     fn words(&self) -> &'static [Say] {
-        &[Say::Word("knee,"), PATTERN, Say::Value("op"), Say::Value("block")]
+        &[Say::Word("saturation point,"), PATTERN, Say::Value("op"), Say::Value("block")]
     }
 
     fn keys(&self) -> &'static [&'static str] {
@@ -55,19 +55,24 @@ impl Benchmark for DiskKnee {
         const {
             &[
                 Metric::new(RATE, Unit::IoPerSecond, Better::Higher)
-                    .about("transfers per second at the knee"),
+                    .about("transfers per second at the saturation point")
+                    .also_called(&["iops"]),
                 Metric::new(THROUGHPUT, Unit::BytePerSecond, Better::Higher)
-                    .about("bytes per second at the knee")
+                    .about("bytes per second at the saturation point")
+                    .also_called(&["bw"])
                     .with_floor(),
                 Metric::new(LATENCY, Unit::Second, Better::Lower)
-                    .about("time of a transfer at the knee")
+                    .about("time of a transfer at the saturation point")
+                    .also_called(&["lat"])
                     .said("latency", "")
                     .with_floor(),
                 Metric::new(CPU, Unit::Second, Better::Lower).about("processor time of a transfer"),
                 Metric::new(DEPTH, Unit::One, Better::Lower)
-                    .about("transfers in flight per thread at the knee")
-                    .told(),
-                Metric::new(THREADS, Unit::One, Better::Lower).about("threads at the knee").told(),
+                    .about("transfers in flight per thread at the saturation point")
+                    .informative(),
+                Metric::new(THREADS, Unit::One, Better::Lower)
+                    .about("threads at the saturation point")
+                    .informative(),
             ]
         }
     }

@@ -4,14 +4,14 @@
 pub const THROUGHPUT: &str = "throughput";
 /// Transfers, or commits, a second.
 pub const RATE: &str = "rate";
-/// From handing it to the kernel to taking it back.
+/// From submission to completion: fio's lat.
 pub const LATENCY: &str = "latency";
 /// The standard deviation of single latencies.
 pub const LATENCY_STDEV: &str = "latency-stdev";
-/// The part of the latency that handing over took.
-pub const SUBMIT: &str = "submit";
-/// The rest of it.
-pub const COMPLETE: &str = "complete";
+/// The part of the latency that submission took, as fio's slat.
+pub const SLAT: &str = "slat";
+/// The rest of it, as fio's clat.
+pub const CLAT: &str = "clat";
 /// What syncing takes each time.
 pub const SYNC: &str = "sync";
 /// CPU time of one.

@@ -303,7 +303,7 @@ mod tests {
         let latency = |buckets: &[(u64, u64)]| Sample {
             histograms: vec![
                 Histogram { metric: "latency".to_owned(), buckets: buckets.to_vec() },
-                Histogram { metric: "submit".to_owned(), buckets: vec![(1, 1000)] },
+                Histogram { metric: "slat".to_owned(), buckets: vec![(1, 1000)] },
             ],
             ..Sample::default()
         };

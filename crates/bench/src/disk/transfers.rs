@@ -394,9 +394,9 @@ impl Prepared for Transfers {
         let mut sample = sample_of(&count, &self.job);
         if self.kind.is_one_at_a_time() {
             // A call that submits and completes in one has no time of submission.
-            sample.values.remove(metrics::SUBMIT);
-            sample.values.remove(metrics::COMPLETE);
-            sample.histograms.retain(|h| h.metric != metrics::SUBMIT && h.metric != metrics::COMPLETE);
+            sample.values.remove(metrics::SLAT);
+            sample.values.remove(metrics::CLAT);
+            sample.histograms.retain(|h| h.metric != metrics::SLAT && h.metric != metrics::CLAT);
         }
         if let Some(done) = begun.and_then(|begun| self.busy.since(begun)) {
             let moved = count.tally.read.bytes.saturating_add(count.tally.written.bytes);
@@ -462,8 +462,8 @@ fn sample_of(count: &Count<'_>, job: &Job) -> Sample {
     values.extend(tally.latency.stdev().map(|stdev| (metrics::LATENCY_STDEV.to_owned(), stdev)));
     let timed = [
         (metrics::LATENCY, Some(&tally.latency)),
-        (metrics::SUBMIT, Some(&tally.submit)),
-        (metrics::COMPLETE, Some(&tally.complete)),
+        (metrics::SLAT, Some(&tally.submit)),
+        (metrics::CLAT, Some(&tally.complete)),
         (metrics::READ_LATENCY, tally.read.latency.as_ref()),
         (metrics::WRITE_LATENCY, tally.written.latency.as_ref()),
         (metrics::SYNC, Some(&tally.sync)),

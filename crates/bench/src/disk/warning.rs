@@ -257,7 +257,7 @@ impl Missed {
         match self {
             Self::InTheSearch => write!(
                 f,
-                "the search was disturbed: at depth 1 it did not hold {target}, as the samples do; nothing deeper \
+                "the search was inconclusive: at depth 1 it did not hold {target}, as the samples do; nothing deeper \
                  was tried, so the deepest queue is not known; measure again, or take a longer --sample-time"
             ),
             Self::Everywhere => write!(

@@ -29,7 +29,7 @@ pub(super) fn deepest(measurement: &Measurement) -> Option<String> {
     // Nothing deeper was tried where there is nothing deeper.
     let lone = measurement.achieved.get(&ENGINE).and_then(|word| Kind::lone(&word));
     Some(match measurement.achieved.get(&DEEPEST)? {
-        None if held => format!("{target} at depth 1, the search was disturbed"),
+        None if held => format!("{target} at depth 1, the search was inconclusive"),
         None => format!("{target} at no depth"),
         Some(1) if held && let Some(lone) = lone => {
             format!("{target} at depth 1, the only one of {}", lone.word())

@@ -1,4 +1,4 @@
-//! Where threads run and where their memory lies: `--place` and `--node`. Without them threads are spread, and each works on
+//! Where threads run and where their memory lies: `--affinity` and `--node`. Without them threads are spread, and each works on
 //! memory of its own NUMA node.
 //!
 //! The kernel takes memory of a stated node from that node alone and ends a process that wants more than is there; so the sum
@@ -35,7 +35,7 @@ impl Affinity {
             None => case,
         };
         match &self.place {
-            Some(place) => case.with_word("place", place),
+            Some(place) => case.with_word("affinity", place),
             None => case,
         }
     }

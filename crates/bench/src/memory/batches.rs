@@ -380,7 +380,7 @@ impl Prepared for Batches {
             values,
             conditions: Conditions {
                 clock_hz: mean(clocks.into_iter()),
-                set_aside: Some(counted.set_aside()),
+                excluded: Some(counted.set_aside()),
                 core_to_core: self.apart.look(),
                 ..Conditions::default()
             },

@@ -14,7 +14,7 @@ use plimsoll_metal::team::Team;
 use super::fact::{LOAD_BYTES, LOAD_CPUS, LOAD_VARIANT};
 use super::findings;
 use super::latency::Latency;
-use super::{HUGE_PAGE, LATENCY, PROGRAM, broken, fits, pages, pages_of, seed, sizes, working_set};
+use super::{BANDWIDTH, HUGE_PAGE, LATENCY, broken, fits, pages, pages_of, seed, sizes, working_set};
 use crate::bench::{
     Benchmark, Better, Candidate, Context, Curve, Metric, Parsed, Prepared, Say, counts, place,
 };
@@ -54,7 +54,7 @@ impl Benchmark for LoadedLatency {
     }
 
     fn about(&self) -> &'static str {
-        "latency of memory while other threads draw on it: the curve over bandwidth, and its knee"
+        "latency of memory while other threads load it: the curve over bandwidth, and its saturation point"
     }
 
     fn words(&self) -> &'static [Say] {
@@ -74,20 +74,21 @@ impl Benchmark for LoadedLatency {
             &[
                 Metric::new(LATENCY, Unit::Second, Better::Lower)
                     .about("time of a load that depends on the one before, under the most load"),
-                Metric::new(PROGRAM, Unit::BytePerSecond, Better::Higher)
+                Metric::new(BANDWIDTH, Unit::BytePerSecond, Better::Higher)
                     .about("bytes per second that the loading threads read or write meanwhile")
+                    .also_called(&["program"])
                     .with_floor(),
             ]
         }
     }
 
     fn curves(&self) -> &'static [Curve] {
-        &[Curve { x: PROGRAM, x_unit: "B/s", log: false, y: LATENCY, y_unit: "s" }]
+        &[Curve { x: BANDWIDTH, x_unit: "B/s", log: false, y: LATENCY, y_unit: "s" }]
     }
 
     /// The latency at each bandwidth that was drawn beside it.
     fn point(&self, point: &Point) -> Option<String> {
-        let (latency, load) = (*point.get(LATENCY)?, *point.get(PROGRAM)?);
+        let (latency, load) = (*point.get(LATENCY)?, *point.get(BANDWIDTH)?);
         let latency = Quantity::new(latency, Unit::Second);
         Some(match load > 0.0 {
             true => format!("{} {latency}", Quantity::new(load, Unit::BytePerSecond)),
@@ -364,7 +365,7 @@ fn spin(time: Duration) {
 }
 
 fn point(delay: Option<Duration>, latency: f64, program: f64) -> Point {
-    let figures = [(LATENCY, latency), (PROGRAM, program)];
+    let figures = [(LATENCY, latency), (BANDWIDTH, program)];
     let delay = delay.map(|delay| ("delay", delay.as_secs_f64()));
     figures.into_iter().chain(delay).map(|(name, value)| (name.to_owned(), value)).collect()
 }
@@ -390,7 +391,7 @@ impl Prepared for Loaded {
             curve.push(point(Some(*delay), latency_of(&last)?, program));
         }
         let values =
-            BTreeMap::from([(LATENCY.to_owned(), latency_of(&last)?), (PROGRAM.to_owned(), program)]);
+            BTreeMap::from([(LATENCY.to_owned(), latency_of(&last)?), (BANDWIDTH.to_owned(), program)]);
         Ok(Sample {
             elapsed: begun.elapsed().as_secs_f64(),
             work: None,
@@ -518,13 +519,13 @@ mod tests {
             let mut prepared = LoadedLatency.prepare(&case, &Parsed::default(), &cx).unwrap();
             // On a busy machine the load may have had no turn within the shortest step, or the chase no quiet slice.
             let mut samples = (0..50).filter_map(|_| prepared.sample(Amount::Seconds(0.0)).ok());
-            let sample = samples.find(|sample| sample.curve[1]["program"] > 0.0).expect("some load");
+            let sample = samples.find(|sample| sample.curve[1]["bandwidth"] > 0.0).expect("some load");
             assert_eq!(sample.curve.len(), 3);
-            assert_eq!((sample.curve[0]["program"], sample.curve[0].get("delay")), (0.0, None));
+            assert_eq!((sample.curve[0]["bandwidth"], sample.curve[0].get("delay")), (0.0, None));
             assert_eq!((sample.curve[1]["delay"], sample.curve[2]["delay"]), (1e-6, 0.0));
             assert!(sample.curve.iter().all(|p| p["latency"] > 0.0));
             assert_eq!(sample.values["latency"], sample.curve[2]["latency"]);
-            assert_eq!(sample.values["program"], sample.curve[2]["program"]);
+            assert_eq!(sample.values["bandwidth"], sample.curve[2]["bandwidth"]);
             prepared.verify().unwrap();
             assert!(prepared.facts().achieved.get(&LOAD_VARIANT).is_some());
             assert!(prepared.sample(Amount::Work(1)).is_err());

@@ -48,9 +48,9 @@ use crate::quantity::{Quantity, Unit, format_size, percent};
 use crate::sample::{CannotMeasure, Facts};
 
 /// Name of the metric of the bytes that the program loads and stores in a second.
-pub const PROGRAM: &str = "program";
+pub const BANDWIDTH: &str = "bandwidth";
 /// Name of the metric of the same with the lines that ordinary stores make the processor read first.
-pub const BUS: &str = "bus";
+pub const BUS_BANDWIDTH: &str = "bus_bandwidth";
 /// Name of the metric of the bytes of blocks in a second.
 pub const THROUGHPUT: &str = "throughput";
 /// Name of the metric of the time of one load, or of one block.

@@ -16,7 +16,7 @@ use super::affinity::{self, lies, note_elsewhere};
 use super::fact::{CPU_NODES, MEMORY_NODES};
 use super::lap::OFF_CPU;
 use super::window::{Span, Window};
-use super::{LATENCY, PROGRAM, broken, fits, pages, pages_of, seed, team_on, working_set};
+use super::{BANDWIDTH, LATENCY, broken, fits, pages, pages_of, seed, team_on, working_set};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say};
 use crate::case::Case;
 use crate::limit::{Kind, Limit, Question};
@@ -70,15 +70,16 @@ impl Benchmark for Numa {
                 Metric::new(LATENCY, Unit::Second, Better::Lower).about(
                     "time of a load that depends on the one before: the median over the pairs of nodes",
                 ),
-                Metric::new(PROGRAM, Unit::BytePerSecond, Better::Higher)
+                Metric::new(BANDWIDTH, Unit::BytePerSecond, Better::Higher)
                     .about("bytes per second that the program reads: the median over the pairs of nodes")
+                    .also_called(&["program"])
                     .with_floor(),
             ]
         }
     }
 
     fn metrics(&self, case: &Case) -> Vec<Metric> {
-        let name = if case.word("op") == Some("latency") { LATENCY } else { PROGRAM };
+        let name = if case.word("op") == Some("latency") { LATENCY } else { BANDWIDTH };
         self.all_metrics().iter().filter(|metric| metric.name == name).copied().collect()
     }
 
@@ -368,7 +369,7 @@ impl Prepared for Between {
         }
         let name = match self.columns.first().map(|column| &column.memory) {
             Some(Memory::Chase(_)) => LATENCY,
-            _ => PROGRAM,
+            _ => BANDWIDTH,
         };
         Ok(Sample {
             elapsed: begun.elapsed().as_secs_f64(),

@@ -15,7 +15,7 @@ pub static PART: Subsystem = Subsystem {
         parts.extend(of_the_socket(first).then(|| "limits: socket max".to_owned()));
         parts
     },
-    asked_first: &["op", "size", "threads", "pattern", "pages", "place"],
+    asked_first: &["op", "size", "threads", "pattern", "pages", "affinity"],
     of_each_thread: &["size"],
     sweeps_sizes: true,
     ..Subsystem::USUAL

@@ -16,8 +16,8 @@ use super::fact::{CPUS, LEVEL, SIZE, VARIANT};
 use super::lap::{OFF_CPU, PASS, Round, Schedule, lap_of, parts_in};
 use super::warning::MemoryWarning;
 use super::{
-    Answers, BUS, HUGE_PAGE, PROGRAM, answers, note_caches, note_effective, note_nodes, note_pages, pages_of,
-    seed, team, working_set,
+    Answers, BANDWIDTH, BUS_BANDWIDTH, HUGE_PAGE, answers, note_caches, note_effective, note_nodes,
+    note_pages, pages_of, seed, team, working_set,
 };
 use crate::bench::apart::Apart;
 use crate::bench::{Context, Prepared};
@@ -152,12 +152,12 @@ impl Prepared for Passes {
         Ok(Sample {
             elapsed: round.seconds(),
             work: Some((program as f64 * round.passes()).round() as u64),
-            values: [(PROGRAM.to_owned(), rate(program)), (BUS.to_owned(), rate(bus))].into(),
+            values: [(BANDWIDTH.to_owned(), rate(program)), (BUS_BANDWIDTH.to_owned(), rate(bus))].into(),
             conditions: Conditions {
                 clock_hz: round.clock_hz,
-                set_aside: Some(counted.set_aside),
+                excluded: Some(counted.set_aside),
                 core_to_core: self.apart.look(),
-                excluded: ExcludedBy { second_work, ..ExcludedBy::default() },
+                excluded_by: ExcludedBy { second_work, ..ExcludedBy::default() },
                 ..Conditions::default()
             },
             ..Sample::default()

@@ -247,7 +247,10 @@ fn every_operation_is_measured_and_verified() {
         let sample = prepared.sample(Amount::Work(10 * MIB)).unwrap();
         let again = prepared.sample(Amount::Work(sample.work.unwrap())).unwrap();
         assert_eq!(again.work, sample.work, "{op}: an amount repeats exactly");
-        assert!(sample.values["program"] > 0.0 && sample.values["program"] <= sample.values["bus"], "{op}");
+        assert!(
+            sample.values["bandwidth"] > 0.0 && sample.values["bandwidth"] <= sample.values["bus_bandwidth"],
+            "{op}"
+        );
         prepared.verify().unwrap();
         let facts = prepared.facts();
         assert!(facts.achieved.get(&VARIANT).is_some());
@@ -303,7 +306,7 @@ fn a_shared_array_has_every_threads_part_in_it() {
             .with_count("threads", 3);
         let mut prepared = prepared(&Bandwidth, &case, &machine).unwrap();
         let sample = prepared.sample(Amount::Work(30 * MIB)).unwrap();
-        assert!(sample.values["program"] > 0.0, "{op}");
+        assert!(sample.values["bandwidth"] > 0.0, "{op}");
         prepared.verify().unwrap();
         let size = prepared.facts().achieved.get(&SIZE).unwrap();
         assert!(size <= MIB && size > MIB - 16 * KIB, "{op}: {size}");

@@ -18,7 +18,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Measure", &[RUN, "serve", "key"]),
     ("Look at results", &["report", "export", "history", "compare"]),
     ("Know the machine", &["machine", "doctor"]),
-    ("Plans and reference tools", &["plan", "peers"]),
+    ("Plans and reference tools", &["plan", "references"]),
 ];
 
 /// Options that each short help shows.
@@ -82,7 +82,7 @@ pub(super) fn arranged(command: Command, all: bool) -> Command {
 fn groups(command: &Command) -> StyledStr {
     let about = |name: &str| {
         let about = command.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string);
-        format!("  {name:<9} {}\n", about.unwrap_or_default())
+        format!("  {name:<10} {}\n", about.unwrap_or_default())
     };
     let group = |(title, names): &(&str, &[&'static str])| {
         let with_parts =

@@ -172,19 +172,19 @@ pub struct Common {
     /// Limits of your own, such as from a data sheet: see examples/limits.toml
     #[arg(long, value_name = "FILE")]
     pub limits: Option<PathBuf>,
-    /// Measure reference tools in the same run: installed (the best one for each case), all, or names (see plimsoll peers)
+    /// Measure reference tools in the same run: installed (the best one for each case), all, or names (see plimsoll references)
     #[arg(long, value_name = "NAME,…|installed|all", value_delimiter = ',')]
     pub against: Vec<String>,
     /// Two tools are equivalent within this share [default: 3%]
     #[arg(long, value_name = "SHARE", value_parser = precision, allow_hyphen_values = true)]
     pub margin: Option<f64>,
     /// Path of a reference tool that is not on PATH
-    #[arg(long, value_name = "NAME=FILE", value_parser = named_path)]
+    #[arg(long = "reference-path", visible_alias = "peer-path", value_name = "NAME=FILE", value_parser = named_path)]
     pub peer_path: Vec<(String, PathBuf)>,
     /// Server of a reference tool on another host, such as iperf3=HOST:PORT
-    #[arg(long, value_name = "NAME=HOST:PORT", value_parser = named_server)]
+    #[arg(long = "reference-server", visible_alias = "peer-server", value_name = "NAME=HOST:PORT", value_parser = named_server)]
     pub peer_server: Vec<(String, String)>,
-    /// End with exit code 1 unless this holds: 'memory.bandwidth/* program >= 80% of limit', '… of baseline' (the last 10
+    /// End with exit code 1 unless this holds: 'memory.bandwidth/* bandwidth >= 80% of limit', '… of baseline' (the last 10
     /// runs of the plan), '… >= 10 GB/s'
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,
@@ -276,9 +276,13 @@ fn subsystem(name: &'static str) -> Command {
             .help(key.help)
             .action(ArgAction::Append)
             .help_heading("Parameters (lists multiply)");
+        let flag = match key.formerly {
+            Some(before) => flag.visible_alias(before),
+            None => flag,
+        };
         // A list of CPUs is one value.
-        if key.name == "place" {
-            return flag.value_name("PLACE");
+        if key.name == "affinity" {
+            return flag.value_name("spread|compact|CPULIST");
         }
         let flag = flag.value_delimiter(',');
         match key.kind {
@@ -393,11 +397,13 @@ fn key() -> Command {
 }
 
 fn peers() -> Command {
-    let path = Arg::new("peer-path").long("peer-path").value_name("NAME=FILE").value_parser(named_path);
+    let path = Arg::new("reference-path").long("reference-path").visible_alias("peer-path");
+    let path = path.value_name("NAME=FILE").value_parser(named_path);
     let flag = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
     };
-    Command::new("peers")
+    Command::new("references")
+        .visible_alias("peers")
         .about("List reference tools: which are installed, what each measures, how to get the others")
         .arg(path.help("Where a tool is, if not on PATH").action(ArgAction::Append))
         .arg(flag("install", "Print the command that installs the missing ones"))
@@ -466,8 +472,8 @@ pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) ->
         Some(("key", m)) => Ok(Typed::NewKey {
             file: m.subcommand_matches("new").and_then(|m| m.get_one::<PathBuf>("file").cloned()),
         }),
-        Some(("peers", m)) => Ok(Typed::Peers {
-            named: m.get_many("peer-path").into_iter().flatten().cloned().collect(),
+        Some(("references", m)) => Ok(Typed::Peers {
+            named: m.get_many("reference-path").into_iter().flatten().cloned().collect(),
             install: match (m.get_flag("install"), m.get_flag("yes")) {
                 (true, true) => Install::Run,
                 (true, false) => Install::Show,

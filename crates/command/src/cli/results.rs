@@ -14,16 +14,16 @@ pub struct Compare {
     /// What is compared: likewise
     #[arg(value_name = "B")]
     pub b: String,
-    /// End with exit code 1 if anything is worse by more than this share, or lost (see --missing)
+    /// End with exit code 1 on a regression of more than this share, or on a lost figure (see --missing)
     #[arg(long, value_name = "SHARE", value_parser = loss, allow_hyphen_values = true)]
     pub fail_on: Option<f64>,
     /// Whether a figure that A has and B lacks (or has invalid) fails --fail-on and --require
     #[arg(long, value_name = "WHAT", default_value = "fail", value_parser = ["fail", "ignore"])]
     pub missing: String,
-    /// End with exit code 1 also where noise could hide a loss from --fail-on (the gate is blind)
+    /// End with exit code 1 also where the noise is too high to detect a regression of --fail-on
     #[arg(long, requires = "fail_on")]
     pub strict: bool,
-    /// End with exit code 1 unless B meets this: 'memory.bandwidth/* program >= 80% of limit' (or of baseline, or a
+    /// End with exit code 1 unless B meets this: 'memory.bandwidth/* bandwidth >= 80% of limit' (or of baseline, or a
     /// figure such as 10 GB/s)
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,

@@ -3,7 +3,7 @@
 //! ```toml
 //! [[limit]]
 //! match = "memory.bandwidth/*"     # a glob on case ids
-//! metric = "program"
+//! metric = "bandwidth"
 //! unit = "B/s"
 //! value = 76.8e9
 //! kind = "ceiling"
@@ -15,11 +15,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::GlobMatcher;
 use serde::Deserialize;
 
 use super::{Input, Kind, Limit, Source, formula};
-use crate::case::Case;
+use crate::case::{self, Case};
+use crate::metric::Metric;
 use crate::quantity::Unit;
 
 /// Largest limits file that is read.
@@ -100,11 +101,12 @@ impl UserLimits {
         Ok(Self { given: given.collect::<Result<_, _>>()? })
     }
 
-    /// The limits given for the metric of this name and unit of this case.
-    pub fn of(&self, case: &Case, metric: &str, unit: Unit) -> Vec<Limit> {
+    /// The limits given for this metric of this case, in its unit.
+    pub fn of(&self, case: &Case, metric: &Metric) -> Vec<Limit> {
         let id = case.id();
-        let fits =
-            |g: &&Given| g.row.metric == metric && g.row.unit == unit && g.matches.is_match(id.as_str());
+        let fits = |g: &&Given| {
+            metric.is_called(&g.row.metric) && g.row.unit == metric.unit && g.matches.is_match(id.as_str())
+        };
         self.given.iter().filter(fits).map(|g| g.row.limit(g.value)).collect()
     }
 }
@@ -112,9 +114,7 @@ impl UserLimits {
 impl Given {
     fn new(row: Row) -> Result<Self, String> {
         let value = row.known_value()?;
-        let glob = GlobBuilder::new(&row.glob).literal_separator(false).build();
-        let matches =
-            glob.map_err(|e| format!("match: {}", crate::text::shown(&e.to_string())))?.compile_matcher();
+        let matches = case::glob(&row.glob).map_err(|why| format!("match: {why}"))?;
         Ok(Self { matches, row, value })
     }
 }
@@ -158,12 +158,14 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metric::Better;
 
-    const UNIT: Unit = Unit::BytePerSecond;
+    const BANDWIDTH: Metric =
+        Metric::new("bandwidth", Unit::BytePerSecond, Better::Higher).also_called(&["program"]);
 
     fn file(kind: &str, value: &str) -> String {
         format!(
-            "[[limit]]\nmatch = \"memory.bandwidth/*\"\nmetric = \"program\"\nunit = \"B/s\"\nvalue = {value}\nkind = \"{kind}\"\nsource = \"data sheet\"\n"
+            "[[limit]]\nmatch = \"memory.bandwidth/*\"\nmetric = \"bandwidth\"\nunit = \"B/s\"\nvalue = {value}\nkind = \"{kind}\"\nsource = \"data sheet\"\n"
         )
     }
 
@@ -171,13 +173,17 @@ mod tests {
     fn a_limit_is_for_the_cases_and_metric_that_it_names() {
         let limits = UserLimits::parse(&file("ceiling", "5e10")).unwrap();
         let case: Case = "memory.bandwidth/op=read".parse().unwrap();
-        let found = limits.of(&case, "program", UNIT);
+        let found = limits.of(&case, &BANDWIDTH);
         assert_eq!(
             (found[0].value, found[0].source, found[0].kind),
             (Some(5e10), Source::User, Kind::Ceiling)
         );
-        assert!(limits.of(&case, "bus", UNIT).is_empty());
-        assert!(limits.of(&"memory.latency".parse().unwrap(), "program", UNIT).is_empty());
+        assert!(
+            limits.of(&case, &Metric { name: "bus_bandwidth", also_called: &[], ..BANDWIDTH }).is_empty()
+        );
+        assert!(limits.of(&"memory.latency".parse().unwrap(), &BANDWIDTH).is_empty());
+        let earlier = file("ceiling", "5e10").replace("\"bandwidth\"", "\"program\"");
+        assert_eq!(UserLimits::parse(&earlier).unwrap().of(&case, &BANDWIDTH), found);
     }
 
     #[test]
@@ -186,7 +192,7 @@ mod tests {
         let text =
             given("formula = \"channels * 8 * transfers\"\ninputs = { channels = 2, transfers = 4.8e9 }");
         let case: Case = "memory.bandwidth/op=read".parse().unwrap();
-        let limit = UserLimits::parse(&text).unwrap().of(&case, "program", UNIT).remove(0);
+        let limit = UserLimits::parse(&text).unwrap().of(&case, &BANDWIDTH).remove(0);
         assert_eq!((limit.value, limit.formula.as_str()), (Some(76.8e9), "channels * 8 * transfers"));
         let names: Vec<&str> = limit.inputs.iter().map(|input| input.name.as_str()).collect();
         assert_eq!((names, limit.inputs[0].from.as_str()), (vec!["channels", "transfers"], "data sheet"));

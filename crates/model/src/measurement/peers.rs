@@ -32,6 +32,7 @@ pub struct Parity {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeerResult {
     /// Its name.
+    #[serde(rename = "name", alias = "peer")]
     pub peer: String,
     /// Its version, if it says.
     pub version: Option<String>,
@@ -78,7 +79,7 @@ impl PeerResult {
         let pairs: Vec<(f64, f64)> = heard.pairs.iter().map(|p| (p.own, p.peer)).collect();
         let ratio = Ratio::of(&pairs);
         let verdict = match (ratio, heard.definition) {
-            (None, _) => Verdict::Undecided,
+            (None, _) => Verdict::Inconclusive,
             // A margin of nothing is never met: what is not the same thing may only be higher or lower.
             (Some(ratio), Match::Exact) => ratio.verdict(margin),
             (Some(ratio), Match::Scaled | Match::Related) => ratio.verdict(0.0),
@@ -144,7 +145,7 @@ mod tests {
         let close = [100.1, 99.9, 100.0, 100.2, 99.8];
         assert_eq!(PeerResult::of(&heard(Match::Exact, &close), 0.03).verdict, Verdict::Equivalent);
         for definition in [Match::Scaled, Match::Related] {
-            assert_eq!(PeerResult::of(&heard(definition, &close), 0.03).verdict, Verdict::Undecided);
+            assert_eq!(PeerResult::of(&heard(definition, &close), 0.03).verdict, Verdict::Inconclusive);
         }
         let slower = [50.0, 51.0, 49.0];
         assert_eq!(PeerResult::of(&heard(Match::Related, &slower), 0.03).verdict, Verdict::Higher);

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::GlobMatcher;
 
-use crate::case::{Case, Value};
+use crate::case::{self, Case, Value};
 
 /// What is left out.
 #[derive(Clone, Debug)]
@@ -36,9 +36,7 @@ impl Exclude {
     /// # Errors
     /// It is none.
     pub fn glob(text: &str) -> Result<Self, String> {
-        let glob = GlobBuilder::new(text).literal_separator(false).build();
-        let matcher = glob.map_err(|e| crate::text::shown(&e.to_string()))?.compile_matcher();
-        Ok(Self::Glob { text: text.to_owned(), matcher })
+        Ok(Self::Glob { text: text.to_owned(), matcher: case::glob(text)? })
     }
 
     /// Whether the case is left out.

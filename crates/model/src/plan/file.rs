@@ -111,8 +111,20 @@ pub const TOP_KEYS: &[&str] = &[
 /// What no plan can say, with who must say it.
 const REFUSED: &[(&[&str], &str)] = &[
     (
-        &["peer-path", "peer-server", "program", "command", "path", "exec", "shell", "peers"],
-        "a plan cannot name programs, only reference tools by name (against); type --peer-path on the command line",
+        &[
+            "reference-path",
+            "reference-server",
+            "references",
+            "peer-path",
+            "peer-server",
+            "peers",
+            "program",
+            "command",
+            "path",
+            "exec",
+            "shell",
+        ],
+        "a plan cannot name programs, only reference tools by name (against); type --reference-path on the command line",
     ),
     (
         &["destroy-data-on", "target", "device", "yes", "consent", "allow-root"],
@@ -384,7 +396,7 @@ mod tests {
     #[test]
     fn groups_have_names_notes_excludes_and_their_own_sampling() {
         let text = "margin = \"5%\"\nrepeat = 3\nscale = 0.01\nagainst = \"installed\"\nonly = \"memory\"\n\
-            [[limit]]\nmatch = \"*\"\nmetric = \"program\"\nunit = \"B/s\"\nvalue = 1e9\nkind = \"ceiling\"\nsource = \"me\"\n\
+            [[limit]]\nmatch = \"*\"\nmetric = \"bandwidth\"\nunit = \"B/s\"\nvalue = 1e9\nkind = \"ceiling\"\nsource = \"me\"\n\
             [[group]]\nname = \"blocks\"\nnote = \"counted once\"\nbenchmark = \"memory.block\"\nblock = [\"8\", \"8M\"]\n\
             exclude = [\"*/op=read/*\", { block = \"8M\", threads = [4, 8] }]\nsample_time = \"1s\"\nseries = 600\nagainst = []\n";
         let plan = parse("p", text).unwrap();

@@ -19,8 +19,8 @@ pub struct Conditions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steal: Option<f64>,
     /// Share of the time in slices that were interrupted and are not in the figure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub set_aside: Option<f64>,
+    #[serde(default, alias = "set_aside", skip_serializing_if = "Option::is_none")]
+    pub excluded: Option<f64>,
     /// Share of the time that a cgroup quota throttled, as the mean over the CPUs of the case's threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled: Option<f64>,
@@ -31,9 +31,9 @@ pub struct Conditions {
     /// The headline with all interruptions in it, in its unit: what another tool would show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivered: Option<f64>,
-    /// Parts of `set_aside`.
+    /// Parts of `excluded`.
     #[serde(flatten)]
-    pub excluded: ExcludedBy,
+    pub excluded_by: ExcludedBy,
     /// Pages that the kernel wrote to or read from swap meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages_swapped: Option<f64>,
@@ -127,7 +127,7 @@ impl Conditions {
         Self {
             core_to_core: same(&|c| c.core_to_core),
             delivered: same(&|c| c.delivered),
-            excluded: ExcludedBy::each(|read| same(&|c| read(&c.excluded))),
+            excluded_by: ExcludedBy::each(|read| same(&|c| read(&c.excluded_by))),
             pages_swapped: same(&|c| c.pages_swapped),
             vector_units_shared: same(&|c| c.vector_units_shared),
             waited: same(&|c| c.waited),
@@ -243,7 +243,7 @@ mod tests {
     fn conditions_come_back_as_they_were_written() {
         const OWN: Condition = Condition::new("own", "1", "a test");
         let mut conditions = Conditions { steal: Some(0.5), waited: Some(0.25), ..Conditions::default() };
-        conditions.excluded.second_work = Some(0.125);
+        conditions.excluded_by.second_work = Some(0.125);
         conditions.more.set(&OWN, 2.0);
         let text = serde_json::to_string(&conditions).unwrap();
         assert_eq!(text, r#"{"steal":0.5,"second_cost_work":0.125,"waited":0.25,"own":2.0}"#);

@@ -2,6 +2,8 @@
 
 pub(super) mod left;
 
+use unicode_width::UnicodeWidthStr;
+
 use super::style::{Role, Style};
 use super::wrap::{pad, paragraph, widths};
 use crate::bench::is_of_all;
@@ -20,7 +22,8 @@ pub enum Shown {
 
 /// The text for a terminal.
 pub fn table(comparison: &Comparison, held: &[Holds], shown: Shown, style: &Style) -> String {
-    let mut text = format!("{}\n", style.paint(Role::Strong, &style.say(&title(comparison))));
+    let [a, b] = sides(comparison);
+    let mut text = paragraph(style, Role::Strong, "A  ", &a) + &paragraph(style, Role::Strong, "B  ", &b);
     for flag in &comparison.flags {
         text += &paragraph(style, Role::Warning, "! ", &flag.text);
     }
@@ -28,8 +31,7 @@ pub fn table(comparison: &Comparison, held: &[Holds], shown: Shown, style: &Styl
     if rows.is_empty() {
         text += "\nnothing to compare: no case has figures on both sides\n";
     } else {
-        let head = ["case", "A", "B", "difference", "95 % interval", "min. detectable", "verdict"];
-        let mut lines = vec![Line { cells: head.map(str::to_owned).to_vec(), role: Role::Dim }];
+        let mut lines = vec![Line { cells: HEAD.map(str::to_owned).to_vec(), role: Role::Dim }];
         lines.extend(rows.iter().map(|row| Line { cells: cells(row), role: role(row.verdict) }));
         text += "\n";
         text += &aligned(&lines, style);
@@ -38,7 +40,8 @@ pub fn table(comparison: &Comparison, held: &[Holds], shown: Shown, style: &Styl
         text += &paragraph(style, Role::Dim, "", &note);
     }
     for left in left::groups(comparison) {
-        text += &paragraph(style, left.role(), "", &left.text);
+        text += &paragraph(style, left.role(), "", &format!("{}:", left.head));
+        left.cases.iter().for_each(|case| text += &paragraph(style, Role::Plain, "  ", case));
     }
     for one in held {
         let (mark, role) = if one.met { ("met: ", Role::Good) } else { ("NOT MET: ", Role::Bad) };
@@ -65,11 +68,11 @@ pub fn markdown(comparison: &Comparison, held: &[Holds], shown: Shown, missing: 
     }
     let rows = chosen(comparison, shown);
     if !rows.is_empty() {
-        text += "| case | A | B | difference | 95 % interval | min. detectable | verdict |\n";
+        text += &format!("| {} |\n", HEAD.join(" | "));
         text += "| --- | ---: | ---: | ---: | :---: | ---: | --- |\n";
         for row in &rows {
             let cells: Vec<String> = cells(row).iter().map(|cell| safe(cell)).collect();
-            let bold = matches!(row.verdict, Verdict::Better | Verdict::Worse);
+            let bold = matches!(row.verdict, Verdict::Improvement | Verdict::Regression);
             let last = cells.len() - 1;
             let cells = cells.iter().enumerate().map(|(index, cell)| match bold && index == last {
                 true => format!("**{cell}**"),
@@ -88,7 +91,7 @@ pub fn markdown(comparison: &Comparison, held: &[Holds], shown: Shown, missing: 
             (Kind::Lost, Missing::Ignore) => "➖ ",
             _ => "",
         };
-        text += &format!("- {mark}{}\n", safe(&left.text));
+        text += &format!("- {mark}{}\n", safe(&left.text()));
     }
     for one in held {
         let mark = if one.met { "✅" } else { "❌" };
@@ -108,50 +111,79 @@ pub(super) fn blindness(comparison: &Comparison) -> Option<String> {
     comparison.gate.as_ref()?.blindness()
 }
 
+/// The columns of the table.
+pub(super) const HEAD: [&str; 7] = ["case", "A", "B", "change", "95 % CI", "detectable", "verdict"];
+
 struct Line {
     cells: Vec<String>,
     role: Role,
 }
 
-/// The lines with their last cell in colour, the columns aligned; cases on lines of their own where it is narrow.
+/// Columns that give way where the terminal is narrow, the first before the second.
+const SPARED: [&str; 2] = ["detectable", "95 % CI"];
+
+/// A name up to this long stays in its row.
+const NAME: usize = 28;
+
+/// The lines with their last cell in colour, the columns aligned. What does not fit gives way: first two columns, then long
+/// names, which get lines of their own.
 fn aligned(lines: &[Line], style: &Style) -> String {
     let said: Vec<Vec<String>> =
         lines.iter().map(|l| l.cells.iter().map(|c| style.say(c)).collect()).collect();
-    let mut text = String::new();
     let widths = widths(&said);
-    let all: usize = widths.iter().map(|w| w + 2).sum();
-    let apart = all > style.width + 2;
+    let longest = widths.first().copied().unwrap_or(0);
+    let shown_without = |spared: &[&str]| -> Vec<usize> {
+        (1..HEAD.len()).filter(|column| !spared.contains(&HEAD[*column])).collect()
+    };
+    let room = |shown: &[usize]| style.width.saturating_sub(shown.iter().map(|at| widths[*at] + 2).sum());
+    let fits = |shown: &Vec<usize>| room(shown) >= longest.min(NAME);
+    let least = shown_without(&SPARED);
+    let shown = [shown_without(&[]), shown_without(&SPARED[..1])].into_iter().find(fits).unwrap_or(least);
+    let name = if fits(&shown) { longest.min(room(&shown)) } else { 0 };
+    let mut text = String::new();
     for (line, cells) in lines.iter().zip(&said) {
-        let mut out = String::new();
-        for (index, (cell, width)) in cells.iter().zip(&widths).enumerate() {
-            let pad = pad(cell, *width);
-            let last = index + 1 == cells.len();
-            out += &match (index, apart) {
-                (0, true) => format!("{cell}\n "),
-                (0, false) => format!("{cell}{pad}"),
-                _ if last => format!("  {}", style.paint(line.role, cell)),
-                _ if line.role == Role::Dim => format!("  {}", style.paint(Role::Dim, &(pad + cell))),
-                _ => format!("  {pad}{cell}"),
+        let mut out = match cells[0].width() <= name {
+            true => format!("{}{}", cells[0], pad(&cells[0], name)),
+            false => format!("{}\n{}", cells[0], " ".repeat(name)),
+        };
+        for &column in &shown {
+            let (cell, pad) = (&cells[column], pad(&cells[column], widths[column]));
+            out += &match column + 1 == cells.len() {
+                true => format!("  {}", style.paint(line.role, cell)),
+                false if line.role == Role::Dim => format!("  {}", style.paint(Role::Dim, &(pad + cell))),
+                false => format!("  {pad}{cell}"),
             };
         }
         text += out.trim_end();
         text.push('\n');
     }
+    if shown.len() < HEAD.len() - 1 {
+        let left_out: Vec<&str> =
+            (1..HEAD.len()).filter(|at| !shown.contains(at)).map(|at| HEAD[at]).collect();
+        let note = format!("also in a wider terminal and in every --format: {}", left_out.join(", "));
+        text += &paragraph(style, Role::Dim, "", &note);
+    }
     text
 }
 
-pub(super) fn title(comparison: &Comparison) -> String {
+/// Both sides by name, with their number of runs.
+fn sides(comparison: &Comparison) -> [String; 2] {
     let side = |name: &str, runs: usize| match runs {
         1 => name.to_owned(),
         n => format!("{name} ({n} runs)"),
     };
     let [a, b] = comparison.runs;
-    format!("A = {}, B = {}", side(&comparison.a, a), side(&comparison.b, b))
+    [side(&comparison.a, a), side(&comparison.b, b)]
+}
+
+pub(super) fn title(comparison: &Comparison) -> String {
+    let [a, b] = sides(comparison);
+    format!("A = {a}, B = {b}")
 }
 
 pub(super) fn chosen(comparison: &Comparison, shown: Shown) -> Vec<&Compared> {
     let telling = |c: &&Compared| {
-        c.headline || matches!(c.verdict, Verdict::Better | Verdict::Worse) || shown == Shown::All
+        c.headline || matches!(c.verdict, Verdict::Improvement | Verdict::Regression) || shown == Shown::All
     };
     comparison.compared.iter().filter(telling).collect()
 }
@@ -167,7 +199,10 @@ pub(super) fn cells(row: &Compared) -> Vec<String> {
     if !row.differs.is_empty() {
         name += &format!(" [{}]", row.differs.join(", "));
     }
-    let interval = row.interval.map(|[low, high]| format!("{} … {}", signed(low), signed(high)));
+    let interval = row.interval.map(|[low, high]| {
+        let low = signed(low);
+        format!("{} … {}", low.strip_suffix(" %").unwrap_or(&low), signed(high))
+    });
     vec![
         name,
         figure(row.a),
@@ -176,7 +211,7 @@ pub(super) fn cells(row: &Compared) -> Vec<String> {
         interval.unwrap_or_else(|| "–".to_owned()),
         match row.smallest {
             Some(share) => format!("{} %", digits(share * 100.0)),
-            None if row.verdict == Verdict::Undecided => "unknown".to_owned(),
+            None if row.verdict == Verdict::Inconclusive => "unknown".to_owned(),
             None => "–".to_owned(),
         },
         word(row.verdict).to_owned(),
@@ -199,24 +234,21 @@ fn digits(value: f64) -> String {
 
 pub(super) fn word(verdict: Verdict) -> &'static str {
     match verdict {
-        Verdict::Better => "better",
-        Verdict::Worse => "worse",
-        Verdict::Same => "same",
-        Verdict::Undecided => "undecided",
-        Verdict::Told => "told",
+        Verdict::NoChange => "no change",
+        other => other.code(),
     }
 }
 
 fn role(verdict: Verdict) -> Role {
     match verdict {
-        Verdict::Better => Role::Good,
-        Verdict::Worse => Role::Bad,
-        Verdict::Same | Verdict::Told => Role::Plain,
-        Verdict::Undecided => Role::Warning,
+        Verdict::Improvement => Role::Good,
+        Verdict::Regression => Role::Bad,
+        Verdict::NoChange | Verdict::Informative => Role::Plain,
+        Verdict::Inconclusive => Role::Warning,
     }
 }
 
-/// Why some are undecided, and where the noise is known from.
+/// Why some are inconclusive, and where the noise is known from.
 pub(super) fn notes(rows: &[&Compared]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     let mut whys: Vec<&str> = rows.iter().filter_map(|row| row.why.as_deref()).collect();
@@ -225,12 +257,12 @@ pub(super) fn notes(rows: &[&Compared]) -> Vec<String> {
     whys.dedup();
     for why in whys {
         let n = rows.iter().filter(|row| row.why.as_deref() == Some(why)).count();
-        notes.push(format!("undecided ({n}): {why}"));
+        notes.push(format!("inconclusive ({n}): {why}"));
     }
     let origins = [
-        (Origin::Runs, "the spread of the runs of one side"),
-        (Origin::Doctor, "measured by plimsoll doctor"),
-        (Origin::Declared, "declared for the benchmark, not measured here"),
+        (Origin::Runs, "from the runs of one side"),
+        (Origin::Doctor, "measured by plimsoll doctor (A/A)"),
+        (Origin::Declared, "the benchmark's default, not measured on this machine"),
     ];
     let known: Vec<&str> = origins
         .iter()
@@ -238,53 +270,45 @@ pub(super) fn notes(rows: &[&Compared]) -> Vec<String> {
         .map(|(_, words)| *words)
         .collect();
     if !known.is_empty() {
-        notes.push(format!("noise between runs: {}", known.join("; ")));
+        notes.push(format!("noise floor between runs: {}", known.join("; ")));
     }
     let outliers = rows.iter().filter(|row| row.outliers > 0).count();
     if outliers > 0 {
         notes.push(format!(
-            "outliers excluded from the noise in {outliers} of {} rows (generalised ESD test, at most one per ten runs)",
+            "outliers excluded from the noise floor in {outliers} of {} rows (generalised ESD test, at most one per ten runs)",
             rows.len()
         ));
     }
     notes
 }
 
-/// What was decided, and how many of each verdict, over all metrics.
+/// What was decided, over all metrics.
 pub(super) fn tally(comparison: &Comparison) -> String {
-    let kinds = [Verdict::Better, Verdict::Worse, Verdict::Same, Verdict::Undecided, Verdict::Told];
-    let said: Vec<String> = kinds
-        .iter()
-        .map(|verdict| (comparison.count(*verdict), word(*verdict)))
-        .filter(|(n, _)| *n > 0)
-        .map(|(n, word)| format!("{n} {word}"))
-        .collect();
-    let metrics = if comparison.compared.len() == 1 { "metric" } else { "metrics" };
-    format!(
-        "{} ({} {metrics}: {})",
-        comparison.decided,
-        comparison.compared.len(),
-        if said.is_empty() { "none".to_owned() } else { said.join(" · ") }
-    )
+    let metrics = if comparison.decided.of == 1 { "metric" } else { "metrics" };
+    let informative = match comparison.count(Verdict::Informative) {
+        0 => String::new(),
+        n => format!("; {n} informative"),
+    };
+    format!("{} {metrics}: {}{informative}", comparison.decided.of, comparison.decided)
 }
 
 /// What a failed `--fail-on` says.
 pub fn failed(comparison: &Comparison, share: f64) -> Vec<String> {
     let line = |c: &Compared| {
         let [loss, _] = apart([c.loss(), share], 3, percent);
-        let how = if c.difference.is_some() { format!("by {loss}") } else { format!("and was 0: {loss}") };
-        format!("{}, {} is worse {how}", label::full(&c.case), c.metric)
+        let how = if c.difference.is_some() { format!("of {loss}") } else { format!("from 0 to {loss}") };
+        format!("{}, {}: regression {how}", label::full(&c.case), c.metric)
     };
     comparison.worse_than(share).map(line).collect()
 }
 
 /// What `--fail-on` says of what was lost: a line for each of the first, and how many more there are.
 pub fn lost(comparison: &Comparison) -> Vec<String> {
-    const TOLD: usize = 10;
+    const NAMED: usize = 10;
     let all: Vec<String> = left::lost(comparison).collect();
-    let more = all.len().saturating_sub(TOLD);
-    let rest = (more > 0).then(|| format!("and {more} more were lost, which the comparison names"));
-    all.into_iter().take(TOLD).chain(rest).collect()
+    let more = all.len().saturating_sub(NAMED);
+    let rest = (more > 0).then(|| format!("and {more} more, which the comparison lists"));
+    all.into_iter().take(NAMED).chain(rest).collect()
 }
 
 #[cfg(test)]

@@ -31,18 +31,14 @@ fn one(check: &Check, room: usize, style: &Style) -> String {
 pub fn floors(floors: &Floors, style: &Style) -> String {
     let all = smallest(floors);
     if all.is_empty() {
-        return paragraph(
-            style,
-            Role::Warning,
-            "",
-            "no case was measured twice: no noise between runs is known",
-        );
+        return paragraph(style, Role::Warning, "", "no case was measured twice: the noise floor is unknown");
     }
     let without = match floors.left_out {
         0 => String::new(),
-        n => format!("; {n} disturbed or with CPUs in other places left out"),
+        n => format!("; {n} excluded (interrupted, or vCPUs migrated)"),
     };
-    let title = format!("Noise between {} runs of the same, one after the other{without}", floors.rounds);
+    let title =
+        format!("Noise floor between {} runs of the same, one after the other{without}", floors.rounds);
     let mut text = format!("\n{}\n", style.paint(Role::Strong, &style.say(&title)));
     let room = all.iter().map(|s| name(s).width()).max().unwrap_or(0);
     for worst in by_subsystem(&all) {

@@ -12,7 +12,7 @@ use crate::quantity::{Quantity, percent, significant};
 use crate::sample::Match;
 use crate::stats::Verdict;
 
-/// A tool, as `plimsoll peers` lists it.
+/// A tool, as `plimsoll references` lists it.
 #[derive(Debug)]
 pub struct Listed {
     /// Its name.
@@ -27,7 +27,7 @@ pub struct Listed {
     pub get: String,
 }
 
-/// The text of `plimsoll peers`; below the table, why programs on the search path are passed over.
+/// The text of `plimsoll references`; below the table, why programs on the search path are passed over.
 pub fn listed(rows: &[Listed], passed_over: &[String], style: &Style) -> String {
     let head = ["tool", "version", "checks", "where, or how to get it"].map(str::to_owned).to_vec();
     let body = rows.iter().map(|row| {
@@ -130,7 +130,7 @@ impl Compared<'_> {
             Verdict::Equivalent => "equivalent",
             Verdict::Higher => "higher",
             Verdict::Lower => "lower",
-            Verdict::Undecided => "undecided",
+            Verdict::Inconclusive => "inconclusive",
         };
         let definition = match peer.definition {
             Match::Exact => String::new(),
@@ -198,7 +198,7 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
 }
 
 /// What the ratio is: it is not that of the two figures beside it.
-pub(super) const RATIO: &str = "own ÷ tool is the median of the pairs' ratios [its 95 % interval]; the ratio of the two medians is shown where it differs";
+pub(super) const RATIO: &str = "own ÷ tool is the median of the pairs' ratios [95 % CI]; the ratio of the two medians is shown where it differs";
 
 /// What stands above [`Compared::cells`].
 pub(super) const HEAD: [&str; 9] =
@@ -306,7 +306,7 @@ mod tests {
                 checks: "memory copy, scale, add, triad",
                 version: None,
                 place: Err("not installed".to_owned()),
-                get: "build it from its site and name it by --peer-path".to_owned(),
+                get: "build it from its site and name it by --reference-path".to_owned(),
             },
         ]
     }

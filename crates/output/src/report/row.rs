@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn the_latency_under_load_is_told_with_each_load() {
         let point = |program: f64, latency: f64| -> Point {
-            [("program".to_owned(), program), ("latency".to_owned(), latency)].into()
+            [("bandwidth".to_owned(), program), ("latency".to_owned(), latency)].into()
         };
         let mut made = fixture::measured("memory.loaded-latency/op=read", "latency", Unit::Second, 150e-9);
         made.metrics[0].curve = Some(vec![point(0.0, 143e-9), point(25e9, 145e-9), Point::new()]);
@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(told(Some(24), true), "p99 ≤ 2ms up to depth 24");
         assert_eq!(told(Some(24), false), "p99 ≤ 2ms up to depth 24 in the search, not in the samples");
         assert_eq!(told(None, false), "p99 ≤ 2ms at no depth");
-        assert_eq!(told(None, true), "p99 ≤ 2ms at depth 1, the search was disturbed");
+        assert_eq!(told(None, true), "p99 ≤ 2ms at depth 1, the search was inconclusive");
 
         let mut alone =
             fixture::measured("disk.io/op=read/latency-target=p99:2ms", "rate", Unit::IoPerSecond, 38e3);

@@ -90,7 +90,7 @@ fn broken_contracts_are_rejected() {
         ("/measurements/0/metrics/0/limit/kind", json!("wall")),
         ("/measurements/3/metrics/0/limit/reason", json!(null)),
         ("/measurements/3/metrics/0/of_limit", json!(0.5)),
-        ("/measurements/0/metrics/0/peers", json!([{ "peer": "fio" }])),
+        ("/measurements/0/metrics/0/references", json!([{ "name": "fio" }])),
         ("/measurements/7/metrics/0/percentiles", json!({ "p101": 1.0 })),
         ("/measurements/7/metrics/0/histogram", json!([[1.0, 0]])),
     ] {
@@ -137,7 +137,7 @@ fn a_matrix_and_a_full_series_are_valid_and_half_a_matrix_is_not() {
     let mut made = fixture::measured("cpu.core-to-core/op=cas", "latency", Unit::Second, 6e-9);
     made.metrics[0].matrix = Matrix::of(&[sample.clone(), sample]);
     let point = Point {
-        set_aside: Some(0.1),
+        excluded: Some(0.1),
         throttled: Some(0.2),
         waited: Some(0.3),
         delivered: Some(5e-9),

@@ -50,7 +50,7 @@ pub struct Sample<'a> {
     /// Share of the time that the hypervisor took.
     pub steal: Option<f64>,
     /// Share of the time in slices that were interrupted and are not in the value.
-    pub set_aside: Option<f64>,
+    pub excluded: Option<f64>,
     /// Share of the time that a quota stopped it.
     pub throttled: Option<f64>,
     /// Largest share of the time that a thread was ready and had no CPU.
@@ -77,7 +77,7 @@ const COLUMNS: [&str; 21] = [
     "of_limit",
     "clock_hz",
     "steal",
-    "set_aside",
+    "excluded",
     "throttled",
     "waited",
     "warnings",
@@ -115,7 +115,7 @@ fn of_metric<'a>(
             of_limit: metric.of_limit,
             clock_hz: point.and_then(|p| p.clock_hz),
             steal: point.and_then(|p| p.steal),
-            set_aside: point.and_then(|p| p.set_aside),
+            excluded: point.and_then(|p| p.excluded),
             throttled: point.and_then(|p| p.throttled),
             waited: point.and_then(|p| p.waited),
             warnings: measurement.warning_codes().join(";"),
@@ -156,13 +156,13 @@ pub struct Beside<'a> {
     /// Our median of them.
     pub own: Option<f64>,
     /// The tool's.
-    pub peer: Option<f64>,
+    pub reference: Option<f64>,
     /// The metric's limit.
     pub limit: Option<f64>,
     /// Our share of it.
     pub own_of_limit: Option<f64>,
     /// The tool's.
-    pub peer_of_limit: Option<f64>,
+    pub reference_of_limit: Option<f64>,
     /// Ours ÷ the tool's, the median of the pairs.
     pub ratio: Option<f64>,
     /// The 95 % interval of the ratio.
@@ -171,7 +171,7 @@ pub struct Beside<'a> {
     pub ratio_high: Option<f64>,
     /// Within which two figures are the same.
     pub margin: f64,
-    /// `equivalent`, `higher`, `lower`, `undecided`.
+    /// `equivalent`, `higher`, `lower`, `inconclusive`.
     pub verdict: Verdict,
     /// Why there is no figure of the tool.
     pub reason: Option<&'a str>,
@@ -192,10 +192,10 @@ const BESIDE: [&str; 24] = [
     "match",
     "pairs",
     "own",
-    "peer",
+    "reference",
     "limit",
     "own_of_limit",
-    "peer_of_limit",
+    "reference_of_limit",
     "ratio",
     "ratio_low",
     "ratio_high",
@@ -223,10 +223,10 @@ pub fn beside(run: &Run) -> impl Iterator<Item = Beside<'_>> {
             definition: peer.definition,
             pairs: peer.samples.len(),
             own: peer.own_median(),
-            peer: peer.median,
+            reference: peer.median,
             limit: metric.limit.as_ref().and_then(|l| l.value),
             own_of_limit: peer.own_of_limit,
-            peer_of_limit: peer.of_limit,
+            reference_of_limit: peer.of_limit,
             ratio: peer.ratio.map(|ratio| ratio.median),
             ratio_low: ci95.map(|[low, _]| low),
             ratio_high: ci95.map(|[_, high]| high),
@@ -358,7 +358,7 @@ mod tests {
     fn conditions_and_warnings_stand_beside_each_sample() {
         let mut run = fixture::run();
         let point = &mut run.measurements[0].metrics[0].series[1];
-        (point.set_aside, point.throttled, point.waited) = (Some(0.1), Some(0.0), Some(1.0 / 3.0));
+        (point.excluded, point.throttled, point.waited) = (Some(0.1), Some(0.0), Some(1.0 / 3.0));
         let note = |code: &str| Note { code: code.to_owned(), text: "why".to_owned() };
         run.measurements[0].warnings = vec![note("disturbed"), note("cpu-quota"), note("disturbed")];
         let wanted = ["0.1", "0", "0.3333333333333333", "disturbed;cpu-quota"];
@@ -382,7 +382,7 @@ mod tests {
         );
         assert_eq!((at(0, "own"), at(0, "limit")), ("1000000000", ""));
         assert_eq!(
-            at(0, "peer").parse::<f64>().unwrap(),
+            at(0, "reference").parse::<f64>().unwrap(),
             run.measurements[0].metrics[0].peers[0].median.unwrap()
         );
         assert_eq!((at(1, "own"), at(1, "reason")), ("", "not installed; apt-get install iozone3"));

@@ -117,7 +117,7 @@ impl Change<'_> {
             human(self.after),
             percent(ratio.abs(), 2)
         );
-        let told = of.case.parse().is_ok_and(|case: Case| bench::is_told(&case, &of.metric));
+        let told = of.case.parse().is_ok_and(|case: Case| bench::is_informative(&case, &of.metric));
         let role = match good {
             _ if told => Role::Plain,
             true => Role::Good,
@@ -150,7 +150,7 @@ mod tests {
             machine: "m-1".to_owned(),
             host: Some("bench-1".to_owned()),
             case: "memory.bandwidth/op=read/threads=2".to_owned(),
-            metric: "program".to_owned(),
+            metric: "bandwidth".to_owned(),
             unit: Unit::BytePerSecond,
             better: Better::Higher,
             points: values.iter().enumerate().map(point).collect(),

@@ -1,4 +1,4 @@
-//! Reference tools from the command line: `--against`, `plimsoll peers`, and how they are started.
+//! Reference tools from the command line: `--against`, `plimsoll references`, and how they are started.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -42,9 +42,9 @@ fn servers(typed: &[(String, String)]) -> Result<BTreeMap<String, FarServer>, Fa
         let (_, usual) = known().find(|(known, _)| known == name).ok_or_else(|| {
             let names: Vec<&str> = known().map(|(name, _)| name).collect();
             let shown = crate::text::shown(name);
-            format!("--peer-server: '{shown}' is no tool with a server; there is {}", names.join(", "))
+            format!("--reference-server: '{shown}' is no tool with a server; there is {}", names.join(", "))
         })?;
-        let address = Address::parse_with(place, usual).map_err(|e| format!("--peer-server: {e}"))?;
+        let address = Address::parse_with(place, usual).map_err(|e| format!("--reference-server: {e}"))?;
         Ok((name.clone(), FarServer { host: address.host().to_owned(), port: address.port() }))
     };
     typed.iter().map(read).collect::<Result<_, String>>().map_err(Failure::usage)
@@ -53,7 +53,7 @@ fn servers(typed: &[(String, String)]) -> Result<BTreeMap<String, FarServer>, Fa
 fn named(paths: &[(String, PathBuf)]) -> Result<BTreeMap<String, PathBuf>, Failure> {
     for (name, _) in paths {
         Against::parse(std::slice::from_ref(name))
-            .map_err(|e| Failure::usage(e.replacen("--against", "--peer-path", 1)))?;
+            .map_err(|e| Failure::usage(e.replacen("--against", "--reference-path", 1)))?;
     }
     Ok(paths.iter().cloned().collect())
 }
@@ -124,7 +124,7 @@ pub(super) fn tools(common: &Common) -> Result<(Search, Launcher), Failure> {
     Ok((search(&common.peer_path)?, Launcher { plimsoll: super::own_program()? }))
 }
 
-/// `plimsoll peers`.
+/// `plimsoll references`.
 ///
 /// # Errors
 /// A name that is no tool, or a command that could not be run.

@@ -71,7 +71,7 @@ fn shown(what: &What, common: &Common) -> Result<String, Failure> {
         ("--server", server),
         ("--dir", common.dir.is_some()),
         ("--target", common.target.is_some()),
-        ("--peer-path", !common.peer_path.is_empty()),
+        ("--reference-path", !common.peer_path.is_empty()),
     ]
     .into_iter()
     .filter_map(|(flag, typed)| typed.then_some(flag))

@@ -92,9 +92,9 @@ fn a_tool_stands_beside_two_hosts() {
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(said(&output).0, Some(0), "{told}");
     let stored = hosts.stored();
-    let peer = &of(&stored, "mpi.latency/message=8/server=nodes")["metrics"][0]["peers"][0];
+    let peer = &of(&stored, "mpi.latency/message=8/server=nodes")["metrics"][0]["references"][0];
     assert_eq!(
-        (&peer["peer"], &peer["version"], &peer["match"]),
+        (&peer["name"], &peer["version"], &peer["match"]),
         (&"osu_latency".into(), &"5.8".into(), &"exact".into()),
         "{peer}"
     );

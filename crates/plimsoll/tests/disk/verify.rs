@@ -128,7 +128,7 @@ fn with_a_tool_that_overwrites(dir: &std::path::Path, more: &[&str]) -> Vec<serd
 fn stand(all: &[serde_json::Value], shares: bool) {
     for measurement in all.iter().filter(|measurement| measurement["status"] != "skipped") {
         assert_eq!(measurement["status"], "ok", "{}", measurement["reason"]);
-        let peer = &measurement["metrics"][0]["peers"][0];
+        let peer = &measurement["metrics"][0]["references"][0];
         assert_eq!(peer["status"], "ok", "{peer}");
         let told = measurement["warnings"].to_string().contains("tool-shares-file");
         let reads = measurement["case"]["params"]["op"] == "read";

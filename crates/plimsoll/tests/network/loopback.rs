@@ -60,7 +60,7 @@ fn seats(arguments: &[&str], allowed: Option<&str>) -> (String, usize, [u64; 2])
     let first = |end: &str| achieved[end][0].as_u64().unwrap();
     let tried = achieved["placements"].as_object().map_or(0, serde_json::Map::len);
     let placement = achieved["placement"].as_str().unwrap().to_owned();
-    (placement, tried, [first("near_end_cpus"), first("far_end_cpus")])
+    (placement, tried, [first("client_cpus"), first("server_cpus")])
 }
 
 #[test]
@@ -69,13 +69,13 @@ fn the_place_of_both_ends_is_tried_and_named_and_one_that_is_asked_for_is_kept()
     let allowed: Vec<usize> = machine.cpu.allowed.iter().collect();
     let one = allowed[0].to_string();
     assert_eq!(seats(&[], Some(&one)), ("same-cpu".to_owned(), 0, [allowed[0] as u64; 2]));
-    assert_eq!(seats(&["--place", &one], None), ("same-cpu".to_owned(), 0, [allowed[0] as u64; 2]));
+    assert_eq!(seats(&["--affinity", &one], None), ("same-cpu".to_owned(), 0, [allowed[0] as u64; 2]));
     if let [first, second, ..] = allowed[..] {
         let (placement, tried, [near, far]) = seats(&[], None);
         assert!(tried >= 2, "{placement}");
         assert_eq!(placement == "same-cpu", near == far);
         let list = format!("{first},{second}");
-        let (placement, tried, ends) = seats(&["--place", &list], None);
+        let (placement, tried, ends) = seats(&["--affinity", &list], None);
         assert_eq!((tried, ends), (0, [first as u64, second as u64]), "{placement}");
         // Ends that poll would take the CPU from each other.
         let (placement, _, [near, far]) = seats(&["--mode", "poll"], None);

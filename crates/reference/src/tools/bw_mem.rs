@@ -74,7 +74,7 @@ impl Peer for BwMem {
             _ => "bytes × 2: it counts a copied byte once; a loop in C, the compiler decides",
         };
         Some(Pairing {
-            metric: "program",
+            metric: "bandwidth",
             definition: Match::Related,
             note,
             seconds: 1.0,

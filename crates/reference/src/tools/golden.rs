@@ -143,7 +143,7 @@ fn every_recording_gives_its_figure_and_what_was_asked() {
 fn unit(heard: &Heard) -> Unit {
     let machine = Machine::discover(&Root::at("/nonexistent"));
     // The kernel of some depends on the machine; the metric does not.
-    let metric = heard.peer.pairing(&heard.case, &machine).map_or("program", |pairing| pairing.metric);
+    let metric = heard.peer.pairing(&heard.case, &machine).map_or("bandwidth", |pairing| pairing.metric);
     let metrics = crate::bench::find(heard.case.benchmark()).unwrap().metrics(&heard.case);
     metrics.iter().find(|m| m.name == metric).unwrap_or(&metrics[0]).unit
 }

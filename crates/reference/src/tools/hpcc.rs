@@ -141,7 +141,7 @@ impl Peer for Hpcc {
             }
         };
         // One reading has ten repetitions of each operation.
-        Some(Pairing { metric: "program", definition: Match::Related, note, seconds: BEFORE, pairs: 1 })
+        Some(Pairing { metric: "bandwidth", definition: Match::Related, note, seconds: BEFORE, pairs: 1 })
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {

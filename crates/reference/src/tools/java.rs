@@ -62,7 +62,7 @@ fn asked(case: &Case) -> Option<Asked> {
     };
     match case.benchmark() {
         "cpu.peak" => {
-            only(case, &["op", "type", "isa", "place", "threads"]).then_some(())?;
+            only(case, &["op", "type", "isa", "affinity", "threads"]).then_some(())?;
             let (op, element) = (case.word("op")?, case.word("type")?);
             matches!((op, element), ("add", "i32" | "f64") | ("fma" | "mix", "f64")).then_some(())?;
             let of_case = format!("{op}:{element}");

@@ -113,7 +113,7 @@ impl Peer for LikwidBench {
         kernel(case, machine)?;
         let (metric, seconds) = match case.benchmark() {
             "cpu.peak" => ("rate", PEAK_SECONDS),
-            _ => ("program", MEMORY_SECONDS),
+            _ => ("bandwidth", MEMORY_SECONDS),
         };
         let note = "the kernel with the same arrays and instruction set";
         Some(Pairing { metric, definition: Match::Exact, note, seconds, pairs: Pairing::PAIRS })

@@ -40,7 +40,7 @@ impl Peer for Mbw {
         array_mib(case).filter(|_| copy && case.threads() == 1)?;
         let note = "bytes × 2: it counts a copied byte once; memcpy chooses its own stores";
         let pairs = Pairing::PAIRS;
-        Some(Pairing { metric: "program", definition: Match::Scaled, note, seconds: 1.0, pairs })
+        Some(Pairing { metric: "bandwidth", definition: Match::Scaled, note, seconds: 1.0, pairs })
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {

@@ -23,7 +23,8 @@ enum Test {
 }
 
 fn test(case: &Case) -> Option<Test> {
-    only(case, &["message", "streams", "direction", "protocol", "mode", "server", "place"]).then_some(())?;
+    only(case, &["message", "streams", "direction", "protocol", "mode", "server", "affinity"])
+        .then_some(())?;
     (case.number("streams").unwrap_or(1) == 1).then_some(())?;
     let blocking = case.word("mode").is_none_or(|mode| mode == "block");
     match (case.benchmark(), case.word("direction"), case.word("protocol")) {

@@ -55,7 +55,7 @@ impl Peer for Openssl {
     }
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        let known = only(case, &["op", "block", "place", "threads"]);
+        let known = only(case, &["op", "block", "affinity", "threads"]);
         (case.benchmark() == "cpu.crypto" && known).then_some(())?;
         let note = "the same calls on blocks as long, by OpenSSL's own code";
         let pairs = Pairing::PAIRS;

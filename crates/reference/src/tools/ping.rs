@@ -38,7 +38,7 @@ impl Peer for Ping {
     }
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        let known = only(case, &["protocol", "message", "streams", "mode", "server", "place"]);
+        let known = only(case, &["protocol", "message", "streams", "mode", "server", "affinity"]);
         (case.benchmark() == "network.latency" && known).then_some(())?;
         let message = case.number("message").filter(|message| *message <= LARGEST)?;
         let (definition, note) = match case.word("protocol")? {

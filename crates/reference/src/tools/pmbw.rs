@@ -123,9 +123,9 @@ impl Peer for Pmbw {
                 let metric = if is_time(case) { "latency" } else { "throughput" };
                 (metric, Match::Related, walk.beside_blocks())
             }
-            Some("read") => ("program", Match::Exact, "the same bytes read, by loads of 16 or 32 bytes"),
-            Some(_) if beyond => ("program", Match::Related, "its stores do not go past the caches"),
-            Some(_) => ("program", Match::Exact, "the same bytes written, by stores of 16 or 32 bytes"),
+            Some("read") => ("bandwidth", Match::Exact, "the same bytes read, by loads of 16 or 32 bytes"),
+            Some(_) if beyond => ("bandwidth", Match::Related, "its stores do not go past the caches"),
+            Some(_) => ("bandwidth", Match::Exact, "the same bytes written, by stores of 16 or 32 bytes"),
             None => ("latency", Match::Related, "a walk over every 8 bytes, in pages as malloc gets them"),
         };
         Some(Pairing { metric, definition, note, seconds: 3.0, pairs: Pairing::PAIRS })

@@ -17,7 +17,7 @@ pub(super) struct Sockperf;
 const SMALLEST: u64 = 14;
 
 fn protocol(case: &Case) -> Option<&'static str> {
-    let known = only(case, &["protocol", "message", "streams", "mode", "server", "place"]);
+    let known = only(case, &["protocol", "message", "streams", "mode", "server", "affinity"]);
     (case.benchmark() == "network.latency" && known).then_some(())?;
     (case.word("mode").is_none_or(|m| m == "block") && case.number("streams").unwrap_or(1) == 1)
         .then_some(())?;

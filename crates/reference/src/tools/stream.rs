@@ -118,7 +118,7 @@ impl Peer for Stream {
         kernel(case)?;
         let note = "bytes ÷ the mean time of its repetitions, arrays of the size it was compiled for";
         Some(Pairing {
-            metric: "program",
+            metric: "bandwidth",
             definition: Match::Related,
             note,
             seconds: 3.0,

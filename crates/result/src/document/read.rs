@@ -44,7 +44,8 @@ impl Run {
             }
             None => return Err("no run document: it has no schema".to_owned()),
         };
-        let run: Self = run.map_err(|e| format!("no run document: {}", shown(e)))?;
+        let mut run: Self = run.map_err(|e| format!("no run document: {}", shown(e)))?;
+        run.rename();
         run.sound()?;
         ids(text)?;
         Ok(run)
@@ -150,8 +151,8 @@ mod tests {
         told("/0/metrics/0/limit", serde_json::Value::Null, "no limit is known");
         told("/0/metrics/0/summary/max", 1.0.into(), "summary");
         told("/0/metrics/0/summary/ci95", serde_json::json!([2.0, 1.0]), "summary");
-        told("/0/conditions/set_aside", 7.0.into(), "shares are 0 to 1");
-        for share in ["set_aside", "steal"] {
+        told("/0/conditions/excluded", 7.0.into(), "shares are 0 to 1");
+        for share in ["excluded", "steal"] {
             let error = changed(|v| {
                 let measurement = &mut v["measurements"][0];
                 measurement["conditions"][share] = 0.9.into();

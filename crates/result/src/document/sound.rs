@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use super::Run;
 use crate::bench;
-use crate::case::Case;
+use crate::case::{Case, Key};
 use crate::limit::{Limit, Varies, median};
 use crate::measurement::{Measurement, MetricResult, PeerResult, Point, Status};
 use crate::sample::Conditions;
@@ -57,7 +57,7 @@ type Condition = (&'static str, fn(&Conditions) -> Option<f64>, fn(&Point) -> Op
 /// The shares of the time that are means over the samples.
 const SHARES: [Condition; 4] = [
     ("steal", |all| all.steal, |one| one.steal),
-    ("set_aside", |all| all.set_aside, |one| one.set_aside),
+    ("excluded", |all| all.excluded, |one| one.excluded),
     ("throttled", |all| all.throttled, |one| one.throttled),
     ("waited", |all| all.waited, |one| one.waited),
 ];
@@ -101,7 +101,8 @@ fn metric(case: &Case, metric: &MetricResult) -> Result<(), String> {
     series(metric)?;
     limit(metric)?;
     metric.peers.iter().try_for_each(|one| {
-        peer(one).map_err(|what| format!("peer {}: {what}", crate::text::shown_within(&one.peer, 40)))
+        peer(one)
+            .map_err(|what| format!("reference tool {}: {what}", crate::text::shown_within(&one.peer, 40)))
     })
 }
 
@@ -241,8 +242,12 @@ pub(super) fn ids(text: &str) -> Result<(), String> {
         };
         let alike = |params: serde_json::Map<String, serde_json::Value>| {
             let mut all = case.params().iter();
+            let written = |name: &str| {
+                let before = || params.get(Key::find(name).ok()?.formerly?);
+                params.get(name).or_else(before)
+            };
             params.len() == all.len()
-                && all.all(|(name, value)| params.get(*name).is_some_and(|written| same(value, written)))
+                && all.all(|(name, value)| written(name).is_some_and(|written| same(value, written)))
         };
         if !params.is_none_or(alike) {
             return said("params");

@@ -8,7 +8,8 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde_json::{Map, Value};
 
 use super::{Run, SCHEMA};
-use crate::measurement::Measurement;
+use crate::bench;
+use crate::measurement::{Measurement, Note};
 
 /// The schema before.
 pub(super) const FIRST: &str = "plimsoll.run/1";
@@ -20,6 +21,9 @@ pub fn is_known(schema: &str) -> bool {
 
 /// What the history keeps of its own: the head of a run, or one of its measurements.
 pub trait Kept: DeserializeOwned {
+    /// Gives metrics and warnings that had another name in an earlier version their names of today.
+    fn rename(&mut self);
+
     /// Brings a document of schema 1 to today's and says whether it was one.
     ///
     /// # Errors
@@ -34,6 +38,16 @@ pub trait Kept: DeserializeOwned {
     /// # Errors
     /// It is of none.
     fn from_text(text: &str) -> serde_json::Result<Self> {
+        let mut kept = Self::as_written(text)?;
+        kept.rename();
+        Ok(kept)
+    }
+
+    /// Reads the text of either, with the names that are in it.
+    ///
+    /// # Errors
+    /// It is of none.
+    fn as_written(text: &str) -> serde_json::Result<Self> {
         let kept = serde_json::from_str::<Self>(text);
         match &kept {
             Ok(current) if current.is_current() => return kept,
@@ -60,6 +74,10 @@ pub trait Kept: DeserializeOwned {
 }
 
 impl Kept for Run {
+    fn rename(&mut self) {
+        self.measurements.iter_mut().for_each(Kept::rename);
+    }
+
     fn upgrade(document: &mut Value) -> Result<bool, String> {
         let Some(document) = document.as_object_mut() else { return Ok(false) };
         if document.get("schema").and_then(Value::as_str) != Some(FIRST) {
@@ -83,6 +101,19 @@ impl Kept for Run {
 }
 
 impl Kept for Measurement {
+    fn rename(&mut self) {
+        let benchmark = self.case.benchmark();
+        let today = |name: &str| bench::metric_name(benchmark, name).to_owned();
+        for metric in &mut self.metrics {
+            metric.name = today(&metric.name);
+            metric.peers.iter_mut().flat_map(|tool| &mut tool.warnings).for_each(Note::rename);
+            for point in metric.curve.iter_mut().flatten() {
+                *point =
+                    std::mem::take(point).into_iter().map(|(name, value)| (today(&name), value)).collect();
+            }
+        }
+    }
+
     fn upgrade(document: &mut Value) -> Result<bool, String> {
         let Some(document) = document.as_object_mut() else { return Ok(false) };
         let is_old = document.remove("requested").is_some();
@@ -130,6 +161,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::fixture;
 
     /// A document as the last version with schema 1 wrote it.
     const EARLIER: &str = include_str!("../../tests/fixtures/runs/earlier.json");
@@ -166,6 +198,29 @@ mod tests {
                     || values == after["samples"].as_array().unwrap().iter().collect::<Vec<_>>()
             );
         }
+    }
+
+    /// Names of parameters and metrics that were others in documents of the same schema.
+    #[test]
+    fn earlier_names_are_read_as_todays() {
+        let mut run = fixture::run();
+        run.measurements.iter_mut().for_each(|m| m.cause = None);
+        run.measurements[0].case = run.measurements[0].case.clone().with_word("affinity", "0,2");
+        let swept = &mut run.measurements[3].metrics[0];
+        swept.curve = Some(vec![[("bandwidth".to_owned(), 1e9), ("delay".to_owned(), 0.0)].into()]);
+        let today = serde_json::to_string(&run).unwrap();
+        let earlier = today
+            .replace("/affinity=", "/place=")
+            .replace("\"affinity\":", "\"place\":")
+            .replace("\"name\":\"bandwidth\"", "\"name\":\"program\"")
+            .replace("\"name\":\"bus_bandwidth\"", "\"name\":\"bus\"")
+            .replace("\"bandwidth\":1", "\"program\":1");
+        for word in ["/place=0", "\"place\":", "\"program\"", "\"bus\"", "\"program\":1"] {
+            assert!(earlier.contains(word), "{word}: {today}");
+        }
+        assert_eq!(Run::parse(&earlier).unwrap(), run);
+        let both = earlier.replace("/place=0%2C2", "/place=0%2C2/affinity=1");
+        assert!(Run::parse(&both).unwrap_err().contains("twice"), "one parameter under two names");
     }
 
     #[test]

@@ -74,7 +74,7 @@ struct Level {
     segment: Segment,
     clock_hz: Option<f64>,
     steal: Option<f64>,
-    set_aside: Option<f64>,
+    excluded: Option<f64>,
     throttled: Option<f64>,
     waited: Option<f64>,
 }
@@ -104,7 +104,7 @@ impl Level {
             clock_hz: mean(|p| p.clock_hz).filter(|hz| *hz > 0.0),
             // A period of a quota may be as long as a sample, so their mean and not the middle one counts.
             steal: mean(|p| p.steal),
-            set_aside: mean(|p| p.set_aside),
+            excluded: mean(|p| p.excluded),
             throttled: mean(|p| p.throttled),
             waited: mean(|p| p.waited),
             segment,
@@ -116,7 +116,7 @@ impl Level {
         json!({
             "samples": [start, end], "from": self.segment.from, "to": self.segment.to,
             "median": self.segment.median, "mad": self.segment.mad,
-            "clock_hz": self.clock_hz, "steal": self.steal, "set_aside": self.set_aside,
+            "clock_hz": self.clock_hz, "steal": self.steal, "excluded": self.excluded,
             "throttled": self.throttled, "waited": self.waited,
         })
     }
@@ -177,7 +177,7 @@ impl Change {
             (_, Some(_)) => Cause::Steal,
             _ if explains(|l| l.waited).is_some() => Cause::Others,
             // What was set aside is not in the value, so it takes nothing from it.
-            _ if self.watched == Watched::Value || explains(|l| l.set_aside).is_none() => Cause::NotSeen,
+            _ if self.watched == Watched::Value || explains(|l| l.excluded).is_none() => Cause::NotSeen,
             _ if slow.waited.is_some() => Cause::Host,
             _ => Cause::Interrupted,
         }
@@ -201,7 +201,7 @@ impl Change {
             Loss { what: "steal", before: self.before.steal, after: self.after.steal },
             Loss { what: "throttled", before: self.before.throttled, after: self.after.throttled },
             Loss { what: "waiting for a CPU", before: self.before.waited, after: self.after.waited },
-            Loss { what: "interrupted", before: self.before.set_aside, after: self.after.set_aside },
+            Loss { what: "interrupted", before: self.before.excluded, after: self.after.excluded },
         ];
         // Each of these is also all that follow it: what is told last must be news.
         let known = match cause {
@@ -317,7 +317,7 @@ mod tests {
                 t: 40.0 + i as f64,
                 clock_hz: Some(3.7e9 * place(i + 31)),
                 steal: Some(0.01 * place(i)),
-                set_aside: Some(0.02),
+                excluded: Some(0.02),
                 throttled: Some(0.0),
                 waited: None,
                 delivered: Some(98.0 * place(i + 7)),
@@ -375,7 +375,7 @@ mod tests {
         let (text, evidence) = told(&run(Better::Higher, |p| {
             p.delivered = p.delivered.map(|rate| 0.5 * rate);
             p.throttled = Some(0.51);
-            p.set_aside = Some(0.5);
+            p.excluded = Some(0.5);
         }));
         assert_eq!(
             text,
@@ -397,7 +397,7 @@ mod tests {
     fn interruptions_without_steal_or_quota_are_others() {
         let (text, _) = told(&run(Better::Higher, |p| {
             p.delivered = p.delivered.map(|rate| 0.5 * rate);
-            p.set_aside = Some(0.5);
+            p.excluded = Some(0.5);
         }));
         assert!(text.contains("clock unchanged, interrupted 50 %: other programs here, or a host"), "{text}");
     }
@@ -407,7 +407,7 @@ mod tests {
         let waiting = |share: f64| {
             let mut made = run(Better::Higher, |p| {
                 p.delivered = p.delivered.map(|rate| 0.5 * rate);
-                p.set_aside = Some(0.5);
+                p.excluded = Some(0.5);
                 p.waited = Some(share);
             });
             made.metrics[0].series[..212].iter_mut().for_each(|p| p.waited = Some(0.0));
@@ -418,7 +418,7 @@ mod tests {
         assert!(host.ends_with("interrupted 50 %: a host that does not tell what it takes"), "{host}");
         let value = told(&run(Better::Higher, |p| {
             p.value *= 0.5;
-            p.set_aside = Some(0.5);
+            p.excluded = Some(0.5);
         }));
         assert!(value.0.ends_with("interrupted 50 %: cause not seen"), "{}", value.0);
     }
@@ -427,7 +427,7 @@ mod tests {
     fn a_loss_counts_by_what_it_takes_of_the_rest() {
         let mut busy = run(Better::Higher, |p| p.delivered = p.delivered.map(|rate| 0.7 * rate));
         for (index, point) in busy.metrics[0].series.iter_mut().enumerate() {
-            point.set_aside = Some(if index < 212 { 0.38 } else { 0.52 });
+            point.excluded = Some(if index < 212 { 0.38 } else { 0.52 });
         }
         let (text, _) = told(&busy);
         assert!(

@@ -23,7 +23,7 @@ fn explained(measurement: &Measurement) -> Option<Finding> {
     let lost = lost(measurement);
     // Interruptions are excluded from such a figure, save what a quota takes.
     let conditions = &measurement.conditions;
-    let excluded = conditions.set_aside.is_some() && conditions.throttled != Some(lost.share);
+    let excluded = conditions.excluded.is_some() && conditions.throttled != Some(lost.share);
     if excluded || lost.share < NOTABLE || lost.share < EXPLAINS * (1.0 - share) {
         return None;
     }
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn time_that_is_excluded_from_the_figure_explains_nothing_of_it() {
         let mut measurement = with(Some(0.5), Some(0.6));
-        measurement.conditions.set_aside = Some(0.6);
+        measurement.conditions.excluded = Some(0.6);
         assert!(find(&[measurement.clone()]).is_empty());
         measurement.conditions.throttled = Some(0.7);
         assert!(find(&[measurement])[0].text.ends_with("throttled by the CPU quota 70 %"));

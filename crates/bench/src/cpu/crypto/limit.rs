@@ -301,14 +301,14 @@ mod tests {
         let blocks = 257.0;
         near(per_cycle(&zen4, "sha256"), KIB16 / (blocks * 32.0 * 4.0));
         let siblings =
-            |threads| all(&zen4, "sha256", &format!("block=16K/place=0,2/threads={threads}"))[0].value;
+            |threads| all(&zen4, "sha256", &format!("block=16K/affinity=0,2/threads={threads}"))[0].value;
         near(siblings(2), 2.0 * KIB16 / (blocks * 32.0 * 4.0));
         // Zen 2 starts one in two cycles, Ice Lake one in three.
         let zen2 = machine("AuthenticAMD", 23, 49, &[X86, AVX2, SHA]);
-        let both = all(&zen2, "sha256", "block=16K/place=0,2/threads=2");
+        let both = all(&zen2, "sha256", "block=16K/affinity=0,2/threads=2");
         near(both[0].value, KIB16 / (blocks * 32.0 * 2.0));
         let ice_lake = machine("GenuineIntel", 6, 126, &[X86, AVX2, SHA, VAES, AVX512]);
-        let both = all(&ice_lake, "sha256", "block=16K/place=0,2/threads=2");
+        let both = all(&ice_lake, "sha256", "block=16K/affinity=0,2/threads=2");
         near(both[0].value, KIB16 / (blocks * 32.0 * 3.0));
         // The padding of 55 bytes is in their block, that of 56 in one more.
         let small = |block| all(&zen4, "sha256", &format!("block={block}/threads=1"))[0].value;

@@ -58,7 +58,7 @@ impl Benchmark for Crypto {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["op", "block", "place", "threads"]
+        &["op", "block", "affinity", "threads"]
     }
 
     fn by_default(&self) -> bool {
@@ -199,10 +199,10 @@ mod tests {
         assert_eq!(all[0], "cpu.crypto/op=aes-128-gcm/block=16K/threads=1");
         assert_eq!(all[7], "cpu.crypto/op=chacha20-poly1305/block=16K/threads=4");
         let some =
-            ids(&[("op", &["sha256"]), ("block", &["64", "8K"]), ("place", &["1"]), ("threads", &["1"])]);
+            ids(&[("op", &["sha256"]), ("block", &["64", "8K"]), ("affinity", &["1"]), ("threads", &["1"])]);
         assert_eq!(
             some.unwrap(),
-            ["64", "8K"].map(|block| format!("cpu.crypto/op=sha256/block={block}/place=1/threads=1"))
+            ["64", "8K"].map(|block| format!("cpu.crypto/op=sha256/block={block}/affinity=1/threads=1"))
         );
     }
 

@@ -17,7 +17,7 @@ pub(in crate::cpu) fn limits(question: &Question<'_>) -> Vec<Limit> {
         .with_word("op", "fma")
         .with_word("type", word("type", "f64"))
         .with_word("isa", word("isa", ""))
-        .with_word("place", word("place", "spread"))
+        .with_word("affinity", word("affinity", "spread"))
         .with_count("threads", case.threads() as u64);
     let question = Question { case: &peak, ..*question };
     let mut limits = peak::limit::limits(&question);
@@ -67,7 +67,7 @@ mod tests {
         let clock = linpack.inputs.iter().find(|input| input.name == "clock").unwrap();
         assert!(clock.from.contains("every 20 ms"), "{clock:?}");
         // Both threads on one CPU have one core.
-        let one = &limit("cpu.linpack/n=8000/nb=192/isa=avx512/place=1/threads=2", "rate")[0];
+        let one = &limit("cpu.linpack/n=8000/nb=192/isa=avx512/affinity=1/threads=2", "rate")[0];
         assert_eq!(one.value, Some(16.0 * 3.0e9));
         let gemm = &limit("cpu.gemm/type=f32/n=4000/isa=avx2/threads=1", "rate")[0];
         assert_eq!(gemm.value, Some(2.0 * 8.0 * 2.0 * 3.0e9));

@@ -67,7 +67,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric::new(TIME, Unit::Second, Better::Lower).about("time of one solution or product").said("in", ""),
     Metric::new(RESIDUAL, Unit::One, Better::Lower)
         .about("how far the answer is from right, as HPL scales it")
-        .told()
+        .informative()
         .said("residual", ""),
 ];
 

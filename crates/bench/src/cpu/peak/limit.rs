@@ -460,7 +460,7 @@ mod tests {
         // Siblings have chains of their own and share the units: 0 and 2 are one core.
         let both = |chains: u32| {
             let id =
-                format!("cpu.peak/op=fma/type=f64/isa=avx2/width=256/chains={chains}/place=0,2/threads=2");
+                format!("cpu.peak/op=fma/type=f64/isa=avx2/width=256/chains={chains}/affinity=0,2/threads=2");
             limit(&zen4, &id, &[Some(1.0)]).value.unwrap() / 8.0
         };
         assert_eq!([1, 4, 8].map(both), [0.5, 2.0, 2.0]);

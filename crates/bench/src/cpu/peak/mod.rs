@@ -61,7 +61,7 @@ impl Benchmark for Peak {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["op", "type", "isa", "width", "chains", "place", "threads", "work", "scaling"]
+        &["op", "type", "isa", "width", "chains", "affinity", "threads", "work", "scaling"]
     }
 
     fn roofline(&self, _: &Case) -> Roofline {
@@ -263,14 +263,14 @@ mod tests {
                 .with("threads", threads(&[2]))
                 .with("work", vec![Value::Count(1_000_000_007)])
                 .with("scaling", vec![Value::Word(scaling.to_owned())])
-                .with("place", vec![Value::Word(first.to_string())])
+                .with("affinity", vec![Value::Word(first.to_string())])
         };
         let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
         let keep = Keep::default();
         let cx = Context { machine: &machine, options: &options, keep: &keep };
         for (scaling, each) in [("weak", 1_000_000_007_u64), ("strong", 500_000_004)] {
             let case = Peak.cases(&machine, &fixed(scaling)).unwrap().remove(0).case;
-            let end = format!("place={first}/threads=2/work=1000000007/scaling={scaling}");
+            let end = format!("affinity={first}/threads=2/work=1000000007/scaling={scaling}");
             assert!(case.id().as_str().ends_with(&end), "{case}");
             assert_eq!(Peak.metrics(&case)[1].name, "time");
             let mut running = Peak.prepare(&case, &Parsed::default(), &cx).unwrap();
@@ -287,7 +287,11 @@ mod tests {
         let strong = words("scaling", &["strong"]);
         assert!(Peak.cases(&machine, &strong).unwrap_err().contains("give it by --work"));
         assert!(Peak.cases(&machine, &words("scaling", &["amdahl"])).unwrap_err().starts_with("scaling: "));
-        assert!(Peak.cases(&machine, &words("place", &["8191"])).unwrap_err().starts_with("place: CPU 8191"));
+        assert!(
+            Peak.cases(&machine, &words("affinity", &["8191"]))
+                .unwrap_err()
+                .starts_with("affinity: CPU 8191")
+        );
     }
 
     #[test]
@@ -374,7 +378,7 @@ mod tests {
                 }
                 let sample = sample.unwrap();
                 assert!(sample.values["rate"] > 1e6 && sample.elapsed > 0.0, "{case}: {sample:?}");
-                assert!(sample.conditions.set_aside.is_some_and(|share| (0.0..=1.0).contains(&share)));
+                assert!(sample.conditions.excluded.is_some_and(|share| (0.0..=1.0).contains(&share)));
                 assert!(sample.conditions.delivered.unwrap() > 0.0);
             }
             running.verify().unwrap();

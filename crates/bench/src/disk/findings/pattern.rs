@@ -51,8 +51,12 @@ fn pair<'a>(random: &'a Measurement, run: &RunView<'a>) -> Option<Pair<'a>> {
 
 /// What is better when higher: the headline may be a latency.
 fn rate(measurement: &Measurement) -> Option<&MetricResult> {
-    let told: Vec<&str> =
-        DiskIo.metrics(&measurement.case).iter().filter(|m| m.role == Role::Told).map(|m| m.name).collect();
+    let told: Vec<&str> = DiskIo
+        .metrics(&measurement.case)
+        .iter()
+        .filter(|m| m.role == Role::Informative)
+        .map(|m| m.name)
+        .collect();
     measurement.headline()?;
     measurement.metrics.iter().find(|m| m.better == Better::Higher && !told.contains(&m.name.as_str()))
 }

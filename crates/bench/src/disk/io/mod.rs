@@ -15,8 +15,8 @@ use super::file::in_memory;
 use super::findings;
 use super::job::{Job, READ_SHARE, canonical_sync, fits_sectors, most_in_flight};
 use super::metrics::{
-    AWAIT, BUSY, COMPLETE, CPU, DEPTH, LATENCY, LATENCY_STDEV, RATE, READ, READ_LATENCY, SUBMIT, SWITCHES,
-    SYNC, THROUGHPUT, WRITE, WRITE_LATENCY,
+    AWAIT, BUSY, CLAT, CPU, DEPTH, LATENCY, LATENCY_STDEV, RATE, READ, READ_LATENCY, SLAT, SWITCHES, SYNC,
+    THROUGHPUT, WRITE, WRITE_LATENCY,
 };
 use super::search::{Deepest, Target};
 use super::target::Cache;
@@ -63,30 +63,36 @@ const PRESETS: &[Preset] = &[
 
 /// The headline is one of the first three, by the size of the transfers.
 const METRICS: &[Metric] = &[
-    Metric::new(THROUGHPUT, Unit::BytePerSecond, Better::Higher).about("bytes per second").drawn(),
+    Metric::new(THROUGHPUT, Unit::BytePerSecond, Better::Higher).about("bytes per second").also_called(&["bw"]).drawn(),
     Metric::new(RATE, Unit::IoPerSecond, Better::Higher)
         .about("transfers per second")
+        .also_called(&["iops"])
         .drawn()
         .of_transfers(OfTransfers::Rate(1.0))
         .with_floor(),
     Metric::new(LATENCY, Unit::Second, Better::Lower)
-        .about("time of a transfer, from its submission to its completion")
+        .about("time of a transfer, from its submission to its completion: fio's lat")
+        .also_called(&["lat"])
         .said("latency", "")
         .drawn()
         .with_floor(),
-    Metric::new(SUBMIT, Unit::Second, Better::Lower)
-        .about("time of a transfer until the kernel has it")
-        .told(),
+    Metric::new(SLAT, Unit::Second, Better::Lower)
+        .about("time of a transfer until the kernel has it: submission latency")
+        .also_called(&["submit"])
+        .informative(),
     Metric::new(CPU, Unit::Second, Better::Lower).about("processor time of a transfer"),
-    Metric::new(DEPTH, Unit::One, Better::Higher).about("transfers in flight, on average").told(),
-    Metric::new(COMPLETE, Unit::Second, Better::Lower).about("time of a transfer from then on").told(),
-    Metric::new(SWITCHES, Unit::One, Better::Lower).about("context switches of a transfer").told(),
+    Metric::new(DEPTH, Unit::One, Better::Higher).about("transfers in flight, on average").informative(),
+    Metric::new(CLAT, Unit::Second, Better::Lower)
+        .about("time of a transfer from then on: completion latency")
+        .also_called(&["complete"])
+        .informative(),
+    Metric::new(SWITCHES, Unit::One, Better::Lower).about("context switches of a transfer").informative(),
     Metric::new(BUSY, Unit::One, Better::Higher)
         .about("share of the time in which the device had something to do")
-        .told(),
+        .informative(),
     Metric::new(AWAIT, Unit::Second, Better::Lower)
         .about("time of a request in block layer and device, as iostat counts it; where the device did nothing else")
-        .told(),
+        .informative(),
     Metric::new(SYNC, Unit::Second, Better::Lower)
         .about("time of a call that keeps what was written for good")
         .said("each sync", ""),
@@ -98,7 +104,7 @@ const METRICS: &[Metric] = &[
     Metric::new(WRITE_LATENCY, Unit::Second, Better::Lower).about("time of a write, of a mixed load"),
     Metric::new(LATENCY_STDEV, Unit::Second, Better::Lower)
         .about("standard deviation of the latency of single transfers")
-        .told(),
+        .informative(),
 ];
 
 impl Benchmark for DiskIo {

@@ -113,7 +113,7 @@ fn the_headline_follows_block_and_depth() {
         let first = names.remove(0);
         // The others keep the order of the contract.
         // What is beyond the contract follows it.
-        let order = ["throughput", "rate", "latency", "submit", "cpu", "depth"];
+        let order = ["throughput", "rate", "latency", "slat", "cpu", "depth"];
         assert_eq!(names[..5], order.iter().copied().filter(|name| *name != first).collect::<Vec<_>>());
         first
     };
@@ -266,7 +266,7 @@ fn every_combination_measures_verifies_and_leaves_nothing() {
                 used == engine || facts.warnings.iter().any(|w| w.code() == "engine-fell-back"),
                 "{case}: {facts:?}"
             );
-            assert_eq!(sample.values.contains_key("submit"), used == "io_uring");
+            assert_eq!(sample.values.contains_key("slat"), used == "io_uring");
             if used == "psync" {
                 let told = |w: &Note| w.code() == "depth-not-reached" && w.to_string().contains("psync");
                 assert!(facts.warnings.iter().any(told), "{facts:?}");

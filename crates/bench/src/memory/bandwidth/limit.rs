@@ -2,7 +2,7 @@
 
 use plimsoll_metal::stream::StreamOp;
 
-use crate::bench::memory::{self, Answers, BUS, PROGRAM};
+use crate::bench::memory::{self, Answers, BANDWIDTH, BUS_BANDWIDTH};
 use crate::limit::microarchitecture::Core;
 use crate::limit::{Input, Kind, Limit, Question, Source, channels, median};
 use crate::machine::cpu::{Ability, Capability};
@@ -15,7 +15,7 @@ use crate::sample::Sample;
 /// Limits of `memory.bandwidth`.
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     match question.metric {
-        BUS | PROGRAM => {
+        BUS_BANDWIDTH | BANDWIDTH => {
             let ceilings = match memory::answers_case(question.machine, question.case) {
                 Answers::Memory => channels(question),
                 Answers::Cache(level) => cache(question, level).map(|limit| vec![limit]),
@@ -153,10 +153,10 @@ fn missed(machine: &Machine, cpu: usize, level: u8, size: u64) -> Result<f64, St
 /// What the channels carry; of what the program moves, the share that this is of the bus.
 fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
     let carried = channels::carried(question.machine, question.case)?;
-    if question.metric != PROGRAM {
+    if question.metric != BANDWIDTH {
         return Ok(carried);
     }
-    let share = |sample: &Sample| Some(sample.values.get(PROGRAM)? / sample.values.get(BUS)?);
+    let share = |sample: &Sample| Some(sample.values.get(BANDWIDTH)? / sample.values.get(BUS_BANDWIDTH)?);
     let share = median(question.samples.iter().filter_map(share).collect());
     let share = share.filter(|share| share.is_finite()).ok_or("bus was not measured with program")?;
     let inputs = [Input::new("share", share, "1", "program ÷ bus, from the kernel's loads and stores")];
@@ -187,7 +187,7 @@ mod tests {
 
     fn moved(program: f64, bus: f64) -> Sample {
         Sample {
-            values: [("program".to_owned(), program), ("bus".to_owned(), bus)].into(),
+            values: [("bandwidth".to_owned(), program), ("bus_bandwidth".to_owned(), bus)].into(),
             ..Sample::default()
         }
     }
@@ -212,14 +212,14 @@ mod tests {
     fn the_ceiling_is_the_sockets_channels_and_the_programs_share_of_them() -> Result<(), Fault> {
         let zen4 = machine("firecracker-zen4")?;
         let samples = [moved(20e9, 30e9), moved(22e9, 33e9)];
-        let bus = ask(&zen4, &copy(256 * MIB, 1), "bus", &samples);
+        let bus = ask(&zen4, &copy(256 * MIB, 1), "bus_bandwidth", &samples);
         // Genoa: 12 channels of DDR5-4800.
         assert_eq!((bus.value, bus.kind, bus.source), (Some(460.8e9), Kind::Ceiling, Source::Rated));
         let wanted = "socket maximum, populated channels unknown; Firecracker is in between, and others may share the socket";
         assert_eq!(bus.reason.as_deref(), Some(wanted));
         let product: f64 = bus.inputs.iter().map(|input| input.value).product();
         assert_eq!(bus.value, Some(product));
-        let program = ask(&zen4, &copy(256 * MIB, 1), "program", &samples);
+        let program = ask(&zen4, &copy(256 * MIB, 1), "bandwidth", &samples);
         assert_eq!(program.value.map(f64::round), Some(307.2e9));
         assert!(program.formula.ends_with("× share"));
         Ok(())
@@ -231,7 +231,7 @@ mod tests {
         // Without the firmware's word the limit is that of full sockets alone.
         xeon.memory.modules = None;
         let bus = |machine: &Machine, threads| {
-            ask(machine, &copy(1 << 30, threads), "bus", &[moved(1.0, 1.0)]).value
+            ask(machine, &copy(1 << 30, threads), "bus_bandwidth", &[moved(1.0, 1.0)]).value
         };
         let one = bus(&xeon, 10);
         assert_eq!(one, Some(6.0 * 8.0 * 2933e6));
@@ -240,7 +240,7 @@ mod tests {
         for cpu in &mut xeon.cpu.logical {
             cpu.package = None;
         }
-        let unknown = ask(&xeon, &copy(1 << 30, 1), "bus", &[moved(1.0, 1.0)]);
+        let unknown = ask(&xeon, &copy(1 << 30, 1), "bus_bandwidth", &[moved(1.0, 1.0)]);
         assert!(reason(unknown).contains("which socket"));
         Ok(())
     }
@@ -249,13 +249,13 @@ mod tests {
     fn a_chip_without_a_row_says_why_nothing_is_known() -> Result<(), Fault> {
         let mut machine = machine("firecracker-zen4")?;
         machine.cpu.model = Some(0x61);
-        let text = reason(ask(&machine, &copy(256 * MIB, 1), "bus", &[moved(1.0, 1.0)]));
+        let text = reason(ask(&machine, &copy(256 * MIB, 1), "bus_bandwidth", &[moved(1.0, 1.0)]));
         assert!(
             text.contains("Firecracker hides the memory's channels") && text.contains("--limits"),
             "{text}"
         );
         machine.virtualisation.is_virtual = Some(false);
-        let text = reason(ask(&machine, &copy(256 * MIB, 1), "bus", &[moved(1.0, 1.0)]));
+        let text = reason(ask(&machine, &copy(256 * MIB, 1), "bus_bandwidth", &[moved(1.0, 1.0)]));
         assert!(text.contains("SMBIOS"), "{text}");
         Ok(())
     }
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn memorys_ceiling_does_not_hold_for_what_fits_in_a_cache() -> Result<(), Fault> {
         let machine = machine("firecracker-zen4")?;
-        let text = reason(ask(&machine, &copy(64 * MIB, 2), "program", &[moved(1.0, 1.0)]));
+        let text = reason(ask(&machine, &copy(64 * MIB, 2), "bandwidth", &[moved(1.0, 1.0)]));
         assert!(text.starts_with("caches answer in part"), "{text}");
         Ok(())
     }
@@ -276,7 +276,7 @@ mod tests {
             let case = Case::of("memory.bandwidth").with_word("op", op).with_size("size", 16 * KIB);
             case.with_count("threads", threads)
         };
-        let of = |op, threads| ask(&machine, &case(op, threads), "program", &samples);
+        let of = |op, threads| ask(&machine, &case(op, threads), "bandwidth", &samples);
         let read = of("read", 1);
         assert_eq!((read.value, read.source, read.kind), (Some(64.0 * 3e9), Source::Derived, Kind::Ceiling));
         assert_eq!(read.per_sample, vec![64.0 * 2e9, 64.0 * 4e9, 64.0 * 3e9]);
@@ -302,20 +302,20 @@ mod tests {
         machine.cpu.capabilities = vec![loads(128, 2.99), loads(256, 1.98), loads(512, 0.7)];
         let samples = [chased(Some(3e9))];
         let case = Case::of("memory.bandwidth").with_word("op", "read").with_count("threads", 1);
-        let first = ask(&machine, &case.clone().with_size("size", 16 * KIB), "program", &samples);
+        let first = ask(&machine, &case.clone().with_size("size", 16 * KIB), "bandwidth", &samples);
         assert_eq!((first.value, first.source), (Some(64.0 * 3e9), Source::Inferred), "{first:?}");
         assert!(
             first.inputs[0].from.starts_with("measured capability: 1.980 loads of 256 bits"),
             "{first:?}"
         );
         // Further caches were not measured, and one core does not stand for another kind.
-        reason(ask(&machine, &case.clone().with_size("size", 512 * KIB), "program", &samples));
+        reason(ask(&machine, &case.clone().with_size("size", 512 * KIB), "bandwidth", &samples));
         let kind = |name: &str, cpus: &str| crate::machine::cpu::CoreKind {
             name: name.to_owned(),
             cpus: cpus.parse().unwrap_or_default(),
         };
         machine.cpu.kinds = vec![kind("big", "0"), kind("small", "1")];
-        reason(ask(&machine, &case.with_size("size", 16 * KIB), "program", &samples));
+        reason(ask(&machine, &case.with_size("size", 16 * KIB), "bandwidth", &samples));
         Ok(())
     }
 
@@ -327,7 +327,7 @@ mod tests {
             let case = Case::of("memory.bandwidth").with_word("op", "read").with_size("size", size);
             case.with_count("threads", 1)
         };
-        let of = |machine: &Machine, size| ask(machine, &case(size), "program", &samples);
+        let of = |machine: &Machine, size| ask(machine, &case(size), "bandwidth", &samples);
         let second = of(&machine, 512 * KIB);
         assert_eq!(second.value, Some(32.0 * 3e9 / (1.0 - 32.0 / 512.0)));
         assert!(second.formula.ends_with("÷ missed"));

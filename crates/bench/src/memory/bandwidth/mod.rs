@@ -1,6 +1,6 @@
 //! `memory.bandwidth`: every thread passes over arrays of its own, first touched by itself, all starting together.
 //!
-//! The time is from the first start to the last end. `program` counts what the program loads and stores, `bus` also the lines
+//! The time is from the first start to the last end. `bandwidth` counts what the program loads and stores, `bus_bandwidth` also the lines
 //! that ordinary stores make the processor read first. Which kernel is best is tried before timing, and named.
 
 mod limit;
@@ -12,7 +12,7 @@ use super::answered;
 use super::arrays::Layout;
 use super::findings;
 use super::passes::Passes;
-use super::{BUS, PROGRAM, fits_in, pages, sizes, threads, working_set};
+use super::{BANDWIDTH, BUS_BANDWIDTH, fits_in, pages, sizes, threads, working_set};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say, place};
 use crate::case::{Case, nearest};
 use crate::limit::{Limit, Question};
@@ -44,7 +44,7 @@ impl Benchmark for Bandwidth {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["op", "size", "variant", "pages", "layout", "node", "place", "threads"]
+        &["op", "size", "variant", "pages", "layout", "node", "affinity", "threads"]
     }
 
     /// Of the arrays of STREAM's kernels, f64: its own counts.
@@ -61,12 +61,13 @@ impl Benchmark for Bandwidth {
     fn all_metrics(&self) -> &'static [Metric] {
         const {
             &[
-                Metric::new(PROGRAM, Unit::BytePerSecond, Better::Higher)
+                Metric::new(BANDWIDTH, Unit::BytePerSecond, Better::Higher)
                     .about("bytes per second that the program reads and writes")
-                    .on_axis("bandwidth"),
-                Metric::new(BUS, Unit::BytePerSecond, Better::Higher)
+                    .also_called(&["program"]),
+                Metric::new(BUS_BANDWIDTH, Unit::BytePerSecond, Better::Higher)
                     .about("bytes per second over the bus: a line that is written is read before")
-                    .said_as("with write-allocate", Form::UnlikeHeadline),
+                    .said_as("with write-allocate", Form::UnlikeHeadline)
+                    .also_called(&["bus"]),
             ]
         }
     }

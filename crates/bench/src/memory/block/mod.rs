@@ -59,7 +59,10 @@ impl Benchmark for Block {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["op", "pattern", "block", "size", "pages", "node", "place", "threads", "volume", "count", "scaling"]
+        &[
+            "op", "pattern", "block", "size", "pages", "node", "affinity", "threads", "volume", "count",
+            "scaling",
+        ]
     }
 
     fn by_default(&self) -> bool {

@@ -1,10 +1,10 @@
-//! "Memory under load: the knee is at 30 GB/s": how far the bandwidth goes before the latency does.
+//! "Memory under load: saturation point at 30 GB/s": how far the bandwidth goes before the latency does.
 
 use serde_json::json;
 
 use crate::bench::Benchmark;
 use crate::bench::memory::LoadedLatency;
-use crate::bench::memory::{LATENCY, PROGRAM};
+use crate::bench::memory::{BANDWIDTH, LATENCY};
 use crate::measurement::Measurement;
 use crate::quantity::{Quantity, Unit, percent};
 use crate::sample::Point;
@@ -29,7 +29,7 @@ struct At {
 
 impl At {
     fn of(point: &Point) -> Option<Self> {
-        let at = Self { bandwidth: *point.get(PROGRAM)?, latency: *point.get(LATENCY)? };
+        let at = Self { bandwidth: *point.get(BANDWIDTH)?, latency: *point.get(LATENCY)? };
         (at.bandwidth.is_finite() && at.latency.is_finite()).then_some(at)
     }
 }
@@ -51,7 +51,7 @@ fn told(measurement: &Measurement) -> Option<Finding> {
     let who = format!("{loading} loading {}", if loading == 1 { "thread" } else { "threads" });
     let text = match knee {
         Some(knee) => format!(
-            "memory latency under load has its knee at {} ({} of the most that {who} drew): {} there, {} without load, {} \
+            "memory latency under load: saturation point at {} ({} of the maximum with {who}): {} there, {} without load, {} \
              at {}",
             rate(knee.bandwidth),
             percent(knee.bandwidth / most.bandwidth, 2),
@@ -61,17 +61,17 @@ fn told(measurement: &Measurement) -> Option<Finding> {
             rate(most.bandwidth)
         ),
         None => format!(
-            "memory latency under load has no knee up to {}, the most that {who} drew: it stays within {} of the {} \
+            "memory latency under load: no saturation point up to {}, the maximum with {who}: it stays within {} of the {} \
              without load",
             rate(most.bandwidth),
             percent(LEAST_RISE, 2),
             time(idle.latency)
         ),
     };
-    let point = |at: &At| json!({ PROGRAM: at.bandwidth, LATENCY: at.latency });
+    let point = |at: &At| json!({ BANDWIDTH: at.bandwidth, LATENCY: at.latency });
     let evidence = json!({
         "case": measurement.case.id(),
-        "knee": knee.as_ref().map(point),
+        "saturation_point": knee.as_ref().map(point),
         "unloaded": idle.latency,
         "rise": rise,
         "curve": points.iter().map(point).collect::<Vec<_>>(),
@@ -103,7 +103,7 @@ mod tests {
         let id = "memory.loaded-latency/op=read/size=512M/threads=2";
         let mut made = measured(id, Unit::Second, Better::Lower, &[1e-7]);
         let point = |&(bandwidth, latency): &(f64, f64)| -> Point {
-            [("program".to_owned(), bandwidth * 1e9), ("latency".to_owned(), latency * 1e-9)].into()
+            [("bandwidth".to_owned(), bandwidth * 1e9), ("latency".to_owned(), latency * 1e-9)].into()
         };
         made.metrics[0].curve = Some(points.iter().map(point).collect());
         made
@@ -123,10 +123,10 @@ mod tests {
         let found = find(&[loaded(&curve)]);
         assert_eq!(
             found[0].text,
-            "memory latency under load has its knee at 30.0 GB/s (81 % of the most that 1 loading thread drew): 120 ns \
+            "memory latency under load: saturation point at 30.0 GB/s (81 % of the maximum with 1 loading thread): 120 ns \
              there, 100 ns without load, 300 ns at 37.0 GB/s"
         );
-        assert_eq!(found[0].evidence["knee"]["program"], 30e9);
+        assert_eq!(found[0].evidence["saturation_point"]["bandwidth"], 30e9);
         assert_eq!(found[0].evidence["curve"].as_array().unwrap().len(), 7);
     }
 
@@ -136,10 +136,10 @@ mod tests {
         let found = find(&[loaded(&curve)]);
         assert_eq!(
             found[0].text,
-            "memory latency under load has no knee up to 37.0 GB/s, the most that 1 loading thread drew: it stays within \
+            "memory latency under load: no saturation point up to 37.0 GB/s, the maximum with 1 loading thread: it stays within \
              10 % of the 140 ns without load"
         );
-        assert!(found[0].evidence["knee"].is_null());
+        assert!(found[0].evidence["saturation_point"].is_null());
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl Benchmark for Latency {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["size", "pages", "chases", "group", "node", "place"]
+        &["size", "pages", "chases", "group", "node", "affinity"]
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
@@ -336,8 +336,8 @@ impl Prepared for Chasing {
             values: [(LATENCY.to_owned(), latency)].into(),
             conditions: Conditions {
                 clock_hz,
-                set_aside: Some(outcome.set_aside()),
-                excluded: ExcludedBy::of(&outcome.causes()),
+                excluded: Some(outcome.set_aside()),
+                excluded_by: ExcludedBy::of(&outcome.causes()),
                 more: own.into_iter().collect(),
                 ..Conditions::default()
             },

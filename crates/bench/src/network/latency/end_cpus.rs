@@ -64,9 +64,9 @@ pub(super) fn relation(machine: &Machine, one: usize, other: usize) -> &'static 
     }
 }
 
-/// What the case's `place` says: the near end on the first of these CPUs, the far end on the next.
+/// What the case's `affinity` says: the near end on the first of these CPUs, the far end on the next.
 pub(super) fn asked(machine: &Machine, case: &Case) -> Option<Placement> {
-    let order = Order::read(case.word("place")?, machine).ok()?;
+    let order = Order::read(case.word("affinity")?, machine).ok()?;
     let mut cpus: Vec<usize> = Vec::new();
     // A list of fewer CPUs is gone through again.
     for cpu in order.cpus(machine, machine.cpu.allowed.len()) {
@@ -124,7 +124,7 @@ mod tests {
     fn a_place_that_was_asked_for_is_kept() {
         let machine = machine("firecracker-zen4");
         let of = |place: &str| {
-            asked(&machine, &Case::of("network.latency").with_word("place", place))
+            asked(&machine, &Case::of("network.latency").with_word("affinity", place))
                 .map(|p| (p.near.0, p.far.0))
         };
         assert_eq!(of("0"), Some((vec![0], vec![0])));

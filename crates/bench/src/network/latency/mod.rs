@@ -70,7 +70,7 @@ impl Benchmark for Latency {
     fn keys(&self) -> &'static [&'static str] {
         &[
             "protocol", "message", "streams", "mode", "server", "timeout", "interval", "load", "bind",
-            "place", "count", "scaling",
+            "affinity", "count", "scaling",
         ]
     }
 
@@ -90,7 +90,7 @@ impl Benchmark for Latency {
                 LOSS,
                 Metric::new(LOAD, Unit::BitPerSecond, Better::Higher)
                     .about("bits per second of the TCP stream during the round trips")
-                    .told()
+                    .informative()
                     .said("with", "of load"),
             ]
         }

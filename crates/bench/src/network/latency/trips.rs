@@ -143,7 +143,7 @@ impl RoundTrips {
     fn take_seats(&mut self, setup: &Setup, case: &Case) -> Result<(), CannotMeasure> {
         let (Some(machine), Some(_)) = (setup.machine(), self.far_end_pid()) else { return Ok(()) };
         let all = self.placement.clone();
-        let ways = match case.get("place") {
+        let ways = match case.get("affinity") {
             Some(_) => Vec::new(),
             None => end_cpus::ways(machine, &all.near.0, self.wait == Wait::Poll),
         };

@@ -50,7 +50,9 @@ pub(super) fn group(node: &Node<'_>, source: Source<'_>, wrong: &mut Vec<Wrong>)
     let mut group = Group { places, ..Group::default() };
     let before = wrong.len();
     for (key, value) in table {
-        group.places.keys.insert(spelled(key.get_ref()), source.place(key.span(), value));
+        let today =
+            Key::find(&spelled(key.get_ref())).map_or(spelled(key.get_ref()), |key| key.name.to_owned());
+        group.places.keys.insert(today, source.place(key.span(), value));
         if let Err(own) = keyed(&mut group, key.get_ref(), value, source.origin) {
             wrong.push(own.at(key.span(), value.span()));
         }
@@ -74,8 +76,14 @@ fn keyed(group: &mut Group, key: &str, value: &Node<'_>, origin: Origin) -> Resu
         SERVER if origin == Origin::File => return Err(Wrong::refused(NO_SERVER)),
         other if value::how(&mut group.how, other, value)? => {}
         _ => {
-            let (key, values) = list(key, value)?;
-            group.lists.insert(key, values);
+            let (name, values) = list(key, value)?;
+            // Under its earlier name besides.
+            if group.lists.insert(name, values).is_some() {
+                return Err(Wrong::value(format!(
+                    "{name} is given twice: {} is the same; keep one",
+                    spelled(key)
+                )));
+            }
         }
     }
     Ok(())

@@ -9,11 +9,18 @@ use crate::report::style::Role;
 pub(in crate::report) struct Group {
     /// What they are for a gate.
     pub(in crate::report) kind: Kind,
-    /// All of it.
-    pub(in crate::report) text: String,
+    /// What became of them, and how many they are.
+    pub(in crate::report) head: String,
+    /// Each by its name, with the figures that there are.
+    pub(in crate::report) cases: Vec<String>,
 }
 
 impl Group {
+    /// All of it in a line.
+    pub(in crate::report) fn text(&self) -> String {
+        format!("{}: {}", self.head, self.cases.join(", "))
+    }
+
     /// How it is painted.
     pub(super) fn role(&self) -> Role {
         match self.kind {
@@ -37,8 +44,7 @@ impl Group {
 pub(in crate::report) fn groups(comparison: &Comparison) -> Vec<Group> {
     let mut found: Vec<(Kind, String, Vec<String>)> = Vec::new();
     for one in &comparison.uncompared {
-        let [a, b] = [&one.a, &one.b].map(on);
-        let what = if a == b { format!("both {a}") } else { format!("A {a}, B {b}") };
+        let what = what(one);
         let name = name(one) + &figures(one);
         match found.iter_mut().find(|(kind, known, _)| (*kind, known.as_str()) == (one.kind, &what)) {
             Some((_, _, names)) => names.push(name),
@@ -46,16 +52,30 @@ pub(in crate::report) fn groups(comparison: &Comparison) -> Vec<Group> {
         }
     }
     found.sort_by_key(|(kind, _, _)| *kind);
-    let text = |kind: Kind, what: &str, names: &[String]| {
-        format!("{} ({}): {what}: {}", head(kind), names.len(), names.join(", "))
+    let group = |(kind, what, cases): (Kind, String, Vec<String>)| Group {
+        kind,
+        head: format!("{} ({}): {what}", head(kind), cases.len()),
+        cases,
     };
-    found.iter().map(|(kind, what, names)| Group { kind: *kind, text: text(*kind, what, names) }).collect()
+    found.into_iter().map(group).collect()
+}
+
+/// What became of it on either side; of a side that has its figure nothing need be said.
+fn what(one: &Uncompared) -> String {
+    let whole = |standing: &Standing| standing.status == Has::Ok && standing.reason.is_none();
+    let both = on(&one.a, "A and B");
+    match [on(&one.a, "A"), on(&one.b, "B")] {
+        _ if both == on(&one.b, "A and B") => both,
+        [_, b] if whole(&one.a) => b,
+        [a, _] if whole(&one.b) => a,
+        [a, b] => format!("{a}, {b}"),
+    }
 }
 
 /// A line for each that was lost.
 pub(super) fn lost(comparison: &Comparison) -> impl Iterator<Item = String> {
     let all = comparison.uncompared.iter().filter(|one| one.kind == Kind::Lost);
-    all.map(|one| format!("{} is lost: A {}, B {}{}", name(one), on(&one.a), on(&one.b), figures(one)))
+    all.map(|one| format!("{} is lost: {}{}", name(one), what(one), figures(one)))
 }
 
 fn head(kind: Kind) -> &'static str {
@@ -75,15 +95,15 @@ fn name(one: &Uncompared) -> String {
     node.unwrap_or_default() + &label::full(&one.case) + &metric.unwrap_or_default()
 }
 
-/// `failed (no space)`; `ok in 9 of 10 (invalid: …)`.
-fn on(standing: &Standing) -> String {
+/// `failed in B (no space)`; `ok (9 of 10) in B (invalid: …)`.
+fn on(standing: &Standing, side: &str) -> String {
     let word = standing.status.word();
     let count = match standing.status {
-        Has::Ok if standing.ok < standing.of => format!(" in {} of {}", standing.ok, standing.of),
+        Has::Ok if standing.ok < standing.of => format!(" ({} of {})", standing.ok, standing.of),
         _ => String::new(),
     };
     let reason = standing.reason.as_deref().map(|reason| format!(" ({})", crate::text::shown(reason)));
-    format!("{word}{count}{}", reason.unwrap_or_default())
+    format!("{word}{count} in {side}{}", reason.unwrap_or_default())
 }
 
 /// The figures that there are, also those that are not to be believed.

@@ -32,7 +32,7 @@ static WHOLE: LazyLock<Run> = LazyLock::new(|| {
     let time = |n: usize| (format!("memory.latency/size={n}M/chases={n}"), Unit::Second, 90e-9);
     let all = (1..=CASES / 2).flat_map(|n| [rate(n), time(n)]);
     let made = |(id, unit, value): (String, Unit, f64)| {
-        let name = if unit == Unit::Second { "latency" } else { "program" };
+        let name = if unit == Unit::Second { "latency" } else { "bandwidth" };
         let mut made = fixture::measured(&id, name, unit, value);
         made.metrics = vec![fixture::metric(name, unit, value, 0.002)];
         made.metrics[0].samples.clear();
@@ -83,8 +83,8 @@ impl Fate {
         let mut ends = |status, reason: &str| (made.status, made.reason) = (status, Some(reason.to_owned()));
         match self {
             Self::Ok => {}
-            Self::Doubtful => made.conditions.set_aside = Some(0.7),
-            Self::Hollow => made.conditions.set_aside = Some(0.995),
+            Self::Doubtful => made.conditions.excluded = Some(0.7),
+            Self::Hollow => made.conditions.excluded = Some(0.995),
             Self::Invalid => ends(Status::Invalid, "past its limit"),
             Self::Failed => ends(Status::Failed, "no space left"),
             Self::Skipped => ends(Status::Skipped, "not on this machine"),
@@ -178,11 +178,11 @@ impl Seen {
         for (index, like) in WHOLE.measurements.iter().enumerate() {
             let Some(one) = comparison.compared.iter().find(|c| c.case == like.case) else { continue };
             let (fates, planted) = made.truth[index];
-            let real = matches!(one.verdict, Verdict::Better | Verdict::Worse);
+            let real = matches!(one.verdict, Verdict::Improvement | Verdict::Regression);
             let gain = if like.metrics[0].unit == Unit::Second { -planted } else { planted };
-            let right = (gain > 0.0) == (one.verdict == Verdict::Better);
+            let right = (gain > 0.0) == (one.verdict == Verdict::Improvement);
             if fates.contains(&Fate::Doubtful) {
-                assert_eq!(one.verdict, Verdict::Undecided, "{one:?}");
+                assert_eq!(one.verdict, Verdict::Inconclusive, "{one:?}");
                 continue;
             }
             if planted == 0.0 {
@@ -190,7 +190,7 @@ impl Seen {
                 self.wrong += usize::from(real);
             }
             let Some(smallest) = one.smallest else {
-                assert_eq!(one.verdict, Verdict::Undecided, "{one:?}");
+                assert_eq!(one.verdict, Verdict::Inconclusive, "{one:?}");
                 continue;
             };
             // Well above what is called real, and what the noise of one run does to it.
@@ -198,7 +198,7 @@ impl Seen {
                 self.large += 1;
                 self.found += usize::from(real && right);
             }
-            if one.verdict == Verdict::Same {
+            if one.verdict == Verdict::NoChange {
                 assert!(
                     smallest <= 0.25 && fail_on.is_none_or(|share| one.unseen.unwrap() <= share),
                     "{one:?}"
@@ -260,14 +260,14 @@ fn nothing_is_left_out(made: &Made, comparison: &Comparison, page: bool) {
 /// What `--fail-on` asks for is noticed, or it is said that it could not have been.
 fn the_gate_is_honest(made: &Made, comparison: &Comparison) {
     let Some(gate) = &comparison.gate else { return };
-    let undecided = comparison.count(Verdict::Undecided);
+    let undecided = comparison.count(Verdict::Inconclusive);
     assert_eq!((gate.blind, gate.blindness().is_some()), (undecided, undecided > 0));
     for (like, (_, planted)) in WHOLE.measurements.iter().zip(&made.truth) {
         let Some(one) = comparison.compared.iter().find(|c| c.case == like.case) else { continue };
         let lower_is_better = like.metrics[0].unit == Unit::Second;
         let worse = if lower_is_better { *planted } else { -planted };
         if worse > 0.09 {
-            assert!(matches!(one.verdict, Verdict::Worse | Verdict::Undecided), "{one:?}");
+            assert!(matches!(one.verdict, Verdict::Regression | Verdict::Inconclusive), "{one:?}");
         }
     }
 }
@@ -308,7 +308,7 @@ fn what_is_gone_is_noticed(mut made: Made, number: u64) -> bool {
     let gate = found.gate.unwrap();
     if falls {
         let one = found.compared.iter().find(|c| c.case == like.case).unwrap();
-        assert!(one.verdict == Verdict::Worse && one.loss() == 1.0 && gate.failed > 0, "{one:?}");
+        assert!(one.verdict == Verdict::Regression && one.loss() == 1.0 && gate.failed > 0, "{one:?}");
         return true;
     }
     let mut lost = found.uncompared.iter().filter(|u| u.kind == Kind::Lost && u.case == like.case);

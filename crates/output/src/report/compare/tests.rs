@@ -66,7 +66,7 @@ fn the_page_has_every_row_and_escapes_names() {
     assert_eq!(page.matches("<script").count(), 3, "the island, the library and ours");
     assert_eq!(page.matches("<tr title").count(), hostile.compared.len());
     assert_eq!(page.matches("data-chart=").count(), 1);
-    for told in ["NOT MET", "not met", "worse"] {
+    for told in ["NOT MET", "not met", "regression"] {
         assert_eq!(page.contains(told), told != "NOT MET", "{told}");
     }
     let nothing = Comparison { compared: Vec::new(), ..comparison() };
@@ -113,7 +113,7 @@ fn what_is_ignored_has_no_mark_of_a_failure() {
 fn what_failed_is_named_with_its_loss() {
     let lines = failed(&comparison(), 0.05);
     assert_eq!(lines.len(), 2, "{lines:?}");
-    assert!(lines[0].contains("rate is worse by 12"), "{lines:?}");
+    assert!(lines[0].contains("rate: regression of 12"), "{lines:?}");
     assert!(failed(&comparison(), 0.5).is_empty());
     let of = |value: f64| {
         let mut made = fixture::measured("network.udp/message=1K", "loss", Unit::One, 1.0);
@@ -124,5 +124,5 @@ fn what_failed_is_named_with_its_loss() {
         Side { name: "side".to_owned(), runs: vec![fixture::run_of(vec![made])] }
     };
     let from_none = failed(&compare(&of(0.0), &of(0.06), &[], Some(0.05)), 0.05);
-    assert!(from_none[0].ends_with("loss is worse and was 0: 6.00 %"), "{from_none:?}");
+    assert!(from_none[0].ends_with("loss: regression from 0 to 6.00 %"), "{from_none:?}");
 }

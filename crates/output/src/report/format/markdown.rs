@@ -56,7 +56,7 @@ fn text(run: &Run) -> String {
         text += &format!("- {}\n", escaped(&finding.text));
     }
     text += if run.findings.is_empty() { "" } else { "\n" };
-    text += "| case | median | 95 % interval | limit | of limit |\n| --- | ---: | ---: | ---: | ---: |\n";
+    text += "| case | median | 95 % CI | limit | % of limit |\n| --- | ---: | ---: | ---: | ---: |\n";
     run.measurements.iter().for_each(|m| text += &row(m));
     text + &warnings(run) + &tools(run)
 }

@@ -6,7 +6,7 @@ use super::data::{Axis, Chart, Kind, Role, Series, island};
 use super::{document, script};
 use crate::compare::{Compared, Comparison, Holds, Tone};
 use crate::label;
-use crate::report::compare::{Shown, blindness, cells, chosen, left, notes, tally, title, word};
+use crate::report::compare::{HEAD, Shown, blindness, cells, chosen, left, notes, tally, title};
 
 /// The page.
 ///
@@ -36,7 +36,7 @@ fn body(comparison: &Comparison, held: &[Holds], rows: &[&Compared], chart: Opti
             @if !comparison.flags.is_empty() {
                 section.findings aria-label="What else differs" { ul { @for flag in &comparison.flags { li { (flag.text) } } } }
             }
-            @if let Some(line) = blindness(comparison) { p { strong.undecided { (line) } } }
+            @if let Some(line) = blindness(comparison) { p { strong.inconclusive { (line) } } }
             @if rows.is_empty() { p { "nothing to compare: no case has figures on both sides" } }
             @if let Some(chart) = chart {
                 figure.chart data-chart=(chart.id) {
@@ -48,7 +48,7 @@ fn body(comparison: &Comparison, held: &[Holds], rows: &[&Compared], chart: Opti
             @let left = left::groups(comparison);
             @if !left.is_empty() {
                 section.findings aria-label="What is not compared" {
-                    ul { @for group in &left { li { span.(group.class()) { (group.text) } } } }
+                    ul { @for group in &left { li { span.(group.class()) { (group.text()) } } } }
                 }
             }
         }
@@ -63,7 +63,7 @@ fn counted(comparison: &Comparison) -> Markup {
     };
     html! {
         div.verdict.(class) {
-            span.word { (comparison.decided) } span.why { "real is what goes beyond the noise between runs" }
+            span.word { (comparison.decided) } span.why { "a change counts where it is larger than the noise floor" }
         }
     }
 }
@@ -81,7 +81,7 @@ fn requirement(one: &Holds) -> Markup {
 fn table(rows: &[&Compared]) -> Markup {
     html! {
         div.wide { table {
-            thead { tr { th { "case" } th.n { "A" } th.n { "B" } th.n { "difference" } th.n { "95 % interval" } th.n { "min. detectable" } th { "verdict" } } }
+            thead { tr { @for (index, name) in HEAD.iter().enumerate() { th.n[(1..HEAD.len() - 1).contains(&index)] { (name) } } } }
             tbody { @for row in rows { (line(row)) } }
         } }
     }
@@ -93,7 +93,7 @@ fn line(row: &Compared) -> Markup {
     html! {
         tr title=(row.case.id()) {
             @for (index, cell) in cells.iter().enumerate() {
-                @if index == last { td { strong.(word(row.verdict)) { (cell) } @if let Some(why) = &row.why { " " span.note { (why) } } } }
+                @if index == last { td { strong.(row.verdict.code()) { (cell) } @if let Some(why) = &row.why { " " span.note { (why) } } } }
                 @else if index == 0 { td { (cell) } }
                 @else { td.n { (cell) } }
             }
@@ -114,8 +114,7 @@ fn forest(rows: &[&Compared]) -> Option<Chart> {
     (!names.is_empty()).then(|| Chart {
         id: "differences".to_owned(),
         title: "B ÷ A".to_owned(),
-        note: "1 is the same; bars are 95 % intervals, noise between runs included where it is known"
-            .to_owned(),
+        note: "1 is no change; bars are 95 % CIs, with the noise floor where it is known".to_owned(),
         kind: Kind::Forest,
         x: Axis::linear("B ÷ A", ""),
         y: Axis::categories("", names),

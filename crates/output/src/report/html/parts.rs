@@ -69,7 +69,7 @@ fn worst(run: &Run) -> Option<Loss<'_>> {
             ("stolen by the host", c.steal),
             ("throttled by a quota", c.throttled),
             ("waiting for a CPU", c.waited),
-            ("excluded", c.set_aside),
+            ("excluded", c.excluded),
         ]
         .into_iter()
         .filter_map(move |(what, share)| Some(Loss { what, share: share?, case: m }))
@@ -245,7 +245,7 @@ pub(super) fn conditions(measurement: &Measurement) -> String {
     let mut said: Vec<String> = Vec::new();
     said.extend(c.clock_hz.map(|hz| Quantity::new(hz, Unit::Hertz).to_string()));
     let shares =
-        [("steal", c.steal), ("excluded", c.set_aside), ("throttled", c.throttled), ("waited", c.waited)];
+        [("steal", c.steal), ("excluded", c.excluded), ("throttled", c.throttled), ("waited", c.waited)];
     said.extend(
         shares
             .into_iter()

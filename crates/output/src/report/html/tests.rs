@@ -162,14 +162,14 @@ fn a_published_figure_of_the_same_case_is_a_mark() {
     assert!(legend.contains("key published\"></span>published (EC2 t2.micro, 2016) "), "{}", markup(&legend));
     let threads = |n: u32| {
         let id = format!("memory.bandwidth/op=read/size=512M/threads={n}");
-        fixture::measured(&id, "program", crate::quantity::Unit::BytePerSecond, 1e10)
+        fixture::measured(&id, "bandwidth", crate::quantity::Unit::BytePerSecond, 1e10)
     };
     let two = fixture::run_of(vec![threads(1), threads(2)]);
     let of = |m: &Measurement| Reference {
         kind: ReferenceKind::Published,
         name: "a report".to_owned(),
         case: m.case.id().as_str().to_owned(),
-        metric: "program".to_owned(),
+        metric: "bandwidth".to_owned(),
         value: 7e9,
     };
     let references: Vec<Reference> = two.measurements.iter().map(of).collect();
@@ -253,7 +253,7 @@ fn a_stated_usual_value_is_another_chart_with_the_same_title() {
 fn as_much_memory_in_all_is_one_curve_by_threads() {
     let moved = |size: &str, threads: u32| {
         let id = format!("memory.bandwidth/op=read/size={size}/threads={threads}");
-        fixture::measured(&id, "program", crate::quantity::Unit::BytePerSecond, 1e10 * f64::from(threads))
+        fixture::measured(&id, "bandwidth", crate::quantity::Unit::BytePerSecond, 1e10 * f64::from(threads))
     };
     let titles = |all: Vec<Measurement>| -> Vec<String> {
         charts::sweeps(&fixture::run_of(all), "memory", &[]).into_iter().map(|c| c.title).collect()

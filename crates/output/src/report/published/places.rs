@@ -142,7 +142,7 @@ fn all() -> String {
         ("PROGRAMS", of_kind(Kind::Program)),
         ("SHARES", shares),
         ("SERIES", series),
-        ("BESIDE", beside),
+        ("OUTPUTS", beside),
     ];
     let head =
         head.iter().fold(HEAD.to_owned(), |text, (word, count)| text.replace(word, &count.to_string()));
@@ -186,7 +186,7 @@ figures, and nothing of figures but what they show. So the lists are derived:
 That gives TABLES tables and FIGURES charts, where the reports have 76 tables and 79 figures. To find one of theirs again, look for what it
 shows: its subsystem, operation and metric are in the titles below, its rows and columns in the table. Some of what is counted here is
 not counted there, or not as such: TEXTS tables have the numbers of the running text and PROGRAMS the output of reference programs, which
-reports also print as screens; SHARES charts have efficiencies, SERIES series in time and BESIDE reference programs. Without these there are
+reports also print as screens; SHARES charts have efficiencies, SERIES series in time and OUTPUTS reference programs. Without these there are
 OWN_TABLES tables and OWN_FIGURES charts. For the rest, which numbers share a caption is not in the data: one of theirs may be two of these, or
 two of theirs one. No number is left out: a test checks that every number is in exactly one table and is printed in every format, and
 that every operation and metric is drawn.

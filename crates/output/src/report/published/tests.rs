@@ -265,7 +265,7 @@ fn read_beside(change: impl Fn(&mut crate::sample::Beside)) -> Run {
 fn a_tool_that_did_otherwise_says_so_beside_its_figure() {
     let mut run = read_beside(|_| {});
     let note = crate::measurement::Note {
-        code: "peer-differs".to_owned(),
+        code: "reference-differs".to_owned(),
         text: "it went through the page cache".to_owned(),
     };
     run.measurements[0].metrics[0].peers[0].warnings = vec![note];
@@ -308,7 +308,7 @@ fn a_column_of_limits_says_why_one_is_unknown() {
 fn a_figure_in_another_unit_than_its_table_names_it() {
     let mut copy = fixture::measured(
         "memory.bandwidth/op=copy/size=512M/threads=1",
-        "program",
+        "bandwidth",
         Unit::BytePerSecond,
         50e9,
     );

@@ -413,7 +413,7 @@ const OWN_WORDS: &[&str] = &[
 /// Keys of that kind in one place only: elsewhere their texts may name a machine.
 const OWN_PLACES: &[(&str, &str)] = &[
     ("metrics", "name"),
-    ("peers", "peer"),
+    ("references", "name"),
     ("limit", "kind"),
     ("limit", "source"),
     ("other_limits", "kind"),

@@ -132,7 +132,7 @@ fn a_host_called_like_a_word_of_the_document_keeps_it_readable() {
         "cpu",
         "rate",
         "latency",
-        "bus",
+        "bus_bandwidth",
         "fio",
         "ceiling",
         "derived",

@@ -62,7 +62,7 @@ fn limits_that_follow_the_clock_come_back() {
     let clocks = [2e9, 4e9, 3e9, 3.5e9];
     for (id, metric, values) in [
         (format!("{PEAK}1"), "rate", [30e9, 20e9, 41e9, 10e9]),
-        ("memory.bandwidth/op=read/size=16K/threads=1".to_owned(), "program", [90e9, 70e9, 100e9, 9e9]),
+        ("memory.bandwidth/op=read/size=16K/threads=1".to_owned(), "bandwidth", [90e9, 70e9, 100e9, 9e9]),
         ("memory.latency/size=16K/threads=1".to_owned(), "latency", [9e-9, 2e-9, 5e-9, 1e-6]),
         (
             "memory.block/op=read/pattern=sequential/block=64/size=16K/threads=1".to_owned(),
@@ -140,9 +140,9 @@ fn samples_of_zero_and_limits_from_the_user_come_back() {
         (latency, "latency", "s", "floor", vec![0.0, 0.0, 0.0, 2e-6, 4e-6], true),
         (latency, "latency", "s", "floor", vec![2e-6, 3e-6, 9e-6, 4e-6], true),
         (latency, "latency", "s", "floor", vec![0.0, 0.0], false),
-        (rate, "program", "B/s", "ceiling", vec![0.0, 0.0, 5e-7], true),
-        (rate, "program", "B/s", "ceiling", vec![0.0], true),
-        (rate, "program", "B/s", "ceiling", vec![7.0, 8.0], true),
+        (rate, "bandwidth", "B/s", "ceiling", vec![0.0, 0.0, 5e-7], true),
+        (rate, "bandwidth", "B/s", "ceiling", vec![0.0], true),
+        (rate, "bandwidth", "B/s", "ceiling", vec![7.0, 8.0], true),
     ] {
         let each = values.iter().enumerate();
         let samples =

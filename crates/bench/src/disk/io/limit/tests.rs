@@ -121,7 +121,7 @@ fn latencies_and_commits_have_unknown_limits_and_costs_none() {
     let commit = Case::of("disk.fsync").with_size("block", 4096);
     assert_eq!(of(&machine, &commit, "latency").kind, Kind::Floor);
     assert_eq!(of(&machine, &commit, "rate").kind, Kind::Ceiling);
-    for metric in ["submit", "cpu", "depth"] {
+    for metric in ["slat", "cpu", "depth"] {
         let case = case(4096, "direct");
         let question =
             Question { machine: &machine, case: &case, metric, samples: &[], evidence: Evidence::default() };

@@ -102,6 +102,5 @@ impl Lines {
 
 /// The axis of our metric.
 pub(super) fn metric(of: &Matched, unit: Option<Unit>) -> Axis {
-    let axis = bench::metric(&of.case, of.metric).and_then(|row| row.axis);
-    Axis::linear(axis.unwrap_or(of.metric), unit.map_or("", Unit::name))
+    Axis::linear(of.metric, unit.map_or("", Unit::name))
 }

@@ -170,7 +170,7 @@ fn a_series_of_the_plan_stands_with_the_report_and_nowhere_else() {
             t: f64::from(n),
             clock_hz: None,
             steal: None,
-            set_aside: None,
+            excluded: None,
             throttled: None,
             waited: None,
             delivered: None,
@@ -220,7 +220,8 @@ fn what_a_tool_did_otherwise_is_in_the_note_and_the_hover() {
     let case = "disk.io/op=read/pattern=random/block=1K/threads=1";
     let mut disk = fixture::measured(case, "throughput", crate::quantity::Unit::BytePerSecond, 20e6);
     let mut peer = PeerResult::of(&fixture::heard("java", &[(20e6, 800e6)]), 0.03);
-    peer.warnings = vec![Note { code: "peer-differs".to_owned(), text: "it used the page cache".to_owned() }];
+    peer.warnings =
+        vec![Note { code: "reference-differs".to_owned(), text: "it used the page cache".to_owned() }];
     disk.metrics[0].peers = vec![peer];
     let mut run = fixture::run_of(vec![disk]);
     run.plan.name = "ec2-t2micro-java".to_owned();
