@@ -156,7 +156,7 @@ impl Prepared for Passes {
             conditions: Conditions {
                 clock_hz: round.clock_hz,
                 excluded: Some(counted.set_aside),
-                core_to_core: self.apart.look(),
+                core_to_core: self.apart.look(round.clock_hz),
                 excluded_by: ExcludedBy { second_work, ..ExcludedBy::default() },
                 ..Conditions::default()
             },
