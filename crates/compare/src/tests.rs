@@ -85,7 +85,7 @@ fn a_gate_that_cannot_see_what_it_is_asked_for_is_blind() {
     );
     assert_eq!(gated(0.01, 0.1).compared[0].verdict, Verdict::NoChange, "a tenth would be seen");
     let unknown = compare(&side(vec![run(10e9)]), &side(vec![run(10e9)]), &[], Some(0.05));
-    assert!(unknown.gate.unwrap().blindness().unwrap().contains("by any amount"));
+    assert!(unknown.gate.unwrap().blindness().unwrap().contains("of any size"));
 }
 
 /// A real loss fails the gate above its share, and only there.
@@ -130,7 +130,7 @@ fn what_was_decided_is_one_sentence() {
     let nothing = compare(&side(vec![run(10e9)]), &side(vec![lost]), &quiet, None);
     assert_eq!(
         (nothing.decided.to_string().as_str(), nothing.decided.tone()),
-        ("nothing to compare; 1 lost", Tone::Poor)
+        ("nothing to compare; 1 lost in B", Tone::Poor)
     );
 }
 
@@ -161,7 +161,7 @@ fn figures_of_which_little_time_is_left_decide_nothing() {
     let same = compare(&with(10e9, 0.6), &side(vec![run(10e9)]), &floors(0.004), Some(0.05));
     let gate = same.gate.unwrap();
     assert_eq!((same.compared[0].verdict, gate.blind), (Verdict::Inconclusive, 1));
-    assert!(gate.blindness().unwrap().contains("by any amount"), "no loss would have been seen");
+    assert!(gate.blindness().unwrap().contains("of any size"), "no loss would have been seen");
     let all = found(0.995);
     assert!(all.compared.is_empty(), "it is no figure, also where an earlier version stored it as one");
     assert_eq!((all.uncompared[0].kind, all.uncompared[0].b.status), (Kind::Lost, Has::Invalid));

@@ -1,6 +1,5 @@
 //! Lines over named places: a chart whose columns are numbers of threads, in bands of one block or precision each.
 
-use crate::bench;
 use crate::published::Matched;
 use crate::quantity::Unit;
 use crate::report::html::charts::is_wide;
