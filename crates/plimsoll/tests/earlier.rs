@@ -23,7 +23,7 @@ fn history(dir: &Path, words: &[&str], code: i32) -> (String, String) {
 const RENAMED: [(&str, &str); 4] =
     [("program", "bandwidth"), ("bus", "bus_bandwidth"), ("submit", "slat"), ("complete", "clat")];
 
-/// What both schemas hold: rows, figures, limits, conditions. Metrics by their names of today.
+/// What both schemas hold: rows, figures, limits, conditions, by their names of today.
 fn told(document: &Value) -> Value {
     let metric = |metric: &Value| {
         let name = metric["name"].as_str().unwrap();
@@ -35,7 +35,11 @@ fn told(document: &Value) -> Value {
     };
     let measurement = |one: &Value| {
         let metrics: Vec<_> = one["metrics"].as_array().unwrap().iter().map(metric).collect();
-        json!([one["case"], one["status"], metrics, one["achieved"], one["conditions"], one["warnings"]])
+        let mut conditions = one["conditions"].clone();
+        if let Some(share) = conditions.as_object_mut().unwrap().remove("set_aside") {
+            conditions["excluded"] = share;
+        }
+        json!([one["case"], one["status"], metrics, one["achieved"], conditions, one["warnings"]])
     };
     let all: Vec<Value> = document["measurements"].as_array().unwrap().iter().map(measurement).collect();
     json!([document["id"], document["plan"], document["machine"], document["findings"], all])

@@ -45,7 +45,6 @@ const RIGHT: &[(&str, &str)] = &[
     ("model/sample/conditions.rs", "set_aside"),
     ("model/warning.rs", "disturbed"),
     ("output/report/html/gauge.rs", "peer"),
-    ("stats/equivalence.rs", "undecided"),
 ];
 
 /// Pages of which each sentence counts. The others are being rewritten.
