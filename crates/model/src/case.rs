@@ -232,6 +232,11 @@ pub enum CaseError {
     },
 }
 
+/// The name under which a parameter was introduced.
+pub(crate) fn first_name(name: &'static str) -> &'static str {
+    KEYS.iter().find(|key| key.name == name).and_then(|key| key.formerly).unwrap_or(name)
+}
+
 impl Key {
     /// The row of `name`, today's or an earlier one, or an error that suggests the nearest.
     pub fn find(name: &str) -> Result<&'static Key, CaseError> {
@@ -430,6 +435,12 @@ impl Case {
     /// The id as text: the key in history.
     pub fn id(&self) -> CaseId {
         CaseId(self.to_string())
+    }
+
+    /// The id with the first name of each parameter: the same in all versions.
+    pub fn first_id(&self) -> String {
+        let part = |(name, value): &(&'static str, Value)| format!("/{}={value}", first_name(name));
+        self.benchmark.clone() + &self.params.iter().map(part).collect::<String>()
     }
 }
 
