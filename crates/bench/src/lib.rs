@@ -35,7 +35,6 @@ pub mod mpi;
 pub mod network;
 pub mod null;
 
-use crate as bench;
 use plimsoll_machine as machine;
 #[cfg(test)]
 use plimsoll_model::fixture;

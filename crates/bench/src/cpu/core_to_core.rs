@@ -14,7 +14,6 @@ use super::fact::PAIRS;
 use super::findings;
 use super::pairs::{chosen, pairs_of, shared};
 use super::warning::CpuWarning;
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Say};
 use crate::case::Case;
 use crate::limit::{Kind, Limit, Question};
 use crate::machine::Machine;
@@ -23,6 +22,7 @@ use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Cell, Facts, Sample, WrongAnswer};
 use crate::stats::Samples;
 use crate::view::{Finding, RunView};
+use crate::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Say};
 
 /// The shortest time for one pair in one sample: some dozens of bursts between distant CPUs.
 const LEAST_FOR_A_PAIR: Duration = Duration::from_millis(2);
@@ -229,10 +229,10 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::bench::{Keep, Options};
     use crate::case::Value;
     use crate::machine::Root;
     use crate::sample::Cause;
+    use crate::{Keep, Options};
 
     fn machine(allowed: &str) -> Machine {
         let mut machine = Machine::discover(&Root::at("/nonexistent"));

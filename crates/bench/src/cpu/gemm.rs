@@ -14,16 +14,16 @@ use plimsoll_metal::team::Team;
 use super::dense::matrix::{Sequence, THRESHOLD, greater};
 use super::dense::{self, Held, Wanted, caches, fits, human, isa, isas, number};
 use super::fact::{DEPTH, KERNEL, ROWS};
-use crate::bench::memory::note_pages;
-use crate::bench::{
-    Benchmark, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say, counts, default_threads,
-};
 use crate::case::Case;
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::machine::cpu::CoreKind;
+use crate::memory::note_pages;
 use crate::plan::Group;
 use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
+use crate::{
+    Benchmark, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say, counts, default_threads,
+};
 
 /// Largest order: what BLAS takes as well.
 const MOST_ROWS: u64 = i32::MAX as u64;
@@ -314,10 +314,10 @@ impl<T: Real> Prepared for Running<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{Keep, Options};
     use crate::case::Value;
     use crate::machine::Root;
     use crate::sample::Cause;
+    use crate::{Keep, Options};
 
     fn here() -> Machine {
         Machine::discover(&Root::live())

@@ -12,14 +12,14 @@ use super::dense::matrix::{Sequence, THRESHOLD, greater, residual};
 use super::dense::{self, BLOCK, Held, MOST_ROWS, Wanted, fits, human, isa, isas, number};
 use super::fact::{BYTES, NB};
 use super::warning::CpuWarning;
-use crate::bench::memory::note_pages;
-use crate::bench::{Benchmark, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say, counts};
 use crate::case::Case;
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::machine::cpu::CoreKind;
+use crate::memory::note_pages;
 use crate::plan::Group;
 use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
+use crate::{Benchmark, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say, counts};
 
 /// How a default order is chosen: some seconds a sample, and the matrix with a tenth for what stands beside it.
 const WANTED: Wanted = Wanted { work: 2.0 / 3.0, seconds: 2.5, cases: 1, bytes_per_element: 8.8 };

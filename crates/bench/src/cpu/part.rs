@@ -1,9 +1,9 @@
 //! The CPU benchmarks as a part of a report.
 
-use crate::bench::{Subsystem, apart};
 use crate::limit::microarchitecture::Core;
 use crate::machine::{Cpu, Machine};
 use crate::warning::Loss;
+use crate::{Subsystem, apart};
 
 /// The CPU benchmarks.
 pub static PART: Subsystem = Subsystem {

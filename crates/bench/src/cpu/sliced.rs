@@ -10,12 +10,12 @@ use plimsoll_metal::team::{Member, Team};
 use super::fact::CPUS;
 use super::how::{clocks_of, kinds, siblings};
 use super::warning::CpuWarning;
-use crate::bench::apart::Apart;
-use crate::bench::placed;
+use crate::apart::Apart;
 use crate::case::Case;
 use crate::machine::cgroup::CpuQuota;
 use crate::machine::cpu::CoreKind;
 use crate::machine::{CpuSet, Machine};
+use crate::placed;
 use crate::sample::{Amount, CannotMeasure, Conditions, ExcludedBy, Facts};
 use crate::warning::{Note, Warning};
 

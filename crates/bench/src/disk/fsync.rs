@@ -23,7 +23,6 @@ use super::job::MAX_THREADS;
 use super::metrics::{LATENCY, RATE};
 use super::target::{Cache, End, TestFile, hint};
 use super::{human, under_way};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Say, counts};
 use crate::case::Case;
 use crate::limit::{Kind, Limit, Question};
 use crate::machine::Machine;
@@ -34,6 +33,7 @@ use crate::quantity::Unit;
 use crate::sample::{Achieved, Amount, CannotMeasure, Facts, Sample, WrongAnswer};
 use crate::stats::Times;
 use crate::warning::Note;
+use crate::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Say, counts};
 
 /// The benchmark itself.
 pub struct DiskFsync;
@@ -384,10 +384,10 @@ impl Prepared for Logs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{Keep, Options};
     use crate::case::Value;
     use crate::machine::Root;
     use crate::sample::Cause;
+    use crate::{Keep, Options};
 
     /// Logs on the disk that holds the sources; `None` where there is too little space for them.
     fn logs(dir: &std::path::Path, threads: usize) -> Option<Logs> {

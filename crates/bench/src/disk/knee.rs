@@ -8,9 +8,6 @@ use super::metrics::{CPU, DEPTH, LATENCY, RATE, THREADS, THROUGHPUT};
 use super::sweep::Knee;
 use super::transfers::Transfers;
 use super::words;
-use crate::bench::{
-    Benchmark, Better, Candidate, Context, Curve, Metric, PATTERN, Parsed, Prepared, Say, default_threads,
-};
 use crate::case::{Case, Value};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
@@ -19,6 +16,9 @@ use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{CannotMeasure, Point};
 use crate::view::{Finding, RunView};
+use crate::{
+    Benchmark, Better, Candidate, Context, Curve, Metric, PATTERN, Parsed, Prepared, Say, default_threads,
+};
 
 /// The benchmark itself.
 pub struct DiskKnee;

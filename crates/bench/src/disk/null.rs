@@ -14,12 +14,12 @@ use super::load::{self, Directions, Load, LoadError, Manner, Tally};
 use super::metrics::LATENCY;
 use super::pattern::{Extent, Order, derive};
 use super::source::{Blocks, Doing, Source, Through};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, counts};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Sample, WrongAnswer};
+use crate::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, counts};
 
 /// The benchmark itself.
 pub struct DiskNull;

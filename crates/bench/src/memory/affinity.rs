@@ -12,9 +12,9 @@ use plimsoll_metal::numa::{nodes_of, on_node};
 use super::fact::MEMORY_NODES;
 use super::warning::MemoryWarning;
 use super::{HUGE_PAGE, human, in_pool, pages_for, pages_of, reserve, reserved_page};
-use crate::bench::places;
 use crate::case::Case;
 use crate::machine::Machine;
+use crate::places;
 use crate::plan::Group;
 use crate::sample::{CannotMeasure, Facts};
 
@@ -153,10 +153,10 @@ pub(super) fn note_elsewhere(facts: &mut Facts, wanted: usize, found: &BTreeMap<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::Benchmark;
-    use crate::bench::memory::{Bandwidth, Block, Latency};
+    use crate::Benchmark;
     use crate::case::Value;
     use crate::machine::fixture::{Fault, Fixture};
+    use crate::memory::{Bandwidth, Block, Latency};
     use crate::sample::Cause;
 
     fn asking(node: u64, size: u64) -> Group {

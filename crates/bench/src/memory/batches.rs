@@ -20,12 +20,12 @@ use super::{
     LATENCY, LATENCY_PER_BYTE, THROUGHPUT, answers, broken, note_caches, note_nodes, note_pages, pages_of,
     seed, team,
 };
-use crate::bench::apart::Apart;
-use crate::bench::fixed::{Scaling, share};
-use crate::bench::{Context, Prepared};
+use crate::apart::Apart;
 use crate::case::Case;
+use crate::fixed::{Scaling, share};
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer};
 use crate::warning::Note;
+use crate::{Context, Prepared};
 
 /// Batches with each kernel when the best is looked for; the quickest counts.
 const TRIALS: usize = 3;
@@ -416,8 +416,8 @@ impl Prepared for Batches {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{Keep, Options};
     use crate::machine::{Machine, Root};
+    use crate::{Keep, Options};
 
     const MS: Duration = Duration::from_millis(1);
 

@@ -15,9 +15,6 @@ use super::fact::{LOAD_BYTES, LOAD_CPUS, LOAD_VARIANT};
 use super::findings;
 use super::latency::Latency;
 use super::{HUGE_PAGE, LATENCY, PROGRAM, broken, fits, pages, pages_of, seed, sizes, working_set};
-use crate::bench::{
-    Benchmark, Better, Candidate, Context, Curve, Metric, Parsed, Prepared, Say, counts, place,
-};
 use crate::case::Case;
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
@@ -25,6 +22,7 @@ use crate::plan::Group;
 use crate::quantity::{self, Quantity, Unit, format_duration};
 use crate::sample::{Amount, CannotMeasure, Facts, Point, Sample, WrongAnswer};
 use crate::view::{Finding, RunView};
+use crate::{Benchmark, Better, Candidate, Context, Curve, Metric, Parsed, Prepared, Say, counts, place};
 
 /// What the loading threads do, by the names in case ids.
 const OPS: &[(&str, BlockOp)] =
@@ -421,11 +419,11 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::bench::{Keep, Options};
     use crate::case::Key;
     use crate::machine::Root;
     use crate::machine::fixture::{Fault, Fixture};
     use crate::sample::Cause;
+    use crate::{Keep, Options};
 
     fn group(lists: &[(&str, &[&str])]) -> Group {
         lists.iter().fold(Group::default(), |group, (key, texts)| {

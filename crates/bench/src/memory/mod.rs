@@ -39,13 +39,13 @@ pub use numa::Numa;
 pub use part::PART;
 use warning::MemoryWarning;
 
-use crate::bench::{Context, counts, default_threads, placed};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::machine::memory::HugePages;
 use crate::plan::Group;
 use crate::quantity::{Quantity, Unit, format_size, percent};
 use crate::sample::{CannotMeasure, Facts};
+use crate::{Context, counts, default_threads, placed};
 
 /// Name of the metric of the bytes that the program loads and stores in a second.
 pub const PROGRAM: &str = "program";

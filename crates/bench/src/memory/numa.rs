@@ -17,7 +17,6 @@ use super::fact::{CPU_NODES, MEMORY_NODES};
 use super::lap::OFF_CPU;
 use super::window::{Span, Window};
 use super::{LATENCY, PROGRAM, broken, fits, pages, pages_of, seed, team_on, working_set};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say};
 use crate::case::Case;
 use crate::limit::{Kind, Limit, Question};
 use crate::machine::Machine;
@@ -25,6 +24,7 @@ use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Cell, Facts, Sample, WrongAnswer};
 use crate::stats::Samples;
+use crate::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say};
 
 /// What is measured, by the names in case ids.
 const OPS: &[&str] = &["latency", "read"];
@@ -395,11 +395,11 @@ impl Prepared for Between {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{Keep, Options};
     use crate::case::Value;
     use crate::machine::Root;
     use crate::machine::fixture::{Fault, Fixture};
     use crate::sample::Cause;
+    use crate::{Keep, Options};
 
     #[test]
     fn machines_with_several_nodes_have_a_case_of_each_kind() -> Result<(), Fault> {

@@ -19,12 +19,12 @@ use super::{
     Answers, BUS, HUGE_PAGE, PROGRAM, answers, note_caches, note_effective, note_nodes, note_pages, pages_of,
     seed, team, working_set,
 };
-use crate::bench::apart::Apart;
-use crate::bench::{Context, Prepared};
+use crate::apart::Apart;
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::sample::{Amount, CannotMeasure, Conditions, ExcludedBy, Facts, Sample, WrongAnswer};
 use crate::warning::{Note, Warning};
+use crate::{Context, Prepared};
 
 /// The least that a lap lasts when the best kernel is looked for, so that what the one before left in the caches does
 /// not matter.

@@ -1,10 +1,10 @@
 use super::fact::{LEVEL, MEMORY_NODES, SIZE, TOUCHED_BYTES, VARIANT};
 use super::latency::{CYCLES, LOADS_PER_SECOND};
 use super::*;
-use crate::bench::{Benchmark, Candidate, Keep, Options, Parsed, Prepared};
 use crate::case::Value;
 use crate::machine::fixture::{Fault, Fixture};
 use crate::sample::{Amount, Cause};
+use crate::{Benchmark, Candidate, Keep, Options, Parsed, Prepared};
 use proptest::prelude::*;
 
 const KIB: u64 = 1 << 10;
@@ -462,7 +462,7 @@ fn memory_of_a_node_is_taken_from_it() {
         Case::of("memory.block").with_size("block", 64).with_size("size", MIB).with_count("threads", 1),
     ];
     for case in cases {
-        let benchmark = crate::bench::find(case.benchmark()).unwrap();
+        let benchmark = crate::find(case.benchmark()).unwrap();
         let mut there = prepared(benchmark, &case.clone().with_count("node", 0), &machine).unwrap();
         assert!(there.sample(Amount::Seconds(0.01)).unwrap().elapsed > 0.0);
         there.verify().unwrap();

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::fact::MESSAGES;
 use super::warning::NetworkWarning;
-use crate::bench::fixed::{Scaling, scaling};
 use crate::case::Case;
+use crate::fixed::{Scaling, scaling};
 use crate::plan::Group;
 use crate::quantity::{Quantity, Unit, format_size};
 use crate::sample::{self, CannotMeasure, Facts};

@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::Tcp;
-use crate::bench::Benchmark;
-use crate::bench::network::condition::{
+use crate::Benchmark;
+use crate::measurement::Measurement;
+use crate::network::condition::{
     END_CPU, END_FULLEST_CPU, PATH_LOOPBACK, TCP_BUFFER_LIMITED, TCP_RECEIVER_LIMITED,
 };
-use crate::measurement::Measurement;
 use crate::quantity::percent;
 use crate::sample::Condition;
 use crate::view::{Finding, RunView, Topic};

@@ -39,10 +39,10 @@ pub use tcp::{Streams, Tcp};
 pub use udp::{Datagrams, Udp};
 use warning::NetworkWarning;
 
-use crate::bench::place;
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::metric::{Better, Form, Metric};
+use crate::place;
 use crate::plan::Group;
 use crate::program::Own;
 use crate::quantity::{Unit, format_size};

@@ -7,12 +7,12 @@ use super::near_end::Place;
 use super::path::Path;
 use super::server::Address;
 use super::{Placement, amount, iperf3};
-use crate::bench::{Context, counts};
 use crate::case::{Case, Value};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::sample::CannotMeasure;
 use crate::wire::{Direction, Key, Sockets};
+use crate::{Context, counts};
 
 /// Where a case's two ends are.
 #[derive(Clone, Debug)]

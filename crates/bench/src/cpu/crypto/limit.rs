@@ -18,7 +18,7 @@ use plimsoll_metal::kernel::Rate;
 
 use super::THROUGHPUT;
 use super::op::{Means, Op};
-use crate::bench::cpu::limit::{Clocks, Share, core_of, each_a_core, most_of_a_core};
+use crate::cpu::limit::{Clocks, Share, core_of, each_a_core, most_of_a_core};
 use crate::limit::credits::credits;
 use crate::limit::microarchitecture::{Core, Unknown};
 use crate::limit::{Input, Kind, Limit, Question, Source, tightest_first};

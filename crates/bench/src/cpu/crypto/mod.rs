@@ -15,7 +15,6 @@ use op::{Means, Op};
 
 use super::dense::{fits_or, seats};
 use super::sliced::{Slices, Turns};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Say, default_threads};
 use crate::case::{Case, Value};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
@@ -23,6 +22,7 @@ use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
 use crate::sample::{Amount, CannotMeasure, Fact, Facts, Sample, WrongAnswer};
 use crate::view::{Finding, RunView};
+use crate::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Say, default_threads};
 
 /// Name of the metric.
 const THROUGHPUT: &str = "throughput";
@@ -174,9 +174,9 @@ impl Prepared for Running {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{Keep, Options};
     use crate::case::Key;
     use crate::machine::Root;
+    use crate::{Keep, Options};
 
     fn group(lists: &[(&str, &[&str])]) -> Group {
         lists.iter().fold(Group::default(), |group, (key, texts)| {

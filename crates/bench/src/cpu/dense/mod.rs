@@ -12,15 +12,15 @@ use super::fact::CPUS;
 use super::how::{clocks_of, kinds, seated, siblings};
 use super::warning::CpuWarning;
 use super::{RATE, RESIDUAL, TIME};
-use crate::bench::memory::{budget, reserve};
-use crate::bench::{Better, Metric, counts, placed, places};
 use crate::case::Case;
 use crate::machine::cpu::CoreKind;
 use crate::machine::{CpuSet, Machine};
+use crate::memory::{budget, reserve};
 use crate::plan::Group;
 use crate::quantity::{Quantity, Unit};
 use crate::sample::{CannotMeasure, Conditions, Facts, Sample};
 use crate::warning::Warning;
+use crate::{Better, Metric, counts, placed, places};
 
 /// Largest order that HPL takes.
 pub(super) const MOST_ROWS: u64 = i32::MAX as u64;

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::bench::Benchmark;
-use crate::bench::cpu::{Peak, STEPS_PER_CYCLE};
+use crate::Benchmark;
+use crate::cpu::{Peak, STEPS_PER_CYCLE};
 use crate::measurement::Measurement;
 use crate::quantity::Quantity;
 use crate::quantity::format::significant;

@@ -3,8 +3,8 @@
 
 use serde_json::json;
 
-use crate::bench::Benchmark;
-use crate::bench::cpu::Peak;
+use crate::Benchmark;
+use crate::cpu::Peak;
 use crate::measurement::Measurement;
 use crate::quantity::percent;
 use crate::view::{Finding, RunView, Topic};

@@ -6,12 +6,12 @@
 mod limit;
 
 use super::dense::{self, BLOCK, MOST_ROWS};
-use crate::bench::{Benchmark, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say, counts};
 use crate::case::{Case, Value};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::sample::{CannotMeasure, Condition};
+use crate::{Benchmark, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say, counts};
 
 /// Most columns of a block.
 const MOST_BLOCK: u64 = 4096;

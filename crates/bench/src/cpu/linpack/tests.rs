@@ -3,10 +3,10 @@
 use plimsoll_metal::gemm;
 
 use super::*;
-use crate::bench::{Keep, Options, Parsed};
 use crate::case::Value;
 use crate::machine::Root;
 use crate::sample::Cause;
+use crate::{Keep, Options, Parsed};
 
 fn here() -> Machine {
     Machine::discover(&Root::live())

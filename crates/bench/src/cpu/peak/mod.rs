@@ -18,18 +18,18 @@ use super::how::hows;
 use super::matrix::pairs;
 use super::sliced::{Slices, Turns};
 use super::{RATE, TIME};
-use crate::bench::fixed::{self, Pace, Scaling, scaling};
-use crate::bench::{
-    Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say, counts, default_threads,
-    placed,
-};
 use crate::case::Case;
+use crate::fixed::{self, Pace, Scaling, scaling};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Condition, Facts, Sample, WrongAnswer};
 use crate::view::{Finding, RunView};
+use crate::{
+    Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say, counts, default_threads,
+    placed,
+};
 
 /// More threads than any machine has CPUs; a number beyond it is a slip of the keyboard.
 const MAX_THREADS: u64 = 1 << 16;
@@ -226,10 +226,10 @@ mod tests {
 
     use super::super::fact::CPUS;
     use super::*;
-    use crate::bench::{Keep, Options};
     use crate::case::Value;
     use crate::machine::Root;
     use crate::sample::Cause;
+    use crate::{Keep, Options};
 
     fn words(key: &str, words: &[&str]) -> Group {
         Group::default().with(key, words.iter().map(|w| Value::Word((*w).to_owned())).collect())

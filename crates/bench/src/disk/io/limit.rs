@@ -4,9 +4,9 @@
 //! A device bounds only what reaches it: with the page cache in between, on a loop device (whose file is cached by the
 //! file system below), in memory or over a network there is no device limit, and it is said why.
 
-use crate::bench::disk::job::READ_SHARE;
-use crate::bench::disk::mean_block;
-use crate::bench::disk::metrics::{LATENCY, RATE, THROUGHPUT};
+use crate::disk::job::READ_SHARE;
+use crate::disk::mean_block;
+use crate::disk::metrics::{LATENCY, RATE, THROUGHPUT};
 use crate::limit::device::{Burstable, Device, Promise};
 use crate::limit::{Input, Kind, Limit, Question, Source, tightest_first};
 use crate::machine::Disk;

@@ -22,11 +22,8 @@ use super::search::{Deepest, Target};
 use super::target::Cache;
 use super::transfers::Transfers;
 use super::{mean_block, under_way, words};
-use crate::bench::fixed::{self, Pace};
-use crate::bench::{
-    Benchmark, Better, Candidate, Context, Curve, Metric, OfTransfers, PATTERN, Parsed, Prepared, Say,
-};
 use crate::case::{Case, Value};
+use crate::fixed::{self, Pace};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::machine::storage::Medium;
@@ -35,6 +32,9 @@ use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{CannotMeasure, Point};
 use crate::view::{Finding, RunView};
+use crate::{
+    Benchmark, Better, Candidate, Context, Curve, Metric, OfTransfers, PATTERN, Parsed, Prepared, Say,
+};
 
 /// The benchmark itself.
 pub struct DiskIo;

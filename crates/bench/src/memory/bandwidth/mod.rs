@@ -13,7 +13,6 @@ use super::arrays::Layout;
 use super::findings;
 use super::passes::Passes;
 use super::{BUS, PROGRAM, fits_in, pages, sizes, threads, working_set};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say, place};
 use crate::case::{Case, nearest};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
@@ -23,6 +22,7 @@ use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
 use crate::sample::CannotMeasure;
 use crate::view::{Finding, RunView};
+use crate::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say, place};
 
 /// The smallest size per thread that has room for three arrays and the gaps between them.
 pub(super) const SMALLEST_ARRAYS: u64 = 4 << 10;
@@ -107,7 +107,7 @@ impl Benchmark for Bandwidth {
 
     fn look(&self, machine: &mut Machine) {
         super::look(machine);
-        crate::bench::cpu::identity::look(machine);
+        crate::cpu::identity::look(machine);
     }
 
     fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {

@@ -13,17 +13,15 @@ use super::affinity;
 use super::answered;
 use super::batches::{Batches, Fixed};
 use super::{LATENCY, LATENCY_PER_BYTE, THROUGHPUT, fits_in, pages, sizes, threads, working_set};
-use crate::bench::fixed::{self, Pace, Scaling};
-use crate::bench::{
-    Benchmark, Better, Candidate, Context, Metric, PATTERN, Parsed, Prepared, Roofline, Say, place,
-};
 use crate::case::{Case, Value};
+use crate::fixed::{self, Pace, Scaling};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::measurement::Measurement;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
 use crate::sample::CannotMeasure;
+use crate::{Benchmark, Better, Candidate, Context, Metric, PATTERN, Parsed, Prepared, Roofline, Say, place};
 
 /// Operations by their names in case ids.
 const OPS: &[(&str, BlockOp)] =
@@ -331,11 +329,11 @@ fn fixed_blocks(case: &Case, op: BlockOp, block: u64) -> Result<Option<Fixed>, S
 mod tests {
     use super::super::fact::{DRAW_SECONDS_PER_BLOCK, LEVEL, VARIANT};
     use super::*;
-    use crate::bench::{Keep, Options};
     use crate::case::Key;
     use crate::machine::Root;
     use crate::machine::fixture::{Fault, Fixture};
     use crate::sample::{Amount, Cause};
+    use crate::{Keep, Options};
 
     const MIB: u64 = 1 << 20;
 

@@ -2,10 +2,10 @@
 //!
 //! How long the last-level cache and memory take is not documented for a chip as it was sold: those floors are unknown.
 
-use crate::bench::memory::{self, LATENCY};
 use crate::limit::microarchitecture::Core;
 use crate::limit::{Input, Kind, Limit, Question, Source, median};
 use crate::machine::Machine;
+use crate::memory::{self, LATENCY};
 use crate::quantity::format_size;
 
 /// A cache answers a random cycle alone only if the cycle is so many times the next nearer one; below, that one answers

@@ -19,9 +19,6 @@ use super::{
     LATENCY, Level, TIMES_LAST_LEVEL, answers, fits_in, levels, note_caches, note_effective, note_nodes,
     note_pages, pages, pages_of, seed, sizes, team, working_set,
 };
-use crate::bench::{
-    Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Say, counts, place, placed,
-};
 use crate::case::Case;
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
@@ -29,6 +26,7 @@ use crate::measurement::Measurement;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
 use crate::sample::{Amount, CannotMeasure, Condition, Conditions, ExcludedBy, Facts, Sample, WrongAnswer};
+use crate::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Say, counts, place, placed};
 
 /// Bytes for each node beyond the second-level cache: four lines, so that fetching the neighbours of a line does not
 /// bring the next node nearer.

@@ -21,12 +21,12 @@ use super::fact::FAR_END_PROGRAM;
 use super::path::Path;
 use super::server::Address;
 use super::{CPU, GOODPUT, JITTER, LOSS, MESSAGES, Placement, random_bytes};
-use crate::bench::{Context, Prepared};
 use crate::case::{Case, Value};
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer};
 use crate::traffic::udp::account::{Account, Layout, Tally};
 use crate::traffic::udp::flow::{self, Shape, UNKNOWN, Until};
 use crate::traffic::udp::pace::Pace;
+use crate::{Context, Prepared};
 
 /// How such a server is written.
 pub(super) const SCHEME: &str = "iperf3://";

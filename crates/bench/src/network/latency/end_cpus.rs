@@ -4,7 +4,7 @@
 
 use super::super::Placement;
 use super::super::fact::{PLACEMENT, PLACEMENTS};
-use crate::bench::Placement as Order;
+use crate::Placement as Order;
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::measurement::Measurement;

@@ -14,11 +14,8 @@ pub use trips::RoundTrips;
 
 use super::setup::{Setup, streams, with_options};
 use super::{GOODPUT, LOAD, LOSS, Placement, RATE, RTT, fit_a_datagram, message_sizes};
-use crate::bench::fixed::{self, Pace};
-use crate::bench::{
-    Benchmark, Better, Candidate, Context, Metric, OfTransfers, Parsed, Prepared, Say, places,
-};
 use crate::case::{Case, Value};
+use crate::fixed::{self, Pace};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::measurement::Measurement;
@@ -26,6 +23,7 @@ use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::CannotMeasure;
 use crate::text::shown;
+use crate::{Benchmark, Better, Candidate, Context, Metric, OfTransfers, Parsed, Prepared, Say, places};
 
 /// Bytes of a message where none is named.
 const MESSAGE: u64 = 1;

@@ -19,7 +19,7 @@ use super::super::{GOODPUT, LOAD, LOSS, Placement, RATE, RTT, foreign_datagrams,
 use super::MESSAGE;
 use super::end_cpus::{self, EndCpus};
 use super::load::Load;
-use crate::bench::Prepared;
+use crate::Prepared;
 use crate::case::{self, Case};
 use crate::sample::{
     Amount, CannotMeasure, Condition, Conditions, Facts, Histogram, Numbers, Offer, Sample, WrongAnswer,

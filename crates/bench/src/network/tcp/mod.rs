@@ -18,9 +18,8 @@ use super::path::Path;
 use super::setup::{Setup, direction, on, socket_options, streaming, with_options};
 use super::sustained::Watch;
 use super::{CPU, GOODPUT, LOSS, MESSAGES, Placement, STREAM, message_of, message_sizes, random_bytes};
-use crate::bench::fixed::{self, Pace};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Say};
 use crate::case::Case;
+use crate::fixed::{self, Pace};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -31,6 +30,7 @@ use crate::traffic::{Fnv, nanos};
 use crate::view::{Finding, RunView};
 use crate::warning::Note;
 use crate::wire::{self, Course, Direction, Received, Receiving, Report, Sending, Sent};
+use crate::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Say};
 
 /// Bytes of a message where none is named: what iperf3 takes.
 const MESSAGE: u64 = 128 << 10;

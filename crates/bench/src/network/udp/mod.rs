@@ -28,9 +28,8 @@ use super::warning::NetworkWarning;
 use super::{
     CPU, GOODPUT, JITTER, LOSS, MESSAGES, Placement, STREAM, fit_a_datagram, message_sizes, random_bytes,
 };
-use crate::bench::fixed::{self, Pace};
-use crate::bench::{Benchmark, Better, Candidate, Context, Curve, Metric, Parsed, Prepared, Say};
 use crate::case::{Case, Value};
+use crate::fixed::{self, Pace};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -46,6 +45,7 @@ use crate::warning::Note;
 use crate::wire::{
     self, Course, Direction, MAX_DATAGRAM, Message, Trip, UdpReceived, UdpReport, UdpSent, Waiting,
 };
+use crate::{Benchmark, Better, Candidate, Context, Curve, Metric, Parsed, Prepared, Say};
 
 /// Bytes of a datagram where none is named: fits a packet of 1500 bytes, also in a tunnel.
 const MESSAGE: u64 = 1 << 10;
