@@ -5,7 +5,7 @@ use crate::words::{self, Say};
 
 /// What its benchmark says of its cases; nothing where this program does not have it.
 fn parts(case: &Case) -> &'static [Say] {
-    crate::find(case.benchmark()).map(|benchmark| benchmark.words()).unwrap_or_default()
+    crate::find(case.benchmark()).map(|benchmark| benchmark.descriptor().words).unwrap_or_default()
 }
 
 /// The case in words that say its subsystem, for where no heading does: `memory read 512 MiB ×2`.

@@ -1,5 +1,8 @@
 //! Faults are made for real: killed writers, damaged files, links, directories that refuse.
 
+mod query;
+mod schema;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -9,6 +9,8 @@ mod check;
 mod permutation;
 mod units;
 
+use serde::{Deserialize, Serialize};
+
 use crate::arch::reference_stream;
 use crate::buffer::{Buffer, BufferError, Pages, Resident};
 use crate::clock::ProbeWork;
@@ -27,7 +29,7 @@ pub const MOST_DRAWN: u64 = 8192;
 const GAP: usize = 4096 + 256;
 
 /// What is done to each block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum BlockOp {
     /// Loads all of it, and adds it up.
     Read,
@@ -38,7 +40,7 @@ pub enum BlockOp {
 }
 
 /// In which order the blocks come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Order {
     /// By address.
     Sequential,

@@ -9,12 +9,13 @@ use std::io;
 use std::ptr::{self, NonNull};
 
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
+use serde::{Deserialize, Serialize};
 
 /// Where buffers begin: the huge page of x86-64, and of AArch64 with 4 KiB pages.
 pub(crate) const ALIGNMENT: usize = 2 << 20;
 
 /// The page size asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Pages {
     /// The base page size only (4 KiB on most machines): huge pages are refused for this memory.
     Small,

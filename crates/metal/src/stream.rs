@@ -7,6 +7,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::arch::{native, reference_stream};
 use crate::clock::ProbeWork;
 use crate::isa::{Absence, Isa};
@@ -26,7 +28,7 @@ const ARRAY_BLOCK: usize = 64;
 const LINE: usize = 64;
 
 /// What one pass does to the arrays a (destination), b and c, with the scalar s.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum StreamOp {
     /// Reads b, and sums its bit patterns as integers.
     Read,

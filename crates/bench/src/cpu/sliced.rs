@@ -15,7 +15,6 @@ use crate::case::Case;
 use crate::machine::cgroup::CpuQuota;
 use crate::machine::cpu::CoreKind;
 use crate::machine::{CpuSet, Machine};
-use crate::placed;
 use crate::sample::{Amount, CannotMeasure, Conditions, ExcludedBy, Facts};
 use crate::warning::{Note, Warning};
 
@@ -58,18 +57,18 @@ pub(super) struct Slices<L> {
 }
 
 impl<L: Load> Slices<L> {
-    /// Pins threads where the case wants them and makes a load on each.
+    /// Pins a thread to each of the CPUs and makes a load on each.
     ///
     /// # Errors
     /// That threads could not be pinned, or a load panicked.
     pub(super) fn prepare(
         machine: &Machine,
         case: &Case,
+        cpus: &[usize],
         turns: Turns,
         make: impl Fn(Member<'_>) -> L + Sync,
     ) -> Result<Self, CannotMeasure> {
-        let cpus = placed(machine, case);
-        let team = Team::new(&cpus).map_err(|error| CannotMeasure::environment(error.to_string()))?;
+        let team = Team::new(cpus).map_err(|error| CannotMeasure::environment(error.to_string()))?;
         let sliced =
             Sliced::prepare(team, make).map_err(|error| CannotMeasure::environment(error.to_string()))?;
         let set: CpuSet = cpus.iter().copied().collect();
@@ -78,7 +77,7 @@ impl<L: Load> Slices<L> {
             sliced,
             turns,
             // A look would be taken from the quota.
-            apart: quota.is_none().then(|| Apart::of(machine, case, &cpus)),
+            apart: quota.is_none().then(|| Apart::of(machine, case, cpus)),
             quota,
             warm: false,
             cores: machine.cpu.cores_of(&set).unwrap_or(set.len()),

@@ -10,14 +10,15 @@ use plimsoll_metal::stream::{self, StreamOp};
 use plimsoll_metal::team::Team;
 
 use super::affinity;
-use super::arrays::{Layout, Shape, ThreadArrays};
+use super::arrays::{Shape, ThreadArrays};
+use super::bandwidth::Job;
 use super::choose::{self, Chosen};
 use super::fact::{CPUS, LEVEL, SIZE, VARIANT};
 use super::lap::{OFF_CPU, PASS, Round, Schedule, lap_of, parts_in};
 use super::warning::MemoryWarning;
 use super::{
-    Answers, BUS, HUGE_PAGE, PROGRAM, answers, note_caches, note_effective, note_nodes, note_pages, pages_of,
-    seed, team, working_set,
+    Answers, BUS, HUGE_PAGE, PROGRAM, answers, note_caches, note_effective, note_nodes, note_pages, seed,
+    working_set,
 };
 use crate::apart::Apart;
 use crate::case::Case;
@@ -52,26 +53,20 @@ pub(super) struct Passes {
 
 impl Passes {
     /// Arrays on every thread's own memory node, filled.
-    pub(super) fn new(
-        op: StreamOp,
-        layout: Layout,
-        case: &Case,
-        cx: &Context<'_>,
-    ) -> Result<Self, CannotMeasure> {
-        let size = case.number("size").unwrap_or(0);
-        let mut team = team(cx.machine, case)?;
-        let (pages, seed) = (pages_of(case), seed(cx, case));
-        let bytes = usize::try_from(size).unwrap_or(usize::MAX);
+    pub(super) fn new(job: &Job, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+        let Job { op, layout, site, .. } = job;
+        let (op, layout, pages, node) = (*op, *layout, site.pages, site.node);
+        let mut team = site.team(cx.machine)?;
         let alone = alone(team.cpus());
-        let shape = Shape { op, layout, size: bytes, pages, seed, node: affinity::node(case), alone };
+        let shape = Shape { op, layout, size: site.bytes(), pages, seed: seed(cx, case), node, alone };
         let arrays = ThreadArrays::new(&mut team, shape)?;
         let mut facts = Facts::default();
         note_pages(&mut facts, pages, &arrays.resident());
         note_caches(&mut facts, cx.machine);
         note_threads(&mut facts, cx.machine, team.cpus());
-        note_nodes(&mut facts, cx.machine, case, team.cpus());
-        affinity::note(&mut facts, case, arrays.memory());
-        let level = answers(cx.machine, team.cpus(), size, op.arrays());
+        note_nodes(&mut facts, cx.machine, node, team.cpus());
+        affinity::note(&mut facts, node, arrays.memory());
+        let level = answers(cx.machine, team.cpus(), site.size, op.arrays());
         facts.achieved.set(&LEVEL, level.to_string());
         note_effective(&mut facts, cx.machine, team.cpus());
         note_level(&mut facts, cx.machine, op, team.cpus(), level);

@@ -2,11 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
+use serde::{Deserialize, Serialize};
+
 use crate::sample::CannotMeasure;
 use crate::wire::PORT;
 
 /// A host, by name or address, and a port.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Address {
     host: String,
     port: u16,

@@ -10,11 +10,12 @@ use plimsoll_metal::counter::Counter;
 use ring::aead::{AES_128_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::digest;
 use ring::error::Unspecified;
+use serde::{Deserialize, Serialize};
 
 use crate::machine::Cpu;
 
 /// An operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Op {
     /// AES-128-GCM: encryption with a tag.
     Gcm,

@@ -33,7 +33,8 @@ use crate::quantity::Unit;
 use crate::sample::{CannotMeasure, Point};
 use crate::view::{Finding, RunView};
 use crate::{
-    Benchmark, Better, Candidate, Context, Curve, Metric, OfTransfers, PATTERN, Parsed, Prepared, Say,
+    Benchmark, Better, Candidate, Context, Curve, Descriptor, Metric, OfTransfers, PATTERN, Parsed, Prepared,
+    Ready, Say,
 };
 
 /// The benchmark itself.
@@ -102,12 +103,36 @@ const METRICS: &[Metric] = &[
 ];
 
 impl Benchmark for DiskIo {
-    fn name(&self) -> &'static str {
-        "disk.io"
-    }
-
-    fn about(&self) -> &'static str {
-        "reads and writes past the page cache: latency, rate, throughput"
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "disk.io",
+            about: "reads and writes past the page cache: latency, rate, throughput",
+            words: &[PATTERN, Say::Value("op"), Say::Value("block"), Say::Named("depth"), Say::Times],
+            keys: &[
+                "op",
+                "read-share",
+                "pattern",
+                "block",
+                "depth",
+                "size",
+                "threads",
+                "engine",
+                "cache",
+                "sync",
+                "verify",
+                "steady",
+                "rate",
+                "arrivals",
+                "latency-target",
+                "volume",
+                "count",
+                "scaling",
+            ],
+            curves: words::CURVES,
+            shares_worker: true,
+            waits_for_a_device: true,
+            ..Descriptor::USUAL
+        }
     }
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
@@ -119,43 +144,12 @@ impl Benchmark for DiskIo {
         fixed::seconds(case, pace)
     }
 
-    fn words(&self) -> &'static [Say] {
-        &[PATTERN, Say::Value("op"), Say::Value("block"), Say::Named("depth"), Say::Times]
-    }
-
-    fn keys(&self) -> &'static [&'static str] {
-        &[
-            "op",
-            "read-share",
-            "pattern",
-            "block",
-            "depth",
-            "size",
-            "threads",
-            "engine",
-            "cache",
-            "sync",
-            "verify",
-            "steady",
-            "rate",
-            "arrivals",
-            "latency-target",
-            "volume",
-            "count",
-            "scaling",
-        ]
-    }
-
     fn searches(&self, case: &Case) -> bool {
         case.word("latency-target").is_some()
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
         METRICS
-    }
-
-    fn curves(&self) -> &'static [Curve] {
-        words::CURVES
     }
 
     fn point(&self, point: &Point) -> Option<String> {
@@ -194,14 +188,6 @@ impl Benchmark for DiskIo {
         Ok(candidates)
     }
 
-    fn shares_worker(&self) -> bool {
-        true
-    }
-
-    fn waits_for_a_device(&self) -> bool {
-        true
-    }
-
     fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
         findings::io(run)
     }
@@ -210,12 +196,7 @@ impl Benchmark for DiskIo {
         limit::limits(question)
     }
 
-    fn prepare(
-        &self,
-        case: &Case,
-        parsed: &Parsed,
-        cx: &Context<'_>,
-    ) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
         let job: Job = parsed.read()?;
         let target = job.target;
         let transfers = Transfers::new(case.id().as_str(), job, cx)?;
