@@ -353,9 +353,6 @@ pub trait Benchmark: Sync {
 
     /// Sets a case up: allocates, opens, fills, starts threads. Nothing in here is timed. `parsed` is what [`Benchmark::cases`]
     /// made of the case's parameters.
-    ///
-    /// # Errors
-    /// Why this case cannot be measured here and now.
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready;
 }
 
@@ -365,9 +362,6 @@ pub type Ready = Result<Box<dyn Prepared>, CannotMeasure>;
 /// A case that is ready to be sampled. Dropping it tears everything down.
 pub trait Prepared {
     /// Does one sample. A first call may be a warm-up; the run loop decides.
-    ///
-    /// # Errors
-    /// Why the figure cannot be had.
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure>;
 
     /// What a reference tool may use to measure the same thing.
@@ -376,9 +370,6 @@ pub trait Prepared {
     }
 
     /// Makes a place in which reference tools may write, laid out like the case's own.
-    ///
-    /// # Errors
-    /// Why there is none, in one line.
     fn lend(&mut self) -> Result<Writable, String> {
         Err("the case has no place for what it would write".to_owned())
     }

@@ -134,7 +134,6 @@ impl Fabric {
         Ok(Self { rank, size, tasks, inbox, watch, awaited, postman })
     }
 
-    /// This rank.
     pub fn rank(&self) -> usize {
         self.rank
     }

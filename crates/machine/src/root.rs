@@ -42,7 +42,6 @@ pub enum ReadError {
     /// Longer than anything that is believable.
     #[error("{path} is longer than {cap} bytes")]
     TooLong {
-        /// Which file.
         path: String,
         /// The bound, in bytes.
         cap: u64,
@@ -50,7 +49,6 @@ pub enum ReadError {
     /// Another error of the system.
     #[error("{path}: {cause}")]
     Failed {
-        /// Which file.
         path: String,
         /// The system's words.
         cause: String,
@@ -58,7 +56,6 @@ pub enum ReadError {
     /// Read, but not what belongs there.
     #[error("{path} holds \"{text}\", not {wanted}")]
     Garbled {
-        /// Which file.
         path: String,
         /// What it holds, sanitised and cut.
         text: String,

@@ -93,7 +93,6 @@ pub enum SavedError {
     File {
         /// Which one, sanitised.
         path: String,
-        /// The system's reason.
         cause: io::Error,
     },
     /// There is something at the place already.
@@ -280,9 +279,7 @@ pub fn save(root: &Root, machine: &Machine, to: &Path) -> Result<(), SavedError>
 
 /// A saved machine that is open for reading: a directory, or an archive unpacked for as long as this lives.
 pub enum Opened {
-    /// A directory.
     Directory(Root),
-    /// An archive.
     Archive(Archive),
 }
 

@@ -53,13 +53,11 @@ pub enum Order {
 pub struct Shape {
     /// What is done.
     pub op: BlockOp,
-    /// In which order.
     pub order: Order,
     /// Bytes of a block: 1, 2, 4, 8 or a multiple of [`LINE`].
     pub block: usize,
     /// Bytes of the region; of both together for [`BlockOp::ReadWrite`]. What is less than a block is left over.
     pub bytes: usize,
-    /// The page size asked for.
     pub pages: Pages,
     /// Seed of content and order.
     pub seed: u64,
@@ -71,10 +69,7 @@ pub struct Shape {
 pub enum BlockError {
     /// No kernel works on blocks of this size.
     #[error("blocks of {block} bytes: write 1, 2, 4, 8 or a multiple of {LINE}")]
-    Block {
-        /// The size asked for.
-        block: usize,
-    },
+    Block { block: usize },
     /// Not one block has room.
     #[error(
         "a block of {block} bytes does not fit into a region of {region}: choose a smaller block or a larger size"
@@ -94,7 +89,6 @@ pub enum BlockError {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{what} after {blocks} blocks: this CPU or its memory is faulty, or the kernel is broken")]
 pub struct WrongBlocks {
-    /// What is wrong.
     pub what: String,
     /// Blocks worked on.
     pub blocks: u64,
@@ -102,7 +96,6 @@ pub struct WrongBlocks {
 
 impl BlockOp {
     /// Regions: one, or source and target.
-    #[must_use]
     pub fn regions(self) -> usize {
         1 + usize::from(self == Self::ReadWrite)
     }
@@ -117,7 +110,6 @@ impl BlockOp {
 }
 
 /// Whether there are kernels for blocks of this size.
-#[must_use]
 pub fn is_block(bytes: usize) -> bool {
     matches!(bytes, 1 | 2 | 4 | 8) || (bytes > 0 && bytes.is_multiple_of(LINE))
 }
@@ -137,7 +129,6 @@ enum Method {
 
 impl BlockKernel {
     /// A name: of the kernel's variant, or of the access.
-    #[must_use]
     pub fn name(&self) -> String {
         match self.0 {
             Method::Unit => "scalar".to_owned(),
@@ -147,7 +138,6 @@ impl BlockKernel {
     }
 
     /// The kind of work that it does, for a clock that is probed beside it.
-    #[must_use]
     pub fn work(&self) -> ProbeWork {
         match self.0 {
             Method::Unit => ProbeWork::SCALAR,
@@ -158,7 +148,6 @@ impl BlockKernel {
 }
 
 /// The kernels that this processor has for such blocks: the portable one alone, or all better ones.
-#[must_use]
 pub fn kernels(op: BlockOp, block: usize) -> Vec<BlockKernel> {
     if block <= ELEMENT {
         return vec![BlockKernel(Method::Unit)];
@@ -205,9 +194,6 @@ struct Stretch {
 
 impl Region {
     /// Maps the region, makes it resident on the calling thread's memory node, and fills it.
-    ///
-    /// # Errors
-    /// [`BlockError`].
     pub fn new(shape: Shape) -> Result<Self, BlockError> {
         let Shape { block, bytes, op, .. } = shape;
         if !is_block(block) {
@@ -238,31 +224,26 @@ impl Region {
     }
 
     /// Regions that are worked on at once: see [`BlockOp::regions`].
-    #[must_use]
     pub fn regions(&self) -> u64 {
         self.shape.op.regions() as u64
     }
 
     /// Blocks in the region.
-    #[must_use]
     pub fn blocks(&self) -> u64 {
         self.count
     }
 
     /// Bytes that the program moves for each block: what it loads and what it stores.
-    #[must_use]
     pub fn bytes_per_block(&self) -> u64 {
         (self.shape.block * self.shape.op.regions()) as u64
     }
 
     /// Bytes of the region in whole blocks; of both for a copy.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.count * self.bytes_per_block()
     }
 
     /// Blocks worked on so far.
-    #[must_use]
     pub fn done(&self) -> u64 {
         self.done
     }
@@ -276,7 +257,6 @@ impl Region {
     }
 
     /// The memory of the region, and of what is copied from it.
-    #[must_use]
     pub fn memory(&self) -> &[u8] {
         self.buffer.bytes()
     }

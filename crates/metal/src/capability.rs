@@ -14,7 +14,6 @@ const SLICES: usize = 12;
 const FEWEST: usize = 4;
 /// Slices after which it is given up: on a busy machine most have no clock that held.
 const MOST_SLICES: usize = 60;
-/// Seconds of a slice.
 const SLICE_SECONDS: f64 = 100e-6;
 /// Probes before and after a slice that differ by more leave its clock in doubt.
 const CLOCK_TOLERANCE: f64 = 0.01;
@@ -22,16 +21,12 @@ const CLOCK_TOLERANCE: f64 = 0.01;
 const TRIAL_TURNS: u64 = 2_000;
 
 /// A clock for the calling thread in the work of one kernel, to measure it and others of the same kind with.
-///
-/// # Errors
-/// Why the clock is unknown.
 pub fn clock_for(kernel: &Kernel) -> Result<CoreClock, crate::clock::ClockUnknown> {
     CoreClock::calibrate(ProbeWork::of(kernel))
 }
 
 /// Instructions that count which the calling thread's core starts in a cycle, in some 1.5 to 7 ms; pin the thread first. `None`
 /// where too few slices had a clock that held.
-#[must_use]
 pub fn per_cycle(mut kernel: LoadedKernel, clock: &CoreClock) -> Option<f64> {
     let counted = kernel.kernel().parts.iter().filter(|part| part.operations > 0);
     let each: u32 = counted.map(|part| part.count).sum();
@@ -104,7 +99,6 @@ pub fn loops(isa: Isa) -> impl Iterator<Item = &'static Loop> {
 impl Loop {
     /// What it shows of the calling thread's core: see [`Probed`] for the unit, and [`per_cycle`] for the rest. `None` also
     /// where the instruction set is missing.
-    #[must_use]
     pub fn measured(&self, clock: &CoreClock) -> Option<f64> {
         self.isa.available().ok()?;
         let place = Place([1.0; 8 * PER_TURN as usize]);
@@ -126,7 +120,6 @@ const WORTH: f64 = 1.01;
 
 /// Of the kernels that do the same ([`variants`]), the one that is quickest on the calling thread's core, in some milliseconds;
 /// at once where there is no other. Each is timed in every round from the same start, and the medians count.
-#[must_use]
 pub fn quickest(kernel: &'static Kernel) -> &'static Kernel {
     let others = variants(kernel.op, kernel.element, kernel.isa);
     let mut loaded: Vec<LoadedKernel> = others.filter_map(|other| other.load().ok()).collect();

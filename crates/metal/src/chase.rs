@@ -32,7 +32,6 @@ pub struct Shape {
     /// Bytes that the cycle stays within until it has visited every node there: a multiple of `stride`. `None`
     /// draws each next node from the whole buffer.
     pub group: Option<usize>,
-    /// The page size asked for.
     pub pages: Pages,
     /// Chases at once, from 1 to [`MOST_CHASES`].
     pub chases: usize,
@@ -160,13 +159,11 @@ impl Chase {
     }
 
     /// Nodes of all cycles.
-    #[must_use]
     pub fn nodes(&self) -> u64 {
         self.cycles.iter().map(|cycle| cycle.nodes).sum()
     }
 
     /// Bytes of the distinct cache lines that the cycle touches: what must exceed a cache to miss it.
-    #[must_use]
     pub fn touched_bytes(&self) -> u64 {
         self.nodes() * LINE as u64
     }
@@ -180,7 +177,6 @@ impl Chase {
     }
 
     /// The memory that the cycles go through.
-    #[must_use]
     pub fn memory(&self) -> &[u8] {
         self.buffer.bytes()
     }
@@ -211,9 +207,6 @@ impl Chase {
 
     /// Walks once around each cycle: after exactly as many steps as it has nodes it must be back at the first node, and
     /// not sooner. It then passed every node once.
-    ///
-    /// # Errors
-    /// [`ChaseError::NotOneCycle`].
     pub fn verify(&self) -> Result<(), ChaseError> {
         self.cycles.iter().try_for_each(Cycle::verify)
     }

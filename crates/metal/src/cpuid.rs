@@ -5,20 +5,15 @@ use crate::arch::native;
 /// The four registers that one question to CPUID gives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Registers {
-    /// EAX.
     pub eax: u32,
-    /// EBX.
     pub ebx: u32,
-    /// ECX.
     pub ecx: u32,
-    /// EDX.
     pub edx: u32,
 }
 
 /// Asks the processor that the calling thread runs on for `leaf` and `subleaf`; `None` where there is no CPUID.
 ///
 /// Whether the leaf exists is for the caller to check: beyond the highest one Intel's processors repeat another leaf.
-#[must_use]
 pub fn ask(leaf: u32, subleaf: u32) -> Option<Registers> {
     let [eax, ebx, ecx, edx] = native::cpuid(leaf, subleaf)?;
     Some(Registers { eax, ebx, ecx, edx })

@@ -29,7 +29,6 @@ mod sealed {
 
 /// A type of number that matrices are multiplied in.
 pub trait Real: Copy + Send + Sync + std::fmt::Debug + PartialEq + sealed::Sealed + 'static {
-    /// Zero.
     const ZERO: Self;
     /// Rounds to this type.
     fn from_f64(value: f64) -> Self;
@@ -107,10 +106,7 @@ pub enum NoTile {
     Absent(#[from] Absence),
     /// No tile is written for it.
     #[error("no matrix multiplication is written for {isa}: choose one of {}", choices())]
-    Unwritten {
-        /// What was asked for.
-        isa: Isa,
-    },
+    Unwritten { isa: Isa },
 }
 
 fn choices() -> String {
@@ -124,7 +120,6 @@ pub fn isas() -> impl Iterator<Item = Isa> {
 }
 
 /// The best instruction set of this processor that a multiplication is written for.
-#[must_use]
 pub fn best_isa() -> Isa {
     isas().filter(|isa| isa.available().is_ok()).last().unwrap_or(Isa::Portable)
 }

@@ -42,10 +42,7 @@ pub enum Exchange {
 pub enum HandoverError {
     /// Two threads on one processor wait for the scheduler, not for each other.
     #[error("a cache line is handed over between two CPUs, and CPU {cpu} is one: name two different ones")]
-    SameCpu {
-        /// The processor.
-        cpu: usize,
-    },
+    SameCpu { cpu: usize },
     /// The threads could not be started, pinned or run.
     #[error(transparent)]
     Team(#[from] TeamError),
@@ -55,7 +52,6 @@ pub enum HandoverError {
         .cpus[0], .cpus[1], .patience.as_secs_f64()
     )]
     Stalled {
-        /// The processors.
         cpus: [usize; 2],
         /// How long it was waited for.
         patience: Duration,
@@ -63,7 +59,6 @@ pub enum HandoverError {
     /// The partners counted different numbers of turns: memory or coherency is broken.
     #[error("CPUs {} and {}: {} turns were written and {} answered", .cpus[0], .cpus[1], .turns[0], .turns[1])]
     Miscounted {
-        /// The processors.
         cpus: [usize; 2],
         /// Turns that each of them took.
         turns: [u64; 2],
@@ -147,7 +142,6 @@ impl Pair {
     }
 
     /// The two processors.
-    #[must_use]
     pub fn cpus(&self) -> [usize; 2] {
         self.cpus
     }

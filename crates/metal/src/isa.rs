@@ -47,7 +47,6 @@ pub enum Absence {
     /// The processor, or the system beneath, does not offer a feature.
     #[error("{isa} is not supported by this CPU: needs {feature}")]
     Feature {
-        /// What was asked for.
         isa: Isa,
         /// The first missing feature, as in /proc/cpuinfo.
         feature: &'static str,
@@ -62,10 +61,7 @@ pub enum Absence {
     },
     /// It belongs to another architecture.
     #[error("{isa} is not an instruction set of this architecture ({})", std::env::consts::ARCH)]
-    Architecture {
-        /// What was asked for.
-        isa: Isa,
-    },
+    Architecture { isa: Isa },
 }
 
 /// A text that names no instruction set.
@@ -79,7 +75,6 @@ impl Isa {
         [Self::Portable, Self::Sse2, Self::Avx2, Self::Avx512, Self::Amx, Self::Neon, Self::Sve, Self::Mmla];
 
     /// Whether it has nothing but products of matrices, so that it goes beside a set of vectors.
-    #[must_use]
     pub fn is_matrix(self) -> bool {
         matches!(self, Self::Amx | Self::Mmla)
     }
@@ -102,8 +97,6 @@ impl Isa {
         vectors.into_iter().find(|isa| isa.available().is_ok()).unwrap_or(Self::Portable)
     }
 
-    /// Its name in cases and flags.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",

@@ -32,7 +32,6 @@ pub enum Access {
 /// What the mapping is for: a file that is open for reading alone cannot be mapped to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
-    /// Reading.
     Read,
     /// Reading and writing.
     Write,

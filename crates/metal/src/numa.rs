@@ -20,7 +20,6 @@ pub enum NumaError {
     Policy {
         /// The node asked for.
         node: usize,
-        /// The kernel's reason.
         source: io::Error,
     },
     /// The kernel does not tell where pages lie.

@@ -67,7 +67,6 @@ pub enum Until {
 /// What one processor did.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CpuOutcome {
-    /// The processor.
     pub cpu: usize,
     /// Threads that shared it.
     pub threads: usize,
@@ -81,7 +80,6 @@ pub struct CpuOutcome {
     pub clock_hz: Option<f64>,
     /// Share of the time that was set aside, from 0 to 1.
     pub set_aside: f64,
-    /// Why.
     pub causes: Causes,
     /// Share of the probes of the clock that did not have the vector units alone: another thread used them, on the same
     /// core. Nothing where the probe has no vector work.
@@ -120,20 +118,17 @@ pub struct Outcome {
 
 impl Outcome {
     /// The rate of all processors together, in turns per second.
-    #[must_use]
     pub fn turns_per_second(&self) -> f64 {
         self.cpus.iter().map(|cpu| cpu.turns_per_second).sum()
     }
 
     /// The mean clock of the processors, in Hz: so × processors × work per cycle is comparable to the rate.
-    #[must_use]
     pub fn clock_hz(&self) -> Option<f64> {
         let sum: Option<f64> = self.cpus.iter().map(|cpu| cpu.clock_hz).sum();
         sum.map(|sum| sum / self.cpus.len() as f64)
     }
 
     /// Why time is not counted, mean over the processors; the second cost is that of the processor that did most work at one.
-    #[must_use]
     pub fn causes(&self) -> Causes {
         let mean = |share: fn(&Causes) -> f64| {
             self.cpus.iter().map(|cpu| share(&cpu.causes)).sum::<f64>() / self.cpus.len() as f64
@@ -151,13 +146,11 @@ impl Outcome {
     }
 
     /// The largest share of a processor's probes that did not have the vector units of their core alone.
-    #[must_use]
     pub fn units_shared(&self) -> Option<f64> {
         self.cpus.iter().filter_map(|cpu| cpu.units_shared).reduce(f64::max)
     }
 
     /// Share of the processors' time that was set aside, from 0 to 1.
-    #[must_use]
     pub fn set_aside(&self) -> f64 {
         self.cpus.iter().map(|cpu| cpu.set_aside).sum::<f64>() / self.cpus.len() as f64
     }
@@ -176,7 +169,6 @@ pub enum SlicedError {
          work, or measure longer"
     )]
     AllDisturbed {
-        /// The processor.
         cpu: usize,
         /// Slices that were counted.
         slices: u64,
@@ -321,14 +313,11 @@ impl<L: Load> Sliced<L> {
         })
     }
 
-    /// Turns in one slice.
-    #[must_use]
     pub fn turns_per_slice(&self) -> u64 {
         self.turns_per_slice
     }
 
     /// The team's processors, one for each member.
-    #[must_use]
     pub fn cpus(&self) -> &[usize] {
         self.team.cpus()
     }
@@ -339,7 +328,6 @@ impl<L: Load> Sliced<L> {
     }
 
     /// Why the core clock is not known, if it is not.
-    #[must_use]
     pub fn clock_unknown(&self) -> Option<ClockUnknown> {
         self.stations.iter().find_map(|station| station.clock.as_ref().err().copied())
     }

@@ -39,7 +39,6 @@ pub enum TeamError {
     Pin {
         /// The processor asked for.
         cpu: usize,
-        /// The kernel's reason.
         source: std::io::Error,
     },
     /// A thread could not be started.
@@ -49,7 +48,6 @@ pub enum TeamError {
         number: usize,
         /// How many the team needs.
         wanted: usize,
-        /// The kernel's reason.
         source: std::io::Error,
         /// The limits that may stand in the way, with their values.
         limit: String,
@@ -61,7 +59,6 @@ pub enum TeamError {
     NoRoom {
         /// How many the team needs.
         wanted: usize,
-        /// How many there is room for.
         room: u64,
         /// Which limit, with its value.
         limit: String,
@@ -241,13 +238,11 @@ impl Team {
     }
 
     /// The processors of the members, in order.
-    #[must_use]
     pub fn cpus(&self) -> &[usize] {
         &self.cpus
     }
 
     /// Members in the team; at least one.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.cpus.len()
     }

@@ -69,9 +69,7 @@ type Hung = Rc<RefCell<BTreeMap<&'static str, String>>>;
 /// A tool's server that listens elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// Its host.
     pub host: String,
-    /// Its port.
     pub port: u16,
 }
 

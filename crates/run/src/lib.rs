@@ -44,7 +44,6 @@ use crate::warning::{Loss, Note, Warning};
 use companions::Companions;
 use overrun::Overrun;
 
-/// What ended the sampling.
 const ENDED_BY: Fact<EndedBy> = Fact::new("ended_by", "what ended the sampling");
 
 /// Samples below which there is no interval.
@@ -72,9 +71,6 @@ const SET_UP: f64 = 0.5;
 pub trait Station {
     /// Sets a case up. `within` is how many seconds are left of the budget, where there is one: setting up and samples end
     /// with it, whatever hangs.
-    ///
-    /// # Errors
-    /// Why it cannot be measured.
     fn prepare(
         &mut self,
         candidate: &Candidate,
@@ -156,7 +152,6 @@ pub struct Ran {
     pub outcomes: Vec<Outcome>,
     /// How many of them an interrupted run had measured before.
     pub before: usize,
-    /// Whether it was interrupted.
     pub interrupted: bool,
 }
 

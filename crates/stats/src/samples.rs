@@ -18,7 +18,6 @@ pub enum NotSamples {
     NotFinite {
         /// Its place, from 0.
         index: usize,
-        /// What it is.
         value: f64,
     },
 }

@@ -37,7 +37,6 @@ pub fn owners() -> BTreeSet<u32> {
 /// Whose files are trusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trust {
-    /// This user.
     user: u32,
     /// As [`owners`] has them.
     owners: BTreeSet<u32>,
@@ -57,9 +56,6 @@ impl Trust {
 
     /// The file that `path` leads to, if it can be run and nobody else decides what it is, nor its interpreter if it is a
     /// script.
-    ///
-    /// # Errors
-    /// Why not, in one line.
     pub fn program(&self, path: &Path) -> Result<PathBuf, String> {
         let mut next = path.to_owned();
         let mut first = None;

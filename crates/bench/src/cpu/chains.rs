@@ -27,7 +27,6 @@ const SCALAR: &str = "scalar";
 enum Width {
     /// One number.
     Scalar,
-    /// So many bits.
     Bits(u32),
 }
 

@@ -99,9 +99,6 @@ impl<L: Load> Slices<L> {
     }
 
     /// Does one sample.
-    ///
-    /// # Errors
-    /// Why no slice of a CPU could be used.
     pub(super) fn measure(&mut self, amount: Amount) -> Result<Outcome, CannotMeasure> {
         let until = self.until(amount);
         let mut outcome = self.sliced.measure(until);

@@ -50,13 +50,9 @@ enum Command {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Portion {
     /// What is done in so many nanoseconds or more; the load stays up. See [`Load::interval`].
-    Time {
-        /// Nanoseconds.
-        ns: u64,
-    },
+    Time { ns: u64 },
     /// So many transfers; the load ends with them. See [`Load::amount`].
     Transfers {
-        /// How many.
         transfers: u64,
         /// Nanoseconds that they may take.
         cap_ns: u64,

@@ -44,7 +44,6 @@ pub enum FillError {
     Late {
         /// Bytes that were filled.
         filled: u64,
-        /// Bytes that were to be.
         bytes: u64,
     },
 }

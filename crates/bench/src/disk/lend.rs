@@ -41,7 +41,6 @@ pub(super) struct Lender {
     turns: u64,
 }
 
-/// What was lent.
 enum Lent {
     /// A second file, or a part of the device that the case does not touch.
     Apart,

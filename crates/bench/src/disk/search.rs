@@ -19,7 +19,6 @@ use crate::warning::Note;
 pub(super) struct Target {
     /// The share, between 0 and 1.
     pub(super) share: f64,
-    /// Nanoseconds.
     pub(super) ns: u64,
 }
 

@@ -38,16 +38,10 @@ pub enum TargetError {
     #[error(
         "{file_system} on {mount} refuses O_DIRECT, so the page cache cannot be bypassed; use --cache buffered or another --dir"
     )]
-    DirectRefused {
-        /// What it is.
-        file_system: String,
-        /// Where.
-        mount: String,
-    },
+    DirectRefused { file_system: String, mount: String },
     /// Somebody else could put something in the file's place.
     #[error("the test file on {mount} was refused: {why}")]
     Planted {
-        /// The mount point.
         mount: String,
         /// What is wrong, and what to do.
         why: String,
@@ -57,11 +51,8 @@ pub enum TargetError {
     Failed {
         /// What was attempted: opened, allocated …
         what: &'static str,
-        /// The mount point.
         mount: String,
-        /// What the kernel said.
         errno: Errno,
-        /// What to do.
         hint: String,
     },
 }

@@ -220,7 +220,6 @@ impl Transfers {
         self.kind.word()
     }
 
-    /// How many threads there are.
     pub(super) fn threads(&self) -> u64 {
         self.job.threads
     }

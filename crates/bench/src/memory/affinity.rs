@@ -152,9 +152,6 @@ impl Site {
 }
 
 /// Does `work`; the memory that this thread first touches meanwhile is that of the case's node, if it names one.
-///
-/// # Errors
-/// What the kernel says against it.
 pub(super) fn within<T>(node: Option<usize>, work: impl FnOnce() -> T) -> Result<T, CannotMeasure> {
     match node {
         Some(node) => on_node(node, work).map_err(|e| CannotMeasure::not_here(e.to_string())),

@@ -160,7 +160,6 @@ impl ThreadArrays {
         self.arrays().iter().map(|field| field.arrays.elements() as u64).sum()
     }
 
-    /// Threads.
     pub(super) fn threads(&self) -> usize {
         self.tallies.len()
     }
@@ -173,7 +172,6 @@ impl ThreadArrays {
         }
     }
 
-    /// The memory of all.
     pub(super) fn memory(&self) -> impl Iterator<Item = &[u8]> {
         match &self.memory {
             Memory::Private(buffers) => buffers.as_slice(),

@@ -9,7 +9,6 @@ use super::working_set;
 pub(crate) struct Level {
     /// 1 is nearest to the core.
     pub(crate) number: u8,
-    /// Size in bytes.
     pub(crate) bytes: u64,
 }
 
@@ -20,7 +19,6 @@ pub(crate) enum Answers {
     Cache(u8),
     /// Neither wholly: larger than the caches, yet not so much that they do not matter.
     CacheAndMemory(u8),
-    /// Memory.
     Memory,
     /// The caches are not known.
     Unknown,

@@ -58,7 +58,6 @@ pub const LATENCY: &str = "latency";
 /// Name of the metric of the time of a block for each of its bytes.
 pub const LATENCY_PER_BYTE: &str = "latency_per_byte";
 
-/// The most threads.
 const MOST_THREADS: u64 = 4096;
 /// How many times the last-level caches a working set must be to count as memory (the rule of STREAM, McCalpin 1995).
 const TIMES_LAST_LEVEL: u64 = 4;

@@ -17,9 +17,6 @@ use crate::wire::{self, MAX_MESSAGES, Welcome};
 const AMOUNTS: [&str; 2] = ["volume", "count"];
 
 /// Refuses lists that say two things, or divide nothing.
-///
-/// # Errors
-/// Which parameter, and what would be right.
 pub(super) fn check(group: &Group) -> Result<(), String> {
     match AMOUNTS.map(|key| group.asked(key)) {
         [true, true] => Err("volume: --count fixes the amount of a sample too; give one".to_owned()),
@@ -64,9 +61,6 @@ pub(super) fn messages(case: &Case) -> Result<Option<u64>, String> {
 }
 
 /// Refuses streams and messages of which the server's caps do not let even one message of each stream through in time.
-///
-/// # Errors
-/// What would be right.
 pub(super) fn fits(server: &Welcome, streams: u16, message: u32) -> Result<(), CannotMeasure> {
     let bits = f64::from(streams) * f64::from(message) * 8.0;
     let (needed, allowed) = (bits / server.max_rate as f64, server.max_nanos as f64 * 1e-9);

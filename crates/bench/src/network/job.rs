@@ -69,9 +69,6 @@ pub struct Job {
 
 impl Job {
     /// That of a case; `usual` are the bytes of a message where none is named.
-    ///
-    /// # Errors
-    /// Which parameter is wrong, and what would be right.
     pub fn of(machine: &Machine, case: &Case, usual: u32) -> Result<Self, String> {
         let number = |key| case.number(key);
         let time = |key| match case.get(key) {

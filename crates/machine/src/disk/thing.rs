@@ -13,7 +13,6 @@ use crate::root::Root;
 pub struct FileId {
     /// The number of its file system.
     pub system: DeviceNumber,
-    /// Its inode.
     pub inode: u64,
 }
 

@@ -43,7 +43,6 @@ pub enum GemmError {
     /// No memory for the packed strips.
     #[error("no room for the packed matrices: {0}")]
     Memory(#[from] BufferError),
-    /// The team failed.
     #[error(transparent)]
     Team(#[from] TeamError),
     /// Matrices that do not fit each other, or what was set up.
@@ -121,13 +120,11 @@ impl<T: Real> Gemm<T> {
     }
 
     /// The name of the register tile in use.
-    #[must_use]
     pub fn tile(&self) -> &'static str {
         self.tile.name
     }
 
     /// The block sizes in use.
-    #[must_use]
     pub fn blocking(&self) -> Blocking {
         self.blocking
     }

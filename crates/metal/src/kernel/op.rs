@@ -13,7 +13,6 @@ use super::{Element, Kernel, UnknownName};
 /// A row: what is said of an operation.
 #[derive(Debug)]
 pub struct Operation {
-    /// Its name in cases and flags.
     pub name: &'static str,
     /// What an instruction counts for each lane, and of which types there are kernels.
     pub about: &'static str,
@@ -32,7 +31,6 @@ pub struct Operation {
 pub enum Counted {
     /// Floating-point operations or integer ones, by the type of the numbers.
     Operations,
-    /// Bytes.
     Bytes,
 }
 
@@ -41,7 +39,6 @@ pub enum Counted {
 pub struct Bound {
     /// Whether it holds for a kernel.
     pub of: fn(&Kernel) -> bool,
-    /// The rate.
     pub rate: Rate,
 }
 
@@ -166,13 +163,10 @@ impl Op {
         &[Self::FMA, Self::ADD, Self::MUL, Self::MIX, Self::DOT, Self::DIV, Self::SQRT, Self::CRC32C];
 
     /// What is said of it.
-    #[must_use]
     pub const fn row(self) -> &'static Operation {
         self.0
     }
 
-    /// Its name in cases and flags.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         self.0.name
     }

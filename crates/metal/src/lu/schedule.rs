@@ -13,12 +13,7 @@ pub(super) enum Task {
         panel: usize,
     },
     /// Applies a panel's row exchanges and elimination to a block on its right.
-    Apply {
-        /// The panel.
-        panel: usize,
-        /// The block.
-        block: usize,
-    },
+    Apply { panel: usize, block: usize },
 }
 
 /// The answer to one who asks for work.

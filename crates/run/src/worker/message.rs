@@ -26,7 +26,6 @@ pub enum Request {
     },
     /// Tears down what is prepared and prepares this case.
     Prepare {
-        /// The case.
         case: Case,
         /// What its benchmark made of its parameters when it was planned.
         parsed: Parsed,

@@ -122,7 +122,6 @@ impl Sessions {
         }
     }
 
-    /// Sessions that there are.
     pub fn sessions(&self) -> usize {
         locked(&self.sessions).len()
     }

@@ -40,7 +40,6 @@ const INTEGER: Rate = Rate::new("integer", "vector integer instructions");
 /// Instructions for each word of 32 bits of ChaCha20's: 80 quarter rounds of 4 + 4 + 2 + 2 × 3 over 16 words, and 2.
 const OF_A_WORD: f64 = 80.0 * 16.0 / 16.0 + 2.0;
 
-/// Limits of `cpu.crypto`.
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     if question.metric != THROUGHPUT {
         return Vec::new();

@@ -62,7 +62,6 @@ pub(super) const KEY_BYTES: usize = 32;
 /// What a series of calls begins with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup<'a> {
-    /// The key.
     pub(super) key: &'a [u8; KEY_BYTES],
     /// The nonce of the first call, in the first 12 bytes; of AES-256-CTR the counter block.
     pub(super) start: &'a [u8; 16],
@@ -167,7 +166,6 @@ impl<'a> Cipher<'a> {
 /// The instructions by which an operation is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Means {
-    /// Their names.
     pub(super) name: &'static str,
     /// Bits of the vectors that they work on.
     pub(super) bits: u32,

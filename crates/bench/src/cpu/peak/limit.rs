@@ -21,7 +21,6 @@ use crate::quantity::format::significant;
 use crate::quantity::{Quantity, Unit};
 use crate::sample::Sample;
 
-/// Limits of `cpu.peak`.
 pub(in crate::cpu) fn limits(question: &Question<'_>) -> Vec<Limit> {
     if question.metric != RATE {
         return Vec::new();
@@ -212,14 +211,10 @@ fn of_chains(mut limit: Limit, name: &str, chains: f64, latency: f64, from: &str
 pub struct PerCycle {
     /// Instructions started.
     pub instructions: f64,
-    /// Operations.
     pub operations: f64,
 }
 
 /// What a core like CPU `number` can do with a kernel.
-///
-/// # Errors
-/// Why it is not known.
 pub fn per_cycle(machine: &Machine, number: usize, kernel: &Kernel) -> Result<PerCycle, Unknown> {
     compiled_by_us(kernel)?;
     let units = units(machine, &[number].into_iter().collect(), kernel, 1)?;

@@ -19,7 +19,6 @@ const PASSED_BY: &str = "the page cache or the host's cache answered instead of 
 /// No disk that was sold turned faster (Seagate Cheetah 15K, 2000, and its like).
 const FASTEST_TURNS: f64 = 15_000.0;
 
-/// Limits of `disk.io`.
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     match (question.metric, mean_block(question.case).filter(|bytes| *bytes > 0.0)) {
         (THROUGHPUT, _) => ceilings(question, Counted::Bytes),
@@ -37,7 +36,6 @@ enum Counted {
 }
 
 impl Counted {
-    /// Bytes of one.
     fn bytes(self) -> f64 {
         match self {
             Counted::Bytes => 1.0,

@@ -22,7 +22,6 @@ pub struct Fault {
 /// What went wrong with a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// It failed.
     Errno(Errno),
     /// It ended early, where no retry can continue.
     Short {

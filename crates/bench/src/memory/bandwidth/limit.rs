@@ -12,7 +12,6 @@ use crate::quantity::format::significant;
 use crate::quantity::format_size;
 use crate::sample::Sample;
 
-/// Limits of `memory.bandwidth`.
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     match question.metric {
         BUS | PROGRAM => {

@@ -14,7 +14,6 @@ const LINE: f64 = 64.0;
 /// Blocks up to this size are one access.
 const ACCESS: u64 = 8;
 
-/// Limits of `memory.block`.
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     let channels = match channels(question) {
         Ok(limits) => limits.into_iter().map(Ok).collect(),

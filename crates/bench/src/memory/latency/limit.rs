@@ -12,7 +12,6 @@ use crate::quantity::format_size;
 /// a share of the loads (with random replacement exp(−4) = 2 % still at four times).
 const TIMES_NEARER: u64 = 4;
 
-/// Limits of `memory.latency`.
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     match question.metric {
         LATENCY => vec![documented(question).unwrap_or_else(|why| Limit::unknown(Kind::Floor, why))],

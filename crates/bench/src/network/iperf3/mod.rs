@@ -52,17 +52,11 @@ pub(super) fn is_for(case: &Case) -> bool {
 }
 
 /// Reads `iperf3://HOST[:PORT]`.
-///
-/// # Errors
-/// What is wrong, in one line.
 pub(super) fn address(text: &str) -> Result<Address, String> {
     Address::parse_with(text.strip_prefix(SCHEME).unwrap_or(text), PORT)
 }
 
 /// Refuses what an iperf3 server cannot do.
-///
-/// # Errors
-/// Which parameter, and what would be right.
 pub(super) fn check(case: &Case) -> Result<(), String> {
     if !is_for(case) {
         return Ok(());

@@ -13,7 +13,6 @@ use crate::network::condition::PATH_SPEED;
 use crate::network::{GOODPUT, RATE, RTT};
 use crate::sample::Outcome;
 
-/// Limits of `network.latency`.
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     match question.metric {
         RTT => vec![floor(question)],

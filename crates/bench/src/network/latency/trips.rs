@@ -31,7 +31,6 @@ use crate::wire::{self, Direction, Echoed, Message, Sockets, Trip, Waiting, Wire
 
 /// Each way to seat the two ends is tried for so long, [`TRIALS`] times.
 const TRIAL: Duration = Duration::from_millis(20);
-/// How often.
 const TRIALS: usize = 2;
 /// Round trips that are made under load before those that count: the load must be there first.
 const RAMP: Duration = Duration::from_millis(300);

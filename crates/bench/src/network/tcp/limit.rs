@@ -5,7 +5,6 @@ use crate::limit::{Input, Limit, Question};
 use crate::network::condition::{TCP_MSS, TCP_TIMESTAMPS};
 use crate::network::limit::{Framed, headers, ip_header, throughput};
 
-/// Limits of `network.tcp`.
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     throughput(question, segments(question))
 }

@@ -5,7 +5,6 @@ use crate::limit::{Input, Limit, Question};
 use crate::network::condition::PATH_MTU;
 use crate::network::limit::{Framed, headers, ip_header, throughput};
 
-/// Limits of `network.udp`.
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     throughput(question, datagrams(question))
 }
