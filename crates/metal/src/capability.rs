@@ -152,7 +152,8 @@ pub fn quickest(kernel: &'static Kernel) -> &'static Kernel {
     first.map_or(kernel, |first| each.fold(first, better).0)
 }
 
-fn time(kernel: &mut LoadedKernel, turns: u64) -> f64 {
+/// Seconds that so many turns of a kernel take.
+pub(crate) fn time(kernel: &mut LoadedKernel, turns: u64) -> f64 {
     let start = Instant::now();
     kernel.run(turns);
     let seconds = start.elapsed().as_secs_f64();
