@@ -90,22 +90,12 @@ const TABLE_HEAD: u64 = 16;
 pub enum SavedError {
     /// A file or directory could not be made or read.
     #[error("{path}: {cause}; name another")]
-    File {
-        /// Which one, sanitised.
-        path: String,
-        cause: io::Error,
-    },
-    /// There is something at the place already.
+    File { path: String, cause: io::Error },
     #[error("{0} exists; name a place that does not, or remove it")]
     Exists(String),
     /// Not a saved machine, or one made to do harm.
     #[error("{path} is no saved machine: {why}")]
-    Refused {
-        /// Which file, sanitised.
-        path: String,
-        /// What is wrong with it.
-        why: String,
-    },
+    Refused { path: String, why: String },
 }
 
 impl SavedError {

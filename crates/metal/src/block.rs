@@ -67,19 +67,12 @@ pub struct Shape {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BlockError {
-    /// No kernel works on blocks of this size.
     #[error("blocks of {block} bytes: write 1, 2, 4, 8 or a multiple of {LINE}")]
     Block { block: usize },
-    /// Not one block has room.
     #[error(
         "a block of {block} bytes does not fit into a region of {region}: choose a smaller block or a larger size"
     )]
-    Room {
-        /// The size of a block.
-        block: usize,
-        /// The size of one region.
-        region: usize,
-    },
+    Room { block: usize, region: usize },
     /// The memory could not be had.
     #[error(transparent)]
     Buffer(#[from] BufferError),

@@ -61,10 +61,8 @@ pub struct Resident {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BufferError {
-    /// A buffer of no bytes was asked for.
     #[error("a buffer of 0 bytes was asked for: choose a larger size")]
     Empty,
-    /// The size is beyond the address space.
     #[error("a buffer of {bytes} bytes is beyond the address space: choose a smaller size")]
     TooLarge { bytes: usize },
     /// The kernel gave no address space or no memory.
@@ -72,26 +70,13 @@ pub enum BufferError {
         "cannot {action} {bytes} bytes of memory: {source}; choose a smaller size or fewer threads, or raise the \
          limit (ulimit -v, the cgroup's memory limit, vm.overcommit_memory)"
     )]
-    NoMemory {
-        /// What was tried.
-        action: &'static str,
-        bytes: usize,
-        source: io::Error,
-    },
+    NoMemory { action: &'static str, bytes: usize, source: io::Error },
     /// The pool of huge pages has not so many left.
     #[error(
         "cannot map {bytes} bytes in reserved huge pages of {page} bytes: {source}; reserve {needed} of them (the pool is \
          /sys/kernel/mm/hugepages), or choose other pages"
     )]
-    NoHugePages {
-        bytes: usize,
-        /// Size of a page.
-        page: usize,
-        /// Pages that this needs.
-        needed: usize,
-        source: io::Error,
-    },
-    /// The mapping could not be read back.
+    NoHugePages { bytes: usize, page: usize, needed: usize, source: io::Error },
     #[error("cannot read which pages the kernel gave: /proc/self/smaps: {0}")]
     ReadBack(io::Error),
     /// The mapping was not listed, or not in the form the kernel documents.

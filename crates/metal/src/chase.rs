@@ -49,29 +49,16 @@ pub enum ChaseError {
     #[error(
         "a chase with stride {stride} and group {group} bytes: strides are multiples of {LINE}, groups of the stride"
     )]
-    Uneven {
-        /// The stride asked for, in bytes.
-        stride: usize,
-        /// The group asked for, in bytes.
-        group: usize,
-    },
+    Uneven { stride: usize, group: usize },
     /// No chase, or more than there are registers for.
     #[error("{chases} chases at once: choose from 1 to {MOST_CHASES}")]
-    Chases {
-        /// The number asked for.
-        chases: usize,
-    },
+    Chases { chases: usize },
     /// Fewer than two nodes in a cycle, or more than can be numbered.
     #[error(
         "a chase through {bytes} bytes with stride {stride}: the number of nodes must be from 2 for each chase to 2^32; \
          change the size"
     )]
-    Nodes {
-        /// The size asked for, in bytes.
-        bytes: usize,
-        /// The stride asked for, in bytes.
-        stride: usize,
-    },
+    Nodes { bytes: usize, stride: usize },
     /// The memory could not be had.
     #[error(transparent)]
     Buffer(#[from] BufferError),
@@ -85,7 +72,6 @@ pub enum ChaseError {
     NotOneCycle {
         /// Steps from the first node after which that was seen.
         steps: u64,
-        /// Nodes of the chase.
         nodes: u64,
     },
 }

@@ -34,10 +34,8 @@ const LINK_TOLERANCE: f64 = 0.005;
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClockUnknown {
-    /// No chain is written for this processor architecture.
     #[error("core clock unknown: no chain of one-cycle additions is written for this processor architecture")]
     NoChain,
-    /// Time did not advance while the chain ran.
     #[error("core clock unknown: the monotonic clock did not advance during a chain of additions")]
     TimerStuck,
     /// Time advances in steps too long for a chain.

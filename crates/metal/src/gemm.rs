@@ -104,7 +104,6 @@ pub enum NoTile {
     /// The processor lacks it.
     #[error(transparent)]
     Absent(#[from] Absence),
-    /// No tile is written for it.
     #[error("no matrix multiplication is written for {isa}: choose one of {}", choices())]
     Unwritten { isa: Isa },
 }

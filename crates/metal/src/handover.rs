@@ -46,23 +46,14 @@ pub enum HandoverError {
     /// The threads could not be started, pinned or run.
     #[error(transparent)]
     Team(#[from] TeamError),
-    /// One waited in vain for the other.
     #[error(
         "CPUs {} and {}: no hand-over within {:.1} s: one of them is taken by other work; free it or leave it out",
         .cpus[0], .cpus[1], .patience.as_secs_f64()
     )]
-    Stalled {
-        cpus: [usize; 2],
-        /// How long it was waited for.
-        patience: Duration,
-    },
+    Stalled { cpus: [usize; 2], patience: Duration },
     /// The partners counted different numbers of turns: memory or coherency is broken.
     #[error("CPUs {} and {}: {} turns were written and {} answered", .cpus[0], .cpus[1], .turns[0], .turns[1])]
-    Miscounted {
-        cpus: [usize; 2],
-        /// Turns that each of them took.
-        turns: [u64; 2],
-    },
+    Miscounted { cpus: [usize; 2], turns: [u64; 2] },
 }
 
 /// What a pair did.

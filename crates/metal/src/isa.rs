@@ -46,20 +46,10 @@ pub struct Feature {
 pub enum Absence {
     /// The processor, or the system beneath, does not offer a feature.
     #[error("{isa} is not supported by this CPU: needs {feature}")]
-    Feature {
-        isa: Isa,
-        /// The first missing feature, as in /proc/cpuinfo.
-        feature: &'static str,
-    },
+    Feature { isa: Isa, feature: &'static str },
     /// The processor, or the system beneath, lacks what one kernel needs beyond its instruction set.
     #[error("{kernel} is not supported by this CPU: needs {feature}")]
-    Kernel {
-        /// Name of the kernel.
-        kernel: &'static str,
-        /// The missing feature, as in /proc/cpuinfo.
-        feature: &'static str,
-    },
-    /// It belongs to another architecture.
+    Kernel { kernel: &'static str, feature: &'static str },
     #[error("{isa} is not an instruction set of this architecture ({})", std::env::consts::ARCH)]
     Architecture { isa: Isa },
 }

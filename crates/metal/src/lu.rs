@@ -43,24 +43,15 @@ pub enum LuError {
     Memory(#[from] BufferError),
     #[error(transparent)]
     Team(#[from] TeamError),
-    /// Sizes that cannot be.
     #[error(
         "a system of {rows} equations in blocks of {block} columns cannot be set up: give 1 to {} equations and \
          blocks of 1 to {MOST_BLOCK} columns",
         i32::MAX
     )]
-    Size {
-        /// Equations asked for.
-        rows: usize,
-        /// Width of the blocks asked for.
-        block: usize,
-    },
+    Size { rows: usize, block: usize },
     /// The matrix has no inverse, or a number in it is not finite.
     #[error("the matrix is singular: column {column} has no pivot (or holds numbers that are not finite)")]
-    Singular {
-        /// The first column without a pivot, from 0.
-        column: usize,
-    },
+    Singular { column: usize },
 }
 
 /// A system's size and how it is cut, for one instruction set.

@@ -17,12 +17,7 @@ pub enum NumaError {
     #[error(
         "memory of NUMA node {node} cannot be had: {source}; does it have memory, and does the cpuset allow it?"
     )]
-    Policy {
-        /// The node asked for.
-        node: usize,
-        source: io::Error,
-    },
-    /// The kernel does not tell where pages lie.
+    Policy { node: usize, source: io::Error },
     #[error("cannot ask on which NUMA node memory lies: {0}")]
     Place(io::Error),
 }

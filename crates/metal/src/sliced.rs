@@ -168,11 +168,7 @@ pub enum SlicedError {
         "CPU {cpu}: no slice of {slices} could be used: other work took the CPU, or its clock changed all the time; stop other \
          work, or measure longer"
     )]
-    AllDisturbed {
-        cpu: usize,
-        /// Slices that were counted.
-        slices: u64,
-    },
+    AllDisturbed { cpu: usize, slices: u64 },
 }
 
 /// A team with a load on each member, calibrated and ready to be measured.

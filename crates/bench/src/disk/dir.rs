@@ -18,29 +18,19 @@ use crate::text::shown_bytes;
 /// Why a directory cannot hold test files: bad input, known before any load.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DirError {
-    /// Nothing there.
     #[error("--dir {0} does not exist; create it or name another directory")]
     Missing(String),
-    /// Something else is there.
     #[error("--dir {0} is not a directory; name a directory")]
     NotADirectory(String),
-    /// The file system is mounted read-only.
     #[error("--dir {dir} is on {mount}, which is mounted read-only; name a directory that can be written")]
     ReadOnly { dir: String, mount: String },
-    /// The user may not create files there.
     #[error("--dir {0}: no permission to create files there; name a directory of your own")]
     NoPermission(String),
     /// Marked immutable (`chattr +i`), or another reason for `EPERM`.
     #[error("--dir {0} lets nobody create files (immutable? see lsattr -d); name another directory")]
     Immutable(String),
-    /// Another user could lead it anywhere.
     #[error("--dir {dir} is not used: {why}")]
-    NotTrusted {
-        dir: String,
-        /// Which link on its way is another user's.
-        why: String,
-    },
-    /// Any other reason of the system.
+    NotTrusted { dir: String, why: String },
     #[error("--dir {dir} cannot be used: {errno}; name another directory")]
     Other { dir: String, errno: Errno },
 }

@@ -29,10 +29,8 @@ pub enum DriverError {
     /// The load failed.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// No thread.
     #[error("no thread for the load: {0}; see ulimit -u")]
     Thread(std::io::Error),
-    /// The thread ended, after it had told why.
     #[error("the load has ended")]
     Ended,
 }

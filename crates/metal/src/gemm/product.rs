@@ -40,7 +40,6 @@ pub enum GemmError {
     /// No tile for this instruction set here.
     #[error(transparent)]
     NoTile(#[from] NoTile),
-    /// No memory for the packed strips.
     #[error("no room for the packed matrices: {0}")]
     Memory(#[from] BufferError),
     #[error(transparent)]
@@ -49,16 +48,7 @@ pub enum GemmError {
     #[error(
         "the matrices do not fit: A is {a}, B {b}, C {c}, set up for {set_up}; give A m × k, B k × n, C m × n"
     )]
-    Mismatch {
-        /// A's size.
-        a: String,
-        /// B's size.
-        b: String,
-        /// C's size.
-        c: String,
-        /// The sizes that buffers were made for.
-        set_up: String,
-    },
+    Mismatch { a: String, b: String, c: String, set_up: String },
 }
 
 /// A multiplication that is set up for one shape: instruction set, blocks, buffers.

@@ -42,13 +42,11 @@ pub enum LoadError {
     /// The same, looked at again.
     #[error("{0}")]
     Examined(Box<Evidence>),
-    /// The engine failed.
     #[error("the I/O engine failed: {0}")]
     Engine(#[from] RingError),
     /// The test file could not be begun anew.
     #[error("{0}")]
     Target(#[from] TargetError),
-    /// It could not be filled anew.
     #[error("the test file cannot be filled anew: {0}")]
     Fill(String),
 }
