@@ -11,8 +11,7 @@ use plimsoll_metal::clock::{Clocks, thread_cpu_time, timer_overhead};
 use plimsoll_metal::team::{Member, Team};
 use serde::{Deserialize, Serialize};
 
-use super::affinity;
-use super::block::Job;
+use super::affinity::{self, Site};
 use super::fact::{CPUS, DRAW_SECONDS_PER_BLOCK, LEVEL, SIZE, VARIANT};
 use super::lap::OFF_CPU;
 use super::passes::{alone, note_threads};
@@ -44,6 +43,17 @@ pub(super) struct Fixed {
     pub(super) blocks: u64,
     /// Whether each thread does so many, or all together.
     pub(super) scaling: Scaling,
+}
+
+/// A case, understood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Job {
+    pub(super) op: BlockOp,
+    pub(super) order: Order,
+    /// Bytes.
+    pub(super) block: u64,
+    pub(super) fixed: Option<Fixed>,
+    pub(super) site: Site,
 }
 
 /// Regions on every thread, and the kernel that works on their blocks.
@@ -450,7 +460,7 @@ mod tests {
         let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
         let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
         let fixed = Some(Fixed { blocks: 1 << 40, scaling: Scaling::Strong });
-        let site = affinity::Site::of(&machine, &case);
+        let site = Site::of(&machine, &case);
         let job = Job { op: BlockOp::Write, order: Order::Random, block: 64, fixed, site };
         let mut batches = Batches::new(&job, &case, &cx).unwrap();
         assert!(batches.facts().warnings.iter().all(|warning| warning.code() != "volume-cut"));

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 
 use plimsoll_metal::stream::{self, StreamOp};
 use plimsoll_metal::team::Team;
+use serde::{Deserialize, Serialize};
 
-use super::affinity;
-use super::arrays::{Shape, ThreadArrays};
-use super::bandwidth::Job;
+use super::affinity::{self, Site};
+use super::arrays::{Layout, Shape, ThreadArrays};
 use super::choose::{self, Chosen};
 use super::fact::{CPUS, LEVEL, SIZE, VARIANT};
 use super::lap::{OFF_CPU, PASS, Round, Schedule, lap_of, parts_in};
@@ -38,6 +38,16 @@ const FIRST_LOOK: u64 = PASS >> 8;
 const MOST_TRIAL: u64 = PASS << 24;
 /// The least that a lap lasts: a hundred times what waking a thread may take.
 const LAP_SECONDS: f64 = 2e-3;
+
+/// A case, understood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Job {
+    pub(super) op: StreamOp,
+    /// A kernel, or `best`.
+    pub(super) variant: String,
+    pub(super) layout: Layout,
+    pub(super) site: Site,
+}
 
 /// Arrays on every thread, and the kernel that passes over them.
 pub(super) struct Passes {

@@ -50,13 +50,13 @@ fn prepared(
 fn parsed(case: &Case, machine: &Machine) -> Parsed {
     let candidate = Candidate::new(case.clone(), Ok(()));
     let candidate = match case.benchmark() {
-        "memory.bandwidth" => candidate.parsed(&bandwidth::Job {
+        "memory.bandwidth" => candidate.parsed(&passes::Job {
             op: case.word("op").unwrap_or("read").parse().unwrap(),
             variant: case.word("variant").unwrap_or("best").to_owned(),
             layout: if case.word("layout") == Some("shared") { Layout::Shared } else { Layout::Private },
             site: Site::of(machine, case),
         }),
-        "memory.block" => candidate.parsed(&block::Job::of(machine, case)),
+        "memory.block" => candidate.parsed(&batches::Job::of(machine, case)),
         _ => candidate.parsed(&latency::Job::of(machine, case)),
     };
     candidate.parsed

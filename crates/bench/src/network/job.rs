@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::server::Address;
-use super::{amount, iperf3};
+use super::amount;
+use super::server::Server;
 use crate::Candidate;
 use crate::case::{Case, Value};
 use crate::machine::Machine;
@@ -17,13 +17,6 @@ use crate::wire::{Direction, MAX_MESSAGE, Receiving, Sending, Sockets};
 
 /// How long the answer to a message is waited for where the case does not say.
 const TIMEOUT: Duration = Duration::from_secs(1);
-
-/// A server that is not this program's own far end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Server {
-    Plimsoll(Address),
-    Iperf3(Address),
-}
 
 /// What a round trip is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,7 +71,7 @@ impl Job {
         let is = |key, word| case.word(key) == Some(word);
         let message = number("message").map_or(usual, |bytes| u32::try_from(bytes).unwrap_or(MAX_MESSAGE));
         Ok(Self {
-            server: case.word("server").map(server).transpose()?,
+            server: case.word("server").map(named).transpose()?,
             from: case.word("bind").and_then(|word| word.parse().ok()),
             message: message.clamp(1, MAX_MESSAGE),
             streams: number("streams").and_then(|n| u16::try_from(n).ok()).unwrap_or(1).max(1),
@@ -122,12 +115,8 @@ fn direction(word: &str) -> Direction {
     }
 }
 
-fn server(name: &str) -> Result<Server, String> {
-    let server = match name.starts_with(iperf3::SCHEME) {
-        true => iperf3::address(name).map(Server::Iperf3),
-        false => Address::parse(name).map(Server::Plimsoll),
-    };
-    server.map_err(|why| format!("server: {why}"))
+fn named(name: &str) -> Result<Server, String> {
+    Server::parse(name).map_err(|why| format!("server: {why}"))
 }
 
 /// The same case to another server.
@@ -136,7 +125,7 @@ fn server(name: &str) -> Result<Server, String> {
 /// Its name is none, or the case is of another subsystem.
 pub fn to_server(candidate: &Candidate, name: &str) -> Result<Candidate, CannotMeasure> {
     let mut job: Job = candidate.parsed.read()?;
-    job.server = Some(server(name).map_err(CannotMeasure::far_end)?);
+    job.server = Some(Server::parse(name).map_err(CannotMeasure::far_end)?);
     let case = candidate.case.clone().with_word("server", name);
     Ok(Candidate::new(case, candidate.feasible.clone()).parsed(&job))
 }

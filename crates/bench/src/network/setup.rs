@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use super::job::{Job, Server};
+use super::job::Job;
 use super::near_end::Place;
 use super::path::Path;
-use super::server::Address;
-use super::{Placement, amount, iperf3};
+use super::server::Server;
+use super::{Placement, amount};
 use crate::case::{Case, Value};
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -122,10 +122,7 @@ fn check(key: &str, value: &Value) -> Result<(), String> {
         false => Err(format!("{n} is out of range; write {} to {}", range.start(), range.end())),
     };
     match (key, value) {
-        ("server", Value::Word(word)) if word.starts_with(iperf3::SCHEME) => {
-            iperf3::address(word).map(|_| ())
-        }
-        ("server", Value::Word(word)) => Address::parse(word).map(|_| ()),
+        ("server", Value::Word(word)) => Server::parse(word).map(|_| ()),
         ("bind", Value::Word(word)) => match word.parse::<IpAddr>() {
             Ok(_) => Ok(()),
             Err(_) => Err(format!("'{}' is no address of this machine", crate::text::shown(word))),

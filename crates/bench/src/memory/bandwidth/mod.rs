@@ -6,13 +6,12 @@
 mod limit;
 
 use plimsoll_metal::stream::{self, StreamKernel, StreamOp};
-use serde::{Deserialize, Serialize};
 
 use super::affinity::{self, Site};
 use super::answered;
 use super::arrays::Layout;
 use super::findings;
-use super::passes::Passes;
+use super::passes::{Job, Passes};
 use super::{BUS, PROGRAM, page_name, pages, sizes, threads, working_set};
 use crate::case::{Case, nearest};
 use crate::limit::{Limit, Question};
@@ -126,16 +125,6 @@ impl Benchmark for Bandwidth {
         passes.choose(&job.variant)?;
         Ok(Box::new(passes))
     }
-}
-
-/// A case, understood.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Job {
-    pub(super) op: StreamOp,
-    /// A kernel, or `best`.
-    pub(super) variant: String,
-    pub(super) layout: Layout,
-    pub(super) site: Site,
 }
 
 fn operations(group: &Group) -> Result<Vec<StreamOp>, String> {

@@ -8,11 +8,10 @@
 mod limit;
 
 use plimsoll_metal::block::{BlockOp, LINE, Order, is_block};
-use serde::{Deserialize, Serialize};
 
 use super::affinity::{self, Site};
 use super::answered;
-use super::batches::{Batches, Fixed};
+use super::batches::{Batches, Fixed, Job};
 use super::{LATENCY, LATENCY_PER_BYTE, THROUGHPUT, page_name, pages, sizes, threads, working_set};
 use crate::case::{Case, Value};
 use crate::fixed::{self, Pace, Scaling};
@@ -159,17 +158,6 @@ impl Benchmark for Block {
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
         Ok(Box::new(Batches::new(&parsed.read()?, case, cx)?))
     }
-}
-
-/// A case, understood.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Job {
-    pub(super) op: BlockOp,
-    pub(super) order: Order,
-    /// Bytes.
-    pub(super) block: u64,
-    pub(super) fixed: Option<Fixed>,
-    pub(super) site: Site,
 }
 
 /// The words asked for, or all, with what they mean; of an unknown one the error lists those there are.

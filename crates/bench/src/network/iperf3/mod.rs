@@ -20,7 +20,7 @@ use super::condition::{END_CPU, OFFERED, TCP_RETRANSMITS};
 use super::fact::FAR_END_PROGRAM;
 use super::job::Job;
 use super::path::Path;
-use super::server::Address;
+use super::server::{Address, SCHEME};
 use super::{CPU, GOODPUT, JITTER, LOSS, MESSAGES, Placement, random_bytes};
 use crate::Prepared;
 use crate::case::Case;
@@ -31,10 +31,6 @@ use crate::traffic::udp::flow::{self, Shape, UNKNOWN, Until};
 use crate::traffic::udp::pace::Pace;
 use crate::wire::Direction;
 
-/// How such a server is written.
-pub(super) const SCHEME: &str = "iperf3://";
-/// The port of an iperf3 server where none is named.
-const PORT: u16 = 5201;
 /// How long this end waits in all while the server is busy.
 const QUEUE: Duration = Duration::from_secs(30);
 /// It is asked again this often.
@@ -49,11 +45,6 @@ const UNDERSTOOD: &[&str] = &["server", "message", "streams", "direction", "rate
 /// Whether the case is for an iperf3 server.
 pub(super) fn is_for(case: &Case) -> bool {
     case.word("server").is_some_and(|server| server.starts_with(SCHEME))
-}
-
-/// Reads `iperf3://HOST[:PORT]`.
-pub(super) fn address(text: &str) -> Result<Address, String> {
-    Address::parse_with(text.strip_prefix(SCHEME).unwrap_or(text), PORT)
 }
 
 /// Refuses what an iperf3 server cannot do.

@@ -12,9 +12,10 @@ use plimsoll_metal::tcp::TcpInfo;
 
 use super::amount::{self, Fixed};
 use super::held::Held;
-use super::job::{Job, Server};
+use super::job::Job;
 use super::near_end::FarEnd;
 use super::path::Path;
+use super::server::Server;
 use super::setup::{Setup, streaming, with_options};
 use super::sustained::Watch;
 use super::{CPU, GOODPUT, LOSS, MESSAGES, Placement, STREAM, message_sizes, random_bytes, seed};

@@ -19,9 +19,10 @@ use super::condition::{
 };
 use super::fact::SEGMENTATION;
 use super::held::Held;
-use super::job::{Job, Server};
+use super::job::Job;
 use super::near_end::FarEnd;
 use super::path::Path;
+use super::server::Server;
 use super::setup::{Setup, streaming, with_options};
 use super::sustained::Watch;
 use super::tcp::judge;
