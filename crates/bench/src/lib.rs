@@ -252,6 +252,19 @@ pub struct Descriptor {
     pub shares_worker: bool,
     /// Whether setting up and samples wait for a device, which may be slower than anyone thought: a budget ends them then.
     pub waits_for_a_device: bool,
+    /// Measures what default cases rest on and no file tells, and notes it in the machine. Called before a run, where this
+    /// benchmark has cases whose sizes were not asked for; takes a second at most.
+    pub look: fn(&mut Machine),
+    /// What bounds one metric of a case: limits with formula, inputs and source; what is not known is [`Limit::unknown`] with the
+    /// reason and the remedy. None where a limit has no meaning. Pure, and nothing that measures knows them: they are computed
+    /// when the case has ended.
+    pub limits: fn(&Question<'_>) -> Vec<Limit>,
+    /// What its figures of one machine say, by rules of its own; rules for all benchmarks are in the crate `result`.
+    pub findings: fn(&RunView<'_>) -> Vec<Finding>,
+    /// What answered in a measurement, as its row says it after what was chosen for `best`.
+    pub answered: fn(&Measurement) -> Option<String>,
+    /// A point of the headline's curve, as the row says it.
+    pub point: fn(&Point) -> Option<String>,
 }
 
 impl Descriptor {
@@ -267,6 +280,11 @@ impl Descriptor {
         of_all_machines: false,
         shares_worker: false,
         waits_for_a_device: false,
+        look: |_| (),
+        limits: |_| Vec::new(),
+        findings: |_| Vec::new(),
+        answered: |_| None,
+        point: |_| None,
     };
 }
 
@@ -299,10 +317,6 @@ pub trait Benchmark: Sync {
     /// A typed value that no machine could measure (an unknown operation, zero threads), in one line.
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String>;
 
-    /// Measures what default cases rest on and no file tells, and notes it in `machine`. Called before a run, where
-    /// this benchmark has cases whose sizes were not asked for; takes a second at most.
-    fn look(&self, _: &mut Machine) {}
-
     /// Whether a case searches: it makes probes of many sizes within one sample.
     fn searches(&self, _: &Case) -> bool {
         false
@@ -313,26 +327,14 @@ pub trait Benchmark: Sync {
         Roofline::No
     }
 
-    /// What answered in a measurement, as its row says it after what was chosen for `best`.
-    fn answered(&self, _: &Measurement) -> Option<String> {
-        None
-    }
-
     /// What else the row of a measurement says: what a search found, where both ends ran.
     fn details(&self, _: &Measurement) -> Vec<String> {
         Vec::new()
     }
 
-    /// A point of the headline's curve, as the row says it.
-    fn point(&self, _: &Point) -> Option<String> {
-        None
-    }
-
-    /// What bounds one metric of a case: limits with formula, inputs and source; what is not known is [`Limit::unknown`] with the
-    /// reason and the remedy. None where a limit has no meaning. Pure, and nothing that measures knows them: they are computed
-    /// when the case has ended.
-    fn limits(&self, _: &Question<'_>) -> Vec<Limit> {
-        Vec::new()
+    /// See [`Descriptor::limits`].
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        (self.descriptor().limits)(question)
     }
 
     /// Seconds that a sample takes on an average machine, where the case states its amount: for estimates before a run.
@@ -344,11 +346,6 @@ pub trait Benchmark: Sync {
     /// one for this metric; `plimsoll doctor` measures it for the machine at hand.
     fn noise(&self, _: &str) -> Option<f64> {
         None
-    }
-
-    /// What its figures of one machine say, by rules of its own; rules for all benchmarks are in the crate `result`.
-    fn findings(&self, _: &RunView<'_>) -> Vec<Finding> {
-        Vec::new()
     }
 
     /// Sets a case up: allocates, opens, fills, starts threads. Nothing in here is timed. `parsed` is what [`Benchmark::cases`]

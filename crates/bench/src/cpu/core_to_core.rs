@@ -43,6 +43,7 @@ impl Benchmark for CoreToCore {
             words: &[Say::Word("core to core"), Say::Value("op")],
             keys: &["op"],
             by_default: false,
+            findings: findings::core_to_core,
             ..Descriptor::USUAL
         }
     }
@@ -65,10 +66,6 @@ impl Benchmark for CoreToCore {
             Ok(Candidate::new(case, enough(machine)).parsed(exchange))
         };
         group.words("op", &all).iter().map(candidate).collect()
-    }
-
-    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
-        findings::core_to_core(run)
     }
 
     fn limits(&self, _: &Question<'_>) -> Vec<Limit> {

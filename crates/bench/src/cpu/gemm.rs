@@ -46,6 +46,8 @@ impl Benchmark for MatrixProduct {
             words: &[Say::Word("gemm"), Say::Value("type"), Say::Named("n"), Say::Value("isa"), Say::Times],
             keys: &["type", "n", "isa", "place", "threads"],
             by_default: false,
+            look: super::look,
+            limits: dense::limit::limits,
             ..Descriptor::USUAL
         }
     }
@@ -85,14 +87,6 @@ impl Benchmark for MatrixProduct {
             }
         }
         Ok(candidates)
-    }
-
-    fn look(&self, machine: &mut Machine) {
-        super::look(machine);
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        dense::limit::limits(question)
     }
 
     fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {

@@ -40,6 +40,8 @@ impl Benchmark for Linpack {
             words: &[Say::Word("linpack"), Say::Named("n"), Say::Value("isa"), Say::Times],
             keys: &["n", "nb", "isa", "place", "threads"],
             by_default: false,
+            look: super::look,
+            limits: dense::limit::limits,
             ..Descriptor::USUAL
         }
     }
@@ -83,14 +85,6 @@ impl Benchmark for Linpack {
             }
         }
         Ok(candidates)
-    }
-
-    fn look(&self, machine: &mut Machine) {
-        super::look(machine);
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        dense::limit::limits(question)
     }
 
     fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {

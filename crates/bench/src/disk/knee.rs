@@ -38,6 +38,9 @@ impl Benchmark for DiskKnee {
             curves: words::CURVES,
             shares_worker: true,
             waits_for_a_device: true,
+            limits: |question| DiskIo.limits(question),
+            findings: findings::searches,
+            point: words::point,
             ..Descriptor::USUAL
         }
     }
@@ -67,10 +70,6 @@ impl Benchmark for DiskKnee {
         }
     }
 
-    fn point(&self, point: &Point) -> Option<String> {
-        words::point(point)
-    }
-
     fn details(&self, measurement: &Measurement) -> Vec<String> {
         words::knee(measurement).into_iter().collect()
     }
@@ -93,14 +92,6 @@ impl Benchmark for DiskKnee {
         Ok(candidates
             .map(|made| Candidate { case: without_queue(self.name(), &made.case), ..made })
             .collect())
-    }
-
-    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
-        findings::searches(run)
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        DiskIo.limits(question)
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {

@@ -66,6 +66,10 @@ impl Benchmark for LoadedLatency {
             keys: &["op", "size", "pages", "delay", "threads"],
             by_default: false,
             curves: &[Curve { x: PROGRAM, x_unit: "B/s", log: false, y: LATENCY, y_unit: "s" }],
+            look: super::look,
+            limits: |question| Latency.limits(question),
+            findings: findings::loaded,
+            point: in_words,
             ..Descriptor::USUAL
         }
     }
@@ -80,16 +84,6 @@ impl Benchmark for LoadedLatency {
                     .with_floor(),
             ]
         }
-    }
-
-    /// The latency at each bandwidth that was drawn beside it.
-    fn point(&self, point: &Point) -> Option<String> {
-        let (latency, load) = (*point.get(LATENCY)?, *point.get(PROGRAM)?);
-        let latency = Quantity::new(latency, Unit::Second);
-        Some(match load > 0.0 {
-            true => format!("{} {latency}", Quantity::new(load, Unit::BytePerSecond)),
-            false => format!("no load {latency}"),
-        })
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -125,18 +119,6 @@ impl Benchmark for LoadedLatency {
         Ok(candidates)
     }
 
-    fn look(&self, machine: &mut Machine) {
-        super::look(machine);
-    }
-
-    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
-        findings::loaded(run)
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        Latency.limits(question)
-    }
-
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
         let job: Job = parsed.read()?;
         possible(cx.machine, job.site.threads.count as u64)?;
@@ -144,6 +126,16 @@ impl Benchmark for LoadedLatency {
         let load = Load::new(&job, case, cx)?;
         Ok(Box::new(Loaded { chase, load, delays: job.delays }))
     }
+}
+
+/// The latency at each bandwidth that was drawn beside it.
+fn in_words(point: &Point) -> Option<String> {
+    let (latency, load) = (*point.get(LATENCY)?, *point.get(PROGRAM)?);
+    let latency = Quantity::new(latency, Unit::Second);
+    Some(match load > 0.0 {
+        true => format!("{} {latency}", Quantity::new(load, Unit::BytePerSecond)),
+        false => format!("no load {latency}"),
+    })
 }
 
 /// A case, understood.

@@ -54,6 +54,7 @@ impl Benchmark for Numa {
             words: &[Say::Word("NUMA"), Say::Value("op"), Say::Value("size")],
             keys: &["op", "size", "pages"],
             by_default: false,
+            look: super::look,
             ..Descriptor::USUAL
         }
     }
@@ -104,10 +105,6 @@ impl Benchmark for Numa {
             }
         }
         Ok(candidates)
-    }
-
-    fn look(&self, machine: &mut Machine) {
-        super::look(machine);
     }
 
     fn limits(&self, question: &Question<'_>) -> Vec<Limit> {

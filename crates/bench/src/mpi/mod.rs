@@ -55,7 +55,8 @@ pub struct Mpi {
 }
 
 /// What they have in common.
-const OVER_MPI: Descriptor = Descriptor { by_default: false, of_all_machines: true, ..Descriptor::USUAL };
+const OVER_MPI: Descriptor =
+    Descriptor { by_default: false, of_all_machines: true, limits: limit::limits, ..Descriptor::USUAL };
 
 /// Ranks are on machines of the run anyway.
 const BETWEEN_RANKS: Say = Say::Case("server", |_| None);
@@ -253,10 +254,6 @@ impl Benchmark for Mpi {
             }
         }
         Ok(made.into_iter().map(|case| Candidate::new(case, Err(alone()))).collect())
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        limit::limits(question)
     }
 
     fn prepare(&self, _: &Case, _: &Parsed, _: &Context<'_>) -> Ready {

@@ -56,6 +56,9 @@ impl Benchmark for Crypto {
             words: &[Say::Value("op"), Say::Value("block"), Say::Times],
             keys: &["op", "block", "place", "threads"],
             by_default: false,
+            look: super::look,
+            limits: limit::limits,
+            findings: findings::find,
             ..Descriptor::USUAL
         }
     }
@@ -92,18 +95,6 @@ impl Benchmark for Crypto {
     /// As of `cpu.peak`: what was interrupted is not in the figure.
     fn noise(&self, _: &str) -> Option<f64> {
         Some(0.05)
-    }
-
-    fn look(&self, machine: &mut Machine) {
-        super::look(machine);
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        limit::limits(question)
-    }
-
-    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
-        findings::find(run)
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {

@@ -42,6 +42,7 @@ impl Benchmark for Hpl {
             keys: &["n", "nb", "p", "q"],
             by_default: false,
             of_all_machines: true,
+            limits: limit::limits,
             ..Descriptor::USUAL
         }
     }
@@ -70,10 +71,6 @@ impl Benchmark for Hpl {
             }
         }
         Ok(made.into_iter().map(|case| Candidate::new(case, Err(alone()))).collect())
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        limit::limits(question)
     }
 
     fn prepare(&self, _: &Case, _: &Parsed, _: &Context<'_>) -> Ready {

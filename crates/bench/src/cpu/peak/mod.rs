@@ -58,6 +58,9 @@ impl Benchmark for Peak {
                 Say::Times,
             ],
             keys: &["op", "type", "isa", "width", "chains", "place", "threads", "work", "scaling"],
+            look: super::look,
+            limits: limit::limits,
+            findings: findings::peak,
             ..Descriptor::USUAL
         }
     }
@@ -125,18 +128,6 @@ impl Benchmark for Peak {
     /// other work.
     fn noise(&self, _: &str) -> Option<f64> {
         Some(0.05)
-    }
-
-    fn look(&self, machine: &mut Machine) {
-        super::look(machine);
-    }
-
-    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
-        findings::peak(run)
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        limit::limits(question)
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {

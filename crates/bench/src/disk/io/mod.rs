@@ -131,6 +131,9 @@ impl Benchmark for DiskIo {
             curves: words::CURVES,
             shares_worker: true,
             waits_for_a_device: true,
+            limits: limit::limits,
+            findings: findings::io,
+            point: words::point,
             ..Descriptor::USUAL
         }
     }
@@ -150,10 +153,6 @@ impl Benchmark for DiskIo {
 
     fn all_metrics(&self) -> &'static [Metric] {
         METRICS
-    }
-
-    fn point(&self, point: &Point) -> Option<String> {
-        words::point(point)
     }
 
     fn details(&self, measurement: &Measurement) -> Vec<String> {
@@ -186,14 +185,6 @@ impl Benchmark for DiskIo {
             }
         }
         Ok(candidates)
-    }
-
-    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
-        findings::io(run)
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        limit::limits(question)
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {

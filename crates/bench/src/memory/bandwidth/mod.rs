@@ -39,6 +39,13 @@ impl Benchmark for Bandwidth {
             about: "bytes per second of passes over arrays larger than the caches",
             words: &[Say::Value("op"), Say::Value("size"), Say::Value("variant"), Say::Times],
             keys: &["op", "size", "variant", "pages", "layout", "node", "place", "threads"],
+            look: |machine| {
+                super::look(machine);
+                crate::cpu::identity::look(machine);
+            },
+            limits: limit::limits,
+            findings: findings::bandwidth,
+            answered: answered::answered,
             ..Descriptor::USUAL
         }
     }
@@ -100,23 +107,6 @@ impl Benchmark for Bandwidth {
             }
         }
         Ok(candidates)
-    }
-
-    fn look(&self, machine: &mut Machine) {
-        super::look(machine);
-        crate::cpu::identity::look(machine);
-    }
-
-    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
-        findings::bandwidth(run)
-    }
-
-    fn answered(&self, measurement: &Measurement) -> Option<String> {
-        answered::answered(measurement)
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        limit::limits(question)
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {

@@ -59,6 +59,9 @@ impl Benchmark for Block {
                 "scaling",
             ],
             by_default: false,
+            look: super::look,
+            limits: limit::limits,
+            answered: answered::answered,
             ..Descriptor::USUAL
         }
     }
@@ -138,21 +141,9 @@ impl Benchmark for Block {
         Ok(candidates)
     }
 
-    fn look(&self, machine: &mut Machine) {
-        super::look(machine);
-    }
-
-    fn answered(&self, measurement: &Measurement) -> Option<String> {
-        answered::answered(measurement)
-    }
-
     /// Where its region lives: it decides what was measured.
     fn details(&self, measurement: &Measurement) -> Vec<String> {
         answered::level(measurement).map(|level| format!("region: {level}")).into_iter().collect()
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        limit::limits(question)
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {

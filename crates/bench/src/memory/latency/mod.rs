@@ -66,6 +66,9 @@ impl Benchmark for Latency {
             about: "time of one dependent load, from the first cache to memory",
             words: &[Say::Word("latency"), Say::Value("size")],
             keys: &["size", "pages", "chases", "group", "node", "place"],
+            look: super::look,
+            limits: limit::limits,
+            answered: answered::answered,
             ..Descriptor::USUAL
         }
     }
@@ -94,18 +97,6 @@ impl Benchmark for Latency {
             }
         }
         Ok(candidates)
-    }
-
-    fn look(&self, machine: &mut Machine) {
-        super::look(machine);
-    }
-
-    fn answered(&self, measurement: &Measurement) -> Option<String> {
-        answered::answered(measurement)
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        limit::limits(question)
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {

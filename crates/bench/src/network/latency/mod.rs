@@ -61,6 +61,7 @@ impl Benchmark for Latency {
                 "protocol", "message", "streams", "mode", "server", "timeout", "interval", "load", "bind",
                 "place", "count", "scaling",
             ],
+            limits: limit::limits,
             ..Descriptor::USUAL
         }
     }
@@ -151,10 +152,6 @@ impl Benchmark for Latency {
             Ok(Candidate::new(case, feasible).parsed(&job))
         };
         cases.into_iter().map(candidate).collect()
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        limit::limits(question)
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {

@@ -75,6 +75,8 @@ impl Benchmark for Tcp {
                 "scaling",
             ],
             common: Some(STREAM),
+            limits: limit::limits,
+            findings: super::findings::find,
             ..Descriptor::USUAL
         }
     }
@@ -109,14 +111,6 @@ impl Benchmark for Tcp {
             Ok(Candidate::new(case, Ok(())).parsed(&job))
         };
         cases.into_iter().map(candidate).collect()
-    }
-
-    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
-        super::findings::find(run)
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        limit::limits(question)
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {

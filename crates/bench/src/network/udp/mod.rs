@@ -96,6 +96,7 @@ impl Benchmark for Udp {
                 Curve { x: OFFERED.name, x_unit: "bit/s", log: false, y: GOODPUT, y_unit: "bit/s" },
                 Curve { x: OFFERED.name, x_unit: "bit/s", log: false, y: LOSS.name, y_unit: "" },
             ],
+            limits: limit::limits,
             ..Descriptor::USUAL
         }
     }
@@ -144,10 +145,6 @@ impl Benchmark for Udp {
             Ok(Candidate::new(case, Ok(())).parsed(&job))
         };
         cases.into_iter().map(candidate).collect()
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        limit::limits(question)
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
