@@ -21,7 +21,6 @@ use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Cell, Facts, Sample, WrongAnswer};
 use crate::stats::Samples;
-use crate::view::{Finding, RunView};
 use crate::{Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say};
 
 /// The shortest time for one pair in one sample: some dozens of bursts between distant CPUs.

@@ -16,7 +16,6 @@ use super::dense::matrix::{Sequence, THRESHOLD, greater};
 use super::dense::{self, Held, Wanted, caches, fits, human, isas};
 use super::fact::{DEPTH, KERNEL, ROWS};
 use crate::case::Case;
-use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::machine::cpu::CoreKind;
 use crate::memory::note_pages;

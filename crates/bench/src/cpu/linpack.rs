@@ -15,7 +15,6 @@ use super::dense::{self, BLOCK, Held, MOST_ROWS, Wanted, fits, human, isas};
 use super::fact::{BYTES, NB};
 use super::warning::CpuWarning;
 use crate::case::Case;
-use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::machine::cpu::CoreKind;
 use crate::memory::note_pages;

@@ -9,16 +9,12 @@ use super::sweep::Knee;
 use super::transfers::Transfers;
 use super::words;
 use crate::case::{Case, Value};
-use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::measurement::Measurement;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{CannotMeasure, Point};
-use crate::view::{Finding, RunView};
 use crate::{
-    Benchmark, Better, Candidate, Context, Curve, Descriptor, Metric, PATTERN, Parsed, Prepared, Ready, Say,
-    default_threads,
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, PATTERN, Parsed, Ready, Say, default_threads,
 };
 
 /// The benchmark itself.

@@ -18,12 +18,10 @@ use super::findings;
 use super::latency::{self, Chasing, Latency};
 use super::{HUGE_PAGE, LATENCY, PROGRAM, broken, fits, page_name, pages, seed, sizes, team_on, working_set};
 use crate::case::Case;
-use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::{self, Quantity, Unit, format_duration};
 use crate::sample::{Amount, CannotMeasure, Facts, Point, Sample, WrongAnswer};
-use crate::view::{Finding, RunView};
 use crate::{
     Benchmark, Better, Candidate, Context, Curve, Descriptor, Metric, Parsed, Prepared, Ready, Say, counts,
     place,

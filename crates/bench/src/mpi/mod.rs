@@ -7,9 +7,8 @@ mod limit;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Say, Subsystem};
+use super::{Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Ready, Say, Subsystem};
 use crate::case::Case;
-use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;

@@ -17,13 +17,11 @@ use serde::{Deserialize, Serialize};
 use super::dense::{fits_or, seats};
 use super::sliced::{Slices, Turns};
 use crate::case::{Case, Value};
-use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::place::Threads;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
 use crate::sample::{Amount, CannotMeasure, Fact, Facts, Sample, WrongAnswer};
-use crate::view::{Finding, RunView};
 use crate::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say, default_threads,
 };

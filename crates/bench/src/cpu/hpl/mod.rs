@@ -7,13 +7,10 @@ mod limit;
 
 use super::dense::{self, BLOCK, MOST_ROWS};
 use crate::case::{Case, Value};
-use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::sample::{CannotMeasure, Condition};
-use crate::{
-    Benchmark, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Roofline, Say, counts,
-};
+use crate::{Benchmark, Candidate, Context, Descriptor, Metric, Parsed, Ready, Roofline, Say, counts};
 
 /// Most columns of a block.
 const MOST_BLOCK: u64 = 4096;

@@ -21,13 +21,11 @@ use super::sliced::{Slices, Turns};
 use super::{RATE, TIME};
 use crate::case::Case;
 use crate::fixed::{self, Pace, Scaling, scaling};
-use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::place::Threads;
 use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Condition, Facts, Sample, WrongAnswer};
-use crate::view::{Finding, RunView};
 use crate::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Roofline, Say,
     counts, default_threads,

@@ -24,17 +24,14 @@ use super::transfers::Transfers;
 use super::{mean_block, under_way, words};
 use crate::case::{Case, Value};
 use crate::fixed::{self, Pace};
-use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::machine::storage::Medium;
 use crate::measurement::Measurement;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{CannotMeasure, Point};
-use crate::view::{Finding, RunView};
+use crate::sample::CannotMeasure;
 use crate::{
-    Benchmark, Better, Candidate, Context, Curve, Descriptor, Metric, OfTransfers, PATTERN, Parsed, Prepared,
-    Ready, Say,
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, OfTransfers, PATTERN, Parsed, Ready, Say,
 };
 
 /// The benchmark itself.

@@ -14,17 +14,12 @@ use super::findings;
 use super::passes::{Job, Passes};
 use super::{BUS, PROGRAM, page_name, pages, sizes, threads, working_set};
 use crate::case::{Case, nearest};
-use crate::limit::{Limit, Question};
 use crate::machine::Machine;
-use crate::measurement::Measurement;
 use crate::metric::Form;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
 use crate::sample::CannotMeasure;
-use crate::view::{Finding, RunView};
-use crate::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Roofline, Say, place,
-};
+use crate::{Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Ready, Roofline, Say, place};
 
 /// The smallest size per thread that has room for three arrays and the gaps between them.
 pub(super) const SMALLEST_ARRAYS: u64 = 4 << 10;

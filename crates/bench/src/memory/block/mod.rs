@@ -15,15 +15,12 @@ use super::batches::{Batches, Fixed, Job};
 use super::{LATENCY, LATENCY_PER_BYTE, THROUGHPUT, page_name, pages, sizes, threads, working_set};
 use crate::case::{Case, Value};
 use crate::fixed::{self, Pace, Scaling};
-use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::measurement::Measurement;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
-use crate::sample::CannotMeasure;
 use crate::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, PATTERN, Parsed, Prepared, Ready, Roofline,
-    Say, place,
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, PATTERN, Parsed, Ready, Roofline, Say, place,
 };
 
 /// Operations by their names in case ids.
@@ -340,7 +337,7 @@ mod tests {
         cases(lists).unwrap().iter().map(|candidate| candidate.case.to_string()).collect()
     }
 
-    fn prepared(case: &Case, machine: &Machine) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepared(case: &Case, machine: &Machine) -> Ready {
         let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
         let cx = Context { machine, options: &options, keep: &Keep::default() };
         let parsed = Candidate::new(case.clone(), Ok(())).parsed(&Job::of(machine, case)).parsed;

@@ -22,9 +22,7 @@ use super::{
     page_name, pages, seed, sizes, working_set,
 };
 use crate::case::Case;
-use crate::limit::{Limit, Question};
 use crate::machine::Machine;
-use crate::measurement::Measurement;
 use crate::place::{Placement, Threads};
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};

@@ -17,7 +17,6 @@ use super::setup::{Setup, streams, with_options};
 use super::{GOODPUT, LOAD, LOSS, Placement, RATE, RTT, fit_a_datagram, message_sizes, seed};
 use crate::case::{Case, Value};
 use crate::fixed::{self, Pace};
-use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::measurement::Measurement;
 use crate::plan::Group;
@@ -25,8 +24,7 @@ use crate::quantity::Unit;
 use crate::sample::CannotMeasure;
 use crate::text::shown;
 use crate::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, OfTransfers, Parsed, Prepared, Ready, Say,
-    places,
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, OfTransfers, Parsed, Ready, Say, places,
 };
 
 /// Bytes of a message where none is named.

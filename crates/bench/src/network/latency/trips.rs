@@ -27,7 +27,7 @@ use crate::traffic::probe::path::{ConnectPath, IcmpPath, Path, TcpPath, UdpPath,
 use crate::traffic::probe::payload::Payload;
 use crate::traffic::probe::{Manner, Trips, Until, round_trips};
 use crate::traffic::{Cpus, Lost, nanos};
-use crate::wire::{self, Direction, Echoed, Message, Sockets, Trip, Waiting, WireError};
+use crate::wire::{self, Echoed, Message, Sockets, Trip, Waiting, WireError};
 
 /// Each way to seat the two ends is tried for so long, [`TRIALS`] times.
 const TRIAL: Duration = Duration::from_millis(20);

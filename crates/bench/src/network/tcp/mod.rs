@@ -21,16 +21,14 @@ use super::sustained::Watch;
 use super::{CPU, GOODPUT, LOSS, MESSAGES, Placement, STREAM, message_sizes, random_bytes, seed};
 use crate::case::Case;
 use crate::fixed::{self, Pace};
-use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Offer, Sample, WrongAnswer};
 use crate::traffic::tcp::Outcome;
 use crate::traffic::{Fnv, nanos};
-use crate::view::{Finding, RunView};
 use crate::warning::Note;
-use crate::wire::{self, Course, Direction, Received, Receiving, Report, Sending, Sent};
+use crate::wire::{self, Course, Direction, Received, Receiving, Report, Sent};
 use crate::{Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say};
 
 /// Bytes of a message where none is named: what iperf3 takes.

@@ -33,7 +33,6 @@ use super::{
 };
 use crate::case::Case;
 use crate::fixed::{self, Pace};
-use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
@@ -45,9 +44,7 @@ use crate::traffic::probe::{Manner, Until, round_trips};
 use crate::traffic::udp::Outcome;
 use crate::traffic::{Lost, nanos};
 use crate::warning::Note;
-use crate::wire::{
-    self, Course, Direction, MAX_DATAGRAM, Message, Trip, UdpReceived, UdpReport, UdpSent, Waiting,
-};
+use crate::wire::{self, Course, Direction, Message, Trip, UdpReceived, UdpReport, UdpSent, Waiting};
 use crate::{Benchmark, Better, Candidate, Context, Curve, Descriptor, Metric, Parsed, Prepared, Ready, Say};
 
 /// Bytes of a datagram where none is named: fits a packet of 1500 bytes, also in a tunnel.
