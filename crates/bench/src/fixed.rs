@@ -28,6 +28,7 @@ pub fn scaling(case: &Case) -> Result<Scaling, String> {
 /// What an average machine does in a second of what cases state as amounts: enough for an estimate of hours or minutes.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
+    /// Bytes.
     pub bytes: f64,
     /// Operations, messages or transfers.
     pub operations: f64,

@@ -44,6 +44,7 @@ use plimsoll_stats as stats;
 use plimsoll_system::{leftover, links, program, random, trust};
 use plimsoll_units::{quantity, text};
 
+pub use crate::apart::{Look, Stay};
 pub use crate::metric::{Better, Curve, Metric, OfTransfers, Role, Roofline};
 pub use crate::place::{Placement, place, placed, places};
 pub use crate::words::{PATTERN, Say};
@@ -146,8 +147,8 @@ pub struct Subsystem {
     pub instead_of_threads: Option<&'static str>,
     /// What a second cost of the work means, which is seen in its samples.
     pub second_cost: Loss,
-    /// Whether two times from one CPU to the next are of different places, as far as that matters to its figures.
-    pub has_moved: fn(f64, f64) -> bool,
+    /// Where CPUs must stay for its figures to be of one place.
+    pub stay: Stay,
 }
 
 impl Subsystem {
@@ -164,7 +165,7 @@ impl Subsystem {
         sweeps_sizes: false,
         instead_of_threads: None,
         second_cost: Loss::MemoryShared,
-        has_moved: apart::other_caches,
+        stay: Stay::AtCaches,
     };
 }
 
@@ -359,6 +360,9 @@ pub type Ready = Result<Box<dyn Prepared>, CannotMeasure>;
 /// A case that is ready to be sampled. Dropping it tears everything down.
 pub trait Prepared {
     /// Does one sample. A first call may be a warm-up; the run loop decides.
+    ///
+    /// # Errors
+    /// Why the figure cannot be had.
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure>;
 
     /// What a reference tool may use to measure the same thing.
@@ -367,6 +371,9 @@ pub trait Prepared {
     }
 
     /// Makes a place in which reference tools may write, laid out like the case's own.
+    ///
+    /// # Errors
+    /// Why there is none, in one line.
     fn lend(&mut self) -> Result<Writable, String> {
         Err("the case has no place for what it would write".to_owned())
     }

@@ -24,6 +24,7 @@ pub use crate::case::{AT_ONCE, AT_ONCE_BACK, EACH};
 pub struct Place {
     /// Its own addresses; which of them the other end reaches, that one finds out.
     pub addresses: Vec<IpAddr>,
+    /// The port.
     pub port: u16,
     /// The key of its sessions, in hexadecimal.
     pub key: String,
@@ -48,6 +49,9 @@ pub type Answer = Result<Figure, CannotMeasure>;
 /// What a machine does for others, and with them.
 pub trait Actor {
     /// Lets others measure to this machine until this is dropped.
+    ///
+    /// # Errors
+    /// Why that cannot be.
     fn serve(&mut self) -> Result<Place, CannotMeasure>;
 
     /// Measures every case with another rank, and those of the network to its machine if that serves.

@@ -12,6 +12,7 @@ use crate::bench::mpi::What;
 pub struct Exercise {
     /// What is done.
     pub what: What,
+    /// How often.
     pub times: u64,
     /// Who takes part, the one that begins it first.
     pub ranks: Vec<usize>,

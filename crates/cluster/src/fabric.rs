@@ -134,6 +134,7 @@ impl Fabric {
         Ok(Self { rank, size, tasks, inbox, watch, awaited, postman })
     }
 
+    /// This rank.
     pub fn rank(&self) -> usize {
         self.rank
     }

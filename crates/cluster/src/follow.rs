@@ -11,6 +11,7 @@ use crate::sample::{Amount, CannotMeasure, Cause};
 /// What a rank is told to do.
 #[derive(Debug, PartialEq)]
 pub enum Part {
+    /// Measure.
     Measure(Welcome),
     /// Wait: another rank of this machine measures.
     Sleep,

@@ -26,7 +26,9 @@ const KNOWN: Duration = Duration::from_millis(300);
 /// A machine of which no more is heard.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lost {
+    /// Its rank.
     pub rank: usize,
+    /// Its name.
     pub name: String,
     /// What is known of it.
     pub why: String,

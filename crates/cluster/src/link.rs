@@ -16,6 +16,7 @@ pub(super) const LARGEST: usize = 256 << 20;
 
 /// One rank's end.
 pub trait Link {
+    /// This rank.
     fn rank(&self) -> usize;
 
     /// Number of ranks.
@@ -31,6 +32,9 @@ pub trait Link {
     fn receive(&mut self) -> Option<Parcel>;
 
     /// Does an exercise with the ranks that it names, this one first, and waits for its end.
+    ///
+    /// # Errors
+    /// Why it cannot be done.
     fn exercise(&mut self, _: &Exercise) -> Result<Timed, String> {
         Err("what carries the run's messages is not MPI".to_owned())
     }

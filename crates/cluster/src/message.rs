@@ -89,6 +89,7 @@ pub struct Welcome {
     pub seed: u64,
     /// Name under which it measures; none if another rank of the same machine does.
     pub name: Option<String>,
+    /// In which order.
     pub order: Order,
 }
 
@@ -99,6 +100,7 @@ pub struct Finished {
     pub run: Run,
     /// The exit code that it would end with alone.
     pub code: u8,
+    /// Whether it was interrupted.
     pub interrupted: bool,
 }
 
@@ -113,6 +115,9 @@ pub fn encoded(message: &Message) -> Vec<u8> {
 }
 
 /// The message in bytes that came from another rank.
+///
+/// # Errors
+/// What is wrong with them, in one line.
 pub fn decoded(bytes: &[u8]) -> Result<Message, String> {
     match bytes.split_first() {
         Some((&PROTOCOL, json)) => {

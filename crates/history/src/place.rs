@@ -61,6 +61,7 @@ impl Location {
         Self::Named(file.to_owned())
     }
 
+    /// The file.
     pub fn file(&self) -> &Path {
         match self {
             Self::Usual(file) | Self::Named(file) => file,

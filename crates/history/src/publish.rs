@@ -17,6 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 ///
 /// Not every file system can rename without replacing (network file systems and many of FUSE's), and not every one has hard
 /// links (FAT, exFAT, some of FUSE's).
+///
+/// # Errors
+/// What the file system says.
 pub fn publish(made: TempPath, file: &Path) -> io::Result<()> {
     match rustix::fs::renameat_with(CWD, &*made, CWD, file, RenameFlags::NOREPLACE) {
         Err(e) if is_unknown(e) => {}

@@ -22,8 +22,11 @@ pub struct Trend {
     pub host: Option<String>,
     /// Id of the case.
     pub case: String,
+    /// Name of the metric.
     pub metric: String,
+    /// Its unit.
     pub unit: Unit,
+    /// Its direction.
     pub better: Better,
     /// At least one, in the order in which the runs were entered: clocks can be set back, the order cannot.
     pub points: Vec<Point>,
@@ -32,6 +35,7 @@ pub struct Trend {
 /// The figure of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
+    /// Of which run.
     pub run: Arc<Began>,
     /// The median of its samples, in the trend's unit.
     pub median: f64,
@@ -42,6 +46,7 @@ pub struct Point {
 /// A run, and when it began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Began {
+    /// Its id.
     pub id: String,
     /// When it began, RFC 3339.
     pub started: String,
@@ -50,6 +55,7 @@ pub struct Began {
 /// Which figures are asked for.
 #[derive(Clone, Debug)]
 pub struct Asked {
+    /// Of which cases.
     pub cases: Pattern,
     /// The metric; the headline where none is named.
     pub metric: Option<String>,

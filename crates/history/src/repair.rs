@@ -28,6 +28,7 @@ use crate::measurement::Measurement;
 /// What became of a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repaired {
+    /// The history.
     pub file: PathBuf,
     /// The damaged file, kept; `None`: nothing was damaged, and nothing done.
     pub kept: Option<PathBuf>,

@@ -22,8 +22,10 @@ pub enum CpuListError {
     /// A part is neither a number nor a range.
     #[error("CPU list: \"{0}\" is not a number or a range such as 0-3")]
     NotANumber(String),
+    /// A range whose end is before its start.
     #[error("CPU list: the range {0}-{1} runs backwards")]
     Backwards(usize, usize),
+    /// A number that no machine has.
     #[error("CPU list: {0} is past the last possible CPU, {last}", last = MAX_CPUS - 1)]
     TooLarge(usize),
 }

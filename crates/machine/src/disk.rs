@@ -33,9 +33,11 @@ const SECTOR_BYTES: u64 = 512;
 pub struct Disk {
     /// The kernel's name: `nvme0n1`, `vda`.
     pub name: String,
+    /// Device number.
     pub number: Option<DeviceNumber>,
     /// How it is attached.
     pub kind: DiskKind,
+    /// Size in bytes.
     pub size_bytes: Option<u64>,
     /// Whether the device says that it has moving heads. Virtual disks often claim it without reason.
     pub rotational: Option<bool>,
@@ -65,6 +67,7 @@ pub struct Disk {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskKind {
+    /// NVMe.
     Nvme,
     /// A hypervisor's virtio block device.
     Virtio,

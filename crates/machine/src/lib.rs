@@ -43,6 +43,7 @@ pub struct Machine {
     pub id: String,
     /// Host name.
     pub host: Option<String>,
+    /// Kernel.
     pub kernel: Kernel,
     /// Processors and their caches.
     pub cpu: Cpu,

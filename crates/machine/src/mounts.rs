@@ -74,6 +74,7 @@ pub struct Mount {
     pub device: DeviceNumber,
     /// Which directory of the file system is mounted.
     pub root: PathBuf,
+    /// Where.
     pub point: PathBuf,
     /// Type: `ext4`, `xfs`, `tmpfs`, `cgroup2` …
     pub fs_type: String,
@@ -101,6 +102,7 @@ pub fn read(root: &Root) -> Result<Vec<Mount>, ReadError> {
 pub struct Table {
     /// A process, or a thread of one, that sees them; `None` for this program's own namespace.
     pub process: Option<u32>,
+    /// Its mounts.
     pub mounts: Vec<Mount>,
 }
 

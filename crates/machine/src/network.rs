@@ -25,6 +25,7 @@ pub struct Nic {
     pub state: Option<String>,
     /// Driver of the device.
     pub driver: Option<String>,
+    /// What it is.
     pub kind: NicKind,
     /// Hardware address.
     pub mac: Option<String>,

@@ -36,14 +36,35 @@ pub enum ReadError {
     /// The file may not be read by this user.
     #[error("{0} may not be read by this user")]
     Denied(String),
+    /// Not a regular file.
     #[error("{0} is not a regular file")]
     NotAFile(String),
+    /// Longer than anything that is believable.
     #[error("{path} is longer than {cap} bytes")]
-    TooLong { path: String, cap: u64 },
+    TooLong {
+        /// Which file.
+        path: String,
+        /// The bound, in bytes.
+        cap: u64,
+    },
+    /// Another error of the system.
     #[error("{path}: {cause}")]
-    Failed { path: String, cause: String },
+    Failed {
+        /// Which file.
+        path: String,
+        /// The system's words.
+        cause: String,
+    },
+    /// Read, but not what belongs there.
     #[error("{path} holds \"{text}\", not {wanted}")]
-    Garbled { path: String, text: String, wanted: &'static str },
+    Garbled {
+        /// Which file.
+        path: String,
+        /// What it holds, sanitised and cut.
+        text: String,
+        /// What belongs there.
+        wanted: &'static str,
+    },
 }
 
 impl Root {

@@ -90,12 +90,23 @@ const TABLE_HEAD: u64 = 16;
 pub enum SavedError {
     /// A file or directory could not be made or read.
     #[error("{path}: {cause}; name another")]
-    File { path: String, cause: io::Error },
+    File {
+        /// Which one, sanitised.
+        path: String,
+        /// The system's reason.
+        cause: io::Error,
+    },
+    /// There is something at the place already.
     #[error("{0} exists; name a place that does not, or remove it")]
     Exists(String),
     /// Not a saved machine, or one made to do harm.
     #[error("{path} is no saved machine: {why}")]
-    Refused { path: String, why: String },
+    Refused {
+        /// Which file, sanitised.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
 }
 
 impl SavedError {
@@ -269,7 +280,9 @@ pub fn save(root: &Root, machine: &Machine, to: &Path) -> Result<(), SavedError>
 
 /// A saved machine that is open for reading: a directory, or an archive unpacked for as long as this lives.
 pub enum Opened {
+    /// A directory.
     Directory(Root),
+    /// An archive.
     Archive(Archive),
 }
 

@@ -26,6 +26,7 @@ pub struct Module {
     pub slot: String,
     /// The channel, by a name that no other channel of the machine has; where the slot's name tells it.
     pub channel: Option<String>,
+    /// Size in bytes.
     pub size_bytes: u64,
     /// Bits that it gives in a transfer, without those for error correction.
     pub width_bits: Option<u32>,

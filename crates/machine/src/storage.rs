@@ -27,6 +27,7 @@ pub struct Storage {
     pub file_system: Option<FileSystem>,
     /// The block device that holds the file system (or is the path), perhaps a partition.
     pub device: Option<String>,
+    /// Its number.
     pub number: Option<DeviceNumber>,
     /// The devices between the file system and the disks, from above.
     pub layers: Vec<Layer>,
@@ -41,6 +42,7 @@ pub struct Storage {
 pub struct Layer {
     /// The kernel's name: `dm-0`, `md127`, `loop3`.
     pub name: String,
+    /// What it is.
     pub kind: DiskKind,
     /// Of device mapper its type (`LVM`, `CRYPT`, `mpath`) and name, of RAID its level, of a loop device its file.
     pub detail: Option<String>,
@@ -51,6 +53,7 @@ pub struct Layer {
 pub struct FileSystem {
     /// Type: `ext4`, `xfs`, `tmpfs`, `nfs4` …
     pub fs_type: String,
+    /// Where it is mounted.
     pub mount_point: String,
     /// What is mounted.
     pub source: String,
@@ -66,6 +69,7 @@ pub struct FileSystem {
 pub enum Medium {
     /// On block devices.
     Device,
+    /// In memory.
     Memory,
     /// On another machine.
     Network,

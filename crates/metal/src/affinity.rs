@@ -10,6 +10,9 @@ pub const MOST: usize = 8192;
 const WORD: usize = usize::BITS as usize;
 
 /// The CPUs that the calling thread may run on, ascending.
+///
+/// # Errors
+/// The kernel's.
 pub fn allowed() -> io::Result<Vec<usize>> {
     let mut mask = [0_usize; MOST / WORD];
     // SAFETY: sched_getaffinity(2) writes at most the given number of bytes to the mask, which has as many.

@@ -53,11 +53,13 @@ pub enum Order {
 pub struct Shape {
     /// What is done.
     pub op: BlockOp,
+    /// In which order.
     pub order: Order,
     /// Bytes of a block: 1, 2, 4, 8 or a multiple of [`LINE`].
     pub block: usize,
     /// Bytes of the region; of both together for [`BlockOp::ReadWrite`]. What is less than a block is left over.
     pub bytes: usize,
+    /// The page size asked for.
     pub pages: Pages,
     /// Seed of content and order.
     pub seed: u64,
@@ -67,12 +69,22 @@ pub struct Shape {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BlockError {
+    /// No kernel works on blocks of this size.
     #[error("blocks of {block} bytes: write 1, 2, 4, 8 or a multiple of {LINE}")]
-    Block { block: usize },
+    Block {
+        /// The size asked for.
+        block: usize,
+    },
+    /// Not one block has room.
     #[error(
         "a block of {block} bytes does not fit into a region of {region}: choose a smaller block or a larger size"
     )]
-    Room { block: usize, region: usize },
+    Room {
+        /// The size of a block.
+        block: usize,
+        /// The size of one region.
+        region: usize,
+    },
     /// The memory could not be had.
     #[error(transparent)]
     Buffer(#[from] BufferError),
@@ -82,6 +94,7 @@ pub enum BlockError {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{what} after {blocks} blocks: this CPU or its memory is faulty, or the kernel is broken")]
 pub struct WrongBlocks {
+    /// What is wrong.
     pub what: String,
     /// Blocks worked on.
     pub blocks: u64,
@@ -187,6 +200,9 @@ struct Stretch {
 
 impl Region {
     /// Maps the region, makes it resident on the calling thread's memory node, and fills it.
+    ///
+    /// # Errors
+    /// [`BlockError`].
     pub fn new(shape: Shape) -> Result<Self, BlockError> {
         let Shape { block, bytes, op, .. } = shape;
         if !is_block(block) {

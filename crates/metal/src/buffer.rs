@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 /// Where buffers begin: the huge page of x86-64, and of AArch64 with 4 KiB pages.
 pub(crate) const ALIGNMENT: usize = 2 << 20;
 
+/// The page size asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Pages {
     /// The base page size only (4 KiB on most machines): huge pages are refused for this memory.
@@ -61,22 +62,44 @@ pub struct Resident {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BufferError {
+    /// A buffer of no bytes was asked for.
     #[error("a buffer of 0 bytes was asked for: choose a larger size")]
     Empty,
+    /// The size is beyond the address space.
     #[error("a buffer of {bytes} bytes is beyond the address space: choose a smaller size")]
-    TooLarge { bytes: usize },
+    TooLarge {
+        /// The size asked for.
+        bytes: usize,
+    },
     /// The kernel gave no address space or no memory.
     #[error(
         "cannot {action} {bytes} bytes of memory: {source}; choose a smaller size or fewer threads, or raise the \
          limit (ulimit -v, the cgroup's memory limit, vm.overcommit_memory)"
     )]
-    NoMemory { action: &'static str, bytes: usize, source: io::Error },
+    NoMemory {
+        /// What was tried.
+        action: &'static str,
+        /// The size asked for.
+        bytes: usize,
+        /// The kernel's reason.
+        source: io::Error,
+    },
     /// The pool of huge pages has not so many left.
     #[error(
         "cannot map {bytes} bytes in reserved huge pages of {page} bytes: {source}; reserve {needed} of them (the pool is \
          /sys/kernel/mm/hugepages), or choose other pages"
     )]
-    NoHugePages { bytes: usize, page: usize, needed: usize, source: io::Error },
+    NoHugePages {
+        /// The size asked for.
+        bytes: usize,
+        /// Size of a page.
+        page: usize,
+        /// Pages that this needs.
+        needed: usize,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// The mapping could not be read back.
     #[error("cannot read which pages the kernel gave: /proc/self/smaps: {0}")]
     ReadBack(io::Error),
     /// The mapping was not listed, or not in the form the kernel documents.
@@ -221,6 +244,7 @@ impl Buffer {
         self.bytes == 0
     }
 
+    /// The page size asked for.
     pub fn pages(&self) -> Pages {
         self.pages
     }

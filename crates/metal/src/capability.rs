@@ -14,6 +14,7 @@ const SLICES: usize = 12;
 const FEWEST: usize = 4;
 /// Slices after which it is given up: on a busy machine most have no clock that held.
 const MOST_SLICES: usize = 60;
+/// Seconds of a slice.
 const SLICE_SECONDS: f64 = 100e-6;
 /// Probes before and after a slice that differ by more leave its clock in doubt.
 const CLOCK_TOLERANCE: f64 = 0.01;
@@ -21,6 +22,9 @@ const CLOCK_TOLERANCE: f64 = 0.01;
 const TRIAL_TURNS: u64 = 2_000;
 
 /// A clock for the calling thread in the work of one kernel, to measure it and others of the same kind with.
+///
+/// # Errors
+/// Why the clock is unknown.
 pub fn clock_for(kernel: &Kernel) -> Result<CoreClock, crate::clock::ClockUnknown> {
     CoreClock::calibrate(ProbeWork::of(kernel))
 }

@@ -32,6 +32,7 @@ pub struct Shape {
     /// Bytes that the cycle stays within until it has visited every node there: a multiple of `stride`. `None`
     /// draws each next node from the whole buffer.
     pub group: Option<usize>,
+    /// The page size asked for.
     pub pages: Pages,
     /// Chases at once, from 1 to [`MOST_CHASES`].
     pub chases: usize,
@@ -49,16 +50,29 @@ pub enum ChaseError {
     #[error(
         "a chase with stride {stride} and group {group} bytes: strides are multiples of {LINE}, groups of the stride"
     )]
-    Uneven { stride: usize, group: usize },
+    Uneven {
+        /// The stride asked for, in bytes.
+        stride: usize,
+        /// The group asked for, in bytes.
+        group: usize,
+    },
     /// No chase, or more than there are registers for.
     #[error("{chases} chases at once: choose from 1 to {MOST_CHASES}")]
-    Chases { chases: usize },
+    Chases {
+        /// The number asked for.
+        chases: usize,
+    },
     /// Fewer than two nodes in a cycle, or more than can be numbered.
     #[error(
         "a chase through {bytes} bytes with stride {stride}: the number of nodes must be from 2 for each chase to 2^32; \
          change the size"
     )]
-    Nodes { bytes: usize, stride: usize },
+    Nodes {
+        /// The size asked for, in bytes.
+        bytes: usize,
+        /// The stride asked for, in bytes.
+        stride: usize,
+    },
     /// The memory could not be had.
     #[error(transparent)]
     Buffer(#[from] BufferError),
@@ -72,6 +86,7 @@ pub enum ChaseError {
     NotOneCycle {
         /// Steps from the first node after which that was seen.
         steps: u64,
+        /// Nodes of the chase.
         nodes: u64,
     },
 }
@@ -193,6 +208,9 @@ impl Chase {
 
     /// Walks once around each cycle: after exactly as many steps as it has nodes it must be back at the first node, and
     /// not sooner. It then passed every node once.
+    ///
+    /// # Errors
+    /// [`ChaseError::NotOneCycle`].
     pub fn verify(&self) -> Result<(), ChaseError> {
         self.cycles.iter().try_for_each(Cycle::verify)
     }

@@ -5,9 +5,13 @@ use crate::arch::native;
 /// The four registers that one question to CPUID gives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Registers {
+    /// EAX.
     pub eax: u32,
+    /// EBX.
     pub ebx: u32,
+    /// ECX.
     pub ecx: u32,
+    /// EDX.
     pub edx: u32,
 }
 

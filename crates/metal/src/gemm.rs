@@ -29,6 +29,7 @@ mod sealed {
 
 /// A type of number that matrices are multiplied in.
 pub trait Real: Copy + Send + Sync + std::fmt::Debug + PartialEq + sealed::Sealed + 'static {
+    /// Zero.
     const ZERO: Self;
     /// Rounds to this type.
     fn from_f64(value: f64) -> Self;
@@ -104,8 +105,12 @@ pub enum NoTile {
     /// The processor lacks it.
     #[error(transparent)]
     Absent(#[from] Absence),
+    /// No tile is written for it.
     #[error("no matrix multiplication is written for {isa}: choose one of {}", choices())]
-    Unwritten { isa: Isa },
+    Unwritten {
+        /// What was asked for.
+        isa: Isa,
+    },
 }
 
 fn choices() -> String {

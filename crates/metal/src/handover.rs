@@ -42,18 +42,32 @@ pub enum Exchange {
 pub enum HandoverError {
     /// Two threads on one processor wait for the scheduler, not for each other.
     #[error("a cache line is handed over between two CPUs, and CPU {cpu} is one: name two different ones")]
-    SameCpu { cpu: usize },
+    SameCpu {
+        /// The processor.
+        cpu: usize,
+    },
     /// The threads could not be started, pinned or run.
     #[error(transparent)]
     Team(#[from] TeamError),
+    /// One waited in vain for the other.
     #[error(
         "CPUs {} and {}: no hand-over within {:.1} s: one of them is taken by other work; free it or leave it out",
         .cpus[0], .cpus[1], .patience.as_secs_f64()
     )]
-    Stalled { cpus: [usize; 2], patience: Duration },
+    Stalled {
+        /// The processors.
+        cpus: [usize; 2],
+        /// How long it was waited for.
+        patience: Duration,
+    },
     /// The partners counted different numbers of turns: memory or coherency is broken.
     #[error("CPUs {} and {}: {} turns were written and {} answered", .cpus[0], .cpus[1], .turns[0], .turns[1])]
-    Miscounted { cpus: [usize; 2], turns: [u64; 2] },
+    Miscounted {
+        /// The processors.
+        cpus: [usize; 2],
+        /// Turns that each of them took.
+        turns: [u64; 2],
+    },
 }
 
 /// What a pair did.

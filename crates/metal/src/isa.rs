@@ -46,12 +46,26 @@ pub struct Feature {
 pub enum Absence {
     /// The processor, or the system beneath, does not offer a feature.
     #[error("{isa} is not supported by this CPU: needs {feature}")]
-    Feature { isa: Isa, feature: &'static str },
+    Feature {
+        /// What was asked for.
+        isa: Isa,
+        /// The first missing feature, as in /proc/cpuinfo.
+        feature: &'static str,
+    },
     /// The processor, or the system beneath, lacks what one kernel needs beyond its instruction set.
     #[error("{kernel} is not supported by this CPU: needs {feature}")]
-    Kernel { kernel: &'static str, feature: &'static str },
+    Kernel {
+        /// Name of the kernel.
+        kernel: &'static str,
+        /// The missing feature, as in /proc/cpuinfo.
+        feature: &'static str,
+    },
+    /// It belongs to another architecture.
     #[error("{isa} is not an instruction set of this architecture ({})", std::env::consts::ARCH)]
-    Architecture { isa: Isa },
+    Architecture {
+        /// What was asked for.
+        isa: Isa,
+    },
 }
 
 /// A text that names no instruction set.
@@ -87,6 +101,7 @@ impl Isa {
         vectors.into_iter().find(|isa| isa.available().is_ok()).unwrap_or(Self::Portable)
     }
 
+    /// Its name in cases and flags.
     pub fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",

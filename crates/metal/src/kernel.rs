@@ -96,6 +96,7 @@ pub enum Recurrence {
 pub struct Part {
     /// As in the disassembly; empty where the compiler chooses.
     pub mnemonic: &'static str,
+    /// How many.
     pub count: u32,
     /// Operations on each lane that count: 2 for a fused multiply-add, 0 for what only keeps the numbers alive.
     pub operations: u32,
@@ -104,6 +105,7 @@ pub struct Part {
 /// Bits of the shortest vectors that there are.
 const LEAST_VECTOR_BITS: u32 = 128;
 
+/// One kernel.
 #[derive(Debug)]
 pub struct Kernel {
     /// Unique name, also of the function's symbol.
@@ -145,6 +147,7 @@ impl Kernel {
         self.operations_per_turn() as f64 / f64::from(self.accumulators * self.steps)
     }
 
+    /// Bits of one vector.
     pub fn vector_bits(&self) -> u32 {
         self.lanes * 8 * self.result().bytes() as u32
     }

@@ -41,17 +41,27 @@ pub enum LuError {
     /// No memory for the system or the factored panels.
     #[error("no room for the system: {0}")]
     Memory(#[from] BufferError),
+    /// The team failed.
     #[error(transparent)]
     Team(#[from] TeamError),
+    /// Sizes that cannot be.
     #[error(
         "a system of {rows} equations in blocks of {block} columns cannot be set up: give 1 to {} equations and \
          blocks of 1 to {MOST_BLOCK} columns",
         i32::MAX
     )]
-    Size { rows: usize, block: usize },
+    Size {
+        /// Equations asked for.
+        rows: usize,
+        /// Width of the blocks asked for.
+        block: usize,
+    },
     /// The matrix has no inverse, or a number in it is not finite.
     #[error("the matrix is singular: column {column} has no pivot (or holds numbers that are not finite)")]
-    Singular { column: usize },
+    Singular {
+        /// The first column without a pivot, from 0.
+        column: usize,
+    },
 }
 
 /// A system's size and how it is cut, for one instruction set.

@@ -32,6 +32,7 @@ pub enum Access {
 /// What the mapping is for: a file that is open for reading alone cannot be mapped to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
+    /// Reading.
     Read,
     /// Reading and writing.
     Write,

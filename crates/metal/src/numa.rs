@@ -17,7 +17,13 @@ pub enum NumaError {
     #[error(
         "memory of NUMA node {node} cannot be had: {source}; does it have memory, and does the cpuset allow it?"
     )]
-    Policy { node: usize, source: io::Error },
+    Policy {
+        /// The node asked for.
+        node: usize,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// The kernel does not tell where pages lie.
     #[error("cannot ask on which NUMA node memory lies: {0}")]
     Place(io::Error),
 }

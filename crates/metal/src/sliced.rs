@@ -30,6 +30,9 @@ const SLICE_SECONDS: f64 = 25e-6;
 const TIMES_UNCERTAINTY: f64 = 500.0;
 /// Loads whose cost varies by more are not cut into slices shorter than a stretch: chance alone would exclude some.
 const STEADY_SPREAD: f64 = 0.05;
+/// How far the cost of undisturbed work in registers and near caches lies from the most common one: it agrees to some per
+/// mille, and the ends of a slice are uncertain by as much. A slice that a sibling slowed by less than this still counts.
+const SPREAD: f64 = 0.02;
 /// The shortest timing that calibrates: a thousand times the step of the timer.
 const CALIBRATION_SECONDS: f64 = 50e-6;
 /// Timings of which the shortest calibrates.
@@ -51,7 +54,7 @@ pub trait Load: Send {
     /// How far, as a share, the cost of an undisturbed slice may lie from the most common cost: what is further off is
     /// set aside. Registers and near caches take the same time always; memory that others use too does not.
     fn spread(&self) -> f64 {
-        0.05
+        SPREAD
     }
 }
 
@@ -67,6 +70,7 @@ pub enum Until {
 /// What one processor did.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CpuOutcome {
+    /// The processor.
     pub cpu: usize,
     /// Threads that shared it.
     pub threads: usize,
@@ -80,6 +84,7 @@ pub struct CpuOutcome {
     pub clock_hz: Option<f64>,
     /// Share of the time that was set aside, from 0 to 1.
     pub set_aside: f64,
+    /// Why.
     pub causes: Causes,
     /// Share of the probes of the clock that did not have the vector units alone: another thread used them, on the same
     /// core. Nothing where the probe has no vector work.
@@ -168,7 +173,12 @@ pub enum SlicedError {
         "CPU {cpu}: no slice of {slices} could be used: other work took the CPU, or its clock changed all the time; stop other \
          work, or measure longer"
     )]
-    AllDisturbed { cpu: usize, slices: u64 },
+    AllDisturbed {
+        /// The processor.
+        cpu: usize,
+        /// Slices that were counted.
+        slices: u64,
+    },
 }
 
 /// A team with a load on each member, calibrated and ready to be measured.
@@ -309,6 +319,7 @@ impl<L: Load> Sliced<L> {
         })
     }
 
+    /// Turns in one slice.
     pub fn turns_per_slice(&self) -> u64 {
         self.turns_per_slice
     }

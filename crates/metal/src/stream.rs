@@ -57,6 +57,7 @@ pub enum Store {
     String,
 }
 
+/// One kernel.
 #[derive(Debug)]
 pub struct StreamKernel {
     /// Unique name, also of the function's symbol.
@@ -101,6 +102,7 @@ impl StreamOp {
     pub const ALL: [Self; 7] =
         [Self::Read, Self::Write, Self::Copy, Self::Scale, Self::Add, Self::Triad, Self::Update];
 
+    /// Its name in cases and flags.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -256,6 +258,7 @@ pub struct Arrays<'memory> {
      faulty, or the kernel is broken"
 )]
 pub struct WrongElement {
+    /// The operation.
     pub op: StreamOp,
     /// Which array: a (the destination), b or c.
     pub array: char,

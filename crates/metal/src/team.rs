@@ -21,20 +21,35 @@ use barrier::{Barrier, Broken};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TeamError {
+    /// The list of processors was empty.
     #[error("a team needs at least one processor: the list is empty")]
     Empty,
     /// A processor is not in this process's affinity mask (taskset, cpuset) or does not exist.
     #[error(
         "CPU {cpu} may not be used: this process is allowed CPUs {allowed}; choose among them or widen taskset or cpuset"
     )]
-    NotAllowed { cpu: usize, allowed: String },
+    NotAllowed {
+        /// The processor asked for.
+        cpu: usize,
+        /// The allowed processors, as a list of ranges.
+        allowed: String,
+    },
     /// The kernel refused to read or set the affinity.
     #[error("cannot pin a thread to CPU {cpu}: {source}")]
-    Pin { cpu: usize, source: std::io::Error },
+    Pin {
+        /// The processor asked for.
+        cpu: usize,
+        /// The kernel's reason.
+        source: std::io::Error,
+    },
+    /// A thread could not be started.
     #[error("cannot start thread {number} of {wanted}: {source}; {limit}")]
     Spawn {
+        /// Which thread, from 1.
         number: usize,
+        /// How many the team needs.
         wanted: usize,
+        /// The kernel's reason.
         source: std::io::Error,
         /// The limits that may stand in the way, with their values.
         limit: String,
@@ -43,13 +58,32 @@ pub enum TeamError {
     #[error(
         "cannot start {wanted} threads: {limit} leaves room for {room}; use fewer threads, or raise the limit"
     )]
-    NoRoom { wanted: usize, room: u64, limit: String },
+    NoRoom {
+        /// How many the team needs.
+        wanted: usize,
+        /// How many there is room for.
+        room: u64,
+        /// Which limit, with its value.
+        limit: String,
+    },
     /// The closure panicked on a member; the others were released.
     #[error("thread {index} on CPU {cpu} panicked: {message}")]
-    Panicked { index: usize, cpu: usize, message: String },
+    Panicked {
+        /// The member, from 0.
+        index: usize,
+        /// Its processor.
+        cpu: usize,
+        /// The panic's message.
+        message: String,
+    },
     /// [`Team::run_each`] was given another number of states than there are members.
     #[error("{states} states were given to a team of {members} threads: one is needed for each")]
-    StateCount { states: usize, members: usize },
+    StateCount {
+        /// States given.
+        states: usize,
+        /// Members of the team.
+        members: usize,
+    },
 }
 
 /// The one who runs: what a closure may know of its place in the team.

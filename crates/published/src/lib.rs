@@ -52,6 +52,7 @@ pub struct Figure {
     pub bytes: &'static str,
     /// Threads, where stated.
     pub threads: &'static str,
+    /// Its metric.
     pub metric: &'static str,
     /// Its unit, as printed; empty where none is.
     pub unit: &'static str,
@@ -86,6 +87,7 @@ pub const TIME: &str = "time";
 pub struct Matched {
     /// Benchmark and parameters that the case must have; others it may have.
     pub case: Case,
+    /// Our metric.
     pub metric: &'static str,
     /// The figure in its base unit, as the report counts it; none for a percentage, or where no unit is printed.
     pub value: Option<(f64, Unit)>,

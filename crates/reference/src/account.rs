@@ -81,6 +81,7 @@ pub struct Account {
     /// How much: of a rate in its unit without the second (bytes, bits, operations), of a time the operations that
     /// followed one another. Where only a part is known (one pass of many), that part, and the time is that of its life.
     pub amount: f64,
+    /// In how many seconds.
     pub seconds: Seconds,
 }
 

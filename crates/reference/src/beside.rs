@@ -69,7 +69,9 @@ type Hung = Rc<RefCell<BTreeMap<&'static str, String>>>;
 /// A tool's server that listens elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
+    /// Its host.
     pub host: String,
+    /// Its port.
     pub port: u16,
 }
 

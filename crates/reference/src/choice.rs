@@ -76,6 +76,7 @@ pub(super) struct Choice {
 
 /// A tool that was asked for and is not there.
 pub(super) struct Absent {
+    /// Its name.
     pub name: &'static str,
     /// Why, and how to get it.
     pub why: String,

@@ -88,7 +88,9 @@ pub enum Package {
 /// What an adapter is asked to call the tool for.
 #[derive(Clone, Copy)]
 pub struct Ask<'a> {
+    /// The case.
     pub case: &'a Case,
+    /// The machine.
     pub machine: &'a Machine,
     /// What the case has prepared: its CPUs, its file.
     pub offer: &'a Offer,
@@ -108,6 +110,7 @@ pub enum Far<'a> {
 }
 
 impl Far<'_> {
+    /// Its host.
     pub fn host(&self) -> &str {
         match self {
             Far::Here(_) => "127.0.0.1",
@@ -115,6 +118,7 @@ impl Far<'_> {
         }
     }
 
+    /// Its port.
     pub fn port(&self) -> u16 {
         match self {
             Far::Here(port) | Far::There(_, port) => *port,
@@ -144,6 +148,7 @@ pub enum Output {
 pub struct Server {
     /// Which of the tool's programs.
     pub program: &'static str,
+    /// Its arguments.
     pub arguments: Vec<String>,
     /// The TCP port it will listen on; `None`: a UDP port, this one.
     pub listens: Listens,
@@ -165,6 +170,7 @@ pub enum Listens {
 pub struct Invocation {
     /// Which of the tool's programs.
     pub program: &'static str,
+    /// Its arguments.
     pub arguments: Vec<String>,
     /// Files that it reads, by name in its directory.
     pub files: Vec<(&'static str, String)>,
@@ -207,6 +213,9 @@ pub struct Reading {
 
 impl Reading {
     /// A figure, if it is one, and what the tool did for it.
+    ///
+    /// # Errors
+    /// What was read instead.
     pub fn of(value: f64, account: Account) -> Result<Self, String> {
         match value {
             v if v.is_finite() && v > 0.0 => Ok(Self {
@@ -287,6 +296,7 @@ impl Tool {
 
 /// A reference tool.
 pub trait Peer: Sync {
+    /// What it is.
     fn tool(&self) -> &'static Tool;
 
     /// Why it has no counterpart of a case of its subsystem, where there is more to say than that it is another subject.
@@ -318,9 +328,15 @@ pub trait Peer: Sync {
     fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing>;
 
     /// How it is called for the case.
+    ///
+    /// # Errors
+    /// Why it cannot be called for this one, in one line.
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String>;
 
     /// Reads its answer.
+    ///
+    /// # Errors
+    /// What is wrong with the text, in one line.
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String>;
 }
 
@@ -332,6 +348,7 @@ pub fn find(name: &str) -> Option<&'static dyn Peer> {
 /// A tool that is installed.
 #[derive(Clone)]
 pub struct Found {
+    /// The tool.
     pub peer: &'static dyn Peer,
     /// Its programs, in the order of [`Tool::programs`]; the first is there.
     pub programs: Vec<Option<PathBuf>>,

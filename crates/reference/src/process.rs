@@ -22,6 +22,7 @@ const GRACE: Duration = Duration::from_secs(3);
 pub struct Order {
     /// Absolute path.
     pub program: PathBuf,
+    /// Its arguments.
     pub arguments: Vec<OsString>,
     /// The CPUs that it may use; empty: all.
     pub cpus: Vec<usize>,
@@ -69,6 +70,7 @@ pub enum ProcessError {
     Start {
         /// Its path, made harmless.
         program: String,
+        /// Why.
         why: String,
     },
     /// It ran too long and was ended.
@@ -100,11 +102,15 @@ pub struct Running {
 /// that binds the CPUs, asks the kernel to end it with its parent, and becomes the other program.
 #[derive(Clone, Debug)]
 pub struct Launcher {
+    /// Path of plimsoll.
     pub plimsoll: PathBuf,
 }
 
 impl Launcher {
     /// Starts a program of which nobody reads what it says.
+    ///
+    /// # Errors
+    /// [`ProcessError::Start`].
     pub fn start_quiet(&self, order: &Order) -> Result<Running, ProcessError> {
         self.start(order, Stdio::null)
     }
@@ -257,6 +263,9 @@ fn shown(path: &Path) -> String {
 }
 
 /// Becomes another program: bound to `cpus` (none: as it is), and ended with whoever started it. Returns only on failure.
+///
+/// # Errors
+/// Why it could not.
 pub fn become_program(cpus: &[usize], program: &Path, arguments: &[OsString]) -> std::io::Error {
     // Best effort, as for workers: the parent ends the group as well.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));

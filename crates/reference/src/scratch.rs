@@ -77,6 +77,7 @@ impl Scratch {
         Ok(Some(Self { path, _lock: lock, held }))
     }
 
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -54,6 +54,9 @@ impl Search {
 
     /// The path of another program of `tool`, such as its server: beside the file that the user named, or where
     /// programs are.
+    ///
+    /// # Errors
+    /// As [`Search::find`].
     pub fn find_part(&self, tool: &str, program: &str, more: &[&str]) -> Result<PathBuf, String> {
         let beside = self.named.get(tool).and_then(|named| named.parent()).map(Path::to_owned);
         let directories = beside.into_iter().chain(self.directories.iter().cloned());

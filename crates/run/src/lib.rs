@@ -71,6 +71,9 @@ const SET_UP: f64 = 0.5;
 pub trait Station {
     /// Sets a case up. `within` is how many seconds are left of the budget, where there is one: setting up and samples end
     /// with it, whatever hangs.
+    ///
+    /// # Errors
+    /// Why it cannot be measured.
     fn prepare(
         &mut self,
         candidate: &Candidate,
@@ -152,6 +155,7 @@ pub struct Ran {
     pub outcomes: Vec<Outcome>,
     /// How many of them an interrupted run had measured before.
     pub before: usize,
+    /// Whether it was interrupted.
     pub interrupted: bool,
 }
 

@@ -9,6 +9,7 @@ use crate::plan::Sampling;
 pub struct Planned {
     /// The case, and whether this machine can measure it.
     pub candidate: Candidate,
+    /// How it is sampled.
     pub sampling: Sampling,
     /// The tools beside it.
     pub against: Against,

@@ -92,6 +92,7 @@ pub enum Outcome {
     NotConverged {
         /// The relative half-width reached; none with too few samples or a median of zero.
         half_width: Option<f64>,
+        /// What ended it.
         by: EndedBy,
     },
     /// The last five rounds are steady.
@@ -100,11 +101,13 @@ pub enum Outcome {
     NotSteady {
         /// How far they are from it; none with fewer than five rounds.
         reached: Option<Steadiness>,
+        /// What ended it.
         by: EndedBy,
     },
 }
 
 impl Outcome {
+    /// What ended it.
     pub fn ended_by(&self) -> EndedBy {
         match *self {
             Outcome::Fixed => EndedBy::Samples,

@@ -16,6 +16,7 @@ pub const ALL_BUT_EXCLUDED: f64 = 0.9;
 /// What the excluded share of the time makes of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Excluded {
+    /// Nothing.
     Little,
     /// It is not converged; the share.
     Mostly(f64),

@@ -10,10 +10,17 @@ pub struct Samples(Vec<f64>);
 /// Why a list of numbers is not [`Samples`].
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum NotSamples {
+    /// There is no number.
     #[error("no sample was taken: give the case more time or a smaller size")]
     Empty,
+    /// A number is infinite or not a number.
     #[error("sample {} is {value}: a figure must be finite, so the measurement is void", .index + 1)]
-    NotFinite { index: usize, value: f64 },
+    NotFinite {
+        /// Its place, from 0.
+        index: usize,
+        /// What it is.
+        value: f64,
+    },
 }
 
 impl Samples {

@@ -96,6 +96,7 @@ impl Times {
         })
     }
 
+    /// How many.
     pub fn count(&self) -> u64 {
         self.filled().map(|(_, count)| count).fold(0, u64::saturating_add)
     }

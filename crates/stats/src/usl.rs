@@ -32,6 +32,7 @@ pub struct Load {
     pub rates: Samples,
 }
 
+/// One coefficient.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Coefficient {
     /// The best one.

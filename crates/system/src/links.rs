@@ -30,6 +30,7 @@ const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 pub struct Place {
     /// The directory, open.
     pub directory: OwnedFd,
+    /// The name in it.
     pub name: OsString,
     /// What bears the name.
     pub found: Found,
@@ -38,6 +39,7 @@ pub struct Place {
 /// What bears a name.
 #[derive(Debug)]
 pub enum Found {
+    /// Nothing.
     Nothing,
     /// Something that is no link.
     Something(Box<Stat>),
@@ -51,6 +53,7 @@ pub enum LinkError {
     /// It leads through what another user may have put there.
     #[error("{0}")]
     Refused(String),
+    /// The system says no.
     #[error("{0}")]
     Failed(#[from] io::Error),
 }
@@ -267,6 +270,9 @@ impl Place {
     }
 
     /// Looks again at what bears the name.
+    ///
+    /// # Errors
+    /// What the system says.
     pub fn look(&self) -> io::Result<Stat> {
         Ok(statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW)?)
     }

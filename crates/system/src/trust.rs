@@ -56,6 +56,9 @@ impl Trust {
 
     /// The file that `path` leads to, if it can be run and nobody else decides what it is, nor its interpreter if it is a
     /// script.
+    ///
+    /// # Errors
+    /// Why not, in one line.
     pub fn program(&self, path: &Path) -> Result<PathBuf, String> {
         let mut next = path.to_owned();
         let mut first = None;

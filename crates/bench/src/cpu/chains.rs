@@ -27,6 +27,7 @@ const SCALAR: &str = "scalar";
 enum Width {
     /// One number.
     Scalar,
+    /// So many bits.
     Bits(u32),
 }
 

@@ -69,6 +69,7 @@ pub(super) fn hows(machine: &Machine, group: &Group) -> Result<Vec<How>, String>
     Ok(hows)
 }
 
+/// The clock of the CPUs of a kind, a number for each kind by [`word_of`] it.
 pub const KIND_CLOCK: Condition = Condition::new("clock_hz_{}", "Hz", "mean clock of the CPUs of a kind");
 
 /// A kind of core as conditions name it.

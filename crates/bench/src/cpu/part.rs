@@ -1,9 +1,10 @@
 //! The CPU benchmarks as a part of a report.
 
+use crate::Subsystem;
+use crate::apart::Stay;
 use crate::limit::microarchitecture::Core;
 use crate::machine::{Cpu, Machine};
 use crate::warning::Loss;
-use crate::{Subsystem, apart};
 
 /// The CPU benchmarks.
 pub static PART: Subsystem = Subsystem {
@@ -12,7 +13,7 @@ pub static PART: Subsystem = Subsystem {
     context: |machine, _| context(machine),
     asked_first: &["op", "type", "threads", "isa", "n", "place"],
     second_cost: Loss::SiblingBusy,
-    has_moved: apart::other_cores,
+    stay: Stay::OnCores,
     ..Subsystem::USUAL
 };
 

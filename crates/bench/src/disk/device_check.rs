@@ -33,7 +33,9 @@ const SECTOR: u64 = 512;
 /// Bytes transferred, by direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
+    /// Read.
     pub read: u64,
+    /// Written.
     pub written: u64,
 }
 

@@ -18,21 +18,42 @@ use crate::text::shown_bytes;
 /// Why a directory cannot hold test files: bad input, known before any load.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DirError {
+    /// Nothing there.
     #[error("--dir {0} does not exist; create it or name another directory")]
     Missing(String),
+    /// Something else is there.
     #[error("--dir {0} is not a directory; name a directory")]
     NotADirectory(String),
+    /// The file system is mounted read-only.
     #[error("--dir {dir} is on {mount}, which is mounted read-only; name a directory that can be written")]
-    ReadOnly { dir: String, mount: String },
+    ReadOnly {
+        /// As given.
+        dir: String,
+        /// Its mount point.
+        mount: String,
+    },
+    /// The user may not create files there.
     #[error("--dir {0}: no permission to create files there; name a directory of your own")]
     NoPermission(String),
     /// Marked immutable (`chattr +i`), or another reason for `EPERM`.
     #[error("--dir {0} lets nobody create files (immutable? see lsattr -d); name another directory")]
     Immutable(String),
+    /// Another user could lead it anywhere.
     #[error("--dir {dir} is not used: {why}")]
-    NotTrusted { dir: String, why: String },
+    NotTrusted {
+        /// As named.
+        dir: String,
+        /// Which link on its way is another user's.
+        why: String,
+    },
+    /// Any other reason of the system.
     #[error("--dir {dir} cannot be used: {errno}; name another directory")]
-    Other { dir: String, errno: Errno },
+    Other {
+        /// As given.
+        dir: String,
+        /// What the kernel said.
+        errno: Errno,
+    },
 }
 
 /// There is too little space for the test file: an environment error.
@@ -46,9 +67,11 @@ pub struct NoSpace {
     pub needs: u64,
     /// Bytes that may be used.
     pub has: u64,
+    /// The mount point.
     pub mount: String,
     /// Which bound that is.
     pub why: String,
+    /// What to do.
     pub remedy: &'static str,
 }
 
@@ -59,6 +82,7 @@ pub struct DirFacts {
     pub path: PathBuf,
     /// Where its file system is mounted.
     pub mount: PathBuf,
+    /// What file system it is.
     pub file_system: FileSystem,
     /// Bytes that this user may still write (`f_bavail`, without root's reserve).
     pub available: u64,
@@ -83,6 +107,7 @@ pub enum Size {
 /// The size that a test file gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSize {
+    /// Bytes.
     pub bytes: u64,
     /// Why it is not the most that was wanted.
     pub reduced: Option<String>,
@@ -92,6 +117,9 @@ pub struct FileSize {
 const RESERVE: u64 = 1 << 30;
 
 /// Looks at `dir` without creating anything: for the parent, before any load.
+///
+/// # Errors
+/// Why it cannot hold test files.
 pub fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
     let name = || shown_bytes(dir.as_os_str().as_encoded_bytes());
     let failed = |error: &io::Error| match Errno::from_io_error(error) {

@@ -29,8 +29,10 @@ pub enum DriverError {
     /// The load failed.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// No thread.
     #[error("no thread for the load: {0}; see ulimit -u")]
     Thread(std::io::Error),
+    /// The thread ended, after it had told why.
     #[error("the load has ended")]
     Ended,
 }
@@ -48,9 +50,13 @@ enum Command {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Portion {
     /// What is done in so many nanoseconds or more; the load stays up. See [`Load::interval`].
-    Time { ns: u64 },
+    Time {
+        /// Nanoseconds.
+        ns: u64,
+    },
     /// So many transfers; the load ends with them. See [`Load::amount`].
     Transfers {
+        /// How many.
         transfers: u64,
         /// Nanoseconds that they may take.
         cap_ns: u64,

@@ -74,6 +74,7 @@ impl Kind {
         Kind::ALL.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind)
     }
 
+    /// Its name.
     pub fn word(self) -> &'static str {
         Kind::ALL.iter().find(|(_, kind)| *kind == self).map_or("null", |(name, _)| name)
     }
@@ -91,6 +92,7 @@ impl Kind {
 
 /// Something that carries out transfers: `depth` slots, each with a buffer of one block.
 pub trait Engine {
+    /// Which it is.
     fn kind(&self) -> Kind;
 
     /// How many transfers it holds at once.
@@ -161,6 +163,7 @@ macro_rules! with_engine {
 pub(super) use with_engine;
 
 impl AnyEngine {
+    /// Which it is.
     pub fn kind(&self) -> Kind {
         with_engine!(self, engine => engine.kind())
     }
@@ -178,6 +181,7 @@ impl AnyEngine {
 
 /// An engine, and why it is not the one asked for.
 pub struct Opened {
+    /// The engine.
     pub engine: AnyEngine,
     /// Why the one asked for was not to be had.
     pub fell_back: Option<String>,
@@ -192,6 +196,9 @@ pub fn open(kind: Kind, file: &Arc<TestFile>, depth: usize, block: usize) -> Res
 }
 
 /// As [`open`], on several files, in some order, with completions stamped by `clock`.
+///
+/// # Errors
+/// As [`open`].
 pub fn open_on(
     kind: Kind,
     files: &[Arc<TestFile>],

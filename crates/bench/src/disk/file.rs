@@ -56,6 +56,7 @@ enum Lasts {
 /// A filled test file.
 #[derive(Debug, Clone)]
 pub struct Filled {
+    /// The file.
     pub file: Arc<TestFile>,
     /// How many bytes of it are filled.
     pub bytes: u64,
@@ -78,11 +79,17 @@ impl Filled {
     }
 
     /// As [`Filled::for_case`], for a case after which what was filled is there no more.
+    ///
+    /// # Errors
+    /// As there.
     pub fn for_one_case(cx: &Context<'_>, cache: Cache, size: Size) -> Result<Filled, CannotMeasure> {
         Filled::with(cx, cache, size, Seal::Open, Lasts::OneCase)
     }
 
     /// A file of its own, all of it sealed in generation 0: whoever checks generations must have written all others.
+    ///
+    /// # Errors
+    /// As [`Filled::for_case`].
     pub fn sealed(cx: &Context<'_>, cache: Cache, size: Size) -> Result<Filled, CannotMeasure> {
         Filled::with(cx, cache, size, Seal::Sealed, Lasts::OneCase)
     }

@@ -33,13 +33,20 @@ pub enum FillError {
     /// The file could not be synced or cut, or refuses direct I/O.
     #[error(transparent)]
     Target(#[from] TargetError),
+    /// A write failed.
     #[error("filling the test file: {0}")]
     Load(#[from] LoadError),
+    /// The time was over.
     #[error(
         "the budget ended while the test file was filled ({} of {} were written); give a smaller --size or more --budget",
         human(*.filled), human(*.bytes)
     )]
-    Late { filled: u64, bytes: u64 },
+    Late {
+        /// Bytes that were filled.
+        filled: u64,
+        /// Bytes that were to be.
+        bytes: u64,
+    },
 }
 
 /// What is to be filled, and how long that may take.

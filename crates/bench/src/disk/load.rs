@@ -42,6 +42,7 @@ pub const CAP_NS: u64 = 60_000_000_000;
 /// When data is asked to be kept for good, beside what each write does by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Flush {
+    /// Never.
     Never,
     /// After so many writes.
     Every(u64),
@@ -90,19 +91,31 @@ pub trait Load {
 
     /// Keeps the load up for `ns` nanoseconds at least, and returns what was counted since the last call, or, if the
     /// load was not up, since the queue was full and flowing. `next` is what is counted into from now on.
+    ///
+    /// # Errors
+    /// See [`Load`].
     fn interval(&mut self, ns: u64, next: Tally) -> Result<Tally, LoadError>;
 
     /// Does so many transfers, and counts everything from the first one's start to the last one's end; for `cap_ns`
     /// nanoseconds at most.
+    ///
+    /// # Errors
+    /// See [`Load`].
     fn amount(&mut self, transfers: u64, cap_ns: u64, next: Tally) -> Result<Tally, LoadError>;
 
     /// Keeps the load up between intervals: one completion or more. Does nothing when it is not up.
+    ///
+    /// # Errors
+    /// See [`Load`].
     fn keep_up(&mut self) -> Result<(), LoadError>;
 
     /// For how long the load has been up since the last interval ended, in nanoseconds; `None` when it is not.
     fn unasked_ns(&self) -> Option<u64>;
 
     /// Ends the load: waits for all that is in flight, and forgets what was counted.
+    ///
+    /// # Errors
+    /// See [`Load`].
     fn stop(&mut self) -> Result<(), LoadError>;
 
     /// Checks the data of the last transfers, or all of it where a ledger knows it.

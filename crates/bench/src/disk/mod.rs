@@ -68,6 +68,9 @@ pub enum Refusal {
 }
 
 /// Checks the directory, and that the files of all `cases` fit there, before any load. Creates nothing.
+///
+/// # Errors
+/// Why not, in one line.
 pub fn check<'a>(
     dir: &Path,
     machine: &Machine,

@@ -123,6 +123,7 @@ const LOW: u64 = u32::MAX as u64;
 /// 2^32 divided by the golden ratio, made odd.
 const GOLDEN: u64 = 0x9E37_79B1;
 
+/// The orders there are.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Order {
     /// Ascending, from the first block again after the last.

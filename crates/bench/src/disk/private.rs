@@ -17,6 +17,7 @@ use crate::leftover::{Held, NAMELESS, Registry, new_name};
 pub enum Refusal {
     /// Another user can or did put something else in its place.
     Planted(&'static str),
+    /// What the kernel said.
     Failed(Errno),
 }
 
@@ -28,6 +29,9 @@ impl From<Errno> for Refusal {
 
 /// Makes the file, and removes both names again. Its directory is entered in the registry, so that a later start removes what a
 /// kill leaves, also where nobody uses this directory again.
+///
+/// # Errors
+/// See [`Refusal`].
 pub fn open(
     dir: &OwnedFd,
     flags: OFlags,

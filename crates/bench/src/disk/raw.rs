@@ -45,6 +45,9 @@ pub struct Consent {
 
 impl Consent {
     /// Reads `DEVICE:SERIAL`. Device paths may hold colons, serial numbers do not.
+    ///
+    /// # Errors
+    /// What it should look like.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text.rsplit_once(':') {
             Some((device, serial)) if !device.is_empty() && !serial.trim().is_empty() => {
@@ -97,7 +100,9 @@ pub enum Access {
 pub struct RawDevice {
     /// Open for what `access` says; exclusively where that is destruction.
     pub file: File,
+    /// As typed.
     pub name: String,
+    /// Its size.
     pub bytes: u64,
     /// What may be done to it.
     pub access: Access,
@@ -123,6 +128,9 @@ impl RawDevice {
 impl RawTarget {
     /// Opens the device. With consent, all checks are made, and the exclusive claim holds as long as the device is
     /// open: nobody can mount or build on it meanwhile.
+    ///
+    /// # Errors
+    /// Why not.
     pub fn open(&self, root: &Root, cache: Cache) -> Result<RawDevice, RawError> {
         let name = path(&self.device);
         let looked = look(&self.device)?;

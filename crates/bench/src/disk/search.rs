@@ -19,6 +19,7 @@ use crate::warning::Note;
 pub(super) struct Target {
     /// The share, between 0 and 1.
     pub(super) share: f64,
+    /// Nanoseconds.
     pub(super) ns: u64,
 }
 

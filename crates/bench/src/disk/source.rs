@@ -108,6 +108,7 @@ fn common_divisor(a: u64, b: u64) -> u64 {
 pub struct Next {
     /// What to do first.
     pub op: Op,
+    /// Where.
     pub offset: u64,
     /// How many bytes.
     pub len: usize,
@@ -157,6 +158,7 @@ impl Source {
         self.walk.extent()
     }
 
+    /// How it writes.
     pub fn write(&self) -> Op {
         self.write
     }

@@ -34,15 +34,36 @@ pub enum Cache {
 /// Why there is no test file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
+    /// The file system does not do direct I/O.
     #[error(
         "{file_system} on {mount} refuses O_DIRECT, so the page cache cannot be bypassed; use --cache buffered or another --dir"
     )]
-    DirectRefused { file_system: String, mount: String },
+    DirectRefused {
+        /// What it is.
+        file_system: String,
+        /// Where.
+        mount: String,
+    },
     /// Somebody else could put something in the file's place.
     #[error("the test file on {mount} was refused: {why}")]
-    Planted { mount: String, why: String },
+    Planted {
+        /// The mount point.
+        mount: String,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// A system call failed.
     #[error("the test file on {mount} cannot be {what}: {errno}{hint}")]
-    Failed { what: &'static str, mount: String, errno: Errno, hint: String },
+    Failed {
+        /// What was attempted: opened, allocated …
+        what: &'static str,
+        /// The mount point.
+        mount: String,
+        /// What the kernel said.
+        errno: Errno,
+        /// What to do.
+        hint: String,
+    },
 }
 
 /// What is to be done about an errno of a file operation, as the end of a sentence.

@@ -9,6 +9,7 @@ use super::working_set;
 pub(crate) struct Level {
     /// 1 is nearest to the core.
     pub(crate) number: u8,
+    /// Size in bytes.
     pub(crate) bytes: u64,
 }
 

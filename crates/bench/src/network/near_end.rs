@@ -29,10 +29,17 @@ const QUEUE: Duration = Duration::from_secs(90);
 #[derive(Clone, Debug)]
 pub enum Place {
     /// To be started for this run: `program far-end`, its threads on `cpus`.
-    Private { program: PathBuf, cpus: Cpus },
+    Private {
+        /// The program.
+        program: PathBuf,
+        /// Its CPUs.
+        cpus: Cpus,
+    },
+    /// A server.
     Server {
         /// Its name or address, and port.
         address: Address,
+        /// Its key.
         key: Key,
     },
 }
@@ -81,6 +88,9 @@ impl FarEnd {
 
     /// Another session with the same far end, whose work may run beside this one's: a load, or what is measured
     /// under it.
+    ///
+    /// # Errors
+    /// As [`FarEnd::open`].
     pub fn beside(&self, from: Option<IpAddr>) -> Result<Self, CannotMeasure> {
         let failed =
             |why: String| CannotMeasure::far_end(format!("no second session with {}: {why}", self.address));

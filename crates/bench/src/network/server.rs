@@ -42,16 +42,23 @@ impl Address {
         &self.host
     }
 
+    /// The port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
     /// Reads `HOST`, `HOST:PORT`, `ADDRESS`, `[ADDRESS]:PORT`.
+    ///
+    /// # Errors
+    /// What is wrong, in one line.
     pub fn parse(text: &str) -> Result<Self, String> {
         Address::parse_with(text, PORT)
     }
 
     /// The same where another port is meant when none is named.
+    ///
+    /// # Errors
+    /// What is wrong, in one line.
     pub fn parse_with(text: &str, usual: u16) -> Result<Self, String> {
         let bad = |why: &str| {
             format!(

@@ -18,6 +18,7 @@ use crate::{Context, counts};
 /// Where a case's two ends are.
 #[derive(Clone, Debug)]
 pub struct Setup {
+    /// The far end.
     pub place: Place,
     /// The address to send from.
     pub from: Option<IpAddr>,

@@ -42,6 +42,7 @@ pub struct Cache {
     pub level: u8,
     /// What it holds.
     pub kind: CacheKind,
+    /// Size of one of them, in bytes.
     pub size_bytes: Option<u64>,
     /// Line size in bytes.
     pub line_bytes: Option<u32>,
@@ -61,6 +62,7 @@ pub enum CacheKind {
     Data,
     /// Instructions only.
     Instruction,
+    /// Both.
     Unified,
     /// Not known.
     Unknown,

@@ -9,8 +9,11 @@ use plimsoll_units::text::shown;
 pub struct Signature {
     /// `GenuineIntel`, `AuthenticAMD`, …
     pub vendor: String,
+    /// Family.
     pub family: u32,
+    /// Model.
     pub model: u32,
+    /// Stepping.
     pub stepping: u32,
 }
 
@@ -21,9 +24,11 @@ pub struct Geometry {
     pub level: u8,
     /// What it holds.
     pub kind: CacheKind,
+    /// Size in bytes.
     pub bytes: u64,
     /// Associativity.
     pub ways: u32,
+    /// Line in bytes.
     pub line_bytes: u32,
 }
 

@@ -14,7 +14,13 @@ pub enum BadText {
     #[error(
         "line {line} is \"{text}\"; a line is \"CPU N:\" or \"0xLEAF 0xSUBLEAF: eax=0x… ebx=0x… ecx=0x… edx=0x…\""
     )]
-    Line { line: usize, text: String },
+    Line {
+        /// Its number, from 1.
+        line: usize,
+        /// What it holds, sanitised and cut.
+        text: String,
+    },
+    /// No leaf at all.
     #[error("it holds no leaf")]
     Empty,
 }

@@ -32,6 +32,7 @@ pub enum Link {
         /// Phys of the port.
         lanes: u32,
     },
+    /// USB.
     Usb {
         /// Line rate in bit/s.
         line_bit_per_s: u64,

@@ -21,6 +21,7 @@ const MOST_OF_THREADS: usize = 1 << 18;
 /// A process that holds a file open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opener {
+    /// Its id.
     pub process: u32,
     /// What it calls itself.
     pub name: String,
@@ -31,6 +32,7 @@ pub struct Opener {
 pub struct Watched {
     /// The device or file.
     pub thing: Thing,
+    /// What it is called.
     pub name: String,
     /// Who only reads it does not count: managers of devices look at the members of what they manage.
     pub writers_only: bool,
@@ -242,6 +244,7 @@ pub enum Access {
     Read,
     /// Writing alone.
     Write,
+    /// Both.
     Both,
 }
 

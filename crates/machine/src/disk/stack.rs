@@ -21,6 +21,7 @@ const MOST: usize = 1024;
 /// A device or file of the stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
+    /// Which it is.
     pub thing: Thing,
     /// The kernel's name of a device, the path of a file.
     pub name: String,

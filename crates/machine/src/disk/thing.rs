@@ -13,6 +13,7 @@ use crate::root::Root;
 pub struct FileId {
     /// The number of its file system.
     pub system: DeviceNumber,
+    /// Its inode.
     pub inode: u64,
 }
 

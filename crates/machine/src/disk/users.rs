@@ -40,7 +40,9 @@ pub struct Use {
 /// Something below the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Below {
+    /// Which it is.
     pub thing: Thing,
+    /// What it is called.
     pub name: String,
     /// A path by which it can be opened; `None` where there is none.
     pub path: Option<PathBuf>,

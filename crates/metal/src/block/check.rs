@@ -6,6 +6,9 @@ use crate::stream::ELEMENT;
 
 impl Region {
     /// Checks all that was done since the region was made. What is drawn and not worked on is forgotten.
+    ///
+    /// # Errors
+    /// [`WrongBlocks`].
     pub fn verify(&self) -> Result<(), WrongBlocks> {
         let (passes, rest) = (self.done / self.count, self.done % self.count);
         let order = (self.shape.order == Order::Random).then(|| self.order_of(passes));

@@ -40,15 +40,26 @@ pub enum GemmError {
     /// No tile for this instruction set here.
     #[error(transparent)]
     NoTile(#[from] NoTile),
+    /// No memory for the packed strips.
     #[error("no room for the packed matrices: {0}")]
     Memory(#[from] BufferError),
+    /// The team failed.
     #[error(transparent)]
     Team(#[from] TeamError),
     /// Matrices that do not fit each other, or what was set up.
     #[error(
         "the matrices do not fit: A is {a}, B {b}, C {c}, set up for {set_up}; give A m × k, B k × n, C m × n"
     )]
-    Mismatch { a: String, b: String, c: String, set_up: String },
+    Mismatch {
+        /// A's size.
+        a: String,
+        /// B's size.
+        b: String,
+        /// C's size.
+        c: String,
+        /// The sizes that buffers were made for.
+        set_up: String,
+    },
 }
 
 /// A multiplication that is set up for one shape: instruction set, blocks, buffers.

@@ -43,6 +43,7 @@ impl Element {
     pub const ALL: [Self; 8] =
         [Self::F64, Self::F32, Self::F16, Self::Bf16, Self::I64, Self::I32, Self::I16, Self::I8];
 
+    /// Its name in cases and flags.
     pub fn name(self) -> &'static str {
         match self {
             Self::F64 => "f64",

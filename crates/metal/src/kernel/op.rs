@@ -13,6 +13,7 @@ use super::{Element, Kernel, UnknownName};
 /// A row: what is said of an operation.
 #[derive(Debug)]
 pub struct Operation {
+    /// Its name in cases and flags.
     pub name: &'static str,
     /// What an instruction counts for each lane, and of which types there are kernels.
     pub about: &'static str,
@@ -31,6 +32,7 @@ pub struct Operation {
 pub enum Counted {
     /// Floating-point operations or integer ones, by the type of the numbers.
     Operations,
+    /// Bytes.
     Bytes,
 }
 
@@ -39,6 +41,7 @@ pub enum Counted {
 pub struct Bound {
     /// Whether it holds for a kernel.
     pub of: fn(&Kernel) -> bool,
+    /// The rate.
     pub rate: Rate,
 }
 
@@ -167,6 +170,7 @@ impl Op {
         self.0
     }
 
+    /// Its name in cases and flags.
     pub const fn name(self) -> &'static str {
         self.0.name
     }

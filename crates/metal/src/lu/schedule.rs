@@ -13,7 +13,12 @@ pub(super) enum Task {
         panel: usize,
     },
     /// Applies a panel's row exchanges and elimination to a block on its right.
-    Apply { panel: usize, block: usize },
+    Apply {
+        /// The panel.
+        panel: usize,
+        /// The block.
+        block: usize,
+    },
 }
 
 /// The answer to one who asks for work.

@@ -23,6 +23,7 @@ pub enum Op {
 pub struct Request {
     /// Which slot carries it: the user index that its completion bears.
     pub slot: usize,
+    /// What to do.
     pub op: Op,
     /// Which of the files: 0 is the first.
     pub file: usize,

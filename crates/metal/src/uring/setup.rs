@@ -13,6 +13,9 @@ const SQPOLL_IDLE_MS: u32 = 100;
 /// Zeroed memory for transfers to or from a device, fit for O_DIRECT: in huge pages where it fills one, so that a transfer
 /// is handed over in few pieces. A device takes only so many at once (a virtio disk 254), and one such disk moved 1 MiB in
 /// pages of 4 KiB at two thirds of the rate.
+///
+/// # Errors
+/// [`RingError::Memory`].
 pub fn transfer_buffer(bytes: usize) -> Result<Buffer, RingError> {
     let pages = if bytes < buffer::ALIGNMENT { Pages::Small } else { Pages::Thp };
     Buffer::new(bytes, pages).map_err(|_| RingError::Memory { bytes })

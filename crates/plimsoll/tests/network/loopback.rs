@@ -72,7 +72,7 @@ fn seats(arguments: &[&str], allowed: Option<&str>) -> (String, usize, [u64; 2])
 
 #[test]
 fn the_place_of_both_ends_is_tried_and_named_and_one_that_is_asked_for_is_kept() {
-    let machine = plimsoll::machine::Machine::discover(&plimsoll::machine::Root::live());
+    let machine = Machine::discover(&Root::live());
     let allowed: Vec<usize> = machine.cpu.allowed.iter().collect();
     let one = allowed[0].to_string();
     assert_eq!(seats(&[], Some(&one)), ("same-cpu".to_owned(), 0, [allowed[0] as u64; 2]));

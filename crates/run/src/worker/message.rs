@@ -26,6 +26,7 @@ pub enum Request {
     },
     /// Tears down what is prepared and prepares this case.
     Prepare {
+        /// The case.
         case: Case,
         /// What its benchmark made of its parameters when it was planned.
         parsed: Parsed,

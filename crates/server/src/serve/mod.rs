@@ -75,11 +75,18 @@ pub enum Happening {
 pub enum ServeError {
     /// Its address.
     #[error("cannot listen on {address}: {source}; {}", remedy(source))]
-    Listen { address: SocketAddr, source: io::Error },
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Anything else.
     #[error("the server cannot {what}: {source}")]
     Io {
         /// What it was doing.
         what: &'static str,
+        /// The system's reason.
         source: io::Error,
     },
     /// Only with orders.

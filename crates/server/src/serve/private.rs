@@ -33,6 +33,7 @@ pub struct Orders {
 pub enum Ready {
     /// The port on 127.0.0.1.
     Port(u16),
+    /// One line.
     Error(String),
 }
 

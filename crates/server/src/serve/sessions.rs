@@ -122,6 +122,7 @@ impl Sessions {
         }
     }
 
+    /// Sessions that there are.
     pub fn sessions(&self) -> usize {
         locked(&self.sessions).len()
     }

@@ -64,6 +64,7 @@ pub fn plain(error: &io::Error, whose: &str) -> String {
 /// The longest that a fixed amount is sent for; what is left of it then is not sent.
 pub const CUT: Duration = Duration::from_secs(60);
 
+/// Which end this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The one that asks.

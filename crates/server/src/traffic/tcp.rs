@@ -24,11 +24,13 @@ use crate::wire::{Amount, Channel, Look, Message, RESULTS, Received, Report, Sen
 /// What an end brings to a transfer.
 #[derive(Debug)]
 pub struct Means<'a> {
+    /// Which end this is.
     pub end: End,
     /// The streams, in the order of their numbers.
     pub sockets: &'a [TcpStream],
     /// Where its threads run.
     pub cpus: &'a Cpus,
+    /// One message.
     pub message: &'a [u8],
     /// Highest rate of all streams, in bit/s.
     pub most: f64,

@@ -144,6 +144,9 @@ impl Channel {
     }
 
     /// The next request: it may begin as late as `idle`, and must then come within [`REQUEST`] in all.
+    ///
+    /// # Errors
+    /// As [`Channel::receive`].
     pub fn receive_request(&mut self, idle: Instant) -> Result<Message, WireError> {
         if !self.inbox.has_begun() {
             let mut first = [0];

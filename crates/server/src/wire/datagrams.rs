@@ -124,7 +124,9 @@ pub struct UdpReceived {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UdpReport {
+    /// Of what it sent.
     pub sent: Option<UdpSent>,
+    /// Of what it received.
     pub received: Option<UdpReceived>,
     /// Of its machine.
     pub account: Account,

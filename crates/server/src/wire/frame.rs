@@ -40,6 +40,9 @@ impl Inbox {
 
     /// Bytes still wanted before the next frame can be whole: read no more than these, so that what follows the last
     /// frame stays with the connection.
+    ///
+    /// # Errors
+    /// [`FrameError::Length`].
     pub fn wanted(&self) -> Result<usize, FrameError> {
         let whole = self.length()?.map_or(HEAD, |length| HEAD + length);
         Ok(whole.saturating_sub(self.bytes.len()))

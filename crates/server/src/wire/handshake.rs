@@ -71,6 +71,9 @@ pub struct Initiator(HandshakeState);
 
 impl Initiator {
     /// Begins; the bytes are message 1.
+    ///
+    /// # Errors
+    /// [`HandshakeError::Internal`].
     pub fn new(key: &Key) -> Result<(Self, [u8; LENGTH]), HandshakeError> {
         let state = begin(key).and_then(|b| b.build_initiator().ok());
         let mut state = state.ok_or(HandshakeError::Internal)?;

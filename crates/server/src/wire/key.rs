@@ -25,13 +25,26 @@ pub struct Key([u8; LENGTH]);
 pub enum KeyError {
     /// Its file cannot be read or written.
     #[error("the key file {path}: {source}")]
-    File { path: String, source: io::Error },
+    File {
+        /// As named.
+        path: String,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// Its file can be read by others.
     #[error("the key file {path} can be read by others: chmod 600 it, and make a new key if they may have")]
-    Exposed { path: String },
+    Exposed {
+        /// As named.
+        path: String,
+    },
     /// Its place cannot be trusted.
     #[error("the key file {path} is not written: {why}")]
-    Refused { path: String, why: String },
+    Refused {
+        /// As named.
+        path: String,
+        /// Why, and what to do.
+        why: String,
+    },
     /// It is no key.
     #[error("{place} holds no key: 64 hexadecimal digits are wanted; `plimsoll key new FILE` makes one")]
     Malformed {
@@ -54,6 +67,7 @@ impl Key {
         Key([0; LENGTH])
     }
 
+    /// Its bytes.
     pub const fn bytes(&self) -> &[u8; LENGTH] {
         &self.0
     }

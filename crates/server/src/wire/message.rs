@@ -45,7 +45,10 @@ pub enum Message {
     /// Far end: the transfer is over, and this is what it saw.
     Done(Box<Report>),
     /// Near end: it wants UDP ports, one for each stream.
-    UdpOpen { streams: u16 },
+    UdpOpen {
+        /// Streams.
+        streams: u16,
+    },
     /// Far end: these are there. Also the one port of `Trip::Connect`.
     Ports(Ports),
     /// Near end: a transfer of datagrams between the ports.
@@ -59,7 +62,10 @@ pub enum Message {
     /// Far end: what it saw of them.
     Echoed(Box<Echoed>),
     /// Far end: another client measures; ask again after so many seconds.
-    Busy { seconds: u32 },
+    Busy {
+        /// Seconds.
+        seconds: u32,
+    },
     /// Either end: it will not or cannot, and why. The session goes on where it was.
     Refused(String),
 }
@@ -77,6 +83,7 @@ impl Hex128 {
         crate::random::secret().map(Hex128)
     }
 
+    /// The bytes.
     pub const fn bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -176,6 +183,7 @@ pub enum Amount {
 pub enum Direction {
     /// The near end.
     Up,
+    /// The far end.
     Down,
     /// Both at once, on the same streams.
     Both,
@@ -219,6 +227,7 @@ pub struct Tcp {
     pub omit: u64,
     /// How it is sent.
     pub sending: Sending,
+    /// How it is received.
     pub receiving: Receiving,
     /// Where among its CPUs the far end's first thread is pinned; the others follow.
     pub place: u16,
@@ -318,7 +327,9 @@ pub struct Account {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
+    /// Of what it sent.
     pub sent: Option<Sent>,
+    /// Of what it received.
     pub received: Option<Received>,
     /// Of its machine.
     pub account: Account,
@@ -336,6 +347,7 @@ impl Message {
         Ok(message)
     }
 
+    /// As JSON.
     pub fn to_json(&self) -> Vec<u8> {
         // Nothing in a message can fail to be written.
         serde_json::to_vec(self).unwrap_or_default()

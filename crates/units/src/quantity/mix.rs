@@ -20,6 +20,7 @@ pub struct Mix(Vec<Part>);
 /// One size of a mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
+    /// Bytes.
     pub bytes: u64,
     /// How many of them, in proportion to the other weights; at least 1.
     pub weight: u32,

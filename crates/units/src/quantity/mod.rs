@@ -44,6 +44,7 @@ pub enum Unit {
     /// A plain number: a share, a ratio, a residual.
     #[serde(rename = "1")]
     One,
+    /// Bytes.
     #[serde(rename = "B")]
     Byte,
     /// Cycles per second of a clock.

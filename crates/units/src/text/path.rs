@@ -33,6 +33,9 @@ impl From<Written> for PathBuf {
 }
 
 /// Writes a path.
+///
+/// # Errors
+/// What the serializer says.
 pub fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
     Written::from(path).serialize(to)
 }
@@ -50,6 +53,9 @@ pub mod option {
     use super::{Deserialize, Deserializer, Path, PathBuf, Serialize, Serializer, Written};
 
     /// Writes a path, or null.
+    ///
+    /// # Errors
+    /// What the serializer says.
     pub fn serialize<S: Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
         path.as_deref().map(|path: &Path| Written::from(path)).serialize(to)
     }

@@ -211,10 +211,14 @@ fn of_chains(mut limit: Limit, name: &str, chains: f64, latency: f64, from: &str
 pub struct PerCycle {
     /// Instructions started.
     pub instructions: f64,
+    /// Operations.
     pub operations: f64,
 }
 
 /// What a core like CPU `number` can do with a kernel.
+///
+/// # Errors
+/// Why it is not known.
 pub fn per_cycle(machine: &Machine, number: usize, kernel: &Kernel) -> Result<PerCycle, Unknown> {
     compiled_by_us(kernel)?;
     let units = units(machine, &[number].into_iter().collect(), kernel, 1)?;

@@ -36,6 +36,7 @@ enum Counted {
 }
 
 impl Counted {
+    /// Bytes of one.
     fn bytes(self) -> f64 {
         match self {
             Counted::Bytes => 1.0,

@@ -7,7 +7,7 @@ use crate::machine::Root;
 use crate::machine::storage::{FileSystem, Storage};
 use crate::sample::{Amount, Cause, Sample};
 use crate::warning::Note;
-use crate::{Keep, Options};
+use crate::{Keep, Options, Prepared};
 
 fn machine() -> Machine {
     let mut machine = Machine::discover(&Root::live());

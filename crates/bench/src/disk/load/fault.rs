@@ -22,6 +22,7 @@ pub struct Fault {
 /// What went wrong with a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
+    /// It failed.
     Errno(Errno),
     /// It ended early, where no retry can continue.
     Short {
@@ -42,11 +43,13 @@ pub enum LoadError {
     /// The same, looked at again.
     #[error("{0}")]
     Examined(Box<Evidence>),
+    /// The engine failed.
     #[error("the I/O engine failed: {0}")]
     Engine(#[from] RingError),
     /// The test file could not be begun anew.
     #[error("{0}")]
     Target(#[from] TargetError),
+    /// It could not be filled anew.
     #[error("the test file cannot be filled anew: {0}")]
     Fill(String),
 }

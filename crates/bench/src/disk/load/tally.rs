@@ -7,6 +7,7 @@ use crate::stats::Times;
 pub struct Traffic {
     /// Finished transfers, or halves of a copy.
     pub transfers: u64,
+    /// Bytes.
     pub bytes: u64,
     /// From handing over to reaping; kept where there are both directions.
     pub latency: Option<Times>,

@@ -99,6 +99,7 @@ pub(super) struct StreamResults {
     pub(super) id: u32,
     pub(super) bytes: u64,
     pub(super) retransmits: f64,
+    /// Seconds.
     pub(super) jitter: f64,
     /// Datagrams lost, as far as numbers that came tell.
     pub(super) errors: i64,

@@ -26,13 +26,22 @@ const WRITE: Duration = Duration::from_secs(10);
 /// One way there and back.
 pub trait Path {
     /// Sets how it waits; a wait returns after `look` at the latest.
+    ///
+    /// # Errors
+    /// The socket's.
     fn set_wait(&mut self, wait: Wait, look: Duration) -> io::Result<()>;
 
     /// Sends one message.
+    ///
+    /// # Errors
+    /// The socket's.
     fn send(&mut self, message: &[u8]) -> io::Result<()>;
 
     /// The next echo's length, its bytes in `buffer`; `None` when there is none yet. One byte more than fits a message
     /// may come, so `buffer` is larger by one.
+    ///
+    /// # Errors
+    /// The socket's.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>>;
 
     /// Whether what comes can only be of the other end: datagrams anybody can send under its address.
@@ -55,6 +64,9 @@ pub struct TcpPath<'a> {
 
 impl<'a> TcpPath<'a> {
     /// Over this stream.
+    ///
+    /// # Errors
+    /// The socket's.
     pub fn new(stream: &'a TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(WRITE))?;

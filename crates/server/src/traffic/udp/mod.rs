@@ -27,6 +27,7 @@ use crate::wire::{Amount, Channel, Message, RESULTS, Udp, UdpReceived, UdpReport
 /// What an end brings to a transfer of datagrams.
 #[derive(Debug)]
 pub struct Means<'a> {
+    /// Which end this is.
     pub end: End,
     /// The sockets, in the order of the streams' numbers, connected.
     pub sockets: &'a [UdpSocket],
