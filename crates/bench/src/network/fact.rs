@@ -6,40 +6,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::sample::Fact;
 
-/// What lies between the ends.
 pub(crate) const LINK: Fact<String> = Fact::new("link", "loopback, or the interface that packets leave by");
-/// The server.
 pub(super) const FAR_END: Fact<String> =
     Fact::new("server_address", "address of the server").formerly("far_end");
-/// The program there.
 pub(super) const FAR_END_PROGRAM: Fact<String> =
     Fact::new("server_program", "the program at the server, where it is not plimsoll")
         .formerly("far_end_program");
-/// Where the client ran.
 pub(super) const NEAR_END_CPUS: Fact<Vec<usize>> =
     Fact::new("client_cpus", "CPUs of the client's threads").formerly("near_end_cpus");
-/// Where the server ran.
 pub(super) const FAR_END_CPUS: Fact<Vec<usize>> =
     Fact::new("server_cpus", "CPUs of the server's threads, where it is on this machine")
         .formerly("far_end_cpus");
-/// Messages of a sample.
 pub(super) const MESSAGES: Fact<u64> =
     Fact::new("messages", "messages of each sample, where their number is fixed");
-/// Who cuts datagrams.
 pub(super) const SEGMENTATION: Fact<String> =
     Fact::new("segmentation", "kernel: it is given many datagrams at once (UDP_SEGMENT)");
-/// How the ends are seated.
 pub(crate) const PLACEMENT: Fact<String> = Fact::new(
     "placement",
     "where the CPUs of client and server are to each other: one CPU, two of a core, a cache or a socket",
 );
-/// What other seats gave.
 pub(crate) const PLACEMENTS: Fact<BTreeMap<String, f64>> =
     Fact::new("placements", "round-trip time in seconds of each placement that was tried");
-/// A token bucket upwards.
 pub(super) const TOKEN_BUCKET_UP: Fact<TokenBucket> =
     Fact::new("token_bucket_up", "the token bucket on the way to the server");
-/// A token bucket downwards.
 pub(super) const TOKEN_BUCKET_DOWN: Fact<TokenBucket> =
     Fact::new("token_bucket_down", "the token bucket on the way from the server");
 

@@ -312,6 +312,4 @@ pub fn lost(comparison: &Comparison) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod simulation;
-#[cfg(test)]
 mod tests;
