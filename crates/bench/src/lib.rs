@@ -488,6 +488,15 @@ mod tests {
     use crate::quantity::Unit;
 
     #[test]
+    fn every_parameter_that_a_benchmark_takes_is_a_row() {
+        for benchmark in BENCHMARKS {
+            for name in benchmark.keys() {
+                assert!(crate::case::Key::find(name).is_ok_and(|key| key.name == *name), "{name}");
+            }
+        }
+    }
+
+    #[test]
     fn metrics_of_the_same_transfers_are_one_figure() {
         let case: Case = "disk.io/op=read/pattern=random/block=4K/depth=2/threads=4".parse().unwrap();
         assert_eq!(converted(&case, 1000.0, "rate", "throughput"), Some(4_096_000.0));

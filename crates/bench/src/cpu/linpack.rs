@@ -37,7 +37,7 @@ impl Benchmark for Linpack {
             name: "cpu.linpack",
             about: "rate of solving a dense system of equations: HPL's matrix, count and check, plimsoll's own solver",
             words: &[Say::Word("linpack"), Say::Named("n"), Say::Value("isa"), Say::Times],
-            keys: &["n", "nb", "isa", "place", "threads"],
+            keys: &["n", "nb", "isa", "affinity", "threads"],
             by_default: false,
             look: super::look,
             limits: dense::limit::limits,

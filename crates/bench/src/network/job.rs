@@ -102,7 +102,7 @@ impl Job {
             timeout: time("timeout").unwrap_or(TIMEOUT),
             interval: time("interval").unwrap_or_default(),
             load: case.word("load").map(direction),
-            place: case.word("place").map(|word| Placement::read(word, machine)).transpose()?,
+            place: case.word("affinity").map(|word| Placement::read(word, machine)).transpose()?,
         })
     }
 }

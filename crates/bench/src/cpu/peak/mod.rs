@@ -55,7 +55,7 @@ impl Benchmark for Peak {
                 Say::Named("chains"),
                 Say::Times,
             ],
-            keys: &["op", "type", "isa", "width", "chains", "place", "threads", "work", "scaling"],
+            keys: &["op", "type", "isa", "width", "chains", "affinity", "threads", "work", "scaling"],
             look: super::look,
             limits: limit::limits,
             findings: findings::peak,

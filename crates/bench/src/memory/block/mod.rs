@@ -52,7 +52,7 @@ impl Benchmark for Block {
                 Say::Times,
             ],
             keys: &[
-                "op", "pattern", "block", "size", "pages", "node", "place", "threads", "volume", "count",
+                "op", "pattern", "block", "size", "pages", "node", "affinity", "threads", "volume", "count",
                 "scaling",
             ],
             by_default: false,

@@ -57,7 +57,7 @@ impl Benchmark for Latency {
             ],
             keys: &[
                 "protocol", "message", "streams", "mode", "server", "timeout", "interval", "load", "bind",
-                "place", "count", "scaling",
+                "affinity", "count", "scaling",
             ],
             limits: limit::limits,
             ..Descriptor::USUAL
