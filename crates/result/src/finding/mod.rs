@@ -1,7 +1,7 @@
 //! Findings: sentences that follow from the figures, each by a rule of its own.
 //!
 //! What is true of every benchmark is a rule here, one file and one line in [`RULES`]; what follows from how one works, it says
-//! itself ([`crate::bench::Benchmark::findings`]).
+//! itself ([`crate::bench::Descriptor::findings`]).
 
 mod changed;
 mod clock_steps;

@@ -153,7 +153,7 @@ impl Subject {
 
     /// The formats that can write it.
     pub fn formats(self) -> impl Iterator<Item = &'static Format> {
-        FORMATS.iter().copied().filter(move |format| self.is_in(*format))
+        FORMATS.iter().copied().filter(move |format| self.is_in(format))
     }
 }
 

@@ -93,7 +93,7 @@ fn table() -> String {
     for format in FORMATS {
         text += &format!("| {} | {} | .{} |", format.name, format.about, format.extension);
         for subject in Subject::ALL {
-            text += if subject.is_in(*format) { " ✓ |" } else { " |" };
+            text += if subject.is_in(format) { " ✓ |" } else { " |" };
         }
         text.push('\n');
     }
