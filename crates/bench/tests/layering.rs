@@ -23,11 +23,12 @@ fn is_of_limits(module: &str) -> bool {
     module.split('/').any(|part| ["limit", "findings", "part"].contains(&part))
 }
 
-/// The code without the bodies of `fn limits`, without comments and tests.
+/// The code without `limits` of a descriptor or a benchmark, without comments and tests.
 fn without_limits(text: &str) -> String {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
     let (mut kept, mut until) = (Vec::new(), None);
-    for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
+    let of_limits = |line: &&str| ["//", "limits: "].iter().any(|begin| line.trim_start().starts_with(begin));
+    for line in code.lines().filter(|line| !of_limits(line)) {
         match &until {
             None if line.trim_start().trim_start_matches("pub ").starts_with("fn limits(") => {
                 let indent = line.len() - line.trim_start().len();
@@ -87,7 +88,7 @@ fn what_measures_knows_no_limit() {
     assert!(limits > 5, "found only {limits} files of limits");
     assert!(
         wrong.is_empty(),
-        "only `fn limits` of a benchmark may name a file of limits:\n{}",
+        "only `limits` of a benchmark may name a file of limits:\n{}",
         wrong.join("\n")
     );
 }
@@ -97,6 +98,7 @@ fn a_measuring_file_that_knows_a_limit_is_found() {
     let plain = "mod limit;\nuse crate::limit::{Kind, Limit, Question};\nfn f() { self.limit; }\n\
                  impl B {\n    fn limits(&self) {\n        limit::limits()\n    }\n}\n";
     assert!(limits_known(plain).is_empty(), "{:?}", limits_known(plain));
+    assert!(limits_known("Descriptor {\n    limits: limit::limits,\n}").is_empty());
     assert_eq!(limits_known("fn prepare() { limit::limits() }"), ["limit::"]);
     assert_eq!(limits_known("use super::limit;"), ["::limit"]);
     assert_eq!(limits_known("use crate::limit::device::Promise;"), ["device"]);
