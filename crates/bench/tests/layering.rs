@@ -27,19 +27,24 @@ fn is_of_limits(module: &str) -> bool {
 fn without_limits(text: &str) -> String {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
     let (mut kept, mut until) = (Vec::new(), None);
-    let of_limits = |line: &&str| ["//", "limits: "].iter().any(|begin| line.trim_start().starts_with(begin));
-    for line in code.lines().filter(|line| !of_limits(line)) {
+    for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
         match &until {
             None if line.trim_start().trim_start_matches("pub ").starts_with("fn limits(") => {
                 let indent = line.len() - line.trim_start().len();
                 until = Some(" ".repeat(indent) + "}");
             }
-            None => kept.push(line),
+            None => kept.push(without_field(line)),
             Some(end) if line == end => until = None,
             Some(_) => {}
         }
     }
     kept.join("\n")
+}
+
+/// A line without the field `limits` of a descriptor.
+fn without_field(line: &str) -> String {
+    let Some((before, field)) = line.split_once("limits: ") else { return line.to_owned() };
+    [before, field.split_once(',').map_or("", |(_, after)| after)].concat()
 }
 
 /// What code that measures names of limits.
@@ -99,6 +104,7 @@ fn a_measuring_file_that_knows_a_limit_is_found() {
                  impl B {\n    fn limits(&self) {\n        limit::limits()\n    }\n}\n";
     assert!(limits_known(plain).is_empty(), "{:?}", limits_known(plain));
     assert!(limits_known("Descriptor {\n    limits: limit::limits,\n}").is_empty());
+    assert_eq!(limits_known("D { limits: limit::limits, findings: limit::find, ..D::USUAL }"), ["limit::"]);
     assert_eq!(limits_known("fn prepare() { limit::limits() }"), ["limit::"]);
     assert_eq!(limits_known("use super::limit;"), ["::limit"]);
     assert_eq!(limits_known("use crate::limit::device::Promise;"), ["device"]);
