@@ -298,6 +298,11 @@ pub trait Benchmark: Sync {
         None
     }
 
+    /// What a name in the row means, said once below all rows that have one.
+    fn remark(&self, _: &Measurement) -> Option<&'static str> {
+        None
+    }
+
     /// What else the row of a measurement says: what a search found, where both ends ran.
     fn details(&self, _: &Measurement) -> Vec<String> {
         Vec::new()

@@ -27,6 +27,10 @@ use crate::view::{Finding, RunView};
 /// The smallest size per thread that has room for three arrays and the gaps between them.
 pub(super) const SMALLEST_ARRAYS: u64 = 4 << 10;
 
+/// What the name of the fastest kernel says.
+const VARIANTS: &str =
+    "names like nt_ahead256_avx2: the fastest kernel; nt: non-temporal stores, ahead256: prefetch 256 bytes ahead";
+
 /// The benchmark itself.
 pub struct Bandwidth;
 
@@ -116,6 +120,11 @@ impl Benchmark for Bandwidth {
 
     fn answered(&self, measurement: &Measurement) -> Option<String> {
         answered::answered(measurement)
+    }
+
+    fn remark(&self, measurement: &Measurement) -> Option<&'static str> {
+        let is_open = measurement.case.word("variant") == Some("best");
+        measurement.achieved.word_of_parameter("variant").filter(|_| is_open).map(|_| VARIANTS)
     }
 
     fn limits(&self, question: &Question<'_>) -> Vec<Limit> {

@@ -108,7 +108,7 @@ fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
         Chart {
             id: String::new(),
             title: format!("Latency of single operations{of}"),
-            note: "the share of operations that took at most so long; to the left is better".to_owned(),
+            note: "share of operations with at most this latency; further left is better".to_owned(),
             kind: Kind::Lines,
             x: Axis::log("latency", "s"),
             y: Axis::linear("share of operations", "%"),
@@ -217,8 +217,8 @@ pub(super) fn forest(run: &Run) -> Option<Chart> {
     }
     (!rows.is_empty()).then(|| Chart {
         id: "forest".to_owned(),
-        title: "Our figure ÷ the tool's".to_owned(),
-        note: "1 is the same; points are medians of the pairs' own ratios, bars their 95 % intervals; the shaded band is the margin"
+        title: "plimsoll ÷ reference tool".to_owned(),
+        note: "1: equal; points: median of the pairs' ratios; bars: 95 % interval; shaded: the margin for equivalent"
             .to_owned(),
         kind: Kind::Forest,
         x: Axis::linear("ratio", ""),

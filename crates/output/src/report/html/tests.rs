@@ -48,8 +48,10 @@ fn the_first_screen_answers_the_five_questions() {
     for answer in [
         "bench-1",
         "AMD EPYC 9R14",
-        "Machine: ",
-        "Tools: ",
+        "Limits: ",
+        "Conditions: ",
+        "Reference tools: ",
+        "Findings",
         "13 cases",
         "117 GFLOP/s",
         "99.6 %",

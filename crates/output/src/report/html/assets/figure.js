@@ -17,6 +17,9 @@ function button(text, label, act) {
   return made;
 }
 
+// Pixels between the margins of A4 and US Letter.
+const PAPER = 680;
+
 class Figure {
   constructor(place, chart) {
     this.place = place;
@@ -49,6 +52,21 @@ class Figure {
   // The drawing takes the room that there is.
   fit() {
     if (this.drawing) this.drawing.resize();
+  }
+
+  // On paper a chart is as wide as the narrowest page on which it may be printed; the style scales it to the page.
+  print() {
+    this.redraw();
+    this.drawing.resize({ width: PAPER });
+    this.drawing.getZr().flush();
+    const picture = this.canvas.querySelector("svg");
+    picture.setAttribute("viewBox", `0 0 ${PAPER} ${this.canvas.clientHeight}`);
+  }
+
+  unprint() {
+    this.redraw();
+    this.canvas.querySelector("svg").removeAttribute("viewBox");
+    this.drawing.resize({ width: "auto" });
   }
 
   redraw() {
@@ -88,8 +106,8 @@ class Figure {
       );
     }
     list.append(
-      button("SVG", "keep as SVG", () => this.keep("svg")),
-      button("PNG", "keep as PNG", () => this.keep("png")),
+      button("SVG", "save as SVG", () => this.keep("svg")),
+      button("PNG", "save as PNG", () => this.keep("png")),
     );
     return list;
   }
