@@ -23,7 +23,8 @@ const INDENT: usize = 2;
 /// Of what stands below a row's label.
 const INNER: usize = 4;
 const LABEL: RangeInclusive<usize> = 22..=36;
-const BAR: RangeInclusive<usize> = 6..=10;
+/// The least has room for `invalid`.
+const BAR: RangeInclusive<usize> = 7..=10;
 /// What is in the first column, and what is not plain in it.
 const CASE: &str = "case (×2: 2 threads)";
 /// The widest table: beyond it the eye loses the row.
@@ -65,7 +66,7 @@ impl Layout {
 /// Columns of what is longer in ASCII.
 #[derive(Clone, Copy, Debug)]
 struct Room {
-    /// `± 0.20 %*` or `+/- 0.20 %*`.
+    /// `± 0.20 %` or `+/- 0.20 %`; a star comes after it.
     interval: usize,
     /// A footnote's mark: `¹` or `[1]`.
     mark: usize,
@@ -74,8 +75,8 @@ struct Room {
 impl Room {
     fn of(style: &Style) -> Self {
         match style.unicode {
-            true => Self { interval: 9, mark: 1 },
-            false => Self { interval: 11, mark: 3 },
+            true => Self { interval: 8, mark: 1 },
+            false => Self { interval: 10, mark: 3 },
         }
     }
 }
@@ -187,15 +188,13 @@ impl Table {
         let Layout::Beside { label, .. } = self.layout else { return String::new() };
         let (case, interval) = (self.style.say(CASE), self.style.say("± 95 %"));
         let line = format!(
-            "{:INDENT$}{case:label$} {:>VALUE$} {interval:>room$}{:>star$} {:>LIMIT$}{:>rest$}",
+            "{:INDENT$}{case:label$} {:>VALUE$} {interval:>room$} {:>LIMIT$}{:>rest$}",
             "",
             "median",
-            "",
             "limit",
             "of limit",
-            star = STAR.len(),
             rest = self.room.mark + SHARE + 1,
-            room = self.room.interval - STAR.len(),
+            room = self.room.interval,
         );
         self.style.paint(Role::Dim, &line) + "\n"
     }
@@ -269,20 +268,34 @@ impl Table {
             _ => (Role::Strong, Role::Plain),
         };
         let pad = self.room.mark.saturating_sub(mark.width());
-        let star = if is_wide(&row.warnings) { STAR } else { "" };
         let cells = [
             " ".to_owned(),
             self.right(value_role, &say(&figures.value), VALUE),
             " ".to_owned(),
-            self.right(Role::Dim, &say(&figures.interval), self.room.interval - STAR.len()),
-            self.right(Role::Warning, star, STAR.len()),
-            " ".to_owned(),
+            self.interval(row, figures),
             self.right(limit_role, &say(&figures.limit), LIMIT),
             self.style.paint(Role::Dim, mark) + &" ".repeat(pad),
             self.right(share_role, &say(&figures.share()), SHARE),
             self.bar(status, figures.of_limit, bar),
         ];
         cells.concat().trim_end().to_owned()
+    }
+
+    /// The interval and the gap after it, which has the star unless the limit comes up to it.
+    fn interval(&self, row: &Row, figures: &Figures) -> String {
+        let mut text = self.style.say(&figures.interval);
+        if !is_wide(&row.warnings) {
+            return self.right(Role::Dim, &text, self.room.interval) + " ";
+        }
+        let star = self.style.paint(Role::Warning, STAR);
+        if self.style.say(&figures.limit).width() < LIMIT {
+            return self.right(Role::Dim, &text, self.room.interval) + &star;
+        }
+        let room = self.room.interval - STAR.len();
+        if text.width() > room {
+            text = text.replacen(' ', "", 1);
+        }
+        self.right(Role::Dim, &text, room) + &star + " "
     }
 
     fn right(&self, role: Role, text: &str, room: usize) -> String {

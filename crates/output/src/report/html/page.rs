@@ -121,7 +121,7 @@ fn legend(run: &Run, beside: &Beside) -> Markup {
             @if parts::has_peers(run) { span.key.peer {} "reference tools " }
             @if has("before") { span.key.before {} "last run " }
             @if has("published") { span.key.published {} (source(beside)) " " }
-            @if run.measurements.iter().any(|m| is_wide(&m.warnings)) { span.star { (STAR) } " interval wider than asked (not converged) " }
+            @if run.measurements.iter().any(|m| is_wide(&m.warnings)) { span.star { (STAR) } "interval wider than asked (not converged) " }
             span.key.open {} "no limit known: " span.key.own {} "this run compared with the others, of which the best is at 90 % of the width"
         }
     }

@@ -216,17 +216,35 @@ fn points(run: &Run) -> Vec<Point> {
         }));
     }
     points.extend(conditions::whole(&run.machine).into_iter().map(|note| bad(note.text)));
+    points.extend(lost(run).into_iter().map(bad));
+    points.extend(run.findings.iter().map(|finding| Point { is_bad: false, text: finding.text.clone() }));
+    points
+}
+
+/// Cases without a figure to be believed, those of one reason together.
+fn lost(run: &Run) -> Vec<String> {
+    const NAMED: usize = 4;
+    let mut by_reason: Vec<(String, Vec<String>)> = Vec::new();
     for measurement in &run.measurements {
         let word = match measurement.status {
             Status::Failed => "failed",
             Status::Invalid => "invalid",
             Status::Ok | Status::Skipped => continue,
         };
-        let reason = measurement.reason.as_deref().unwrap_or("no reason given");
-        points.push(bad(format!("{}: {word}: {reason}", label(&measurement.case))));
+        let reason = format!("{word}: {}", measurement.reason.as_deref().unwrap_or("no reason given"));
+        let name = label(&measurement.case);
+        match by_reason.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, names)) => names.push(name),
+            None => by_reason.push((reason, vec![name])),
+        }
     }
-    points.extend(run.findings.iter().map(|finding| Point { is_bad: false, text: finding.text.clone() }));
-    points
+    let told = |(reason, names): (String, Vec<String>)| {
+        let more = names.len().saturating_sub(NAMED);
+        let named = names[..names.len() - more].join(", ");
+        let others = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("{named}{others}: {reason}")
+    };
+    by_reason.into_iter().map(told).collect()
 }
 
 /// What a reader must know first: the first points open.
@@ -266,7 +284,7 @@ fn rows(measurement: &Measurement) -> Markup {
         }
         @for (index, metric) in measurement.metrics.iter().enumerate() {
             tr {
-                td title=(measurement.case.id()) { @if index == 0 { (row.label) " " span.note { (row.chosen) } } }
+                @if index == 0 { td title=(measurement.case.id()) { (row.label) " " span.note { (row.chosen) } } } @else { td {} }
                 td { (metric.name) }
                 (numbers(metric))
                 td { @if index == 0 { (ran_under(measurement)) } }

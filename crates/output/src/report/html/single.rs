@@ -141,11 +141,16 @@ fn steps(histogram: &[(f64, u64)]) -> Vec<Vec<Option<f64>>> {
         seen += count;
         let share = seen as f64 / total.max(1) as f64 * 100.0;
         if share - last >= 100.0 / MOST_STEPS as f64 || index + 1 == histogram.len() {
-            points.push(vec![Some(*edge), Some(share)]);
+            points.push(vec![Some(rounded(*edge)), Some(rounded(share))]);
             last = share;
         }
     }
     points
+}
+
+/// To five digits, more than a picture shows: a page of a thousand cases has half a million such numbers.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.4e}").parse().unwrap_or(value)
 }
 
 /// The curve of a search or sweep, as its benchmark says what it is drawn over.

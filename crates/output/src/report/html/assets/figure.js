@@ -17,8 +17,9 @@ function button(text, label, act) {
   return made;
 }
 
-// Pixels between the margins of A4 and US Letter.
+// Pixels between the margins of A4 and US Letter, and the height of a chart of which three fit on a page.
 const PAPER = 680;
+const THIRD = 240;
 
 class Figure {
   constructor(place, chart) {
@@ -37,8 +38,7 @@ class Figure {
   draw() {
     if (this.drawing) return;
     const canvas = element("div", "drawing");
-    const rows = this.chart.kind === "forest" ? this.chart.series[0].points.length : 0;
-    canvas.style.height = (rows ? Math.max(160, 70 + 22 * rows) : this.chart.kind === "heat" ? 380 : 300) + "px";
+    canvas.style.height = this.height(300) + "px";
     canvas.tabIndex = 0;
     canvas.setAttribute("role", "img");
     canvas.setAttribute("aria-label", spoken(this.chart));
@@ -49,6 +49,12 @@ class Figure {
     this.canvas = canvas;
   }
 
+  // Pixels: what its rows take, or else what a chart without rows has.
+  height(plain) {
+    if (this.chart.kind === "forest") return Math.max(160, 70 + 22 * this.chart.series[0].points.length);
+    return this.chart.kind === "heat" ? 380 : plain;
+  }
+
   // The drawing takes the room that there is.
   fit() {
     if (this.drawing) this.drawing.resize();
@@ -57,16 +63,16 @@ class Figure {
   // On paper a chart is as wide as the narrowest page on which it may be printed; the style scales it to the page.
   print() {
     this.redraw();
-    this.drawing.resize({ width: PAPER });
+    const height = this.height(THIRD);
+    this.drawing.resize({ width: PAPER, height });
     this.drawing.getZr().flush();
-    const picture = this.canvas.querySelector("svg");
-    picture.setAttribute("viewBox", `0 0 ${PAPER} ${this.canvas.clientHeight}`);
+    this.canvas.querySelector("svg").setAttribute("viewBox", `0 0 ${PAPER} ${height}`);
   }
 
   unprint() {
     this.redraw();
     this.canvas.querySelector("svg").removeAttribute("viewBox");
-    this.drawing.resize({ width: "auto" });
+    this.drawing.resize({ width: "auto", height: "auto" });
   }
 
   redraw() {
