@@ -62,6 +62,22 @@ fn the_first_screen_answers_the_five_questions() {
 }
 
 #[test]
+fn cases_that_failed_alike_are_one_line() {
+    let mut run = fixture::run();
+    run.measurements.truncate(7);
+    for (index, measurement) in run.measurements.iter_mut().enumerate() {
+        (measurement.status, measurement.reason) = (Status::Failed, Some("no room".to_owned()));
+        if index == 6 {
+            measurement.reason = Some("no right".to_owned());
+        }
+    }
+    let page = markup(&page_of(&run));
+    let (_, findings) = page.split_once("<h3>Findings</h3>").unwrap();
+    assert!(findings.contains(" and 2 more: failed: no room</li>"), "{findings}");
+    assert_eq!((findings.matches("no room</li>").count(), findings.matches("no right</li>").count()), (1, 1));
+}
+
+#[test]
 fn each_row_tells_its_interval_and_its_warnings() {
     let mut run = fixture::run();
     let note = |code: &str| crate::measurement::Note { code: code.to_owned(), text: "<why>".to_owned() };
