@@ -270,6 +270,8 @@ pub struct Descriptor {
     pub findings: fn(&RunView<'_>) -> Vec<Finding>,
     /// What answered in a measurement, as its row says it after what was chosen for `best`.
     pub answered: fn(&Measurement) -> Option<String>,
+    /// What a name in the row means, said once below all rows that have one.
+    pub remark: fn(&Measurement) -> Option<&'static str>,
     /// A point of the headline's curve, as the row says it.
     pub point: fn(&Point) -> Option<String>,
 }
@@ -291,6 +293,7 @@ impl Descriptor {
         limits: |_| Vec::new(),
         findings: |_| Vec::new(),
         answered: |_| None,
+        remark: |_| None,
         point: |_| None,
     };
 }
@@ -485,13 +488,14 @@ pub fn within(range: RangeInclusive<u64>, key: &str, n: u64) -> Result<u64, Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::case::Key;
     use crate::quantity::Unit;
 
     #[test]
     fn every_parameter_that_a_benchmark_takes_is_a_row() {
         for benchmark in BENCHMARKS {
             for name in benchmark.keys() {
-                assert!(crate::case::Key::find(name).is_ok_and(|key| key.name == *name), "{name}");
+                assert!(Key::find(name).is_ok_and(|key| key.name == *name), "{name}");
             }
         }
     }

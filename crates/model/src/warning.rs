@@ -215,7 +215,7 @@ impl fmt::Display for Warning {
                 let [share, most] = apart([*share, MOSTLY_EXCLUDED], 3, percent);
                 write!(
                     f,
-                    "mostly excluded: {share} of the time, and above {most} a figure is not converged; its other warnings name the cause"
+                    "mostly excluded {share}: above {most} a figure is not converged; its other warnings name the cause"
                 )
             }
             Warning::Lost { share, how } => {
@@ -223,7 +223,8 @@ impl fmt::Display for Warning {
                 write!(f, "{name} {:.1} %: {what}", share * 100.0)
             }
             Warning::MoreThreadsThanCpus { threads, cpus } => {
-                write!(f, "{threads} threads share {cpus} CPUs; the limit counts the CPUs")
+                let s = if *cpus == 1 { "" } else { "s" };
+                write!(f, "{threads} threads share {cpus} CPU{s}; the limit counts CPUs, not threads")
             }
             Warning::CpuQuota { cpus } => write!(
                 f,
