@@ -145,6 +145,11 @@ impl StoreError {
         matches!(self, Self::Missing { .. } | Self::NoSuchRun { .. } | Self::Ambiguous { .. })
     }
 
+    /// Whether no file can be made or written at the place that was named (exit code 2).
+    pub fn is_unusable(&self) -> bool {
+        matches!(self, Self::NoPlace { .. } | Self::NotWritable { .. })
+    }
+
     /// What SQLite said about `file`.
     pub(super) fn sqlite(file: &Path, error: &rusqlite::Error) -> Self {
         use rusqlite::Error::{

@@ -4,6 +4,8 @@
 //! found: here what the sampling of any case shows, in a benchmark's folder what its cases alone can meet. All that others
 //! need of one is its [`Note`], and that crosses the pipe from the worker and stands in the run document.
 
+mod codes;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -11,9 +13,11 @@ use serde::{Deserialize, Serialize};
 use crate::quantity::{apart, percent};
 use crate::stats::{EndedBy, MAX_SAMPLES, MOST_ROUNDS, MOSTLY_EXCLUDED};
 
+pub use codes::{ENTRIES, Entry};
+
 /// Something the reader must know beside a figure: displayed, one sentence with its remedy.
 pub trait Warn: fmt::Display {
-    /// The stable code, as in the run document.
+    /// The stable code, as in the run document: one of [`ENTRIES`].
     fn code(&self) -> &'static str;
 }
 
@@ -41,6 +45,7 @@ impl fmt::Display for Note {
 
 impl<W: Warn> From<W> for Note {
     fn from(warning: W) -> Self {
+        debug_assert!(ENTRIES.iter().any(|entry| entry.code == warning.code()), "{}", warning.code());
         Self { code: warning.code().to_owned(), text: warning.to_string() }
     }
 }

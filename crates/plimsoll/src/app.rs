@@ -153,7 +153,7 @@ fn distinct_outputs(common: &Common) -> Result<(), Failure> {
         if let Some((other, _)) = places[..i].iter().find(|(_, earlier)| earlier == path) {
             let shown = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
             return Err(Failure::usage(format!(
-                "{other} {shown} and {flag} {shown} want the same place; name two"
+                "{other} and {flag} must be different files: both are {shown}"
             )));
         }
     }
@@ -172,7 +172,7 @@ fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, F
         Some(_) if !looks => return cluster::measure(what, common, key),
         None if common.together || common.one_by_one => {
             return Err(Failure::usage(
-                "--together and --one-by-one are for a run over many machines; start it with mpirun or srun",
+                "--together and --one-by-one require a run over many machines: start it with mpirun or srun",
             ));
         }
         _ => {}
@@ -418,11 +418,12 @@ fn limits_of_quick(machine: &Machine) -> Result<Vec<report::machine::Section>, F
     Ok(report::machine::limits(machine, &candidates, clock_hz))
 }
 
-/// The exit code of what went wrong with the history.
+/// The exit code of what went wrong with the history: a file that was named and cannot be used is wrong usage, as any other is
+/// ([`unfit`]).
 fn store_failure(error: &StoreError) -> Failure {
     let code = match error {
         e if e.is_refusal() => code::REFUSED,
-        e if e.is_not_found() => code::USAGE,
+        e if e.is_not_found() || e.is_unusable() => code::USAGE,
         _ => code::ENVIRONMENT,
     };
     Failure { line: error.to_string(), code }

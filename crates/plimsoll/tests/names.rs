@@ -99,7 +99,7 @@ fn test_modules(text: &str) -> Vec<String> {
 }
 
 /// Every source below `dir` that is no test, by its path below `root`.
-fn sources(root: &Path, dir: &Path, found: &mut BTreeMap<String, String>) {
+pub(crate) fn sources(root: &Path, dir: &Path, found: &mut BTreeMap<String, String>) {
     let mut paths: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     for path in paths {

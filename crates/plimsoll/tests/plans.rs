@@ -20,7 +20,7 @@ fn every_built_in_plan_is_listed_in_help_and_is_right() {
     assert!(names.iter().all(|name| help.contains(name)), "{help}");
     let (checked, _) = ended(plimsoll(dir.path()).args(["plan", "check"]).args(&names), 0);
     assert_eq!(checked.lines().count(), names.len(), "{checked}");
-    assert!(checked.lines().all(|line| line.contains(": right; ")), "{checked}");
+    assert!(checked.lines().all(|line| line.contains(": valid, ")), "{checked}");
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_command_line_becomes_a_file_and_back() {
     let (again, _) = ended(plimsoll(dir.path()).args(["run", "shown.toml", "--list"]), 0);
     assert_eq!(again, cases);
     let (check, _) = ended(plimsoll(dir.path()).args(["plan", "check", "shown.toml"]), 0);
-    assert_eq!(check, format!("shown.toml: right; {} cases\n", cases.lines().count()));
+    assert_eq!(check, format!("shown.toml: valid, {} cases\n", cases.lines().count()));
     let (quick, _) =
         ended(plimsoll(dir.path()).args(["plan", "show", "plimsoll", "run", "quick", "--samples", "2"]), 0);
     assert!(quick.contains("name = \"quick\"") && quick.contains("samples = 2"), "{quick}");

@@ -58,6 +58,7 @@ impl Pair {
 /// # Errors
 /// A word that names nothing, or an operation or type for which no pair is left, with the nearest that exists.
 pub(super) fn pairs(group: &Group) -> Result<Vec<Pair>, String> {
+    super::foreign::check(group)?;
     let typed = |key| group.lists.contains_key(key);
     let ops = chosen(group, "op", Op::ALL, &[Op::FMA])?;
     let elements = chosen::<Element>(group, "type", &Element::ALL, &[Element::F64, Element::F32])?;
@@ -153,7 +154,7 @@ pub(super) fn one<T: std::str::FromStr>(key: &str, word: &str) -> Result<T, Stri
 where
     T::Err: std::fmt::Display,
 {
-    crate::text::shown(word).parse().map_err(|error: T::Err| format!("{key}: {error}"))
+    crate::text::shown(word).parse().map_err(|error: T::Err| format!("{key} {error}"))
 }
 
 #[cfg(test)]

@@ -92,13 +92,13 @@ impl Benchmark for DiskFsync {
             .get("block")
             .is_some_and(|blocks| blocks.iter().any(|b| matches!(b, crate::case::Value::Mix(_))))
         {
-            return Err("block: a commit has one size; a mix is for disk.io".to_owned());
+            return Err("block must be one size: a mix of sizes is not supported on disk.fsync".to_owned());
         }
         let threads = counts(group, "threads", &[1], MAX_THREADS)?;
         let mut candidates = Vec::new();
         for block in group.numbers("block", &[BLOCK]) {
             if !(1..=SEGMENT).contains(&block) {
-                return Err(format!("block: {block} is not between 1 and {}", human(SEGMENT)));
+                return Err(format!("block must be between 1 byte and {}: {block} is not", human(SEGMENT)));
             }
             for &threads in &threads {
                 let case = Case::of(self.name()).with_size("block", block).with_count("threads", threads);

@@ -53,11 +53,11 @@ impl Consent {
             Some((device, serial)) if !device.is_empty() && !serial.trim().is_empty() => {
                 Ok(Self { device: device.into(), serial: serial.trim().to_owned() })
             }
-            _ => Err(
-                "DEVICE:SERIAL, such as /dev/sdx:S4EWNX0N; lsblk -o NAME,SERIAL shows it (without a serial \
-                      number repeat the size in bytes, lsblk -b)"
-                    .to_owned(),
-            ),
+            _ => Err(format!(
+                "must be DEVICE:SERIAL as lsblk -o NAME,SERIAL shows it, such as /dev/sdx:S4EWNX0N (without a serial number: \
+                 the size in bytes, lsblk -b): '{}' is not",
+                crate::text::shown_within(text, 60)
+            )),
         }
     }
 }

@@ -275,16 +275,14 @@ fn top(
     match spelled(key).as_str() {
         "name" => plan.name = Some(value::name(value)?),
         "note" => plan.note = Some(value::note(value)?),
-        "margin" => plan.margin = Some(value::share(value)?),
+        "margin" => plan.margin = Some(value::share("margin", value)?),
         "repeat" => plan.repeat = Some(bounded("repeat", value, MOST_REPEATS)?),
         "scale" => {
-            let scale: f64 = text(value)?.parse().map_err(|_| Wrong::value("a number such as 0.01"))?;
-            if !SCALES.contains(&scale) {
-                return Err(Wrong::value("scale is between 1e-9 and 1000; 0.01 is a hundredth"));
-            }
-            plan.scale = Some(scale);
+            let scale = text(value)?.parse().ok().filter(|scale| SCALES.contains(scale));
+            let wrong = || Wrong::value("scale must be between 1e-9 and 1000, such as 0.01");
+            plan.scale = Some(scale.ok_or_else(wrong)?);
         }
-        "seed" => plan.seed = Some(count(value)?),
+        "seed" => plan.seed = Some(count("seed", value)?),
         "only" => plan.only = texts(value)?,
         "limit" => {
             let DeValue::Array(_) = value.get_ref() else {
@@ -357,8 +355,8 @@ mod tests {
             "plan p, line 2, column 1: unknown key 'smaples'; did you mean 'samples'?",
             "plan p, line 3, column 1: unknown key 'budgt'; did you mean 'budget'?",
             "plan p, line 6, column 1: unknown key 'thread'; did you mean 'threads'?",
-            "plan p, line 7, column 5: n: ",
-            "plan p, line 9, column 10: series is between",
+            "plan p, line 7, column 5: n must be ",
+            "plan p, line 9, column 10: series must be between",
             "plan p, line 10, column 1: a group names what it measures",
         ];
         assert_eq!(told.len(), begins.len(), "{told:?}");
@@ -368,7 +366,11 @@ mod tests {
     #[test]
     fn bad_values_are_told_with_their_place() {
         let block = "[[group]]\nbenchmark = \"disk.io\"\nblock = [\"4K\", \"1e999\"]\n";
-        assert!(error(block).starts_with("plan p.toml, line 3, column 16: block: "), "{}", error(block));
+        assert!(
+            error(block).starts_with("plan p.toml, line 3, column 16: block must be "),
+            "{}",
+            error(block)
+        );
         assert!(error("samples = 0\n").starts_with("plan p.toml, line 1, column 11: "));
         assert!(error("samples = -1\n").starts_with("plan p.toml, line 1, column 11: "));
         assert!(error("[[group]\n").starts_with("plan p.toml, line 1, "));
@@ -457,9 +459,9 @@ mod tests {
     #[test]
     fn values_out_of_range_are_refused() {
         let group = |line: &str| error(&format!("[[group]]\nbenchmark = \"null\"\n{line}\n"));
-        assert!(error("scale = 0\n").contains("line 1, column 9: scale is between"));
-        assert!(error("repeat = 0\n").contains("repeat is between 1 and 10000"));
-        assert!(error("margin = \"0%\"\n").contains("above zero"));
+        assert!(error("scale = 0\n").contains("line 1, column 9: scale must be between"));
+        assert!(error("repeat = 0\n").contains("repeat must be between 1 and 10000"));
+        assert!(error("margin = \"0%\"\n").contains("above 0"));
         assert!(error("name = \"a\\u001bb\"\n").contains("a name has"));
         assert!(group("series = 5\nsamples = 5").contains("give one"));
         assert!(group("exclude = [{}]").contains("line 3, column 12: an empty table"));

@@ -20,6 +20,7 @@ use crate::peer::supervise::{end_as, supervise};
 use crate::peer::{Against, Companions, FarServer, Found, PEERS, Package, Search, Trust, how_to_get, reap};
 use crate::report::peers::{Listed, listed};
 use crate::report::{Style, Wishes};
+use crate::run::Planned;
 
 /// What `--against` asks for; checked before anything is measured.
 ///
@@ -32,6 +33,25 @@ pub(super) fn against(common: &Common) -> Result<Against, Failure> {
     Ok(against)
 }
 
+/// Refuses options for reference tools where none was asked for.
+///
+/// # Errors
+/// The option.
+pub(super) fn asked(common: &Common, planned: &[Planned]) -> Result<(), Failure> {
+    if planned.iter().any(|planned| planned.against != Against::Nobody) {
+        return Ok(());
+    }
+    let typed = [
+        ("--margin", common.margin.is_some()),
+        ("--peer-path", !common.peer_path.is_empty()),
+        ("--peer-server", !common.peer_server.is_empty()),
+    ];
+    match typed.iter().find(|(_, typed)| *typed) {
+        Some((option, _)) => Err(Failure::usage(format!("{option} requires --against"))),
+        None => Ok(()),
+    }
+}
+
 /// Servers of tools that listen elsewhere.
 ///
 /// # Errors
@@ -42,9 +62,9 @@ fn servers(typed: &[(String, String)]) -> Result<BTreeMap<String, FarServer>, Fa
         let (_, usual) = known().find(|(known, _)| known == name).ok_or_else(|| {
             let names: Vec<&str> = known().map(|(name, _)| name).collect();
             let shown = crate::text::shown(name);
-            format!("--peer-server: '{shown}' is no tool with a server; there is {}", names.join(", "))
+            format!("--peer-server must name one of {}: '{shown}' is not", names.join(", "))
         })?;
-        let address = Address::parse_with(place, usual).map_err(|e| format!("--peer-server: {e}"))?;
+        let address = Address::parse_with(place, usual).map_err(|e| format!("--peer-server {name}: {e}"))?;
         Ok((name.clone(), FarServer { host: address.host().to_owned(), port: address.port() }))
     };
     typed.iter().map(read).collect::<Result<_, String>>().map_err(Failure::usage)
@@ -54,6 +74,16 @@ fn named(paths: &[(String, PathBuf)]) -> Result<BTreeMap<String, PathBuf>, Failu
     for (name, _) in paths {
         Against::parse(std::slice::from_ref(name))
             .map_err(|e| Failure::usage(e.replacen("--against", "--peer-path", 1)))?;
+    }
+    for (name, path) in paths {
+        let shown = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+        let wrong =
+            |why: &str| Failure::usage(format!("--peer-path {name}={shown} must name a program: {why}"));
+        match path.metadata() {
+            Ok(there) if there.is_dir() => return Err(wrong("it is a directory")),
+            Ok(_) => {}
+            Err(e) => return Err(wrong(&e.to_string())),
+        }
     }
     Ok(paths.iter().cloned().collect())
 }

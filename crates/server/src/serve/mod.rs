@@ -94,11 +94,20 @@ pub enum ServeError {
     Orders,
 }
 
+impl ServeError {
+    /// Whether the address to listen on is not one of this machine: a mistake of who named it.
+    pub fn is_no_address(&self) -> bool {
+        matches!(self, Self::Listen { source, .. } if source.kind() == io::ErrorKind::AddrNotAvailable)
+    }
+}
+
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => "choose another with --port",
         io::ErrorKind::AddrNotAvailable => "no interface has that address: see `ip address` and --bind",
-        io::ErrorKind::PermissionDenied => "ports below 1024 need a right: choose another with --port",
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need the capability CAP_NET_BIND_SERVICE: choose another with --port"
+        }
         _ => "see --bind and --port",
     }
 }

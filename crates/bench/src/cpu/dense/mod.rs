@@ -102,6 +102,7 @@ pub(super) fn kinds_of(machine: &Machine, team: &Team) -> Vec<CoreKind> {
 
 /// The instruction sets asked for, `best` resolved, none twice.
 pub(super) fn isas(group: &Group) -> Result<Vec<Isa>, String> {
+    super::foreign::check(group)?;
     let mut isas = Vec::new();
     for word in group.words("isa", &["best"]) {
         let named = match word.as_str() {
@@ -120,7 +121,7 @@ pub(super) fn isas(group: &Group) -> Result<Vec<Isa>, String> {
 
 /// One instruction set by its name.
 pub(super) fn isa(word: &str) -> Result<Isa, String> {
-    crate::text::shown(word).parse().map_err(|error| format!("isa: {error}"))
+    crate::text::shown(word).parse().map_err(|error| format!("isa {error}"))
 }
 
 /// A number of a case as a size in memory.

@@ -15,9 +15,9 @@ const MAX_NOTE: usize = 2000;
 pub(super) fn how(how: &mut How, key: &str, value: &Node<'_>) -> Result<bool, Wrong> {
     match key {
         "samples" => how.samples = Some(bounded("samples", value, 1_000_000)?),
-        "sample-time" => how.sample_time = Some(duration(value)?),
-        "precision" => how.precision = Some(share(value)?),
-        "budget" => how.budget = Some(duration(value)?),
+        "sample-time" => how.sample_time = Some(duration(key, value)?),
+        "precision" => how.precision = Some(share(key, value)?),
+        "budget" => how.budget = Some(duration(key, value)?),
         "against" => {
             how.against = Some(match value.get_ref() {
                 DeValue::Array(list) if list.is_empty() => Vec::new(),
@@ -79,26 +79,37 @@ pub(super) fn note(value: &Node<'_>) -> Result<String, Wrong> {
     }
 }
 
-pub(super) fn count(value: &Node<'_>) -> Result<u64, Wrong> {
-    quantity::parse_count(&text(value)?).map_err(|e| Wrong::value(e.to_string()))
+/// A whole number.
+pub(super) fn count(key: &str, value: &Node<'_>) -> Result<u64, Wrong> {
+    quantity::parse_count(&text(value)?).map_err(|e| Wrong::value(format!("{key} {e}")))
 }
 
 /// A whole number from 1 to `most`.
 pub(super) fn bounded(key: &str, value: &Node<'_>, most: u32) -> Result<u32, Wrong> {
-    let n = u32::try_from(count(value)?).ok().filter(|n| (1..=most).contains(n));
-    n.ok_or_else(|| Wrong::value(format!("{key} is between 1 and {most}")))
+    let text = text(value)?;
+    let shown = crate::text::shown_within(&text, 40);
+    let wrong = |why: &str| Wrong::value(format!("{key} must be between 1 and {most}: '{shown}' is {why}"));
+    let n = quantity::parse_count(&text).map_err(|_| wrong("not a whole number"))?;
+    let n = u32::try_from(n).ok().filter(|n| (1..=most).contains(n));
+    n.ok_or_else(|| wrong("not"))
 }
 
 /// A share above zero.
-pub(super) fn share(value: &Node<'_>) -> Result<f64, Wrong> {
+pub(super) fn share(key: &str, value: &Node<'_>) -> Result<f64, Wrong> {
     match quantity::parse_share(&text(value)?) {
         Ok(share) if share > 0.0 => Ok(share),
-        Ok(_) => Err(Wrong::value("above zero, such as \"1%\"")),
-        Err(e) => Err(Wrong::value(e.to_string())),
+        Ok(_) => Err(Wrong::value(format!("{key} must be above 0, such as \"1%\""))),
+        Err(e) => Err(Wrong::value(format!("{key} {e}"))),
     }
 }
 
-pub(super) fn duration(value: &Node<'_>) -> Result<Duration, Wrong> {
-    let duration = quantity::parse_duration(&text(value)?).map_err(|e| Wrong::value(e.to_string()))?;
-    if duration.is_zero() { Err(Wrong::value("a time above zero, such as \"200ms\"")) } else { Ok(duration) }
+/// A time above zero.
+pub(super) fn duration(key: &str, value: &Node<'_>) -> Result<Duration, Wrong> {
+    let wrong = |why: String| Wrong::value(format!("{key} {why}"));
+    let duration = quantity::parse_duration(&text(value)?).map_err(|e| wrong(e.to_string()))?;
+    if duration.is_zero() {
+        Err(wrong("must be above 0, such as \"200ms\"".to_owned()))
+    } else {
+        Ok(duration)
+    }
 }
