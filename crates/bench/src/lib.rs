@@ -45,6 +45,7 @@ use plimsoll_stats as stats;
 use plimsoll_system::{leftover, links, program, random, trust};
 use plimsoll_units::{quantity, text};
 
+pub use crate::apart::{Look, Stay};
 pub use crate::metric::{Better, Curve, Metric, OfTransfers, Role, Roofline};
 pub use crate::place::{Placement, place, placed, places};
 pub use crate::words::{PATTERN, Say};
@@ -149,8 +150,8 @@ pub struct Subsystem {
     pub instead_of_threads: Option<&'static str>,
     /// What a second cost of the work means, which is seen in its samples.
     pub second_cost: Loss,
-    /// Whether two times from one CPU to the next are of different places, as far as that matters to its figures.
-    pub has_moved: fn(f64, f64) -> bool,
+    /// Where CPUs must stay for its figures to be of one place.
+    pub stay: Stay,
 }
 
 impl Subsystem {
@@ -168,7 +169,7 @@ impl Subsystem {
         sweeps_sizes: false,
         instead_of_threads: None,
         second_cost: Loss::MemoryShared,
-        has_moved: apart::other_caches,
+        stay: Stay::AtCaches,
     };
 }
 

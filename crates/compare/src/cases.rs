@@ -5,6 +5,7 @@ use std::ptr;
 
 use super::judge::OfRun;
 use super::{Side, alike};
+use crate::bench::Look;
 use crate::case::Case;
 use crate::document::Run;
 use crate::limit::median;
@@ -107,10 +108,9 @@ impl<'a> Figures<'a> {
         found
     }
 
-    /// Seconds from one CPU of the case to the next, as a median over the runs that tell them.
-    pub(super) fn core_to_core(&self) -> Option<f64> {
-        let told = |t: &Taken<'a>| t.measurement.conditions.core_to_core;
-        median(self.all.iter().filter_map(told).collect())
+    /// How far apart the CPUs of the case are, as medians over the runs that tell it.
+    pub(super) fn look(&self) -> Option<Look> {
+        Look::median(self.all.iter().map(|taken| &taken.measurement.conditions))
     }
 
     /// The share of the time that was taken away from the figure without a quota, as a median over the runs.

@@ -248,13 +248,13 @@ fn foreign(pair: &Pair<'_, '_>) -> Option<Why> {
 }
 
 fn moved(pair: &Pair<'_, '_>) -> Option<Why> {
-    let (case, a, b) = (pair.b.case, pair.a.core_to_core()?, pair.b.core_to_core()?);
+    let (case, a, b) = (pair.b.case, pair.a.look()?, pair.b.look()?);
     let time = |seconds| Quantity::new(seconds, Unit::Second);
-    (bench::subsystem_of(case).has_moved)(a, b).then(|| {
+    bench::subsystem_of(case).stay.has_moved(a, b).then(|| {
         let text = format!(
             "the hypervisor had the CPUs in other places: {} and {} from one to the next",
-            time(a),
-            time(b)
+            time(a.seconds),
+            time(b.seconds)
         );
         Why::new(Doubt::Moved, text)
     })

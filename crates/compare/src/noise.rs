@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::bench::subsystem_of;
+use crate::bench::{Look, subsystem_of};
 use crate::case::Case;
 use crate::document::Run;
 use crate::limit::median;
@@ -218,7 +218,7 @@ struct Settled {
 
 #[derive(Default)]
 struct Place {
-    core_to_core: Option<f64>,
+    look: Option<Look>,
     picks: bool,
 }
 
@@ -231,8 +231,8 @@ struct On<'a> {
 
 impl Place {
     fn has(&self, on: On<'_>, conditions: &Conditions) -> bool {
-        let apart = conditions.core_to_core.zip(self.core_to_core);
-        let moved = apart.is_some_and(|(here, mostly)| (subsystem_of(on.case).has_moved)(here, mostly));
+        let apart = Look::of(conditions).zip(self.look);
+        let moved = apart.is_some_and(|(here, mostly)| subsystem_of(on.case).stay.has_moved(here, mostly));
         conditions.disturbed(on.case, on.cpus) <= DISTURBED && !moved
     }
 }
@@ -247,8 +247,7 @@ impl Settled {
         }
         let cpus = runs.first().map_or(0, |run| run.machine.cpu.allowed.len());
         let place = |case: &Case, all: Vec<&Conditions>| {
-            let times = all.iter().filter_map(|c| c.core_to_core).collect();
-            let mut place = Place { core_to_core: median(times), picks: false };
+            let mut place = Place { look: Look::median(all.iter().copied()), picks: false };
             place.picks = all.iter().filter(|c| place.has(On { case, cpus }, c)).count() >= LEAST_ROUNDS;
             place
         };

@@ -172,12 +172,13 @@ pub fn thread_cpu_time() -> Duration {
 /// Measures the clock of the core that the calling thread runs on.
 ///
 /// A probe times a few short links of the chain and takes those near the best: an interrupt, a steal or a preemption
-/// can only make the clock look lower. So can a sibling that takes a part of the vector units; therefore links in dense
-/// and in sparse vector work alternate. The cost of reading the time overlaps the chain in part, so it is not measured
+/// can only make the clock look lower. So can a sibling that takes a part of the vector units, or the slot that an addition
+/// needs in each cycle. Therefore links of additions in dense and in sparser vector work alternate, and links of
+/// multiplications, which need a slot in one cycle of several, lie between them. The cost of reading the time overlaps the chain in part, so it is not measured
 /// alone but calibrated as the constant part of a link, from links of two lengths.
 #[derive(Debug, Clone)]
 pub struct CoreClock {
-    /// Used in turn: in dense vector work, then in sparser.
+    /// Used in turn: additions in dense vector work and in sparser, each followed by multiplications.
     links: Vec<Link>,
     operands: Operands,
     /// Step of the timer, in seconds.
@@ -228,8 +229,8 @@ impl CoreClock {
         }
         let step = self.links.iter().map(|link| self.step / link.additions()).fold(0.0, f64::max);
         let (mean, near) = undisturbed(&additions, step)?;
-        // Of two densities one link at least must have been disturbed in each pair for chance to look like a sibling.
-        let dense = near.iter().step_by(2).any(|near| *near);
+        // The first and the last link are additions in dense work: chance must have disturbed both to look like a sibling.
+        let dense = near.iter().step_by(self.links.len()).any(|near| *near);
         Some(Probe { hz: 1.0 / mean, shared: self.links.len() > 1 && !dense })
     }
 

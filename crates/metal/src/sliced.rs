@@ -30,6 +30,9 @@ const SLICE_SECONDS: f64 = 25e-6;
 const TIMES_UNCERTAINTY: f64 = 500.0;
 /// Loads whose cost varies by more are not cut into slices shorter than a stretch: chance alone would exclude some.
 const STEADY_SPREAD: f64 = 0.05;
+/// How far the cost of undisturbed work in registers and near caches lies from the most common one: it agrees to some per
+/// mille, and the ends of a slice are uncertain by as much. A slice that a sibling slowed by less than this still counts.
+const SPREAD: f64 = 0.02;
 /// The shortest timing that calibrates: a thousand times the step of the timer.
 const CALIBRATION_SECONDS: f64 = 50e-6;
 /// Timings of which the shortest calibrates.
@@ -51,7 +54,7 @@ pub trait Load: Send {
     /// How far, as a share, the cost of an undisturbed slice may lie from the most common cost: what is further off is
     /// set aside. Registers and near caches take the same time always; memory that others use too does not.
     fn spread(&self) -> f64 {
-        0.05
+        SPREAD
     }
 }
 

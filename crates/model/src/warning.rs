@@ -115,9 +115,10 @@ pub enum Loss {
 }
 
 /// Codes of warnings that name the cause of lost or excluded time. `disturbed` is what versions to 0.1 called all of them.
-pub const CAUSES: [&str; 8] = [
+pub const CAUSES: [&str; 9] = [
     "clock-changed",
     "cpus-moved",
+    "cpus-on-one-core",
     "disturbed",
     "memory-shared",
     "preempted",

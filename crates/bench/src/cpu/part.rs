@@ -1,6 +1,7 @@
 //! The CPU benchmarks as a part of a report.
 
-use crate::bench::{Subsystem, apart};
+use crate::bench::Subsystem;
+use crate::bench::apart::Stay;
 use crate::limit::microarchitecture::Core;
 use crate::machine::{Cpu, Machine};
 use crate::warning::Loss;
@@ -24,7 +25,7 @@ pub static PART: Subsystem = Subsystem {
         ),
     ],
     second_cost: Loss::SiblingBusy,
-    has_moved: apart::other_cores,
+    stay: Stay::OnCores,
     ..Subsystem::USUAL
 };
 

@@ -141,7 +141,7 @@ impl<L: Load> Slices<L> {
             delivered: Some(self.delivered(outcome)),
             excluded: ExcludedBy::of(&outcome.causes()),
             vector_units_shared: outcome.units_shared(),
-            core_to_core: self.apart.as_mut().and_then(Apart::look),
+            core_to_core: self.apart.as_mut().and_then(|apart| apart.look(outcome.clock_hz())),
             more: clocks_of(&self.kinds, &clocks),
             ..Conditions::default()
         }

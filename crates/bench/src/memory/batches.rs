@@ -367,6 +367,7 @@ impl Prepared for Batches {
             let why = "the clock did not advance while blocks were worked on: choose larger blocks or a longer sample";
             return Err(CannotMeasure::environment(why));
         }
+        let clock_hz = mean(clocks.into_iter());
         let latency = counted.seconds * self.arrays.len() as f64 / counted.blocks as f64;
         let throughput = (counted.blocks * self.bytes_per_block) as f64 / counted.seconds;
         let mut values = std::collections::BTreeMap::new();
@@ -379,9 +380,9 @@ impl Prepared for Batches {
             work: Some(done * self.bytes_per_block),
             values,
             conditions: Conditions {
-                clock_hz: mean(clocks.into_iter()),
+                clock_hz,
                 set_aside: Some(counted.set_aside()),
-                core_to_core: self.apart.look(),
+                core_to_core: self.apart.look(clock_hz),
                 ..Conditions::default()
             },
             ..Sample::default()

@@ -156,7 +156,7 @@ impl Prepared for Passes {
             conditions: Conditions {
                 clock_hz: round.clock_hz,
                 set_aside: Some(counted.set_aside),
-                core_to_core: self.apart.look(),
+                core_to_core: self.apart.look(round.clock_hz),
                 excluded: ExcludedBy { second_work, ..ExcludedBy::default() },
                 ..Conditions::default()
             },

@@ -85,8 +85,8 @@ fn cycles_of_link(scalar: &Density, step: f64) -> Result<u64, ClockUnknown> {
 
 type Chosen = (Vec<Link>, Operands);
 
-/// The densest links beside which the chain decides, and the next sparser ones; `None` if there are none, or they are
-/// not sound.
+/// The densest links beside which the chain decides, and the next sparser ones, each followed by the multiplications of the
+/// densest; `None` if there are none, or they are not sound.
 fn in_vectors(row: &Woven, operands: &Operands, cycles: u64, step: f64) -> Option<Chosen> {
     let links = |of| {
         // SAFETY: `operands` are of this row, and `ProbeWork::woven` found its instruction set on this processor.
@@ -99,9 +99,13 @@ fn in_vectors(row: &Woven, operands: &Operands, cycles: u64, step: f64) -> Optio
         adds[*place]
             .is_some_and(|dense| sparser.is_none_or(|sparser| dense <= sparser * (1.0 + LINK_TOLERANCE)))
     })?;
-    whole((*adds.get(place)?)?, (*multiplications.get(place)?)?).ok()?;
-    timed.links.truncate(row.densities.len());
-    Some((timed.links.drain(place..).take(2).collect(), operands.clone()))
+    let (add, multiply) = ((*adds.get(place)?)?, (*multiplications.get(place)?)?);
+    let cycles = whole(add, multiply).ok()?;
+    let densities = row.densities.len();
+    let multiplications = timed.links.get(densities + place)?.clone().of_cycles(cycles);
+    let adds = timed.links.drain(..densities).skip(place).take(2);
+    let links = adds.flat_map(|add| [add, multiplications.clone()]).collect();
+    Some((links, operands.clone()))
 }
 
 /// The chain without vector work, in the first attempt that is sound.
@@ -116,20 +120,18 @@ fn alone(scalar: &Density, cycles: u64, step: f64) -> Result<Chosen, ClockUnknow
     let links = [Of::Additions, Of::Multiplications]
         // SAFETY: a chain without vector work needs nothing.
         .map(|of| unsafe { Link::new(scalar, of, cycles, false) });
-    let mut timed = Timed::of(links.into_iter(), &operands, step);
+    let timed = Timed::of(links.into_iter(), &operands, step);
     let (add, multiply) = match timed.each.as_slice() {
         [Some(add), Some(multiply)] => (*add, *multiply),
         _ => return Err(ClockUnknown::TimerStuck),
     };
-    let unsound = whole(add, multiply).err();
-    match (unsound, cycles_beside_sibling(add, multiply)) {
-        (None, _) => timed.links.truncate(1),
-        (Some(_), Some(cycles)) => {
-            timed.links = timed.links.drain(1..).map(|link| link.of_cycles(cycles)).collect();
-        }
-        (Some(why), None) => return Err(why),
-    }
-    Ok((timed.links, operands))
+    let multiplications = |cycles| timed.links.iter().skip(1).map(move |link| link.clone().of_cycles(cycles));
+    let links = match (whole(add, multiply), cycles_beside_sibling(add, multiply)) {
+        (Ok(cycles), _) => timed.links.iter().take(1).cloned().chain(multiplications(cycles)).collect(),
+        (Err(_), Some(cycles)) => multiplications(cycles).collect(),
+        (Err(why), None) => return Err(why),
+    };
+    Ok((links, operands))
 }
 
 /// The cycles of a multiplication where additions are only a little slower than a cycle each.
@@ -139,12 +141,12 @@ fn cycles_beside_sibling(add: f64, multiply: f64) -> Option<f64> {
     (MULTIPLICATION.contains(&cycles) && (1.0 - SIBLING..1.0).contains(&(ratio / cycles))).then_some(cycles)
 }
 
-/// Whether a multiplication takes a whole number of additions.
-fn whole(add: f64, multiply: f64) -> Result<(), ClockUnknown> {
+/// The cycles of a multiplication, which must take a whole number of additions.
+fn whole(add: f64, multiply: f64) -> Result<f64, ClockUnknown> {
     let ratio = multiply / add;
     let off = (ratio / ratio.round() - 1.0).abs();
     match off <= WHOLE && MULTIPLICATION.contains(&ratio.round()) {
-        true => Ok(()),
+        true => Ok(ratio.round()),
         false => Err(ClockUnknown::NotWhole(ratio)),
     }
 }
@@ -202,7 +204,7 @@ mod tests {
     #[test]
     fn only_whole_numbers_of_cycles_are_sound() {
         for ratio in [2.0, 3.0, 2.99, 3.01, 5.0] {
-            assert_eq!(whole(1.0, ratio), Ok(()), "{ratio}");
+            assert_eq!(whole(1.0, ratio), Ok(ratio.round()), "{ratio}");
         }
         for ratio in [0.0, 1.0, 2.5, 2.6, 3.05, 12.0, f64::NAN, f64::INFINITY] {
             assert!(whole(1.0, ratio).is_err(), "{ratio}");

@@ -4,6 +4,7 @@
 use serde_json::json;
 
 use crate::bench::Benchmark;
+use crate::bench::apart::Elsewhere;
 use crate::bench::cpu::Peak;
 use crate::measurement::Measurement;
 use crate::quantity::percent;
@@ -12,6 +13,9 @@ use crate::warning::Warning;
 
 /// Shares of the limit from here on need no explanation.
 const REACHED: f64 = 0.97;
+
+/// Warnings of cases that did not have their cores wholly.
+const LESS_OF_A_CORE: [&str; 3] = [Warning::QUOTA, "hidden-siblings", "sibling-busy"];
 
 /// Speaks for each `cpu.peak` case below 97 % of its limit, where the same operation of the same type by another
 /// instruction set reached its limit in this run, on as many threads: so it is neither the unit nor the clock, but what
@@ -30,7 +34,7 @@ fn explained(low: &Measurement, run: &RunView<'_>) -> Option<Finding> {
         .of(Peak.name())
         .find(|other| alike(low, other) && of_limit(other).is_some_and(|reached| reached >= REACHED))?;
     // The figure is without interruptions, save under a quota, and that is told elsewhere.
-    if share >= REACHED || low.warns(Warning::QUOTA) {
+    if share >= REACHED || LESS_OF_A_CORE.iter().chain(&Elsewhere::CODES).any(|code| low.warns(code)) {
         return None;
     }
     let word = |m: &Measurement, key: &str| m.case.word(key).unwrap_or_default().to_owned();
@@ -102,7 +106,9 @@ mod tests {
         assert!(find(&[root("sse2", 1, 0.932), root("avx2", 2, 0.997)]).is_empty());
         assert!(find(&[root("sse2", 1, 0.932), root("avx2", 1, 0.96)]).is_empty());
         assert!(find(&[root("sse2", 1, 0.98), root("avx2", 1, 0.997)]).is_empty());
-        let throttled = warned(root("sse2", 1, 0.5), "cpu-quota");
-        assert!(find(&[throttled, root("avx2", 1, 0.997)]).is_empty());
+        for code in ["cpu-quota", "sibling-busy", "cpus-on-one-core", "cpus-moved", "hidden-siblings"] {
+            let less = warned(root("sse2", 1, 0.5), code);
+            assert!(find(&[less, root("avx2", 1, 0.997)]).is_empty(), "{code}");
+        }
     }
 }
