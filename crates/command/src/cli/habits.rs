@@ -63,7 +63,7 @@ fn answer(command: &Command, arguments: &[OsString]) -> Option<String> {
             Word::Theirs(name, habit, value) => match (habit.here)(&shell_value(value), &line) {
                 Here::Write(text) => here.push(text),
                 Here::Unneeded(why) => unneeded.push(format!("{name} is not needed: {why}")),
-                Here::Without => without.push(name),
+                Here::Without => without.push(name.to_owned()),
                 Here::WithAnother => {}
             },
         }

@@ -83,7 +83,7 @@ fn options_of_our_own_are_no_habits() {
 fn a_checksum_of_fio_is_answered() {
     let values = |line: &str| {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        super::values(&cli::command(), &words).map_err(|e| cli::one_line(&e))
+        values(&cli::command(), &words).map_err(|e| cli::one_line(&e))
     };
     assert!(values("plimsoll disk --verify").is_ok() && values("plimsoll disk --verify=off").is_ok());
     assert!(values("plimsoll disk --verify --op read").is_ok());
