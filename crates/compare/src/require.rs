@@ -451,7 +451,7 @@ mod tests {
             assert!(held.iter().all(|(met, found)| !met && found.contains(word)), "{held:?}");
         };
         only("memory.bandwidth program >= 1% of limit", "limit is unknown");
-        only("network.tcp goodput >= 1% of baseline", "no baseline");
+        only("network.tcp goodput >= 1% of baseline", "the baseline has no such figure");
         only("network.tcp goodput >= 1 B/s", "not in B/s");
         only("gpu rate >= 1", "no case");
         only("network.tcp rate >= 1", "none of these cases");

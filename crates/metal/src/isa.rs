@@ -68,7 +68,7 @@ pub enum Absence {
 
 /// A text that names no instruction set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("must be one of portable, sse2, avx2, avx512, amx, neon, sve or mmla: {0:?} is not")]
+#[error("must be one of portable, sse2, avx2, avx512, amx, neon, sve or mmla: '{}' is not", .0.escape_debug())]
 pub struct UnknownIsa(pub String);
 
 impl Isa {

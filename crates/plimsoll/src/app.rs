@@ -152,9 +152,10 @@ fn distinct_outputs(common: &Common) -> Result<(), Failure> {
     for (i, (flag, path)) in places.iter().enumerate() {
         if let Some((other, _)) = places[..i].iter().find(|(_, earlier)| earlier == path) {
             let shown = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
-            return Err(Failure::usage(format!(
-                "{other} and {flag} must be different files: both are {shown}"
-            )));
+            return Err(Failure::usage(match shown.as_str() {
+                "-" => format!("{other} - and {flag} - are mutually exclusive: stdout takes one of them"),
+                _ => format!("{other} and {flag} must be different files: both are {shown}"),
+            }));
         }
     }
     Ok(())

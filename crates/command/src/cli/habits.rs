@@ -30,12 +30,13 @@ pub(super) fn explained(error: clap::Error, command: &Command, arguments: &[OsSt
 /// The option, and what to write.
 pub(super) fn values(command: &Command, arguments: &[OsString]) -> Result<(), clap::Error> {
     let line = Line::read(command, arguments);
-    let Some(value) = line.value(&["--verify"]).filter(|value| !["on", "off", ""].contains(value)) else {
-        return Ok(());
-    };
-    if line.command != Some("disk") {
+    if line.command != Some(Tool::Fio.command()) {
         return Ok(());
     }
+    let values = line.value(&["--verify"]).unwrap_or_default();
+    let Some(value) = values.split(',').find(|value| !["on", "off", ""].contains(value)) else {
+        return Ok(());
+    };
     let shown = crate::text::shown_within(value, 40);
     let said = format!(
         "--verify must be on or off: '{shown}' is neither; plimsoll has one checksum, write --verify"
@@ -72,7 +73,9 @@ fn answer(command: &Command, arguments: &[OsString]) -> Option<String> {
     let are = if theirs.len() == 1 { "is an option" } else { "are options" };
     let mut said = format!("{} {are} of {}", theirs.join(" "), tools.join(" and "));
     if !here.is_empty() || target == "serve" {
-        let server = if target == "network" && theirs.iter().any(|name| ["-c", "--client"].contains(name)) {
+        let server = if target == Tool::Iperf3.command()
+            && theirs.iter().any(|name| ["-c", "--client"].contains(name))
+        {
             " (to an iperf3 server: --server iperf3://HOST)"
         } else {
             ""

@@ -14,20 +14,16 @@ use crate::case::nearest;
 use crate::plan::built_in;
 use crate::text::shown;
 
-/// Options that mean nothing without another: the command, the option, and those of which one must be there, by their ids.
-const REQUIRES: &[(&str, &str, &[&str])] = &[
-    ("compare", "strict", &["fail_on"]),
-    ("compare", "missing", &["fail_on", "require"]),
-    ("report", "format", &["tables"]),
-    ("peers", "yes", &["install"]),
-    ("run", "redact", &["json", "html"]),
-    ("cpu", "redact", &["json", "html"]),
-    ("memory", "redact", &["json", "html"]),
-    ("disk", "redact", &["json", "html"]),
-    ("network", "redact", &["json", "html"]),
-    ("disk", "destroy_data_on", &["target"]),
-    ("run", "key", &["server", "resume"]),
-    ("network", "key", &["server", "resume"]),
+/// Options that mean nothing without another: the option, and those of which one must be there, by their ids. A row is for the
+/// commands that have all of them.
+const REQUIRES: &[(&str, &[&str])] = &[
+    ("strict", &["fail_on"]),
+    ("missing", &["fail_on", "require"]),
+    ("format", &["tables"]),
+    ("yes", &["install"]),
+    ("redact", &["json", "html"]),
+    ("destroy_data_on", &["target"]),
+    ("key", &["server", "resume"]),
 ];
 
 /// Whether an option was typed.
@@ -47,11 +43,15 @@ fn refused(kind: ErrorKind, line: String) -> clap::Error {
 ///
 /// # Errors
 /// Which, and which other.
-pub(super) fn requirements(command: &str, matches: &ArgMatches) -> Result<(), clap::Error> {
-    let missing = |(of, id, others): &&(&str, &str, &[&str])| {
-        *of == command && typed(matches, id) && !others.iter().any(|other| typed(matches, other))
+pub(super) fn requirements(matches: &ArgMatches) -> Result<(), clap::Error> {
+    let has = |id: &str| matches.try_contains_id(id).is_ok();
+    let missing = |(id, others): &&(&str, &[&str])| {
+        has(id)
+            && others.iter().all(|other| has(other))
+            && typed(matches, id)
+            && !others.iter().any(|other| typed(matches, other))
     };
-    let Some((_, id, others)) = REQUIRES.iter().find(missing) else { return Ok(()) };
+    let Some((id, others)) = REQUIRES.iter().find(missing) else { return Ok(()) };
     let others: Vec<String> = others.iter().map(|id| option(id)).collect();
     let line = format!("{} requires {}", option(id), others.join(" or "));
     Err(refused(ErrorKind::MissingRequiredArgument, line))

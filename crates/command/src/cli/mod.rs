@@ -437,8 +437,8 @@ pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) ->
     let known = command.clone();
     let wrong = |error| mistakes::worded(habits::explained(error, &known, &words), &known, &words);
     let matches = help::arranged(command, all).try_get_matches_from(&words).map_err(wrong)?;
-    if let Some((name, matches)) = matches.subcommand() {
-        mistakes::requirements(name, matches)?;
+    if let Some((_, matches)) = matches.subcommand() {
+        mistakes::requirements(matches)?;
     }
     habits::values(&known, &words)?;
     match matches.subcommand() {

@@ -17,7 +17,7 @@ use crate::plan::{Group, Places, Plan, Sampling};
 
 use crate::plan::scale::AMOUNTS;
 pub use cases::{hash, in_turn, planned};
-use refusals::{nobody_takes, of_this_command, refused_by_a_named_one, works_on_files};
+use refusals::{nobody_takes, of_this_command, refused_by_a_named_one};
 
 /// Time of one sample where nothing says otherwise.
 const SAMPLE_TIME: Duration = Duration::from_millis(200);
@@ -152,9 +152,6 @@ pub fn file(what: &What, common: &Common) -> Result<PlanFile, UsageError> {
     let extras = named_extras(&file.groups, &file.only);
     file.groups.extend(extras);
     refused_by_a_named_one(&file.only, &typed)?;
-    if common.dir.is_some() {
-        works_on_files(&file.groups)?;
-    }
     file.groups = overridden(std::mem::take(&mut file.groups), &typed, narrow)?;
     sampled(&mut file, common);
     file.name.get_or_insert_with(|| "unnamed".to_owned());

@@ -37,15 +37,6 @@ pub(super) fn of_this_command(command: &str, only: &[String]) -> Result<(), Usag
     Ok(())
 }
 
-/// Refuses a directory for test files where no benchmark works on files.
-pub(super) fn works_on_files(groups: &[Group]) -> Result<(), UsageError> {
-    let on_files = |name: &String| bench::subsystem(subsystem_of(name)).is_some_and(|part| part.on_files);
-    match groups.iter().flat_map(|group| &group.benchmarks).any(on_files) {
-        true => Ok(()),
-        false => Err(other("--dir requires a benchmark of plimsoll disk: no other has test files")),
-    }
-}
-
 /// Says that no default benchmark takes what was typed, and which others do.
 pub(super) fn nobody_takes(groups: &[Group], typed: &Group) -> UsageError {
     let keys: Vec<String> = typed.lists.keys().map(|k| format!("--{k}")).collect();

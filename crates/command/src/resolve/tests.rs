@@ -393,7 +393,6 @@ fn what_belongs_to_another_command_is_answered_with_it() {
     let all: usize = said("cpu --only cpu.crypto/*sha*").trim_end_matches(" cases").parse().unwrap();
     assert!(all > 0);
     assert!(said("run disk").starts_with("'disk' is a command, not a plan: write plimsoll disk"));
-    assert!(said("cpu --dir /tmp").starts_with("--dir requires a benchmark of plimsoll disk"));
     assert!(said("disk --op read --sync each").starts_with("disk.io: --sync requires --op write, append"));
     assert!(
         said("disk --op read,write --read-share 50").starts_with("disk.io: --read-share requires --op mixed")

@@ -29,7 +29,7 @@ pub enum Element {
 
 /// A text that names no operation or type of number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("must be one of {choices}: {text:?} is not")]
+#[error("must be one of {choices}: '{}' is not", .text.escape_debug())]
 pub struct UnknownName {
     text: String,
     choices: String,

@@ -293,7 +293,7 @@ fn names_round_trip_and_others_are_refused_with_the_choices() {
     }
     assert_eq!(
         "i9".parse::<Element>().unwrap_err().to_string(),
-        "must be one of f64, f32, f16, bf16, i64, i32, i16 or i8: \"i9\" is not"
+        "must be one of f64, f32, f16, bf16, i64, i32, i16 or i8: 'i9' is not"
     );
 }
 

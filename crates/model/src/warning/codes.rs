@@ -80,6 +80,12 @@ pub const ENTRIES: &[Entry] = &[
         "Measure again, or on a dedicated host.",
     ),
     entry(
+        "cpus-on-one-core",
+        "The hypervisor shows the CPUs as cores of their own, and ran them as threads of one core for the whole case. The limit counts \
+         a core for each.",
+        "Measure again, or on a dedicated host.",
+    ),
+    entry(
         "default-size",
         "The order of the matrices was chosen so that a sample takes some seconds; memory has room for a larger one, which comes \
          nearer the limit.",

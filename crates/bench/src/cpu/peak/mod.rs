@@ -321,7 +321,7 @@ mod tests {
         let error = |group: &Group| Peak.cases(&machine, group).unwrap_err();
         assert_eq!(
             error(&words("op", &["cbrt"])),
-            "op must be one of fma, add, mul, mix, dot, div, sqrt or crc32c: \"cbrt\" is not"
+            "op must be one of fma, add, mul, mix, dot, div, sqrt or crc32c: 'cbrt' is not"
         );
         assert!(error(&words("type", &["f8\n"])).starts_with("type must be one of"));
         assert!(!error(&words("isa", &["a\u{1b}[31m\nb"])).contains(['\n', '\u{1b}']));

@@ -87,6 +87,9 @@ fn a_checksum_of_fio_is_answered() {
     };
     assert!(values("plimsoll disk --verify").is_ok() && values("plimsoll disk --verify=off").is_ok());
     assert!(values("plimsoll disk --verify --op read").is_ok());
+    assert!(
+        values("plimsoll disk --verify=on,off").is_ok() && values("plimsoll disk --verify=on,md5").is_err()
+    );
     let wrong = values("plimsoll disk --verify=crc32c").unwrap_err();
     assert!(
         wrong.starts_with("--verify must be on or off: 'crc32c' is neither; plimsoll has one checksum"),
