@@ -111,7 +111,7 @@ fn a_measured_noise_decides_and_a_requirement_fails() {
     let words = ["--require", "null latency <= 900% of baseline", "--json", "none.json"];
     let none = ["run", "--only", "null", "--samples=5", "--sample-time=1ms", "--quiet", "--store", "none"];
     let (_, err) = ended(plimsoll(dir.path()).args(none).args(words), 2);
-    assert!(err.contains("--store none has no runs") && err.lines().count() == 1, "{err}");
+    assert!(err.contains("--store none are mutually exclusive") && err.lines().count() == 1, "{err}");
     assert!(!dir.path().join("none.json").exists(), "it is said before anything is measured");
 }
 
@@ -149,7 +149,7 @@ fn a_gate_for_no_loss_at_all_is_refused() {
     for share in ["0", "0%", "0.0", "1e-400", "-1%", "nan", "inf"] {
         let (out, err) = compare(dir.path(), &["./1.json", "last", &format!("--fail-on={share}")], 2);
         assert!(out.is_empty() && err.lines().count() == 1 && err.contains("--fail-on"), "{share}: {err}");
-        assert!(err.contains("such as 5%"), "{share}: {err}");
+        assert!(err.contains("such as "), "{share}: {err}");
     }
 }
 

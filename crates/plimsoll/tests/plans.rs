@@ -50,7 +50,7 @@ fn what_cannot_be_shown_or_checked_is_told() {
         (&["plan", "check", "quik"], "did you mean 'quick'?"),
         (&["plan", "show", "machine"], "no plan 'machine'"),
         (&["plan", "show", "disk", "--block", "4Q"], "block"),
-        (&["plan", "show", "run", "--resume", "last"], "show takes what can be measured"),
+        (&["plan", "show", "run", "--resume", "last"], "--resume is not supported on plan show"),
         (&["plan"], "plan"),
     ];
     for (words, says) in wrong {

@@ -88,7 +88,11 @@ fn show(words: Vec<OsString>) -> Result<PlanWork, clap::Error> {
     let is_command = first == "run" || bench::commands().any(|name| name == first);
     let lead = if is_command { None } else { Some(OsString::from("run")) };
     match super::parse(super::command(), [program].into_iter().chain(lead).chain(words))? {
-        Typed::Measure { what, common, .. } if what != What::Kept => Ok(PlanWork::Show { what, common }),
+        Typed::Measure { what: What::Kept, .. } => Err(clap::Error::raw(
+            clap::error::ErrorKind::ArgumentConflict,
+            "--resume is not supported on plan show: name the plan",
+        )),
+        Typed::Measure { what, common, .. } => Ok(PlanWork::Show { what, common }),
         _ => Err(clap::Error::raw(
             clap::error::ErrorKind::InvalidSubcommand,
             "plan show requires a command that measures: run, cpu, memory, disk or network, with its options",
