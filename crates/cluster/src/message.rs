@@ -123,7 +123,9 @@ pub fn decoded(bytes: &[u8]) -> Result<Message, String> {
         Some((&PROTOCOL, json)) => {
             serde_json::from_slice(json).map_err(|e| crate::text::shown_within(&e.to_string(), 200))
         }
-        Some((other, _)) => Err(format!("it speaks protocol {other}, and this is {PROTOCOL}")),
+        Some((other, _)) => Err(format!(
+            "it uses protocol version {other}, this machine uses {PROTOCOL}: install the same plimsoll on all machines"
+        )),
         None => Err("it is empty".to_owned()),
     }
 }

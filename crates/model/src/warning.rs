@@ -203,14 +203,14 @@ impl fmt::Display for Warning {
                 let digits = usize::try_from(least).unwrap_or(1);
                 let [reached, wanted] =
                     apart([*reached, *wanted], digits, |x, n| format!("{:.n$} %", x * 100.0));
-                write!(f, "not converged: ± {reached} where ± {wanted} was asked: {}", wider(*by))
+                write!(f, "not converged: ± {reached} instead of ± {wanted}: {}", wider(*by))
             }
-            Warning::FewSamples { n, by } => write!(f, "no interval: {}", more_samples(*n, *by)),
+            Warning::FewSamples { n, by } => write!(f, "no confidence interval: {}", more_samples(*n, *by)),
             Warning::MostlyExcluded { share } => {
                 let [share, most] = apart([*share, MOSTLY_EXCLUDED], 3, percent);
                 write!(
                     f,
-                    "mostly excluded: {share} of the time, and above {most} a figure is not converged; its other warnings name the cause"
+                    "{share} of the time is excluded; above {most} the rest may not be the usual level: see the other warnings of this case for the cause"
                 )
             }
             Warning::Lost { share, how } => {
@@ -218,11 +218,11 @@ impl fmt::Display for Warning {
                 write!(f, "{name} {:.1} %: {what}", share * 100.0)
             }
             Warning::MoreThreadsThanCpus { threads, cpus } => {
-                write!(f, "{threads} threads share {cpus} CPUs; the limit counts the CPUs")
+                write!(f, "{threads} threads run on {cpus} CPUs; the limit is that of the CPUs")
             }
             Warning::CpuQuota { cpus } => write!(
                 f,
-                "a cgroup quota allows {cpus:.2} CPUs' worth of time; raise it to measure the machine itself"
+                "a cgroup quota allows the time of {cpus:.2} CPUs; raise it (cpu.max) to measure the whole machine"
             ),
         }
     }
@@ -234,46 +234,44 @@ const FOR_AN_INTERVAL: usize = 5;
 /// Why the interval is as wide as it is, and what would have made it narrower.
 fn wider(by: EndedBy) -> String {
     match by {
-        EndedBy::Budget => {
-            "the budget ended it; give --budget more room, or ask for less with --precision".to_owned()
-        }
+        EndedBy::Budget => "the budget ended it; use a larger --budget or a wider --precision".to_owned(),
         EndedBy::GroupBudget => {
-            "its group's budget in the plan ended it; give that budget more room, or ask for less with --precision"
+            "its group's budget in the plan ended it; use a larger budget there, or a wider --precision"
                 .to_owned()
         }
         EndedBy::SampleCap | EndedBy::Precision => format!(
-            "{MAX_SAMPLES} samples are the most without --samples; take more with --samples, longer ones with --sample-time, or ask for less with --precision"
+            "{MAX_SAMPLES} samples are the maximum by default; use more --samples, a longer --sample-time, or a wider --precision"
         ),
-        EndedBy::Samples | EndedBy::Steady => "take more samples with --samples".to_owned(),
+        EndedBy::Samples | EndedBy::Steady => "use more --samples".to_owned(),
         EndedBy::RoundCap => more_rounds(by),
     }
 }
 
 /// Why there are so few samples, and what would have given more.
 fn more_samples(n: usize, by: EndedBy) -> String {
-    let of = format!("{n} of the {FOR_AN_INTERVAL} samples that it needs");
+    let of = format!("{n} of the {FOR_AN_INTERVAL} samples that an interval needs");
     match by {
-        EndedBy::Budget => format!(
-            "the budget ended it after {of}; give --budget more room, or take shorter ones with --sample-time"
-        ),
+        EndedBy::Budget => {
+            format!("the budget ended it after {of}; use a larger --budget or a shorter --sample-time")
+        }
         EndedBy::GroupBudget => format!(
-            "its group's budget in the plan ended it after {of}; give that budget more room, or take shorter ones with --sample-time"
+            "its group's budget in the plan ended it after {of}; use a larger budget there, or a shorter --sample-time"
         ),
-        _ => format!("{of}; take --samples {FOR_AN_INTERVAL} or more"),
+        _ => format!("{of}; use --samples {FOR_AN_INTERVAL} or more"),
     }
 }
 
 /// Why a device had no more rounds to become steady in, and what would have given more.
 pub fn more_rounds(by: EndedBy) -> String {
     match by {
-        EndedBy::Budget => "the budget ended it; give --budget more room".to_owned(),
+        EndedBy::Budget => "the budget ended it; use a larger --budget".to_owned(),
         EndedBy::GroupBudget => {
-            "its group's budget in the plan ended it; give that budget more room".to_owned()
+            "its group's budget in the plan ended it; use a larger budget there".to_owned()
         }
         EndedBy::RoundCap => format!(
-            "{MOST_ROUNDS} rounds are the most without --samples; allow more with --samples, or longer ones with --sample-time"
+            "{MOST_ROUNDS} rounds are the maximum by default; use more --samples or a longer --sample-time"
         ),
-        _ => "allow more rounds with --samples, or longer ones with --sample-time".to_owned(),
+        _ => "use more --samples (rounds) or a longer --sample-time".to_owned(),
     }
 }
 

@@ -165,7 +165,7 @@ fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, F
     let looks = common.list || common.dry_run;
     if let Some(tasks) = crate::cluster::unjoined().filter(|_| !looks) {
         complain(&format!(
-            "each of {tasks} tasks measures alone, for srun gave them no way to join; one run of all is: srun --mpi=pmix"
+            "each of the {tasks} tasks measures alone, because srun started them without MPI; for one run over all use srun --mpi=pmix"
         ));
     }
     match crate::cluster::launched() {
@@ -242,7 +242,7 @@ fn unwritten(error: &TargetError) -> Failure {
 fn own_program() -> Result<PathBuf, Failure> {
     let own = Own::find().map_err(|e| {
         Failure::environment(format!(
-            "cannot find this program's own file: {e}; mount /proc, or call it by its whole path"
+            "cannot find plimsoll's own program file: {e}; mount /proc, or start plimsoll by its full path"
         ))
     })?;
     Ok(own.path)

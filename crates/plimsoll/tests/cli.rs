@@ -29,7 +29,7 @@ fn wrong_flags_and_values_are_told_in_one_line() {
     refused(&["run", "--precision", "-1"], "precision");
     refused(&["run", "--budget", "0s"], "budget");
     refused(&["machine", "--from", "nothing"], "--from nothing: ");
-    refused(&["machine", "--from", "/dev/null"], "no saved machine");
+    refused(&["machine", "--from", "/dev/null"], "not a saved machine");
     refused(&["machine", "--save", "/dev/null"], "--save /dev/null exists");
     refused(&["network", "--server", "http://far"], "iperf3:// alone");
     refused(

@@ -130,7 +130,7 @@ fn a_requirement_names_what_its_baseline_leaves_out() {
     let said: Vec<&str> = first.lines().collect();
     assert_eq!(said.len(), 2, "{first}");
     assert!(said[0].starts_with("plimsoll: baseline:last10: no complete run of plan "), "{first}");
-    assert!(said[0].ends_with("the first run has no baseline"), "{first}");
+    assert!(said[0].ends_with("there is no run before the first one to be its baseline"), "{first}");
     assert!(said[1].contains("not met: ") && said[1].contains("the baseline has no such figure"), "{first}");
     assert_eq!(measured(0), "", "the first run is its baseline");
     ended(plimsoll(dir.path()).args(["history", "import", "1.json", "--store", "new.db"]), 0);
@@ -268,10 +268,10 @@ fn what_stands_for_nothing_is_refused() {
         (["last~7", "last"], "no run 'last~7'"),
         (["./missing.json", "last"], "missing.json"),
         (["./cut.json", "last"], "line"),
-        (["baseline:10", "last"], "write baseline:last10"),
-        (["baseline:last10", "baseline:last3"], "two baselines"),
-        (["baseline:last10", "last"], "no baseline"),
-        (["published:moon", "last"], "no such published table"),
+        (["baseline:10", "last"], "such as baseline:last10"),
+        (["baseline:last10", "baseline:last3"], "both sides are baselines"),
+        (["baseline:last10", "last"], "baseline"),
+        (["published:moon", "last"], "published:NAME must be one of"),
     ] {
         let (out, err) = compare(dir.path(), &sides, 2);
         assert!(out.is_empty() && err.contains(word) && err.lines().count() == 1, "{sides:?}: {err}");

@@ -236,7 +236,7 @@ fn killed_after(dir: &Path, after: usize) -> bool {
     // One that had ended already was not killed.
     let killed = run.wait().unwrap().signal() == Some(9);
     assert!(
-        err.contains(if killed { "is still going on in another process" } else { "is complete" }),
+        err.contains(if killed { "is still running in another process" } else { "is complete" }),
         "{err}"
     );
     killed
@@ -285,7 +285,7 @@ fn what_cannot_be_resumed_is_told() {
     let dir = scratch();
     fs::write(dir.path().join("six.toml"), SIX).unwrap();
     let (_, err) = ended(plimsoll(dir.path()).args(["run", "--resume", "last", "--store", "none"]), 2);
-    assert!(err.contains("names no history"), "{err}");
+    assert!(err.contains("mutually exclusive"), "{err}");
     let (_, err) = ended(plimsoll(dir.path()).args(["run", "--resume", "last", "--store", "none.db"]), 2);
     assert!(err.contains("none.db"), "{err}");
 }
@@ -361,7 +361,7 @@ fn a_published_experiment_is_replayed_beside_its_figures() {
     .unwrap();
     ended(plimsoll(dir.path()).args(["run", "p.toml", "--store", "h.db"]), 0);
     let (_, err) = ended(plimsoll(dir.path()).args(report), 2);
-    assert!(err.contains("replays no published report"), "{err}");
+    assert!(err.contains("requires a run of a published plan"), "{err}");
 }
 
 #[test]

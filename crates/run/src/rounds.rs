@@ -64,7 +64,11 @@ impl fmt::Display for Remark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotSteady { rounds, reached: None, by } => {
-                write!(f, "not steady after {rounds} rounds: it takes {WINDOW} to tell; {}", more_rounds(*by))
+                write!(
+                    f,
+                    "not steady after {rounds} rounds: at least {WINDOW} are needed; {}",
+                    more_rounds(*by)
+                )
             }
             Self::NotSteady { rounds, reached: Some(Steadiness { range, excursion }), by } => write!(
                 f,
@@ -76,8 +80,7 @@ impl fmt::Display for Remark {
             ),
             Self::Burst { seconds, first, last } => write!(
                 f,
-                "the first {seconds:.1} s gave {first}, and then only {last}: burst credit or a write cache was used up; the \
-                 figure is that of the last {WINDOW} rounds"
+                "{first} in the first {seconds:.1} s, then only {last}: burst credit or a write cache was used up; the figure is that of the last {WINDOW} rounds"
             ),
         }
     }

@@ -69,7 +69,7 @@ impl Benchmark for CoreToCore {
         for op in group.words("op", &all) {
             if exchange(&op).is_none() {
                 let (op, all) = (crate::text::shown(&op), all.join(", "));
-                return Err(format!("op: unknown hand-over '{op}': choose {all}"));
+                return Err(format!("op must be one of {all}: '{op}' is not"));
             }
             let case = Case::of(self.name()).with_word("op", &op);
             candidates.push(Candidate::new(case, enough(machine)));
@@ -107,7 +107,7 @@ fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
         return Ok(());
     }
     Err(CannotMeasure::not_here(format!(
-        "needs two CPUs, and this process is allowed '{allowed}'; widen taskset or the cpuset"
+        "requires two CPUs, and this process may use only '{allowed}'; widen taskset or the cpuset"
     )))
 }
 
@@ -183,7 +183,7 @@ fn cells(pair: &Marked, value: f64) -> Option<[Cell; 2]> {
 impl Prepared for Pairs {
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         let Amount::Seconds(seconds) = amount else {
-            return Err(CannotMeasure::not_here("is measured for a time: give --sample-time, not an amount"));
+            return Err(CannotMeasure::not_here("requires --sample-time: a fixed amount is not supported"));
         };
         let share = seconds.clamp(0.0, MAX_SECONDS) / self.pairs.len().max(1) as f64;
         let each = Duration::from_secs_f64(share).max(LEAST_FOR_A_PAIR);

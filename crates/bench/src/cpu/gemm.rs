@@ -114,10 +114,7 @@ impl Benchmark for MatrixProduct {
 fn element(word: &str) -> Result<Element, String> {
     match crate::text::shown(word).parse() {
         Ok(element @ (Element::F64 | Element::F32)) => Ok(element),
-        _ => Err(format!(
-            "type: matrices of '{}' are not multiplied: choose f64, f32",
-            crate::text::shown(word)
-        )),
+        _ => Err(format!("type must be f64 or f32: '{}' is neither", crate::text::shown(word))),
     }
 }
 
@@ -298,8 +295,7 @@ impl<T: Real> Prepared for Running<T> {
             return Ok(());
         }
         Err(WrongAnswer(format!(
-            "the product is off by {residual:.3e} times what rounding explains, and {THRESHOLD} is the most: this \
-             processor or its memory computes wrongly, or plimsoll has a defect"
+            "the product is wrong: its error is {residual:.3e} × what rounding explains (at most {THRESHOLD}); plimsoll has a defect, or this processor or its memory computes wrongly"
         )))
     }
 

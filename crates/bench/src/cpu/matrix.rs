@@ -94,7 +94,7 @@ pub(super) fn pairs(group: &Group) -> Result<Vec<Pair>, String> {
         }
     }
     if pairs.is_empty() {
-        return Err(format!("nothing of that exists on this architecture ({})", std::env::consts::ARCH));
+        return Err(format!("--op and --type are not supported together on {}", std::env::consts::ARCH));
     }
     Ok(pairs)
 }
@@ -124,7 +124,7 @@ fn missing(pair: Pair) -> String {
     let ops: Vec<&str> = ops.map(|op| op.name()).collect();
     let or_none = |names: Vec<&str>| if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
     format!(
-        "no instruction set of {} has {op} of {element}; {op} there is for {}, and {element} has {}",
+        "--op {op} is not supported with --type {element} on {}: {op} has {}; {element} has {}",
         std::env::consts::ARCH,
         or_none(elements),
         or_none(ops),
@@ -142,7 +142,7 @@ pub(super) fn row(pair: Pair, isa: Isa) -> Result<&'static Kernel, CannotMeasure
         let others: Vec<&str> = pair.kernels().map(|kernel| kernel.isa.name()).collect();
         let others = others.join(", ");
         return Err(CannotMeasure::not_here(format!(
-            "{isa} has no {op} of {element}: choose --isa {others}"
+            "--isa {isa} is not supported with --op {op} and --type {element}: use {others}"
         )));
     };
     kernel.available().map_err(absent)?;

@@ -283,7 +283,7 @@ impl Log {
             Ok(())
         } else {
             Err(WrongAnswer(format!(
-                "verify failed at offset {offset} of the log: it is not what was committed"
+                "verify failed at offset {offset} of the log: the data there is not what was committed"
             )))
         }
     }

@@ -257,10 +257,10 @@ pub fn permitted(target: &RawTarget, case: &Case) -> Result<(), CannotMeasure> {
     match (case.benchmark(), case.word("op").unwrap_or_default(), &target.consent) {
         ("disk.io", "read", _) | ("disk.io", "write" | "mixed" | "trim", Some(_)) => Ok(()),
         ("disk.io", op @ ("write" | "mixed" | "trim"), None) => Err(CannotMeasure::refused(format!(
-            "{op} would destroy the data on {name}; to allow that, give --destroy-data-on={name}:SERIAL"
+            "--op {op} requires --destroy-data-on={name}:SERIAL with --target: it destroys the data on the device"
         ))),
         (benchmark, ..) => Err(CannotMeasure::not_here(format!(
-            "{} works on a file, and --target {name} has no file system; use --dir",
+            "{} is not supported with --target {name}: it needs a file system, use --dir",
             if benchmark == "disk.io" { case.word("op").unwrap_or_default() } else { benchmark }
         ))),
     }

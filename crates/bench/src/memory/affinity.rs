@@ -62,9 +62,9 @@ fn nodes(machine: &Machine, group: &Group) -> Result<Vec<Option<u64>>, String> {
     let asked = group.numbers(NODE, &[]);
     match asked.iter().find(|node| !known.contains(&node.to_string())) {
         Some(node) if known.is_empty() => {
-            Err(format!("node: there is no {node}: the kernel shows no NUMA nodes"))
+            Err(format!("--node {node} is not supported on this machine: the kernel shows no NUMA nodes"))
         }
-        Some(node) => Err(format!("node: there is no {node}; choose among {}", known.join(", "))),
+        Some(node) => Err(format!("node must be one of {}: {node} is not", known.join(", "))),
         None => Ok(asked.into_iter().map(Some).collect()),
     }
 }
@@ -100,8 +100,7 @@ pub(super) fn holds(machine: &Machine, case: &Case, threads: u64, size: u64) -> 
         return Ok(());
     }
     Err(CannotMeasure::environment(format!(
-        "needs {threads} × {} of memory on node {id}; {} are free there, and {} of these must stay free: choose a \
-         smaller --size or another --node",
+        "needs {threads} × {} of memory on node {id}; {} are free there, of which {} must stay free: use a smaller --size or another --node",
         human(size),
         human(free),
         human(reserve(free))

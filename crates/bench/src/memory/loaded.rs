@@ -170,7 +170,7 @@ fn find(word: &str) -> Result<BlockOp, String> {
     let found = OPS.iter().find(|(name, _)| *name == word).map(|(_, op)| *op);
     found.ok_or_else(|| {
         let names: Vec<&str> = OPS.iter().map(|(name, _)| *name).collect();
-        format!("op: no load '{}'; choose among {}", crate::text::shown(word), names.join(", "))
+        format!("op must be one of {1}: '{0}' is not", crate::text::shown(word), names.join(", "))
     })
 }
 
@@ -179,12 +179,12 @@ fn possible(machine: &Machine, threads: u64) -> Result<(), CannotMeasure> {
     let allowed = &machine.cpu.allowed;
     if allowed.len() < 2 {
         return Err(CannotMeasure::not_here(format!(
-            "needs a CPU that chases and one that loads, and this process is allowed '{allowed}'; widen taskset or the cpuset"
+            "requires two CPUs (one measures, the others load), and this process may use only '{allowed}'; widen taskset or the cpuset"
         )));
     }
     match threads {
         0 | 1 => Err(CannotMeasure::not_here(
-            "one thread chases and the others load: give --threads 2 or more; without load it is memory.latency",
+            "--threads must be at least 2: one thread measures, the others load (without load use memory.latency)",
         )),
         n if n > allowed.len() as u64 => Err(CannotMeasure::not_here(format!(
             "{n} threads on {} CPUs would take turns with the one that chases; give --threads {} or fewer",
@@ -209,7 +209,7 @@ fn delays(group: &Group) -> Result<Vec<Duration>, String> {
 fn read_delays<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<Duration>, String> {
     let read = |word: &str| match word {
         "0" => Ok(Duration::ZERO),
-        word => quantity::parse_duration(word).map_err(|e| format!("delay: {e}")),
+        word => quantity::parse_duration(word).map_err(|e| format!("delay {e}")),
     };
     let mut delays = words.map(read).collect::<Result<Vec<Duration>, String>>()?;
     delays.sort_unstable();
@@ -217,12 +217,12 @@ fn read_delays<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<Duration>
     delays.reverse();
     match delays.first() {
         Some(longest) if *longest > LONGEST_DELAY => Err(format!(
-            "delay: {} after each 4 KiB is no load; write {} at most",
+            "delay must be at most {1} after each 4 KiB: {0} is not",
             format_duration(*longest),
             format_duration(LONGEST_DELAY)
         )),
         _ if delays.len() > MOST_STEPS => {
-            Err(format!("delay: {} steps; {MOST_STEPS} are the most", delays.len()))
+            Err(format!("delay must have at most {MOST_STEPS} steps: {} are too many", delays.len()))
         }
         _ => Ok(delays),
     }
@@ -377,7 +377,7 @@ fn latency_of(sample: &Sample) -> Result<f64, CannotMeasure> {
 impl Prepared for Loaded {
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         let Amount::Seconds(seconds) = amount else {
-            return Err(CannotMeasure::not_here("is measured for a time: give --sample-time, not an amount"));
+            return Err(CannotMeasure::not_here("requires --sample-time: a fixed amount is not supported"));
         };
         let each = Amount::Seconds((seconds / (self.delays.len() + 1) as f64).max(SHORTEST_STEP));
         let begun = Instant::now();

@@ -38,12 +38,12 @@ impl Address {
     pub fn parse_with(text: &str, usual: u16) -> Result<Self, String> {
         let bad = |why: &str| {
             format!(
-                "'{}' names no server: {why}; write HOST, HOST:PORT or [ADDRESS]:PORT",
+                "server must be HOST, HOST:PORT or [ADDRESS]:PORT: '{}' is not ({why})",
                 crate::text::shown(text)
             )
         };
         if text.contains("://") {
-            return Err(bad("of URLs, iperf3:// alone names a server"));
+            return Err(bad("the only URL is iperf3://HOST[:PORT]"));
         }
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, "")) => (host, None),
@@ -82,7 +82,7 @@ impl Address {
             ))
         };
         match found {
-            Ok(addresses) if addresses.is_empty() => Err(none("the resolver gave none".to_owned())),
+            Ok(addresses) if addresses.is_empty() => Err(none("the name resolves to no address".to_owned())),
             Ok(addresses) => Ok(addresses),
             Err(e) => Err(none(e.to_string())),
         }

@@ -216,7 +216,7 @@ fn hostile_archives_are_refused() -> Result<(), Fault> {
     assert!(said(b"no archive").contains("is no tar archive"));
     let cut = packed("proc/cpuinfo", EntryType::Regular, 2, b"x\n");
     assert!(!said(&cut[..cut.len() / 2]).is_empty());
-    assert!(Opened::at(Path::new("/")).is_err_and(|e| e.to_string().contains("no saved machine")));
+    assert!(Opened::at(Path::new("/")).is_err_and(|e| e.to_string().contains("not a saved machine")));
     assert!(Opened::at(dir.path()).is_err());
     assert!(Opened::at(&dir.path().join("missing")).is_err());
     Ok(())

@@ -196,7 +196,7 @@ fn installed(missing: &[Package], install: Install) -> Result<ExitCode, Failure>
         })
         .collect();
     if packages.is_empty() {
-        return printed("nothing that a Debian package has is missing\n");
+        return printed("all tools that are Debian packages are installed\n");
     }
     let words: Vec<&str> = ["apt-get", "install", "--yes"].into_iter().chain(packages).collect();
     if install == Install::Show {
@@ -226,7 +226,7 @@ pub(super) fn launch(cpus: &[usize], command: &[OsString]) -> Result<ExitCode, F
     let mut tool = Command::new(super::own_program()?);
     tool.arg0("plimsoll").args(["launch", "--become", "--cpus", &cpus.join(","), "--"]).args(command);
     let status = supervise(tool).map_err(|e| {
-        Failure::environment(format!("no process for a reference tool: {e}; see `ulimit -u`"))
+        Failure::environment(format!("cannot start a process for a reference tool: {e}; see `ulimit -u`"))
     })?;
     Ok(ExitCode::from(end_as(status)))
 }

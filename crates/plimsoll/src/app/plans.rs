@@ -81,7 +81,7 @@ fn shown(what: &What, common: &Common) -> Result<String, Failure> {
     .collect();
     let head = match left_out.as_slice() {
         [] => String::new(),
-        flags => format!("# {}: no plan can say this; type it again\n", flags.join(", ")),
+        flags => format!("# {}: not part of a plan file; add it on the command line\n", flags.join(", ")),
     };
     Ok(head + &write::text(&plan.file))
 }

@@ -208,8 +208,8 @@ fn a_budget_ends_the_filling_of_a_file_on_a_slow_device() {
     let measurement = &measurements(&out)[0];
     assert_eq!(measurement["status"], "skipped", "{measurement}");
     let reason = measurement["reason"].as_str().unwrap();
-    assert!(reason.starts_with("the budget ended while the test file was filled"), "{reason}");
-    assert!(reason.ends_with("give a smaller --size or more --budget"), "{reason}");
+    assert!(reason.starts_with("the budget ended while the test file was being filled"), "{reason}");
+    assert!(reason.ends_with("use a smaller --size or a larger --budget"), "{reason}");
     assert_eq!(names(dir.path()), 0);
 }
 

@@ -116,7 +116,7 @@ fn coefficients(usl: &Usl) -> String {
         }
         None => percent(c.value, 2),
     };
-    format!("; law of scalability: σ {}, κ {}", each(&usl.sigma), each(&usl.kappa))
+    format!("; universal scalability law: σ {}, κ {}", each(&usl.sigma), each(&usl.kappa))
 }
 
 /// The law of scalability; none with fewer than four thread counts.

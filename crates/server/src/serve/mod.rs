@@ -103,10 +103,10 @@ impl ServeError {
 
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::AddrInUse => "choose another with --port",
-        io::ErrorKind::AddrNotAvailable => "no interface has that address: see `ip address` and --bind",
+        io::ErrorKind::AddrInUse => "use another --port",
+        io::ErrorKind::AddrNotAvailable => "--bind must be an address of this machine (see `ip address`)",
         io::ErrorKind::PermissionDenied => {
-            "ports below 1024 need the capability CAP_NET_BIND_SERVICE: choose another with --port"
+            "ports below 1024 need the capability CAP_NET_BIND_SERVICE: use another --port"
         }
         _ => "see --bind and --port",
     }

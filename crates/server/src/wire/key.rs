@@ -32,13 +32,15 @@ pub enum KeyError {
         source: io::Error,
     },
     /// Its file can be read by others.
-    #[error("the key file {path} can be read by others: chmod 600 it, and make a new key if they may have")]
+    #[error(
+        "other users can read the key file {path}: chmod 600 it, and make a new key if they may have read it"
+    )]
     Exposed {
         /// As named.
         path: String,
     },
     /// Its place cannot be trusted.
-    #[error("the key file {path} is not written: {why}")]
+    #[error("the key file {path} is not written, for safety: {why}")]
     Refused {
         /// As named.
         path: String,
@@ -46,7 +48,7 @@ pub enum KeyError {
         why: String,
     },
     /// It is no key.
-    #[error("{place} holds no key: 64 hexadecimal digits are wanted; `plimsoll key new FILE` makes one")]
+    #[error("{place} does not hold a key (64 hexadecimal digits); `plimsoll key new FILE` makes one")]
     Malformed {
         /// Where it was read.
         place: String,

@@ -126,12 +126,12 @@ impl Benchmark for Crypto {
 fn blocks(group: &Group) -> Result<Vec<u64>, String> {
     let mixed = |value: &&Value| !matches!(value, Value::Size(_));
     if let Some(mix) = group.lists.get("block").and_then(|values| values.iter().find(mixed)) {
-        return Err(format!("block: {mix} is a mix; cpu.crypto takes one size in a case"));
+        return Err(format!("block must be one size: the mix {mix} is not supported on cpu.crypto"));
     }
     let blocks = group.numbers("block", &[BLOCK]);
     match blocks.iter().find(|block| !(1..=MOST_BYTES).contains(*block)) {
         Some(block) => Err(format!(
-            "block: {} must be between 1 and {} bytes",
+            "block must be between 1 and {1} bytes: {0} is not",
             format_size(*block),
             format_size(MOST_BYTES)
         )),

@@ -47,7 +47,7 @@ impl Op {
     pub(super) fn find(word: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|op| op.name() == word).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            format!("op: there is no '{}'; choose among {names}", crate::text::shown(word))
+            format!("op must be one of {names}: '{}' is not", crate::text::shown(word))
         })
     }
 }

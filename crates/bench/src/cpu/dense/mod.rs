@@ -178,7 +178,7 @@ pub(super) fn fits_or(machine: &Machine, bytes: usize, sum: &str, less: &str) ->
         return Ok(());
     }
     Err(CannotMeasure::environment(format!(
-        "needs {} of memory ({sum}); {} are available, and {} of these must stay free: choose {less}",
+        "needs {} of memory ({sum}); {} are available, of which {} must stay free: use {less}",
         human(bytes as u64),
         human(available),
         human(reserve(available)),

@@ -72,8 +72,7 @@ fn knee(measurement: &Measurement) -> Option<Finding> {
     let (knee, one) = (&points[chosen], points.first()?);
     let most = points.iter().max_by(|a, b| a.rate.total_cmp(&b.rate))?;
     let text = format!(
-        "the rate stops growing at {}: in the search {} there, which is {} of the most ({} at {}); the mean latency there \
-         is {}, with one transfer in flight {}",
+        "saturation point at {}: {} there in the search, {} of the highest rate ({} at {}); mean latency there {}, with one transfer in flight {}",
         knee.place(),
         knee.rate(),
         percent(knee.rate / most.rate, 3),

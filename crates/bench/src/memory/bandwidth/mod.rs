@@ -140,11 +140,7 @@ fn operations(group: &Group) -> Result<Vec<StreamOp>, String> {
 fn unknown_operation(word: &str) -> String {
     let names: Vec<&str> = StreamOp::ALL.iter().map(|op| op.name()).collect();
     let of_blocks = if word == "read-write" { " (read-write is one of --only memory.block)" } else { "" };
-    format!(
-        "op: '{}' is no operation of passes over arrays; choose among {}{of_blocks}",
-        crate::text::shown(word),
-        names.join(", ")
-    )
+    format!("op must be one of {1}: '{0}' is not{of_blocks}", crate::text::shown(word), names.join(", "))
 }
 
 /// The operations asked for, each with those of the variants asked for that it has.
@@ -183,7 +179,7 @@ fn unknown_variant(word: &str) -> String {
     let names: Vec<String> = stream::kernels().flat_map(StreamKernel::variants).collect();
     let near = nearest(word, names.iter().map(String::as_str));
     format!(
-        "variant: '{}' is none of the operations asked for{}; choose best, or one that --variant all --list shows",
+        "variant must be best, all or a kernel of these operations (--variant all --list shows them): '{}' is not{}",
         crate::text::shown(word),
         near.map(|name| format!("; did you mean '{name}'?")).unwrap_or_default()
     )
@@ -204,7 +200,11 @@ fn layouts(group: &Group) -> Result<Vec<Layout>, String> {
     let words = group.words("layout", &["private"]);
     let found = words.iter().map(|word| {
         Layout::named(word).ok_or_else(|| {
-            format!("layout: '{}' is not one of {}", crate::text::shown(word), Layout::NAMES.join(" or "))
+            format!(
+                "layout must be one of {1}: '{0}' is not",
+                crate::text::shown(word),
+                Layout::NAMES.join(" or ")
+            )
         })
     });
     found.collect()
@@ -223,7 +223,7 @@ fn holds_arrays(size: u64) -> Result<(), CannotMeasure> {
     }
     let smallest = format_size(SMALLEST_ARRAYS);
     Err(CannotMeasure::not_here(format!(
-        "{} is too small for arrays; give a --size of {smallest}",
+        "--size must be at least {smallest} for arrays: {} is not",
         format_size(size)
     )))
 }

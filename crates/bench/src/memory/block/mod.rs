@@ -166,7 +166,7 @@ fn find<T: Copy>(known: &[(&str, T)], key: &str, word: &str) -> Result<T, String
     let found = known.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
     found.ok_or_else(|| {
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        format!("{key}: there is no '{}'; choose among {}", crate::text::shown(word), names.join(", "))
+        format!("{key} must be one of {1}: '{0}' is not", crate::text::shown(word), names.join(", "))
     })
 }
 
@@ -197,12 +197,12 @@ fn patterns(group: &Group) -> Result<Vec<(&'static str, Order)>, String> {
 fn blocks(group: &Group) -> Result<Vec<u64>, String> {
     let mixed = |value: &Value| !matches!(value, Value::Size(_));
     if let Some(mix) = group.lists.get("block").and_then(|values| values.iter().find(|value| mixed(value))) {
-        return Err(format!("block: memory takes sizes alone, and no mix such as '{mix}'"));
+        return Err(format!("block must be one size: the mix {mix} is not supported on memory.block"));
     }
     let blocks = group.numbers("block", BLOCKS);
     match blocks.iter().find(|block| !usize::try_from(**block).is_ok_and(is_block)) {
         Some(block) => {
-            Err(format!("block: {} is not 1, 2, 4, 8 or a multiple of {LINE}", format_size(*block)))
+            Err(format!("block must be 1, 2, 4, 8 or a multiple of {LINE}: {} is not", format_size(*block)))
         }
         None => Ok(blocks),
     }
@@ -248,10 +248,9 @@ fn has_room(op: BlockOp, block: u64, size: u64) -> Result<(), String> {
     }
     let (block_text, size_text) = (format_size(block), format_size(size));
     Err(match regions {
-        1 => format!("block: {block_text} does not fit into --size {size_text}"),
+        1 => format!("block must be at most --size {size_text}: {block_text} is not"),
         _ => format!(
-            "block: {block_text} does not fit into either half of --size {size_text}, between which read-write copies; \
-             give at least {}",
+            "block must be at most half of --size {size_text} with --op read-write: {block_text} is not; use a --size of at least {}",
             format_size(block.saturating_mul(regions))
         ),
     })
@@ -283,11 +282,9 @@ fn amounts(group: &Group) -> Result<Vec<Asked>, String> {
     let keys: Vec<&'static str> = ["volume", "count"].into_iter().filter(|key| group.asked(key)).collect();
     let [key] = keys[..] else {
         return match keys.is_empty() {
-            true if group.asked("scaling") => {
-                Err("scaling: there is no amount to divide; give --volume or --count".to_owned())
-            }
+            true if group.asked("scaling") => Err("--scaling requires --volume or --count".to_owned()),
             true => Ok(vec![Asked { amount: None, scaling: None }]),
-            false => Err("volume: --count fixes the amount of a sample too; give one".to_owned()),
+            false => Err("--volume and --count are mutually exclusive".to_owned()),
         };
     };
     let scalings = match group.asked("scaling") {
@@ -318,7 +315,7 @@ fn fixed_blocks(case: &Case, op: BlockOp, block: u64) -> Result<Option<Fixed>, S
         return Ok(Some(Fixed { blocks, scaling }));
     }
     Err(format!(
-        "{key}: {} is not a block for each thread; give at least {}",
+        "{key} must be at least {1}, a block for each thread: {0} is not",
         case.get(key).map(ToString::to_string).unwrap_or_default(),
         match key {
             "volume" => format_size(per_block.saturating_mul(least)),

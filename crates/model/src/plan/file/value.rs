@@ -36,8 +36,8 @@ pub(super) fn items<'a, 'i>(value: &'a Node<'i>) -> Result<Vec<&'a Node<'i>>, Wr
         _ => vec![value],
     };
     match items.len() {
-        0 => Err(Wrong::value("an empty list measures nothing; leave the key out for its default")),
-        n if n > MAX_LIST => Err(Wrong::value("a list has at most 10000 values")),
+        0 => Err(Wrong::value("a list must not be empty: leave the key out for its default")),
+        n if n > MAX_LIST => Err(Wrong::value("a list must have at most 10000 values")),
         _ => Ok(items),
     }
 }
@@ -49,7 +49,7 @@ pub(super) fn text(value: &Node<'_>) -> Result<String, Wrong> {
         DeValue::Integer(n) if n.radix() == 10 => Ok(n.as_str().replace('_', "")),
         DeValue::Float(x) => Ok(x.as_str().replace('_', "")),
         DeValue::Boolean(on) => Ok(if *on { "on" } else { "off" }.to_owned()),
-        _ => Err(Wrong::value("neither a string nor a decimal number")),
+        _ => Err(Wrong::value("a value must be a string or a decimal number")),
     }
 }
 
@@ -65,17 +65,17 @@ pub(super) fn name(value: &Node<'_>) -> Result<String, Wrong> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_. ".contains(c);
     match !name.is_empty() && name.len() <= 100 && name.chars().all(plain) {
         true => Ok(name),
-        false => Err(Wrong::value("a name has 1 to 100 letters, digits, '-', '_', '.' or blanks")),
+        false => Err(Wrong::value("a name must have 1 to 100 letters, digits, '-', '_', '.' or blanks")),
     }
 }
 
 /// Words for the reader, in one line.
 pub(super) fn note(value: &Node<'_>) -> Result<String, Wrong> {
-    let DeValue::String(note) = value.get_ref() else { return Err(Wrong::value("a note is a string")) };
+    let DeValue::String(note) = value.get_ref() else { return Err(Wrong::value("a note must be a string")) };
     let words = note.split_whitespace().collect::<Vec<_>>().join(" ");
     match words.len() {
         1..=MAX_NOTE => Ok(crate::text::shown_within(&words, MAX_NOTE)),
-        _ => Err(Wrong::value("a note has 1 to 2000 bytes")),
+        _ => Err(Wrong::value("a note must have 1 to 2000 bytes")),
     }
 }
 
