@@ -153,6 +153,9 @@ mod tests {
 
     #[test]
     fn another_protocol_is_named() {
-        assert_eq!(decoded(&[9, b'{']).unwrap_err(), "it speaks protocol 9, and this is 4");
+        assert_eq!(
+            decoded(&[9, b'{']).unwrap_err(),
+            "it uses protocol version 9, this machine uses 4: install the same plimsoll on all machines"
+        );
     }
 }

@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_stopped_process_is_told_from_a_machine_that_is_gone() {
-        for (answers, says) in [(true, "its process is stopped"), (false, "does not answer either")] {
+        for (answers, says) in [(true, "the process is stopped"), (false, "does not answer, either")] {
             let (watch, inbox, _raised) = watch(2);
             assert!(watch.tie(1));
             watch.state().ranks[1].heard = Instant::now().checked_sub(2 * SILENCE).unwrap();

@@ -321,16 +321,16 @@ mod tests {
     #[test]
     fn the_rule_and_its_advice_agree_on_every_end() {
         let tight = Warning::NotConverged { reached: 0.003, wanted: 0.0001, by: EndedBy::Budget }.to_string();
-        assert!(tight.contains("± 0.30 % where ± 0.01 % was asked"), "{tight}");
+        assert!(tight.contains("± 0.30 % instead of ± 0.01 %"), "{tight}");
         let said = Warning::NotConverged { reached: 0.032, wanted: 0.01, by: EndedBy::SampleCap }.to_string();
         assert!(
-            said.starts_with("not converged: ± 3.2 % where ± 1.0 % was asked: 30 samples are the most"),
+            said.starts_with("not converged: ± 3.2 % instead of ± 1.0 %: 30 samples are the maximum"),
             "{said}"
         );
         let few = Warning::FewSamples { n: 1, by: EndedBy::Budget }.to_string();
         assert_eq!(
             few,
-            "no interval: the budget ended it after 1 of the 5 samples that it needs; give --budget more room, or take shorter ones with --sample-time"
+            "no confidence interval: the budget ended it after 1 of the 5 samples that an interval needs; use a larger --budget or a shorter --sample-time"
         );
     }
 }

@@ -241,19 +241,6 @@ impl Job {
     }
 }
 
-/// Refuses a typed block that only the page cache takes, where it is not asked for; of a plan file it is a part.
-pub(super) fn check_typed_block(case: &Case, group: &Group) -> Result<(), String> {
-    let fits =
-        fits_sectors(case.get("block")) || case.word("engine").and_then(Kind::from_word) == Some(Kind::Mmap);
-    if fits || !group.typed("block") || group.asked("cache") {
-        return Ok(());
-    }
-    let block = case.get("block").map(ToString::to_string).unwrap_or_default();
-    Err(format!(
-        "--block {block} requires --cache buffered: past the page cache a block is a multiple of {SECTOR} bytes"
-    ))
-}
-
 /// What of a case that was typed has no effect.
 pub(super) fn without_effect(case: &Case, group: &Group) -> Option<String> {
     let op = case.word("op").unwrap_or_default();

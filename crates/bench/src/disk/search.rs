@@ -333,7 +333,7 @@ mod tests {
         assert_eq!(code(&answer(None, &[bad])).0, "latency-target-missed");
         // 98.998 % is not 99.00 %.
         let near = code(&answer(None, &[&[(1_000, 98_998), (9_000_000, 1_002)]])).1;
-        assert!(near.contains("98.99 % stay"), "{near}");
+        assert!(near.contains("98.99 % of the transfers do"), "{near}");
         let disturbed = answer(None, &[good]);
         assert_eq!((disturbed.deepest, disturbed.held), (None, true));
         assert_eq!(code(&disturbed).0, "latency-search-disturbed");

@@ -458,10 +458,10 @@ mod tests {
         assert_eq!(read("0"), Ok(vec![Duration::ZERO]));
         let micro = Duration::from_micros(1);
         assert_eq!(read("0s+1us+1000ns+100ns"), Ok(vec![micro, micro / 10, Duration::ZERO]));
-        assert!(read("100").unwrap_err().starts_with("delay: "));
-        assert!(read("11ms").unwrap_err().contains("10ms at most"));
+        assert!(read("100").unwrap_err().starts_with("delay must be"));
+        assert!(read("11ms").unwrap_err().contains("at most 10ms"));
         let many: Vec<String> = (0..70).map(|ns| format!("{ns}ns")).collect();
-        assert!(read(&many.join("+")).unwrap_err().contains("64 are the most"));
+        assert!(read(&many.join("+")).unwrap_err().contains("at most 64 steps"));
     }
 
     #[test]
@@ -472,11 +472,11 @@ mod tests {
             let candidates = LoadedLatency.cases(machine, &lists).unwrap();
             candidates[0].feasible.clone().unwrap_err()
         };
-        assert!(why(&machine, &["1"]).reason.contains("--threads 2 or more"));
+        assert!(why(&machine, &["1"]).reason.contains("--threads must be at least 2"));
         assert!(why(&machine, &["3"]).reason.contains("3 threads on 2 CPUs"));
         machine.cpu.allowed = "1".parse().unwrap();
         let alone = why(&machine, &["2"]);
-        assert!(alone.cause == Cause::NotHere && alone.reason.contains("allowed '1'"), "{alone}");
+        assert!(alone.cause == Cause::NotHere && alone.reason.contains("may use only '1'"), "{alone}");
         let candidates = LoadedLatency.cases(&machine, &Group::default()).unwrap();
         assert_eq!(candidates[0].feasible, Err(alone));
         machine.cpu.allowed = "0-1".parse().unwrap();
@@ -492,7 +492,7 @@ mod tests {
         let error = |lists: &[(&str, &[&str])]| LoadedLatency.cases(&machine, &group(lists)).unwrap_err();
         assert!(error(&[("op", &["triad"])]).contains("choose among read, write, read-write"));
         assert!(error(&[("threads", &["0"])]).contains("from 1 to"));
-        assert!(error(&[("delay", &["soon"])]).starts_with("delay: "));
+        assert!(error(&[("delay", &["soon"])]).starts_with("delay must be"));
         Ok(())
     }
 

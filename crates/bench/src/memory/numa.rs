@@ -435,9 +435,9 @@ mod tests {
             node.total_bytes = None;
         }
         let why = Numa.cases(&machine, &Group::default()).unwrap()[0].feasible.clone().unwrap_err();
-        assert!(why.cause == Cause::NotHere && why.reason.contains("1 with memory"), "{why}");
+        assert!(why.cause == Cause::NotHere && why.reason.contains("1 have memory"), "{why}");
         let wrong = Group::default().with("op", vec![Value::Word("triad".to_owned())]);
-        assert!(Numa.cases(&machine, &wrong).unwrap_err().contains("choose among latency, read"));
+        assert!(Numa.cases(&machine, &wrong).unwrap_err().contains("one of latency, read"));
         Ok(())
     }
 

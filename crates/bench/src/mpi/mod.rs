@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn other_types_are_refused() {
         let group = Group::default().with("type", vec![Value::Word("f16".to_owned())]);
-        assert_eq!(ids(&ALLREDUCE, &group).unwrap_err(), "type: no 'f16'; there is f64, f32");
+        assert_eq!(ids(&ALLREDUCE, &group).unwrap_err(), "type must be f64 or f32: 'f16' is neither");
     }
 
     #[test]

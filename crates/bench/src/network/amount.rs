@@ -186,7 +186,7 @@ mod tests {
         [20, 28].into_iter().for_each(|messages| fixed.moved(messages));
         let (messages, warnings) = told(&fixed);
         assert_eq!((messages, warnings[0].code()), (Some(20), "volume-cut"));
-        assert!(warnings[0].to_string().starts_with("20 of 28 messages were moved in the 60 s"));
+        assert!(warnings[0].to_string().starts_with("only 20 of 28 messages were moved in 60 s"));
         assert!(Fixed::of(&case(4)).unwrap().is_none());
     }
 

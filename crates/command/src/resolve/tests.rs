@@ -190,7 +190,7 @@ fn a_value_that_its_benchmark_refuses_has_a_place() {
         ("memory.block", "block = [\"8\",\n  \"100\"]", "line 4, column 3: memory.block: block"),
         ("disk.io", "pattern = \"zigzag\"", "line 3, column 11: disk.io: pattern must be one of"),
         ("network.udp", "message = [1, 65536]", "line 3, column 15: network.udp: message"),
-        ("memory.block", "scaling = \"strong\"", "line 3, column 11: memory.block: scaling"),
+        ("memory.block", "scaling = \"strong\"", "line 3, column 11: memory.block: --scaling"),
         ("disk.io", "size = \"sweep\"", "line 3, column 1: disk.io: --size sweep is not supported"),
         ("cpu.peek", "", "line 2, column 13: no benchmark 'cpu.peek'; did you mean 'cpu.peak'?"),
         ("cpu.peak", "depth = 1", "line 3, column 1: depth is not supported on cpu.peak"),
@@ -397,7 +397,10 @@ fn what_belongs_to_another_command_is_answered_with_it() {
     assert!(
         said("disk --op read,write --read-share 50").starts_with("disk.io: --read-share requires --op mixed")
     );
-    assert!(said("disk --block 1000").starts_with("disk.io: --block 1000 requires --cache buffered"));
+    assert!(said("disk --block 1000").ends_with(" cases"), "through the page cache");
+    assert!(
+        said("disk --block 1000 --cache direct").starts_with("disk.io: --cache direct requires a --block")
+    );
     assert!(said("disk --block 1000 --cache buffered").ends_with(" cases"));
     assert!(
         said("disk --engine mmap --cache direct")

@@ -191,7 +191,7 @@ mod tests {
         let (short, long) = ("0".repeat(63), "0".repeat(65));
         for wrong in ["", "secret", &short, &long, &"g".repeat(64), &"+1".repeat(32), &"é".repeat(32)] {
             let error = Key::from_hex(wrong, "PLIMSOLL_KEY").unwrap_err();
-            assert!(error.to_string().starts_with("PLIMSOLL_KEY holds no key"), "{error}");
+            assert!(error.to_string().starts_with("PLIMSOLL_KEY does not hold a key"), "{error}");
         }
     }
 

@@ -62,7 +62,7 @@ mod tests {
     fn hidden_instructions_are_told_once_with_what_they_cost() {
         let found = find(&[made(1, NONE, Some(0.041)), made(2, NONE, Some(0.04))]);
         assert_eq!(found.len(), 1);
-        assert!(found[0].text.starts_with("aes-128-gcm is computed without the instructions for it"));
+        assert!(found[0].text.starts_with("aes-128-gcm runs without its instructions"));
         assert!(
             found[0].text.contains(": 4.1 % of what they can give; let the hypervisor"),
             "{}",

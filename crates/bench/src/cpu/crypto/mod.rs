@@ -209,12 +209,12 @@ mod tests {
     #[test]
     fn wrong_values_are_refused_in_one_line_with_what_is_right() {
         let error = |lists: &[(&str, &[&str])]| ids(lists).unwrap_err();
-        assert!(error(&[("op", &["md5"])]).starts_with("op: there is no 'md5'; choose among aes-128-gcm"));
-        assert_eq!(error(&[("block", &["0"])]), "block: 0 must be between 1 and 64M bytes");
+        assert!(error(&[("op", &["md5"])]).starts_with("op must be one of aes-128-gcm"));
+        assert_eq!(error(&[("block", &["0"])]), "block must be between 1 and 64M bytes: 0 is not");
         assert_eq!(ids(&[("op", &["all"]), ("threads", &["1"])]).unwrap().len(), Op::ALL.len());
         assert!(error(&[("block", &["1G"])]).contains("must be between 1 and 64M"));
-        assert!(error(&[("block", &["4K@60+64K@40"])]).contains("takes one size"));
-        assert!(error(&[("threads", &["0"])]).starts_with("threads: "));
+        assert!(error(&[("block", &["4K@60+64K@40"])]).contains("must be one size"));
+        assert!(error(&[("threads", &["0"])]).starts_with("threads must be"));
     }
 
     #[test]

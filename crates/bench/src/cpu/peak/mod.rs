@@ -285,8 +285,10 @@ mod tests {
             assert_eq!(running.facts().achieved.get(&CPUS), Some(vec![first]));
         }
         let strong = words("scaling", &["strong"]);
-        assert!(Peak.cases(&machine, &strong).unwrap_err().contains("give it by --work"));
-        assert!(Peak.cases(&machine, &words("scaling", &["amdahl"])).unwrap_err().starts_with("scaling: "));
+        assert!(Peak.cases(&machine, &strong).unwrap_err().contains("requires --work"));
+        assert!(
+            Peak.cases(&machine, &words("scaling", &["amdahl"])).unwrap_err().starts_with("scaling must be")
+        );
         assert!(Peak.cases(&machine, &words("place", &["8191"])).unwrap_err().starts_with("place: CPU 8191"));
     }
 
@@ -327,7 +329,7 @@ mod tests {
         assert!(!error(&words("isa", &["a\u{1b}[31m\nb"])).contains(['\n', '\u{1b}']));
         for count in [0, 1 << 40] {
             let error = error(&Group::default().with("threads", threads(&[count])));
-            assert!(error.starts_with("threads: "), "{error}");
+            assert!(error.starts_with("threads must be"), "{error}");
         }
     }
 

@@ -165,8 +165,8 @@ mod tests {
         let found = find(&[made]);
         assert_eq!(
             found[0].text,
-            "the rate stops growing at depth 4: in the search 38.0 kIOPS there, which is 95.0 % of the most (40.0 kIOPS at \
-             depth 4 on each of 2 threads); the mean latency there is 105 µs, with one transfer in flight 100 µs"
+            "saturation point at depth 4: 38.0 kIOPS there in the search, 95.0 % of the highest rate (40.0 kIOPS at depth 4 on \
+             each of 2 threads); mean latency there 105 µs, with one transfer in flight 100 µs"
         );
         assert_eq!(found[0].code, "queue-knee");
         assert_eq!(found[0].evidence["curve"].as_array().map(Vec::len), Some(5));

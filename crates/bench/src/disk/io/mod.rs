@@ -13,9 +13,7 @@ mod limit;
 use super::engine::Kind;
 use super::file::in_memory;
 use super::findings;
-use super::job::{
-    Job, READ_SHARE, canonical_sync, check_typed_block, fits_sectors, most_in_flight, without_effect,
-};
+use super::job::{Job, READ_SHARE, canonical_sync, fits_sectors, most_in_flight, without_effect};
 use super::metrics::{
     AWAIT, BUSY, COMPLETE, CPU, DEPTH, LATENCY, LATENCY_STDEV, RATE, READ, READ_LATENCY, SUBMIT, SWITCHES,
     SYNC, THROUGHPUT, WRITE, WRITE_LATENCY,
@@ -189,7 +187,6 @@ impl Benchmark for DiskIo {
                 let case = settled(case, group);
                 let job = Job::of(&case)?;
                 if !candidates.iter().any(|candidate| candidate.case == case) {
-                    check_typed_block(&case, group)?;
                     let impossible = job.impossible();
                     mistakes.extend(impossible.clone().or_else(|| without_effect(&case, group)));
                     let impossible = impossible.map(CannotMeasure::not_here);

@@ -412,31 +412,36 @@ mod tests {
     #[test]
     fn wrong_values_are_named_with_what_is_right() {
         let error = |lists: &[(&str, &[&str])]| cases(lists).unwrap_err();
-        assert!(error(&[("op", &["copy"])]).contains("choose among read, write, read-write"));
-        assert!(error(&[("pattern", &["zigzag"])]).contains("choose among sequential, random"));
-        assert!(error(&[("block", &["3"])]).contains("3 is not 1, 2, 4, 8 or a multiple of 64"));
+        assert!(error(&[("op", &["copy"])]).contains("one of read, write, read-write"));
+        assert!(error(&[("pattern", &["zigzag"])]).contains("one of sequential, random"));
+        assert!(error(&[("block", &["3"])]).ends_with("1, 2, 4, 8 or a multiple of 64: 3 is not"));
         assert!(error(&[("block", &["100"])]).contains("a multiple of 64"));
-        assert!(error(&[("block", &["4K@60+64K@40"])]).contains("no mix such as '4K@60+64K@40'"));
-        assert!(error(&[("threads", &["0"])]).contains("from 1 to"));
-        assert!(error(&[("pages", &["5k"])]).starts_with("pages:"));
+        assert!(error(&[("block", &["4K@60+64K@40"])]).contains("the mix 4K@60+64K@40 is not supported"));
+        assert!(error(&[("threads", &["0"])]).contains("between 1 and"));
+        assert!(error(&[("pages", &["5k"])]).starts_with("pages must be"));
         let room = error(&[("block", &["8M"]), ("size", &["4M"]), ("op", &["read"])]);
-        assert_eq!(room, "block: 8M does not fit into --size 4M");
+        assert_eq!(room, "block must be at most --size 4M: 8M is not");
         let room = error(&[("block", &["8M"]), ("size", &["8M"]), ("op", &["read-write"])]);
-        assert!(room.contains("either half of --size 8M") && room.ends_with("at least 16M"), "{room}");
+        assert!(room.contains("half of --size 8M") && room.ends_with("at least 16M"), "{room}");
     }
 
     #[test]
     fn amounts_must_be_something_to_divide() {
         let one: &[(&str, &[&str])] = &[("block", &["8K"]), ("op", &["read-write"]), ("threads", &["2"])];
         let error = |more: &[(&str, &[&str])]| cases(&[one, more].concat()).unwrap_err();
-        assert!(error(&[("volume", &["0"])]).ends_with("at least 16K"));
-        assert!(error(&[("volume", &["16383"])]).ends_with("at least 16K"));
-        assert!(error(&[("volume", &["16K"]), ("scaling", &["strong"])]).ends_with("at least 32K"));
-        assert!(error(&[("count", &["1"]), ("scaling", &["strong"])]).ends_with("at least 2"));
-        assert!(error(&[("count", &["0"])]).starts_with("count: 0 is not a block for each thread"));
-        assert!(error(&[("volume", &["1G"]), ("count", &["9"])]).contains("give one"));
-        assert!(error(&[("scaling", &["strong"])]).contains("give --volume or --count"));
-        assert!(error(&[("volume", &["1G"]), ("scaling", &["amdahl"])]).contains("weak, strong"));
+        assert!(error(&[("volume", &["0"])]).starts_with("volume must be at least 16K"));
+        assert!(error(&[("volume", &["16383"])]).starts_with("volume must be at least 16K"));
+        assert!(
+            error(&[("volume", &["16K"]), ("scaling", &["strong"])])
+                .starts_with("volume must be at least 32K")
+        );
+        assert!(
+            error(&[("count", &["1"]), ("scaling", &["strong"])]).starts_with("count must be at least 2")
+        );
+        assert!(error(&[("count", &["0"])]).starts_with("count must be at least 1, a block for each thread"));
+        assert!(error(&[("volume", &["1G"]), ("count", &["9"])]).contains("mutually exclusive"));
+        assert!(error(&[("scaling", &["strong"])]).contains("requires --volume or --count"));
+        assert!(error(&[("volume", &["1G"]), ("scaling", &["amdahl"])]).contains("weak or strong"));
         assert!(cases(&[one, &[("volume", &["16K"])]].concat()).is_ok());
     }
 
