@@ -6,6 +6,8 @@ PLIMSOLL := target/release/plimsoll
 # Where `make install` copies to; DESTDIR is put before it.
 PREFIX := /usr/local
 SKIPPED := $(CURDIR)/target/skipped-tests
+# Tests mostly wait: for intervals, devices, networks and other programs. So there are more at a time than few CPUs.
+TEST_THREADS := $(shell n=$$(nproc); echo $$((n < 4 ? 4 : n)))
 
 ARM := aarch64-unknown-linux-gnu
 
@@ -35,8 +37,8 @@ setup: cargo
 
 test: setup ## install what the tests need, and run all of them
 	@mkdir -p target && rm -f $(SKIPPED)
-	@PLIMSOLL_SKIPPED=$(SKIPPED) "$(CARGO)" test --locked --workspace
-	@PLIMSOLL_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory test-mpi test-arm
+	@PLIMSOLL_SKIPPED=$(SKIPPED) RUST_TEST_THREADS=$(TEST_THREADS) "$(CARGO)" test --locked --workspace
+	@PLIMSOLL_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory -j2 --output-sync=target test-mpi test-arm
 	@touch $(SKIPPED); echo "skipped here: $$(wc -l < $(SKIPPED))"; sed 's/^/  /' $(SKIPPED)
 
 # Runs over many machines need the program with MPI, which builds only where an MPI library is. One after another: each is
@@ -47,12 +49,12 @@ test-mpi: cargo
 	"$(CARGO)" test --locked --package plimsoll --features mpi --test cluster -- --test-threads=1
 
 # The NEON and SVE kernels under an emulator (SVE's vectors of 256 bits): that they compute rightly, not how fast. The
-# emulator knows neither pinning nor io_uring, so only the kernels' own tests are made.
+# emulator knows neither pinning nor io_uring, so only the kernels' own tests are made, with fewer and smaller cases.
 test-arm: cargo
 	@if [ "$$(uname -m)" = aarch64 ]; then exit 0; fi; \
 	if ! rustup target add $(ARM) >/dev/null 2>&1 || ! command -v qemu-aarch64 aarch64-linux-gnu-gcc >/dev/null; then \
 		echo "the kernels of $(ARM): needs rustup's target of that name, qemu-user and gcc-aarch64-linux-gnu" | tee -a "$${PLIMSOLL_SKIPPED:-/dev/null}"; exit 0; fi; \
-	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
+	PLIMSOLL_TEST_EMULATED=1 CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -cpu max,sve-default-vector-length=32 -L /usr/aarch64-linux-gnu" \
 	"$(CARGO)" test --locked --package plimsoll-metal --target $(ARM) --lib --test disassembly -- kernel:: gemm:: lu:: isa:: stream:: block:: clock:: declared_counts chains_ bandwidth_kernels
 

@@ -14,6 +14,8 @@ pub mod counter;
 pub mod cpuid;
 pub mod datagram;
 pub mod discard;
+#[cfg(test)]
+mod effort;
 pub mod gemm;
 pub mod handover;
 pub mod isa;

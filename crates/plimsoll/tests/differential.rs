@@ -5,6 +5,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -375,6 +376,8 @@ fn figures(check: &Check, dir: &Path, script: &Path) -> Result<(f64, f64), Strin
     let mut command = plimsoll(dir);
     command.args(check.case.split(' ')).args(["--samples", "1", "--sample-time", "20ms"]);
     command.args(["--against", tool, "--peer-path", &named, "--json", "-", "--store", "none"]);
+    // Programs of MPI that wait for each other take minutes where others have the CPUs.
+    command.timeout(Duration::from_secs(600));
     let (out, _) = ended(&mut command, 0);
     let run: Value = serde_json::from_str(&out).unwrap();
     let metrics = run["measurements"][0]["metrics"].as_array().unwrap().clone();

@@ -1,5 +1,6 @@
 //! What the integration tests share: running the program, bounded and without a history of its own.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -7,6 +8,9 @@ use assert_cmd::Command;
 use rustix::process::Signal;
 
 pub(crate) use crate::common::{skipped, until, valid_operation};
+
+/// How long the program may take before a test ends it.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The program, in an empty directory, with its history switched off and no colour.
 pub(crate) fn plimsoll(dir: &Path) -> Command {
@@ -16,7 +20,7 @@ pub(crate) fn plimsoll(dir: &Path) -> Command {
         .env("NO_COLOR", "1")
         .env("XDG_DATA_HOME", dir.join("data"))
         .env("XDG_STATE_HOME", dir.join("state"))
-        .timeout(Duration::from_secs(120));
+        .timeout(PATIENCE);
     command
 }
 
@@ -47,7 +51,9 @@ pub(crate) fn ended(command: &mut Command, code: i32) -> (String, String) {
     let out = String::from_utf8(output.stdout).unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     let status = output.status;
-    assert!(status.code() == Some(code), "{status}, and not {code}\nstderr: {err}\nstdout: {out}");
+    let killed = status.signal().map(|_| format!(" (a test ends what takes {PATIENCE:?}, or what it sets)"));
+    let killed = killed.unwrap_or_default();
+    assert!(status.code() == Some(code), "{status}{killed}, and not {code}\nstderr: {err}\nstdout: {out}");
     (out, err)
 }
 

@@ -484,13 +484,13 @@ impl Runs {
             limit: SERVER_PATIENCE,
             ..Order::of(program, self.scratch.path())
         };
-        let mut running = self.launcher.start_quiet(&order).map_err(|e| cannot(e.to_string()))?;
+        let running = self.launcher.start_quiet(&order).map_err(|e| cannot(e.to_string()))?;
         let (deadline, looks) = (after(SERVER_PATIENCE), tick(LOOK));
         loop {
             if listens(server.listens) {
                 return Ok(running);
             }
-            if running.ended().is_some() {
+            if running.has_ended() {
                 return Err(cannot("ended at once".to_owned()));
             }
             select! {

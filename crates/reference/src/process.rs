@@ -96,6 +96,8 @@ pub enum ProcessError {
 pub struct Running {
     child: Child,
     program: String,
+    /// Its number may be another's by now.
+    collected: bool,
 }
 
 /// How this program re-executes itself to start another one (`plimsoll launch`): a process that watches over it, and one
@@ -133,7 +135,7 @@ impl Launcher {
         let child = command
             .spawn()
             .map_err(|e| ProcessError::Start { program: program.clone(), why: e.to_string() })?;
-        Ok(Running { child, program })
+        Ok(Running { child, program, collected: false })
     }
 
     /// Runs a program to its end.
@@ -164,7 +166,7 @@ impl Launcher {
                 }
             }
         }
-        let status = running.child.wait().map_err(thread)?;
+        let status = running.collect().map_err(thread)?;
         let text = |bytes: Option<Vec<u8>>| String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned();
         Ok(Done { status, stdout: text(out), stderr: text(err) })
     }
@@ -209,30 +211,57 @@ fn feed(child: &mut Child, text: Option<&str>) -> std::io::Result<()> {
 }
 
 impl Running {
-    /// Whether it has ended by itself; its status then.
-    pub fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
+    /// Whether it has ended by itself.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.group().is_none_or(has_ended)
+    }
+
+    /// Its process group, which has its own number.
+    fn group(&self) -> Option<Pid> {
+        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+    }
+
+    /// Waits for its end and collects it last: before that the kernel gives its number to nobody else, so the signal meets
+    /// only what it left behind. The process that watches over it ends that, too, unless it was killed itself.
+    fn collect(&mut self) -> std::io::Result<ExitStatus> {
+        if !self.collected
+            && let Some(group) = self.group()
+        {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(group), options) {}
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        self.collected = true;
+        self.child.wait()
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) else { return };
-        if self.ended().is_none() {
-            let _ = kill_process_group(group, Signal::TERM);
-            wait_for_end(group, GRACE);
+        if !self.collected
+            && let Some(group) = self.group()
+        {
+            if !has_ended(group) {
+                let _ = kill_process_group(group, Signal::TERM);
+                wait_for_end(group, GRACE);
+            }
+            let _ = kill_process_group(group, Signal::KILL);
         }
-        // The process that watches over it has ended what it left; where that one was killed, the group is.
-        let _ = kill_process_group(group, Signal::KILL);
-        let _ = self.child.wait();
+        let _ = self.collect();
     }
+}
+
+/// Whether a child of this process has ended; it is not collected.
+fn has_ended(process: Pid) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    !matches!(waitid(WaitId::Pid(process), options), Ok(None))
 }
 
 /// Waits until a child of this process has ended, at most `patience`; it is not collected.
 pub(super) fn wait_for_end(process: Pid, patience: Duration) {
     let begun = Instant::now();
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    while let Ok(None) = waitid(WaitId::Pid(process), options) {
+    while !has_ended(process) {
         if begun.elapsed() >= patience {
             return;
         }

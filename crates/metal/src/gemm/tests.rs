@@ -1,6 +1,7 @@
 //! Products of every instruction set against the definition, over odd sizes, strides and teams.
 
 use super::*;
+use crate::effort;
 use crate::team::Team;
 use proptest::prelude::*;
 
@@ -101,7 +102,7 @@ fn check_all(problem: &Problem) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(effort::cases(64))]
 
     #[test]
     fn every_instruction_set_computes_the_product(problem in problems()) {
@@ -111,6 +112,7 @@ proptest! {
 
 #[test]
 fn whole_tiles_and_one_more_or_less_are_exact() {
+    let depth = if effort::is_emulated() { 17 } else { 129 };
     for isa in isas().filter(|isa| isa.available().is_ok()) {
         let tile = tile_for::<f64>(isa).unwrap();
         for (more_rows, more_columns) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
@@ -118,7 +120,7 @@ fn whole_tiles_and_one_more_or_less_are_exact() {
                 let shape = Shape {
                     rows: 2 * tile.rows + more_rows - fewer,
                     columns: 3 * tile.columns + more_columns - fewer,
-                    depth: 129,
+                    depth,
                 };
                 let update = Update::Subtract;
                 let problem = Problem { shape, gaps: [1, 2, 3], update, threads: 2, caches: TINY, seed: 7 };

@@ -4,6 +4,7 @@ use std::io::Write;
 use proptest::prelude::*;
 
 use super::*;
+use crate::effort;
 
 /// The kernels this processor can run; the others are named on the terminal, also in a test that passes.
 fn runnable() -> Vec<LoadedKernel> {
@@ -20,7 +21,7 @@ fn runnable() -> Vec<LoadedKernel> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(effort::cases(24))]
 
     #[test]
     fn every_kernel_equals_the_reference_bit_by_bit(turns in prop_oneof![0_u64..40, 0_u64..800]) {
@@ -145,7 +146,7 @@ impl Moving {
     /// Of a slice, or enough to see.
     fn many(&self) -> u64 {
         let steps = u64::from(self.kernel.steps);
-        match &self.loaded {
+        effort::of(match &self.loaded {
             None => BY_REFERENCE / steps,
             Some(_) if self.kernel.recurrence == Recurrence::Tile => MORE_THAN_A_SLICE_OF_TILES / steps,
             Some(_) if self.kernel.chains => match self.kernel.recurrence {
@@ -154,7 +155,7 @@ impl Moving {
                 _ => MORE_STEPS_THAN_A_SLICE / steps,
             },
             Some(_) => MORE_THAN_A_SLICE,
-        }
+        })
     }
 
     fn numbers(&self) -> Vec<Number> {
