@@ -31,7 +31,7 @@ fn wrong_flags_and_values_are_told_in_one_line() {
     refused(&["machine", "--from", "nothing"], "--from nothing: ");
     refused(&["machine", "--from", "/dev/null"], "not a saved machine");
     refused(&["machine", "--save", "/dev/null"], "--save /dev/null exists");
-    refused(&["network", "--server", "http://far"], "iperf3:// alone");
+    refused(&["network", "--server", "http://far"], "the only URL is iperf3://");
     refused(
         &["--budget", "-3s"],
         "--budget must be a time such as 50us, 200ms, 1s, 10m or 1h: '-3s' is negative",
@@ -170,7 +170,7 @@ fn a_value_is_judged_by_the_benchmarks_that_are_asked_for() {
 fn matrices_that_cannot_be_are_refused() {
     refused(&["cpu", "--only", "cpu.linpack", "--n", "0"], "--n must be between 1 and");
     refused(&["cpu", "--only", "cpu.linpack", "--nb", "5000"], "--nb must be between 1 and");
-    refused(&["cpu", "--only", "cpu.gemm", "--type", "i8"], "choose f64, f32");
+    refused(&["cpu", "--only", "cpu.gemm", "--type", "i8"], "must be f64 or f32");
     refused(&["cpu", "--n", "1000"], "--only");
     let dir = scratch();
     let huge = ["cpu", "--only", "cpu.linpack", "--n", "100000000", "--store", "none"];

@@ -50,7 +50,7 @@ fn a_fixed_amount_is_divided_among_the_threads_and_named() {
 fn amounts_and_places_that_cannot_be_are_refused() {
     let dir = scratch();
     let refused = |words: &[&str]| ended(plimsoll(dir.path()).arg("cpu").args(words), 2).1;
-    assert!(refused(&["--scaling", "strong"]).contains("give it by --work"));
+    assert!(refused(&["--scaling", "strong"]).contains("requires --work"));
     let named = refused(&["--n", "5"]);
     assert!(named.contains("no default benchmark takes --n; name one that does: --only cpu."), "{named}");
     assert!(refused(&["--n", "5", "--op", "add"]).contains("no benchmark takes --n and --op together"));

@@ -490,7 +490,7 @@ mod tests {
         let no_room = asked[0].feasible.clone().unwrap_err();
         assert!(no_room.cause == Cause::Environment && no_room.reason.starts_with("needs 1 × "), "{no_room}");
         let error = |lists: &[(&str, &[&str])]| LoadedLatency.cases(&machine, &group(lists)).unwrap_err();
-        assert!(error(&[("op", &["triad"])]).contains("choose among read, write, read-write"));
+        assert!(error(&[("op", &["triad"])]).contains("one of read, write, read-write"));
         assert!(error(&[("threads", &["0"])]).contains("from 1 to"));
         assert!(error(&[("delay", &["soon"])]).starts_with("delay must be"));
         Ok(())

@@ -197,7 +197,7 @@ fn a_value_that_its_benchmark_refuses_has_a_place() {
         (
             "cpu.peak",
             "against = [\"fioo\"]",
-            "line 3, column 1: against: no tool 'fioo'; did you mean 'fio'?",
+            "line 3, column 1: against must name reference tools: 'fioo' is not one; did you mean 'fio'?",
         ),
         (
             "cpu.peak",
@@ -210,7 +210,7 @@ fn a_value_that_its_benchmark_refuses_has_a_place() {
         assert!(told.starts_with(&format!("plan p.toml, {says}")), "{line}: {told}");
     }
     let top = told("against = \"fioo\"\n[[group]]\nbenchmark = \"cpu.peak\"\n");
-    assert!(top.starts_with("plan p.toml, line 1, column 1: against: no tool"), "{top}");
+    assert!(top.starts_with("plan p.toml, line 1, column 1: against must name reference tools"), "{top}");
 }
 
 #[test]

@@ -171,7 +171,7 @@ fn a_second_writer_that_takes_the_space_costs_one_case_and_the_space_comes_back(
     assert_eq!(measurement["status"], "failed");
     let reason = measurement["reason"].as_str().unwrap();
     // Seen between two samples, or by a write that finds no space.
-    assert!(reason.contains("os error 28") || reason.contains("something else fills"), "{reason}");
+    assert!(reason.contains("os error 28") || reason.contains("another program fills"), "{reason}");
     assert!(reason.contains("--dir"), "{reason}");
 }
 

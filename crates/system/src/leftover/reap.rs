@@ -124,7 +124,7 @@ fn fate(file: &File) -> Fate {
     let same_boot = entry.owner.is_of_this_boot();
     let same = |stat: &Stat, is: (u64, u64)| stat.st_ino == is.1 && (!same_boot || stat.st_dev == is.0);
     if !rustix::fs::fstat(&parent).is_ok_and(|stat| same(&stat, entry.parent_is)) {
-        return stays("another directory is in its place: mount its disk, if it is not mounted");
+        return stays("another directory is at its path: if its disk is not mounted, mount it");
     }
     let found = match rustix::fs::statat(&parent, entry.name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => return Fate::Gone,

@@ -114,7 +114,7 @@ fn what_was_not_made_by_plimsoll_stays() {
         std::fs::create_dir(parent.join("precious")).unwrap();
         std::fs::write(parent.join("precious/data"), "x").unwrap();
     });
-    assert!(other.contains("another directory is in the place"), "{other}");
+    assert!(other.contains("another directory is at its path"), "{other}");
 }
 
 #[test]
