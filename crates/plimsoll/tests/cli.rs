@@ -163,7 +163,7 @@ fn a_value_is_judged_by_the_benchmarks_that_are_asked_for() {
     let only = ["cpu", "--only", "cpu.core-to-core", "--op", "store", "--list"];
     let (out, _) = ended(plimsoll(dir.path()).args(only), 0);
     assert!(out.starts_with("cpu.core-to-core/op=store"), "{out}");
-    refused(&["cpu", "--only", "cpu.core-to-core", "--op", "fma"], "choose cas, store");
+    refused(&["cpu", "--only", "cpu.core-to-core", "--op", "fma"], "must be one of cas, store");
 }
 
 #[test]

@@ -564,7 +564,7 @@ fn a_tool_that_others_could_have_put_there_is_not_run_by_anybody() {
         skipped("peers: programs as another user", "needs root and setpriv");
     }
     for (path, danger) in [(&open, &open), (&below, &open), (&linked, &open), (&sticky, &sticky)] {
-        let wanted = format!("others may write {}", danger.canonicalize().unwrap().display());
+        let wanted = format!("other users may write {}", danger.canonicalize().unwrap().display());
         let said = said_of_ioping(&mut here(), path);
         assert!(said.contains(&wanted), "{}: {said}", path.display());
         if let Some(place) = &other {

@@ -75,7 +75,7 @@ fn all_mistakes_of_all_plans_are_told() {
         "keys.toml, line 1, column 1: unknown key 'smaples'",
         "keys.toml, line 4, column 11: threads must be a number such as 1000 or 1e12: '-1' is negative",
         "values.toml, line 4, column 6: cpu.peak: op must be one of",
-        "values.toml, line 1, column 1: against: no tool 'nobdy'",
+        "values.toml, line 1, column 1: against must name reference tools: 'nobdy'",
         "values.toml, line 7, column 8: memory.latency: size: 1 is too small",
         "unclosed.toml, line 1, column 6: ",
         "none.toml: ",

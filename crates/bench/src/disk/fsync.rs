@@ -344,7 +344,7 @@ impl Logs {
                 Builder::new()
                     .name(format!("commit-{thread}"))
                     .spawn_scoped(scope, work)
-                    .map_err(|e| CannotMeasure::environment(format!("no thread could be started: {e}")))
+                    .map_err(|e| CannotMeasure::environment(format!("cannot start a thread: {e}; see ulimit -u")))
             };
             let started: Result<Vec<_>, _> = (0..).zip(&mut self.0).map(start).collect();
             drop(ready);

@@ -146,7 +146,7 @@ impl RawTarget {
         };
         let same = file.metadata().is_ok_and(|m| DeviceNumber::from_raw(m.rdev()) == number);
         if !same {
-            return Err(RawError::Refused(format!("{name} became another device while it was looked at")));
+            return Err(RawError::Refused(format!("{name} became another device while it was being checked")));
         }
         Ok(RawDevice { file, name, bytes: looked.bytes, access, claim })
     }
@@ -158,7 +158,7 @@ impl RawTarget {
         let other = look(&consent.device).map_or(None, |other| Some(other.number));
         if other != Some(looked.number) {
             return refused(format!(
-                "--destroy-data-on names {}, and --target {name}: they must be the same device",
+                "--destroy-data-on and --target must be the same device: {} and {name} are not",
                 path(&consent.device)
             ));
         }
@@ -169,7 +169,7 @@ impl RawTarget {
         };
         if right != consent.serial {
             return refused(format!(
-                "{name} does not have the {what} '{}' that --destroy-data-on gives; look again with lsblk -b -o \
+                "--destroy-data-on must have the {what} of {name}: '{}' is not; see lsblk -b -o \
                  NAME,SERIAL,SIZE,MOUNTPOINTS",
                 shown(&consent.serial)
             ));
@@ -205,7 +205,7 @@ fn look(device: &Path) -> Result<Looked, RawError> {
     })?;
     let metadata = file.metadata().map_err(|error| usage(&format!("cannot be looked at: {error}")))?;
     if !metadata.file_type().is_block_device() {
-        return Err(usage("is not a block device; for a file system give --dir"));
+        return Err(usage("is not a block device; for a file system use --dir"));
     }
     let bytes = file.seek(SeekFrom::End(0)).unwrap_or(0);
     if bytes == 0 {

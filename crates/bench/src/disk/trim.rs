@@ -34,7 +34,7 @@ pub(super) fn check(cx: &Context<'_>) -> Result<(), CannotMeasure> {
 pub(super) fn check_device(target: &RawTarget, blocks: &Blocks) -> Result<(), CannotMeasure> {
     let name = shown_bytes(target.device.as_os_str().as_bytes());
     let about = std::fs::metadata(&target.device)
-        .map_err(|error| CannotMeasure::environment(format!("{name} cannot be looked at: {error}")))?;
+        .map_err(|error| CannotMeasure::environment(format!("{name} cannot be checked: {error}")))?;
     let number = DeviceNumber::from_raw(about.rdev());
     let of = |file: &str| users::queue_number(&Root::live(), number, file);
     match unheeded(&name, blocks.unit(), of("discard_max_bytes"), of("discard_granularity")) {

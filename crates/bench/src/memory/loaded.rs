@@ -187,7 +187,7 @@ fn possible(machine: &Machine, threads: u64) -> Result<(), CannotMeasure> {
             "--threads must be at least 2: one thread measures, the others load (without load use memory.latency)",
         )),
         n if n > allowed.len() as u64 => Err(CannotMeasure::not_here(format!(
-            "{n} threads on {} CPUs would take turns with the one that chases; give --threads {} or fewer",
+            "{n} threads on {} CPUs would share a CPU with the thread that measures; use --threads {} or fewer",
             allowed.len(),
             allowed.len()
         ))),
@@ -491,7 +491,7 @@ mod tests {
         assert!(no_room.cause == Cause::Environment && no_room.reason.starts_with("needs 1 × "), "{no_room}");
         let error = |lists: &[(&str, &[&str])]| LoadedLatency.cases(&machine, &group(lists)).unwrap_err();
         assert!(error(&[("op", &["triad"])]).contains("one of read, write, read-write"));
-        assert!(error(&[("threads", &["0"])]).contains("from 1 to"));
+        assert!(error(&[("threads", &["0"])]).contains("between 1 and"));
         assert!(error(&[("delay", &["soon"])]).starts_with("delay must be"));
         Ok(())
     }

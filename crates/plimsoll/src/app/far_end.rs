@@ -50,7 +50,7 @@ pub(super) fn new_key(file: Option<&Path>) -> Result<ExitCode, Failure> {
 }
 
 fn fresh_key() -> Result<Key, Failure> {
-    Key::random().map_err(|e| Failure::environment(format!("no key can be made: {e}")))
+    Key::random().map_err(|e| Failure::environment(format!("cannot create a key: {e}")))
 }
 
 /// Serves until a signal comes.

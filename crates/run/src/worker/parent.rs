@@ -174,7 +174,7 @@ impl Left {
         match answer {
             Err(cannot) if cannot.cause == Cause::Environment && left < patience && took >= left => {
                 Err(CannotMeasure::not_here(format!(
-                    "the budget ended while the case was {what}; give a smaller --size, --block or --depth, or more --budget"
+                    "the budget ended while the case was {what}; use a smaller --size, --block or --depth, or a larger --budget"
                 )))
             }
             answer => answer,

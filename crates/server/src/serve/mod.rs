@@ -90,7 +90,7 @@ pub enum ServeError {
         source: io::Error,
     },
     /// Only with orders.
-    #[error("the server got no valid orders on its standard input; `plimsoll network` starts it, not a user")]
+    #[error("there is no valid request on standard input: this command is started by `plimsoll network`, not by users")]
     Orders,
 }
 

@@ -342,7 +342,7 @@ impl Client {
 
     fn failed(&self, error: &TalkError) -> CannotMeasure {
         CannotMeasure::far_end(format!(
-            "no figure from the iperf3 server at {}: {error}; is iperf3 -s running there?",
+            "no figure from the iperf3 server at {}: {error}; check that iperf3 -s runs there",
             self.server
         ))
     }

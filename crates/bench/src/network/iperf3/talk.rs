@@ -255,7 +255,7 @@ fn read_results(json: &[u8]) -> Result<Results, TalkError> {
     };
     match results.streams.iter().all(possible) && results.streams.len() <= 1024 {
         true => Ok(results),
-        false => Err(refused("times or counts that cannot be".to_owned())),
+        false => Err(refused("impossible times or counts".to_owned())),
     }
 }
 

@@ -394,7 +394,7 @@ fn icmp_address(setup: &Setup) -> Result<SocketAddr, CannotMeasure> {
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Err(CannotMeasure::not_here(
             "this user may not send ICMP echo; allow it with: sysctl -w net.ipv4.ping_group_range=\"0 2147483647\"",
         )),
-        Err(e) => Err(CannotMeasure::not_here(format!("no ICMP socket to {}: {e}", address.ip()))),
+        Err(e) => Err(CannotMeasure::not_here(format!("cannot open an ICMP socket to {}: {e}", address.ip()))),
     }
 }
 

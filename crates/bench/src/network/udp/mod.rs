@@ -437,7 +437,7 @@ fn tails(ways: &[Way<'_>]) -> (Option<f64>, Option<Trend>) {
 fn ways<'a>(work: &wire::Udp, done: &'a Outcome) -> Result<Vec<Way<'a>>, CannotMeasure> {
     let impossible = || {
         CannotMeasure::far_end(
-            "the server's figures cannot be: it counts other datagrams than this end; both ends must be of one build",
+            "the server reports other datagrams than the client: both must be the same build",
         )
     };
     let there = done.there.as_ref().ok_or_else(impossible)?;
