@@ -130,7 +130,10 @@ mod tests {
             let mut done = false;
             let error = on_node(node, || done = true).unwrap_err();
             assert!(
-                !done && error.to_string().starts_with(&format!("memory of NUMA node {node} ")),
+                !done
+                    && error
+                        .to_string()
+                        .starts_with(&format!("cannot allocate memory on NUMA node {node}: ")),
                 "{error}"
             );
         }

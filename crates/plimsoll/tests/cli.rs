@@ -297,7 +297,7 @@ fn what_no_instruction_set_has_is_refused_and_what_this_one_lacks_is_listed() {
     let dir = scratch();
     let (_, error) = ended(plimsoll(dir.path()).args(["cpu", "--op", "mul", "--type", "i8"]), 2);
     assert!(
-        error.contains("no instruction set of x86_64 has mul of i8; mul there is for f64, f32"),
+        error.contains("--op mul is not supported with --type i8 on x86_64: mul has f64, f32"),
         "{error}"
     );
     let dots = ["cpu", "--op", "dot", "--type", "i8", "--isa", "all", "--threads", "1", "--list"];

@@ -76,7 +76,7 @@ fn all_mistakes_of_all_plans_are_told() {
         "keys.toml, line 4, column 11: threads must be a number such as 1000 or 1e12: '-1' is negative",
         "values.toml, line 4, column 6: cpu.peak: op must be one of",
         "values.toml, line 1, column 1: against must name reference tools: 'nobdy'",
-        "values.toml, line 7, column 8: memory.latency: size: 1 is too small",
+        "values.toml, line 7, column 8: memory.latency: size must be at least",
         "unclosed.toml, line 1, column 6: ",
         "none.toml: ",
     ];
@@ -143,7 +143,10 @@ fn a_server_is_named_on_the_command_line_and_in_no_plan_file() {
     for words in [&["network", "--only", "network.tcp"][..], &["run", "own.toml"]] {
         let (out, _) =
             ended(plimsoll(dir.path()).args(["plan", "show"]).args(words).args(["--server", NOBODY]), 0);
-        assert!(out.starts_with("# --server: no plan can say this; type it again\n"), "{out}");
+        assert!(
+            out.starts_with("# --server: not part of a plan file; add it on the command line\n"),
+            "{out}"
+        );
         assert!(!out.contains(NOBODY), "{out}");
         fs::write(dir.path().join("shown.toml"), &out).unwrap();
         ended(plimsoll(dir.path()).args(["plan", "check", "shown.toml"]), 0);

@@ -146,7 +146,9 @@ impl RawTarget {
         };
         let same = file.metadata().is_ok_and(|m| DeviceNumber::from_raw(m.rdev()) == number);
         if !same {
-            return Err(RawError::Refused(format!("{name} became another device while it was being checked")));
+            return Err(RawError::Refused(format!(
+                "{name} became another device while it was being checked"
+            )));
         }
         Ok(RawDevice { file, name, bytes: looked.bytes, access, claim })
     }
@@ -184,9 +186,7 @@ impl RawTarget {
 /// A device that has been looked at.
 #[derive(Debug)]
 pub(super) struct Looked {
-    /// Its number.
     pub(super) number: DeviceNumber,
-    /// Its size.
     pub(super) bytes: u64,
     /// Open for reading.
     pub(super) file: File,

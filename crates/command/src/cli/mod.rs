@@ -264,7 +264,7 @@ fn on_files(subsystem: &str) -> bool {
 
 fn subsystem(name: &'static str) -> Command {
     let about = BENCHMARKS.iter().filter(|b| b.name().starts_with(name));
-    let list: Vec<(&str, String)> = about.map(|b| (b.name(), b.about().to_owned())).collect();
+    let list: Vec<(&str, String)> = about.map(|b| (b.name(), b.descriptor().about.to_owned())).collect();
     let texts = bench::subsystem(name).map(|part| part.help).unwrap_or_default();
     let flags = keys_of(name).map(|key| {
         let flag = Arg::new(key.name)

@@ -104,7 +104,7 @@ fn chosen(measurement: &Measurement, benchmark: Option<&dyn Benchmark>) -> Strin
     let case = &measurement.case;
     let best = case.params().iter().filter(|(name, _)| case.word(name) == Some("best"));
     let chosen = best.filter_map(|(name, _)| measurement.achieved.word_of_parameter(name));
-    let answered = benchmark.and_then(|benchmark| benchmark.answered(measurement));
+    let answered = benchmark.and_then(|benchmark| (benchmark.descriptor().answered)(measurement));
     chosen.map(str::to_owned).chain(answered).collect::<Vec<_>>().join(" ")
 }
 
@@ -172,7 +172,7 @@ fn together(words: &str) -> String {
 
 /// The points of a search or sweep, as the benchmark says them.
 fn points(metric: &MetricResult, benchmark: Option<&dyn Benchmark>) -> Vec<String> {
-    let said = |point| Some(together(&benchmark?.point(point)?));
+    let said = |point| Some(together(&(benchmark?.descriptor().point)(point)?));
     metric.curve.iter().flatten().filter_map(said).collect()
 }
 

@@ -12,7 +12,6 @@ use super::{only, words};
 use crate::case::Case;
 use crate::machine::Machine;
 
-/// The tool.
 pub(super) struct Fio;
 
 /// Blocks up to this size are judged by their rate, larger ones by bytes (as our headline is).
@@ -56,7 +55,11 @@ fn job(case: &Case) -> Result<Job, No> {
             let share = case.number("read-share").unwrap_or(READ_SHARE);
             vec!["--rw=randrw".to_owned(), format!("--rwmixread={share}")]
         }
-        Some("mixed") => return Err("its sequential mix has one position for reads and writes, plimsoll's has one for each"),
+        Some("mixed") => {
+            return Err(
+                "its sequential mix has one position for reads and writes, plimsoll's has one for each",
+            );
+        }
         Some("append") => return Err("its file_append would let the shared file grow"),
         Some("copy") => return Err("it has no copy"),
         Some("trim") => return Err("it trims block devices only"),
@@ -174,7 +177,6 @@ fn time(ask: &Ask<'_>) -> String {
     format!("--runtime={}ms", (ask.seconds * 1000.0).ceil())
 }
 
-/// What it is.
 const TOOL: Tool = Tool {
     name: "fio",
     checks: "disk reads of the same file, writes to one like it, commits",

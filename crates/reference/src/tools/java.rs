@@ -10,7 +10,6 @@ use super::only;
 use crate::case::Case;
 use crate::machine::Machine;
 
-/// The tool.
 pub(super) struct Java;
 
 /// Its program, and the name of the file.
@@ -50,7 +49,6 @@ struct Asked {
     words: Vec<String>,
     /// Which of its loops is the case's.
     of_case: String,
-    /// Our metric.
     metric: &'static str,
 }
 
@@ -132,9 +130,8 @@ impl Peer for Java {
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
         let Asked { words: mut arguments, .. } = asked(ask.case).ok_or("it has no such loop")?;
         if ask.case.benchmark() == "network.tcp" && matches!(ask.far, Far::There(..)) {
-            return Err(
-                "its client and server are one process, but the case's server is on another machine".to_owned()
-            );
+            return Err("its client and server are one process, but the case's server is on another machine"
+                .to_owned());
         }
         // It waits for its compiler: the figure is that of compiled code, also on a busy machine.
         arguments.splice(0..0, ["-Xbatch".to_owned(), SOURCE.0.to_owned()]);

@@ -125,7 +125,10 @@ mod tests {
             "before the run",
         );
         told(changed(|v| v["measurements"][0]["case"]["id"] = "cpu.peak/op".into()), "not a run document");
-        told(changed(|v| v["measurements"][0]["metrics"][0]["unit"] = "furlong".into()), "not a run document");
+        told(
+            changed(|v| v["measurements"][0]["metrics"][0]["unit"] = "furlong".into()),
+            "not a run document",
+        );
         told(changed(|v| v["measurements"][0]["metrics"][0]["summary"]["median"] = 1e12.into()), "by hand");
         told(changed(|v| v["measurements"][0]["metrics"][0]["samples"] = serde_json::json!([])), "no sample");
     }

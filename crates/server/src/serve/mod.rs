@@ -90,7 +90,9 @@ pub enum ServeError {
         source: io::Error,
     },
     /// Only with orders.
-    #[error("there is no valid request on standard input: this command is started by `plimsoll network`, not by users")]
+    #[error(
+        "there is no valid request on standard input: this command is started by `plimsoll network`, not by users"
+    )]
     Orders,
 }
 
