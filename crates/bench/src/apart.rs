@@ -166,16 +166,15 @@ impl fmt::Display for Elsewhere {
         match self {
             Self::Moved { least, most } => write!(
                 f,
-                "CPUs moved: the hypervisor moved them while it was measured ({} and then {} from one to the next), so \
-                 samples of different places are mixed; measure again, or on CPUs that stay (a dedicated host)",
+                "CPUs moved: the hypervisor moved the virtual CPUs while the case was measured (the time from one to the next was \
+                 {} and then {}), so its samples are not comparable; measure again, or on a dedicated host",
                 time(*least),
                 time(*most)
             ),
             Self::OnOneCore { most } => write!(
                 f,
-                "CPUs on one core: the hypervisor shows a core for each, and ran them on one while it was measured (at most {} \
-                 from one to the next, as between threads of a core); the limit counts a core for each; measure again, or on \
-                 CPUs that stay (a dedicated host)",
+                "CPUs on one core: the hypervisor shows a core for each CPU, but ran them on one core (at most {} from one to the \
+                 next, as between threads of a core); the limit counts a core for each; measure again, or on a dedicated host",
                 time(*most)
             ),
         }

@@ -21,7 +21,9 @@ pub fn scaling(case: &Case) -> Result<Scaling, String> {
     match case.word("scaling") {
         None | Some("weak") => Ok(Scaling::Weak),
         Some("strong") => Ok(Scaling::Strong),
-        Some(other) => Err(format!("scaling: no '{}'; there is weak, strong", crate::text::shown(other))),
+        Some(other) => {
+            Err(format!("scaling must be weak or strong: '{}' is neither", crate::text::shown(other)))
+        }
     }
 }
 

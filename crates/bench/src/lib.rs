@@ -139,6 +139,8 @@ pub struct Subsystem {
     pub context: fn(&Machine, &Measurement) -> Vec<String>,
     /// Options that its short help shows, the most wanted first.
     pub asked_first: &'static [&'static str],
+    /// Help of parameters that mean something of their own here.
+    pub help: &'static [(&'static str, &'static str)],
     /// Parameters whose value is each thread's own, so that all threads together have so many times as much.
     pub of_each_thread: &'static [&'static str],
     /// The CPUs that its threads usually take, for a reference tool; none where they are not pinned.
@@ -164,6 +166,7 @@ impl Subsystem {
         title: "",
         context: |_, _| Vec::new(),
         asked_first: &[],
+        help: &[],
         of_each_thread: &[],
         cpus: placed,
         is_command: true,
@@ -477,11 +480,7 @@ pub fn counts(group: &Group, key: &str, usual: &[u64], most: u64) -> Result<Vec<
 pub fn within(range: RangeInclusive<u64>, key: &str, n: u64) -> Result<u64, String> {
     match range.contains(&n) {
         true => Ok(n),
-        false => Err(format!(
-            "{key}: {n} is out of range; write a number from {} to {}",
-            range.start(),
-            range.end()
-        )),
+        false => Err(format!("{key} must be between {} and {}: {n} is not", range.start(), range.end())),
     }
 }
 

@@ -301,7 +301,7 @@ impl<L: Link> Postman<L> {
                 Err(e) => self.watch.lose(from, &format!("what it said cannot be read: {e}")),
             },
             Err(length) => {
-                let why = format!("it said {length} bytes at once, and {LARGEST} is the most");
+                let why = format!("it sent a message of {length} bytes; at most {LARGEST} are allowed");
                 self.watch.lose(from, &why);
             }
         }

@@ -115,7 +115,7 @@ pub fn introduced(fabric: &Fabric, own: Hello, interrupts: &Receiver<()>) -> Res
 fn unheard(size: usize, hellos: &BTreeMap<usize, Hello>) -> String {
     let silent: Vec<String> =
         (0..size).filter(|rank| !hellos.contains_key(rank)).take(8).map(|rank| rank.to_string()).collect();
-    format!("nothing was heard of rank {} within {} s", silent.join(", "), PATIENCE.as_secs())
+    format!("rank {} sent nothing for {} s", silent.join(", "), PATIENCE.as_secs())
 }
 
 impl<'a> Lead<'a> {
@@ -294,7 +294,7 @@ impl<'a> Lead<'a> {
             let heard_of = self.ended.finished.contains_key(rank) || self.byes.contains(rank);
             let lost = self.ended.lost.iter().any(|lost| lost.rank == *rank);
             if silent.contains(rank) && !heard_of && !lost {
-                self.lose(*rank, "it ended without a word");
+                self.lose(*rank, "it ended without a message");
             }
         }
     }

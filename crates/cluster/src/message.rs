@@ -123,7 +123,9 @@ pub fn decoded(bytes: &[u8]) -> Result<Message, String> {
         Some((&PROTOCOL, json)) => {
             serde_json::from_slice(json).map_err(|e| crate::text::shown_within(&e.to_string(), 200))
         }
-        Some((other, _)) => Err(format!("it speaks protocol {other}, and this is {PROTOCOL}")),
+        Some((other, _)) => Err(format!(
+            "it uses protocol version {other}, this machine uses {PROTOCOL}: install the same plimsoll on all machines"
+        )),
         None => Err("it is empty".to_owned()),
     }
 }
@@ -151,6 +153,9 @@ mod tests {
 
     #[test]
     fn another_protocol_is_named() {
-        assert_eq!(decoded(&[9, b'{']).unwrap_err(), "it speaks protocol 9, and this is 4");
+        assert_eq!(
+            decoded(&[9, b'{']).unwrap_err(),
+            "it uses protocol version 9, this machine uses 4: install the same plimsoll on all machines"
+        );
     }
 }

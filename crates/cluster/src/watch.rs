@@ -187,11 +187,11 @@ impl Watch {
         };
         for (rank, answers) in silent {
             let which = match answers {
-                Some(true) => "; its machine answers, so its process is stopped or hangs",
-                Some(false) => "; its machine does not answer either",
+                Some(true) => "; its machine answers, so the process is stopped or hangs",
+                Some(false) => "; its machine does not answer, either",
                 None => "",
             };
-            self.lose(rank, &format!("nothing was heard of it for {} s{which}", SILENCE.as_secs()));
+            self.lose(rank, &format!("it sent nothing for {} s{which}", SILENCE.as_secs()));
         }
     }
 
@@ -237,7 +237,7 @@ impl State {
     fn given_up(&self) -> Option<String> {
         let long = self.pause.filter(|pause| pause.lasted + EDGE >= SILENCE);
         let pause = long.filter(|pause| pause.ended.elapsed() <= AFTERWARDS)?;
-        Some(format!("it was stopped for {} s, and the others gave it up meanwhile", pause.lasted.as_secs()))
+        Some(format!("it was stopped for {} s, and the others went on without it", pause.lasted.as_secs()))
     }
 }
 
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_stopped_process_is_told_from_a_machine_that_is_gone() {
-        for (answers, says) in [(true, "its process is stopped"), (false, "does not answer either")] {
+        for (answers, says) in [(true, "the process is stopped"), (false, "does not answer, either")] {
             let (watch, inbox, _raised) = watch(2);
             assert!(watch.tie(1));
             watch.state().ranks[1].heard = Instant::now().checked_sub(2 * SILENCE).unwrap();

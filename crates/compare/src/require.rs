@@ -8,8 +8,8 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 
-use crate::bench;
-use crate::case::{CaseId, Pattern};
+use crate::bench::{self, Metric};
+use crate::case::{Case, CaseId, Pattern};
 use crate::document::Run;
 use crate::limit::median;
 use crate::measurement::{Measurement, MetricResult, Status};
@@ -77,7 +77,7 @@ impl Requirement {
         }
         let mut words = text.split_whitespace();
         let (Some(pattern), Some(metric), Some(relation)) = (words.next(), words.next(), words.next()) else {
-            return Err(wrong("not a requirement"));
+            return Err(wrong("a requirement has cases, a metric, a relation and a bound"));
         };
         let relation = match relation {
             ">=" => Relation::AtLeast,
@@ -108,7 +108,7 @@ impl Requirement {
         };
         let percent = share.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
         let Some(percent) = percent.filter(|p| p.is_finite() && *p >= 0.0) else {
-            return Some(Err("within how much? write a share, such as 5%".to_owned()));
+            return Some(Err("within must be followed by a share, such as 5%".to_owned()));
         };
         let bound = Bound::OfMachines(percent / 100.0);
         let made =
@@ -121,7 +121,68 @@ impl Requirement {
         matches!(self.bound, Bound::OfBaseline(_))
     }
 
-    /// Holds it against every figure of the run that it names. `baseline` knows what a metric of a measurement is compared with.
+    /// Whether it needs several machines.
+    pub fn needs_machines(&self) -> bool {
+        matches!(self.bound, Bound::OfMachines(_))
+    }
+
+    /// Looks whether a run of these cases can be held against it, before anything is measured. What it leaves out, in a
+    /// sentence, where some of the cases that it names have no such metric.
+    ///
+    /// # Errors
+    /// No case is meant, none has the metric, or it is in another unit: in one line.
+    pub fn fits(&self, cases: &[&Case]) -> Result<Option<String>, String> {
+        let wrong = |why: String| format!("'{}': {why}", self.text);
+        let meant: Vec<&Case> =
+            cases.iter().copied().filter(|case| self.pattern.matches(case.id().as_str())).collect();
+        let Some(first) = meant.first() else {
+            return Err(wrong("no case of this run matches it; --list lists the cases".to_owned()));
+        };
+        let rows: Vec<Metric> = meant.iter().filter_map(|case| self.row(case)).collect();
+        let name = crate::text::shown(self.metric.as_deref().unwrap_or("headline"));
+        if rows.is_empty() {
+            let metrics = bench::find(first.benchmark()).map(|b| b.metrics(first)).unwrap_or_default();
+            let names: Vec<&str> = metrics.iter().map(|metric| metric.name).collect();
+            let (benchmark, names) = (crate::text::shown(first.benchmark()), names.join(", "));
+            return Err(wrong(format!("{benchmark} has no metric '{name}'; it has {names}")));
+        }
+        if let Bound::Figure(_, Some(unit)) = self.bound
+            && let Some(row) = rows.iter().find(|row| row.unit != unit)
+        {
+            return Err(wrong(format!("{name} must be given in {}: {unit} is another unit", row.unit)));
+        }
+        let mut without: Vec<&str> =
+            meant.iter().filter(|case| self.row(case).is_none()).map(|case| case.benchmark()).collect();
+        without.dedup();
+        Ok((rows.len() < meant.len()).then(|| {
+            format!(
+                "--require '{}' checks {} of the {} cases it names: {} has no metric '{name}'",
+                self.text,
+                rows.len(),
+                meant.len(),
+                without.join(", ")
+            )
+        }))
+    }
+
+    /// The metric of a case that it is about; `None` where the case's benchmark has no such metric.
+    fn row(&self, case: &Case) -> Option<Metric> {
+        match &self.metric {
+            Some(name) => bench::metric(case, bench::metric_name(case.benchmark(), name)),
+            None => bench::find(case.benchmark())?.metrics(case).into_iter().next(),
+        }
+    }
+
+    /// Whether it is about a measurement: its benchmark has the metric, or is not known here, or the figure is there.
+    fn is_about(&self, measurement: &Measurement) -> bool {
+        let case = &measurement.case;
+        bench::find(case.benchmark()).is_none()
+            || self.row(case).is_some()
+            || self.metric_of(measurement).is_some()
+    }
+
+    /// Holds it against every figure of the run that it names. A case whose benchmark has the metric, and which has no figure of
+    /// it, does not meet it; cases of benchmarks that have no such metric are not meant. `baseline` knows what a metric of a measurement is compared with.
     pub fn check(
         &self,
         run: &Run,
@@ -227,12 +288,19 @@ impl Requirement {
             met,
             found: node.clone() + &found,
         };
+        if !self.is_about(measurement) {
+            return None;
+        }
         let (status, reason) = measurement.standing();
         if status != Status::Ok {
             let reason = reason.unwrap_or_else(|| "no reason given".to_owned());
             return Some(holds(false, format!("{}: {reason}", status.word())));
         }
-        let metric = self.metric_of(measurement)?;
+        let Some(metric) = self.metric_of(measurement) else {
+            let name = crate::text::shown(self.metric.as_deref().unwrap_or("headline"));
+            let found = format!("this case has no figure of '{name}'; name the cases that have");
+            return self.row(&measurement.case).map(|_| holds(false, found));
+        };
         let value = metric.summary.median;
         let shown = Quantity::new(value, metric.unit).to_string();
         Some(match self.bound {
@@ -245,10 +313,10 @@ impl Requirement {
             },
             Bound::OfBaseline(bound) => match baseline(measurement, metric).filter(|base| *base > 0.0) {
                 Some(base) => {
-                    let found = format!("{shown}, {} of the baseline's", beside(value / base, bound));
+                    let found = format!("{shown}, {} of the baseline", beside(value / base, bound));
                     holds(self.relation.holds(value / base, bound), found)
                 }
-                None => holds(false, format!("{shown}, and no baseline has this figure")),
+                None => holds(false, format!("{shown}, but the baseline has no such figure")),
             },
             Bound::OfMachines(bound) => match self.others(measurement, run) {
                 Some(middle) => {
@@ -257,7 +325,7 @@ impl Requirement {
                     let found = format!("{shown}, {} {side} the machines' median", beside(away, bound));
                     holds(self.relation.holds(away, bound), found)
                 }
-                None => holds(false, format!("{shown}, and no other machine has this figure")),
+                None => holds(false, format!("{shown}, but no other machine has such a figure")),
             },
             Bound::Figure(_, Some(unit)) if unit != metric.unit => {
                 holds(false, format!("{shown}, which is not in {unit}"))
@@ -295,22 +363,22 @@ impl Relation {
 
 fn bound(text: &str) -> Result<Bound, String> {
     let (number, rest) = split_number(text);
-    let value: f64 = number.parse().map_err(|_| "no number to compare with".to_owned())?;
+    let value: f64 = number.parse().map_err(|_| "the bound must begin with a number".to_owned())?;
     if !value.is_finite() {
-        return Err("the number is not finite".to_owned());
+        return Err("the bound is too large".to_owned());
     }
     let words: Vec<&str> = rest.split_whitespace().collect();
     match words.as_slice() {
         [] => Ok(Bound::Figure(value, None)),
         ["%", "of", "limit"] => Ok(Bound::OfLimit(value / 100.0)),
         ["%", "of", "baseline"] => Ok(Bound::OfBaseline(value / 100.0)),
-        ["%"] => Err("of what? write 'of limit' or 'of baseline'".to_owned()),
+        ["%"] => Err("a percentage must be 'of limit' or 'of baseline'".to_owned()),
         [unit] => {
             let (factor, unit) =
-                scaled_unit(unit).ok_or_else(|| format!("no unit '{}'", crate::text::shown(unit)))?;
+                scaled_unit(unit).ok_or_else(|| format!("'{}' is not a unit", crate::text::shown(unit)))?;
             Ok(Bound::Figure(value * factor, Some(unit)))
         }
-        _ => Err("too many words after the number".to_owned()),
+        _ => Err("the bound must be a number with a unit, 'N% of limit' or 'N% of baseline'".to_owned()),
     }
 }
 
@@ -373,7 +441,7 @@ mod tests {
         assert!(held("cpu.peak/*f64* rate > 99.9% of limit").iter().any(|(met, _)| !*met));
         let of_baseline = held("cpu.peak/*f64* rate >= 107% of baseline");
         assert_eq!(of_baseline.iter().map(|h| h.0).collect::<Vec<_>>(), [false, true]);
-        assert!(of_baseline[1].1.contains("107.4 % of the baseline's"), "{of_baseline:?}");
+        assert!(of_baseline[1].1.contains("107.4 % of the baseline"), "{of_baseline:?}");
         assert_eq!(held("network.tcp goodput >= 31 Gbit/s"), [(true, "31.4 Gbit/s".to_owned())]);
         assert!(!held("network.tcp goodput >= 32Gbit/s")[0].0);
         assert!(held("network.latency rtt < 13us")[0].0 && !held("network.latency rtt < 1.2e-5")[0].0);
@@ -398,12 +466,32 @@ mod tests {
             assert!(held.iter().all(|(met, found)| !met && found.contains(word)), "{held:?}");
         };
         only("memory.bandwidth bandwidth >= 1% of limit", "limit is unknown");
-        only("network.tcp goodput >= 1% of baseline", "no baseline");
+        only("network.tcp goodput >= 1% of baseline", "the baseline has no such figure");
         only("network.tcp goodput >= 1 B/s", "not in B/s");
         only("gpu rate >= 1", "no case");
         only("network.tcp rate >= 1", "none of these cases");
         only("disk.io/op=write/* rate >= 1", "failed: no space");
         only("cpu.peak/*f32* rate >= 1", "invalid: rate is 110.1 % of its limit");
+        // The benchmark has the metric, and this case no figure of it.
+        only("disk.io/op=read* sync <= 1", "no figure of 'sync'");
+    }
+
+    #[test]
+    fn what_no_run_of_these_cases_can_meet_is_found_before_it() {
+        let cases: Vec<Case> = fixture::run().measurements.into_iter().map(|m| m.case).collect();
+        let all: Vec<&Case> = cases.iter().collect();
+        let fits = |text: &str| Requirement::parse(text).unwrap().fits(&all);
+        assert!(fits("gpu rate >= 1").unwrap_err().contains("no case of this run matches"));
+        let other = fits("network.tcp rate >= 1").unwrap_err();
+        assert!(other.contains("network.tcp has no metric 'rate'; it has goodput"), "{other}");
+        let unit = fits("network.tcp goodput >= 1 B/s").unwrap_err();
+        assert!(unit.contains("goodput must be given in bit/s: B/s is another unit"), "{unit}");
+        assert_eq!(fits("network.tcp goodput >= 1 Gbit/s"), Ok(None));
+        assert_eq!(fits("network.tcp goodput >= 80% of limit"), Ok(None));
+        let some = fits("network goodput >= 1").unwrap();
+        assert_eq!(some, None, "every benchmark of network has it");
+        let some = fits("* goodput >= 1").unwrap().unwrap();
+        assert!(some.contains("has no metric 'goodput'") && some.contains("cpu.peak"), "{some}");
     }
 
     #[test]
@@ -441,7 +529,7 @@ mod tests {
         for (text, looks) in [
             ("cpu rate >= 100 GFLOP/s", "100 GFLOP/s"),
             ("cpu rate >= 99% of limit", "99.0 % of limit"),
-            ("cpu rate >= 100% of baseline", "100 % of the baseline's"),
+            ("cpu rate >= 100% of baseline", "100 % of the baseline"),
         ] {
             let held = found(text);
             assert!(!held.met && !held.found.ends_with(looks), "{held:?}");
@@ -530,18 +618,18 @@ mod tests {
     #[test]
     fn mistakes_are_told_with_the_grammar() {
         for (wrong, word) in [
-            ("", "not a requirement"),
-            ("cpu rate", "not a requirement"),
+            ("", "a requirement has"),
+            ("cpu rate", "a requirement has"),
             ("cpu rate = 3", "missing"),
-            ("cpu rate >= fast", "no number"),
-            ("cpu rate >= 80%", "of what"),
-            ("cpu rate >= 80% of hope", "too many words"),
-            ("cpu rate >= 8 parsec", "no unit 'parsec'"),
-            ("cpu rate >= 1e999", "not finite"),
+            ("cpu rate >= fast", "begin with a number"),
+            ("cpu rate >= 80%", "must be 'of limit'"),
+            ("cpu rate >= 80% of hope", "the bound must be"),
+            ("cpu rate >= 8 parsec", "'parsec' is not a unit"),
+            ("cpu rate >= 1e999", "too large"),
             ("cpu/[ rate >= 1", "such as"),
-            ("cpu within", "within how much"),
-            ("cpu rate within 5", "within how much"),
-            ("cpu within -5%", "within how much"),
+            ("cpu within", "within must be"),
+            ("cpu rate within 5", "within must be"),
+            ("cpu within -5%", "within must be"),
         ] {
             let error = Requirement::parse(wrong).unwrap_err();
             assert!(error.contains(word) && !error.contains('\n'), "{wrong}: {error}");

@@ -10,13 +10,13 @@ use rustix::fs::StatVfsMountFlags;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// There is no place to keep a history in.
-    #[error("no place for the history: {why}; name one with --store FILE, or --store none")]
+    #[error("no place for the history: {why}; use --store FILE, or --store none to keep none")]
     NoPlace {
         /// Why.
         why: String,
     },
     /// The file or its directory cannot be created or written.
-    #[error("history {file} cannot be written: {why}; name another with --store FILE, or --store none")]
+    #[error("cannot write the history {file}: {why}; use another --store FILE, or --store none to keep none")]
     NotWritable {
         /// The file.
         file: String,
@@ -24,7 +24,7 @@ pub enum StoreError {
         why: String,
     },
     /// Writing it would follow a link, or leave one user's files in another's hands.
-    #[error("history {file} is refused: {why}")]
+    #[error("history {file} is not used, for safety: {why}")]
     Refused {
         /// The file.
         file: String,
@@ -32,14 +32,14 @@ pub enum StoreError {
         why: String,
     },
     /// There is no file yet.
-    #[error("no history: {file} does not exist; 'plimsoll run' makes it")]
+    #[error("there is no history yet: {file} does not exist; the first 'plimsoll run' creates it")]
     Missing {
         /// The file.
         file: String,
     },
     /// The file is no history, or a damaged one. Nothing was changed.
     #[error(
-        "{file} cannot be read as a history: {why}; it is left as it is: 'plimsoll history repair' saves what can be read, or move it away, or use --store FILE"
+        "history {file} is damaged: {why}; it was not changed: run 'plimsoll history repair', move it away, or use another --store FILE"
     )]
     Damaged {
         /// The file.
@@ -49,7 +49,7 @@ pub enum StoreError {
     },
     /// Nothing of a history is in the file, so that no repair helps. Nothing was changed.
     #[error(
-        "{file} is no history: {why}; it is left as it is: move it away, and 'plimsoll run' makes a new one, or use --store FILE"
+        "{file} is not a history of plimsoll: {why}; it was not changed: move it away, or use another --store FILE"
     )]
     NoHistory {
         /// The file.
@@ -59,7 +59,7 @@ pub enum StoreError {
     },
     /// A journal holds committed rows of a file that is not there.
     #[error(
-        "history {file} is gone, but its journal {journal} is here and may hold what was stored last: bring {file} back, or move the journal away, or use --store FILE"
+        "history {file} is missing, but its journal {journal} exists and may hold the last runs: restore {file}, move the journal away, or use another --store FILE"
     )]
     Gone {
         /// The file.
@@ -69,7 +69,7 @@ pub enum StoreError {
     },
     /// A later plimsoll wrote the file.
     #[error(
-        "history {file} has schema {found}, this plimsoll reads up to {known}; use the newer plimsoll that wrote it, or, if none did, 'plimsoll history repair', or --store FILE"
+        "history {file} has schema version {found}, and this plimsoll reads up to {known}: use the newer plimsoll that wrote it, or another --store FILE (if no newer one did, the file is damaged: 'plimsoll history repair')"
     )]
     Newer {
         /// The file.
@@ -81,7 +81,7 @@ pub enum StoreError {
     },
     /// A stored document is sound JSON and says what this version does not know. Nothing was changed.
     #[error(
-        "history {file} has a document that this plimsoll does not know ({why}); it is left as it is: use the newer plimsoll that wrote it, or, if none did, 'plimsoll history repair', or --store FILE"
+        "history {file} holds a run that this plimsoll cannot read ({why}): use the newer plimsoll that wrote it, or another --store FILE (if no newer one did, the file is damaged: 'plimsoll history repair')"
     )]
     Unknown {
         /// The file.
@@ -91,7 +91,7 @@ pub enum StoreError {
     },
     /// Another program kept the file locked.
     #[error(
-        "history {file} was locked for more than 10 s, by another program or because its file system gives no locks; end that program, or use --store FILE on a local disk"
+        "history {file} was locked for more than 10 s by another program, or its file system has no locks; end that program, or use --store FILE on a local disk"
     )]
     Busy {
         /// The file.
@@ -106,7 +106,7 @@ pub enum StoreError {
         why: String,
     },
     /// No stored run has such an id.
-    #[error("no run '{wanted}' in {file}; 'plimsoll history' lists the runs")]
+    #[error("history {file} has no run '{wanted}'; 'plimsoll history' lists the runs")]
     NoSuchRun {
         /// As asked for.
         wanted: String,
@@ -114,9 +114,7 @@ pub enum StoreError {
         file: String,
     },
     /// More than one stored run has an id that begins so.
-    #[error(
-        "more than one run begins with '{wanted}': {some}; give more of the id ('plimsoll history' lists all)"
-    )]
+    #[error("several runs begin with '{wanted}': {some}; type more of the id")]
     Ambiguous {
         /// As asked for.
         wanted: String,
@@ -145,6 +143,11 @@ impl StoreError {
         matches!(self, Self::Missing { .. } | Self::NoSuchRun { .. } | Self::Ambiguous { .. })
     }
 
+    /// Whether no file can be made or written at the place that was named (exit code 2).
+    pub fn is_unusable(&self) -> bool {
+        matches!(self, Self::NoPlace { .. } | Self::NotWritable { .. })
+    }
+
     /// What SQLite said about `file`.
     pub(super) fn sqlite(file: &Path, error: &rusqlite::Error) -> Self {
         use rusqlite::Error::{
@@ -154,9 +157,11 @@ impl StoreError {
         let shown = name(file);
         let extended = error.sqlite_error().map_or(0, |e| e.extended_code);
         match (error.sqlite_error_code(), error) {
-            (Some(ErrorCode::NotADatabase), _) => Self::damaged(file, with("it does not begin as one", &why)),
+            (Some(ErrorCode::NotADatabase), _) => {
+                Self::damaged(file, with("it does not begin like one", &why))
+            }
             (Some(ErrorCode::DatabaseCorrupt), _) if why.contains("malformed database schema") => {
-                Self::damaged(file, with("its schema makes no sense", &why))
+                Self::damaged(file, with("its database schema is malformed", &why))
             }
             (Some(ErrorCode::DatabaseCorrupt), _) => Self::torn(file, &why),
             (
@@ -215,7 +220,7 @@ impl StoreError {
 
     /// Two reads of the same file gave different rows.
     pub(super) fn read_differently(file: &Path) -> Self {
-        let why = "two reads of it gave different results, so reads fail now and then; nothing is repaired: look in 'dmesg' for errors of its disk, copy the file to another one, and repair it there";
+        let why = "two reads of it gave different results: its disk or memory fails; nothing was repaired: see 'dmesg', copy the file to another disk, and repair it there";
         Self::Failed { file: name(file), why: why.to_owned() }
     }
 
@@ -226,7 +231,7 @@ impl StoreError {
             Self::Damaged { file: other, why } if other != file => Self::Failed {
                 file,
                 why: format!(
-                    "the new history that is to replace it cannot be read back: {why}; nothing is repaired: look in 'dmesg' for errors of its disk, and repair again"
+                    "the repaired copy cannot be read back: {why}; nothing was repaired: see 'dmesg' for errors of the disk, and repair again"
                 ),
             },
             Self::Failed { why, .. } => Self::Failed { file, why },
@@ -257,7 +262,7 @@ impl StoreError {
 
     /// A check of pages failed, with what SQLite said.
     pub(super) fn torn(file: &Path, said: &str) -> Self {
-        Self::damaged(file, with("its pages do not fit together", said))
+        Self::damaged(file, with("its pages contradict each other", said))
     }
 
     /// A stored document cannot be read: a text that is no JSON is damaged, other content may be a later version's.
@@ -275,7 +280,7 @@ impl StoreError {
     }
 }
 
-const NO_MEMORY: &str = "no memory is left for it; free some";
+const NO_MEMORY: &str = "not enough memory to open it; free some";
 
 /// Whether the system refused a call, so that the error says nothing of what is stored. A read past the end of the file is
 /// the file's own: it is too short.
@@ -325,7 +330,7 @@ fn only_read(file: &Path, extended: i32) -> String {
     let mounted =
         rustix::fs::statvfs(directory(file)).is_ok_and(|fs| fs.f_flag.contains(StatVfsMountFlags::RDONLY));
     let why = match extended {
-        ffi::SQLITE_READONLY_DBMOVED => "it was moved or replaced while it was open; begin again",
+        ffi::SQLITE_READONLY_DBMOVED => "it was moved or replaced while it was open; run the command again",
         _ if mounted => {
             "its file system is mounted read-only (look in 'dmesg' for the cause); remount it for writing"
         }
@@ -338,7 +343,7 @@ fn only_read(file: &Path, extended: i32) -> String {
 fn io_failure(file: &Path, extended: i32) -> String {
     let what = match extended {
         ffi::SQLITE_IOERR_READ | ffi::SQLITE_IOERR_CORRUPTFS => "a read fails",
-        ffi::SQLITE_IOERR_SHORT_READ => "a read ends too early",
+        ffi::SQLITE_IOERR_SHORT_READ => "the file ends too early",
         ffi::SQLITE_IOERR_WRITE => "a write fails",
         ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC => "a sync fails",
         ffi::SQLITE_IOERR_TRUNCATE => "its length cannot be changed",
@@ -356,7 +361,7 @@ fn io_failure(file: &Path, extended: i32) -> String {
         | ffi::SQLITE_IOERR_SHMLOCK
         | ffi::SQLITE_IOERR_SHMMAP => {
             return format!(
-                "its shared memory, the file that ends in -shm, cannot be made (SQLite's error {extended}); look at the room and the quota there, or use --store FILE on a local disk"
+                "its file of shared memory (-shm) cannot be created (SQLite error {extended}): check free space and quota there, or use --store FILE on a local disk"
             );
         }
         _ => "the operating system refuses a call",

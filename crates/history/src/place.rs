@@ -52,7 +52,7 @@ impl Location {
             |value: &Option<OsString>| value.as_ref().map(PathBuf::from).filter(|p| p.is_absolute());
         let data = absolute(&around.data_home).or_else(|| Some(absolute(&around.home)?.join(".local/share")));
         let data =
-            data.ok_or(StoreError::NoPlace { why: "HOME is not set, or names no directory".to_owned() })?;
+            data.ok_or(StoreError::NoPlace { why: "HOME is not set, or is not a directory".to_owned() })?;
         Ok(Self::Usual(data.join("plimsoll/history.db")))
     }
 
@@ -79,8 +79,9 @@ impl Location {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        let base =
-            file.file_name().ok_or_else(|| StoreError::refused(file, "it is a directory; name a file"))?;
+        let base = file
+            .file_name()
+            .ok_or_else(|| StoreError::refused(file, "it is a directory; use a file name"))?;
         if let Self::Usual(_) = self {
             refuse_other_home(file, directory)?;
             if make == Make::Directory {
@@ -141,7 +142,7 @@ fn refuse_others_place(file: &Path, typed: &Path, real: &Path) -> Result<(), Sto
         let found = fs::symlink_metadata(part).map_err(unread)?;
         if found.is_symlink() && found.uid() != 0 {
             let why = format!(
-                "{} is a symbolic link of user {}; name the place that it leads to",
+                "{} is a symbolic link made by user {}; use the path that it points to",
                 name(part),
                 found.uid()
             );
@@ -183,10 +184,13 @@ pub(super) fn inspect(file: &Path) -> Result<Option<Metadata>, StoreError> {
     };
     let kind = found.file_type();
     if kind.is_symlink() {
-        return Err(StoreError::refused(file, "it is a symbolic link; name the file itself with --store"));
+        return Err(StoreError::refused(
+            file,
+            "it is a symbolic link; use the path of the file itself with --store",
+        ));
     }
     if !kind.is_file() {
-        return Err(StoreError::refused(file, "it is not a regular file; name another with --store"));
+        return Err(StoreError::refused(file, "it is not a regular file; use another --store FILE"));
     }
     let (me, owner) = (rustix::process::geteuid().as_raw(), found.uid());
     if owner != me {
@@ -237,7 +241,7 @@ fn refuse_other_journals(file: &Path, found: &Metadata) -> Result<(), StoreError
         let journal = beside(file, suffix);
         if fs::symlink_metadata(&journal).is_ok_and(|j| j.uid() != found.uid() || !j.is_file()) {
             let why = format!(
-                "its journal {} is a link or somebody else's; remove that if you do not know it",
+                "its journal {} is a link or belongs to another user; remove it if you did not make it",
                 name(&journal)
             );
             return Err(StoreError::refused(file, why));

@@ -61,16 +61,13 @@ pub fn repair(location: &Location, registry: Option<&Registry>) -> Result<Repair
         Copied::Damaged(saved) => saved,
     };
     if saved.repaired.runs == 0 {
-        return Err(StoreError::NoHistory {
-            file: name(&file),
-            why: "nothing of one can be read in it".to_owned(),
-        });
+        return Err(StoreError::NoHistory { file: name(&file), why: "nothing in it can be read".to_owned() });
     }
     // A copy of what was written meanwhile fits together as little as a damaged one.
     if written(&file) != before {
         return Err(StoreError::refused(
             &file,
-            "another program writes it now; end that one and repair again",
+            "another program is writing it; end that program and repair again",
         ));
     }
     let kept = Some(exchange(&file, &saved.fresh).map_err(failed)?);

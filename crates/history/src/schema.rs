@@ -280,7 +280,7 @@ pub(super) fn verify_write_version(
 ) -> Result<(), StoreError> {
     let is_read_only = connection.is_readonly("main").map_err(|e| StoreError::sqlite(file, &e))?;
     if is_read_only && fs::OpenOptions::new().write(true).open(opened).is_ok() {
-        return Err(StoreError::damaged(file, "the write version in its header is none that SQLite knows"));
+        return Err(StoreError::damaged(file, "the write version in its header is unknown to SQLite"));
     }
     Ok(())
 }

@@ -121,9 +121,9 @@ fn speed(root: &Root, dir: &Path) -> Result<u64, String> {
     match u64::try_from(mbit) {
         Ok(mbit) if (1..=10_000_000).contains(&mbit) => Ok(mbit * 1_000_000),
         _ if mbit == -1 || mbit == 0 || mbit == SPEED_UNKNOWN => {
-            Err("the driver does not tell the speed".into())
+            Err("the driver does not report the speed".into())
         }
-        _ => Err(format!("the driver tells an impossible speed, {mbit} Mbit/s")),
+        _ => Err(format!("the driver reports an impossible speed, {mbit} Mbit/s")),
     }
 }
 

@@ -89,7 +89,7 @@ const TABLE_HEAD: u64 = 16;
 #[derive(Debug, thiserror::Error)]
 pub enum SavedError {
     /// A file or directory could not be made or read.
-    #[error("{path}: {cause}; name another")]
+    #[error("{path}: {cause}; use another")]
     File {
         /// Which one, sanitised.
         path: String,
@@ -97,10 +97,10 @@ pub enum SavedError {
         cause: io::Error,
     },
     /// There is something at the place already.
-    #[error("{0} exists; name a place that does not, or remove it")]
+    #[error("{0} exists; use a new name, or remove it")]
     Exists(String),
     /// Not a saved machine, or one made to do harm.
-    #[error("{path} is no saved machine: {why}")]
+    #[error("{path} is not a saved machine: {why}")]
     Refused {
         /// Which file, sanitised.
         path: String,

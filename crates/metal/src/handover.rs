@@ -41,7 +41,7 @@ pub enum Exchange {
 #[non_exhaustive]
 pub enum HandoverError {
     /// Two threads on one processor wait for the scheduler, not for each other.
-    #[error("a cache line is handed over between two CPUs, and CPU {cpu} is one: name two different ones")]
+    #[error("two different CPUs are required: CPU {cpu} is given twice")]
     SameCpu {
         /// The processor.
         cpu: usize,
@@ -51,7 +51,7 @@ pub enum HandoverError {
     Team(#[from] TeamError),
     /// One waited in vain for the other.
     #[error(
-        "CPUs {} and {}: no hand-over within {:.1} s: one of them is taken by other work; free it or leave it out",
+        "CPUs {} and {}: no hand-over within {:.1} s: one of them is busy with other work; stop that work, or exclude the CPU (taskset)",
         .cpus[0], .cpus[1], .patience.as_secs_f64()
     )]
     Stalled {

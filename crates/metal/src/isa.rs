@@ -70,7 +70,7 @@ pub enum Absence {
 
 /// A text that names no instruction set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown instruction set {0:?}: choose portable, sse2, avx2, avx512, amx, neon, sve or mmla")]
+#[error("must be one of portable, sse2, avx2, avx512, amx, neon, sve or mmla: '{}' is not", .0.escape_debug())]
 pub struct UnknownIsa(pub String);
 
 impl Isa {

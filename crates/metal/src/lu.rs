@@ -39,7 +39,7 @@ pub enum LuError {
     #[error(transparent)]
     NoTile(#[from] NoTile),
     /// No memory for the system or the factored panels.
-    #[error("no room for the system: {0}")]
+    #[error("not enough memory for the system: {0}")]
     Memory(#[from] BufferError),
     /// The team failed.
     #[error(transparent)]

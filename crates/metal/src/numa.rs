@@ -15,7 +15,7 @@ const ASKED: usize = 256;
 pub enum NumaError {
     /// The kernel refused the policy: no such node, none with memory, or none that this cpuset allows.
     #[error(
-        "memory of NUMA node {node} cannot be had: {source}; does it have memory, and does the cpuset allow it?"
+        "cannot allocate memory on NUMA node {node}: {source}; check that the node has memory and that the cpuset allows it"
     )]
     Policy {
         /// The node asked for.
@@ -24,7 +24,7 @@ pub enum NumaError {
         source: io::Error,
     },
     /// The kernel does not tell where pages lie.
-    #[error("cannot ask on which NUMA node memory lies: {0}")]
+    #[error("cannot find out on which NUMA node the memory is: {0}")]
     Place(io::Error),
 }
 
@@ -130,7 +130,10 @@ mod tests {
             let mut done = false;
             let error = on_node(node, || done = true).unwrap_err();
             assert!(
-                !done && error.to_string().starts_with(&format!("memory of NUMA node {node} ")),
+                !done
+                    && error
+                        .to_string()
+                        .starts_with(&format!("cannot allocate memory on NUMA node {node}: ")),
                 "{error}"
             );
         }

@@ -162,7 +162,7 @@ impl fmt::Display for StreamOp {
 
 /// A text that names no operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown operation {0:?}: choose read, write, copy, scale, add, triad or update")]
+#[error("must be one of read, write, copy, scale, add, triad or update: '{}' is not", .0.escape_debug())]
 pub struct UnknownStreamOp(pub String);
 
 impl FromStr for StreamOp {

@@ -26,7 +26,7 @@ pub enum TeamError {
     Empty,
     /// A processor is not in this process's affinity mask (taskset, cpuset) or does not exist.
     #[error(
-        "CPU {cpu} may not be used: this process is allowed CPUs {allowed}; choose among them or widen taskset or cpuset"
+        "CPU {cpu} may not be used: this process may use CPUs {allowed}; use one of them, or widen taskset or the cpuset"
     )]
     NotAllowed {
         /// The processor asked for.

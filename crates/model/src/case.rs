@@ -95,7 +95,7 @@ pub const KEYS: &[Key] = &[
         "working set. memory: bytes per thread over all arrays, or sweep; disk: bytes of the test file",
     ),
     key("block", Kind::Sizes, "block size of a transfer, or a mix by weight: 4K@60+64K@40"),
-    key("variant", Kind::Word, "kernel of a memory operation: best, all, or its name").usually("best"),
+    key("variant", Kind::Word, "kernel of memory.bandwidth: best, all, or a name such as nt_ahead256_avx2: nt_ non-temporal stores (past the caches), aheadN_ software prefetch N bytes ahead, then the instruction set").usually("best"),
     key("pages", Kind::Word, "page size: 4k, thp (transparent huge pages), 2m, 1g (from reserved pools)")
         .usually("thp"),
     key("layout", Kind::Word, "arrays: private to each thread, or shared (each thread a part of one)")
@@ -215,7 +215,7 @@ pub enum CaseError {
         nearest: Option<&'static str>,
     },
     /// The value does not fit its parameter.
-    #[error("{key}: {why}")]
+    #[error("{key} {why}")]
     BadValue {
         /// Parameter.
         key: &'static str,
@@ -263,9 +263,9 @@ impl Key {
             Kind::Time => quantity::parse_duration(text).map(Value::Time).map_err(|e| bad(e.to_string())),
             Kind::Rate => quantity::parse_rate(text).map(Value::Rate).map_err(|e| bad(e.to_string())),
             Kind::Switch if text == "on" || text == "off" => Ok(Value::Word(text.to_owned())),
-            Kind::Switch => Err(bad(format!("'{}' is neither on nor off", crate::text::shown(text)))),
-            Kind::Word if text.is_empty() => Err(bad("an empty value; name one".to_owned())),
-            Kind::Word if text.len() > 256 => Err(bad("longer than 256 bytes".to_owned())),
+            Kind::Switch => Err(bad(format!("must be on or off: '{}' is neither", crate::text::shown(text)))),
+            Kind::Word if text.is_empty() => Err(bad("must be a name: it is empty".to_owned())),
+            Kind::Word if text.len() > 256 => Err(bad("must have at most 256 bytes".to_owned())),
             Kind::Word => Ok(Value::Word(text.to_owned())),
         }
     }

@@ -4,6 +4,8 @@
 //! found: here what the sampling of any case shows, in a benchmark's folder what its cases alone can meet. All that others
 //! need of one is its [`Note`], and that crosses the pipe from the worker and stands in the run document.
 
+mod codes;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -11,9 +13,11 @@ use serde::{Deserialize, Serialize};
 use crate::quantity::{apart, percent};
 use crate::stats::{EndedBy, MAX_SAMPLES, MOST_ROUNDS, MOSTLY_EXCLUDED};
 
+pub use codes::{ENTRIES, Entry};
+
 /// Something the reader must know beside a figure: displayed, one sentence with its remedy.
 pub trait Warn: fmt::Display {
-    /// The stable code, as in the run document.
+    /// The stable code, as in the run document: one of [`ENTRIES`].
     fn code(&self) -> &'static str;
 }
 
@@ -51,6 +55,7 @@ impl fmt::Display for Note {
 
 impl<W: Warn> From<W> for Note {
     fn from(warning: W) -> Self {
+        debug_assert!(ENTRIES.iter().any(|entry| entry.code == warning.code()), "{}", warning.code());
         Self { code: warning.code().to_owned(), text: warning.to_string() }
     }
 }
@@ -208,14 +213,14 @@ impl fmt::Display for Warning {
                 let digits = usize::try_from(least).unwrap_or(1);
                 let [reached, wanted] =
                     apart([*reached, *wanted], digits, |x, n| format!("{:.n$} %", x * 100.0));
-                write!(f, "not converged: ± {reached} where ± {wanted} was asked: {}", wider(*by))
+                write!(f, "not converged: ± {reached} instead of ± {wanted}: {}", wider(*by))
             }
             Warning::FewSamples { n, by } => write!(f, "no CI: {}", more_samples(*n, *by)),
             Warning::MostlyExcluded { share } => {
                 let [share, most] = apart([*share, MOSTLY_EXCLUDED], 3, percent);
                 write!(
                     f,
-                    "mostly excluded {share}: above {most} a figure is not converged; its other warnings name the cause"
+                    "mostly excluded {share}: above {most} the rest may not be the usual level; see the other warnings of this case for the cause"
                 )
             }
             Warning::Lost { share, how } => {
@@ -224,11 +229,11 @@ impl fmt::Display for Warning {
             }
             Warning::MoreThreadsThanCpus { threads, cpus } => {
                 let s = if *cpus == 1 { "" } else { "s" };
-                write!(f, "{threads} threads share {cpus} CPU{s}; the limit counts CPUs, not threads")
+                write!(f, "{threads} threads run on {cpus} CPU{s}; the limit is that of the CPUs")
             }
             Warning::CpuQuota { cpus } => write!(
                 f,
-                "a cgroup quota allows {cpus:.2} CPUs' worth of time; raise it to measure the machine itself"
+                "a cgroup quota allows the time of {cpus:.2} CPUs; raise it (cpu.max) to measure the whole machine"
             ),
         }
     }
@@ -240,46 +245,44 @@ const FOR_AN_INTERVAL: usize = 5;
 /// Why the interval is as wide as it is, and what would have made it narrower.
 fn wider(by: EndedBy) -> String {
     match by {
-        EndedBy::Budget => {
-            "the budget ended it; give --budget more room, or ask for less with --precision".to_owned()
-        }
+        EndedBy::Budget => "the budget ended it; use a larger --budget or a larger --precision".to_owned(),
         EndedBy::GroupBudget => {
-            "its group's budget in the plan ended it; give that budget more room, or ask for less with --precision"
+            "its group's budget in the plan ended it; use a larger budget there, or a larger --precision"
                 .to_owned()
         }
         EndedBy::SampleCap | EndedBy::Precision => format!(
-            "{MAX_SAMPLES} samples are the most without --samples; take more with --samples, longer ones with --sample-time, or ask for less with --precision"
+            "{MAX_SAMPLES} samples are the maximum by default; use more --samples, a longer --sample-time, or a larger --precision"
         ),
-        EndedBy::Samples | EndedBy::Steady => "take more samples with --samples".to_owned(),
+        EndedBy::Samples | EndedBy::Steady => "use more --samples".to_owned(),
         EndedBy::RoundCap => more_rounds(by),
     }
 }
 
 /// Why there are so few samples, and what would have given more.
 fn more_samples(n: usize, by: EndedBy) -> String {
-    let of = format!("{n} of the {FOR_AN_INTERVAL} samples that it needs");
+    let of = format!("{n} of the {FOR_AN_INTERVAL} samples that an interval needs");
     match by {
-        EndedBy::Budget => format!(
-            "the budget ended it after {of}; give --budget more room, or take shorter ones with --sample-time"
-        ),
+        EndedBy::Budget => {
+            format!("the budget ended it after {of}; use a larger --budget or a shorter --sample-time")
+        }
         EndedBy::GroupBudget => format!(
-            "its group's budget in the plan ended it after {of}; give that budget more room, or take shorter ones with --sample-time"
+            "its group's budget in the plan ended it after {of}; use a larger budget there, or a shorter --sample-time"
         ),
-        _ => format!("{of}; take --samples {FOR_AN_INTERVAL} or more"),
+        _ => format!("{of}; use --samples {FOR_AN_INTERVAL} or more"),
     }
 }
 
 /// Why a device had no more rounds to become steady in, and what would have given more.
 pub fn more_rounds(by: EndedBy) -> String {
     match by {
-        EndedBy::Budget => "the budget ended it; give --budget more room".to_owned(),
+        EndedBy::Budget => "the budget ended it; use a larger --budget".to_owned(),
         EndedBy::GroupBudget => {
-            "its group's budget in the plan ended it; give that budget more room".to_owned()
+            "its group's budget in the plan ended it; use a larger budget there".to_owned()
         }
         EndedBy::RoundCap => format!(
-            "{MOST_ROUNDS} rounds are the most without --samples; allow more with --samples, or longer ones with --sample-time"
+            "{MOST_ROUNDS} rounds are the maximum by default; use more --samples or a longer --sample-time"
         ),
-        _ => "allow more rounds with --samples, or longer ones with --sample-time".to_owned(),
+        _ => "use more --samples (rounds) or a longer --sample-time".to_owned(),
     }
 }
 
@@ -329,16 +332,16 @@ mod tests {
     #[test]
     fn the_rule_and_its_advice_agree_on_every_end() {
         let tight = Warning::NotConverged { reached: 0.003, wanted: 0.0001, by: EndedBy::Budget }.to_string();
-        assert!(tight.contains("± 0.30 % where ± 0.01 % was asked"), "{tight}");
+        assert!(tight.contains("± 0.30 % instead of ± 0.01 %"), "{tight}");
         let said = Warning::NotConverged { reached: 0.032, wanted: 0.01, by: EndedBy::SampleCap }.to_string();
         assert!(
-            said.starts_with("not converged: ± 3.2 % where ± 1.0 % was asked: 30 samples are the most"),
+            said.starts_with("not converged: ± 3.2 % instead of ± 1.0 %: 30 samples are the maximum"),
             "{said}"
         );
         let few = Warning::FewSamples { n: 1, by: EndedBy::Budget }.to_string();
         assert_eq!(
             few,
-            "no CI: the budget ended it after 1 of the 5 samples that it needs; give --budget more room, or take shorter ones with --sample-time"
+            "no CI: the budget ended it after 1 of the 5 samples that an interval needs; use a larger --budget or a shorter --sample-time"
         );
     }
 }

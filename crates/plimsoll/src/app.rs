@@ -152,9 +152,10 @@ fn distinct_outputs(common: &Common) -> Result<(), Failure> {
     for (i, (flag, path)) in places.iter().enumerate() {
         if let Some((other, _)) = places[..i].iter().find(|(_, earlier)| earlier == path) {
             let shown = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
-            return Err(Failure::usage(format!(
-                "{other} {shown} and {flag} {shown} want the same place; name two"
-            )));
+            return Err(Failure::usage(match shown.as_str() {
+                "-" => format!("{other} - and {flag} - are mutually exclusive: stdout takes one of them"),
+                _ => format!("{other} and {flag} must be different files: both are {shown}"),
+            }));
         }
     }
     Ok(())
@@ -164,7 +165,7 @@ fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, F
     let looks = common.list || common.dry_run;
     if let Some(tasks) = crate::cluster::unjoined().filter(|_| !looks) {
         complain(&format!(
-            "each of {tasks} tasks measures alone, for srun gave them no way to join; one run of all is: srun --mpi=pmix"
+            "each of the {tasks} tasks measures alone, because srun started them without MPI; for one run over all use srun --mpi=pmix"
         ));
     }
     match crate::cluster::launched() {
@@ -172,7 +173,7 @@ fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, F
         Some(_) if !looks => return cluster::measure(what, common, key),
         None if common.together || common.one_by_one => {
             return Err(Failure::usage(
-                "--together and --one-by-one are for a run over many machines; start it with mpirun or srun",
+                "--together and --one-by-one require a run over many machines: start it with mpirun or srun",
             ));
         }
         _ => {}
@@ -241,7 +242,7 @@ fn unwritten(error: &TargetError) -> Failure {
 fn own_program() -> Result<PathBuf, Failure> {
     let own = Own::find().map_err(|e| {
         Failure::environment(format!(
-            "cannot find this program's own file: {e}; mount /proc, or call it by its whole path"
+            "cannot find plimsoll's own program file: {e}; mount /proc, or start plimsoll by its full path"
         ))
     })?;
     Ok(own.path)
@@ -418,11 +419,12 @@ fn limits_of_quick(machine: &Machine) -> Result<Vec<report::machine::Section>, F
     Ok(report::machine::limits(machine, &candidates, clock_hz))
 }
 
-/// The exit code of what went wrong with the history.
+/// The exit code of what went wrong with the history: a file that was named and cannot be used is wrong usage, as any other is
+/// ([`unfit`]).
 fn store_failure(error: &StoreError) -> Failure {
     let code = match error {
         e if e.is_refusal() => code::REFUSED,
-        e if e.is_not_found() => code::USAGE,
+        e if e.is_not_found() || e.is_unusable() => code::USAGE,
         _ => code::ENVIRONMENT,
     };
     Failure { line: error.to_string(), code }

@@ -31,7 +31,7 @@ fn tell_faults_in_a_line() {
     set_hook(Box::new(|fault: &PanicHookInfo<'_>| {
         let place = fault.location().map(|place| format!(" at {place}")).unwrap_or_default();
         let why = fault.payload_as_str().unwrap_or("no reason given");
-        failed(&format!("a fault in plimsoll itself{place}: {why}; please report it"), 0);
+        failed(&format!("internal error in plimsoll{place}: {why}; please report it"), 0);
     }));
 }
 

@@ -288,7 +288,7 @@ impl Outputs {
                     ),
                 }
             ),
-            None => "and there is no room for the run elsewhere; it is on this screen alone".to_owned(),
+            None => "and the run cannot be stored elsewhere: its only copy is on this screen".to_owned(),
         });
     }
 }

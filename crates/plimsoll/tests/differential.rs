@@ -390,7 +390,7 @@ fn figures(check: &Check, dir: &Path, script: &Path) -> Result<(f64, f64), Strin
 
 /// Reasons of a machine: a full disk, a kernel that lets nobody watch a process, no launcher of MPI, too few CPUs.
 const NOT_HERE: &[&str] =
-    &["too little room", "PTRACE", "mpirun: ", "with a process on a CPU for each thread"];
+    &["too little space", "PTRACE", "mpirun: ", "with a process on a CPU for each thread"];
 
 /// What a check came to: that the figure is right, that it cannot be made here, or what is wrong.
 enum Outcome {

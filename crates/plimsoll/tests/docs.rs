@@ -14,7 +14,7 @@ fn file(name: &str) -> PathBuf {
 
 /// Compares what was made with the file; writes it where that is asked for.
 #[track_caller]
-fn is_current(name: &str, made: &str) {
+pub(crate) fn is_current(name: &str, made: &str) {
     if std::env::var_os("PLIMSOLL_WRITE_DOCS").is_some() {
         fs::write(file(name), made).unwrap();
     }

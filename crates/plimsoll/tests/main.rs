@@ -19,6 +19,7 @@ mod iperf3;
 mod layering;
 mod manifest;
 mod memory;
+mod messages;
 mod names;
 mod namespaces;
 mod network;

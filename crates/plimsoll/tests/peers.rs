@@ -73,7 +73,7 @@ fn a_tool_that_fails_is_told_and_changes_nothing_else() {
         ("echo 'MFlops/s: 5.0'; echo 'no such domain' >&2; exit 1", "ended with code 1: no such domain"),
         ("echo 'MFlops/s: 5.0'; kill -KILL $$", "signal 9"),
         ("echo garbage", "no 'MFlops/s:'"),
-        ("echo 'Time: 1 sec'; echo 'Number of Flops: 1'; echo 'MFlops/s: NaN'", "no figure"),
+        ("echo 'Time: 1 sec'; echo 'Number of Flops: 1'; echo 'MFlops/s: NaN'", "no usable figure"),
         // Ten times what it did in its own time, a tenth of it, and a time that it never had.
         (
             "sleep 0.2; echo 'Time: 0.200 sec'; echo 'Number of Flops: 200000'; echo 'MFlops/s: 10.0'",
@@ -466,7 +466,7 @@ fn a_server_elsewhere_is_named_and_used() {
     let (why, _) = beside(&far, "iperf3=[2001:db8::7]:5299");
     assert!(why.contains("is not on 127.0.0.1"), "{why}");
     let (why, _) = beside(&[], "iperf3=127.0.0.1:5299");
-    assert!(why.contains("without --server"), "{why}");
+    assert!(why.contains("--peer-server requires --server"), "{why}");
     for (bad, wanted) in [
         ("fio=h:1", "no tool with a server"),
         ("iperf3=h:99999", "--reference-server"),
@@ -565,7 +565,7 @@ fn a_tool_that_others_could_have_put_there_is_not_run_by_anybody() {
         skipped("peers: programs as another user", "needs root and setpriv");
     }
     for (path, danger) in [(&open, &open), (&below, &open), (&linked, &open), (&sticky, &sticky)] {
-        let wanted = format!("others may write {}", danger.canonicalize().unwrap().display());
+        let wanted = format!("other users may write {}", danger.canonicalize().unwrap().display());
         let said = said_of_ioping(&mut here(), path);
         assert!(said.contains(&wanted), "{}: {said}", path.display());
         if let Some(place) = &other {

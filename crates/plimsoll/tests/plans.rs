@@ -20,7 +20,7 @@ fn every_built_in_plan_is_listed_in_help_and_is_right() {
     assert!(names.iter().all(|name| help.contains(name)), "{help}");
     let (checked, _) = ended(plimsoll(dir.path()).args(["plan", "check"]).args(&names), 0);
     assert_eq!(checked.lines().count(), names.len(), "{checked}");
-    assert!(checked.lines().all(|line| line.contains(": right; ")), "{checked}");
+    assert!(checked.lines().all(|line| line.contains(": valid, ")), "{checked}");
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_command_line_becomes_a_file_and_back() {
     let (again, _) = ended(plimsoll(dir.path()).args(["run", "shown.toml", "--list"]), 0);
     assert_eq!(again, cases);
     let (check, _) = ended(plimsoll(dir.path()).args(["plan", "check", "shown.toml"]), 0);
-    assert_eq!(check, format!("shown.toml: right; {} cases\n", cases.lines().count()));
+    assert_eq!(check, format!("shown.toml: valid, {} cases\n", cases.lines().count()));
     let (quick, _) =
         ended(plimsoll(dir.path()).args(["plan", "show", "plimsoll", "run", "quick", "--samples", "2"]), 0);
     assert!(quick.contains("name = \"quick\"") && quick.contains("samples = 2"), "{quick}");
@@ -73,12 +73,12 @@ fn what_cannot_be_shown_or_checked_is_told() {
     let dir = scratch();
     fs::write(dir.path().join("p.toml"), "[[group]]\nbenchmark = \"cpu.peak\"\nop = \"fmaa\"\n").unwrap();
     let wrong = [
-        (&["plan", "check", "p.toml"][..], "plan p.toml, line 3, column 6: cpu.peak: op:"),
+        (&["plan", "check", "p.toml"][..], "plan p.toml, line 3, column 6: cpu.peak: op must be one of"),
         (&["plan", "check", "none.toml"], "plan none.toml: "),
         (&["plan", "check", "quik"], "did you mean 'quick'?"),
         (&["plan", "show", "machine"], "no plan 'machine'"),
         (&["plan", "show", "disk", "--block", "4Q"], "block"),
-        (&["plan", "show", "run", "--resume", "last"], "show takes what can be measured"),
+        (&["plan", "show", "run", "--resume", "last"], "--resume is not supported on plan show"),
         (&["plan"], "plan"),
     ];
     for (words, says) in wrong {
@@ -101,10 +101,10 @@ fn all_mistakes_of_all_plans_are_told() {
     assert_eq!(out, "");
     let begins = [
         "keys.toml, line 1, column 1: unknown key 'smaples'",
-        "keys.toml, line 4, column 11: threads: '-1' is negative",
-        "values.toml, line 4, column 6: cpu.peak: op:",
-        "values.toml, line 1, column 1: against: no tool 'nobdy'",
-        "values.toml, line 7, column 8: memory.latency: size: 1 is too small",
+        "keys.toml, line 4, column 11: threads must be a number such as 1000 or 1e12: '-1' is negative",
+        "values.toml, line 4, column 6: cpu.peak: op must be one of",
+        "values.toml, line 1, column 1: against must name reference tools: 'nobdy'",
+        "values.toml, line 7, column 8: memory.latency: size must be at least",
         "unclosed.toml, line 1, column 6: ",
         "none.toml: ",
     ];
@@ -171,7 +171,10 @@ fn a_server_is_named_on_the_command_line_and_in_no_plan_file() {
     for words in [&["network", "--only", "network.tcp"][..], &["run", "own.toml"]] {
         let (out, _) =
             ended(plimsoll(dir.path()).args(["plan", "show"]).args(words).args(["--server", NOBODY]), 0);
-        assert!(out.starts_with("# --server: no plan can say this; type it again\n"), "{out}");
+        assert!(
+            out.starts_with("# --server: not part of a plan file; add it on the command line\n"),
+            "{out}"
+        );
         assert!(!out.contains(NOBODY), "{out}");
         fs::write(dir.path().join("shown.toml"), &out).unwrap();
         ended(plimsoll(dir.path()).args(["plan", "check", "shown.toml"]), 0);
@@ -265,7 +268,7 @@ fn killed_after(dir: &Path, after: usize) -> bool {
     // One that had ended already was not killed.
     let killed = run.wait().unwrap().signal() == Some(9);
     assert!(
-        err.contains(if killed { "is still going on in another process" } else { "is complete" }),
+        err.contains(if killed { "is still running in another process" } else { "is complete" }),
         "{err}"
     );
     killed
@@ -314,7 +317,7 @@ fn what_cannot_be_resumed_is_told() {
     let dir = scratch();
     fs::write(dir.path().join("six.toml"), SIX).unwrap();
     let (_, err) = ended(plimsoll(dir.path()).args(["run", "--resume", "last", "--store", "none"]), 2);
-    assert!(err.contains("names no history"), "{err}");
+    assert!(err.contains("mutually exclusive"), "{err}");
     let (_, err) = ended(plimsoll(dir.path()).args(["run", "--resume", "last", "--store", "none.db"]), 2);
     assert!(err.contains("none.db"), "{err}");
 }
@@ -390,7 +393,7 @@ fn a_published_experiment_is_replayed_beside_its_figures() {
     .unwrap();
     ended(plimsoll(dir.path()).args(["run", "p.toml", "--store", "h.db"]), 0);
     let (_, err) = ended(plimsoll(dir.path()).args(report), 2);
-    assert!(err.contains("replays no published report"), "{err}");
+    assert!(err.contains("requires a run of a published plan"), "{err}");
 }
 
 #[test]

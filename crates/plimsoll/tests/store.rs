@@ -156,7 +156,7 @@ fn a_read_that_fails_is_no_damage_and_repairs_nothing() {
     });
     // A damaged page, and a read that fails: what could not be read may be sound. A read of the new history can fail too.
     let told = |said: &str| {
-        ["a read fails", "the operating system refuses a call", "nothing is repaired"]
+        ["a read fails", "the operating system refuses a call", "nothing was repaired"]
             .iter()
             .any(|why| said.contains(why))
     };

@@ -211,7 +211,7 @@ fn the_figure_of_every_installed_tool_is_the_one_that_it_prints() {
         let (dir, place) = (scratch(), place_for_programs());
         let script = overheard(place.path(), dir.path(), &real);
         let peer = beside(small.tool, small.case, dir.path(), &script);
-        if peer["reason"].as_str().is_some_and(|why| why.contains("too little room")) {
+        if peer["reason"].as_str().is_some_and(|why| why.contains("too little space")) {
             skipped(&format!("tools: {}", small.tool), "the disk of the build is nearly full");
             continue;
         }

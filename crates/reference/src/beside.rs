@@ -221,7 +221,7 @@ impl Companions {
         let named = self.servers.get(tool.name);
         let Some(far) = case.word("server") else {
             return match named {
-                Some(_) => Err("its --reference-server is on another host, and without --server ours stays here: name the same host with both".to_owned()),
+                Some(_) => Err("--reference-server requires --server with the same host".to_owned()),
                 None => Ok(None),
             };
         };
@@ -233,7 +233,7 @@ impl Companions {
             (Some(server), _) if server.host == address.host() => return Ok(Some(server.clone())),
             (Some(_), _) => {
                 return Err(format!(
-                    "--reference-server is not on {host}, where --server is: name the same host with both"
+                    "--reference-server and --server must be the same host: --server is {host}"
                 ));
             }
             // Its own server is the far end already.
@@ -271,7 +271,7 @@ fn enough_space(directory: &Path, bytes: u64) -> Result<(), String> {
     let free = available.saturating_sub(LEAST.max(available / 10));
     if bytes > free {
         return Err(format!(
-            "its file of {} would leave too little room on the disk; give --dir a place with more",
+            "its file of {} would leave too little space on the disk; use a --dir with more",
             crate::quantity::format_size(bytes)
         ));
     }

@@ -40,12 +40,12 @@ fn known(name: &str) -> Result<&'static str, String> {
     let names = || PEERS.iter().map(|p| p.tool().name);
     names().find(|known| *known == name).ok_or_else(|| {
         if ["installed", "all"].contains(&name) {
-            return format!("--against: '{name}' is mutually exclusive with names of tools");
+            return format!("--against {name} and names of tools are mutually exclusive");
         }
         let shown = crate::text::shown(name);
         let near = nearest(name, names()).map(|near| format!("did you mean '{near}'?"));
-        let list = || format!("there is {}, or installed, or all", names().collect::<Vec<_>>().join(", "));
-        format!("--against: no tool '{shown}'; {}", near.unwrap_or_else(list))
+        let list = || format!("tools are {}, or installed, or all", names().collect::<Vec<_>>().join(", "));
+        format!("--against must name reference tools: '{shown}' is not one; {}", near.unwrap_or_else(list))
     })
 }
 
@@ -152,8 +152,8 @@ pub fn remedy(tool: &super::Tool, search: &Search, why: &str) -> String {
     let name = tool.name;
     match why == NOT_INSTALLED {
         true => how_to_get(tool.package),
-        false if search.is_named(name) => format!("name its program, or leave out --reference-path {name}"),
-        false => format!("mend that, or name a trusted one with --reference-path {name}=FILE"),
+        false if search.is_named(name) => format!("use its program, or leave out --reference-path {name}"),
+        false => format!("fix that, or use a trusted one with --reference-path {name}=FILE"),
     }
 }
 
@@ -180,7 +180,7 @@ pub fn how_to_get(package: Package) -> String {
     match package {
         Package::Debian(name) => format!("apt-get install {name}"),
         Package::DebianNonFree(name) => format!("apt-get install {name} (Debian's non-free section)"),
-        Package::Source(place) => format!("build it from {place} and name it by --reference-path"),
+        Package::Source(place) => format!("build it from {place} and use --reference-path"),
     }
 }
 

@@ -225,7 +225,7 @@ impl Reading {
                 achieved: Achieved::default(),
                 differs: Vec::new(),
             }),
-            v => Err(format!("it printed {v}, which is no figure")),
+            v => Err(format!("it printed {v}, which is not a figure")),
         }
     }
 

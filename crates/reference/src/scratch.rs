@@ -40,7 +40,7 @@ impl Scratch {
             }
         }
         Self::made(&parent, registry, |_| {})?.ok_or_else(|| {
-            std::io::Error::other("another program removes each new directory there; name another --dir")
+            std::io::Error::other("another program removes each new directory there; use another --dir")
         })
     }
 

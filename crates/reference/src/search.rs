@@ -116,7 +116,7 @@ mod tests {
         program(open.path(), "fio", 0o755);
         std::fs::set_permissions(open.path(), PermissionsExt::from_mode(0o777)).unwrap();
         let why = search(open.path()).find("fio", "fio", &[]).unwrap_err();
-        assert!(why.contains("is not run") && why.contains("others may write"), "{why}");
+        assert!(why.contains("is not run") && why.contains("other users may write"), "{why}");
         let good = program(own.path(), "fio", 0o755);
         let path = std::env::join_paths([open.path(), own.path()]).unwrap();
         let found = Search::new(&path, BTreeMap::new(), Trust::here()).find("fio", "fio", &[]);

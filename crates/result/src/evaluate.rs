@@ -241,12 +241,10 @@ impl fmt::Display for Doubt {
         };
         let why = match is_quota {
             true => {
-                "a CPU quota holds for the mean over its periods, and a sample of few periods can have more; take longer \
-                 samples (--sample-time)"
+                "a CPU quota limits the mean over its periods, and short samples can get more; use a longer --sample-time"
             }
             false => {
-                "another thread or guest used the same core while the clock was probed, the clock changed, or there are fewer than 5 \
-                 samples; clock and limit may read low; measure on an idle core, with more samples"
+                "the core clock may have been measured too low (another thread or guest on the same core, a changing clock, or fewer than 5 samples); measure on an idle core, with more samples"
             }
         };
         write!(f, "{metric} is {:.1} % of its limit: {why}", share * 100.0)

@@ -167,7 +167,10 @@ impl Warn for FewPairs {
 impl fmt::Display for FewPairs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { taken, wanted } = self;
-        write!(f, "{taken} pairs, not {wanted}: the tools' time was used up; give --budget more room")
+        write!(
+            f,
+            "{taken} pairs instead of {wanted}: the time for reference tools was used up; use a larger --budget"
+        )
     }
 }
 
@@ -178,9 +181,10 @@ fn with_passes(about: Beside, passes: Vec<Beside>) -> Vec<Beside> {
         version: about.version.clone(),
         achieved: about.achieved.clone(),
         warnings: about.warnings.clone(),
-        unavailable: about.unavailable.clone().or_else(|| {
-            pass.pairs.is_empty().then(|| "its output has no figure of it to be believed".to_owned())
-        }),
+        unavailable: about
+            .unavailable
+            .clone()
+            .or_else(|| pass.pairs.is_empty().then(|| "its output has no usable figure".to_owned())),
         ..pass
     });
     let passes: Vec<Beside> = passes.collect();

@@ -29,10 +29,9 @@ impl fmt::Display for Overrun {
         let [took, budget, past] =
             [self.took, self.budget, self.past].map(|s| Quantity::new(s, Unit::Second).human(2));
         let why = match self.is_fixed {
-            true => "a fixed number of samples is completed; take fewer --samples, or give it more room",
+            true => "a fixed number of samples is completed; use fewer --samples or a larger budget",
             false => {
-                "set-up and a sample that has begun are completed, and each sample of a search is a whole search; take shorter \
-                 samples with --sample-time, or give it more room"
+                "set-up and a sample that has begun are completed (a sample of a search is a whole search); use a shorter --sample-time or a larger budget"
             }
         };
         let of = self.of;

@@ -62,7 +62,11 @@ impl fmt::Display for Remark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotSteady { rounds, reached: None, by } => {
-                write!(f, "not steady after {rounds} rounds: it takes {WINDOW} to tell; {}", more_rounds(*by))
+                write!(
+                    f,
+                    "not steady after {rounds} rounds: at least {WINDOW} are needed; {}",
+                    more_rounds(*by)
+                )
             }
             Self::NotSteady { rounds, reached: Some(Steadiness { range, excursion }), by } => write!(
                 f,
@@ -74,8 +78,7 @@ impl fmt::Display for Remark {
             ),
             Self::Burst { seconds, first, last } => write!(
                 f,
-                "the first {seconds:.1} s gave {first}, and then only {last}: burst credit or a write cache was used up; the \
-                 figure is that of the last {WINDOW} rounds"
+                "{first} in the first {seconds:.1} s, then only {last}: burst credit or a write cache was used up; the figure is that of the last {WINDOW} rounds"
             ),
         }
     }
@@ -135,7 +138,10 @@ mod tests {
         let (taken, codes) = told(&values, Ending::Steady);
         assert_eq!(codes, ["burst-credit"]);
         let text = taken.facts.warnings[0].to_string();
-        assert!(text.contains("the first 8.0 s gave 3.0") && text.contains("kIOPS"), "{text}");
+        assert!(
+            text.contains("in the first 8.0 s") && text.starts_with("3.0") && text.contains("kIOPS"),
+            "{text}"
+        );
         // A device that becomes quicker had no credit.
         let rising: Vec<f64> = values.iter().rev().copied().collect();
         assert_eq!(told(&rising, Ending::Steady).1, Vec::<String>::new());
@@ -154,6 +160,6 @@ mod tests {
         let few =
             told(&[1.0, 2.0], Ending::NotSteady { reached: None, by: EndedBy::Budget }).0.facts.warnings[0]
                 .to_string();
-        assert!(few.contains("after 2 rounds: it takes 5 to tell; the budget ended it"), "{few}");
+        assert!(few.contains("after 2 rounds: at least 5 are needed; the budget ended it"), "{few}");
     }
 }

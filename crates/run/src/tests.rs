@@ -309,7 +309,7 @@ fn a_case_that_ends_after_its_budget_says_so() {
     // Only the case that took too long is named, not those that had their share after it.
     assert_eq!(told(9.0, None, Some(2.0), 3).len(), 1);
     let fixed = told(0.0, Some(50), Some(1.0), 1);
-    assert!(fixed[0].contains("take fewer --samples"), "{fixed:?}");
+    assert!(fixed[0].contains("use fewer --samples"), "{fixed:?}");
     for (set_up, samples, budget) in [(9.0, None, None), (0.5, None, Some(2.0)), (9.0, None, Some(20.0))] {
         assert!(told(set_up, samples, budget, 1).is_empty(), "{set_up} {budget:?}");
     }

@@ -262,7 +262,7 @@ impl Place {
         let me = rustix::process::geteuid().as_raw();
         if is_planted(me, found.st_uid, directory.st_uid, directory.st_mode) {
             return Err(LinkError::Refused(format!(
-                "it belongs to user {}, who may have put it there; name another file",
+                "it belongs to user {}, who may have put it there; use another file",
                 found.st_uid
             )));
         }

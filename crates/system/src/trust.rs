@@ -105,7 +105,7 @@ impl Trust {
                 continue;
             }
             if open {
-                return Err(refused(format!("others may write {}", shown(&at))));
+                return Err(refused(format!("other users may write {}", shown(&at))));
             }
             if found.is_symlink() {
                 links += 1;
@@ -123,7 +123,7 @@ impl Trust {
                 return Err(format!("{} is not an executable file", shown(path)));
             }
             if self.others_write(&next, &found) {
-                return Err(refused(format!("others may write {}", shown(&next))));
+                return Err(refused(format!("other users may write {}", shown(&next))));
             }
             return Ok(next);
         }
@@ -137,7 +137,7 @@ impl Trust {
             self.owned(path, &found)?;
         }
         match self.others_write(path, &found) {
-            true if found.mode() & STICKY == 0 => Err(format!("others may write {}", shown(path))),
+            true if found.mode() & STICKY == 0 => Err(format!("other users may write {}", shown(path))),
             open => Ok(open),
         }
     }
@@ -311,11 +311,11 @@ mod tests {
         ] {
             let why = trust.program(&path).expect_err(&path.display().to_string());
             let danger = danger.canonicalize().unwrap();
-            assert!(why.ends_with(&format!("others may write {}", danger.display())), "{why}");
+            assert!(why.ends_with(&format!("other users may write {}", danger.display())), "{why}");
         }
         if rustix::process::geteuid().is_root() {
             let why = trust.program(&program(&group.join("tool"), "\x7fELF")).unwrap_err();
-            assert!(why.contains("others may write") && why.contains("is not run as root"), "{why}");
+            assert!(why.contains("other users may write") && why.contains("is not run as root"), "{why}");
         }
         assert!(trust.program(&real).is_ok());
     }
@@ -335,10 +335,10 @@ mod tests {
         assert!(trust(65_533).program(&tool).is_ok());
         assert!(trust(0).program(&tool).is_err());
         mode(&site, 0o777);
-        assert!(trust(65_533).program(&tool).unwrap_err().contains("others may write"));
+        assert!(trust(65_533).program(&tool).unwrap_err().contains("other users may write"));
         mode(&site, 0o775);
         mode(&tool, 0o777);
-        assert!(trust(65_533).program(&tool).unwrap_err().contains("others may write"));
+        assert!(trust(65_533).program(&tool).unwrap_err().contains("other users may write"));
     }
 
     #[test]
@@ -365,7 +365,7 @@ mod tests {
         let script = |name: &str, head: &str| program(&dir.path().join(name), head);
         assert!(trust.program(&script("plain", "#!/bin/sh\n")).is_ok());
         let planted = script("planted", &format!("#! {} -e\n", open.join("sh").display()));
-        assert!(trust.program(&planted).unwrap_err().contains("others may write"));
+        assert!(trust.program(&planted).unwrap_err().contains("other users may write"));
         assert!(trust.program(&script("relative", "#!sh\n")).unwrap_err().contains("not an absolute path"));
         let endless = dir.path().join("endless");
         script("endless", &format!("#!{}\n", endless.display()));

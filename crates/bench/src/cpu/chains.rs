@@ -42,7 +42,7 @@ impl Width {
             _ if word == SCALAR => Ok(Self::Scalar),
             Ok(bits) => Ok(Self::Bits(bits)),
             Err(_) => Err(format!(
-                "width: '{}' is not a width; choose {FULL}, {ALL}, {SCALAR}, or the bits of a vector: 128, 256, 512",
+                "width must be {FULL}, {ALL}, {SCALAR} or the bits of a vector (128, 256, 512): '{}' is not",
                 crate::text::shown(word)
             )),
         }
@@ -74,12 +74,12 @@ impl Asked {
         let chains = group.asked_numbers("chains");
         let widths = group.words("width", &[FULL]);
         if chains.is_none() && group.asked("width") {
-            return Err("width: requires --chains, such as --chains 1,2,4,8".to_owned());
+            return Err("--width requires --chains, such as --chains 1,2,4,8".to_owned());
         }
         let most = kernel::chained().map(|kernel| kernel.accumulators).max().unwrap_or(0);
         if chains.is_some() && most == 0 {
             let arch = std::env::consts::ARCH;
-            return Err(format!("chains: no chains are written for this architecture ({arch})"));
+            return Err(format!("--chains is not supported on {arch}"));
         }
         for n in chains.iter().flatten() {
             within(1..=u64::from(most), "chains", *n)?;
@@ -98,7 +98,7 @@ impl Asked {
     /// What to say where nothing is left.
     pub(super) fn nothing(&self) -> String {
         format!(
-            "width: no instruction set of these ({}) has that operation and type in these widths ({})",
+            "--width {1} is not supported with --isa {0} for this operation and type",
             self.isas.join(", "),
             self.widths.join(", ")
         )
@@ -199,10 +199,10 @@ pub fn kernel_of(case: &Case) -> Result<&'static Kernel, String> {
     found.ok_or_else(|| match alike().map(|kernel| kernel.accumulators).max() {
         None => format!("{isa} has no chains of {op} of {element} of width {width}"),
         Some(most) if chains > u64::from(most) => {
-            format!("the registers of {isa} hold {most} chains of width {width}, not {chains}")
+            format!("--chains must be at most {most} with --isa {isa} and --width {width}: {chains} is not")
         }
         Some(_) => {
-            format!("{op} requires an even number of chains, of additions and multiplications in turn, not {chains}")
+            format!("--op {op} requires an even number of --chains (additions and multiplications in turn): {chains} is not")
         }
     })
 }
@@ -281,22 +281,20 @@ mod tests {
     fn what_does_not_exist_is_named_with_the_reason() {
         let why = |chains: &[u64], lists: &[(&str, &[&str])]| Asked::of(&group(chains, lists)).err();
         if Isa::best() == Isa::Portable {
-            assert!(why(&[1], &[]).is_some_and(|why| why.contains("architecture")));
+            assert!(why(&[1], &[]).is_some_and(|why| why.contains("is not supported on")));
             return;
         }
-        assert!(
-            why(&[0], &[]).is_some_and(|why| why.starts_with("chains: 0 is out of range; write a number"))
-        );
-        assert!(why(&[1, 4000], &[]).is_some_and(|why| why.starts_with("chains: 4000 is out of range")));
-        assert!(why(&[1], &[("width", &["wide\n"])]).is_some_and(|why| why.starts_with("width: 'wide")));
+        assert!(why(&[0], &[]).is_some_and(|why| why.starts_with("chains must be between 1 and")));
+        assert!(why(&[1, 4000], &[]).is_some_and(|why| why.ends_with(": 4000 is not")));
+        assert!(why(&[1], &[("width", &["wide\n"])]).is_some_and(|why| why.starts_with("width must be")));
         let alone = Group::default().with("width", vec![Value::Word("128".to_owned())]);
-        assert!(Asked::of(&alone).is_err_and(|why| why.starts_with("width: requires --chains")));
+        assert!(Asked::of(&alone).is_err_and(|why| why.starts_with("--width requires --chains")));
         let isa = kernel::chained().find(|kernel| kernel.vector_bits() == 128).unwrap().isa;
         let kernel = |rest: &str| kernel_of(&format!("cpu.peak/{rest}").parse().unwrap()).unwrap_err();
         let odd = kernel(&format!("op=mix/type=f64/isa={isa}/width=128/chains=3"));
         assert!(odd.contains("requires an even number"), "{odd}");
         let many = kernel(&format!("op=fma/type=f64/isa={isa}/width=128/chains=200"));
-        assert!(many.contains("registers of"), "{many}");
+        assert!(many.starts_with("--chains must be at most"), "{many}");
         let none = kernel(&format!("op=add/type=i8/isa={isa}/width=scalar/chains=1"));
         assert!(none.contains("has no chains"), "{none}");
     }

@@ -59,7 +59,7 @@ impl Benchmark for CoreToCore {
         let candidate = |op: &String| {
             let Some((name, exchange)) = OPS.iter().find(|(name, _)| name == op) else {
                 let (op, all) = (crate::text::shown(op), all.join(", "));
-                return Err(format!("op: unknown hand-over '{op}': choose {all}"));
+                return Err(format!("op must be one of {all}: '{op}' is not"));
             };
             let case = Case::of(self.name()).with_word("op", name);
             Ok(Candidate::new(case, enough(machine)).parsed(exchange))
@@ -86,7 +86,7 @@ fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
         return Ok(());
     }
     Err(CannotMeasure::not_here(format!(
-        "needs two CPUs, and this process is allowed '{allowed}'; widen taskset or the cpuset"
+        "requires two CPUs, and this process may use only '{allowed}'; widen taskset or the cpuset"
     )))
 }
 
@@ -162,7 +162,7 @@ fn cells(pair: &Marked, value: f64) -> Option<[Cell; 2]> {
 impl Prepared for Pairs {
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         let Amount::Seconds(seconds) = amount else {
-            return Err(CannotMeasure::not_here("is measured for a time: give --sample-time, not an amount"));
+            return Err(CannotMeasure::not_here("requires --sample-time: a fixed amount is not supported"));
         };
         let share = seconds.clamp(0.0, MAX_SECONDS) / self.pairs.len().max(1) as f64;
         let each = Duration::from_secs_f64(share).max(LEAST_FOR_A_PAIR);
@@ -255,10 +255,7 @@ mod tests {
         assert_eq!(ids(&Group::default()), ["cpu.core-to-core/op=cas", "cpu.core-to-core/op=store"]);
         assert_eq!(ids(&group(&["store"])), ["cpu.core-to-core/op=store"]);
         let error = CoreToCore.cases(&machine("0-3"), &group(&["fma\n"])).unwrap_err();
-        assert!(
-            error.starts_with("op: unknown hand-over 'fma") && error.ends_with("choose cas, store"),
-            "{error}"
-        );
+        assert!(error.starts_with("op must be one of cas, store: 'fma"), "{error}");
         assert!(!error.contains('\n') && !CoreToCore.descriptor().by_default);
     }
 
@@ -267,7 +264,7 @@ mod tests {
         let candidates = CoreToCore.cases(&machine("5"), &Group::default()).unwrap();
         let refusal = candidates[0].feasible.clone().unwrap_err();
         assert_eq!(refusal.cause, Cause::NotHere);
-        assert!(refusal.reason.contains("is allowed '5'"), "{refusal}");
+        assert!(refusal.reason.contains("may use only '5'"), "{refusal}");
     }
 
     #[test]
@@ -295,7 +292,7 @@ mod tests {
         assert!(sample.matrix.len() == 6 && sample.matrix.iter().all(|c| c.row != 2 && c.column != 2));
         let warnings = some.facts().warnings;
         assert_eq!(warnings[0].code(), "pairs-stalled");
-        assert!(warnings[0].to_string().starts_with("3 × a pair was left out"), "{}", warnings[0]);
+        assert!(warnings[0].to_string().contains("left out of a sample 3 times"), "{}", warnings[0]);
         let none = pairs("1-2", without_2).sample(Amount::Seconds(0.1)).unwrap_err();
         assert!(
             none.cause == Cause::Environment && none.reason.contains("CPUs 1 and 2: no hand-over"),

@@ -112,10 +112,7 @@ struct Job {
 fn element(word: &str) -> Result<Element, String> {
     match crate::text::shown(word).parse() {
         Ok(element @ (Element::F64 | Element::F32)) => Ok(element),
-        _ => Err(format!(
-            "type: matrices of '{}' are not multiplied: choose f64, f32",
-            crate::text::shown(word)
-        )),
+        _ => Err(format!("type must be f64 or f32: '{}' is neither", crate::text::shown(word))),
     }
 }
 
@@ -297,8 +294,7 @@ impl<T: Real> Prepared for Running<T> {
             return Ok(());
         }
         Err(WrongAnswer(format!(
-            "the product is off by {residual:.3e} times what rounding explains, and {THRESHOLD} is the most: this \
-             processor or its memory computes wrongly, or plimsoll has a defect"
+            "the product is wrong: its error is {residual:.3e} × what rounding explains (at most {THRESHOLD}); plimsoll has a defect, or this processor or its memory computes wrongly"
         )))
     }
 
@@ -357,12 +353,9 @@ mod tests {
     #[test]
     fn wrong_values_are_refused_in_one_line() {
         let error = |group: &Group| MatrixProduct.cases(&here(), group).unwrap_err();
-        assert_eq!(
-            error(&words("type", &["i8"])),
-            "type: matrices of 'i8' are not multiplied: choose f64, f32"
-        );
+        assert_eq!(error(&words("type", &["i8"])), "type must be f64 or f32: 'i8' is neither");
         let none = Group::default().with("n", vec![Value::Count(0)]);
-        assert!(error(&none).starts_with("n: 0 is out of range; write a number from 1 to"));
+        assert!(error(&none).starts_with("n must be between 1 and"));
     }
 
     #[test]
@@ -390,7 +383,7 @@ mod tests {
             *place = T::from_f64(place.to_f64() + 0.5);
             running.sample(Amount::Seconds(0.1)).unwrap();
             let wrong = running.verify().unwrap_err().to_string();
-            assert!(wrong.contains("times what rounding explains"), "{wrong}");
+            assert!(wrong.contains("× what rounding explains"), "{wrong}");
             *place_of::<T>(&mut running.c) = T::from_f64(f64::NAN);
             assert!(running.residual().is_nan());
         }

@@ -49,7 +49,7 @@ pub(super) fn hows(machine: &Machine, group: &Group) -> Result<Vec<How>, String>
         if words.is_empty() { vec![None] } else { words.into_iter().map(Some).collect() }
     };
     let works: Vec<Option<u64>> = match group.asked_numbers("work") {
-        Some(works) if works.contains(&0) => return Err("work: 0 is nothing to do".to_owned()),
+        Some(works) if works.contains(&0) => return Err("work must be at least 1: 0 is not".to_owned()),
         Some(works) => works.into_iter().map(Some).collect(),
         None => vec![None],
     };
@@ -59,7 +59,7 @@ pub(super) fn hows(machine: &Machine, group: &Group) -> Result<Vec<How>, String>
             for word in words("scaling") {
                 let how = How { place: place.clone(), work, scaling: word };
                 if scaling(&how.named(Case::of("cpu.peak"), 1))? == Scaling::Strong && work.is_none() {
-                    let why = "scaling: strong divides a fixed amount; give it by --work, such as 1e12";
+                    let why = "--scaling strong requires --work, such as 1e12";
                     return Err(why.to_owned());
                 }
                 hows.push(how);

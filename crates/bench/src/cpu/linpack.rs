@@ -195,8 +195,7 @@ fn judged(residual: f64) -> Result<(), WrongAnswer> {
         return Ok(());
     }
     Err(WrongAnswer(format!(
-        "the solution's scaled residual is {residual:.3e}, and only below {THRESHOLD} would it be one: this processor or \
-         its memory computes wrongly, or plimsoll has a defect"
+        "the solution is wrong: its scaled residual is {residual:.3e} (must be below {THRESHOLD}); plimsoll has a defect, or this processor or its memory computes wrongly"
     )))
 }
 

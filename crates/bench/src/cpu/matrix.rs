@@ -58,6 +58,7 @@ impl Pair {
 /// # Errors
 /// A word that names nothing, or an operation or type for which no pair is left, with the nearest that exists.
 pub(super) fn pairs(group: &Group) -> Result<Vec<Pair>, String> {
+    super::foreign::check(group)?;
     let typed = |key| group.lists.contains_key(key);
     let ops = chosen(group, "op", Op::ALL, &[Op::FMA])?;
     let elements = chosen::<Element>(group, "type", &Element::ALL, &[Element::F64, Element::F32])?;
@@ -93,7 +94,7 @@ pub(super) fn pairs(group: &Group) -> Result<Vec<Pair>, String> {
         }
     }
     if pairs.is_empty() {
-        return Err(format!("nothing of that exists on this architecture ({})", std::env::consts::ARCH));
+        return Err(format!("--op and --type are not supported together on {}", std::env::consts::ARCH));
     }
     Ok(pairs)
 }
@@ -123,7 +124,7 @@ fn missing(pair: Pair) -> String {
     let ops: Vec<&str> = ops.map(|op| op.name()).collect();
     let or_none = |names: Vec<&str>| if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
     format!(
-        "no instruction set of {} has {op} of {element}; {op} there is for {}, and {element} has {}",
+        "--op {op} is not supported with --type {element} on {}: {op} has {}; {element} has {}",
         std::env::consts::ARCH,
         or_none(elements),
         or_none(ops),
@@ -141,7 +142,7 @@ pub(super) fn row(pair: Pair, isa: Isa) -> Result<&'static Kernel, CannotMeasure
         let others: Vec<&str> = pair.kernels().map(|kernel| kernel.isa.name()).collect();
         let others = others.join(", ");
         return Err(CannotMeasure::not_here(format!(
-            "{isa} has no {op} of {element}: choose --isa {others}"
+            "--isa {isa} is not supported with --op {op} and --type {element}: use {others}"
         )));
     };
     kernel.available().map_err(absent)?;
@@ -153,7 +154,7 @@ pub(super) fn one<T: std::str::FromStr>(key: &str, word: &str) -> Result<T, Stri
 where
     T::Err: std::fmt::Display,
 {
-    crate::text::shown(word).parse().map_err(|error: T::Err| format!("{key}: {error}"))
+    crate::text::shown(word).parse().map_err(|error: T::Err| format!("{key} {error}"))
 }
 
 #[cfg(test)]
@@ -195,12 +196,16 @@ mod tests {
         let arch = std::env::consts::ARCH;
         assert!(
             error.starts_with(&format!(
-                "no instruction set of {arch} has fma of i32; fma there is for f64, f32"
+                "--op fma is not supported with --type i32 on {arch}: fma has f64, f32"
             )),
             "{error}"
         );
-        assert!(error.contains("and i32 has add, mul"), "{error}");
-        assert!(named(&[("op", &["div"]), ("type", &["f64", "i8"])]).unwrap_err().contains("div of i8"));
+        assert!(error.contains("i32 has add, mul"), "{error}");
+        assert!(
+            named(&[("op", &["div"]), ("type", &["f64", "i8"])])
+                .unwrap_err()
+                .contains("--op div is not supported with --type i8")
+        );
         let mixed = named(&[("op", &["fma", "add"]), ("type", &["f64", "i32"])]).unwrap();
         assert_eq!(mixed, ["fma f64", "add f64", "add i32"]);
     }

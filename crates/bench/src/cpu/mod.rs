@@ -6,6 +6,7 @@ mod crypto;
 mod dense;
 pub(crate) mod fact;
 mod findings;
+mod foreign;
 mod gemm;
 mod hidden;
 mod how;

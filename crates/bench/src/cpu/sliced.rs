@@ -192,8 +192,7 @@ impl<L: Load> Slices<L> {
     fn why(&self, error: &SlicedError) -> String {
         match (&self.quota, error) {
             (Some(quota), SlicedError::AllDisturbed { cpu, slices }) => format!(
-                "CPU {cpu}: no slice of {slices} could be used, as a cgroup quota allows {:.2} CPUs' worth of time: \
-                 raise it, or give a longer --sample-time",
+                "CPU {cpu}: none of {slices} slices can be used, because a cgroup quota allows the time of {:.2} CPUs; raise it, or use a longer --sample-time",
                 quota.cpus()
             ),
             _ => error.to_string(),

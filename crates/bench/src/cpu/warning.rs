@@ -47,34 +47,31 @@ impl fmt::Display for CpuWarning {
         match self {
             Self::SmtSiblings(cores) => write!(
                 f,
-                "CPUs {} are siblings of one core each and share its units; the limit counts each core once",
+                "CPUs {} are hardware threads of one core each and share its units; the limit counts each core once",
                 named(cores)
             ),
             Self::HiddenSiblings(cores) => write!(
                 f,
-                "CPUs {} shared a core before the run, which the hypervisor hides: work took twice as long on each while the \
-                 other worked; the limit counts the core once, unless the figure shows that they have left it",
+                "CPUs {} shared a core before the run, which the hypervisor hides (each took twice as long while the other worked); the limit counts the core once, unless the figure shows that they have separate cores now",
                 named(cores)
             ),
             Self::AboveMaximum { clock_hz, maximum_hz } => write!(
                 f,
-                "the core clock is measured as {}, the processor names {} as its highest (CPUID 0x16): the hypervisor hides \
-                 which processor it is, or additions take less than a cycle here",
+                "the measured core clock is {}, but the processor states a maximum of {} (CPUID 0x16): the hypervisor hides the processor's model, or additions take less than a cycle",
                 Quantity::new(*clock_hz, Unit::Hertz),
                 Quantity::new(*maximum_hz, Unit::Hertz)
             ),
             Self::ClockUnknown(why) => why.fmt(f),
             Self::PairsChosen { measured, of } => write!(
                 f,
-                "{measured} of {of} pairs are measured, SMT siblings and others chosen by the seed: all pairs of more than \
-                 {ALL_PAIRS_OF} CPUs take too long; allow fewer CPUs (taskset) to see every one of theirs"
+                "{measured} of {of} pairs were measured (SMT siblings, and others at random), because all pairs of more than {ALL_PAIRS_OF} CPUs take too long; allow fewer CPUs (taskset) to measure every pair"
             ),
             Self::PairsStalled { times, why } => {
-                write!(f, "{times} × a pair was left out of a sample; the last: {why}")
+                write!(f, "a pair of CPUs was left out of a sample {times} times; the last: {why}")
             }
             Self::DefaultSize { n, bytes, most } => write!(
                 f,
-                "n = {n} ({}) was chosen for some seconds a sample; memory has room for --n {most}, which comes nearer the limit",
+                "n = {n} ({}) was chosen so that a sample takes seconds; --n {most} fits memory and comes nearer the limit",
                 Quantity::new(*bytes as f64, Unit::Byte)
             ),
         }

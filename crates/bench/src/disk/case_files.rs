@@ -40,7 +40,7 @@ impl CaseFiles {
         match (&cx.options.target, job.doing) {
             (Some(_), Doing::Append | Doing::Copy) => {
                 return Err(CannotMeasure::not_here(
-                    "append and copy work on files of their own; name a --dir in the place of a device",
+                    "--op append and copy are not supported with --target: use --dir",
                 ));
             }
             (Some(target), Doing::Trim) => return CaseFiles::discarded(job, cx, target),
@@ -53,7 +53,7 @@ impl CaseFiles {
         };
         if job.verify && !filled.known {
             return Err(CannotMeasure::not_here(
-                "--verify knows only what it wrote, and this device may only be read; see --destroy-data-on",
+                "--verify requires --destroy-data-on with --target: it checks what it has written",
             ));
         }
         let each = region(job, &filled)?;
@@ -82,14 +82,16 @@ impl CaseFiles {
         super::trim::check_device(target, &job.blocks)?;
         let filled = Filled::for_one_case(cx, job.cache, job.size())?;
         if !filled.known {
-            return Err(CannotMeasure::refused("trims destroy data, and this device may only be read"));
+            return Err(CannotMeasure::refused(
+                "--op trim requires --destroy-data-on with --target: it destroys data",
+            ));
         }
         let part = filled.bytes / job.threads;
         let part = part - part % CHUNK as u64;
         let each = part - part % job.blocks.unit();
         if each < job.blocks.largest() {
             return Err(CannotMeasure::environment(format!(
-                "{} of the device hold no {} for each of {} threads; give a larger --size, or fewer --threads",
+                "{} of the device have no room for {} of each of {} threads; use a larger --size or fewer --threads",
                 human(filled.bytes),
                 human(job.blocks.largest().max(CHUNK as u64)),
                 job.threads
@@ -149,7 +151,7 @@ fn region(job: &Job, filled: &Filled) -> Result<u64, CannotMeasure> {
     let unit = job.blocks.unit();
     if job.cache == Cache::Direct && sector > 0 && !unit.is_multiple_of(sector) {
         return Err(CannotMeasure::not_here(format!(
-            "direct I/O goes by {} here, and a block of {} is not a multiple; give another --block or --cache buffered",
+            "--cache direct requires a --block that is a multiple of {} on this device: {} is not",
             human(sector),
             human(unit)
         )));
@@ -165,8 +167,7 @@ fn region(job: &Job, filled: &Filled) -> Result<u64, CannotMeasure> {
 
 fn too_small(job: &Job, bytes: u64) -> CannotMeasure {
     CannotMeasure::environment(format!(
-        "the test file of {} holds no block of {} for each of {} threads; give a smaller --block, fewer --threads, or a \
-         --dir with more space",
+        "the test file of {} has no room for a block of {} of each of {} threads; use a smaller --block, fewer --threads, or a --dir with more space",
         human(bytes),
         human(job.blocks.largest()),
         job.threads

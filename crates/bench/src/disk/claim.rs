@@ -113,7 +113,7 @@ fn claimed(name: &str, below: &Below) -> Result<Option<File>, RawError> {
     match File::options().read(true).custom_flags(flags(OFlags::EXCL | OFlags::NONBLOCK)).open(path) {
         Ok(file) if is(&file, Thing::Block(number)) => Ok(Some(file)),
         Ok(_) => {
-            Err(RawError::Refused(format!("{} became another device while it was looked at", below.name)))
+            Err(RawError::Refused(format!("{} became another device while it was being checked", below.name)))
         }
         Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) => Err(RawError::Refused(format!(
             "{name} reads from {}, which is in use (EBUSY): it is mounted, perhaps in another mount namespace, or part of \

@@ -83,7 +83,7 @@ impl std::fmt::Display for Found {
             Found::Own(Some(generation)) => write!(f, "write number {generation}"),
             Found::Own(None) => f.write_str("the right sector with corrupted bytes"),
             Found::Foreign(head) => {
-                write!(f, "data that plimsoll did not write, {:016x}…", u64::from_be_bytes(*head))
+                write!(f, "data that plimsoll did not write: {:016x}…", u64::from_be_bytes(*head))
             }
         }
     }
@@ -102,7 +102,7 @@ impl std::fmt::Display for Wrong {
                 write!(f, "an old version came back (write number {found}, after number {newest} was done)")
             }
             How::Generation { found, newest, .. } => {
-                write!(f, "write number {found} is there, and {newest} was the last to that place")
+                write!(f, "write number {found} is there, but {newest} was the last to that place")
             }
         }
     }

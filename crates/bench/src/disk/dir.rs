@@ -19,13 +19,13 @@ use crate::text::shown_bytes;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DirError {
     /// Nothing there.
-    #[error("--dir {0} does not exist; create it or name another directory")]
+    #[error("--dir {0} does not exist; create it or use another directory")]
     Missing(String),
     /// Something else is there.
-    #[error("--dir {0} is not a directory; name a directory")]
+    #[error("--dir must be a directory: {0} is not")]
     NotADirectory(String),
     /// The file system is mounted read-only.
-    #[error("--dir {dir} is on {mount}, which is mounted read-only; name a directory that can be written")]
+    #[error("--dir {dir} is on {mount}, which is mounted read-only; use another directory")]
     ReadOnly {
         /// As given.
         dir: String,
@@ -33,13 +33,13 @@ pub enum DirError {
         mount: String,
     },
     /// The user may not create files there.
-    #[error("--dir {0}: no permission to create files there; name a directory of your own")]
+    #[error("--dir {0}: no permission to create files there; use a directory of your own")]
     NoPermission(String),
     /// Marked immutable (`chattr +i`), or another reason for `EPERM`.
-    #[error("--dir {0} lets nobody create files (immutable? see lsattr -d); name another directory")]
+    #[error("--dir {0}: nobody can create files there (immutable? see lsattr -d); use another directory")]
     Immutable(String),
     /// Another user could lead it anywhere.
-    #[error("--dir {dir} is not used: {why}")]
+    #[error("--dir {dir} is not used, for safety: {why}")]
     NotTrusted {
         /// As named.
         dir: String,
@@ -47,7 +47,7 @@ pub enum DirError {
         why: String,
     },
     /// Any other reason of the system.
-    #[error("--dir {dir} cannot be used: {errno}; name another directory")]
+    #[error("--dir {dir} cannot be used: {errno}; use another directory")]
     Other {
         /// As given.
         dir: String,
@@ -211,7 +211,7 @@ impl DirFacts {
             0 => format!("{free} are free, and {kept} stay free"),
             _ => format!("{free} are free, of which {kept} stay free"),
         };
-        let mut bound = (spare, why, "free some or name another --dir");
+        let mut bound = (spare, why, "free some space or use another --dir");
         if let Some(limit) = self.file_size_limit.filter(|limit| *limit < spare) {
             let why = format!("RLIMIT_FSIZE is {} (ulimit -f)", human(limit));
             bound = (limit, why, "raise ulimit -f, or give a smaller --size");
@@ -235,7 +235,7 @@ impl DirFacts {
         let mount = shown_bytes(self.mount.as_os_str().as_encoded_bytes());
         (free < RESERVE / 2).then(|| {
             format!(
-                "only {} are left on {mount}: something else fills it, or the file system keeps what was overwritten, so the test file gives its space back; free some or name another --dir",
+                "only {} are left on {mount}, so the test file was removed: another program fills the file system, or it keeps overwritten data; free some space or use another --dir",
                 human(free)
             )
         })

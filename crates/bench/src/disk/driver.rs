@@ -30,7 +30,7 @@ pub enum DriverError {
     #[error(transparent)]
     Load(#[from] LoadError),
     /// No thread.
-    #[error("no thread for the load: {0}; see ulimit -u")]
+    #[error("cannot start a thread for the load: {0}; see ulimit -u")]
     Thread(std::io::Error),
     /// The thread ended, after it had told why.
     #[error("the load has ended")]

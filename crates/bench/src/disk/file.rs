@@ -150,7 +150,7 @@ impl Filled {
         file.allocate(bytes, End::Moves).map_err(cannot_use)?;
         let filled = filled_up(&file, Filling { from: 0, bytes, patience, until }, noise)?;
         let mut warnings = Vec::new();
-        let slow = || format!("{} s of filling gave no more", PATIENCE.as_secs());
+        let slow = || format!("filling was ended after {} s", PATIENCE.as_secs());
         // The last chunk is left out where the space is not a whole number of chunks.
         let why = if filled + CHUNK as u64 <= bytes { Some(slow()) } else { wanted.reduced };
         warnings.extend(why.map(|why| FileWarning::Small { bytes: filled, why }));
@@ -167,7 +167,7 @@ impl Filled {
         let wanted = match size {
             Size::Exactly(bytes) if bytes > has => {
                 return Err(CannotMeasure::environment(format!(
-                    "needs {} of {name}, which has {}; give a smaller --size, --block or --threads",
+                    "needs {} of {name}, which has {}; use a smaller --size, --block or --threads",
                     human(bytes),
                     human(has)
                 )));
@@ -252,8 +252,7 @@ fn filled_up(file: &Arc<TestFile>, filling: Filling, noise: &mut Noise) -> Resul
     let filled = fill_within(file, filling, noise).map_err(cannot_fill)?;
     match file.first_hole() {
         Some(hole) if hole < filled => Err(CannotMeasure::environment(format!(
-            "the test file has a hole at offset {hole} although all of it was written: reads there would not reach \
-             the device; name a --dir on another file system"
+            "the test file has a hole at offset {hole} although all of it was written, and reads of a hole do not reach the device; use a --dir on another file system"
         ))),
         _ => Ok(filled),
     }
@@ -281,7 +280,7 @@ fn usable(cx: &Context<'_>, cache: Cache) -> Result<DirFacts, CannotMeasure> {
 /// Why a case that means a device is not measured in memory.
 pub fn in_memory(file_system: &str) -> CannotMeasure {
     CannotMeasure::not_here(format!(
-        "the test directory is on {file_system}, which has no device behind it: O_DIRECT and fdatasync succeed there and mean nothing; name a --dir on a disk"
+        "the test directory is on {file_system}, which is in memory: direct I/O and fdatasync have no effect there; use a --dir on a disk"
     ))
 }
 

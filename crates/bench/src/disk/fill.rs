@@ -38,7 +38,7 @@ pub enum FillError {
     Load(#[from] LoadError),
     /// The time was over.
     #[error(
-        "the budget ended while the test file was filled ({} of {} were written); give a smaller --size or more --budget",
+        "the budget ended while the test file was being filled ({} of {} were written); use a smaller --size or a larger --budget",
         human(*.filled), human(*.bytes)
     )]
     Late {
@@ -243,10 +243,10 @@ mod tests {
         let of = |chunks: u64, until| Filling { until: Some(until), ..Filling::of(chunks * CHUNK as u64) };
         let late = fill_within(&file, of(64, Instant::now()), &mut noise).expect_err("late").to_string();
         assert!(
-            late.starts_with("the budget ended while the test file was filled (0 B of 64 MiB "),
+            late.starts_with("the budget ended while the test file was being filled (0 B of 64 MiB "),
             "{late}"
         );
-        assert!(late.ends_with("; give a smaller --size or more --budget"), "{late}");
+        assert!(late.ends_with("; use a smaller --size or a larger --budget"), "{late}");
         let tomorrow = Instant::now() + Duration::from_secs(86_400);
         assert_eq!(fill_within(&file, of(3, tomorrow), &mut noise).expect("fill"), 3 * CHUNK as u64);
     }

@@ -87,13 +87,13 @@ impl Benchmark for DiskFsync {
             .get("block")
             .is_some_and(|blocks| blocks.iter().any(|b| matches!(b, crate::case::Value::Mix(_))))
         {
-            return Err("block: a commit has one size; a mix is for disk.io".to_owned());
+            return Err("block must be one size: a mix of sizes is not supported on disk.fsync".to_owned());
         }
         let threads = counts(group, "threads", &[1], MAX_THREADS)?;
         let mut candidates = Vec::new();
         for block in group.numbers("block", &[BLOCK]) {
             if !(1..=SEGMENT).contains(&block) {
-                return Err(format!("block: {block} is not between 1 and {}", human(SEGMENT)));
+                return Err(format!("block must be between 1 byte and {}: {block} is not", human(SEGMENT)));
             }
             for &threads in &threads {
                 let case = Case::of(self.name()).with_size("block", block).with_count("threads", threads);
@@ -273,7 +273,7 @@ impl Log {
             Ok(())
         } else {
             Err(WrongAnswer(format!(
-                "verify failed at offset {offset} of the log: it is not what was committed"
+                "verify failed at offset {offset} of the log: the data there is not what was committed"
             )))
         }
     }
@@ -331,10 +331,9 @@ impl Logs {
                     let _ = opened.recv();
                     room.and_then(|()| log.commits(portion(thread), threads as usize))
                 };
-                Builder::new()
-                    .name(format!("commit-{thread}"))
-                    .spawn_scoped(scope, work)
-                    .map_err(|e| CannotMeasure::environment(format!("no thread could be started: {e}")))
+                Builder::new().name(format!("commit-{thread}")).spawn_scoped(scope, work).map_err(|e| {
+                    CannotMeasure::environment(format!("cannot start a thread: {e}; see ulimit -u"))
+                })
             };
             let started: Result<Vec<_>, _> = (0..).zip(&mut self.0).map(start).collect();
             drop(ready);

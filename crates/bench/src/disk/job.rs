@@ -14,6 +14,7 @@ use super::source::{Blocks, Doing, Through};
 use super::target::Cache;
 use crate::case::{Case, Value};
 use crate::fixed::{Scaling, scaling, share};
+use crate::plan::Group;
 use crate::within;
 
 /// The largest block, the deepest queue and the most threads that a case may have.
@@ -92,7 +93,7 @@ impl Job {
         let pattern = case.word("pattern").unwrap_or("random");
         let unknown_order = || match pattern.strip_prefix("zipf:") {
             Some(theta) => format!(
-                "pattern: zipf goes with an exponent above 0 and up to 5, such as zipf:0.9, not '{}'",
+                "pattern zipf:EXPONENT must have an exponent above 0 and at most 5, such as zipf:0.9: '{}' is not",
                 crate::text::shown(theta)
             ),
             None => unknown("pattern", pattern, Order::ALL),
@@ -130,37 +131,33 @@ impl Job {
         let buffers = largest.saturating_mul(self.depth).saturating_mul(self.threads);
         if buffers > MAX_BUFFERS {
             return Err(format!(
-                "depth: {} blocks of {} in flight need {} of buffers, more than {}; lower one of them",
+                "depth × threads × block must be at most {}: {} blocks of {} in flight need {} of buffers",
+                human(MAX_BUFFERS),
                 self.depth * self.threads,
                 human(largest),
-                human(buffers),
-                human(MAX_BUFFERS)
+                human(buffers)
             ));
         }
         if self.target.is_some() && (self.offered.is_some() || self.fixed.is_some()) {
-            return Err(
-                "latency-target: the search finds its own load; leave out --rate, --volume and --count"
-                    .to_owned(),
-            );
+            let load = if self.offered.is_some() { "--rate" } else { "--volume and --count" };
+            return Err(format!(
+                "--latency-target and {load} are mutually exclusive: the search sets the load itself"
+            ));
         }
         if let Some(offered) = self.offered
             && offered.per_second < self.threads as f64
         {
             return Err(format!(
-                "rate: {} a second over {} threads are less than one for each; give a higher --rate or fewer --threads",
+                "rate must be at least 1 transfer per second for each thread: {} over {} threads is less",
                 offered.per_second, self.threads
             ));
         }
         match self.size() {
             Size::Exactly(bytes) if bytes / self.threads < largest => Err(format!(
-                "size: {} holds no block of {}{}",
-                human(bytes),
+                "size must be at least a block of {} for each thread: {} is less for {}",
                 human(largest),
-                if self.threads > 1 {
-                    format!(" for each of {} threads", self.threads)
-                } else {
-                    String::new()
-                }
+                human(bytes),
+                if self.threads > 1 { format!("{} threads", self.threads) } else { "1 thread".to_owned() }
             )),
             _ => Ok(self),
         }
@@ -194,46 +191,67 @@ impl Job {
         }
     }
 
-    /// Why the kernel, a file or an engine would refuse it; `None` where it can be tried.
+    /// Why the kernel, a file or an engine would refuse it on any machine; `None` where it can be tried.
     pub(super) fn impossible(&self) -> Option<String> {
         if self.kind == Kind::Mmap && self.cache == Cache::Direct {
-            return Some("a mapping goes through the page cache: mmap needs --cache buffered".to_owned());
+            return Some(
+                "--engine mmap requires --cache buffered: a mapping goes through the page cache".to_owned(),
+            );
         }
         if self.kind == Kind::Mmap && self.doing == Doing::Append {
-            return Some("a mapping ends with its file: mmap cannot append".to_owned());
+            return Some(
+                "--op append is not supported with --engine mmap: a mapping ends with its file".to_owned(),
+            );
         }
         if self.cache == Cache::Direct && !self.blocks.unit().is_multiple_of(SECTOR as u64) {
             return Some(format!(
-                "direct I/O goes by sectors of {SECTOR} bytes, and a block of {} is not a multiple; leave --cache out, or \
-                 give --cache buffered",
+                "--cache direct requires a --block that is a multiple of {SECTOR} bytes, the sector: {} is not",
                 human(self.blocks.unit())
             ));
         }
         if self.cache == Cache::Buffered && matches!(self.kind, Kind::IoUring(polling) if polling.completion)
         {
             return Some(
-                "completions are polled of a device, not of the page cache: iopoll needs --cache direct"
+                "--engine io_uring+iopoll requires --cache direct: it polls the device, not the page cache"
                     .to_owned(),
             );
         }
         if self.verify && !matches!(self.doing, Doing::Read | Doing::Write | Doing::Mixed { .. }) {
             return Some(
-                "--verify checks reads, writes and mixed loads; of others the last blocks are checked"
+                "--verify requires --op read, write or mixed; of other operations plimsoll always checks the last blocks"
                     .to_owned(),
             );
         }
         if self.steady && (self.verify || self.doing.uses_up()) {
             return Some(
-                "--steady is for reads, writes, mixed loads and copies, without --verify".to_owned(),
+                if self.verify {
+                    "--steady and --verify are mutually exclusive"
+                } else {
+                    "--steady requires --op read, write, mixed or copy"
+                }
+                .to_owned(),
             );
         }
         if self.verify && !self.blocks.unit().is_multiple_of(SECTOR as u64) {
             return Some(format!(
-                "--verify goes by sectors of {SECTOR} bytes; give a --block that is a multiple"
+                "--verify requires a --block that is a multiple of {SECTOR} bytes, the sector"
             ));
         }
         None
     }
+}
+
+/// What of a case that was typed has no effect.
+pub(super) fn without_effect(case: &Case, group: &Group) -> Option<String> {
+    let op = case.word("op").unwrap_or_default();
+    let pattern = |value: &Value| matches!(value, Value::Word(word) if word == "sequential");
+    let random_alone = group.lists.get("pattern").is_some_and(|values| !values.iter().any(pattern));
+    if group.typed("pattern") && op == "append" && random_alone {
+        return Some(
+            "--op append requires --pattern sequential: it writes at the end of the file".to_owned(),
+        );
+    }
+    None
 }
 
 /// As many blocks of this size for each thread as the buffers hold, for what is not asked for.
@@ -252,7 +270,7 @@ fn blocks(case: &Case) -> Result<Blocks, String> {
         Blocks::Mixed(mix) => mix.parts().iter().map(|part| part.bytes).min().unwrap_or_default(),
     };
     if smallest == 0 || blocks.largest() > MAX_BLOCK {
-        return Err(format!("block: from 1 byte to {}", human(MAX_BLOCK)));
+        return Err(format!("block must be between 1 byte and {}", human(MAX_BLOCK)));
     }
     Ok(blocks)
 }
@@ -276,9 +294,15 @@ fn sync(word: &str) -> Result<(Through, Flush), String> {
         ("end", _) => Ok((Through::No, Flush::AtEnd)),
         (_, Some(writes)) => match writes.parse() {
             Ok(writes @ 1..=1_000_000_000) => Ok((Through::No, Flush::Every(writes))),
-            _ => Err("sync: 'every' wants a number of writes, such as every:32".to_owned()),
+            _ => Err(format!(
+                "sync every:N must have an N between 1 and 1000000000, such as every:32: '{}' has not",
+                crate::text::shown(word)
+            )),
         },
-        _ => Err(format!("sync: '{}' is not one of none, each, every:N, end", crate::text::shown(word))),
+        _ => Err(format!(
+            "sync must be none, each, every:N or end: '{}' is none of them",
+            crate::text::shown(word)
+        )),
     }
 }
 
@@ -295,21 +319,19 @@ fn read_share(case: &Case) -> Result<u8, String> {
     u8::try_from(share)
         .ok()
         .filter(|share| *share <= 100)
-        .ok_or_else(|| format!("read-share: {share} is not between 0 and 100, the reads in a hundred"))
+        .ok_or_else(|| format!("read-share must be between 0 and 100, a percentage: {share} is not"))
 }
 
 fn offered(case: &Case) -> Result<Option<Offered>, String> {
     let Some(Value::Rate(per_second)) = case.get("rate") else {
         return match case.word("arrivals") {
-            Some(_) => Err("arrivals: --arrivals requires --rate".to_owned()),
+            Some(_) => Err("--arrivals requires --rate".to_owned()),
             None => Ok(None),
         };
     };
     // A sample ends with a transfer: of slower ones it is not known whether one will come.
     if !(1.0..=1e9).contains(per_second) {
-        return Err(format!(
-            "rate: {per_second} is not between 1 and 1e9 transfers a second; slower ones do not fill a sample"
-        ));
+        return Err(format!("rate must be between 1 and 1e9 transfers per second: {per_second} is not"));
     }
     let arrivals = match case.word("arrivals") {
         Some(_) => word(case, "arrivals", Arrivals::ALL)?,
@@ -321,12 +343,12 @@ fn offered(case: &Case) -> Result<Option<Offered>, String> {
 /// How many transfers a sample has, where it is fixed.
 fn fixed(case: &Case, blocks: &Blocks) -> Result<Option<u64>, String> {
     match (case.number("volume"), case.number("count")) {
-        (Some(_), Some(_)) => Err("volume: --volume and --count are mutually exclusive".to_owned()),
+        (Some(_), Some(_)) => Err("--volume and --count are mutually exclusive".to_owned()),
         (None, None) if case.get("scaling").is_some() => {
-            Err("scaling: --scaling requires --volume or --count".to_owned())
+            Err("--scaling requires --volume or --count".to_owned())
         }
         (None, None) => Ok(None),
-        (Some(0), _) | (_, Some(0)) => Err("volume: --volume and --count must be at least 1".to_owned()),
+        (Some(0), _) | (_, Some(0)) => Err("volume or count must be at least 1: 0 is not".to_owned()),
         // The cast saturates.
         (Some(bytes), _) => Ok(Some(((bytes as f64 / blocks.mean()).round() as u64).max(1))),
         (_, Some(count)) => Ok(Some(count)),
@@ -345,7 +367,7 @@ fn word<T: Copy>(case: &Case, key: &str, known: &[(&str, T)]) -> Result<T, Strin
 
 fn unknown<T>(key: &str, given: &str, known: &[(&str, T)]) -> String {
     let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-    format!("{key}: no '{}'; there is {}", crate::text::shown(given), names.join(", "))
+    format!("{key} must be one of {}: '{}' is not", names.join(", "), crate::text::shown(given))
 }
 
 /// A number parameter between 1 and `most`.

@@ -77,7 +77,8 @@ impl Benchmark for DiskKnee {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         // A random read of 4 KiB where nothing else is typed: the cases of `disk.io` at one depth, without it.
-        let mut asked = Group { lists: group.lists.clone(), ..Group::default() };
+        let mut asked =
+            Group { lists: group.lists.clone(), places: group.places.clone(), ..Group::default() };
         for (key, value) in [
             ("op", Value::Word(if group.asked("read-share") { "mixed" } else { "read" }.to_owned())),
             ("pattern", Value::Word("random".to_owned())),

@@ -36,7 +36,7 @@ struct Place {
 /// A file too large for a ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "--verify would need {needs} bytes of memory to know what is where; give a smaller --size or a larger --block"
+    "--verify needs {needs} bytes of memory to know what each block holds; use a smaller --size or a larger --block"
 )]
 pub struct TooLarge {
     /// Bytes needed.

@@ -31,6 +31,10 @@ const BYTES: u64 = 1 << 30;
 /// The depths of the default cases: each transfer by itself, and batches.
 const DEPTHS: &[u64] = &[1, 32];
 
+/// Why psync has no queue.
+const ONE_AT_A_TIME: &str =
+    "--depth above 1 is not supported with --engine psync: it does one transfer at a time";
+
 /// The engines whose floor is told, by the word that names them, and what stands for them here.
 const ENGINES: &[(&str, Kind)] = &[("psync", Kind::NullCall), ("io_uring", Kind::Null)];
 
@@ -57,19 +61,23 @@ impl Benchmark for DiskNull {
         let mut all = Vec::new();
         for word in group.words("engine", &names) {
             let Some((word, kind)) = ENGINES.iter().find(|(name, _)| *name == word) else {
-                return Err(format!("engine: {word} has no floor here; choose {}", names.join(" or ")));
+                let shown = crate::text::shown(&word);
+                return Err(format!("engine must be {}: '{shown}' is neither", names.join(" or ")));
             };
             let defaults = if kind.is_one_at_a_time() { &DEPTHS[..1] } else { DEPTHS };
             for depth in counts(group, "depth", defaults, MAX_DEPTH)? {
                 let case = Case::of(self.name()).with_word("engine", word).with_count("depth", depth);
                 let feasible = match kind.is_one_at_a_time() && depth > 1 {
-                    true => Err(CannotMeasure::not_here("it does one transfer at a time")),
+                    true => Err(CannotMeasure::not_here(ONE_AT_A_TIME)),
                     false => Ok(()),
                 };
                 all.push(Candidate::new(case, feasible).parsed(&(kind, depth)));
             }
         }
-        Ok(all)
+        match all.iter().any(|candidate| candidate.feasible.is_ok()) {
+            true => Ok(all),
+            false => Err(ONE_AT_A_TIME.to_owned()),
+        }
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {

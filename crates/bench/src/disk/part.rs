@@ -9,6 +9,17 @@ pub static PART: Subsystem = Subsystem {
     title: "Disk",
     context: |machine, _| machine.storage.as_ref().map(context).unwrap_or_default(),
     asked_first: &["op", "pattern", "block", "depth", "threads", "dir"],
+    help: &[
+        ("op", "read, write, append, mixed (see --read-share), copy, trim"),
+        ("size", "size of the test file [default: a part of the free space, up to 1G]"),
+        (
+            "rate",
+            "target rate, transfers per second over all threads, as an open loop [default: as fast as possible]",
+        ),
+        ("block", "block size of a transfer, or a mix by weight: 4K@60+64K@40 [default: 4K and 1M]"),
+        ("volume", "bytes of each sample; with --scaling strong divided among the threads"),
+        ("count", "transfers of each sample; with --scaling strong divided among the threads"),
+    ],
     cpus: |_, _| Vec::new(),
     on_files: true,
     ..Subsystem::USUAL

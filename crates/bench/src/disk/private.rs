@@ -87,8 +87,7 @@ fn guarded(dir: &OwnedFd) -> Result<(), Refusal> {
     let mode = rustix::fs::fstat(dir)?.st_mode;
     if mode & 0o002 != 0 && mode & 0o1000 == 0 {
         return Err(Refusal::Planted(
-            "there is no O_TMPFILE, and everybody may rename files in --dir; set its sticky bit (chmod +t) or name a \
-             directory of your own",
+            "the file system has no O_TMPFILE, and all users may rename files in --dir: set its sticky bit (chmod +t) or use a directory of your own",
         ));
     }
     Ok(())

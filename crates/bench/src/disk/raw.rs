@@ -53,11 +53,11 @@ impl Consent {
             Some((device, serial)) if !device.is_empty() && !serial.trim().is_empty() => {
                 Ok(Self { device: device.into(), serial: serial.trim().to_owned() })
             }
-            _ => Err(
-                "DEVICE:SERIAL, such as /dev/sdx:S4EWNX0N; lsblk -o NAME,SERIAL shows it (without a serial \
-                      number repeat the size in bytes, lsblk -b)"
-                    .to_owned(),
-            ),
+            _ => Err(format!(
+                "must be DEVICE:SERIAL as lsblk -o NAME,SERIAL shows it, such as /dev/sdx:S4EWNX0N (without a serial number: \
+                 the size in bytes, lsblk -b): '{}' is not",
+                crate::text::shown_within(text, 60)
+            )),
         }
     }
 }
@@ -146,7 +146,9 @@ impl RawTarget {
         };
         let same = file.metadata().is_ok_and(|m| DeviceNumber::from_raw(m.rdev()) == number);
         if !same {
-            return Err(RawError::Refused(format!("{name} became another device while it was looked at")));
+            return Err(RawError::Refused(format!(
+                "{name} became another device while it was being checked"
+            )));
         }
         Ok(RawDevice { file, name, bytes: looked.bytes, access, claim })
     }
@@ -158,7 +160,7 @@ impl RawTarget {
         let other = look(&consent.device).map_or(None, |other| Some(other.number));
         if other != Some(looked.number) {
             return refused(format!(
-                "--destroy-data-on names {}, and --target {name}: they must be the same device",
+                "--destroy-data-on and --target must be the same device: {} and {name} are not",
                 path(&consent.device)
             ));
         }
@@ -169,7 +171,7 @@ impl RawTarget {
         };
         if right != consent.serial {
             return refused(format!(
-                "{name} does not have the {what} '{}' that --destroy-data-on gives; look again with lsblk -b -o \
+                "--destroy-data-on must have the {what} of {name}: '{}' is not; see lsblk -b -o \
                  NAME,SERIAL,SIZE,MOUNTPOINTS",
                 shown(&consent.serial)
             ));
@@ -203,7 +205,7 @@ fn look(device: &Path) -> Result<Looked, RawError> {
     })?;
     let metadata = file.metadata().map_err(|error| usage(&format!("cannot be looked at: {error}")))?;
     if !metadata.file_type().is_block_device() {
-        return Err(usage("is not a block device; for a file system give --dir"));
+        return Err(usage("is not a block device; for a file system use --dir"));
     }
     let bytes = file.seek(SeekFrom::End(0)).unwrap_or(0);
     if bytes == 0 {
@@ -255,10 +257,10 @@ pub fn permitted(target: &RawTarget, case: &Case) -> Result<(), CannotMeasure> {
     match (case.benchmark(), case.word("op").unwrap_or_default(), &target.consent) {
         ("disk.io", "read", _) | ("disk.io", "write" | "mixed" | "trim", Some(_)) => Ok(()),
         ("disk.io", op @ ("write" | "mixed" | "trim"), None) => Err(CannotMeasure::refused(format!(
-            "{op} would destroy the data on {name}; to allow that, give --destroy-data-on={name}:SERIAL"
+            "--op {op} requires --destroy-data-on={name}:SERIAL with --target: it destroys the data on the device"
         ))),
         (benchmark, ..) => Err(CannotMeasure::not_here(format!(
-            "{} works on a file, and --target {name} has no file system; use --dir",
+            "{} is not supported with --target {name}: it needs a file system, use --dir",
             if benchmark == "disk.io" { case.word("op").unwrap_or_default() } else { benchmark }
         ))),
     }

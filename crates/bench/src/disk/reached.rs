@@ -111,7 +111,10 @@ mod tests {
             "{by_device}"
         );
         let by_syncs = told("/sync=every:16", ring, at_depth(9.0, 1000, true)).expect("a warning");
-        assert!(by_syncs.contains("each sync waits") && !by_syncs.contains("device"), "{by_syncs}");
+        assert!(
+            by_syncs.contains("each sync empties the queue") && !by_syncs.contains("device"),
+            "{by_syncs}"
+        );
         assert!(
             told("/sync=end", ring, at_depth(9.0, 1000, true)).is_some_and(|text| text.contains("longer"))
         );
@@ -158,7 +161,7 @@ mod tests {
         assert_eq!(rate_missed(50.0, 1, &[]), None);
         // Two threads of 25 a second each, each for 10 s.
         let text = rate_missed(50.0, 2, &[sample(250, 20.0)]).expect("half is missing").to_string();
-        assert!(text.starts_with("50.0 transfers a second were offered and 25.0 done"), "{text}");
+        assert!(text.starts_with("the device does 25.0 of the 50.0 transfers per second"), "{text}");
     }
 
     proptest! {

@@ -29,12 +29,12 @@ impl Target {
         let wrong = || {
             let shown = crate::text::shown(word);
             format!(
-                "latency-target: '{shown}' is not a percentile and a time, such as p99=2ms or p99.9=500us; percentiles go from p1 to p99.99"
+                "latency-target must be a percentile from p1 to p99.99 and a time above 0, such as p99=2ms: '{shown}' is not"
             )
         };
         let (percentile, time) = word.split_once(['=', ':']).ok_or_else(wrong)?;
         let percent: f64 = percentile.strip_prefix('p').and_then(|n| n.parse().ok()).ok_or_else(wrong)?;
-        let time = parse_duration(time).map_err(|e| format!("latency-target: {e}"))?;
+        let time = parse_duration(time).map_err(|e| format!("latency-target has a time that {e}"))?;
         let ns = u64::try_from(time.as_nanos()).map_err(|_| wrong())?;
         if !(1.0..=99.99).contains(&percent) || ns == 0 {
             return Err(wrong());
@@ -333,7 +333,7 @@ mod tests {
         assert_eq!(code(&answer(None, &[bad])).0, "latency-target-missed");
         // 98.998 % is not 99.00 %.
         let near = code(&answer(None, &[&[(1_000, 98_998), (9_000_000, 1_002)]])).1;
-        assert!(near.contains("98.99 % stay"), "{near}");
+        assert!(near.contains("98.99 % of the transfers do"), "{near}");
         let disturbed = answer(None, &[good]);
         assert_eq!((disturbed.deepest, disturbed.held), (None, true));
         assert_eq!(code(&disturbed).0, "latency-search-disturbed");

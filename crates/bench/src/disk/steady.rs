@@ -39,7 +39,7 @@ pub(super) fn precondition(
 ) -> Result<Vec<FileWarning>, CannotMeasure> {
     if !filled.known {
         return Err(CannotMeasure::not_here(
-            "--steady writes first, and this device may only be read; see --destroy-data-on",
+            "--steady requires --destroy-data-on with --target: it writes first",
         ));
     }
     let written = overwrite(job, cx, filled, bytes).map_err(|e| CannotMeasure::environment(e.to_string()))?;

@@ -36,7 +36,7 @@ pub enum Cache {
 pub enum TargetError {
     /// The file system does not do direct I/O.
     #[error(
-        "{file_system} on {mount} refuses O_DIRECT, so the page cache cannot be bypassed; use --cache buffered or another --dir"
+        "{file_system} on {mount} does not support direct I/O (O_DIRECT); use --cache buffered or another --dir"
     )]
     DirectRefused {
         /// What it is.
@@ -70,19 +70,18 @@ pub enum TargetError {
 pub fn hint(errno: Errno) -> String {
     match errno {
         Errno::NOSPC => {
-            "; free some space or name another --dir. Where df shows free space, the device beneath \
-                         the file system (thin volume, loop file) is full"
+            "; free some space or use another --dir. If df shows free space, the device below the file system (thin volume, loop file) is full"
                 .to_owned()
         }
-        Errno::DQUOT => "; the disk quota is used up (see quota -s), name another --dir".to_owned(),
+        Errno::DQUOT => "; the disk quota is used up (see quota -s): use another --dir".to_owned(),
         Errno::FBIG => match getrlimit(Resource::Fsize).current {
             Some(limit) => format!("; RLIMIT_FSIZE is {}: raise it with ulimit -f", human(limit)),
-            None => "; the file system takes no file this large: give a smaller --size".to_owned(),
+            None => "; the file system has no files this large: use a smaller --size".to_owned(),
         },
         Errno::IO => "; the device failed, see dmesg".to_owned(),
         Errno::ROFS => "; the file system is or became read-only, see dmesg".to_owned(),
         Errno::INVAL => {
-            "; O_DIRECT wants blocks that are multiples of the device's sector, often 4 KiB".to_owned()
+            "; direct I/O needs a --block that is a multiple of the device's sector, often 4K".to_owned()
         }
         Errno::MFILE | Errno::NFILE => "; raise ulimit -n".to_owned(),
         _ => String::new(),
@@ -126,7 +125,7 @@ impl TestFile {
         let failed = |errno| failure("opened", facts, errno);
         let dir = open_directory(&facts.path).map_err(|errno| match errno {
             // The path was resolved before: whoever put a link into it since then wants something else written.
-            Errno::LOOP | Errno::XDEV => planted(facts, "a symbolic link was put into the path of --dir"),
+            Errno::LOOP | Errno::XDEV => planted(facts, "a symbolic link appeared in the path of --dir"),
             errno => failed(errno),
         })?;
         let made = match open_nameless(&dir, cache) {

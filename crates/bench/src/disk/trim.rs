@@ -34,7 +34,7 @@ pub(super) fn check(cx: &Context<'_>) -> Result<(), CannotMeasure> {
 pub(super) fn check_device(target: &RawTarget, blocks: &Blocks) -> Result<(), CannotMeasure> {
     let name = shown_bytes(target.device.as_os_str().as_bytes());
     let about = std::fs::metadata(&target.device)
-        .map_err(|error| CannotMeasure::environment(format!("{name} cannot be looked at: {error}")))?;
+        .map_err(|error| CannotMeasure::environment(format!("{name} cannot be checked: {error}")))?;
     let number = DeviceNumber::from_raw(about.rdev());
     let of = |file: &str| users::queue_number(&Root::live(), number, file);
     match unheeded(&name, blocks.unit(), of("discard_max_bytes"), of("discard_granularity")) {
@@ -47,7 +47,7 @@ pub(super) fn check_device(target: &RawTarget, blocks: &Blocks) -> Result<(), Ca
 /// it frees at a time (Documentation/ABI/stable/sysfs-block).
 fn unheeded(name: &str, unit: u64, most: Option<u64>, granularity: Option<u64>) -> Option<String> {
     match (most, granularity) {
-        (Some(0), _) => Some(format!("{name} takes no trims (its discard_max_bytes is 0)")),
+        (Some(0), _) => Some(format!("{name} does not support trim (its discard_max_bytes is 0)")),
         (_, Some(granularity)) if granularity > 0 && !unit.is_multiple_of(granularity) => Some(format!(
             "{name} frees {} at a time (its discard_granularity) and may ignore less; give a --block that is a multiple",
             human(granularity)
@@ -60,12 +60,15 @@ fn unheeded(name: &str, unit: u64, most: Option<u64>, granularity: Option<u64>) 
 fn refusal(storage: &Storage, most: Option<u64>) -> Option<String> {
     let device = storage.device.as_deref().unwrap_or("the device");
     if most == Some(0) {
-        return Some(format!("{device} takes no trims (its discard_max_bytes is 0)"));
+        return Some(format!("{device} does not support trim (its discard_max_bytes is 0)"));
     }
     let file_system = storage.file_system.as_ref()?;
     let passes_on = |option: &String| option == "discard" || option.starts_with("discard=");
     (!file_system.options.iter().any(passes_on)).then(|| {
-        format!("the {} on {device} keeps trims to itself; mount it with -o discard", file_system.fs_type)
+        format!(
+            "the {} on {device} does not pass trims to the device; mount it with -o discard",
+            file_system.fs_type
+        )
     })
 }
 
@@ -113,7 +116,7 @@ mod tests {
         assert_eq!(why(4096, Some(1 << 30), Some(4096)), "");
         assert_eq!(why(4096, None, None), "");
         assert_eq!(why(4096, Some(1 << 30), Some(0)), "");
-        assert!(why(4096, Some(0), Some(0)).contains("takes no trims"));
+        assert!(why(4096, Some(0), Some(0)).contains("does not support trim"));
         assert!(why(4096, Some(1 << 30), Some(65536)).contains("frees 64 KiB at a time"));
     }
 }

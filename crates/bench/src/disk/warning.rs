@@ -99,46 +99,44 @@ impl fmt::Display for FileWarning {
         match self {
             Self::Small { bytes, why } => {
                 let bytes = format_size(*bytes);
-                write!(f, "the test file is {bytes}: {why}; choose another --dir to use a larger one")
+                write!(f, "the test file has only {bytes}: {why}; use another --dir for a larger one")
             }
             Self::Named { file_system } => write!(
                 f,
-                "{file_system} has no O_TMPFILE: the test file was made in a private directory and unlinked at once; a kill \
-                 in that moment leaves an empty plimsoll-* behind, which the next run removes"
+                "{file_system} has no nameless files (O_TMPFILE): the test file was created in a private directory and unlinked at once; a kill in that moment leaves an empty plimsoll-* file, which the next run removes"
             ),
             Self::SpaceSaved { bytes, taken, file_system } => write!(
                 f,
-                "{} of test data takes {} on {file_system}: the file system does not put on the device what it is given",
+                "{} of incompressible test data takes only {} on {file_system}: the file system does not write all data to the device",
                 human(*bytes),
                 human(*taken)
             ),
             Self::ContentsUnknown { device } => write!(
                 f,
-                "nobody knows what is on {device}: parts never written, or trimmed, may be answered without touching the medium"
+                "the contents of {device} are unknown: the device may answer reads of parts that were never written, or trimmed, without reading its medium"
             ),
             Self::UsersUnknown { why } => f.write_str(why),
             Self::PreconditionCut { written, bytes } => write!(
                 f,
-                "{} of {} were overwritten before the first round, in the time that there was; name the --size to take the \
-                 time, or give more --budget",
+                "only {} of {} were overwritten before the first round, because time was short; choose the --size, or use a larger --budget",
                 human(*written),
                 human(*bytes)
             ),
             Self::PartOfDevice { bytes, device } => write!(
                 f,
-                "steady is this file of {}: the device has {}, and shows its own steady state when most of it was written; \
-                 give a larger --size, or --target",
+                "the steady state is that of this file of {}; the device has {} and reaches its own steady state when most of it is written: use a larger --size, or --target",
                 human(*bytes),
                 human(*device)
             ),
             Self::CachedBelow { below, share, above } => write!(
                 f,
-                "{below} moved only {:.1} % of what went through {above}: the file behind it is cached by the file system \
-                 below, so the figure is memory's as much as the disk's; name a --dir on the disk itself",
+                "{below} moved only {:.1} % of what went through {above}: the file of the loop device is cached, so the figure is memory's as much as the disk's; use a --dir on the disk itself",
                 share * 100.0
             ),
             Self::PageCache { avoidable } => {
-                f.write_str("the page cache was used: the figure is the memory's as much as the device's")?;
+                f.write_str(
+                    "transfers went through the page cache: the figure is memory's as much as the device's",
+                )?;
                 f.write_str(if *avoidable { "; --cache direct measures the device" } else { "" })
             }
             Self::SharedWithTool { why } => write!(
@@ -209,40 +207,37 @@ impl fmt::Display for TransferWarning {
                 write!(f, "{} was asked for, {} did the work: {why}", wanted.word(), used.word())
             }
             Self::NotRegistered { why } => f.write_str(why),
-            Self::DepthNotReached { wanted, got } => write!(
-                f,
-                "queue depth {got:.1} was reached where {wanted} was asked; the device or one CPU is the limit"
-            ),
+            Self::DepthNotReached { wanted, got } => {
+                write!(f, "queue depth {got:.1} instead of {wanted}: the device or one CPU is the limit")
+            }
             Self::EmptiedBySyncs { wanted, got, flush } => write!(
                 f,
-                "queue depth {got:.1} was reached where {wanted} was asked: each sync waits for what is under way, and \
-                 nothing else begins before it is done; {}",
+                "queue depth {got:.1} instead of {wanted}: each sync empties the queue; {}",
                 match flush {
-                    Flush::Every(_) => "sync after more writes to have fewer of them",
-                    Flush::AtEnd | Flush::Never => "take a longer --sample-time to have fewer of them",
+                    Flush::Every(_) => "use a larger N in --sync every:N",
+                    Flush::AtEnd | Flush::Never => "use a longer --sample-time",
                 }
             ),
             Self::OneAtATime { wanted, engine, deeper } => write!(
                 f,
-                "one transfer was in flight where {wanted} were asked: {} does one transfer at a time{}",
+                "queue depth 1 instead of {wanted}: {} does one transfer at a time{}",
                 engine.word(),
                 if *deeper { "; io_uring does more" } else { "" }
             ),
             Self::SearchedLess { most, asked, engine } => write!(
                 f,
-                "the search went to depth {most}, not to {asked}: {engine} does one transfer at a time; io_uring does more"
+                "the search ended at depth {most} instead of {asked}: {engine} does one transfer at a time; io_uring does more"
             ),
             Self::RateNotHeld { offered, done } => write!(
                 f,
-                "{} transfers a second were offered and {} done: what could not begin in time waits, and its \
-                 latency grows as long as the run lasts; give a lower --rate or a higher --depth",
+                "the device does {1} of the {0} transfers per second that --rate asks for: the queue and the latency grow as long as the run lasts; use a lower --rate or a higher --depth",
                 rate(*offered),
                 rate(*done)
             ),
             Self::Target { target, within, missed } => missed.told(f, target, &percent_below(*within)),
             Self::VolumeCut { seconds, done, wanted } => write!(
                 f,
-                "samples were cut after {} s: {} of {} were done; give a smaller --volume or --count",
+                "samples were ended after {} s with {} of {} done; use a smaller --volume or --count",
                 significant(*seconds, 2),
                 Quantity::new(done.round(), Unit::Byte),
                 Quantity::new(wanted.round(), Unit::Byte)
@@ -257,17 +252,15 @@ impl Missed {
         match self {
             Self::InTheSearch => write!(
                 f,
-                "the search was inconclusive: at depth 1 it did not hold {target}, as the samples do; nothing deeper \
-                 was tried, so the deepest queue is not known; measure again, or take a longer --sample-time"
+                "the search was inconclusive: it missed {target} at depth 1, which the samples meet, so the deepest queue is unknown; measure again, or use a longer --sample-time"
             ),
             Self::Everywhere => write!(
                 f,
-                "no queue holds {target}: at depth 1 {got} stay within it; the figures are those of depth 1"
+                "no queue depth meets {target}: at depth 1, {got} of the transfers do; the figures are those of depth 1"
             ),
             Self::InTheSamples(depth) => write!(
                 f,
-                "{target} held in the search at depth {depth}, not in the samples there: {got} of their transfers \
-                 stayed within it; take a longer --sample-time or a wider target"
+                "{target} was met at depth {depth} in the search, but not in the samples: {got} of their transfers meet it; use a longer --sample-time or a wider target"
             ),
         }
     }

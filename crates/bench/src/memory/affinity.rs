@@ -66,9 +66,9 @@ fn nodes(machine: &Machine, group: &Group) -> Result<Vec<Option<u64>>, String> {
     let asked = group.numbers(NODE, &[]);
     match asked.iter().find(|node| !known.contains(&node.to_string())) {
         Some(node) if known.is_empty() => {
-            Err(format!("node: there is no {node}: the kernel shows no NUMA nodes"))
+            Err(format!("--node {node} is not supported on this machine: the kernel shows no NUMA nodes"))
         }
-        Some(node) => Err(format!("node: there is no {node}; choose among {}", known.join(", "))),
+        Some(node) => Err(format!("node must be one of {}: {node} is not", known.join(", "))),
         None => Ok(asked.into_iter().map(Some).collect()),
     }
 }
@@ -142,8 +142,7 @@ impl Site {
             return Ok(());
         }
         Err(CannotMeasure::environment(format!(
-            "needs {threads} × {} of memory on node {id}; {} are free there, and {} of these must stay free: choose a \
-         smaller --size or another --node",
+            "needs {threads} × {} of memory on node {id}; {} are free there, of which {} must stay free: use a smaller --size or another --node",
             human(size),
             human(free),
             human(reserve(free))
@@ -214,7 +213,7 @@ mod tests {
         let mut machine = fixture.machine();
         for benchmark in all() {
             let why = benchmark.cases(&machine, &asking(77, 64 << 20)).unwrap_err();
-            assert!(why.starts_with("node: there is no 77; choose among 0, 1, 2"), "{why}");
+            assert!(why.starts_with("node must be one of 0, 1, 2"), "{why}");
             let there = benchmark.cases(&machine, &asking(1, 64 << 20)).unwrap();
             assert!(!there.is_empty());
             for candidate in there {

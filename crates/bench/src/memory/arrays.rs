@@ -217,7 +217,7 @@ impl Field<'_> {
     fn verify(&self) -> Result<(), String> {
         let Tally { seed, wrong, passes, .. } = *self.tally;
         if wrong > 0 {
-            return Err(format!("the sum of what was read was wrong {wrong} times"));
+            return Err(format!("the checksum of the data read was wrong {wrong} times"));
         }
         self.arrays.verify(seed, passes).map_err(|e| e.to_string())
     }

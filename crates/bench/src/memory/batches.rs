@@ -471,6 +471,6 @@ mod tests {
         batches.verify().unwrap();
         let warning = batches.facts().warnings.pop().unwrap();
         assert_eq!(warning.code(), "volume-cut");
-        assert!(warning.to_string().contains("of 64 TiB were moved in the 0 s"), "{warning}");
+        assert!(warning.to_string().contains("of 64 TiB were moved in 0 s"), "{warning}");
     }
 }

@@ -153,7 +153,7 @@ fn find(word: &str) -> Result<BlockOp, String> {
     let found = OPS.iter().find(|(name, _)| *name == word).map(|(_, op)| *op);
     found.ok_or_else(|| {
         let names: Vec<&str> = OPS.iter().map(|(name, _)| *name).collect();
-        format!("op: no load '{}'; choose among {}", crate::text::shown(word), names.join(", "))
+        format!("op must be one of {1}: '{0}' is not", crate::text::shown(word), names.join(", "))
     })
 }
 
@@ -162,15 +162,15 @@ fn possible(machine: &Machine, threads: u64) -> Result<(), CannotMeasure> {
     let allowed = &machine.cpu.allowed;
     if allowed.len() < 2 {
         return Err(CannotMeasure::not_here(format!(
-            "needs a CPU that chases and one that loads, and this process is allowed '{allowed}'; widen taskset or the cpuset"
+            "requires two CPUs (one measures, the others load), and this process may use only '{allowed}'; widen taskset or the cpuset"
         )));
     }
     match threads {
         0 | 1 => Err(CannotMeasure::not_here(
-            "one thread chases and the others load: give --threads 2 or more; without load it is memory.latency",
+            "--threads must be at least 2: one thread measures, the others load (without load use memory.latency)",
         )),
         n if n > allowed.len() as u64 => Err(CannotMeasure::not_here(format!(
-            "{n} threads on {} CPUs would take turns with the one that chases; give --threads {} or fewer",
+            "{n} threads on {} CPUs would share a CPU with the thread that measures; use --threads {} or fewer",
             allowed.len(),
             allowed.len()
         ))),
@@ -192,7 +192,7 @@ fn delays(group: &Group) -> Result<Vec<Duration>, String> {
 fn read_delays<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<Duration>, String> {
     let read = |word: &str| match word {
         "0" => Ok(Duration::ZERO),
-        word => quantity::parse_duration(word).map_err(|e| format!("delay: {e}")),
+        word => quantity::parse_duration(word).map_err(|e| format!("delay {e}")),
     };
     let mut delays = words.map(read).collect::<Result<Vec<Duration>, String>>()?;
     delays.sort_unstable();
@@ -200,12 +200,12 @@ fn read_delays<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<Duration>
     delays.reverse();
     match delays.first() {
         Some(longest) if *longest > LONGEST_DELAY => Err(format!(
-            "delay: {} after each 4 KiB is no load; write {} at most",
+            "delay must be at most {1} after each 4 KiB: {0} is not",
             format_duration(*longest),
             format_duration(LONGEST_DELAY)
         )),
         _ if delays.len() > MOST_STEPS => {
-            Err(format!("delay: {} steps; {MOST_STEPS} are the most", delays.len()))
+            Err(format!("delay must have at most {MOST_STEPS} steps: {} are too many", delays.len()))
         }
         _ => Ok(delays),
     }
@@ -360,7 +360,7 @@ fn latency_of(sample: &Sample) -> Result<f64, CannotMeasure> {
 impl Prepared for Loaded {
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         let Amount::Seconds(seconds) = amount else {
-            return Err(CannotMeasure::not_here("is measured for a time: give --sample-time, not an amount"));
+            return Err(CannotMeasure::not_here("requires --sample-time: a fixed amount is not supported"));
         };
         let each = Amount::Seconds((seconds / (self.delays.len() + 1) as f64).max(SHORTEST_STEP));
         let begun = Instant::now();
@@ -439,10 +439,10 @@ mod tests {
         assert_eq!(read("0"), Ok(vec![Duration::ZERO]));
         let micro = Duration::from_micros(1);
         assert_eq!(read("0s+1us+1000ns+100ns"), Ok(vec![micro, micro / 10, Duration::ZERO]));
-        assert!(read("100").unwrap_err().starts_with("delay: "));
-        assert!(read("11ms").unwrap_err().contains("10ms at most"));
+        assert!(read("100").unwrap_err().starts_with("delay must be"));
+        assert!(read("11ms").unwrap_err().contains("at most 10ms"));
         let many: Vec<String> = (0..70).map(|ns| format!("{ns}ns")).collect();
-        assert!(read(&many.join("+")).unwrap_err().contains("64 are the most"));
+        assert!(read(&many.join("+")).unwrap_err().contains("at most 64 steps"));
     }
 
     #[test]
@@ -453,11 +453,11 @@ mod tests {
             let candidates = LoadedLatency.cases(machine, &lists).unwrap();
             candidates[0].feasible.clone().unwrap_err()
         };
-        assert!(why(&machine, &["1"]).reason.contains("--threads 2 or more"));
+        assert!(why(&machine, &["1"]).reason.contains("--threads must be at least 2"));
         assert!(why(&machine, &["3"]).reason.contains("3 threads on 2 CPUs"));
         machine.cpu.allowed = "1".parse().unwrap();
         let alone = why(&machine, &["2"]);
-        assert!(alone.cause == Cause::NotHere && alone.reason.contains("allowed '1'"), "{alone}");
+        assert!(alone.cause == Cause::NotHere && alone.reason.contains("may use only '1'"), "{alone}");
         let candidates = LoadedLatency.cases(&machine, &Group::default()).unwrap();
         assert_eq!(candidates[0].feasible, Err(alone));
         machine.cpu.allowed = "0-1".parse().unwrap();
@@ -471,9 +471,9 @@ mod tests {
         let no_room = asked[0].feasible.clone().unwrap_err();
         assert!(no_room.cause == Cause::Environment && no_room.reason.starts_with("needs 1 × "), "{no_room}");
         let error = |lists: &[(&str, &[&str])]| LoadedLatency.cases(&machine, &group(lists)).unwrap_err();
-        assert!(error(&[("op", &["triad"])]).contains("choose among read, write, read-write"));
-        assert!(error(&[("threads", &["0"])]).contains("from 1 to"));
-        assert!(error(&[("delay", &["soon"])]).starts_with("delay: "));
+        assert!(error(&[("op", &["triad"])]).contains("one of read, write, read-write"));
+        assert!(error(&[("threads", &["0"])]).contains("between 1 and"));
+        assert!(error(&[("delay", &["soon"])]).starts_with("delay must be"));
         Ok(())
     }
 

@@ -91,7 +91,7 @@ fn sizes(machine: &Machine, group: &Group, defaults: &[u64]) -> Result<Vec<u64>,
     }
     match sizes.iter().find(|size| **size < SMALLEST) {
         Some(size) => Err(format!(
-            "size: {} is too small; write at least {}, or {} where there are arrays (memory.bandwidth)",
+            "size must be at least {1} (memory.bandwidth: {2}): {0} is not",
             format_size(*size),
             format_size(SMALLEST),
             format_size(bandwidth::SMALLEST_ARRAYS)
@@ -112,8 +112,7 @@ fn pages(machine: &Machine, group: &Group) -> Result<Vec<Pages>, String> {
     let never = machine.memory.transparent_huge_pages.as_deref().is_none_or(|setting| setting == "never");
     let words = group.words("pages", &[if never { "4k" } else { "thp" }]);
     let read = |word: &String| {
-        let unknown =
-            || format!("pages: '{}' is no page size; write 4k, thp, 2m or 1g", crate::text::shown(word));
+        let unknown = || format!("pages must be 4k, thp, 2m or 1g: '{}' is not", crate::text::shown(word));
         page_size(word).ok_or_else(unknown)
     };
     words.iter().map(read).collect()
@@ -255,7 +254,7 @@ fn fits(machine: &Machine, threads: u64, size: u64) -> Result<(), CannotMeasure>
         return Ok(());
     }
     Err(CannotMeasure::environment(format!(
-        "needs {threads} × {} of memory; {} are available, and {} of these must stay free: choose a smaller --size{}",
+        "needs {threads} × {} of memory; {} are available, of which {} must stay free: use a smaller --size{}",
         human(size),
         human(available),
         human(reserve(available)),
@@ -276,8 +275,7 @@ fn in_pool(pools: &[HugePages], place: &str, page: u64, needed: u64) -> Result<(
         return Ok(());
     }
     Err(CannotMeasure::not_here(format!(
-        "needs {needed} reserved pages of {}; {free} are free: as root, write a number to \
-         {place}/hugepages-{}kB/nr_hugepages, or choose --pages thp",
+        "needs {needed} reserved pages of {}, and {free} are free: as root, write a number to {place}/hugepages-{}kB/nr_hugepages, or use --pages thp",
         human(page),
         page / 1024
     )))

@@ -87,10 +87,7 @@ impl Benchmark for Numa {
         for op in group.words("op", OPS) {
             if !OPS.contains(&op.as_str()) {
                 let op = crate::text::shown(&op);
-                return Err(format!(
-                    "op: '{op}' is not measured between nodes; choose among {}",
-                    OPS.join(", ")
-                ));
+                return Err(format!("op must be one of {} between nodes: '{op}' is not", OPS.join(", ")));
             }
             for pages in pages(machine, group)? {
                 for size in super::sizes(machine, group, &[default_size(machine, group, &op)])? {
@@ -156,8 +153,7 @@ fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
     }
     let nodes = machine.memory.nodes.len();
     Err(CannotMeasure::not_here(format!(
-        "needs two NUMA nodes with memory and one of them with CPUs: of {nodes} node{}, {columns} with memory and {rows} \
-         with CPUs that this process may use",
+        "requires two NUMA nodes with memory, one of them with CPUs: of {nodes} node{}, {columns} have memory and {rows} have CPUs that this process may use",
         if nodes == 1 { "" } else { "s" }
     )))
 }
@@ -299,7 +295,11 @@ impl Column {
 
 fn middle(values: Vec<f64>) -> Result<f64, CannotMeasure> {
     let median = Samples::new(values).ok().map(|samples| samples.median()).filter(|median| *median > 0.0);
-    median.ok_or_else(|| CannotMeasure::environment("the clock did not advance while a pair was measured"))
+    median.ok_or_else(|| {
+        CannotMeasure::environment(
+            "the clock did not advance while a pair was measured: use a longer --sample-time: use a longer --sample-time",
+        )
+    })
 }
 
 /// Seconds of a step, slice by slice.
@@ -352,7 +352,7 @@ const BLOCKS_A_LAP: u64 = 64;
 impl Prepared for Between {
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         let Amount::Seconds(seconds) = amount else {
-            return Err(CannotMeasure::not_here("is measured for a time: give --sample-time, not an amount"));
+            return Err(CannotMeasure::not_here("requires --sample-time: a fixed amount is not supported"));
         };
         let pairs = (self.rows.len() * self.columns.len()).max(1);
         let time = Duration::try_from_secs_f64(seconds / pairs as f64).unwrap_or(SLICE).max(SLICE);
@@ -436,9 +436,9 @@ mod tests {
             node.total_bytes = None;
         }
         let why = Numa.cases(&machine, &Group::default()).unwrap()[0].feasible.clone().unwrap_err();
-        assert!(why.cause == Cause::NotHere && why.reason.contains("1 with memory"), "{why}");
+        assert!(why.cause == Cause::NotHere && why.reason.contains("1 have memory"), "{why}");
         let wrong = Group::default().with("op", vec![Value::Word("triad".to_owned())]);
-        assert!(Numa.cases(&machine, &wrong).unwrap_err().contains("choose among latency, read"));
+        assert!(Numa.cases(&machine, &wrong).unwrap_err().contains("one of latency, read"));
         Ok(())
     }
 

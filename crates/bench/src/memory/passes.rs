@@ -112,7 +112,7 @@ impl Passes {
             Ok::<f64, CannotMeasure>(round.seconds() / round.passes())
         })?;
         let chosen = quickest.ok_or_else(|| {
-            CannotMeasure::not_here(format!("no variant '{variant}' of {} runs here", self.op))
+            CannotMeasure::not_here(format!("no kernel '{variant}' of {} runs on this processor", self.op))
         })?;
         // Samples of one amount are alike then.
         self.arrays.end_pass(&mut self.team)?;

@@ -110,7 +110,7 @@ fn several_chases_are_cases_of_their_own() {
     assert_eq!(feasible, [true, false, true, true]);
     assert!(refused(&found)[0].reason.contains("at least 5K"));
     for wrong in [0, 11] {
-        assert!(chases(&[wrong]).unwrap_err().contains("from 1 to 10"));
+        assert!(chases(&[wrong]).unwrap_err().contains("between 1 and 10"));
     }
     let mut prepared = prepared(&Latency, &found[3].case, &machine).unwrap();
     let sample = prepared.sample(Amount::Seconds(0.01)).unwrap();
@@ -188,7 +188,7 @@ fn what_does_not_fit_is_refused_with_the_sum_before_it_is_allocated() -> Result<
     let candidates = Bandwidth.cases(&machine, &group)?;
     let refused = refused(&candidates);
     assert_eq!(refused.len(), 3, "three operations, with three threads each");
-    let wanted = "needs 3 × 300 MiB of memory; 1 GiB are available, and 128 MiB of these must stay free: choose a \
+    let wanted = "needs 3 × 300 MiB of memory; 1 GiB are available, of which 128 MiB must stay free: use a \
                   smaller --size or fewer --threads";
     assert!(refused.iter().all(|why| why.cause == Cause::Environment && why.reason == wanted), "{refused:?}");
     let candidates = Latency.cases(&machine, &list("size", ["1G"]))?;
@@ -215,10 +215,10 @@ proptest! {
 fn wrong_values_are_named_with_what_is_right() {
     let machine = this_machine();
     let error = |benchmark: &dyn Benchmark, group| benchmark.cases(&machine, &group).unwrap_err();
-    assert!(error(&Bandwidth, list("op", ["stream"])).contains("choose among read, write, copy"));
+    assert!(error(&Bandwidth, list("op", ["stream"])).contains("one of read, write, copy"));
     assert!(error(&Bandwidth, list("variant", ["sse9"])).contains("--variant all --list"));
     assert!(error(&Bandwidth, list("variant", ["nt_ahead"])).contains("did you mean 'nt_ahead"));
-    assert!(error(&Bandwidth, list("threads", ["0"])).contains("from 1"));
+    assert!(error(&Bandwidth, list("threads", ["0"])).contains("between 1"));
     assert!(error(&Bandwidth, list("size", ["8"])).contains("at least 1K"));
     assert!(error(&Bandwidth, list("pages", ["3m"])).contains("4k, thp, 2m or 1g"));
     assert!(error(&Bandwidth, list("layout", ["spread"])).contains("private or shared"));
@@ -234,7 +234,7 @@ fn a_size_for_a_chase_alone_leaves_bandwidth_out() {
             .iter()
             .all(|candidate| candidate.feasible.as_ref().is_err_and(|why| why.cause == Cause::NotHere))
     );
-    assert!(refused(&candidates)[0].reason.contains("give a --size of 4K"));
+    assert!(refused(&candidates)[0].reason.contains("--size of at least 4K"));
 }
 
 #[test]
@@ -345,8 +345,8 @@ fn reserved_pages_that_are_not_there_are_refused_with_the_number_and_the_rest_go
     let candidates = Latency.cases(&machine, &group).unwrap();
     let why = refused(&candidates);
     assert_eq!(why[0].cause, Cause::NotHere);
-    let wanted = "needs 50 reserved pages of 2 MiB; 0 are free: as root, write a number to \
-                  /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages, or choose --pages thp";
+    let wanted = "needs 50 reserved pages of 2 MiB, and 0 are free: as root, write a number to \
+                  /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages, or use --pages thp";
     assert_eq!(why[0].reason, wanted);
     assert!(why[1].reason.starts_with("needs 1 reserved pages of 1 GiB"));
     let pool = |size_bytes, free| HugePages { size_bytes, total: free, free };
@@ -425,7 +425,7 @@ fn threads_of_a_node_without_memory_are_told_that_they_use_anothers() -> Result<
     };
     assert_eq!(remarks(&[other]), [""; 0]);
     let told = remarks(&[other, own]);
-    assert!(told.len() == 1 && told[0].contains("node 0, to which CPU 0 belongs, has no memory"), "{told:?}");
+    assert!(told.len() == 1 && told[0].contains("node 0 of CPU 0 has no memory"), "{told:?}");
     Ok(())
 }
 
@@ -446,7 +446,7 @@ fn a_chase_stays_within_the_group_asked_for() {
     }
     for wrong in ["0", "100", "5000"] {
         let why = groups([wrong, "4K"]).unwrap_err();
-        assert!(why.starts_with("group: ") && why.ends_with("not a multiple of 4K"), "{why}");
+        assert!(why.starts_with("group must be a multiple of 4K"), "{why}");
     }
 }
 

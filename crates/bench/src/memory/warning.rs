@@ -43,41 +43,36 @@ impl fmt::Display for MemoryWarning {
         match self {
             Self::PagesDiffer { wanted, got } => write!(
                 f,
-                "{wanted} pages were asked for, the kernel gave {got}; see /sys/kernel/mm/transparent_hugepage/enabled"
+                "the kernel gave {got} instead of {wanted} pages; see /sys/kernel/mm/transparent_hugepage/enabled"
             ),
             Self::CachesUnknown => write!(
                 f,
-                "the size of the last-level caches is unknown, {} was assumed; give a --size well above them",
+                "the size of the last-level caches is unknown ({} is assumed); use a --size well above them",
                 format_size(ASSUMED_LAST_LEVEL)
             ),
             Self::LinesInCache { touched, cache, size } => write!(
                 f,
-                "the {} of lines touched are less than {TIMES_LAST_LEVEL} × the last-level cache ({}): it may have answered \
-                 in part; give a --size of {} for memory alone",
+                "the lines touched ({}) are less than {TIMES_LAST_LEVEL} × the last-level cache ({}), which may have answered in part; use a --size of {} for memory alone",
                 format_size(*touched),
                 format_size(*cache),
                 format_size(*size)
             ),
             Self::ArraysInCache { cache, size } => write!(
                 f,
-                "all arrays together are less than the size with which each is {TIMES_LAST_LEVEL} × the last-level caches \
-                 ({}): caches answered in part; give a --size of {} for memory alone",
+                "the arrays are smaller than {TIMES_LAST_LEVEL} × the last-level caches ({}) each, so caches answered in part; use a --size of {} for memory alone",
                 format_size(*cache),
                 format_size(*size)
             ),
-            Self::NodeWithoutMemory { node, cpu } => write!(
-                f,
-                "node {node}, to which CPU {cpu} belongs, has no memory: that of another node was measured"
-            ),
+            Self::NodeWithoutMemory { node, cpu } => {
+                write!(f, "node {node} of CPU {cpu} has no memory: another node's was measured")
+            }
             Self::PagesElsewhere { pages, node } => write!(
                 f,
-                "{pages} of the pages asked about do not lie on node {node}: its figures are not its own; see numactl \
-                 --hardware"
+                "{pages} of the pages checked are not on node {node}, so the figure is not that node's; see numactl --hardware"
             ),
             Self::VolumeCut { moved, wanted, seconds } => write!(
                 f,
-                "{} of {} were moved in the {seconds} s that a sample may take; give a smaller --volume or --count, or larger \
-                 blocks",
+                "only {} of {} were moved in {seconds} s, the longest sample; use a smaller --volume or --count, or larger blocks",
                 Quantity::new(*moved, Unit::Byte),
                 Quantity::new(*wanted, Unit::Byte)
             ),

@@ -125,10 +125,10 @@ impl Mpi {
             return Ok((0..=USUAL.ilog2()).map(|power| 1 << power).filter(|bytes| *bytes >= each).collect());
         };
         match asked.iter().find(|bytes| !(each..=MOST).contains(*bytes) || !bytes.is_multiple_of(each)) {
-            Some(bytes) if each > 1 => Err(format!(
-                "message: {bytes} bytes are no whole numbers of {each} bytes, or more than 16M; write a multiple of {each}"
-            )),
-            Some(bytes) => Err(format!("message: {bytes} bytes are out of range; write 1 to 16M")),
+            Some(bytes) if each > 1 => {
+                Err(format!("message must be a multiple of {each} and at most 16M: {bytes} is not"))
+            }
+            Some(bytes) => Err(format!("message must be between 1 and 16M: {bytes} is not")),
             None => Ok(asked),
         }
     }
@@ -142,7 +142,7 @@ impl Mpi {
         let typed = |word: &String| match word.as_str() {
             "f64" => Ok(Typed { case: empty.clone().with_word("type", word), bytes: 8 }),
             "f32" => Ok(Typed { case: empty.clone().with_word("type", word), bytes: 4 }),
-            other => Err(format!("type: no '{}'; there is f64, f32", crate::text::shown(other))),
+            other => Err(format!("type must be f64 or f32: '{}' is neither", crate::text::shown(other))),
         };
         group.words("type", &["f64"]).iter().map(typed).collect()
     }
@@ -262,7 +262,7 @@ impl Benchmark for Mpi {
 
 /// Why it is not measured on one machine.
 fn alone() -> CannotMeasure {
-    CannotMeasure::not_here("needs MPI: start it by mpirun (a build by make cluster)")
+    CannotMeasure::not_here("requires MPI: start plimsoll with mpirun (a build by make cluster)")
 }
 
 #[cfg(test)]
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn other_types_are_refused() {
         let group = Group::default().with("type", vec![Value::Word("f16".to_owned())]);
-        assert_eq!(ids(&ALLREDUCE, &group).unwrap_err(), "type: no 'f16'; there is f64, f32");
+        assert_eq!(ids(&ALLREDUCE, &group).unwrap_err(), "type must be f64 or f32: 'f16' is neither");
     }
 
     #[test]

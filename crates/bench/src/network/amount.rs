@@ -19,10 +19,8 @@ const AMOUNTS: [&str; 2] = ["volume", "count"];
 /// Refuses lists that say two things, or divide nothing.
 pub(super) fn check(group: &Group) -> Result<(), String> {
     match AMOUNTS.map(|key| group.asked(key)) {
-        [true, true] => Err("volume: --count fixes the amount of a sample too; give one".to_owned()),
-        [false, false] if group.asked("scaling") => {
-            Err("scaling: there is no amount to divide; give --volume or --count".to_owned())
-        }
+        [true, true] => Err("--volume and --count are mutually exclusive".to_owned()),
+        [false, false] if group.asked("scaling") => Err("--scaling requires --volume or --count".to_owned()),
         _ => Ok(()),
     }
 }
@@ -50,13 +48,10 @@ pub(super) fn messages(case: &Case) -> Result<Option<u64>, String> {
     };
     match all {
         _ if asked < least => {
-            Err(format!("{key}: that is not a message for each stream; write at least {}", shown(least)))
+            Err(format!("{key} must be at least {}, a message for each stream", shown(least)))
         }
         Some(all) if all <= MAX_MESSAGES => Ok(Some(all)),
-        _ => Err(format!(
-            "{key}: more messages than a sample can count; write at most {}",
-            shown(MAX_MESSAGES / streams)
-        )),
+        _ => Err(format!("{key} must be at most {}", shown(MAX_MESSAGES / streams))),
     }
 }
 
@@ -68,7 +63,7 @@ pub(super) fn fits(server: &Welcome, streams: u16, message: u32) -> Result<(), C
         return Ok(());
     }
     Err(CannotMeasure::far_end(format!(
-        "one message of each stream takes {needed:.0} s at the {} that the server allows, and it allows a transfer {allowed:.0} s; give a smaller --message or fewer --streams, or start it with a higher --max-rate",
+        "one message of each stream takes {needed:.0} s at the server's --max-rate ({}), and the server allows transfers of {allowed:.0} s; use a smaller --message or fewer --streams, or start the server with a higher --max-rate",
         Quantity { value: server.max_rate as f64, unit: Unit::BitPerSecond }
     )))
 }
@@ -181,7 +176,7 @@ mod tests {
         [20, 28].into_iter().for_each(|messages| fixed.moved(messages));
         let (messages, warnings) = told(&fixed);
         assert_eq!((messages, warnings[0].code()), (Some(20), "volume-cut"));
-        assert!(warnings[0].to_string().starts_with("20 of 28 messages were moved in the 60 s"));
+        assert!(warnings[0].to_string().starts_with("only 20 of 28 messages were moved in 60 s"));
     }
 
     #[test]

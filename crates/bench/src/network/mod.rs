@@ -89,9 +89,7 @@ fn message_sizes(group: &Group, default: u32) -> Result<Vec<u64>, String> {
     let sizes = group.numbers("message", &[u64::from(default)]);
     let most = u64::from(crate::wire::MAX_MESSAGE);
     match sizes.iter().find(|bytes| !(1..=most).contains(*bytes)) {
-        Some(bytes) => {
-            Err(format!("message: {bytes} is out of range; write a size from 1 to {}", format_size(most)))
-        }
+        Some(bytes) => Err(format!("message must be between 1 and {}: {bytes} is not", format_size(most))),
         None => Ok(sizes),
     }
 }
@@ -101,7 +99,7 @@ fn fit_a_datagram(sizes: &[u64], protocol: &str) -> Result<(), String> {
     let most = u64::from(crate::wire::MAX_DATAGRAM);
     match sizes.iter().find(|bytes| **bytes > most) {
         Some(bytes) => Err(format!(
-            "message: {bytes} bytes do not fit a packet: {protocol} carries at most {most} (65535 of IPv4, less its header of 20 and another of 8); write 1 to {most}"
+            "message must be between 1 and {most} with {protocol} (65535 of IPv4, less headers of 28): {bytes} is not"
         )),
         None => Ok(()),
     }

@@ -77,7 +77,9 @@ impl FarEnd {
             let opened = open_session(stream, &key, None);
             opened.map(|(channel, welcome)| (address, channel, welcome)).map_err(|why| {
                 let end = process.as_mut().map(Process::end).unwrap_or_default();
-                CannotMeasure::far_end(format!("no session with the server at {address}{end}: {why}"))
+                CannotMeasure::far_end(format!(
+                    "cannot open a session with the server at {address}{end}: {why}"
+                ))
             })
         });
         let (address, channel, welcome) = opened?;
@@ -92,8 +94,9 @@ impl FarEnd {
     /// # Errors
     /// As [`FarEnd::open`].
     pub fn beside(&self, from: Option<IpAddr>) -> Result<Self, CannotMeasure> {
-        let failed =
-            |why: String| CannotMeasure::far_end(format!("no second session with {}: {why}", self.address));
+        let failed = |why: String| {
+            CannotMeasure::far_end(format!("cannot open a second session with {}: {why}", self.address))
+        };
         let (address, stream) = reach(&[self.address], from)?;
         let (channel, welcome) =
             open_session(stream, &self.key, Some(self.welcome.session)).map_err(failed)?;
@@ -129,7 +132,7 @@ impl FarEnd {
     pub fn join(&mut self, count: u16, sockets: &Sockets, from: Option<IpAddr>) -> Result<(), CannotMeasure> {
         if count > self.welcome.max_streams {
             return Err(CannotMeasure::far_end(format!(
-                "{count} streams are more than the {} that the server at {} allows; take fewer, or start it with a higher --max-streams",
+                "--streams must be at most {} on the server at {}: {count} is not; or start the server with a higher --max-streams",
                 self.welcome.max_streams, self.address
             )));
         }
@@ -197,7 +200,7 @@ impl FarEnd {
 
     fn busy(&self, seconds: u32) -> CannotMeasure {
         CannotMeasure::far_end(format!(
-            "the server at {} is busy with another client for more than {} s: try again in {seconds} s, or start it with --parallel",
+            "the server at {} was busy with other clients for {} s: try again in {seconds} s, or start it with --parallel",
             self.address,
             QUEUE.as_secs()
         ))
@@ -323,19 +326,21 @@ fn reach(addresses: &[SocketAddr], from: Option<IpAddr>) -> Result<(SocketAddr, 
         ));
     }
     Err(CannotMeasure::far_end(format!(
-        "no server could be reached ({}); is `plimsoll serve` running there, and its port open?",
+        "cannot connect to the server ({}): check that `plimsoll serve` runs there and that its port is open",
         tried.join("; ")
     )))
 }
 
 fn open_session(stream: TcpStream, key: &Key, beside: Option<Hex128>) -> Result<(Channel, Welcome), String> {
-    let refused = |e: WireError| match e {
+    let refused = |e: WireError| {
+        match e {
         WireError::Handshake(HandshakeError::Refused) => {
-            "the key was refused, or it is no plimsoll server; give its key with --key FILE or PLIMSOLL_KEY"
+            "the key was refused, or it is not a plimsoll server: give the server's key with --key FILE or PLIMSOLL_KEY"
                 .to_owned()
         }
-        WireError::Silent => "it did not answer; it is no plimsoll server, or is overloaded".to_owned(),
+        WireError::Silent => "it did not answer: it is not a plimsoll server, or is overloaded".to_owned(),
         other => other.to_string(),
+    }
     };
     let mut channel = Channel::connect(stream, key).map_err(refused)?;
     match channel.ask(&Message::Open { beside }).map_err(|e| e.to_string())? {

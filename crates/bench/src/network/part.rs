@@ -10,6 +10,14 @@ pub static PART: Subsystem = Subsystem {
     title: "Network",
     context: |_, first| context(first),
     asked_first: &["server", "key", "protocol", "streams", "direction", "rate"],
+    help: &[
+        (
+            "rate",
+            "target rate of network.udp, bit/s over all streams, such as 1G [default: as fast as possible]",
+        ),
+        ("volume", "bytes of each sample; with --scaling strong divided among the streams"),
+        ("count", "messages of each sample; with --scaling strong divided among the streams"),
+    ],
     cpus: |machine, _| place(machine, 2),
     instead_of_threads: Some("a stream has a thread of its own; use --streams"),
     ..Subsystem::USUAL

@@ -75,7 +75,7 @@ impl Process {
             Ok(Ready::Port(port)) => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)),
             Ok(Ready::Error(why)) => Err(CannotMeasure::far_end(crate::text::shown(&why))),
             Err(_) => Err(CannotMeasure::far_end(format!(
-                "the server did not say where it listens within {} s{}; is the loopback interface up?",
+                "the private server did not start within {} s{}: check that the loopback interface is up",
                 HANDSHAKE.as_secs(),
                 self.end()
             ))),

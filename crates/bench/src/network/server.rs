@@ -62,12 +62,12 @@ impl Address {
     pub fn parse_with(text: &str, usual: u16) -> Result<Self, String> {
         let bad = |why: &str| {
             format!(
-                "'{}' names no server: {why}; write HOST, HOST:PORT or [ADDRESS]:PORT",
+                "server must be HOST, HOST:PORT or [ADDRESS]:PORT: '{}' is not ({why})",
                 crate::text::shown(text)
             )
         };
         if text.contains("://") {
-            return Err(bad("of URLs, iperf3:// alone names a server"));
+            return Err(bad("the only URL is iperf3://HOST[:PORT]"));
         }
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, "")) => (host, None),
@@ -106,7 +106,7 @@ impl Address {
             ))
         };
         match found {
-            Ok(addresses) if addresses.is_empty() => Err(none("the resolver gave none".to_owned())),
+            Ok(addresses) if addresses.is_empty() => Err(none("the name resolves to no address".to_owned())),
             Ok(addresses) => Ok(addresses),
             Err(e) => Err(none(e.to_string())),
         }
@@ -134,7 +134,7 @@ mod tests {
             ["", "-h", ":99", "a:0", "a:65536", "a:b", "[::1]99", "[", "a b", "a;b", "a\u{1b}", "../x", "é"]
         {
             let error = Address::parse(text).unwrap_err();
-            assert!(error.contains("names no server") && !error.contains('\u{1b}'), "{error}");
+            assert!(error.starts_with("server must be HOST") && !error.contains('\u{1b}'), "{error}");
         }
         let url = Address::parse("http://far:99").unwrap_err();
         assert!(url.contains("iperf3://") && !url.contains("not a number"), "{url}");

@@ -86,7 +86,7 @@ pub(super) fn directions(group: &Group) -> Result<Vec<String>, String> {
     let words = group.words("direction", &["up"]);
     match words.iter().find(|word| !["up", "down", "both"].contains(&word.as_str())) {
         Some(word) => Err(format!(
-            "direction: '{}' is not one of up (the client sends), down, both",
+            "direction must be up (the client sends), down or both: '{}' is not",
             crate::text::shown(word)
         )),
         None => Ok(words),
@@ -110,7 +110,7 @@ pub(super) fn with_options(cases: Vec<Case>, group: &Group, keys: &[&str]) -> Re
     for key in keys.iter().filter(|key| !ALWAYS.contains(key)) {
         let Some(values) = group.lists.get(key) else { continue };
         for value in values {
-            check(key, value).map_err(|why| format!("{key}: {why}"))?;
+            check(key, value).map_err(|why| format!("{key} {why}"))?;
         }
         cases = Case::with_each(cases, key, values.clone());
     }
@@ -120,34 +120,40 @@ pub(super) fn with_options(cases: Vec<Case>, group: &Group, keys: &[&str]) -> Re
 fn check(key: &str, value: &Value) -> Result<(), String> {
     let within = |n: &u64, range: std::ops::RangeInclusive<u64>| match range.contains(n) {
         true => Ok(()),
-        false => Err(format!("{n} is out of range; write {} to {}", range.start(), range.end())),
+        false => Err(format!("must be between {} and {}: {n} is not", range.start(), range.end())),
     };
     match (key, value) {
         ("server", Value::Word(word)) => Server::parse(word).map(|_| ()),
         ("bind", Value::Word(word)) => match word.parse::<IpAddr>() {
             Ok(_) => Ok(()),
-            Err(_) => Err(format!("'{}' is no address of this machine", crate::text::shown(word))),
+            Err(_) => Err(format!(
+                "must be an IP address of this machine: '{}' is not an address",
+                crate::text::shown(word)
+            )),
         },
         ("congestion", Value::Word(word)) => {
             let named = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
             match word.len() < 16 && word.bytes().all(named) {
                 true => Ok(()),
-                false => Err(format!("'{}' is no name of a congestion control", crate::text::shown(word))),
+                false => Err(format!(
+                    "must be a congestion control such as cubic or bbr: '{}' is not",
+                    crate::text::shown(word)
+                )),
             }
         }
         ("search", Value::Word(word)) if word != "lossless" => {
-            Err(format!("'{}' is not supported; the only search is lossless", crate::text::shown(word)))
+            Err(format!("must be lossless: '{}' is not", crate::text::shown(word)))
         }
         ("load", Value::Word(word)) if !["up", "down", "both"].contains(&word.as_str()) => {
-            Err(format!("'{}' is not one of up (the client sends), down, both", crate::text::shown(word)))
+            Err(format!("must be up (the client sends), down or both: '{}' is not", crate::text::shown(word)))
         }
         ("timeout" | "interval", Value::Time(time)) if time.is_zero() || time.as_secs() > 60 => {
-            Err("out of range; write 1ns to 60s".to_owned())
+            Err("must be between 1ns and 60s".to_owned())
         }
         ("rate", Value::Rate(rate)) if !(1.0..=1e15).contains(rate) => {
-            Err("out of range; write 1 to 1P bits per second".to_owned())
+            Err("must be between 1 and 1P bits per second".to_owned())
         }
-        ("omit", Value::Time(time)) if time.as_secs() > 3600 => Err("more than an hour".to_owned()),
+        ("omit", Value::Time(time)) if time.as_secs() > 3600 => Err("must be at most 1h".to_owned()),
         ("window", Value::Size(n)) => within(n, 1024..=1 << 30),
         ("mss", Value::Count(n)) => within(n, 88..=32_767),
         ("dscp", Value::Count(n)) => within(n, 0..=63),

@@ -39,7 +39,7 @@ fn messages_up_to_the_largest_datagram_are_cases_and_larger_ones_are_refused() {
         [ids(&Udp, &sized(65_536)), ids(&Latency, &by("udp", 65_508)), ids(&Latency, &by("icmp", 65_536))]
     {
         let error = error.unwrap_err();
-        assert!(error.starts_with("message") && error.contains("at most 65507"), "{error}");
+        assert!(error.starts_with("message") && error.contains("between 1 and 65507"), "{error}");
     }
 }
 
@@ -71,10 +71,7 @@ fn wrong_values_are_refused_with_what_would_be_right() {
         ("dscp", Value::Count(64)),
     ] {
         let error = ids(&Tcp, &Group::default().with(key, vec![value])).unwrap_err();
-        assert!(
-            error.starts_with(key) && (error.contains("write ") || error.contains(" is not one of ")),
-            "{error}"
-        );
+        assert!(error.starts_with(key) && error.contains(" must be "), "{error}");
     }
     for (key, value) in [("bind", word("eth0")), ("congestion", word("../x"))] {
         let error = ids(&Tcp, &Group::default().with(key, vec![value])).unwrap_err();
@@ -87,15 +84,12 @@ fn wrong_values_are_refused_with_what_would_be_right() {
         ("interval", Value::Time(std::time::Duration::ZERO)),
     ] {
         let error = ids(&Latency, &Group::default().with(key, vec![value])).unwrap_err();
-        assert!(
-            error.starts_with(key) && (error.contains("write ") || error.contains(" is not one of ")),
-            "{error}"
-        );
+        assert!(error.starts_with(key) && error.contains(" must be "), "{error}");
     }
     let both = Group::default().with("search", vec![word("lossless")]).with("rate", vec![Value::Rate(1e6)]);
-    assert!(ids(&Udp, &both).unwrap_err().starts_with("search"));
+    assert!(ids(&Udp, &both).unwrap_err().contains("--search"));
     let loaded = Group::default().with("protocol", vec![word("icmp")]).with("load", vec![word("up")]);
-    assert!(ids(&Latency, &loaded).unwrap_err().starts_with("load"));
+    assert!(ids(&Latency, &loaded).unwrap_err().starts_with("--load"));
 }
 
 #[test]

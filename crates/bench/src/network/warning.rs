@@ -69,19 +69,15 @@ impl fmt::Display for NetworkWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::EndsShareCpu { cpu } => {
-                write!(
-                    f,
-                    "both ends run on CPU {cpu}, in turn; allow this process a second CPU to measure more"
-                )
+                write!(f, "client and server run on CPU {cpu}, in turn; allow this process a second CPU")
             }
             Self::ForeignDatagrams { count } => write!(
                 f,
-                "{count} foreign datagrams arrived at the ports of the measurement; they are excluded from the figure"
+                "{count} datagrams of other senders arrived at the ports of the measurement and are excluded"
             ),
             Self::VolumeCut { moved, wanted, seconds } => write!(
                 f,
-                "{moved} of {wanted} messages were moved in the {seconds} s that a sample may take; give a smaller --volume or \
-                 --count"
+                "only {moved} of {wanted} messages were moved in {seconds} s, the longest sample; use a smaller --volume or --count"
             ),
             Self::SearchNotConverged { low, high } => {
                 f.write_str("not converged: the lossless rate is ")?;
@@ -89,7 +85,7 @@ impl fmt::Display for NetworkWarning {
                     true => write!(f, "between {} and {}", bits(*low), bits(*high))?,
                     false => write!(f, "below {}", bits(*high))?,
                 }
-                f.write_str("; give a longer --sample-time")
+                f.write_str("; use a longer --sample-time")
             }
             Self::TokenBucket { way, burst, base, held, until } => write!(
                 f,
@@ -102,8 +98,7 @@ impl fmt::Display for NetworkWarning {
             ),
             Self::BurstInSample { samples } => write!(
                 f,
-                "the token bucket's burst lasts through {samples} of the samples: they show more than the base rate; give a \
-                 longer --sample-time"
+                "the token bucket's burst lasts through {samples} of the samples: they show more than the base rate; use a longer --sample-time"
             ),
             Self::Held { holder, rate, refuted_by } => {
                 holder.told(f, bits(*rate))?;

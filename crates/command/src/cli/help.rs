@@ -39,6 +39,38 @@ pub(super) const CODES: &str = "Without a command: plimsoll run quick. Exit code
     3 refused for safety, 4 the environment failed (space, memory, I/O) or nothing was measured, 5 the server or another \
     machine failed, 130 interrupted.";
 
+/// Columns of what is laid out here.
+const WIDTH: usize = 80;
+
+/// Names, each with what it is: in two columns, the second with its own margin.
+pub fn rows(rows: &[(&str, String)], width: usize) -> String {
+    let room = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let margin = room + 4;
+    let mut text = String::new();
+    for (name, about) in rows {
+        let mut line = format!("  {name:<room$}  ");
+        let mut is_empty = true;
+        for word in about.split_whitespace() {
+            if !is_empty && line.chars().count() + 1 + word.chars().count() > width {
+                text += line.trim_end();
+                text += "\n";
+                (line, is_empty) = (" ".repeat(margin), true);
+            }
+            line += if is_empty { "" } else { " " };
+            line += word;
+            is_empty = false;
+        }
+        text += line.trim_end();
+        text += "\n";
+    }
+    text
+}
+
+/// The same for the end of a command's help.
+pub(super) fn listed(title: &str, all: &[(&str, String)]) -> String {
+    format!("{title}:\n{}", rows(all, WIDTH).trim_end())
+}
+
 /// Whether all options are asked for, and the command line with plain `--help` in that flag's place.
 pub(super) fn asked(arguments: impl IntoIterator<Item = OsString>) -> (bool, Vec<OsString>) {
     let mut all = false;
@@ -80,14 +112,15 @@ pub(super) fn arranged(command: Command, all: bool) -> Command {
 
 /// The groups with one line for each command: what it is about, from the command itself.
 fn groups(command: &Command) -> StyledStr {
-    let about = |name: &str| {
+    let about = |name: &'static str| {
         let about = command.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string);
-        format!("  {name:<10} {}\n", about.unwrap_or_default())
+        (name, about.unwrap_or_default())
     };
     let group = |(title, names): &(&str, &[&'static str])| {
         let with_parts =
             |name: &'static str| std::iter::once(name).chain(bench::commands().filter(move |_| name == RUN));
-        format!("{title}:\n{}\n", names.iter().copied().flat_map(with_parts).map(about).collect::<String>())
+        let all: Vec<(&str, String)> = names.iter().copied().flat_map(with_parts).map(about).collect();
+        format!("{title}:\n{}\n", rows(&all, WIDTH))
     };
     GROUPS.iter().map(group).collect::<String>().into()
 }
@@ -105,4 +138,47 @@ fn shortened(command: Command, first: &[&[&str]], all: bool) -> Command {
         });
         arg.hide(!shown)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli;
+
+    #[test]
+    fn rows_keep_their_width_and_their_margin() {
+        let text = rows(&[("a", "one two three".to_owned()), ("long", String::new())], 14);
+        assert_eq!(text, "  a     one\n        two\n        three\n  long\n");
+    }
+
+    #[test]
+    fn no_line_of_any_help_is_wider_than_80_columns() {
+        fn check(command: &mut Command, name: &str) {
+            for line in command.clone().term_width(80).render_help().to_string().lines() {
+                assert!(line.chars().count() <= 80, "{name}: {line}");
+            }
+            for sub in command.get_subcommands_mut() {
+                let name = format!("{name} {}", sub.get_name());
+                check(sub, &name);
+            }
+        }
+        for all in [false, true] {
+            let mut command = arranged(cli::command(), all).term_width(80);
+            command.build();
+            check(&mut command, "plimsoll");
+        }
+    }
+
+    #[test]
+    fn the_list_of_benchmarks_has_a_margin_of_its_own() {
+        let mut command = cli::command().term_width(80);
+        let help =
+            command.find_subcommand_mut("cpu").unwrap().clone().term_width(80).render_help().to_string();
+        let list = help.split("Benchmarks:\n").nth(1).unwrap();
+        let names = list
+            .lines()
+            .filter(|line| !line.is_empty())
+            .all(|line| line.starts_with("  cpu.") || line.starts_with("                 "));
+        assert!(names, "{list}");
+    }
 }

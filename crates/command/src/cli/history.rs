@@ -85,7 +85,13 @@ fn age(text: &str) -> Result<Duration, String> {
     };
     let long = days('d', DAY).or_else(|| days('w', 7 * DAY));
     long.map_or_else(
-        || super::values::duration(text).map_err(|_| "a time such as 30d, 2w or 12h".to_owned()),
+        || {
+            let wrong = |_| {
+                let shown = crate::text::shown_within(text, 40);
+                format!("must be a time such as 30d, 2w or 12h: '{shown}' is not")
+            };
+            super::values::duration(text).map_err(wrong)
+        },
         Ok,
     )
 }
@@ -97,14 +103,14 @@ fn tag(text: &str) -> Result<String, String> {
     let hex = text.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
     match first && plain && !hex && text.len() <= 64 && !text.ends_with(".json") && !text.starts_with("last") {
         true => Ok(text.to_owned()),
-        false => Err("at most 64 letters, digits, '.', '_' and '-', the first a letter, and not like an id, a file or 'last'".to_owned()),
+        false => Err("must begin with a letter, have at most 64 letters, digits, '.', '_' and '-', and not look like an id, a file or 'last'".to_owned()),
     }
 }
 
 fn note(text: &str) -> Result<String, String> {
     match text.chars().count() <= 2000 {
         true => Ok(text.to_owned()),
-        false => Err("at most 2000 characters".to_owned()),
+        false => Err("must have at most 2000 characters".to_owned()),
     }
 }
 

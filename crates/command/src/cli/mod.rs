@@ -5,6 +5,7 @@
 mod habits;
 mod help;
 mod history;
+mod mistakes;
 mod plans;
 mod results;
 mod serve;
@@ -17,11 +18,12 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
+pub use help::rows;
 pub use history::{Asked, History};
-pub use plans::PlanWork;
+pub use plans::{PlanWork, built_in_rows};
 pub use results::{Compare, Doctor, Export, Report};
 pub use serve::Serve;
-use values::{duration, named_path, named_server, precision, sample_time, scale, seed};
+use values::{duration, named_path, named_server, precision, sample_time, scale, seed, whole};
 
 use crate::bench::disk::raw::{Consent, RawTarget};
 use crate::bench::{self, BENCHMARKS};
@@ -146,24 +148,25 @@ pub struct Common {
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub threads: Vec<String>,
     /// Take exactly N samples of each case [default: 6 to 30, until --precision]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", value_parser = whole::<1, 1_000_000>)]
     pub samples: Option<u32>,
     /// Time of one sample [default: 200ms]
     #[arg(long, value_name = "TIME", value_parser = sample_time, allow_hyphen_values = true)]
     pub sample_time: Option<Duration>,
-    /// Stop when half of the 95 % confidence interval is below this share [default: 1%]
+    /// Take samples until the 95 % confidence interval is within ± this share of the median [default: 1%]
     #[arg(long, value_name = "SHARE", value_parser = precision, allow_hyphen_values = true)]
     pub precision: Option<f64>,
-    /// Time for plimsoll's own samples; reference tools (--against) and pairs of machines take their own time
+    /// Time limit for the samples of all cases together, such as 10m; reference tools (--against) and pairs of machines take
+    /// additional time [default: none]
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub budget: Option<Duration>,
     /// Measure everything N times, in a new random order each time
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_REPEATS)))]
+    #[arg(long, value_name = "N", value_parser = whole::<1, MOST_REPEATS>)]
     pub repeat: Option<u32>,
     /// Multiply the plan's volumes, work and file sizes by this, such as 0.01; the number of samples stays
     #[arg(long, value_name = "FACTOR", value_parser = scale)]
     pub scale: Option<f64>,
-    /// Continue an interrupted run (its id, or last) on the same machine, with its own plan
+    /// Continue an interrupted run on the same machine, with its own plan: the run's id as plimsoll history shows it, or last
     #[arg(long, value_name = "RUN")]
     pub resume: Option<String>,
     /// Directory for test files: selects the disk that is measured [default: .]
@@ -240,18 +243,10 @@ struct Device {
 }
 
 impl Device {
-    /// Consent alone names no device to measure: a mistyped or forgotten `--target` must not become a written device.
-    fn target(self) -> Result<Option<RawTarget>, clap::Error> {
-        match (self.target, self.destroy_data_on) {
-            (None, Some(consent)) => {
-                let device = crate::text::shown_bytes(consent.device.as_os_str().as_encoded_bytes());
-                Err(clap::Error::raw(
-                    clap::error::ErrorKind::MissingRequiredArgument,
-                    format!("--destroy-data-on requires --target: add --target {device}\n"),
-                ))
-            }
-            (device, consent) => Ok(device.map(|device| RawTarget { device, consent })),
-        }
+    /// Consent alone names no device to measure (see [`mistakes::requirements`]): a mistyped or forgotten `--target` must not
+    /// become a written device.
+    fn target(self) -> Option<RawTarget> {
+        self.target.map(|device| RawTarget { device, consent: self.destroy_data_on })
     }
 }
 
@@ -269,11 +264,12 @@ fn on_files(subsystem: &str) -> bool {
 
 fn subsystem(name: &'static str) -> Command {
     let about = BENCHMARKS.iter().filter(|b| b.name().starts_with(name));
-    let list: Vec<String> = about.map(|b| format!("  {:<18} {}", b.name(), b.descriptor().about)).collect();
+    let list: Vec<(&str, String)> = about.map(|b| (b.name(), b.descriptor().about.to_owned())).collect();
+    let texts = bench::subsystem(name).map(|part| part.help).unwrap_or_default();
     let flags = keys_of(name).map(|key| {
         let flag = Arg::new(key.name)
             .long(key.name)
-            .help(key.help)
+            .help(texts.iter().find(|(known, _)| *known == key.name).map_or(key.help, |(_, text)| *text))
             .action(ArgAction::Append)
             .help_heading("Parameters (lists multiply)");
         let flag = match key.formerly {
@@ -301,7 +297,7 @@ fn subsystem(name: &'static str) -> Command {
         Common::augment_args(Command::new(name).args(flags).args(secret).allow_negative_numbers(true));
     let command = if on_files(name) { Device::augment_args(command) } else { command };
     // The doc comments of the structs would otherwise become the command's text.
-    command.about(format!("Measure {name}")).after_help(format!("Benchmarks:\n{}", list.join("\n")))
+    command.about(format!("Measure {name}")).after_help(help::listed("Benchmarks", &list))
 }
 
 /// The key of the server that is named.
@@ -356,7 +352,8 @@ pub fn command() -> Command {
 }
 
 fn far_end() -> Command {
-    Serve::augment_args(Command::new("serve")).about("Serve network benchmarks to clients that have the key")
+    Serve::augment_args(Command::new("serve").allow_negative_numbers(true))
+        .about("Serve network benchmarks to clients that have the key")
 }
 
 fn compare() -> Command {
@@ -380,7 +377,7 @@ fn export() -> Command {
 }
 
 fn doctor() -> Command {
-    Doctor::augment_args(Command::new("doctor"))
+    Doctor::augment_args(Command::new("doctor").allow_negative_numbers(true))
         .about("Say whether this machine is quiet: noise between runs, clocks, missing rights")
 }
 
@@ -388,8 +385,8 @@ fn key() -> Command {
     let file = Arg::new("file")
         .value_name("FILE")
         .value_parser(clap::value_parser!(PathBuf))
-        .help("A new file, readable by its owner alone; without it the key is printed");
-    let new = Command::new("new").about("Make one").arg(file);
+        .help("A new file, which only its owner can read; without it the key is printed");
+    let new = Command::new("new").about("Make a key: into FILE, or printed").arg(file);
     Command::new("key")
         .about("Make a key for serve and network --server")
         .subcommand_required(true)
@@ -407,7 +404,7 @@ fn peers() -> Command {
         .about("List reference tools: which are installed, what each measures, how to get the others")
         .arg(path.help("Where a tool is, if not on PATH").action(ArgAction::Append))
         .arg(flag("install", "Print the command that installs the missing ones"))
-        .arg(flag("yes", "Run that command").requires("install"))
+        .arg(flag("yes", "With --install: run that command"))
 }
 
 /// Hidden: how reference tools are started.
@@ -443,9 +440,13 @@ fn launched(matches: &ArgMatches) -> Typed {
 /// What `clap` found wrong, or help and version to be printed.
 pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) -> Result<Typed, clap::Error> {
     let (all, words) = help::asked(arguments);
-    let matches = help::arranged(command, all)
-        .try_get_matches_from(&words)
-        .map_err(|error| habits::explained(error, &words))?;
+    let known = command.clone();
+    let wrong = |error| mistakes::worded(habits::explained(error, &known, &words), &known, &words);
+    let matches = help::arranged(command, all).try_get_matches_from(&words).map_err(wrong)?;
+    if let Some((_, matches)) = matches.subcommand() {
+        mistakes::requirements(matches)?;
+    }
+    habits::values(&known, &words)?;
     match matches.subcommand() {
         None => measure(What::Plan("quick".to_owned()), &matches),
         Some(("run", m)) => {
@@ -494,7 +495,7 @@ pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) ->
             let what = What::Subsystem { name: name.to_owned(), lists: lists.collect() };
             let mut common = Common::from_arg_matches(m)?;
             if on_files(name) {
-                common.target = Device::from_arg_matches(m)?.target()?;
+                common.target = Device::from_arg_matches(m)?.target();
             }
             let key = m.try_get_one::<PathBuf>("key").ok().flatten().cloned();
             Ok(Typed::Measure { what, common: Box::new(common), key })
@@ -515,7 +516,6 @@ pub fn one_line(error: &clap::Error) -> String {
         .take_while(|l| !l.starts_with("Usage:") && !l.starts_with("For more information"))
         .filter(|l| !l.is_empty());
     let line = kept.collect::<Vec<_>>().join("; ");
-    let line = line.replace("were not provided:; ", "were not provided: ");
-    let line = line.strip_prefix("error: ").unwrap_or(&line).replace("tip: ", "");
-    crate::text::shown_within(&format!("{line}; try --help"), 1000)
+    let line = line.strip_prefix("error: ").unwrap_or(&line);
+    crate::text::shown_within(line, 1000)
 }

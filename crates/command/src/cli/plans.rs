@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Arg, ArgMatches, Command};
 
-use super::{Common, Typed, What};
+use super::{Common, Typed, What, help};
 use crate::bench;
 use crate::plan::built_in::BUILT_IN;
 
@@ -29,9 +29,12 @@ pub enum PlanWork {
 
 /// The plans that are built in, a line each, for `--help`.
 pub(super) fn built_in_help() -> String {
-    let lines: Vec<String> =
-        BUILT_IN.iter().map(|plan| format!("  {:<22} {}", plan.name, plan.about)).collect();
-    format!("Built-in plans:\n{}", lines.join("\n"))
+    help::listed("Built-in plans", &built_in_rows())
+}
+
+/// The built-in plans: name, and what it measures.
+pub fn built_in_rows() -> Vec<(&'static str, String)> {
+    BUILT_IN.iter().map(|plan| (plan.name, plan.about.to_owned())).collect()
 }
 
 pub(super) fn command() -> Command {
@@ -85,10 +88,14 @@ fn show(words: Vec<OsString>) -> Result<PlanWork, clap::Error> {
     let is_command = first == "run" || bench::commands().any(|name| name == first);
     let lead = if is_command { None } else { Some(OsString::from("run")) };
     match super::parse(super::command(), [program].into_iter().chain(lead).chain(words))? {
-        Typed::Measure { what, common, .. } if what != What::Kept => Ok(PlanWork::Show { what, common }),
+        Typed::Measure { what: What::Kept, .. } => Err(clap::Error::raw(
+            clap::error::ErrorKind::ArgumentConflict,
+            "--resume is not supported on plan show: name the plan",
+        )),
+        Typed::Measure { what, common, .. } => Ok(PlanWork::Show { what, common }),
         _ => Err(clap::Error::raw(
             clap::error::ErrorKind::InvalidSubcommand,
-            "show takes what can be measured: run, cpu, memory, disk or network with their flags\n",
+            "plan show requires a command that measures: run, cpu, memory, disk or network, with its options",
         )),
     }
 }

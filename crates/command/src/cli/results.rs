@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::values::whole;
+
 /// `plimsoll compare`.
 #[derive(Args, Clone, Debug)]
 pub struct Compare {
@@ -21,7 +23,7 @@ pub struct Compare {
     #[arg(long, value_name = "WHAT", default_value = "fail", value_parser = ["fail", "ignore"])]
     pub missing: String,
     /// End with exit code 1 also where the noise is too high to detect a regression of --fail-on
-    #[arg(long, requires = "fail_on")]
+    #[arg(long)]
     pub strict: bool,
     /// End with exit code 1 unless B meets this: 'memory.bandwidth/* bandwidth >= 80% of limit' (or of baseline, or a
     /// figure such as 10 GB/s)
@@ -45,7 +47,7 @@ pub struct Compare {
 #[derive(Args, Clone, Debug)]
 pub struct Doctor {
     /// Runs that are compared with each other; 0 measures nothing
-    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(0..=100))]
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = whole::<0, 100>)]
     pub rounds: u32,
     /// Measure only these: dotted names (memory, network.tcp) or globs on case ids
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -75,7 +77,7 @@ pub struct Report {
     #[arg(long, value_name = "WHICH", value_parser = ["published"], conflicts_with = "html")]
     pub tables: Option<String>,
     /// How --tables are written to stdout
-    #[arg(long, value_name = "FORMAT", default_value = "text", requires = "tables")]
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub format: String,
     /// Replace host names, addresses, serial numbers, user names and directories
     #[arg(long)]
@@ -97,8 +99,8 @@ pub struct Export {
     /// Which rows formats of rows have: one for each sample, or one for each reference tool of a case
     #[arg(long, value_name = "ROWS", default_value = "samples", value_parser = ["samples", "tools"])]
     pub table: String,
-    /// Requirements as after a run, against the last 10 before this one where they need a baseline; in JUnit's document
-    /// they stand as tests; exit code 1 unless they hold
+    /// Requirements as after a run; a baseline is the last 10 runs before this one. JUnit's document has them as tests; exit
+    /// code 1 unless all hold
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,
     /// To this file, replaced whole, instead of stdout
@@ -115,7 +117,7 @@ pub struct Export {
 /// A loss that can be seen: every measurement has noise.
 fn loss(text: &str) -> Result<f64, String> {
     match share(text)? {
-        0.0 => Err("no comparison can see a loss of 0 %; write a share above 0, such as 5%".to_owned()),
+        0.0 => Err("must be above 0, such as 5%: every measurement has noise".to_owned()),
         loss => Ok(loss),
     }
 }

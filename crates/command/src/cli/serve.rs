@@ -6,35 +6,50 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::values::whole16;
 use crate::quantity;
 use crate::serve::Net;
 use crate::wire::{MAX_STREAMS, PORT};
 
 fn net(text: &str) -> Result<Net, String> {
-    Net::parse(text).ok_or_else(|| "an address, or a prefix such as 192.0.2.0/24".to_owned())
+    Net::parse(text).ok_or_else(|| {
+        let shown = crate::text::shown_within(text, 40);
+        format!("must be an address or a prefix, such as 192.0.2.0/24: '{shown}' is not")
+    })
+}
+
+fn address(text: &str) -> Result<IpAddr, String> {
+    text.parse().map_err(|_| {
+        let shown = crate::text::shown_within(text, 60);
+        format!("must be an IP address of this machine, such as 192.0.2.1: '{shown}' is not an address")
+    })
 }
 
 fn rate(text: &str) -> Result<f64, String> {
     match quantity::parse_rate(text).map_err(|e| e.to_string())? {
         rate if (1.0..=1e15).contains(&rate) => Ok(rate),
-        _ => Err("bit/s from 1 to 1e15, such as 10G".to_owned()),
+        _ => Err("must be between 1 and 1e15 bit/s, such as 10G".to_owned()),
     }
 }
 
 fn longest(text: &str) -> Result<Duration, String> {
     let time = quantity::parse_duration(text).map_err(|e| e.to_string())?;
     let sensible = Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
-    if sensible.contains(&time) { Ok(time) } else { Err("between 100ms and 24h, such as 60s".to_owned()) }
+    if sensible.contains(&time) {
+        Ok(time)
+    } else {
+        Err("must be between 100ms and 24h, such as 60s".to_owned())
+    }
 }
 
 /// Flags of `plimsoll serve`.
 #[derive(Args, Clone, Debug)]
 pub struct Serve {
     /// Addresses of this machine to listen on [default: all, IPv4 and IPv6]
-    #[arg(long, value_name = "ADDRESS,…", value_delimiter = ',')]
+    #[arg(long, value_name = "ADDRESS,…", value_delimiter = ',', value_parser = address)]
     pub bind: Vec<IpAddr>,
     /// Port to listen on
-    #[arg(long, value_name = "PORT", default_value_t = PORT)]
+    #[arg(long, value_name = "PORT", default_value_t = PORT, value_parser = whole16::<0, 65_535>)]
     pub port: u16,
     /// File that holds the key which clients must know (`plimsoll key new FILE` makes one); without it a key is made
     /// for this time and printed
@@ -56,10 +71,10 @@ pub struct Serve {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = longest, allow_hyphen_values = true)]
     pub max_duration: Duration,
     /// Most streams of a session
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_STREAMS)))]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole16::<1, { MAX_STREAMS as u32 }>)]
     pub max_streams: u16,
     /// Most sessions at once
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = whole16::<1, 4096>)]
     pub max_sessions: u16,
     /// Serve although this is the superuser
     #[arg(long)]

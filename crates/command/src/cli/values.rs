@@ -1,4 +1,4 @@
-//! Values as typed: each becomes what it means, or a line that says what is taken.
+//! Values as typed: each becomes what it means, or what comes after the option's name: `must be …: 'typed' …`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,23 +6,45 @@ use std::time::Duration;
 use crate::plan::file::SCALES;
 use crate::quantity;
 
+/// What was typed, safe to print and short.
+fn shown(text: &str) -> String {
+    crate::text::shown_within(text, 40)
+}
+
+/// A whole number within a range.
+pub(super) fn whole<const LEAST: u32, const MOST: u32>(text: &str) -> Result<u32, String> {
+    let wrong = |why: &str| format!("must be between {LEAST} and {MOST}: '{}' is {why}", shown(text));
+    let number = quantity::parse_count(text).map_err(|_| wrong("not a whole number"))?;
+    let number = u32::try_from(number).ok().filter(|number| (LEAST..=MOST).contains(number));
+    number.ok_or_else(|| wrong("not"))
+}
+
+/// The same of sixteen bits.
+pub(super) fn whole16<const LEAST: u32, const MOST: u32>(text: &str) -> Result<u16, String> {
+    let number = whole::<LEAST, MOST>(text)?;
+    u16::try_from(number).map_err(|_| format!("must be between {LEAST} and {MOST}: '{}' is not", shown(text)))
+}
+
 /// A sample is at least as long as what ends it takes to notice, and at most a day.
 pub(super) fn sample_time(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
     let sensible = Duration::from_millis(1)..=Duration::from_secs(24 * 3600);
-    if sensible.contains(&time) { Ok(time) } else { Err("between 1ms and 24h, such as 200ms".to_owned()) }
+    match sensible.contains(&time) {
+        true => Ok(time),
+        false => Err(format!("must be between 1ms and 24h, such as 200ms: '{}' is not", shown(text))),
+    }
 }
 
 pub(super) fn precision(text: &str) -> Result<f64, String> {
     match quantity::parse_share(text).map_err(|e| e.to_string())? {
         share if share > 0.0 => Ok(share),
-        _ => Err("above zero, such as 1%".to_owned()),
+        _ => Err(format!("must be above 0, such as 1%: '{}' is not", shown(text))),
     }
 }
 
 pub(super) fn scale(text: &str) -> Result<f64, String> {
     let said = text.parse().ok().filter(|scale| SCALES.contains(scale));
-    said.ok_or_else(|| "a factor from 1e-9 to 1000, such as 0.01".to_owned())
+    said.ok_or_else(|| format!("must be between 1e-9 and 1000, such as 0.01: '{}' is not", shown(text)))
 }
 
 pub(super) fn named_server(text: &str) -> Result<(String, String), String> {
@@ -30,7 +52,7 @@ pub(super) fn named_server(text: &str) -> Result<(String, String), String> {
         Some((name, place)) if !name.is_empty() && !place.is_empty() => {
             Ok((name.to_owned(), place.to_owned()))
         }
-        _ => Err("NAME=HOST:PORT, such as iperf3=192.0.2.1:5201".to_owned()),
+        _ => Err(format!("must be NAME=HOST:PORT, such as iperf3=192.0.2.1:5201: '{}' is not", shown(text))),
     }
 }
 
@@ -39,17 +61,19 @@ pub(super) fn named_path(text: &str) -> Result<(String, PathBuf), String> {
         Some((name, file)) if !name.is_empty() && !file.is_empty() => {
             Ok((name.to_owned(), PathBuf::from(file)))
         }
-        _ => Err("NAME=FILE, such as stream=./stream".to_owned()),
+        _ => Err(format!("must be NAME=FILE, such as stream=./stream: '{}' is not", shown(text))),
     }
 }
 
 pub(super) fn seed(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| "a whole number from 0, such as 42".to_owned())
+    text.parse().map_err(|_| {
+        format!("must be between 0 and {}: '{}' is not a whole number of that range", u64::MAX, shown(text))
+    })
 }
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     match quantity::parse_duration(text) {
-        Ok(d) if d.is_zero() => Err("a time above zero, such as 200ms".to_owned()),
+        Ok(d) if d.is_zero() => Err(format!("must be above 0, such as 200ms: '{}' is not", shown(text))),
         other => other.map_err(|e| e.to_string()),
     }
 }

@@ -3,8 +3,8 @@
 use rand::seq::SliceRandom;
 
 use super::{UsageError, in_group, none_of, other};
-use crate::bench::{self, Benchmark, Candidate, placed};
-use crate::case::{Case, Pattern, SWEEP};
+use crate::bench::{self, BENCHMARKS, Benchmark, Candidate, placed};
+use crate::case::{Case, Pattern, SWEEP, Value, nearest};
 use crate::machine::Machine;
 use crate::peer::Against;
 use crate::plan::{Group, Plan, Sampling, scale, write};
@@ -34,6 +34,10 @@ pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageErro
             }
         };
         let mut cases = cases.concat();
+        if let Err(mistake) = ignored(group, &cases) {
+            mistakes.push(mistake);
+            continue;
+        }
         cases.iter_mut().for_each(|candidate| bounded(candidate, machine));
         cases.retain(|c| !group.exclude.iter().any(|e| e.covers(&c.case)) && seen.insert(c.case.id()));
         let feasible = cases.iter().filter(|c| c.feasible.is_ok()).count().max(1);
@@ -49,15 +53,26 @@ pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageErro
         }));
     }
     none_of(mistakes)?;
+    let is_meant = |filter: &Pattern| all.iter().any(|p| filter.matches(p.candidate.case.id().as_str()));
+    if let Some((name, _)) = only.iter().zip(&filters).find(|(_, filter)| !is_meant(filter)) {
+        return Err(matches_none(name));
+    }
     match all.len().saturating_mul(plan.repeat as usize) {
-        0 if only.is_empty() => Err(other("the excludes of the plan leave no case")),
-        0 => Err(other(format!(
-            "--only {} matches nothing that takes the parameters named; the same command with --list and without --only names the cases",
-            crate::text::shown(&only.join(","))
-        ))),
+        0 if only.is_empty() => Err(other("the plan's excludes leave no case")),
+        0 => Err(matches_none(only.first().map(String::as_str).unwrap_or_default())),
         n if n as u64 <= MOST_CASES => Ok(all),
         n => Err(too_many(n as u64)),
     }
+}
+
+/// A name or glob that no case has.
+fn matches_none(only: &str) -> UsageError {
+    let near = nearest(only, BENCHMARKS.iter().map(|b| b.name())).filter(|near| *near != only);
+    let hint = near
+        .map_or("the same command with --list in place of --only lists the cases".to_owned(), |near| {
+            format!("did you mean '{near}'?")
+        });
+    other(format!("--only {} matches no case; {hint}", crate::text::shown(only)))
 }
 
 /// Marks a case with more threads than can take turns on its CPUs in the time of a sample.
@@ -78,7 +93,7 @@ fn bounded(candidate: &mut Candidate, machine: &Machine) {
     if cpus > 0 && threads > most {
         let s = if cpus == 1 { "" } else { "s" };
         candidate.feasible = Err(CannotMeasure::not_here(format!(
-            "{threads} threads are too many for {cpus} CPU{s}: samples would take minutes; use --threads {most} or fewer"
+            "--threads must be at most {most} on {cpus} CPU{s}: {threads} would take minutes for a sample"
         )));
     }
 }
@@ -122,7 +137,7 @@ fn of_group(group: &Group, machine: &Machine, filters: &[Pattern]) -> Result<Vec
         }
         let sweeps = bench::subsystem_of(&Case::of(name)).sweeps_sizes;
         if !sweeps && group.words("size", &[]).iter().any(|size| size == SWEEP) {
-            let why = format!("{name}: size: sweep is for memory; write bytes, such as 1G");
+            let why = format!("{name}: --size sweep is not supported on {name}: write bytes, such as 1G");
             return Err(in_group(&group.places, "size", None, why));
         }
         let more = benchmark.cases(machine, group).map_err(|e| wrong(benchmark, machine, group, &e))?;
@@ -134,19 +149,42 @@ fn of_group(group: &Group, machine: &Machine, filters: &[Pattern]) -> Result<Vec
     Ok(candidates)
 }
 
+/// Values that are as if nothing was said: a case does not have them.
+const UNSAID: &[(&str, &str)] = &[("sync", "none"), ("scaling", "weak"), ("layout", "private")];
+
+/// Refuses a parameter that no case of the group has: what was asked for would be ignored.
+fn ignored(group: &Group, cases: &[Candidate]) -> Result<(), UsageError> {
+    let unsaid = |key: &str, value: &Value| match value {
+        Value::Word(word) => word == "off" || UNSAID.contains(&(key, word.as_str())),
+        _ => false,
+    };
+    let is_ignored = |(key, values): &(&&'static str, &Vec<Value>)| {
+        !values.iter().all(|value| unsaid(key, value)) && cases.iter().all(|c| c.case.get(key).is_none())
+    };
+    match group.lists.iter().find(is_ignored).filter(|_| !cases.is_empty()) {
+        Some((key, _)) => {
+            let names = group.benchmarks.join(", ");
+            let why = format!("--{key} has no effect on these cases of {names}: leave it out");
+            Err(in_group(&group.places, key, None, why))
+        }
+        None => Ok(()),
+    }
+}
+
 /// What a benchmark has against a group, with the place of the value it is about: the key that the message begins with,
 /// and of its values the first that is refused alone.
 fn wrong(benchmark: &dyn Benchmark, machine: &Machine, group: &Group, why: &str) -> UsageError {
-    let message = format!("{}: {why}", benchmark.name());
-    let named = why.split_once(':').map(|(key, _)| key).unwrap_or_default();
+    let named = why.trim_start_matches('-').split([':', ' ']).next().unwrap_or_default();
+    let message = |option: &str| format!("{}: {option}{why}", benchmark.name());
     let Some((key, values)) = group.lists.get_key_value(named) else {
-        return in_group(&group.places, "benchmark", None, message);
+        return in_group(&group.places, "benchmark", None, message(""));
     };
     if !group.places.keys.contains_key(*key) {
         // It was typed.
-        return other(message);
+        return other(message(if why.starts_with("--") { "" } else { "--" }));
     }
-    let refused = |value: &crate::case::Value| {
+    let message = message("");
+    let refused = |value: &Value| {
         let mut alone = group.clone();
         alone.lists.insert(key, vec![value.clone()]);
         benchmark.cases(machine, &alone).is_err()
@@ -183,5 +221,7 @@ fn against(plan: &Plan, group: &Group) -> Result<Against, UsageError> {
 const MOST_CASES: u64 = 10_000;
 
 fn too_many(cases: u64) -> UsageError {
-    other(format!("the lists multiply to {cases} cases; {MOST_CASES} is the most, shorten them"))
+    other(format!(
+        "the lists of values multiply to {cases} cases: at most {MOST_CASES} are measured, shorten the lists"
+    ))
 }

@@ -17,7 +17,7 @@ use crate::plan::{Group, Places, Plan, Sampling};
 
 use crate::plan::scale::AMOUNTS;
 pub use cases::{hash, in_turn, planned};
-use refusals::{nobody_takes, refused_by_the_only_one};
+use refusals::{nobody_takes, of_this_command, refused_by_a_named_one};
 
 /// Time of one sample where nothing says otherwise.
 const SAMPLE_TIME: Duration = Duration::from_millis(200);
@@ -117,7 +117,7 @@ pub fn file(what: &What, common: &Common) -> Result<PlanFile, UsageError> {
     let mut typed = Group::default();
     let (mut file, narrow) = match what {
         What::Plan(name) => (named_plan(name)?, false),
-        What::Kept => return Err(other("--resume: the plan is that of the run; name the run")),
+        What::Kept => return Err(other("--resume requires the id of a run")),
         What::Text { name, text } => (file::parse_kept(name, text)?, false),
         What::Subsystem { name, lists } => {
             for (key, texts) in lists {
@@ -130,7 +130,7 @@ pub fn file(what: &What, common: &Common) -> Result<PlanFile, UsageError> {
         if let What::Subsystem { name, .. } = what
             && let Some(instead) = bench::subsystem(name).and_then(|part| part.instead_of_threads)
         {
-            return Err(other(format!("--threads is not for {name}: {instead}")));
+            return Err(other(format!("--threads is not supported on plimsoll {name}: {instead}")));
         }
         read_list(&mut typed, "threads", &common.threads)?;
     }
@@ -138,19 +138,20 @@ pub fn file(what: &What, common: &Common) -> Result<PlanFile, UsageError> {
         read_list(&mut typed, file::SERVER, &common.server)?;
         measures_networks(&file.groups)?;
     }
+    if let What::Subsystem { name, .. } = what {
+        of_this_command(name, &common.only)?;
+    }
     if let Some(key) = AMOUNTS.into_iter().find(|key| typed.asked(key))
         && common.sample_time.is_some()
     {
-        return Err(other(format!(
-            "--{key} fixes how much a sample does, --sample-time how long it takes: give one"
-        )));
+        return Err(other(format!("--{key} and --sample-time are mutually exclusive")));
     }
     if !common.only.is_empty() {
         file.only.clone_from(&common.only);
     }
     let extras = named_extras(&file.groups, &file.only);
     file.groups.extend(extras);
-    refused_by_the_only_one(&file.only, &typed)?;
+    refused_by_a_named_one(&file.only, &typed)?;
     file.groups = overridden(std::mem::take(&mut file.groups), &typed, narrow)?;
     sampled(&mut file, common);
     file.name.get_or_insert_with(|| "unnamed".to_owned());
@@ -162,7 +163,7 @@ fn measures_networks(groups: &[Group]) -> Result<(), UsageError> {
     let mut all = groups.iter().flat_map(|group| &group.benchmarks).filter_map(|name| bench::find(name));
     match all.any(|benchmark| benchmark.keys().contains(&file::SERVER)) {
         true => Ok(()),
-        false => Err(other("--server requires a network benchmark in the plan; leave --server out")),
+        false => Err(other("--server requires a network benchmark in the plan")),
     }
 }
 
@@ -204,8 +205,11 @@ fn named_plan(name: &str) -> Result<PlanFile, UsageError> {
         let shown = crate::text::shown(name);
         let near = nearest(name, names.iter().copied()).map(|near| format!("did you mean '{near}'? "));
         let near = near.unwrap_or_default();
+        if bench::commands().any(|command| command == name) {
+            return Err(other(format!("'{shown}' is a command, not a plan: write plimsoll {shown}")));
+        }
         return Err(other(format!(
-            "no plan '{shown}'; {near}there is {}, or give a TOML file",
+            "no plan '{shown}': {near}plans are {}, or a TOML file",
             names.join(", ")
         )));
     }
@@ -234,14 +238,15 @@ fn named_extras(groups: &[Group], only: &[String]) -> Vec<Group> {
     let there = |name: &str| groups.iter().any(|g| g.benchmarks.iter().any(|b| b == name));
     BENCHMARKS
         .iter()
-        .filter(|b| only.iter().any(|o| o == b.name()) && !there(b.name()))
+        .filter(|b| only.iter().any(|o| o.split('/').next() == Some(b.name())) && !there(b.name()))
         .map(|b| Group { benchmarks: vec![b.name().to_owned()], ..Group::default() })
         .collect()
 }
 
 fn read_list(group: &mut Group, key: &str, texts: &[String]) -> Result<(), UsageError> {
     let key = Key::find(key)?;
-    let values = texts.iter().map(|t| key.parse(t)).collect::<Result<Vec<_>, _>>()?;
+    let typed = |e: CaseError| other(format!("--{e}"));
+    let values = texts.iter().map(|t| key.parse(t)).collect::<Result<Vec<_>, _>>().map_err(typed)?;
     group.lists.insert(key.name, values);
     Ok(())
 }
@@ -288,13 +293,13 @@ fn checked(group: &Group) -> Result<(), UsageError> {
     if let Some(key) = group.lists.keys().find(|key| !known().any(|known| known == *key)) {
         let near =
             nearest(key, known().copied()).map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
-        let why = format!("no benchmark of the group takes '{key}': {}{near}", group.benchmarks.join(", "));
+        let why = format!("{key} is not supported on {}{near}", group.benchmarks.join(", "));
         return Err(in_group(&group.places, key, None, why));
     }
     if let Some(key) = AMOUNTS.into_iter().find(|key| group.asked(key))
         && group.how.sample_time.is_some()
     {
-        let why = format!("{key} fixes how much a sample does, sample-time how long it takes: give one");
+        let why = format!("{key} and sample-time are mutually exclusive");
         return Err(in_group(&group.places, "sample-time", None, why));
     }
     Ok(())

@@ -2,37 +2,60 @@
 
 use super::{UsageError, other, subsystem_of};
 use crate::bench::{self, BENCHMARKS};
+use crate::case::Pattern;
 use crate::plan::Group;
 
-/// Refuses what the one benchmark that `--only` names in full does not take.
-pub(super) fn refused_by_the_only_one(only: &[String], typed: &Group) -> Result<(), UsageError> {
-    let [name] = only else { return Ok(()) };
-    let Some(benchmark) = bench::find(name) else { return Ok(()) };
-    let Some(key) = typed.lists.keys().find(|key| !benchmark.keys().contains(*key)) else { return Ok(()) };
-    let keys: Vec<String> = benchmark.keys().iter().map(|key| format!("--{key}")).collect();
-    Err(other(format!("{name} does not take --{key}: it takes {}", keys.join(", "))))
+/// Refuses what a benchmark that `--only` names in full does not take.
+pub(super) fn refused_by_a_named_one(only: &[String], typed: &Group) -> Result<(), UsageError> {
+    for benchmark in only.iter().filter_map(|name| bench::find(name)) {
+        if let Some(key) = typed.lists.keys().find(|key| !benchmark.keys().contains(*key)) {
+            let keys: Vec<String> = benchmark.keys().iter().map(|key| format!("--{key}")).collect();
+            let keys = if keys.is_empty() { "no parameters".to_owned() } else { keys.join(", ") };
+            return Err(other(format!("--{key} is not supported on {}: it takes {keys}", benchmark.name())));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses an `--only` that names benchmarks of another command alone.
+pub(super) fn of_this_command(command: &str, only: &[String]) -> Result<(), UsageError> {
+    for name in only {
+        let Ok(pattern @ Pattern::Name(_)) = Pattern::parse(name.split('/').next().unwrap_or_default())
+        else {
+            continue;
+        };
+        let meant =
+            || BENCHMARKS.iter().filter(|b| pattern.may_match(b.name())).map(|b| subsystem_of(b.name()));
+        let Some(belongs) = meant().next().filter(|_| meant().all(|part| part != command)) else { continue };
+        if bench::commands().any(|other| other == belongs) {
+            let shown = crate::text::shown(name);
+            return Err(other(format!(
+                "--only {shown} is not supported on plimsoll {command}: it belongs to plimsoll {belongs}; write plimsoll {belongs} --only {shown}"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Says that no default benchmark takes what was typed, and which others do.
 pub(super) fn nobody_takes(groups: &[Group], typed: &Group) -> UsageError {
     let keys: Vec<String> = typed.lists.keys().map(|k| format!("--{k}")).collect();
-    let together = if keys.len() > 1 { " together" } else { "" };
     let keys = keys.join(" and ");
     let mut here: Vec<&str> =
         groups.iter().flat_map(|g| &g.benchmarks).map(|name| subsystem_of(name)).collect();
     here.dedup();
-    let able = |b: &&&dyn bench::Benchmark| {
-        here.contains(&subsystem_of(b.name())) && typed.lists.keys().all(|key| b.keys().contains(key))
+    let of = |able: &dyn Fn(&dyn bench::Benchmark) -> bool| -> Vec<&'static str> {
+        let all = BENCHMARKS.iter().filter(|b| here.contains(&subsystem_of(b.name())) && able(**b));
+        all.map(|b| b.name()).collect()
     };
-    let names: Vec<&str> = BENCHMARKS.iter().filter(able).map(|b| b.name()).collect();
-    other(match names.as_slice() {
-        [] => format!(
-            "no benchmark takes {keys}{together}; `plimsoll {} --help` has what each takes",
-            here.join(" ")
-        ),
-        names => format!(
-            "no default benchmark takes {keys}{together}; name one that does: --only {}",
-            names.join(",")
-        ),
-    })
+    let names = of(&|b| typed.lists.keys().all(|key| b.keys().contains(key)));
+    if !names.is_empty() {
+        return other(format!("{keys} requires a benchmark that takes it: --only {}", names.join(",")));
+    }
+    let takers = typed.lists.keys().map(|key| {
+        let names = of(&|b| b.keys().contains(key));
+        format!("--{key} is an option of {}", names.join(", "))
+    });
+    let takers: Vec<String> = takers.collect();
+    other(format!("{keys} are mutually exclusive: {}", takers.join("; ")))
 }

@@ -185,32 +185,32 @@ fn a_value_that_its_benchmark_refuses_has_a_place() {
     let group =
         |benchmark: &str, line: &str| told(&format!("[[group]]\nbenchmark = \"{benchmark}\"\n{line}\n"));
     let cases = [
-        ("cpu.peak", "op = [\"fma\", \"cbrt\"]", "line 3, column 14: cpu.peak: op: unknown operation"),
-        ("cpu.peak", "threads = [1, 0]", "line 3, column 15: cpu.peak: threads: 0 is out of range"),
-        ("memory.block", "block = [\"8\",\n  \"100\"]", "line 4, column 3: memory.block: block: 100 is not"),
-        ("disk.io", "pattern = \"zigzag\"", "line 3, column 11: disk.io: pattern: no 'zigzag'"),
-        ("network.udp", "message = [1, 65536]", "line 3, column 15: network.udp: message: 65536 bytes"),
-        (
-            "memory.block",
-            "scaling = \"strong\"",
-            "line 3, column 11: memory.block: scaling: there is no amount",
-        ),
-        ("disk.io", "size = \"sweep\"", "line 3, column 1: disk.io: size: sweep is for memory"),
+        ("cpu.peak", "op = [\"fma\", \"cbrt\"]", "line 3, column 14: cpu.peak: op"),
+        ("cpu.peak", "threads = [1, 0]", "line 3, column 15: cpu.peak: threads must be between 1 and"),
+        ("memory.block", "block = [\"8\",\n  \"100\"]", "line 4, column 3: memory.block: block"),
+        ("disk.io", "pattern = \"zigzag\"", "line 3, column 11: disk.io: pattern must be one of"),
+        ("network.udp", "message = [1, 65536]", "line 3, column 15: network.udp: message"),
+        ("memory.block", "scaling = \"strong\"", "line 3, column 11: memory.block: --scaling"),
+        ("disk.io", "size = \"sweep\"", "line 3, column 1: disk.io: --size sweep is not supported"),
         ("cpu.peek", "", "line 2, column 13: no benchmark 'cpu.peek'; did you mean 'cpu.peak'?"),
-        ("cpu.peak", "depth = 1", "line 3, column 1: no benchmark of the group takes 'depth'"),
+        ("cpu.peak", "depth = 1", "line 3, column 1: depth is not supported on cpu.peak"),
         (
             "cpu.peak",
             "against = [\"fioo\"]",
-            "line 3, column 1: against: no tool 'fioo'; did you mean 'fio'?",
+            "line 3, column 1: against must name reference tools: 'fioo' is not one; did you mean 'fio'?",
         ),
-        ("cpu.peak", "work = 1000\nsample-time = \"1s\"", "line 4, column 1: work fixes"),
+        (
+            "cpu.peak",
+            "work = 1000\nsample-time = \"1s\"",
+            "line 4, column 1: work and sample-time are mutually exclusive",
+        ),
     ];
     for (benchmark, line, says) in cases {
         let told = group(benchmark, line);
         assert!(told.starts_with(&format!("plan p.toml, {says}")), "{line}: {told}");
     }
     let top = told("against = \"fioo\"\n[[group]]\nbenchmark = \"cpu.peak\"\n");
-    assert!(top.starts_with("plan p.toml, line 1, column 1: against: no tool"), "{top}");
+    assert!(top.starts_with("plan p.toml, line 1, column 1: against must name reference tools"), "{top}");
 }
 
 /// By the hash an unfinished run is known again, also one of a version in which a parameter had another name.
@@ -245,7 +245,7 @@ fn excludes_leave_cases_out_and_all_of_them_is_a_mistake() {
     assert_eq!(with(""), "8 cases");
     assert_eq!(with("exclude = { op = \"add\", threads = 2 }"), "6 cases");
     assert_eq!(with("exclude = [\"*/type=f32/*\", { op = \"add\" }]"), "2 cases");
-    assert_eq!(with("exclude = \"*\""), "the excludes of the plan leave no case");
+    assert_eq!(with("exclude = \"*\""), "the plan's excludes leave no case");
 }
 
 #[test]
@@ -275,4 +275,172 @@ fn typed_flags_go_before_the_plan_and_groups_before_the_whole() {
     assert!(typed.iter().all(|p| p.against == crate::peer::Against::Named(vec!["fio"])));
     let scaled = all(&Common { scale: Some(0.1), ..Common::default() });
     assert_eq!((scaled[0].sampling.samples, scaled[1].sampling.samples), (Some(3), Some(60)));
+}
+
+/// A value of each parameter that no default case has; of some benchmarks another one.
+const PROBES: &[(&str, &str)] = &[
+    ("cpu.core-to-core op", "store"),
+    ("cpu.crypto op", "sha256"),
+    ("cpu.crypto block", "8K"),
+    ("memory.block op", "read-write"),
+    ("memory.block pattern", "random"),
+    ("memory.block block", "4K"),
+    ("memory.numa op", "read"),
+    ("memory op", "copy"),
+    ("memory size", "1M"),
+    ("disk op", "write"),
+    ("op", "add"),
+    ("read-share", "40"),
+    ("type", "f32"),
+    ("n", "500"),
+    ("nb", "64"),
+    ("p", "1"),
+    ("q", "1"),
+    ("isa", "portable"),
+    ("width", "scalar"),
+    ("chains", "2"),
+    ("pattern", "zipf:0.9"),
+    ("size", "2G"),
+    ("block", "8K"),
+    ("variant", "portable"),
+    ("pages", "4k"),
+    ("layout", "shared"),
+    ("chases", "2"),
+    ("group", "64K"),
+    ("node", "0"),
+    ("delay", "1us"),
+    ("depth", "3"),
+    ("engine", "psync"),
+    ("cache", "buffered"),
+    ("verify", "on"),
+    ("steady", "on"),
+    ("sync", "each"),
+    ("network.udp rate", "1000000"),
+    ("rate", "1000"),
+    ("latency-target", "p99:2ms"),
+    ("arrivals", "even"),
+    ("protocol", "udp"),
+    ("message", "1000"),
+    ("direction", "down"),
+    ("streams", "2"),
+    ("server", "host:7000"),
+    ("omit", "1s"),
+    ("zerocopy", "on"),
+    ("discard", "on"),
+    ("nodelay", "on"),
+    ("congestion", "reno"),
+    ("window", "64K"),
+    ("mss", "1000"),
+    ("dscp", "8"),
+    ("bind", "127.0.0.1"),
+    ("search", "lossless"),
+    ("mode", "poll"),
+    ("timeout", "500ms"),
+    ("interval", "10ms"),
+    ("load", "up"),
+    ("threads", "2"),
+    ("affinity", "0"),
+    ("work", "1000000000"),
+    ("volume", "1G"),
+    ("count", "1000"),
+    ("scaling", "strong"),
+];
+
+fn probe(benchmark: &str, key: &str) -> &'static str {
+    let subsystem = subsystem_of(benchmark);
+    let names = [format!("{benchmark} {key}"), format!("{subsystem} {key}"), key.to_owned()];
+    let found = names.iter().find_map(|name| PROBES.iter().find(|(known, _)| known == name));
+    found.unwrap_or_else(|| panic!("no value to try of {key}")).1
+}
+
+/// Each parameter of each benchmark alone, and each two of them: what is not refused is in a case.
+#[test]
+fn no_parameter_is_accepted_and_ignored() {
+    let machine = machine();
+    let mut ignored = Vec::new();
+    for benchmark in BENCHMARKS {
+        let keys = benchmark.keys();
+        let command = match subsystem_of(benchmark.name()) {
+            "null" => continue,
+            "mpi" => "network",
+            part => part,
+        };
+        let pairs =
+            keys.iter().enumerate().flat_map(|(i, one)| keys[i..].iter().map(move |two| (*one, *two)));
+        for (one, two) in pairs {
+            let own: Vec<&str> = if one == two { vec![one] } else { vec![one, two] };
+            let words: Vec<String> = [command.to_owned(), "--only".to_owned(), benchmark.name().to_owned()]
+                .into_iter()
+                .chain(own.iter().map(|key| format!("--{key}={}", probe(benchmark.name(), key))))
+                .collect();
+            let line = ["plimsoll".to_owned()].into_iter().chain(words.iter().cloned()).map(Into::into);
+            let Ok(cli::Typed::Measure { what, common, .. }) = cli::parse(cli::command(), line) else {
+                continue;
+            };
+            let Some((cases, _)) = resolved(&what, &common, &machine) else { continue };
+            for key in own {
+                let wanted = probe(benchmark.name(), key);
+                let has = |planned: &Planned| {
+                    planned.candidate.case.get(key).is_some_and(|value| value.to_string() == wanted)
+                };
+                if !cases.iter().any(has) {
+                    let first = cases[0].candidate.case.to_string();
+                    ignored.push(format!("{}: --{key}={wanted}: {first}", words.join(" ")));
+                }
+            }
+        }
+    }
+    assert!(ignored.is_empty(), "{}", ignored.join("\n"));
+}
+
+#[test]
+fn what_belongs_to_another_command_is_answered_with_it() {
+    let said = |line: &str| {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let (what, common) = typed(&words);
+        let plan = match plan(&what, &common) {
+            Ok(plan) => plan,
+            Err(e) => return e.to_string(),
+        };
+        planned(&plan, &machine()).map(|all| format!("{} cases", all.len())).unwrap_or_else(|e| e.to_string())
+    };
+    assert_eq!(
+        said("cpu --only memory.latency"),
+        "--only memory.latency is not supported on plimsoll cpu: it belongs to plimsoll memory; write plimsoll memory --only memory.latency"
+    );
+    assert!(said("cpu --only memory").contains("write plimsoll memory --only memory"));
+    assert!(said("network --only mpi.latency").ends_with(" cases"), "MPI has no command of its own");
+    // A benchmark that is not run by default is meant by a glob on its cases too.
+    let all: usize = said("cpu --only cpu.crypto/*sha*").trim_end_matches(" cases").parse().unwrap();
+    assert!(all > 0);
+    assert!(said("run disk").starts_with("'disk' is a command, not a plan: write plimsoll disk"));
+    assert!(said("disk --op read --sync each").starts_with("disk.io: --sync requires --op write, append"));
+    assert!(
+        said("disk --op read,write --read-share 50").starts_with("disk.io: --read-share requires --op mixed")
+    );
+    assert!(said("disk --block 1000").ends_with(" cases"), "through the page cache");
+    assert!(
+        said("disk --block 1000 --cache direct").starts_with("disk.io: --cache direct requires a --block")
+    );
+    assert!(said("disk --block 1000 --cache buffered").ends_with(" cases"));
+    assert!(
+        said("disk --engine mmap --cache direct")
+            .starts_with("disk.io: --engine mmap requires --cache buffered")
+    );
+    assert!(said("disk --engine mmap,psync --cache direct").ends_with(" cases"), "some can be");
+    assert!(
+        said("disk --op append --pattern random")
+            .starts_with("disk.io: --op append requires --pattern sequential")
+    );
+    assert!(
+        said("disk --only disk.io,disk.fsync --depth 4")
+            .starts_with("--depth is not supported on disk.fsync")
+    );
+    assert!(
+        said("disk --depth 5000").starts_with("disk.io: --depth must be between 1 and 1024: 5000 is not")
+    );
+    assert!(said("cpu --n 1000").starts_with("--n requires a benchmark that takes it: --only cpu.gemm"));
+    assert!(said("cpu --n 1000 --chains 2").starts_with("--chains and --n are mutually exclusive: "));
+    assert!(said("cpu --threads 0x").starts_with("--threads must be a number such as"));
+    assert!(said("disk --block 4K@60").ends_with("'4K@60' has a weight and only one size"));
 }

@@ -213,10 +213,10 @@ fn hostile_archives_are_refused() -> Result<(), Fault> {
     assert!(said(&packed("hello", EntryType::Regular, 2, b"x\n")).contains("none of sys, proc"));
     assert_eq!(said(&packed("machine/proc/cpuinfo", EntryType::Regular, 2, b"x\n")), "");
     assert!(said(&linked(&[("sys", "proc"), ("sys", "proc")])).contains("twice"));
-    assert!(said(b"no archive").contains("is no tar archive"));
+    assert!(said(b"no archive").contains("is not a gzip-compressed tar archive"));
     let cut = packed("proc/cpuinfo", EntryType::Regular, 2, b"x\n");
     assert!(!said(&cut[..cut.len() / 2]).is_empty());
-    assert!(Opened::at(Path::new("/")).is_err_and(|e| e.to_string().contains("no saved machine")));
+    assert!(Opened::at(Path::new("/")).is_err_and(|e| e.to_string().contains("not a saved machine")));
     assert!(Opened::at(dir.path()).is_err());
     assert!(Opened::at(&dir.path().join("missing")).is_err());
     Ok(())

@@ -41,7 +41,7 @@ pub enum GemmError {
     #[error(transparent)]
     NoTile(#[from] NoTile),
     /// No memory for the packed strips.
-    #[error("no room for the packed matrices: {0}")]
+    #[error("not enough memory for the packed matrices: {0}")]
     Memory(#[from] BufferError),
     /// The team failed.
     #[error(transparent)]

@@ -31,9 +31,8 @@ pub enum Element {
 
 /// A text that names no operation or type of number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown {what} {text:?}: choose {choices}")]
+#[error("must be one of {choices}: '{}' is not", .text.escape_debug())]
 pub struct UnknownName {
-    what: &'static str,
     text: String,
     choices: String,
 }
@@ -94,14 +93,14 @@ impl FromStr for Element {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let found = Self::ALL.into_iter().find(|element| element.name() == text);
-        found.ok_or_else(|| unknown("type of number", text, &Self::ALL.map(Self::name)))
+        found.ok_or_else(|| unknown(text, &Self::ALL.map(Self::name)))
     }
 }
 
-pub(super) fn unknown(what: &'static str, text: &str, names: &[&str]) -> UnknownName {
+pub(super) fn unknown(text: &str, names: &[&str]) -> UnknownName {
     let choices = match names {
         [first @ .., last] => format!("{} or {last}", first.join(", ")),
         [] => String::new(),
     };
-    UnknownName { what, text: text.to_owned(), choices }
+    UnknownName { text: text.to_owned(), choices }
 }

@@ -207,7 +207,7 @@ impl FromStr for Op {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let found = Self::ALL.iter().copied().find(|op| op.name() == text);
         let names = || Self::ALL.iter().map(|op| op.name()).collect::<Vec<_>>();
-        found.ok_or_else(|| unknown("operation", text, &names()))
+        found.ok_or_else(|| unknown(text, &names()))
     }
 }
 

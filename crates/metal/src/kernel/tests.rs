@@ -294,7 +294,7 @@ fn names_round_trip_and_others_are_refused_with_the_choices() {
     }
     assert_eq!(
         "i9".parse::<Element>().unwrap_err().to_string(),
-        "unknown type of number \"i9\": choose f64, f32, f16, bf16, i64, i32, i16 or i8"
+        "must be one of f64, f32, f16, bf16, i64, i32, i16 or i8: 'i9' is not"
     );
 }
 

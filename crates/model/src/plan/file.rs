@@ -151,7 +151,7 @@ const REFUSED: &[(&[&str], &str)] = &[
     ),
     (
         &["max-rate", "max-duration", "max-streams", "max-sessions", "allow", "open", "port"],
-        "a plan cannot raise a server's caps; they are flags of plimsoll serve",
+        "a plan cannot raise a server's caps; they are options of plimsoll serve",
     ),
     (&["env", "environment"], "a plan cannot set the environment"),
     (
@@ -222,7 +222,7 @@ fn parsed(file: &str, text: &str, origin: Origin) -> Result<PlanFile, Vec<FileEr
         }
     }
     if plan.groups.is_empty() && wrong.is_empty() {
-        wrong.push(Wrong::value("no [[group]]; a plan needs at least one, with benchmark = [\"cpu.peak\"]"));
+        wrong.push(Wrong::value("a plan requires at least one [[group]] with benchmark = [\"cpu.peak\"]"));
     }
     if !wrong.is_empty() {
         wrong.sort_by_key(Wrong::start);
@@ -306,28 +306,26 @@ fn top(
     match spelled(key).as_str() {
         "name" => plan.name = Some(value::name(value)?),
         "note" => plan.note = Some(value::note(value)?),
-        "margin" => plan.margin = Some(value::share(value)?),
+        "margin" => plan.margin = Some(value::share("margin", value)?),
         "repeat" => plan.repeat = Some(bounded("repeat", value, MOST_REPEATS)?),
         "scale" => {
-            let scale: f64 = text(value)?.parse().map_err(|_| Wrong::value("a number such as 0.01"))?;
-            if !SCALES.contains(&scale) {
-                return Err(Wrong::value("scale is between 1e-9 and 1000; 0.01 is a hundredth"));
-            }
-            plan.scale = Some(scale);
+            let scale = text(value)?.parse().ok().filter(|scale| SCALES.contains(scale));
+            let wrong = || Wrong::value("scale must be between 1e-9 and 1000, such as 0.01");
+            plan.scale = Some(scale.ok_or_else(wrong)?);
         }
-        "seed" => plan.seed = Some(count(value)?),
+        "seed" => plan.seed = Some(count("seed", value)?),
         "only" => plan.only = texts(value)?,
         "limit" => {
             let DeValue::Array(_) = value.get_ref() else {
-                return Err(Wrong::value("write [[limit]] with double brackets"));
+                return Err(Wrong::value("limit must be written as [[limit]], with double brackets"));
             };
         }
         "group" => {
             let DeValue::Array(groups) = value.get_ref() else {
-                return Err(Wrong::value("write [[group]] with double brackets"));
+                return Err(Wrong::value("group must be written as [[group]], with double brackets"));
             };
             if groups.len() > MAX_LIST {
-                return Err(Wrong::value("a plan has at most 10000 groups"));
+                return Err(Wrong::value("a plan must have at most 10000 groups"));
             }
             for node in groups.iter() {
                 match group::group(node, source, wrong) {
@@ -388,9 +386,9 @@ mod tests {
             "plan p, line 2, column 1: unknown key 'smaples'; did you mean 'samples'?",
             "plan p, line 3, column 1: unknown key 'budgt'; did you mean 'budget'?",
             "plan p, line 6, column 1: unknown key 'thread'; did you mean 'threads'?",
-            "plan p, line 7, column 5: n: ",
-            "plan p, line 9, column 10: series is between",
-            "plan p, line 10, column 1: a group names what it measures",
+            "plan p, line 7, column 5: n must be ",
+            "plan p, line 9, column 10: series must be between",
+            "plan p, line 10, column 1: a group requires benchmark",
         ];
         assert_eq!(told.len(), begins.len(), "{told:?}");
         assert!(told.iter().zip(begins).all(|(told, begin)| told.starts_with(begin)), "{told:?}");
@@ -399,11 +397,15 @@ mod tests {
     #[test]
     fn bad_values_are_told_with_their_place() {
         let block = "[[group]]\nbenchmark = \"disk.io\"\nblock = [\"4K\", \"1e999\"]\n";
-        assert!(error(block).starts_with("plan p.toml, line 3, column 16: block: "), "{}", error(block));
+        assert!(
+            error(block).starts_with("plan p.toml, line 3, column 16: block must be "),
+            "{}",
+            error(block)
+        );
         assert!(error("samples = 0\n").starts_with("plan p.toml, line 1, column 11: "));
         assert!(error("samples = -1\n").starts_with("plan p.toml, line 1, column 11: "));
         assert!(error("[[group]\n").starts_with("plan p.toml, line 1, "));
-        assert!(error("").contains("no [[group]]"));
+        assert!(error("").contains("requires at least one [[group]]"));
     }
 
     #[test]
@@ -471,7 +473,7 @@ mod tests {
             }
         }
         let program = error("[[group]]\nbenchmark = \"null\"\nagainst = { fio = \"/tmp/fio\" }\n");
-        assert!(program.contains("line 3, column 11: neither a string"), "{program}");
+        assert!(program.contains("line 3, column 11: a value must be a string"), "{program}");
     }
 
     #[test]
@@ -488,16 +490,16 @@ mod tests {
     #[test]
     fn values_out_of_range_are_refused() {
         let group = |line: &str| error(&format!("[[group]]\nbenchmark = \"null\"\n{line}\n"));
-        assert!(error("scale = 0\n").contains("line 1, column 9: scale is between"));
-        assert!(error("repeat = 0\n").contains("repeat is between 1 and 10000"));
-        assert!(error("margin = \"0%\"\n").contains("above zero"));
-        assert!(error("name = \"a\\u001bb\"\n").contains("a name has"));
-        assert!(group("series = 5\nsamples = 5").contains("give one"));
-        assert!(group("exclude = [{}]").contains("line 3, column 12: an empty table"));
+        assert!(error("scale = 0\n").contains("line 1, column 9: scale must be between"));
+        assert!(error("repeat = 0\n").contains("repeat must be between 1 and 10000"));
+        assert!(error("margin = \"0%\"\n").contains("above 0"));
+        assert!(error("name = \"a\\u001bb\"\n").contains("a name must have"));
+        assert!(group("series = 5\nsamples = 5").contains("mutually exclusive"));
+        assert!(group("exclude = [{}]").contains("line 3, column 12: an exclude must name"));
         assert!(group("exclude = [{ threat = 1 }]").contains("did you mean 'threads'?"));
         assert!(group("exclude = [\"[\"]").contains("line 3, column 12"));
         assert!(group("exclude = [{ samples = 1 }]").contains("unknown key 'samples'"));
-        assert!(group("note = 5").contains("a note is a string"));
+        assert!(group("note = 5").contains("a note must be a string"));
     }
 
     proptest! {

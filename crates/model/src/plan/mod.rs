@@ -86,6 +86,11 @@ impl Group {
         self.lists.contains_key(key)
     }
 
+    /// Whether the parameter was typed, and not named in a plan file.
+    pub fn typed(&self, key: &str) -> bool {
+        self.asked(key) && !self.places.keys.contains_key(key)
+    }
+
     fn list<T>(&self, key: &str, defaults: Vec<T>, read: impl Fn(&Value) -> Option<T>) -> Vec<T> {
         self.lists.get(key).map_or(defaults, |values| values.iter().filter_map(read).collect())
     }

@@ -14,6 +14,29 @@ pub fn checks(checks: &[Check], style: &Style) -> String {
     checks.iter().map(|check| one(check, room, style)).collect()
 }
 
+/// What the facts come to, and what their marks mean.
+pub fn conclusion(checks: &[Check], style: &Style) -> String {
+    let costly: Vec<&str> = checks.iter().filter(|c| c.state == State::Costs).map(|c| c.name).collect();
+    let (role, found) = match costly.as_slice() {
+        [] => {
+            (Role::Good, format!("none of {} checks found anything that disturbs measurements", checks.len()))
+        }
+        some => {
+            let find = if some.len() == 1 { "finds" } else { "find" };
+            let (n, all) = (some.len(), checks.len());
+            (
+                Role::Warning,
+                format!(
+                    "{n} of {all} checks {find} something that disturbs measurements: {}",
+                    some.join(", ")
+                ),
+            )
+        }
+    };
+    let marks = "ok: nothing found; !!: it disturbs measurements; ??: it cannot be known here";
+    format!("\n{}{}", paragraph(style, role, "", &found), paragraph(style, Role::Dim, "", marks))
+}
+
 fn one(check: &Check, room: usize, style: &Style) -> String {
     let (mark, role) = match check.state {
         State::Good => ("ok", Role::Good),
@@ -110,6 +133,12 @@ mod tests {
             ),
             check("SMT", State::Unknown, "none seen \u{1b}[2J", Some("a guest may not be told")),
         ];
+        let said = conclusion(&facts, &Style::plain(80));
+        assert!(
+            said.starts_with("\n1 of 3 checks finds something that disturbs measurements: turbo\nok: "),
+            "{said}"
+        );
+        assert!(conclusion(&facts[..1], &Style::plain(80)).contains("none of 1 checks"));
         let floor = |benchmark: &str, metric: &str, deviation| Floor {
             benchmark: benchmark.to_owned(),
             metric: metric.to_owned(),

@@ -10,7 +10,7 @@ use crate::machine::Machine;
 use crate::quantity::format::significant;
 use crate::quantity::{Quantity, Unit};
 
-const HEADER: [&str; 5] = ["kernel", "lanes", "per cycle", "operations/cycle", "limit of one core here"];
+const HEADER: [&str; 5] = ["kernel", "lanes", "per cycle", "ops/cycle", "limit of one core here"];
 
 /// The kernels that the candidates name, or all of this architecture; `clock_hz` as measured just now.
 pub fn table(machine: &Machine, named: Option<&[Candidate]>, clock_hz: Option<f64>) -> String {
@@ -22,10 +22,12 @@ pub fn table(machine: &Machine, named: Option<&[Candidate]>, clock_hz: Option<f6
     rows.extend(kernels.into_iter().map(|kernel| row(machine, kernel, clock_hz)));
     let widths = widths(&rows);
     let line = |[kernel, lanes, each, operations, limit]: &[String; 5]| {
-        let line = format!(
-            "{kernel:<0$}  {lanes:>1$}  {each:>2$}  {operations:>3$}  {limit}",
-            widths[0], widths[1], widths[2], widths[3]
-        );
+        let rates = match each.is_empty() && operations.is_empty() {
+            // The reason has their place.
+            true => String::new(),
+            false => format!("{each:>0$}  {operations:>1$}  ", widths[2], widths[3]),
+        };
+        let line = format!("{kernel:<0$}  {lanes:>1$}  {rates}{limit}", widths[0], widths[1]);
         line.trim_end().to_owned() + "\n"
     };
     let at = clock_hz.map_or("the core clock could not be measured".to_owned(), |hertz| {

@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use unicode_width::UnicodeWidthStr;
+
 use super::style::{Role, Style};
 use super::wrap::{flowed, pad, paragraph, widths};
 use crate::document::Run;
@@ -258,6 +260,10 @@ fn columns(rows: &[Row], style: &Style) -> String {
     let indent = if rows.iter().any(|row| row.above.is_some()) { 2 * GAP } else { GAP };
     let before: usize = widths.iter().map(|w| w + GAP).sum();
     let room = style.width.saturating_sub(indent + before);
+    // Where the last of these columns is too wide for the line, its cells have lines of their own margin.
+    let margin = indent + before - widths.last().map_or(0, |width| width + GAP);
+    let narrow = style.width.saturating_sub(margin);
+    let is_cut = indent + before > style.width + GAP && narrow >= LEAST;
     let mut out = String::new();
     for (index, (row, cells)) in rows.iter().zip(&said).enumerate() {
         let role = if index == 0 { Role::Dim } else { Role::Plain };
@@ -266,7 +272,11 @@ fn columns(rows: &[Row], style: &Style) -> String {
         }
         let mut line = " ".repeat(indent);
         for (cell, width) in cells.iter().zip(&widths) {
-            line += &format!("{cell}{}", pad(cell, width + GAP));
+            let is_last = is_cut && line.width() >= margin;
+            let mut lines = if is_last { flowed(cell, narrow) } else { vec![cell.clone()] }.into_iter();
+            let first = lines.next().unwrap_or_default();
+            line += &format!("{first}{}", pad(&first, if is_last { 0 } else { width + GAP }));
+            lines.for_each(|more| line += &format!("\n{}{more}", " ".repeat(margin)));
         }
         let last = cells.get(widths.len()).map(String::as_str).unwrap_or_default();
         let (below, pieces) = match room >= LEAST {
@@ -287,8 +297,6 @@ fn columns(rows: &[Row], style: &Style) -> String {
 
 #[cfg(test)]
 mod tests {
-    use unicode_width::UnicodeWidthStr;
-
     use super::*;
     use crate::fixture;
 
@@ -317,6 +325,11 @@ mod tests {
             listed(&rows(), &["/opt/fio is not run: others may write /opt".to_owned()], &Style::plain(120));
         assert!(text.contains("  fio     3.33     disk"), "{text}");
         assert!(text.contains("not installed: build it"), "{text}");
+        let mut wide = rows();
+        wide[0].checks =
+            "disk reads of the same file, writes to one like it, commits and whatever else there may be";
+        let text = listed(&wide, &[], &Style::plain(80));
+        assert!(text.lines().all(|line| line.width() <= 80), "{text}");
     }
 
     #[test]

@@ -39,7 +39,7 @@ const WRITE: OFlags = OFlags::WRONLY
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// The system says no.
-    #[error("cannot write {path}: {cause}; name another file")]
+    #[error("cannot write {path}: {cause}; use another file")]
     Failed {
         /// The file.
         path: String,
@@ -47,7 +47,7 @@ pub enum TargetError {
         cause: io::Error,
     },
     /// Another user could have put it there, or writing there could do harm.
-    #[error("{path} is not written: {why}")]
+    #[error("{path} is not written, for safety: {why}")]
     Refused {
         /// The file.
         path: String,
@@ -247,7 +247,7 @@ fn kind(place: &Place) -> Result<Kind, Trouble> {
             (fstat(found)?, Kind::Open)
         }
     };
-    let refused = |what: &str| Err(Trouble::Refused(format!("it is {what}; name a file")));
+    let refused = |what: &str| Err(Trouble::Refused(format!("it is {what}; use a regular file")));
     match FileType::from_raw_mode(found.st_mode) {
         FileType::RegularFile if matches!(stream, Kind::Stream) => {
             Ok(if place.is_mount_point() { Kind::Mounted } else { Kind::Regular })
@@ -287,7 +287,7 @@ fn opened(place: &Place, more: OFlags) -> Result<File, Trouble> {
     if let Found::Something(found) = &place.found {
         let now = fstat(&file)?;
         if (now.st_dev, now.st_ino) != (found.st_dev, found.st_ino) {
-            return Err(Trouble::Refused("it changed while it was opened; name another file".to_owned()));
+            return Err(Trouble::Refused("it changed while it was opened; use another file".to_owned()));
         }
     }
     Ok(file.into())
@@ -298,7 +298,7 @@ fn alone(place: &Place, file: &Stat) -> Result<(), Trouble> {
     let shared = fstat(&place.directory)?.st_mode & (Mode::WOTH | Mode::WGRP).bits() != 0;
     if shared && file.st_nlink > 1 {
         return Err(Trouble::Refused(
-            "it has a second name (hard link) and others can write its directory; name another file"
+            "it has a second name (hard link) in a directory that others can write; use another file"
                 .to_owned(),
         ));
     }
@@ -314,7 +314,7 @@ fn replaceable(place: &Place) -> Result<(), Trouble> {
     };
     let only_grows =
         grows(OsStr::new(""), AtFlags::EMPTY_PATH) || grows(&place.name, AtFlags::SYMLINK_NOFOLLOW);
-    let why = "it or its directory is append-only, so that it cannot be replaced; name another file, or chattr -a it";
+    let why = "it or its directory is append-only; use another file, or chattr -a";
     if only_grows { Err(Trouble::Refused(why.to_owned())) } else { Ok(()) }
 }
 
@@ -433,7 +433,7 @@ impl Write for Stream {
                 written => return written,
             }
             if is_over(&self.waits, begun, self.patience) {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "its reader takes nothing"));
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "its reader does not read"));
             }
             let timeout = Timespec::try_from(LOOK).ok();
             // Interrupted or late: it is tried again.

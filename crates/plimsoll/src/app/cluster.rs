@@ -41,14 +41,14 @@ const SAMPLES: u32 = 10;
 /// Takes this process's part in a run of many.
 pub(super) fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, Failure> {
     if common.resume.is_some() {
-        return Err(Failure::usage("--resume is for a run on one machine; measure the many anew"));
+        return Err(Failure::usage("--resume is not supported on a run over many machines: start a new run"));
     }
     let (alarm, interrupts) = unbounded();
     let fabric = match cluster::join(alarm.clone()) {
         Ok(fabric) => fabric,
         // What all of them have to say, rank 0 says.
         Err(_) if cluster::launched() != Some(0) => return Ok(ExitCode::from(code::ENVIRONMENT)),
-        Err(e) => return Err(Failure::environment(format!("cannot take part in the run of many: {e}"))),
+        Err(e) => return Err(Failure::environment(format!("cannot join the cluster run: {e}"))),
     };
     let prepared = Prepared::new(&among_machines(what), common, None).map(|made| Prepared { key, ..made });
     if fabric.rank() == 0 {
@@ -197,7 +197,7 @@ fn leave(fabric: Fabric, roster: &Roster, ended: &Ended, code: u8) -> u8 {
     let complain = |lost: &[cluster::Lost]| {
         let named: Vec<String> =
             lost.iter().take(8).map(|l| format!("{} (rank {}): {}", l.name, l.rank, l.why)).collect();
-        super::complain(&format!("lost: {}; what was finished is kept", named.join("; ")));
+        super::complain(&format!("machine lost: {}; finished results are kept", named.join("; ")));
     };
     match ended.lost.as_slice() {
         [] if !ended.interrupted => {

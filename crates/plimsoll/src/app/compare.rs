@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use super::named_runs::History;
 use super::{Failure, code, complain, printed, target, unwritten};
+use crate::case::Case;
 use crate::cli::Compare;
 use crate::compare::{self, Comparison, Flag, Holds, Missing, Requirement, Side};
 use crate::document::Run;
@@ -17,6 +18,7 @@ use crate::report::compare::{Shown, failed, lost};
 use crate::report::format::{Subject, TwoSides, writer};
 use crate::report::html;
 use crate::report::{Style, Wishes};
+use crate::run::Planned;
 
 /// Compares, prints, and says by the exit code whether it holds.
 ///
@@ -111,10 +113,33 @@ pub(super) fn can_be_held(requirements: &[Requirement], store: Option<&Path>) ->
     match output::location(store).map_err(|e| super::store_failure(&e))? {
         Some(_) => Ok(()),
         None => Err(Failure::usage(format!(
-            "--require '{}': --store none has no runs to be a baseline; name a history, or a bound without one",
+            "--require '{}' and --store none are mutually exclusive: the baseline is in the history",
             one.text
         ))),
     }
+}
+
+/// Refuses requirements that no run of these cases can meet, before anything is measured; says which cases one leaves out.
+///
+/// # Errors
+/// What is wrong with one.
+pub(super) fn fit(
+    requirements: &[Requirement],
+    planned: &[Planned],
+    machines: bool,
+) -> Result<Vec<String>, Failure> {
+    let cases: Vec<&Case> = planned.iter().map(|planned| &planned.candidate.case).collect();
+    let mut notes = Vec::new();
+    for one in requirements {
+        if one.needs_machines() && !machines {
+            let text = &one.text;
+            return Err(Failure::usage(format!(
+                "--require '{text}': within requires a run over many machines; start it with mpirun or srun"
+            )));
+        }
+        notes.extend(one.fits(&cases).map_err(|why| Failure::usage(format!("--require {why}")))?);
+    }
+    Ok(notes)
 }
 
 /// The requirements against every figure of a run, and against the last runs before it where one needs a baseline.

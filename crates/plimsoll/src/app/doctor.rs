@@ -26,7 +26,11 @@ const SAMPLES: u32 = 6;
 /// # Errors
 /// Nothing can be measured, or the history cannot be written.
 pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
-    let location = output::location(typed.store.as_deref()).map_err(|e| store_failure(&e))?;
+    // Without a round nothing is kept, and no place for it is needed.
+    let location = match typed.rounds {
+        0 => None,
+        _ => output::location(typed.store.as_deref()).map_err(|e| store_failure(&e))?,
+    };
     let common = Common {
         only: typed.only.clone(),
         dir: typed.dir.clone(),
@@ -37,7 +41,7 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
     let mut prepared = Prepared::new(&What::Plan("quick".to_owned()), &common, None)?;
     // Every round measures every case.
     prepared.plan.budget = None;
-    let mut store = match location.filter(|_| typed.rounds > 0) {
+    let mut store = match location {
         Some(location) => Some(Store::open(&location).map_err(|e| store_failure(&e))?),
         None => None,
     };
@@ -47,7 +51,7 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
     let copies = cluster::unconfirmed(typed.store.as_deref()).map(|place| doctor::copies(&place));
     facts.push(doctor::leftovers(peers::reaped().as_ref(), &copies.unwrap_or_default()));
     facts.extend(doctor::passed_over(&peers::passed_over()));
-    printed(&report::doctor::checks(&facts, &style))?;
+    printed(&(report::doctor::checks(&facts, &style) + &report::doctor::conclusion(&facts, &style)))?;
     if typed.rounds == 0 {
         return Ok(ExitCode::SUCCESS);
     }

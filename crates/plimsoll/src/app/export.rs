@@ -31,7 +31,7 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     let mut history = History::new(typed.store.as_deref());
     let runs = history.runs(std::slice::from_ref(&typed.run))?;
     let [run] = runs.as_slice() else {
-        return Err(Failure::usage(format!("{} runs bear this tag; name one by its id", runs.len())));
+        return Err(Failure::usage(format!("{} runs have this tag: name one by its id", runs.len())));
     };
     let mut held = super::compare::required(&requirements, run, &mut history)?;
     if typed.redact {

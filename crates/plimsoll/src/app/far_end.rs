@@ -41,7 +41,7 @@ pub(super) fn new_key(file: Option<&Path>) -> Result<ExitCode, Failure> {
         Some(path) => {
             key.write_new(path).map_err(|e| match e {
                 KeyError::Refused { .. } => Failure { line: e.to_string(), code: code::REFUSED },
-                e => Failure::environment(e.to_string()),
+                e => Failure::usage(e.to_string()),
             })?;
             Ok(ExitCode::SUCCESS)
         }
@@ -50,7 +50,7 @@ pub(super) fn new_key(file: Option<&Path>) -> Result<ExitCode, Failure> {
 }
 
 fn fresh_key() -> Result<Key, Failure> {
-    Key::random().map_err(|e| Failure::environment(format!("no key can be made: {e}")))
+    Key::random().map_err(|e| Failure::environment(format!("cannot create a key: {e}")))
 }
 
 /// Serves until a signal comes.
@@ -60,7 +60,7 @@ fn fresh_key() -> Result<Key, Failure> {
 pub(super) fn serve(typed: &Serve) -> Result<ExitCode, Failure> {
     if rustix::process::geteuid().is_root() && !typed.allow_root {
         return Err(Failure {
-            line: "serve refuses to run as root: run it as another user (packaging/plimsoll-serve.service shows how), or type --allow-root".to_owned(),
+            line: "serve as root requires --allow-root; better: run it as another user (packaging/plimsoll-serve.service shows how)".to_owned(),
             code: code::REFUSED,
         });
     }
@@ -82,7 +82,10 @@ pub(super) fn serve(typed: &Serve) -> Result<ExitCode, Failure> {
         parallel: typed.parallel,
         cpus: Cpus(crate::bench::place(&machine, machine.cpu.allowed.len())),
     };
-    let refused = |e: ServeError| Failure { line: e.to_string(), code: code::FAR_END };
+    let refused = |e: ServeError| Failure {
+        code: if e.is_no_address() { code::USAGE } else { code::FAR_END },
+        line: e.to_string(),
+    };
     let (stop, stopped) = UnixStream::pair().map_err(|e| Failure::environment(e.to_string()))?;
     super::signals::told_through(&stop)?;
     let server = match typed.bind.as_slice() {

@@ -30,7 +30,7 @@ pub(super) fn generate(directory: &Path) -> Result<ExitCode, Failure> {
 /// Puts the files of one directory into another, which is made, as documents are written.
 fn put(from: &Path, to: &Path) -> Result<(), Failure> {
     let failed = |e: io::Error| {
-        Failure::environment(format!("generate {}: {e}; name a directory that can be written", name(to)))
+        Failure::environment(format!("generate {}: {e}; use a directory that can be written", name(to)))
     };
     fs::create_dir_all(to).map_err(failed)?;
     for entry in fs::read_dir(from).map_err(failed)? {

@@ -48,7 +48,7 @@ pub(super) fn history(typed: &History) -> Result<ExitCode, Failure> {
             };
             match done.map_err(|e| store_failure(&e))? {
                 true => Ok(ExitCode::SUCCESS),
-                false => Err(Failure::usage(format!("the run does not bear the tag {tag}"))),
+                false => Err(Failure::usage(format!("the run does not have the tag {tag}"))),
             }
         }
         Asked::Note { run, text } => {
@@ -57,7 +57,9 @@ pub(super) fn history(typed: &History) -> Result<ExitCode, Failure> {
         }
         Asked::Repair => {
             let location = output::location(typed.store.as_deref()).map_err(|e| store_failure(&e))?;
-            let location = location.ok_or_else(|| Failure::usage("--store none names no history"))?;
+            let location = location.ok_or_else(|| {
+                Failure::usage("--store none is not supported on this command: it needs a history")
+            })?;
             let repaired =
                 store::repair(&location, Registry::here().as_ref()).map_err(|e| store_failure(&e))?;
             printed(&report::history::repaired(&repaired, &style))
@@ -128,6 +130,7 @@ fn show(
 fn writable(typed: &History) -> Result<Store, Failure> {
     let failed = |e: StoreError| store_failure(&e);
     let location = output::location(typed.store.as_deref()).map_err(failed)?;
-    let location = location.ok_or_else(|| Failure::usage("--store none names no history"))?;
+    let location = location
+        .ok_or_else(|| Failure::usage("--store none is not supported on this command: it needs a history"))?;
     Store::open(&location).map_err(failed)
 }

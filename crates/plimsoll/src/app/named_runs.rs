@@ -31,7 +31,9 @@ impl<'a> History<'a> {
             Some(open) => open,
             None => {
                 let location = output::location(self.named).map_err(|e| store_failure(&e))?;
-                let location = location.ok_or_else(|| Failure::usage("--store none names no history"))?;
+                let location = location.ok_or_else(|| {
+                    Failure::usage("--store none is not supported on this command: it needs a history")
+                })?;
                 Store::read(&location).map_err(|e| store_failure(&e))?
             }
         };
@@ -61,7 +63,7 @@ impl<'a> History<'a> {
     /// A name that stands for nothing.
     pub(super) fn sides(&mut self, a: &str, b: &str) -> Result<[Side; 2], Failure> {
         if let (Some(_), Some(_)) = (baseline(a)?, baseline(b)?) {
-            return Err(Failure::usage("two baselines: name a run on one side, such as last"));
+            return Err(Failure::usage("both sides are baselines: name a run on one side, such as last"));
         }
         match (baseline(a)?, baseline(b)?) {
             (Some(count), _) => {
@@ -81,7 +83,7 @@ impl<'a> History<'a> {
     fn measured_or_published(&mut self, a: &str, b: &str) -> Result<[Side; 2], Failure> {
         match (published_name(a), published_name(b)) {
             (Some(_), Some(_)) => {
-                Err(Failure::usage("two published tables: name a run on one side, such as last"))
+                Err(Failure::usage("both sides are published tables: name a run on one side, such as last"))
             }
             (Some(table), None) => {
                 let b = self.side(b)?;
@@ -108,7 +110,8 @@ impl<'a> History<'a> {
         let note = match (runs.is_empty(), others) {
             (false, others) => others,
             (true, others) => {
-                let rest = others.unwrap_or_else(|| "the first run has no baseline".to_owned());
+                let rest = others
+                    .unwrap_or_else(|| "there is no run before the first one to be its baseline".to_owned());
                 Some(format!(
                     "no complete run of plan {} on this kind of machine came before; {rest}",
                     crate::text::shown(&run.plan.name)
@@ -144,7 +147,7 @@ impl<'a> History<'a> {
             {
                 let another = if name == "last" { ": last~1 is the one before last" } else { "" };
                 Err(Failure::usage(format!(
-                    "run {} has no results, it ended before its first case had; name another{another}",
+                    "run {} has no results: it ended before its first case did; choose another run{another}",
                     shown(&run.id)
                 )))
             }
@@ -165,7 +168,7 @@ impl<'a> History<'a> {
         }
         let run = store.load(name).map_err(|e| match e {
             StoreError::NoSuchRun { .. } if Path::new(name).exists() => Failure::usage(format!(
-                "{}: a file is named with its directory: ./{}",
+                "{} is read as a run; if it is a file, write ./{}",
                 shown(name),
                 shown(name)
             )),
@@ -207,7 +210,7 @@ fn published_name(name: &str) -> Option<&str> {
 fn published_side(name: &str, table: &str, other: &Side) -> Result<Side, Failure> {
     let found = published::find(table).ok_or_else(|| {
         Failure::usage(format!(
-            "published:{}: no such published table; there are {}",
+            "published:NAME must be one of {1}: '{0}' is not",
             crate::text::shown_within(table, 60),
             published::names().join(", ")
         ))
@@ -231,6 +234,6 @@ fn baseline(name: &str) -> Result<Option<usize>, Failure> {
     let count =
         rest.strip_prefix("last").and_then(|n| n.parse().ok()).filter(|n| (1..=MOST_BASELINE).contains(n));
     count.map(Some).ok_or_else(|| {
-        Failure::usage(format!("{}: write baseline:last10 (1 to {MOST_BASELINE})", shown(name)))
+        Failure::usage(format!("baseline:lastN must have an N between 1 and {MOST_BASELINE}, such as baseline:last10: '{}' has not", shown(name)))
     })
 }

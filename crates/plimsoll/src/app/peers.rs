@@ -20,6 +20,7 @@ use crate::peer::supervise::{end_as, supervise};
 use crate::peer::{Against, Companions, FarServer, Found, PEERS, Package, Search, Trust, how_to_get, reap};
 use crate::report::peers::{Listed, listed};
 use crate::report::{Style, Wishes};
+use crate::run::Planned;
 
 /// What `--against` asks for; checked before anything is measured.
 ///
@@ -32,6 +33,25 @@ pub(super) fn against(common: &Common) -> Result<Against, Failure> {
     Ok(against)
 }
 
+/// Refuses options for reference tools where none was asked for.
+///
+/// # Errors
+/// The option.
+pub(super) fn asked(common: &Common, planned: &[Planned]) -> Result<(), Failure> {
+    if planned.iter().any(|planned| planned.against != Against::Nobody) {
+        return Ok(());
+    }
+    let typed = [
+        ("--margin", common.margin.is_some()),
+        ("--reference-path", !common.peer_path.is_empty()),
+        ("--reference-server", !common.peer_server.is_empty()),
+    ];
+    match typed.iter().find(|(_, typed)| *typed) {
+        Some((option, _)) => Err(Failure::usage(format!("{option} requires --against"))),
+        None => Ok(()),
+    }
+}
+
 /// Servers of tools that listen elsewhere.
 ///
 /// # Errors
@@ -42,9 +62,10 @@ fn servers(typed: &[(String, String)]) -> Result<BTreeMap<String, FarServer>, Fa
         let (_, usual) = known().find(|(known, _)| known == name).ok_or_else(|| {
             let names: Vec<&str> = known().map(|(name, _)| name).collect();
             let shown = crate::text::shown(name);
-            format!("--reference-server: '{shown}' is no tool with a server; there is {}", names.join(", "))
+            format!("--reference-server must name one of {}: '{shown}' is not", names.join(", "))
         })?;
-        let address = Address::parse_with(place, usual).map_err(|e| format!("--reference-server: {e}"))?;
+        let address =
+            Address::parse_with(place, usual).map_err(|e| format!("--reference-server {name}: {e}"))?;
         Ok((name.clone(), FarServer { host: address.host().to_owned(), port: address.port() }))
     };
     typed.iter().map(read).collect::<Result<_, String>>().map_err(Failure::usage)
@@ -54,6 +75,16 @@ fn named(paths: &[(String, PathBuf)]) -> Result<BTreeMap<String, PathBuf>, Failu
     for (name, _) in paths {
         Against::parse(std::slice::from_ref(name))
             .map_err(|e| Failure::usage(e.replacen("--against", "--reference-path", 1)))?;
+    }
+    for (name, path) in paths {
+        let shown = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+        let wrong =
+            |why: &str| Failure::usage(format!("--reference-path {name}={shown} must name a program: {why}"));
+        match path.metadata() {
+            Ok(there) if there.is_dir() => return Err(wrong("it is a directory")),
+            Ok(_) => {}
+            Err(e) => return Err(wrong(&e.to_string())),
+        }
     }
     Ok(paths.iter().cloned().collect())
 }
@@ -166,7 +197,7 @@ fn installed(missing: &[Package], install: Install) -> Result<ExitCode, Failure>
         })
         .collect();
     if packages.is_empty() {
-        return printed("nothing that a Debian package has is missing\n");
+        return printed("all tools that are Debian packages are installed\n");
     }
     let words: Vec<&str> = ["apt-get", "install", "--yes"].into_iter().chain(packages).collect();
     if install == Install::Show {
@@ -196,7 +227,7 @@ pub(super) fn launch(cpus: &[usize], command: &[OsString]) -> Result<ExitCode, F
     let mut tool = Command::new(super::own_program()?);
     tool.arg0("plimsoll").args(["launch", "--become", "--cpus", &cpus.join(","), "--"]).args(command);
     let status = supervise(tool).map_err(|e| {
-        Failure::environment(format!("no process for a reference tool: {e}; see `ulimit -u`"))
+        Failure::environment(format!("cannot start a process for a reference tool: {e}; see `ulimit -u`"))
     })?;
     Ok(ExitCode::from(end_as(status)))
 }

@@ -1,18 +1,19 @@
 //! `plimsoll plan`, and the limits that a plan brings.
 
 use std::collections::HashSet;
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
 use super::{Failure, complain, printed};
-use crate::cli::{Common, PlanWork, What};
+use crate::cli::{self, Common, PlanWork, What};
 use crate::limit::user::UserLimits;
 use crate::machine::{Machine, Root};
-use crate::plan::built_in::BUILT_IN;
 use crate::plan::file::{PlanFile, SERVER};
 use crate::plan::scale::{LEAST_OPERATIONS, LEAST_SERIES};
 use crate::plan::{Plan, write};
 use crate::quantity::{Quantity, Unit};
+use crate::report::{Style, Wishes};
 use crate::resolve::{self, UsageError};
 use crate::run::Planned;
 use crate::run::expected_seconds;
@@ -24,8 +25,10 @@ use crate::run::expected_seconds;
 pub(super) fn execute(work: PlanWork) -> Result<ExitCode, Failure> {
     match work {
         PlanWork::List => {
-            let lines = BUILT_IN.iter().map(|plan| format!("{:<22} {}\n", plan.name, plan.about));
-            printed(&lines.collect::<String>())
+            let style = Style::detect(Wishes::default());
+            // Programs read a plan on a line of its own.
+            let width = if std::io::stdout().is_terminal() { style.width } else { usize::MAX };
+            printed(&cli::rows(&cli::built_in_rows(), width))
         }
         PlanWork::Show { what, common } => printed(&shown(&what, &common)?),
         PlanWork::Check { plans } => {
@@ -78,7 +81,7 @@ fn shown(what: &What, common: &Common) -> Result<String, Failure> {
     .collect();
     let head = match left_out.as_slice() {
         [] => String::new(),
-        flags => format!("# {}: no plan can say this; type it again\n", flags.join(", ")),
+        flags => format!("# {}: not part of a plan file; add it on the command line\n", flags.join(", ")),
     };
     Ok(head + &write::text(&plan.file))
 }
@@ -102,9 +105,11 @@ fn checked(name: &str, machine: &Machine) -> Result<String, Vec<String>> {
     let here = planned.iter().filter(|p| p.candidate.feasible.is_ok()).count();
     let all = planned.len();
     let cases = if all == 1 { "case" } else { "cases" };
-    let not =
-        if here == all { String::new() } else { format!(", {} of them not on this machine", all - here) };
-    Ok(format!("{}: right; {all} {cases}{not}\n", crate::text::shown(name)))
+    let not = match all - here {
+        0 => String::new(),
+        n => format!("; {n} cannot be measured on this machine (plimsoll run PLAN --list says why)"),
+    };
+    Ok(format!("{}: valid, {all} {cases}{not}\n", crate::text::shown(name)))
 }
 
 /// The limits of the plan and of the file that was typed.

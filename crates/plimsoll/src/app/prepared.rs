@@ -1,5 +1,7 @@
 //! What is decided before the first measurement: plan, machine, cases, and whether the disk can take them.
 
+use std::io::ErrorKind;
+use std::net::{IpAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 
 use plimsoll_metal::clock::{CoreClock, ProbeWork};
@@ -93,6 +95,12 @@ impl Prepared {
             }
             None => {}
         }
+        let machines = crate::cluster::launched().is_some();
+        for note in super::compare::fit(&requirements, &planned, machines)? {
+            output::complain(&note);
+        }
+        super::peers::asked(common, &planned)?;
+        own_addresses(&planned)?;
         let margin = plan.margin.unwrap_or(MARGIN);
         Ok(Self {
             margin,
@@ -204,6 +212,21 @@ fn checked_dir(dir: &Path, machine: &Machine, planned: &mut [Planned]) -> Result
         }
         _ => Ok(facts.path),
     }
+}
+
+/// Refuses addresses to send from that are not of this machine.
+fn own_addresses(planned: &[Planned]) -> Result<(), Failure> {
+    let named = planned.iter().filter_map(|p| p.candidate.case.word("bind")?.parse::<IpAddr>().ok());
+    for address in named {
+        if let Err(e) = UdpSocket::bind((address, 0))
+            && e.kind() == ErrorKind::AddrNotAvailable
+        {
+            return Err(Failure::usage(format!(
+                "--bind must be an address of this machine: {address} is not; `ip address` lists them"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Looks at the device, makes all checks, and marks the cases that it cannot take. Nothing is written to it.

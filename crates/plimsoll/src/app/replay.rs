@@ -72,7 +72,7 @@ fn lost(e: std::io::Error) -> Failure {
 fn replayed(run: &Run) -> Result<Baseline, Failure> {
     published::find(&run.plan.name).ok_or_else(|| {
         Failure::usage(format!(
-            "report: run {} is of plan {}, which replays no published report; those that do are {}",
+            "--tables published requires a run of a published plan ({2}): run {0} is of plan {1}",
             run.id,
             crate::text::shown(&run.plan.name),
             published::names().join(", ")

@@ -31,7 +31,7 @@ impl Held {
         let name = SocketAddr::from_abstract_name(format!("plimsoll-run-{run}"));
         match name.and_then(|name| UnixListener::bind_addr(&name)) {
             Err(e) if e.kind() == ErrorKind::AddrInUse => Err(Failure::usage(format!(
-                "--resume: run {run} is still going on in another process; let it end, or interrupt it, and resume it then"
+                "--resume: run {run} is still running in another process; wait until it ends, or interrupt it"
             ))),
             taken => Ok(Self { _name: taken.ok() }),
         }
@@ -54,7 +54,8 @@ pub(super) struct Begun {
 /// There is no such run, it is still going on, or nothing in it is left to do.
 pub(super) fn begun(wanted: &str, common: &Common) -> Result<Begun, Failure> {
     let location = output::location(common.store.as_deref()).map_err(|e| store_failure(&e))?;
-    let location = location.ok_or_else(|| Failure::usage("--resume: --store none names no history"))?;
+    let location =
+        location.ok_or_else(|| Failure::usage("--resume and --store none are mutually exclusive"))?;
     let store = Store::read(&location).map_err(|e| store_failure(&e))?;
     let found = store.load(wanted).map_err(|e| store_failure(&e))?;
     let held = Held::of(&found.id)?;
@@ -65,7 +66,7 @@ pub(super) fn begun(wanted: &str, common: &Common) -> Result<Begun, Failure> {
             Err(Failure::usage(format!("--resume: run {} is complete; nothing is left to measure", run.id)))
         }
         RunStatus::Partial if run.plan.text.is_empty() => Err(Failure::usage(format!(
-            "--resume: run {} was stored by version {}, which kept no plan; measure it anew",
+            "--resume: run {} was stored by plimsoll {}, which kept no plan: start a new run",
             run.id, run.version
         ))),
         RunStatus::Partial => {
@@ -87,7 +88,7 @@ pub(super) fn plan_of(begun: &Begun, common: &Common) -> Result<What, Failure> {
         if let Some(server) = servers.first() {
             let server = crate::text::shown_within(server, 128);
             return Err(Failure::usage(format!(
-                "--resume: run {} was imported, and its plan names a server; to measure to that server add --server {server}",
+                "--resume: run {} was imported, and its plan names a server; to connect to it, add --server {server}",
                 run.id
             )));
         }
@@ -103,7 +104,7 @@ pub(super) fn same(run: &Run, prepared: &mut Prepared) -> Result<(), Failure> {
     let (then, now) = (&run.machine, &prepared.machine);
     if (&then.id, &then.host) != (&now.id, &now.host) {
         return Err(Failure::usage(format!(
-            "--resume: run {} was begun on another machine ({} {}, and this is {} {}); measure it anew here",
+            "--resume: run {} was started on another machine ({} {}; this is {} {}): start a new run here",
             run.id,
             crate::text::shown(then.host.as_deref().unwrap_or("unnamed")),
             crate::text::shown(&then.id),
@@ -122,7 +123,7 @@ pub(super) fn same(run: &Run, prepared: &mut Prepared) -> Result<(), Failure> {
     let hash = resolve::hash(&prepared.plan, &prepared.planned);
     if run.plan.hash != hash {
         return Err(Failure::usage(format!(
-            "--resume: run {} has another plan or other cases ({}, and this is {hash}); name neither a plan nor flags that change it",
+            "--resume: run {} has another plan or other cases ({}; these are {hash}): leave out the plan and options that change cases",
             run.id,
             crate::text::shown(&run.plan.hash)
         )));
@@ -138,10 +139,9 @@ fn elsewhere(storage: Option<&Storage>) -> String {
     let is_device = storage.is_some_and(|storage| storage.file_system.is_none() && storage.device.is_some());
     match is_device {
         true => format!(
-            "measures the device {path} itself; repeat its plimsoll disk command with --resume and --target {path}, and for writes \
-             --destroy-data-on {path}:SERIAL"
+            "measures the device {path} itself: type its plimsoll disk command again with --resume and --target {path} (and --destroy-data-on {path}:SERIAL if it writes)"
         ),
-        false => format!("has its files on another disk; give --dir {path}"),
+        false => format!("has its files on another disk: add --dir {path}"),
     }
 }
 

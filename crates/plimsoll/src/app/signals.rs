@@ -69,5 +69,5 @@ pub(super) fn told_through(end: &UnixStream) -> Result<(), Failure> {
 }
 
 fn unwatched(error: &std::io::Error) -> Failure {
-    Failure::environment(format!("cannot watch for signals: {error}"))
+    Failure::environment(format!("cannot install signal handlers: {error}"))
 }

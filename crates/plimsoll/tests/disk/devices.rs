@@ -376,5 +376,5 @@ fn what_is_no_usable_device_is_told_in_a_line() {
         .output()
         .unwrap();
     let (out, _) = with_code(&fsync, 4);
-    assert!(measurements(&out)[0]["reason"].as_str().unwrap().contains("works on a file"), "{out}");
+    assert!(measurements(&out)[0]["reason"].as_str().unwrap().contains("it needs a file system"), "{out}");
 }

@@ -171,7 +171,7 @@ fn a_second_writer_that_takes_the_space_costs_one_case_and_the_space_comes_back(
     assert_eq!(measurement["status"], "failed");
     let reason = measurement["reason"].as_str().unwrap();
     // Seen between two samples, or by a write that finds no space.
-    assert!(reason.contains("os error 28") || reason.contains("something else fills"), "{reason}");
+    assert!(reason.contains("os error 28") || reason.contains("another program fills"), "{reason}");
     assert!(reason.contains("--dir"), "{reason}");
 }
 
@@ -208,8 +208,8 @@ fn a_budget_ends_the_filling_of_a_file_on_a_slow_device() {
     let measurement = &measurements(&out)[0];
     assert_eq!(measurement["status"], "skipped", "{measurement}");
     let reason = measurement["reason"].as_str().unwrap();
-    assert!(reason.starts_with("the budget ended while the test file was filled"), "{reason}");
-    assert!(reason.ends_with("give a smaller --size or more --budget"), "{reason}");
+    assert!(reason.starts_with("the budget ended while the test file was being filled"), "{reason}");
+    assert!(reason.ends_with("use a smaller --size or a larger --budget"), "{reason}");
     assert_eq!(names(dir.path()), 0);
 }
 

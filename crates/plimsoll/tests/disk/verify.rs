@@ -87,7 +87,7 @@ fn a_device_that_may_only_be_read_cannot_be_verified() {
     // Nothing is measured.
     let (out, _) = with_code(&output, 4);
     let reason = measurements(&out)[0]["reason"].as_str().unwrap().to_owned();
-    assert!(reason.contains("--verify knows only what it wrote"), "{reason}");
+    assert!(reason.contains("--verify requires --destroy-data-on"), "{reason}");
 }
 
 /// A fio that writes zeros to every byte that it is told to use, whatever the operation, and tells a rate.

@@ -261,10 +261,12 @@ fn the_address_to_send_from_is_kept() {
     assert_eq!(client("10.77.0.9", 0)["measurements"][0]["status"], "ok");
     let refused = client(NEAR, 5);
     assert_eq!(refused["measurements"][0]["status"], "failed");
-    // That is a mistake of this end: nobody is to look for a server.
-    let refused = client("192.0.2.1", 4);
-    let reason = refused["measurements"][0]["reason"].as_str().unwrap();
-    assert!(reason.contains("cannot send from 192.0.2.1") && !reason.contains("serve"), "{reason}");
+    // That is a mistake of this end, found before anything is measured: nobody is to look for a server.
+    let flags = ["--server", FAR, "--bind", "192.0.2.1", "--samples", "1", "--sample-time", "20ms"];
+    let refused = link.client(&server, &flags).wait_with_output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("--bind must be an address of this machine: 192.0.2.1 is not"), "{said}");
 }
 
 /// A new network namespace has its loopback down, and no server would help.

@@ -281,5 +281,5 @@ fn a_far_end_started_by_hand_says_so() {
     let dir = scratch();
     let (out, err) = ended(plimsoll(dir.path()).arg("far-end").write_stdin("hello\n"), 5);
     assert!(out.is_empty());
-    assert!(err.contains("not a user") && err.lines().count() == 1, "{err}");
+    assert!(err.contains("not by users") && err.lines().count() == 1, "{err}");
 }

@@ -45,7 +45,7 @@ fn job(case: &Case) -> Result<Job, No> {
         );
     }
     if case.word("cache").is_some_and(|cache| cache != "direct") {
-        return Err("through the page cache it depends on what is cached: give --cache direct");
+        return Err("through the page cache the figure depends on what is cached: use --cache direct");
     }
     let random = case.word("pattern").is_none_or(|p| p == "random" || p.starts_with("zipf"));
     let prefix = if random { "rand" } else { "" };
@@ -55,7 +55,11 @@ fn job(case: &Case) -> Result<Job, No> {
             let share = case.number("read-share").unwrap_or(READ_SHARE);
             vec!["--rw=randrw".to_owned(), format!("--rwmixread={share}")]
         }
-        Some("mixed") => return Err("its sequential mix keeps one place for both, ours a place for each"),
+        Some("mixed") => {
+            return Err(
+                "its sequential mix has one position for reads and writes, plimsoll's has one for each",
+            );
+        }
         Some("append") => return Err("its file_append would let the shared file grow"),
         Some("copy") => return Err("it has no copy"),
         Some("trim") => return Err("it trims block devices only"),
@@ -67,7 +71,7 @@ fn job(case: &Case) -> Result<Job, No> {
         "none" => None,
         "each" => Some("--sync=dsync".to_owned()),
         every if every.starts_with("every:") => Some(every.replacen("every:", "--fdatasync=", 1)),
-        _ => return Err("what it does at the end is not timed"),
+        _ => return Err("it does not time the sync at the end"),
     });
     Ok(Job { options, differs })
 }
@@ -93,7 +97,7 @@ fn pattern(case: &Case, options: &mut Vec<String>) -> Result<Option<&'static str
             step(options, format!(":{}", (STRIDE - 1) * fixed()?));
             Ok(Some("it reads the same blocks again after each pass, plimsoll the next ones"))
         }
-        "same" => Err("it repeats a block only of a file that has no other"),
+        "same" => Err("it repeats a block only where the file has no other"),
         zipf if zipf.starts_with("zipf") => {
             let exponent = zipf.strip_prefix("zipf:").unwrap_or("1.2");
             options.push(format!("--random_distribution=zipf:{exponent}"));
@@ -140,7 +144,7 @@ fn engine(case: &Case) -> Result<&'static [&'static str], No> {
         }
         "io_uring+iopoll" => Ok(&["--ioengine=io_uring", "--registerfiles=1", "--fixedbufs=1", "--hipri=1"]),
         "psync" => Ok(&["--ioengine=psync"]),
-        _ => Err("of the engines only io_uring and psync are set up alike"),
+        _ => Err("only the engines io_uring and psync are comparable"),
     }
 }
 

@@ -192,7 +192,7 @@ impl Peer for Hpcc {
         reading.tell(&fact::ELEMENTS, used);
         reading.tell(&fact::PROCESSES, count);
         if (count - case.threads() as f64).abs() > 0.5 {
-            return Err(format!("it had {count} processes where {} were asked", case.threads()));
+            return Err(format!("it ran {count} processes instead of {}", case.threads()));
         }
         if (used / wanted - 1.0).abs() > 0.01 {
             reading.differs.push(format!("its arrays had {used} elements where ours have {wanted}"));

@@ -130,9 +130,8 @@ impl Peer for Java {
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
         let Asked { words: mut arguments, .. } = asked(ask.case).ok_or("it has no such loop")?;
         if ask.case.benchmark() == "network.tcp" && matches!(ask.far, Far::There(..)) {
-            return Err(
-                "both its ends are in one process, and the server of the case is elsewhere".to_owned()
-            );
+            return Err("its client and server are one process, but the case's server is on another machine"
+                .to_owned());
         }
         // It waits for its compiler: the figure is that of compiled code, also on a busy machine.
         arguments.splice(0..0, ["-Xbatch".to_owned(), SOURCE.0.to_owned()]);

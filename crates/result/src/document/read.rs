@@ -42,7 +42,7 @@ impl Run {
                 let other = crate::text::shown_within(other, 60);
                 return Err(format!("has schema '{other}', and this plimsoll reads {FIRST} and {SCHEMA}"));
             }
-            None => return Err("no run document: it has no schema".to_owned()),
+            None => return Err("not a run document: it has no schema".to_owned()),
         };
         let mut run: Self = run.map_err(|e| format!("no run document: {}", shown(e)))?;
         run.rename();
@@ -56,10 +56,10 @@ impl Run {
         // Other ways to write the same id would make another run of it.
         let id = uuid::Uuid::try_parse(&self.id);
         if !id.is_ok_and(|id| id.hyphenated().to_string() == self.id) {
-            return Err(format!("'{}' is no id of a run", crate::text::shown_within(&self.id, 60)));
+            return Err(format!("'{}' is not the id of a run", crate::text::shown_within(&self.id, 60)));
         }
         if self.started.parse::<jiff::Timestamp>().is_err() {
-            return Err(format!("'{}' is no time", crate::text::shown_within(&self.started, 60)));
+            return Err(format!("'{}' is not a time", crate::text::shown_within(&self.started, 60)));
         }
         if !is_span(self.elapsed_s) {
             return Err(format!(
@@ -113,8 +113,8 @@ mod tests {
         told(Run::parse("").unwrap_err(), "line 1");
         told(Run::parse("{}").unwrap_err(), "no schema");
         told(Run::parse(&text()[..2000]).unwrap_err(), "column");
-        told(Run::parse(&text().replacen("42", "NaN", 1)).unwrap_err(), "no run document");
-        told(Run::parse(&"[".repeat(10_000)).unwrap_err(), "no run document");
+        told(Run::parse(&text().replacen("42", "NaN", 1)).unwrap_err(), "not a run document");
+        told(Run::parse(&"[".repeat(10_000)).unwrap_err(), "not a run document");
         told(changed(|v| v["schema"] = "plimsoll.run/9".into()), "plimsoll.run/9");
         told(changed(|v| v["id"] = "../../etc".into()), "no id");
         told(changed(|v| v["started"] = "yesterday".into()), "no time");
@@ -125,8 +125,11 @@ mod tests {
             changed(|v| v["measurements"][0]["metrics"][0]["series"][0]["t"] = (-1.0).into()),
             "before the run",
         );
-        told(changed(|v| v["measurements"][0]["case"]["id"] = "cpu.peak/op".into()), "no run document");
-        told(changed(|v| v["measurements"][0]["metrics"][0]["unit"] = "furlong".into()), "no run document");
+        told(changed(|v| v["measurements"][0]["case"]["id"] = "cpu.peak/op".into()), "not a run document");
+        told(
+            changed(|v| v["measurements"][0]["metrics"][0]["unit"] = "furlong".into()),
+            "not a run document",
+        );
         told(changed(|v| v["measurements"][0]["metrics"][0]["summary"]["median"] = 1e12.into()), "by hand");
         told(changed(|v| v["measurements"][0]["metrics"][0]["samples"] = serde_json::json!([])), "no sample");
     }
@@ -192,7 +195,7 @@ mod tests {
         run.measurements.push(Measurement { node: other, ..first });
         Run::parse(&serde_json::to_string(&run).unwrap()).unwrap();
         for id in ["019AA5C3-2F1B-7C40-9D21-5B0C3F6A7E88", "{019aa5c3-2f1b-7c40-9d21-5b0c3f6a7e88}"] {
-            assert!(changed(|v| v["id"] = id.into()).contains("no id of a run"));
+            assert!(changed(|v| v["id"] = id.into()).contains("not the id of a run"));
         }
     }
 

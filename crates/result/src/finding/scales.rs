@@ -1,5 +1,5 @@
 //! "cpu fma f64 scales 1.98 × on 2 threads": how a rate grows with threads, what each step is worth, and
-//! what the law of scalability makes of it.
+//! what the universal scalability law makes of it.
 
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ fn shared(found: &Compared<'_>) -> &'static str {
     if crowded(found.this) { ", more threads than CPUs" } else { "" }
 }
 
-/// A fit of the law of scalability.
+/// A fit of the universal scalability law.
 struct Law {
     usl: Usl,
     points: usize,
@@ -108,7 +108,7 @@ impl Law {
     }
 }
 
-/// `; law of scalability: σ 4.0 % (3.9 % to 4.2 %), κ 0.20 % (0.19 % to 0.21 %)`
+/// `; universal scalability law: σ 4.0 % (3.9 % to 4.2 %), κ 0.20 % (0.19 % to 0.21 %)`
 fn coefficients(usl: &Usl) -> String {
     let each = |c: &Coefficient| match c.ci95 {
         Some([low, high]) => {
@@ -116,10 +116,10 @@ fn coefficients(usl: &Usl) -> String {
         }
         None => percent(c.value, 2),
     };
-    format!("; law of scalability: σ {}, κ {}", each(&usl.sigma), each(&usl.kappa))
+    format!("; universal scalability law: σ {}, κ {}", each(&usl.sigma), each(&usl.kappa))
 }
 
-/// The law of scalability; none with fewer than four thread counts.
+/// The universal scalability law; none with fewer than four thread counts.
 fn law(base: &Measurement, steps: &[&Compared<'_>]) -> Option<Law> {
     let measured = std::iter::once(base).chain(steps.iter().map(|step| step.this));
     let load = |m: &Measurement| {
@@ -219,7 +219,7 @@ mod tests {
         let [low, high] = [0, 1].map(|end| usl["sigma"]["ci95"][end].as_f64().unwrap());
         assert!(low < 0.04 && 0.04 < high && high < 0.06, "{usl}");
         assert_eq!(usl["points"], 4);
-        assert!(found[0].text.contains("; law of scalability: σ 4.0 % ("), "{}", found[0].text);
+        assert!(found[0].text.contains("; universal scalability law: σ 4.0 % ("), "{}", found[0].text);
         assert!((usl["peak_threads"].as_f64().unwrap() - 21.9).abs() < 0.5);
     }
 

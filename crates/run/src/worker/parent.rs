@@ -175,7 +175,7 @@ impl Left {
         match answer {
             Err(cannot) if cannot.cause == Cause::Environment && left < patience && took >= left => {
                 Err(CannotMeasure::not_here(format!(
-                    "the budget ended while the case was {what}; give a smaller --size, --block or --depth, or more --budget"
+                    "the budget ended while the case was {what}; use a smaller --size, --block or --depth, or a larger --budget"
                 )))
             }
             answer => answer,
@@ -340,7 +340,7 @@ impl Worker {
                 Ok(Ok(Reply::Cannot(cannot))) => Err(cannot),
                 Ok(Ok(reply)) => Ok(reply),
                 Ok(Err(error)) => {
-                    Err(CannotMeasure::environment(format!("the worker said something unreadable: {error}")))
+                    Err(CannotMeasure::environment(format!("the worker process sent an unreadable message: {error}")))
                 }
                 Err(_) => Err(self.lost()),
             },
@@ -424,7 +424,8 @@ fn obituary(status: Option<ExitStatus>, said: &str, cpu_time: Option<u64>) -> St
 fn ended_with(status: Option<(Option<i32>, Option<i32>)>) -> String {
     match status {
         Some((Some(9), _)) => {
-            "worker killed (signal 9: memory? see `dmesg` and the cgroup's limit)".to_owned()
+            "worker killed (signal 9: probably out of memory; see `dmesg` and the cgroup's memory limit)"
+                .to_owned()
         }
         Some((Some(4), _)) => {
             "worker killed (signal 4: an instruction that this CPU or hypervisor refuses; try another --isa)"
@@ -433,7 +434,7 @@ fn ended_with(status: Option<(Option<i32>, Option<i32>)>) -> String {
         Some((Some(7), _)) => "worker killed (signal 7: memory or file behind it went away)".to_owned(),
         Some((Some(signal), _)) => format!("worker killed (signal {signal})"),
         Some((None, Some(code))) => format!("worker ended with code {code}"),
-        _ => "worker closed its pipe, did not end, and was ended".to_owned(),
+        _ => "worker closed its pipe without ending, and was killed".to_owned(),
     }
 }
 

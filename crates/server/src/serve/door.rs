@@ -199,7 +199,11 @@ impl<'env> Door<'env> {
             if let Some(mut session) = held.lock().ok().and_then(|mut held| held.take()) {
                 let _ = session.channel.send(&Message::Refused(lacks(&e)));
             }
-            (self.tell)(Happening::Ended(peer, 0, Some(format!("no thread for it: {e}; see ulimit -u"))));
+            (self.tell)(Happening::Ended(
+                peer,
+                0,
+                Some(format!("cannot start a thread for the connection: {e}; see ulimit -u")),
+            ));
         }
     }
 

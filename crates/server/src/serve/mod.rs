@@ -90,15 +90,26 @@ pub enum ServeError {
         source: io::Error,
     },
     /// Only with orders.
-    #[error("the server got no valid orders on its standard input; `plimsoll network` starts it, not a user")]
+    #[error(
+        "there is no valid request on standard input: this command is started by `plimsoll network`, not by users"
+    )]
     Orders,
+}
+
+impl ServeError {
+    /// Whether the address to listen on is not one of this machine: a mistake of who named it.
+    pub fn is_no_address(&self) -> bool {
+        matches!(self, Self::Listen { source, .. } if source.kind() == io::ErrorKind::AddrNotAvailable)
+    }
 }
 
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::AddrInUse => "choose another with --port",
-        io::ErrorKind::AddrNotAvailable => "no interface has that address: see `ip address` and --bind",
-        io::ErrorKind::PermissionDenied => "ports below 1024 need a right: choose another with --port",
+        io::ErrorKind::AddrInUse => "use another --port",
+        io::ErrorKind::AddrNotAvailable => "--bind must be an address of this machine (see `ip address`)",
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need the capability CAP_NET_BIND_SERVICE: use another --port"
+        }
         _ => "see --bind and --port",
     }
 }

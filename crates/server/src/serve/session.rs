@@ -151,7 +151,7 @@ impl Session<'_> {
         let most = self.sessions.caps().max_streams;
         if streams > most {
             let why = format!(
-                "{streams} streams are more than the {most} that it allows; take fewer, or start it with a higher --max-streams"
+                "the server allows {most} streams, not {streams}; use fewer --streams, or start it with a higher --max-streams"
             );
             return Err(Ok(Refusal::No(why)));
         }
@@ -214,7 +214,7 @@ impl Session<'_> {
         let most = self.sessions.caps().max_duration;
         (time > most).then(|| {
             format!(
-                "{} s are more than the {} s that it allows a transfer; take a shorter --sample-time, or start it with a longer --max-duration",
+                "the server allows transfers of {1} s, not {0} s; use a shorter --sample-time, or start it with a longer --max-duration",
                 time.as_secs_f64(),
                 most.as_secs_f64()
             )

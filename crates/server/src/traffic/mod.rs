@@ -107,7 +107,7 @@ pub enum Lost {
     #[error("it was not done within {0} s")]
     TooLong(u64),
     /// This machine gives no thread.
-    #[error("no thread could be started for a stream: {0}; see ulimit -u and ulimit -v")]
+    #[error("cannot start a thread for a stream: {0}; see ulimit -u and ulimit -v")]
     Thread(io::Error),
     /// This machine cannot do what was asked.
     #[error("{}", plain(.0, "this process"))]

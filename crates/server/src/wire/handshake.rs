@@ -26,7 +26,7 @@ pub enum HandshakeError {
     Refused,
     /// The other is of another version.
     #[error(
-        "it speaks version {0} of plimsoll's protocol and this end version {VERSION}; use one build at both ends"
+        "it uses protocol version {0}, and this plimsoll uses version {VERSION}: use the same build on client and server"
     )]
     Version(u16),
     /// The cryptographic library failed.

@@ -32,13 +32,15 @@ pub enum KeyError {
         source: io::Error,
     },
     /// Its file can be read by others.
-    #[error("the key file {path} can be read by others: chmod 600 it, and make a new key if they may have")]
+    #[error(
+        "other users can read the key file {path}: chmod 600 it, and make a new key if they may have read it"
+    )]
     Exposed {
         /// As named.
         path: String,
     },
     /// Its place cannot be trusted.
-    #[error("the key file {path} is not written: {why}")]
+    #[error("the key file {path} is not written, for safety: {why}")]
     Refused {
         /// As named.
         path: String,
@@ -46,7 +48,7 @@ pub enum KeyError {
         why: String,
     },
     /// It is no key.
-    #[error("{place} holds no key: 64 hexadecimal digits are wanted; `plimsoll key new FILE` makes one")]
+    #[error("{place} does not hold a key (64 hexadecimal digits); `plimsoll key new FILE` makes one")]
     Malformed {
         /// Where it was read.
         place: String,
@@ -101,7 +103,7 @@ impl Key {
         let file = File::from(open(path, flags, Mode::empty()).map_err(|e| failed(e.into()))?);
         let about = file.metadata().map_err(failed)?;
         if !about.is_file() && !about.file_type().is_fifo() {
-            return Err(failed(io::Error::other("not a regular file; name another")));
+            return Err(failed(io::Error::other("not a regular file; use another")));
         }
         fcntl_setfl(&file, OFlags::empty()).map_err(|e| failed(e.into()))?;
         if about.permissions().mode() & 0o077 != 0 {
@@ -189,7 +191,7 @@ mod tests {
         let (short, long) = ("0".repeat(63), "0".repeat(65));
         for wrong in ["", "secret", &short, &long, &"g".repeat(64), &"+1".repeat(32), &"é".repeat(32)] {
             let error = Key::from_hex(wrong, "PLIMSOLL_KEY").unwrap_err();
-            assert!(error.to_string().starts_with("PLIMSOLL_KEY holds no key"), "{error}");
+            assert!(error.to_string().starts_with("PLIMSOLL_KEY does not hold a key"), "{error}");
         }
     }
 

@@ -117,13 +117,13 @@ fn fate(file: &File) -> Fate {
     }
     let parent = match without_links(parent) {
         Ok(parent) => parent,
-        Err(_) => return stays("its directory cannot be reached; is its disk mounted?"),
+        Err(_) => return stays("its directory cannot be reached: mount its disk, if it is not mounted"),
     };
     // Devices get other numbers at each boot.
     let same_boot = entry.owner.is_of_this_boot();
     let same = |stat: &Stat, is: (u64, u64)| stat.st_ino == is.1 && (!same_boot || stat.st_dev == is.0);
     if !rustix::fs::fstat(&parent).is_ok_and(|stat| same(&stat, entry.parent_is)) {
-        return stays("another directory is in the place of the one that held it; is its disk mounted?");
+        return stays("another directory is at its path: if its disk is not mounted, mount it");
     }
     let found = match rustix::fs::statat(&parent, entry.name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => return Fate::Gone,
@@ -141,7 +141,7 @@ fn fate(file: &File) -> Fate {
         && found.st_uid == rustix::process::geteuid().as_raw()
         && made.is_none_or(|made| same(&found, made.is));
     if !ours {
-        return stays("it is not what plimsoll made there; look at it and remove it by hand");
+        return stays("it is not what plimsoll made there: check it, and remove it by hand");
     }
     let most = if made.is_some() { Contents::Any } else { Contents::LockAlone };
     let removed = match kind {

@@ -16,45 +16,36 @@ pub enum What {
 }
 
 impl What {
-    const fn name(self) -> &'static str {
+    /// What it must be, with right examples.
+    const fn right(self) -> &'static str {
         match self {
-            What::Size => "size",
-            What::Duration => "duration",
-            What::Rate => "rate",
-            What::Count => "count",
-            What::Share => "share",
-        }
-    }
-
-    const fn example(self) -> &'static str {
-        match self {
-            What::Size => "4K (4096 bytes), 4kB (4000 bytes), 1M or 4096",
-            What::Duration => "200ms, 1s, 10m, 1h or 50us",
-            What::Rate => "100M, 1.5G or 1e8 (per second)",
-            What::Count => "1000 or 1e12",
-            What::Share => "1% or 0.01",
+            What::Size => "a size such as 4K (4096 bytes), 4kB (4000 bytes) or 1M",
+            What::Duration => "a time such as 50us, 200ms, 1s, 10m or 1h",
+            What::Rate => "a rate per second such as 1000, 100M or 1.5G",
+            What::Count => "a number such as 1000 or 1e12",
+            What::Share => "a share such as 1% or 0.01",
         }
     }
 }
 
 impl std::fmt::Display for What {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
+        f.write_str(self.right())
     }
 }
 
-/// Why a text is not the value it should be. `Display` is one line with a right example; `text` in it is cut and
-/// escaped, for it came from outside.
+/// Why a text is not the value it should be. `Display` is what comes after the name of the option: `must be a size such as
+/// 4K …: '4Q' has the unknown unit 'Q'`. `text` in it is cut and escaped, for it came from outside.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// Nothing was given.
-    #[error("the {what} is empty: write {}", .what.example())]
+    #[error("must be {what}: it is empty")]
     Empty {
         /// What was being read.
         what: What,
     },
     /// It starts with a minus sign.
-    #[error("'{text}' is negative, which a {what} cannot be: write {}", .what.example())]
+    #[error("must be {what}: '{text}' is negative")]
     Negative {
         /// What was being read.
         what: What,
@@ -62,7 +53,7 @@ pub enum ParseError {
         text: String,
     },
     /// It does not start with a decimal number.
-    #[error("'{text}' is not a {what}: write {}", .what.example())]
+    #[error("must be {what}: '{text}' is not a {}", .what.number())]
     NotANumber {
         /// What was being read.
         what: What,
@@ -70,7 +61,7 @@ pub enum ParseError {
         text: String,
     },
     /// The number is followed by something unknown.
-    #[error("'{text}' is not a {what}: '{suffix}' is no unit of it; write {}", .what.example())]
+    #[error("must be {what}: '{text}' {}", .what.stray(suffix))]
     UnknownSuffix {
         /// What was being read.
         what: What,
@@ -80,19 +71,19 @@ pub enum ParseError {
         suffix: String,
     },
     /// `KB` means 1000 to some and 1024 to others.
-    #[error("'{text}' could mean 1000 or 1024 bytes each: write 4K (4096 bytes) or 4kB (4000 bytes)")]
+    #[error("must be {}: '{text}' could mean 1000 or 1024 bytes each", What::Size)]
     Ambiguous {
         /// What was given.
         text: String,
     },
     /// A duration without its unit.
-    #[error("'{text}' has no unit: write {}", What::Duration.example())]
+    #[error("must be {}: '{text}' has no unit", What::Duration)]
     NoUnit {
         /// What was given.
         text: String,
     },
     /// It does not fit, or is out of the range of its kind.
-    #[error("'{text}' is too large for a {what}: write {}", .what.example())]
+    #[error("must be {what}: '{text}' is too large")]
     TooLarge {
         /// What was being read.
         what: What,
@@ -100,7 +91,7 @@ pub enum ParseError {
         text: String,
     },
     /// Zero where it makes no sense.
-    #[error("'{text}' is zero, which a {what} cannot be: write {}", .what.example())]
+    #[error("must be {what}: '{text}' is zero")]
     Zero {
         /// What was being read.
         what: What,
@@ -108,13 +99,31 @@ pub enum ParseError {
         text: String,
     },
     /// It has a fraction of the smallest unit (half a byte, half a count, a part of a nanosecond).
-    #[error("'{text}' is not a whole number of {unit}: write {}", .what.example())]
+    #[error("must be {what}: '{text}' is not a whole number{unit}")]
     NotWhole {
         /// What was being read.
         what: What,
         /// What was given.
         text: String,
-        /// The smallest unit.
+        /// ` of` the smallest unit, where it has one.
         unit: &'static str,
     },
+}
+
+impl What {
+    /// The kind of number that it begins with.
+    const fn number(self) -> &'static str {
+        match self {
+            What::Count => "whole number",
+            _ => "number",
+        }
+    }
+
+    /// What is wrong with a text that has this after its number.
+    fn stray(self, suffix: &str) -> String {
+        match self {
+            What::Count => format!("is not a {}", self.number()),
+            _ => format!("has the unknown unit '{suffix}'"),
+        }
+    }
 }

@@ -89,20 +89,25 @@ pub fn parse_sizes(text: &str) -> Result<Sizes, String> {
         Some(b'/') => (':', '/'),
         _ => ('+', '@'),
     };
-    let wrong =
-        |why: &str| format!("'{}' is no mix of sizes: {why}; write 4K@60+64K@40", super::parse::shown(text));
+    let wrong = |why: &str| {
+        let shown = super::parse::shown(text);
+        format!(
+            "must be a size such as 4K, or a mix of sizes by weight such as 4K@60+64K@40: '{shown}' {why}"
+        )
+    };
     let part = |part: &str| {
-        let (size, weight) = part.split_once(before_weight).ok_or_else(|| wrong("a size has no weight"))?;
+        let (size, weight) =
+            part.split_once(before_weight).ok_or_else(|| wrong("has a size without a weight"))?;
         let bytes = parse_size(size).map_err(|e| e.to_string())?;
         let weight = weight.trim().trim_end_matches('%').parse().ok();
         let weight = weight.filter(|weight| (1..=MOST_WEIGHT).contains(weight));
-        let weight = weight.ok_or_else(|| wrong("a weight is a whole number from 1 to 1000000"))?;
+        let weight = weight.ok_or_else(|| wrong("has a weight that is not between 1 and 1000000"))?;
         Ok(Part { bytes, weight })
     };
     let parts = text.split(between).map(part).collect::<Result<Vec<Part>, String>>()?;
     match parts.as_slice() {
-        [only] => Ok(Sizes::One(only.bytes)),
-        _ => Mix::new(parts).map(Sizes::Mixed).ok_or_else(|| wrong("2 to 16 different sizes make one")),
+        [_] => Err(wrong("has a weight and only one size")),
+        _ => Mix::new(parts).map(Sizes::Mixed).ok_or_else(|| wrong("does not have 2 to 16 different sizes")),
     }
 }
 
@@ -127,17 +132,28 @@ mod tests {
             assert_eq!(mix.mean(), 0.6 * 4096.0 + 0.4 * 65536.0);
         }
         assert_eq!(parse_sizes("64K"), Ok(Sizes::One(65536)));
-        assert_eq!(parse_sizes("64K@3"), Ok(Sizes::One(65536)));
     }
 
     #[test]
     fn what_is_no_mix_says_what_is_right() {
-        for text in
-            ["4K@", "4K@0+8K@1", "4K@1+4096@2", "4K@1+8K", "@", "+", ":", "/", "4K@-1+8K@1", "4K@1,5+8K@1"]
-        {
+        for text in [
+            "4K@",
+            "4K@60",
+            "4K@0+8K@1",
+            "4K@1+4096@2",
+            "4K@1+8K",
+            "@",
+            "+",
+            ":",
+            "/",
+            "4K@-1+8K@1",
+            "4K@1,5+8K@1",
+        ] {
             let error = parse_sizes(text).expect_err(text);
-            assert!(!error.contains('\n') && error.contains("write "), "{error}");
+            assert!(!error.contains('\n') && error.starts_with("must be a size"), "{error}");
         }
+        let one = parse_sizes("4K@60").unwrap_err();
+        assert!(one.ends_with("'4K@60' has a weight and only one size"), "{one}");
     }
 
     proptest! {

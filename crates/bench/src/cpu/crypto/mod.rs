@@ -121,12 +121,12 @@ struct Job {
 fn blocks(group: &Group) -> Result<Vec<u64>, String> {
     let mixed = |value: &&Value| !matches!(value, Value::Size(_));
     if let Some(mix) = group.lists.get("block").and_then(|values| values.iter().find(mixed)) {
-        return Err(format!("block: {mix} is a mix; cpu.crypto takes one size in a case"));
+        return Err(format!("block must be one size: the mix {mix} is not supported on cpu.crypto"));
     }
     let blocks = group.numbers("block", &[BLOCK]);
     match blocks.iter().find(|block| !(1..=MOST_BYTES).contains(*block)) {
         Some(block) => Err(format!(
-            "block: {} must be between 1 and {} bytes",
+            "block must be between 1 and {1} bytes: {0} is not",
             format_size(*block),
             format_size(MOST_BYTES)
         )),
@@ -204,12 +204,12 @@ mod tests {
     #[test]
     fn wrong_values_are_refused_in_one_line_with_what_is_right() {
         let error = |lists: &[(&str, &[&str])]| ids(lists).unwrap_err();
-        assert!(error(&[("op", &["md5"])]).starts_with("op: there is no 'md5'; choose among aes-128-gcm"));
-        assert_eq!(error(&[("block", &["0"])]), "block: 0 must be between 1 and 64M bytes");
+        assert!(error(&[("op", &["md5"])]).starts_with("op must be one of aes-128-gcm"));
+        assert_eq!(error(&[("block", &["0"])]), "block must be between 1 and 64M bytes: 0 is not");
         assert_eq!(ids(&[("op", &["all"]), ("threads", &["1"])]).unwrap().len(), Op::ALL.len());
         assert!(error(&[("block", &["1G"])]).contains("must be between 1 and 64M"));
-        assert!(error(&[("block", &["4K@60+64K@40"])]).contains("takes one size"));
-        assert!(error(&[("threads", &["0"])]).starts_with("threads: "));
+        assert!(error(&[("block", &["4K@60+64K@40"])]).contains("must be one size"));
+        assert!(error(&[("threads", &["0"])]).starts_with("threads must be"));
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl Op {
     pub(super) fn find(word: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|op| op.name() == word).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            format!("op: there is no '{}'; choose among {names}", crate::text::shown(word))
+            format!("op must be one of {names}: '{}' is not", crate::text::shown(word))
         })
     }
 }
@@ -238,7 +238,7 @@ mod tests {
     fn an_unknown_operation_lists_those_there_are() {
         let error = Op::find("rc4\n").unwrap_err();
         assert!(
-            error.ends_with("choose among aes-128-gcm, aes-256-ctr, sha256, chacha20-poly1305"),
+            error.starts_with("op must be one of aes-128-gcm, aes-256-ctr, sha256, chacha20-poly1305: "),
             "{error}"
         );
         assert!(!error.contains('\n') && Op::ALL.iter().all(|op| Op::find(op.name()) == Ok(*op)));

@@ -103,6 +103,7 @@ pub(super) fn kinds_of(machine: &Machine, team: &Team) -> Vec<CoreKind> {
 
 /// The instruction sets asked for, `best` resolved, none twice.
 pub(super) fn isas(group: &Group) -> Result<Vec<Isa>, String> {
+    super::foreign::check(group)?;
     let mut isas = Vec::new();
     for word in group.words("isa", &["best"]) {
         let named = match word.as_str() {
@@ -121,7 +122,7 @@ pub(super) fn isas(group: &Group) -> Result<Vec<Isa>, String> {
 
 /// One instruction set by its name.
 pub(super) fn isa(word: &str) -> Result<Isa, String> {
-    crate::text::shown(word).parse().map_err(|error| format!("isa: {error}"))
+    crate::text::shown(word).parse().map_err(|error| format!("isa {error}"))
 }
 
 /// What a thread is assumed to compute in a second, to choose a default size by; never a limit.
@@ -173,7 +174,7 @@ pub(super) fn fits_or(machine: &Machine, bytes: usize, sum: &str, less: &str) ->
         return Ok(());
     }
     Err(CannotMeasure::environment(format!(
-        "needs {} of memory ({sum}); {} are available, and {} of these must stay free: choose {less}",
+        "needs {} of memory ({sum}); {} are available, of which {} must stay free: use {less}",
         human(bytes as u64),
         human(available),
         human(reserve(available)),
@@ -267,7 +268,7 @@ mod tests {
         };
         assert_eq!(isas(&group(&["best", gemm::best_isa().name()])), Ok(vec![gemm::best_isa()]));
         assert_eq!(isas(&group(&["all"])).unwrap().first(), Some(&Isa::Portable));
-        assert!(isas(&group(&["avx5\u{1b}"])).unwrap_err().starts_with("isa: unknown"));
+        assert!(isas(&group(&["avx5\u{1b}"])).unwrap_err().starts_with("isa must be"));
     }
 
     #[test]

@@ -77,6 +77,6 @@ impl Benchmark for Hpl {
 
 fn alone() -> CannotMeasure {
     CannotMeasure::not_here(
-        "all machines of a run solve it together: start the run with mpirun (a build by make cluster); alone, cpu.linpack measures the same",
+        "cpu.hpl requires a run over machines: start it with mpirun (a build by make cluster); on one machine use cpu.linpack",
     )
 }

@@ -92,8 +92,7 @@ impl Engine for Queue {
     fn remark(&self) -> Option<String> {
         let errno = self.ring.granted().buffers.err()?;
         Some(format!(
-            "the kernel did not register the buffers ({errno}), so each transfer pins its own and costs more CPU time; \
-             raise ulimit -l"
+            "the kernel did not register the buffers ({errno}), so each transfer costs more CPU time; raise the limit of locked memory (ulimit -l)"
         ))
     }
 }

@@ -72,8 +72,7 @@ fn knee(measurement: &Measurement) -> Option<Finding> {
     let (knee, one) = (&points[chosen], points.first()?);
     let most = points.iter().max_by(|a, b| a.rate.total_cmp(&b.rate))?;
     let text = format!(
-        "the rate stops growing at {}: in the search {} there, which is {} of the most ({} at {}); the mean latency there \
-         is {}, with one transfer in flight {}",
+        "saturation point at {}: {} there in the search, {} of the highest rate ({} at {}); mean latency there {}, with one transfer in flight {}",
         knee.place(),
         knee.rate(),
         percent(knee.rate / most.rate, 3),
@@ -166,8 +165,8 @@ mod tests {
         let found = find(&[made]);
         assert_eq!(
             found[0].text,
-            "the rate stops growing at depth 4: in the search 38.0 kIOPS there, which is 95.0 % of the most (40.0 kIOPS at \
-             depth 4 on each of 2 threads); the mean latency there is 105 µs, with one transfer in flight 100 µs"
+            "saturation point at depth 4: 38.0 kIOPS there in the search, 95.0 % of the highest rate (40.0 kIOPS at depth 4 on \
+             each of 2 threads); mean latency there 105 µs, with one transfer in flight 100 µs"
         );
         assert_eq!(found[0].code, "queue-knee");
         assert_eq!(found[0].evidence["curve"].as_array().map(Vec::len), Some(5));

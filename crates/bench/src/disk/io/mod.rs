@@ -13,7 +13,7 @@ mod limit;
 use super::engine::Kind;
 use super::file::in_memory;
 use super::findings;
-use super::job::{Job, READ_SHARE, canonical_sync, fits_sectors, most_in_flight};
+use super::job::{Job, READ_SHARE, canonical_sync, fits_sectors, most_in_flight, without_effect};
 use super::metrics::{
     AWAIT, BUSY, CLAT, CPU, DEPTH, LATENCY, LATENCY_STDEV, RATE, READ, READ_LATENCY, SLAT, SWITCHES, SYNC,
     THROUGHPUT, WRITE, WRITE_LATENCY,
@@ -176,18 +176,26 @@ impl Benchmark for DiskIo {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let mut candidates: Vec<Candidate> = Vec::new();
+        let mut mistakes: Vec<String> = Vec::new();
         for preset in PRESETS {
             for case in product(self, preset, group) {
                 Job::check_unused(&case)?;
                 let case = settled(case, group);
                 let job = Job::of(&case)?;
                 if !candidates.iter().any(|candidate| candidate.case == case) {
-                    let feasible = feasible(machine, &job);
+                    let impossible = job.impossible();
+                    mistakes.extend(impossible.clone().or_else(|| without_effect(&case, group)));
+                    let impossible = impossible.map(CannotMeasure::not_here);
+                    let feasible = impossible.map_or_else(|| feasible(machine, &job), Err);
                     candidates.push(Candidate::new(case, feasible).parsed(&job));
                 }
             }
         }
-        Ok(candidates)
+        // Of lists that multiply, some cases may be impossible; where all are, what was asked for is wrong.
+        match mistakes.into_iter().nth(candidates.len().saturating_sub(1)) {
+            Some(mistake) => Err(mistake),
+            None => unused(group, &candidates).map_or(Ok(candidates), Err),
+        }
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
@@ -199,6 +207,17 @@ impl Benchmark for DiskIo {
             None => Box::new(transfers),
         })
     }
+}
+
+/// A parameter that was asked for and that no case has, for want of an operation that it is for.
+fn unused(group: &Group, candidates: &[Candidate]) -> Option<String> {
+    const FOR: &[(&str, &str)] = &[("read-share", "mixed"), ("sync", "write, append, mixed or copy")];
+    let none = |value: &Value| matches!(value, Value::Word(word) if word == "none");
+    let is_unused = |(key, _): &&(&str, &str)| {
+        group.lists.get(key).is_some_and(|values| !values.iter().all(none))
+            && candidates.iter().all(|candidate| candidate.case.get(key).is_none())
+    };
+    FOR.iter().find(is_unused).map(|(key, operations)| format!("--{key} requires --op {operations}"))
 }
 
 /// All cases of the lists that were typed, with the preset's values where none were.
@@ -271,9 +290,6 @@ fn settled(case: Case, group: &Group) -> Case {
 
 /// Whether this machine can measure the case, as far as that is known without touching it.
 fn feasible(machine: &Machine, job: &Job) -> Result<(), CannotMeasure> {
-    if let Some(why) = job.impossible() {
-        return Err(CannotMeasure::not_here(why));
-    }
     let file_system = machine.storage.as_ref().and_then(|storage| storage.file_system.as_ref());
     match file_system {
         Some(known) if known.medium == Medium::Memory && job.cache == Cache::Direct => {

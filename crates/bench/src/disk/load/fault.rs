@@ -50,7 +50,7 @@ pub enum LoadError {
     #[error("{0}")]
     Target(#[from] TargetError),
     /// It could not be filled anew.
-    #[error("the test file cannot be filled anew: {0}")]
+    #[error("the test file cannot be filled again: {0}")]
     Fill(String),
 }
 

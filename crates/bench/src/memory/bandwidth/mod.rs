@@ -126,11 +126,7 @@ fn operations(group: &Group) -> Result<Vec<StreamOp>, String> {
 fn unknown_operation(word: &str) -> String {
     let names: Vec<&str> = StreamOp::ALL.iter().map(|op| op.name()).collect();
     let of_blocks = if word == "read-write" { " (read-write is one of --only memory.block)" } else { "" };
-    format!(
-        "op: '{}' is no operation of passes over arrays; choose among {}{of_blocks}",
-        crate::text::shown(word),
-        names.join(", ")
-    )
+    format!("op must be one of {1}: '{0}' is not{of_blocks}", crate::text::shown(word), names.join(", "))
 }
 
 /// The operations asked for, each with those of the variants asked for that it has.
@@ -169,7 +165,7 @@ fn unknown_variant(word: &str) -> String {
     let names: Vec<String> = stream::kernels().flat_map(StreamKernel::variants).collect();
     let near = nearest(word, names.iter().map(String::as_str));
     format!(
-        "variant: '{}' is none of the operations asked for{}; choose best, or one that --variant all --list shows",
+        "variant must be best, all or a kernel of these operations (--variant all --list shows them): '{}' is not{}",
         crate::text::shown(word),
         near.map(|name| format!("; did you mean '{name}'?")).unwrap_or_default()
     )
@@ -191,7 +187,7 @@ fn layouts(group: &Group) -> Result<Vec<Layout>, String> {
     let layout = |word: &String| match word.as_str() {
         "private" => Ok(Layout::Private),
         "shared" => Ok(Layout::Shared),
-        _ => Err(format!("layout: '{}' is not one of private or shared", crate::text::shown(word))),
+        _ => Err(format!("layout must be private or shared: '{}' is neither", crate::text::shown(word))),
     };
     words.iter().map(layout).collect()
 }
@@ -209,7 +205,7 @@ fn holds_arrays(size: u64) -> Result<(), CannotMeasure> {
     }
     let smallest = format_size(SMALLEST_ARRAYS);
     Err(CannotMeasure::not_here(format!(
-        "{} is too small for arrays; give a --size of {smallest}",
+        "--size must be at least {smallest} for arrays: {} is not",
         format_size(size)
     )))
 }

@@ -157,7 +157,7 @@ fn named<T: Copy>(
     let all: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
     let one = |word: &String| {
         let unknown =
-            || format!("{key}: there is no '{}'; choose among {}", crate::text::shown(word), all.join(", "));
+            || format!("{key} must be one of {1}: '{0}' is not", crate::text::shown(word), all.join(", "));
         known.iter().find(|(name, _)| name == word).copied().ok_or_else(unknown)
     };
     group.words(key, &all).iter().map(one).collect()
@@ -166,12 +166,12 @@ fn named<T: Copy>(
 fn blocks(group: &Group) -> Result<Vec<u64>, String> {
     let mixed = |value: &Value| !matches!(value, Value::Size(_));
     if let Some(mix) = group.lists.get("block").and_then(|values| values.iter().find(|value| mixed(value))) {
-        return Err(format!("block: memory takes sizes alone, and no mix such as '{mix}'"));
+        return Err(format!("block must be one size: the mix {mix} is not supported on memory.block"));
     }
     let blocks = group.numbers("block", BLOCKS);
     match blocks.iter().find(|block| !usize::try_from(**block).is_ok_and(is_block)) {
         Some(block) => {
-            Err(format!("block: {} is not 1, 2, 4, 8 or a multiple of {LINE}", format_size(*block)))
+            Err(format!("block must be 1, 2, 4, 8 or a multiple of {LINE}: {} is not", format_size(*block)))
         }
         None => Ok(blocks),
     }
@@ -217,10 +217,9 @@ fn has_room(op: BlockOp, block: u64, size: u64) -> Result<(), String> {
     }
     let (block_text, size_text) = (format_size(block), format_size(size));
     Err(match regions {
-        1 => format!("block: {block_text} does not fit into --size {size_text}"),
+        1 => format!("block must be at most --size {size_text}: {block_text} is not"),
         _ => format!(
-            "block: {block_text} does not fit into either half of --size {size_text}, between which read-write copies; \
-             give at least {}",
+            "block must be at most half of --size {size_text} with --op read-write: {block_text} is not; use a --size of at least {}",
             format_size(block.saturating_mul(regions))
         ),
     })
@@ -251,11 +250,9 @@ fn amounts(group: &Group) -> Result<Vec<Asked>, String> {
     let keys: Vec<&'static str> = ["volume", "count"].into_iter().filter(|key| group.asked(key)).collect();
     let [key] = keys[..] else {
         return match keys.is_empty() {
-            true if group.asked("scaling") => {
-                Err("scaling: there is no amount to divide; give --volume or --count".to_owned())
-            }
+            true if group.asked("scaling") => Err("--scaling requires --volume or --count".to_owned()),
             true => Ok(vec![Asked { amount: None, scaling: None }]),
-            false => Err("volume: --count fixes the amount of a sample too; give one".to_owned()),
+            false => Err("--volume and --count are mutually exclusive".to_owned()),
         };
     };
     let scalings = match group.asked("scaling") {
@@ -286,7 +283,7 @@ fn fixed_blocks(case: &Case, op: BlockOp, block: u64) -> Result<Option<Fixed>, S
         return Ok(Some(Fixed { blocks, scaling }));
     }
     Err(format!(
-        "{key}: {} is not a block for each thread; give at least {}",
+        "{key} must be at least {1}, a block for each thread: {0} is not",
         case.get(key).map(ToString::to_string).unwrap_or_default(),
         match key {
             "volume" => format_size(per_block.saturating_mul(least)),
@@ -395,31 +392,36 @@ mod tests {
     #[test]
     fn wrong_values_are_named_with_what_is_right() {
         let error = |lists: &[(&str, &[&str])]| cases(lists).unwrap_err();
-        assert!(error(&[("op", &["copy"])]).contains("choose among read, write, read-write"));
-        assert!(error(&[("pattern", &["zigzag"])]).contains("choose among sequential, random"));
-        assert!(error(&[("block", &["3"])]).contains("3 is not 1, 2, 4, 8 or a multiple of 64"));
+        assert!(error(&[("op", &["copy"])]).contains("one of read, write, read-write"));
+        assert!(error(&[("pattern", &["zigzag"])]).contains("one of sequential, random"));
+        assert!(error(&[("block", &["3"])]).ends_with("1, 2, 4, 8 or a multiple of 64: 3 is not"));
         assert!(error(&[("block", &["100"])]).contains("a multiple of 64"));
-        assert!(error(&[("block", &["4K@60+64K@40"])]).contains("no mix such as '4K@60+64K@40'"));
-        assert!(error(&[("threads", &["0"])]).contains("from 1 to"));
-        assert!(error(&[("pages", &["5k"])]).starts_with("pages:"));
+        assert!(error(&[("block", &["4K@60+64K@40"])]).contains("the mix 4K@60+64K@40 is not supported"));
+        assert!(error(&[("threads", &["0"])]).contains("between 1 and"));
+        assert!(error(&[("pages", &["5k"])]).starts_with("pages must be"));
         let room = error(&[("block", &["8M"]), ("size", &["4M"]), ("op", &["read"])]);
-        assert_eq!(room, "block: 8M does not fit into --size 4M");
+        assert_eq!(room, "block must be at most --size 4M: 8M is not");
         let room = error(&[("block", &["8M"]), ("size", &["8M"]), ("op", &["read-write"])]);
-        assert!(room.contains("either half of --size 8M") && room.ends_with("at least 16M"), "{room}");
+        assert!(room.contains("half of --size 8M") && room.ends_with("at least 16M"), "{room}");
     }
 
     #[test]
     fn amounts_must_be_something_to_divide() {
         let one: &[(&str, &[&str])] = &[("block", &["8K"]), ("op", &["read-write"]), ("threads", &["2"])];
         let error = |more: &[(&str, &[&str])]| cases(&[one, more].concat()).unwrap_err();
-        assert!(error(&[("volume", &["0"])]).ends_with("at least 16K"));
-        assert!(error(&[("volume", &["16383"])]).ends_with("at least 16K"));
-        assert!(error(&[("volume", &["16K"]), ("scaling", &["strong"])]).ends_with("at least 32K"));
-        assert!(error(&[("count", &["1"]), ("scaling", &["strong"])]).ends_with("at least 2"));
-        assert!(error(&[("count", &["0"])]).starts_with("count: 0 is not a block for each thread"));
-        assert!(error(&[("volume", &["1G"]), ("count", &["9"])]).contains("give one"));
-        assert!(error(&[("scaling", &["strong"])]).contains("give --volume or --count"));
-        assert!(error(&[("volume", &["1G"]), ("scaling", &["amdahl"])]).contains("weak, strong"));
+        assert!(error(&[("volume", &["0"])]).starts_with("volume must be at least 16K"));
+        assert!(error(&[("volume", &["16383"])]).starts_with("volume must be at least 16K"));
+        assert!(
+            error(&[("volume", &["16K"]), ("scaling", &["strong"])])
+                .starts_with("volume must be at least 32K")
+        );
+        assert!(
+            error(&[("count", &["1"]), ("scaling", &["strong"])]).starts_with("count must be at least 2")
+        );
+        assert!(error(&[("count", &["0"])]).starts_with("count must be at least 1, a block for each thread"));
+        assert!(error(&[("volume", &["1G"]), ("count", &["9"])]).contains("mutually exclusive"));
+        assert!(error(&[("scaling", &["strong"])]).contains("requires --volume or --count"));
+        assert!(error(&[("volume", &["1G"]), ("scaling", &["amdahl"])]).contains("weak or strong"));
         assert!(cases(&[one, &[("volume", &["16K"])]].concat()).is_ok());
     }
 

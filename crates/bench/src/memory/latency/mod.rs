@@ -133,7 +133,7 @@ impl Job {
             return Ok(());
         }
         Err(CannotMeasure::not_here(format!(
-            "{} chases need a --size of at least {}",
+            "--chases {} requires a --size of at least {}",
             self.chases,
             format_size(needed)
         )))
@@ -214,9 +214,11 @@ fn chases(group: &Group) -> Result<Vec<u64>, String> {
 fn groups(group: &Group) -> Result<Vec<u64>, String> {
     let groups = group.numbers("group", &[GROUP]);
     match groups.iter().find(|bytes| **bytes == 0 || !bytes.is_multiple_of(LEAST_GROUP)) {
-        Some(bytes) => {
-            Err(format!("group: {} is not a multiple of {}", format_size(*bytes), format_size(LEAST_GROUP)))
-        }
+        Some(bytes) => Err(format!(
+            "group must be a multiple of {1}: {0} is not",
+            format_size(*bytes),
+            format_size(LEAST_GROUP)
+        )),
         None => Ok(groups),
     }
 }

@@ -54,16 +54,16 @@ pub(super) fn check(case: &Case) -> Result<(), String> {
     }
     if let Some((name, _)) = case.params().iter().find(|(name, _)| !UNDERSTOOD.contains(name)) {
         return Err(format!(
-            "{name}: an iperf3 server takes no such wish; leave it out, or measure to plimsoll serve"
+            "--{name} is not supported on an iperf3 server: leave it out, or use plimsoll serve"
         ));
     }
     if case.word("direction") == Some("both") {
-        return Err("direction: to an iperf3 server write up or down".to_owned());
+        return Err("--direction both is not supported on an iperf3 server: use up or down".to_owned());
     }
     match case.number("message") {
-        Some(bytes) if case.benchmark() == "network.udp" && bytes < SMALLEST => {
-            Err(format!("message: {bytes} bytes have no room for iperf3's header; write {SMALLEST} or more"))
-        }
+        Some(bytes) if case.benchmark() == "network.udp" && bytes < SMALLEST => Err(format!(
+            "message must be at least {SMALLEST} with an iperf3 server (its header): {bytes} is not"
+        )),
         _ => Ok(()),
     }
 }
@@ -110,7 +110,8 @@ impl Client {
         let from = job.from;
         let family = |a: &&SocketAddr| from.is_none_or(|from| from.is_ipv4() == a.is_ipv4());
         let addresses = address.resolve()?;
-        let none = || CannotMeasure::far_end("the iperf3 server has no address of the family of --bind");
+        let none =
+            || CannotMeasure::far_end("the iperf3 server has no address of the same IP version as --bind");
         let server = addresses.iter().find(family).copied().ok_or_else(none)?;
         Ok(Client {
             server,
@@ -331,7 +332,7 @@ impl Client {
 
     fn failed(&self, error: &TalkError) -> CannotMeasure {
         CannotMeasure::far_end(format!(
-            "no figure from the iperf3 server at {}: {error}; is iperf3 -s running there?",
+            "no figure from the iperf3 server at {}: {error}; check that iperf3 -s runs there",
             self.server
         ))
     }
@@ -417,7 +418,7 @@ impl Prepared for Client {
             Amount::Seconds(s) => Until::Elapsed(Duration::from_secs_f64(s.clamp(0.01, 86_400.0))),
             Amount::Work(_) if self.down => {
                 return Err(CannotMeasure::not_here(
-                    "an iperf3 server that sends takes a time, not an amount; use --sample-time",
+                    "--direction down with an iperf3 server requires --sample-time: a fixed amount is not supported",
                 ));
             }
             Amount::Work(messages) => Until::Datagrams(messages.div_ceil(u64::from(self.streams)).max(1)),

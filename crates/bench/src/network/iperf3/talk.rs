@@ -117,13 +117,11 @@ pub(super) const fn stream_id(place: usize) -> u32 {
 /// Why there is no test.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TalkError {
-    #[error("it is busy with another client for too long; try again later")]
+    #[error("it is busy with another client; try again later")]
     Denied,
     #[error("it ended the test with an error of its own; see its messages")]
     Ended,
-    #[error(
-        "it said state {0}, which was not its turn; it speaks another version than iperf3 3.1 and later do"
-    )]
+    #[error("it sent the unexpected state {0}; plimsoll supports iperf3 3.1 and later")]
     OutOfTurn(i8),
     #[error("its results cannot be read: {0}")]
     Results(String),
@@ -226,7 +224,7 @@ impl Talk {
         self.read(&mut length, deadline)?;
         let length = u32::from_be_bytes(length);
         if length > MAX_JSON {
-            return Err(TalkError::Results(format!("they are announced with {length} bytes")));
+            return Err(TalkError::Results(format!("it announces {length} bytes of results")));
         }
         let mut json = Vec::new();
         while json.len() < length as usize {
@@ -257,7 +255,7 @@ fn read_results(json: &[u8]) -> Result<Results, TalkError> {
     };
     match results.streams.iter().all(possible) && results.streams.len() <= 1024 {
         true => Ok(results),
-        false => Err(refused("times or counts that cannot be".to_owned())),
+        false => Err(refused("impossible times or counts".to_owned())),
     }
 }
 

@@ -127,22 +127,18 @@ impl Benchmark for Latency {
         let modes = words(group, "mode", &["block", "poll"], "block")?;
         let cases = Case::with_each(cases, "mode", modes.into_iter().map(Value::Word));
         let cases = with_options(cases, group, self.keys())?;
-        if let Some(case) =
-            cases.iter().find(|c| c.word("protocol") == Some("icmp") && c.get("load").is_some())
-        {
-            return Err(format!(
-                "load: not supported with --protocol icmp, because no plimsoll server takes part; leave it out of {case}"
-            ));
+        if cases.iter().any(|c| c.word("protocol") == Some("icmp") && c.get("load").is_some()) {
+            return Err(
+                "--load is not supported with --protocol icmp: no plimsoll server takes part".to_owned()
+            );
         }
-        if let Some(case) = cases.iter().find(|c| c.get("count").is_some() && c.get("load").is_some()) {
-            return Err(format!(
-                "load: it lasts for a time; take --sample-time instead of --count in {case}"
-            ));
+        if cases.iter().any(|c| c.get("count").is_some() && c.get("load").is_some()) {
+            return Err("--load and --count are mutually exclusive: use --sample-time".to_owned());
         }
         let feasible = |case: &Case| match super::iperf3::is_for(case) {
-            true => {
-                Err(CannotMeasure::not_here("iperf3 answers no round trips; measure them to plimsoll serve"))
-            }
+            true => Err(CannotMeasure::not_here(
+                "network.latency is not supported on an iperf3 server: use plimsoll serve",
+            )),
             false => Ok(()),
         };
         let candidate = |case: Case| {
@@ -168,7 +164,7 @@ impl Benchmark for Latency {
 fn words(group: &Group, key: &str, known: &[&str], default: &str) -> Result<Vec<String>, String> {
     let words = group.words(key, &[default]);
     match words.iter().find(|word| !known.contains(&word.as_str())) {
-        Some(word) => Err(format!("{key}: '{}' is not one of {}", shown(word), known.join(", "))),
+        Some(word) => Err(format!("{key} must be one of {1}: '{0}' is not", shown(word), known.join(", "))),
         None => Ok(words),
     }
 }

@@ -271,7 +271,7 @@ impl RoundTrips {
         match &mut self.far_end {
             Some(far_end) => far_end.lost(during, &error),
             None => CannotMeasure::far_end(format!(
-                "{} answers no ICMP echo: {error}; a firewall may drop them, so measure with --protocol tcp",
+                "{} does not answer ICMP echo: {error}; a firewall may drop it: use --protocol tcp",
                 self.address.ip()
             )),
         }
@@ -284,7 +284,7 @@ impl RoundTrips {
         };
         let Until::Elapsed(time) = until else {
             return Err(CannotMeasure::not_here(
-                "round trips under load are measured for a time; take --sample-time instead of --count with --load",
+                "--load and --count are mutually exclusive: use --sample-time",
             ));
         };
         let loading = RAMP + time + 2 * self.timeout.min(RAMP);
@@ -305,13 +305,13 @@ impl RoundTrips {
         let Loaded { trips, echoed, load } = done;
         if trips.returned() == 0 {
             return Err(CannotMeasure::far_end(format!(
-                "none of {} messages came back within {:?} from {}; take a longer --timeout",
+                "none of {} messages came back within {:?} from {}; use a longer --timeout",
                 trips.sent, self.timeout, self.address
             )));
         }
         if echoed.as_ref().is_some_and(|echoed| echoed.messages < trips.returned()) {
             return Err(CannotMeasure::far_end(
-                "the server says that it returned fewer messages than came back, which cannot be; both ends must be of one build",
+                "the server reports fewer messages than came back: client and server must be the same build",
             ));
         }
         let (returned, seconds) = (trips.returned() as f64, trips.elapsed.as_secs_f64().max(1e-9));
@@ -383,9 +383,11 @@ fn icmp_address(setup: &Setup) -> Result<SocketAddr, CannotMeasure> {
     match IcmpPath::new(address.ip()) {
         Ok(_) => Ok(address),
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Err(CannotMeasure::not_here(
-            "needs ICMP echo without privilege, which this system gives no group of this user; allow it with: sysctl -w net.ipv4.ping_group_range=\"0 2147483647\"",
+            "this user may not send ICMP echo; allow it with: sysctl -w net.ipv4.ping_group_range=\"0 2147483647\"",
         )),
-        Err(e) => Err(CannotMeasure::not_here(format!("no ICMP socket to {}: {e}", address.ip()))),
+        Err(e) => {
+            Err(CannotMeasure::not_here(format!("cannot open an ICMP socket to {}: {e}", address.ip())))
+        }
     }
 }
 

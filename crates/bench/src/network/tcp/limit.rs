@@ -13,7 +13,7 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
 fn segments(question: &Question<'_>) -> Framed {
     let formula = "payload ÷ (payload + options + 20 + ip + ethernet)";
     let Some(payload) = question.condition(&TCP_MSS).filter(|mss| *mss > 0.0) else {
-        let share = Err("the segment size is unknown: the kernel does not tell TCP_INFO");
+        let share = Err("the segment size is unknown: the kernel does not report TCP_INFO");
         return Framed { share, counted: 1.0, formula, inputs: Vec::new() };
     };
     let options = question.condition(&TCP_TIMESTAMPS).map_or(0.0, |on| on.round() * TIMESTAMPS);

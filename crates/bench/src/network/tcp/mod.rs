@@ -310,7 +310,7 @@ fn ways<'a>(work: &wire::Tcp, here: &'a Report, there: &'a Report) -> Vec<Way<'a
 fn checked<'a>(work: &wire::Tcp, outcome: &'a Outcome) -> Result<Vec<Way<'a>>, CannotMeasure> {
     let impossible = || {
         CannotMeasure::far_end(
-            "the server's figures cannot be: it reports other bytes or times than this end saw; both ends must be of one build",
+            "the server reports other bytes or times than the client: both must be the same build",
         )
     };
     let there = outcome.there.as_ref().ok_or_else(impossible)?;
@@ -321,7 +321,7 @@ fn checked<'a>(work: &wire::Tcp, outcome: &'a Outcome) -> Result<Vec<Way<'a>>, C
     }
     if ways.iter().any(|way| way.received.counted == 0) {
         return Err(CannotMeasure::environment(
-            "nothing arrived after the time to --omit; take a longer --sample-time, or omit less",
+            "nothing arrived after the time of --omit; use a longer --sample-time or a shorter --omit",
         ));
     }
     Ok(ways)

@@ -129,10 +129,12 @@ impl Benchmark for Udp {
         let sizes = message_sizes(group, MESSAGE)?;
         fit_a_datagram(&sizes, "UDP")?;
         if group.asked("search") && group.asked("rate") {
-            return Err("search: it finds the rate itself; leave --rate out".to_owned());
+            return Err("--search and --rate are mutually exclusive: the search finds the rate".to_owned());
         }
         if group.asked("search") && (group.asked("volume") || group.asked("count")) {
-            return Err("search: each trial lasts for a time; leave --volume and --count out".to_owned());
+            return Err(
+                "--search is not supported with --volume and --count: each trial lasts for a time".to_owned()
+            );
         }
         let cases = streaming(self.name(), sizes, group, STREAMS)?;
         let cases = with_options(cases, group, self.keys())?;
@@ -338,7 +340,7 @@ impl Datagrams {
 fn unproved(unproved: usize, searches: usize) -> Option<String> {
     (unproved > 0 && 2 * unproved >= searches).then(|| {
         format!(
-            "{unproved} of {searches} searches did not show that the path serves the rate: its delays vary too much for their time; give a longer --sample-time"
+            "{unproved} of {searches} searches did not show that the path serves the rate: its delays vary too much for their time; use a longer --sample-time"
         )
     })
 }
@@ -435,7 +437,7 @@ fn tails(ways: &[Way<'_>]) -> (Option<f64>, Option<Trend>) {
 fn ways<'a>(work: &wire::Udp, done: &'a Outcome) -> Result<Vec<Way<'a>>, CannotMeasure> {
     let impossible = || {
         CannotMeasure::far_end(
-            "the server's figures cannot be: it counts other datagrams than this end; both ends must be of one build",
+            "the server reports other datagrams than the client: both must be the same build",
         )
     };
     let there = done.there.as_ref().ok_or_else(impossible)?;

@@ -43,7 +43,7 @@ impl Source<'_> {
 /// Reads a group. What is wrong with its keys is put to `wrong`.
 pub(super) fn group(node: &Node<'_>, source: Source<'_>, wrong: &mut Vec<Wrong>) -> Result<Group, Wrong> {
     let DeValue::Table(table) = node.get_ref() else {
-        return Err(Wrong::value("a group is a table: write [[group]]"));
+        return Err(Wrong::value("group must be written as [[group]], with double brackets"));
     };
     let places =
         Places { file: source.file.to_owned(), group: source.position(&node.span()), ..Places::default() };
@@ -60,8 +60,8 @@ pub(super) fn group(node: &Node<'_>, source: Source<'_>, wrong: &mut Vec<Wrong>)
     match (group.benchmarks.is_empty(), group.how.series.is_some() && group.how.samples.is_some()) {
         // Its keys may be what is missing.
         _ if wrong.len() > before => Ok(group),
-        (true, _) => Err(Wrong::value("a group names what it measures: benchmark = [\"cpu.peak\"]")),
-        (_, true) => Err(Wrong::value("a group has samples or a series of them: give one")),
+        (true, _) => Err(Wrong::value("a group requires benchmark, such as benchmark = [\"cpu.peak\"]")),
+        (_, true) => Err(Wrong::value("samples and series are mutually exclusive")),
         _ => Ok(group),
     }
 }
@@ -125,7 +125,7 @@ fn exclude(value: &Node<'_>) -> Result<Vec<Exclude>, Wrong> {
         });
         let lists = lists.collect::<Result<BTreeMap<_, _>, _>>()?;
         match lists.is_empty() {
-            true => Err(Wrong::value("an empty table leaves nothing out; name a parameter")),
+            true => Err(Wrong::value("an exclude must name a parameter: this table is empty")),
             false => Ok(Exclude::Where(lists)),
         }
     };

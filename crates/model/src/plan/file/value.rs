@@ -15,9 +15,9 @@ const MAX_NOTE: usize = 2000;
 pub(super) fn how(how: &mut How, key: &str, value: &Node<'_>) -> Result<bool, Wrong> {
     match key {
         "samples" => how.samples = Some(bounded("samples", value, 1_000_000)?),
-        "sample-time" => how.sample_time = Some(duration(value)?),
-        "precision" => how.precision = Some(share(value)?),
-        "budget" => how.budget = Some(duration(value)?),
+        "sample-time" => how.sample_time = Some(duration(key, value)?),
+        "precision" => how.precision = Some(share(key, value)?),
+        "budget" => how.budget = Some(duration(key, value)?),
         "against" => {
             how.against = Some(match value.get_ref() {
                 DeValue::Array(list) if list.is_empty() => Vec::new(),
@@ -36,8 +36,8 @@ pub(super) fn items<'a, 'i>(value: &'a Node<'i>) -> Result<Vec<&'a Node<'i>>, Wr
         _ => vec![value],
     };
     match items.len() {
-        0 => Err(Wrong::value("an empty list measures nothing; leave the key out for its default")),
-        n if n > MAX_LIST => Err(Wrong::value("a list has at most 10000 values")),
+        0 => Err(Wrong::value("a list must not be empty: leave the key out for its default")),
+        n if n > MAX_LIST => Err(Wrong::value("a list must have at most 10000 values")),
         _ => Ok(items),
     }
 }
@@ -49,7 +49,7 @@ pub(super) fn text(value: &Node<'_>) -> Result<String, Wrong> {
         DeValue::Integer(n) if n.radix() == 10 => Ok(n.as_str().replace('_', "")),
         DeValue::Float(x) => Ok(x.as_str().replace('_', "")),
         DeValue::Boolean(on) => Ok(if *on { "on" } else { "off" }.to_owned()),
-        _ => Err(Wrong::value("neither a string nor a decimal number")),
+        _ => Err(Wrong::value("a value must be a string or a decimal number")),
     }
 }
 
@@ -65,40 +65,51 @@ pub(super) fn name(value: &Node<'_>) -> Result<String, Wrong> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_. ".contains(c);
     match !name.is_empty() && name.len() <= 100 && name.chars().all(plain) {
         true => Ok(name),
-        false => Err(Wrong::value("a name has 1 to 100 letters, digits, '-', '_', '.' or blanks")),
+        false => Err(Wrong::value("a name must have 1 to 100 letters, digits, '-', '_', '.' or blanks")),
     }
 }
 
 /// Words for the reader, in one line.
 pub(super) fn note(value: &Node<'_>) -> Result<String, Wrong> {
-    let DeValue::String(note) = value.get_ref() else { return Err(Wrong::value("a note is a string")) };
+    let DeValue::String(note) = value.get_ref() else { return Err(Wrong::value("a note must be a string")) };
     let words = note.split_whitespace().collect::<Vec<_>>().join(" ");
     match words.len() {
         1..=MAX_NOTE => Ok(crate::text::shown_within(&words, MAX_NOTE)),
-        _ => Err(Wrong::value("a note has 1 to 2000 bytes")),
+        _ => Err(Wrong::value("a note must have 1 to 2000 bytes")),
     }
 }
 
-pub(super) fn count(value: &Node<'_>) -> Result<u64, Wrong> {
-    quantity::parse_count(&text(value)?).map_err(|e| Wrong::value(e.to_string()))
+/// A whole number.
+pub(super) fn count(key: &str, value: &Node<'_>) -> Result<u64, Wrong> {
+    quantity::parse_count(&text(value)?).map_err(|e| Wrong::value(format!("{key} {e}")))
 }
 
 /// A whole number from 1 to `most`.
 pub(super) fn bounded(key: &str, value: &Node<'_>, most: u32) -> Result<u32, Wrong> {
-    let n = u32::try_from(count(value)?).ok().filter(|n| (1..=most).contains(n));
-    n.ok_or_else(|| Wrong::value(format!("{key} is between 1 and {most}")))
+    let text = text(value)?;
+    let shown = crate::text::shown_within(&text, 40);
+    let wrong = |why: &str| Wrong::value(format!("{key} must be between 1 and {most}: '{shown}' is {why}"));
+    let n = quantity::parse_count(&text).map_err(|_| wrong("not a whole number"))?;
+    let n = u32::try_from(n).ok().filter(|n| (1..=most).contains(n));
+    n.ok_or_else(|| wrong("not"))
 }
 
 /// A share above zero.
-pub(super) fn share(value: &Node<'_>) -> Result<f64, Wrong> {
+pub(super) fn share(key: &str, value: &Node<'_>) -> Result<f64, Wrong> {
     match quantity::parse_share(&text(value)?) {
         Ok(share) if share > 0.0 => Ok(share),
-        Ok(_) => Err(Wrong::value("above zero, such as \"1%\"")),
-        Err(e) => Err(Wrong::value(e.to_string())),
+        Ok(_) => Err(Wrong::value(format!("{key} must be above 0, such as \"1%\""))),
+        Err(e) => Err(Wrong::value(format!("{key} {e}"))),
     }
 }
 
-pub(super) fn duration(value: &Node<'_>) -> Result<Duration, Wrong> {
-    let duration = quantity::parse_duration(&text(value)?).map_err(|e| Wrong::value(e.to_string()))?;
-    if duration.is_zero() { Err(Wrong::value("a time above zero, such as \"200ms\"")) } else { Ok(duration) }
+/// A time above zero.
+pub(super) fn duration(key: &str, value: &Node<'_>) -> Result<Duration, Wrong> {
+    let wrong = |why: String| Wrong::value(format!("{key} {why}"));
+    let duration = quantity::parse_duration(&text(value)?).map_err(|e| wrong(e.to_string()))?;
+    if duration.is_zero() {
+        Err(wrong("must be above 0, such as \"200ms\"".to_owned()))
+    } else {
+        Ok(duration)
+    }
 }

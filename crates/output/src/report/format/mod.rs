@@ -181,11 +181,11 @@ impl fmt::Display for NoFormat {
                 let of = Subject::ALL.into_iter().filter(|subject| subject.is_in(known));
                 let of: Vec<&str> = of.map(Subject::command).collect();
                 let (name, of) = (known.name, of.join(", "));
-                write!(f, "--format {name} is not for {command}: choose {choices} ({name} is for {of})")
+                write!(f, "--format {name} is not supported on {command} (it is for {of}): use {choices}")
             }
             None => {
                 let name = crate::text::shown_within(&self.name, 40);
-                write!(f, "--format {name} is unknown: choose {choices}")
+                write!(f, "--format must be one of {choices}: '{name}' is not")
             }
         }
     }
@@ -205,7 +205,7 @@ pub fn left_out(format: &Format, run: &Run) -> Option<String> {
     let name = format.name;
     (without > 0).then(|| {
         format!(
-            "{without} of {all} cases have no valid figure and are left out of {name}; --format json has all"
+            "{without} of {all} cases have no valid figure and are not in {name}; --format json has all cases"
         )
     })
 }

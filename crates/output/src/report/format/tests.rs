@@ -60,7 +60,7 @@ fn what_is_left_out_is_counted() {
     assert!(without > 0);
     let all = run.measurements.len();
     let wanted = format!(
-        "{without} of {all} cases have no valid figure and are left out of csv; --format json has all"
+        "{without} of {all} cases have no valid figure and are not in csv; --format json has all cases"
     );
     assert_eq!(said("csv"), Some(wanted));
 }
@@ -70,14 +70,14 @@ fn what_a_format_cannot_write_is_refused_with_those_that_can() {
     let refused = |name: &str, subject: Subject| NoFormat::new(name, subject).to_string();
     assert_eq!(
         refused("ndjson", Subject::Comparison),
-        "--format ndjson is not for compare: choose text, html, json, markdown (ndjson is for export, export --table tools)"
+        "--format ndjson is not supported on compare (it is for export, export --table tools): use text, html, json, markdown"
     );
     assert_eq!(
         refused("junit", Subject::Tools),
-        "--format junit is not for export --table tools: choose csv, ndjson (junit is for export)"
+        "--format junit is not supported on export --table tools (it is for export): use csv, ndjson"
     );
     let unknown = refused("\u{1b}[31mpdf", Subject::Tables);
-    assert!(unknown.ends_with("is unknown: choose text, html, csv, markdown"), "{unknown}");
+    assert!(unknown.starts_with("--format must be one of text, html, csv, markdown: "), "{unknown}");
     assert!(!unknown.contains('\u{1b}'), "{unknown}");
     assert!(writer("table", Subject::Comparison, |format| format.comparison).is_ok(), "its other name");
     assert!(writer("csv", Subject::Comparison, |format| format.comparison).is_err());

@@ -88,7 +88,7 @@ fn what_cannot_be_written_is_told_before_the_run() {
         [Path::new("/nonexistent/run.json"), here, Path::new("/dev/null/x"), Path::new(""), &here.join("..")]
     {
         let error = target(path).unwrap_err().to_string();
-        assert!(!error.contains('\n') && error.contains("name another"), "{error}");
+        assert!(!error.contains('\n') && error.contains("use another"), "{error}");
     }
     let _socket = std::os::unix::net::UnixListener::bind(here.join("socket")).unwrap();
     for (path, what) in [(here.join("socket"), "a socket"), ("/dev/random".into(), "no terminal")] {
@@ -208,7 +208,7 @@ fn an_interrupt_ends_the_waiting_and_stays_to_be_seen() {
     // A reader that takes nothing: more than a pipe holds.
     let _reader = rustix::fs::open(&path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap();
     let error = Target::new(&path, &waits).unwrap().put(&"x".repeat(4 << 20)).unwrap_err();
-    assert!(error.to_string().contains("takes nothing"), "{error}");
+    assert!(error.to_string().contains("does not read"), "{error}");
     assert_eq!(waits.interrupts.len(), 1);
 }
 

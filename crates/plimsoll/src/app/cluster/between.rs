@@ -196,7 +196,9 @@ impl Actor for Neighbour<'_> {
             parallel: true,
             cpus: Cpus(bench::place(machine, machine.cpu.allowed.len())),
         };
-        let cannot = |why: String| CannotMeasure::environment(format!("others cannot measure to it: {why}"));
+        let cannot = |why: String| {
+            CannotMeasure::environment(format!("the other machines cannot connect to it: {why}"))
+        };
         let server = Server::bind_any(0, settings).map_err(|e| cannot(e.to_string()))?;
         let port = server.addresses().first().map_or(0, SocketAddr::port);
         let (own, until) = UnixStream::pair().map_err(|e| cannot(e.to_string()))?;
@@ -257,9 +259,11 @@ fn reached(place: &Place) -> Result<SocketAddr, CannotMeasure> {
         }
     }
     match tried.as_slice() {
-        [] => Err(CannotMeasure::not_here("both ends have the same addresses: they share one network stack")),
+        [] => Err(CannotMeasure::not_here(
+            "client and server have the same addresses: they share one network stack",
+        )),
         all => Err(CannotMeasure::far_end(format!(
-            "none of its addresses is reached ({}); may machines connect to each other's ports above 1023?",
+            "none of its addresses can be reached ({}); check that firewalls allow ports above 1023 between the machines",
             all.join("; ")
         ))),
     }

@@ -159,7 +159,7 @@ impl System {
             (None, None) => grid(count),
             (Some(p), Some(q)) if p * q == count => [p, q],
             _ => {
-                let why = format!("p × q must be the {count} machines of the run; name both or neither");
+                let why = format!("--p × --q must be {count}, the number of machines: give both or neither");
                 return Err(CannotMeasure::not_here(why));
             }
         };
@@ -200,7 +200,7 @@ fn order(machines: &[&Machine], nb: u64, most: Option<f64>) -> Result<u64, Canno
     let each = machines.iter().map(|machine| machine.memory_available_bytes());
     let least = each.collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().min());
     let least = least.ok_or_else(|| {
-        CannotMeasure::not_here("the available memory of a machine is unknown: name an order with n")
+        CannotMeasure::not_here("the available memory of a machine is unknown: choose the order with --n")
     })?;
     let memory = (OF_MEMORY * least as f64 * machines.len() as f64 / 8.0).sqrt();
     let time = most.map_or(f64::INFINITY, |operations| (1.5 * operations).cbrt());
@@ -250,14 +250,12 @@ fn launch(
 ) -> Result<Vec<String>, CannotMeasure> {
     let environment: Vec<(String, String)> = environment.collect();
     if !environment.iter().any(|(name, _)| name == "OMPI_COMM_WORLD_SIZE") {
-        return Err(CannotMeasure::not_here(
-            "Open MPI's mpirun starts it, and this run was started by something else: start plimsoll by that mpirun",
-        ));
+        return Err(CannotMeasure::not_here("cpu.hpl requires Open MPI's mpirun: start plimsoll with it"));
     }
     let plain = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b));
     if let Some(odd) = roster.members.iter().find(|member| !plain(&member.name)) {
         return Err(CannotMeasure::not_here(format!(
-            "mpirun finds machines by their host names, and {} is none that is its own",
+            "mpirun needs a host name of each machine's own, and {} is not one",
             odd.name
         )));
     }

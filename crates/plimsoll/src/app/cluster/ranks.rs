@@ -104,7 +104,7 @@ impl Tools {
     /// What starts them beside this case.
     fn through(&self, case: &Case) -> Result<Through, String> {
         if Who::of(case) == Some(Who::Two) && self.machines > ONE_PAIR {
-            return Err("it measures one pair only: start the run on two machines".to_owned());
+            return Err("this case measures one pair: start the run on two machines".to_owned());
         }
         self.through.clone()
     }
@@ -395,7 +395,7 @@ fn awaited(
         recv(timed) -> timed => timed.map_err(|_| interrupted())?.map_err(CannotMeasure::environment),
         recv(interrupts) -> _ => Err(interrupted()),
         recv(after(patience)) -> _ => Err(CannotMeasure::environment(format!(
-            "it took longer than {} s: a machine or the network between them hangs, or is very slow",
+            "it took longer than {} s: a machine or the network hangs, or is very slow",
             patience.as_secs()
         ))),
     }
@@ -411,13 +411,13 @@ fn too_long(what: What, seconds: f64) -> CannotMeasure {
         What::Barriers => "a barrier".to_owned(),
     };
     CannotMeasure::not_here(format!(
-        "{what} would take about {seconds:.0} s on this way; name a smaller --message"
+        "{what} would take about {seconds:.0} s on this network; choose a smaller --message"
     ))
 }
 
 /// Why it is not measured on one machine.
 pub(super) fn no_partner() -> CannotMeasure {
-    CannotMeasure::not_here("it takes two machines or more: start a rank on each by mpirun")
+    CannotMeasure::not_here("this case requires two or more machines: start a rank on each with mpirun")
 }
 
 /// Whether ranks measure it with MPI itself.

@@ -139,7 +139,7 @@ pub struct Tally {
 /// The sender says that it sent fewer datagrams than its numbers show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the sender says that it sent {said} datagrams, and number {seen} arrived; both ends must be of one build"
+    "the sender reports {said} datagrams, but number {seen} arrived: client and server must be the same build"
 )]
 pub struct Impossible {
     said: u64,

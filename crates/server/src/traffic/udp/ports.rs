@@ -62,7 +62,7 @@ pub fn admit(channel: &mut Channel, streams: u16) -> Result<Result<Vec<UdpSocket
         if left.is_zero() {
             let port = sockets.get(*first).and_then(|s| s.local_addr().ok()).map_or(0, |a| a.port());
             return Ok(Err(format!(
-                "no datagram came to UDP port {port} within {} s; see whether a firewall lets UDP through",
+                "no datagram came to UDP port {port} within {} s; check that firewalls allow UDP",
                 REQUEST.as_secs()
             )));
         }

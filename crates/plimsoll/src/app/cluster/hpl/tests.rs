@@ -57,7 +57,7 @@ fn a_budget_bounds_the_order_and_the_estimate_follows() {
     }
     let unknown = Machine::discover(&Root::at("/nonexistent"));
     let why = System::of(&planned("cpu.hpl/nb=192", None), &[&unknown], None).unwrap_err();
-    assert!(why.reason.contains("name an order"), "{why}");
+    assert!(why.reason.contains("choose the order"), "{why}");
 }
 
 #[test]

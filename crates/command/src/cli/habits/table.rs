@@ -1,0 +1,304 @@
+//! The options of fio and iperf3, and what they are here.
+
+use super::line::Line;
+
+/// An option of another tool.
+pub(super) struct Habit {
+    /// As it is typed.
+    pub(super) typed: &'static [&'static str],
+    /// Whose it is.
+    pub(super) tool: Tool,
+    /// What it takes.
+    pub(super) takes: Takes,
+    /// Whether plimsoll has an option of that name with another meaning, so that it is the other tool's among others of it alone.
+    pub(super) shared: bool,
+    /// The same here, with its value.
+    pub(super) here: fn(&str, &Line<'_>) -> Here,
+}
+
+/// What an option of another tool is here.
+pub(super) enum Here {
+    /// These words.
+    Write(String),
+    /// Nothing, and why.
+    Unneeded(&'static str),
+    /// There is nothing like it.
+    Without,
+    /// A part of what another option is.
+    WithAnother,
+}
+
+/// Whose an option is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tool {
+    Fio,
+    Iperf3,
+}
+
+impl Tool {
+    /// The command here that does what the tool does.
+    pub(super) const fn command(self) -> &'static str {
+        match self {
+            Tool::Fio => "disk",
+            Tool::Iperf3 => "network",
+        }
+    }
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Tool::Fio => "fio",
+            Tool::Iperf3 => "iperf3",
+        }
+    }
+}
+
+/// Whether a value follows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Takes {
+    Nothing,
+    Value,
+}
+
+type Names = &'static [&'static str];
+type Translate = fn(&str, &Line<'_>) -> Here;
+
+const fn fio(typed: Names, here: Translate) -> Habit {
+    Habit { typed, tool: Tool::Fio, takes: Takes::Value, shared: false, here }
+}
+
+const fn iperf3(typed: Names, here: Translate) -> Habit {
+    Habit { typed, tool: Tool::Iperf3, takes: Takes::Value, shared: false, here }
+}
+
+impl Habit {
+    const fn flag(self) -> Self {
+        Self { takes: Takes::Nothing, ..self }
+    }
+
+    const fn shared(self) -> Self {
+        Self { shared: true, ..self }
+    }
+}
+
+/// Options of fio 3.33 and iperf3 3.12 by their manual pages. What is in neither table nor plimsoll is named as without a
+/// counterpart.
+pub(super) const HABITS: &[Habit] = &[
+    fio(&["--rw", "--readwrite"], |v, _| Here::Write(operation(v))),
+    fio(&["--rwmixread"], |v, _| Here::Write(format!("--read-share {v}"))),
+    fio(&["--rwmixwrite"], |v, _| Here::Write(format!("--read-share {}", reads(v)))),
+    fio(&["--bs", "--blocksize"], |v, _| Here::Write(format!("--block {}", block(v)))),
+    fio(&["--bssplit"], |v, _| Here::Write(format!("--block {}", mix(v)))),
+    fio(&["--iodepth"], |v, _| Here::Write(format!("--depth {v}"))),
+    fio(&["--numjobs"], |v, _| Here::Write(format!("--threads {v}"))),
+    fio(&["--runtime", "--timeout"], |v, _| Here::Write(seconds(v))),
+    fio(&["--time_based"], |_, _| Here::Unneeded("samples have a fixed time")).flag(),
+    fio(&["--ioengine"], |v, _| engine(v)),
+    fio(&["--direct"], |v, _| Here::Write(cache(v != "0").to_owned())),
+    fio(&["--buffered"], |v, _| Here::Write(cache(v == "0").to_owned())),
+    fio(&["--hipri"], |_, _| Here::Write("--engine io_uring+iopoll".to_owned())).flag(),
+    fio(&["--sqthread_poll"], |_, _| Here::Write("--engine io_uring+sqpoll".to_owned())).flag(),
+    fio(&["--rate_iops"], |v, line| {
+        Here::Write(format!("--rate {}", times(v, parallel(line, &["--numjobs"]))))
+    }),
+    fio(&["--rate"], |_, _| Here::Without).shared(),
+    fio(&["--rate_process"], |v, _| match v {
+        "poisson" => Here::Write("--arrivals poisson".to_owned()),
+        _ => Here::Write("--arrivals even".to_owned()),
+    }),
+    fio(&["--latency_target"], |v, line| Here::Write(latency(v, line))),
+    fio(&["--latency_percentile"], |_, line| match line.has(&["--latency_target"]) {
+        true => Here::WithAnother,
+        false => Here::Unneeded("--latency-target PERCENTILE=TIME names it"),
+    }),
+    fio(&["--latency_window", "--latency_run"], |_, _| Here::Unneeded("the search uses samples")),
+    fio(&["--lat_percentiles", "--clat_percentiles", "--slat_percentiles", "--percentile_list"], |_, _| {
+        Here::Unneeded("p50 to p99.99 are always shown or stored")
+    }),
+    fio(&["--fsync", "--fdatasync"], |v, _| match v {
+        "0" => Here::Write("--sync none".to_owned()),
+        v => Here::Write(format!("--sync every:{v}")),
+    }),
+    fio(&["--end_fsync", "--fsync_on_close"], |_, _| Here::Write("--sync end".to_owned())),
+    fio(&["--sync"], |v, _| {
+        Here::Write(if matches!(v, "0" | "none") { "--sync none" } else { "--sync each" }.to_owned())
+    })
+    .shared(),
+    fio(&["--verify"], |_, _| Here::Write("--verify".to_owned())).shared(),
+    fio(&["--ramp_time"], |_, _| Here::Unneeded("each case has a warm-up")),
+    fio(&["--filename"], |v, _| Here::Write(file(v))),
+    fio(&["--directory"], |v, _| Here::Write(format!("--dir {v}"))),
+    fio(&["--filesize"], |v, _| Here::Write(format!("--size {v}"))),
+    fio(&["--io_size", "--io_limit"], |v, _| Here::Write(format!("--volume {v}"))),
+    fio(&["--number_ios"], |v, _| Here::Write(format!("--count {v}"))),
+    fio(&["--loops"], |v, _| Here::Write(format!("--repeat {v}"))),
+    fio(&["--random_distribution"], |v, _| match v.split(':').next() {
+        Some("zipf") => Here::Write(format!("--pattern {v}")),
+        Some("random") => Here::Write("--pattern random".to_owned()),
+        _ => Here::Without,
+    }),
+    fio(&["--steadystate", "--ss"], |_, _| Here::Write("--steady".to_owned())),
+    fio(&["--randseed"], |v, _| Here::Write(format!("--seed {v}"))),
+    fio(&["--output-format", "--output"], |_, _| Here::Write("--json FILE".to_owned())),
+    fio(&["--name"], |_, _| Here::Unneeded("`plimsoll history tag` names a run")),
+    fio(&["--group_reporting", "--thread"], |_, _| Here::Unneeded("a case is reported over all its threads"))
+        .flag(),
+    fio(&["--readonly"], |_, _| Here::Unneeded("--op read writes nothing but the test file")).flag(),
+    fio(&["--eta", "--status-interval"], |_, _| Here::Unneeded("a progress line is shown in a terminal")),
+    fio(&["--write_lat_log", "--write_bw_log", "--write_iops_log"], |_, _| {
+        Here::Write("--events FILE".to_owned())
+    }),
+    iperf3(&["-c", "--client"], |v, line| Here::Write(server(v, line))),
+    iperf3(&["-s"], |_, _| Here::WithAnother).flag(),
+    iperf3(&["-p", "--port"], |v, line| match line.has(&["-c", "--client"]) {
+        true => Here::WithAnother,
+        false => Here::Write(format!("--port {v}")),
+    }),
+    iperf3(&["-P", "--parallel"], |v, _| Here::Write(format!("--streams {v}"))),
+    iperf3(&["-t", "--time"], |v, _| Here::Write(seconds(v))),
+    iperf3(&["-n", "--bytes"], |v, _| Here::Write(format!("--volume {v}"))),
+    iperf3(&["-k", "--blockcount"], |v, _| Here::Write(format!("--count {v}"))),
+    iperf3(&["-R", "--reverse"], |_, _| Here::Write("--direction down".to_owned())).flag(),
+    iperf3(&["--bidir"], |_, _| Here::Write("--direction both".to_owned())).flag(),
+    iperf3(&["-u", "--udp"], |_, line| match line.has(&["-c", "--client"]) {
+        true => Here::WithAnother,
+        false => Here::Write("--only network.udp".to_owned()),
+    })
+    .flag(),
+    iperf3(&["-b", "--bitrate", "--bandwidth"], rate),
+    iperf3(&["-l", "--length"], |v, _| Here::Write(format!("--message {v}"))),
+    iperf3(&["-w"], |v, _| Here::Write(format!("--window {v}"))),
+    iperf3(&["-M", "--set-mss"], |v, _| Here::Write(format!("--mss {v}"))),
+    iperf3(&["-C", "--linux-congestion"], |v, _| Here::Write(format!("--congestion {v}"))),
+    iperf3(&["-N", "--no-delay"], |_, _| Here::Write("--nodelay".to_owned())).flag(),
+    iperf3(&["-Z"], |_, _| Here::Write("--zerocopy".to_owned())).flag(),
+    iperf3(&["--skip-rx-copy"], |_, _| Here::Write("--discard".to_owned())).flag(),
+    iperf3(&["-O"], |v, _| Here::Write(format!("--omit {}", with_unit(v)))),
+    iperf3(&["--omit"], |v, _| Here::Write(format!("--omit {}", with_unit(v)))).shared(),
+    iperf3(&["-B"], |v, _| Here::Write(format!("--bind {v}"))),
+    iperf3(&["-S", "--tos"], |v, _| tos(v)),
+    iperf3(&["-J", "--json-stream"], |_, _| Here::Write("--json FILE".to_owned())).flag(),
+    iperf3(&["--logfile"], |v, _| Here::Write(format!("--events {v}"))),
+    iperf3(&["-i"], |_, _| Here::Unneeded("--events FILE has each sample")),
+    iperf3(&["-f", "--format"], |_, _| Here::Unneeded("units are chosen by size")),
+    iperf3(&["-V", "--verbose", "--get-server-output", "--forceflush", "--udp-counters-64bit"], |_, _| {
+        Here::Unneeded("all that is known is shown or stored")
+    })
+    .flag(),
+];
+
+/// fio's kinds of load.
+fn operation(value: &str) -> String {
+    let (pattern, op) = match value.strip_prefix("rand") {
+        Some(rest) => ("random", rest),
+        None => ("sequential", value),
+    };
+    match op {
+        "rw" | "readwrite" => format!("--op mixed --pattern {pattern}"),
+        op => format!("--op {op} --pattern {pattern}"),
+    }
+}
+
+fn engine(value: &str) -> Here {
+    Here::Write(
+        match value {
+            "io_uring" | "libaio" => "--engine io_uring",
+            "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => "--engine psync",
+            "mmap" => "--engine mmap",
+            _ => return Here::Without,
+        }
+        .to_owned(),
+    )
+}
+
+const fn cache(direct: bool) -> &'static str {
+    if direct { "--cache direct" } else { "--cache buffered" }
+}
+
+/// Reads in a hundred where so many are writes.
+fn reads(writes: &str) -> String {
+    let share = writes.parse::<u32>().ok().and_then(|writes| 100_u32.checked_sub(writes));
+    share.map_or("SHARE".to_owned(), |share| share.to_string())
+}
+
+/// fio's block size for reads, writes and trims: the first of them.
+fn block(value: &str) -> &str {
+    value.split(',').next().unwrap_or(value)
+}
+
+/// fio's `4k/60:64k/40`.
+fn mix(value: &str) -> String {
+    block(value).replace('/', "@").replace(':', "+")
+}
+
+/// A latency without a unit is in microseconds.
+fn latency(value: &str, line: &Line<'_>) -> String {
+    let percentile = line.value(&["--latency_percentile"]).filter(|p| !p.is_empty()).unwrap_or("99");
+    let percentile = percentile.strip_suffix(".0").unwrap_or(percentile);
+    let percentile = if percentile == "100" { "99.99" } else { percentile };
+    let unit = if value.bytes().all(|b| b.is_ascii_digit()) { "us" } else { "" };
+    format!("--latency-target p{percentile}={value}{unit}")
+}
+
+fn file(value: &str) -> String {
+    match value.rsplit_once('/') {
+        Some(("/dev" | "/dev/mapper", _)) => format!("--target {value}"),
+        Some((directory, _)) if !directory.is_empty() => format!("--dir {directory}"),
+        _ => "--dir .".to_owned(),
+    }
+}
+
+/// A number alone is seconds in both tools.
+fn with_unit(value: &str) -> String {
+    if value.bytes().all(|b| b.is_ascii_digit()) { format!("{value}s") } else { value.to_owned() }
+}
+
+fn seconds(value: &str) -> String {
+    let (number, unit) = match value.strip_suffix('m') {
+        Some(minutes) => (minutes, 60),
+        None => (value.strip_suffix('s').unwrap_or(value), 1),
+    };
+    match number.parse::<u32>().map(|number| number.saturating_mul(unit)) {
+        Ok(samples @ 1..=1_000_000) => format!("--samples {samples} --sample-time 1s"),
+        _ => "--samples N --sample-time TIME".to_owned(),
+    }
+}
+
+/// The server, with its port, and which benchmark iperf3 is.
+fn server(host: &str, line: &Line<'_>) -> String {
+    let only = if line.has(&["-u", "--udp"]) { "network.udp" } else { "network.tcp" };
+    let port = line.value(&["-p", "--port"]).filter(|port| port.parse::<u16>().is_ok());
+    let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+    format!("--server {host}{port} --only {only}")
+}
+
+/// The target rate of datagrams; a stream of TCP takes what there is.
+fn rate(value: &str, line: &Line<'_>) -> Here {
+    match line.has(&["-u", "--udp"]) {
+        true => Here::Write(format!("--rate {}", times(value, parallel(line, &["-P", "--parallel"])))),
+        false => Here::Without,
+    }
+}
+
+/// The code point is the upper six bits of the byte.
+fn tos(value: &str) -> Here {
+    let number = match value.strip_prefix("0x") {
+        Some(hex) => u8::from_str_radix(hex, 16).ok(),
+        None => value.parse().ok(),
+    };
+    number.map_or(Here::Without, |byte| Here::Write(format!("--dscp {}", byte >> 2)))
+}
+
+/// Parallel jobs or streams by which the other tool's rate is multiplied: its rate is that of each, ours that of all.
+fn parallel(line: &Line<'_>, names: &[&str]) -> u32 {
+    let number = line.value(names).and_then(|value| value.parse().ok());
+    number.filter(|number| (1..=4096).contains(number)).unwrap_or(1)
+}
+
+/// `100M` times so many.
+fn times(value: &str, factor: u32) -> String {
+    let digits = value.trim_end_matches(|c: char| !c.is_ascii_digit());
+    match digits.parse::<f64>() {
+        Ok(number) if factor > 1 => format!("{}{}", number * f64::from(factor), &value[digits.len()..]),
+        _ => value.to_owned(),
+    }
+}

@@ -1,0 +1,246 @@
+//! What is wrong with a command line, in one line of plimsoll's own words: the option, what it must be, what was typed.
+//!
+//! Four shapes: `X requires Y`, `X and Y are mutually exclusive`, `X must be …: 'typed' …`, `X is not supported on Y`.
+
+use std::error::Error as _;
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command};
+
+use crate::bench;
+use crate::case::nearest;
+use crate::plan::built_in;
+use crate::text::shown;
+
+/// Options that mean nothing without another: the option, and those of which one must be there, by their ids. A row is for the
+/// commands that have all of them.
+const REQUIRES: &[(&str, &[&str])] = &[
+    ("strict", &["fail_on"]),
+    ("missing", &["fail_on", "require"]),
+    ("format", &["tables"]),
+    ("yes", &["install"]),
+    ("redact", &["json", "html"]),
+    ("destroy_data_on", &["target"]),
+    ("key", &["server", "resume"]),
+];
+
+/// Whether an option was typed.
+fn typed(matches: &ArgMatches, id: &str) -> bool {
+    matches.value_source(id) == Some(ValueSource::CommandLine)
+}
+
+fn option(id: &str) -> String {
+    format!("--{}", id.replace('_', "-"))
+}
+
+fn refused(kind: ErrorKind, line: String) -> clap::Error {
+    clap::Error::raw(kind, line)
+}
+
+/// Refuses options that have no effect without another.
+///
+/// # Errors
+/// Which, and which other.
+pub(super) fn requirements(matches: &ArgMatches) -> Result<(), clap::Error> {
+    let has = |id: &str| matches.try_contains_id(id).is_ok();
+    let missing = |(id, others): &&(&str, &[&str])| {
+        has(id)
+            && others.iter().all(|other| has(other))
+            && typed(matches, id)
+            && !others.iter().any(|other| typed(matches, other))
+    };
+    let Some((id, others)) = REQUIRES.iter().find(missing) else { return Ok(()) };
+    let others: Vec<String> = others.iter().map(|id| option(id)).collect();
+    let line = format!("{} requires {}", option(id), others.join(" or "));
+    Err(refused(ErrorKind::MissingRequiredArgument, line))
+}
+
+/// What `clap` found wrong, in plimsoll's words.
+pub(super) fn worded(error: clap::Error, root: &Command, words: &[OsString]) -> clap::Error {
+    let path = path(root, words);
+    match line(&error, root, &path) {
+        Some(line) => refused(error.kind(), line),
+        None => error,
+    }
+}
+
+/// The commands that a command line names, from the program on.
+fn path<'c>(root: &'c Command, words: &[OsString]) -> Vec<&'c Command> {
+    let mut path = vec![root];
+    for word in words.iter().skip(1).filter_map(|word| word.to_str()) {
+        let last = path.last().copied().unwrap_or(root);
+        match last.find_subcommand(word) {
+            Some(next) => path.push(next),
+            None if word.starts_with('-') => {}
+            None => break,
+        }
+    }
+    path
+}
+
+/// As it is typed: `plimsoll plan check`.
+fn name(path: &[&Command]) -> String {
+    path.iter().map(|command| command.get_name()).collect::<Vec<_>>().join(" ")
+}
+
+fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {
+    match error.get(kind)? {
+        ContextValue::String(text) => Some(text.clone()),
+        ContextValue::Strings(all) => Some(all.join(", ")),
+        ContextValue::Number(n) => Some(n.to_string()),
+        _ => None,
+    }
+}
+
+fn texts(error: &clap::Error, kind: ContextKind) -> Vec<String> {
+    match error.get(kind) {
+        Some(ContextValue::Strings(all)) => all.clone(),
+        Some(ContextValue::String(one)) => vec![one.clone()],
+        _ => Vec::new(),
+    }
+}
+
+/// `--samples` of `--samples <N>`, and `RUN` of `<RUN>...`.
+fn bare(argument: &str) -> String {
+    let first = argument.split(' ').next().unwrap_or_default();
+    first.trim_matches(|c| "<>[].".contains(c)).to_owned()
+}
+
+/// What comes after the name of an option that takes a value: `<N>`.
+fn placeholder(argument: &str) -> Option<&str> {
+    argument.split_once(' ').map(|(_, value)| value.trim_matches(|c| "<>".contains(c)))
+}
+
+fn line(error: &clap::Error, root: &Command, path: &[&Command]) -> Option<String> {
+    // What plimsoll itself has said already has no parts.
+    error.context().next()?;
+    let argument = text(error, ContextKind::InvalidArg).unwrap_or_default();
+    let option = bare(&argument);
+    let value = text(error, ContextKind::InvalidValue).map(|value| crate::text::shown_within(&value, 40));
+    let command = name(path);
+    Some(match error.kind() {
+        ErrorKind::UnknownArgument if option.starts_with('-') => unknown(&option, root, path),
+        ErrorKind::UnknownArgument => {
+            format!("{command} does not take '{}'; {command} --help shows what it takes", shown(&argument))
+        }
+        ErrorKind::InvalidSubcommand => no_command(&text(error, ContextKind::InvalidSubcommand)?, root, path),
+        ErrorKind::MissingSubcommand => {
+            let names = texts(error, ContextKind::ValidSubcommand);
+            let names: Vec<String> = names.into_iter().filter(|name| name != "help").collect();
+            format!("{command} requires a command: {}", one_of(&names))
+        }
+        ErrorKind::InvalidValue if value.as_deref().is_none_or(str::is_empty) => {
+            let wants = placeholder(&argument).map(|wants| format!(": {option} {wants}")).unwrap_or_default();
+            format!("{option} requires a value{wants}")
+        }
+        ErrorKind::InvalidValue => {
+            let valid = texts(error, ContextKind::ValidValue);
+            let value = value.unwrap_or_default();
+            match valid.is_empty() {
+                true => format!("{option} does not take the value '{value}'"),
+                false => format!("{option} must be {}: '{value}' is not", one_of(&valid)),
+            }
+        }
+        ErrorKind::ValueValidation => {
+            let why = error.source().map(ToString::to_string).unwrap_or_default();
+            match why.starts_with("must ") {
+                true => format!("{option} {why}"),
+                false => format!("{option} '{}': {why}", value.unwrap_or_default()),
+            }
+        }
+        ErrorKind::TooManyValues => {
+            format!("{option} does not take the value '{}'", value.unwrap_or_default())
+        }
+        ErrorKind::NoEquals => format!("{option} requires its value after '=': {option}=VALUE"),
+        ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => format!("{option} requires more values"),
+        ErrorKind::ArgumentConflict => conflict(error, &option),
+        ErrorKind::MissingRequiredArgument => {
+            let missing: Vec<String> =
+                texts(error, ContextKind::InvalidArg).iter().map(|one| bare(one)).collect();
+            if missing.is_empty() {
+                return None;
+            }
+            format!("{command} requires {}; {command} --help shows what it takes", missing.join(" and "))
+        }
+        _ => return None,
+    })
+}
+
+/// `text, html or json`.
+fn one_of(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+fn conflict(error: &clap::Error, option: &str) -> String {
+    let others = texts(error, ContextKind::PriorArg);
+    match others.first().map(|other| bare(other)) {
+        Some(other) if other != option => format!("{option} and {other} are mutually exclusive"),
+        _ => format!("{option} is given twice: give it once"),
+    }
+}
+
+/// The options of a command as they are typed.
+fn options(command: &Command) -> impl Iterator<Item = String> + '_ {
+    let long = command.get_arguments().flat_map(|arg| arg.get_long_and_visible_aliases().unwrap_or_default());
+    let short = command.get_arguments().filter_map(clap::Arg::get_short).map(|short| format!("-{short}"));
+    long.map(|long| format!("--{long}")).chain(short)
+}
+
+/// No such option: which commands have it, or one that is written nearly so.
+fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
+    let here = path.last().copied().unwrap_or(root);
+    let command = name(path);
+    let has = |command: &&Command| !command.is_hide_set() && options(command).any(|known| known == option);
+    let others: Vec<String> =
+        root.get_subcommands().filter(has).map(|other| format!("plimsoll {}", other.get_name())).collect();
+    let shown = shown(option);
+    if !others.is_empty() {
+        return format!("{shown} is not supported on {command}: it is an option of {}", others.join(", "));
+    }
+    let known: Vec<String> = options(here).collect();
+    // Without their dashes, which all have.
+    let near =
+        nearest(option.trim_start_matches('-'), known.iter().filter_map(|known| known.strip_prefix("--")));
+    let all = if is_measuring(path) { "--help-all" } else { "--help" };
+    match near.filter(|_| option.starts_with("--")) {
+        Some(near) => format!("{command} has no option {shown}; did you mean --{near}?"),
+        None => format!("{command} has no option {shown}; {command} {all} lists its options"),
+    }
+}
+
+/// Whether the command has a short and a long help.
+fn is_measuring(path: &[&Command]) -> bool {
+    let last = path.last().map(|command| command.get_name()).unwrap_or_default();
+    path.len() == 1 || last == "run" || bench::commands().any(|name| name == last)
+}
+
+/// No such command: what else of that name there is.
+fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
+    let shown = shown(word);
+    let command = name(path);
+    if path.len() == 1 {
+        if built_in::find(word).is_some() || word.ends_with(".toml") {
+            return format!("'{shown}' is a plan, not a command: write plimsoll run {shown}");
+        }
+        if let Some(benchmark) = bench::find(word) {
+            let subsystem = benchmark.name().split('.').next().unwrap_or_default();
+            let part = bench::commands().find(|name| *name == subsystem).unwrap_or("run");
+            return format!("'{shown}' is a benchmark, not a command: write plimsoll {part} --only {shown}");
+        }
+    }
+    let here = path.last().copied().unwrap_or(root);
+    let names = || here.get_subcommands().filter(|c| !c.is_hide_set()).map(Command::get_name);
+    match nearest(word, names()) {
+        Some(near) => format!("{command} has no command '{shown}'; did you mean {command} {near}?"),
+        None => format!(
+            "{command} has no command '{shown}'; its commands are {}",
+            names().collect::<Vec<_>>().join(", ")
+        ),
+    }
+}

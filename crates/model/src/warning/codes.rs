@@ -1,0 +1,339 @@
+//! What each code of a warning means and what to do about it: the entries of docs/messages.md.
+
+/// A code's entry.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// The stable code, as in the run document.
+    pub code: &'static str,
+    /// What was found.
+    pub meaning: &'static str,
+    /// What to do.
+    pub remedy: &'static str,
+}
+
+const fn entry(code: &'static str, meaning: &'static str, remedy: &'static str) -> Entry {
+    Entry { code, meaning, remedy }
+}
+
+/// Every code, by name.
+pub const ENTRIES: &[Entry] = &[
+    entry(
+        "budget-exceeded",
+        "The case ended after its budget: set-up, a sample or a search that has begun is completed.",
+        "Take shorter samples (`--sample-time`), fewer `--samples`, or give a larger `--budget`.",
+    ),
+    entry(
+        "buffers-not-registered",
+        "io_uring works on buffers that are not registered with the kernel, which costs processor time for each transfer.",
+        "Raise the limit of locked memory (`ulimit -l`).",
+    ),
+    entry(
+        "burst-credit",
+        "A device was faster in the first rounds than in the last: burst credit or a write cache was used up. The figure is that of \
+         the last rounds.",
+        "Nothing, if the sustained rate is wanted.",
+    ),
+    entry(
+        "burst-in-sample",
+        "A token bucket's burst lasts through whole samples, which show more than its base rate.",
+        "Take a longer `--sample-time`.",
+    ),
+    entry(
+        "cached-below",
+        "A loop device's file was answered from a page cache: the figure is memory's as much as the disk's.",
+        "Choose a `--dir` on the disk itself.",
+    ),
+    entry(
+        "caches-unknown",
+        "The size of the last-level caches is unknown; a size was assumed.",
+        "Choose a `--size` well above the caches.",
+    ),
+    entry(
+        "clock-above-maximum",
+        "The measured core clock is above the maximum that the processor states: the hypervisor hides which processor it is.",
+        "Give the limits with `--limits`, if you know the processor.",
+    ),
+    entry(
+        "clock-changed",
+        "The core clock differed before and after slices, which are excluded. The figure holds at the clock shown.",
+        "Fix the frequency (`cpupower frequency-set`).",
+    ),
+    entry(
+        "clock-unknown",
+        "The core clock cannot be measured, so limits that need it are unknown.",
+        "Measure on another machine, or give the limits with `--limits`.",
+    ),
+    entry(
+        "contents-unknown",
+        "The device was read where nobody knows whether it was ever written: unwritten or trimmed parts may be answered without \
+         touching the medium.",
+        "Write the device first (`--destroy-data-on`), or use `--dir`.",
+    ),
+    entry(
+        "cpu-quota",
+        "A control group (cgroup) allows fewer CPUs' worth of time than the case has threads.",
+        "Raise the quota (`cpu.max`), or use fewer `--threads`.",
+    ),
+    entry(
+        "cpus-moved",
+        "The hypervisor moved the virtual CPUs while the case was measured, so its samples are of different places.",
+        "Measure again, or on a dedicated host.",
+    ),
+    entry(
+        "cpus-on-one-core",
+        "The hypervisor shows the CPUs as cores of their own, and ran them as threads of one core for the whole case. The limit counts \
+         a core for each.",
+        "Measure again, or on a dedicated host.",
+    ),
+    entry(
+        "default-size",
+        "The order of the matrices was chosen so that a sample takes some seconds; memory has room for a larger one, which comes \
+         nearer the limit.",
+        "Choose `--n`.",
+    ),
+    entry(
+        "depth-not-reached",
+        "Fewer transfers were in flight than `--depth` asks for: the engine does one at a time, syncs empty the queue, or the \
+         device or one CPU is the limit.",
+        "Use io_uring, more `--threads`, or fewer syncs.",
+    ),
+    entry(
+        "device-users-unknown",
+        "plimsoll cannot see all users of the device.",
+        "Make sure that nobody else uses it.",
+    ),
+    entry("ends-share-cpu", "Client and server run on one CPU, in turn.", "Allow the process a second CPU."),
+    entry(
+        "engine-fell-back",
+        "Another I/O engine did the work than was asked for, because the kernel refuses the first.",
+        "Allow io_uring (`kernel.io_uring_disabled`, seccomp), or use `--engine psync`.",
+    ),
+    entry(
+        "few-pairs",
+        "A reference tool's time was used up before it had as many pairs as a verdict needs.",
+        "Give a larger `--budget`.",
+    ),
+    entry(
+        "few-samples",
+        "There are too few samples for a confidence interval.",
+        "Take `--samples 5` or more, or give a larger `--budget`.",
+    ),
+    entry(
+        "fits-in-cache",
+        "The working set is too small for memory alone: caches answered in part.",
+        "Choose the `--size` that the warning names.",
+    ),
+    entry(
+        "foreign-datagrams",
+        "Datagrams of another sender arrived at the ports of the measurement; they are excluded from the figure.",
+        "Nothing, unless there are many.",
+    ),
+    entry(
+        "hidden-siblings",
+        "Virtual CPUs share a core although the hypervisor shows one core for each. The limit counts the core once.",
+        "Use fewer `--threads`, or a host with whole cores.",
+    ),
+    entry(
+        "latency-search-disturbed",
+        "The search for a latency target failed at depth 1, where the samples meet it: something disturbed the search.",
+        "Measure again, or take a longer `--sample-time`.",
+    ),
+    entry(
+        "latency-target-missed",
+        "No queue depth meets the latency target; the figures are those of depth 1.",
+        "Choose a wider `--latency-target`.",
+    ),
+    entry(
+        "latency-target-not-held",
+        "The latency target was met in the search, and not in the samples at that depth.",
+        "Take a longer `--sample-time`, or choose a wider `--latency-target`.",
+    ),
+    entry(
+        "limit-refuted",
+        "The figure is above a limit that was inferred, so the limit does not apply to this machine. It is no longer used.",
+        "Give the limit with `--limits`, if you know the machine.",
+    ),
+    entry(
+        "limit-uncertain",
+        "The figure is above its limit by less than the clock or the quota is known exactly.",
+        "Take longer samples on an idle machine.",
+    ),
+    entry(
+        "memory-shared",
+        "A part of the work took longer although no thread left its CPU, as when others use the same cache or memory.",
+        "Stop other work, or choose a dedicated host.",
+    ),
+    entry(
+        "more-threads-than-cpus",
+        "More threads than allowed CPUs; they share them, and the limit counts the CPUs.",
+        "Use fewer `--threads`.",
+    ),
+    entry(
+        "mostly-excluded",
+        "So much of the time is excluded that the rest may not be the usual level.",
+        "See the warnings that name the cause.",
+    ),
+    entry(
+        "named-file",
+        "The file system has no nameless files (O_TMPFILE): the test file had a name for a moment.",
+        "Nothing; a file that a kill leaves is removed by the next run.",
+    ),
+    entry(
+        "node-without-memory",
+        "The NUMA node of a CPU has no memory: that of another node was measured.",
+        "Choose another `--node`.",
+    ),
+    entry(
+        "not-converged",
+        "The confidence interval did not become as narrow as `--precision` asks for.",
+        "Take more or longer samples, or ask for less precision.",
+    ),
+    entry(
+        "not-steady",
+        "The rounds of `--steady` did not become steady.",
+        "Allow more rounds (`--samples`, `--budget`), or longer ones (`--sample-time`).",
+    ),
+    entry(
+        "page-cache",
+        "Transfers went through the page cache: the figure is memory's as much as the device's.",
+        "Use `--cache direct`.",
+    ),
+    entry(
+        "pages-differ",
+        "The kernel gave other pages than `--pages` asks for.",
+        "See `/sys/kernel/mm/transparent_hugepage/enabled`, or reserve huge pages.",
+    ),
+    entry(
+        "pages-elsewhere",
+        "Memory does not lie on the NUMA node that is measured.",
+        "See `numactl --hardware`.",
+    ),
+    entry(
+        "pairs-chosen",
+        "Only some pairs of CPUs were measured, because all would take too long.",
+        "Allow fewer CPUs (`taskset`) to see every pair of theirs.",
+    ),
+    entry(
+        "pairs-stalled",
+        "A pair of CPUs was left out of samples because it did not answer in time.",
+        "Stop other work on these CPUs.",
+    ),
+    entry(
+        "pairs-without-figure",
+        "Pairs of machines have no figure; each is named with its reason.",
+        "See the reasons.",
+    ),
+    entry(
+        "part-of-device",
+        "The steady state is that of a file smaller than its device, which has a steady state of its own.",
+        "Choose a larger `--size`, or `--target`.",
+    ),
+    entry("peer-differs", "A reference tool did something else than it was asked for.", "See the text."),
+    entry(
+        "policed",
+        "A traffic policer drops what is above a rate: the figure shows that rate, not the link.",
+        "See `tc filter` on that machine.",
+    ),
+    entry(
+        "policed-refuted",
+        "A traffic policer names a rate, and more arrived: it does not limit this figure.",
+        "Nothing.",
+    ),
+    entry(
+        "precondition-cut",
+        "Not all of the file was overwritten before the first round of `--steady`.",
+        "Name the `--size`, or give a larger `--budget`.",
+    ),
+    entry("preempted", "Other threads ran on the case's CPUs for a share of the time.", "Stop other work."),
+    entry(
+        "rate-not-held",
+        "Fewer transfers were done than `--rate` offers: the queue grows, and with it the latency.",
+        "Choose a lower `--rate`, or a higher `--depth`.",
+    ),
+    entry(
+        "search-not-converged",
+        "The highest rate without loss is known only within the limits named.",
+        "Take a longer `--sample-time`.",
+    ),
+    entry(
+        "server-cap",
+        "The server's `--max-rate` is the limit of the figure, not the link.",
+        "Start the server with a higher `--max-rate`.",
+    ),
+    entry(
+        "server-cap-refuted",
+        "The server names a cap, and more arrived: it does not limit this figure.",
+        "Nothing.",
+    ),
+    entry(
+        "shaped",
+        "A traffic shaper holds what leaves to a rate: the figure shows that rate, not the link.",
+        "See `tc qdisc` and `tc class` on that machine.",
+    ),
+    entry(
+        "shaped-refuted",
+        "A traffic shaper names a rate, and more arrived: it does not limit this figure.",
+        "Nothing.",
+    ),
+    entry(
+        "sibling-busy",
+        "A part of the work took about twice as long, as when another thread or guest uses the same core.",
+        "Stop other work, or choose a host with whole cores.",
+    ),
+    entry(
+        "small-file",
+        "The test file is smaller than planned, for want of space or time.",
+        "Choose another `--dir`.",
+    ),
+    entry(
+        "smt-siblings",
+        "CPUs of the case are hardware threads of one core and share its units. The limit counts each core once.",
+        "Nothing, or name CPUs of different cores.",
+    ),
+    entry(
+        "space-saved",
+        "Incompressible data takes less space than its bytes: the file system does not write all that it is given.",
+        "Choose a `--dir` on another file system.",
+    ),
+    entry(
+        "stolen",
+        "The hypervisor, interrupts or firmware used the CPUs for a share of the time, which is excluded.",
+        "Choose a quieter or dedicated host.",
+    ),
+    entry(
+        "throttled",
+        "A CPU quota of the control group stopped the threads for a share of the time.",
+        "Raise the quota (`cpu.max`, `cpu.cfs_quota_us`).",
+    ),
+    entry(
+        "token-bucket",
+        "The path allows a burst and then a lower rate; the figure is the lower one.",
+        "Nothing, if the sustained rate is wanted.",
+    ),
+    entry(
+        "tool-shares-file",
+        "There was no room for a separate test file for the reference tool: it wrote to the case's file, which is filled again \
+         after each of its samples.",
+        "Free some space.",
+    ),
+    entry(
+        "volume-cut",
+        "A sample was ended before it had moved its `--volume` or `--count`.",
+        "Choose a smaller `--volume` or `--count`.",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_one_entry_of_whole_sentences_in_order() {
+        assert!(ENTRIES.windows(2).all(|pair| pair[0].code < pair[1].code), "sorted, none twice");
+        for Entry { code, meaning, remedy } in ENTRIES {
+            let plain = |c: char| c.is_ascii_lowercase() || c == '-';
+            assert!(code.len() < 32 && code.chars().all(plain), "{code}");
+            assert!(meaning.ends_with('.') && remedy.ends_with('.'), "{code}");
+        }
+    }
+}
