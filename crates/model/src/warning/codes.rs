@@ -135,7 +135,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "latency-search-disturbed",
-        "The search for a latency target failed at depth 1, where the samples meet it: something disturbed the search.",
+        "The search for a latency target failed at depth 1, where the samples meet it: something else used the device meanwhile.",
         "Measure again, or take a longer `--sample-time`.",
     ),
     entry(
@@ -228,7 +228,6 @@ pub const ENTRIES: &[Entry] = &[
         "The steady state is that of a file smaller than its device, which has a steady state of its own.",
         "Choose a larger `--size`, or `--target`.",
     ),
-    entry("peer-differs", "A reference tool did something else than it was asked for.", "See the text."),
     entry(
         "policed",
         "A traffic policer drops what is above a rate: the figure shows that rate, not the link.",
@@ -250,6 +249,7 @@ pub const ENTRIES: &[Entry] = &[
         "Fewer transfers were done than `--rate` offers: the queue grows, and with it the latency.",
         "Choose a lower `--rate`, or a higher `--depth`.",
     ),
+    entry("reference-differs", "A reference tool did something else than it was asked for.", "See the text."),
     entry(
         "search-not-converged",
         "The highest rate without loss is known only within the limits named.",
