@@ -11,10 +11,10 @@ use plimsoll_metal::handover::{Exchange, Pair};
 
 use super::subsystem_of;
 use crate::case::Case;
-use crate::limit::median;
 use crate::machine::Machine;
 use crate::quantity::{Quantity, Unit};
 use crate::sample::Conditions;
+use crate::stats::median;
 use crate::warning::Warn;
 
 /// What one look at a pair takes beside its half millisecond of warming up: some bursts between distant CPUs.

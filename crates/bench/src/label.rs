@@ -1,12 +1,11 @@
 //! A case in human words, as its benchmark says it: `fma f64 avx512 ×2`, `random read 4 KiB depth 32`.
 
-use crate::bench;
 use crate::case::Case;
 use crate::words::{self, Say};
 
 /// What its benchmark says of its cases; nothing where this program does not have it.
 fn parts(case: &Case) -> &'static [Say] {
-    bench::find(case.benchmark()).map(|benchmark| benchmark.words()).unwrap_or_default()
+    crate::find(case.benchmark()).map(|benchmark| benchmark.descriptor().words).unwrap_or_default()
 }
 
 /// The case in words that say its subsystem, for where no heading does: `memory read 512 MiB ×2`.

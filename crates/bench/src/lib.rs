@@ -35,7 +35,6 @@ pub mod mpi;
 pub mod network;
 pub mod null;
 
-use crate as bench;
 use plimsoll_machine as machine;
 #[cfg(test)]
 use plimsoll_model::fixture;
@@ -108,7 +107,7 @@ pub fn is_told(case: &Case, name: &str) -> bool {
 /// solved together.
 pub fn is_of_all(case: &Case) -> bool {
     let between = matches!(case.word("server"), Some(EACH | AT_ONCE | AT_ONCE_BACK));
-    between || find(case.benchmark()).is_some_and(|benchmark| benchmark.of_all_machines())
+    between || find(case.benchmark()).is_some_and(|benchmark| benchmark.descriptor().of_all_machines)
 }
 
 /// The limits of one metric of a case, as its benchmark says: of a figure that is the sum over pairs of machines, that of all
@@ -230,20 +229,82 @@ impl Candidate {
     }
 }
 
+/// What is known of a benchmark without its code: one row, from which command line, lists, help and docs follow.
+#[derive(Debug)]
+pub struct Descriptor {
+    /// `subsystem.noun`.
+    pub name: &'static str,
+    /// One line for lists and docs.
+    pub about: &'static str,
+    /// The parameters it takes, in the order of its ids.
+    pub keys: &'static [&'static str],
+    /// A case in words, for tables and messages; none: its name.
+    pub words: &'static [Say],
+    /// Whether it runs when nothing is named.
+    pub by_default: bool,
+    /// What it does by other means than the benchmarks that say the same here: charts lay their figures over each other.
+    pub common: Option<&'static str>,
+    /// What the curve of a search or sweep is drawn over.
+    pub curves: &'static [Curve],
+    /// Whether all machines of a run measure it together, and none alone.
+    pub of_all_machines: bool,
+    /// Whether the next case of this benchmark may run in the same worker, so that what is dear to make
+    /// (a filled file) is made once. See [`Keep`].
+    pub shares_worker: bool,
+    /// Whether setting up and samples wait for a device, which may be slower than anyone thought: a budget ends them then.
+    pub waits_for_a_device: bool,
+    /// Measures what default cases rest on and no file tells, and notes it in the machine. Called before a run, where this
+    /// benchmark has cases whose sizes were not asked for; takes a second at most.
+    pub look: fn(&mut Machine),
+    /// What bounds one metric of a case: limits with formula, inputs and source; what is not known is [`Limit::unknown`] with the
+    /// reason and the remedy. None where a limit has no meaning. Pure, and nothing that measures knows them: they are computed
+    /// when the case has ended.
+    pub limits: fn(&Question<'_>) -> Vec<Limit>,
+    /// What its figures of one machine say, by rules of its own; rules for all benchmarks are in the crate `result`.
+    pub findings: fn(&RunView<'_>) -> Vec<Finding>,
+    /// What answered in a measurement, as its row says it after what was chosen for `best`.
+    pub answered: fn(&Measurement) -> Option<String>,
+    /// What a name in the row means, said once below all rows that have one.
+    pub remark: fn(&Measurement) -> Option<&'static str>,
+    /// A point of the headline's curve, as the row says it.
+    pub point: fn(&Point) -> Option<String>,
+}
+
+impl Descriptor {
+    /// One that is like most.
+    pub const USUAL: Self = Self {
+        name: "",
+        about: "",
+        keys: &[],
+        words: &[],
+        by_default: true,
+        common: None,
+        curves: &[],
+        of_all_machines: false,
+        shares_worker: false,
+        waits_for_a_device: false,
+        look: |_| (),
+        limits: |_| Vec::new(),
+        findings: |_| Vec::new(),
+        answered: |_| None,
+        remark: |_| None,
+        point: |_| None,
+    };
+}
+
 /// One family of measurement.
 pub trait Benchmark: Sync {
-    /// `subsystem.noun`.
-    fn name(&self) -> &'static str;
+    /// What lists, help, docs and plans know of it.
+    fn descriptor(&self) -> &Descriptor;
 
-    /// One line for lists and docs.
-    fn about(&self) -> &'static str;
+    /// `subsystem.noun`.
+    fn name(&self) -> &'static str {
+        self.descriptor().name
+    }
 
     /// The parameters it takes, in the order of its ids.
-    fn keys(&self) -> &'static [&'static str];
-
-    /// Whether it runs when nothing is named.
-    fn by_default(&self) -> bool {
-        true
+    fn keys(&self) -> &'static [&'static str] {
+        self.descriptor().keys
     }
 
     /// Every metric that a case of it can have, the usual headline first.
@@ -260,25 +321,6 @@ pub trait Benchmark: Sync {
     /// A typed value that no machine could measure (an unknown operation, zero threads), in one line.
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String>;
 
-    /// Measures what default cases rest on and no file tells, and notes it in `machine`. Called before a run, where
-    /// this benchmark has cases whose sizes were not asked for; takes a second at most.
-    fn look(&self, _: &mut Machine) {}
-
-    /// A case in words, for tables and messages; none: its name.
-    fn words(&self) -> &'static [Say] {
-        &[]
-    }
-
-    /// A case in words that say its subsystem.
-    fn full(&self, case: &Case) -> String {
-        words::full(self.words(), case)
-    }
-
-    /// What it does by other means than the benchmarks that say the same here: charts lay their figures over each other.
-    fn common(&self) -> Option<&'static str> {
-        None
-    }
-
     /// Whether a case searches: it makes probes of many sizes within one sample.
     fn searches(&self, _: &Case) -> bool {
         false
@@ -289,52 +331,14 @@ pub trait Benchmark: Sync {
         Roofline::No
     }
 
-    /// What the curve of a search or sweep is drawn over.
-    fn curves(&self) -> &'static [Curve] {
-        &[]
-    }
-
-    /// What answered in a measurement, as its row says it after what was chosen for `best`.
-    fn answered(&self, _: &Measurement) -> Option<String> {
-        None
-    }
-
-    /// What a name in the row means, said once below all rows that have one.
-    fn remark(&self, _: &Measurement) -> Option<&'static str> {
-        None
-    }
-
     /// What else the row of a measurement says: what a search found, where both ends ran.
     fn details(&self, _: &Measurement) -> Vec<String> {
         Vec::new()
     }
 
-    /// A point of the headline's curve, as the row says it.
-    fn point(&self, _: &Point) -> Option<String> {
-        None
-    }
-
-    /// Whether all machines of a run measure it together, and none alone.
-    fn of_all_machines(&self) -> bool {
-        false
-    }
-
-    /// What bounds one metric of a case: limits with formula, inputs and source; what is not known is [`Limit::unknown`] with the
-    /// reason and the remedy. None where a limit has no meaning. Pure, and nothing that measures knows them: they are computed
-    /// when the case has ended.
-    fn limits(&self, _: &Question<'_>) -> Vec<Limit> {
-        Vec::new()
-    }
-
-    /// Whether the next case of this benchmark may run in the same worker, so that what is dear to make
-    /// (a filled file) is made once. See [`Keep`].
-    fn shares_worker(&self) -> bool {
-        false
-    }
-
-    /// Whether setting up and samples wait for a device, which may be slower than anyone thought: a budget ends them then.
-    fn waits_for_a_device(&self) -> bool {
-        false
+    /// See [`Descriptor::limits`].
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        (self.descriptor().limits)(question)
     }
 
     /// Seconds that a sample takes on an average machine, where the case states its amount: for estimates before a run.
@@ -348,23 +352,13 @@ pub trait Benchmark: Sync {
         None
     }
 
-    /// What its figures of one machine say, by rules of its own; rules for all benchmarks are in the crate `result`.
-    fn findings(&self, _: &RunView<'_>) -> Vec<Finding> {
-        Vec::new()
-    }
-
     /// Sets a case up: allocates, opens, fills, starts threads. Nothing in here is timed. `parsed` is what [`Benchmark::cases`]
     /// made of the case's parameters.
-    ///
-    /// # Errors
-    /// Why this case cannot be measured here and now.
-    fn prepare(
-        &self,
-        case: &Case,
-        parsed: &Parsed,
-        cx: &Context<'_>,
-    ) -> Result<Box<dyn Prepared>, CannotMeasure>;
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready;
 }
+
+/// A case that is ready to be sampled, or why it cannot be measured here and now.
+pub type Ready = Result<Box<dyn Prepared>, CannotMeasure>;
 
 /// A case that is ready to be sampled. Dropping it tears everything down.
 pub trait Prepared {

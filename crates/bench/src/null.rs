@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use super::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared};
+use super::{Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -19,20 +19,14 @@ const LATENCY: &str = "latency";
 pub struct Null;
 
 impl Benchmark for Null {
-    fn name(&self) -> &'static str {
-        "null"
-    }
-
-    fn about(&self) -> &'static str {
-        "nothing at all: the floor of the harness"
-    }
-
-    fn keys(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    fn by_default(&self) -> bool {
-        false
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "null",
+            about: "nothing at all: the floor of the harness",
+            keys: &[],
+            by_default: false,
+            ..Descriptor::USUAL
+        }
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
@@ -46,7 +40,7 @@ impl Benchmark for Null {
         Ok(vec![Candidate::new(Case::of(self.name()), Ok(()))])
     }
 
-    fn prepare(&self, _: &Case, _: &Parsed, _: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, _: &Case, _: &Parsed, _: &Context<'_>) -> Ready {
         Ok(Box::new(Idle { done: 0 }))
     }
 }

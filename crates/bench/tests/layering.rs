@@ -23,7 +23,7 @@ fn is_of_limits(module: &str) -> bool {
     module.split('/').any(|part| ["limit", "findings", "part"].contains(&part))
 }
 
-/// The code without the bodies of `fn limits`, without comments and tests.
+/// The code without `limits` of a descriptor or a benchmark, without comments and tests.
 fn without_limits(text: &str) -> String {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
     let (mut kept, mut until) = (Vec::new(), None);
@@ -33,12 +33,18 @@ fn without_limits(text: &str) -> String {
                 let indent = line.len() - line.trim_start().len();
                 until = Some(" ".repeat(indent) + "}");
             }
-            None => kept.push(line),
+            None => kept.push(without_field(line)),
             Some(end) if line == end => until = None,
             Some(_) => {}
         }
     }
     kept.join("\n")
+}
+
+/// A line without the field `limits` of a descriptor.
+fn without_field(line: &str) -> String {
+    let Some((before, field)) = line.split_once("limits: ") else { return line.to_owned() };
+    [before, field.split_once(',').map_or("", |(_, after)| after)].concat()
 }
 
 /// What code that measures names of limits.
@@ -87,7 +93,7 @@ fn what_measures_knows_no_limit() {
     assert!(limits > 5, "found only {limits} files of limits");
     assert!(
         wrong.is_empty(),
-        "only `fn limits` of a benchmark may name a file of limits:\n{}",
+        "only `limits` of a benchmark may name a file of limits:\n{}",
         wrong.join("\n")
     );
 }
@@ -97,6 +103,8 @@ fn a_measuring_file_that_knows_a_limit_is_found() {
     let plain = "mod limit;\nuse crate::limit::{Kind, Limit, Question};\nfn f() { self.limit; }\n\
                  impl B {\n    fn limits(&self) {\n        limit::limits()\n    }\n}\n";
     assert!(limits_known(plain).is_empty(), "{:?}", limits_known(plain));
+    assert!(limits_known("Descriptor {\n    limits: limit::limits,\n}").is_empty());
+    assert_eq!(limits_known("D { limits: limit::limits, findings: limit::find, ..D::USUAL }"), ["limit::"]);
     assert_eq!(limits_known("fn prepare() { limit::limits() }"), ["limit::"]);
     assert_eq!(limits_known("use super::limit;"), ["::limit"]);
     assert_eq!(limits_known("use crate::limit::device::Promise;"), ["device"]);

@@ -10,12 +10,8 @@ mod layout;
 mod place;
 mod publish;
 mod query;
-#[cfg(test)]
-mod query_tests;
 mod repair;
 mod schema;
-#[cfg(test)]
-mod schema_tests;
 #[cfg(test)]
 mod tests;
 

@@ -1,5 +1,8 @@
 //! Faults are made for real: killed writers, damaged files, links, directories that refuse.
 
+mod query;
+mod schema;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -263,12 +266,12 @@ fn an_older_schema_is_migrated_after_a_copy() {
     let directory = temporary();
     let location = at(&directory);
     stored(&mut Store::open(&location).unwrap(), &fixture::run());
-    let steps = [schema::STEPS, &["ALTER TABLE run ADD COLUMN tag TEXT"]].concat();
+    let steps = [super::schema::STEPS, &["ALTER TABLE run ADD COLUMN tag TEXT"]].concat();
     let mut connection = Store::open(&location).unwrap().connection;
     // A copy that an earlier, killed migration began.
-    let copy = directory.path().join(format!("history.db.v{}", schema::STEPS.len()));
+    let copy = directory.path().join(format!("history.db.v{}", super::schema::STEPS.len()));
     fs::write(&copy, b"half").unwrap();
-    schema::migrate(&mut connection, location.file(), &steps).unwrap();
+    super::schema::migrate(&mut connection, location.file(), &steps).unwrap();
     connection.execute("UPDATE run SET tag = 'kept'", []).unwrap();
     drop(connection);
     assert!(matches!(Store::open(&location), Err(StoreError::Newer { .. })));
@@ -282,9 +285,9 @@ fn a_failed_migration_leaves_the_file_as_it_was() {
     let location = at(&directory);
     stored(&mut Store::open(&location).unwrap(), &fixture::run());
     let steps =
-        [schema::STEPS, &["DROP TABLE measurement; ALTER TABLE nothing ADD COLUMN tag TEXT"]].concat();
+        [super::schema::STEPS, &["DROP TABLE measurement; ALTER TABLE nothing ADD COLUMN tag TEXT"]].concat();
     let mut connection = Store::open(&location).unwrap().connection;
-    assert!(schema::migrate(&mut connection, location.file(), &steps).is_err());
+    assert!(super::schema::migrate(&mut connection, location.file(), &steps).is_err());
     drop(connection);
     assert_eq!(Store::open(&location).unwrap().load("last").unwrap(), as_read(&fixture::run()));
 }
@@ -312,7 +315,7 @@ fn a_database_made_meanwhile_is_used_with_its_journal() {
     let other = Store::open(&location).unwrap();
     stored(&mut Store::open(&location).unwrap(), &fixture::run());
     assert!(directory.path().join("history.db-wal").exists());
-    schema::create(location.file()).unwrap();
+    super::schema::create(location.file()).unwrap();
     assert_eq!(Store::open(&location).unwrap().load("last").unwrap(), as_read(&fixture::run()));
     drop(other);
 }

@@ -9,6 +9,8 @@ mod check;
 mod permutation;
 mod units;
 
+use serde::{Deserialize, Serialize};
+
 use crate::arch::reference_stream;
 use crate::buffer::{Buffer, BufferError, Pages, Resident};
 use crate::clock::ProbeWork;
@@ -27,7 +29,7 @@ pub const MOST_DRAWN: u64 = 8192;
 const GAP: usize = 4096 + 256;
 
 /// What is done to each block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum BlockOp {
     /// Loads all of it, and adds it up.
     Read,
@@ -38,7 +40,7 @@ pub enum BlockOp {
 }
 
 /// In which order the blocks come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Order {
     /// By address.
     Sequential,
@@ -100,7 +102,6 @@ pub struct WrongBlocks {
 
 impl BlockOp {
     /// Regions: one, or source and target.
-    #[must_use]
     pub fn regions(self) -> usize {
         1 + usize::from(self == Self::ReadWrite)
     }
@@ -115,7 +116,6 @@ impl BlockOp {
 }
 
 /// Whether there are kernels for blocks of this size.
-#[must_use]
 pub fn is_block(bytes: usize) -> bool {
     matches!(bytes, 1 | 2 | 4 | 8) || (bytes > 0 && bytes.is_multiple_of(LINE))
 }
@@ -135,7 +135,6 @@ enum Method {
 
 impl BlockKernel {
     /// A name: of the kernel's variant, or of the access.
-    #[must_use]
     pub fn name(&self) -> String {
         match self.0 {
             Method::Unit => "scalar".to_owned(),
@@ -145,7 +144,6 @@ impl BlockKernel {
     }
 
     /// The kind of work that it does, for a clock that is probed beside it.
-    #[must_use]
     pub fn work(&self) -> ProbeWork {
         match self.0 {
             Method::Unit => ProbeWork::SCALAR,
@@ -156,7 +154,6 @@ impl BlockKernel {
 }
 
 /// The kernels that this processor has for such blocks: the portable one alone, or all better ones.
-#[must_use]
 pub fn kernels(op: BlockOp, block: usize) -> Vec<BlockKernel> {
     if block <= ELEMENT {
         return vec![BlockKernel(Method::Unit)];
@@ -236,31 +233,26 @@ impl Region {
     }
 
     /// Regions that are worked on at once: see [`BlockOp::regions`].
-    #[must_use]
     pub fn regions(&self) -> u64 {
         self.shape.op.regions() as u64
     }
 
     /// Blocks in the region.
-    #[must_use]
     pub fn blocks(&self) -> u64 {
         self.count
     }
 
     /// Bytes that the program moves for each block: what it loads and what it stores.
-    #[must_use]
     pub fn bytes_per_block(&self) -> u64 {
         (self.shape.block * self.shape.op.regions()) as u64
     }
 
     /// Bytes of the region in whole blocks; of both for a copy.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.count * self.bytes_per_block()
     }
 
     /// Blocks worked on so far.
-    #[must_use]
     pub fn done(&self) -> u64 {
         self.done
     }
@@ -274,7 +266,6 @@ impl Region {
     }
 
     /// The memory of the region, and of what is copied from it.
-    #[must_use]
     pub fn memory(&self) -> &[u8] {
         self.buffer.bytes()
     }

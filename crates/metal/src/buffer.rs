@@ -9,12 +9,13 @@ use std::io;
 use std::ptr::{self, NonNull};
 
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
+use serde::{Deserialize, Serialize};
 
 /// Where buffers begin: the huge page of x86-64, and of AArch64 with 4 KiB pages.
 pub(crate) const ALIGNMENT: usize = 2 << 20;
 
 /// The page size asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Pages {
     /// The base page size only (4 KiB on most machines): huge pages are refused for this memory.
     Small,
@@ -234,19 +235,16 @@ impl Buffer {
     }
 
     /// Size in bytes, as asked for.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.bytes
     }
 
     /// Never true: an empty buffer cannot be made.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
     /// The page size asked for.
-    #[must_use]
     pub fn pages(&self) -> Pages {
         self.pages
     }
@@ -262,56 +260,48 @@ impl Buffer {
     }
 
     /// The content as bytes.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `bytes` bytes from `start` are mapped readable and zero-initialised; &self forbids writers.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 
     /// The content as bytes, to write.
-    #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`, writable, and &mut self forbids every other access.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }
 
     /// The whole 64-bit words of the content.
-    #[must_use]
     pub fn words(&self) -> &[u64] {
         // SAFETY: as in `bytes`; the start is aligned far beyond 8 bytes, and every bit pattern is a u64.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / 8) }
     }
 
     /// The whole 64-bit words of the content, to write.
-    #[must_use]
     pub fn words_mut(&mut self) -> &mut [u64] {
         // SAFETY: as in `words`, and &mut self forbids every other access.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes / 8) }
     }
 
     /// The whole f32 elements of the content.
-    #[must_use]
     pub fn singles(&self) -> &[f32] {
         // SAFETY: as in `words`; every bit pattern is an f32.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / 4) }
     }
 
     /// The whole f32 elements of the content, to write.
-    #[must_use]
     pub fn singles_mut(&mut self) -> &mut [f32] {
         // SAFETY: as in `singles`, and &mut self forbids every other access.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes / 4) }
     }
 
     /// The whole f64 elements of the content.
-    #[must_use]
     pub fn floats(&self) -> &[f64] {
         // SAFETY: as in `words`; every bit pattern is an f64.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / 8) }
     }
 
     /// The whole f64 elements of the content, to write.
-    #[must_use]
     pub fn floats_mut(&mut self) -> &mut [f64] {
         // SAFETY: as in `floats`, and &mut self forbids every other access.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes / 8) }

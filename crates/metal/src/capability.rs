@@ -31,7 +31,6 @@ pub fn clock_for(kernel: &Kernel) -> Result<CoreClock, crate::clock::ClockUnknow
 
 /// Instructions that count which the calling thread's core starts in a cycle, in some 1.5 to 7 ms; pin the thread first. `None`
 /// where too few slices had a clock that held.
-#[must_use]
 pub fn per_cycle(mut kernel: LoadedKernel, clock: &CoreClock) -> Option<f64> {
     let counted = kernel.kernel().parts.iter().filter(|part| part.operations > 0);
     let each: u32 = counted.map(|part| part.count).sum();
@@ -104,7 +103,6 @@ pub fn loops(isa: Isa) -> impl Iterator<Item = &'static Loop> {
 impl Loop {
     /// What it shows of the calling thread's core: see [`Probed`] for the unit, and [`per_cycle`] for the rest. `None` also
     /// where the instruction set is missing.
-    #[must_use]
     pub fn measured(&self, clock: &CoreClock) -> Option<f64> {
         self.isa.available().ok()?;
         let place = Place([1.0; 8 * PER_TURN as usize]);
@@ -126,7 +124,6 @@ const WORTH: f64 = 1.01;
 
 /// Of the kernels that do the same ([`variants`]), the one that is quickest on the calling thread's core, in some milliseconds;
 /// at once where there is no other. Each is timed in every round from the same start, and the medians count.
-#[must_use]
 pub fn quickest(kernel: &'static Kernel) -> &'static Kernel {
     let others = variants(kernel.op, kernel.element, kernel.isa);
     let mut loaded: Vec<LoadedKernel> = others.filter_map(|other| other.load().ok()).collect();
@@ -159,7 +156,8 @@ pub fn quickest(kernel: &'static Kernel) -> &'static Kernel {
     first.map_or(kernel, |first| each.fold(first, better).0)
 }
 
-fn time(kernel: &mut LoadedKernel, turns: u64) -> f64 {
+/// Seconds that so many turns of a kernel take.
+pub(crate) fn time(kernel: &mut LoadedKernel, turns: u64) -> f64 {
     let start = Instant::now();
     kernel.run(turns);
     let seconds = start.elapsed().as_secs_f64();

@@ -160,13 +160,11 @@ impl Chase {
     }
 
     /// Nodes of all cycles.
-    #[must_use]
     pub fn nodes(&self) -> u64 {
         self.cycles.iter().map(|cycle| cycle.nodes).sum()
     }
 
     /// Bytes of the distinct cache lines that the cycle touches: what must exceed a cache to miss it.
-    #[must_use]
     pub fn touched_bytes(&self) -> u64 {
         self.nodes() * LINE as u64
     }
@@ -180,7 +178,6 @@ impl Chase {
     }
 
     /// The memory that the cycles go through.
-    #[must_use]
     pub fn memory(&self) -> &[u8] {
         self.buffer.bytes()
     }

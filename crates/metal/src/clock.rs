@@ -138,13 +138,11 @@ pub fn chains() -> impl Iterator<Item = ChainRow> {
 }
 
 /// The highest core clock that the processor itself names, in Hz; `None` where it names none.
-#[must_use]
 pub fn named_maximum_hz() -> Option<f64> {
     native::named_maximum_hz()
 }
 
 /// The cost of reading the time once, in seconds: the lowest mean of `clock_gettime` over several batches.
-#[must_use]
 pub fn timer_overhead() -> f64 {
     const BATCHES: u32 = 16;
     const READINGS: u32 = 256;
@@ -162,7 +160,6 @@ pub fn timer_overhead() -> f64 {
 /// The processor time this thread has used so far, user and system.
 ///
 /// Steal is not in it on a kernel that accounts steal, and is on one that does not: use it for shares, not for rates.
-#[must_use]
 pub fn thread_cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
@@ -206,13 +203,11 @@ impl CoreClock {
     }
 
     /// The core clock in Hz, just now. `None` where every link was disturbed beyond use or time stood still.
-    #[must_use]
     pub fn probe(&self) -> Option<f64> {
         self.look().map(|probe| probe.hz)
     }
 
     /// As [`CoreClock::probe`], with what else the chain tells.
-    #[must_use]
     pub fn look(&self) -> Option<Probe> {
         let mut stamps = [Instant::now(); LINKS_PER_PROBE + 1];
         for (stamp, link) in stamps.iter_mut().skip(1).zip(self.links.iter().cycle()) {
@@ -236,7 +231,6 @@ impl CoreClock {
 
     /// Whether the chain is woven into vector work. It is not where that was not asked for, no chain is written for it, or
     /// this core does too little of it in a cycle.
-    #[must_use]
     pub fn is_woven(&self) -> bool {
         self.links.iter().any(Link::is_woven)
     }

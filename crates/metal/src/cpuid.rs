@@ -18,7 +18,6 @@ pub struct Registers {
 /// Asks the processor that the calling thread runs on for `leaf` and `subleaf`; `None` where there is no CPUID.
 ///
 /// Whether the leaf exists is for the caller to check: beyond the highest one Intel's processors repeat another leaf.
-#[must_use]
 pub fn ask(leaf: u32, subleaf: u32) -> Option<Registers> {
     let [eax, ebx, ecx, edx] = native::cpuid(leaf, subleaf)?;
     Some(Registers { eax, ebx, ecx, edx })

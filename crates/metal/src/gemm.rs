@@ -124,7 +124,6 @@ pub fn isas() -> impl Iterator<Item = Isa> {
 }
 
 /// The best instruction set of this processor that a multiplication is written for.
-#[must_use]
 pub fn best_isa() -> Isa {
     isas().filter(|isa| isa.available().is_ok()).last().unwrap_or(Isa::Portable)
 }

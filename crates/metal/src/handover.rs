@@ -8,6 +8,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use crate::team::{Team, TeamError};
 
 /// Round trips of a burst at least: some 20 to 100 µs, a thousand times what reading the time costs, and short enough
@@ -26,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const ENDED: u64 = u64::MAX;
 
 /// How the line is handed over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exchange {
     /// Both spin on compare-and-swap: every attempt, failed or not, takes the line for itself.
     CompareAndSwap,
@@ -145,7 +147,6 @@ impl Pair {
     }
 
     /// The two processors.
-    #[must_use]
     pub fn cpus(&self) -> [usize; 2] {
         self.cpus
     }

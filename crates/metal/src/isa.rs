@@ -5,10 +5,12 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::arch::native;
 
 /// A vector instruction set that kernels are written for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Isa {
     /// Plain Rust: whatever the compiler makes of it for the baseline of the architecture.
@@ -77,7 +79,6 @@ impl Isa {
         [Self::Portable, Self::Sse2, Self::Avx2, Self::Avx512, Self::Amx, Self::Neon, Self::Sve, Self::Mmla];
 
     /// Whether it has nothing but products of matrices, so that it goes beside a set of vectors.
-    #[must_use]
     pub fn is_matrix(self) -> bool {
         matches!(self, Self::Amx | Self::Mmla)
     }
@@ -101,7 +102,6 @@ impl Isa {
     }
 
     /// Its name in cases and flags.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",

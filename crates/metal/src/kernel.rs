@@ -137,38 +137,32 @@ pub struct Kernel {
 
 impl Kernel {
     /// Operations in one turn of the loop, over all lanes: FLOP or OP.
-    #[must_use]
     pub fn operations_per_turn(&self) -> u64 {
         let per_lane: u32 = self.parts.iter().map(|part| part.count * part.operations).sum();
         u64::from(self.lanes) * u64::from(per_lane)
     }
 
     /// Operations in one step of one accumulator, over all lanes.
-    #[must_use]
     pub fn operations_per_step(&self) -> f64 {
         self.operations_per_turn() as f64 / f64::from(self.accumulators * self.steps)
     }
 
     /// Bits of one vector.
-    #[must_use]
     pub fn vector_bits(&self) -> u32 {
         self.lanes * 8 * self.result().bytes() as u32
     }
 
     /// Whether its instructions take one number each, where others of the set take a vector.
-    #[must_use]
     pub fn is_scalar(&self) -> bool {
         self.vector_bits() < LEAST_VECTOR_BITS
     }
 
     /// Whether its numbers are in general registers: integers that stand alone.
-    #[must_use]
     pub fn is_general(&self) -> bool {
         self.is_scalar() && !self.element.is_float()
     }
 
     /// Whether what counts are several instructions, as a multiplication and an addition where nothing fuses them.
-    #[must_use]
     pub fn is_apart(&self) -> bool {
         let mut counted = self.parts.iter().filter(|part| part.operations > 0).map(|part| part.mnemonic);
         let first = counted.next();
@@ -176,19 +170,16 @@ impl Kernel {
     }
 
     /// The rate of cores that bounds it; `None` where none has a name.
-    #[must_use]
     pub fn rate(&self) -> Option<Rate> {
         self.op.row().rates.iter().find(|bound| (bound.of)(self)).map(|bound| bound.rate)
     }
 
     /// The type of its results.
-    #[must_use]
     pub fn result(&self) -> Element {
         self.element.summed_by(self.op)
     }
 
     /// Whether [`find`] gives another of its [`variants`].
-    #[must_use]
     pub fn is_variant(&self) -> bool {
         find(self.op, self.element, self.isa).is_some_and(|first| first.name != self.name)
     }
@@ -225,7 +216,6 @@ pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
 }
 
 /// The kernel of an operation, type and instruction set, if one is written: the first of its [`variants`].
-#[must_use]
 pub fn find(op: Op, element: Element, isa: Isa) -> Option<&'static Kernel> {
     variants(op, element, isa).next()
 }
@@ -278,7 +268,6 @@ pub struct WrongResult {
 
 impl LoadedKernel {
     /// The row of this kernel.
-    #[must_use]
     pub fn kernel(&self) -> &'static Kernel {
         self.kernel
     }
@@ -299,13 +288,11 @@ impl LoadedKernel {
     }
 
     /// The accumulators as they stand.
-    #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot(self.vectors.clone())
     }
 
     /// Whether the accumulators are, bit by bit, those of `snapshot`.
-    #[must_use]
     pub fn equals(&self, snapshot: &Snapshot) -> bool {
         self.vectors == snapshot.0
     }

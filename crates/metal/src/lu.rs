@@ -91,19 +91,16 @@ impl System {
     }
 
     /// Equations and unknowns.
-    #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
     /// Columns of a block, as rounded.
-    #[must_use]
     pub fn block(&self) -> usize {
         self.block
     }
 
     /// Bytes that [`Lu::new`] takes: the system, and what is needed beside it.
-    #[must_use]
     pub fn bytes(&self, members: usize) -> usize {
         let own =
             Bench::bytes(self.grid.order, self.block).saturating_add(Strips::bytes(self.kernels, self.block));
@@ -173,7 +170,6 @@ impl Lu {
     }
 
     /// What this was set up for.
-    #[must_use]
     pub fn system(&self) -> System {
         self.system
     }
@@ -240,7 +236,6 @@ impl Lu {
     }
 
     /// x, when the system is solved.
-    #[must_use]
     pub fn solution(&self) -> &[f64] {
         &self.solution[..self.system.rows]
     }

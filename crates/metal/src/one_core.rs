@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::capability::time;
 use crate::kernel::LoadedKernel;
 use crate::team::{Member, Team, TeamError};
 
@@ -62,14 +63,6 @@ fn middle(kernel: &mut LoadedKernel, turns: u64) -> f64 {
     }
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied().unwrap_or(0.0)
-}
-
-fn time(kernel: &mut LoadedKernel, turns: u64) -> f64 {
-    let start = Instant::now();
-    kernel.run(turns);
-    let seconds = start.elapsed().as_secs_f64();
-    kernel.reset();
-    seconds
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 /// Whether the process ignores a signal: by itself, or because whoever started it did (nohup, `trap '' HUP`, a background job
 /// of a shell without job control). To be asked before a handler is installed. A number that is no signal is not ignored.
-#[must_use]
 pub fn is_ignored(signal: i32) -> bool {
     let mut now = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: without a new action nothing changes, and `now` is as large as the kernel's answer.

@@ -123,20 +123,17 @@ pub struct Outcome {
 
 impl Outcome {
     /// The rate of all processors together, in turns per second.
-    #[must_use]
     pub fn turns_per_second(&self) -> f64 {
         self.cpus.iter().map(|cpu| cpu.turns_per_second).sum()
     }
 
     /// The mean clock of the processors, in Hz: so × processors × work per cycle is comparable to the rate.
-    #[must_use]
     pub fn clock_hz(&self) -> Option<f64> {
         let sum: Option<f64> = self.cpus.iter().map(|cpu| cpu.clock_hz).sum();
         sum.map(|sum| sum / self.cpus.len() as f64)
     }
 
     /// Why time is not counted, mean over the processors; the second cost is that of the processor that did most work at one.
-    #[must_use]
     pub fn causes(&self) -> Causes {
         let mean = |share: fn(&Causes) -> f64| {
             self.cpus.iter().map(|cpu| share(&cpu.causes)).sum::<f64>() / self.cpus.len() as f64
@@ -154,13 +151,11 @@ impl Outcome {
     }
 
     /// The largest share of a processor's probes that did not have the vector units of their core alone.
-    #[must_use]
     pub fn units_shared(&self) -> Option<f64> {
         self.cpus.iter().filter_map(|cpu| cpu.units_shared).reduce(f64::max)
     }
 
     /// Share of the processors' time that was set aside, from 0 to 1.
-    #[must_use]
     pub fn set_aside(&self) -> f64 {
         self.cpus.iter().map(|cpu| cpu.set_aside).sum::<f64>() / self.cpus.len() as f64
     }
@@ -325,13 +320,11 @@ impl<L: Load> Sliced<L> {
     }
 
     /// Turns in one slice.
-    #[must_use]
     pub fn turns_per_slice(&self) -> u64 {
         self.turns_per_slice
     }
 
     /// The team's processors, one for each member.
-    #[must_use]
     pub fn cpus(&self) -> &[usize] {
         self.team.cpus()
     }
@@ -342,7 +335,6 @@ impl<L: Load> Sliced<L> {
     }
 
     /// Why the core clock is not known, if it is not.
-    #[must_use]
     pub fn clock_unknown(&self) -> Option<ClockUnknown> {
         self.stations.iter().find_map(|station| station.clock.as_ref().err().copied())
     }

@@ -7,6 +7,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::arch::{native, reference_stream};
 use crate::clock::ProbeWork;
 use crate::isa::{Absence, Isa};
@@ -26,7 +28,7 @@ const ARRAY_BLOCK: usize = 64;
 const LINE: usize = 64;
 
 /// What one pass does to the arrays a (destination), b and c, with the scalar s.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum StreamOp {
     /// Reads b, and sums its bit patterns as integers.
     Read,
@@ -101,7 +103,6 @@ impl StreamOp {
         [Self::Read, Self::Write, Self::Copy, Self::Scale, Self::Add, Self::Triad, Self::Update];
 
     /// Its name in cases and flags.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -115,7 +116,6 @@ impl StreamOp {
     }
 
     /// Arrays that a pass reads.
-    #[must_use]
     pub fn loads(self) -> u64 {
         match self {
             Self::Write => 0,
@@ -125,19 +125,16 @@ impl StreamOp {
     }
 
     /// Arrays that a pass writes.
-    #[must_use]
     pub fn stores(self) -> u64 {
         u64::from(self != Self::Read)
     }
 
     /// Distinct arrays; [`Update`](Self::Update) writes the one that it reads.
-    #[must_use]
     pub fn arrays(self) -> u64 {
         self.loads() + self.stores() - u64::from(self == Self::Update)
     }
 
     /// Floating-point operations for each element.
-    #[must_use]
     pub fn flops(self) -> u64 {
         match self {
             Self::Read | Self::Write | Self::Copy => 0,
@@ -148,7 +145,6 @@ impl StreamOp {
 
     /// The scalar to run with: every pass is exact with it, and [`Update`](Self::Update) stays within bounds. What
     /// [`Write`](Self::Write) writes has eight equal bytes, as `rep stosb` needs.
-    #[must_use]
     pub fn scalar(self) -> f64 {
         match self {
             Self::Update => -1.0,
@@ -179,14 +175,12 @@ impl FromStr for StreamOp {
 
 impl StreamKernel {
     /// The name without the operation, such as `nt_avx2`: equal kernels of different operations share it.
-    #[must_use]
     pub fn variant(&self) -> &'static str {
         let rest = self.name.strip_prefix(self.op.name()).and_then(|rest| rest.strip_prefix('_'));
         rest.unwrap_or(self.name)
     }
 
     /// Bytes that the program moves in a pass over arrays of `elements` elements: all it loads and stores.
-    #[must_use]
     pub fn program_bytes(&self, elements: u64) -> u64 {
         elements * ELEMENT as u64 * (self.op.loads() + self.op.stores())
     }
@@ -197,7 +191,6 @@ impl StreamKernel {
     /// Some processors leave that read out when whole lines are overwritten (Intel since Ice Lake, in part: SpecI2M);
     /// then this is too high. A string instruction is counted without it, as makers intend for long ones; where a
     /// processor reads first all the same, this is too low.
-    #[must_use]
     pub fn bus_bytes(&self, elements: u64) -> u64 {
         let allocated = match self.store {
             Store::Ordinary => self.op.arrays() - self.op.loads(),
@@ -299,7 +292,6 @@ impl<'memory> Arrays<'memory> {
     }
 
     /// Elements in each array.
-    #[must_use]
     pub fn elements(&self) -> usize {
         if self.op.stores() > 0 { self.a.len() } else { self.b.len() }
     }
@@ -353,7 +345,6 @@ impl<'memory> Arrays<'memory> {
     }
 
     /// Cuts the arrays into `parts` of whole blocks, equally long but for the last ones, which may be shorter.
-    #[must_use]
     pub fn split(self, parts: usize) -> Vec<Self> {
         let blocks = self.elements() / ARRAY_BLOCK;
         let Self { op, mut a, mut b, mut c } = self;
@@ -391,7 +382,6 @@ impl<'memory> Arrays<'memory> {
     pub const PASS: u64 = 1 << 20;
 
     /// What every pass of [`StreamOp::Read`] must return after [`fill`](Self::fill); 0 for other operations.
-    #[must_use]
     pub fn checksum(&self, seed: u64) -> u64 {
         if self.op != StreamOp::Read {
             return 0;
@@ -417,13 +407,11 @@ fn number(seed: u64, array: u64, element: usize) -> f64 {
 
 impl LoadedStream {
     /// The row of this kernel.
-    #[must_use]
     pub fn kernel(&self) -> &'static StreamKernel {
         self.kernel
     }
 
     /// The kind of work that it does, for a clock that is probed beside it: the registers are those that hold what is loaded.
-    #[must_use]
     pub fn work(&self) -> ProbeWork {
         match (self.kernel.store, self.kernel.op) {
             (Store::String, _) => ProbeWork::SCALAR,
@@ -435,7 +423,6 @@ impl LoadedStream {
     }
 
     /// Its variant, such as `nt_avx2` or `nt_ahead1536_avx2`: how it is asked for by name.
-    #[must_use]
     pub fn variant(&self) -> String {
         variant(self.kernel, self.ahead)
     }

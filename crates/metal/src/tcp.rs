@@ -64,7 +64,6 @@ impl TcpInfo {
 
     /// How long the way there and back is by itself, in microseconds. The smoothed time also holds what waited in
     /// queues, and an end that only receives keeps the one of its last few bytes, which may have been acknowledged late.
-    #[must_use]
     pub fn way_us(&self) -> u32 {
         self.shortest_rtt_us.map_or(self.rtt_us, |shortest| shortest.min(self.rtt_us))
     }

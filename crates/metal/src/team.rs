@@ -241,13 +241,11 @@ impl Team {
     }
 
     /// The processors of the members, in order.
-    #[must_use]
     pub fn cpus(&self) -> &[usize] {
         &self.cpus
     }
 
     /// Members in the team; at least one.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.cpus.len()
     }

@@ -61,13 +61,11 @@ impl Clock {
     }
 
     /// Whether it is the processor's counter.
-    #[must_use]
     pub fn is_counter(&self) -> bool {
         self.counter.is_some()
     }
 
     /// As [`Clock::now_ns`], and not before what stands earlier in the program: to compare the readings of several CPUs.
-    #[must_use]
     pub fn ordered_now_ns(&self) -> u64 {
         if let (Some(_), Some(ticks)) = (self.counter, native::TICKS) {
             (ticks.fence)();
@@ -77,7 +75,6 @@ impl Clock {
 
     /// Now, in nanoseconds.
     #[inline]
-    #[must_use]
     pub fn now_ns(&self) -> u64 {
         // The constant is asked and not a copy of it, so that the reading is made here and not called.
         match (self.counter, native::TICKS) {

@@ -34,7 +34,6 @@ pub const MAX_DEPTH: usize = 32_768;
 pub const MAX_BLOCK: usize = 1 << 30;
 
 /// Nanoseconds of CLOCK_MONOTONIC: the clock of every time in this module, unless [`Ring::stamped_by`] names another.
-#[must_use]
 pub fn monotonic_ns() -> u64 {
     let now = rustix::time::clock_gettime(ClockId::Monotonic);
     // Neither part of CLOCK_MONOTONIC is ever negative; saturate rather than trust that.
@@ -145,43 +144,36 @@ impl<F: AsFd> Ring<F> {
     }
 
     /// Now, by the clock that stamps completions.
-    #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.clock.now_ns()
     }
 
     /// How many requests it can hold at once.
-    #[must_use]
     pub fn depth(&self) -> usize {
         self.slots.len()
     }
 
     /// How many bytes each slot's buffer has.
-    #[must_use]
     pub fn block(&self) -> usize {
         self.block
     }
 
     /// How many requests the kernel has and has not finished.
-    #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
 
     /// Who polls.
-    #[must_use]
     pub fn polling(&self) -> Polling {
         self.polling
     }
 
     /// What the kernel granted.
-    #[must_use]
     pub fn granted(&self) -> Granted {
         self.granted
     }
 
     /// The buffer of an idle slot; `None` while a request uses it or when there is no such slot.
-    #[must_use]
     pub fn buffer(&self, slot: usize) -> Option<&[u8]> {
         let data = self.idle_address(slot)?;
         // SAFETY: `block` bytes from `data` are inside the region and were zeroed by the kernel; the slot is idle,
@@ -190,7 +182,6 @@ impl<F: AsFd> Ring<F> {
     }
 
     /// As [`Ring::buffer`], to fill it before a write.
-    #[must_use]
     pub fn buffer_mut(&mut self, slot: usize) -> Option<&mut [u8]> {
         let data = self.idle_address(slot)?;
         // SAFETY: as in `buffer`, and the exclusive borrow of `self` excludes any other reference to it.

@@ -10,7 +10,6 @@ pub struct Usage {
 }
 
 /// What this process has used so far; zeros where the kernel does not tell.
-#[must_use]
 pub fn usage() -> Usage {
     used_by(libc::RUSAGE_SELF)
 }
@@ -29,7 +28,6 @@ fn used_by(whom: libc::c_int) -> Usage {
 }
 
 /// How often the calling thread has left its CPU so far, by itself or not; 0 where the kernel does not tell.
-#[must_use]
 pub fn thread_switches() -> u64 {
     let Usage { voluntary_switches, involuntary_switches } = used_by(libc::RUSAGE_THREAD);
     voluntary_switches + involuntary_switches

@@ -60,7 +60,6 @@ impl Clocks {
     }
 
     /// The mean over threads, in Hz; `None` if none saw anything.
-    #[must_use]
     pub fn mean_hz(&self) -> Option<f64> {
         let seen: Vec<f64> = self.each_hz.iter().copied().flatten().collect();
         (!seen.is_empty()).then(|| seen.iter().sum::<f64>() / seen.len() as f64)

@@ -3,12 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::case::Case;
 use crate::machine::{CpuSet, Machine};
 use crate::plan::Group;
 
 /// The order in which threads take CPUs; beyond the last it begins again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Placement {
     /// Socket by socket in turn, one CPU of each core before SMT siblings, the quickest kind of core first.
     Spread,
@@ -72,10 +74,31 @@ pub fn places(machine: &Machine, group: &Group) -> Result<Vec<Option<String>>, S
     Ok(if words.is_empty() { vec![None] } else { words.into_iter().map(Some).collect() })
 }
 
+/// The threads of a case, and where they are put.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Threads {
+    /// How many.
+    pub count: usize,
+    /// In which order they take CPUs.
+    pub place: Placement,
+}
+
+impl Threads {
+    /// Those of a case: placed as its `place` says, else spread.
+    pub fn of(machine: &Machine, case: &Case) -> Self {
+        let word = case.word("place").unwrap_or("spread");
+        Self { count: case.threads(), place: Placement::read(word, machine).unwrap_or(Placement::Spread) }
+    }
+
+    /// The CPU of each.
+    pub fn cpus(&self, machine: &Machine) -> Vec<usize> {
+        self.place.cpus(machine, self.count)
+    }
+}
+
 /// The CPUs of a case's threads: as its `place` says, else spread.
 pub fn placed(machine: &Machine, case: &Case) -> Vec<usize> {
-    let word = case.word("place").unwrap_or("spread");
-    Placement::read(word, machine).unwrap_or(Placement::Spread).cpus(machine, case.threads())
+    Threads::of(machine, case).cpus(machine)
 }
 
 /// The CPUs that `threads` threads are pinned to where nothing else is asked for: spread.

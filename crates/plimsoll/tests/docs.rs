@@ -68,14 +68,14 @@ fn metric((place, metric): (usize, &Metric)) -> String {
 }
 
 fn benchmark(one: &&dyn Benchmark) -> String {
-    let named = if one.by_default() { "" } else { " Only where it is named." };
+    let named = if one.descriptor().by_default { "" } else { " Only where it is named." };
     let keys: Vec<String> = one.keys().iter().map(|key| format!("`{key}`")).collect();
     let keys = if keys.is_empty() { "none".to_owned() } else { keys.join(", ") };
     let metrics: String = one.all_metrics().iter().enumerate().map(metric).collect();
     format!(
         "\n### {}\n{}.{named} Parameters: {keys}.\n\n| metric | unit | better | what it is |\n| --- | --- | --- | --- |\n{metrics}",
         one.name(),
-        one.about()
+        one.descriptor().about
     )
 }
 

@@ -92,7 +92,7 @@ fn what_leaves_the_machine_can_be_redacted() {
     let mut texts: Vec<String> = ["run.json", "run.html", "again.html"]
         .map(|f| fs::read_to_string(dir.path().join(f)).unwrap())
         .to_vec();
-    texts.extend(Subject::Run.formats().map(|format| export(format.name())));
+    texts.extend(Subject::Run.formats().map(|format| export(format.name)));
     for (index, text) in texts.iter().enumerate() {
         // The island and the scripts of the pages are one line each; a short name may be a part of a word of theirs.
         let named =

@@ -157,7 +157,8 @@ pub(crate) fn product(all: BTreeMap<String, String>) -> BTreeMap<String, String>
         })
         .collect();
     let is_test = |name: &str| {
-        tests.iter().any(|t| name.strip_prefix(t).is_some_and(|rest| rest.starts_with(['.', '/'])))
+        let of = |t: &String| name.strip_prefix(t.as_str()).is_some_and(|rest| rest.starts_with(['.', '/']));
+        name.contains("/tests/") || tests.iter().any(of)
     };
     all.into_iter().filter(|(name, _)| !is_test(name)).collect()
 }

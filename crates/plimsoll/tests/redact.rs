@@ -108,7 +108,7 @@ fn no_name_of_a_machine_leaves_in_any_format() {
     ended(plimsoll(dir.path()).args(["history", "import", "run.json"]).args(store), 0);
     ended(plimsoll(dir.path()).args(["history", "tag", "last", "zq7xtag"]).args(store), 0);
     ended(plimsoll(dir.path()).args(["history", "note", "last", "zq7x wrote this"]).args(store), 0);
-    for format in Subject::Run.formats().map(|format| format.name()) {
+    for format in Subject::Run.formats().map(|format| format.name) {
         let words = ["export", "last", "--redact", "--format", format];
         let (out, err) = ended(plimsoll(dir.path()).args(words).args(store), 0);
         tells_nothing(format, &out);

@@ -17,9 +17,7 @@ const fn bound(value: f64, why: &'static str) -> Option<Bound> {
 /// The bounds of one report's machine; none where nothing is known of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Machine {
-    /// The report.
     pub(super) report: &'static str,
-    /// CPUs.
     pub(super) cpus: Option<f64>,
     /// Cycles a second.
     pub(super) clock: f64,

@@ -15,7 +15,6 @@ use crate::sample::{Amount, Beside, CannotMeasure, Cause, Paired, Sample};
 use crate::stats::Seed;
 use crate::warning::Warn;
 
-/// All of them.
 pub(super) struct Companions {
     all: Vec<Companion>,
     /// The tools' figures of this round: that of the metric, and those of further passes.

@@ -44,7 +44,6 @@ use crate::warning::{Loss, Note, Warning};
 use companions::Companions;
 use overrun::Overrun;
 
-/// What ended the sampling.
 const ENDED_BY: Fact<EndedBy> = Fact::new("ended_by", "what ended the sampling");
 
 /// Samples below which there is no interval.

@@ -10,11 +10,9 @@ use crate::warning::Warn;
 pub(super) struct Overrun {
     /// What the case took.
     pub(super) took: f64,
-    /// The budget.
     pub(super) budget: f64,
     /// How long after its end.
     pub(super) past: f64,
-    /// Whose it is.
     pub(super) of: &'static str,
     /// Whether the number of samples was fixed.
     pub(super) is_fixed: bool,

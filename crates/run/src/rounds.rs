@@ -10,9 +10,7 @@ use crate::sample::Fact;
 use crate::stats::{EndedBy, Outcome as Ending, Seed, Segment, Steadiness, Timed, WINDOW, segments};
 use crate::warning::{Note, Warn, more_rounds};
 
-/// Rounds that were made.
 const ROUNDS: Fact<usize> = Fact::new("rounds", "rounds that were made until the device was steady");
-/// What each gave.
 const ROUND_VALUES: Fact<Vec<f64>> =
     Fact::new("round_values", "the headline metric of each round, in its unit");
 

@@ -37,7 +37,6 @@ pub fn owners() -> BTreeSet<u32> {
 /// Whose files are trusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trust {
-    /// This user.
     user: u32,
     /// As [`owners`] has them.
     owners: BTreeSet<u32>,

@@ -11,10 +11,10 @@ use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{self, Element, Kernel, Op};
 
 use super::matrix::{Pair, one, row};
-use crate::bench::within;
 use crate::case::Case;
 use crate::plan::Group;
 use crate::sample::CannotMeasure;
+use crate::within;
 
 /// Stands for every width.
 const ALL: &str = "all";

@@ -14,7 +14,6 @@ use super::fact::PAIRS;
 use super::findings;
 use super::pairs::{chosen, pairs_of, shared};
 use super::warning::CpuWarning;
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Say};
 use crate::case::Case;
 use crate::limit::{Kind, Limit, Question};
 use crate::machine::Machine;
@@ -22,7 +21,7 @@ use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Cell, Facts, Sample, WrongAnswer};
 use crate::stats::Samples;
-use crate::view::{Finding, RunView};
+use crate::{Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say};
 
 /// The shortest time for one pair in one sample: some dozens of bursts between distant CPUs.
 const LEAST_FOR_A_PAIR: Duration = Duration::from_millis(2);
@@ -36,24 +35,16 @@ const OPS: &[(&str, Exchange)] = &[("cas", Exchange::CompareAndSwap), ("store", 
 pub struct CoreToCore;
 
 impl Benchmark for CoreToCore {
-    fn name(&self) -> &'static str {
-        "cpu.core-to-core"
-    }
-
-    fn about(&self) -> &'static str {
-        "time for a CPU to see what another wrote, for each pair of CPUs"
-    }
-
-    fn words(&self) -> &'static [Say] {
-        &[Say::Word("core to core"), Say::Value("op")]
-    }
-
-    fn keys(&self) -> &'static [&'static str] {
-        &["op"]
-    }
-
-    fn by_default(&self) -> bool {
-        false
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "cpu.core-to-core",
+            about: "time for a CPU to see what another wrote, for each pair of CPUs",
+            words: &[Say::Word("core to core"), Say::Value("op")],
+            keys: &["op"],
+            by_default: false,
+            findings: findings::core_to_core,
+            ..Descriptor::USUAL
+        }
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
@@ -65,20 +56,15 @@ impl Benchmark for CoreToCore {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let all: Vec<&str> = OPS.iter().map(|(name, _)| *name).collect();
-        let mut candidates = Vec::new();
-        for op in group.words("op", &all) {
-            if exchange(&op).is_none() {
-                let (op, all) = (crate::text::shown(&op), all.join(", "));
+        let candidate = |op: &String| {
+            let Some((name, exchange)) = OPS.iter().find(|(name, _)| name == op) else {
+                let (op, all) = (crate::text::shown(op), all.join(", "));
                 return Err(format!("op: unknown hand-over '{op}': choose {all}"));
-            }
-            let case = Case::of(self.name()).with_word("op", &op);
-            candidates.push(Candidate::new(case, enough(machine)));
-        }
-        Ok(candidates)
-    }
-
-    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
-        findings::core_to_core(run)
+            };
+            let case = Case::of(self.name()).with_word("op", name);
+            Ok(Candidate::new(case, enough(machine)).parsed(exchange))
+        };
+        group.words("op", &all).iter().map(candidate).collect()
     }
 
     fn limits(&self, _: &Question<'_>) -> Vec<Limit> {
@@ -87,17 +73,10 @@ impl Benchmark for CoreToCore {
         vec![Limit::unknown(Kind::Floor, why)]
     }
 
-    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
         enough(cx.machine)?;
-        let op = case.word("op").unwrap_or_default();
-        let exchange = exchange(op)
-            .ok_or_else(|| CannotMeasure::not_here(format!("op '{}' is unknown", crate::text::shown(op))))?;
-        Ok(Box::new(Pairs::new(cx.machine, exchange, cx.options.seed, bounce)))
+        Ok(Box::new(Pairs::new(cx.machine, parsed.read()?, cx.options.seed, bounce)))
     }
-}
-
-fn exchange(op: &str) -> Option<Exchange> {
-    OPS.iter().find(|(name, _)| *name == op).map(|(_, exchange)| *exchange)
 }
 
 /// Whether there are two CPUs to measure between.
@@ -229,10 +208,10 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::bench::{Keep, Options};
     use crate::case::Value;
     use crate::machine::Root;
     use crate::sample::Cause;
+    use crate::{Keep, Options};
 
     fn machine(allowed: &str) -> Machine {
         let mut machine = Machine::discover(&Root::at("/nonexistent"));
@@ -280,7 +259,7 @@ mod tests {
             error.starts_with("op: unknown hand-over 'fma") && error.ends_with("choose cas, store"),
             "{error}"
         );
-        assert!(!error.contains('\n') && !CoreToCore.by_default());
+        assert!(!error.contains('\n') && !CoreToCore.descriptor().by_default);
     }
 
     #[test]

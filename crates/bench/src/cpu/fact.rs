@@ -2,19 +2,11 @@
 
 use crate::sample::Fact;
 
-/// The kernel that ran.
 pub(super) const KERNEL: Fact<String> = Fact::new("kernel", "the kernel that ran");
-/// Where the threads ran.
 pub(crate) const CPUS: Fact<Vec<usize>> = Fact::new("cpus", "the CPUs that threads ran on");
-/// Operations of a sample.
 pub(super) const WORK: Fact<u64> = Fact::new("work", "operations of each sample, over all threads");
-/// Depth of the strips.
 pub(super) const DEPTH: Fact<usize> = Fact::new("depth", "columns of a block of A, rows of a strip of B");
-/// Rows of a block.
 pub(super) const ROWS: Fact<usize> = Fact::new("rows", "rows of a block of A");
-/// Pairs of CPUs.
 pub(super) const PAIRS: Fact<usize> = Fact::new("pairs", "pairs of CPUs that are measured");
-/// Columns of a panel.
 pub(super) const NB: Fact<usize> = Fact::new("nb", "columns of a panel");
-/// Bytes of a system.
 pub(super) const BYTES: Fact<usize> = Fact::new("bytes", "bytes of the matrix and of the working memory");

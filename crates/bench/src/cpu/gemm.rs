@@ -10,20 +10,22 @@ use plimsoll_metal::gemm::{Gemm, GemmError, Matrix, MatrixMut, Real, Shape, Shap
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::Element;
 use plimsoll_metal::team::Team;
+use serde::{Deserialize, Serialize};
 
 use super::dense::matrix::{Sequence, THRESHOLD, greater};
-use super::dense::{self, Held, Wanted, caches, fits, human, isa, isas, number};
+use super::dense::{self, Held, Wanted, caches, fits, human, isas};
 use super::fact::{DEPTH, KERNEL, ROWS};
-use crate::bench::memory::note_pages;
-use crate::bench::{
-    Benchmark, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say, counts, default_threads,
-};
 use crate::case::Case;
-use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::machine::cpu::CoreKind;
+use crate::memory::note_pages;
+use crate::place::Threads;
 use crate::plan::Group;
 use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
+use crate::{
+    Benchmark, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Roofline, Say, counts,
+    default_threads,
+};
 
 /// Largest order: what BLAS takes as well.
 const MOST_ROWS: u64 = i32::MAX as u64;
@@ -36,24 +38,17 @@ const LINE: usize = 16;
 pub struct MatrixProduct;
 
 impl Benchmark for MatrixProduct {
-    fn name(&self) -> &'static str {
-        "cpu.gemm"
-    }
-
-    fn about(&self) -> &'static str {
-        "floating-point rate of multiplying square matrices"
-    }
-
-    fn words(&self) -> &'static [Say] {
-        &[Say::Word("gemm"), Say::Value("type"), Say::Named("n"), Say::Value("isa"), Say::Times]
-    }
-
-    fn keys(&self) -> &'static [&'static str] {
-        &["type", "n", "isa", "place", "threads"]
-    }
-
-    fn by_default(&self) -> bool {
-        false
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "cpu.gemm",
+            about: "floating-point rate of multiplying square matrices",
+            words: &[Say::Word("gemm"), Say::Value("type"), Say::Named("n"), Say::Value("isa"), Say::Times],
+            keys: &["type", "n", "isa", "place", "threads"],
+            by_default: false,
+            look: super::look,
+            limits: dense::limit::limits,
+            ..Descriptor::USUAL
+        }
     }
 
     /// 2 n³ operations on three matrices.
@@ -83,8 +78,9 @@ impl Benchmark for MatrixProduct {
                             .with_count("n", n)
                             .with_word("isa", isa.name());
                         let case = seat.taken(case);
-                        let feasible = enough(machine, &case);
-                        Candidate::new(case, feasible)
+                        let job = Job { element, isa, n: n as usize, threads: Threads::of(machine, &case) };
+                        let feasible = job.fits(machine);
+                        Candidate::new(case, feasible).parsed(&job)
                     }));
                 }
             }
@@ -92,22 +88,24 @@ impl Benchmark for MatrixProduct {
         Ok(candidates)
     }
 
-    fn look(&self, machine: &mut Machine) {
-        super::look(machine);
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        dense::limit::limits(question)
-    }
-
-    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
-        enough(cx.machine, case)?;
-        let isa = isa(case.word("isa").unwrap_or_default()).map_err(CannotMeasure::not_here)?;
-        match element(case.word("type").unwrap_or_default()).map_err(CannotMeasure::not_here)? {
-            Element::F32 => Ok(Box::new(Running::<f32>::new(isa, case, cx.machine)?)),
-            _ => Ok(Box::new(Running::<f64>::new(isa, case, cx.machine)?)),
+    fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        let job: Job = parsed.read()?;
+        job.fits(cx.machine)?;
+        match job.element {
+            Element::F32 => Ok(Box::new(Running::<f32>::new(&job, cx.machine)?)),
+            _ => Ok(Box::new(Running::<f64>::new(&job, cx.machine)?)),
         }
     }
+}
+
+/// A case, understood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Job {
+    element: Element,
+    isa: Isa,
+    /// Order of the matrices.
+    n: usize,
+    threads: Threads,
 }
 
 /// A type of number that there is a multiplication for.
@@ -131,23 +129,24 @@ fn square(rows: usize) -> Shape {
     Shape { rows, columns: rows, depth: rows }
 }
 
-/// Whether there are kernels and memory for a case.
-fn enough(machine: &Machine, case: &Case) -> Result<(), CannotMeasure> {
-    let not_here = |error: String| CannotMeasure::not_here(error);
-    let isa = isa(case.word("isa").unwrap_or_default()).map_err(not_here)?;
-    let (rows, caches, threads) = (number(case, "n"), caches(machine, case), case.threads());
-    let (strips, bytes) = match element(case.word("type").unwrap_or_default()).map_err(not_here)? {
-        Element::F32 => (Gemm::<f32>::buffer_bytes(isa, caches, square(rows), threads), size_of::<f32>()),
-        _ => (Gemm::<f64>::buffer_bytes(isa, caches, square(rows), threads), size_of::<f64>()),
-    };
-    let strips = strips.map_err(|error| CannotMeasure::not_here(error.to_string()))?;
-    let matrices = rows.saturating_mul(stride(rows)).saturating_mul(3 * bytes);
-    let sum = format!(
-        "3 matrices of {bytes} B × {rows}² = {}, {} for packed parts",
-        human(matrices as u64),
-        human(strips as u64)
-    );
-    fits(machine, matrices.saturating_add(strips), &sum)
+impl Job {
+    /// Whether there are kernels and memory for it.
+    fn fits(&self, machine: &Machine) -> Result<(), CannotMeasure> {
+        let &Self { element, isa, n, ref threads } = self;
+        let (shape, caches, threads) = (square(n), caches(machine, threads), threads.count);
+        let (strips, bytes) = match element {
+            Element::F32 => (Gemm::<f32>::buffer_bytes(isa, caches, shape, threads), size_of::<f32>()),
+            _ => (Gemm::<f64>::buffer_bytes(isa, caches, shape, threads), size_of::<f64>()),
+        };
+        let strips = strips.map_err(|error| CannotMeasure::not_here(error.to_string()))?;
+        let matrices = n.saturating_mul(stride(n)).saturating_mul(3 * bytes);
+        let sum = format!(
+            "3 matrices of {bytes} B × {n}² = {}, {} for packed parts",
+            human(matrices as u64),
+            human(strips as u64)
+        );
+        fits(machine, matrices.saturating_add(strips), &sum)
+    }
 }
 
 fn broken(error: GemmError) -> CannotMeasure {
@@ -176,10 +175,10 @@ struct Running<T: Real> {
 }
 
 impl<T: Real> Running<T> {
-    fn new(isa: Isa, case: &Case, machine: &Machine) -> Result<Self, CannotMeasure> {
-        let rows = number(case, "n");
-        let mut team = dense::team(machine, case)?;
-        let gemm = Gemm::new(isa, caches(machine, case), square(rows), &mut team).map_err(broken)?;
+    fn new(job: &Job, machine: &Machine) -> Result<Self, CannotMeasure> {
+        let &Job { isa, n: rows, ref threads, .. } = job;
+        let mut team = dense::team(machine, threads)?;
+        let gemm = Gemm::new(isa, caches(machine, threads), square(rows), &mut team).map_err(broken)?;
         let bytes = rows.saturating_mul(stride(rows)).saturating_mul(size_of::<T>());
         let matrix = || Buffer::new(bytes, Pages::Thp).map_err(no_memory);
         let mut facts = Facts::default();
@@ -314,10 +313,11 @@ impl<T: Real> Prepared for Running<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{Keep, Options};
     use crate::case::Value;
     use crate::machine::Root;
+    use crate::place::Placement;
     use crate::sample::Cause;
+    use crate::{Keep, Options};
 
     fn here() -> Machine {
         Machine::discover(&Root::live())
@@ -344,15 +344,11 @@ mod tests {
             .with("type", vec![Value::Word("f64".to_owned())])
             .with("n", vec![Value::Count(48)])
             .with("threads", vec![Value::Count(1)]);
-        let cases: Vec<Case> = MatrixProduct
-            .cases(&machine, &group)
-            .unwrap()
-            .into_iter()
-            .map(|candidate| candidate.case)
-            .collect();
-        assert_eq!(cases.len(), 2);
-        assert!(cases[1].to_string().ends_with(&format!("/place={last}/threads=1")), "{}", cases[1]);
-        let running = Running::<f64>::new(Isa::Portable, &cases[1], &machine).unwrap();
+        let candidates = MatrixProduct.cases(&machine, &group).unwrap();
+        assert_eq!(candidates.len(), 2);
+        let Candidate { case, parsed, .. } = &candidates[1];
+        assert!(case.to_string().ends_with(&format!("/place={last}/threads=1")), "{case}");
+        let running = Running::<f64>::new(&parsed.read().unwrap(), &machine).unwrap();
         assert_eq!(running.facts().achieved.get(&super::super::fact::CPUS), Some(vec![last]));
         let error = MatrixProduct.cases(&machine, &words("place", &["8191"])).unwrap_err();
         assert!(error.starts_with("place: CPU 8191"), "{error}");
@@ -381,9 +377,10 @@ mod tests {
 
     #[test]
     fn every_kernel_here_multiplies_and_a_wrong_element_is_noticed() {
-        fn check<T: Real>(isa: Isa, rows: u64) {
-            let case = Case::of("cpu.gemm").with_count("n", rows).with_count("threads", 2);
-            let mut running = Running::<T>::new(isa, &case, &here()).unwrap();
+        fn check<T: Real>(isa: Isa, rows: usize) {
+            let threads = Threads { count: 2, place: Placement::Spread };
+            let job = Job { element: Element::F64, isa, n: rows, threads };
+            let mut running = Running::<T>::new(&job, &here()).unwrap();
             let sample = running.sample(Amount::Seconds(0.1)).unwrap();
             assert!(sample.values["rate"] > 0.0 && sample.elapsed > 0.0);
             assert!(sample.values["residual"] < THRESHOLD && sample.values["time"] == sample.elapsed);

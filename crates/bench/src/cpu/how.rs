@@ -1,10 +1,10 @@
 //! How a kernel is run: on which CPUs, and how much of it in each sample.
 
-use crate::bench::fixed::{Scaling, scaling};
-use crate::bench::places;
 use crate::case::Case;
+use crate::fixed::{Scaling, scaling};
 use crate::machine::cpu::CoreKind;
 use crate::machine::{CpuSet, Machine};
+use crate::places;
 use crate::plan::Group;
 use crate::sample::{Condition, Numbers};
 

@@ -5,21 +5,25 @@
 
 use std::time::Instant;
 
+use plimsoll_metal::isa::Isa;
 use plimsoll_metal::lu::{Lu, LuError, MOST_BLOCK, System};
 use plimsoll_metal::team::Team;
+use serde::{Deserialize, Serialize};
 
 use super::dense::matrix::{Sequence, THRESHOLD, greater, residual};
-use super::dense::{self, BLOCK, Held, MOST_ROWS, Wanted, fits, human, isa, isas, number};
+use super::dense::{self, BLOCK, Held, MOST_ROWS, Wanted, fits, human, isas};
 use super::fact::{BYTES, NB};
 use super::warning::CpuWarning;
-use crate::bench::memory::note_pages;
-use crate::bench::{Benchmark, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say, counts};
 use crate::case::Case;
-use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::machine::cpu::CoreKind;
+use crate::memory::note_pages;
+use crate::place::Threads;
 use crate::plan::Group;
 use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
+use crate::{
+    Benchmark, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Roofline, Say, counts,
+};
 
 /// How a default order is chosen: some seconds a sample, and the matrix with a tenth for what stands beside it.
 const WANTED: Wanted = Wanted { work: 2.0 / 3.0, seconds: 2.5, cases: 1, bytes_per_element: 8.8 };
@@ -28,30 +32,23 @@ const WANTED: Wanted = Wanted { work: 2.0 / 3.0, seconds: 2.5, cases: 1, bytes_p
 pub struct Linpack;
 
 impl Benchmark for Linpack {
-    fn name(&self) -> &'static str {
-        "cpu.linpack"
-    }
-
-    fn about(&self) -> &'static str {
-        "rate of solving a dense system of equations: HPL's matrix, count and check, plimsoll's own solver"
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "cpu.linpack",
+            about: "rate of solving a dense system of equations: HPL's matrix, count and check, plimsoll's own solver",
+            words: &[Say::Word("linpack"), Say::Named("n"), Say::Value("isa"), Say::Times],
+            keys: &["n", "nb", "isa", "place", "threads"],
+            by_default: false,
+            look: super::look,
+            limits: dense::limit::limits,
+            ..Descriptor::USUAL
+        }
     }
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
         // 50 GFLOP/s of each core, as with 256-bit vectors.
         let n = case.number("n")? as f64;
         Some(2.0 / 3.0 * n.powi(3) / (5e10 * case.threads() as f64))
-    }
-
-    fn words(&self) -> &'static [Say] {
-        &[Say::Word("linpack"), Say::Named("n"), Say::Value("isa"), Say::Times]
-    }
-
-    fn keys(&self) -> &'static [&'static str] {
-        &["n", "nb", "isa", "place", "threads"]
-    }
-
-    fn by_default(&self) -> bool {
-        false
     }
 
     fn roofline(&self, case: &Case) -> Roofline {
@@ -78,8 +75,10 @@ impl Benchmark for Linpack {
                             .with_count("nb", *nb)
                             .with_word("isa", isa.name());
                         let case = seat.taken(case);
-                        let feasible = system(machine, &case).map(|_| ());
-                        Candidate::new(case, feasible)
+                        let threads = Threads::of(machine, &case);
+                        let job = Job { isa, n: n as usize, nb: *nb as usize, threads };
+                        let feasible = job.system(machine).map(|_| ());
+                        Candidate::new(case, feasible).parsed(&job)
                     }));
                 }
             }
@@ -87,51 +86,55 @@ impl Benchmark for Linpack {
         Ok(candidates)
     }
 
-    fn look(&self, machine: &mut Machine) {
-        super::look(machine);
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        dense::limit::limits(question)
-    }
-
-    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
-        let system = system(cx.machine, case)?;
-        let mut team = dense::team(cx.machine, case)?;
+    fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        let job: Job = parsed.read()?;
+        let system = job.system(cx.machine)?;
+        let mut team = dense::team(cx.machine, &job.threads)?;
         let lu = Lu::new(system, &mut team).map_err(broken)?;
         let mut facts = Facts::default();
         dense::note_threads(&mut facts, cx.machine, &team);
         facts.achieved.set(&NB, system.block());
         facts.achieved.set(&BYTES, system.bytes(team.count()));
-        note_size(&mut facts, cx.machine, case, system);
+        job.note_size(&mut facts, cx.machine, system);
         let kinds = dense::kinds_of(cx.machine, &team);
         Ok(Box::new(Running { team, lu, sequence: Sequence::new(), worst: 0.0, kinds, facts }))
     }
 }
 
-/// The system of a case, cut into blocks, if there are kernels and memory for it.
-fn system(machine: &Machine, case: &Case) -> Result<System, CannotMeasure> {
-    let isa = isa(case.word("isa").unwrap_or_default()).map_err(CannotMeasure::not_here)?;
-    let n = number(case, "n");
-    let matrix = n.saturating_mul(n).saturating_mul(size_of::<f64>());
-    let sum = format!("8 B × {n}² = {} for the matrix", human(matrix as u64));
-    fits(machine, matrix, &sum)?;
-    let system = System::new(isa, n, number(case, "nb"))
-        .map_err(|error| CannotMeasure::not_here(error.to_string()))?;
-    let bytes = system.bytes(case.threads());
-    fits(machine, bytes, &format!("{sum}, and {} more", human(bytes.saturating_sub(matrix) as u64)))?;
-    Ok(system)
+/// A case, understood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Job {
+    isa: Isa,
+    /// Equations.
+    n: usize,
+    /// Columns of a block.
+    nb: usize,
+    threads: Threads,
 }
 
-/// Says how the order was chosen where it is the default one.
-fn note_size(facts: &mut Facts, machine: &Machine, case: &Case, system: System) {
-    let Ok(isa) = isa(case.word("isa").unwrap_or_default()) else { return };
-    let endless = Wanted { seconds: f64::INFINITY, ..WANTED };
-    let order = |wanted| dense::default_order(machine, &Group::default(), isa, wanted);
-    let (chosen, most) = (order(WANTED), order(endless));
-    if case.number("n") == Some(chosen) && chosen < most {
-        let bytes = system.bytes(case.threads()) as u64;
-        facts.warnings.push(CpuWarning::DefaultSize { n: chosen, bytes, most }.into());
+impl Job {
+    /// The system, cut into blocks, if there are kernels and memory for it.
+    fn system(&self, machine: &Machine) -> Result<System, CannotMeasure> {
+        let n = self.n;
+        let matrix = n.saturating_mul(n).saturating_mul(size_of::<f64>());
+        let sum = format!("8 B × {n}² = {} for the matrix", human(matrix as u64));
+        fits(machine, matrix, &sum)?;
+        let system =
+            System::new(self.isa, n, self.nb).map_err(|error| CannotMeasure::not_here(error.to_string()))?;
+        let bytes = system.bytes(self.threads.count);
+        fits(machine, bytes, &format!("{sum}, and {} more", human(bytes.saturating_sub(matrix) as u64)))?;
+        Ok(system)
+    }
+
+    /// Says how the order was chosen where it is the default one.
+    fn note_size(&self, facts: &mut Facts, machine: &Machine, system: System) {
+        let endless = Wanted { seconds: f64::INFINITY, ..WANTED };
+        let order = |wanted| dense::default_order(machine, &Group::default(), self.isa, wanted);
+        let (chosen, most) = (order(WANTED), order(endless));
+        if self.n as u64 == chosen && chosen < most {
+            let bytes = system.bytes(self.threads.count) as u64;
+            facts.warnings.push(CpuWarning::DefaultSize { n: chosen, bytes, most }.into());
+        }
     }
 }
 

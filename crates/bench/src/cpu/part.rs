@@ -1,7 +1,7 @@
 //! The CPU benchmarks as a part of a report.
 
-use crate::bench::Subsystem;
-use crate::bench::apart::Stay;
+use crate::Subsystem;
+use crate::apart::Stay;
 use crate::limit::microarchitecture::Core;
 use crate::machine::{Cpu, Machine};
 use crate::warning::Loss;

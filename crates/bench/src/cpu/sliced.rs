@@ -10,8 +10,7 @@ use plimsoll_metal::team::{Member, Team};
 use super::fact::CPUS;
 use super::how::{clocks_of, kinds, siblings};
 use super::warning::CpuWarning;
-use crate::bench::apart::Apart;
-use crate::bench::placed;
+use crate::apart::Apart;
 use crate::case::Case;
 use crate::machine::cgroup::CpuQuota;
 use crate::machine::cpu::CoreKind;
@@ -58,18 +57,18 @@ pub(super) struct Slices<L> {
 }
 
 impl<L: Load> Slices<L> {
-    /// Pins threads where the case wants them and makes a load on each.
+    /// Pins a thread to each of the CPUs and makes a load on each.
     ///
     /// # Errors
     /// That threads could not be pinned, or a load panicked.
     pub(super) fn prepare(
         machine: &Machine,
         case: &Case,
+        cpus: &[usize],
         turns: Turns,
         make: impl Fn(Member<'_>) -> L + Sync,
     ) -> Result<Self, CannotMeasure> {
-        let cpus = placed(machine, case);
-        let team = Team::new(&cpus).map_err(|error| CannotMeasure::environment(error.to_string()))?;
+        let team = Team::new(cpus).map_err(|error| CannotMeasure::environment(error.to_string()))?;
         let sliced =
             Sliced::prepare(team, make).map_err(|error| CannotMeasure::environment(error.to_string()))?;
         let set: CpuSet = cpus.iter().copied().collect();
@@ -78,7 +77,7 @@ impl<L: Load> Slices<L> {
             sliced,
             turns,
             // A look would be taken from the quota.
-            apart: quota.is_none().then(|| Apart::of(machine, case, &cpus)),
+            apart: quota.is_none().then(|| Apart::of(machine, case, cpus)),
             quota,
             warm: false,
             cores: machine.cpu.cores_of(&set).unwrap_or(set.len()),
@@ -100,9 +99,6 @@ impl<L: Load> Slices<L> {
     }
 
     /// Does one sample.
-    ///
-    /// # Errors
-    /// Why no slice of a CPU could be used.
     pub(super) fn measure(&mut self, amount: Amount) -> Result<Outcome, CannotMeasure> {
         let until = self.until(amount);
         let mut outcome = self.sliced.measure(until);

@@ -17,7 +17,7 @@ use super::source::Doing;
 use super::steady;
 use super::target::{Cache, End, TestFile};
 use super::warning::FileWarning;
-use crate::bench::Context;
+use crate::Context;
 use crate::sample::{Achieved, CannotMeasure};
 
 /// Where a case works: on which files, and which part of them each thread has.

@@ -42,9 +42,6 @@ pub struct Claim {
 
 impl Claim {
     /// Makes all checks; `open` opens the device exclusively.
-    ///
-    /// # Errors
-    /// Why nothing may be written to it.
     pub(super) fn on(
         root: &Root,
         name: &str,

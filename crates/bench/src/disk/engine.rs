@@ -152,11 +152,11 @@ pub enum AnyEngine {
 macro_rules! with_engine {
     ($any:expr, $engine:ident => $then:expr) => {
         match $any {
-            $crate::bench::disk::engine::AnyEngine::Queue($engine) => $then,
-            $crate::bench::disk::engine::AnyEngine::Calls($engine) => $then,
-            $crate::bench::disk::engine::AnyEngine::Mapping($engine) => $then,
-            $crate::bench::disk::engine::AnyEngine::Nothing($engine) => $then,
-            $crate::bench::disk::engine::AnyEngine::NoCall($engine) => $then,
+            $crate::disk::engine::AnyEngine::Queue($engine) => $then,
+            $crate::disk::engine::AnyEngine::Calls($engine) => $then,
+            $crate::disk::engine::AnyEngine::Mapping($engine) => $then,
+            $crate::disk::engine::AnyEngine::Nothing($engine) => $then,
+            $crate::disk::engine::AnyEngine::NoCall($engine) => $then,
         }
     };
 }

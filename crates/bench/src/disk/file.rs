@@ -14,7 +14,7 @@ use super::lend;
 use super::raw::{Access, RawDevice, RawTarget};
 use super::target::{Cache, End, TargetError, TestFile};
 use super::warning::FileWarning;
-use crate::bench::Context;
+use crate::Context;
 use crate::machine::Root;
 use crate::machine::storage::{Medium, Storage};
 use crate::sample::{Achieved, CannotMeasure};

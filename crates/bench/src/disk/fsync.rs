@@ -23,7 +23,6 @@ use super::job::MAX_THREADS;
 use super::metrics::{LATENCY, RATE};
 use super::target::{Cache, End, TestFile, hint};
 use super::{human, under_way};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Say, counts};
 use crate::case::Case;
 use crate::limit::{Kind, Limit, Question};
 use crate::machine::Machine;
@@ -34,6 +33,9 @@ use crate::quantity::Unit;
 use crate::sample::{Achieved, Amount, CannotMeasure, Facts, Sample, WrongAnswer};
 use crate::stats::Times;
 use crate::warning::Note;
+use crate::{
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say, counts,
+};
 
 /// The benchmark itself.
 pub struct DiskFsync;
@@ -48,20 +50,15 @@ const FILE_SIZE: Size = Size::Exactly(SEGMENT);
 const BLOCK: u64 = 4 << 10;
 
 impl Benchmark for DiskFsync {
-    fn name(&self) -> &'static str {
-        "disk.fsync"
-    }
-
-    fn about(&self) -> &'static str {
-        "append and fdatasync: what a database's commit costs"
-    }
-
-    fn words(&self) -> &'static [Say] {
-        &[Say::Word("append"), Say::Value("block"), Say::Word("+ fdatasync"), Say::Times]
-    }
-
-    fn keys(&self) -> &'static [&'static str] {
-        &["block", "threads"]
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "disk.fsync",
+            about: "append and fdatasync: what a database's commit costs",
+            words: &[Say::Word("append"), Say::Value("block"), Say::Word("+ fdatasync"), Say::Times],
+            keys: &["block", "threads"],
+            waits_for_a_device: true,
+            ..Descriptor::USUAL
+        }
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
@@ -80,10 +77,6 @@ impl Benchmark for DiskFsync {
     fn metrics(&self, case: &Case) -> Vec<Metric> {
         let [latency, rate] = [0, 1].map(|index| self.all_metrics()[index]);
         vec![latency.of_transfers(OfTransfers::Time(under_way(case))), rate]
-    }
-
-    fn waits_for_a_device(&self) -> bool {
-        true
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -117,12 +110,7 @@ impl Benchmark for DiskFsync {
         vec![Limit::unknown(kind, "no device states how long it takes to empty its write cache")]
     }
 
-    fn prepare(
-        &self,
-        case: &Case,
-        parsed: &Parsed,
-        cx: &Context<'_>,
-    ) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
         let Commits { block, threads } = parsed.read()?;
         let logs = (0..threads).map(|thread| Log::new(block, thread, case, cx)).collect::<Result<_, _>>()?;
         Ok(Box::new(Logs(logs)))
@@ -384,10 +372,10 @@ impl Prepared for Logs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{Keep, Options};
     use crate::case::Value;
     use crate::machine::Root;
     use crate::sample::Cause;
+    use crate::{Keep, Options};
 
     /// Logs on the disk that holds the sources; `None` where there is too little space for them.
     fn logs(dir: &std::path::Path, threads: usize) -> Option<Logs> {

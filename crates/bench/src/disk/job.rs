@@ -12,9 +12,9 @@ use super::pattern::Order;
 use super::search::Target;
 use super::source::{Blocks, Doing, Through};
 use super::target::Cache;
-use crate::bench::fixed::{Scaling, scaling, share};
-use crate::bench::within;
 use crate::case::{Case, Value};
+use crate::fixed::{Scaling, scaling, share};
+use crate::within;
 
 /// The largest block, the deepest queue and the most threads that a case may have.
 const MAX_BLOCK: u64 = 1 << 30;

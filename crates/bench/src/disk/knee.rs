@@ -8,17 +8,14 @@ use super::metrics::{CPU, DEPTH, LATENCY, RATE, THREADS, THROUGHPUT};
 use super::sweep::Knee;
 use super::transfers::Transfers;
 use super::words;
-use crate::bench::{
-    Benchmark, Better, Candidate, Context, Curve, Metric, PATTERN, Parsed, Prepared, Say, default_threads,
-};
 use crate::case::{Case, Value};
-use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::measurement::Measurement;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{CannotMeasure, Point};
-use crate::view::{Finding, RunView};
+use crate::{
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, PATTERN, Parsed, Ready, Say, default_threads,
+};
 
 /// The benchmark itself.
 pub struct DiskKnee;
@@ -27,24 +24,21 @@ pub struct DiskKnee;
 const DEEPEST: u64 = 256;
 
 impl Benchmark for DiskKnee {
-    fn name(&self) -> &'static str {
-        "disk.knee"
-    }
-
-    fn about(&self) -> &'static str {
-        "depth and threads at which the rate stops growing (by --only)"
-    }
-
-    fn words(&self) -> &'static [Say] {
-        &[Say::Word("knee,"), PATTERN, Say::Value("op"), Say::Value("block")]
-    }
-
-    fn keys(&self) -> &'static [&'static str] {
-        &["op", "read-share", "pattern", "block", "size", "engine", "cache", "sync"]
-    }
-
-    fn by_default(&self) -> bool {
-        false
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "disk.knee",
+            about: "depth and threads at which the rate stops growing (by --only)",
+            words: &[Say::Word("knee,"), PATTERN, Say::Value("op"), Say::Value("block")],
+            keys: &["op", "read-share", "pattern", "block", "size", "engine", "cache", "sync"],
+            by_default: false,
+            curves: words::CURVES,
+            shares_worker: true,
+            waits_for_a_device: true,
+            limits: |question| DiskIo.limits(question),
+            findings: findings::searches,
+            point: words::point,
+            ..Descriptor::USUAL
+        }
     }
 
     fn searches(&self, _: &Case) -> bool {
@@ -72,14 +66,6 @@ impl Benchmark for DiskKnee {
         }
     }
 
-    fn curves(&self) -> &'static [Curve] {
-        words::CURVES
-    }
-
-    fn point(&self, point: &Point) -> Option<String> {
-        words::point(point)
-    }
-
     fn details(&self, measurement: &Measurement) -> Vec<String> {
         words::knee(measurement).into_iter().collect()
     }
@@ -104,28 +90,7 @@ impl Benchmark for DiskKnee {
             .collect())
     }
 
-    fn shares_worker(&self) -> bool {
-        true
-    }
-
-    fn waits_for_a_device(&self) -> bool {
-        true
-    }
-
-    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
-        findings::searches(run)
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        DiskIo.limits(question)
-    }
-
-    fn prepare(
-        &self,
-        case: &Case,
-        parsed: &Parsed,
-        cx: &Context<'_>,
-    ) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
         let most = default_threads(cx.machine).into_iter().max().unwrap_or(1);
         let doublings = std::iter::successors(Some(1), |threads| Some(threads * 2));
         let mut threads: Vec<u64> = doublings.take_while(|threads| *threads < most).collect();

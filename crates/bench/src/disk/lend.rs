@@ -17,7 +17,7 @@ use super::fill::{CHUNK, FillError, Filling, fill_within};
 use super::human;
 use super::target::TestFile;
 use super::warning::FileWarning;
-use crate::bench::Context;
+use crate::Context;
 use crate::machine::storage::Medium;
 use crate::sample::Writable;
 
@@ -41,7 +41,6 @@ pub(super) struct Lender {
     turns: u64,
 }
 
-/// What was lent.
 enum Lent {
     /// A second file, or a part of the device that the case does not touch.
     Apart,
@@ -159,7 +158,7 @@ fn cannot(error: FillError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::disk::target::Cache;
+    use crate::disk::target::Cache;
 
     #[test]
     fn a_budget_that_is_over_ends_lending_and_filling_anew() {

@@ -46,7 +46,7 @@ mod words;
 
 use std::path::Path;
 
-use crate::bench::Candidate;
+use crate::Candidate;
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::quantity::{Mix, Quantity, Unit};

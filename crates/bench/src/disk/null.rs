@@ -14,12 +14,12 @@ use super::load::{self, Directions, Load, LoadError, Manner, Tally};
 use super::metrics::LATENCY;
 use super::pattern::{Extent, Order, derive};
 use super::source::{Blocks, Doing, Source, Through};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, counts};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Sample, WrongAnswer};
+use crate::{Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, counts};
 
 /// The benchmark itself.
 pub struct DiskNull;
@@ -35,20 +35,14 @@ const DEPTHS: &[u64] = &[1, 32];
 const ENGINES: &[(&str, Kind)] = &[("psync", Kind::NullCall), ("io_uring", Kind::Null)];
 
 impl Benchmark for DiskNull {
-    fn name(&self) -> &'static str {
-        "disk.null"
-    }
-
-    fn about(&self) -> &'static str {
-        "no transfers at all: the floor of disk.io (by --only)"
-    }
-
-    fn keys(&self) -> &'static [&'static str] {
-        &["engine", "depth"]
-    }
-
-    fn by_default(&self) -> bool {
-        false
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "disk.null",
+            about: "no transfers at all: the floor of disk.io (by --only)",
+            keys: &["engine", "depth"],
+            by_default: false,
+            ..Descriptor::USUAL
+        }
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
@@ -78,12 +72,7 @@ impl Benchmark for DiskNull {
         Ok(all)
     }
 
-    fn prepare(
-        &self,
-        case: &Case,
-        parsed: &Parsed,
-        cx: &Context<'_>,
-    ) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
         let (kind, depth): (Kind, usize) = parsed.read()?;
         let load = load(kind, depth, derive(cx.options.seed, case.id().as_str()))
             .map_err(|error| CannotMeasure::environment(error.to_string()))?;

@@ -1,6 +1,6 @@
 //! The disk benchmarks as a part of a report.
 
-use crate::bench::Subsystem;
+use crate::Subsystem;
 use crate::machine::Storage;
 
 /// The disk benchmarks.

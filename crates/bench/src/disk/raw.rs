@@ -184,9 +184,7 @@ impl RawTarget {
 /// A device that has been looked at.
 #[derive(Debug)]
 pub(super) struct Looked {
-    /// Its number.
     pub(super) number: DeviceNumber,
-    /// Its size.
     pub(super) bytes: u64,
     /// Open for reading.
     pub(super) file: File,

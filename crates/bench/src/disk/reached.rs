@@ -72,7 +72,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::bench::disk::load::{Arrivals, Schedule};
+    use crate::disk::load::{Arrivals, Schedule};
     use crate::warning::Warn;
 
     fn sample(transfers: u64, thread_seconds: f64) -> Reached {

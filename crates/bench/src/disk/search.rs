@@ -9,7 +9,7 @@ use super::fact::{DEEPEST, TARGET_HELD, THREADS, WITHIN_TARGET};
 use super::metrics;
 use super::transfers::{Probe, Transfers};
 use super::warning::{Missed, TransferWarning};
-use crate::bench::Prepared;
+use crate::Prepared;
 use crate::quantity::{format_duration, parse_duration};
 use crate::sample::{Amount, CannotMeasure, Facts, Point, Sample, WrongAnswer};
 use crate::warning::Note;

@@ -18,7 +18,7 @@ use super::load::{self, Directions, LoadError, Manner, Tally};
 use super::pattern::{Extent, Order, derive};
 use super::source::{Doing, Source, Through};
 use super::warning::FileWarning;
-use crate::bench::Context;
+use crate::Context;
 use crate::sample::CannotMeasure;
 
 /// Writes in flight while the file is overwritten.

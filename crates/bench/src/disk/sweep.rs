@@ -5,7 +5,7 @@ use super::fact::{DEEPEST, THREADS};
 use super::metrics;
 use super::search::point;
 use super::transfers::{Probe, Transfers};
-use crate::bench::Prepared;
+use crate::Prepared;
 use crate::sample::{Amount, CannotMeasure, Facts, Point, Sample, WrongAnswer};
 
 /// A rate that grows by less than this over a doubling has stopped growing.

@@ -26,12 +26,12 @@ use super::source::{Doing, Source};
 use super::target::{Cache, TestFile};
 use super::threads::{Count, Threads};
 use super::warning::{FileWarning, TransferWarning};
-use crate::bench::fixed::Scaling;
-use crate::bench::{Context, Prepared};
+use crate::fixed::Scaling;
 use crate::machine::Root;
 use crate::machine::storage::Medium;
 use crate::sample::{Amount, CannotMeasure, Facts, Offer, Sample, Writable, WrongAnswer};
 use crate::warning::Note;
+use crate::{Context, Prepared};
 
 /// Direct I/O goes by these at the least.
 const SECTOR: u64 = 512;
@@ -220,7 +220,6 @@ impl Transfers {
         self.kind.word()
     }
 
-    /// How many threads there are.
     pub(super) fn threads(&self) -> u64 {
         self.job.threads
     }

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use super::human;
 use super::raw::RawTarget;
 use super::source::Blocks;
-use crate::bench::Context;
+use crate::Context;
 use crate::machine::Root;
 use crate::machine::disk::users;
 use crate::machine::mounts::DeviceNumber;

@@ -3,7 +3,7 @@
 use super::engine::Kind;
 use super::fact::{self, DEEPEST, ENGINE, TARGET_HELD};
 use super::metrics::{DEPTH, LATENCY, RATE, THREADS};
-use crate::bench::Curve;
+use crate::Curve;
 use crate::measurement::Measurement;
 use crate::quantity::{Quantity, Unit};
 use crate::sample::Point;

@@ -7,14 +7,18 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_metal::buffer::Pages;
 use plimsoll_metal::numa::{nodes_of, on_node};
+use plimsoll_metal::team::Team;
+use serde::{Deserialize, Serialize};
 
 use super::fact::MEMORY_NODES;
 use super::warning::MemoryWarning;
-use super::{HUGE_PAGE, human, in_pool, pages_for, pages_of, reserve, reserved_page};
-use crate::bench::places;
+use super::{HUGE_PAGE, fits_in, human, in_pool, page_size, pages_for, reserve, reserved_page, team_on};
 use crate::case::Case;
 use crate::machine::Machine;
+use crate::place::Threads;
+use crate::places;
 use crate::plan::Group;
 use crate::sample::{CannotMeasure, Facts};
 
@@ -69,49 +73,85 @@ fn nodes(machine: &Machine, group: &Group) -> Result<Vec<Option<u64>>, String> {
     }
 }
 
-/// Whether the case's node has `size` bytes for each of `threads`.
-///
-/// # Errors
-/// A node without memory, or with too little that is free.
-pub(super) fn holds(machine: &Machine, case: &Case, threads: u64, size: u64) -> Result<(), CannotMeasure> {
-    let Some(id) = node(case) else { return Ok(()) };
-    let Some(node) = machine.memory.nodes.iter().find(|node| node.id == id) else { return Ok(()) };
-    let total = node.total_bytes.unwrap_or(0);
-    if total == 0 {
-        let with: Vec<String> = machine
-            .memory
-            .nodes
-            .iter()
-            .filter(|node| node.total_bytes.is_some_and(|bytes| bytes > 0))
-            .map(|node| node.id.to_string())
-            .collect();
-        return Err(CannotMeasure::not_here(format!(
-            "node {id} has no memory; nodes with memory: {}",
-            with.join(", ")
-        )));
+/// Threads, the memory that each works on, and where it lies: a part of the parameters of each benchmark of memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Site {
+    pub(super) threads: Threads,
+    /// Bytes of each thread.
+    pub(super) size: u64,
+    pub(super) pages: Pages,
+    /// The NUMA node that is asked for; each thread's own without.
+    pub(super) node: Option<usize>,
+}
+
+impl Site {
+    /// That of a case.
+    pub(super) fn of(machine: &Machine, case: &Case) -> Self {
+        Self {
+            threads: Threads::of(machine, case),
+            size: case.number("size").unwrap_or(0),
+            pages: case.word("pages").and_then(page_size).unwrap_or(Pages::Thp),
+            node: case.number(NODE).and_then(|node| usize::try_from(node).ok()),
+        }
     }
-    if let Some(page) = reserved_page(pages_of(case)) {
-        let place = format!("/sys/devices/system/node/node{id}/hugepages");
-        return in_pool(&node.huge_pages, &place, page, pages_for(threads, size, page));
+
+    /// The size where a size in memory is wanted.
+    pub(super) fn bytes(&self) -> usize {
+        usize::try_from(self.size).unwrap_or(usize::MAX)
     }
-    let free = node.free_bytes.unwrap_or(total);
-    let needed = size.checked_next_multiple_of(HUGE_PAGE).and_then(|size| size.checked_mul(threads));
-    if needed.is_some_and(|needed| needed <= free.saturating_sub(reserve(free))) {
-        return Ok(());
+
+    /// The threads, pinned.
+    pub(super) fn team(&self, machine: &Machine) -> Result<Team, CannotMeasure> {
+        team_on(&self.threads.cpus(machine))
     }
-    Err(CannotMeasure::environment(format!(
-        "needs {threads} × {} of memory on node {id}; {} are free there, and {} of these must stay free: choose a \
+
+    /// Whether machine and node have the memory.
+    ///
+    /// # Errors
+    /// A node without memory, or too little that is free.
+    pub(super) fn fits(&self, machine: &Machine) -> Result<(), CannotMeasure> {
+        let threads = self.threads.count as u64;
+        fits_in(machine, threads, self.size, self.pages)?;
+        self.node.map_or(Ok(()), |node| self.fits_on(machine, node, threads))
+    }
+
+    fn fits_on(&self, machine: &Machine, id: usize, threads: u64) -> Result<(), CannotMeasure> {
+        let size = self.size;
+        let Some(node) = machine.memory.nodes.iter().find(|node| node.id == id) else { return Ok(()) };
+        let total = node.total_bytes.unwrap_or(0);
+        if total == 0 {
+            let with: Vec<String> = machine
+                .memory
+                .nodes
+                .iter()
+                .filter(|node| node.total_bytes.is_some_and(|bytes| bytes > 0))
+                .map(|node| node.id.to_string())
+                .collect();
+            return Err(CannotMeasure::not_here(format!(
+                "node {id} has no memory; nodes with memory: {}",
+                with.join(", ")
+            )));
+        }
+        if let Some(page) = reserved_page(self.pages) {
+            let place = format!("/sys/devices/system/node/node{id}/hugepages");
+            return in_pool(&node.huge_pages, &place, page, pages_for(threads, size, page));
+        }
+        let free = node.free_bytes.unwrap_or(total);
+        let needed = size.checked_next_multiple_of(HUGE_PAGE).and_then(|size| size.checked_mul(threads));
+        if needed.is_some_and(|needed| needed <= free.saturating_sub(reserve(free))) {
+            return Ok(());
+        }
+        Err(CannotMeasure::environment(format!(
+            "needs {threads} × {} of memory on node {id}; {} are free there, and {} of these must stay free: choose a \
          smaller --size or another --node",
-        human(size),
-        human(free),
-        human(reserve(free))
-    )))
+            human(size),
+            human(free),
+            human(reserve(free))
+        )))
+    }
 }
 
 /// Does `work`; the memory that this thread first touches meanwhile is that of the case's node, if it names one.
-///
-/// # Errors
-/// What the kernel says against it.
 pub(super) fn within<T>(node: Option<usize>, work: impl FnOnce() -> T) -> Result<T, CannotMeasure> {
     match node {
         Some(node) => on_node(node, work).map_err(|e| CannotMeasure::not_here(e.to_string())),
@@ -119,15 +159,10 @@ pub(super) fn within<T>(node: Option<usize>, work: impl FnOnce() -> T) -> Result
     }
 }
 
-/// The node that the case names.
-pub(super) fn node(case: &Case) -> Option<usize> {
-    case.number(NODE).and_then(|node| usize::try_from(node).ok())
-}
-
-/// Says on which nodes the memory of a case lies, and warns where that is another than it names. Nothing where it names
-/// none, or where the kernel does not tell.
-pub(super) fn note<'a>(facts: &mut Facts, case: &Case, memory: impl Iterator<Item = &'a [u8]>) {
-    let Some(wanted) = node(case) else { return };
+/// Says on which nodes memory lies, and warns where that is another than the one asked for. Nothing where none is, or where
+/// the kernel does not tell.
+pub(super) fn note<'a>(facts: &mut Facts, asked: Option<usize>, memory: impl Iterator<Item = &'a [u8]>) {
+    let Some(wanted) = asked else { return };
     let found = lies(memory);
     facts.achieved.set(&MEMORY_NODES, found.keys().copied().collect::<Vec<_>>());
     note_elsewhere(facts, wanted, &found);
@@ -153,10 +188,10 @@ pub(super) fn note_elsewhere(facts: &mut Facts, wanted: usize, found: &BTreeMap<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::Benchmark;
-    use crate::bench::memory::{Bandwidth, Block, Latency};
+    use crate::Benchmark;
     use crate::case::Value;
     use crate::machine::fixture::{Fault, Fixture};
+    use crate::memory::{Bandwidth, Block, Latency};
     use crate::sample::Cause;
 
     fn asking(node: u64, size: u64) -> Group {
@@ -249,14 +284,12 @@ mod tests {
 
     #[test]
     fn pages_on_another_node_are_counted_and_said() {
-        let case = Case::of("memory.latency").with_count("node", 1);
         let mut facts = Facts::default();
-        note(&mut facts, &Case::of("memory.latency"), std::iter::empty());
+        note(&mut facts, None, std::iter::empty());
         assert!(facts.achieved.is_empty() && facts.warnings.is_empty());
         note_elsewhere(&mut facts, 1, &BTreeMap::from([(1, 30)]));
         assert!(facts.warnings.is_empty());
         note_elsewhere(&mut facts, 1, &BTreeMap::from([(0, 3), (1, 30), (2, 4)]));
         assert!(facts.warnings[0].to_string().starts_with("7 of the pages"), "{:?}", facts.warnings);
-        assert_eq!((node(&case), node(&Case::of("null"))), (Some(1), None));
     }
 }

@@ -6,6 +6,7 @@ use plimsoll_metal::buffer::{Buffer, BufferError, Pages, Resident};
 use plimsoll_metal::clock::{Clocks, thread_cpu_time};
 use plimsoll_metal::stream::{Arrays, LoadedStream, StreamOp};
 use plimsoll_metal::team::{Member, Team};
+use serde::{Deserialize, Serialize};
 
 use super::affinity;
 use super::broken;
@@ -14,26 +15,12 @@ use super::window::Span;
 use crate::sample::CannotMeasure;
 
 /// Whose the arrays are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Layout {
     /// Each thread has arrays of its own.
     Private,
     /// One set of arrays, as large as all private ones together; each thread works on a part of it.
     Shared,
-}
-
-impl Layout {
-    /// Its names in cases and flags.
-    pub(super) const NAMES: [&'static str; 2] = ["private", "shared"];
-
-    /// The layout of this name.
-    pub(super) fn named(name: &str) -> Option<Self> {
-        match name {
-            "private" => Some(Self::Private),
-            "shared" => Some(Self::Shared),
-            _ => None,
-        }
-    }
 }
 
 /// What is to be made.
@@ -173,7 +160,6 @@ impl ThreadArrays {
         self.arrays().iter().map(|field| field.arrays.elements() as u64).sum()
     }
 
-    /// Threads.
     pub(super) fn threads(&self) -> usize {
         self.tallies.len()
     }
@@ -186,7 +172,6 @@ impl ThreadArrays {
         }
     }
 
-    /// The memory of all.
     pub(super) fn memory(&self) -> impl Iterator<Item = &[u8]> {
         match &self.memory {
             Memory::Private(buffers) => buffers.as_slice(),

@@ -9,23 +9,23 @@ use plimsoll_metal::block::{BlockKernel, BlockOp, MOST_DRAWN, Order, Region, Sha
 use plimsoll_metal::buffer::Resident;
 use plimsoll_metal::clock::{Clocks, thread_cpu_time, timer_overhead};
 use plimsoll_metal::team::{Member, Team};
+use serde::{Deserialize, Serialize};
 
-use super::affinity;
+use super::affinity::{self, Site};
 use super::fact::{CPUS, DRAW_SECONDS_PER_BLOCK, LEVEL, SIZE, VARIANT};
 use super::lap::OFF_CPU;
 use super::passes::{alone, note_threads};
 use super::warning::MemoryWarning;
 use super::window::{Span, Window};
 use super::{
-    LATENCY, LATENCY_PER_BYTE, THROUGHPUT, answers, broken, note_caches, note_nodes, note_pages, pages_of,
-    seed, team,
+    LATENCY, LATENCY_PER_BYTE, THROUGHPUT, answers, broken, note_caches, note_nodes, note_pages, seed,
 };
-use crate::bench::apart::Apart;
-use crate::bench::fixed::{Scaling, share};
-use crate::bench::{Context, Prepared};
+use crate::apart::Apart;
 use crate::case::Case;
+use crate::fixed::{Scaling, share};
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer};
 use crate::warning::Note;
+use crate::{Context, Prepared};
 
 /// Batches with each kernel when the best is looked for; the quickest counts.
 const TRIALS: usize = 3;
@@ -38,11 +38,22 @@ const MOST_BATCHES: u64 = 4096;
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// The amount of each sample.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Fixed {
     pub(super) blocks: u64,
     /// Whether each thread does so many, or all together.
     pub(super) scaling: Scaling,
+}
+
+/// A case, understood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Job {
+    pub(super) op: BlockOp,
+    pub(super) order: Order,
+    /// Bytes.
+    pub(super) block: u64,
+    pub(super) fixed: Option<Fixed>,
+    pub(super) site: Site,
 }
 
 /// Regions on every thread, and the kernel that works on their blocks.
@@ -188,20 +199,15 @@ fn blocks_in(seconds: f64, block_seconds: f64) -> u64 {
 
 impl Batches {
     /// Regions on every thread's own memory node, filled, and the kernel chosen.
-    pub(super) fn new(
-        op: BlockOp,
-        order: Order,
-        fixed: Option<Fixed>,
-        case: &Case,
-        cx: &Context<'_>,
-    ) -> Result<Self, CannotMeasure> {
-        let whole = |key| case.number(key).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
-        let (block, pages, seed) = (whole("block"), pages_of(case), seed(cx, case));
-        let shape = Shape { op, order, block, bytes: whole("size"), pages, seed };
-        let mut team = team(cx.machine, case)?;
+    pub(super) fn new(job: &Job, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+        let &Job { op, order, block, fixed, ref site } = job;
+        let block = usize::try_from(block).unwrap_or(usize::MAX);
+        let (pages, node, seed) = (site.pages, site.node, seed(cx, case));
+        let shape = Shape { op, order, block, bytes: site.bytes(), pages, seed };
+        let mut team = site.team(cx.machine)?;
         let made = team.run(|member| {
             let shape = Shape { seed: seed.wrapping_add((member.index as u64) << 32), ..shape };
-            let region = affinity::within(affinity::node(case), || Region::new(shape))?;
+            let region = affinity::within(node, || Region::new(shape))?;
             let region = region.map_err(|e| CannotMeasure::environment(e.to_string()))?;
             Ok(Field { region, clocks: Clocks::default() })
         });
@@ -214,8 +220,8 @@ impl Batches {
         note_pages(&mut facts, pages, &resident);
         note_caches(&mut facts, cx.machine);
         note_threads(&mut facts, cx.machine, team.cpus());
-        note_nodes(&mut facts, cx.machine, case, team.cpus());
-        affinity::note(&mut facts, case, arrays.iter().map(|field| field.region.memory()));
+        note_nodes(&mut facts, cx.machine, node, team.cpus());
+        affinity::note(&mut facts, node, arrays.iter().map(|field| field.region.memory()));
         facts.achieved.set(&SIZE, bytes);
         let level = answers(cx.machine, team.cpus(), bytes, op.regions() as u64);
         facts.achieved.set(&LEVEL, level.to_string());
@@ -417,8 +423,8 @@ impl Prepared for Batches {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{Keep, Options};
     use crate::machine::{Machine, Root};
+    use crate::{Keep, Options};
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -455,7 +461,9 @@ mod tests {
         let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
         let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
         let fixed = Some(Fixed { blocks: 1 << 40, scaling: Scaling::Strong });
-        let mut batches = Batches::new(BlockOp::Write, Order::Random, fixed, &case, &cx).unwrap();
+        let site = Site::of(&machine, &case);
+        let job = Job { op: BlockOp::Write, order: Order::Random, block: 64, fixed, site };
+        let mut batches = Batches::new(&job, &case, &cx).unwrap();
         assert!(batches.facts().warnings.iter().all(|warning| warning.code() != "volume-cut"));
         batches.longest = Duration::ZERO;
         let sample = batches.sample(Amount::Work(1)).unwrap();

@@ -35,9 +35,6 @@ pub(super) fn named(op: StreamOp, variant: &str) -> Vec<LoadedStream> {
 }
 
 /// The quickest of `kernels`; `lap` says what a pass of one took, where a lap has so many `passes`, or a part of one. `None` without kernels.
-///
-/// # Errors
-/// What `lap` says.
 pub(super) fn quickest<E>(
     kernels: Vec<LoadedStream>,
     passes: f64,

@@ -11,8 +11,8 @@ use plimsoll_metal::buffer::Pages;
 use plimsoll_metal::chase::{Chase, LINE, Shape};
 use plimsoll_metal::clock::thread_cpu_time;
 
-use crate::bench::place;
 use crate::machine::{EffectiveCache, Machine};
+use crate::place;
 
 use super::{levels, team_on};
 

@@ -20,7 +20,6 @@ pub(crate) enum Answers {
     Cache(u8),
     /// Neither wholly: larger than the caches, yet not so much that they do not matter.
     CacheAndMemory(u8),
-    /// Memory.
     Memory,
     /// The caches are not known.
     Unknown,

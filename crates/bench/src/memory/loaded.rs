@@ -10,21 +10,22 @@ use std::time::{Duration, Instant};
 
 use plimsoll_metal::block::{BlockError, BlockKernel, BlockOp, Order, Region, Shape, kernels};
 use plimsoll_metal::team::Team;
+use serde::{Deserialize, Serialize};
 
+use super::affinity::Site;
 use super::fact::{LOAD_BYTES, LOAD_CPUS, LOAD_VARIANT};
 use super::findings;
-use super::latency::Latency;
-use super::{HUGE_PAGE, LATENCY, PROGRAM, broken, fits, pages, pages_of, seed, sizes, working_set};
-use crate::bench::{
-    Benchmark, Better, Candidate, Context, Curve, Metric, Parsed, Prepared, Say, counts, place,
-};
+use super::latency::{self, Chasing, Latency};
+use super::{HUGE_PAGE, LATENCY, PROGRAM, broken, fits, page_name, pages, seed, sizes, team_on, working_set};
 use crate::case::Case;
-use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::{self, Quantity, Unit, format_duration};
 use crate::sample::{Amount, CannotMeasure, Facts, Point, Sample, WrongAnswer};
-use crate::view::{Finding, RunView};
+use crate::{
+    Benchmark, Better, Candidate, Context, Curve, Descriptor, Metric, Parsed, Prepared, Ready, Say, counts,
+    place,
+};
 
 /// What the loading threads do, by the names in case ids.
 const OPS: &[(&str, BlockOp)] =
@@ -49,24 +50,26 @@ const LEAST_REGION: u64 = 16 << 20;
 pub struct LoadedLatency;
 
 impl Benchmark for LoadedLatency {
-    fn name(&self) -> &'static str {
-        "memory.loaded-latency"
-    }
-
-    fn about(&self) -> &'static str {
-        "latency of memory while other threads draw on it: the curve over bandwidth, and its knee"
-    }
-
-    fn words(&self) -> &'static [Say] {
-        &[Say::Word("latency under"), Say::Value("op"), Say::Word("load"), Say::Value("size"), Say::Times]
-    }
-
-    fn keys(&self) -> &'static [&'static str] {
-        &["op", "size", "pages", "delay", "threads"]
-    }
-
-    fn by_default(&self) -> bool {
-        false
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "memory.loaded-latency",
+            about: "latency of memory while other threads draw on it: the curve over bandwidth, and its knee",
+            words: &[
+                Say::Word("latency under"),
+                Say::Value("op"),
+                Say::Word("load"),
+                Say::Value("size"),
+                Say::Times,
+            ],
+            keys: &["op", "size", "pages", "delay", "threads"],
+            by_default: false,
+            curves: &[Curve { x: PROGRAM, x_unit: "B/s", log: false, y: LATENCY, y_unit: "s" }],
+            look: super::look,
+            limits: |question| Latency.limits(question),
+            findings: findings::loaded,
+            point: in_words,
+            ..Descriptor::USUAL
+        }
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
@@ -81,34 +84,20 @@ impl Benchmark for LoadedLatency {
         }
     }
 
-    fn curves(&self) -> &'static [Curve] {
-        &[Curve { x: PROGRAM, x_unit: "B/s", log: false, y: LATENCY, y_unit: "s" }]
-    }
-
-    /// The latency at each bandwidth that was drawn beside it.
-    fn point(&self, point: &Point) -> Option<String> {
-        let (latency, load) = (*point.get(LATENCY)?, *point.get(PROGRAM)?);
-        let latency = Quantity::new(latency, Unit::Second);
-        Some(match load > 0.0 {
-            true => format!("{} {latency}", Quantity::new(load, Unit::BytePerSecond)),
-            false => format!("no load {latency}"),
-        })
-    }
-
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let delays = delays(group)?;
         let all = machine.cpu.allowed.len().max(2) as u64;
         let threads = counts(group, "threads", &[all], super::MOST_THREADS)?;
         let mut candidates = Vec::new();
         for op in group.words("op", &["read"]) {
-            find(&op)?;
+            let draws = find(&op)?;
             for pages in pages(machine, group)? {
-                for size in sizes(machine, group, &[default_size(machine, group)?])? {
+                for size in sizes(machine, group, &[latency::memory_size(machine, group)])? {
                     for threads in &threads {
                         let mut case = Case::of(self.name())
                             .with_word("op", &op)
                             .with_size("size", size)
-                            .with_word("pages", &pages);
+                            .with_word("pages", page_name(pages));
                         if group.asked("delay") {
                             let words: Vec<String> = delays.iter().map(|d| format_duration(*d)).collect();
                             case = case.with_word("delay", &words.join("+"));
@@ -119,7 +108,8 @@ impl Benchmark for LoadedLatency {
                             let load = region.saturating_mul(threads.saturating_sub(1));
                             fits(machine, 1, size.saturating_add(load))
                         });
-                        candidates.push(Candidate::new(case, feasible));
+                        let job = Job { draws, delays: delays.clone(), site: Site::of(machine, &case) };
+                        candidates.push(Candidate::new(case, feasible).parsed(&job));
                     }
                 }
             }
@@ -127,43 +117,33 @@ impl Benchmark for LoadedLatency {
         Ok(candidates)
     }
 
-    fn look(&self, machine: &mut Machine) {
-        super::look(machine);
-    }
-
-    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
-        findings::loaded(run)
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        Latency.limits(question)
-    }
-
-    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
-        possible(cx.machine, case.threads() as u64)?;
-        let broken = |why: String| CannotMeasure::environment(why);
-        let op = find(case.word("op").unwrap_or("read")).map_err(broken)?;
-        let delays = match case.word("delay") {
-            Some(words) => read_delays(words.split('+')).map_err(broken)?,
-            None => usual_delays(),
-        };
-        let chase = unloaded(case);
-        let chase = Latency.prepare(&chase, &Parsed::default(), cx)?;
-        let load = Load::new(op, case, cx)?;
-        Ok(Box::new(Loaded { chase, load, delays }))
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        let job: Job = parsed.read()?;
+        possible(cx.machine, job.site.threads.count as u64)?;
+        let chase = Chasing::new(&latency::Job::alone(&job.site), seed(cx, case), cx.machine)?;
+        let load = Load::new(&job, case, cx)?;
+        Ok(Box::new(Loaded { chase, load, delays: job.delays }))
     }
 }
 
-/// The case of `memory.latency` with the same chase.
-fn unloaded(case: &Case) -> Case {
-    let shared = case.params().iter().filter(|(name, _)| ["size", "pages"].contains(name));
-    shared.fold(Case::of(Latency.name()), |case, (name, value)| case.with(name, value.clone()))
+/// The latency at each bandwidth that was drawn beside it.
+fn in_words(point: &Point) -> Option<String> {
+    let (latency, load) = (*point.get(LATENCY)?, *point.get(PROGRAM)?);
+    let latency = Quantity::new(latency, Unit::Second);
+    Some(match load > 0.0 {
+        true => format!("{} {latency}", Quantity::new(load, Unit::BytePerSecond)),
+        false => format!("no load {latency}"),
+    })
 }
 
-/// The largest size that `memory.latency` takes by itself: memory.
-fn default_size(machine: &Machine, group: &Group) -> Result<u64, String> {
-    let candidates = Latency.cases(machine, &Group { budget: group.budget, ..Group::default() })?;
-    Ok(candidates.iter().filter_map(|candidate| candidate.case.number("size")).max().unwrap_or(1 << 30))
+/// A case, understood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Job {
+    /// What the loading threads do.
+    draws: BlockOp,
+    delays: Vec<Duration>,
+    /// Of the chase, and the threads of both.
+    site: Site,
 }
 
 fn find(word: &str) -> Result<BlockOp, String> {
@@ -241,7 +221,7 @@ fn region_bytes(machine: &Machine, threads: u64) -> u64 {
 
 /// The chase and the load.
 struct Loaded {
-    chase: Box<dyn Prepared>,
+    chase: Chasing,
     load: Load,
     delays: Vec<Duration>,
 }
@@ -260,12 +240,12 @@ struct Moved(AtomicU64);
 
 impl Load {
     /// Regions on each loading thread's own memory node.
-    fn new(op: BlockOp, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
-        let threads = case.threads();
-        let cpus: Vec<usize> = place(cx.machine, threads).into_iter().skip(1).collect();
-        let mut team = Team::new(&cpus).map_err(broken)?;
-        let bytes = usize::try_from(region_bytes(cx.machine, threads as u64)).unwrap_or(0);
-        let (pages, seed) = (pages_of(case), seed(cx, case));
+    fn new(job: &Job, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+        let &Job { draws: op, site: Site { ref threads, pages, .. }, .. } = job;
+        let cpus: Vec<usize> = threads.cpus(cx.machine).into_iter().skip(1).collect();
+        let mut team = team_on(&cpus)?;
+        let bytes = usize::try_from(region_bytes(cx.machine, threads.count as u64)).unwrap_or(0);
+        let seed = seed(cx, case);
         let shape = Shape { op, order: Order::Sequential, block: BURST, bytes, pages, seed };
         let made = team
             .run(|member| Region::new(Shape { seed: seed.wrapping_add(1 + member.index as u64), ..shape }));
@@ -421,11 +401,11 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::bench::{Keep, Options};
     use crate::case::Key;
     use crate::machine::Root;
     use crate::machine::fixture::{Fault, Fixture};
     use crate::sample::Cause;
+    use crate::{Keep, Options};
 
     fn group(lists: &[(&str, &[&str])]) -> Group {
         lists.iter().fold(Group::default(), |group, (key, texts)| {
@@ -447,8 +427,6 @@ mod tests {
         let given = ids(&[("delay", &["0", "1us", "100ns", "1us"]), ("op", &["read", "read-write"])]);
         assert_eq!(given.len(), 2);
         assert!(given[0].contains("/delay=1us+100ns+0s/"), "{}", given[0]);
-        let case: Case = given[0].parse().unwrap();
-        assert_eq!(unloaded(&case).to_string(), "memory.latency/size=512M/pages=thp");
         Ok(())
     }
 
@@ -507,7 +485,7 @@ mod tests {
             .unwrap();
             return;
         }
-        for (op, _) in OPS {
+        for (op, draws) in OPS {
             let case = Case::of("memory.loaded-latency")
                 .with_word("op", op)
                 .with_size("size", 4 << 20)
@@ -515,7 +493,10 @@ mod tests {
                 .with_count("threads", 2);
             let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
             let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
-            let mut prepared = LoadedLatency.prepare(&case, &Parsed::default(), &cx).unwrap();
+            let delays = read_delays(["1us", "0"].into_iter()).unwrap();
+            let job = Job { draws: *draws, delays, site: Site::of(&machine, &case) };
+            let parsed = Candidate::new(case.clone(), Ok(())).parsed(&job).parsed;
+            let mut prepared = LoadedLatency.prepare(&case, &parsed, &cx).unwrap();
             // On a busy machine the load may have had no turn within the shortest step, or the chase no quiet slice.
             let mut samples = (0..50).filter_map(|_| prepared.sample(Amount::Seconds(0.0)).ok());
             let sample = samples.find(|sample| sample.curve[1]["program"] > 0.0).expect("some load");

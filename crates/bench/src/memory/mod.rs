@@ -39,13 +39,13 @@ pub use numa::Numa;
 pub use part::PART;
 use warning::MemoryWarning;
 
-use crate::bench::{Context, counts, default_threads, placed};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::machine::memory::HugePages;
 use crate::plan::Group;
 use crate::quantity::{Quantity, Unit, format_size, percent};
 use crate::sample::{CannotMeasure, Facts};
+use crate::{Context, counts, default_threads, placed};
 
 /// Name of the metric of the bytes that the program loads and stores in a second.
 pub const PROGRAM: &str = "program";
@@ -58,7 +58,6 @@ pub const LATENCY: &str = "latency";
 /// Name of the metric of the time of a block for each of its bytes.
 pub const LATENCY_PER_BYTE: &str = "latency_per_byte";
 
-/// The most threads.
 const MOST_THREADS: u64 = 4096;
 /// How many times the last-level caches a working set must be to count as memory (the rule of STREAM, McCalpin 1995).
 const TIMES_LAST_LEVEL: u64 = 4;
@@ -68,6 +67,10 @@ const ASSUMED_LAST_LEVEL: u64 = 64 << 20;
 const OTHER_PAGES: f64 = 0.02;
 /// Working sets are whole huge pages, so that all of them can be in such.
 const HUGE_PAGE: u64 = 2 << 20;
+
+/// Page sizes by their names in cases and flags.
+const PAGE_SIZES: &[(&str, Pages)] =
+    &[("4k", Pages::Small), ("thp", Pages::Thp), ("2m", Pages::Huge2M), ("1g", Pages::Huge1G)];
 
 /// The smallest size that means anything: two nodes of a chase.
 const SMALLEST: u64 = 1 << 10;
@@ -105,25 +108,23 @@ fn sweep(machine: &Machine) -> impl Iterator<Item = u64> {
 }
 
 /// The page sizes asked for, or the best that this machine has.
-fn pages(machine: &Machine, group: &Group) -> Result<Vec<String>, String> {
+fn pages(machine: &Machine, group: &Group) -> Result<Vec<Pages>, String> {
     let never = machine.memory.transparent_huge_pages.as_deref().is_none_or(|setting| setting == "never");
     let words = group.words("pages", &[if never { "4k" } else { "thp" }]);
-    match words.iter().find(|word| page_size(word).is_none()) {
-        Some(word) => {
-            Err(format!("pages: '{}' is no page size; write 4k, thp, 2m or 1g", crate::text::shown(word)))
-        }
-        None => Ok(words),
-    }
+    let read = |word: &String| {
+        let unknown =
+            || format!("pages: '{}' is no page size; write 4k, thp, 2m or 1g", crate::text::shown(word));
+        page_size(word).ok_or_else(unknown)
+    };
+    words.iter().map(read).collect()
 }
 
 fn page_size(word: &str) -> Option<Pages> {
-    match word {
-        "4k" => Some(Pages::Small),
-        "thp" => Some(Pages::Thp),
-        "2m" => Some(Pages::Huge2M),
-        "1g" => Some(Pages::Huge1G),
-        _ => None,
-    }
+    PAGE_SIZES.iter().find(|(name, _)| *name == word).map(|(_, pages)| *pages)
+}
+
+fn page_name(pages: Pages) -> &'static str {
+    PAGE_SIZES.iter().find(|(_, other)| *other == pages).map_or("", |(name, _)| name)
 }
 
 /// Bytes of a reserved page of this kind; `None` for pages that need not be reserved.
@@ -133,11 +134,6 @@ fn reserved_page(pages: Pages) -> Option<u64> {
         Pages::Huge2M => Some(2 << 20),
         Pages::Huge1G => Some(1 << 30),
     }
-}
-
-/// The page size of a case; huge where it names none.
-fn pages_of(case: &Case) -> Pages {
-    case.word("pages").and_then(page_size).unwrap_or(Pages::Thp)
 }
 
 /// Says which pages the kernel gave, and warns where they are not those asked for.
@@ -160,15 +156,6 @@ pub(crate) fn note_pages(facts: &mut Facts, asked: Pages, resident: &[Resident])
     facts.achieved.set(&PAGES, got.as_str());
     if got != wanted {
         facts.warnings.push(MemoryWarning::PagesDiffer { wanted, got }.into());
-    }
-}
-
-fn page_name(pages: Pages) -> &'static str {
-    match pages {
-        Pages::Small => "4k",
-        Pages::Thp => "thp",
-        Pages::Huge2M => "2m",
-        Pages::Huge1G => "1g",
     }
 }
 
@@ -210,9 +197,9 @@ fn note_effective(facts: &mut Facts, machine: &Machine, cpus: &[usize]) {
     }
 }
 
-/// A remark where a thread's own node has no memory, so that another's is measured; none where the case names a node.
-fn note_nodes(facts: &mut Facts, machine: &Machine, case: &Case, cpus: &[usize]) {
-    if affinity::node(case).is_some() {
+/// A remark where a thread's own node has no memory, so that another's is measured; none where a node is asked for.
+fn note_nodes(facts: &mut Facts, machine: &Machine, asked: Option<usize>, cpus: &[usize]) {
+    if asked.is_some() {
         return;
     }
     let empty = cpus.iter().filter_map(|cpu| {
@@ -246,8 +233,8 @@ fn human(bytes: u64) -> String {
 }
 
 /// Refuses a working set that does not fit in memory, or in the pool of such pages, before any of it is allocated.
-fn fits_in(machine: &Machine, threads: u64, size: u64, pages: &str) -> Result<(), CannotMeasure> {
-    match page_size(pages).and_then(reserved_page) {
+fn fits_in(machine: &Machine, threads: u64, size: u64, pages: Pages) -> Result<(), CannotMeasure> {
+    match reserved_page(pages) {
         Some(page) => in_pool(
             &machine.memory.huge_pages,
             "/sys/kernel/mm/hugepages",
@@ -294,11 +281,6 @@ fn in_pool(pools: &[HugePages], place: &str, page: u64, needed: u64) -> Result<(
         human(page),
         page / 1024
     )))
-}
-
-/// Threads pinned where a case wants them.
-fn team(machine: &Machine, case: &Case) -> Result<Team, CannotMeasure> {
-    Team::new(&placed(machine, case)).map_err(broken)
 }
 
 /// Threads pinned to these CPUs.

@@ -11,13 +11,13 @@ use plimsoll_metal::block::{BlockKernel, BlockOp, Order, Region, Shape, kernels}
 use plimsoll_metal::chase::{Chase, Shape as Cycle};
 use plimsoll_metal::clock::thread_cpu_time;
 use plimsoll_metal::team::{Member, Team};
+use serde::{Deserialize, Serialize};
 
-use super::affinity::{self, lies, note_elsewhere};
+use super::affinity::{self, Site, lies, note_elsewhere};
 use super::fact::{CPU_NODES, MEMORY_NODES};
 use super::lap::OFF_CPU;
 use super::window::{Span, Window};
-use super::{LATENCY, PROGRAM, broken, fits, pages, pages_of, seed, team_on, working_set};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say};
+use super::{LATENCY, PROGRAM, broken, fits, page_name, pages, seed, team_on, working_set};
 use crate::case::Case;
 use crate::limit::{Kind, Limit, Question};
 use crate::machine::Machine;
@@ -25,6 +25,9 @@ use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Cell, Facts, Sample, WrongAnswer};
 use crate::stats::Samples;
+use crate::{
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Roofline, Say,
+};
 
 /// What is measured, by the names in case ids.
 const OPS: &[&str] = &["latency", "read"];
@@ -44,24 +47,16 @@ const LEAST_SLICES: usize = 5;
 pub struct Numa;
 
 impl Benchmark for Numa {
-    fn name(&self) -> &'static str {
-        "memory.numa"
-    }
-
-    fn about(&self) -> &'static str {
-        "latency and bandwidth from the CPUs of each NUMA node to the memory of each"
-    }
-
-    fn words(&self) -> &'static [Say] {
-        &[Say::Word("NUMA"), Say::Value("op"), Say::Value("size")]
-    }
-
-    fn keys(&self) -> &'static [&'static str] {
-        &["op", "size", "pages"]
-    }
-
-    fn by_default(&self) -> bool {
-        false
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "memory.numa",
+            about: "latency and bandwidth from the CPUs of each NUMA node to the memory of each",
+            words: &[Say::Word("NUMA"), Say::Value("op"), Say::Value("size")],
+            keys: &["op", "size", "pages"],
+            by_default: false,
+            look: super::look,
+            ..Descriptor::USUAL
+        }
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
@@ -101,18 +96,15 @@ impl Benchmark for Numa {
                     let case = Case::of(self.name())
                         .with_word("op", &op)
                         .with_size("size", size)
-                        .with_word("pages", &pages);
+                        .with_word("pages", page_name(pages));
                     let nodes = with_memory(machine).len() as u64;
                     let feasible = enough(machine).and_then(|()| fits(machine, nodes, size));
-                    candidates.push(Candidate::new(case, feasible));
+                    let job = Job { latency: op == "latency", site: Site::of(machine, &case) };
+                    candidates.push(Candidate::new(case, feasible).parsed(&job));
                 }
             }
         }
         Ok(candidates)
-    }
-
-    fn look(&self, machine: &mut Machine) {
-        super::look(machine);
     }
 
     fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
@@ -124,10 +116,19 @@ impl Benchmark for Numa {
         vec![Limit::unknown(kind, why)]
     }
 
-    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
         enough(cx.machine)?;
-        Ok(Box::new(Between::new(case, cx)?))
+        Ok(Box::new(Between::new(&parsed.read()?, case, cx)?))
     }
+}
+
+/// A case, understood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Job {
+    /// Whether loads are timed that wait for each other, or reading.
+    latency: bool,
+    /// Its memory.
+    site: Site,
 }
 
 /// Numbers of the nodes that have memory.
@@ -202,9 +203,8 @@ struct Between {
 }
 
 impl Between {
-    fn new(case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
-        let size = case.number("size").and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
-        let latency = case.word("op") == Some("latency");
+    fn new(job: &Job, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+        let (latency, size, pages) = (job.latency, job.site.bytes(), job.site.pages);
         let mut rows = Vec::new();
         for row in with_cpus(cx.machine) {
             let cpus = if latency { row.cpus.iter().copied().take(1).collect() } else { row.cpus.clone() };
@@ -222,7 +222,7 @@ impl Between {
                         stride: STRIDE as usize,
                         group: Some(GROUP as usize),
                         chases: 1,
-                        pages: pages_of(case),
+                        pages,
                         seed,
                         node: Some(node),
                     };
@@ -234,7 +234,7 @@ impl Between {
                         order: Order::Sequential,
                         block: BLOCK.min(size / most / 64 * 64),
                         bytes: size / most,
-                        pages: pages_of(case),
+                        pages,
                         seed,
                     };
                     let made = || (0..most).map(|_| Region::new(shape)).collect::<Result<Vec<Region>, _>>();
@@ -395,11 +395,11 @@ impl Prepared for Between {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{Keep, Options};
     use crate::case::Value;
     use crate::machine::Root;
     use crate::machine::fixture::{Fault, Fixture};
     use crate::sample::Cause;
+    use crate::{Keep, Options};
 
     #[test]
     fn machines_with_several_nodes_have_a_case_of_each_kind() -> Result<(), Fault> {
@@ -454,7 +454,8 @@ mod tests {
             let case = Case::of("memory.numa").with_word("op", op).with_size("size", 8 << 20);
             let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
             let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
-            let mut between = Between::new(&case, &cx).unwrap();
+            let job = Job { latency: *op == "latency", site: Site::of(&machine, &case) };
+            let mut between = Between::new(&job, &case, &cx).unwrap();
             let sample = between.sample(Amount::Seconds(0.0)).unwrap();
             let (rows, columns) = (between.rows.len(), between.columns.len());
             assert_eq!(sample.matrix.len(), rows * columns);

@@ -1,7 +1,7 @@
 //! The memory benchmarks as a part of a report.
 
 use super::human;
-use crate::bench::Subsystem;
+use crate::Subsystem;
 use crate::limit::Source;
 use crate::machine::Machine;
 use crate::measurement::Measurement;

@@ -8,23 +8,24 @@ use std::collections::BTreeSet;
 
 use plimsoll_metal::stream::{self, StreamOp};
 use plimsoll_metal::team::Team;
+use serde::{Deserialize, Serialize};
 
-use super::affinity;
+use super::affinity::{self, Site};
 use super::arrays::{Layout, Shape, ThreadArrays};
 use super::choose::{self, Chosen};
 use super::fact::{CPUS, LEVEL, SIZE, VARIANT};
 use super::lap::{OFF_CPU, PASS, Round, Schedule, lap_of, parts_in};
 use super::warning::MemoryWarning;
 use super::{
-    Answers, BUS, HUGE_PAGE, PROGRAM, answers, note_caches, note_effective, note_nodes, note_pages, pages_of,
-    seed, team, working_set,
+    Answers, BUS, HUGE_PAGE, PROGRAM, answers, note_caches, note_effective, note_nodes, note_pages, seed,
+    working_set,
 };
-use crate::bench::apart::Apart;
-use crate::bench::{Context, Prepared};
+use crate::apart::Apart;
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::sample::{Amount, CannotMeasure, Conditions, ExcludedBy, Facts, Sample, WrongAnswer};
 use crate::warning::{Note, Warning};
+use crate::{Context, Prepared};
 
 /// The least that a lap lasts when the best kernel is looked for, so that what the one before left in the caches does
 /// not matter.
@@ -37,6 +38,16 @@ const FIRST_LOOK: u64 = PASS >> 8;
 const MOST_TRIAL: u64 = PASS << 24;
 /// The least that a lap lasts: a hundred times what waking a thread may take.
 const LAP_SECONDS: f64 = 2e-3;
+
+/// A case, understood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Job {
+    pub(super) op: StreamOp,
+    /// A kernel, or `best`.
+    pub(super) variant: String,
+    pub(super) layout: Layout,
+    pub(super) site: Site,
+}
 
 /// Arrays on every thread, and the kernel that passes over them.
 pub(super) struct Passes {
@@ -52,26 +63,20 @@ pub(super) struct Passes {
 
 impl Passes {
     /// Arrays on every thread's own memory node, filled.
-    pub(super) fn new(
-        op: StreamOp,
-        layout: Layout,
-        case: &Case,
-        cx: &Context<'_>,
-    ) -> Result<Self, CannotMeasure> {
-        let size = case.number("size").unwrap_or(0);
-        let mut team = team(cx.machine, case)?;
-        let (pages, seed) = (pages_of(case), seed(cx, case));
-        let bytes = usize::try_from(size).unwrap_or(usize::MAX);
+    pub(super) fn new(job: &Job, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+        let Job { op, layout, site, .. } = job;
+        let (op, layout, pages, node) = (*op, *layout, site.pages, site.node);
+        let mut team = site.team(cx.machine)?;
         let alone = alone(team.cpus());
-        let shape = Shape { op, layout, size: bytes, pages, seed, node: affinity::node(case), alone };
+        let shape = Shape { op, layout, size: site.bytes(), pages, seed: seed(cx, case), node, alone };
         let arrays = ThreadArrays::new(&mut team, shape)?;
         let mut facts = Facts::default();
         note_pages(&mut facts, pages, &arrays.resident());
         note_caches(&mut facts, cx.machine);
         note_threads(&mut facts, cx.machine, team.cpus());
-        note_nodes(&mut facts, cx.machine, case, team.cpus());
-        affinity::note(&mut facts, case, arrays.memory());
-        let level = answers(cx.machine, team.cpus(), size, op.arrays());
+        note_nodes(&mut facts, cx.machine, node, team.cpus());
+        affinity::note(&mut facts, node, arrays.memory());
+        let level = answers(cx.machine, team.cpus(), site.size, op.arrays());
         facts.achieved.set(&LEVEL, level.to_string());
         note_effective(&mut facts, cx.machine, team.cpus());
         note_level(&mut facts, cx.machine, op, team.cpus(), level);

@@ -1,10 +1,12 @@
+use super::affinity::Site;
+use super::arrays::Layout;
 use super::fact::{LEVEL, MEMORY_NODES, SIZE, TOUCHED_BYTES, VARIANT};
 use super::latency::{CYCLES, LOADS_PER_SECOND};
 use super::*;
-use crate::bench::{Benchmark, Candidate, Keep, Options, Parsed, Prepared};
 use crate::case::Value;
 use crate::machine::fixture::{Fault, Fixture};
 use crate::sample::{Amount, Cause};
+use crate::{Benchmark, Candidate, Keep, Options, Parsed, Prepared};
 use proptest::prelude::*;
 
 const KIB: u64 = 1 << 10;
@@ -40,11 +42,24 @@ fn prepared(
     machine: &Machine,
 ) -> Result<Box<dyn Prepared>, CannotMeasure> {
     let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
-    benchmark.prepare(
-        case,
-        &Parsed::default(),
-        &Context { machine, options: &options, keep: &Keep::default() },
-    )
+    let cx = Context { machine, options: &options, keep: &Keep::default() };
+    benchmark.prepare(case, &parsed(case, machine), &cx)
+}
+
+/// What planning makes of a case; what it leaves out is usual.
+fn parsed(case: &Case, machine: &Machine) -> Parsed {
+    let candidate = Candidate::new(case.clone(), Ok(()));
+    let candidate = match case.benchmark() {
+        "memory.bandwidth" => candidate.parsed(&passes::Job {
+            op: case.word("op").unwrap_or("read").parse().unwrap(),
+            variant: case.word("variant").unwrap_or("best").to_owned(),
+            layout: if case.word("layout") == Some("shared") { Layout::Shared } else { Layout::Private },
+            site: Site::of(machine, case),
+        }),
+        "memory.block" => candidate.parsed(&batches::Job::of(machine, case)),
+        _ => candidate.parsed(&latency::Job::of(machine, case)),
+    };
+    candidate.parsed
 }
 
 #[test]
@@ -402,12 +417,7 @@ fn threads_of_a_node_without_memory_are_told_that_they_use_anothers() -> Result<
     let [own, other] = [0, 1].map(|node| machine.memory.nodes[node].cpus.iter().next());
     let remarks = |cpus: &[Option<usize>]| {
         let mut facts = Facts::default();
-        note_nodes(
-            &mut facts,
-            &machine,
-            &Case::of("memory.latency"),
-            &cpus.iter().flatten().copied().collect::<Vec<usize>>(),
-        );
+        note_nodes(&mut facts, &machine, None, &cpus.iter().flatten().copied().collect::<Vec<usize>>());
         facts.warnings.iter().map(ToString::to_string).collect::<Vec<String>>()
     };
     assert_eq!(remarks(&[other]), [""; 0]);
@@ -462,7 +472,7 @@ fn memory_of_a_node_is_taken_from_it() {
         Case::of("memory.block").with_size("block", 64).with_size("size", MIB).with_count("threads", 1),
     ];
     for case in cases {
-        let benchmark = crate::bench::find(case.benchmark()).unwrap();
+        let benchmark = crate::find(case.benchmark()).unwrap();
         let mut there = prepared(benchmark, &case.clone().with_count("node", 0), &machine).unwrap();
         assert!(there.sample(Amount::Seconds(0.01)).unwrap().elapsed > 0.0);
         there.verify().unwrap();

@@ -3,9 +3,9 @@
 //!
 //! A default is never too large for the machine: where memory or time end below the caches, what answers is named (`level`).
 
-use crate::bench::placed;
 use crate::case::Case;
 use crate::machine::Machine;
+use crate::placed;
 use crate::plan::Group;
 
 use super::{ASSUMED_LAST_LEVEL, HUGE_PAGE, TIMES_LAST_LEVEL};
@@ -70,9 +70,9 @@ fn in_time(machine: &Machine, group: &Group) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::place;
     use crate::machine::EffectiveCache;
     use crate::machine::fixture::{Fault, Fixture};
+    use crate::place;
 
     const MIB: u64 = 1 << 20;
     const GIB: u64 = 1 << 30;

@@ -2,9 +2,9 @@
 //! seen to carry it. Of times nothing is derived: what cables, switches and the library take is not known.
 
 use super::{PATH_KERNEL, PATH_SEVERAL, What, what};
-use crate::bench::network::condition::{PATH_MTU, PATH_SPEED};
 use crate::limit::frame::{ETHERNET, IPV4_HEADER, PASSED_BY, TCP_HEADER};
 use crate::limit::{Input, Kind, Limit, Question, Source};
+use crate::network::condition::{PATH_MTU, PATH_SPEED};
 
 /// Headers of IPv4 (RFC 791) and TCP (RFC 9293) in each packet.
 const HEADERS: f64 = IPV4_HEADER + TCP_HEADER;
@@ -79,7 +79,7 @@ mod tests {
         let evidence = Evidence::default();
         let question =
             Question { machine: &machine, case: &case, metric: "throughput", samples: &samples, evidence };
-        crate::bench::limits(&question).remove(0)
+        crate::limits(&question).remove(0)
     }
 
     #[test]

@@ -7,9 +7,8 @@ mod limit;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Say, Subsystem};
+use super::{Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Ready, Say, Subsystem};
 use crate::case::Case;
-use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
@@ -50,12 +49,13 @@ const MOST: u64 = 16 << 20;
 /// One of the benchmarks.
 #[derive(Debug)]
 pub struct Mpi {
-    name: &'static str,
-    about: &'static str,
-    keys: &'static [&'static str],
+    descriptor: Descriptor,
     metrics: &'static [Metric],
-    words: &'static [Say],
 }
+
+/// What they have in common.
+const OVER_MPI: Descriptor =
+    Descriptor { by_default: false, of_all_machines: true, limits: limit::limits, ..Descriptor::USUAL };
 
 /// Ranks are on machines of the run anyway.
 const BETWEEN_RANKS: Say = Say::Case("server", |_| None);
@@ -66,47 +66,59 @@ const TIME: &[Metric] =
 
 /// Half a round trip of a message between two ranks.
 pub static LATENCY: Mpi = Mpi {
-    name: "mpi.latency",
-    about: "half a round trip of MPI_Send and MPI_Recv between machines, under mpirun",
-    keys: &["message"],
+    descriptor: Descriptor {
+        name: "mpi.latency",
+        about: "half a round trip of MPI_Send and MPI_Recv between machines, under mpirun",
+        keys: &["message"],
+        words: &[Say::Word("MPI latency,"), Say::Value("message"), BETWEEN_RANKS],
+        ..OVER_MPI
+    },
     metrics: &[
         Metric::new("latency", Unit::Second, Better::Lower).about("half a round trip between two ranks")
     ],
-    words: &[Say::Word("MPI latency,"), Say::Value("message"), BETWEEN_RANKS],
 };
 
 /// Bytes a second of windows of messages from one rank to another.
 pub static BANDWIDTH: Mpi = Mpi {
-    name: "mpi.bandwidth",
-    about: "64 MPI_Isend at once and one answer between machines, under mpirun",
-    keys: &["message"],
+    descriptor: Descriptor {
+        name: "mpi.bandwidth",
+        about: "64 MPI_Isend at once and one answer between machines, under mpirun",
+        keys: &["message"],
+        words: &[Say::Word("MPI bandwidth,"), Say::Value("message"), BETWEEN_RANKS],
+        ..OVER_MPI
+    },
     metrics: &[Metric::new("throughput", Unit::BytePerSecond, Better::Higher)
         .about("bytes per second from one rank to another")],
-    words: &[Say::Word("MPI bandwidth,"), Say::Value("message"), BETWEEN_RANKS],
 };
 
 /// A sum over all ranks that all of them get.
 pub static ALLREDUCE: Mpi = Mpi {
-    name: "mpi.allreduce",
-    about: "MPI_Allreduce, a sum over all machines, under mpirun",
-    keys: &["type", "message"],
+    descriptor: Descriptor {
+        name: "mpi.allreduce",
+        about: "MPI_Allreduce, a sum over all machines, under mpirun",
+        keys: &["type", "message"],
+        words: &[Say::Word("MPI all-reduce,"), Say::Value("type"), Say::Value("message"), BETWEEN_RANKS],
+        ..OVER_MPI
+    },
     metrics: TIME,
-    words: &[Say::Word("MPI all-reduce,"), Say::Value("type"), Say::Value("message"), BETWEEN_RANKS],
 };
 
 /// All ranks wait for all.
 pub static BARRIER: Mpi = Mpi {
-    name: "mpi.barrier",
-    about: "MPI_Barrier over all machines, under mpirun",
-    keys: &[],
+    descriptor: Descriptor {
+        name: "mpi.barrier",
+        about: "MPI_Barrier over all machines, under mpirun",
+        keys: &[],
+        words: &[Say::Word("MPI barrier"), BETWEEN_RANKS],
+        ..OVER_MPI
+    },
     metrics: TIME,
-    words: &[Say::Word("MPI barrier"), BETWEEN_RANKS],
 };
 
 impl Mpi {
     /// The message sizes asked for, or all powers of two up to 4 MiB that hold whole numbers of `each` bytes.
     fn sizes(&self, group: &Group, each: u64) -> Result<Vec<u64>, String> {
-        if !self.keys.contains(&"message") {
+        if !self.keys().contains(&"message") {
             return Ok(Vec::new());
         }
         let Some(asked) = group.asked_numbers("message") else {
@@ -123,8 +135,8 @@ impl Mpi {
 
     /// The cases by type of number, if they have one.
     fn types(&self, group: &Group) -> Result<Vec<Typed>, String> {
-        let empty = Case::of(self.name);
-        if !self.keys.contains(&"type") {
+        let empty = Case::of(self.name());
+        if !self.keys().contains(&"type") {
             return Ok(vec![Typed { case: empty, bytes: 1 }]);
         }
         let typed = |word: &String| match word.as_str() {
@@ -223,24 +235,8 @@ impl Number {
 }
 
 impl Benchmark for Mpi {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn about(&self) -> &'static str {
-        self.about
-    }
-
-    fn words(&self) -> &'static [Say] {
-        self.words
-    }
-
-    fn keys(&self) -> &'static [&'static str] {
-        self.keys
-    }
-
-    fn by_default(&self) -> bool {
-        false
+    fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
@@ -259,15 +255,7 @@ impl Benchmark for Mpi {
         Ok(made.into_iter().map(|case| Candidate::new(case, Err(alone()))).collect())
     }
 
-    fn of_all_machines(&self) -> bool {
-        true
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        limit::limits(question)
-    }
-
-    fn prepare(&self, _: &Case, _: &Parsed, _: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, _: &Case, _: &Parsed, _: &Context<'_>) -> Ready {
         Err(alone())
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::fact::MESSAGES;
 use super::warning::NetworkWarning;
-use crate::bench::fixed::{Scaling, scaling};
 use crate::case::Case;
+use crate::fixed::{Scaling, scaling};
 use crate::plan::Group;
 use crate::quantity::{Quantity, Unit, format_size};
 use crate::sample::{self, CannotMeasure, Facts};
@@ -17,9 +17,6 @@ use crate::wire::{self, MAX_MESSAGES, Welcome};
 const AMOUNTS: [&str; 2] = ["volume", "count"];
 
 /// Refuses lists that say two things, or divide nothing.
-///
-/// # Errors
-/// Which parameter, and what would be right.
 pub(super) fn check(group: &Group) -> Result<(), String> {
     match AMOUNTS.map(|key| group.asked(key)) {
         [true, true] => Err("volume: --count fixes the amount of a sample too; give one".to_owned()),
@@ -64,9 +61,6 @@ pub(super) fn messages(case: &Case) -> Result<Option<u64>, String> {
 }
 
 /// Refuses streams and messages of which the server's caps do not let even one message of each stream through in time.
-///
-/// # Errors
-/// What would be right.
 pub(super) fn fits(server: &Welcome, streams: u16, message: u32) -> Result<(), CannotMeasure> {
     let bits = f64::from(streams) * f64::from(message) * 8.0;
     let (needed, allowed) = (bits / server.max_rate as f64, server.max_nanos as f64 * 1e-9);
@@ -89,13 +83,9 @@ pub(super) struct Fixed {
 }
 
 impl Fixed {
-    /// What this case fixes, if it does.
-    ///
-    /// # Errors
-    /// As [`messages`].
-    pub(super) fn of(case: &Case) -> Result<Option<Self>, CannotMeasure> {
-        let messages = messages(case).map_err(CannotMeasure::not_here)?;
-        Ok(messages.map(|messages| Self { messages, moved: messages }))
+    /// So many.
+    pub(super) fn new(messages: u64) -> Self {
+        Self { messages, moved: messages }
     }
 
     /// A sample moved so many.
@@ -171,7 +161,7 @@ mod tests {
     #[test]
     fn a_fixed_amount_stands_over_what_the_run_wants() {
         let wanted = sample::Amount::Seconds(0.5);
-        let nine = Fixed::of(&case(1).with_count("count", 9)).unwrap();
+        let nine = Some(Fixed::new(9));
         assert_eq!(of_sample(nine, wanted, 4), wire::Amount::Messages(9));
         assert_eq!(of_sample(None, wanted, 4), wire::Amount::Nanos(500_000_000));
         assert_eq!(of_sample(None, sample::Amount::Seconds(0.0), 4), wire::Amount::Messages(4));
@@ -180,7 +170,7 @@ mod tests {
 
     #[test]
     fn what_was_cut_is_told_and_what_was_not_has_no_warning() {
-        let mut fixed = Fixed::of(&case(4).with_count("count", 7)).unwrap().unwrap();
+        let mut fixed = Fixed::new(28);
         let told = |fixed: &Fixed| {
             let mut facts = Facts::default();
             fixed.note(&mut facts);
@@ -192,7 +182,6 @@ mod tests {
         let (messages, warnings) = told(&fixed);
         assert_eq!((messages, warnings[0].code()), (Some(20), "volume-cut"));
         assert!(warnings[0].to_string().starts_with("20 of 28 messages were moved in the 60 s"));
-        assert!(Fixed::of(&case(4)).unwrap().is_none());
     }
 
     #[test]

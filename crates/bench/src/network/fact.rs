@@ -6,34 +6,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::sample::Fact;
 
-/// What lies between the ends.
 pub(crate) const LINK: Fact<String> = Fact::new("link", "loopback, or the interface that packets leave by");
-/// The server.
 pub(super) const FAR_END: Fact<String> = Fact::new("far_end", "address of the server");
-/// The program there.
 pub(super) const FAR_END_PROGRAM: Fact<String> =
     Fact::new("far_end_program", "the program at the server, where it is not plimsoll");
-/// Where the client ran.
 pub(super) const NEAR_END_CPUS: Fact<Vec<usize>> = Fact::new("near_end_cpus", "CPUs of the client's threads");
-/// Where the server ran.
 pub(super) const FAR_END_CPUS: Fact<Vec<usize>> =
     Fact::new("far_end_cpus", "CPUs of the server's threads, where it is on this machine");
-/// Messages of a sample.
 pub(super) const MESSAGES: Fact<u64> =
     Fact::new("messages", "messages of each sample, where their number is fixed");
-/// Who cuts datagrams.
 pub(super) const SEGMENTATION: Fact<String> =
     Fact::new("segmentation", "kernel: it is given many datagrams at once (UDP_SEGMENT)");
-/// How the ends are seated.
 pub(crate) const PLACEMENT: Fact<String> =
     Fact::new("placement", "how the CPUs of both ends lie to each other");
-/// What other seats gave.
 pub(crate) const PLACEMENTS: Fact<BTreeMap<String, f64>> =
     Fact::new("placements", "round trip in seconds of each placement that was tried");
-/// A token bucket upwards.
 pub(super) const TOKEN_BUCKET_UP: Fact<TokenBucket> =
     Fact::new("token_bucket_up", "the token bucket on the way to the server");
-/// A token bucket downwards.
 pub(super) const TOKEN_BUCKET_DOWN: Fact<TokenBucket> =
     Fact::new("token_bucket_down", "the token bucket on the way from the server");
 

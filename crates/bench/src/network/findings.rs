@@ -3,14 +3,14 @@
 use serde_json::json;
 
 use super::Tcp;
-use crate::bench::Benchmark;
-use crate::bench::network::condition::{
+use crate::measurement::Measurement;
+use crate::network::condition::{
     END_CPU, END_FULLEST_CPU, PATH_LOOPBACK, TCP_BUFFER_LIMITED, TCP_RECEIVER_LIMITED,
 };
-use crate::measurement::Measurement;
 use crate::quantity::percent;
 use crate::sample::Condition;
 use crate::view::{Finding, RunView, Topic};
+use crate::{Benchmark, label};
 
 /// A thread that is busy for this share of the time cannot go faster.
 const BUSY: f64 = 0.95;
@@ -58,7 +58,7 @@ fn held_back(measurement: &Measurement) -> Option<Finding> {
         "buffer_limited": told(&TCP_BUFFER_LIMITED),
         "of_limit": metric.of_limit,
     });
-    let text = format!("{}: the bottleneck is {what}", Tcp.full(&measurement.case));
+    let text = format!("{}: the bottleneck is {what}", label::full(&measurement.case));
     Some(Finding { topic: Topic::Limit, code: "bottleneck", text, evidence })
 }
 

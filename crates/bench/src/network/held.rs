@@ -2,9 +2,8 @@
 //! where a figure reaches it. What an end says and a figure has passed is not believed.
 
 use super::condition::{FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
-use super::setup;
+use super::job::Job;
 use super::warning::{Holder, Kernel, NetworkWarning};
-use crate::case::{Case, Value};
 use crate::sample::Numbers;
 use crate::serve::Caps;
 use crate::stats::median;
@@ -49,14 +48,11 @@ struct Bound {
 
 impl Held {
     /// Of a case over an interface of this name, held to `near`, to a server that allows what it welcomed with.
-    pub(super) fn of(case: &Case, interface: &str, near: Shaping, server: Option<&Welcome>) -> Self {
+    pub(super) fn of(job: &Job, interface: &str, near: Shaping, server: Option<&Welcome>) -> Self {
         Held {
-            direction: Some(setup::direction(case)),
-            asked: match case.get("rate") {
-                Some(Value::Rate(rate)) => Some(*rate),
-                _ => None,
-            },
-            streams: case.number("streams").unwrap_or(1) as f64,
+            direction: Some(job.direction),
+            asked: job.rate,
+            streams: f64::from(job.streams),
             near,
             far: server.map(|welcome| welcome.shaping).unwrap_or_default(),
             cap: server.map_or(f64::INFINITY, |welcome| welcome.max_rate as f64),
@@ -197,6 +193,8 @@ fn middle(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::case::Case;
+    use crate::fixture;
     use crate::warning::Warn;
     use crate::wire::Hex128;
 
@@ -204,8 +202,9 @@ mod tests {
         Welcome { session: Hex128::random().unwrap(), max_streams: 1, max_nanos: 1, max_rate, shaping }
     }
 
-    fn case(direction: &str) -> Case {
-        Case::of("network.udp").with_count("streams", 2).with_word("direction", direction)
+    fn job(direction: &str) -> Job {
+        let case = Case::of("network.udp").with_count("streams", 2).with_word("direction", direction);
+        Job::of(&fixture::machine(), &case, 1).unwrap()
     }
 
     fn codes(held: &Held) -> Vec<String> {
@@ -215,7 +214,7 @@ mod tests {
     #[test]
     fn a_cap_is_named_where_it_is_reached_and_is_a_condition_where_it_was_set() {
         let server = welcome(50_000_000, Shaping::default());
-        let mut held = Held::of(&case("up"), "eth0", Shaping::default(), Some(&server));
+        let mut held = Held::of(&job("up"), "eth0", Shaping::default(), Some(&server));
         assert_eq!((codes(&held), held.conditions().get(&SERVER_CAP)), (vec![], Some(50e6)));
         // A link of nine tenths of the cap is a link.
         held.came(&[45e6]);
@@ -233,14 +232,14 @@ mod tests {
         assert_eq!(codes(&held), ["server-cap-refuted"]);
         // What a server allows that was told nothing is no bound of a slow path.
         let usual = welcome(100_000_000_000, Shaping::default());
-        let held = Held::of(&case("up"), "eth0", Shaping::default(), Some(&usual));
+        let held = Held::of(&job("up"), "eth0", Shaping::default(), Some(&usual));
         assert_eq!(held.conditions().get(&SERVER_CAP), None);
     }
 
     #[test]
     fn what_came_while_it_warmed_up_is_no_part_of_the_figure() {
         let server = welcome(50_000_000, Shaping::default());
-        let mut held = Held::of(&case("up"), "eth0", Shaping::default(), Some(&server));
+        let mut held = Held::of(&job("up"), "eth0", Shaping::default(), Some(&server));
         for came in [20e6, 49e6, 49e6] {
             held.came(&[came]);
             held.sampled();
@@ -255,7 +254,7 @@ mod tests {
         let far = Shaping { out: Some(200), into: Some(90), each_out: None };
         let server = welcome(1_000_000, far);
         let with = |direction: &str, came: &[f64]| {
-            let mut held = Held::of(&case(direction), "eth0", near, Some(&server));
+            let mut held = Held::of(&job(direction), "eth0", near, Some(&server));
             held.came(came);
             codes(&held)
         };
@@ -264,7 +263,7 @@ mod tests {
         assert_eq!(with("down", &[190.0]), ["shaped"]);
         assert_eq!(with("down", &[100.0]), Vec::<String>::new());
         assert_eq!(with("both", &[89.0, 190.0]), ["policed", "shaped"]);
-        let held = Held::of(&case("up"), "eth0", Shaping { each_out: Some(40), ..near }, None);
+        let held = Held::of(&job("up"), "eth0", Shaping { each_out: Some(40), ..near }, None);
         assert_eq!(held.conditions().get(&SHAPED), Some(80.0), "two connections of 40");
     }
 
@@ -272,8 +271,8 @@ mod tests {
     fn a_rate_that_the_user_asked_for_stays_what_it_is() {
         let server = welcome(50_000_000, Shaping::default());
         let asked = |rate: f64| {
-            let case = case("up").with("rate", Value::Rate(rate));
-            let mut held = Held::of(&case, "eth0", Shaping::default(), Some(&server));
+            let job = Job { rate: Some(rate), ..job("up") };
+            let mut held = Held::of(&job, "eth0", Shaping::default(), Some(&server));
             held.came(&[rate.min(50e6)]);
             codes(&held)
         };

@@ -12,11 +12,11 @@
 
 mod held;
 
-use crate::bench::network::condition::{PATH_COPY, PATH_IPV6, PATH_LINE, PATH_LOOPBACK, PATH_SPEED};
-use crate::bench::network::{GOODPUT, MESSAGES};
 use crate::limit::device::{Burstable, NetworkPromise};
 use crate::limit::frame::{ETHERNET, IPV4_HEADER, IPV6_HEADER, PASSED_BY};
 use crate::limit::{Input, Kind, Limit, Question, Source};
+use crate::network::condition::{PATH_COPY, PATH_IPV6, PATH_LINE, PATH_LOOPBACK, PATH_SPEED};
+use crate::network::{GOODPUT, MESSAGES};
 use crate::quantity::{Quantity, Unit};
 
 /// The limits of a stream of bytes, by what frames leave of a link for the program.
@@ -156,9 +156,9 @@ fn copying(question: &Question<'_>) -> Limit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::limits;
     use crate::case::Case;
     use crate::limit::Evidence;
+    use crate::limits;
     use crate::machine::{Machine, Root};
     use crate::sample::{Conditions, Sample};
 

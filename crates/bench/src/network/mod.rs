@@ -10,6 +10,7 @@ pub(crate) mod fact;
 mod findings;
 mod held;
 mod iperf3;
+mod job;
 mod latency;
 mod limit;
 mod near_end;
@@ -30,6 +31,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use fact::{FAR_END, FAR_END_CPUS, LINK, NEAR_END_CPUS};
+pub use job::{Job, to_server};
 pub use latency::{Latency, RoundTrips};
 pub use near_end::{FarEnd, Place};
 pub use part::PART;
@@ -39,10 +41,11 @@ pub use tcp::{Streams, Tcp};
 pub use udp::{Datagrams, Udp};
 use warning::NetworkWarning;
 
-use crate::bench::place;
+use crate::Context;
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::metric::{Better, Form, Metric};
+use crate::place;
 use crate::plan::Group;
 use crate::program::Own;
 use crate::quantity::{Unit, format_size};
@@ -82,8 +85,8 @@ fn own_program() -> Result<PathBuf, CannotMeasure> {
 }
 
 /// The message sizes asked for, or the default.
-fn message_sizes(group: &Group, default: u64) -> Result<Vec<u64>, String> {
-    let sizes = group.numbers("message", &[default]);
+fn message_sizes(group: &Group, default: u32) -> Result<Vec<u64>, String> {
+    let sizes = group.numbers("message", &[u64::from(default)]);
     let most = u64::from(crate::wire::MAX_MESSAGE);
     match sizes.iter().find(|bytes| !(1..=most).contains(*bytes)) {
         Some(bytes) => {
@@ -104,17 +107,15 @@ fn fit_a_datagram(sizes: &[u64], protocol: &str) -> Result<(), String> {
     }
 }
 
-/// The message size of a case, held to what both ends can keep.
-fn message_of(case: &Case, default: u64) -> u32 {
-    let bytes = case.number("message").unwrap_or(default);
-    u32::try_from(bytes).unwrap_or(u32::MAX).clamp(1, crate::wire::MAX_MESSAGE)
+/// A number that depends on the run's seed and the case.
+fn seed(cx: &Context<'_>, case: &Case) -> u64 {
+    Fnv(cx.options.seed).with(case.id().as_str().as_bytes()).0
 }
 
-/// Bytes that nothing can compress, the same for the same seed and case.
-fn random_bytes(count: usize, seed: u64, case: &Case) -> Vec<u8> {
-    let hash = Fnv(seed).with(case.id().as_str().as_bytes());
+/// Bytes that nothing can compress, the same for the same seed.
+fn random_bytes(count: usize, seed: u64) -> Vec<u8> {
     let mut bytes = vec![0; count];
-    ChaCha8Rng::seed_from_u64(hash.0).fill_bytes(&mut bytes);
+    ChaCha8Rng::seed_from_u64(seed).fill_bytes(&mut bytes);
     bytes
 }
 

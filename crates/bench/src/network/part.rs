@@ -1,8 +1,8 @@
 //! The network benchmarks as a part of a report.
 
 use super::fact::LINK;
-use crate::bench::{Subsystem, place};
 use crate::measurement::Measurement;
+use crate::{Subsystem, place};
 
 /// The network benchmarks.
 pub static PART: Subsystem = Subsystem {

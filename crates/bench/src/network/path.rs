@@ -21,7 +21,6 @@ pub(super) struct Path {
     pub(super) loopback: bool,
     /// The interface that packets leave by.
     pub(super) interface: Option<String>,
-    /// Whether that has a line.
     line: bool,
     /// The line's rate in bit/s.
     speed: Option<u64>,

@@ -2,11 +2,35 @@
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
+use serde::{Deserialize, Serialize};
+
 use crate::sample::CannotMeasure;
 use crate::wire::PORT;
 
+/// How an iperf3 server is written.
+pub(super) const SCHEME: &str = "iperf3://";
+/// The port of an iperf3 server where none is named.
+const IPERF3_PORT: u16 = 5201;
+
+/// A server that is not this program's own far end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Server {
+    Plimsoll(Address),
+    Iperf3(Address),
+}
+
+impl Server {
+    /// Reads `HOST[:PORT]` or `iperf3://HOST[:PORT]`.
+    pub(super) fn parse(name: &str) -> Result<Self, String> {
+        match name.strip_prefix(SCHEME) {
+            Some(host) => Address::parse_with(host, IPERF3_PORT).map(Self::Iperf3),
+            None => Address::parse(name).map(Self::Plimsoll),
+        }
+    }
+}
+
 /// A host, by name or address, and a port.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Address {
     host: String,
     port: u16,

@@ -3,16 +3,17 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use super::job::Job;
 use super::near_end::Place;
 use super::path::Path;
-use super::server::Address;
-use super::{Placement, amount, iperf3};
-use crate::bench::{Context, counts};
+use super::server::Server;
+use super::{Placement, amount};
 use crate::case::{Case, Value};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::sample::CannotMeasure;
-use crate::wire::{Direction, Key, Sockets};
+use crate::wire::Key;
+use crate::{Context, counts};
 
 /// Where a case's two ends are.
 #[derive(Clone, Debug)]
@@ -31,19 +32,17 @@ impl Setup {
     /// The setup of a case.
     ///
     /// # Errors
-    /// Its server's name is none.
-    pub fn of(case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
-        let from = super::tcp::bound(case);
+    /// This program's own file is not found.
+    pub fn of(job: &Job, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let key = cx.options.key.clone().unwrap_or_else(Key::open);
-        let setup = match case.word("server") {
-            Some(name) => {
-                let address = Address::parse(name).map_err(CannotMeasure::far_end)?;
+        let setup = match job.server.clone() {
+            Some(Server::Plimsoll(address) | Server::Iperf3(address)) => {
                 let placement = Placement::apart(cx.machine);
                 Setup { place: Place::Server { address, key }, from: None, placement, machine: None }
             }
             None => Setup::private(super::own_program()?, Placement::on_two_cores(cx.machine)),
         };
-        Ok(Setup { from, machine: Some(cx.machine.clone()), ..setup })
+        Ok(Setup { from: job.from, machine: Some(cx.machine.clone()), ..setup })
     }
 
     /// With another placement, where the far end is private; a server places its threads itself.
@@ -101,32 +100,6 @@ pub(super) fn streaming(name: &str, sizes: Vec<u64>, group: &Group, most: u64) -
     Ok(Case::with_each(cases, "direction", directions(group)?.into_iter().map(Value::Word)))
 }
 
-/// The direction of a case.
-pub(super) fn direction(case: &Case) -> Direction {
-    match case.word("direction") {
-        Some("down") => Direction::Down,
-        Some("both") => Direction::Both,
-        _ => Direction::Up,
-    }
-}
-
-/// Whether a switch of the case is on.
-pub(super) fn on(case: &Case, key: &str) -> bool {
-    case.word(key) == Some("on")
-}
-
-/// How the case's streams are set up.
-pub(super) fn socket_options(case: &Case, nodelay: bool) -> Sockets {
-    let narrow = |key| case.number(key);
-    Sockets {
-        nodelay,
-        window: narrow("window").and_then(|n| u32::try_from(n).ok()),
-        congestion: case.word("congestion").map(str::to_owned),
-        mss: narrow("mss").and_then(|n| u16::try_from(n).ok()),
-        dscp: narrow("dscp").and_then(|n| u8::try_from(n).ok()),
-    }
-}
-
 /// The parameters that are in every case; a benchmark's other keys are in a case only when they were asked for.
 const ALWAYS: &[&str] = &["protocol", "message", "streams", "direction", "mode"];
 
@@ -141,7 +114,6 @@ pub(super) fn with_options(cases: Vec<Case>, group: &Group, keys: &[&str]) -> Re
         }
         cases = Case::with_each(cases, key, values.clone());
     }
-    cases.iter().try_for_each(|case| amount::messages(case).map(|_| ()))?;
     Ok(cases)
 }
 
@@ -151,10 +123,7 @@ fn check(key: &str, value: &Value) -> Result<(), String> {
         false => Err(format!("{n} is out of range; write {} to {}", range.start(), range.end())),
     };
     match (key, value) {
-        ("server", Value::Word(word)) if word.starts_with(iperf3::SCHEME) => {
-            iperf3::address(word).map(|_| ())
-        }
-        ("server", Value::Word(word)) => Address::parse(word).map(|_| ()),
+        ("server", Value::Word(word)) => Server::parse(word).map(|_| ()),
         ("bind", Value::Word(word)) => match word.parse::<IpAddr>() {
             Ok(_) => Ok(()),
             Err(_) => Err(format!("'{}' is no address of this machine", crate::text::shown(word))),

@@ -1,7 +1,7 @@
 //! Lists that become cases, and values that are refused before anything is measured.
 
 use super::*;
-use crate::bench::Benchmark;
+use crate::Benchmark;
 use crate::case::Value;
 
 fn ids(benchmark: &dyn Benchmark, group: &Group) -> Result<Vec<String>, String> {

@@ -36,9 +36,6 @@ impl Yard {
     }
 
     /// Calls the others and does the first rank's part.
-    ///
-    /// # Errors
-    /// Why it cannot be done.
     pub(super) fn begin(&self, exercise: &Exercise) -> Result<Timed, String> {
         let call = serde_json::to_vec(exercise).map_err(|e| e.to_string())?;
         for rank in exercise.ranks.iter().skip(1) {

@@ -269,7 +269,7 @@ fn on_files(subsystem: &str) -> bool {
 
 fn subsystem(name: &'static str) -> Command {
     let about = BENCHMARKS.iter().filter(|b| b.name().starts_with(name));
-    let list: Vec<String> = about.map(|b| format!("  {:<18} {}", b.name(), b.about())).collect();
+    let list: Vec<String> = about.map(|b| format!("  {:<18} {}", b.name(), b.descriptor().about)).collect();
     let flags = keys_of(name).map(|key| {
         let flag = Arg::new(key.name)
             .long(key.name)

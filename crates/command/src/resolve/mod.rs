@@ -219,7 +219,7 @@ fn named_plan(name: &str) -> Result<PlanFile, UsageError> {
 fn subsystem_plan(subsystem: &str) -> PlanFile {
     let benchmarks = BENCHMARKS
         .iter()
-        .filter(|b| b.by_default() && subsystem_of(b.name()) == subsystem)
+        .filter(|b| b.descriptor().by_default && subsystem_of(b.name()) == subsystem)
         .map(|b| Group { benchmarks: vec![b.name().to_owned()], ..Group::default() });
     PlanFile { name: Some(subsystem.to_owned()), groups: benchmarks.collect(), ..PlanFile::default() }
 }

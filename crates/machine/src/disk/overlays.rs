@@ -11,7 +11,6 @@ use crate::root::Root;
 /// Another name of a file's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Alias {
-    /// Which file.
     pub(super) thing: Thing,
     /// Its path in its mount namespace.
     pub(super) written: PathBuf,
@@ -22,7 +21,6 @@ pub(super) struct Alias {
 /// Overlays of which a layer cannot be found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Blind {
-    /// Their numbers.
     pub(super) overlays: Vec<DeviceNumber>,
     /// The numbers of all mounted file systems.
     mounted: HashSet<DeviceNumber>,

@@ -24,11 +24,9 @@ pub(super) struct Served {
 /// A file or device that a server holds open for reading and writing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Kept {
-    /// Which it is.
     pub(super) thing: Thing,
     /// The way to it: the server's link to its open file.
     pub(super) path: PathBuf,
-    /// The server.
     pub(super) server: u32,
 }
 

@@ -16,7 +16,6 @@ const SAME_PACE: f64 = 0.002;
 const SHORTEST_NS: u64 = 1_000_000;
 
 /// The step in which the monotonic clock advances, in seconds, or some nanoseconds where it is less than that.
-#[must_use]
 pub fn timer_step() -> f64 {
     let mut before = Instant::now();
     let between = std::iter::repeat_with(|| {

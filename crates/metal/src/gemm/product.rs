@@ -121,13 +121,11 @@ impl<T: Real> Gemm<T> {
     }
 
     /// The name of the register tile in use.
-    #[must_use]
     pub fn tile(&self) -> &'static str {
         self.tile.name
     }
 
     /// The block sizes in use.
-    #[must_use]
     pub fn blocking(&self) -> Blocking {
         self.blocking
     }

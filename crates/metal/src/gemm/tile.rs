@@ -54,9 +54,7 @@ pub(crate) struct Tile<T: 'static> {
     pub(crate) rows: usize,
     /// Columns of the tile.
     pub(crate) columns: usize,
-    /// Packs A for it.
     pub(crate) pack_a: PackA<T>,
-    /// Packs B for it.
     pub(crate) pack_b: PackB<T>,
     /// Computes one tile.
     pub(crate) function: TileFunction<T>,

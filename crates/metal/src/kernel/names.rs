@@ -3,10 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use super::Op;
 
 /// The numbers a kernel computes with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Element {
     /// IEEE 754 binary64.
@@ -42,7 +44,6 @@ impl Element {
         [Self::F64, Self::F32, Self::F16, Self::Bf16, Self::I64, Self::I32, Self::I16, Self::I8];
 
     /// Its name in cases and flags.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::F64 => "f64",
@@ -57,7 +58,6 @@ impl Element {
     }
 
     /// Bytes of one number.
-    #[must_use]
     pub const fn bytes(self) -> usize {
         match self {
             Self::F64 | Self::I64 => 8,
@@ -68,7 +68,6 @@ impl Element {
     }
 
     /// Whether its operations are floating-point operations (FLOP), not integer ones (OP).
-    #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F64 | Self::F32 | Self::F16 | Self::Bf16)
     }

@@ -32,13 +32,11 @@ impl Number {
     }
 
     /// Its bits, in the low end.
-    #[must_use]
     pub fn bits(self) -> u64 {
         self.bits
     }
 
     /// Its value; integers beyond 2⁵³ are rounded.
-    #[must_use]
     pub fn value(self) -> f64 {
         match self.element {
             Element::F64 => f64::from_bits(self.bits),

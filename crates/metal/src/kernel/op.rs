@@ -166,13 +166,11 @@ impl Op {
         &[Self::FMA, Self::ADD, Self::MUL, Self::MIX, Self::DOT, Self::DIV, Self::SQRT, Self::CRC32C];
 
     /// What is said of it.
-    #[must_use]
     pub const fn row(self) -> &'static Operation {
         self.0
     }
 
     /// Its name in cases and flags.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         self.0.name
     }

@@ -22,7 +22,6 @@ pub(crate) struct Below {
     pub(crate) strips: usize,
     /// Elements from one strip to the next.
     pub(crate) stride: usize,
-    /// Columns.
     pub(crate) columns: usize,
 }
 

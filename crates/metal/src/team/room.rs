@@ -30,9 +30,6 @@ struct Limit {
 }
 
 /// Refuses more threads than the tightest limit allows.
-///
-/// # Errors
-/// [`TeamError::NoRoom`].
 pub(super) fn check(wanted: usize) -> Result<(), TeamError> {
     if wanted <= FEW {
         return Ok(());

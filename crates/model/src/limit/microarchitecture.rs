@@ -18,6 +18,4 @@ pub use memory::SocketMemory;
 pub struct Unknown(pub String);
 
 #[cfg(test)]
-mod machines;
-#[cfg(test)]
 mod tests;

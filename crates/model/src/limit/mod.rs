@@ -135,20 +135,8 @@ pub struct Fact {
 impl Limit {
     /// An unknown limit.
     pub fn unknown(kind: Kind, reason: impl Into<String>) -> Self {
-        Self {
-            value: None,
-            kind,
-            formula: String::new(),
-            inputs: Vec::new(),
-            source: Source::Unknown,
-            reason: Some(reason.into()),
-            refuted: None,
-            fact: None,
-            passed_by: None,
-            is_promise: false,
-            burst: None,
-            per_sample: Vec::new(),
-        }
+        let reason = Some(reason.into());
+        Self { value: None, reason, ..Self::fixed(kind, Source::Unknown, 0.0, "", Vec::new()) }
     }
 
     /// A limit with one value for all samples.

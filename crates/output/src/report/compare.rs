@@ -288,6 +288,4 @@ pub fn lost(comparison: &Comparison) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod simulation;
-#[cfg(test)]
 mod tests;

@@ -18,14 +18,12 @@ pub mod peers;
 mod progress;
 pub mod published;
 mod row;
-#[cfg(test)]
-mod schema_tests;
 mod style;
 mod table;
 pub mod target;
 pub mod terminal;
 #[cfg(test)]
-mod terminal_tests;
+mod tests;
 pub mod tidy;
 pub mod trend;
 mod wrap;

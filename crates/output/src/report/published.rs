@@ -8,8 +8,6 @@
 
 mod cells;
 mod markup;
-#[cfg(test)]
-mod places;
 mod records;
 mod sheet;
 mod text;

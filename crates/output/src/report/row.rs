@@ -57,7 +57,7 @@ impl Row {
         details.extend(headline.into_iter().flat_map(|metric| points(metric, benchmark)));
         details.extend(others.iter().filter_map(|metric| also(measurement, metric)));
         let percentiles = headline.and_then(|metric| metric.percentiles.as_ref()).map(|_| PERCENTILES);
-        let remarks = percentiles.into_iter().chain(benchmark.and_then(|b| b.remark(measurement))).collect();
+        let names = benchmark.and_then(|b| (b.descriptor().remark)(measurement));
         Self {
             label: label(&measurement.case) + &repeat,
             status: measurement.status,
@@ -66,7 +66,7 @@ impl Row {
             figures: headline.map(Figures::of),
             details: details.join(" · "),
             warnings: measurement.warnings.clone(),
-            remarks,
+            remarks: percentiles.into_iter().chain(names).collect(),
         }
     }
 }
@@ -107,7 +107,7 @@ fn chosen(measurement: &Measurement, benchmark: Option<&dyn Benchmark>) -> Strin
     let case = &measurement.case;
     let best = case.params().iter().filter(|(name, _)| case.word(name) == Some("best"));
     let chosen = best.filter_map(|(name, _)| measurement.achieved.word_of_parameter(name));
-    let answered = benchmark.and_then(|benchmark| benchmark.answered(measurement));
+    let answered = benchmark.and_then(|benchmark| (benchmark.descriptor().answered)(measurement));
     chosen.map(str::to_owned).chain(answered).collect::<Vec<_>>().join(" ")
 }
 
@@ -175,7 +175,7 @@ fn together(words: &str) -> String {
 
 /// The points of a search or sweep, as the benchmark says them.
 fn points(metric: &MetricResult, benchmark: Option<&dyn Benchmark>) -> Vec<String> {
-    let said = |point| Some(together(&benchmark?.point(point)?));
+    let said = |point| Some(together(&(benchmark?.descriptor().point)(point)?));
     metric.curve.iter().flatten().filter_map(said).collect()
 }
 

@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::peers::Compared;
 use crate::document::Run;
@@ -13,7 +13,7 @@ use crate::sample::Match;
 use crate::stats::Verdict;
 
 /// One sample of one metric.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Sample<'a> {
     /// Id of the run.
     pub run: &'a str,
@@ -59,30 +59,6 @@ pub struct Sample<'a> {
     pub warnings: String,
 }
 
-const COLUMNS: [&str; 21] = [
-    "run",
-    "started",
-    "node",
-    "case",
-    "benchmark",
-    "repeat",
-    "status",
-    "metric",
-    "unit",
-    "better",
-    "sample",
-    "t",
-    "value",
-    "limit",
-    "of_limit",
-    "clock_hz",
-    "steal",
-    "set_aside",
-    "throttled",
-    "waited",
-    "warnings",
-];
-
 /// All rows of a run, in its order.
 pub fn samples(run: &Run) -> impl Iterator<Item = Sample<'_>> {
     run.measurements.iter().flat_map(move |measurement| {
@@ -124,7 +100,7 @@ fn of_metric<'a>(
 }
 
 /// A reference tool beside one metric of a case.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Beside<'a> {
     /// Id of the run.
     pub run: &'a str,
@@ -150,7 +126,7 @@ pub struct Beside<'a> {
     pub version: Option<&'a str>,
     /// How far the definitions agree: `exact`, `scaled`, `related`.
     #[serde(rename = "match")]
-    pub definition: Match,
+    pub definition: Option<Match>,
     /// Pairs that were taken.
     pub pairs: usize,
     /// Our median of them.
@@ -172,37 +148,10 @@ pub struct Beside<'a> {
     /// Within which two figures are the same.
     pub margin: f64,
     /// `equivalent`, `higher`, `lower`, `undecided`.
-    pub verdict: Verdict,
+    pub verdict: Option<Verdict>,
     /// Why there is no figure of the tool.
     pub reason: Option<&'a str>,
 }
-
-const BESIDE: [&str; 24] = [
-    "run",
-    "started",
-    "node",
-    "case",
-    "benchmark",
-    "repeat",
-    "metric",
-    "unit",
-    "better",
-    "tool",
-    "version",
-    "match",
-    "pairs",
-    "own",
-    "peer",
-    "limit",
-    "own_of_limit",
-    "peer_of_limit",
-    "ratio",
-    "ratio_low",
-    "ratio_high",
-    "margin",
-    "verdict",
-    "reason",
-];
 
 /// A row for each reference tool beside each metric of a run, in its order.
 pub fn beside(run: &Run) -> impl Iterator<Item = Beside<'_>> {
@@ -220,7 +169,7 @@ pub fn beside(run: &Run) -> impl Iterator<Item = Beside<'_>> {
             better: better(metric),
             tool: &peer.peer,
             version: peer.version.as_deref(),
-            definition: peer.definition,
+            definition: Some(peer.definition),
             pairs: peer.samples.len(),
             own: peer.own_median(),
             peer: peer.median,
@@ -231,7 +180,7 @@ pub fn beside(run: &Run) -> impl Iterator<Item = Beside<'_>> {
             ratio_low: ci95.map(|[low, _]| low),
             ratio_high: ci95.map(|[_, high]| high),
             margin: peer.margin,
-            verdict: peer.verdict,
+            verdict: Some(peer.verdict),
             reason: peer.reason.as_deref(),
         }
     })
@@ -275,21 +224,25 @@ fn objects(rows: impl Iterator<Item = impl Serialize>, mut out: impl Write) -> i
 /// What `out` says.
 pub fn csv(run: &Run, rows: Rows, out: impl Write) -> io::Result<()> {
     match rows {
-        Rows::Samples => table(&COLUMNS, samples(run), out),
-        Rows::Tools => table(&BESIDE, beside(run), out),
+        Rows::Samples => table(samples(run), out),
+        Rows::Tools => table(beside(run), out),
     }
 }
 
-/// The rows' fields, in their order, below `columns`, which name them.
-pub(super) fn table(
-    columns: &[&str],
-    rows: impl Iterator<Item = impl Serialize>,
+/// The rows' fields, in their order, below their names.
+pub(super) fn table<R: Serialize + Default>(
+    rows: impl Iterator<Item = R>,
     mut out: impl Write,
 ) -> io::Result<()> {
+    let fields = |row: &R| match serde_json::to_value(row)? {
+        Value::Object(fields) => io::Result::Ok(fields),
+        _ => Ok(Map::new()),
+    };
+    let columns: Vec<String> = fields(&R::default())?.into_iter().map(|(name, _)| name).collect();
     writeln!(out, "{}\r", columns.join(","))?;
     for row in rows {
-        let row = serde_json::to_value(&row)?;
-        let cells = columns.iter().map(|column| match &row[column] {
+        let row = fields(&row)?;
+        let cells = row.values().map(|value| match value {
             Value::Null => String::new(),
             Value::String(text) => cell(text),
             Value::Number(number) if number.is_f64() => number.as_f64().unwrap_or_default().to_string(),
@@ -345,13 +298,14 @@ mod tests {
             run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| m.samples.clone()).collect();
         let csv = text(|out| csv(&run, Rows::Samples, out));
         let rows: Vec<Vec<String>> = csv.lines().skip(1).map(split).collect();
-        assert!(rows.iter().all(|r| r.len() == COLUMNS.len()));
+        let columns = split(csv.lines().next().unwrap());
+        assert!(rows.iter().all(|r| r.len() == columns.len()));
         assert_eq!(rows.iter().map(|r| r[12].parse::<f64>().unwrap()).collect::<Vec<_>>(), wanted);
         let ndjson = text(|out| ndjson(&run, Rows::Samples, out));
         let rows: Vec<Value> = ndjson.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
         assert_eq!(rows.iter().map(|r| r["value"].as_f64().unwrap()).collect::<Vec<_>>(), wanted);
         let keys: Vec<&String> = rows[0].as_object().unwrap().keys().collect();
-        assert_eq!(keys, COLUMNS);
+        assert_eq!(keys, columns.iter().collect::<Vec<_>>());
     }
 
     #[test]
@@ -375,7 +329,8 @@ mod tests {
         let run = fixture::with_tools();
         let csv = text(|out| csv(&run, Rows::Tools, out));
         let rows: Vec<Vec<String>> = csv.lines().skip(1).map(split).collect();
-        let at = |row: usize, name: &str| rows[row][BESIDE.iter().position(|c| *c == name).unwrap()].as_str();
+        let columns = split(csv.lines().next().unwrap());
+        let at = |row: usize, name: &str| rows[row][columns.iter().position(|c| c == name).unwrap()].as_str();
         assert_eq!(
             (rows.len(), at(0, "tool"), at(0, "verdict"), at(0, "match")),
             (3, "iozone", "equivalent", "exact")
@@ -388,7 +343,7 @@ mod tests {
         assert_eq!((at(1, "own"), at(1, "reason")), ("", "not installed; apt-get install iozone3"));
         let ndjson = text(|out| ndjson(&run, Rows::Tools, out));
         let first: Value = serde_json::from_str(ndjson.lines().next().unwrap()).unwrap();
-        assert_eq!(first.as_object().unwrap().keys().collect::<Vec<_>>(), BESIDE);
+        assert!(first.as_object().unwrap().keys().eq(&columns));
         assert_eq!(first["ratio"].as_f64().unwrap().to_string(), at(0, "ratio"));
     }
 

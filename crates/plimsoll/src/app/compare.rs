@@ -23,7 +23,7 @@ use crate::report::{Style, Wishes};
 /// # Errors
 /// A side that is not there, or a requirement that cannot be read.
 pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
-    let write = writer(&typed.format, Subject::Comparison, |format| format.comparison());
+    let write = writer(&typed.format, Subject::Comparison, |format| format.comparison);
     let write = write.map_err(|e| Failure::usage(e.to_string()))?;
     let requirements = requirements(&typed.require)?;
     let target = typed.html.as_deref().map(target).transpose()?;

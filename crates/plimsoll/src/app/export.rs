@@ -22,8 +22,8 @@ const FILE_WIDTH: usize = 120;
 /// A run that is not there, or a place that cannot be written.
 pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     let write = match typed.table.as_str() {
-        TOOLS => writer(&typed.format, Subject::Tools, |format| format.tools()),
-        _ => writer(&typed.format, Subject::Run, |format| format.run()),
+        TOOLS => writer(&typed.format, Subject::Tools, |format| format.tools),
+        _ => writer(&typed.format, Subject::Run, |format| format.run),
     };
     let write = write.map_err(|e| Failure::usage(e.to_string()))?;
     let requirements = super::compare::requirements(&typed.require)?;

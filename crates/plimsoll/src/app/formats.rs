@@ -10,7 +10,7 @@ use crate::report::format::{Format, NoFormat, Subject, find};
 /// The whole command line, with the formats.
 #[must_use]
 pub fn command() -> Command {
-    let rows: Vec<&str> = Subject::Tools.formats().map(Format::name).collect();
+    let rows: Vec<&str> = Subject::Tools.formats().map(|format| format.name).collect();
     let table = format!(
         "Rows of {}: one for each sample, or one for each reference tool of a case",
         rows.join(" and ")
@@ -32,8 +32,8 @@ fn of(subject: Subject) -> impl FnOnce(Arg) -> Arg {
 #[derive(Clone, Copy, Debug)]
 struct Offered(Subject);
 
-fn value(format: &'static dyn Format) -> PossibleValue {
-    PossibleValue::new(format.name()).help(format.about()).aliases(format.alias())
+fn value(format: &'static Format) -> PossibleValue {
+    PossibleValue::new(format.name).help(format.about).aliases(format.alias)
 }
 
 impl TypedValueParser for Offered {

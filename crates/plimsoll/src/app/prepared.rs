@@ -125,7 +125,7 @@ fn look(plan: &Plan, planned: &[Planned], machine: &mut Machine) {
         .flat_map(|group| &group.benchmarks)
         .filter(|name| planned.iter().any(|p| p.candidate.case.benchmark() == name.as_str()));
     for benchmark in benchmarks.filter_map(|name| bench::find(name)) {
-        benchmark.look(machine);
+        (benchmark.descriptor().look)(machine);
     }
 }
 

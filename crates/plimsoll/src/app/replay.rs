@@ -43,7 +43,7 @@ fn print(runs: &[Run]) -> Result<ExitCode, Failure> {
 
 /// The tables of each report that the runs replay; runs of one plan fill its tables together.
 fn print_tables(runs: &[Run], format: &str) -> Result<ExitCode, Failure> {
-    let write = writer(format, Subject::Tables, |format| format.tables());
+    let write = writer(format, Subject::Tables, |format| format.tables);
     let write = write.map_err(|e| Failure::usage(e.to_string()))?;
     let mut reports: Vec<(Baseline, Vec<&Run>)> = Vec::new();
     for run in runs {

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use plimsoll::bench::Prepared;
-use plimsoll::bench::network::{Placement, RoundTrips, Setup, Streams};
+use plimsoll::bench::network::{Job, Placement, RoundTrips, Setup, Streams};
 use plimsoll::case::Case;
+use plimsoll::machine::{Machine, Root};
 use plimsoll::sample::{Amount, Cause};
 use rustix::process::Signal;
 
@@ -20,11 +21,17 @@ fn anywhere() -> Setup {
 }
 
 fn stream() -> Streams {
-    Streams::new(&anywhere(), &Case::of("network.tcp").with_size("message", 1 << 16), 1).unwrap()
+    let case = Case::of("network.tcp").with_size("message", 1 << 16);
+    Streams::new(&anywhere(), &job(&case), 1).unwrap()
 }
 
 fn round_trips(bytes: u64) -> RoundTrips {
-    RoundTrips::new(&anywhere(), &Case::of("network.latency").with_size("message", bytes), 1).unwrap()
+    let case = Case::of("network.latency").with_size("message", bytes);
+    RoundTrips::new(&anywhere(), &job(&case), 1).unwrap()
+}
+
+fn job(case: &Case) -> Job {
+    Job::of(&Machine::discover(&Root::live()), case, 1).unwrap()
 }
 
 fn parent(pid: u32) -> Option<u32> {
@@ -65,7 +72,7 @@ fn seats(arguments: &[&str], allowed: Option<&str>) -> (String, usize, [u64; 2])
 
 #[test]
 fn the_place_of_both_ends_is_tried_and_named_and_one_that_is_asked_for_is_kept() {
-    let machine = plimsoll::machine::Machine::discover(&plimsoll::machine::Root::live());
+    let machine = Machine::discover(&Root::live());
     let allowed: Vec<usize> = machine.cpu.allowed.iter().collect();
     let one = allowed[0].to_string();
     assert_eq!(seats(&[], Some(&one)), ("same-cpu".to_owned(), 0, [allowed[0] as u64; 2]));
@@ -175,7 +182,7 @@ fn the_answer_is_verified_and_amounts_are_kept() {
     assert!((sample.values["rtt"] * sample.values["rate"] - 1.0).abs() < 1e-12);
     trips.verify().unwrap();
     let divided = Case::of("network.latency").with_count("streams", 4).with_count("count", 10);
-    let mut trips = RoundTrips::new(&anywhere(), &divided.with_word("scaling", "strong"), 1).unwrap();
+    let mut trips = RoundTrips::new(&anywhere(), &job(&divided.with_word("scaling", "strong")), 1).unwrap();
     let sample = trips.sample(Amount::Seconds(1.0)).unwrap();
     let counted: u64 = sample.histograms[0].buckets.iter().map(|(_, count)| count).sum();
     assert_eq!((counted, sample.values["loss"]), (10, 0.0));

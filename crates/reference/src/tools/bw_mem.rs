@@ -10,7 +10,6 @@ use super::words;
 use crate::case::Case;
 use crate::machine::Machine;
 
-/// The tool.
 pub(super) struct BwMem;
 
 /// Where Debian has the programs of lmbench.
@@ -48,7 +47,6 @@ pub(super) fn environment(microseconds: u64) -> Vec<(&'static str, String)> {
     vec![("ENOUGH", microseconds.to_string()), ("LOOP_O", "0".to_owned()), ("TIMING_O", "0".to_owned())]
 }
 
-/// What it is.
 const TOOL: Tool = Tool {
     name: "bw_mem",
     checks: "memory read, write, copy (lmbench)",

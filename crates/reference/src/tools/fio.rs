@@ -12,7 +12,6 @@ use super::{only, words};
 use crate::case::Case;
 use crate::machine::Machine;
 
-/// The tool.
 pub(super) struct Fio;
 
 /// Blocks up to this size are judged by their rate, larger ones by bytes (as our headline is).
@@ -174,7 +173,6 @@ fn time(ask: &Ask<'_>) -> String {
     format!("--runtime={}ms", (ask.seconds * 1000.0).ceil())
 }
 
-/// What it is.
 const TOOL: Tool = Tool {
     name: "fio",
     checks: "disk reads of the same file, writes to one like it, commits",

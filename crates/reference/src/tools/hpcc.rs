@@ -12,7 +12,6 @@ use crate::case::Case;
 use crate::machine::Machine;
 use crate::sample::Fact;
 
-/// The tool.
 pub(super) struct Hpcc;
 
 /// Where it writes all that it finds.
@@ -94,7 +93,6 @@ fn summary(text: &str, key: &str) -> Result<f64, String> {
     value.trim().parse().map_err(|_| format!("its {key} is '{}'", crate::text::shown_within(value, 40)))
 }
 
-/// What it is.
 const TOOL: Tool = Tool {
     name: "hpcc",
     checks: "dense linear system (HPL); STREAM on one process, and on all at once",

@@ -108,9 +108,6 @@ pub(super) fn core_type(stderr: &str) -> Vec<(Fact<String>, String)> {
 }
 
 /// Reads the one result, and that its residual passed.
-///
-/// # Errors
-/// What is wrong with the text.
 pub(super) fn parse(case: &Case, text: &str) -> Result<Reading, String> {
     let mut lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     let result = lines.by_ref().map(|line| line.split_whitespace().collect::<Vec<_>>());

@@ -9,12 +9,10 @@ use super::words;
 use crate::case::Case;
 use crate::machine::Machine;
 
-/// The tool.
 pub(super) struct Ioping;
 
 /// Numbers on its line.
 const NUMBERS: usize = 10;
-/// Which of them is the mean.
 const MEAN: usize = 5;
 
 /// Parameters of a case that it can be told of.
@@ -29,7 +27,6 @@ fn single_read(case: &Case) -> Option<()> {
     (alone && read && order && direct && known && case.number("block").is_some()).then_some(())
 }
 
-/// What it is.
 const TOOL: Tool = Tool {
     name: "ioping",
     checks: "latency of single disk reads",

@@ -13,7 +13,6 @@ use super::{only, words};
 use crate::case::Case;
 use crate::machine::Machine;
 
-/// The tool.
 pub(super) struct Iozone;
 
 const KIB: u64 = 1024;
@@ -171,7 +170,6 @@ fn file_bytes(case: &Case, block: u64) -> u64 {
     (all / case.threads().max(1) as u64).max(block * LEAST_RECORDS).next_multiple_of(block)
 }
 
-/// What it is.
 const TOOL: Tool = Tool {
     name: "iozone",
     checks: "disk throughput, one record at a time",

@@ -10,10 +10,8 @@ use super::{Call, only, rate, two_ends, words};
 use crate::case::Case;
 use crate::machine::Machine;
 
-/// The tool.
 pub(super) struct Iperf;
 
-/// Which of its tests.
 #[derive(Clone, Copy, PartialEq)]
 enum Test {
     Up,
@@ -33,7 +31,6 @@ fn test(case: &Case) -> Option<Test> {
     }
 }
 
-/// What it is.
 const TOOL: Tool = Tool {
     name: "iperf",
     checks: "TCP throughput, UDP at a rate (iperf 2)",

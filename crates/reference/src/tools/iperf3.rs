@@ -12,7 +12,6 @@ use super::{Call, only, rate, two_ends, whole_seconds, words};
 use crate::case::{Case, Value};
 use crate::machine::Machine;
 
-/// The tool.
 pub(super) struct Iperf3;
 
 /// Parameters of TCP that it has too.
@@ -33,7 +32,6 @@ const UDP: &[&str] = &["message", "streams", "direction", "rate", "server"];
 /// Its smallest datagram.
 const SMALLEST: u64 = 16;
 
-/// What it is.
 const TOOL: Tool = Tool {
     name: "iperf3",
     checks: "TCP throughput as received",

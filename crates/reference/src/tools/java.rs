@@ -10,7 +10,6 @@ use super::only;
 use crate::case::Case;
 use crate::machine::Machine;
 
-/// The tool.
 pub(super) struct Java;
 
 /// Its program, and the name of the file.
@@ -50,7 +49,6 @@ struct Asked {
     words: Vec<String>,
     /// Which of its loops is the case's.
     of_case: String,
-    /// Our metric.
     metric: &'static str,
 }
 

@@ -14,7 +14,6 @@ use super::words;
 use crate::case::Case;
 use crate::machine::Machine;
 
-/// The tool.
 pub(super) struct LatMemRd;
 
 const MIB: f64 = (1 << 20) as f64;
@@ -46,7 +45,6 @@ fn seconds(area: u64) -> f64 {
     2.7 + 0.23 * mib.log2() + mib / 60.0
 }
 
-/// What it is.
 const TOOL: Tool = Tool {
     name: "lat_mem_rd",
     checks: "memory latency, random order (lmbench)",

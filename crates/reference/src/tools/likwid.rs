@@ -10,7 +10,6 @@ use super::{last_level_bytes, number_after, word_after};
 use crate::case::Case;
 use crate::machine::Machine;
 
-/// The tool.
 pub(super) struct LikwidBench;
 
 /// Seconds of a reading: for one it waits, to find out the processor's clock; arrays in memory are made first.
@@ -93,7 +92,6 @@ fn iterations(case: &Case, machine: &Machine, seconds: f64) -> u64 {
     ((seconds * each.unwrap_or(PEAK)).ceil() as u64).max(LEAST)
 }
 
-/// What it is.
 const TOOL: Tool = Tool {
     name: "likwid-bench",
     checks: "f64 and f32 fma peak, memory bandwidth",

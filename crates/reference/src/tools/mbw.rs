@@ -7,7 +7,6 @@ use super::{number_after, word_after};
 use crate::case::Case;
 use crate::machine::Machine;
 
-/// The tool.
 pub(super) struct Mbw;
 
 const MIB: u64 = 1 << 20;
@@ -19,7 +18,6 @@ fn array_mib(case: &Case) -> Option<u64> {
     Some(case.number("size")? / 2 / MIB).filter(|mib| *mib > 0)
 }
 
-/// What it is.
 const TOOL: Tool = Tool {
     name: "mbw",
     checks: "memory copy by memcpy, one thread",

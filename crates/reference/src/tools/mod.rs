@@ -24,6 +24,7 @@ mod xhpl;
 mod xlinpack;
 
 #[cfg(test)]
+#[path = "tests/golden.rs"]
 mod golden;
 
 use super::{Ask, Invocation, Listens, Peer, Server};

@@ -10,10 +10,8 @@ use super::{Call, only, two_ends, whole_seconds, words};
 use crate::case::Case;
 use crate::machine::Machine;
 
-/// The tool.
 pub(super) struct Netperf;
 
-/// Which of its tests.
 #[derive(Clone, Copy, PartialEq)]
 enum Test {
     Up,
@@ -49,7 +47,6 @@ fn value(text: &str, key: &str) -> Result<f64, String> {
     value.parse().map_err(|_| format!("its {key} is '{}'", crate::text::shown_within(value, 40)))
 }
 
-/// What it is.
 const TOOL: Tool = Tool {
     name: "netperf",
     checks: "TCP throughput of one stream, TCP and UDP round trips",

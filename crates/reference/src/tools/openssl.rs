@@ -10,10 +10,8 @@ use super::{only, whole_seconds, words};
 use crate::case::Case;
 use crate::machine::Machine;
 
-/// The tool.
 pub(super) struct Openssl;
 
-/// What it is.
 const TOOL: Tool = Tool {
     name: "openssl",
     checks: "AES, SHA-256, ChaCha20-Poly1305",

@@ -8,7 +8,6 @@ use super::{only, words};
 use crate::case::Case;
 use crate::machine::Machine;
 
-/// The tool.
 pub(super) struct Ping;
 
 /// Echoes of one reading: as many as fit the least interval that every user may ask for in a second.
@@ -21,7 +20,6 @@ const SMALLEST: u64 = 16;
 /// Largest payload that fits an IPv4 packet.
 const LARGEST: u64 = 65_507;
 
-/// What it is.
 const TOOL: Tool = Tool {
     name: "ping",
     checks: "round trips by ICMP echo",

@@ -11,7 +11,6 @@ use super::words;
 use crate::case::Case;
 use crate::machine::Machine;
 
-/// The tool.
 pub(super) struct Pmbw;
 
 /// Where it writes its results.
@@ -93,7 +92,6 @@ fn nearest(bytes: u64) -> u64 {
     quarters.into_iter().min_by_key(|area| area.abs_diff(bytes)).unwrap_or(power)
 }
 
-/// What it is.
 const TOOL: Tool = Tool {
     name: "pmbw",
     checks: "memory reads and writes, latency of a random walk",

@@ -10,7 +10,6 @@ use super::{Call, number_after, only, two_ends, whole_seconds, word_after, words
 use crate::case::Case;
 use crate::machine::Machine;
 
-/// The tool.
 pub(super) struct Sockperf;
 
 /// Its header: no message is smaller.
@@ -37,7 +36,6 @@ fn account(text: &str) -> Result<Account, String> {
     Ok(Account::of(number_after(line, "ReceivedMessages=")?, seconds.filled(BUSY)))
 }
 
-/// What it is.
 const TOOL: Tool = Tool {
     name: "sockperf",
     checks: "TCP and UDP round trips",

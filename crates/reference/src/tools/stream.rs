@@ -10,10 +10,8 @@ use crate::case::Case;
 use crate::machine::Machine;
 use crate::quantity::Unit;
 
-/// The tool.
 pub(super) struct Stream;
 
-/// One of its kernels.
 pub(super) struct Kernel {
     /// What its line begins with.
     row: &'static str,
@@ -98,7 +96,6 @@ impl Row {
     }
 }
 
-/// What it is.
 const TOOL: Tool = Tool {
     name: "stream",
     checks: "memory copy, scale, add, triad",

@@ -8,7 +8,6 @@ use super::{number_after, word_after, words};
 use crate::case::Case;
 use crate::machine::Machine;
 
-/// The tool.
 pub(super) struct Sysbench;
 
 /// The largest number that an event tests: its default.
@@ -27,7 +26,6 @@ fn remainders() -> u64 {
     (3..LARGEST).map(tried).sum()
 }
 
-/// What it is.
 const TOOL: Tool = Tool {
     name: "sysbench",
     checks: "integer remainders (related to cpu.peak --op div)",

@@ -6,10 +6,8 @@ use crate::case::Case;
 use crate::machine::Machine;
 use crate::sample::Fact;
 
-/// The tool.
 pub(super) struct Xhpl;
 
-/// What it is.
 const TOOL: Tool = Tool {
     name: "xhpl",
     checks: "dense linear system (HPL)",

@@ -10,7 +10,6 @@ use crate::bench::cpu::operations;
 use crate::case::Case;
 use crate::machine::Machine;
 
-/// The tool.
 pub(super) struct Xlinpack;
 
 /// Its input file.
@@ -31,7 +30,6 @@ fn factor(n: f64) -> f64 {
     (2.0 / 3.0 * n + 1.5) / (2.0 / 3.0 * n + 2.0)
 }
 
-/// What it is.
 const TOOL: Tool = Tool {
     name: "xlinpack",
     checks: "dense linear system (Intel MKL)",

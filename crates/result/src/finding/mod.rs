@@ -1,7 +1,7 @@
 //! Findings: sentences that follow from the figures, each by a rule of its own.
 //!
 //! What is true of every benchmark is a rule here, one file and one line in [`RULES`]; what follows from how one works, it says
-//! itself ([`crate::bench::Benchmark::findings`]).
+//! itself ([`crate::bench::Descriptor::findings`]).
 
 mod changed;
 mod clock_steps;
@@ -57,8 +57,9 @@ fn of_node(measurements: &[Measurement], node: &str) -> Vec<Finding> {
 fn of_machine(measurements: &[Measurement]) -> Vec<Finding> {
     let run = RunView::new(measurements);
     let general = RULES.iter().flat_map(|rule| rule(&run));
-    let mut found: Vec<view::Finding> =
-        general.chain(BENCHMARKS.iter().flat_map(|benchmark| benchmark.findings(&run))).collect();
+    let mut found: Vec<view::Finding> = general
+        .chain(BENCHMARKS.iter().flat_map(|benchmark| (benchmark.descriptor().findings)(&run)))
+        .collect();
     found.sort_by_key(|finding| finding.topic);
     found.into_iter().map(Finding::from).collect()
 }

@@ -72,7 +72,7 @@ impl Workers {
                 Rc::new(RefCell::new(started))
             }
         };
-        if bench::find(case.benchmark()).is_some_and(bench::Benchmark::shares_worker) {
+        if bench::find(case.benchmark()).is_some_and(|b| b.descriptor().shares_worker) {
             self.kept = Some((case.benchmark().to_owned(), Rc::clone(&worker)));
         }
         Ok(worker)
@@ -87,7 +87,8 @@ impl Station for Workers {
     ) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let case = &candidate.case;
         let worker = self.worker_for(case)?;
-        let within = within.filter(|_| bench::find(case.benchmark()).is_some_and(|b| b.waits_for_a_device()));
+        let within = within
+            .filter(|_| bench::find(case.benchmark()).is_some_and(|b| b.descriptor().waits_for_a_device));
         let mut clock = Left { seconds: within };
         let request = Request::Prepare { case: case.clone(), parsed: candidate.parsed.clone(), within };
         let reply = clock.ask(&worker, &request, preparing(case), "prepared")?;

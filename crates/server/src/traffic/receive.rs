@@ -59,18 +59,12 @@ pub(super) struct Done {
 }
 
 /// Has a stream on a short way wait for much at once. Before the sender is told to begin.
-///
-/// # Errors
-/// The socket's.
 pub(super) fn wait_for_much(socket: &TcpStream) -> io::Result<()> {
     let short = TcpInfo::of(socket)?.way_us() <= SHORT_US;
     set_read_at_least(socket, if short { MUCH } else { 1 })
 }
 
 /// Has this stream wait for a single byte, and wakes who waits for more: the end is near.
-///
-/// # Errors
-/// The socket's.
 pub(super) fn wait_for_little(socket: &TcpStream) -> io::Result<()> {
     set_read_at_least(socket, 1)
 }

@@ -32,7 +32,6 @@ pub(super) enum Until {
 /// What one stream is told.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Orders<'a> {
-    /// One message.
     pub(super) message: &'a [u8],
     pub(super) until: Until,
     pub(super) sending: Sending,

@@ -53,7 +53,6 @@ enum Fate {
     Gone,
     /// The directory was removed.
     Removed(String),
-    /// It stays.
     Stays(Leftover),
 }
 

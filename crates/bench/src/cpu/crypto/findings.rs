@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use super::{Crypto, INSTRUCTIONS, NONE};
-use crate::bench::Benchmark;
+use crate::Benchmark;
 use crate::measurement::Measurement;
 use crate::quantity::percent;
 use crate::view::{Finding, RunView, Topic};

@@ -18,7 +18,7 @@ use plimsoll_metal::kernel::Rate;
 
 use super::THROUGHPUT;
 use super::op::{Means, Op};
-use crate::bench::cpu::limit::{Clocks, Share, core_of, each_a_core, most_of_a_core};
+use crate::cpu::limit::{Clocks, Share, core_of, each_a_core, most_of_a_core};
 use crate::limit::credits::credits;
 use crate::limit::microarchitecture::{Core, Unknown};
 use crate::limit::{Input, Kind, Limit, Question, Source, tightest_first};
@@ -40,7 +40,6 @@ const INTEGER: Rate = Rate::new("integer", "vector integer instructions");
 /// Instructions for each word of 32 bits of ChaCha20's: 80 quarter rounds of 4 + 4 + 2 + 2 × 3 over 16 words, and 2.
 const OF_A_WORD: f64 = 80.0 * 16.0 / 16.0 + 2.0;
 
-/// Limits of `cpu.crypto`.
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     if question.metric != THROUGHPUT {
         return Vec::new();

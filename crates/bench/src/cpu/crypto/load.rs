@@ -68,9 +68,6 @@ impl Blocks {
     }
 
     /// Checks that slices agreed with one another, and their results with the reference. `proven` is what others have shown already.
-    ///
-    /// # Errors
-    /// What is wrong.
     pub(super) fn verify(&self, proven: &mut Vec<Left>) -> Result<(), WrongAnswer> {
         if self.refused {
             return Err(WrongAnswer(format!("{} refused the block", self.op.name())));

@@ -12,17 +12,19 @@ mod reference;
 
 use load::Blocks;
 use op::{Means, Op};
+use serde::{Deserialize, Serialize};
 
 use super::dense::{fits_or, seats};
 use super::sliced::{Slices, Turns};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Say, default_threads};
 use crate::case::{Case, Value};
-use crate::limit::{Limit, Question};
 use crate::machine::Machine;
+use crate::place::Threads;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
 use crate::sample::{Amount, CannotMeasure, Fact, Facts, Sample, WrongAnswer};
-use crate::view::{Finding, RunView};
+use crate::{
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say, default_threads,
+};
 
 /// Name of the metric.
 const THROUGHPUT: &str = "throughput";
@@ -45,24 +47,18 @@ const NONE: &str = "none";
 pub struct Crypto;
 
 impl Benchmark for Crypto {
-    fn name(&self) -> &'static str {
-        "cpu.crypto"
-    }
-
-    fn about(&self) -> &'static str {
-        "encryption and digests of blocks: AES-128-GCM, AES-256-CTR, SHA-256, ChaCha20-Poly1305"
-    }
-
-    fn words(&self) -> &'static [Say] {
-        &[Say::Value("op"), Say::Value("block"), Say::Times]
-    }
-
-    fn keys(&self) -> &'static [&'static str] {
-        &["op", "block", "place", "threads"]
-    }
-
-    fn by_default(&self) -> bool {
-        false
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "cpu.crypto",
+            about: "encryption and digests of blocks: AES-128-GCM, AES-256-CTR, SHA-256, ChaCha20-Poly1305",
+            words: &[Say::Value("op"), Say::Value("block"), Say::Times],
+            keys: &["op", "block", "place", "threads"],
+            by_default: false,
+            look: super::look,
+            limits: limit::limits,
+            findings: findings::find,
+            ..Descriptor::USUAL
+        }
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
@@ -84,10 +80,14 @@ impl Benchmark for Crypto {
         for op in ops {
             for block in &blocks {
                 let case = Case::of(self.name()).with_word("op", op.name()).with_size("block", *block);
-                cases.extend(seats.iter().map(|seat| seat.taken(case.clone())));
+                cases.extend(seats.iter().map(|seat| {
+                    let case = seat.taken(case.clone());
+                    let job = Job { op, block: *block as usize, threads: Threads::of(machine, &case) };
+                    Candidate::new(case, Ok(())).parsed(&job)
+                }));
             }
         }
-        Ok(cases.into_iter().map(|case| Candidate::new(case, Ok(()))).collect())
+        Ok(cases)
     }
 
     /// As of `cpu.peak`: what was interrupted is not in the figure.
@@ -95,31 +95,26 @@ impl Benchmark for Crypto {
         Some(0.05)
     }
 
-    fn look(&self, machine: &mut Machine) {
-        super::look(machine);
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        limit::limits(question)
-    }
-
-    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
-        findings::find(run)
-    }
-
-    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
-        let op = Op::find(case.word("op").unwrap_or_default()).map_err(CannotMeasure::not_here)?;
-        let counted = case.number("block").unwrap_or(BLOCK).clamp(1, MOST_BYTES);
-        let bytes = usize::try_from(counted).map_err(|error| CannotMeasure::not_here(error.to_string()))?;
-        let threads = case.threads();
-        let needed = BLOCKS.saturating_mul(bytes).saturating_mul(threads);
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        let Job { op, block, threads } = parsed.read()?;
+        let (counted, cpus, threads) = (block as u64, threads.cpus(cx.machine), threads.count);
+        let needed = BLOCKS.saturating_mul(block).saturating_mul(threads);
         let sum = format!("{BLOCKS} blocks of {} for each of {threads} threads", format_size(counted));
         fits_or(cx.machine, needed, &sum, "a smaller --block or fewer --threads")?;
         let means = Means::of(op, &cx.machine.cpu);
-        let make = |_: plimsoll_metal::team::Member<'_>| Blocks::new(op, means, bytes);
-        let slices = Slices::prepare(cx.machine, case, Turns { counted, fixed: None }, make)?;
+        let make = |_: plimsoll_metal::team::Member<'_>| Blocks::new(op, means, block);
+        let slices = Slices::prepare(cx.machine, case, &cpus, Turns { counted, fixed: None }, make)?;
         Ok(Box::new(Running { op, means, slices }))
     }
+}
+
+/// A case, understood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Job {
+    op: Op,
+    /// Bytes.
+    block: usize,
+    threads: Threads,
 }
 
 /// The sizes asked for.
@@ -174,9 +169,9 @@ impl Prepared for Running {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{Keep, Options};
     use crate::case::Key;
     use crate::machine::Root;
+    use crate::{Keep, Options};
 
     fn group(lists: &[(&str, &[&str])]) -> Group {
         lists.iter().fold(Group::default(), |group, (key, texts)| {

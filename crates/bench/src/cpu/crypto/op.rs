@@ -10,11 +10,12 @@ use plimsoll_metal::counter::Counter;
 use ring::aead::{AES_128_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::digest;
 use ring::error::Unspecified;
+use serde::{Deserialize, Serialize};
 
 use crate::machine::Cpu;
 
 /// An operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Op {
     /// AES-128-GCM: encryption with a tag.
     Gcm,
@@ -61,7 +62,6 @@ pub(super) const KEY_BYTES: usize = 32;
 /// What a series of calls begins with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup<'a> {
-    /// The key.
     pub(super) key: &'a [u8; KEY_BYTES],
     /// The nonce of the first call, in the first 12 bytes; of AES-256-CTR the counter block.
     pub(super) start: &'a [u8; 16],
@@ -166,7 +166,6 @@ impl<'a> Cipher<'a> {
 /// The instructions by which an operation is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Means {
-    /// Their names.
     pub(super) name: &'static str,
     /// Bits of the vectors that they work on.
     pub(super) bits: u32,

@@ -4,9 +4,9 @@
 //! Both do nothing but multiply and add, a pair in one instruction; memory is no bound, because blocks are used many
 //! times while they are in a cache. (What HPL counts as 3/2 N² is in the solution's own multiplications and additions.)
 
-use crate::bench::Benchmark;
-use crate::bench::cpu::peak::{self, Peak};
+use crate::Benchmark;
 use crate::case::Case;
+use crate::cpu::peak::{self, Peak};
 use crate::limit::{Limit, Question};
 
 /// Limits of both.

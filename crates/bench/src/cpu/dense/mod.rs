@@ -12,15 +12,16 @@ use super::fact::CPUS;
 use super::how::{clocks_of, kinds, seated, siblings};
 use super::warning::CpuWarning;
 use super::{RATE, RESIDUAL, TIME};
-use crate::bench::memory::{budget, reserve};
-use crate::bench::{Better, Metric, counts, placed, places};
 use crate::case::Case;
 use crate::machine::cpu::CoreKind;
 use crate::machine::{CpuSet, Machine};
+use crate::memory::{budget, reserve};
+use crate::place::Threads;
 use crate::plan::Group;
 use crate::quantity::{Quantity, Unit};
 use crate::sample::{CannotMeasure, Conditions, Facts, Sample};
 use crate::warning::Warning;
+use crate::{Better, Metric, counts, places};
 
 /// Largest order that HPL takes.
 pub(super) const MOST_ROWS: u64 = i32::MAX as u64;
@@ -123,11 +124,6 @@ pub(super) fn isa(word: &str) -> Result<Isa, String> {
     crate::text::shown(word).parse().map_err(|error| format!("isa: {error}"))
 }
 
-/// A number of a case as a size in memory.
-pub(super) fn number(case: &Case, key: &str) -> usize {
-    case.number(key).and_then(|number| usize::try_from(number).ok()).unwrap_or(usize::MAX)
-}
-
 /// What a thread is assumed to compute in a second, to choose a default size by; never a limit.
 fn assumed_rate(isa: Isa) -> f64 {
     match isa {
@@ -189,15 +185,15 @@ pub(super) fn human(bytes: u64) -> String {
     Quantity::new(bytes as f64, Unit::Byte).to_string()
 }
 
-/// Threads pinned where the case wants them.
-pub(super) fn team(machine: &Machine, case: &Case) -> Result<Team, CannotMeasure> {
-    Team::new(&placed(machine, case)).map_err(|error| CannotMeasure::environment(error.to_string()))
+/// The threads of a case, pinned.
+pub(super) fn team(machine: &Machine, threads: &Threads) -> Result<Team, CannotMeasure> {
+    Team::new(&threads.cpus(machine)).map_err(|error| CannotMeasure::environment(error.to_string()))
 }
 
-/// The caches of one core, the first that the case runs on; modest ones where they are not known.
-pub(super) fn caches(machine: &Machine, case: &Case) -> Caches {
+/// The caches of one core, the first that the threads run on; modest ones where they are not known.
+pub(super) fn caches(machine: &Machine, threads: &Threads) -> Caches {
     let modest = Caches::default();
-    let Some(cpu) = placed(machine, case).first().copied() else { return modest };
+    let Some(cpu) = threads.cpus(machine).first().copied() else { return modest };
     let share = |level: u8| {
         let cache = machine.cpu.cache_of(cpu, level)?;
         let sharers = cache.instances.iter().find(|set| set.contains(cpu));
@@ -276,7 +272,7 @@ mod tests {
 
     #[test]
     fn caches_that_are_not_known_are_modest() {
-        let case = Case::of("cpu.gemm").with_count("threads", 1);
-        assert_eq!(caches(&machine("0", 1 << 30), &case), Caches::default());
+        let one = Threads { count: 1, place: crate::Placement::Spread };
+        assert_eq!(caches(&machine("0", 1 << 30), &one), Caches::default());
     }
 }

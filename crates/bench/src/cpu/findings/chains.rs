@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::bench::Benchmark;
-use crate::bench::cpu::{Peak, STEPS_PER_CYCLE};
+use crate::cpu::{Peak, STEPS_PER_CYCLE};
 use crate::measurement::Measurement;
 use crate::quantity::Quantity;
 use crate::quantity::format::significant;
 use crate::view::{Finding, RunView, Topic};
+use crate::{Benchmark, label};
 
 /// A rate this near to the most is no longer raised.
 const FLAT: f64 = 0.97;
@@ -98,7 +98,7 @@ fn told(alike: Vec<&Measurement>) -> Option<Finding> {
 /// The case in words without its number of chains.
 fn name(measurement: &Measurement) -> String {
     let chains = measurement.case.number("chains").unwrap_or_default();
-    Peak.full(&measurement.case).replacen(&format!(" chains {chains}"), "", 1)
+    label::full(&measurement.case).replacen(&format!(" chains {chains}"), "", 1)
 }
 
 /// Little's law: what is in flight is the rate times the time that each takes.

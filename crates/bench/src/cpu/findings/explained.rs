@@ -3,9 +3,9 @@
 
 use serde_json::json;
 
-use crate::bench::Benchmark;
-use crate::bench::apart::Elsewhere;
-use crate::bench::cpu::Peak;
+use crate::Benchmark;
+use crate::apart::Elsewhere;
+use crate::cpu::Peak;
 use crate::measurement::Measurement;
 use crate::quantity::percent;
 use crate::view::{Finding, RunView, Topic};

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::bench::Benchmark;
-use crate::bench::cpu::Peak;
-use crate::bench::cpu::fact::CPUS;
+use crate::Benchmark;
+use crate::cpu::Peak;
+use crate::cpu::fact::CPUS;
 use crate::measurement::Measurement;
 use crate::view::{Compared, Finding, NOTABLE, RunView, Topic, lost};
 use crate::warning::Warning;

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::bench::Benchmark;
-use crate::bench::cpu::CoreToCore;
+use crate::Benchmark;
+use crate::cpu::CoreToCore;
 use crate::measurement::{Measured, Measurement};
 use crate::quantity::{Quantity, Unit};
 use crate::view::{Finding, RunView, Topic};

@@ -1,7 +1,7 @@
 //! The limit of `cpu.hpl`: the sum of what each machine of the run derived for its own multiply-adds.
 
 use super::{MACHINES, MACHINES_PEAK};
-use crate::bench::cpu::RATE;
+use crate::cpu::RATE;
 use crate::limit::{Input, Kind, Limit, Question, Source};
 use crate::sample::Condition;
 

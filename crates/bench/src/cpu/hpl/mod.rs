@@ -6,12 +6,11 @@
 mod limit;
 
 use super::dense::{self, BLOCK, MOST_ROWS};
-use crate::bench::{Benchmark, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say, counts};
 use crate::case::{Case, Value};
-use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::sample::{CannotMeasure, Condition};
+use crate::{Benchmark, Candidate, Context, Descriptor, Metric, Parsed, Ready, Roofline, Say, counts};
 
 /// Most columns of a block.
 const MOST_BLOCK: u64 = 4096;
@@ -32,24 +31,17 @@ pub const MACHINES_PEAK: Condition = Condition::new(
 pub struct Hpl;
 
 impl Benchmark for Hpl {
-    fn name(&self) -> &'static str {
-        "cpu.hpl"
-    }
-
-    fn about(&self) -> &'static str {
-        "HPL over all machines of a run under mpirun, by the installed xhpl or hpcc"
-    }
-
-    fn words(&self) -> &'static [Say] {
-        &[Say::Word("HPL"), Say::Named("n"), Say::Named("p"), Say::Named("q"), Say::Times]
-    }
-
-    fn keys(&self) -> &'static [&'static str] {
-        &["n", "nb", "p", "q"]
-    }
-
-    fn by_default(&self) -> bool {
-        false
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "cpu.hpl",
+            about: "HPL over all machines of a run under mpirun, by the installed xhpl or hpcc",
+            words: &[Say::Word("HPL"), Say::Named("n"), Say::Named("p"), Say::Named("q"), Say::Times],
+            keys: &["n", "nb", "p", "q"],
+            by_default: false,
+            of_all_machines: true,
+            limits: limit::limits,
+            ..Descriptor::USUAL
+        }
     }
 
     fn roofline(&self, case: &Case) -> Roofline {
@@ -78,15 +70,7 @@ impl Benchmark for Hpl {
         Ok(made.into_iter().map(|case| Candidate::new(case, Err(alone()))).collect())
     }
 
-    fn of_all_machines(&self) -> bool {
-        true
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        limit::limits(question)
-    }
-
-    fn prepare(&self, _: &Case, _: &Parsed, _: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, _: &Case, _: &Parsed, _: &Context<'_>) -> Ready {
         Err(alone())
     }
 }

@@ -3,10 +3,10 @@
 use plimsoll_metal::gemm;
 
 use super::*;
-use crate::bench::{Keep, Options, Parsed};
 use crate::case::Value;
 use crate::machine::Root;
 use crate::sample::Cause;
+use crate::{Keep, Options};
 
 fn here() -> Machine {
     Machine::discover(&Root::live())
@@ -25,7 +25,7 @@ fn all_threads_solve_a_system_that_fits_unless_told_otherwise() {
     assert!(candidates[0].feasible.is_ok());
     assert_eq!(case.threads(), machine.cpu.allowed.len());
     assert!(case.number("n").unwrap() >= 240 && case.number("nb") == Some(BLOCK), "{case}");
-    assert!(!Linpack.by_default());
+    assert!(!Linpack.descriptor().by_default);
 }
 
 #[test]
@@ -65,8 +65,8 @@ fn every_instruction_set_here_solves_and_is_judged() {
         .with("isa", vec![Value::Word("all".to_owned())]);
     let candidates = Linpack.cases(&machine, &group).unwrap();
     assert_eq!(candidates.len(), 4 * gemm::isas().filter(|isa| isa.available().is_ok()).count());
-    for Candidate { case, .. } in candidates {
-        let mut running = Linpack.prepare(&case, &Parsed::default(), &cx).unwrap();
+    for Candidate { case, parsed, .. } in candidates {
+        let mut running = Linpack.prepare(&case, &parsed, &cx).unwrap();
         for _ in 0..2 {
             let sample = running.sample(Amount::Seconds(0.1)).unwrap();
             assert!(sample.values["rate"] > 0.0 && sample.elapsed > 0.0, "{case}");
@@ -91,12 +91,12 @@ fn a_residual_that_is_not_small_voids_the_figure() {
 #[test]
 fn one_wrong_solution_among_right_ones_is_not_forgotten() {
     let machine = here();
-    let case = Case::of("cpu.linpack").with_count("threads", 1);
-    let mut team = dense::team(&machine, &case).unwrap();
+    let one = Threads { count: 1, place: crate::Placement::Spread };
+    let mut team = dense::team(&machine, &one).unwrap();
     let lu = Lu::new(System::new(gemm::best_isa(), 50, 24).unwrap(), &mut team).unwrap();
     let sequence = Sequence::new();
     for worst in [17.0, f64::NAN] {
-        let mut team = dense::team(&machine, &case).unwrap();
+        let mut team = dense::team(&machine, &one).unwrap();
         let lu = Lu::new(lu.system(), &mut team).unwrap();
         let (sequence, kinds, facts) = (sequence.clone(), Vec::new(), Facts::default());
         let mut running = Running { team, lu, sequence, worst, kinds, facts };

@@ -8,9 +8,9 @@ use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{Element, Kernel, Rate, rate};
 
 use super::PER_CYCLE;
-use crate::bench::cpu::limit::{Clocks, Share, core_of, each_a_core, most_of_a_core};
-use crate::bench::cpu::{KIND_CLOCK, RATE, kernel_of, word_of};
 use crate::case::Case;
+use crate::cpu::limit::{Clocks, Share, core_of, each_a_core, most_of_a_core};
+use crate::cpu::{KIND_CLOCK, RATE, kernel_of, word_of};
 use crate::limit::credits::credits;
 use crate::limit::microarchitecture::{Core, Unknown};
 use crate::limit::{Input, Kind, Limit, Question, Source, median};
@@ -21,7 +21,6 @@ use crate::quantity::format::significant;
 use crate::quantity::{Quantity, Unit};
 use crate::sample::Sample;
 
-/// Limits of `cpu.peak`.
 pub(in crate::cpu) fn limits(question: &Question<'_>) -> Vec<Limit> {
     if question.metric != RATE {
         return Vec::new();

@@ -5,9 +5,10 @@
 //! per mille also on a busy machine. Every slice starts from the same numbers and must end in the same bits.
 
 use plimsoll_metal::capability::quickest;
-use plimsoll_metal::kernel::Kernel;
+use plimsoll_metal::kernel::{Kernel, chained, kernels};
 use plimsoll_metal::sliced::{KernelLoad, Proven};
 use plimsoll_metal::team::{Member, Team};
+use serde::{Deserialize, Serialize};
 
 pub mod limit;
 
@@ -18,18 +19,17 @@ use super::how::hows;
 use super::matrix::pairs;
 use super::sliced::{Slices, Turns};
 use super::{RATE, TIME};
-use crate::bench::fixed::{self, Pace, Scaling, scaling};
-use crate::bench::{
-    Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say, counts, default_threads,
-    placed,
-};
 use crate::case::Case;
-use crate::limit::{Limit, Question};
+use crate::fixed::{self, Pace, Scaling, scaling};
 use crate::machine::Machine;
+use crate::place::Threads;
 use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Condition, Facts, Sample, WrongAnswer};
-use crate::view::{Finding, RunView};
+use crate::{
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Roofline, Say,
+    counts, default_threads,
+};
 
 /// More threads than any machine has CPUs; a number beyond it is a slip of the keyboard.
 const MAX_THREADS: u64 = 1 << 16;
@@ -42,26 +42,30 @@ const FLOPS: Metric = Metric::new(RATE, Unit::FlopPerSecond, Better::Higher)
     .about("operations per second: of whole numbers OP/s");
 
 impl Benchmark for Peak {
-    fn name(&self) -> &'static str {
-        "cpu.peak"
-    }
-
-    fn about(&self) -> &'static str {
-        "arithmetic rate from registers, against the units' maximum at the clock held"
+    fn descriptor(&self) -> &Descriptor {
+        const WIDTH: Say = Say::Case("width", width_in_words);
+        &Descriptor {
+            name: "cpu.peak",
+            about: "arithmetic rate from registers, against the units' maximum at the clock held",
+            words: &[
+                Say::Value("op"),
+                Say::Value("type"),
+                Say::Value("isa"),
+                WIDTH,
+                Say::Named("chains"),
+                Say::Times,
+            ],
+            keys: &["op", "type", "isa", "width", "chains", "place", "threads", "work", "scaling"],
+            look: super::look,
+            limits: limit::limits,
+            findings: findings::peak,
+            ..Descriptor::USUAL
+        }
     }
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
         // Vector operations of a few cores.
         fixed::seconds(case, Pace { bytes: f64::INFINITY, operations: 1e11 })
-    }
-
-    fn words(&self) -> &'static [Say] {
-        const WIDTH: Say = Say::Case("width", width_in_words);
-        &[Say::Value("op"), Say::Value("type"), Say::Value("isa"), WIDTH, Say::Named("chains"), Say::Times]
-    }
-
-    fn keys(&self) -> &'static [&'static str] {
-        &["op", "type", "isa", "width", "chains", "place", "threads", "work", "scaling"]
     }
 
     fn roofline(&self, _: &Case) -> Roofline {
@@ -96,10 +100,19 @@ impl Benchmark for Peak {
         let mut candidates = Vec::new();
         for pair in pairs {
             for case in asked.cases(pair)? {
-                let feasible = runnable(&case).map(|_| ());
+                let kernel = runnable(&case);
                 for how in &hows {
-                    let named = |&n: &u64| Candidate::new(how.named(case.clone(), n), feasible.clone());
-                    candidates.extend(threads.iter().map(named));
+                    let candidate = |&n: &u64| {
+                        let case = how.named(case.clone(), n);
+                        match &kernel {
+                            Ok(kernel) => {
+                                let job = Job::of(machine, &case, kernel);
+                                Candidate::new(case, Ok(())).parsed(&job)
+                            }
+                            Err(why) => Candidate::new(case, Err(why.clone())),
+                        }
+                    };
+                    candidates.extend(threads.iter().map(candidate));
                 }
             }
         }
@@ -115,32 +128,42 @@ impl Benchmark for Peak {
         Some(0.05)
     }
 
-    fn look(&self, machine: &mut Machine) {
-        super::look(machine);
-    }
-
-    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
-        findings::peak(run)
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        limit::limits(question)
-    }
-
-    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
-        let kernel = runnable(case)?;
-        let cpus = placed(cx.machine, case);
-        let kernel = quickest_on(kernel, &cpus);
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        let job: Job = parsed.read()?;
+        let cpus = job.threads.cpus(cx.machine);
+        let kernel = quickest_on(job.kernel()?, &cpus);
         let loaded = kernel.load().map_err(|absence| CannotMeasure::not_here(absence.to_string()))?;
         let counted = kernel.operations_per_turn();
+        let fixed = job.work.map(|each| each.div_ceil(counted.max(1)).max(1));
+        let make = |_: Member<'_>| KernelLoad::new(loaded.clone());
+        let slices = Slices::prepare(cx.machine, case, &cpus, Turns { counted, fixed }, make)?;
+        Ok(Box::new(Running { kernel, fixed, slices }))
+    }
+}
+
+/// A case, understood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Job {
+    /// The kernel's own name.
+    kernel: String,
+    threads: Threads,
+    /// Operations of each thread in a sample, where they are fixed.
+    work: Option<u64>,
+}
+
+impl Job {
+    fn of(machine: &Machine, case: &Case, kernel: &Kernel) -> Self {
+        let threads = Threads::of(machine, case);
         let work = case.number("work").map(|work| match scaling(case) {
-            Ok(Scaling::Strong) => work.div_ceil(cpus.len().max(1) as u64),
+            Ok(Scaling::Strong) => work.div_ceil(threads.count.max(1) as u64),
             _ => work,
         });
-        let fixed = work.map(|each| each.div_ceil(counted.max(1)).max(1));
-        let make = |_: Member<'_>| KernelLoad::new(loaded.clone());
-        let slices = Slices::prepare(cx.machine, case, Turns { counted, fixed }, make)?;
-        Ok(Box::new(Running { kernel, fixed, slices }))
+        Self { kernel: kernel.name.to_owned(), threads, work }
+    }
+
+    fn kernel(&self) -> Result<&'static Kernel, CannotMeasure> {
+        let found = kernels().chain(chained()).find(|kernel| kernel.name == self.kernel);
+        found.ok_or_else(|| CannotMeasure::environment(format!("this version has no kernel {}", self.kernel)))
     }
 }
 
@@ -226,10 +249,10 @@ mod tests {
 
     use super::super::fact::CPUS;
     use super::*;
-    use crate::bench::{Keep, Options};
     use crate::case::Value;
     use crate::machine::Root;
     use crate::sample::Cause;
+    use crate::{Keep, Options};
 
     fn words(key: &str, words: &[&str]) -> Group {
         Group::default().with(key, words.iter().map(|w| Value::Word((*w).to_owned())).collect())
@@ -269,11 +292,11 @@ mod tests {
         let keep = Keep::default();
         let cx = Context { machine: &machine, options: &options, keep: &keep };
         for (scaling, each) in [("weak", 1_000_000_007_u64), ("strong", 500_000_004)] {
-            let case = Peak.cases(&machine, &fixed(scaling)).unwrap().remove(0).case;
+            let Candidate { case, parsed, .. } = Peak.cases(&machine, &fixed(scaling)).unwrap().remove(0);
             let end = format!("place={first}/threads=2/work=1000000007/scaling={scaling}");
             assert!(case.id().as_str().ends_with(&end), "{case}");
             assert_eq!(Peak.metrics(&case)[1].name, "time");
-            let mut running = Peak.prepare(&case, &Parsed::default(), &cx).unwrap();
+            let mut running = Peak.prepare(&case, &parsed, &cx).unwrap();
             // The first is the warm-up, as long as it is told.
             let taken: Vec<Sample> =
                 (0..40).filter_map(|_| running.sample(Amount::Seconds(0.01)).ok()).take(2).collect();
@@ -365,7 +388,7 @@ mod tests {
         assert!(feasible.len() >= 4);
         for candidate in feasible {
             let case = &candidate.case;
-            let mut running = Peak.prepare(case, &Parsed::default(), &cx).unwrap();
+            let mut running = Peak.prepare(case, &candidate.parsed, &cx).unwrap();
             for amount in [Amount::Seconds(0.005), Amount::Work(10_000_000)] {
                 // On a busy machine it happens that no slice is undisturbed.
                 let mut sample = running.sample(amount);

@@ -13,7 +13,6 @@ pub struct Nothing {
     /// What was asked for, as it will be handed back; the first so many were handed over.
     transfers: Vec<Completion>,
     begun: usize,
-    /// They are finished.
     finished: bool,
 }
 

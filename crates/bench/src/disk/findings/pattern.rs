@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::bench::Benchmark;
-use crate::bench::disk::io::DiskIo;
+use crate::Benchmark;
+use crate::disk::io::DiskIo;
 use crate::measurement::{Measurement, MetricResult};
 use crate::metric::{Better, Role};
 use crate::quantity::{Quantity, significant};

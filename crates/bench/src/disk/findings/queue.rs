@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::bench::Benchmark;
-use crate::bench::disk::engine::Kind;
-use crate::bench::disk::fact::{self, DEEPEST, ENGINE, TARGET_HELD, WITHIN_TARGET};
-use crate::bench::disk::knee::DiskKnee;
-use crate::bench::disk::metrics::{DEPTH, LATENCY, RATE, THREADS};
+use crate::Benchmark;
+use crate::disk::engine::Kind;
+use crate::disk::fact::{self, DEEPEST, ENGINE, TARGET_HELD, WITHIN_TARGET};
+use crate::disk::knee::DiskKnee;
+use crate::disk::metrics::{DEPTH, LATENCY, RATE, THREADS};
 use crate::measurement::Measurement;
 use crate::quantity::{Quantity, Unit, percent, percent_below};
 use crate::sample::Point;

@@ -4,9 +4,9 @@
 //! A device bounds only what reaches it: with the page cache in between, on a loop device (whose file is cached by the
 //! file system below), in memory or over a network there is no device limit, and it is said why.
 
-use crate::bench::disk::job::READ_SHARE;
-use crate::bench::disk::mean_block;
-use crate::bench::disk::metrics::{LATENCY, RATE, THROUGHPUT};
+use crate::disk::job::READ_SHARE;
+use crate::disk::mean_block;
+use crate::disk::metrics::{LATENCY, RATE, THROUGHPUT};
 use crate::limit::device::{Burstable, Device, Promise};
 use crate::limit::{Input, Kind, Limit, Question, Source, tightest_first};
 use crate::machine::Disk;
@@ -19,7 +19,6 @@ const PASSED_BY: &str = "the page cache or the host's cache answered instead of 
 /// No disk that was sold turned faster (Seagate Cheetah 15K, 2000, and its like).
 const FASTEST_TURNS: f64 = 15_000.0;
 
-/// Limits of `disk.io`.
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     match (question.metric, mean_block(question.case).filter(|bytes| *bytes > 0.0)) {
         (THROUGHPUT, _) => ceilings(question, Counted::Bytes),

@@ -22,19 +22,17 @@ use super::search::{Deepest, Target};
 use super::target::Cache;
 use super::transfers::Transfers;
 use super::{mean_block, under_way, words};
-use crate::bench::fixed::{self, Pace};
-use crate::bench::{
-    Benchmark, Better, Candidate, Context, Curve, Metric, OfTransfers, PATTERN, Parsed, Prepared, Say,
-};
 use crate::case::{Case, Value};
-use crate::limit::{Limit, Question};
+use crate::fixed::{self, Pace};
 use crate::machine::Machine;
 use crate::machine::storage::Medium;
 use crate::measurement::Measurement;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{CannotMeasure, Point};
-use crate::view::{Finding, RunView};
+use crate::sample::CannotMeasure;
+use crate::{
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, OfTransfers, PATTERN, Parsed, Ready, Say,
+};
 
 /// The benchmark itself.
 pub struct DiskIo;
@@ -102,12 +100,39 @@ const METRICS: &[Metric] = &[
 ];
 
 impl Benchmark for DiskIo {
-    fn name(&self) -> &'static str {
-        "disk.io"
-    }
-
-    fn about(&self) -> &'static str {
-        "reads and writes past the page cache: latency, rate, throughput"
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "disk.io",
+            about: "reads and writes past the page cache: latency, rate, throughput",
+            words: &[PATTERN, Say::Value("op"), Say::Value("block"), Say::Named("depth"), Say::Times],
+            keys: &[
+                "op",
+                "read-share",
+                "pattern",
+                "block",
+                "depth",
+                "size",
+                "threads",
+                "engine",
+                "cache",
+                "sync",
+                "verify",
+                "steady",
+                "rate",
+                "arrivals",
+                "latency-target",
+                "volume",
+                "count",
+                "scaling",
+            ],
+            curves: words::CURVES,
+            shares_worker: true,
+            waits_for_a_device: true,
+            limits: limit::limits,
+            findings: findings::io,
+            point: words::point,
+            ..Descriptor::USUAL
+        }
     }
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
@@ -119,47 +144,12 @@ impl Benchmark for DiskIo {
         fixed::seconds(case, pace)
     }
 
-    fn words(&self) -> &'static [Say] {
-        &[PATTERN, Say::Value("op"), Say::Value("block"), Say::Named("depth"), Say::Times]
-    }
-
-    fn keys(&self) -> &'static [&'static str] {
-        &[
-            "op",
-            "read-share",
-            "pattern",
-            "block",
-            "depth",
-            "size",
-            "threads",
-            "engine",
-            "cache",
-            "sync",
-            "verify",
-            "steady",
-            "rate",
-            "arrivals",
-            "latency-target",
-            "volume",
-            "count",
-            "scaling",
-        ]
-    }
-
     fn searches(&self, case: &Case) -> bool {
         case.word("latency-target").is_some()
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
         METRICS
-    }
-
-    fn curves(&self) -> &'static [Curve] {
-        words::CURVES
-    }
-
-    fn point(&self, point: &Point) -> Option<String> {
-        words::point(point)
     }
 
     fn details(&self, measurement: &Measurement) -> Vec<String> {
@@ -194,28 +184,7 @@ impl Benchmark for DiskIo {
         Ok(candidates)
     }
 
-    fn shares_worker(&self) -> bool {
-        true
-    }
-
-    fn waits_for_a_device(&self) -> bool {
-        true
-    }
-
-    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
-        findings::io(run)
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        limit::limits(question)
-    }
-
-    fn prepare(
-        &self,
-        case: &Case,
-        parsed: &Parsed,
-        cx: &Context<'_>,
-    ) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
         let job: Job = parsed.read()?;
         let target = job.target;
         let transfers = Transfers::new(case.id().as_str(), job, cx)?;

@@ -2,12 +2,12 @@ use std::path::Path;
 
 use super::super::fact::{COUNT, DEEPEST, ENGINE, PAGE_CACHE, RATE, VOLUME};
 use super::*;
-use crate::bench::disk::file::Filled;
-use crate::bench::{Keep, Options};
+use crate::disk::file::Filled;
 use crate::machine::Root;
 use crate::machine::storage::{FileSystem, Storage};
 use crate::sample::{Amount, Cause, Sample};
 use crate::warning::Note;
+use crate::{Keep, Options, Prepared};
 
 fn machine() -> Machine {
     let mut machine = Machine::discover(&Root::live());

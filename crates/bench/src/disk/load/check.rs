@@ -3,8 +3,8 @@
 use plimsoll_metal::uring::{Op, Patience};
 
 use super::{LoadError, Loop, Slot, Whole, rest};
-use crate::bench::disk::data::{How, SECTOR, Wrong};
-use crate::bench::disk::engine::Engine;
+use crate::disk::data::{How, SECTOR, Wrong};
+use crate::disk::engine::Engine;
 
 impl<E: Engine> Loop<E> {
     /// Checks the last transfers of all slots, or the whole part of the file where a ledger knows it.

@@ -6,7 +6,7 @@ use std::time::Instant;
 use plimsoll_metal::uring::{Op, Patience};
 
 use super::{Counting, LoadError, Loop, Whole};
-use crate::bench::disk::engine::Engine;
+use crate::disk::engine::Engine;
 /// How long the whole file is read again and checked after the last sample, in nanoseconds.
 const REREAD_NS: u64 = 60_000_000_000;
 

@@ -11,9 +11,9 @@ use plimsoll_metal::uring::{Op, Patience};
 use rustix::fs::Advice;
 
 use super::{LoadError, Loop, Whole};
-use crate::bench::disk::data::{Found, SECTOR, Wrong};
-use crate::bench::disk::engine::Engine;
-use crate::bench::disk::target::{Cache, TestFile};
+use crate::disk::data::{Found, SECTOR, Wrong};
+use crate::disk::engine::Engine;
+use crate::disk::target::{Cache, TestFile};
 
 /// Blocks of this size can be read directly from any device.
 const ALIGNED: usize = 4096;

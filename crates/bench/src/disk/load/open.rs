@@ -3,7 +3,7 @@
 use plimsoll_metal::uring::Patience;
 
 use super::{Counting, LoadError, Loop, Schedule};
-use crate::bench::disk::engine::Engine;
+use crate::disk::engine::Engine;
 
 /// Before an intended start, so long is waited without sleeping: waking up takes about as long.
 const AWAKE_NS: u64 = 50_000;

@@ -7,8 +7,8 @@ use plimsoll_metal::uring::{Completion, Op, Patience, Request};
 
 use super::tally::{Parts, Traffic};
 use super::{Counting, LoadError, Loop, rest};
-use crate::bench::disk::engine::Engine;
-use crate::bench::disk::source::Doing;
+use crate::disk::engine::Engine;
+use crate::disk::source::Doing;
 
 /// What is known of a slot's transfer.
 #[derive(Debug, Clone, Copy, Default)]

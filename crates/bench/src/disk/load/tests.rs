@@ -9,9 +9,9 @@ use plimsoll_metal::uring::{Completion, RingError};
 use rustix::io::Errno;
 
 use super::*;
-use crate::bench::disk::engine::Kind;
-use crate::bench::disk::pattern::{Extent, Order};
-use crate::bench::disk::source::{Blocks, Through};
+use crate::disk::engine::Kind;
+use crate::disk::pattern::{Extent, Order};
+use crate::disk::source::{Blocks, Through};
 use crate::quantity::{Sizes, parse_sizes};
 use crate::stats::Times;
 

@@ -5,7 +5,6 @@ use super::Image;
 /// What it is, and how it is told.
 type Layout = (&'static str, fn(&Image<'_>) -> bool);
 
-/// All of them.
 pub(super) const LAYOUTS: &[Layout] = &[
     ("a member of a ZFS pool", zfs),
     ("a minix file system", minix),

@@ -2,7 +2,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::*;
-use crate::bench::disk::dir::check_dir;
+use crate::disk::dir::check_dir;
 
 fn names(dir: &Path) -> usize {
     std::fs::read_dir(dir).expect("list").count()

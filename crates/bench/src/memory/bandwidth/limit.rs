@@ -2,17 +2,16 @@
 
 use plimsoll_metal::stream::StreamOp;
 
-use crate::bench::memory::{self, Answers, BUS, PROGRAM};
 use crate::limit::microarchitecture::Core;
 use crate::limit::{Input, Kind, Limit, Question, Source, channels, median};
 use crate::machine::cpu::{Ability, Capability};
 use crate::machine::{CpuSet, Machine};
+use crate::memory::{self, Answers, BUS, PROGRAM};
 use crate::place::placed;
 use crate::quantity::format::significant;
 use crate::quantity::format_size;
 use crate::sample::Sample;
 
-/// Limits of `memory.bandwidth`.
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     match question.metric {
         BUS | PROGRAM => {

@@ -7,22 +7,20 @@ mod limit;
 
 use plimsoll_metal::stream::{self, StreamKernel, StreamOp};
 
-use super::affinity;
+use super::affinity::{self, Site};
 use super::answered;
 use super::arrays::Layout;
 use super::findings;
-use super::passes::Passes;
-use super::{BUS, PROGRAM, fits_in, pages, sizes, threads, working_set};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Roofline, Say, place};
+use super::passes::{Job, Passes};
+use super::{BUS, PROGRAM, page_name, pages, sizes, threads, working_set};
 use crate::case::{Case, nearest};
-use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::measurement::Measurement;
 use crate::metric::Form;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
 use crate::sample::CannotMeasure;
-use crate::view::{Finding, RunView};
+use crate::{Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Ready, Roofline, Say, place};
 
 /// The smallest size per thread that has room for three arrays and the gaps between them.
 pub(super) const SMALLEST_ARRAYS: u64 = 4 << 10;
@@ -34,20 +32,22 @@ const VARIANTS: &str = "kernels: nt = non-temporal stores, ahead256 = prefetch 2
 pub struct Bandwidth;
 
 impl Benchmark for Bandwidth {
-    fn name(&self) -> &'static str {
-        "memory.bandwidth"
-    }
-
-    fn about(&self) -> &'static str {
-        "bytes per second of passes over arrays larger than the caches"
-    }
-
-    fn words(&self) -> &'static [Say] {
-        &[Say::Value("op"), Say::Value("size"), Say::Value("variant"), Say::Times]
-    }
-
-    fn keys(&self) -> &'static [&'static str] {
-        &["op", "size", "variant", "pages", "layout", "node", "place", "threads"]
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "memory.bandwidth",
+            about: "bytes per second of passes over arrays larger than the caches",
+            words: &[Say::Value("op"), Say::Value("size"), Say::Value("variant"), Say::Times],
+            keys: &["op", "size", "variant", "pages", "layout", "node", "place", "threads"],
+            look: |machine| {
+                super::look(machine);
+                crate::cpu::identity::look(machine);
+            },
+            limits: limit::limits,
+            findings: findings::bandwidth,
+            answered: answered::answered,
+            remark,
+            ..Descriptor::USUAL
+        }
     }
 
     /// Of the arrays of STREAM's kernels, f64: its own counts.
@@ -88,17 +88,18 @@ impl Benchmark for Bandwidth {
                                 .with_word("op", op.name())
                                 .with_size("size", size)
                                 .with_word("variant", &variant)
-                                .with_word("pages", pages);
+                                .with_word("pages", page_name(*pages));
                             if *layout == Layout::Shared {
                                 case = case.with_word("layout", "shared");
                             }
                             for affinity in &affinities {
                                 let case = affinity.on(case.clone()).with_count("threads", *threads);
+                                let site = Site::of(machine, &case);
+                                let job = Job { op, variant: variant.clone(), layout: *layout, site };
                                 let feasible = loadable(op, &variant)
                                     .and_then(|()| holds_arrays(size))
-                                    .and_then(|()| fits_in(machine, *threads, size, pages))
-                                    .and_then(|()| affinity::holds(machine, &case, *threads, size));
-                                candidates.push(Candidate::new(case, feasible));
+                                    .and_then(|()| job.site.fits(machine));
+                                candidates.push(Candidate::new(case, feasible).parsed(&job));
                             }
                         }
                     }
@@ -108,37 +109,19 @@ impl Benchmark for Bandwidth {
         Ok(candidates)
     }
 
-    fn look(&self, machine: &mut Machine) {
-        super::look(machine);
-        crate::bench::cpu::identity::look(machine);
-    }
-
-    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
-        findings::bandwidth(run)
-    }
-
-    fn answered(&self, measurement: &Measurement) -> Option<String> {
-        answered::answered(measurement)
-    }
-
-    fn remark(&self, measurement: &Measurement) -> Option<&'static str> {
-        let is_open = measurement.case.word("variant") == Some("best");
-        let chosen = measurement.achieved.word_of_parameter("variant").filter(|_| is_open)?;
-        chosen.split('_').any(|part| part == "nt" || part.starts_with("ahead")).then_some(VARIANTS)
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        limit::limits(question)
-    }
-
-    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
-        let op = case.word("op").unwrap_or_default().parse::<StreamOp>();
-        let op = op.map_err(|e| CannotMeasure::environment(e.to_string()))?;
-        let layout = case.word("layout").and_then(Layout::named).unwrap_or(Layout::Private);
-        let mut passes = Passes::new(op, layout, case, cx)?;
-        passes.choose(case.word("variant").unwrap_or("best"))?;
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        let job: Job = parsed.read()?;
+        let mut passes = Passes::new(&job, case, cx)?;
+        passes.choose(&job.variant)?;
         Ok(Box::new(passes))
     }
+}
+
+/// What the name of the fastest kernel means, where the case leaves the kernel open.
+fn remark(measurement: &Measurement) -> Option<&'static str> {
+    let is_open = measurement.case.word("variant") == Some("best");
+    let chosen = measurement.achieved.word_of_parameter("variant").filter(|_| is_open)?;
+    chosen.split('_').any(|part| part == "nt" || part.starts_with("ahead")).then_some(VARIANTS)
 }
 
 fn operations(group: &Group) -> Result<Vec<StreamOp>, String> {
@@ -211,12 +194,12 @@ fn loadable(op: StreamOp, variant: &str) -> Result<(), CannotMeasure> {
 
 fn layouts(group: &Group) -> Result<Vec<Layout>, String> {
     let words = group.words("layout", &["private"]);
-    let found = words.iter().map(|word| {
-        Layout::named(word).ok_or_else(|| {
-            format!("layout: '{}' is not one of {}", crate::text::shown(word), Layout::NAMES.join(" or "))
-        })
-    });
-    found.collect()
+    let layout = |word: &String| match word.as_str() {
+        "private" => Ok(Layout::Private),
+        "shared" => Ok(Layout::Shared),
+        _ => Err(format!("layout: '{}' is not one of private or shared", crate::text::shown(word))),
+    };
+    words.iter().map(layout).collect()
 }
 
 /// Each thread's share of what counts as memory, within what memory and time allow.

@@ -3,10 +3,10 @@
 //! The ports bound every block, wherever it lives. The channels bound those of regions beyond the caches; of small
 //! blocks at random they must carry a whole line each.
 
-use crate::bench::memory::{self, LATENCY_PER_BYTE, THROUGHPUT};
 use crate::limit::microarchitecture::Core;
 use crate::limit::{Input, Kind, Limit, Question, Source, channels, median};
 use crate::machine::CpuSet;
+use crate::memory::{self, LATENCY_PER_BYTE, THROUGHPUT};
 use crate::place::placed;
 
 /// Bytes of a line, which is what crosses the bus for a part of it.
@@ -14,7 +14,6 @@ const LINE: f64 = 64.0;
 /// Blocks up to this size are one access.
 const ACCESS: u64 = 8;
 
-/// Limits of `memory.block`.
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     let channels = match channels(question) {
         Ok(limits) => limits.into_iter().map(Ok).collect(),

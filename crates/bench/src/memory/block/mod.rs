@@ -9,21 +9,19 @@ mod limit;
 
 use plimsoll_metal::block::{BlockOp, LINE, Order, is_block};
 
-use super::affinity;
+use super::affinity::{self, Site};
 use super::answered;
-use super::batches::{Batches, Fixed};
-use super::{LATENCY, LATENCY_PER_BYTE, THROUGHPUT, fits_in, pages, sizes, threads, working_set};
-use crate::bench::fixed::{self, Pace, Scaling};
-use crate::bench::{
-    Benchmark, Better, Candidate, Context, Metric, PATTERN, Parsed, Prepared, Roofline, Say, place,
-};
+use super::batches::{Batches, Fixed, Job};
+use super::{LATENCY, LATENCY_PER_BYTE, THROUGHPUT, page_name, pages, sizes, threads, working_set};
 use crate::case::{Case, Value};
-use crate::limit::{Limit, Question};
+use crate::fixed::{self, Pace, Scaling};
 use crate::machine::Machine;
 use crate::measurement::Measurement;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
-use crate::sample::CannotMeasure;
+use crate::{
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, PATTERN, Parsed, Ready, Roofline, Say, place,
+};
 
 /// Operations by their names in case ids.
 const OPS: &[(&str, BlockOp)] =
@@ -41,29 +39,33 @@ const SMALL: u64 = 8;
 pub struct Block;
 
 impl Benchmark for Block {
-    fn name(&self) -> &'static str {
-        "memory.block"
-    }
-
-    fn about(&self) -> &'static str {
-        "blocks of a region in order or at random, each once: throughput and time per block"
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "memory.block",
+            about: "blocks of a region in order or at random, each once: throughput and time per block",
+            words: &[
+                PATTERN,
+                Say::Value("op"),
+                Say::Value("block"),
+                Say::Word("of"),
+                Say::Value("size"),
+                Say::Times,
+            ],
+            keys: &[
+                "op", "pattern", "block", "size", "pages", "node", "place", "threads", "volume", "count",
+                "scaling",
+            ],
+            by_default: false,
+            look: super::look,
+            limits: limit::limits,
+            answered: answered::answered,
+            ..Descriptor::USUAL
+        }
     }
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
         // A core or two, with memory between them.
         fixed::seconds(case, Pace { bytes: 1e10, operations: 1e8 })
-    }
-
-    fn words(&self) -> &'static [Say] {
-        &[PATTERN, Say::Value("op"), Say::Value("block"), Say::Word("of"), Say::Value("size"), Say::Times]
-    }
-
-    fn keys(&self) -> &'static [&'static str] {
-        &["op", "pattern", "block", "size", "pages", "node", "place", "threads", "volume", "count", "scaling"]
-    }
-
-    fn by_default(&self) -> bool {
-        false
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
@@ -96,12 +98,12 @@ impl Benchmark for Block {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let threads = threads(machine, group)?;
-        let (ops, patterns) = (ops(group)?, patterns(group)?);
+        let (ops, patterns) = (named(group, "op", OPS)?, named(group, "pattern", PATTERNS)?);
         let (blocks, pages, amounts) = (blocks(group)?, pages(machine, group)?, amounts(group)?);
         let affinities = affinity::affinities(machine, group)?;
         let mut candidates = Vec::new();
         for (name, op) in ops {
-            for (pattern, _) in &patterns {
+            for &(pattern, order) in &patterns {
                 for block in &blocks {
                     for pages in &pages {
                         for threads in &threads {
@@ -114,14 +116,17 @@ impl Benchmark for Block {
                                     .with_word("pattern", pattern)
                                     .with_size("block", *block)
                                     .with_size("size", size)
-                                    .with_word("pages", pages);
+                                    .with_word("pages", page_name(*pages));
                                 for affinity in &affinities {
                                     let case = affinity.on(case.clone()).with_count("threads", *threads);
-                                    let feasible = fits_in(machine, *threads, size, pages)
-                                        .and_then(|()| affinity::holds(machine, &case, *threads, size));
+                                    let site = Site::of(machine, &case);
+                                    let feasible = site.fits(machine);
                                     for amount in &amounts {
-                                        let case = amount.on(case.clone(), op, *block)?;
-                                        candidates.push(Candidate::new(case, feasible.clone()));
+                                        let case = amount.on(case.clone());
+                                        let fixed = fixed_blocks(&case, op, *block)?;
+                                        let site = site.clone();
+                                        let job = Job { op, order, block: *block, fixed, site };
+                                        candidates.push(Candidate::new(case, feasible.clone()).parsed(&job));
                                     }
                                 }
                             }
@@ -133,65 +138,29 @@ impl Benchmark for Block {
         Ok(candidates)
     }
 
-    fn look(&self, machine: &mut Machine) {
-        super::look(machine);
-    }
-
-    fn answered(&self, measurement: &Measurement) -> Option<String> {
-        answered::answered(measurement)
-    }
-
     /// Where its region lives: it decides what was measured.
     fn details(&self, measurement: &Measurement) -> Vec<String> {
         answered::level(measurement).map(|level| format!("region: {level}")).into_iter().collect()
     }
 
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        limit::limits(question)
-    }
-
-    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
-        let broken = |why: String| CannotMeasure::environment(why);
-        let op = find(OPS, "op", case.word("op").unwrap_or("read")).map_err(broken)?;
-        let order =
-            find(PATTERNS, "pattern", case.word("pattern").unwrap_or("sequential")).map_err(broken)?;
-        let block = case.number("block").unwrap_or(SMALL);
-        let fixed = fixed_blocks(case, op, block).map_err(broken)?;
-        Ok(Box::new(Batches::new(op, order, fixed, case, cx)?))
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        Ok(Box::new(Batches::new(&parsed.read()?, case, cx)?))
     }
 }
 
-/// The value of a word; an unknown one lists those there are.
-fn find<T: Copy>(known: &[(&str, T)], key: &str, word: &str) -> Result<T, String> {
-    let found = known.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
-    found.ok_or_else(|| {
-        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        format!("{key}: there is no '{}'; choose among {}", crate::text::shown(word), names.join(", "))
-    })
-}
-
-/// The words asked for, or all, with what they mean.
+/// The words asked for, or all, with what they mean; of an unknown one the error lists those there are.
 fn named<T: Copy>(
     group: &Group,
     key: &str,
     known: &'static [(&'static str, T)],
 ) -> Result<Vec<(&'static str, T)>, String> {
     let all: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-    let words = group.words(key, &all);
     let one = |word: &String| {
-        let value = find(known, key, word)?;
-        let name = all.iter().find(|name| *name == word).copied().unwrap_or_default();
-        Ok((name, value))
+        let unknown =
+            || format!("{key}: there is no '{}'; choose among {}", crate::text::shown(word), all.join(", "));
+        known.iter().find(|(name, _)| name == word).copied().ok_or_else(unknown)
     };
-    words.iter().map(one).collect()
-}
-
-fn ops(group: &Group) -> Result<Vec<(&'static str, BlockOp)>, String> {
-    named(group, "op", OPS)
-}
-
-fn patterns(group: &Group) -> Result<Vec<(&'static str, Order)>, String> {
-    named(group, "pattern", PATTERNS)
+    group.words(key, &all).iter().map(one).collect()
 }
 
 fn blocks(group: &Group) -> Result<Vec<u64>, String> {
@@ -267,14 +236,13 @@ struct Asked {
 
 impl Asked {
     /// The case with this amount.
-    fn on(&self, case: Case, op: BlockOp, block: u64) -> Result<Case, String> {
-        let Some((key, value)) = &self.amount else { return Ok(case) };
+    fn on(&self, case: Case) -> Case {
+        let Some((key, value)) = &self.amount else { return case };
         let case = case.with(key, value.clone());
-        let case = match &self.scaling {
+        match &self.scaling {
             Some(word) => case.with_word("scaling", word),
             None => case,
-        };
-        fixed_blocks(&case, op, block).map(|_| case)
+        }
     }
 }
 
@@ -328,14 +296,28 @@ fn fixed_blocks(case: &Case, op: BlockOp, block: u64) -> Result<Option<Fixed>, S
 }
 
 #[cfg(test)]
+impl Job {
+    /// What planning makes of a case; what it leaves out is usual.
+    pub(super) fn of(machine: &Machine, case: &Case) -> Self {
+        fn meant<T: Copy>(case: &Case, key: &str, known: &[(&str, T)]) -> T {
+            let named = known.iter().find(|(name, _)| case.word(key) == Some(name));
+            named.unwrap_or(&known[0]).1
+        }
+        let (op, block) = (meant(case, "op", OPS), case.number("block").unwrap_or(SMALL));
+        let fixed = fixed_blocks(case, op, block).unwrap_or(None);
+        Self { op, order: meant(case, "pattern", PATTERNS), block, fixed, site: Site::of(machine, case) }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::super::fact::{DRAW_SECONDS_PER_BLOCK, LEVEL, VARIANT};
     use super::*;
-    use crate::bench::{Keep, Options};
     use crate::case::Key;
     use crate::machine::Root;
     use crate::machine::fixture::{Fault, Fixture};
     use crate::sample::{Amount, Cause};
+    use crate::{Keep, Options};
 
     const MIB: u64 = 1 << 20;
 
@@ -355,13 +337,11 @@ mod tests {
         cases(lists).unwrap().iter().map(|candidate| candidate.case.to_string()).collect()
     }
 
-    fn prepared(case: &Case, machine: &Machine) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepared(case: &Case, machine: &Machine) -> Ready {
         let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
-        Block.prepare(
-            case,
-            &Parsed::default(),
-            &Context { machine, options: &options, keep: &Keep::default() },
-        )
+        let cx = Context { machine, options: &options, keep: &Keep::default() };
+        let parsed = Candidate::new(case.clone(), Ok(())).parsed(&Job::of(machine, case)).parsed;
+        Block.prepare(case, &parsed, &cx)
     }
 
     #[test]

@@ -6,10 +6,10 @@
 
 use serde_json::json;
 
-use crate::bench::Benchmark;
-use crate::bench::memory::{Bandwidth, Latency};
+use crate::Benchmark;
 use crate::limit::{CHANNELS, Source};
 use crate::measurement::Measurement;
+use crate::memory::{Bandwidth, Latency};
 use crate::quantity::{Quantity, Unit, percent, significant};
 use crate::view::{Finding, RunView, Topic};
 

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::bench::Benchmark;
-use crate::bench::memory::LoadedLatency;
-use crate::bench::memory::{LATENCY, PROGRAM};
+use crate::Benchmark;
 use crate::measurement::Measurement;
+use crate::memory::LoadedLatency;
+use crate::memory::{LATENCY, PROGRAM};
 use crate::quantity::{Quantity, Unit, percent};
 use crate::sample::Point;
 use crate::view::{Finding, RunView, Topic};

@@ -2,17 +2,16 @@
 //!
 //! How long the last-level cache and memory take is not documented for a chip as it was sold: those floors are unknown.
 
-use crate::bench::memory::{self, LATENCY};
 use crate::limit::microarchitecture::Core;
 use crate::limit::{Input, Kind, Limit, Question, Source, median};
 use crate::machine::Machine;
+use crate::memory::{self, LATENCY};
 use crate::quantity::format_size;
 
 /// A cache answers a random cycle alone only if the cycle is so many times the next nearer one; below, that one answers
 /// a share of the loads (with random replacement exp(−4) = 2 % still at four times).
 const TIMES_NEARER: u64 = 4;
 
-/// Limits of `memory.latency`.
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     match question.metric {
         LATENCY => vec![documented(question).unwrap_or_else(|why| Limit::unknown(Kind::Floor, why))],

@@ -8,27 +8,29 @@ mod limit;
 
 use std::time::Duration;
 
+use plimsoll_metal::buffer::Pages;
 use plimsoll_metal::chase::{Chaser, LINE, MOST_CHASES, Shape};
 use plimsoll_metal::sliced::{Sliced, SlicedError, Until};
+use serde::{Deserialize, Serialize};
 
-use super::affinity::{self, Affinity};
+use super::affinity::{self, Affinity, Site};
 use super::answered;
 use super::fact::{CPU, LEVEL, STRIDE, TOUCHED_BYTES};
 use super::warning::MemoryWarning;
 use super::{
-    LATENCY, Level, TIMES_LAST_LEVEL, answers, fits_in, levels, note_caches, note_effective, note_nodes,
-    note_pages, pages, pages_of, seed, sizes, team, working_set,
-};
-use crate::bench::{
-    Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Say, counts, place, placed,
+    LATENCY, Level, TIMES_LAST_LEVEL, answers, levels, note_caches, note_effective, note_nodes, note_pages,
+    page_name, pages, seed, sizes, working_set,
 };
 use crate::case::Case;
-use crate::limit::{Limit, Question};
 use crate::machine::Machine;
-use crate::measurement::Measurement;
+use crate::place::{Placement, Threads};
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
 use crate::sample::{Amount, CannotMeasure, Condition, Conditions, ExcludedBy, Facts, Sample, WrongAnswer};
+use crate::{
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say, counts, place,
+    placed,
+};
 
 /// Bytes for each node beyond the second-level cache: four lines, so that fetching the neighbours of a line does not
 /// bring the next node nearer.
@@ -45,8 +47,6 @@ const LEAST_GROUP: u64 = 4096;
 /// The largest default size: more would take too long to set up.
 const LARGEST_DEFAULT: u64 = 4 << 30;
 
-/// The name of the base pages.
-const SMALL_PAGES: &str = "4k";
 /// How far an undisturbed slice may lie from the most common one: see [`Load::spread`](plimsoll_metal::sliced::Load).
 /// The first two levels belong to the core alone; beyond, others are in the way, and that is part of the figure.
 const NEAR_SPREAD: f64 = 0.05;
@@ -58,20 +58,17 @@ const ATTEMPTS: usize = 8;
 pub struct Latency;
 
 impl Benchmark for Latency {
-    fn name(&self) -> &'static str {
-        "memory.latency"
-    }
-
-    fn about(&self) -> &'static str {
-        "time of one dependent load, from the first cache to memory"
-    }
-
-    fn words(&self) -> &'static [Say] {
-        &[Say::Word("latency"), Say::Value("size")]
-    }
-
-    fn keys(&self) -> &'static [&'static str] {
-        &["size", "pages", "chases", "group", "node", "place"]
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "memory.latency",
+            about: "time of one dependent load, from the first cache to memory",
+            words: &[Say::Word("latency"), Say::Value("size")],
+            keys: &["size", "pages", "chases", "group", "node", "place"],
+            look: super::look,
+            limits: limit::limits,
+            answered: answered::answered,
+            ..Descriptor::USUAL
+        }
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
@@ -88,70 +85,104 @@ impl Benchmark for Latency {
         let mut candidates = Vec::new();
         for pages in pages_of_chases(machine, group)? {
             for size in sizes.iter().filter(|size| pages.matter(**size)) {
-                let case = Case::of(self.name()).with_size("size", *size).with_word("pages", &pages.word);
+                let case =
+                    Case::of(self.name()).with_size("size", *size).with_word("pages", page_name(pages.pages));
                 for case in varied(&case, &chases, &groups, &affinities) {
-                    let feasible = enough_nodes(&case)
-                        .and_then(|()| fits_in(machine, 1, *size, &pages.word))
-                        .and_then(|()| affinity::holds(machine, &case, 1, *size));
-                    candidates.push(Candidate::new(case, feasible));
+                    let job = Job::of(machine, &case);
+                    let feasible = job.enough_nodes().and_then(|()| job.site.fits(machine));
+                    candidates.push(Candidate::new(case, feasible).parsed(&job));
                 }
             }
         }
         Ok(candidates)
     }
 
-    fn look(&self, machine: &mut Machine) {
-        super::look(machine);
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        Ok(Box::new(Chasing::new(&parsed.read()?, seed(cx, case), cx.machine)?))
+    }
+}
+
+/// A case, understood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Job {
+    /// Chains of dependent loads at once.
+    chases: usize,
+    /// Bytes that the cycle stays within before it goes on.
+    group: usize,
+    pub(super) site: Site,
+}
+
+impl Job {
+    /// That of a case.
+    pub(super) fn of(machine: &Machine, case: &Case) -> Self {
+        let number = |key, usual| case.number(key).and_then(|n| usize::try_from(n).ok()).unwrap_or(usual);
+        let (chases, group) = (number("chases", 1), number("group", GROUP as usize));
+        Self { chases, group, site: Site::of(machine, case) }
     }
 
-    fn answered(&self, measurement: &Measurement) -> Option<String> {
-        answered::answered(measurement)
+    /// One chase through the memory of these threads, on the CPU that `memory.latency` itself takes.
+    pub(super) fn alone(site: &Site) -> Self {
+        let threads = Threads { count: 1, place: Placement::Spread };
+        Self { chases: 1, group: GROUP as usize, site: Site { threads, ..site.clone() } }
     }
 
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        limit::limits(question)
+    /// Whether each chain has two nodes or more, however they lie.
+    fn enough_nodes(&self) -> Result<(), CannotMeasure> {
+        let needed = 2 * self.chases as u64 * FAR_STRIDE;
+        if self.chases == 1 || self.site.size >= needed {
+            return Ok(());
+        }
+        Err(CannotMeasure::not_here(format!(
+            "{} chases need a --size of at least {}",
+            self.chases,
+            format_size(needed)
+        )))
     }
+}
 
-    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
-        let size = case.number("size").unwrap_or(0);
-        let caches = levels(cx.machine, first_cpu(cx.machine, case));
+impl Chasing {
+    /// The cycles, on a pinned thread.
+    pub(super) fn new(job: &Job, seed: u64, machine: &Machine) -> Result<Self, CannotMeasure> {
+        let Job { chases, group, site } = job;
+        let (size, node, pages) = (site.size, site.node, site.pages);
+        let team = site.team(machine)?;
+        let caches = levels(machine, team.cpus().first().copied().unwrap_or(0));
         let Layout { stride, spread } = layout(&caches, size);
         let shape = Shape {
-            bytes: usize::try_from(size).unwrap_or(0),
+            bytes: site.bytes(),
             stride: usize::try_from(stride).unwrap_or(LINE),
-            group: usize::try_from(case.number("group").unwrap_or(GROUP)).ok(),
-            pages: pages_of(case),
-            chases: chases_of(case),
-            seed: seed(cx, case),
-            node: affinity::node(case),
+            group: Some(*group),
+            pages,
+            chases: *chases,
+            seed,
+            node,
         };
-        let team = team(cx.machine, case)?;
         let chase = Sliced::prepare(team, |_| Chaser::new(shape, spread)).map_err(disturbed)?;
         let mut facts = Facts::default();
         for chaser in chase.loads() {
             let made = chaser.chase().map_err(|e| CannotMeasure::environment(e.to_string()))?;
             let resident: Vec<_> = made.resident().into_iter().collect();
-            note_pages(&mut facts, shape.pages, &resident);
+            note_pages(&mut facts, pages, &resident);
             facts.achieved.set(&TOUCHED_BYTES, made.touched_bytes());
-            affinity::note(&mut facts, case, std::iter::once(made.memory()));
-            note_touched(&mut facts, cx.machine, &caches, chase.cpus(), size, made.touched_bytes());
+            affinity::note(&mut facts, node, std::iter::once(made.memory()));
+            note_touched(&mut facts, machine, &caches, chase.cpus(), size, made.touched_bytes());
         }
         if caches.last().is_none_or(|last| size > last.bytes) {
-            note_caches(&mut facts, cx.machine);
+            note_caches(&mut facts, machine);
         }
         facts.achieved.set(&STRIDE, stride);
-        note_nodes(&mut facts, cx.machine, case, chase.cpus());
-        note_effective(&mut facts, cx.machine, chase.cpus());
-        let level = answers(cx.machine, chase.cpus(), size, 1);
+        note_nodes(&mut facts, machine, node, chase.cpus());
+        note_effective(&mut facts, machine, chase.cpus());
+        let level = answers(machine, chase.cpus(), size, 1);
         facts.achieved.set(&LEVEL, level.to_string());
         facts.achieved.set(&CPU, chase.cpus());
-        Ok(Box::new(Chasing { chase, chases: shape.chases, facts }))
+        Ok(Self { chase, chases: *chases, facts })
     }
 }
 
 /// Pages that chases are to be in.
 struct PagesOfChases {
-    word: String,
+    pages: Pages,
     /// Sizes up to this are not measured with them.
     above: u64,
 }
@@ -165,12 +196,12 @@ impl PagesOfChases {
 /// The pages asked for. By default the best there are, and beyond the second-level cache small ones as well: what these
 /// cost more is address translation's.
 fn pages_of_chases(machine: &Machine, group: &Group) -> Result<Vec<PagesOfChases>, String> {
-    let words = pages(machine, group)?;
-    let mut found: Vec<_> = words.into_iter().map(|word| PagesOfChases { word, above: 0 }).collect();
-    if !group.asked("pages") && found.iter().all(|pages| pages.word != SMALL_PAGES) {
+    let best = pages(machine, group)?;
+    let mut found: Vec<_> = best.into_iter().map(|pages| PagesOfChases { pages, above: 0 }).collect();
+    if !group.asked("pages") && found.iter().all(|found| found.pages != Pages::Small) {
         let caches = levels(machine, usual_cpu(machine));
         let above = caches.iter().rfind(|level| level.number <= 2).map_or(0, |level| level.bytes);
-        found.push(PagesOfChases { word: SMALL_PAGES.to_owned(), above });
+        found.push(PagesOfChases { pages: Pages::Small, above });
     }
     Ok(found)
 }
@@ -210,24 +241,6 @@ fn varied(case: &Case, chases: &[u64], groups: &[u64], affinities: &[Affinity]) 
     cases
 }
 
-/// Chains of dependent loads at once.
-fn chases_of(case: &Case) -> usize {
-    case.number("chases").and_then(|n| usize::try_from(n).ok()).unwrap_or(1)
-}
-
-/// Whether each chain has two nodes or more, however they lie.
-fn enough_nodes(case: &Case) -> Result<(), CannotMeasure> {
-    let needed = 2 * chases_of(case) as u64 * FAR_STRIDE;
-    if chases_of(case) == 1 || case.number("size").is_some_and(|size| size >= needed) {
-        return Ok(());
-    }
-    Err(CannotMeasure::not_here(format!(
-        "{} chases need a --size of at least {}",
-        chases_of(case),
-        format_size(needed)
-    )))
-}
-
 /// The CPU that chases, or the first of several that work.
 pub(crate) fn first_cpu(machine: &Machine, case: &Case) -> usize {
     placed(machine, case).first().copied().unwrap_or(0)
@@ -253,7 +266,7 @@ fn default_sizes(machine: &Machine, group: &Group) -> Vec<u64> {
 
 /// So many bytes that the *lines touched* are enough more than the last-level cache that this CPU uses; less where that
 /// would take too long to set up or does not fit.
-fn memory_size(machine: &Machine, group: &Group) -> u64 {
+pub(super) fn memory_size(machine: &Machine, group: &Group) -> u64 {
     let lines = working_set::least(machine, &[usual_cpu(machine)], FAR_STRIDE / LINE as u64);
     working_set::share(machine, group, 1, lines.min(LARGEST_DEFAULT))
 }
@@ -298,7 +311,7 @@ pub(super) const LOADS_PER_SECOND: Condition =
     Condition::new("loads_per_second", "1/s", "loads of all chases together");
 
 /// A chase on its pinned thread.
-struct Chasing {
+pub(super) struct Chasing {
     chase: Sliced<Chaser>,
     /// Loads of each step.
     chases: usize,

@@ -18,20 +18,19 @@ use talk::{Parameters, Results, State, StreamResults, Talk, TalkError, stream_id
 
 use super::condition::{END_CPU, OFFERED, TCP_RETRANSMITS};
 use super::fact::FAR_END_PROGRAM;
+use super::job::Job;
 use super::path::Path;
-use super::server::Address;
+use super::server::{Address, SCHEME};
 use super::{CPU, GOODPUT, JITTER, LOSS, MESSAGES, Placement, random_bytes};
-use crate::bench::{Context, Prepared};
-use crate::case::{Case, Value};
+use crate::Prepared;
+use crate::case::Case;
+use crate::machine::Machine;
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer};
 use crate::traffic::udp::account::{Account, Layout, Tally};
 use crate::traffic::udp::flow::{self, Shape, UNKNOWN, Until};
 use crate::traffic::udp::pace::Pace;
+use crate::wire::Direction;
 
-/// How such a server is written.
-pub(super) const SCHEME: &str = "iperf3://";
-/// The port of an iperf3 server where none is named.
-const PORT: u16 = 5201;
 /// How long this end waits in all while the server is busy.
 const QUEUE: Duration = Duration::from_secs(30);
 /// It is asked again this often.
@@ -48,18 +47,7 @@ pub(super) fn is_for(case: &Case) -> bool {
     case.word("server").is_some_and(|server| server.starts_with(SCHEME))
 }
 
-/// Reads `iperf3://HOST[:PORT]`.
-///
-/// # Errors
-/// What is wrong, in one line.
-pub(super) fn address(text: &str) -> Result<Address, String> {
-    Address::parse_with(text.strip_prefix(SCHEME).unwrap_or(text), PORT)
-}
-
 /// Refuses what an iperf3 server cannot do.
-///
-/// # Errors
-/// Which parameter, and what would be right.
 pub(super) fn check(case: &Case) -> Result<(), String> {
     if !is_for(case) {
         return Ok(());
@@ -112,26 +100,28 @@ impl Client {
     ///
     /// # Errors
     /// Its name has no address.
-    pub(super) fn new(case: &Case, cx: &Context<'_>, message: usize) -> Result<Self, CannotMeasure> {
-        let named = address(case.word("server").unwrap_or_default()).map_err(CannotMeasure::far_end)?;
-        let from = super::tcp::bound(case);
+    pub(super) fn new(
+        address: &Address,
+        job: &Job,
+        datagrams: bool,
+        seed: u64,
+        machine: &Machine,
+    ) -> Result<Self, CannotMeasure> {
+        let from = job.from;
         let family = |a: &&SocketAddr| from.is_none_or(|from| from.is_ipv4() == a.is_ipv4());
-        let addresses = named.resolve()?;
+        let addresses = address.resolve()?;
         let none = || CannotMeasure::far_end("the iperf3 server has no address of the family of --bind");
         let server = addresses.iter().find(family).copied().ok_or_else(none)?;
         Ok(Client {
             server,
-            path: Path::to(server.ip(), Some(cx.machine)).with_copy_rate(),
+            path: Path::to(server.ip(), Some(machine)).with_copy_rate(),
             from,
-            placement: Placement::apart(cx.machine),
-            datagrams: case.benchmark() == "network.udp",
-            streams: case.number("streams").and_then(|n| u16::try_from(n).ok()).unwrap_or(1).max(1),
-            down: case.word("direction") == Some("down"),
-            rate: match case.get("rate") {
-                Some(Value::Rate(rate)) => Some(*rate),
-                _ => None,
-            },
-            message: random_bytes(message, cx.options.seed, case),
+            placement: Placement::apart(machine),
+            datagrams,
+            streams: job.streams,
+            down: job.direction == Direction::Down,
+            rate: job.rate,
+            message: random_bytes(job.message as usize, seed),
         })
     }
 

@@ -4,8 +4,7 @@
 
 use super::super::Placement;
 use super::super::fact::{PLACEMENT, PLACEMENTS};
-use crate::bench::Placement as Order;
-use crate::case::Case;
+use crate::Placement as Order;
 use crate::machine::Machine;
 use crate::measurement::Measurement;
 use crate::quantity::{Quantity, Unit};
@@ -64,9 +63,8 @@ pub(super) fn relation(machine: &Machine, one: usize, other: usize) -> &'static 
     }
 }
 
-/// What the case's `place` says: the near end on the first of these CPUs, the far end on the next.
-pub(super) fn asked(machine: &Machine, case: &Case) -> Option<Placement> {
-    let order = Order::read(case.word("place")?, machine).ok()?;
+/// The near end on the first of the CPUs that were asked for, the far end on the next.
+pub(super) fn asked(machine: &Machine, order: &Order) -> Placement {
     let mut cpus: Vec<usize> = Vec::new();
     // A list of fewer CPUs is gone through again.
     for cpu in order.cpus(machine, machine.cpu.allowed.len()) {
@@ -75,7 +73,7 @@ pub(super) fn asked(machine: &Machine, case: &Case) -> Option<Placement> {
         }
     }
     let near = Cpus(cpus);
-    Some(Placement { far: near.from(1), near })
+    Placement { far: near.from(1), near }
 }
 
 /// Where both ends of a round trip ran, and what the other places gave that were tried.
@@ -124,12 +122,11 @@ mod tests {
     fn a_place_that_was_asked_for_is_kept() {
         let machine = machine("firecracker-zen4");
         let of = |place: &str| {
-            asked(&machine, &Case::of("network.latency").with_word("place", place))
-                .map(|p| (p.near.0, p.far.0))
+            let placement = asked(&machine, &Order::read(place, &machine).unwrap());
+            (placement.near.0, placement.far.0)
         };
-        assert_eq!(of("0"), Some((vec![0], vec![0])));
-        assert_eq!(of("0-1"), Some((vec![0, 1], vec![1, 0])));
-        assert_eq!(asked(&machine, &Case::of("network.latency")), None);
+        assert_eq!(of("0"), (vec![0], vec![0]));
+        assert_eq!(of("0-1"), (vec![0, 1], vec![1, 0]));
     }
 
     proptest! {

@@ -5,15 +5,14 @@
 //! not have is a program at the far end. Where none was measured the limit is unknown, and says what to run.
 
 use super::Latency;
-use crate::bench::Benchmark;
-use crate::bench::network::condition::PATH_SPEED;
-use crate::bench::network::{GOODPUT, RATE, RTT};
+use crate::Benchmark;
 use crate::case::Case;
 use crate::limit::frame::PASSED_BY;
 use crate::limit::{Input, Kind, Limit, Question, Source};
+use crate::network::condition::PATH_SPEED;
+use crate::network::{GOODPUT, RATE, RTT};
 use crate::sample::Outcome;
 
-/// Limits of `network.latency`.
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     match question.metric {
         RTT => vec![floor(question)],

@@ -12,23 +12,23 @@ mod trips;
 
 pub use trips::RoundTrips;
 
+use super::job::{Job, Protocol};
 use super::setup::{Setup, streams, with_options};
-use super::{GOODPUT, LOAD, LOSS, Placement, RATE, RTT, fit_a_datagram, message_sizes};
-use crate::bench::fixed::{self, Pace};
-use crate::bench::{
-    Benchmark, Better, Candidate, Context, Metric, OfTransfers, Parsed, Prepared, Say, places,
-};
+use super::{GOODPUT, LOAD, LOSS, Placement, RATE, RTT, fit_a_datagram, message_sizes, seed};
 use crate::case::{Case, Value};
-use crate::limit::{Limit, Question};
+use crate::fixed::{self, Pace};
 use crate::machine::Machine;
 use crate::measurement::Measurement;
 use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::CannotMeasure;
 use crate::text::shown;
+use crate::{
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, OfTransfers, Parsed, Ready, Say, places,
+};
 
 /// Bytes of a message where none is named.
-const MESSAGE: u64 = 1;
+const MESSAGE: u32 = 1;
 /// Most round trips at once.
 const STREAMS: u64 = 64;
 /// What a message can come by.
@@ -39,39 +39,34 @@ const PROTOCOLS: &[&str] = &["tcp", "udp", "icmp", "connect"];
 pub struct Latency;
 
 impl Benchmark for Latency {
-    fn name(&self) -> &'static str {
-        "network.latency"
-    }
-
-    fn about(&self) -> &'static str {
-        "round-trip time of a message, and what is lost"
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "network.latency",
+            about: "round-trip time of a message, and what is lost",
+            words: &[
+                Say::Instead(
+                    "protocol",
+                    &[
+                        ("tcp", "TCP round trip"),
+                        ("udp", "UDP round trip"),
+                        ("icmp", "ICMP echo"),
+                        ("connect", "TCP connection, round trip"),
+                    ],
+                ),
+                Say::Value("message"),
+            ],
+            keys: &[
+                "protocol", "message", "streams", "mode", "server", "timeout", "interval", "load", "bind",
+                "place", "count", "scaling",
+            ],
+            limits: limit::limits,
+            ..Descriptor::USUAL
+        }
     }
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
         // 50 µs there and back.
         fixed::seconds(case, Pace { bytes: 1e9, operations: 2e4 })
-    }
-
-    fn words(&self) -> &'static [Say] {
-        &[
-            Say::Instead(
-                "protocol",
-                &[
-                    ("tcp", "TCP round trip"),
-                    ("udp", "UDP round trip"),
-                    ("icmp", "ICMP echo"),
-                    ("connect", "TCP connection, round trip"),
-                ],
-            ),
-            Say::Value("message"),
-        ]
-    }
-
-    fn keys(&self) -> &'static [&'static str] {
-        &[
-            "protocol", "message", "streams", "mode", "server", "timeout", "interval", "load", "bind",
-            "place", "count", "scaling",
-        ]
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
@@ -151,25 +146,21 @@ impl Benchmark for Latency {
             false => Ok(()),
         };
         let candidate = |case: Case| {
-            let feasible = feasible(&case);
-            Candidate::new(case, feasible)
+            let (job, feasible) = (Job::of(machine, &case, MESSAGE)?, feasible(&case));
+            Ok(Candidate::new(case, feasible).parsed(&job))
         };
-        Ok(cases.into_iter().map(candidate).collect())
+        cases.into_iter().map(candidate).collect()
     }
 
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        limit::limits(question)
-    }
-
-    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
-        let setup = Setup::of(case, cx)?;
-        let setup = match case.word("protocol") {
-            // The kernel answers.
-            Some("icmp") => setup,
-            _ => setup
-                .placed(end_cpus::asked(cx.machine, case).unwrap_or_else(|| Placement::together(cx.machine))),
-        };
-        Ok(Box::new(RoundTrips::new(&setup, case, cx.options.seed)?))
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        let job: Job = parsed.read()?;
+        let mut setup = Setup::of(&job, cx)?;
+        // Of ICMP the kernel answers.
+        if job.protocol != Protocol::Icmp {
+            let asked = job.place.as_ref().map(|place| end_cpus::asked(cx.machine, place));
+            setup = setup.placed(asked.unwrap_or_else(|| Placement::together(cx.machine)));
+        }
+        Ok(Box::new(RoundTrips::new(&setup, &job, seed(cx, case))?))
     }
 }
 

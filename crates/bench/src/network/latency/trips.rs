@@ -12,15 +12,14 @@ use super::super::condition::{
     END_CPU, FOREIGN, LATE, LOST, MESSAGE_BYTES, PATH_IPV6, PATH_LOOPBACK, PATH_MTU, PATH_SPEED,
 };
 use super::super::fact::{PLACEMENT, PLACEMENTS};
+use super::super::job::{Job, Protocol};
 use super::super::near_end::{FarEnd, Place};
 use super::super::path::Path as ToFarEnd;
 use super::super::setup::Setup;
-use super::super::{GOODPUT, LOAD, LOSS, Placement, RATE, RTT, foreign_datagrams, message_of, random_bytes};
-use super::MESSAGE;
+use super::super::{GOODPUT, LOAD, LOSS, Placement, RATE, RTT, foreign_datagrams, random_bytes};
 use super::end_cpus::{self, EndCpus};
 use super::load::Load;
-use crate::bench::Prepared;
-use crate::case::{self, Case};
+use crate::Prepared;
 use crate::sample::{
     Amount, CannotMeasure, Condition, Conditions, Facts, Histogram, Numbers, Offer, Sample, WrongAnswer,
 };
@@ -28,14 +27,11 @@ use crate::traffic::probe::path::{ConnectPath, IcmpPath, Path, TcpPath, UdpPath,
 use crate::traffic::probe::payload::Payload;
 use crate::traffic::probe::{Manner, Trips, Until, round_trips};
 use crate::traffic::{Cpus, Lost, nanos};
-use crate::wire::{self, Direction, Echoed, Message, Sockets, Trip, Waiting, WireError};
+use crate::wire::{self, Echoed, Message, Sockets, Trip, Waiting, WireError};
 
 /// Each way to seat the two ends is tried for so long, [`TRIALS`] times.
 const TRIAL: Duration = Duration::from_millis(20);
-/// How often.
 const TRIALS: usize = 2;
-/// After this time a message is lost, where nothing else is said.
-const TIMEOUT: Duration = Duration::from_secs(1);
 /// Round trips that are made under load before those that count: the load must be there first.
 const RAMP: Duration = Duration::from_millis(300);
 
@@ -90,19 +86,18 @@ impl RoundTrips {
     ///
     /// # Errors
     /// The far end cannot be started or reached; ICMP is not for this user.
-    pub fn new(setup: &Setup, case: &Case, seed: u64) -> Result<Self, CannotMeasure> {
-        let message = message_of(case, MESSAGE) as usize;
-        let streams = case.number("streams").and_then(|n| u16::try_from(n).ok()).unwrap_or(1);
-        let (far_end, address, ways) = match case.word("protocol") {
-            Some("icmp") => {
+    pub fn new(setup: &Setup, job: &Job, seed: u64) -> Result<Self, CannotMeasure> {
+        let (message, streams) = (job.message as usize, job.streams);
+        let (far_end, address, ways) = match job.protocol {
+            Protocol::Icmp => {
                 let address = icmp_address(setup)?;
                 (None, address, Ways::Icmp(address.ip()))
             }
             protocol => {
                 let mut far_end = FarEnd::open(&setup.place, setup.from)?;
                 let ways = match protocol {
-                    Some("udp") => Ways::Udp(far_end.open_udp(streams)?),
-                    Some("connect") => Ways::Connect,
+                    Protocol::Udp => Ways::Udp(far_end.open_udp(streams)?),
+                    Protocol::Connect => Ways::Connect,
                     _ => {
                         far_end.join(streams, &Sockets::default(), setup.from)?;
                         Ways::Tcp
@@ -112,22 +107,18 @@ impl RoundTrips {
                 (Some(far_end), address, ways)
             }
         };
-        let time = |key: &str| match case.get(key) {
-            Some(case::Value::Time(time)) => Some(*time),
-            _ => None,
-        };
         let mut round_trips = RoundTrips {
-            load: load_of(setup, case, seed, far_end.as_ref())?,
+            load: load_of(setup, job, seed, far_end.as_ref())?,
             far_end,
             address,
             ways,
             placement: setup.placement.clone(),
             path: setup.path(address.ip()),
-            fixed: Fixed::of(case)?,
-            payloads: vec![Payload::new(random_bytes(message, seed, case)); usize::from(streams)],
-            wait: if case.word("mode") == Some("poll") { Wait::Poll } else { Wait::Block },
-            timeout: time("timeout").unwrap_or(TIMEOUT),
-            interval: time("interval").unwrap_or(Duration::ZERO),
+            fixed: job.messages.map(Fixed::new),
+            payloads: vec![Payload::new(random_bytes(message, seed)); usize::from(streams)],
+            wait: job.wait,
+            timeout: job.timeout,
+            interval: job.interval,
             next: 0,
             wrong: 0,
             foreign: 0,
@@ -135,15 +126,15 @@ impl RoundTrips {
             seated: None,
             tried: Vec::new(),
         };
-        round_trips.take_seats(setup, case)?;
+        round_trips.take_seats(setup, job)?;
         Ok(round_trips)
     }
 
     /// Decides where both ends run, where the far end is private: as the case says, or where the round trip is shortest.
-    fn take_seats(&mut self, setup: &Setup, case: &Case) -> Result<(), CannotMeasure> {
+    fn take_seats(&mut self, setup: &Setup, job: &Job) -> Result<(), CannotMeasure> {
         let (Some(machine), Some(_)) = (setup.machine(), self.far_end_pid()) else { return Ok(()) };
         let all = self.placement.clone();
-        let ways = match case.get("place") {
+        let ways = match &job.place {
             Some(_) => Vec::new(),
             None => end_cpus::ways(machine, &all.near.0, self.wait == Wait::Poll),
         };
@@ -400,21 +391,15 @@ fn icmp_address(setup: &Setup) -> Result<SocketAddr, CannotMeasure> {
 
 fn load_of(
     setup: &Setup,
-    case: &Case,
+    job: &Job,
     seed: u64,
     far_end: Option<&FarEnd>,
 ) -> Result<Option<Load>, CannotMeasure> {
-    let direction = match case.word("load") {
-        Some("up") => Direction::Up,
-        Some("down") => Direction::Down,
-        Some(_) => Direction::Both,
-        None => return Ok(None),
-    };
-    let Some(far_end) = far_end else { return Ok(None) };
+    let (Some(direction), Some(far_end)) = (job.load, far_end) else { return Ok(None) };
     // Behind those of the round trips, where there are more.
     let mut cpus = setup.placement.near.0.clone();
     cpus.reverse();
-    let message = random_bytes(Load::message_bytes(), seed, case);
+    let message = random_bytes(Load::message_bytes(), seed);
     Load::new(far_end, setup.from, direction, message, Cpus(cpus)).map(Some)
 }
 

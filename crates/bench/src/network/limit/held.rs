@@ -4,11 +4,11 @@
 //! What a figure has passed by more than its uncertainty is no limit of it, whoever says so.
 
 use super::{Framed, directions};
-use crate::bench::network::GOODPUT;
-use crate::bench::network::condition::{BASE_RATE, FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
 use crate::case::Case;
 use crate::limit::frame::ETHERNET_HEADER;
 use crate::limit::{Input, Kind, Limit, Question, Source, median};
+use crate::network::GOODPUT;
+use crate::network::condition::{BASE_RATE, FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
 
 /// A figure this much past a bound refutes it: a receiver that woke late explains less.
 const REFUTED: f64 = 1.05;
@@ -88,10 +88,9 @@ fn inferred(question: &Question<'_>) -> Option<Limit> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench;
-    use crate::bench::network::condition::{PATH_LOOPBACK, PATH_MTU, PATH_SPEED, TCP_MSS, TCP_TIMESTAMPS};
     use crate::limit::{Evidence, tightest_first};
     use crate::machine::{Machine, Root};
+    use crate::network::condition::{PATH_LOOPBACK, PATH_MTU, PATH_SPEED, TCP_MSS, TCP_TIMESTAMPS};
     use crate::sample::{Condition, Conditions, Sample};
 
     /// The tightest limit of a case whose samples carried so much under these conditions.
@@ -105,7 +104,7 @@ mod tests {
         let machine = Machine::discover(&Root::live());
         let evidence = Evidence::default();
         let asked = Question { machine: &machine, case: &case, metric: GOODPUT, samples: &samples, evidence };
-        let mut all = bench::limits(&asked);
+        let mut all = crate::limits(&asked);
         tightest_first(&mut all);
         all.remove(0)
     }
@@ -156,7 +155,7 @@ mod tests {
         let machine = Machine::discover(&Root::live());
         let evidence = Evidence::default();
         let asked = Question { machine: &machine, case: &case, metric: GOODPUT, samples: &samples, evidence };
-        let all = bench::limits(&asked);
+        let all = crate::limits(&asked);
         let known: Vec<f64> = all.iter().filter_map(|limit| limit.value).collect();
         assert!((known[0] - 100e6 * 1400.0 / 1442.0).abs() < 1.0, "{known:?}");
     }

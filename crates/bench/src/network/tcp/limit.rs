@@ -1,11 +1,10 @@
 //! The limit of `network.tcp`: what full segments leave of the link for the program.
 
-use crate::bench::network::condition::{TCP_MSS, TCP_TIMESTAMPS};
-use crate::bench::network::limit::{Framed, headers, ip_header, throughput};
 use crate::limit::frame::{ETHERNET, ETHERNET_HEADER, TCP_HEADER, TIMESTAMPS};
 use crate::limit::{Input, Limit, Question};
+use crate::network::condition::{TCP_MSS, TCP_TIMESTAMPS};
+use crate::network::limit::{Framed, headers, ip_header, throughput};
 
-/// Limits of `network.tcp`.
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     throughput(question, segments(question))
 }

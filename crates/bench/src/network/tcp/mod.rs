@@ -6,34 +6,33 @@
 
 mod limit;
 
-use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use plimsoll_metal::tcp::TcpInfo;
 
 use super::amount::{self, Fixed};
 use super::held::Held;
+use super::job::Job;
 use super::near_end::FarEnd;
 use super::path::Path;
-use super::setup::{Setup, direction, on, socket_options, streaming, with_options};
+use super::server::Server;
+use super::setup::{Setup, streaming, with_options};
 use super::sustained::Watch;
-use super::{CPU, GOODPUT, LOSS, MESSAGES, Placement, STREAM, message_of, message_sizes, random_bytes};
-use crate::bench::fixed::{self, Pace};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Parsed, Prepared, Say};
+use super::{CPU, GOODPUT, LOSS, MESSAGES, Placement, STREAM, message_sizes, random_bytes, seed};
 use crate::case::Case;
-use crate::limit::{Limit, Question};
+use crate::fixed::{self, Pace};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Offer, Sample, WrongAnswer};
 use crate::traffic::tcp::Outcome;
 use crate::traffic::{Fnv, nanos};
-use crate::view::{Finding, RunView};
 use crate::warning::Note;
-use crate::wire::{self, Course, Direction, Received, Receiving, Report, Sending, Sent};
+use crate::wire::{self, Course, Direction, Received, Receiving, Report, Sent};
+use crate::{Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say};
 
 /// Bytes of a message where none is named: what iperf3 takes.
-const MESSAGE: u64 = 128 << 10;
+const MESSAGE: u32 = 128 << 10;
 /// About how many bytes the check after timing sends at most, of all streams together.
 const CHECKED: u64 = 4 << 20;
 /// Nanoseconds of each trial of a placement.
@@ -50,46 +49,39 @@ const AGAIN: usize = 2;
 pub struct Tcp;
 
 impl Benchmark for Tcp {
-    fn name(&self) -> &'static str {
-        "network.tcp"
-    }
-
-    fn about(&self) -> &'static str {
-        "throughput of TCP streams, as received"
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "network.tcp",
+            about: "throughput of TCP streams, as received",
+            words: &[Say::Word("TCP"), Say::Value("message"), Say::Word("writes")],
+            keys: &[
+                "message",
+                "streams",
+                "direction",
+                "server",
+                "omit",
+                "zerocopy",
+                "discard",
+                "nodelay",
+                "congestion",
+                "window",
+                "mss",
+                "dscp",
+                "bind",
+                "volume",
+                "count",
+                "scaling",
+            ],
+            common: Some(STREAM),
+            limits: limit::limits,
+            findings: super::findings::find,
+            ..Descriptor::USUAL
+        }
     }
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
         // A link of 10 Gbit/s.
         fixed::seconds(case, Pace { bytes: 1.25e9, operations: 1e6 })
-    }
-
-    fn words(&self) -> &'static [Say] {
-        &[Say::Word("TCP"), Say::Value("message"), Say::Word("writes")]
-    }
-
-    fn common(&self) -> Option<&'static str> {
-        Some(STREAM)
-    }
-
-    fn keys(&self) -> &'static [&'static str] {
-        &[
-            "message",
-            "streams",
-            "direction",
-            "server",
-            "omit",
-            "zerocopy",
-            "discard",
-            "nodelay",
-            "congestion",
-            "window",
-            "mss",
-            "dscp",
-            "bind",
-            "volume",
-            "count",
-            "scaling",
-        ]
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
@@ -107,32 +99,25 @@ impl Benchmark for Tcp {
         }
     }
 
-    fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let sizes = message_sizes(group, MESSAGE)?;
         let cases = streaming(self.name(), sizes, group, STREAMS)?;
         let cases = with_options(cases, group, self.keys())?;
         cases.iter().try_for_each(super::iperf3::check)?;
-        Ok(cases.into_iter().map(|case| Candidate::new(case, Ok(()))).collect())
+        let candidate = |case| {
+            let job = Job::of(machine, &case, MESSAGE)?;
+            Ok(Candidate::new(case, Ok(())).parsed(&job))
+        };
+        cases.into_iter().map(candidate).collect()
     }
 
-    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
-        super::findings::find(run)
-    }
-
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        limit::limits(question)
-    }
-
-    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
-        if super::iperf3::is_for(case) {
-            let message = message_of(case, MESSAGE) as usize;
-            return Ok(Box::new(super::iperf3::Client::new(case, cx, message)?));
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        let (job, seed): (Job, u64) = (parsed.read()?, seed(cx, case));
+        if let Some(Server::Iperf3(address)) = &job.server {
+            return Ok(Box::new(super::iperf3::Client::new(address, &job, false, seed, cx.machine)?));
         }
-        Ok(Box::new(Streams::new(
-            &Setup::of(case, cx)?.placed(Placement::together(cx.machine)),
-            case,
-            cx.options.seed,
-        )?))
+        let setup = Setup::of(&job, cx)?.placed(Placement::together(cx.machine));
+        Ok(Box::new(Streams::new(&setup, &job, seed)?))
     }
 }
 
@@ -154,32 +139,27 @@ impl Streams {
     ///
     /// # Errors
     /// The far end cannot be started or reached, or refuses.
-    pub fn new(setup: &Setup, case: &Case, seed: u64) -> Result<Self, CannotMeasure> {
-        let message = message_of(case, MESSAGE);
-        let streams = case.number("streams").and_then(|n| u16::try_from(n).ok()).unwrap_or(1);
+    pub fn new(setup: &Setup, job: &Job, seed: u64) -> Result<Self, CannotMeasure> {
+        let &Job { message, streams, direction, sending, receiving, .. } = job;
         let mut far_end = FarEnd::open(&setup.place, setup.from)?;
         amount::fits(far_end.welcome(), streams, message)?;
-        far_end.join(streams, &socket_options(case, on(case, "nodelay")), setup.from)?;
-        let omit = match case.get("omit") {
-            Some(crate::case::Value::Time(omit)) => nanos(*omit),
-            _ => 0,
-        };
+        far_end.join(streams, &job.sockets, setup.from)?;
         let work = wire::Tcp {
             streams,
             message,
-            direction: direction(case),
+            direction,
             amount: wire::Amount::Messages(u64::from(streams)),
-            omit,
-            sending: if on(case, "zerocopy") { Sending::ZeroCopy } else { Sending::Copy },
+            omit: nanos(job.omit),
+            sending,
             place: 0,
-            receiving: if on(case, "discard") { Receiving::Discard } else { Receiving::Copy },
+            receiving,
         };
         // Random, so that nothing on the way can make it smaller.
-        let message = random_bytes(message as usize, seed, case);
+        let message = random_bytes(message as usize, seed);
         let path = setup.path(far_end.address().ip()).with_copy_rate();
         let placement = setup.placement.clone();
-        let fixed = Fixed::of(case)?;
-        let held = Held::of(case, &path.name(), path.shaping, Some(far_end.welcome()));
+        let fixed = job.messages.map(Fixed::new);
+        let held = Held::of(job, &path.name(), path.shaping, Some(far_end.welcome()));
         let watch = Watch::new(work.direction, !path.loopback || held.is_shaped());
         let mut streams = Streams { far_end, placement, work, message, path, held, watch, fixed };
         if streams.is_near() && !streams.held.is_slow() {
@@ -447,13 +427,8 @@ fn to_check(rate: f64, streams: u64, message: u64) -> u64 {
     bytes.div_ceil(message).clamp(1, 1 << 12).div_ceil(streams)
 }
 
-/// Where packets leave from, if the case says so.
-pub(super) fn bound(case: &Case) -> Option<IpAddr> {
-    case.word("bind").and_then(|word| word.parse().ok())
-}
-
 /// Messages are held at both ends.
-const _: () = assert!(MESSAGE <= wire::MAX_MESSAGE as u64);
+const _: () = assert!(MESSAGE <= wire::MAX_MESSAGE);
 
 #[cfg(test)]
 mod tests {

@@ -1,11 +1,10 @@
 //! The limit of `network.udp`: what datagrams and their fragments leave of the link for the program.
 
-use crate::bench::network::condition::PATH_MTU;
-use crate::bench::network::limit::{Framed, headers, ip_header, throughput};
 use crate::limit::frame::{ETHERNET, ETHERNET_HEADER, IPV4_HEADER, SMALLEST, UDP_HEADER};
 use crate::limit::{Input, Limit, Question};
+use crate::network::condition::PATH_MTU;
+use crate::network::limit::{Framed, headers, ip_header, throughput};
 
-/// Limits of `network.udp`.
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     throughput(question, datagrams(question))
 }
@@ -44,11 +43,11 @@ fn on_the_wire(payload: f64, mtu: f64, ip: f64) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::network::GOODPUT;
-    use crate::bench::network::condition::{PATH_IPV6, PATH_LOOPBACK, PATH_SPEED};
     use crate::case::Case;
     use crate::limit::Evidence;
     use crate::machine::{Machine, Root};
+    use crate::network::GOODPUT;
+    use crate::network::condition::{PATH_IPV6, PATH_LOOPBACK, PATH_SPEED};
     use crate::sample::{Conditions, Sample};
 
     #[test]

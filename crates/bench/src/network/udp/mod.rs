@@ -19,19 +19,20 @@ use super::condition::{
 };
 use super::fact::SEGMENTATION;
 use super::held::Held;
+use super::job::Job;
 use super::near_end::FarEnd;
 use super::path::Path;
-use super::setup::{Setup, direction, streaming, with_options};
+use super::server::Server;
+use super::setup::{Setup, streaming, with_options};
 use super::sustained::Watch;
 use super::tcp::judge;
 use super::warning::NetworkWarning;
 use super::{
     CPU, GOODPUT, JITTER, LOSS, MESSAGES, Placement, STREAM, fit_a_datagram, message_sizes, random_bytes,
+    seed,
 };
-use crate::bench::fixed::{self, Pace};
-use crate::bench::{Benchmark, Better, Candidate, Context, Curve, Metric, Parsed, Prepared, Say};
-use crate::case::{Case, Value};
-use crate::limit::{Limit, Question};
+use crate::case::Case;
+use crate::fixed::{self, Pace};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
@@ -43,12 +44,11 @@ use crate::traffic::probe::{Manner, Until, round_trips};
 use crate::traffic::udp::Outcome;
 use crate::traffic::{Lost, nanos};
 use crate::warning::Note;
-use crate::wire::{
-    self, Course, Direction, MAX_DATAGRAM, Message, Trip, UdpReceived, UdpReport, UdpSent, Waiting,
-};
+use crate::wire::{self, Course, Direction, Message, Trip, UdpReceived, UdpReport, UdpSent, Waiting};
+use crate::{Benchmark, Better, Candidate, Context, Curve, Descriptor, Metric, Parsed, Prepared, Ready, Say};
 
 /// Bytes of a datagram where none is named: fits a packet of 1500 bytes, also in a tunnel.
-const MESSAGE: u64 = 1 << 10;
+const MESSAGE: u32 = 1 << 10;
 /// Most streams that can be asked for.
 const STREAMS: u64 = 64;
 /// Datagrams that are sent back and compared after the last sample.
@@ -65,29 +65,42 @@ const LEAST_SEARCH: f64 = 2.0;
 pub struct Udp;
 
 impl Benchmark for Udp {
-    fn name(&self) -> &'static str {
-        "network.udp"
-    }
-
-    fn about(&self) -> &'static str {
-        "throughput and loss of UDP datagrams, as received"
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "network.udp",
+            about: "throughput and loss of UDP datagrams, as received",
+            words: &[
+                Say::Word("UDP"),
+                Say::Value("message"),
+                Say::Word("datagrams"),
+                Say::Rates(Unit::BitPerSecond),
+            ],
+            keys: &[
+                "message",
+                "streams",
+                "direction",
+                "server",
+                "rate",
+                "search",
+                "bind",
+                "volume",
+                "count",
+                "scaling",
+            ],
+            common: Some(STREAM),
+            // What came of the rates that a search tried.
+            curves: &[
+                Curve { x: OFFERED.name, x_unit: "bit/s", log: false, y: GOODPUT, y_unit: "bit/s" },
+                Curve { x: OFFERED.name, x_unit: "bit/s", log: false, y: LOSS.name, y_unit: "" },
+            ],
+            limits: limit::limits,
+            ..Descriptor::USUAL
+        }
     }
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
         // A link of 10 Gbit/s.
         fixed::seconds(case, Pace { bytes: 1.25e9, operations: 1e6 })
-    }
-
-    fn words(&self) -> &'static [Say] {
-        &[Say::Word("UDP"), Say::Value("message"), Say::Word("datagrams"), Say::Rates(Unit::BitPerSecond)]
-    }
-
-    fn common(&self) -> Option<&'static str> {
-        Some(STREAM)
-    }
-
-    fn keys(&self) -> &'static [&'static str] {
-        &["message", "streams", "direction", "server", "rate", "search", "bind", "volume", "count", "scaling"]
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
@@ -112,15 +125,7 @@ impl Benchmark for Udp {
         self.all_metrics().iter().filter(|metric| timed || metric.name != JITTER).copied().collect()
     }
 
-    /// What came of the rates that a search tried.
-    fn curves(&self) -> &'static [Curve] {
-        &[
-            Curve { x: OFFERED.name, x_unit: "bit/s", log: false, y: GOODPUT, y_unit: "bit/s" },
-            Curve { x: OFFERED.name, x_unit: "bit/s", log: false, y: LOSS.name, y_unit: "" },
-        ]
-    }
-
-    fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let sizes = message_sizes(group, MESSAGE)?;
         fit_a_datagram(&sizes, "UDP")?;
         if group.asked("search") && group.asked("rate") {
@@ -132,19 +137,19 @@ impl Benchmark for Udp {
         let cases = streaming(self.name(), sizes, group, STREAMS)?;
         let cases = with_options(cases, group, self.keys())?;
         cases.iter().try_for_each(super::iperf3::check)?;
-        Ok(cases.into_iter().map(|case| Candidate::new(case, Ok(()))).collect())
+        let candidate = |case| {
+            let job = Job::of(machine, &case, MESSAGE)?;
+            Ok(Candidate::new(case, Ok(())).parsed(&job))
+        };
+        cases.into_iter().map(candidate).collect()
     }
 
-    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        limit::limits(question)
-    }
-
-    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
-        if super::iperf3::is_for(case) {
-            let message = case.number("message").unwrap_or(MESSAGE).clamp(16, u64::from(MAX_DATAGRAM));
-            return Ok(Box::new(super::iperf3::Client::new(case, cx, message as usize)?));
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        let (job, seed): (Job, u64) = (parsed.read()?, seed(cx, case));
+        if let Some(Server::Iperf3(address)) = &job.server {
+            return Ok(Box::new(super::iperf3::Client::new(address, &job, true, seed, cx.machine)?));
         }
-        Ok(Box::new(Datagrams::new(&Setup::of(case, cx)?, case, cx.options.seed)?))
+        Ok(Box::new(Datagrams::new(&Setup::of(&job, cx)?, &job, seed)?))
     }
 }
 
@@ -179,35 +184,30 @@ impl Datagrams {
     ///
     /// # Errors
     /// The far end cannot be started or reached, or refuses.
-    pub fn new(setup: &Setup, case: &Case, seed: u64) -> Result<Self, CannotMeasure> {
-        let bytes = case.number("message").unwrap_or(MESSAGE).clamp(1, u64::from(MAX_DATAGRAM));
-        let datagram = u32::try_from(bytes).unwrap_or(MAX_DATAGRAM);
-        let streams = case.number("streams").and_then(|n| u16::try_from(n).ok()).unwrap_or(1);
+    pub fn new(setup: &Setup, job: &Job, seed: u64) -> Result<Self, CannotMeasure> {
+        let &Job { message: datagram, streams, direction, searches, .. } = job;
         let mut far_end = FarEnd::open(&setup.place, setup.from)?;
         amount::fits(far_end.welcome(), streams, datagram)?;
         let sockets = far_end.open_udp(streams)?;
-        let rate = match case.get("rate") {
-            // At least 1, at most 10¹⁵.
-            Some(Value::Rate(rate)) => Some(*rate as u64),
-            _ => None,
-        };
+        // At least 1, at most 10¹⁵.
+        let rate = job.rate.map(|rate| rate as u64);
         let amount = wire::Amount::Messages(u64::from(streams));
-        let work = wire::Udp { streams, datagram, direction: direction(case), amount, rate, tag: 0 };
+        let work = wire::Udp { streams, datagram, direction, amount, rate, tag: 0 };
         let path = setup.path(far_end.address().ip()).with_copy_rate();
-        let held = Held::of(case, &path.name(), path.shaping, Some(far_end.welcome()));
+        let held = Held::of(job, &path.name(), path.shaping, Some(far_end.welcome()));
         let watch = Watch::new(work.direction, !path.loopback || held.is_shaped());
         Ok(Datagrams {
-            fixed: Fixed::of(case)?,
+            fixed: job.messages.map(Fixed::new),
             far_end,
             sockets,
             placement: setup.placement.clone(),
             work,
             // Random, so that nothing on the way can make it smaller.
-            filler: random_bytes(datagram as usize, seed, case),
+            filler: random_bytes(datagram as usize, seed),
             path,
             held,
             watch,
-            searches: case.word("search").is_some(),
+            searches,
             warm: false,
             open: None,
             searches_done: 0,

@@ -6,8 +6,8 @@
 //! more is offered than is served. Where the delays are too rough to tell, the trial is made again for longer, and where the
 //! time for that is used up, the search says so.
 
-use crate::bench::network::condition::OFFERED;
-use crate::bench::network::{GOODPUT, LOSS};
+use crate::network::condition::OFFERED;
+use crate::network::{GOODPUT, LOSS};
 use crate::sample::{CannotMeasure, Point};
 use crate::stats::{Timed, Trend};
 use crate::wire::Course;

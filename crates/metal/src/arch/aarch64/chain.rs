@@ -143,7 +143,6 @@ macro_rules! woven {
 macro_rules! rows {
     ($($lanes:ident $isa:ident $weight:ident $op:ident $element:ident $step:tt
         ($dense:ident $middle:ident $sparse:ident) ($dense_multiply:ident $middle_multiply:ident $sparse_multiply:ident);)+) => {
-        /// All of them.
         pub(crate) static WOVEN: &[Woven] = &[$(
             Woven {
                 isa: Isa::$isa,

@@ -1,5 +1,7 @@
 //! Of rows and of how a processor's numbers find them.
 
+mod machines;
+
 use plimsoll_metal::kernel::{rate, rates};
 
 use super::table::{Chip, table};

@@ -1,5 +1,7 @@
 //! A comparison with every kind of row, in every format.
 
+mod simulation;
+
 use super::*;
 use crate::compare::{Floor, Floors, Noise, Side, compare};
 use crate::fixture;

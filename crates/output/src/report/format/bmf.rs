@@ -10,34 +10,19 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::openmetrics::unit_name;
-use super::{Format, OneRun, RunWriter};
+use super::{Format, OneRun};
 use crate::document::Run;
 use crate::measurement::{Measurement, MetricResult, Status};
 
 /// The format.
-pub(super) struct Bmf;
-
-impl Format for Bmf {
-    fn name(&self) -> &'static str {
-        "bmf"
-    }
-
-    fn about(&self) -> &'static str {
-        "Bencher Metric Format: medians with their intervals for continuous benchmarking"
-    }
-
-    fn extension(&self) -> &'static str {
-        "json"
-    }
-
-    fn run(&self) -> Option<RunWriter> {
-        Some(run)
-    }
-
-    fn leaves_out(&self, measurement: &Measurement) -> bool {
-        figures(measurement).next().is_none()
-    }
-}
+pub(super) static FORMAT: Format = Format {
+    name: "bmf",
+    about: "Bencher Metric Format: medians with their intervals for continuous benchmarking",
+    extension: "json",
+    run: Some(run),
+    leaves_out: |measurement| figures(measurement).next().is_none(),
+    ..Format::NONE
+};
 
 /// A figure of a measure.
 #[derive(Serialize)]
@@ -120,7 +105,7 @@ mod tests {
     fn what_is_not_believed_is_left_out_and_repeats_have_names_of_their_own() {
         let mut run = fixture::run();
         let believed = run.measurements.iter().filter(|m| m.status == Status::Ok).count();
-        let out = run.measurements.iter().filter(|m| Bmf.leaves_out(m)).count();
+        let out = run.measurements.iter().filter(|m| (FORMAT.leaves_out)(m)).count();
         assert_eq!(believed + out, run.measurements.len());
         run.plan.repeat = 2;
         let mut again = run.measurements.clone();

@@ -2,37 +2,19 @@
 
 use std::io::{self, Write};
 
-use super::{ComparisonWriter, Format, OneRun, Replayed, RunWriter, TablesWriter, TwoSides};
+use super::{Format, OneRun, Replayed, TwoSides};
 use crate::report::{html, published};
 
 /// The format.
-pub(super) struct Html;
-
-impl Format for Html {
-    fn name(&self) -> &'static str {
-        "html"
-    }
-
-    fn about(&self) -> &'static str {
-        "one page that needs no other file and no network"
-    }
-
-    fn extension(&self) -> &'static str {
-        "html"
-    }
-
-    fn run(&self) -> Option<RunWriter> {
-        Some(run)
-    }
-
-    fn comparison(&self) -> Option<ComparisonWriter> {
-        Some(comparison)
-    }
-
-    fn tables(&self) -> Option<TablesWriter> {
-        Some(tables)
-    }
-}
+pub(super) static FORMAT: Format = Format {
+    name: "html",
+    about: "one page that needs no other file and no network",
+    extension: "html",
+    run: Some(run),
+    comparison: Some(comparison),
+    tables: Some(tables),
+    ..Format::NONE
+};
 
 fn run(of: &OneRun<'_>, out: &mut dyn Write) -> io::Result<()> {
     let page = html::page(std::slice::from_ref(of.run), &html::Beside::default())?;

@@ -6,35 +6,20 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{ComparisonWriter, Format, RunWriter, TwoSides};
+use super::{Format, TwoSides};
 use crate::compare::{Comparison, Holds};
 use crate::document::Run;
 use crate::leftover::{Registry, Unfinished};
 
 /// The format.
-pub(super) struct Json;
-
-impl Format for Json {
-    fn name(&self) -> &'static str {
-        "json"
-    }
-
-    fn about(&self) -> &'static str {
-        "the whole document, as its schema says"
-    }
-
-    fn extension(&self) -> &'static str {
-        "json"
-    }
-
-    fn run(&self) -> Option<RunWriter> {
-        Some(|of, out| write(of.run, out))
-    }
-
-    fn comparison(&self) -> Option<ComparisonWriter> {
-        Some(comparison)
-    }
-}
+pub(super) static FORMAT: Format = Format {
+    name: "json",
+    about: "the whole document, as its schema says",
+    extension: "json",
+    run: Some(|of, out| write(of.run, out)),
+    comparison: Some(comparison),
+    ..Format::NONE
+};
 
 fn name(path: &Path) -> String {
     crate::text::shown_bytes(path.as_os_str().as_bytes())

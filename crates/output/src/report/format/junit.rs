@@ -3,32 +3,20 @@
 
 use std::fmt::Write as _;
 
-use super::{Format, RunWriter};
+use super::Format;
 use crate::compare::Holds;
 use crate::document::Run;
 use crate::measurement::{Measurement, Status};
 use crate::quantity::{Quantity, percent};
 
 /// The format.
-pub(super) struct Junit;
-
-impl Format for Junit {
-    fn name(&self) -> &'static str {
-        "junit"
-    }
-
-    fn about(&self) -> &'static str {
-        "JUnit's XML for build servers: a test case for each measurement and requirement"
-    }
-
-    fn extension(&self) -> &'static str {
-        "xml"
-    }
-
-    fn run(&self) -> Option<RunWriter> {
-        Some(|of, out| out.write_all(text(of.run, of.held).as_bytes()))
-    }
-}
+pub(super) static FORMAT: Format = Format {
+    name: "junit",
+    about: "JUnit's XML for build servers: a test case for each measurement and requirement",
+    extension: "xml",
+    run: Some(|of, out| out.write_all(text(of.run, of.held).as_bytes())),
+    ..Format::NONE
+};
 
 /// The document.
 fn text(run: &Run, held: &[Holds]) -> String {

@@ -1,6 +1,6 @@
 //! Markdown, as GitHub reads it.
 
-use super::{ComparisonWriter, Format, RunWriter, TablesWriter};
+use super::Format;
 use crate::document::Run;
 use crate::measurement::{Measurement, Status};
 use crate::report::escape::markdown as escaped;
@@ -9,36 +9,18 @@ use crate::report::row::Row;
 use crate::report::{compare, published};
 
 /// The format.
-pub(super) struct Markdown;
-
-impl Format for Markdown {
-    fn name(&self) -> &'static str {
-        "markdown"
-    }
-
-    fn about(&self) -> &'static str {
-        "for an issue, a pull request or a page"
-    }
-
-    fn extension(&self) -> &'static str {
-        "md"
-    }
-
-    fn run(&self) -> Option<RunWriter> {
-        Some(|of, out| out.write_all(text(of.run).as_bytes()))
-    }
-
-    fn comparison(&self) -> Option<ComparisonWriter> {
-        Some(|of, out| {
-            let text = compare::markdown(of.comparison, of.held, of.shown, of.missing);
-            out.write_all(text.as_bytes())
-        })
-    }
-
-    fn tables(&self) -> Option<TablesWriter> {
-        Some(|of, out| out.write_all(published::markdown(of.reports).as_bytes()))
-    }
-}
+pub(super) static FORMAT: Format = Format {
+    name: "markdown",
+    about: "for an issue, a pull request or a page",
+    extension: "md",
+    run: Some(|of, out| out.write_all(text(of.run).as_bytes())),
+    comparison: Some(|of, out| {
+        let text = compare::markdown(of.comparison, of.held, of.shown, of.missing);
+        out.write_all(text.as_bytes())
+    }),
+    tables: Some(|of, out| out.write_all(published::markdown(of.reports).as_bytes())),
+    ..Format::NONE
+};
 
 /// The text of a run.
 fn text(run: &Run) -> String {

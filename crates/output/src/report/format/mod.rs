@@ -24,58 +24,53 @@ use crate::document::Run;
 use crate::measurement::Measurement;
 
 /// Every format, in the order of help.
-pub static FORMATS: &[&dyn Format] = &[
-    &text::Text,
-    &html::Html,
-    &json::Json,
-    &csv::Csv,
-    &ndjson::Ndjson,
-    &markdown::Markdown,
-    &openmetrics::OpenMetrics,
-    &junit::Junit,
-    &bmf::Bmf,
+pub static FORMATS: &[&Format] = &[
+    &text::FORMAT,
+    &html::FORMAT,
+    &json::FORMAT,
+    &csv::FORMAT,
+    &ndjson::FORMAT,
+    &markdown::FORMAT,
+    &openmetrics::FORMAT,
+    &junit::FORMAT,
+    &bmf::FORMAT,
 ];
 
 /// A format of results. What it cannot write is `None`, and no command offers it for that.
-pub trait Format: Sync {
-    /// Its name: the value of `--format`.
-    fn name(&self) -> &'static str;
-
+pub struct Format {
+    /// The value of `--format`.
+    pub name: &'static str,
     /// Another name that `--format` takes.
-    fn alias(&self) -> Option<&'static str> {
-        None
-    }
-
+    pub alias: Option<&'static str>,
     /// What it is and for whom, in a few words.
-    fn about(&self) -> &'static str;
-
+    pub about: &'static str,
     /// What the name of such a file usually ends with.
-    fn extension(&self) -> &'static str;
-
+    pub extension: &'static str,
     /// How it writes a run.
-    fn run(&self) -> Option<RunWriter> {
-        None
-    }
-
+    pub run: Option<RunWriter>,
     /// Whether what it writes of a run has nothing of this measurement; how many those are is said beside it.
-    fn leaves_out(&self, _: &Measurement) -> bool {
-        false
-    }
-
+    pub leaves_out: fn(&Measurement) -> bool,
     /// How it writes the reference tools of a run, a row each.
-    fn tools(&self) -> Option<RunWriter> {
-        None
-    }
-
+    pub tools: Option<RunWriter>,
     /// How it writes a comparison.
-    fn comparison(&self) -> Option<ComparisonWriter> {
-        None
-    }
-
+    pub comparison: Option<ComparisonWriter>,
     /// How it writes the tables of published reports.
-    fn tables(&self) -> Option<TablesWriter> {
-        None
-    }
+    pub tables: Option<TablesWriter>,
+}
+
+impl Format {
+    /// One that writes nothing.
+    const NONE: Self = Self {
+        name: "",
+        alias: None,
+        about: "",
+        extension: "",
+        run: None,
+        leaves_out: |_| false,
+        tools: None,
+        comparison: None,
+        tables: None,
+    };
 }
 
 /// Writes a run; the error is the writer's, or says what the format cannot hold.
@@ -147,18 +142,18 @@ impl Subject {
 
     /// Whether this format can write it.
     #[must_use]
-    pub fn is_in(self, format: &dyn Format) -> bool {
+    pub fn is_in(self, format: &Format) -> bool {
         match self {
-            Self::Run => format.run().is_some(),
-            Self::Tools => format.tools().is_some(),
-            Self::Comparison => format.comparison().is_some(),
-            Self::Tables => format.tables().is_some(),
+            Self::Run => format.run.is_some(),
+            Self::Tools => format.tools.is_some(),
+            Self::Comparison => format.comparison.is_some(),
+            Self::Tables => format.tables.is_some(),
         }
     }
 
     /// The formats that can write it.
-    pub fn formats(self) -> impl Iterator<Item = &'static dyn Format> {
-        FORMATS.iter().copied().filter(move |format| self.is_in(*format))
+    pub fn formats(self) -> impl Iterator<Item = &'static Format> {
+        FORMATS.iter().copied().filter(move |format| self.is_in(format))
     }
 }
 
@@ -179,13 +174,13 @@ impl NoFormat {
 
 impl fmt::Display for NoFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let choices: Vec<&str> = self.subject.formats().map(|format| format.name()).collect();
+        let choices: Vec<&str> = self.subject.formats().map(|format| format.name).collect();
         let (command, choices) = (self.subject.command(), choices.join(", "));
         match find(&self.name) {
             Some(known) => {
                 let of = Subject::ALL.into_iter().filter(|subject| subject.is_in(known));
                 let of: Vec<&str> = of.map(Subject::command).collect();
-                let (name, of) = (known.name(), of.join(", "));
+                let (name, of) = (known.name, of.join(", "));
                 write!(f, "--format {name} is not for {command}: choose {choices} ({name} is for {of})")
             }
             None => {
@@ -198,16 +193,16 @@ impl fmt::Display for NoFormat {
 
 /// The format of that name, whatever it can write.
 #[must_use]
-pub fn find(name: &str) -> Option<&'static dyn Format> {
-    FORMATS.iter().copied().find(|format| format.name() == name || format.alias() == Some(name))
+pub fn find(name: &str) -> Option<&'static Format> {
+    FORMATS.iter().copied().find(|format| format.name == name || format.alias == Some(name))
 }
 
 /// What is to be said beside a run in a format that leaves some of it out.
 #[must_use]
-pub fn left_out(format: &dyn Format, run: &Run) -> Option<String> {
+pub fn left_out(format: &Format, run: &Run) -> Option<String> {
     let all = run.measurements.len();
-    let without = run.measurements.iter().filter(|m| format.leaves_out(m)).count();
-    let name = format.name();
+    let without = run.measurements.iter().filter(|m| (format.leaves_out)(m)).count();
+    let name = format.name;
     (without > 0).then(|| {
         format!(
             "{without} of {all} cases have no valid figure and are left out of {name}; --format json has all"
@@ -222,7 +217,7 @@ pub fn left_out(format: &dyn Format, run: &Run) -> Option<String> {
 pub fn writer<W>(
     name: &str,
     subject: Subject,
-    writer: impl FnOnce(&dyn Format) -> Option<W>,
+    writer: impl FnOnce(&Format) -> Option<W>,
 ) -> Result<W, NoFormat> {
     find(name).and_then(writer).ok_or_else(|| NoFormat::new(name, subject))
 }

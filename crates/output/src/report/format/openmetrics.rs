@@ -4,31 +4,19 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{Format, RunWriter};
+use super::Format;
 use crate::document::Run;
 use crate::measurement::Status;
 use crate::quantity::Unit;
 
 /// The format.
-pub(super) struct OpenMetrics;
-
-impl Format for OpenMetrics {
-    fn name(&self) -> &'static str {
-        "openmetrics"
-    }
-
-    fn about(&self) -> &'static str {
-        "gauges for Prometheus and node_exporter's textfile collector"
-    }
-
-    fn extension(&self) -> &'static str {
-        "prom"
-    }
-
-    fn run(&self) -> Option<RunWriter> {
-        Some(|of, out| out.write_all(text(of.run).as_bytes()))
-    }
-}
+pub(super) static FORMAT: Format = Format {
+    name: "openmetrics",
+    about: "gauges for Prometheus and node_exporter's textfile collector",
+    extension: "prom",
+    run: Some(|of, out| out.write_all(text(of.run).as_bytes())),
+    ..Format::NONE
+};
 
 /// The text.
 fn text(run: &Run) -> String {

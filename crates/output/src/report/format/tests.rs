@@ -16,12 +16,12 @@ fn written(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
 #[test]
 fn names_are_unique_and_every_format_writes_something() {
     let all = || FORMATS.iter().copied();
-    let names: HashSet<&str> = all().map(|f| f.name()).chain(all().filter_map(|f| f.alias())).collect();
-    assert_eq!(names.len(), all().count() + all().filter_map(|f| f.alias()).count());
+    let names: HashSet<&str> = all().map(|f| f.name).chain(all().filter_map(|f| f.alias)).collect();
+    assert_eq!(names.len(), all().count() + all().filter_map(|f| f.alias).count());
     for format in all() {
-        assert!(Subject::ALL.into_iter().any(|subject| subject.is_in(format)), "{}", format.name());
-        assert_eq!(find(format.name()).unwrap().name(), format.name());
-        let words = [format.name(), format.about(), format.extension()];
+        assert!(Subject::ALL.into_iter().any(|subject| subject.is_in(format)), "{}", format.name);
+        assert_eq!(find(format.name).unwrap().name, format.name);
+        let words = [format.name, format.about, format.extension];
         assert!(words.iter().all(|word| !word.is_empty()), "{words:?}");
     }
 }
@@ -41,12 +41,12 @@ fn each_writes_what_it_says_it_can() {
             style: &style,
         };
         let texts = [
-            format.run().map(|write| written(|out| write(&of, out))),
-            format.tools().map(|write| written(|out| write(&of, out))),
-            format.comparison().map(|write| written(|out| write(&sides, out))),
+            format.run.map(|write| written(|out| write(&of, out))),
+            format.tools.map(|write| written(|out| write(&of, out))),
+            format.comparison.map(|write| written(|out| write(&sides, out))),
         ];
         for text in texts.iter().flatten() {
-            assert!(text.len() > 100, "{}", format.name());
+            assert!(text.len() > 100, "{}", format.name);
         }
     }
 }
@@ -79,8 +79,8 @@ fn what_a_format_cannot_write_is_refused_with_those_that_can() {
     let unknown = refused("\u{1b}[31mpdf", Subject::Tables);
     assert!(unknown.ends_with("is unknown: choose text, html, csv, markdown"), "{unknown}");
     assert!(!unknown.contains('\u{1b}'), "{unknown}");
-    assert!(writer("table", Subject::Comparison, |format| format.comparison()).is_ok(), "its other name");
-    assert!(writer("csv", Subject::Comparison, |format| format.comparison()).is_err());
+    assert!(writer("table", Subject::Comparison, |format| format.comparison).is_ok(), "its other name");
+    assert!(writer("csv", Subject::Comparison, |format| format.comparison).is_err());
 }
 
 /// The table in docs/recipes.md, between its heading and the next.
@@ -91,9 +91,9 @@ fn table() -> String {
     }
     text += &format!("\n| --- | --- | --- |{}\n", " :---: |".repeat(Subject::ALL.len()));
     for format in FORMATS {
-        text += &format!("| {} | {} | .{} |", format.name(), format.about(), format.extension());
+        text += &format!("| {} | {} | .{} |", format.name, format.about, format.extension);
         for subject in Subject::ALL {
-            text += if subject.is_in(*format) { " ✓ |" } else { " |" };
+            text += if subject.is_in(format) { " ✓ |" } else { " |" };
         }
         text.push('\n');
     }

@@ -2,41 +2,20 @@
 
 use std::io::{self, Write};
 
-use super::{ComparisonWriter, Format, OneRun, Replayed, RunWriter, TablesWriter, TwoSides};
+use super::{Format, OneRun, Replayed, TwoSides};
 use crate::report::{compare, published, terminal};
 
 /// The format.
-pub(super) struct Text;
-
-impl Format for Text {
-    fn name(&self) -> &'static str {
-        "text"
-    }
-
-    fn alias(&self) -> Option<&'static str> {
-        Some("table")
-    }
-
-    fn about(&self) -> &'static str {
-        "tables for a terminal"
-    }
-
-    fn extension(&self) -> &'static str {
-        "txt"
-    }
-
-    fn run(&self) -> Option<RunWriter> {
-        Some(run)
-    }
-
-    fn comparison(&self) -> Option<ComparisonWriter> {
-        Some(comparison)
-    }
-
-    fn tables(&self) -> Option<TablesWriter> {
-        Some(tables)
-    }
-}
+pub(super) static FORMAT: Format = Format {
+    name: "text",
+    alias: Some("table"),
+    about: "tables for a terminal",
+    extension: "txt",
+    run: Some(run),
+    comparison: Some(comparison),
+    tables: Some(tables),
+    ..Format::NONE
+};
 
 fn run(of: &OneRun<'_>, out: &mut dyn Write) -> io::Result<()> {
     terminal::print(of.run, out, of.style)

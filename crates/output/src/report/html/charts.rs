@@ -109,7 +109,7 @@ fn drawn(measurement: &Measurement) -> Vec<Drawn<'_>> {
 
 /// What a benchmark does by other means than others.
 fn common(benchmark: &str) -> Option<&'static str> {
-    bench::find(benchmark)?.common()
+    bench::find(benchmark)?.descriptor().common
 }
 
 /// What makes two areas of memory the same work for different numbers of threads.

@@ -155,7 +155,7 @@ fn rounded(value: f64) -> f64 {
 
 /// The curve of a search or sweep, as its benchmark says what it is drawn over.
 fn curve(measurement: &Measurement, metric: &MetricResult) -> Vec<Chart> {
-    let kinds = bench::find(measurement.case.benchmark()).map(|benchmark| benchmark.curves());
+    let kinds = bench::find(measurement.case.benchmark()).map(|benchmark| benchmark.descriptor().curves);
     let (Some(curve), Some(kinds)) = (&metric.curve, kinds) else { return Vec::new() };
     let draw = |kind: &Curve| {
         let mut points: Vec<Vec<Option<f64>>> =

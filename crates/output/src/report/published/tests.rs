@@ -1,5 +1,7 @@
 //! The tables of the five reports with figures of a made-up run.
 
+mod places;
+
 use super::*;
 use crate::fixture;
 use crate::measurement::PeerResult;
@@ -32,19 +34,19 @@ fn run() -> Run {
     Run { measurements: vec![fast, net, out], ..fixture::run() }
 }
 
-fn written_at(width: usize, name: &str, runs: &[&Run], format: &dyn Format) -> String {
+fn written_at(width: usize, name: &str, runs: &[&Run], format: &Format) -> String {
     let reports = [(find(name).unwrap(), runs.to_vec())];
     let (mut out, style) = (Vec::new(), Style::plain(width));
-    let write = format.tables().unwrap();
+    let write = format.tables.unwrap();
     print(&reports, |reports, out| write(&Replayed { reports, style: &style }, out), &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
-fn written(name: &str, runs: &[&Run], format: &dyn Format) -> String {
+fn written(name: &str, runs: &[&Run], format: &Format) -> String {
     written_at(160, name, runs, format)
 }
 
-fn of_name(name: &str) -> &'static dyn Format {
+fn of_name(name: &str) -> &'static Format {
     format::find(name).unwrap()
 }
 
@@ -101,7 +103,7 @@ fn every_number_of_every_report_is_printed_in_every_format() {
         for format in Subject::Tables.formats() {
             let written = written(name, &[&run()], format);
             let missing = baseline.figures.iter().find(|figure| !written.contains(figure.value));
-            assert!(missing.is_none(), "{name} {}: {missing:?}", format.name());
+            assert!(missing.is_none(), "{name} {}: {missing:?}", format.name);
         }
         let rows = written(name, &[&run()], of_name("csv")).lines().count();
         assert_eq!(rows, baseline.figures.len() + 1, "{name}: a row for each number");
@@ -243,9 +245,9 @@ fn nothing_of_outside_reaches_a_page_unescaped() {
     run.measurements[2].reason = Some("<b>\u{202e}|x".to_owned());
     for format in Subject::Tables.formats() {
         let written = written("hyperion-prometheus", &[&run], format);
-        assert!(!written.contains('\u{202e}'), "{}", format.name());
-        let is_marked_up = matches!(format.name(), "html" | "markdown");
-        assert!(!is_marked_up || !written.contains("<b>"), "{}", format.name());
+        assert!(!written.contains('\u{202e}'), "{}", format.name);
+        let is_marked_up = matches!(format.name, "html" | "markdown");
+        assert!(!is_marked_up || !written.contains("<b>"), "{}", format.name);
     }
 }
 

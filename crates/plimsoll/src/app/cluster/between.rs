@@ -13,6 +13,7 @@ use super::super::prepared::Prepared;
 use super::super::{Failure, Seat};
 use super::Joint;
 use super::ranks::{self, Ranks, Who};
+use crate::bench::network::to_server;
 use crate::bench::{self, Better, Metric};
 use crate::case::{Case, CaseId};
 use crate::cluster::between::{AT_ONCE, AT_ONCE_BACK, Actor, Answer, Between, EACH, Figure, Place};
@@ -134,7 +135,8 @@ impl<'a> Neighbour<'a> {
     fn measured(&mut self, address: SocketAddr, key: Key) -> Result<Vec<Answer>, Failure> {
         let mut prepared = Prepared { key: Some(key), ..self.prepared.clone() };
         for one in &mut prepared.planned {
-            one.candidate.case = one.candidate.case.clone().with_word(SERVER, &address.to_string());
+            one.candidate = to_server(&one.candidate, &address.to_string())
+                .map_err(|why| Failure::environment(why.to_string()))?;
         }
         let mut seat = Seat::new(&prepared, self.document.clone(), self.interrupts.clone(), None)?;
         self.interrupted |= seat.carry_out(&prepared, &mut Alone, &mut drop);

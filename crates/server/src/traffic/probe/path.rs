@@ -9,9 +9,10 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto};
+use serde::{Deserialize, Serialize};
 
 /// How the end that waits for a message does so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wait {
     /// It sleeps in the kernel until the message is there.
     Block,

@@ -4,7 +4,6 @@
 /// `struct nlmsghdr` and `struct tcmsg`.
 const HEADER: usize = 16;
 const TRAFFIC_CONTROL: usize = 20;
-/// A request for all of them.
 const REQUEST_DUMP: u16 = 0x301;
 /// The end of the answers, and an error instead of them (`NLMSG_ERROR`, `NLMSG_DONE`).
 const ENDS: [u16; 2] = [2, 3];
@@ -76,7 +75,6 @@ pub(super) struct Class {
     pub(super) ceiling: Option<u64>,
 }
 
-/// A filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Filter {
     /// The rate in bit/s beyond which it drops packets, where it matches all of them.

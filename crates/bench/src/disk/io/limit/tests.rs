@@ -55,7 +55,7 @@ fn case(block: u64, cache: &str) -> Case {
 
 fn of(machine: &Machine, case: &Case, metric: &str) -> Limit {
     let question = Question { machine, case, metric, samples: &[], evidence: Evidence::default() };
-    let limits = crate::bench::limits(&question);
+    let limits = crate::limits(&question);
     assert_eq!(limits.len(), 1, "{metric}");
     limits.into_iter().next().expect("a limit")
 }
@@ -125,14 +125,14 @@ fn latencies_and_commits_have_unknown_limits_and_costs_none() {
         let case = case(4096, "direct");
         let question =
             Question { machine: &machine, case: &case, metric, samples: &[], evidence: Evidence::default() };
-        assert!(crate::bench::limits(&question).is_empty());
+        assert!(crate::limits(&question).is_empty());
     }
 }
 
 /// The tightest limits first, as a run would show them.
 fn all(machine: &Machine, case: &Case, metric: &str) -> Vec<Limit> {
     let evidence = Evidence::default();
-    crate::bench::limits(&Question { machine, case, metric, samples: &[], evidence })
+    crate::limits(&Question { machine, case, metric, samples: &[], evidence })
 }
 
 #[test]

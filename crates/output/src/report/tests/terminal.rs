@@ -6,8 +6,8 @@ use std::path::Path;
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
 
-use super::style::Style;
-use super::terminal::{Kept, Live, SHORT_ID, print, warnings};
+use super::super::style::Style;
+use super::super::terminal::{Kept, Live, SHORT_ID, print, warnings};
 use crate::document::{Run, RunStatus};
 use crate::event::Event;
 use crate::fixture;

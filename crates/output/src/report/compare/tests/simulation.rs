@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::*;
+use super::super::*;
 use crate::case::Case;
 use crate::compare::{Floors, Has, Requirement, Side, compare};
 use crate::document::{Node, Run};

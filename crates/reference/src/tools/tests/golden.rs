@@ -20,7 +20,7 @@ macro_rules! recordings {
         &[$(Recording {
             tool: $tool,
             case: $case,
-            text: include_str!(concat!("../../tests/fixtures/peers/", $file)),
+            text: include_str!(concat!("../../../tests/fixtures/peers/", $file)),
             value: $value,
         }),*]
     };

@@ -5,15 +5,15 @@ use plimsoll_metal::kernel::rates;
 use proptest::prelude::*;
 use serde::Deserialize;
 
-use super::table::{Microarchitecture, table};
-use super::{Core, Identity};
+use super::super::table::{Microarchitecture, table};
+use super::super::{Core, Identity};
 use crate::machine::cpu::CoreKind;
 use crate::machine::cpuid::{Answers, Leaf, with_features};
 use crate::machine::fixture::Fixture;
 use crate::machine::{Cpu, CpuSet, Cpuid, Machine};
 use crate::place::place;
 
-const FILE: &str = include_str!("../../../tests/fixtures/machines/processors.toml");
+const FILE: &str = include_str!("../../../../tests/fixtures/machines/processors.toml");
 
 #[derive(Deserialize)]
 struct File {

@@ -1,6 +1,6 @@
 //! Figures over time, tags, baselines, imports and floors, and the way from the first schema.
 
-use super::*;
+use super::super::*;
 use crate::case::Pattern;
 use crate::compare::Floors;
 use crate::fixture;

@@ -5,12 +5,12 @@ use std::path::Path;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use super::layout::Layout;
-use super::*;
+use super::super::layout::Layout;
+use super::super::*;
 use crate::fixture;
 
 fn repair(location: &Location) -> Result<Repaired, StoreError> {
-    super::repair(location, None)
+    super::super::repair(location, None)
 }
 
 /// A query that never ends.

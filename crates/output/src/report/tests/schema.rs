@@ -15,7 +15,7 @@ use crate::report::json;
 use crate::sample::{Cell, Sample};
 
 static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| {
-    let schema: Value = serde_json::from_str(include_str!("../../../../schema/run.v2.json")).unwrap();
+    let schema: Value = serde_json::from_str(include_str!("../../../../../schema/run.v2.json")).unwrap();
     jsonschema::draft202012::meta::validate(&schema).unwrap();
     jsonschema::draft202012::new(&schema).unwrap()
 });

@@ -1,0 +1,4 @@
+//! The terminal at several widths, and documents against their schema.
+
+mod schema;
+mod terminal;
