@@ -57,10 +57,7 @@ impl Row {
         details.extend(headline.into_iter().flat_map(|metric| points(metric, benchmark)));
         details.extend(others.iter().filter_map(|metric| also(measurement, metric)));
         let percentiles = headline.and_then(|metric| metric.percentiles.as_ref()).map(|_| PERCENTILES);
-        let remarks = percentiles
-            .into_iter()
-            .chain(benchmark.and_then(|b| (b.descriptor().remark)(measurement)))
-            .collect();
+        let names = benchmark.and_then(|b| (b.descriptor().remark)(measurement));
         Self {
             label: label(&measurement.case) + &repeat,
             status: measurement.status,
@@ -69,7 +66,7 @@ impl Row {
             figures: headline.map(Figures::of),
             details: details.join(" · "),
             warnings: measurement.warnings.clone(),
-            remarks,
+            remarks: percentiles.into_iter().chain(names).collect(),
         }
     }
 }

@@ -118,6 +118,13 @@ impl Benchmark for Bandwidth {
     }
 }
 
+/// What the name of the fastest kernel means, where the case leaves the kernel open.
+fn remark(measurement: &Measurement) -> Option<&'static str> {
+    let is_open = measurement.case.word("variant") == Some("best");
+    let chosen = measurement.achieved.word_of_parameter("variant").filter(|_| is_open)?;
+    chosen.split('_').any(|part| part == "nt" || part.starts_with("ahead")).then_some(VARIANTS)
+}
+
 fn operations(group: &Group) -> Result<Vec<StreamOp>, String> {
     let words = group.words("op", &["read", "copy", "triad"]);
     words.iter().map(|word| word.parse().map_err(|_| unknown_operation(word))).collect()
@@ -208,11 +215,4 @@ fn holds_arrays(size: u64) -> Result<(), CannotMeasure> {
         "--size must be at least {smallest} for arrays: {} is not",
         format_size(size)
     )))
-}
-
-/// What the name of the fastest kernel means, where it was chosen and is not plain.
-fn remark(measurement: &Measurement) -> Option<&'static str> {
-    let is_open = measurement.case.word("variant") == Some("best");
-    let chosen = measurement.achieved.word_of_parameter("variant").filter(|_| is_open)?;
-    chosen.split('_').any(|part| part == "nt" || part.starts_with("ahead")).then_some(VARIANTS)
 }
