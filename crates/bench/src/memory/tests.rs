@@ -234,7 +234,7 @@ fn a_size_for_a_chase_alone_leaves_bandwidth_out() {
             .iter()
             .all(|candidate| candidate.feasible.as_ref().is_err_and(|why| why.cause == Cause::NotHere))
     );
-    assert!(refused(&candidates)[0].reason.contains("--size of at least 4K"));
+    assert!(refused(&candidates)[0].reason.contains("must be at least 4K"));
 }
 
 #[test]

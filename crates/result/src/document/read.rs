@@ -34,7 +34,7 @@ impl Run {
             schema: Option<String>,
         }
         let shown = |e: serde_json::Error| crate::text::shown(&e.to_string());
-        let head: Head = serde_json::from_str(text).map_err(|e| format!("no run document: {}", shown(e)))?;
+        let head: Head = serde_json::from_str(text).map_err(|e| format!("not a run document: {}", shown(e)))?;
         let run = match head.schema.as_deref() {
             Some(FIRST) => Self::from_first(text),
             Some(SCHEMA) => serde_json::from_str(text),
@@ -44,7 +44,7 @@ impl Run {
             }
             None => return Err("not a run document: it has no schema".to_owned()),
         };
-        let mut run: Self = run.map_err(|e| format!("no run document: {}", shown(e)))?;
+        let mut run: Self = run.map_err(|e| format!("not a run document: {}", shown(e)))?;
         run.rename();
         run.sound()?;
         ids(text)?;

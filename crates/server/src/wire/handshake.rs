@@ -159,7 +159,7 @@ pub(crate) mod tests {
         assert!(
             HandshakeError::Version(1)
                 .to_string()
-                .contains("version 1 of plimsoll's protocol and this end version 4")
+                .contains("protocol version 1, and this plimsoll uses version 4")
         );
     }
 
