@@ -267,6 +267,8 @@ pub struct Descriptor {
     pub findings: fn(&RunView<'_>) -> Vec<Finding>,
     /// What answered in a measurement, as its row says it after what was chosen for `best`.
     pub answered: fn(&Measurement) -> Option<String>,
+    /// What a name in the row means, said once below all rows that have one.
+    pub remark: fn(&Measurement) -> Option<&'static str>,
     /// A point of the headline's curve, as the row says it.
     pub point: fn(&Point) -> Option<String>,
 }
@@ -288,6 +290,7 @@ impl Descriptor {
         limits: |_| Vec::new(),
         findings: |_| Vec::new(),
         answered: |_| None,
+        remark: |_| None,
         point: |_| None,
     };
 }

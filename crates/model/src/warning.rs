@@ -210,7 +210,7 @@ impl fmt::Display for Warning {
                 let [share, most] = apart([*share, MOSTLY_EXCLUDED], 3, percent);
                 write!(
                     f,
-                    "{share} of the time is excluded; above {most} the rest may not be the usual level: see the other warnings of this case for the cause"
+                    "mostly excluded {share}: above {most} the rest may not be the usual level; the other warnings of this case name the cause"
                 )
             }
             Warning::Lost { share, how } => {
@@ -218,7 +218,8 @@ impl fmt::Display for Warning {
                 write!(f, "{name} {:.1} %: {what}", share * 100.0)
             }
             Warning::MoreThreadsThanCpus { threads, cpus } => {
-                write!(f, "{threads} threads run on {cpus} CPUs; the limit is that of the CPUs")
+                let s = if *cpus == 1 { "" } else { "s" };
+                write!(f, "{threads} threads share {cpus} CPU{s}; the limit counts CPUs, not threads")
             }
             Warning::CpuQuota { cpus } => write!(
                 f,

@@ -83,6 +83,8 @@ impl Browser {
             .args(quiet)
             .args(alone)
             .arg(format!("--user-data-dir={}", profile.path().display()))
+            // It leaves directories there.
+            .env("TMPDIR", profile.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -119,6 +121,14 @@ impl Browser {
 
     fn order(&mut self, method: &str, params: Value) -> Value {
         self.try_order(method, params).unwrap_or_else(|| panic!("{method}: no answer within two minutes"))
+    }
+
+    /// Has the page as it is on A4, between margins of a centimetre.
+    pub(crate) fn print(&mut self) {
+        let size = json!({ "width": 718, "height": 1047, "deviceScaleFactor": 1, "mobile": false });
+        self.order("Emulation.setDeviceMetricsOverride", size);
+        self.order("Emulation.setEmulatedMedia", json!({ "media": "print" }));
+        self.evaluate("dispatchEvent(new Event('beforeprint'))");
     }
 
     /// What an expression is in the page.

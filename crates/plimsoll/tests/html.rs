@@ -170,9 +170,53 @@ fn a_narrow_screen_shows_the_page_without_scrolling_sideways() {
     // A scroll bar takes some of the width.
     let room = "document.documentElement.clientWidth";
     assert_eq!(browser.evaluate("document.documentElement.scrollWidth"), browser.evaluate(room));
-    let wide = r#"[...document.querySelectorAll("figure svg, figure button, .gauge > *")]
+    browser.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = false; })");
+    let wide = r#"[...document.querySelectorAll("header *, .findings *, figure svg, figure button, .gauge, .gauge > *")]
         .filter((e) => { const at = e.getBoundingClientRect(); return at.left < 0 || at.right > document.documentElement.clientWidth; }).length"#;
     assert_eq!(browser.evaluate(wide), 0);
+}
+
+/// What is cut: beyond the edges of the page, or within a box that shows less than it holds.
+const CUT: &str = r#"(() => {
+    const edge = document.documentElement.clientWidth + 1;
+    const name = (e) => `${e.tagName} ${e.className.baseVal ?? e.className}: ${e.textContent.slice(0, 60)}`;
+    const cut = (e) => {
+        const at = e.getBoundingClientRect();
+        if (at.width === 0 || at.height === 0) return false;
+        const style = getComputedStyle(e);
+        const wide = style.overflowX !== "visible" && e.scrollWidth > e.clientWidth + 1;
+        const high = style.overflowY !== "visible" && e.scrollHeight > e.clientHeight + 1;
+        return at.left < -1 || at.right > edge || wide || high;
+    };
+    const all = [...document.body.querySelectorAll("*")].filter((e) => !e.parentElement.closest("svg"));
+    return all.filter(cut).map(name).slice(0, 10);
+})()"#;
+
+#[test]
+fn paper_shows_all_that_is_folded_on_a_screen_and_cuts_nothing() {
+    const TEST: &str = "html::paper_shows_all_that_is_folded_on_a_screen_and_cuts_nothing";
+    let dir = scratch();
+    for mut run in [document(), replay()] {
+        run["measurements"][0]["status"] = "failed".into();
+        run["measurements"][0]["metrics"] = serde_json::json!([]);
+        run["measurements"][0]["reason"] = format!("cannot write to /srv/{}", "long".repeat(40)).into();
+        let findings = (0..9).map(
+            |n| serde_json::json!({ "code": "scaling", "text": format!("finding {n}"), "evidence": [] }),
+        );
+        run["findings"] = findings.collect();
+        let page = written(dir.path(), &run);
+        let Some(mut browser) = Browser::open(TEST, &page, 1440) else { return };
+        browser.evaluate("document.querySelector('button.theme').click()");
+        browser.print();
+        assert_eq!(browser.evaluate(CUT), serde_json::json!([]));
+        let folded = "[...document.querySelectorAll('details:not(.limit):not(.numbers)')].filter((one) => !one.open).length";
+        assert_eq!(browser.evaluate(folded), 0);
+        let dark = "getComputedStyle(document.documentElement).getPropertyValue('--page').trim()";
+        assert_eq!(browser.evaluate(dark), "#fff", "a page that was dark is printed white");
+        browser.evaluate("dispatchEvent(new Event('afterprint'))");
+        assert_eq!(browser.evaluate("document.documentElement.dataset.theme"), "dark");
+        assert_eq!(browser.complaints(), [&Value::Null; 0]);
+    }
 }
 
 /// The run as a replay of a published report: two of its cases are the report's.

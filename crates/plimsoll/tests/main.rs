@@ -24,6 +24,7 @@ mod names;
 mod namespaces;
 mod network;
 mod outputs;
+mod packaging;
 // Their stand-in is likwid-bench, whose kernels are those of x86-64.
 #[cfg(target_arch = "x86_64")]
 mod peers;

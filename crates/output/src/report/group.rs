@@ -2,11 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use unicode_width::UnicodeWidthStr;
+
 use crate::measurement::Note;
 use crate::warning::CAUSES;
 
-/// Warnings whose number stands in the row anyway (its interval, its count).
-const IN_THE_ROW: [&str; 3] = ["not-converged", "mostly-excluded", "few-samples"];
+/// The warning whose mark is a star at the interval.
+const WIDE: &str = "not-converged";
+/// The warning that a row with a figure says by its count of samples.
+const FEW: &str = "few-samples";
+/// What a row with a figure says in the column of its interval: by a star, and by a count.
+pub(super) const IN_ITS_COLUMN: [&str; 2] = [WIDE, FEW];
+/// A further warning of which a row has the figures: in its mark.
+const MOSTLY: &str = "mostly-excluded";
+
+/// The longest mark in a row; a warning whose own words are longer is marked by its code.
+const MARK: usize = 40;
+/// The longest text with figures of its own that stands in a row.
+const TEXT: usize = 60;
 
 /// Rows under one heading.
 #[derive(Debug, Default)]
@@ -15,11 +28,35 @@ pub(super) struct Group {
     /// Footnotes, in order of their marks.
     pub(super) notes: Vec<String>,
     /// What the rows' warnings mean, in the order in which they came.
-    pub(super) warnings: Vec<String>,
+    pub(super) warnings: Vec<Meaning>,
     /// What further figures of the rows are.
     pub(super) remarks: Vec<&'static str>,
     reasons: BTreeSet<String>,
+    /// What is explained in this group, without its figures, and the text that explains it.
     texts: BTreeMap<String, String>,
+}
+
+/// What a mark means and what to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Meaning {
+    /// The mark before it: that of the rows which it explains.
+    pub(super) mark: &'static str,
+    pub(super) text: String,
+}
+
+/// What is explained elsewhere than in the group at hand.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Codes of warnings that are explained above the table.
+    above: BTreeSet<String>,
+    /// What groups before this one have explained for all, without its figures.
+    before: BTreeSet<String>,
+}
+
+impl Known {
+    pub(super) fn above(codes: BTreeSet<String>) -> Self {
+        Self { above: codes, ..Self::default() }
+    }
 }
 
 impl Group {
@@ -32,33 +69,58 @@ impl Group {
         self.reasons.insert(reason.to_owned())
     }
 
-    /// The marks of a row's warnings, a few words each. What they mean and what to do is said once, below the group's rows: causes of
-    /// excluded time and what is `known` from above the table once for all groups. A further text of the same code is a
-    /// mark up to its remedy, so that no figure is lost.
-    pub(super) fn marks(&mut self, notes: &[Note], known: &mut BTreeSet<String>) -> Vec<String> {
-        notes.iter().map(|note| self.mark(note, known)).collect()
+    /// The marks of a row's warnings, a few words each. What they mean and what to do is said once, below the group's rows; of
+    /// what concerns all groups (the interval, causes of excluded time) below the first group that has it. A further text that differs
+    /// in its figures alone is a mark up to its remedy if it is short, so that no figure is lost. A row with a figure has a star and a
+    /// count in its interval's column instead of two of the marks.
+    pub(super) fn marks(&mut self, notes: &[Note], has_figure: bool, known: &mut Known) -> Vec<String> {
+        let mut marks: Vec<String> = Vec::new();
+        for note in notes {
+            let mark = self.mark(note, known);
+            let in_its_column = has_figure && IN_ITS_COLUMN.contains(&note.code.as_str());
+            if !in_its_column && !marks.contains(&mark) {
+                marks.push(mark);
+            }
+        }
+        marks
     }
 
-    fn mark(&mut self, Note { code, text }: &Note, known: &mut BTreeSet<String>) -> String {
-        let meaning = meaning(code, text);
-        let seen = known.contains(code) || known.contains(&meaning);
-        if seen || self.texts.get(code) == Some(&meaning) {
+    fn mark(&mut self, Note { code, text }: &Note, known: &mut Known) -> String {
+        let is_above = known.above.contains(code);
+        if is_above && !CAUSES.contains(&code.as_str()) {
             return short(code, text);
         }
-        if in_the_row(code) {
-            known.insert(meaning.clone());
+        let mut meaning = meaning(code, text);
+        if is_above {
+            // What to do about it stands above the table; what its share is of does not.
+            meaning.truncate(before_remedy(&meaning).len());
         }
-        if !in_the_row(code) && self.texts.contains_key(code) {
-            return text.split_once(';').map_or(text.as_str(), |(before, _)| before).to_owned();
+        let shape = without_figures(&meaning);
+        if known.before.contains(&shape) {
+            return short(code, text);
         }
-        self.texts.insert(code.clone(), meaning.clone());
-        self.warnings.push(meaning);
+        if let Some(explained) = self.texts.get(&shape) {
+            let own = before_remedy(text);
+            return match *explained == meaning || own.width() > TEXT {
+                true => short(code, text),
+                false => own.to_owned(),
+            };
+        }
+        if is_for_all(code) {
+            known.before.insert(shape);
+        } else {
+            self.texts.insert(shape, meaning.clone());
+        }
+        let mark = if code == WIDE { STAR } else { "!" };
+        self.warnings.push(Meaning { mark, text: meaning });
         short(code, text)
     }
 
     /// Has a remark below the rows, once.
-    pub(super) fn remark(&mut self, remark: Option<&'static str>) {
-        self.remarks.extend(remark.filter(|remark| !self.remarks.contains(remark)));
+    pub(super) fn remark(&mut self, remark: &'static str) {
+        if !self.remarks.contains(&remark) {
+            self.remarks.push(remark);
+        }
     }
 
     /// The number of a footnote, from 0; it is added if it is new.
@@ -70,22 +132,56 @@ impl Group {
     }
 }
 
-/// Whether the row has all the figures of such a warning: its interval, its count, or the share in its mark.
-fn in_the_row(code: &str) -> bool {
-    IN_THE_ROW.contains(&code) || CAUSES.contains(&code)
+/// The mark of an interval that is wider than asked.
+pub(super) const STAR: &str = "*";
+
+/// Whether the interval of a row is wider than asked.
+pub(super) fn is_wide(notes: &[Note]) -> bool {
+    notes.iter().any(|note| note.code == WIDE)
+}
+
+/// Whether a warning means the same in each group, and the row has its figures: its interval, its count, or the share in its mark.
+fn is_for_all(code: &str) -> bool {
+    IN_ITS_COLUMN.contains(&code) || code == MOSTLY || CAUSES.contains(&code)
 }
 
 /// A warning in a few words: what is before its colon.
 fn short(code: &str, text: &str) -> String {
-    text.split_once(':').map_or_else(|| code.replace('-', " "), |(before, _)| before.to_owned())
+    let lead = text.split_once(": ").map(|(lead, _)| lead).filter(|lead| lead.width() <= MARK);
+    lead.map_or_else(|| code.replace('-', " "), str::to_owned)
 }
 
-/// A warning without the figures that its row has.
+/// A warning without the figures that its row has: the words of its mark, and what follows its last colon.
 fn meaning(code: &str, text: &str) -> String {
     match text.rsplit_once(": ") {
-        Some((_, rest)) if in_the_row(code) => format!("{}: {rest}", code.replace('-', " ")),
+        Some((_, rest)) if is_for_all(code) => format!("{}: {rest}", named(&short(code, text))),
         _ => text.to_owned(),
     }
+}
+
+/// A mark without its share: `preempted` of `preempted 7.0 %`.
+fn named(mark: &str) -> &str {
+    let figure = mark.find(|c: char| c.is_ascii_digit()).unwrap_or(mark.len());
+    mark[..figure].trim_end()
+}
+
+/// What a text says before it says what to do.
+fn before_remedy(text: &str) -> &str {
+    text.split_once(';').map_or(text, |(before, _)| before)
+}
+
+/// A text with each number as `#`: what two texts of one warning have in common.
+fn without_figures(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        let is_figure = c.is_ascii_digit() || (c == '.' && out.ends_with('#'));
+        match is_figure {
+            true if out.ends_with('#') => {}
+            true => out.push('#'),
+            false => out.push(c),
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -96,39 +192,83 @@ mod tests {
         Note { code: code.to_owned(), text: text.to_owned() }
     }
 
+    fn texts(group: &Group) -> Vec<String> {
+        group.warnings.iter().map(|meaning| format!("{} {}", meaning.mark, meaning.text)).collect()
+    }
+
     #[test]
     fn a_warning_is_a_mark_in_its_row_and_explained_once_below() {
         let mut group = Group::new("CPU");
-        let mut known = BTreeSet::new();
-        let mut said = |code: &str, text: &str| group.marks(&[note(code, text)], &mut known);
+        let mut known = Known::default();
+        let mut said = |code: &str, text: &str| group.marks(&[note(code, text)], true, &mut known);
         assert_eq!(said("pages", "pages: 7 % are small; reserve them"), ["pages"]);
         assert_eq!(said("pages", "pages: 7 % are small; reserve them"), ["pages"]);
         assert_eq!(said("pages", "pages: 9 % are small; reserve them"), ["pages: 9 % are small"]);
-        assert_eq!(
-            said("not-converged", "not converged: ± 3 % where ± 1 % was asked: too short; more"),
-            ["not converged"]
-        );
-        assert_eq!(
-            said("not-converged", "not converged: ± 4 % where ± 1 % was asked: too short; more"),
-            ["not converged"]
-        );
-        assert_eq!(group.warnings, ["pages: 7 % are small; reserve them", "not converged: too short; more"]);
+        let wide = "not converged: ± 3 % where ± 1 % was asked: too short; more";
+        assert!(said("not-converged", wide).is_empty());
+        assert!(said("not-converged", &wide.replace("± 3", "± 4")).is_empty());
+        assert!(said("few-samples", "no interval: 3 of the 5 samples that it needs; more").is_empty());
+        let told = [
+            "! pages: 7 % are small; reserve them",
+            "* not converged: too short; more",
+            "! no interval: 3 of the 5 samples that it needs; more",
+        ];
+        assert_eq!(texts(&group), told);
+    }
+
+    #[test]
+    fn what_differs_in_its_figures_alone_is_explained_once() {
+        let mut group = Group::new("Disk");
+        let mut known = Known::default();
+        let cached = |share: &str| {
+            let text = format!(
+                "sda1 moved only {share} % of what went through loop3: the file behind it is cached; name a --dir"
+            );
+            note("cached-below", &text)
+        };
+        let excluded = |share: &str| {
+            let text = format!(
+                "mostly excluded {share} %: above 50 % a figure is not converged; other warnings name the cause"
+            );
+            note("mostly-excluded", &text)
+        };
+        for share in ["3.1", "0.2"] {
+            let notes = [cached(share), excluded(share)];
+            let mark = format!("mostly excluded {share} %");
+            assert_eq!(group.marks(&notes, true, &mut known), ["cached below", mark.as_str()]);
+        }
+        assert_eq!(group.warnings.len(), 2, "{:?}", group.warnings);
+    }
+
+    #[test]
+    fn a_row_without_a_figure_says_in_words_what_its_interval_would() {
+        let wide = note("not-converged", "not converged: ± 3 % where ± 1 % was asked: too short; more");
+        let marks = Group::new("CPU").marks(&[wide.clone(), wide], false, &mut Known::default());
+        assert_eq!(marks, ["not converged"]);
     }
 
     #[test]
     fn a_cause_is_explained_once_for_all_groups_and_marked_with_its_share() {
-        let (mut cpu, mut memory, mut known) = (Group::new("CPU"), Group::new("Memory"), BTreeSet::new());
+        let (mut cpu, mut memory, mut known) = (Group::new("CPU"), Group::new("Memory"), Known::default());
         let first = note("preempted", "preempted 7.0 %: other threads ran; stop other work");
         let again = note("preempted", "preempted 9.0 %: other threads ran; stop other work");
-        assert_eq!(cpu.marks(&[first], &mut known), ["preempted 7.0 %"]);
-        assert_eq!(cpu.warnings, ["preempted: other threads ran; stop other work"]);
+        assert_eq!(cpu.marks(&[first], true, &mut known), ["preempted 7.0 %"]);
+        assert_eq!(texts(&cpu), ["! preempted: other threads ran; stop other work"]);
         for group in [&mut cpu, &mut memory] {
-            assert_eq!(group.marks(std::slice::from_ref(&again), &mut known), ["preempted 9.0 %"]);
+            assert_eq!(group.marks(std::slice::from_ref(&again), true, &mut known), ["preempted 9.0 %"]);
         }
         assert!(memory.warnings.is_empty());
-        known.insert("cpu-quota".to_owned());
+    }
+
+    /// The line above the table says that the machine is busy and what to do, not what a row's share is of.
+    #[test]
+    fn a_cause_that_is_told_above_the_table_is_explained_without_its_remedy() {
+        let mut group = Group::new("CPU");
+        let mut known = Known::above(["cpu-quota".to_owned(), "preempted".to_owned()].into());
         let quota = note("cpu-quota", "a cgroup quota allows 0.50 CPUs' worth of time; raise it");
-        assert_eq!(memory.marks(&[quota], &mut known), ["cpu quota"]);
+        let preempted = note("preempted", "preempted 7.0 %: other threads ran; stop other work");
+        assert_eq!(group.marks(&[quota, preempted], true, &mut known), ["cpu quota", "preempted 7.0 %"]);
+        assert_eq!(texts(&group), ["! preempted: other threads ran"]);
     }
 
     #[test]

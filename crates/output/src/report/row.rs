@@ -21,8 +21,8 @@ pub(super) struct Row {
     /// Further figures; empty where there are none.
     pub(super) details: String,
     pub(super) warnings: Vec<Note>,
-    /// What the percentiles are of, where there are some.
-    pub(super) remark: Option<&'static str>,
+    /// What its further figures and names are, said once below the rows.
+    pub(super) remarks: Vec<&'static str>,
 }
 
 /// The headline.
@@ -48,13 +48,16 @@ impl Row {
             None => (None, &[][..]),
         };
         let benchmark = bench::find(measurement.case.benchmark());
-        let mut details = benchmark.map(|benchmark| benchmark.details(measurement)).unwrap_or_default();
-        details.extend(headline.and_then(tail));
+        // Percentiles first, so that they stand below each other.
+        let mut details: Vec<String> = headline.and_then(tail).into_iter().collect();
+        details.extend(benchmark.into_iter().flat_map(|benchmark| benchmark.details(measurement)));
         // Pairs of machines have a grid of their own.
         let pairs = headline.filter(|_| measurement.case.get("server").is_none());
         details.extend(pairs.into_iter().flat_map(between));
         details.extend(headline.into_iter().flat_map(|metric| points(metric, benchmark)));
         details.extend(others.iter().filter_map(|metric| also(measurement, metric)));
+        let percentiles = headline.and_then(|metric| metric.percentiles.as_ref()).map(|_| PERCENTILES);
+        let names = benchmark.and_then(|b| (b.descriptor().remark)(measurement));
         Self {
             label: label(&measurement.case) + &repeat,
             status: measurement.status,
@@ -63,7 +66,7 @@ impl Row {
             figures: headline.map(Figures::of),
             details: details.join(" · "),
             warnings: measurement.warnings.clone(),
-            remark: headline.and_then(|metric| metric.percentiles.as_ref()).map(|_| PERCENTILES),
+            remarks: percentiles.into_iter().chain(names).collect(),
         }
     }
 }

@@ -4,11 +4,9 @@
 
 use std::ops::RangeInclusive;
 
-use std::collections::BTreeSet;
-
 use unicode_width::UnicodeWidthStr;
 
-use super::group::Group;
+use super::group::{Group, Known, Meaning, STAR, is_wide};
 use super::row::{Figures, Row};
 use super::style::{Role, Style};
 use super::wrap::flowed;
@@ -25,7 +23,10 @@ const INDENT: usize = 2;
 /// Of what stands below a row's label.
 const INNER: usize = 4;
 const LABEL: RangeInclusive<usize> = 22..=36;
+/// The least has room for `invalid`.
 const BAR: RangeInclusive<usize> = 7..=10;
+/// What is in the first column, and what is not plain in it.
+const CASE: &str = "case (×2: 2 threads)";
 /// The widest table: beyond it the eye loses the row.
 const WIDEST: usize = 110;
 
@@ -65,7 +66,7 @@ impl Layout {
 /// Columns of what is longer in ASCII.
 #[derive(Clone, Copy, Debug)]
 struct Room {
-    /// `± 0.20 %` or `+/- 0.20 %`.
+    /// `± 0.20 %` or `+/- 0.20 %`; a star comes after it.
     interval: usize,
     /// A footnote's mark: `¹` or `[1]`.
     mark: usize,
@@ -87,8 +88,8 @@ pub(super) struct Table {
     layout: Layout,
     room: Room,
     group: Option<Group>,
-    /// Codes and meanings of warnings that were explained, above the table or in it.
-    known: BTreeSet<String>,
+    /// Warnings that were explained, above the table or in it.
+    known: Known,
     /// Whether it was said what the columns are.
     headed: bool,
 }
@@ -100,8 +101,7 @@ pub(super) struct Heading<'a> {
 }
 
 impl Table {
-    /// `known` are codes of warnings that are explained above the table.
-    pub(super) fn new(style: Style, known: BTreeSet<String>) -> Self {
+    pub(super) fn new(style: Style, known: Known) -> Self {
         Self { layout: Layout::of(&style), room: Room::of(&style), style, group: None, known, headed: false }
     }
 
@@ -119,8 +119,8 @@ impl Table {
         let details: Vec<&str> = [apart, &row.details].into_iter().filter(|text| !text.is_empty()).collect();
         let known = &mut self.known;
         let marks = self.group.as_mut().map(|group| {
-            group.remark(row.remark);
-            group.marks(&row.warnings, known)
+            row.remarks.iter().copied().for_each(|remark| group.remark(remark));
+            group.marks(&row.warnings, row.figures.is_some(), known)
         });
         out + &self.remarks(&details.join(" · "), &marks.unwrap_or_default().join(" · "))
     }
@@ -154,7 +154,9 @@ impl Table {
         let notes = group.notes.iter().enumerate();
         let notes = notes.map(|(index, note)| self.below(Role::Dim, &format!("{} ", self.mark(index)), note));
         let remarks = group.remarks.iter().map(|remark| self.below(Role::Dim, "", remark));
-        let warnings = group.warnings.iter().map(|text| self.below(Role::Warning, "! ", text));
+        let meaning =
+            |meaning: &Meaning| self.below(Role::Warning, &format!("{} ", meaning.mark), &meaning.text);
+        let warnings = group.warnings.iter().map(meaning);
         notes.chain(remarks).chain(warnings).collect()
     }
 
@@ -184,14 +186,13 @@ impl Table {
     /// What the columns are.
     fn columns(&self) -> String {
         let Layout::Beside { label, .. } = self.layout else { return String::new() };
-        let interval = self.style.say("± 95 %");
+        let (case, interval) = (self.style.say(CASE), self.style.say("± 95 %"));
         let line = format!(
-            "{:indent$} {:>VALUE$} {interval:>room$} {:>LIMIT$}{:>rest$}",
+            "{:INDENT$}{case:label$} {:>VALUE$} {interval:>room$} {:>LIMIT$}{:>rest$}",
             "",
             "median",
             "limit",
             "of limit",
-            indent = INDENT + label,
             rest = self.room.mark + SHARE + 1,
             room = self.room.interval,
         );
@@ -210,7 +211,7 @@ impl Table {
         match self.layout {
             Layout::Running => self.running(row, figures, &mark),
             Layout::Below { bar } | Layout::Beside { bar, .. } => {
-                self.placed(row, &self.cells(row.status, figures, &mark, bar))
+                self.placed(row, &self.cells(row, figures, &mark, bar))
             }
         }
     }
@@ -257,7 +258,8 @@ impl Table {
     }
 
     /// The figures in their columns, and the bar.
-    fn cells(&self, status: Status, figures: &Figures, mark: &str, bar: usize) -> String {
+    fn cells(&self, row: &Row, figures: &Figures, mark: &str, bar: usize) -> String {
+        let status = row.status;
         let say = |text: &str| self.style.say(text);
         let share_role = colour_of_share(status, figures.of_limit);
         let (value_role, limit_role) = match status {
@@ -270,14 +272,30 @@ impl Table {
             " ".to_owned(),
             self.right(value_role, &say(&figures.value), VALUE),
             " ".to_owned(),
-            self.right(Role::Dim, &say(&figures.interval), self.room.interval),
-            " ".to_owned(),
+            self.interval(row, figures),
             self.right(limit_role, &say(&figures.limit), LIMIT),
             self.style.paint(Role::Dim, mark) + &" ".repeat(pad),
             self.right(share_role, &say(&figures.share()), SHARE),
             self.bar(status, figures.of_limit, bar),
         ];
         cells.concat().trim_end().to_owned()
+    }
+
+    /// The interval and the gap after it, which has the star unless the limit comes up to it.
+    fn interval(&self, row: &Row, figures: &Figures) -> String {
+        let mut text = self.style.say(&figures.interval);
+        if !is_wide(&row.warnings) {
+            return self.right(Role::Dim, &text, self.room.interval) + " ";
+        }
+        let star = self.style.paint(Role::Warning, STAR);
+        if self.style.say(&figures.limit).width() < LIMIT {
+            return self.right(Role::Dim, &text, self.room.interval) + &star;
+        }
+        let room = self.room.interval - STAR.len();
+        if text.width() > room {
+            text = text.replacen(' ', "", 1);
+        }
+        self.right(Role::Dim, &text, room) + &star + " "
     }
 
     fn right(&self, role: Role, text: &str, room: usize) -> String {
@@ -305,7 +323,8 @@ impl Table {
     }
 
     fn running(&self, row: &Row, figures: &Figures, mark: &str) -> String {
-        let mut text = format!("{} {}", figures.value, figures.interval);
+        let star = if is_wide(&row.warnings) { STAR } else { "" };
+        let mut text = format!("{} {}{star}", figures.value, figures.interval);
         if !figures.limit.is_empty() {
             text += &format!(", limit {}{mark}", figures.limit);
         }

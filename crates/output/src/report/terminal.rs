@@ -9,6 +9,7 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use super::context::{context, title};
+use super::group::Known;
 use super::out::Out;
 use super::progress::Progress;
 use super::row::Row;
@@ -85,7 +86,7 @@ impl<O: Write, E: Write> Live<O, E> {
             if self.printed.iter().any(|(m, before)| same(m) && *before != row) {
                 let heading = Heading {
                     title: "Revised",
-                    context: vec!["what the whole run tells about rows above".to_owned()],
+                    context: vec!["rows above that changed at the end of the run".to_owned()],
                 };
                 text += &self.sheet.table.row(&row, &heading);
             }
@@ -135,7 +136,12 @@ impl Sheet {
         let baseline = published::find(&header.plan.name);
         let whole = super::conditions::whole(&header.machine);
         let told = whole.into_iter().map(|note| note.code).collect();
-        Self { table: Table::new(style.clone(), told), machine: header.machine.clone(), style, baseline }
+        Self {
+            table: Table::new(style.clone(), Known::above(told)),
+            machine: header.machine.clone(),
+            style,
+            baseline,
+        }
     }
 
     /// The row of a measurement, with what was published beside its further figures.

@@ -15,6 +15,7 @@ use super::passes::{Job, Passes};
 use super::{BUS, PROGRAM, page_name, pages, sizes, threads, working_set};
 use crate::case::{Case, nearest};
 use crate::machine::Machine;
+use crate::measurement::Measurement;
 use crate::metric::Form;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
@@ -23,6 +24,9 @@ use crate::{Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, R
 
 /// The smallest size per thread that has room for three arrays and the gaps between them.
 pub(super) const SMALLEST_ARRAYS: u64 = 4 << 10;
+
+/// What the name of the fastest kernel says.
+const VARIANTS: &str = "kernels: nt = non-temporal stores, ahead256 = prefetch 256 bytes ahead";
 
 /// The benchmark itself.
 pub struct Bandwidth;
@@ -41,6 +45,7 @@ impl Benchmark for Bandwidth {
             limits: limit::limits,
             findings: findings::bandwidth,
             answered: answered::answered,
+            remark,
             ..Descriptor::USUAL
         }
     }
@@ -110,6 +115,13 @@ impl Benchmark for Bandwidth {
         passes.choose(&job.variant)?;
         Ok(Box::new(passes))
     }
+}
+
+/// What the name of the fastest kernel means, where the case leaves the kernel open.
+fn remark(measurement: &Measurement) -> Option<&'static str> {
+    let is_open = measurement.case.word("variant") == Some("best");
+    let chosen = measurement.achieved.word_of_parameter("variant").filter(|_| is_open)?;
+    chosen.split('_').any(|part| part == "nt" || part.starts_with("ahead")).then_some(VARIANTS)
 }
 
 fn operations(group: &Group) -> Result<Vec<StreamOp>, String> {

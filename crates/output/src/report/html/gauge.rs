@@ -10,6 +10,8 @@ use super::{Reference, parts};
 use crate::document::Run;
 use crate::measurement::{Measurement, MetricResult, Status};
 use crate::quantity::{Quantity, percent};
+use crate::report::context::{context, title};
+use crate::report::group::{IN_ITS_COLUMN, STAR, is_wide};
 use crate::report::row::Row;
 
 /// How far beyond the limit the line is drawn.
@@ -41,7 +43,7 @@ pub(super) fn gauges(run: &Run, stated: &Stated, references: &[Reference]) -> Ma
         div.gauges {
             @for part in &parts {
                 section.part {
-                    h3 { (crate::report::context::title(part)) }
+                    h3 { (title(part)) @if let Some(first) = of(part).first() { span.context { (context(&run.machine, first).join(" · ")) } } }
                     @for block in blocks(&of(part), stated) {
                         div.rows {
                             @if !block.heading.is_empty() { (heading(&block)) }
@@ -58,10 +60,11 @@ pub(super) fn gauges(run: &Run, stated: &Stated, references: &[Reference]) -> Ma
 
 /// What all lines of a block have in common.
 fn heading(block: &Block<'_>) -> Markup {
+    let warned: Vec<&str> = in_words(&block.warned).collect();
     html! {
         p.common {
             (block.heading)
-            @if !block.warned.is_empty() { span.warned { " ! " (words(&block.warned)) } }
+            @if !warned.is_empty() { span.warned { " ! " (words(&warned)) } }
         }
     }
 }
@@ -85,14 +88,15 @@ fn row(measurement: &Measurement, short: &str, told: &[&str], references: &[Refe
     let own = metric.summary.median;
     let known = metric.limit.as_ref().and_then(|l| l.value).is_some();
     let limit = limit_text(metric);
-    let conditions = parts::conditions(measurement);
+    let conditions = parts::ran_under(measurement);
     let rest: Vec<&str> =
-        measurement.warning_codes().into_iter().filter(|code| !told.contains(code)).collect();
+        in_words(&measurement.warning_codes()).filter(|code| !told.contains(code)).collect();
+    let star = if is_wide(&measurement.warnings) { STAR } else { "" };
     html! {
         div.gauge.invalid[measurement.status == Status::Invalid].open[!known] tabindex="0" aria-label=(line.spoken(&whole, &figures.interval)) {
             span.what title=(measurement.case.id()) { (name) }
             span.value title=(conditions) { (figures.value) }
-            span.interval title="95 % interval of the median" { (figures.interval) }
+            span.interval title="95 % interval of the median" { (figures.interval) (star) }
             span.track title=(limit) {
                 @if known {
                     span.fill.(grade(metric.of_limit)) style=(format!("width:{:.2}%", line.at(own) * 100.0 / BEYOND)) {}
@@ -116,6 +120,11 @@ fn row(measurement: &Measurement, short: &str, told: &[&str], references: &[Refe
             }
         }
     }
+}
+
+/// The warnings that a row says in words: not those that the column of its interval says.
+fn in_words<'a>(codes: &[&'a str]) -> impl Iterator<Item = &'a str> {
+    codes.iter().copied().filter(|code| !IN_ITS_COLUMN.contains(code))
 }
 
 /// Names of warnings in words.

@@ -8,6 +8,7 @@ use super::stated::Stated;
 use super::{Beside, charts, gauge, nodes, parts, reports, roofline, single};
 use crate::document::Run;
 use crate::report::context::title;
+use crate::report::group::{STAR, is_wide};
 
 /// The body of one run, and its charts. Of many machines the first one's sections stand for their kind; how the others
 /// differ has a section of its own.
@@ -117,10 +118,11 @@ fn legend(run: &Run, beside: &Beside) -> Markup {
         p.legend {
             "this run: " span.key.good {} "90 % of its limit or more " span.key.fair {} "60 % or more " span.key.poor {} "less "
             span.key.load {} "limit "
-            @if parts::has_peers(run) { span.key.peer {} "tools " }
+            @if parts::has_peers(run) { span.key.peer {} "reference tools " }
             @if has("before") { span.key.before {} "last run " }
             @if has("published") { span.key.published {} (source(beside)) " " }
-            span.key.open {} "no limit known: " span.key.own {} "this run, among others; the best at nine tenths"
+            @if run.measurements.iter().any(|m| is_wide(&m.warnings)) { span.star { (STAR) } "interval wider than asked (not converged) " }
+            span.key.open {} "no limit known: " span.key.own {} "this run compared with the others, of which the best is at 90 % of the width"
         }
     }
 }

@@ -8,19 +8,24 @@ use crate::document::{Run, RunStatus};
 use crate::label::label;
 use crate::measurement::{Measurement, MetricResult, PeerResult, Status};
 use crate::quantity::{Quantity, Unit, format_size, percent, significant};
+use crate::report::conditions;
+use crate::report::context::title;
 use crate::report::peers::{HEAD, RATIO, compared};
 use crate::report::row::Row;
 use crate::stats::Verdict;
 use crate::store::Counts;
 use crate::warning::CAUSES;
 
-/// Findings that stand open; the others wait behind a click.
-const OPEN_FINDINGS: usize = 4;
+/// Points that stand open; the others wait behind a click.
+const OPEN: usize = 5;
+
+/// A share of the limit from which a figure is good.
+const GOOD: f64 = 0.9;
 
 /// A share of lost time from which a machine is not quiet.
 const DISTURBED: f64 = 0.05;
 
-/// What machine, which run, was it quiet, do the tools agree.
+/// What machine, which run, how near its limits, was it quiet, do the tools agree.
 pub(super) fn header(run: &Run) -> Markup {
     let host = run.machine.host.as_deref().unwrap_or("this machine");
     html! {
@@ -30,6 +35,7 @@ pub(super) fn header(run: &Run) -> Markup {
                 p.machine { (machine_line(run)) }
             }
             div.verdicts {
+                (limits(run))
                 (quiet(run))
                 (agreement(run))
                 (counts(run))
@@ -53,6 +59,38 @@ fn machine_line(run: &Run) -> String {
     said.extend(machine.virtualisation.hypervisor.clone());
     said.extend(machine.kernel.release.as_ref().map(|r| format!("Linux {r}")));
     said.join(" · ")
+}
+
+/// How many figures come near their limits, in all and by subsystem.
+fn limits(run: &Run) -> Markup {
+    let shares = |part: Option<&str>| -> Vec<Option<f64>> {
+        let of =
+            |m: &&Measurement| m.status == Status::Ok && part.is_none_or(|part| m.case.subsystem() == part);
+        run.measurements.iter().filter(of).filter_map(|m| Some(m.metrics.first()?.of_limit)).collect()
+    };
+    let known = |shares: &[Option<f64>]| shares.iter().flatten().count();
+    let good = |shares: &[Option<f64>]| shares.iter().flatten().filter(|share| **share >= GOOD).count();
+    let all = shares(None);
+    let (class, word) = match known(&all) {
+        0 => ("unknown", "none known".to_owned()),
+        n => {
+            let class = if good(&all) == n { "good" } else { "fair" };
+            (class, format!("{} of {n} figures reach {}", good(&all), percent(GOOD, 2)))
+        }
+    };
+    let mut why: Vec<String> = Vec::new();
+    for part in crate::report::subsystems(run) {
+        let of = shares(Some(part));
+        if known(&of) > 0 {
+            why.push(format!("{} {} of {}", title(part), good(&of), known(&of)));
+        }
+    }
+    match all.len() - known(&all) {
+        0 => {}
+        n if n == all.len() => why.push("give them with --limits FILE".to_owned()),
+        n => why.push(format!("{n} have no known limit")),
+    }
+    html! { div.verdict.(class) { span.word { "Limits: " (word) } span.why { (why.join(" · ")) } } }
 }
 
 struct Loss<'a> {
@@ -83,15 +121,13 @@ fn quiet(run: &Run) -> Markup {
     let worst = worst(run);
     let told = worst
         .as_ref()
-        .map(|l| format!("at most {} of the time {} ({})", percent(l.share, 2), l.what, label(&l.case.case)));
+        .map(|l| format!("most: {} of the time {}, {}", percent(l.share, 2), l.what, label(&l.case.case)));
     let (class, word) = match (&worst, disturbed) {
-        (None, _) => ("unknown", "not known whether quiet".to_owned()),
+        (None, _) => ("unknown", "not recorded".to_owned()),
         (Some(l), 0) if l.share < DISTURBED => ("good", "quiet".to_owned()),
-        (Some(_), n) => {
-            ("poor", format!("not quiet: {} of {} cases lost time", n.max(1), run.measurements.len()))
-        }
+        (Some(_), n) => ("poor", format!("{} of {} cases lost time", n.max(1), run.measurements.len())),
     };
-    html! { div.verdict.(class) { span.word { "Machine: " (word) } @if let Some(told) = told { span.why { (told) } } } }
+    html! { div.verdict.(class) { span.word { "Conditions: " (word) } @if let Some(told) = told { span.why { (told) } } } }
 }
 
 fn results(run: &Run) -> Vec<&PeerResult> {
@@ -112,11 +148,9 @@ fn agreement(run: &Run) -> Markup {
     let equivalent = given.iter().filter(|p| p.verdict == Verdict::Equivalent).count();
     let near = given.iter().filter(|p| within(p)).count();
     let (class, word, why) = match (all.len(), given.len()) {
-        (0, _) => (
-            "unknown",
-            "not asked".to_owned(),
-            "--against installed measures them in the same run".to_owned(),
-        ),
+        (0, _) => {
+            ("unknown", "not run".to_owned(), "--against installed runs them in the same run".to_owned())
+        }
         (_, 0) => ("unknown", "none gave a figure".to_owned(), String::new()),
         (_, n) => {
             let class = if equivalent == n {
@@ -130,7 +164,7 @@ fn agreement(run: &Run) -> Markup {
             (class, format!("{near} of {n} figures agree"), why)
         }
     };
-    html! { div.verdict.(class) { span.word { "Tools: " (word) } span.why { (why) } } }
+    html! { div.verdict.(class) { span.word { "Reference tools: " (word) } span.why { (why) } } }
 }
 
 fn counts(run: &Run) -> Markup {
@@ -164,18 +198,66 @@ fn by_name(run: &Run) -> String {
     said.collect::<Vec<_>>().join(" · ")
 }
 
-/// What the figures say.
-pub(super) fn findings(run: &Run) -> Markup {
-    if run.findings.is_empty() {
-        return html! {};
+/// A line of the first screen.
+struct Point {
+    is_bad: bool,
+    text: String,
+}
+
+/// That the run was cut short, what holds for the whole machine, cases without a figure to be believed, and findings.
+fn points(run: &Run) -> Vec<Point> {
+    let bad = |text: String| Point { is_bad: true, text };
+    let mut points: Vec<Point> = Vec::new();
+    if run.status == RunStatus::Partial {
+        let (cases, planned) = (run.measurements.len(), run.plan.cases);
+        points.push(bad(match run.nodes.len() {
+            0 | 1 => format!("partial: the run ended after {cases} of {planned} cases"),
+            _ => "partial: the run ended before all machines had measured all cases".to_owned(),
+        }));
     }
-    let (open, more) = run.findings.split_at(run.findings.len().min(OPEN_FINDINGS));
+    points.extend(conditions::whole(&run.machine).into_iter().map(|note| bad(note.text)));
+    points.extend(lost(run).into_iter().map(bad));
+    points.extend(run.findings.iter().map(|finding| Point { is_bad: false, text: finding.text.clone() }));
+    points
+}
+
+/// Cases without a figure to be believed, those of one reason together.
+fn lost(run: &Run) -> Vec<String> {
+    const NAMED: usize = 4;
+    let mut by_reason: Vec<(String, Vec<String>)> = Vec::new();
+    for measurement in &run.measurements {
+        let word = match measurement.status {
+            Status::Failed => "failed",
+            Status::Invalid => "invalid",
+            Status::Ok | Status::Skipped => continue,
+        };
+        let reason = format!("{word}: {}", measurement.reason.as_deref().unwrap_or("no reason given"));
+        let name = label(&measurement.case);
+        match by_reason.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, names)) => names.push(name),
+            None => by_reason.push((reason, vec![name])),
+        }
+    }
+    let told = |(reason, names): (String, Vec<String>)| {
+        let more = names.len().saturating_sub(NAMED);
+        let named = names[..names.len() - more].join(", ");
+        let others = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("{named}{others}: {reason}")
+    };
+    by_reason.into_iter().map(told).collect()
+}
+
+/// What a reader must know first: the first points open.
+pub(super) fn findings(run: &Run) -> Markup {
+    let points = points(run);
+    let (open, more) = points.split_at(points.len().min(OPEN));
+    let list =
+        |points: &[Point]| html! { ul { @for point in points { li.bad[point.is_bad] { (point.text) } } } };
     html! {
         section.findings aria-label="Findings" {
-            ul { @for finding in open { li { (finding.text) } } }
-            @if !more.is_empty() {
-                details { summary { (more.len()) " more findings" } ul { @for finding in more { li { (finding.text) } } } }
-            }
+            h3 { "Findings" }
+            @if open.is_empty() { p.note { "none, and no case failed" } } @else { (list(open)) }
+            @if !more.is_empty() { details { summary { (more.len()) " more" } (list(more)) } }
         }
     }
 }
@@ -202,10 +284,10 @@ fn rows(measurement: &Measurement) -> Markup {
         }
         @for (index, metric) in measurement.metrics.iter().enumerate() {
             tr {
-                td title=(measurement.case.id()) { @if index == 0 { (row.label) " " span.note { (row.chosen) } } }
+                @if index == 0 { td title=(measurement.case.id()) { (row.label) " " span.note { (row.chosen) } } } @else { td {} }
                 td { (metric.name) }
                 (numbers(metric))
-                td { @if index == 0 { (conditions(measurement)) } }
+                td { @if index == 0 { (ran_under(measurement)) } }
             }
         }
         @if measurement.status == Status::Invalid {
@@ -240,7 +322,7 @@ fn numbers(metric: &MetricResult) -> Markup {
 }
 
 /// What its case ran under, in a line.
-pub(super) fn conditions(measurement: &Measurement) -> String {
+pub(super) fn ran_under(measurement: &Measurement) -> String {
     let c = &measurement.conditions;
     let mut said: Vec<String> = Vec::new();
     said.extend(c.clock_hz.map(|hz| Quantity::new(hz, Unit::Hertz).to_string()));
@@ -261,7 +343,7 @@ pub(super) fn peers(run: &Run) -> Markup {
     const FIGURES: std::ops::Range<usize> = 2..8;
     html! {
         details.figures {
-            summary { "All comparisons with tools" }
+            summary { "All comparisons with reference tools" }
             div.wide { table {
                 thead { tr {
                     @for (column, name) in HEAD.iter().enumerate() { th.n[FIGURES.contains(&column)] { (name) } }

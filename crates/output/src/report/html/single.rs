@@ -108,7 +108,7 @@ fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
         Chart {
             id: String::new(),
             title: format!("Latency of single operations{of}"),
-            note: "the share of operations that took at most so long; to the left is better".to_owned(),
+            note: "share of operations with at most this latency; further left is better".to_owned(),
             kind: Kind::Lines,
             x: Axis::log("latency", "s"),
             y: Axis::linear("share of operations", "%"),
@@ -141,11 +141,16 @@ fn steps(histogram: &[(f64, u64)]) -> Vec<Vec<Option<f64>>> {
         seen += count;
         let share = seen as f64 / total.max(1) as f64 * 100.0;
         if share - last >= 100.0 / MOST_STEPS as f64 || index + 1 == histogram.len() {
-            points.push(vec![Some(*edge), Some(share)]);
+            points.push(vec![Some(rounded(*edge)), Some(rounded(share))]);
             last = share;
         }
     }
     points
+}
+
+/// To five digits, more than a picture shows: a page of a thousand cases has half a million such numbers.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.4e}").parse().unwrap_or(value)
 }
 
 /// The curve of a search or sweep, as its benchmark says what it is drawn over.
@@ -217,8 +222,8 @@ pub(super) fn forest(run: &Run) -> Option<Chart> {
     }
     (!rows.is_empty()).then(|| Chart {
         id: "forest".to_owned(),
-        title: "Our figure ÷ the tool's".to_owned(),
-        note: "1 is the same; points are medians of the pairs' own ratios, bars their 95 % intervals; the shaded band is the margin"
+        title: "plimsoll ÷ reference tool".to_owned(),
+        note: "1: equal; points: median of the pairs' ratios; bars: 95 % interval; shaded: the margin for equivalent"
             .to_owned(),
         kind: Kind::Forest,
         x: Axis::linear("ratio", ""),

@@ -48,8 +48,10 @@ fn the_first_screen_answers_the_five_questions() {
     for answer in [
         "bench-1",
         "AMD EPYC 9R14",
-        "Machine: ",
-        "Tools: ",
+        "Limits: ",
+        "Conditions: ",
+        "Reference tools: ",
+        "Findings",
         "13 cases",
         "117 GFLOP/s",
         "99.6 %",
@@ -57,6 +59,22 @@ fn the_first_screen_answers_the_five_questions() {
     ] {
         assert!(page.contains(answer), "{answer}");
     }
+}
+
+#[test]
+fn cases_that_failed_alike_are_one_line() {
+    let mut run = fixture::run();
+    run.measurements.truncate(7);
+    for (index, measurement) in run.measurements.iter_mut().enumerate() {
+        (measurement.status, measurement.reason) = (Status::Failed, Some("no room".to_owned()));
+        if index == 6 {
+            measurement.reason = Some("no right".to_owned());
+        }
+    }
+    let page = markup(&page_of(&run));
+    let (_, findings) = page.split_once("<h3>Findings</h3>").unwrap();
+    assert!(findings.contains(" and 2 more: failed: no room</li>"), "{findings}");
+    assert_eq!((findings.matches("no room</li>").count(), findings.matches("no right</li>").count()), (1, 1));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::document::{Run, RunStatus};
 use crate::event::Event;
 use crate::fixture;
 use crate::limit::{Kind, Limit, Source};
-use crate::measurement::{Measurement, Status};
+use crate::measurement::{Measurement, Note, Status};
 use crate::quantity::Unit;
 use crate::store::Location;
 
@@ -151,6 +151,27 @@ fn rows_that_the_end_of_the_run_changes_are_printed_again() {
     run.measurements[0].reason = Some("rate is 200 % of its limit: impossible".to_owned());
     let [out, _] = live(Style::plain(80), &events(&early), &run);
     insta::assert_snapshot!(out);
+}
+
+/// The star has the gap before the limit, unless a limit comes up to it.
+#[test]
+fn the_star_of_a_wide_interval_moves_no_column() {
+    let made = |limit: f64, half: f64| {
+        let mut made = fixture::measured("cpu.peak/op=fma/threads=1", "rate", Unit::FlopPerSecond, 9e8);
+        made.metrics[0].summary.ci95 = Some([9e8 * (1.0 - half), 9e8 * (1.0 + half)]);
+        let note = |code: &str, text: &str| Note { code: code.to_owned(), text: text.to_owned() };
+        made.warnings = vec![note("not-converged", "not converged: too short; measure longer")];
+        made.limited(Limit::fixed(Kind::Ceiling, Source::Derived, limit, "as given", Vec::new()))
+    };
+    for (limit, half, cells) in [
+        (9.5e8, 0.036, "900 MFLOP/s  ± 3.6 %* 950 MFLOP/s¹"),
+        (1e9, 0.036, "900 MFLOP/s ± 3.6 %* 1.00 GFLOP/s¹"),
+        (1e9, 0.0036, "900 MFLOP/s ±0.36 %* 1.00 GFLOP/s¹"),
+    ] {
+        let run = fixture::run_of(vec![made(limit, half)]);
+        let text = printed(&run, &Style::plain(80));
+        assert!(text.contains(cells), "{text}");
+    }
 }
 
 #[test]

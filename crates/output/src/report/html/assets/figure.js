@@ -17,6 +17,10 @@ function button(text, label, act) {
   return made;
 }
 
+// Pixels between the margins of A4 and US Letter, and the height of a chart of which three fit on a page.
+const PAPER = 680;
+const THIRD = 240;
+
 class Figure {
   constructor(place, chart) {
     this.place = place;
@@ -34,8 +38,7 @@ class Figure {
   draw() {
     if (this.drawing) return;
     const canvas = element("div", "drawing");
-    const rows = this.chart.kind === "forest" ? this.chart.series[0].points.length : 0;
-    canvas.style.height = (rows ? Math.max(160, 70 + 22 * rows) : this.chart.kind === "heat" ? 380 : 300) + "px";
+    canvas.style.height = this.height(300) + "px";
     canvas.tabIndex = 0;
     canvas.setAttribute("role", "img");
     canvas.setAttribute("aria-label", spoken(this.chart));
@@ -46,9 +49,30 @@ class Figure {
     this.canvas = canvas;
   }
 
+  // Pixels: what its rows take, or else what a chart without rows has.
+  height(plain) {
+    if (this.chart.kind === "forest") return Math.max(160, 70 + 22 * this.chart.series[0].points.length);
+    return this.chart.kind === "heat" ? 380 : plain;
+  }
+
   // The drawing takes the room that there is.
   fit() {
     if (this.drawing) this.drawing.resize();
+  }
+
+  // On paper a chart is as wide as the narrowest page on which it may be printed; the style scales it to the page.
+  print() {
+    this.redraw();
+    const height = this.height(THIRD);
+    this.drawing.resize({ width: PAPER, height });
+    this.drawing.getZr().flush();
+    this.canvas.querySelector("svg").setAttribute("viewBox", `0 0 ${PAPER} ${height}`);
+  }
+
+  unprint() {
+    this.redraw();
+    this.canvas.querySelector("svg").removeAttribute("viewBox");
+    this.drawing.resize({ width: "auto", height: "auto" });
   }
 
   redraw() {
@@ -88,8 +112,8 @@ class Figure {
       );
     }
     list.append(
-      button("SVG", "keep as SVG", () => this.keep("svg")),
-      button("PNG", "keep as PNG", () => this.keep("png")),
+      button("SVG", "save as SVG", () => this.keep("svg")),
+      button("PNG", "save as PNG", () => this.keep("png")),
     );
     return list;
   }

@@ -21,18 +21,23 @@ function drawAll() {
   figures.forEach((figure) => figure.draw());
 }
 
-// Paper shows everything, and is narrower than the screen.
-const folded = [...document.querySelectorAll("details.figures")];
+// Paper shows everything, is white, and is narrower than the screen.
+const folded = [...document.querySelectorAll("details:not(.limit)")];
 let closed = [];
+let shown;
 addEventListener("beforeprint", () => {
+  shown = document.documentElement.dataset.theme;
+  document.documentElement.dataset.theme = "light";
   closed = folded.filter((details) => !details.open);
   closed.forEach((details) => { details.open = true; });
   drawAll();
-  figures.forEach((figure) => figure.fit());
+  figures.forEach((figure) => figure.print());
 });
 addEventListener("afterprint", () => {
+  if (shown === undefined) delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = shown;
   closed.forEach((details) => { details.open = false; });
-  figures.forEach((figure) => figure.fit());
+  figures.forEach((figure) => figure.unprint());
 });
 addEventListener("resize", () => figures.forEach((figure) => figure.fit()));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => figures.forEach((figure) => figure.redraw()));

@@ -1,0 +1,87 @@
+//! What `make install` copies, and that `make uninstall` leaves nothing of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::scratch;
+
+/// Runs packaging/install with these words, and the program after them.
+fn install(words: &[&str], destination: Option<&Path>) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/install");
+    let mut command = Command::new(script);
+    command.args(words).arg(env!("CARGO_BIN_EXE_plimsoll")).env_remove("DESTDIR");
+    if let Some(destination) = destination {
+        command.env("DESTDIR", destination);
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// All files and directories below a place, without it.
+fn below(place: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(place).into_iter().flatten().map(|entry| entry.unwrap().path()) {
+        found.push(entry.strip_prefix(place).unwrap().to_owned());
+        let inner = below(&entry).into_iter().map(|path| entry.strip_prefix(place).unwrap().join(path));
+        found.extend(inner);
+    }
+    found.sort();
+    found
+}
+
+const INSTALLED: [&str; 7] = [
+    "bin/plimsoll",
+    "share/bash-completion/completions/plimsoll",
+    "share/doc/plimsoll/LICENSE-APACHE",
+    "share/fish/vendor_completions.d/plimsoll.fish",
+    "share/man/man1/plimsoll.1",
+    "share/man/man1/plimsoll-run.1",
+    "share/zsh/site-functions/_plimsoll",
+];
+
+#[test]
+fn what_is_installed_is_removed_with_the_directories_that_were_made() {
+    let dir = scratch();
+    let prefix = dir.path().join("opt/tools");
+    let there = prefix.to_str().unwrap();
+    // Twice, as an upgrade does: the directories are those of the first time.
+    for _ in 0..2 {
+        install(&[there], None);
+    }
+    let found = below(&prefix);
+    assert!(INSTALLED.iter().all(|file| found.iter().any(|path| path == Path::new(file))), "{found:?}");
+    install(&["--remove", there], None);
+    assert_eq!(below(dir.path()), [""; 0].map(PathBuf::from));
+}
+
+#[test]
+fn what_somebody_else_made_stays() {
+    let dir = scratch();
+    let there = dir.path().to_str().unwrap();
+    fs::create_dir_all(dir.path().join("share/man/man1")).unwrap();
+    install(&[there], None);
+    fs::write(dir.path().join("share/fish/vendor_completions.d/other.fish"), "").unwrap();
+    install(&["--remove", there], None);
+    let left = [
+        "share",
+        "share/fish",
+        "share/fish/vendor_completions.d",
+        "share/fish/vendor_completions.d/other.fish",
+    ];
+    assert_eq!(
+        below(dir.path()),
+        left.into_iter().chain(["share/man", "share/man/man1"]).map(PathBuf::from).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn a_package_has_no_list_of_directories() {
+    let dir = scratch();
+    install(&["/usr"], Some(dir.path()));
+    let found = below(dir.path());
+    assert!(found.iter().any(|path| path == Path::new("usr/share/doc/plimsoll/README.md")), "{found:?}");
+    assert!(!found.iter().any(|path| path.ends_with("directories")), "{found:?}");
+    install(&["--remove", "/usr"], Some(dir.path()));
+    assert_eq!(below(dir.path()), [""; 0].map(PathBuf::from));
+}
