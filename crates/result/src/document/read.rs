@@ -34,7 +34,8 @@ impl Run {
             schema: Option<String>,
         }
         let shown = |e: serde_json::Error| crate::text::shown(&e.to_string());
-        let head: Head = serde_json::from_str(text).map_err(|e| format!("not a run document: {}", shown(e)))?;
+        let head: Head =
+            serde_json::from_str(text).map_err(|e| format!("not a run document: {}", shown(e)))?;
         let run = match head.schema.as_deref() {
             Some(FIRST) => Self::from_first(text),
             Some(SCHEMA) => serde_json::from_str(text),
