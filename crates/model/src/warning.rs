@@ -220,7 +220,7 @@ impl fmt::Display for Warning {
                 let [share, most] = apart([*share, MOSTLY_EXCLUDED], 3, percent);
                 write!(
                     f,
-                    "mostly excluded {share}: above {most} the rest may not be the usual level; see the other warnings of this case for the cause"
+                    "mostly excluded {share}: above {most} the rest may not be the usual level; the other warnings of this case name the cause"
                 )
             }
             Warning::Lost { share, how } => {
@@ -229,7 +229,7 @@ impl fmt::Display for Warning {
             }
             Warning::MoreThreadsThanCpus { threads, cpus } => {
                 let s = if *cpus == 1 { "" } else { "s" };
-                write!(f, "{threads} threads run on {cpus} CPU{s}; the limit is that of the CPUs")
+                write!(f, "{threads} threads share {cpus} CPU{s}; the limit counts CPUs, not threads")
             }
             Warning::CpuQuota { cpus } => write!(
                 f,

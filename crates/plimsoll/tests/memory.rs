@@ -189,7 +189,7 @@ fn pools_without_huge_pages_are_told_and_the_rest_goes_on() {
     assert_eq!(document["measurements"][0]["achieved"]["pages"], "4k");
     assert_eq!(document["measurements"][1]["status"], "skipped");
     let reason = document["measurements"][1]["reason"].as_str().unwrap();
-    assert!(reason.starts_with("needs 1 reserved pages of 1 GiB; 0 are free"), "{reason}");
+    assert!(reason.starts_with("needs 1 reserved pages of 1 GiB, and 0 are free"), "{reason}");
 }
 
 /// Pages of 2 MiB that a test added to the kernel's pool; they are given back on drop. Others that do so wait meanwhile.
@@ -229,8 +229,7 @@ fn reserved_pages_are_taken_where_there_are_some() {
         return skipped("reserved_pages_are_taken_where_there_are_some", "no pages of 2 MiB can be reserved");
     };
     let dir = scratch();
-    let words = "memory --only memory.bandwidth,memory.latency --op read --size 4M --pages 2m --threads 1 --samples 2 \
-                 --sample-time 5ms --json -";
+    let words = "memory --only memory.bandwidth,memory.latency --size 4M --pages 2m --samples 2 --sample-time 5ms --json -";
     let (out, _) = ended(plimsoll(dir.path()).args(words.split_whitespace()).args(["--store", "none"]), 0);
     drop(pool);
     let document: Value = serde_json::from_str(&out).unwrap();
@@ -249,7 +248,7 @@ fn wrong_words_are_refused_before_anything_is_measured() {
     let dir = scratch();
     for (words, wanted) in [
         ("memory --layout scattered", "private or shared"),
-        ("memory --chases 11", "from 1 to 10"),
+        ("memory --chases 11", "must be between 1 and 10"),
         ("memory --group 100", "not a multiple of 4K"),
         ("memory --node 77", "node: there is no 77"),
         ("memory --affinity 8191", "affinity: CPU 8191 may not be used"),

@@ -297,7 +297,7 @@ fn middle(values: Vec<f64>) -> Result<f64, CannotMeasure> {
     let median = Samples::new(values).ok().map(|samples| samples.median()).filter(|median| *median > 0.0);
     median.ok_or_else(|| {
         CannotMeasure::environment(
-            "the clock did not advance while a pair was measured: use a longer --sample-time: use a longer --sample-time",
+            "the clock did not advance while a pair was measured: use a longer --sample-time",
         )
     })
 }

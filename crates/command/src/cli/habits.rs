@@ -81,7 +81,7 @@ fn answer(command: &Command, arguments: &[OsString]) -> Option<String> {
             ""
         };
         let here = line::without_repeats(here).join(" ");
-        said += &format!(": write plimsoll {target} {here}").trim_end().to_owned();
+        said += format!(": write plimsoll {target} {here}").trim_end();
         said += server;
     }
     if !without.is_empty() {

@@ -234,6 +234,10 @@ fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
             return format!("'{shown}' is a benchmark, not a command: write plimsoll {part} --only {shown}");
         }
     }
+    let has = |command: &&Command| !command.is_hide_set() && command.find_subcommand(word).is_some();
+    if let Some(other) = root.get_subcommands().find(has).filter(|_| path.len() == 1) {
+        return format!("{command} has no command '{shown}': write {command} {} {shown}", other.get_name());
+    }
     let here = path.last().copied().unwrap_or(root);
     let names = || here.get_subcommands().filter(|c| !c.is_hide_set()).map(Command::get_name);
     match nearest(word, names()) {

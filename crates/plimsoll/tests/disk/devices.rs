@@ -239,7 +239,7 @@ fn consent_is_for_one_device_and_its_serial() {
     let name = device.device.as_str();
     let before = device.bytes();
     let with = |consent: &str| on_device(&["--target", name, "--destroy-data-on", consent, "--op", "write"]);
-    one_line(&with(&format!("{name}:12345")), 3, &["does not have the size in bytes", "12345", "lsblk"]);
+    one_line(&with(&format!("{name}:12345")), 3, &["must have the size in bytes", "12345", "lsblk"]);
     one_line(&with(&format!("/dev/null:{SIZE}")), 3, &["/dev/null", "same device"]);
     one_line(&with(name), 2, &["DEVICE:SERIAL"]);
     // Both must name it.

@@ -117,8 +117,8 @@ mod tests {
         told(Run::parse(&text().replacen("42", "NaN", 1)).unwrap_err(), "not a run document");
         told(Run::parse(&"[".repeat(10_000)).unwrap_err(), "not a run document");
         told(changed(|v| v["schema"] = "plimsoll.run/9".into()), "plimsoll.run/9");
-        told(changed(|v| v["id"] = "../../etc".into()), "no id");
-        told(changed(|v| v["started"] = "yesterday".into()), "no time");
+        told(changed(|v| v["id"] = "../../etc".into()), "not the id of a run");
+        told(changed(|v| v["started"] = "yesterday".into()), "not a time");
         for elapsed in [-3596.0, -0.001, 1e9] {
             told(changed(|v| v["elapsed_s"] = elapsed.into()), "elapsed_s is");
         }

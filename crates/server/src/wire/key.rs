@@ -24,7 +24,7 @@ pub struct Key([u8; LENGTH]);
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// Its file cannot be read or written.
-    #[error("the key file {path}: {source}")]
+    #[error("the key file {path}: {source}; use another file")]
     File {
         /// As named.
         path: String,
