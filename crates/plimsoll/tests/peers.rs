@@ -117,7 +117,7 @@ fn an_unknown_tool_is_refused_with_the_nearest() {
     let (_, err) = ended(plimsoll(dir.path()).args(["cpu", "--against", "fio,installed"]), 2);
     assert!(err.contains("--against installed and names of tools are mutually exclusive"), "{err}");
     let (_, err) = ended(plimsoll(dir.path()).args(["cpu", "--peer-path", "nope=/bin/true"]), 2);
-    assert!(err.contains("--reference-path: no tool 'nope'"), "{err}");
+    assert!(err.contains("--reference-path must name reference tools: 'nope' is not one"), "{err}");
 }
 
 #[test]
@@ -468,7 +468,7 @@ fn a_server_elsewhere_is_named_and_used() {
     let (why, _) = beside(&[], "iperf3=127.0.0.1:5299");
     assert!(why.contains("--reference-server requires --server"), "{why}");
     for (bad, wanted) in [
-        ("fio=h:1", "no tool with a server"),
+        ("fio=h:1", "must name one of iperf3"),
         ("iperf3=h:99999", "--reference-server"),
         ("iperf3", "NAME=HOST:PORT"),
     ] {
