@@ -43,8 +43,9 @@ fn refused(kind: ErrorKind, line: String) -> clap::Error {
 ///
 /// # Errors
 /// Which, and which other.
-pub(super) fn requirements(matches: &ArgMatches) -> Result<(), clap::Error> {
-    let has = |id: &str| matches.try_contains_id(id).is_ok();
+pub(super) fn requirements(command: &Command, matches: &ArgMatches) -> Result<(), clap::Error> {
+    // What was typed does not tell which options there are, except in a debug build.
+    let has = |id: &str| command.get_arguments().any(|argument| argument.get_id() == id);
     let missing = |(id, others): &&(&str, &[&str])| {
         has(id)
             && others.iter().all(|other| has(other))

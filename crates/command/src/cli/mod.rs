@@ -443,8 +443,10 @@ pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) ->
     let known = command.clone();
     let wrong = |error| mistakes::worded(habits::explained(error, &known, &words), &known, &words);
     let matches = help::arranged(command, all).try_get_matches_from(&words).map_err(wrong)?;
-    if let Some((_, matches)) = matches.subcommand() {
-        mistakes::requirements(matches)?;
+    if let Some((name, matches)) = matches.subcommand()
+        && let Some(command) = known.find_subcommand(name)
+    {
+        mistakes::requirements(command, matches)?;
     }
     habits::values(&known, &words)?;
     match matches.subcommand() {

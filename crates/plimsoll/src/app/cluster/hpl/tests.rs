@@ -53,7 +53,7 @@ fn a_budget_bounds_the_order_and_the_estimate_follows() {
     assert_eq!((tall.case.number("p"), tall.case.number("q")), (Some(2), Some(1)));
     for wrong in ["cpu.hpl/n=2000/nb=64/p=2/q=2", "cpu.hpl/n=2000/nb=64/p=2"] {
         let why = System::of(&planned(wrong, None), &machines, None).unwrap_err();
-        assert!(why.reason.contains("the 2 machines"), "{why}");
+        assert!(why.reason.contains("must be 2, the number of machines"), "{why}");
     }
     let unknown = Machine::discover(&Root::at("/nonexistent"));
     let why = System::of(&planned("cpu.hpl/nb=192", None), &[&unknown], None).unwrap_err();
