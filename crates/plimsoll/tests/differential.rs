@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{ended, place_for_programs, plimsoll, scratch, skipped};
+use crate::support::{ended, place_for_programs, plimsoll, scratch, skipped, under_a_quota};
 use crate::tools::installed;
 
 /// What a figure is held against.
@@ -424,15 +424,6 @@ fn outcome(check: &Check, real: &Path) -> Outcome {
         true => Outcome::Right,
         false => Outcome::Wrong(format!("{figure:e} for {counted:e} counted ({ratio})")),
     }
-}
-
-/// Whether a control group gives this process less time than its CPUs have: then two programs for the same work take what
-/// time they happen to be given.
-fn under_a_quota() -> bool {
-    let document =
-        std::process::Command::new(env!("CARGO_BIN_EXE_plimsoll")).args(["machine", "--json"]).output();
-    let machine: Value = serde_json::from_slice(&document.unwrap().stdout).unwrap();
-    machine.pointer("/cgroup/cpu_quota").is_some_and(|quota| !quota.is_null())
 }
 
 #[test]

@@ -45,6 +45,15 @@ pub(crate) fn place_for_programs() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
+/// Whether a control group gives this process less time than its CPUs have: then the kernel takes the CPU away for tenths of a
+/// second, whatever is measured.
+pub(crate) fn under_a_quota() -> bool {
+    let document =
+        std::process::Command::new(env!("CARGO_BIN_EXE_plimsoll")).args(["machine", "--json"]).output();
+    let machine: serde_json::Value = serde_json::from_slice(&document.unwrap().stdout).unwrap();
+    machine.pointer("/cgroup/cpu_quota").is_some_and(|quota| !quota.is_null())
+}
+
 /// Standard output and standard error of a command that must end with `code`.
 pub(crate) fn ended(command: &mut Command, code: i32) -> (String, String) {
     let output = command.output().unwrap();
