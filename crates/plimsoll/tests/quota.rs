@@ -135,7 +135,7 @@ fn half_a_cpu_is_seen_and_stated_and_scales_the_limit() {
     let measurement = &document["measurements"][0];
     let warned = measurement["warnings"].as_array().unwrap().iter().find(|note| note["code"] == "cpu-quota");
     let text = warned.unwrap_or_else(|| panic!("{measurement}"))["text"].as_str().unwrap();
-    assert!(text.contains("a cgroup quota allows 0.50 CPUs' worth of time"), "{text}");
+    assert!(text.contains("a cgroup quota allows the time of 0.50 CPUs"), "{text}");
     // Where the chip has no row the limit is unknown, and scales nothing.
     if measurement["metrics"][0]["limit"]["value"].is_number() {
         let inputs = measurement["metrics"][0]["limit"]["inputs"].as_array().unwrap();
