@@ -78,9 +78,9 @@ fn lose(hosts: &Hosts, phase: Phase, what: Signal) {
     assert!(code.is_some_and(|code| code != 0), "{told}");
     if what == Signal::STOP {
         assert_eq!(code, Some(4), "{told}");
-        assert!(last.starts_with("plimsoll: lost: n3 (rank 2): nothing was heard of it for"), "{told}");
+        assert!(last.starts_with("plimsoll: machine lost: n3 (rank 2): it sent nothing for"), "{told}");
     } else {
-        assert!(last.starts_with("plimsoll: lost: n3 (rank 2): its process ended"), "{told}");
+        assert!(last.starts_with("plimsoll: machine lost: n3 (rank 2): its process ended"), "{told}");
     }
     let stored = hosts.stored();
     assert_eq!(stored["status"], "partial", "{told}");
@@ -138,7 +138,10 @@ fn a_rank_that_is_killed_when_it_has_just_joined_is_named() {
     let last = killed(&hosts, run, 3);
     // Soon after it has joined a rank says who it is, and may or may not have done so.
     let nameless = "plimsoll: nothing was measured: rank 2 is lost: its process ended";
-    assert!(last == nameless || last.starts_with("plimsoll: lost: n3 (rank 2): its process ended"), "{last}");
+    assert!(
+        last == nameless || last.starts_with("plimsoll: machine lost: n3 (rank 2): its process ended"),
+        "{last}"
+    );
 }
 
 #[test]
@@ -159,7 +162,7 @@ fn a_rank_that_is_killed_while_pairs_are_measured_is_named_and_what_is_finished_
         std::fs::read_to_string(&events).unwrap_or_default().contains("server=nodes")
     });
     let last = killed(&hosts, run, 3);
-    assert!(last.starts_with("plimsoll: lost: n3 (rank 2): its process ended"), "{last}");
+    assert!(last.starts_with("plimsoll: machine lost: n3 (rank 2): its process ended"), "{last}");
     let stored = hosts.stored();
     let measured = stored["measurements"].as_array().unwrap().iter();
     let own = measured.filter(|m| m["case"]["params"]["server"].is_null()).count();
@@ -204,7 +207,7 @@ fn rank_0_that_was_stopped_blames_itself_and_nobody_else() {
     assert!(!told.contains("n2 (rank 1)") && !told.contains("n3 (rank 2)"), "{told}");
     assert!(
         last.is_empty()
-            || !last.starts_with("plimsoll: lost:")
+            || !last.starts_with("plimsoll: machine lost:")
             || last.contains("n1 (rank 0): it was stopped for"),
         "{told}"
     );

@@ -134,7 +134,7 @@ fn a_host_that_stands_still_while_mpi_is_measured_is_named() {
     let (code, last) = said(&output);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(code, Some(4), "{told}");
-    assert!(last.starts_with("plimsoll: lost: n3 (rank 2): nothing was heard of it for 12 s"), "{told}");
+    assert!(last.starts_with("plimsoll: machine lost: n3 (rank 2): it sent nothing for 12 s"), "{told}");
     assert_eq!(hosts.stored()["status"], "partial", "{told}");
     hosts.empty();
 }

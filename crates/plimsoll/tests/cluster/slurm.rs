@@ -211,7 +211,7 @@ fn slurm_runs_the_job_script_and_an_srun_over_three_nodes() {
     let mut alone = slurm.command("srun");
     alone.args(["-N2", "--mpi=none", program, "run", "--store", "none"]).arg(slurm.path("three.toml"));
     let output = well(&mut alone);
-    let told = String::from_utf8_lossy(&output.stderr).matches("each of 2 tasks measures alone").count();
+    let told = String::from_utf8_lossy(&output.stderr).matches("each of the 2 tasks measures alone").count();
     assert_eq!(told, 1, "{}", String::from_utf8_lossy(&output.stderr));
 
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/slurm/plimsoll.sbatch");
