@@ -166,8 +166,8 @@ impl fmt::Display for Elsewhere {
         match self {
             Self::Moved { least, most } => write!(
                 f,
-                "CPUs moved: the hypervisor moved the virtual CPUs while the case was measured (the time from one to the next was \
-                 {} and then {}), so its samples are not comparable; measure again, or on a dedicated host",
+                "CPUs moved: the hypervisor moved the vCPUs during the case (core-to-core latency changed from {} to {}), \
+                 so its samples are not comparable; measure again, or on a dedicated host",
                 time(*least),
                 time(*most)
             ),

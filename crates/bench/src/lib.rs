@@ -135,6 +135,8 @@ pub struct Subsystem {
     pub name: &'static str,
     /// As a heading.
     pub title: &'static str,
+    /// What its command measures, as the list of commands says it.
+    pub about: &'static str,
     /// What of a machine they measure, the most telling first; the measurement is the first below the heading.
     pub context: fn(&Machine, &Measurement) -> Vec<String>,
     /// Options that its short help shows, the most wanted first.
@@ -164,6 +166,7 @@ impl Subsystem {
     const USUAL: Self = Self {
         name: "",
         title: "",
+        about: "",
         context: |_, _| Vec::new(),
         asked_first: &[],
         help: &[],

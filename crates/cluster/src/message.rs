@@ -126,7 +126,7 @@ pub fn decoded(bytes: &[u8]) -> Result<Message, String> {
         Some((other, _)) => Err(format!(
             "it uses protocol version {other}, this machine uses {PROTOCOL}: install the same plimsoll on all machines"
         )),
-        None => Err("it is empty".to_owned()),
+        None => Err("the message is empty".to_owned()),
     }
 }
 

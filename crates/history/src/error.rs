@@ -106,7 +106,7 @@ pub enum StoreError {
         why: String,
     },
     /// No stored run has such an id.
-    #[error("history {file} has no run '{wanted}'; 'plimsoll history' lists the runs")]
+    #[error("no run, tag or file '{wanted}' in history {file}; 'plimsoll history' lists the runs")]
     NoSuchRun {
         /// As asked for.
         wanted: String,

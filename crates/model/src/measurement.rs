@@ -231,6 +231,6 @@ pub fn all_but_excluded(excluded: Excluded) -> Option<String> {
     let Excluded::AllBut(share) = excluded else { return None };
     let [share, most] = apart([share, ALL_BUT_EXCLUDED], 3, percent);
     Some(format!(
-        "{share} of the time is excluded, and above {most} what is left is no figure; its warnings name the cause"
+        "{share} of the time was excluded (at most {most} may be); the other warnings name the cause"
     ))
 }

@@ -174,7 +174,7 @@ impl Loss {
             ),
             Loss::SiblingBusy => (
                 "SMT sibling busy",
-                "this share of the work had a second cost, as when another thread or guest uses the same core; stop other work, or choose a host with whole cores",
+                "this share of the work took longer by a fixed factor: another thread or guest used the same core; stop other work, or choose a host with whole cores",
             ),
             Loss::MemoryShared => (
                 "memory contention",
@@ -220,7 +220,7 @@ impl fmt::Display for Warning {
                 let [share, most] = apart([*share, MOSTLY_EXCLUDED], 3, percent);
                 write!(
                     f,
-                    "mostly excluded {share}: above {most} the rest may not be the usual level; the other warnings of this case name the cause"
+                    "mostly excluded {share}: more than {most} of the time was excluded, so the figure may be off; the other warnings name the cause"
                 )
             }
             Warning::Lost { share, how } => {

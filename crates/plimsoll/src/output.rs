@@ -4,7 +4,7 @@
 //! is told once, the rest goes on.
 
 use std::borrow::Cow;
-use std::io::{self, Stderr, Stdout, Write};
+use std::io::{self, IsTerminal, Stderr, Stdout, Write};
 use std::path::Path;
 
 use crossbeam_channel::Receiver;
@@ -229,7 +229,10 @@ impl Outputs {
             self.complaints.push(format!("the table could not be written to stdout: {e}"));
             self.lost = true;
         }
-        self.complaints.extend(nothing_measured(run).filter(|_| run.status == RunStatus::Complete));
+        let is_seen = self.table.is_some() && io::stdout().is_terminal();
+        let nothing =
+            nothing_measured(run).map(|why| if is_seen { see_above(run).unwrap_or(why) } else { why });
+        self.complaints.extend(nothing.filter(|_| run.status == RunStatus::Complete));
         for complaint in self.complaints.drain(..) {
             complain(&complaint);
         }
@@ -308,7 +311,6 @@ pub fn nothing_measured(run: &Run) -> Option<String> {
         }
     }
     let word = |status: Status| if status == Status::Failed { "failed" } else { "skipped" };
-    let cases = |n: usize| if n == 1 { "1 case".to_owned() } else { format!("{n} cases") };
     let told: Vec<String> = reasons
         .iter()
         .take(TOLD)
@@ -320,6 +322,21 @@ pub fn nothing_measured(run: &Run) -> Option<String> {
         true => "nothing was measured: the run has no case; --list shows the cases of a plan".to_owned(),
         false => format!("nothing was measured: {}{rest}", told.join("; ")),
     })
+}
+
+/// The same beside a table, whose rows have just named the reasons; `None` where it has no row.
+fn see_above(run: &Run) -> Option<String> {
+    let count = |status: Status, word: &str| {
+        let n = run.measurements.iter().filter(|m| m.status == status).count();
+        (n > 0).then(|| format!("{} {word}", cases(n)))
+    };
+    let counts = [count(Status::Failed, "failed"), count(Status::Skipped, "skipped")];
+    let told: Vec<String> = counts.into_iter().flatten().collect();
+    (!told.is_empty()).then(|| format!("nothing was measured: {} (see above)", told.join(", ")))
+}
+
+fn cases(n: usize) -> String {
+    if n == 1 { "1 case".to_owned() } else { format!("{n} cases") }
 }
 
 /// Writes the report, with the marks of the last run where the history has one.

@@ -264,8 +264,8 @@ fn what_stands_for_nothing_is_refused() {
     run(dir.path(), "1.json");
     fs::write(dir.path().join("cut.json"), &fs::read(dir.path().join("1.json")).unwrap()[..700]).unwrap();
     for (sides, word) in [
-        (["last", "nothing"], "no run 'nothing'"),
-        (["last~7", "last"], "no run 'last~7'"),
+        (["last", "nothing"], "no run, tag or file 'nothing'"),
+        (["last~7", "last"], "no run, tag or file 'last~7'"),
         (["./missing.json", "last"], "missing.json"),
         (["./cut.json", "last"], "line"),
         (["baseline:10", "last"], "such as baseline:last10"),

@@ -17,7 +17,8 @@ const HEAD: &str = "# Messages
 An error is one line on stderr: what failed, why, and what to do. Errors of options have one of four shapes: *X requires Y*, *X and Y are
 mutually exclusive*, *X must be …: 'typed' is not*, *X is not supported on Y*.
 
-Warnings are about one case. The table shows their texts, the run document (`warnings`) also their codes, which do not change.
+Warnings are about one case. The table of results prints a warning's text, the run document (`warnings`) also its code, which does not
+change.
 
 ## Warnings
 

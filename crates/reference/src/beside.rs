@@ -227,7 +227,8 @@ impl Companions {
         };
         let native = far.strip_prefix("iperf3://");
         let usual = tool.port.unwrap_or(1);
-        let address = Address::parse_with(native.unwrap_or(far), usual)?;
+        let address =
+            Address::parse_with(native.unwrap_or(far), usual).map_err(|why| format!("--server {why}"))?;
         let (name, host) = (tool.name, crate::text::shown(address.host()));
         match (named, native) {
             (Some(server), _) if server.host == address.host() => return Ok(Some(server.clone())),

@@ -328,7 +328,11 @@ fn what_little_time_was_left_says_nothing() {
     assert_eq!((most.status, doubted(&most)), (Status::Ok, true));
     let all = with(0.995);
     assert_eq!((all.status, all.metrics.len()), (Status::Invalid, 1));
-    assert!(all.reason.as_deref().unwrap().starts_with("99.5 % of the time is excluded"), "{:?}", all.reason);
+    assert!(
+        all.reason.as_deref().unwrap().starts_with("99.5 % of the time was excluded"),
+        "{:?}",
+        all.reason
+    );
     // A document of an earlier version, that called it measured.
     let earlier = Measurement { status: Status::Ok, reason: None, ..all.clone() };
     assert_eq!(earlier.standing(), (Status::Invalid, all.reason));

@@ -10,6 +10,7 @@ use crate::warning::Loss;
 pub static PART: Subsystem = Subsystem {
     name: "cpu",
     title: "CPU",
+    about: "Peak FLOP/s, GEMM, LINPACK, core to core",
     context: |machine, _| context(machine),
     asked_first: &["op", "type", "threads", "isa", "n", "affinity"],
     help: &[

@@ -7,6 +7,7 @@ use crate::machine::Storage;
 pub static PART: Subsystem = Subsystem {
     name: "disk",
     title: "Disk",
+    about: "Read, write, fsync, queue depth (like fio)",
     context: |machine, _| machine.storage.as_ref().map(context).unwrap_or_default(),
     asked_first: &["op", "pattern", "block", "depth", "threads", "dir"],
     help: &[

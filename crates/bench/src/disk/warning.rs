@@ -118,7 +118,7 @@ impl fmt::Display for FileWarning {
             Self::UsersUnknown { why } => f.write_str(why),
             Self::PreconditionCut { written, bytes } => write!(
                 f,
-                "only {} of {} were overwritten before the first round, because time was short; choose the --size, or use a larger --budget",
+                "only {} of {} were overwritten before the first round, because time was short; set a smaller --size or a larger --budget",
                 human(*written),
                 human(*bytes)
             ),

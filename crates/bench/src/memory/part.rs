@@ -10,6 +10,7 @@ use crate::measurement::Measurement;
 pub static PART: Subsystem = Subsystem {
     name: "memory",
     title: "Memory",
+    about: "Bandwidth, latency, loaded latency",
     help: &[
         (
             "op",

@@ -116,7 +116,7 @@ fn direction(word: &str) -> Direction {
 }
 
 fn named(name: &str) -> Result<Server, String> {
-    Server::parse(name).map_err(|why| format!("server: {why}"))
+    Server::parse(name).map_err(|why| format!("server {why}"))
 }
 
 /// The same case to another server.
@@ -125,7 +125,7 @@ fn named(name: &str) -> Result<Server, String> {
 /// Its name is none, or the case is of another subsystem.
 pub fn to_server(candidate: &Candidate, name: &str) -> Result<Candidate, CannotMeasure> {
     let mut job: Job = candidate.parsed.read()?;
-    job.server = Some(Server::parse(name).map_err(CannotMeasure::far_end)?);
+    job.server = Some(named(name).map_err(CannotMeasure::far_end)?);
     let case = candidate.case.clone().with_word("server", name);
     Ok(Candidate::new(case, candidate.feasible.clone()).parsed(&job))
 }

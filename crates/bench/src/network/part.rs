@@ -8,6 +8,7 @@ use crate::{Subsystem, place};
 pub static PART: Subsystem = Subsystem {
     name: "network",
     title: "Network",
+    about: "TCP, UDP, latency (like iperf3)",
     context: |_, first| context(first),
     asked_first: &["server", "key", "protocol", "streams", "direction", "rate"],
     help: &[

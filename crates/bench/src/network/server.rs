@@ -50,7 +50,7 @@ impl Address {
     /// Reads `HOST`, `HOST:PORT`, `ADDRESS`, `[ADDRESS]:PORT`.
     ///
     /// # Errors
-    /// What is wrong, in one line.
+    /// What it must be, in one line that follows the name of the option.
     pub fn parse(text: &str) -> Result<Self, String> {
         Address::parse_with(text, PORT)
     }
@@ -62,7 +62,7 @@ impl Address {
     pub fn parse_with(text: &str, usual: u16) -> Result<Self, String> {
         let bad = |why: &str| {
             format!(
-                "server must be HOST, HOST:PORT or [ADDRESS]:PORT: '{}' is not ({why})",
+                "must be HOST, HOST:PORT or [ADDRESS]:PORT: '{}' is not ({why})",
                 crate::text::shown(text)
             )
         };
@@ -134,7 +134,7 @@ mod tests {
             ["", "-h", ":99", "a:0", "a:65536", "a:b", "[::1]99", "[", "a b", "a;b", "a\u{1b}", "../x", "é"]
         {
             let error = Address::parse(text).unwrap_err();
-            assert!(error.starts_with("server must be HOST") && !error.contains('\u{1b}'), "{error}");
+            assert!(error.starts_with("must be HOST") && !error.contains('\u{1b}'), "{error}");
         }
         let url = Address::parse("http://far:99").unwrap_err();
         assert!(url.contains("iperf3://") && !url.contains("not a number"), "{url}");

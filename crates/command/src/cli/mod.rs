@@ -194,7 +194,7 @@ pub struct Common {
     /// Seed of all random numbers [default: a new one each time]
     #[arg(long, value_name = "N", value_parser = seed)]
     pub seed: Option<u64>,
-    /// Write the run as JSON to FILE, or to stdout and nothing else (-)
+    /// Write the run as JSON to FILE; -: to stdout, without the table
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
     /// Write the report to FILE: one HTML page that needs no network
@@ -263,15 +263,15 @@ fn on_files(subsystem: &str) -> bool {
 }
 
 fn subsystem(name: &'static str) -> Command {
-    let about = BENCHMARKS.iter().filter(|b| b.name().starts_with(name));
-    let list: Vec<(&str, String)> = about.map(|b| (b.name(), b.descriptor().about.to_owned())).collect();
-    let texts = bench::subsystem(name).map(|part| part.help).unwrap_or_default();
+    let all = BENCHMARKS.iter().filter(|b| b.name().starts_with(name));
+    let list: Vec<(&str, String)> = all.map(|b| (b.name(), b.descriptor().about.to_owned())).collect();
+    let (about, texts) = bench::subsystem(name).map(|part| (part.about, part.help)).unwrap_or_default();
     let flags = keys_of(name).map(|key| {
         let flag = Arg::new(key.name)
             .long(key.name)
             .help(texts.iter().find(|(known, _)| *known == key.name).map_or(key.help, |(_, text)| *text))
             .action(ArgAction::Append)
-            .help_heading("Parameters (lists multiply)");
+            .help_heading("Parameters (a,b: one case for each value)");
         let flag = match key.formerly {
             Some(before) => flag.visible_alias(before),
             None => flag,
@@ -297,7 +297,7 @@ fn subsystem(name: &'static str) -> Command {
         Common::augment_args(Command::new(name).args(flags).args(secret).allow_negative_numbers(true));
     let command = if on_files(name) { Device::augment_args(command) } else { command };
     // The doc comments of the structs would otherwise become the command's text.
-    command.about(format!("Measure {name}")).after_help(help::listed("Benchmarks", &list))
+    command.about(about).after_help(help::listed("Benchmarks", &list))
 }
 
 /// The key of the server that is named.

@@ -9,11 +9,10 @@ use super::values::whole;
 /// `plimsoll compare`.
 #[derive(Args, Clone, Debug)]
 pub struct Compare {
-    /// What is compared with: a run (its id, the beginning of it, last, last~1), a tag (all runs that bear it), a
-    /// file, baseline:lastN, published:NAME
+    /// The reference (before): run id, last~1, tag, file, baseline:lastN or published:NAME
     #[arg(value_name = "A")]
     pub a: String,
-    /// What is compared: likewise
+    /// The new run (after): likewise
     #[arg(value_name = "B")]
     pub b: String,
     /// End with exit code 1 on a regression of more than this share, or on a lost figure (see --missing)
@@ -22,7 +21,7 @@ pub struct Compare {
     /// Whether a figure that A has and B lacks (or has invalid) fails --fail-on and --require
     #[arg(long, value_name = "WHAT", default_value = "fail", value_parser = ["fail", "ignore"])]
     pub missing: String,
-    /// End with exit code 1 also where the noise is too high to detect a regression of --fail-on
+    /// Exit code 1 also where noise hides a regression of the --fail-on size
     #[arg(long)]
     pub strict: bool,
     /// End with exit code 1 unless B meets this: 'memory.bandwidth/* bandwidth >= 80% of limit' (or of baseline, or a

@@ -31,7 +31,7 @@ pub fn carried(machine: &Machine, case: &Case) -> Result<Vec<Limit>, String> {
         (Ok(populated), most) => Ok([populated].into_iter().chain(most).collect()),
         (Err(why), Ok(mut most)) => {
             most.reason =
-                Some(format!("socket maximum, populated channels unknown{why}{}", in_between(machine)));
+                Some(format!("of the whole socket with all channels filled{why}; {}", may_be_less(machine)));
             Ok(vec![most])
         }
         (Err(_), Err(why)) => Err(why),
@@ -66,7 +66,7 @@ fn most(machine: &Machine, case: &Case) -> Result<Limit, String> {
     let value = sockets * memory.bytes_per_second();
     let formula = "sockets × channels × width × transfers";
     let limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, formula, inputs);
-    let limit = Limit { reason: Some("socket maximum: every channel filled".to_owned()), ..limit };
+    let limit = Limit { reason: Some("of the whole socket with all channels filled".to_owned()), ..limit };
     let limit = limit.passed_by(PASSED_BY);
     Ok(match machine.virtualisation.is_virtual {
         Some(false) => limit,
@@ -135,12 +135,11 @@ fn count(modules: &[Module]) -> Option<usize> {
     channels.map(|channels| channels.len())
 }
 
-/// What a hypervisor means for a limit of the whole socket.
-fn in_between(machine: &Machine) -> String {
-    match (machine.virtualisation.is_virtual, &machine.virtualisation.hypervisor) {
-        (Some(true), Some(name)) => format!("; {name} is in between, and others may share the socket"),
-        (Some(true), None) => "; a hypervisor is in between, and others may share the socket".to_owned(),
-        _ => String::new(),
+/// Why this machine may get less than a limit of the whole socket.
+fn may_be_less(machine: &Machine) -> &'static str {
+    match machine.virtualisation.is_virtual {
+        Some(true) => "a virtual machine may get less",
+        _ => "it is unknown which are",
     }
 }
 
@@ -281,7 +280,7 @@ mod tests {
         };
         let mut machine = xeon(|_| true)?;
         machine.virtualisation.is_virtual = Some(true);
-        let made_up = "socket maximum, populated channels unknown (a hypervisor makes up what SMBIOS says)";
+        let made_up = "of the whole socket with all channels filled (a hypervisor makes up what SMBIOS says)";
         assert!(reason(&machine).starts_with(made_up), "{}", reason(&machine));
         machine.virtualisation.is_virtual = None;
         assert!(reason(&machine).starts_with(made_up));
@@ -291,7 +290,7 @@ mod tests {
         }
         assert!(reason(&machine).contains("lacks the width or the speed"));
         machine.memory.modules = None;
-        assert_eq!(reason(&machine), "socket maximum, populated channels unknown");
+        assert_eq!(reason(&machine), "of the whole socket with all channels filled; it is unknown which are");
         Ok(())
     }
 }

@@ -55,7 +55,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "clock-changed",
-        "The core clock differed before and after slices, which are excluded. The figure holds at the clock shown.",
+        "The core clock changed during some slices (short pieces of a sample), which are excluded. The figure holds at the clock shown.",
         "Fix the frequency (`cpupower frequency-set`).",
     ),
     entry(
@@ -120,7 +120,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "fits-in-cache",
-        "The working set is too small for memory alone: caches answered in part.",
+        "The working set fits partly into a cache: caches answered in part.",
         "Choose the `--size` that the warning names.",
     ),
     entry(
@@ -170,7 +170,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "mostly-excluded",
-        "So much of the time is excluded that the rest may not be the usual level.",
+        "So much of the time was excluded that the figure may be off.",
         "See the warnings that name the cause.",
     ),
     entry(
@@ -241,7 +241,7 @@ pub const ENTRIES: &[Entry] = &[
     entry(
         "precondition-cut",
         "Not all of the file was overwritten before the first round of `--steady`.",
-        "Name the `--size`, or give a larger `--budget`.",
+        "Set a smaller `--size` or a larger `--budget`.",
     ),
     entry("preempted", "Other threads ran on the case's CPUs for a share of the time.", "Stop other work."),
     entry(
@@ -292,7 +292,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "space-saved",
-        "Incompressible data takes less space than its bytes: the file system does not write all that it is given.",
+        "Incompressible test data takes less space than its bytes: the file system deduplicates it, or does not write all of it.",
         "Choose a `--dir` on another file system.",
     ),
     entry(

@@ -228,7 +228,7 @@ mod tests {
         };
         let excluded = |share: &str| {
             let text = format!(
-                "mostly excluded {share} %: above 50 % a figure is not converged; other warnings name the cause"
+                "mostly excluded {share} %: more than 50 % of the time was excluded, so the figure may be off; the other warnings name the cause"
             );
             note("mostly-excluded", &text)
         };

@@ -97,7 +97,8 @@ fn line(now: &Now, elapsed: f64, width: usize, style: &Style) -> String {
             parts.extend(headline.map(|metric| Quantity::new(value, metric.unit).to_string()));
         }
     }
-    let left = format!("{} left", span((now.left_s - elapsed).max(0.0)));
+    let left = (now.left_s - elapsed).max(0.0);
+    let left = if left < 0.5 { "finishing".to_owned() } else { format!("{} left", span(left)) };
     let said = style.say(&format!("{} · {left}", parts.join(" · ")));
     cut(&said, width.saturating_sub(1))
 }
@@ -140,7 +141,7 @@ mod tests {
         assert_eq!(preparing, "[4/13] random read 4 KiB depth 32 · preparing · 30 s left");
         let sampled = Some(Sampled { n: 12, value: 152e3 });
         let running = line(&now(case, sampled), 40.0, 80, &style);
-        assert_eq!(running, "[4/13] random read 4 KiB depth 32 · 12 samples · 152 kIOPS · 0 s left");
+        assert_eq!(running, "[4/13] random read 4 KiB depth 32 · 12 samples · 152 kIOPS · finishing");
     }
 
     proptest! {

@@ -254,7 +254,7 @@ fn kind(place: &Place) -> Result<Kind, Trouble> {
         }
         FileType::RegularFile | FileType::Fifo => Ok(stream),
         FileType::CharacterDevice if takes_text(&found) => Ok(stream),
-        FileType::CharacterDevice => refused("a device that is no terminal"),
+        FileType::CharacterDevice => refused("a character device"),
         FileType::BlockDevice => refused("a block device, whose data would be lost"),
         FileType::Socket => refused("a socket"),
         FileType::Directory => Err(Errno::ISDIR.into()),

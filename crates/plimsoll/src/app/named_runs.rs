@@ -123,7 +123,7 @@ impl<'a> History<'a> {
 
     fn baseline_of(&mut self, other: &Side, name: &str, count: usize) -> Result<Side, Failure> {
         let Some(run) = other.runs.last() else {
-            return Err(Failure::usage("an empty side has no baseline"));
+            return Err(Failure::usage("A or B has no runs"));
         };
         let (runs, note) = self.before(run, count)?;
         let note = note.map(|note| format!("{}: {note}", shown(name)));

@@ -65,7 +65,7 @@ fn servers(typed: &[(String, String)]) -> Result<BTreeMap<String, FarServer>, Fa
             format!("--reference-server must name one of {}: '{shown}' is not", names.join(", "))
         })?;
         let address =
-            Address::parse_with(place, usual).map_err(|e| format!("--reference-server {name}: {e}"))?;
+            Address::parse_with(place, usual).map_err(|e| format!("--reference-server {name} {e}"))?;
         Ok((name.clone(), FarServer { host: address.host().to_owned(), port: address.port() }))
     };
     typed.iter().map(read).collect::<Result<_, String>>().map_err(Failure::usage)

@@ -35,7 +35,7 @@ impl Run {
         }
         let shown = |e: serde_json::Error| crate::text::shown(&e.to_string());
         let head: Head =
-            serde_json::from_str(text).map_err(|e| format!("not a run document: {}", shown(e)))?;
+            serde_json::from_str(text).map_err(|e| format!("not a plimsoll run (JSON): {}", shown(e)))?;
         let run = match head.schema.as_deref() {
             Some(FIRST) => Self::from_first(text),
             Some(SCHEMA) => serde_json::from_str(text),
@@ -43,9 +43,9 @@ impl Run {
                 let other = crate::text::shown_within(other, 60);
                 return Err(format!("has schema '{other}', and this plimsoll reads {FIRST} and {SCHEMA}"));
             }
-            None => return Err("not a run document: it has no schema".to_owned()),
+            None => return Err("not a plimsoll run (JSON): it has no schema".to_owned()),
         };
-        let mut run: Self = run.map_err(|e| format!("not a run document: {}", shown(e)))?;
+        let mut run: Self = run.map_err(|e| format!("not a plimsoll run (JSON): {}", shown(e)))?;
         run.rename();
         run.sound()?;
         ids(text)?;
@@ -114,8 +114,8 @@ mod tests {
         told(Run::parse("").unwrap_err(), "line 1");
         told(Run::parse("{}").unwrap_err(), "no schema");
         told(Run::parse(&text()[..2000]).unwrap_err(), "column");
-        told(Run::parse(&text().replacen("42", "NaN", 1)).unwrap_err(), "not a run document");
-        told(Run::parse(&"[".repeat(10_000)).unwrap_err(), "not a run document");
+        told(Run::parse(&text().replacen("42", "NaN", 1)).unwrap_err(), "not a plimsoll run (JSON)");
+        told(Run::parse(&"[".repeat(10_000)).unwrap_err(), "not a plimsoll run (JSON)");
         told(changed(|v| v["schema"] = "plimsoll.run/9".into()), "plimsoll.run/9");
         told(changed(|v| v["id"] = "../../etc".into()), "not the id of a run");
         told(changed(|v| v["started"] = "yesterday".into()), "not a time");
@@ -126,10 +126,13 @@ mod tests {
             changed(|v| v["measurements"][0]["metrics"][0]["series"][0]["t"] = (-1.0).into()),
             "before the run",
         );
-        told(changed(|v| v["measurements"][0]["case"]["id"] = "cpu.peak/op".into()), "not a run document");
+        told(
+            changed(|v| v["measurements"][0]["case"]["id"] = "cpu.peak/op".into()),
+            "not a plimsoll run (JSON)",
+        );
         told(
             changed(|v| v["measurements"][0]["metrics"][0]["unit"] = "furlong".into()),
-            "not a run document",
+            "not a plimsoll run (JSON)",
         );
         told(changed(|v| v["measurements"][0]["metrics"][0]["summary"]["median"] = 1e12.into()), "by hand");
         told(changed(|v| v["measurements"][0]["metrics"][0]["samples"] = serde_json::json!([])), "no sample");

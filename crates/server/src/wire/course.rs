@@ -37,9 +37,9 @@ impl Course {
     pub(super) fn in_range(&self) -> Result<(), &'static str> {
         match self {
             Self { bytes, .. } if bytes.len() > MAX_LOOKS => Err("too many stretches of time"),
-            Self { width: 0, bytes, .. } if !bytes.is_empty() => Err("stretches of no time"),
+            Self { width: 0, bytes, .. } if !bytes.is_empty() => Err("intervals of 0 s"),
             Self { bytes, delays, .. } if !delays.is_empty() && delays.len() != bytes.len() => {
-                Err("delays of other stretches of time")
+                Err("latency intervals other than those asked for")
             }
             Self { delays, width, .. } => {
                 delays.iter().flatten().try_for_each(|delay| time(*delay)).and(time(*width))

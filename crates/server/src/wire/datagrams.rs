@@ -189,7 +189,7 @@ impl Udp {
 impl UdpReport {
     pub(super) fn in_range(&self) -> Result<(), &'static str> {
         if self.account.fullest_busy > 1_000_000 {
-            return Err("a CPU more than busy");
+            return Err("CPU use above 100 %");
         }
         self.received.as_ref().map_or(Ok(()), |received| received.course.in_range())
     }

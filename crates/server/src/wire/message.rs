@@ -362,20 +362,20 @@ impl Message {
             Message::Trips(trips) => trips.in_range(),
             Message::Welcome(welcome) => welcome.shaping.in_range(),
             Message::UdpDone(report) => report.in_range(),
-            Message::Echoed(report) if report.account.fullest_busy > 1_000_000 => Err("a CPU more than busy"),
+            Message::Echoed(report) if report.account.fullest_busy > 1_000_000 => Err("CPU use above 100 %"),
             Message::Join(join) => join.in_range(),
             Message::Sent(bytes) if bytes.len() > usize::from(MAX_STREAMS) => Err("too many streams"),
             Message::Done(report) => match (&report.received, &report.sent) {
                 (Some(received), _) if received.hashes.len() > usize::from(MAX_STREAMS) => {
                     Err("too many streams")
                 }
-                (_, Some(sent)) if sent.looks.len() > MAX_LOOKS => Err("too many looks"),
-                _ if report.account.fullest_busy > 1_000_000 => Err("a CPU more than busy"),
+                (_, Some(sent)) if sent.looks.len() > MAX_LOOKS => Err("too many status requests"),
+                _ if report.account.fullest_busy > 1_000_000 => Err("CPU use above 100 %"),
                 (Some(received), _) => received.course.in_range(),
                 _ => Ok(()),
             },
-            Message::Busy { seconds } if *seconds > 86_400 => Err("busy for more than a day"),
-            Message::Refused(why) if why.len() > TEXT => Err("too long a reason"),
+            Message::Busy { seconds } if *seconds > 86_400 => Err("CPU time of more than a day"),
+            Message::Refused(why) if why.len() > TEXT => Err("a reason that is too long"),
             _ => Ok(()),
         }
     }

@@ -82,6 +82,14 @@ pub enum ParseError {
         /// What was given.
         text: String,
     },
+    /// A share above one without the sign of per cent.
+    #[error("must be {}: '{text}' has no %: write {text}% or {part}", What::Share)]
+    NoPercent {
+        /// What was given.
+        text: String,
+        /// The same as a part of one.
+        part: String,
+    },
     /// It does not fit, or is out of the range of its kind.
     #[error("must be {what}: '{text}' is too large")]
     TooLarge {

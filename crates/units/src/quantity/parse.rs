@@ -106,7 +106,14 @@ pub fn parse_share(text: &str) -> Result<f64, ParseError> {
         _ => return Err(input.unknown_suffix()),
     };
     let share = input.number.shifted(exponent).to_f64();
-    if fits(share) { Ok(share) } else { Err(input.too_large()) }
+    let percent = input.number.shifted(-2).to_f64();
+    match fits(share) {
+        true => Ok(share),
+        false if input.suffix.is_empty() && percent < 1.0 => {
+            Err(ParseError::NoPercent { text: shown(input.text.trim()), part: percent.to_string() })
+        }
+        false => Err(input.too_large()),
+    }
 }
 
 /// What was typed, safe to print and short.
@@ -373,6 +380,9 @@ mod tests {
         for text in ["1", "2", "101%", "-1%", "NaN", "", "1e999%", "%", "1%%"] {
             assert!(parse_share(text).is_err(), "{text}");
         }
+        let bare = |text| parse_share(text).unwrap_err().to_string();
+        assert!(bare("5").ends_with(": '5' has no %: write 5% or 0.05"), "{}", bare("5"));
+        assert!(bare("100").ends_with("'100' is too large"), "{}", bare("100"));
     }
 
     #[test]

@@ -70,7 +70,7 @@ impl Blocks {
     /// Checks that slices agreed with one another, and their results with the reference. `proven` is what others have shown already.
     pub(super) fn verify(&self, proven: &mut Vec<Left>) -> Result<(), WrongAnswer> {
         if self.refused {
-            return Err(WrongAnswer(format!("{} refused the block", self.op.name())));
+            return Err(WrongAnswer(format!("{} rejected the block", self.op.name())));
         }
         for left in self.deviant.iter().chain(&self.results) {
             if proven.contains(left) {

@@ -191,7 +191,7 @@ fn promised(question: &Question<'_>, disks: &[&Disk], shares: Shares, counted: C
 
 /// The least time of a lone random read: half a turn of a spinning disk, in the mean.
 fn access(question: &Question<'_>) -> Limit {
-    let unknown = || Limit::unknown(Kind::Floor, "no device states how long an access takes");
+    let unknown = || Limit::unknown(Kind::Floor, "no vendor documents the access time");
     let case = question.case;
     let lone = case.word("op") == Some("read")
         && case.word("pattern") == Some("random")

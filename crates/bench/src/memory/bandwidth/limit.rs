@@ -36,7 +36,7 @@ fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     let Question { machine, case, samples, .. } = question;
     let op = case.word("op").and_then(|op| op.parse::<StreamOp>().ok()).ok_or("the operation is unknown")?;
     if op.loads() == 0 {
-        return Err("how many bytes a cycle stores can put into a cache is not in our tables".to_owned());
+        return Err("the cache's store bandwidth (bytes a cycle) is not in our tables".to_owned());
     }
     let cpu = memory::first_cpu(machine, case);
     let width = width(machine, cpu, level)?;
@@ -214,7 +214,7 @@ mod tests {
         let bus = ask(&zen4, &copy(256 * MIB, 1), "bus_bandwidth", &samples);
         // Genoa: 12 channels of DDR5-4800.
         assert_eq!((bus.value, bus.kind, bus.source), (Some(460.8e9), Kind::Ceiling, Source::Rated));
-        let wanted = "socket maximum, populated channels unknown; Firecracker is in between, and others may share the socket";
+        let wanted = "of the whole socket with all channels filled; a virtual machine may get less";
         assert_eq!(bus.reason.as_deref(), Some(wanted));
         let product: f64 = bus.inputs.iter().map(|input| input.value).product();
         assert_eq!(bus.value, Some(product));
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(of("read", 2).value, Some(2.0 * 64.0 * 3e9));
         assert_eq!(of("copy", 1).value, Some(2.0 * 64.0 * 3e9));
         assert_eq!(of("triad", 1).value, Some(1.5 * 64.0 * 3e9));
-        assert!(reason(of("write", 1)).contains("stores"));
+        assert!(reason(of("write", 1)).contains("store bandwidth"));
         Ok(())
     }
 

@@ -114,7 +114,7 @@ fn per_cycle(question: &Question<'_>, core: &Core) -> Result<(&'static str, f64,
             ("copies per cycle", least, "1/cycle")
         }
         ("write", false) => {
-            return Err(format!("the bytes that stores of {} can give in a cycle are not known", core.name));
+            return Err(format!("the store bandwidth of {} is unknown", core.name));
         }
         (_, false) => ("bytes loaded per cycle", core.l1_load_bytes, "B/cycle"),
     };
@@ -234,7 +234,9 @@ mod tests {
         let small = case("read", "sequential", 8, 1 << 14, 1);
         assert!(reasons(&machine, &small, None)[0].contains("clock"));
         let stores = case("write", "sequential", 8192, 1 << 14, 1);
-        assert!(reasons(&machine, &stores, Some(4e9)).iter().any(|why| why.contains("stores of Zen 4")));
+        assert!(
+            reasons(&machine, &stores, Some(4e9)).iter().any(|why| why.contains("store bandwidth of Zen 4"))
+        );
         machine.cpu.model = Some(0xff);
         let unknown = reasons(&machine, &small, Some(4e9));
         assert!(

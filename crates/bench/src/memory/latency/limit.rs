@@ -59,7 +59,7 @@ fn answering_level(machine: &Machine, cpu: usize, size: u64) -> Result<u8, Strin
     }
     let Some(place) = levels.iter().position(|level| size <= level.bytes) else {
         return Err(
-            "how long memory takes is not documented: it depends on the chip's fabric and on DRAM timings that \
+            "no vendor documents the latency of memory: it depends on the chip's fabric and on DRAM timings that \
              software cannot read"
                 .to_owned(),
         );

@@ -50,7 +50,7 @@ fn floor(question: &Question<'_>) -> Limit {
     });
     let Some(echo) = echoes.filter_map(Echo::of).min_by(|a, b| a.seconds.total_cmp(&b.seconds)) else {
         return unknown(
-            "no ICMP echo of the same run to hold it against, to the same server and with the same --mode; also run --protocol icmp",
+            "needs the ICMP echo time to the same server with the same --mode: add --protocol icmp",
         );
     };
     let bytes = question.case.number("message").unwrap_or(1) as f64;
