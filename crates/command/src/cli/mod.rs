@@ -135,7 +135,7 @@ pub enum What {
 /// Flags of everything that measures.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Common {
-    /// Measure only these: dotted names (memory, network.tcp) or globs on case ids
+    /// Measure only these: memory, network.tcp, globs on ids
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// List the cases and end
@@ -194,10 +194,10 @@ pub struct Common {
     /// Seed of all random numbers [default: a new one each time]
     #[arg(long, value_name = "N", value_parser = seed)]
     pub seed: Option<u64>,
-    /// Write the run as JSON to FILE; -: to stdout, without the table
+    /// Write the run as JSON; -: to stdout, without the table
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
-    /// Write the report to FILE: one HTML page that needs no network
+    /// Write the report to FILE, as one HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Write events as JSON lines to FILE, or to stdout (-)
@@ -340,7 +340,7 @@ pub fn command() -> Command {
         ))
         .arg(path("from").help("Show a saved machine in place of this one"));
     let root = Common::augment_args(Command::new("plimsoll").allow_negative_numbers(true))
-        .about("Measures what a machine can really do, and how far each figure is from its physical limit")
+        .about("Measures what a machine can do, and how far each figure is from its limit")
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
         .after_help(help::CODES);
@@ -362,8 +362,7 @@ fn compare() -> Command {
 }
 
 fn history() -> Command {
-    History::augment_args(Command::new("history"))
-        .about("List runs, show one or figures over time; tags, notes, imports, repair")
+    History::augment_args(Command::new("history")).about("List and show runs; tags, notes, imports, repair")
 }
 
 fn report() -> Command {
@@ -378,7 +377,7 @@ fn export() -> Command {
 
 fn doctor() -> Command {
     Doctor::augment_args(Command::new("doctor").allow_negative_numbers(true))
-        .about("Say whether this machine is quiet: noise between runs, clocks, missing rights")
+        .about("Say whether this machine is quiet: noise, clocks, rights")
 }
 
 fn key() -> Command {
@@ -401,7 +400,7 @@ fn peers() -> Command {
     };
     Command::new("references")
         .visible_alias("peers")
-        .about("List reference tools: which are installed, what each measures, how to get the others")
+        .about("List reference tools: what they measure, how to get them")
         .arg(path.help("Where a tool is, if not on PATH").action(ArgAction::Append))
         .arg(flag("install", "Print the command that installs the missing ones"))
         .arg(flag("yes", "With --install: run that command"))

@@ -51,7 +51,7 @@ pub(super) fn command() -> Command {
         .required(true)
         .help("TOML files, or built-in plans");
     Command::new("plan")
-        .about("List and check plans, and turn any command line into a plan file")
+        .about("List and check plans; turn a command line into a plan file")
         .subcommand_required(true)
         .after_help(built_in_help())
         .subcommand(Command::new("list").about("List the built-in plans"))
