@@ -1,5 +1,5 @@
 //! Which published figures are not to be believed: one list of rules for all figures of all reports, so that equal
-//! figures are marked equally. What a device can do at most is in `machines`; docs/method.md has the rules in words.
+//! figures are marked equally. What a device can do at most is in `machines`; docs/experiments.md has the rules in words.
 
 mod stated;
 
