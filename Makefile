@@ -6,8 +6,8 @@ PLIMSOLL := target/release/plimsoll
 # Where `make install` copies to; DESTDIR is put before it.
 PREFIX := /usr/local
 SKIPPED := $(CURDIR)/target/skipped-tests
-# Tests mostly wait: for intervals, devices, networks and other programs. So there are more at a time than few CPUs.
-TEST_THREADS := $(shell n=$$(nproc); echo $$((n < 4 ? 4 : n)))
+# Tests mostly wait: for intervals, devices, networks and other programs. So two CPUs do four at a time; one does one.
+TEST_THREADS := $(shell n=$$(nproc); echo $$((n == 2 || n == 3 ? 4 : n)))
 
 ARM := aarch64-unknown-linux-gnu
 

@@ -74,6 +74,9 @@ fn twice_what_a_shaped_link_carries_loses_half() {
     assert!((offered / 200e6 - 1.0).abs() < 0.05, "{offered}");
 }
 
+/// How often is measured what other work on the machine can spoil, but hardly each time.
+const ATTEMPTS: usize = 4;
+
 #[test]
 fn the_highest_rate_without_loss_is_that_of_the_link_however_deep_its_queue_is() {
     let Some(mut ends) = Namespaces::new("highest rate without loss") else { return };
@@ -81,13 +84,18 @@ fn the_highest_rate_without_loss_is_that_of_the_link_however_deep_its_queue_is()
     for latency in ["5ms", "60ms"] {
         ends.near(&format!("tc qdisc replace dev veth0 root tbf rate 50mbit burst 16k latency {latency}"));
         let more = ["--message", "1000", "--search", "lossless", "--sample-time", "2s"];
-        let seen = ends.measured(&with(UDP, &more));
-        assert_eq!(median(&seen, "loss"), 0.0);
-        // 1000 of the 1042 bytes that tbf counts. What is found is a lower bound: a sender or receiver that has no CPU for a
-        // moment makes it lower. A queue of 60 ms took in 3 % of a second more before.
-        let (goodput, most) = (median(&seen, "goodput"), 50e6 * 1000.0 / 1042.0);
+        // 1000 of the 1042 bytes that tbf counts. A queue of 60 ms took in 3 % of a second more before.
+        let most = 50e6 * 1000.0 / 1042.0;
+        // What is found is a lower bound: a sender or receiver that has no CPU for a moment makes it lower.
         let least = if under_a_quota() { 0.1 } else { 0.6 } * most;
-        assert!((least..1.02 * most).contains(&goodput), "{latency}: {goodput} of {most}");
+        let mut found = Vec::new();
+        while found.len() < ATTEMPTS && found.last().is_none_or(|goodput| *goodput < least) {
+            let seen = ends.measured(&with(UDP, &more));
+            assert_eq!(median(&seen, "loss"), 0.0);
+            found.push(median(&seen, "goodput"));
+            assert!(found.iter().all(|goodput| *goodput < 1.02 * most), "{latency}: {found:?} of {most}");
+        }
+        assert!(found.iter().any(|goodput| *goodput >= least), "{latency}: {found:?} of {most}");
     }
 }
 
@@ -154,12 +162,15 @@ fn lost_round_trips_are_told_and_nothing_hangs() {
     ends.serve();
     ends.far(LOSE_A_TENTH);
     let more = ["--protocol", "udp", "--message", "100", "--timeout", "5ms", "--sample-time", "500ms"];
-    let seen = ends.measured(&with(TRIPS, &more));
-    let loss = median(&seen, "loss");
-    assert!((0.08..0.13).contains(&loss), "{loss}");
     // What was lost is in no time: the slowest that came back came within the timeout, if there was a CPU to see it.
-    let slowest = seen["metrics"][0]["percentiles"]["max"].as_f64().unwrap();
-    assert!(slowest < 0.01 || under_a_quota(), "{slowest}");
+    let slowest = (0..ATTEMPTS).map(|_| {
+        let seen = ends.measured(&with(TRIPS, &more));
+        let loss = median(&seen, "loss");
+        assert!((0.08..0.13).contains(&loss), "{loss}");
+        seen["metrics"][0]["percentiles"]["max"].as_f64().unwrap()
+    });
+    let slowest: Vec<f64> = slowest.collect();
+    assert!(slowest.iter().any(|slowest| *slowest < 0.01) || under_a_quota(), "{slowest:?}");
 }
 
 #[test]
