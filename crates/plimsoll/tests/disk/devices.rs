@@ -335,6 +335,9 @@ fn the_time_of_a_request_is_what_the_counters_of_the_device_say() {
     let agree =
         |&[each, whole, latency]: &[f64; 3]| (0.3..3.0).contains(&(each / whole)) && each < latency * 1.1;
     let taken: Vec<[f64; 3]> = (0..5).filter_map(|_| times_of_a_request(&device)).collect();
+    if taken.is_empty() {
+        return skipped("await of a device", "no run had the device for itself");
+    }
     assert!(taken.iter().any(agree), "await, of the device's counters, latency: {taken:?}");
 }
 
