@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use super::{Loop, PROGRAM, measurements, one_line, possible, with_code};
-use crate::support::{scratch, skipped};
+use crate::support::{scratch, skipped, until};
 
 pub(super) const SIZE: u64 = 32 << 20;
 
@@ -52,10 +52,22 @@ impl<'a> Mounted<'a> {
     }
 }
 
+/// A test that runs meanwhile in a mount namespace of its own may have copied the mount: it is over where no process sees it.
 impl Drop for Mounted<'_> {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg(self.0).status();
+        if !std::thread::panicking() {
+            until("the end of a mount in every namespace", || !seen_by_a_process(self.0));
+        }
     }
+}
+
+/// Whether a mount table of any process names the place.
+fn seen_by_a_process(place: &Path) -> bool {
+    let place = place.as_os_str().as_encoded_bytes();
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let mut tables = processes.filter_map(|process| std::fs::read(process.path().join("mountinfo")).ok());
+    tables.any(|table| table.split(u8::is_ascii_whitespace).any(|word| word == place))
 }
 
 #[test]
@@ -114,9 +126,15 @@ fn a_device_mounted_in_another_namespace_is_refused_by_its_mount_point() {
     refused(&device, &["is mounted on", &process, "nothing was written"]);
     drop(holder.stdin.take());
     holder.wait().unwrap();
-    // Whoever has claimed it without a trace elsewhere has at least that.
+    // Whoever has claimed it without a trace elsewhere has at least that. A namespace outlives its last process for as long
+    // as somebody reads its mount table, as another test's plimsoll may.
     let exclusive = rustix::fs::OFlags::EXCL.bits().cast_signed();
-    let claim = std::fs::File::options().read(true).custom_flags(exclusive).open(&device.device).unwrap();
+    let mut claim = None;
+    until("the end of a mount", || {
+        let opened = std::fs::File::options().read(true).custom_flags(exclusive).open(&device.device);
+        claim = opened.ok();
+        claim.is_some()
+    });
     assert!(run("wipefs", &["-a", "-f", &device.device]));
     refused(&device, &["EBUSY", "namespace", "nothing was written"]);
     drop(claim);
