@@ -15,8 +15,9 @@ mod steady;
 mod target;
 mod verify;
 
+use std::io::{BufRead, BufReader, Lines};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
@@ -88,6 +89,50 @@ pub(crate) fn one_line(output: &Output, code: i32, says: &[&str]) {
     assert_eq!(out, "");
     assert_eq!(err.lines().count(), 1, "{err}");
     assert!(says.iter().all(|word| err.contains(word)), "{err:?} does not say all of {says:?}");
+}
+
+/// A run on a device whose bytes it may destroy, followed by its events.
+pub(crate) struct Told {
+    child: Child,
+    events: Lines<BufReader<ChildStdout>>,
+    document: PathBuf,
+}
+
+impl Told {
+    /// Starts plimsoll on a device of so many bytes, with the command's `words` and `more` of them.
+    pub(crate) fn new(words: &[&str], more: &[&str], (device, bytes): (&str, u64), dir: &Path) -> Self {
+        let document = dir.join("run.json");
+        let consent = format!("{device}:{bytes}");
+        let mut child = Command::new(PROGRAM)
+            .args(words)
+            .args(more)
+            .args(["--target", device, "--destroy-data-on", &consent])
+            .args(["--store", "none", "--quiet", "--events", "-", "--json"])
+            .arg(&document)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let events = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, events, document }
+    }
+
+    /// Waits for its first sample.
+    #[track_caller]
+    pub(crate) fn until_sampled(&mut self) {
+        let sampled = self.events.any(|line| line.unwrap().contains("sampled"));
+        assert!(sampled, "it ended before it was sampled");
+    }
+
+    /// Reads the rest of its events.
+    pub(crate) fn until_it_ends(&mut self) {
+        self.events.by_ref().for_each(|line| drop(line.unwrap()));
+    }
+
+    /// Its exit code and its document.
+    pub(crate) fn document(mut self) -> (Option<i32>, String) {
+        let code = self.child.wait().unwrap().code();
+        (code, std::fs::read_to_string(&self.document).unwrap())
+    }
 }
 
 pub(crate) fn measurements(document: &str) -> Vec<Value> {

@@ -1,12 +1,11 @@
 //! Devices whose bytes somebody else uses by another way: other loop devices, mounts, processes, on the file or the device
 //! behind them. Each is refused, and nothing that is behind it changes.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::devices::{Mounted, SIZE, on_device, run};
-use super::{Alone, Loop, PROGRAM, measurements, one_line, possible, with_code};
+use super::{Alone, Loop, Told, measurements, one_line, possible, with_code};
 use crate::support::{scratch, skipped};
 
 const MIB: u64 = 1 << 20;
@@ -200,26 +199,17 @@ fn a_user_that_comes_between_two_cases_ends_the_writing() {
     let Some(device) = Loop::new("a user that comes between two cases", dir.path(), SIZE, &[]) else {
         return;
     };
-    let events = dir.path().join("events");
-    assert!(Command::new("mkfifo").arg(&events).status().unwrap().success());
-    let mut run = Command::new(PROGRAM)
-        .args(["disk", "--op", "write", "--pattern", "random", "--block", "4K,8K", "--depth", "4"])
-        .args(["--samples", "40", "--sample-time", "50ms", "--size", "4M", "--store", "none", "--quiet"])
-        .args(["--target", &device.device, "--destroy-data-on", &format!("{}:{SIZE}", device.device)])
-        .arg("--json")
-        .arg(dir.path().join("run.json"))
-        .arg("--events")
-        .arg(&events)
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(std::fs::File::open(&events).unwrap()).lines().map_while(Result::ok);
-    assert!(lines.any(|line| line.contains("sampled")), "it ended before it was sampled");
+    let mut run = Told::new(
+        &["disk", "--op", "write", "--pattern", "random", "--block", "4K,8K", "--depth", "4"],
+        &["--samples", "40", "--sample-time", "50ms", "--size", "4M"],
+        (&device.device, SIZE),
+        dir.path(),
+    );
+    run.until_sampled();
     let second =
         Loop::on("a user that comes between two cases", &device.image, &["--offset", "16M"]).unwrap();
-    lines.for_each(drop);
-    run.wait().unwrap();
-    let out = std::fs::read_to_string(dir.path().join("run.json")).unwrap();
+    run.until_it_ends();
+    let (_, out) = run.document();
     let all = measurements(&out);
     assert_eq!(all[0]["status"], "ok", "{}", all[0]["reason"]);
     let name = second.device.strip_prefix("/dev/").unwrap();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, kill_process};
 
-use super::{Loop, PROGRAM, in_own_mounts, measurements, names, possible, with_code};
+use super::{Loop, PROGRAM, Told, in_own_mounts, measurements, names, possible, with_code};
 use crate::support::{interrupt, scratch, skipped, until};
 
 /// A compressed disk in memory that takes so many bytes and then fails; taken down again.
@@ -90,25 +90,17 @@ fn a_file_beneath_the_device_that_is_cut_while_it_runs_fails_the_case() {
     const SIZE: u64 = 16 << 20;
     let dir = scratch();
     let Some(device) = Loop::new("a device cut while it runs", dir.path(), SIZE, &[]) else { return };
-    let events = dir.path().join("events");
-    assert!(Command::new("mkfifo").arg(&events).status().unwrap().success());
-    let mut run = Command::new(PROGRAM)
-        .args(["disk", "--op", "read", "--pattern", "random", "--block", "4K", "--depth", "8"])
-        .args(["--samples", "1000", "--sample-time", "20ms", "--store", "none", "--quiet", "--json", "-"])
-        .args(["--target", &device.device])
-        .args(["--destroy-data-on", &format!("{}:{SIZE}", device.device), "--events"])
-        .arg(&events)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = std::io::BufReader::new(std::fs::File::open(&events).unwrap());
-    let mut lines = std::io::BufRead::lines(lines).map_while(Result::ok);
-    assert!(lines.any(|line| line.contains("sampled")), "it ended before it was sampled");
+    let mut run = Told::new(
+        &["disk", "--op", "read", "--pattern", "random", "--block", "4K", "--depth", "8"],
+        &["--samples", "1000", "--sample-time", "20ms"],
+        (&device.device, SIZE),
+        dir.path(),
+    );
+    run.until_sampled();
     std::fs::File::options().write(true).open(&device.image).unwrap().set_len(1 << 20).unwrap();
-    lines.for_each(drop);
-    let mut out = String::new();
-    run.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-    assert_eq!(run.wait().unwrap().code(), Some(4));
+    run.until_it_ends();
+    let (code, out) = run.document();
+    assert_eq!(code, Some(4));
     let reason = measurements(&out)[0]["reason"].as_str().unwrap().to_owned();
     assert!(reason.contains("read of 4 KiB at offset") && reason.contains("os error 5"), "{reason}");
 }

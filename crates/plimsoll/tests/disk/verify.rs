@@ -1,10 +1,9 @@
 //! `--verify` on devices that lie: bytes changed underneath are found, with their place and without a figure.
 
-use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use super::{Loop, PROGRAM, QUICK, measurements, with_code};
+use super::{Loop, PROGRAM, QUICK, Told, measurements, with_code};
 use crate::support::{ended, place_for_programs, plimsoll, scratch};
 
 #[test]
@@ -27,20 +26,13 @@ fn bytes_changed_underneath_end_the_case_with_their_offset_and_without_a_figure(
     for op in ["read", "write"] {
         let dir = scratch();
         let Some(device) = Loop::new("bytes changed underneath", dir.path(), SIZE, &[]) else { return };
-        let events = dir.path().join("events");
-        assert!(Command::new("mkfifo").arg(&events).status().unwrap().success());
-        let mut run = Command::new(PROGRAM)
-            .args(["disk", "--op", op, "--pattern", "random", "--block", "4K", "--depth", "4", "--verify"])
-            .args(["--samples", "200", "--sample-time", "20ms", "--store", "none", "--quiet", "--json", "-"])
-            .args(["--target", &device.device])
-            .args(["--destroy-data-on", &format!("{}:{SIZE}", device.device), "--events"])
-            .arg(&events)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(std::fs::File::open(&events).unwrap()).lines().map_while(Result::ok);
-        assert!(lines.any(|line| line.contains("sampled")), "{op}: it ended before it was sampled");
+        let mut run = Told::new(
+            &["disk", "--op", op, "--pattern", "random", "--block", "4K", "--depth", "4", "--verify"],
+            &["--samples", "200", "--sample-time", "20ms"],
+            (&device.device, SIZE),
+            dir.path(),
+        );
+        run.until_sampled();
         // Who held the file open before would be a user of the device.
         let image = std::fs::File::options().write(true).open(&device.image).unwrap();
         // In the last sector of one block of every other megabyte: writes put it right again, but not all of them.
@@ -56,12 +48,11 @@ fn bytes_changed_underneath_end_the_case_with_their_offset_and_without_a_figure(
                 }
             });
             // The run must end by itself; what it says is not read before.
-            lines.for_each(drop);
+            run.until_it_ends();
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
         });
-        let mut out = String::new();
-        run.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-        assert_eq!(run.wait().unwrap().code(), Some(4), "{op}");
+        let (code, out) = run.document();
+        assert_eq!(code, Some(4), "{op}");
         let measurement = &measurements(&out)[0];
         assert_eq!(measurement["status"], "failed");
         assert_eq!(measurement["metrics"].as_array().unwrap().len(), 0, "a speed for corrupt data");
