@@ -6,6 +6,7 @@ use super::Check;
 use crate::machine::root::ReadError;
 use crate::machine::{Machine, Root};
 use crate::quantity::{format_size, percent};
+use crate::text::counted;
 
 /// All facts, in the order in which they are told.
 pub fn checks(root: &Root, machine: &Machine) -> Vec<Check> {
@@ -68,10 +69,10 @@ fn smt(root: &Root, machine: &Machine) -> Check {
     let shared = cpu.logical.iter().any(|l| l.siblings.len() > 1);
     match (shared, cpu.cores) {
         (true, cores) => {
-            let cores = cores.map_or("fewer".to_owned(), |n| n.to_string());
+            let cores = cores.map_or("fewer cores".to_owned(), |n| counted(n, "core"));
             Check::costs(
                 "SMT",
-                format!("on: {} CPUs are {cores} cores", cpu.threads),
+                format!("on: {} on {cores}", counted(cpu.threads, "CPU")),
                 "two threads on one core share its pipes: use --affinity spread with as many threads as cores to have a core each",
             )
         }
@@ -157,10 +158,10 @@ fn affinity(_: &Root, machine: &Machine) -> Check {
     match allowed < online {
         true => Check::costs(
             "affinity",
-            format!("{allowed} of {online} CPUs allowed"),
+            format!("{allowed} of {} allowed", counted(online, "CPU")),
             "figures of all CPUs are those of the allowed ones",
         ),
-        false => Check::good("affinity", format!("all {online} CPUs allowed")),
+        false => Check::good("affinity", format!("{} allowed, none left out", counted(online, "CPU"))),
     }
 }
 

@@ -10,6 +10,7 @@ use plimsoll_metal::ticks::Clock;
 use super::Check;
 use crate::machine::CpuSet;
 use crate::quantity::{Quantity, Unit};
+use crate::text::counted;
 
 /// Readings on each CPU.
 const READINGS: u32 = 50_000;
@@ -73,11 +74,11 @@ pub fn clock(cpus: &CpuSet) -> Vec<Check> {
 fn raced(name: &'static str, race: Option<Race>) -> Check {
     match race {
         Some(Race { cpus, readings, backwards: 0 }) => {
-            Check::good(name, format!("{readings} readings on {cpus} CPUs, none went backwards"))
+            Check::good(name, format!("{readings} readings on {}, none went backwards", counted(cpus, "CPU")))
         }
         Some(Race { cpus, readings, backwards }) => Check::costs(
             name,
-            format!("{backwards} of {readings} readings on {cpus} CPUs went backwards"),
+            format!("{backwards} of {readings} readings on {} went backwards", counted(cpus, "CPU")),
             "times between CPUs cannot be trusted: boot with another clocksource, and tell the host's owner",
         ),
         None => Check::unknown(name, "no thread could be started", "see ulimit -u"),

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::quantity::{apart, percent};
 use crate::stats::{EndedBy, MAX_SAMPLES, MOST_ROUNDS, MOSTLY_EXCLUDED};
+use crate::text::counted;
 
 pub use codes::{ENTRIES, Entry};
 
@@ -228,8 +229,8 @@ impl fmt::Display for Warning {
                 write!(f, "{name} {:.1} %: {what}", share * 100.0)
             }
             Warning::MoreThreadsThanCpus { threads, cpus } => {
-                let s = if *cpus == 1 { "" } else { "s" };
-                write!(f, "{threads} threads share {cpus} CPU{s}; the limit counts CPUs, not threads")
+                let cpus = counted(*cpus, "CPU");
+                write!(f, "{threads} threads share {cpus}; the limit counts CPUs, not threads")
             }
             Warning::CpuQuota { cpus } => write!(
                 f,

@@ -20,6 +20,7 @@ use crate::report::target::{Target, TargetError, Waits, lines};
 use crate::report::terminal::{self, Kept, Live, SHORT_ID};
 use crate::report::{Style, Wishes};
 use crate::store::{Location, Store, StoreError, Surroundings};
+use crate::text::counted;
 
 /// All outputs of one run.
 pub struct Outputs {
@@ -314,10 +315,11 @@ pub fn nothing_measured(run: &Run) -> Option<String> {
     let told: Vec<String> = reasons
         .iter()
         .take(TOLD)
-        .map(|(status, reason, n)| format!("{} {}: {reason}", cases(*n), word(*status)))
+        .map(|(status, reason, n)| format!("{} {}: {reason}", counted(*n, "case"), word(*status)))
         .collect();
     let rest: usize = reasons.iter().skip(TOLD).map(|(_, _, n)| n).sum();
-    let rest = if rest > 0 { format!("; {} for other reasons", cases(rest)) } else { String::new() };
+    let rest =
+        if rest > 0 { format!("; {} for other reasons", counted(rest, "case")) } else { String::new() };
     Some(match told.is_empty() {
         true => "nothing was measured: the run has no case; --list shows the cases of a plan".to_owned(),
         false => format!("nothing was measured: {}{rest}", told.join("; ")),
@@ -328,15 +330,11 @@ pub fn nothing_measured(run: &Run) -> Option<String> {
 fn see_above(run: &Run) -> Option<String> {
     let count = |status: Status, word: &str| {
         let n = run.measurements.iter().filter(|m| m.status == status).count();
-        (n > 0).then(|| format!("{} {word}", cases(n)))
+        (n > 0).then(|| format!("{} {word}", counted(n, "case")))
     };
     let counts = [count(Status::Failed, "failed"), count(Status::Skipped, "skipped")];
     let told: Vec<String> = counts.into_iter().flatten().collect();
     (!told.is_empty()).then(|| format!("nothing was measured: {} (see above)", told.join(", ")))
-}
-
-fn cases(n: usize) -> String {
-    if n == 1 { "1 case".to_owned() } else { format!("{n} cases") }
 }
 
 /// Writes the report, with the marks of the last run where the history has one.

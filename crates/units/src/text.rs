@@ -29,6 +29,16 @@ pub fn shown(text: &str) -> String {
     shown_within(text, LONGEST)
 }
 
+/// `1 case`, `2 cases`, `2 processes`: a number of things, with the word for `one` of them.
+pub fn counted<N: Display + PartialEq + From<u8>>(n: N, one: &str) -> String {
+    let end = match n == N::from(1) {
+        true => "",
+        false if one.ends_with('s') => "es",
+        false => "s",
+    };
+    format!("{n} {one}{end}")
+}
+
 /// Line and column, from 1 and in characters, of a byte offset.
 pub fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);

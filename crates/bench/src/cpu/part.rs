@@ -4,6 +4,7 @@ use crate::Subsystem;
 use crate::apart::Stay;
 use crate::limit::microarchitecture::Core;
 use crate::machine::{Cpu, Machine};
+use crate::text::counted;
 use crate::warning::Loss;
 
 /// The CPU benchmarks.
@@ -41,13 +42,12 @@ fn context(machine: &Machine) -> Vec<String> {
 }
 
 fn cpus(cpu: &Cpu) -> String {
-    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let allowed = match cpu.allowed.len() {
-        n if n < cpu.threads => format!("{n} of {}", count(cpu.threads, "CPU")),
-        n => count(n, "CPU"),
+        n if n < cpu.threads => format!("{n} of {}", counted(cpu.threads, "CPU")),
+        n => counted(n, "CPU"),
     };
     match cpu.cores_of(&cpu.allowed).or(cpu.cores) {
-        Some(cores) => format!("{allowed} on {}", count(cores, "core")),
+        Some(cores) => format!("{allowed} on {}", counted(cores, "core")),
         None => allowed,
     }
 }

@@ -46,6 +46,11 @@ pub enum DirError {
         /// Which link on its way is another user's.
         why: String,
     },
+    /// Its file system has no size.
+    #[error(
+        "--dir {0} cannot be used: its file system has a size of 0 bytes, as that of /proc has; use another directory"
+    )]
+    NoSize(String),
     /// Any other reason of the system.
     #[error("--dir {dir} cannot be used: {errno}; use another directory")]
     Other {
@@ -143,6 +148,9 @@ pub fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
         || DirError::ReadOnly { dir: name(), mount: shown_bytes(mount.as_os_str().as_encoded_bytes()) };
     if vfs.f_flag.contains(StatVfsMountFlags::RDONLY) {
         return Err(read_only());
+    }
+    if vfs.f_blocks == 0 {
+        return Err(DirError::NoSize(name()));
     }
     may_create(&path).map_err(|errno| match errno {
         Errno::ROFS => read_only(),
@@ -261,6 +269,12 @@ mod tests {
         assert_eq!(device.crowded(std::fs::File::open("/proc/self").expect("no space at all")), None);
         let full = facts(GIB, None).crowded(std::fs::File::open("/proc/self").expect("no space at all"));
         assert!(full.is_some_and(|text| text.contains("only 0 B are left on /data")));
+    }
+
+    #[test]
+    fn a_file_system_without_a_size_is_refused_by_that() {
+        let said = check_dir(Path::new("/proc/self")).expect_err("no place for files").to_string();
+        assert!(said.contains("/proc/self") && said.contains("0 bytes"), "{said}");
     }
 
     fn facts(available: u64, file_size_limit: Option<u64>) -> DirFacts {

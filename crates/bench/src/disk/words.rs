@@ -7,6 +7,7 @@ use crate::Curve;
 use crate::measurement::Measurement;
 use crate::quantity::{Quantity, Unit};
 use crate::sample::Point;
+use crate::text::counted;
 
 /// What the curve of a search is drawn over.
 pub(super) const CURVES: &[Curve] = &[
@@ -42,5 +43,5 @@ pub(super) fn deepest(measurement: &Measurement) -> Option<String> {
 /// How many in flight a knee was measured at.
 pub(super) fn knee(measurement: &Measurement) -> Option<String> {
     let (depth, threads) = (measurement.achieved.get(&DEEPEST)??, measurement.achieved.get(&fact::THREADS)?);
-    Some(format!("at depth {depth} on {threads} {}", if threads == 1 { "thread" } else { "threads" }))
+    Some(format!("at depth {depth} on {}", counted(threads, "thread")))
 }

@@ -25,6 +25,7 @@ use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Cell, Facts, Sample, WrongAnswer};
 use crate::stats::Samples;
+use crate::text::counted;
 use crate::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Roofline, Say,
 };
@@ -153,8 +154,8 @@ fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
     }
     let nodes = machine.memory.nodes.len();
     Err(CannotMeasure::not_here(format!(
-        "requires two NUMA nodes with memory, one of them with CPUs: of {nodes} node{}, {columns} have memory and {rows} have CPUs that this process may use",
-        if nodes == 1 { "" } else { "s" }
+        "requires two NUMA nodes with memory, one of them with CPUs: of {}, {columns} have memory and {rows} have CPUs that this process may use",
+        counted(nodes, "node")
     )))
 }
 

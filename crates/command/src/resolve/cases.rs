@@ -11,6 +11,7 @@ use crate::plan::{Group, Plan, Sampling, scale, write};
 use crate::run::Planned;
 use crate::sample::CannotMeasure;
 use crate::stats::Seed;
+use crate::text::counted;
 
 /// Expands the plan's groups into cases, and keeps those that its `only` names.
 ///
@@ -91,9 +92,9 @@ fn bounded(candidate: &mut Candidate, machine: &Machine) {
     let (cpus, most) = (cpus.len(), cpus.len().max(1) * MOST_PER_CPU);
     // Where no CPU is known, the case says so itself.
     if cpus > 0 && threads > most {
-        let s = if cpus == 1 { "" } else { "s" };
         candidate.feasible = Err(CannotMeasure::not_here(format!(
-            "--threads must be at most {most} on {cpus} CPU{s}: {threads} would take minutes for a sample"
+            "--threads must be at most {most} on {}: {threads} would take minutes for a sample",
+            counted(cpus, "CPU")
         )));
     }
 }

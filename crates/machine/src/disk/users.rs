@@ -17,7 +17,7 @@ use super::thing::Thing;
 use crate::mounts::DeviceNumber;
 use crate::root::Root;
 use crate::storage::Medium;
-use plimsoll_units::text::shown_bytes;
+use plimsoll_units::text::{counted, shown_bytes};
 
 /// How many users are named.
 const MOST_NAMED: usize = 4;
@@ -299,7 +299,8 @@ impl Look<'_> {
         }
         let unseen = self.survey.tables.unseen;
         if unseen > 0 {
-            said.push(format!("plimsoll cannot see the mounts of {unseen} processes; {}", openers::remedy()));
+            let processes = counted(unseen, "process");
+            said.push(format!("plimsoll cannot see the mounts of {processes}; {}", openers::remedy()));
         }
         // The first namespace has this number in every kernel (include/linux/proc_ns.h, PROC_PID_INIT_INO).
         let first = self

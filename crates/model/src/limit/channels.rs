@@ -11,6 +11,7 @@ use crate::case::Case;
 use crate::machine::Machine;
 use crate::machine::smbios::Module;
 use crate::place::placed;
+use crate::text::counted;
 
 /// The input that every limit of channels has, and no other.
 pub const CHANNELS: &str = "channels";
@@ -72,15 +73,10 @@ fn most(machine: &Machine, case: &Case) -> Result<Limit, String> {
         Some(false) => limit,
         // Which sockets its memory is on, and how large the host's caches are, only the hypervisor knows.
         Some(true) | None => limit.resting_on_or(
-            format!("{} of {} memory channels ({})", counted(sockets), memory.channels, memory.name),
+            format!("{} of {} memory channels ({})", counted(sockets, "socket"), memory.channels, memory.name),
             "caches of the host answered; the hypervisor shows sockets of its own: give the limit of this guest by --limits",
         ),
     })
-}
-
-/// `1 socket`, `2 sockets`.
-fn counted(sockets: f64) -> String {
-    format!("{sockets} socket{}", if sockets == 1.0 { "" } else { "s" })
 }
 
 /// The channels that hold modules; the error is the end of a sentence, or empty.

@@ -209,8 +209,14 @@ fn parsed(file: &str, text: &str, origin: Origin) -> Result<PlanFile, Vec<FileEr
         let (line, column) = crate::text::position(text, start);
         FileError::Wrong { file: file.to_owned(), line, column, why: why.replace('\n', " ") }
     };
+    let not_toml = |message: &str| {
+        format!(
+            "{}; a plan is a TOML file: write text in quotes and lists in brackets",
+            crate::text::shown(message)
+        )
+    };
     let table = DeTable::parse(text)
-        .map_err(|e| vec![at(e.span().unwrap_or_default().start, &crate::text::shown(e.message()))])?;
+        .map_err(|e| vec![at(e.span().unwrap_or_default().start, &not_toml(e.message()))])?;
     let mut plan =
         PlanFile { places: Places { file: file.to_owned(), ..Places::default() }, ..PlanFile::default() };
     let source = Source { file, text, origin };

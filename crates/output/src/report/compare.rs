@@ -10,6 +10,7 @@ use crate::bench::is_of_all;
 use crate::compare::{Compared, Comparison, Holds, Kind, Missing, Origin, Verdict};
 use crate::label;
 use crate::quantity::{Quantity, apart, percent};
+use crate::text::counted;
 
 /// Which metrics are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -284,12 +285,11 @@ pub(super) fn notes(rows: &[&Compared]) -> Vec<String> {
 
 /// What was decided, over all metrics.
 pub(super) fn tally(comparison: &Comparison) -> String {
-    let metrics = if comparison.decided.of == 1 { "metric" } else { "metrics" };
     let informative = match comparison.count(Verdict::Informative) {
         0 => String::new(),
         n => format!("; {n} informative"),
     };
-    format!("{} {metrics}: {}{informative}", comparison.decided.of, comparison.decided)
+    format!("{}: {}{informative}", counted(comparison.decided.of, "metric"), comparison.decided)
 }
 
 /// What a failed `--fail-on` says.

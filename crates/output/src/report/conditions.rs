@@ -3,6 +3,7 @@
 use crate::machine::Machine;
 use crate::measurement::Note;
 use crate::quantity::percent;
+use crate::text::counted;
 
 /// Share of the last ten seconds in which some thread waited for a CPU, from which on the machine is busy.
 const BUSY: f64 = 0.1;
@@ -27,8 +28,9 @@ fn quota(machine: &Machine) -> Option<Note> {
     Some(note(
         "cpu-quota",
         format!(
-            "CPU quota: the control group allows {quota:.2} of {cpus} CPUs, so figures are those of the quota; raise it (cpu.max, \
-             cpu.cfs_quota_us) to measure the machine"
+            "CPU quota: the control group allows {quota:.2} of {}, so figures are those of the quota; raise it (cpu.max, \
+             cpu.cfs_quota_us) to measure the machine",
+            counted(cpus, "CPU")
         ),
     ))
 }
@@ -43,7 +45,7 @@ fn busy(machine: &Machine) -> Option<Note> {
         None => {
             let load =
                 machine.state.load.map(|load| load.minute_1).filter(|load| *load >= LOADED * cpus as f64)?;
-            format!("the load is {load:.1} on {cpus} CPUs")
+            format!("the load is {load:.1} on {}", counted(cpus, "CPU"))
         }
     };
     Some(note("preempted", format!("busy machine: {evidence}; stop other work")))

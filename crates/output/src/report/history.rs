@@ -11,6 +11,7 @@ use super::terminal::when;
 use super::wrap::{cut, paragraph, widths};
 use crate::document::RunStatus;
 use crate::store::{Counts, Repaired, RunLine, Said, apart, whole_part};
+use crate::text::counted;
 
 /// The fewest characters of an id that are shown: the part that runs within a minute share.
 const LEAST_ID: usize = 8;
@@ -51,7 +52,7 @@ pub fn said(said: &Said, lead: &str, style: &Style) -> String {
 
 /// What a repair has saved.
 pub fn repaired(of: &Repaired, style: &Style) -> String {
-    let runs = |n: usize| if n == 1 { "1 run".to_owned() } else { format!("{n} runs") };
+    let runs = |n: usize| counted(n, "run");
     let Some(kept) = of.kept_name() else {
         return format!("the history is whole: {}; nothing to repair\n", runs(of.runs));
     };

@@ -220,11 +220,6 @@ fn modules_by_kind(modules: &[Module]) -> String {
     kinds.collect::<Vec<_>>().join(", ") + &channels
 }
 
-/// `1 core`, `2 cores`.
-fn count(n: usize, one: &str) -> String {
-    if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
-}
-
 /// CPUs as a list, or in words where it is all of them.
 fn cpus_of(cpus: &CpuSet, all: &CpuSet) -> String {
     match () {

@@ -10,6 +10,7 @@ use crate::case::{Case, CaseId};
 use crate::event::Event;
 use crate::label::label;
 use crate::quantity::Quantity;
+use crate::text::counted;
 
 /// Back to the first column, and erase the line (ECMA-48: CR, EL 2).
 const ERASE: &str = "\r\x1b[2K";
@@ -91,7 +92,7 @@ fn line(now: &Now, elapsed: f64, width: usize, style: &Style) -> String {
     match now.sampled {
         None => parts.push("preparing".to_owned()),
         Some(Sampled { n, value }) => {
-            parts.push(format!("{n} sample{}", if n == 1 { "" } else { "s" }));
+            parts.push(counted(n, "sample"));
             let headline =
                 case.as_ref().and_then(|case| bench::find(case.benchmark())?.metrics(case).first().copied());
             parts.extend(headline.map(|metric| Quantity::new(value, metric.unit).to_string()));

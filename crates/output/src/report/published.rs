@@ -24,6 +24,7 @@ use crate::measurement::{Measurement, MetricResult, Status};
 use crate::published::Baseline;
 use crate::published::tables::{self, Kind, Table};
 use crate::quantity::significant;
+use crate::text::counted;
 use cells::Filled;
 use sheet::Sheet;
 use today::Runs;
@@ -89,7 +90,7 @@ impl<'a> Report<'a> {
         let shared = points(&filled).filter(|cell| cell.today.is_in_others).count();
         if shared > 0 {
             let verb = if shared == 1 { "is" } else { "are" };
-            let figures = counted(shared);
+            let figures = counted(shared, "figure");
             remarks
                 .push(format!("{figures} {verb} in more than one of these runs: taken from the later one"));
         }
@@ -115,11 +116,6 @@ impl<'a> Report<'a> {
     }
 }
 
-/// `1 figure`, `2 figures`.
-fn counted(count: usize) -> String {
-    if count == 1 { "1 figure".to_owned() } else { format!("{count} figures") }
-}
-
 /// The cells of the report's own points.
 fn points<'a, 'b>(filled: &'b [Filled<'a>]) -> impl Iterator<Item = &'b cells::Cell<'a>> {
     let own = filled.iter().filter(|filled| filled.table.kind == Kind::Own);
@@ -137,7 +133,7 @@ fn taken(run: &Run, filled: &[Filled<'_>]) -> String {
         }
     }
     let parts: Vec<String> =
-        parts.into_iter().map(|(part, count)| format!("{part} ({})", counted(count))).collect();
+        parts.into_iter().map(|(part, count)| format!("{part} ({})", counted(count, "figure"))).collect();
     let what = if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") };
     let started = run.started.get(..16).unwrap_or(&run.started).replace('T', " ");
     let host = run.machine.host.as_deref().unwrap_or("this machine");

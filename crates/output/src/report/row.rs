@@ -8,6 +8,7 @@ use crate::limit::{Kind, Limit, Source};
 use crate::measurement::{Alike, Matrix, Measurement, MetricResult, Note, Status};
 use crate::metric::{Also, Form};
 use crate::quantity::{Quantity, Unit, percent, relative_half_width};
+use crate::text::counted;
 
 /// A measurement in words.
 #[derive(Clone, Debug, PartialEq)]
@@ -162,8 +163,7 @@ fn between(metric: &MetricResult) -> Vec<String> {
     let alike = metric.matrix.as_ref().map(Matrix::alike).unwrap_or_default();
     let one = |kind: &Alike<'_>| {
         let value = human(kind.median, metric.unit);
-        let pairs = if kind.pairs == 1 { "pair" } else { "pairs" };
-        format!("{} {value} ({} {pairs})", kind.mark.unwrap_or("apart"), kind.pairs)
+        format!("{} {value} ({})", kind.mark.unwrap_or("apart"), counted(kind.pairs, "pair"))
     };
     alike.iter().map(one).collect()
 }

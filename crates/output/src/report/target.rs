@@ -15,7 +15,7 @@ use crossbeam_channel::{Receiver, never};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{
     Access, AtFlags, FileType, Mode, OFlags, Stat, StatxAttributes, StatxFlags, accessat, fchmod, fstat,
-    fsync, ftruncate, major, minor, openat, renameat, statx, unlinkat,
+    fstatfs, fsync, ftruncate, major, minor, openat, renameat, statx, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -96,6 +96,7 @@ impl Target {
             if matches!(kind, Kind::New | Kind::Regular) {
                 let directory = Access::WRITE_OK | Access::EXEC_OK;
                 accessat(&place.directory, c".", directory, AtFlags::empty())?;
+                holds_files(&place)?;
                 replaceable(&place)?;
             }
             match (&kind, &place.found) {
@@ -303,6 +304,19 @@ fn alone(place: &Place, file: &Stat) -> Result<(), Trouble> {
         ));
     }
     Ok(())
+}
+
+/// Refuses the kernel's own directories, in which root may write and nobody may create a file.
+fn holds_files(place: &Place) -> Result<(), Trouble> {
+    /// Those of proc and sysfs (linux/magic.h).
+    const OF_THE_KERNEL: [i128; 2] = [0x9fa0, 0x6265_6572];
+    let kind = fstatfs(&place.directory)?.f_type;
+    match OF_THE_KERNEL.contains(&i128::from(kind)) {
+        true => {
+            Err(Trouble::Refused("no file can be created on /proc or /sys; use another directory".to_owned()))
+        }
+        false => Ok(()),
+    }
 }
 
 /// Refuses what the kernel would keep from being replaced although it can be written: names and files that only grow

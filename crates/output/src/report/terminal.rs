@@ -22,6 +22,7 @@ use crate::machine::Machine;
 use crate::measurement::Measurement;
 use crate::published::{self, Baseline};
 use crate::store::{Counts, Location};
+use crate::text::counted;
 
 /// A run while it is going on.
 pub struct Live<O: Write, E: Write> {
@@ -244,16 +245,15 @@ fn tally(run: &Run) -> String {
     }
     let said = if said.is_empty() { "nothing measured".to_owned() } else { said.join(" · ") };
     let time = super::progress::span(run.elapsed_s);
-    let cases = |number: usize| if number == 1 { "case" } else { "cases" };
     let (total, planned) = (counts.total(), run.plan.cases);
     match run.status {
-        RunStatus::Complete => format!("{total} {} in {time}: {said}", cases(total)),
+        RunStatus::Complete => format!("{} in {time}: {said}", counted(total, "case")),
         // Each machine has them all.
         RunStatus::Partial if run.nodes.len() > 1 => {
             format!("partial: {total} rows of {} machines in {time}: {said}", run.nodes.len())
         }
         RunStatus::Partial => {
-            format!("partial: {total} of {planned} {} in {time}: {said}", cases(planned))
+            format!("partial: {total} of {} in {time}: {said}", counted(planned, "case"))
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::case::Case;
 use crate::quantity::{Quantity, percent};
 use crate::stats::{MIN_SEGMENT, Seed, Timed, segments};
 use crate::store::{Began, Trend};
+use crate::text::counted;
 
 /// Bars of a sparkline, from low to high.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -45,14 +46,13 @@ pub fn text(trends: &[Trend], style: &Style) -> String {
 fn line(trend: &Trend, style: &Style) -> String {
     let Some(last) = trend.points.last() else { return String::new() };
     let values: Vec<f64> = trend.points.iter().map(|p| p.median).collect();
-    let runs = if values.len() == 1 { "run" } else { "runs" };
     let (low, high) = values.iter().fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(*v), h.max(*v)));
     let human = |value: f64| Quantity::new(value, trend.unit).to_string();
     let range =
         if values.len() > 1 { format!(", {} … {}", human(low), human(high)) } else { String::new() };
     let share = last.of_limit.map(|s| format!(", {} of limit", percent(s, 3))).unwrap_or_default();
     let head = format!("  {} {}", trend.case, trend.metric);
-    let figures = format!("{}{share} ({} {runs}{range})", human(last.median), values.len());
+    let figures = format!("{}{share} ({}{range})", human(last.median), counted(values.len(), "run"));
     let spark = sparkline(&values, style);
     let mut text = format!("{}\n", cut(&style.say(&head), style.width));
     let room = style.width.saturating_sub(4 + spark.width() + 2).max(1);

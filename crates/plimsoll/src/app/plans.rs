@@ -104,12 +104,11 @@ fn checked(name: &str, machine: &Machine) -> Result<String, Vec<String>> {
     };
     let here = planned.iter().filter(|p| p.candidate.feasible.is_ok()).count();
     let all = planned.len();
-    let cases = if all == 1 { "case" } else { "cases" };
     let not = match all - here {
         0 => String::new(),
         n => format!("; {n} cannot be measured on this machine (plimsoll run PLAN --list says why)"),
     };
-    Ok(format!("{}: valid, {all} {cases}{not}\n", crate::text::shown(name)))
+    Ok(format!("{}: valid, {}{not}\n", crate::text::shown(name), crate::text::counted(all, "case")))
 }
 
 /// The limits of the plan and of the file that was typed.

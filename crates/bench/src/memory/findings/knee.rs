@@ -8,6 +8,7 @@ use crate::memory::LoadedLatency;
 use crate::memory::{BANDWIDTH, LATENCY};
 use crate::quantity::{Quantity, Unit, percent};
 use crate::sample::Point;
+use crate::text::counted;
 use crate::view::{Finding, RunView, Topic};
 
 /// The least rise of the latency, over the unloaded one, that has a knee: below it is what runs differ by.
@@ -48,7 +49,7 @@ fn told(measurement: &Measurement) -> Option<Finding> {
     let rate = |bytes: f64| Quantity::new(bytes, Unit::BytePerSecond).to_string();
     let knee = (rise >= LEAST_RISE).then(|| knee(&points, top)).flatten();
     let loading = measurement.case.threads().saturating_sub(1);
-    let who = format!("{loading} loading {}", if loading == 1 { "thread" } else { "threads" });
+    let who = counted(loading, "loading thread");
     let text = match knee {
         Some(knee) => format!(
             "memory latency under load: saturation point at {} ({} of the maximum with {who}): {} there, {} without load, {} \

@@ -7,6 +7,7 @@ use crate::report::escape::markdown as escaped;
 use crate::report::peers::{HEAD, RATIO, compared};
 use crate::report::row::Row;
 use crate::report::{compare, published};
+use crate::text::counted;
 
 /// The format.
 pub(super) static FORMAT: Format = Format {
@@ -28,9 +29,9 @@ fn text(run: &Run) -> String {
     let mut text = format!("## {} on {}\n\n", escaped(&run.plan.name), escaped(host));
     let model = run.machine.cpu.model_name.as_deref().unwrap_or("unknown processor");
     text += &format!(
-        "{}, {} CPUs · plimsoll {} · {}\n\n",
+        "{}, {} · plimsoll {} · {}\n\n",
         escaped(model),
-        run.machine.cpu.threads,
+        counted(run.machine.cpu.threads, "CPU"),
         escaped(&run.version),
         escaped(&run.started)
     );

@@ -14,6 +14,7 @@ use crate::report::peers::{HEAD, RATIO, compared};
 use crate::report::row::Row;
 use crate::stats::Verdict;
 use crate::store::Counts;
+use crate::text::counted;
 use crate::warning::CAUSES;
 
 /// Points that stand open; the others wait behind a click.
@@ -54,7 +55,7 @@ pub(super) fn header(run: &Run) -> Markup {
 fn machine_line(run: &Run) -> String {
     let machine = &run.machine;
     let mut said = vec![machine.cpu.model_name.clone().unwrap_or_else(|| "unknown processor".to_owned())];
-    said.push(format!("{} CPUs", machine.cpu.threads));
+    said.push(counted(machine.cpu.threads, "CPU"));
     said.extend(machine.memory.total_bytes.map(|b| Quantity::new(b as f64, Unit::Byte).to_string()));
     said.extend(machine.virtualisation.hypervisor.clone());
     said.extend(machine.kernel.release.as_ref().map(|r| format!("Linux {r}")));
@@ -125,7 +126,9 @@ fn quiet(run: &Run) -> Markup {
     let (class, word) = match (&worst, disturbed) {
         (None, _) => ("unknown", "not recorded".to_owned()),
         (Some(l), 0) if l.share < DISTURBED => ("good", "quiet".to_owned()),
-        (Some(_), n) => ("poor", format!("{} of {} cases lost time", n.max(1), run.measurements.len())),
+        (Some(_), n) => {
+            ("poor", format!("{} of {} lost time", n.max(1), counted(run.measurements.len(), "case")))
+        }
     };
     html! { div.verdict.(class) { span.word { "Conditions: " (word) } @if let Some(told) = told { span.why { (told) } } } }
 }
@@ -211,7 +214,7 @@ fn points(run: &Run) -> Vec<Point> {
     if run.status == RunStatus::Partial {
         let (cases, planned) = (run.measurements.len(), run.plan.cases);
         points.push(bad(match run.nodes.len() {
-            0 | 1 => format!("partial: the run ended after {cases} of {planned} cases"),
+            0 | 1 => format!("partial: the run ended after {cases} of {}", counted(planned, "case")),
             _ => "partial: the run ended before all machines had measured all cases".to_owned(),
         }));
     }

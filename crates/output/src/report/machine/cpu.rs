@@ -1,8 +1,9 @@
 //! Rows about processors and caches.
 
-use super::{Section, UNKNOWN, count, cpus_of, hertz, joined, or_unknown, size};
+use super::{Section, UNKNOWN, cpus_of, hertz, joined, or_unknown, size};
 use crate::machine::Cpu;
 use crate::machine::cpu::{Cache, CacheKind};
+use crate::text::counted;
 
 /// The vector extensions that decide which kernels can run, best first, as the kernel names them.
 const VECTOR_FLAGS: [&str; 14] = [
@@ -57,9 +58,9 @@ fn model(cpu: &Cpu) -> String {
 }
 
 fn topology(cpu: &Cpu) -> String {
-    let known = |n: Option<usize>, one: &str| n.map_or(format!("{UNKNOWN} {one}s"), |n| count(n, one));
+    let known = |n: Option<usize>, one: &str| n.map_or(format!("{UNKNOWN} {one}s"), |n| counted(n, one));
     let (sockets, cores) = (known(cpu.sockets, "socket"), known(cpu.cores, "core"));
-    format!("{sockets}, {cores}, {}", count(cpu.threads, "thread"))
+    format!("{sockets}, {cores}, {}", counted(cpu.threads, "thread"))
 }
 
 pub(super) fn caches(cpu: &Cpu) -> Section {
@@ -88,7 +89,9 @@ fn one(cache: &Cache) -> String {
     let mut sharers: Vec<usize> = cache.instances.iter().map(|cpus| cpus.len()).collect();
     sharers.sort_unstable();
     match (sharers.first(), sharers.last()) {
-        (Some(&least), Some(&most)) if least == most => text += &format!(", each for {}", count(most, "CPU")),
+        (Some(&least), Some(&most)) if least == most => {
+            text += &format!(", each for {}", counted(most, "CPU"))
+        }
         (Some(least), Some(most)) => text += &format!(", each for {least} to {most} CPUs"),
         _ => {}
     }

@@ -91,7 +91,12 @@ fn what_cannot_be_written_is_told_before_the_run() {
         assert!(!error.contains('\n') && error.contains("use another"), "{error}");
     }
     let _socket = std::os::unix::net::UnixListener::bind(here.join("socket")).unwrap();
-    for (path, what) in [(here.join("socket"), "a socket"), ("/dev/random".into(), "a character device")] {
+    let refused = [
+        (here.join("socket"), "a socket"),
+        ("/dev/random".into(), "a character device"),
+        ("/proc/run.html".into(), "/proc or /sys"),
+    ];
+    for (path, what) in refused {
         let error = target(&path).unwrap_err();
         assert!(matches!(&error, TargetError::Refused { why, .. } if why.contains(what)), "{error}");
     }
