@@ -365,7 +365,7 @@ fn bound(text: &str) -> Result<Bound, String> {
     let (number, rest) = split_number(text);
     let value: f64 = number.parse().map_err(|_| "the bound must begin with a number".to_owned())?;
     if !value.is_finite() {
-        return Err("the bound is too large".to_owned());
+        return Err(format!("the bound is too large: {number}"));
     }
     let words: Vec<&str> = rest.split_whitespace().collect();
     match words.as_slice() {

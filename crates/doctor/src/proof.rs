@@ -61,11 +61,11 @@ pub fn race(clock: Clock, cpus: &CpuSet) -> Option<Race> {
 
 /// The clock as facts: the races on these CPUs, the cost of a reading, the core clock.
 pub fn clock(cpus: &CpuSet) -> Vec<Check> {
-    let mut checks = vec![raced("time", race(Clock::system(), cpus))];
+    let mut checks = vec![raced("system clock", race(Clock::system(), cpus))];
     // What disk transfers are stamped with.
     let counter = Clock::fastest();
     if counter.is_counter() {
-        checks.push(raced("time of transfers", race(counter, cpus)));
+        checks.push(raced("CPU counter", race(counter, cpus)));
     }
     checks.extend([reading(timer_overhead()), core_clock(&probes())]);
     checks
@@ -88,9 +88,9 @@ fn raced(name: &'static str, race: Option<Race>) -> Check {
 fn reading(seconds: f64) -> Check {
     let found = Quantity::new(seconds, Unit::Second).to_string();
     match seconds < 200e-9 {
-        true => Check::good("a reading of it", found),
+        true => Check::good("cost of a clock reading", found),
         false => Check::costs(
-            "a reading of it",
+            "cost of a clock reading",
             found,
             "single operations of less than a microsecond have it in their figure",
         ),

@@ -48,7 +48,7 @@ pub struct Shape {
 pub enum ChaseError {
     /// Strides are whole cache lines, and groups whole strides.
     #[error(
-        "a chase with stride {stride} and group {group} bytes: strides are multiples of {LINE}, groups of the stride"
+        "stride must be a multiple of {LINE} bytes, and group one of the stride: {stride} and {group} are not"
     )]
     Uneven {
         /// The stride asked for, in bytes.
@@ -57,7 +57,7 @@ pub enum ChaseError {
         group: usize,
     },
     /// No chase, or more than there are registers for.
-    #[error("{chases} chases at once: choose from 1 to {MOST_CHASES}")]
+    #[error("the number of chases must be from 1 to {MOST_CHASES}: {chases} is not")]
     Chases {
         /// The number asked for.
         chases: usize,

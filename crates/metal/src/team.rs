@@ -22,7 +22,7 @@ use barrier::{Barrier, Broken};
 #[non_exhaustive]
 pub enum TeamError {
     /// The list of processors was empty.
-    #[error("a team needs at least one processor: the list is empty")]
+    #[error("no CPU to run on: the list of CPUs is empty")]
     Empty,
     /// A processor is not in this process's affinity mask (taskset, cpuset) or does not exist.
     #[error(

@@ -155,7 +155,7 @@ impl Loss {
         match self {
             Loss::Preempted => (
                 "preempted",
-                "other threads ran on its CPUs for this share of the time (involuntary switches, run-queue wait); stop other work",
+                "other threads ran on the CPUs of the case for this share of the time (involuntary switches, run-queue wait); stop other work",
             ),
             Loss::Stolen => (
                 "stolen",

@@ -78,7 +78,10 @@ impl Trust {
                 }
             }
         }
-        Err(format!("{} is not run: its interpreters are nested too deeply", shown(path)))
+        Err(format!(
+            "{} is not run: its #! line leads through too many scripts; name the program itself",
+            shown(path)
+        ))
     }
 
     /// Walks to the file as the kernel does.
@@ -369,7 +372,7 @@ mod tests {
         assert!(trust.program(&script("relative", "#!sh\n")).unwrap_err().contains("not an absolute path"));
         let endless = dir.path().join("endless");
         script("endless", &format!("#!{}\n", endless.display()));
-        assert!(trust.program(&endless).unwrap_err().contains("nested too deeply"));
+        assert!(trust.program(&endless).unwrap_err().contains("too many scripts"));
     }
 
     #[test]

@@ -162,7 +162,9 @@ fn cells(pair: &Marked, value: f64) -> Option<[Cell; 2]> {
 impl Prepared for Pairs {
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         let Amount::Seconds(seconds) = amount else {
-            return Err(CannotMeasure::not_here("requires --sample-time: a fixed amount is not supported"));
+            return Err(CannotMeasure::not_here(
+                "requires --sample-time: --work, --volume and --count are not supported",
+            ));
         };
         let share = seconds.clamp(0.0, MAX_SECONDS) / self.pairs.len().max(1) as f64;
         let each = Duration::from_secs_f64(share).max(LEAST_FOR_A_PAIR);

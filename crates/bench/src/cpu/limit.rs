@@ -45,7 +45,8 @@ pub(super) fn core_of(machine: &Machine, cpus: &CpuSet) -> Result<Core, Unknown>
     for other in cores {
         if other?.name != core.name {
             return Err(Unknown(
-                "the threads ran on cores of several kinds; measure each kind alone".to_owned(),
+                "the threads ran on cores of several kinds; choose the CPUs of one kind with --affinity"
+                    .to_owned(),
             ));
         }
     }

@@ -340,7 +340,11 @@ impl Logs {
             // Ends when no thread holds its end any more.
             let _ = readies.recv();
             drop(gate);
-            let ended = || Err(CannotMeasure::environment("a thread ended unexpectedly"));
+            let ended = || {
+                Err(CannotMeasure::environment(
+                    "a thread of plimsoll panicked: this is a bug, please report it with the output above",
+                ))
+            };
             started?.into_iter().map(|thread| thread.join().unwrap_or_else(|_| ended())).collect()
         })
     }

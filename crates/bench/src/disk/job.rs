@@ -15,6 +15,7 @@ use super::target::Cache;
 use crate::case::{Case, Value};
 use crate::fixed::{Scaling, scaling, share};
 use crate::plan::Group;
+use crate::text::counted;
 use crate::within;
 
 /// The largest block, the deepest queue and the most threads that a case may have.
@@ -154,10 +155,10 @@ impl Job {
         }
         match self.size() {
             Size::Exactly(bytes) if bytes / self.threads < largest => Err(format!(
-                "size must be at least a block of {} for each thread: {} is less for {}",
+                "size must be at least a block of {} for each thread: {} for {} is less",
                 human(largest),
                 human(bytes),
-                if self.threads > 1 { format!("{} threads", self.threads) } else { "1 thread".to_owned() }
+                counted(self.threads, "thread")
             )),
             _ => Ok(self),
         }

@@ -208,11 +208,14 @@ impl fmt::Display for TransferWarning {
             }
             Self::NotRegistered { why } => f.write_str(why),
             Self::DepthNotReached { wanted, got } => {
-                write!(f, "queue depth {got:.1} instead of {wanted}: the device or one CPU is the limit")
+                write!(
+                    f,
+                    "queue depth not reached ({got:.1} of {wanted}): the device or one CPU is the limit"
+                )
             }
             Self::EmptiedBySyncs { wanted, got, flush } => write!(
                 f,
-                "queue depth {got:.1} instead of {wanted}: each sync empties the queue; {}",
+                "queue depth not reached ({got:.1} of {wanted}): each sync empties the queue; {}",
                 match flush {
                     Flush::Every(_) => "use a larger N in --sync every:N",
                     Flush::AtEnd | Flush::Never => "use a longer --sample-time",
@@ -220,7 +223,7 @@ impl fmt::Display for TransferWarning {
             ),
             Self::OneAtATime { wanted, engine, deeper } => write!(
                 f,
-                "queue depth 1 instead of {wanted}: {} does one transfer at a time{}",
+                "queue depth not reached (1 of {wanted}): {} does one transfer at a time{}",
                 engine.word(),
                 if *deeper { "; io_uring does more" } else { "" }
             ),

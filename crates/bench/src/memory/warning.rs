@@ -40,6 +40,7 @@ impl Warn for MemoryWarning {
 
 impl fmt::Display for MemoryWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = |bytes: u64| Quantity::new(bytes as f64, Unit::Byte);
         match self {
             Self::PagesDiffer { wanted, got } => write!(
                 f,
@@ -52,15 +53,15 @@ impl fmt::Display for MemoryWarning {
             ),
             Self::LinesInCache { touched, cache, size } => write!(
                 f,
-                "the lines touched ({}) are less than {TIMES_LAST_LEVEL} × the last-level cache ({}), which may have answered in part; use a --size of {} for memory alone",
-                format_size(*touched),
-                format_size(*cache),
+                "fits in cache: the lines touched ({}) are less than {TIMES_LAST_LEVEL} × the last-level cache ({}), which may answer in part; use a --size of {} for memory alone",
+                bytes(*touched),
+                bytes(*cache),
                 format_size(*size)
             ),
             Self::ArraysInCache { cache, size } => write!(
                 f,
-                "the arrays are smaller than {TIMES_LAST_LEVEL} × the last-level caches ({}) each, so caches answered in part; use a --size of {} for memory alone",
-                format_size(*cache),
+                "fits in cache: each array is less than {TIMES_LAST_LEVEL} × the last-level caches ({}), which answer in part; use a --size of {} for memory alone",
+                bytes(*cache),
                 format_size(*size)
             ),
             Self::NodeWithoutMemory { node, cpu } => {

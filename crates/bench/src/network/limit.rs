@@ -140,16 +140,19 @@ fn copying(question: &Question<'_>) -> Limit {
     let senders = streams.min(cpus);
     let inputs = vec![
         Input::new(
-            "copy",
+            "copy rate",
             copied,
             "B/s",
             "bytes read and written by a CPU that copies in its caches, in this run",
         ),
-        Input::new("cpus", senders, "1", "CPUs that send: one a stream and direction, at most those allowed"),
+        Input::new("CPUs", senders, "1", "CPUs that send: one a stream and direction, at most those allowed"),
     ];
     let value = copied * 8.0 * senders;
-    let mut limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, "copy × 8 bit × cpus", inputs);
-    limit.reason = Some("loopback: memory, not a link; each sending CPU must write each byte".to_owned());
+    let mut limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, "copy rate × 8 bit × CPUs", inputs);
+    limit.reason = Some(
+        "loopback: memory, not a link; each sending CPU copies each byte, at the rate measured in each case"
+            .to_owned(),
+    );
     limit
 }
 

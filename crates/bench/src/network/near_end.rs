@@ -334,6 +334,10 @@ fn reach(addresses: &[SocketAddr], from: Option<IpAddr>) -> Result<(SocketAddr, 
 fn open_session(stream: TcpStream, key: &Key, beside: Option<Hex128>) -> Result<(Channel, Welcome), String> {
     let refused = |e: WireError| {
         match e {
+        WireError::Handshake(HandshakeError::Refused) if *key == Key::open() => {
+            "it requires a key, or it is not a plimsoll server: give the key that plimsoll serve prints with --key FILE or PLIMSOLL_KEY"
+                .to_owned()
+        }
         WireError::Handshake(HandshakeError::Refused) => {
             "the key was refused, or it is not a plimsoll server: give the server's key with --key FILE or PLIMSOLL_KEY"
                 .to_owned()

@@ -102,8 +102,8 @@ pub(super) fn read(from: &Path) -> Result<Archive, SavedError> {
             return Err(refused(format!("it has more than {MOST_ENTRIES} entries")));
         }
         let path = entry.path().map_err(no_archive)?.into_owned();
-        let place =
-            inside(copy.path(), &path).ok_or_else(|| refused(format!("{} leads out of it", shown(&path))))?;
+        let place = inside(copy.path(), &path)
+            .ok_or_else(|| refused(format!("the path {} leads out of the archive", shown(&path))))?;
         match entry.header().entry_type() {
             EntryType::Directory => fs::create_dir_all(&place).map_err(|e| twice(&path, e))?,
             EntryType::Regular | EntryType::Continuous => {
@@ -130,7 +130,7 @@ pub(super) fn read(from: &Path) -> Result<Archive, SavedError> {
     for (path, target) in links {
         link(copy.path(), &path, &target)
             .map_err(|e| twice(&path, e))?
-            .ok_or_else(|| refused(format!("the link {} leads out of it", shown(&path))))?;
+            .ok_or_else(|| refused(format!("the link {} leads out of the archive", shown(&path))))?;
     }
     let top = top_of(copy.path()).ok_or_else(|| refused(super::NO_MACHINE.to_owned()))?;
     Ok(Archive { _copy: copy, top })

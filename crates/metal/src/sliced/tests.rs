@@ -70,11 +70,12 @@ fn threads_on_one_cpu_are_one_rate_and_more_threads_are_not_more_cpus() {
     let mut sliced = Sliced::prepare(Team::new(&[cpu; 3]).unwrap(), |_| kernel_load()).unwrap();
     let outcome = measured(&mut sliced, Until::Elapsed(Duration::from_millis(60)));
     assert_eq!((outcome.cpus.len(), outcome.cpus[0].threads), (1, 3));
-    // Physics, not timing: no core does more than two 512-bit FMA, 32 operations, in a cycle of its own clock.
+    // Physics, not timing: no core does more than two 512-bit FMA, 32 operations, in a cycle of its own clock. Beside a busy
+    // thread of the same core the clock reads some per cent low; three threads counted as three cores would be far beyond.
     let flops = find(Op::FMA, Element::F64, Isa::best()).unwrap().operations_per_turn() as f64;
     let Some(clock) = outcome.clock_hz() else { return };
     let per_cycle = outcome.turns_per_second() * flops / clock;
-    assert!(per_cycle > 0.0 && per_cycle <= 32.0 * 1.02, "{per_cycle} operations per cycle");
+    assert!(per_cycle > 0.0 && per_cycle <= 32.0 * 1.2, "{per_cycle} operations per cycle");
 }
 
 #[test]

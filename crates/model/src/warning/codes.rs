@@ -252,7 +252,7 @@ pub const ENTRIES: &[Entry] = &[
     entry("reference-differs", "A reference tool did something else than it was asked for.", "See the text."),
     entry(
         "search-not-converged",
-        "The highest rate without loss is known only within the limits named.",
+        "The search did not reach its precision: the highest rate without loss lies between the two rates named.",
         "Take a longer `--sample-time`.",
     ),
     entry(
@@ -267,7 +267,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "shaped",
-        "A traffic shaper holds what leaves to a rate: the figure shows that rate, not the link.",
+        "A traffic shaper limits the rate of what is sent: the figure shows that rate, not the link.",
         "See `tc qdisc` and `tc class` on that machine.",
     ),
     entry(
@@ -283,7 +283,7 @@ pub const ENTRIES: &[Entry] = &[
     entry(
         "small-file",
         "The test file is smaller than planned, for want of space or time.",
-        "Choose another `--dir`.",
+        "Choose another `--dir`, or a larger `--budget`.",
     ),
     entry(
         "smt-siblings",
@@ -292,7 +292,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "space-saved",
-        "Incompressible test data takes less space than its bytes: the file system deduplicates it, or does not write all of it.",
+        "Incompressible test data uses less disk space than was written: the file system deduplicates it, or does not write all of it.",
         "Choose a `--dir` on another file system.",
     ),
     entry(

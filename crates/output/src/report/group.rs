@@ -15,6 +15,8 @@ const FEW: &str = "few-samples";
 pub(super) const IN_ITS_COLUMN: [&str; 2] = [WIDE, FEW];
 /// A further warning of which a row has the figures: in its mark.
 const MOSTLY: &str = "mostly-excluded";
+/// Its mark without the share.
+const ALL_EXCLUDED: &str = "mostly excluded";
 
 /// The longest mark in a row; a warning whose own words are longer is marked by its code.
 const MARK: usize = 40;
@@ -82,6 +84,7 @@ impl Group {
                 marks.push(mark);
             }
         }
+        said_once(&mut marks);
         marks
     }
 
@@ -151,11 +154,15 @@ fn short(code: &str, text: &str) -> String {
     lead.map_or_else(|| code.replace('-', " "), str::to_owned)
 }
 
-/// A warning without the figures that its row has: the words of its mark, and what follows its last colon.
+/// A warning without the figures that its row has: the words of its mark, and what follows. It begins with the mark, by which it
+/// is found.
 fn meaning(code: &str, text: &str) -> String {
-    match text.rsplit_once(": ") {
-        Some((_, rest)) if is_for_all(code) => format!("{}: {rest}", named(&short(code, text))),
-        _ => text.to_owned(),
+    let mark = short(code, text);
+    match (text.rsplit_once(": "), mark.split_once(" (")) {
+        (Some((_, rest)), _) if is_for_all(code) => format!("{}: {rest}", named(&mark)),
+        (_, Some((words, _))) if mark.ends_with(')') => format!("{words}{}", &text[mark.len()..]),
+        _ if text.starts_with(&mark) => text.to_owned(),
+        _ => format!("{mark}: {text}"),
     }
 }
 
@@ -163,6 +170,18 @@ fn meaning(code: &str, text: &str) -> String {
 fn named(mark: &str) -> &str {
     let figure = mark.find(|c: char| c.is_ascii_digit()).unwrap_or(mark.len());
     mark[..figure].trim_end()
+}
+
+/// Takes the share from the mark of what was excluded in all, where one cause has all of it and names the same share.
+fn said_once(marks: &mut [String]) {
+    let share = |mark: &String| mark[named(mark).len()..].to_owned();
+    let lead = |mark: &String| named(mark) == ALL_EXCLUDED;
+    let Some(at) = marks.iter().position(lead) else { return };
+    let own = share(&marks[at]);
+    let elsewhere = |(other, mark): (usize, &String)| other != at && share(mark) == own;
+    if marks.iter().enumerate().any(elsewhere) {
+        marks[at] = ALL_EXCLUDED.to_owned();
+    }
 }
 
 /// What a text says before it says what to do.

@@ -145,7 +145,7 @@ fn note(limit: &Limit) -> Option<String> {
 }
 
 /// Where there is a distribution, a sample's value is the mean of its operations.
-const PERCENTILES: &str = "latency: median of sample means; percentiles of single operations";
+const PERCENTILES: &str = "latency: the median is of the samples' means, p50 to max are of single operations";
 
 /// The headline's distribution, each figure as wide as the widest usual one, so that rows can be compared.
 fn tail(metric: &MetricResult) -> Option<String> {
@@ -155,7 +155,7 @@ fn tail(metric: &MetricResult) -> Option<String> {
         Some(together(&format!("{name} {value:>7}")))
     };
     let all: Vec<String> = ["p50", "p99", "p99.9", "max"].iter().filter_map(one).collect();
-    (!all.is_empty()).then(|| all.join(" · "))
+    (!all.is_empty()).then(|| format!("{} {}", together("single operations:"), all.join(" · ")))
 }
 
 /// The medians of a matrix by what the pairs share.
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(details[3], "with write-allocate 14.9 GB/s");
         assert_eq!(
             details[7].replace('\u{a0}', " "),
-            "p50 87.0 µs · p99  183 µs · p99.9  783 µs · max 3.57 ms"
+            "single operations: p50 87.0 µs · p99  183 µs · p99.9  783 µs · max 3.57 ms"
         );
         assert_eq!(details[8], "latency p50 201 µs · p99 422 µs");
         assert!(details[0].is_empty() && details[9].is_empty());

@@ -168,7 +168,7 @@ impl<'a> History<'a> {
         }
         let run = store.load(name).map_err(|e| match e {
             StoreError::NoSuchRun { .. } if Path::new(name).exists() => Failure::usage(format!(
-                "{} is read as a run; if it is a file, write ./{}",
+                "no run '{}' is in the history; for the file of that name write ./{}",
                 shown(name),
                 shown(name)
             )),
@@ -215,8 +215,10 @@ fn published_side(name: &str, table: &str, other: &Side) -> Result<Side, Failure
             published::names().join(", ")
         ))
     })?;
-    let like =
-        other.runs.last().ok_or_else(|| Failure::usage("an empty side has nothing to compare with"))?;
+    let like = other
+        .runs
+        .last()
+        .ok_or_else(|| Failure::usage("published:NAME requires a run on the other side: there is none"))?;
     Ok(Side { name: shown(name), runs: vec![found.as_run(like)] })
 }
 

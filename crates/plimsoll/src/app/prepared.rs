@@ -179,14 +179,16 @@ pub(super) fn foretold(prepared: &Prepared) -> String {
     let expected = plan.budget.map_or(all, |b| b.min(all));
     let samples = sampling.samples.map_or("6 to 30 samples".to_owned(), |n| format!("{n} samples"));
     let times = if plan.repeat > 1 { format!(", {} times", plan.repeat) } else { String::new() };
+    let on_files = prepared.planned.iter().any(|p| bench::subsystem_of(&p.candidate.case).on_files);
+    let dir = crate::text::shown_bytes(plan.dir.as_os_str().as_encoded_bytes());
+    let files = if on_files { format!(", files in {dir}") } else { String::new() };
     format!(
-        "{}plan {}: {feasible} of {} cases{times}, {samples} of {} each, about {expected:.0} s, seed {}, files in {}\n",
+        "{}plan {}: {feasible} of {} cases{times}, {samples} of {} each, about {expected:.0} s, seed {}{files}\n",
         listed(prepared),
         plan.name,
         prepared.planned.len(),
         crate::quantity::format_duration(std::time::Duration::from_secs_f64(sampling.sample_time)),
         plan.seed,
-        crate::text::shown_bytes(plan.dir.as_os_str().as_encoded_bytes()),
     )
 }
 

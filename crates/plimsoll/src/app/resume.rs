@@ -123,7 +123,7 @@ pub(super) fn same(run: &Run, prepared: &mut Prepared) -> Result<(), Failure> {
     let hash = resolve::hash(&prepared.plan, &prepared.planned);
     if run.plan.hash != hash {
         return Err(Failure::usage(format!(
-            "--resume: run {} has another plan or other cases ({}; these are {hash}): leave out the plan and options that change cases",
+            "--resume: run {} was made with another plan or options (its hash is {}, now it is {hash}): leave out the plan and options that change cases",
             run.id,
             crate::text::shown(&run.plan.hash)
         )));

@@ -19,7 +19,10 @@ pub fn serve(mut from: impl BufRead, mut to: impl Write) -> io::Result<()> {
     die_with_the_parent();
     crate::program::take_name();
     let Some(Request::Begin { machine, options }) = read(&mut from)? else {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "the first message must be 'begin'"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the worker got no plan first: start plimsoll itself, not its worker",
+        ));
     };
     write(&mut to, &Reply::Done)?;
     let mut bench = Workbench { machine: *machine, options, keep: Keep::default(), prepared: None };

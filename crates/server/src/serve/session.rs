@@ -189,7 +189,11 @@ impl Session<'_> {
             Trip::Udp => self.has_ports(work.streams).map(|()| Vec::new())?,
             Trip::Tcp => self.streams(work.streams).map_err(Ok)?,
             Trip::Connect if work.streams > self.sessions.caps().max_streams => {
-                return Err(Ok(Refusal::No(format!("{} streams are more than it allows", work.streams))));
+                return Err(Ok(Refusal::No(format!(
+                    "the server allows {} streams, not {}; use fewer --streams, or start it with a higher --max-streams",
+                    self.sessions.caps().max_streams,
+                    work.streams
+                ))));
             }
             Trip::Connect => Vec::new(),
         };
@@ -207,7 +211,10 @@ impl Session<'_> {
         if self.udp.len() == usize::from(streams) {
             return Ok(());
         }
-        Err(Ok(Refusal::No(format!("{streams} UDP ports were asked for, and {} are open", self.udp.len()))))
+        Err(Ok(Refusal::No(format!(
+            "{streams} streams need as many UDP ports, and {} are open on the server; use the same plimsoll version on both machines",
+            self.udp.len()
+        ))))
     }
 
     fn too_long(&self, time: Duration) -> Option<String> {

@@ -22,10 +22,10 @@ pub enum WireError {
     #[error("it sent {0}")]
     Frame(#[from] FrameError),
     /// A message is none.
-    #[error("it sent a message that cannot be read: {0}")]
+    #[error("it sent a message that cannot be read: {0}; use the same plimsoll version on both machines")]
     Message(String),
     /// A message that may be read, in the wrong place.
-    #[error("it sent a message out of turn")]
+    #[error("it sent a message out of turn; use the same plimsoll version on both machines")]
     OutOfTurn,
     /// The other closed the connection.
     #[error("it closed the connection")]

@@ -37,7 +37,7 @@ impl Course {
     pub(super) fn in_range(&self) -> Result<(), &'static str> {
         match self {
             Self { bytes, .. } if bytes.len() > MAX_LOOKS => Err("too many stretches of time"),
-            Self { width: 0, bytes, .. } if !bytes.is_empty() => Err("intervals of 0 s"),
+            Self { width: 0, bytes, .. } if !bytes.is_empty() => Err("a report with intervals of 0 s"),
             Self { bytes, delays, .. } if !delays.is_empty() && delays.len() != bytes.len() => {
                 Err("latency intervals other than those asked for")
             }

@@ -19,7 +19,7 @@ pub enum FrameError {
     #[error("a frame of {0} bytes, where {SEAL} to {MAX} are allowed")]
     Length(u32),
     /// It was not sealed by the other end, or not in this place.
-    #[error("a frame whose seal is broken")]
+    #[error("a frame that is not authentic: it was changed on the way, or another key made it")]
     Seal,
     /// There is more to say than fits in a frame.
     #[error("a message of {0} bytes does not fit in a frame")]

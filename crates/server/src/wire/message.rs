@@ -364,10 +364,12 @@ impl Message {
             Message::UdpDone(report) => report.in_range(),
             Message::Echoed(report) if report.account.fullest_busy > 1_000_000 => Err("CPU use above 100 %"),
             Message::Join(join) => join.in_range(),
-            Message::Sent(bytes) if bytes.len() > usize::from(MAX_STREAMS) => Err("too many streams"),
+            Message::Sent(bytes) if bytes.len() > usize::from(MAX_STREAMS) => {
+                Err("results of too many streams")
+            }
             Message::Done(report) => match (&report.received, &report.sent) {
                 (Some(received), _) if received.hashes.len() > usize::from(MAX_STREAMS) => {
-                    Err("too many streams")
+                    Err("results of too many streams")
                 }
                 (_, Some(sent)) if sent.looks.len() > MAX_LOOKS => Err("too many status requests"),
                 _ if report.account.fullest_busy > 1_000_000 => Err("CPU use above 100 %"),

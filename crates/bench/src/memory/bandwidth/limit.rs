@@ -18,10 +18,9 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
             let ceilings = match memory::answers_case(question.machine, question.case) {
                 Answers::Memory => channels(question),
                 Answers::Cache(level) => cache(question, level).map(|limit| vec![limit]),
-                Answers::CacheAndMemory(_) | Answers::Unknown => Err(
-                    "caches answer in part at this size, and memory's channels do not bound them; leave --size out"
-                        .to_owned(),
-                ),
+                Answers::CacheAndMemory(_) | Answers::Unknown => {
+                    Err("caches answer in part at this size; use a larger --size".to_owned())
+                }
             };
             ceilings.unwrap_or_else(|why| vec![Limit::unknown(Kind::Ceiling, why)])
         }

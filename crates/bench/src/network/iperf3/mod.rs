@@ -395,7 +395,11 @@ fn finish(mut talk: Talk, mine: &[(u64, u64)], elapsed: Duration) -> Result<Resu
 }
 
 fn joined<T>(threads: Vec<ScopedJoinHandle<'_, io::Result<T>>>) -> Joined<T> {
-    let ended = || Err(io::Error::other("a thread ended unexpectedly"));
+    let ended = || {
+        Err(io::Error::other(
+            "a thread of plimsoll panicked: this is a bug, please report it with the output above",
+        ))
+    };
     threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| ended())).collect()
 }
 

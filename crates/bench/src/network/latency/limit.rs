@@ -49,9 +49,10 @@ fn floor(question: &Question<'_>) -> Limit {
             && alike(&o.case)
     });
     let Some(echo) = echoes.filter_map(Echo::of).min_by(|a, b| a.seconds.total_cmp(&b.seconds)) else {
-        return unknown(
-            "needs the ICMP echo time to the same server with the same --mode: add --protocol icmp",
-        );
+        return unknown(&format!(
+            "needs the ICMP echo time to the same server with the same --mode: write --protocol {},icmp",
+            question.case.word("protocol").unwrap_or("tcp")
+        ));
     };
     let bytes = question.case.number("message").unwrap_or(1) as f64;
     // A new connection is a round trip before the message's own.
@@ -161,7 +162,7 @@ mod tests {
     fn without_an_echo_to_the_same_server_it_is_unknown_and_says_what_to_run() {
         for outcomes in [&[][..], &[echo(Some("elsewhere"))]] {
             let found = ask(&case("tcp", 1), "rtt", outcomes, None);
-            assert!(found.value.is_none() && found.reason.unwrap().contains("--protocol icmp"));
+            assert!(found.value.is_none() && found.reason.unwrap().contains(",icmp"));
             assert_eq!(ask(&case("tcp", 1), "rate", outcomes, None).kind, Kind::Ceiling);
         }
         assert!(ask(&case("icmp", 1), "rtt", &[echo(None)], None).value.is_none());

@@ -255,7 +255,7 @@ fn launch(
     let plain = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b));
     if let Some(odd) = roster.members.iter().find(|member| !plain(&member.name)) {
         return Err(CannotMeasure::not_here(format!(
-            "mpirun needs a host name of each machine's own, and {} is not one",
+            "mpirun cannot use the host name {}: it may have letters, digits, '.', '-' and '_' only; rename that host",
             odd.name
         )));
     }
