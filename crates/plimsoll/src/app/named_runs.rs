@@ -218,7 +218,7 @@ fn published_side(name: &str, table: &str, other: &Side) -> Result<Side, Failure
     let like = other
         .runs
         .last()
-        .ok_or_else(|| Failure::usage("published:NAME requires a run on the other side: there is none"))?;
+        .ok_or_else(|| Failure::usage("published:NAME requires a run on the other side"))?;
     Ok(Side { name: shown(name), runs: vec![found.as_run(like)] })
 }
 
