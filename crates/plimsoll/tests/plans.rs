@@ -286,7 +286,7 @@ fn a_killed_run_is_resumed_with_every_case_once_and_its_history_whole() {
         let resume = ["run", "--resume", "last", "--store", "h.db", "--json", "-"];
         let (before, _) = ended(plimsoll(dir.path()).args(["history", "list", "--store", "h.db"]), 0);
         let (other, err) = ended(plimsoll(dir.path()).args(resume).args(["--samples", "3"]), 2);
-        assert!(other.is_empty() && err.contains("another plan or other cases"), "{err}");
+        assert!(other.is_empty() && err.contains("another plan or options"), "{err}");
         let (out, _) = ended(plimsoll(dir.path()).args(resume), 0);
         let run: Value = serde_json::from_str(&out).unwrap();
         assert_eq!(
