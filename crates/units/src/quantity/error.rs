@@ -35,7 +35,7 @@ impl std::fmt::Display for What {
 }
 
 /// Why a text is not the value it should be. `Display` is what comes after the name of the option: `must be a size such as
-/// 4K …: '4Q' has the unknown unit 'Q'`. `text` in it is cut and escaped, for it came from outside.
+/// 4K …: '4Q' is not (unknown unit 'Q')`. `text` in it is cut and escaped, for it came from outside.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// Nothing was given.
@@ -131,7 +131,7 @@ impl What {
     fn stray(self, suffix: &str) -> String {
         match self {
             What::Count => format!("is not a {}", self.number()),
-            _ => format!("has the unknown unit '{suffix}'"),
+            _ => format!("is not (unknown unit '{suffix}')"),
         }
     }
 }

@@ -302,8 +302,9 @@ mod tests {
             ("1e99999999999999999999", "is too large"),
             ("16E", "is too large"),
             ("18446744073709551616", "is too large"),
-            ("4Q", "'4Q' has the unknown unit 'Q'"),
-            ("4K@60", "has the unknown unit 'K@60'"),
+            ("4Q", ": '4Q' is not (unknown unit 'Q')"),
+            ("50%", ": '50%' is not (unknown unit '%')"),
+            ("4K@60", "(unknown unit 'K@60')"),
             ("4KB", "could mean 1000 or 1024 bytes each"),
             ("0.1K", "is not a whole number of bytes"),
             ("1e-999", "is not a whole number of bytes"),
@@ -357,6 +358,8 @@ mod tests {
         for text in ["0", "0k", "-1", "1e999", "NaN", "inf", "", "10m", "10Mi", "1e-999"] {
             assert!(parse_rate(text).is_err(), "{text}");
         }
+        let bytes = parse_rate("10MB/s").unwrap_err().to_string();
+        assert!(bytes.ends_with("1.5G: '10MB/s' is not (unknown unit 'MB/s')"), "{bytes}");
     }
 
     #[test]
