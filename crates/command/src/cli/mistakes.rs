@@ -9,6 +9,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 
+use super::habits::quoted;
+use super::order::{self, Order};
 use crate::bench;
 use crate::case::nearest;
 use crate::plan::built_in;
@@ -24,6 +26,18 @@ const REQUIRES: &[(&str, &[&str])] = &[
     ("redact", &["json", "html"]),
     ("destroy_data_on", &["target"]),
     ("key", &["server", "resume"]),
+];
+
+/// For a command that requires a name: the command, and a line with names.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("plimsoll report", "plimsoll report last"),
+    ("plimsoll export", "plimsoll export last"),
+    ("plimsoll compare", "plimsoll compare last~1 last"),
+    ("plimsoll history show", "plimsoll history show last"),
+    ("plimsoll history tag", "plimsoll history tag last before-upgrade"),
+    ("plimsoll history note", "plimsoll history note last 'new memory'"),
+    ("plimsoll history import", "plimsoll history import run.json"),
+    ("plimsoll plan check", "plimsoll plan check mine.toml"),
 ];
 
 /// Whether an option was typed.
@@ -60,17 +74,18 @@ pub(super) fn requirements(command: &Command, matches: &ArgMatches) -> Result<()
 
 /// What `clap` found wrong, in plimsoll's words.
 pub(super) fn worded(error: clap::Error, root: &Command, words: &[OsString]) -> clap::Error {
-    let path = path(root, words);
-    match line(&error, root, &path) {
+    let order = Order::read(root, words);
+    let path = path(root, &order);
+    match line(&error, root, &path, &order) {
         Some(line) => refused(error.kind(), line),
         None => error,
     }
 }
 
 /// The commands that a command line names, from the program on.
-fn path<'c>(root: &'c Command, words: &[OsString]) -> Vec<&'c Command> {
+fn path<'c>(root: &'c Command, order: &Order<'_>) -> Vec<&'c Command> {
     let mut path = vec![root];
-    for word in words.iter().skip(1).filter_map(|word| word.to_str()) {
+    for word in &order.after {
         let last = path.last().copied().unwrap_or(root);
         match last.find_subcommand(word) {
             Some(next) => path.push(next),
@@ -114,7 +129,7 @@ fn placeholder(argument: &str) -> Option<&str> {
     argument.split_once(' ').map(|(_, value)| value.trim_matches(|c| "<>".contains(c)))
 }
 
-fn line(error: &clap::Error, root: &Command, path: &[&Command]) -> Option<String> {
+fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &Order<'_>) -> Option<String> {
     // What plimsoll itself has said already has no parts.
     error.context().next()?;
     let argument = text(error, ContextKind::InvalidArg).unwrap_or_default();
@@ -123,9 +138,9 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command]) -> Option<String
     let command = name(path);
     Some(match error.kind() {
         ErrorKind::UnknownArgument if option.starts_with('-') => unknown(&option, root, path),
-        ErrorKind::UnknownArgument => {
+        ErrorKind::UnknownArgument => switched(&argument, path, order).unwrap_or_else(|| {
             format!("{command} does not take '{}'; {command} --help shows what it takes", shown(&argument))
-        }
+        }),
         ErrorKind::InvalidSubcommand => no_command(&text(error, ContextKind::InvalidSubcommand)?, root, path),
         ErrorKind::MissingSubcommand => {
             let names = texts(error, ContextKind::ValidSubcommand);
@@ -156,6 +171,9 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command]) -> Option<String
         }
         ErrorKind::NoEquals => format!("{option} requires its value after '=': {option}=VALUE"),
         ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => format!("{option} requires more values"),
+        ErrorKind::ArgumentConflict if error.get(ContextKind::InvalidSubcommand).is_some() => {
+            misplaced(root, path, order)
+        }
         ErrorKind::ArgumentConflict => conflict(error, &option),
         ErrorKind::MissingRequiredArgument => {
             let missing: Vec<String> =
@@ -163,7 +181,11 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command]) -> Option<String
             if missing.is_empty() {
                 return None;
             }
-            format!("{command} requires {}; {command} --help shows what it takes", missing.join(" and "))
+            let missing = missing.join(" and ");
+            match EXAMPLES.iter().find(|(name, _)| *name == command) {
+                Some((_, example)) => format!("{command} requires {missing}, such as {example}"),
+                None => format!("{command} requires {missing}; {command} --help shows what it takes"),
+            }
         }
         _ => return None,
     })
@@ -176,6 +198,34 @@ fn one_of(names: &[String]) -> String {
         [one] => one.clone(),
         [first @ .., last] => format!("{} or {last}", first.join(", ")),
     }
+}
+
+/// Options before the command: the line with them after it.
+fn misplaced(root: &Command, path: &[&Command], order: &Order<'_>) -> String {
+    let (names, words) = order.mended(root);
+    let has = |name: &&str| path.iter().skip(1).any(|command| order::option(command, name).is_some());
+    if let Some(name) = names.iter().find(|name| !has(name)) {
+        return unknown(name, root, path);
+    }
+    // What is wrong in that line comes first, for the line is not to be refused again.
+    let mended = std::iter::once(root.get_name()).chain(words.iter().copied()).map(OsString::from);
+    match super::parse(root.clone(), mended) {
+        Err(error) if error.kind() == ErrorKind::UnknownArgument => super::one_line(&error),
+        _ => {
+            let line: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+            let names = names.join(" and ");
+            format!("{names} must come after the command: write {} {}", root.get_name(), line.join(" "))
+        }
+    }
+}
+
+/// The word after a switch that takes its value after `=`.
+fn switched(word: &str, path: &[&Command], order: &Order<'_>) -> Option<String> {
+    let place = order.after.iter().position(|one| *one == word)?;
+    let before = order.after.get(place.checked_sub(1)?)?;
+    let is_switch = order::option(path.last()?, before).is_some_and(clap::Arg::is_require_equals_set);
+    (is_switch && ["on", "off"].contains(&word))
+        .then(|| format!("{before} requires its value after '=': write {before}={word}"))
 }
 
 fn conflict(error: &clap::Error, option: &str) -> String {
@@ -206,13 +256,41 @@ fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
     }
     let known: Vec<String> = options(here).collect();
     // Without their dashes, which all have.
-    let near =
-        nearest(option.trim_start_matches('-'), known.iter().filter_map(|known| known.strip_prefix("--")));
+    let bare = option.trim_start_matches('-');
+    let names = known.iter().filter_map(|known| known.strip_prefix("--"));
+    // A command that has streams takes --threads only to say so.
+    let refuses = |name: &str| {
+        bench::subsystem(here.get_name())
+            .is_some_and(|part| name == "threads" && part.instead_of_threads.is_some())
+    };
+    let names = names.filter(|name| is_slip(bare, name) && !refuses(name));
+    let near = nearest(bare, names);
     let all = if is_measuring(path) { "--help-all" } else { "--help" };
     match near.filter(|_| option.starts_with("--")) {
         Some(near) => format!("{command} has no option {shown}; did you mean --{near}?"),
         None => format!("{command} has no option {shown}; {command} {all} lists its options"),
     }
+}
+
+/// Whether a name was typed wrong, or not to its end: one letter in three may differ.
+fn is_slip(typed: &str, name: &str) -> bool {
+    let (typed, name): (Vec<char>, Vec<char>) = (typed.chars().take(64).collect(), name.chars().collect());
+    let begins = typed.len() >= 3 && name.starts_with(&typed);
+    begins || distance(&typed, &name) <= (typed.len() / 3).max(1)
+}
+
+/// How many letters to insert, remove or replace.
+fn distance(one: &[char], other: &[char]) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.iter().enumerate() {
+        let mut next = vec![i + 1];
+        for (j, b) in other.iter().enumerate() {
+            let replaced = row[j] + usize::from(a != b);
+            next.push(replaced.min(row[j + 1] + 1).min(next[j] + 1));
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or_default()
 }
 
 /// Whether the command has a short and a long help.
@@ -249,3 +327,6 @@ fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@ mod habits;
 mod help;
 mod history;
 mod mistakes;
+mod order;
 mod plans;
 mod results;
 mod serve;

@@ -2,15 +2,17 @@
 
 use std::ffi::OsString;
 
-use clap::{ArgAction, Command};
+use clap::Command;
 
 use super::quoted;
-use super::table::{HABITS, Habit, Takes};
+use super::table::{HABITS, Habit, Takes, Tool, own_value};
+use crate::cli::order::{self, Order};
 
 /// A command line, read once.
 pub(super) struct Line<'a> {
     root: &'a Command,
-    words: Vec<&'a str>,
+    /// All words but the command.
+    arguments: Vec<&'a str>,
     /// The command that was typed.
     pub(super) command: Option<&'a str>,
 }
@@ -28,28 +30,23 @@ pub(super) enum Word<'a> {
 impl<'a> Line<'a> {
     /// Reads the words; what is not UTF-8 is passed over.
     pub(super) fn read(root: &'a Command, arguments: &'a [OsString]) -> Self {
-        let words: Vec<&str> = arguments.iter().skip(1).filter_map(|word| word.to_str()).collect();
-        let command = words.first().copied().filter(|word| root.find_subcommand(word).is_some());
-        Self { root, words, command }
+        let Order { before, after } = Order::read(root, arguments);
+        let command = after.first().copied();
+        Self { root, arguments: before.into_iter().chain(after.into_iter().skip(1)).collect(), command }
     }
 
-    /// The words after the command.
-    fn arguments(&self) -> &[&'a str] {
-        self.words.get(usize::from(self.command.is_some())..).unwrap_or_default()
-    }
-
-    /// The options that are habits, and not plimsoll's own in this command: name and row.
-    pub(super) fn habits(&self) -> Vec<(&'a str, &'static Habit)> {
+    /// The names of the options that are habits of this tool, and not plimsoll's own in this command.
+    pub(super) fn habits(&self, tool: Tool) -> Vec<&'a str> {
         let found = |word: &&'a str| {
-            let (habit, name, _) = habit(word, None)?;
-            (!habit.shared && !self.is_own(self.command, name)).then_some((name, habit))
+            let (habit, name, _) = habit(tool, word, None)?;
+            (!habit.shared && !self.is_own(self.command, name)).then_some(name)
         };
-        self.arguments().iter().filter_map(found).collect()
+        self.arguments.iter().filter_map(found).collect()
     }
 
     /// The value of an option of one of these names; empty where it has none.
     pub(super) fn value(&self, names: &[&str]) -> Option<&'a str> {
-        let words = self.arguments();
+        let words = &self.arguments;
         words.iter().enumerate().find_map(|(place, word)| {
             let name = names.iter().find(|name| is_option(word, name))?;
             let rest = word.get(name.len()..).unwrap_or_default().trim_start_matches('=');
@@ -60,18 +57,18 @@ impl<'a> Line<'a> {
 
     /// Whether an option of one of these names is there.
     pub(super) fn has(&self, names: &[&str]) -> bool {
-        self.arguments().iter().any(|word| names.iter().any(|name| is_option(word, name)))
+        self.arguments.iter().any(|word| names.iter().any(|name| is_option(word, name)))
     }
 
-    /// The words, sorted by whose they are, for a line of the command `target`.
-    pub(super) fn words(&self, target: &str) -> Vec<Word<'a>> {
-        let words = self.arguments();
+    /// The words, sorted by whose they are, for a line of the command `target`, which does what the tool does.
+    pub(super) fn words(&self, tool: Tool, target: &str) -> Vec<Word<'a>> {
+        let words = &self.arguments;
         let (mut all, mut place) = (Vec::new(), 0);
         while let Some(word) = words.get(place).copied() {
             let next = words.get(place + 1).copied();
             place += 1;
-            let found = habit(word, next).filter(|(habit, name, _)| {
-                !self.is_own(Some(target), name) || habit.shared && habit.tool.command() == target
+            let found = habit(tool, word, next).filter(|(habit, name, _)| {
+                !self.is_own(Some(target), name) || habit.shared && tool.command() == target
             });
             if let Some((habit, name, value)) = found {
                 place += usize::from(habit.takes == Takes::Value && value.len() + name.len() > word.len());
@@ -86,9 +83,7 @@ impl<'a> Line<'a> {
                 (true, true) => {
                     let needs = self.takes_value(target, name) && !word.contains('=');
                     place += usize::from(needs && value.is_some());
-                    let value = value.unwrap_or("VALUE");
-                    let value = if needs { format!(" {}", quoted(value)) } else { String::new() };
-                    all.push(Word::Kept(quoted(word) + &value));
+                    all.push(Word::Kept(self.kept(tool, word, value.filter(|_| needs), needs)));
                 }
                 (true, false) => {
                     place += usize::from(value.is_some());
@@ -102,16 +97,54 @@ impl<'a> Line<'a> {
         all
     }
 
+    /// An option of plimsoll's own with its value, which may be the other tool's.
+    fn kept(&self, tool: Tool, word: &str, next: Option<&str>, needs: bool) -> String {
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (word, next),
+        };
+        let translated = value.and_then(|value| own_value(tool, name, value, self));
+        translated.unwrap_or_else(|| match (needs, next) {
+            (false, _) => quoted(word),
+            (true, next) => format!("{} {}", quoted(word), quoted(next.unwrap_or("VALUE"))),
+        })
+    }
+
+    /// The argument of the command that was typed which an option is.
+    pub(super) fn own(&self, option: &str) -> Option<&'a clap::Arg> {
+        self.option(self.command, option)
+    }
+
+    /// Whether a command has all options of this text.
+    pub(super) fn has_all(&self, command: &str, text: &str) -> bool {
+        let mut options = text.split_whitespace().filter(|word| word.starts_with("--"));
+        options.all(|option| self.is_own(Some(command), option.split('=').next().unwrap_or(option)))
+    }
+
+    /// Each option once: several of the other tool's may say the same. An option that takes a list may be there again with
+    /// another value.
+    pub(super) fn without_repeats(&self, target: &str, options: &[String]) -> Vec<String> {
+        let mut kept: Vec<String> = Vec::new();
+        for option in options.iter().flat_map(|option| apart(option)) {
+            let name = name(&option);
+            let is_list = self
+                .option(Some(target), name)
+                .is_some_and(|arg| matches!(arg.get_action(), clap::ArgAction::Append));
+            let again = |known: &String| *known == option || !is_list && self::name(known) == name;
+            if !option.starts_with("--") || !kept.iter().any(again) {
+                kept.push(option);
+            }
+        }
+        kept
+    }
+
     /// Whether a command of plimsoll has this option.
     fn is_own(&self, command: Option<&str>, option: &str) -> bool {
         self.option(command, option).is_some()
     }
 
     fn takes_value(&self, command: &str, option: &str) -> bool {
-        let takes = |arg: &clap::Arg| {
-            matches!(arg.get_action(), ArgAction::Set | ArgAction::Append) && !arg.is_require_equals_set()
-        };
-        self.option(Some(command), option).is_some_and(takes)
+        self.option(Some(command), option).is_some_and(order::takes_value)
     }
 
     fn option(&self, command: Option<&str>, option: &str) -> Option<&'a clap::Arg> {
@@ -119,12 +152,7 @@ impl<'a> Line<'a> {
             Some(name) => self.root.find_subcommand(name)?,
             None => self.root,
         };
-        let long = option.strip_prefix("--");
-        let short = option.strip_prefix('-').and_then(|rest| rest.chars().next());
-        command.get_arguments().find(|arg| match long {
-            Some(long) => arg.get_long() == Some(long),
-            None => short.is_some() && arg.get_short() == short,
-        })
+        order::option(command, option)
     }
 }
 
@@ -135,7 +163,7 @@ fn is_option(word: &str, name: &str) -> bool {
 }
 
 /// The other tool's option that a word is, with its name and value; the value may be the next word.
-fn habit<'a>(word: &'a str, next: Option<&'a str>) -> Option<(&'static Habit, &'a str, &'a str)> {
+fn habit<'a>(tool: Tool, word: &'a str, next: Option<&'a str>) -> Option<(&'static Habit, &'a str, &'a str)> {
     // An option is no value; a number may be negative.
     let is_value = |next: &&str| {
         next.strip_prefix('-').is_none_or(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
@@ -153,16 +181,18 @@ fn habit<'a>(word: &'a str, next: Option<&'a str>) -> Option<(&'static Habit, &'
             _ => (habit, name, rest),
         })
     };
-    HABITS.iter().find_map(of)
+    HABITS.iter().filter(|habit| habit.tool == tool).find_map(of)
 }
 
-/// Each option once: several of the other tool's may say the same.
-pub(super) fn without_repeats(options: Vec<String>) -> Vec<String> {
-    let mut kept: Vec<String> = Vec::new();
-    for option in options {
-        if !option.starts_with("--") || !kept.contains(&option) {
-            kept.push(option);
-        }
+/// `--samples` of `--samples 10`.
+fn name(option: &str) -> &str {
+    option.split([' ', '=']).next().unwrap_or(option)
+}
+
+/// The options of a text, each with its value; text with quotes is one.
+fn apart(text: &str) -> Vec<String> {
+    if text.contains('\'') || !text.starts_with("--") {
+        return vec![text.to_owned()];
     }
-    kept
+    text.split(" --").map(|option| format!("--{}", option.trim_start_matches("--"))).collect()
 }

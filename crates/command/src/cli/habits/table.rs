@@ -1,6 +1,7 @@
 //! The options of fio and iperf3, and what they are here.
 
 use super::line::Line;
+use super::quoted;
 
 /// An option of another tool.
 pub(super) struct Habit {
@@ -50,6 +51,41 @@ impl Tool {
             Tool::Iperf3 => "iperf3",
         }
     }
+
+    /// Options by which a line without a command is known as one of this tool.
+    const fn signs(self) -> Names {
+        match self {
+            Tool::Fio => &[
+                "--rw",
+                "--readwrite",
+                "--rwmixread",
+                "--bs",
+                "--blocksize",
+                "--iodepth",
+                "--ioengine",
+                "--numjobs",
+                "--filename",
+            ],
+            Tool::Iperf3 => &["-c", "--client", "-s"],
+        }
+    }
+
+    /// The tool whose options are answered in a line: that of its command, or of what it measures alone.
+    pub(super) fn of(line: &Line<'_>) -> Option<Self> {
+        let mut all = [Tool::Fio, Tool::Iperf3].into_iter();
+        match line.command {
+            Some("serve") => Some(Tool::Iperf3),
+            None | Some("run") => {
+                let only = line.value(&["--only"]).unwrap_or_default();
+                let parts = || only.split(',').map(|name| name.split('.').next().unwrap_or_default());
+                all.find(|tool| {
+                    parts().all(|part| part == tool.command())
+                        || line.command.is_none() && line.has(tool.signs())
+                })
+            }
+            Some(typed) => all.find(|tool| tool.command() == typed),
+        }
+    }
 }
 
 /// Whether a value follows.
@@ -83,16 +119,21 @@ impl Habit {
 /// Options of fio 3.33 and iperf3 3.12 by their manual pages. What is in neither table nor plimsoll is named as without a
 /// counterpart.
 pub(super) const HABITS: &[Habit] = &[
-    fio(&["--rw", "--readwrite"], |v, _| Here::Write(operation(v))),
+    fio(&["--rw", "--readwrite"], |v, _| operation(v)),
     fio(&["--rwmixread"], |v, _| Here::Write(format!("--read-share {v}"))),
     fio(&["--rwmixwrite"], |v, _| Here::Write(format!("--read-share {}", reads(v)))),
     fio(&["--bs", "--blocksize"], |v, _| Here::Write(format!("--block {}", block(v)))),
-    fio(&["--bssplit"], |v, _| Here::Write(format!("--block {}", mix(v)))),
+    fio(&["--bssplit"], |v, _| Here::Write(format!("--only disk.io --block {}", mix(v)))),
     fio(&["--iodepth"], |v, _| Here::Write(format!("--depth {v}"))),
     fio(&["--numjobs"], |v, _| Here::Write(format!("--threads {v}"))),
-    fio(&["--runtime", "--timeout"], |v, _| Here::Write(seconds(v))),
+    fio(&["--runtime", "--timeout"], |v, line| {
+        time(v, line.has(&["--io_size", "--io_limit", "--number_ios"]))
+    }),
     fio(&["--time_based"], |_, _| Here::Unneeded("samples have a fixed time")).flag(),
-    fio(&["--ioengine"], |v, _| engine(v)),
+    fio(&["--ioengine"], |v, line| match line.has(&["--hipri", "--sqthread_poll"]) {
+        true => Here::WithAnother,
+        false => engine(v),
+    }),
     fio(&["--direct"], |v, _| Here::Write(cache(v != "0").to_owned())),
     fio(&["--buffered"], |v, _| Here::Write(cache(v == "0").to_owned())),
     fio(&["--hipri"], |_, _| Here::Write("--engine io_uring+iopoll".to_owned())).flag(),
@@ -101,7 +142,8 @@ pub(super) const HABITS: &[Habit] = &[
         Here::Write(format!("--rate {}", times(v, parallel(line, &["--numjobs"]))))
     }),
     fio(&["--rate"], |_, _| Here::Without).shared(),
-    fio(&["--rate_process"], |v, _| match v {
+    fio(&["--rate_process"], |v, line| match v {
+        _ if !line.has(&["--rate_iops", "--rate"]) => Here::Unneeded("there is no --rate_iops"),
         "poisson" => Here::Write("--arrivals poisson".to_owned()),
         _ => Here::Write("--arrivals even".to_owned()),
     }),
@@ -119,11 +161,19 @@ pub(super) const HABITS: &[Habit] = &[
         v => Here::Write(format!("--sync every:{v}")),
     }),
     fio(&["--end_fsync", "--fsync_on_close"], |_, _| Here::Write("--sync end".to_owned())),
-    fio(&["--sync"], |v, _| {
-        Here::Write(if matches!(v, "0" | "none") { "--sync none" } else { "--sync each" }.to_owned())
+    fio(&["--sync"], |v, _| match v {
+        "0" => Here::Write("--sync none".to_owned()),
+        v if ["none", "each", "end"].contains(&v) || v.starts_with("every:") => {
+            Here::Write(format!("--sync {v}"))
+        }
+        _ => Here::Write("--sync each".to_owned()),
     })
     .shared(),
-    fio(&["--verify"], |_, _| Here::Write("--verify".to_owned())).shared(),
+    fio(&["--verify"], |v, _| match v {
+        "off" | "0" => Here::Write("--verify=off".to_owned()),
+        _ => Here::Write("--verify".to_owned()),
+    })
+    .shared(),
     fio(&["--ramp_time"], |_, _| Here::Unneeded("each case has a warm-up")),
     fio(&["--filename"], |v, _| Here::Write(file(v))),
     fio(&["--directory"], |v, _| Here::Write(format!("--dir {v}"))),
@@ -138,7 +188,11 @@ pub(super) const HABITS: &[Habit] = &[
     }),
     fio(&["--steadystate", "--ss"], |_, _| Here::Write("--steady".to_owned())),
     fio(&["--randseed"], |v, _| Here::Write(format!("--seed {v}"))),
-    fio(&["--output-format", "--output"], |_, _| Here::Write("--json FILE".to_owned())),
+    fio(&["--output-format"], |_, line| match line.has(&["--output"]) {
+        true => Here::WithAnother,
+        false => Here::Write("--json FILE".to_owned()),
+    }),
+    fio(&["--output"], |v, _| Here::Write(format!("--json {v}"))),
     fio(&["--name"], |_, _| Here::Unneeded("`plimsoll history tag` names a run")),
     fio(&["--group_reporting", "--thread"], |_, _| Here::Unneeded("a case is reported over all its threads"))
         .flag(),
@@ -149,12 +203,9 @@ pub(super) const HABITS: &[Habit] = &[
     }),
     iperf3(&["-c", "--client"], |v, line| Here::Write(server(v, line))),
     iperf3(&["-s"], |_, _| Here::WithAnother).flag(),
-    iperf3(&["-p", "--port"], |v, line| match line.has(&["-c", "--client"]) {
-        true => Here::WithAnother,
-        false => Here::Write(format!("--port {v}")),
-    }),
+    iperf3(&["-p", "--port"], port),
     iperf3(&["-P", "--parallel"], |v, _| Here::Write(format!("--streams {v}"))),
-    iperf3(&["-t", "--time"], |v, _| Here::Write(seconds(v))),
+    iperf3(&["-t", "--time"], |v, line| time(v, line.has(&["-n", "--bytes", "-k", "--blockcount"]))),
     iperf3(&["-n", "--bytes"], |v, _| Here::Write(format!("--volume {v}"))),
     iperf3(&["-k", "--blockcount"], |v, _| Here::Write(format!("--count {v}"))),
     iperf3(&["-R", "--reverse"], |_, _| Here::Write("--direction down".to_owned())).flag(),
@@ -186,15 +237,63 @@ pub(super) const HABITS: &[Habit] = &[
     .flag(),
 ];
 
-/// fio's kinds of load.
-fn operation(value: &str) -> String {
-    let (pattern, op) = match value.strip_prefix("rand") {
-        Some(rest) => ("random", rest),
-        None => ("sequential", value),
+/// fio's kinds of load: the operation here, and whether it is at random places.
+fn kind(value: &str) -> Option<(&'static str, bool)> {
+    Some(match value.split(':').next().unwrap_or(value) {
+        "read" => ("read", false),
+        "write" => ("write", false),
+        "trim" => ("trim", false),
+        "rw" | "readwrite" => ("mixed", false),
+        "randread" => ("read", true),
+        "randwrite" => ("write", true),
+        "randtrim" => ("trim", true),
+        "randrw" => ("mixed", true),
+        _ => return None,
+    })
+}
+
+fn operation(value: &str) -> Here {
+    match kind(value) {
+        Some((op, true)) => Here::Write(format!("--op {op} --pattern random")),
+        Some((op, false)) => Here::Write(format!("--op {op} --pattern sequential")),
+        None if value.starts_with("trim") => Here::Without,
+        None => Here::Write(format!("--op {value} --pattern sequential")),
+    }
+}
+
+/// What `--op` is here where its value is one of fio's that plimsoll does not have.
+pub(super) fn operation_here(value: &str) -> Option<String> {
+    let all: Vec<(&str, bool)> = value.split(',').map(|one| kind(one).unwrap_or((one, false))).collect();
+    let mut ops: Vec<&str> = Vec::new();
+    for (op, _) in &all {
+        if !ops.contains(op) {
+            ops.push(op);
+        }
+    }
+    let op = ops.join(",");
+    let random = all.iter().filter(|(_, random)| *random).count();
+    let pattern = match random {
+        0 => "",
+        random if random == all.len() => " --pattern random",
+        _ => " --pattern sequential,random",
     };
-    match op {
-        "rw" | "readwrite" => format!("--op mixed --pattern {pattern}"),
-        op => format!("--op {op} --pattern {pattern}"),
+    (op != value).then(|| format!("--op {op}{pattern}"))
+}
+
+/// The value of an option that the tool's command here has, where it is one of the tool's: the option to type.
+pub(super) fn own_value(tool: Tool, option: &str, value: &str, line: &Line<'_>) -> Option<String> {
+    match (tool, option) {
+        (Tool::Fio, "--op") => operation_here(value),
+        // Not all that writes to disks takes a mix of sizes.
+        (Tool::Fio, "--only") if value == tool.command() && line.has(&["--bssplit"]) => {
+            Some("--only disk.io".to_owned())
+        }
+        (Tool::Iperf3, "--server") => {
+            let port = line.value(&["-p", "--port"])?;
+            let all: Vec<String> = value.split(',').map(|host| with_port(host, port)).collect();
+            Some(format!("--server {}", quoted(&all.join(","))))
+        }
+        _ => None,
     }
 }
 
@@ -252,6 +351,14 @@ fn with_unit(value: &str) -> String {
     if value.bytes().all(|b| b.is_ascii_digit()) { format!("{value}s") } else { value.to_owned() }
 }
 
+/// The time of all samples, unless each has an amount.
+fn time(value: &str, of_an_amount: bool) -> Here {
+    match of_an_amount {
+        true => Here::Unneeded("a sample of a fixed amount has no fixed time"),
+        false => Here::Write(seconds(value)),
+    }
+}
+
 fn seconds(value: &str) -> String {
     let (number, unit) = match value.strip_suffix('m') {
         Some(minutes) => (minutes, 60),
@@ -263,12 +370,39 @@ fn seconds(value: &str) -> String {
     }
 }
 
+/// The port to listen on, or that of the server.
+fn port(value: &str, line: &Line<'_>) -> Here {
+    let port = if value.parse::<u16>().is_ok() { value } else { "PORT" };
+    if line.has(&["-s"]) || line.command == Some("serve") && !line.has(&["-c", "--client"]) {
+        return Here::Write(format!("--port {port}"));
+    }
+    match line.has(&["-c", "--client", "--server"]) {
+        true => Here::WithAnother,
+        false => Here::Write(format!("--server HOST:{port}")),
+    }
+}
+
+/// A server with a port, unless it has one.
+fn with_port(server: &str, port: &str) -> String {
+    let (scheme, host) = server.split_at(server.find("://").map_or(0, |at| at + 3));
+    let port = if port.parse::<u16>().is_ok() { port } else { "PORT" };
+    match host.matches(':').count() {
+        0 => format!("{scheme}{host}:{port}"),
+        // An IPv6 address.
+        2.. if host.ends_with(']') => format!("{scheme}{host}:{port}"),
+        2.. if !host.starts_with('[') => format!("{scheme}[{host}]:{port}"),
+        _ => server.to_owned(),
+    }
+}
+
 /// The server, with its port, and which benchmark iperf3 is.
 fn server(host: &str, line: &Line<'_>) -> String {
     let only = if line.has(&["-u", "--udp"]) { "network.udp" } else { "network.tcp" };
-    let port = line.value(&["-p", "--port"]).filter(|port| port.parse::<u16>().is_ok());
-    let port = port.map(|port| format!(":{port}")).unwrap_or_default();
-    format!("--server {host}{port} --only {only}")
+    let host = match line.value(&["-p", "--port"]) {
+        Some(port) => with_port(host, port),
+        None => host.to_owned(),
+    };
+    format!("--server {host} --only {only}")
 }
 
 /// The target rate of datagrams; a stream of TCP takes what there is.

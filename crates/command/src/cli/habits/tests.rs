@@ -1,9 +1,25 @@
+use std::sync::LazyLock;
+
+use super::hints::HINTS;
+use super::table::{HABITS, Takes};
 use super::*;
-use crate::cli;
+use crate::machine::fixture::Fixture;
+use crate::{bench, cli, resolve};
+
+/// Made once: it is parsed with some thousand times.
+static ROOT: LazyLock<Command> = LazyLock::new(cli::command);
+
+fn words(line: &str) -> Vec<OsString> {
+    line.split_whitespace().map(OsString::from).collect()
+}
 
 fn said(line: &str) -> String {
-    let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-    answer(&cli::command(), &words).unwrap_or_default()
+    answer(&Line::read(&ROOT, &words(line))).unwrap_or_default()
+}
+
+/// What is wrong with a line, as it is printed.
+fn refused(line: &str) -> Option<String> {
+    cli::parse(ROOT.clone(), words(line)).err().map(|error| cli::one_line(&error))
 }
 
 #[test]
@@ -56,15 +72,22 @@ fn a_command_of_iperf3_is_answered_with_the_line_to_type() {
 fn what_is_ones_own_is_kept_and_what_nobody_knows_is_named() {
     assert_eq!(
         said("plimsoll disk --rw read --samples 5 --norandommap --cpus_allowed 0-3 job.fio --steady"),
-        "--rw is an option of fio: write plimsoll disk --op read --pattern sequential --samples 5 --steady; plimsoll has nothing \
-         like --norandommap, --cpus_allowed, job.fio: leave it out"
+        "--rw is an option of fio: write plimsoll disk --op read --pattern sequential --samples 5 --steady; plimsoll disk has \
+         nothing like --norandommap, --cpus_allowed, job.fio: leave it out"
     );
-    assert!(said("plimsoll run quick --iodepth 3").ends_with("write plimsoll disk --depth 3"));
-    assert!(said("plimsoll cpu --numjobs 4").ends_with("write plimsoll cpu --threads 4"));
     assert!(
-        said("plimsoll disk --ioengine=rbd").ends_with("plimsoll has nothing like --ioengine: leave it out")
+        said("plimsoll run --only disk --iodepth 3").ends_with("write plimsoll disk --only disk --depth 3")
+    );
+    assert!(
+        said("plimsoll disk --ioengine=rbd")
+            .ends_with("plimsoll disk has nothing like --ioengine: leave it out")
     );
     assert!(said("plimsoll network -c db1 --json").contains("--json VALUE"));
+    assert!(
+        said("plimsoll network -J --json x -t 10 --time 5 --only a --only b")
+            .ends_with("write plimsoll network --json FILE --samples 10 --sample-time 1s --only a --only b"),
+        "what is typed once is written once"
+    );
     assert!(said("plimsoll disk --name $(reboot) --bs $(reboot)").contains("--block '$(reboot)'"));
 }
 
@@ -81,10 +104,7 @@ fn options_of_our_own_are_no_habits() {
 
 #[test]
 fn a_checksum_of_fio_is_answered() {
-    let values = |line: &str| {
-        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        values(&cli::command(), &words).map_err(|e| cli::one_line(&e))
-    };
+    let values = |line: &str| values(&cli::command(), &words(line)).map_err(|e| cli::one_line(&e));
     assert!(values("plimsoll disk --verify").is_ok() && values("plimsoll disk --verify=off").is_ok());
     assert!(values("plimsoll disk --verify --op read").is_ok());
     assert!(
@@ -95,4 +115,252 @@ fn a_checksum_of_fio_is_answered() {
         wrong.starts_with("--verify must be on or off: 'crc32c' is neither; plimsoll has one checksum"),
         "{wrong}"
     );
+    let apart = refused("plimsoll disk --verify crc32c");
+    assert_eq!(apart.as_deref(), Some(wrong.as_str()), "as with =");
+    assert_eq!(
+        refused("plimsoll disk --steady on").unwrap(),
+        "--steady requires its value after '=': write --steady=on"
+    );
+    assert!(refused("plimsoll disk --steady job.fio").unwrap().contains("does not take 'job.fio'"));
+}
+
+#[test]
+fn a_port_is_part_of_the_server_and_an_option_of_serve() {
+    let here = |line: &str| said(line).split(": write plimsoll ").nth(1).unwrap_or_default().to_owned();
+    assert_eq!(here("plimsoll network --port 5201"), "network --server HOST:5201");
+    assert_eq!(here("plimsoll network --server a,iperf3://b -p 52"), "network --server a:52,iperf3://b:52");
+    assert_eq!(here("plimsoll network --server=::1 -p 52"), "network --server [::1]:52");
+    assert_eq!(here("plimsoll network --server [::1]:9 -p 52"), "network --server [::1]:9");
+    assert!(
+        here("plimsoll network -c ::1 -p 52").starts_with("network --server [::1]:52 --only network.tcp")
+    );
+    assert_eq!(here("plimsoll serve -p 5201"), "serve --port 5201");
+    assert_eq!(
+        here("plimsoll serve -p 52 -t 10"),
+        "serve --port 52; plimsoll serve has nothing like -t: leave it out"
+    );
+}
+
+#[test]
+fn options_are_translated_in_commands_that_do_what_the_tool_does() {
+    for line in [
+        "report last --bs 4k",
+        "machine --rw read",
+        "history -n 5",
+        "compare a b -t 1",
+        "run quick --rw read",
+    ] {
+        let refused = refused(&format!("plimsoll {line}")).unwrap();
+        assert!(!refused.contains("option of") && !refused.contains("write"), "{line}: {refused}");
+    }
+    for (line, says) in [
+        (
+            "report last --output x.html",
+            "plimsoll report has no option --output: for an HTML page write --html x.html",
+        ),
+        ("machine -o f", "plimsoll machine has no option -o: for JSON write --json > f"),
+        (
+            "run quick --only cpu --time=10",
+            "plimsoll run has no option --time: for the time of a sample write --sample-time 10s, for that of all cases --budget 10s",
+        ),
+        (
+            "cpu -t 4",
+            "plimsoll cpu has no option -t: for threads write --threads 4, for the time of a sample --sample-time 4s",
+        ),
+        (
+            "memory -t60s",
+            "plimsoll memory has no option -t: for the time of a sample write --sample-time 60s",
+        ),
+        (
+            "memory -t copy",
+            "plimsoll memory has no option -t: for threads write --threads N, for the time of a sample --sample-time TIME",
+        ),
+        (
+            "cpu --bs 4k",
+            "plimsoll cpu has no option --bs: for the block size write --only cpu.crypto --block 4k",
+        ),
+        (
+            "cpu -n 4",
+            "plimsoll cpu has no option -n: for samples write --samples 4, for the order of matrices --only cpu.gemm --n 4",
+        ),
+        (
+            "network --numjobs 4",
+            "plimsoll network has no option --numjobs: for parallel connections write --streams 4",
+        ),
+        ("memory -s 1G", "plimsoll memory has no option -s: for the size write --size 1G"),
+        ("cpu --numjobs 4", "plimsoll cpu has no option --numjobs: for threads write --threads 4"),
+        (
+            "--output $x",
+            "plimsoll has no option --output: for JSON write --json '$x', for an HTML page --html '$x'",
+        ),
+    ] {
+        assert_eq!(refused(&format!("plimsoll {line}")).unwrap(), says, "{line}");
+    }
+}
+
+#[test]
+fn an_operation_of_fio_is_answered_alone_and_in_a_line() {
+    let of = |op: &str| refused(&format!("plimsoll disk --op {op}")).unwrap_or_default();
+    assert_eq!(
+        of("randread"),
+        "--op must be read, write, append, mixed, copy or trim: for fio's randread write --op read --pattern random"
+    );
+    assert!(of("read,readwrite").ends_with("for fio's readwrite write --op mixed"));
+    for own in ["read", "write", "append", "mixed", "copy", "trim", "read,trim"] {
+        assert_eq!(of(own), "");
+    }
+    let line = |typed: &str| said(&format!("plimsoll disk {typed}"));
+    assert!(line("--op rw --rwmixread 70").ends_with("write plimsoll disk --op mixed --read-share 70"));
+    assert!(
+        line("--op=read,randwrite --bs 4k")
+            .ends_with("--op read,write --pattern sequential,random --block 4k")
+    );
+    assert!(line("--op read --bs 4k").ends_with("disk --op read --block 4k"));
+}
+
+/// A value that an option of this name takes in its own tool.
+fn usual(name: &str) -> &'static str {
+    match name {
+        "--rw" | "--readwrite" => "randrw",
+        "--filesize" | "--io_size" | "--io_limit" | "--bytes" | "-n" => "1g",
+        "--bs" | "--blocksize" | "--length" | "-b" => "4k",
+        "-w" => "4m",
+        "--bssplit" => "4k/60:64k/40",
+        "--ioengine" => "libaio",
+        "--rate_process" => "poisson",
+        "--verify" => "crc32c",
+        "--filename" => "/mnt/x",
+        "--directory" => "/mnt",
+        "--random_distribution" => "zipf:0.9",
+        "--output-format" => "json",
+        "-c" | "--client" => "db1",
+        "-C" | "--linux-congestion" => "cubic",
+        "-M" | "--set-mss" => "1400",
+        "-B" => "127.0.0.1",
+        _ => "5",
+    }
+}
+
+/// The lines that an answer says to write; parts of lines are of this command.
+fn suggestions(command: &str, answer: &str) -> Vec<String> {
+    if let Some(named) = answer.split("did you mean ").nth(1) {
+        let option = named.trim_end_matches('?');
+        // The value is that of another option.
+        let is_value = |why: &str| why.contains(" must be ");
+        let line = format!("plimsoll {command} {option} 5");
+        return if refused_again(&line).is_some_and(|why| is_value(&why)) { Vec::new() } else { vec![line] };
+    }
+    if let Some((_, line)) = answer.split_once(": write plimsoll ") {
+        return vec![format!("plimsoll {}", line.split([';', '(']).next().unwrap())];
+    }
+    let Some((_, parts)) = answer.split_once(": for ").filter(|_| answer.contains(" has no option ")) else {
+        return Vec::new();
+    };
+    let option = |part: &str| format!("plimsoll {command} {}", &part[part.find("--").unwrap()..]);
+    parts.split(", for ").map(option).collect()
+}
+
+/// Refused by the command line, or by what it means: the cases are made as for a run.
+fn refused_again(line: &str) -> Option<String> {
+    let line = line.split(" > ").next().unwrap();
+    // The value that was typed is none of this option.
+    if [" SIZE", " N", " TIME"].iter().any(|name| line.ends_with(name)) {
+        return None;
+    }
+    let typed = match cli::parse(ROOT.clone(), words(line)) {
+        Ok(typed) => typed,
+        Err(error) => return Some(cli::one_line(&error)),
+    };
+    let cli::Typed::Measure { what, common, .. } = typed else { return None };
+    let machine = Fixture::open("firecracker-zen4").unwrap().machine();
+    let planned = resolve::plan(&what, &common).map_err(|e| e.to_string());
+    planned.and_then(|plan| resolve::planned(&plan, &machine).map_err(|e| e.to_string())).err()
+}
+
+/// Each command, as it is typed with what it requires.
+const TYPED: &[&str] = &[
+    "",
+    "cpu",
+    "memory",
+    "disk",
+    "network",
+    "run",
+    "run --only disk",
+    "run --only network",
+    "serve",
+    "report last",
+    "history",
+    "history show last",
+    "machine",
+    "compare last last",
+    "export last",
+    "doctor",
+];
+
+#[test]
+fn no_answer_is_refused_again() {
+    let (mut answered, mut wrong) = (0, Vec::new());
+    for command in TYPED {
+        for habit in HABITS {
+            for name in habit.typed {
+                let value = if habit.takes == Takes::Value { usual(name) } else { "" };
+                let typed = format!("plimsoll {command} {name} {value}");
+                for line in refused(&typed).iter().flat_map(|answer| suggestions(command, answer)) {
+                    wrong.extend(refused_again(&line).map(|why| format!("{typed}: {line}: {why}")));
+                    answered += 1;
+                }
+            }
+        }
+    }
+    assert!(answered > 200, "{answered}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_hint_is_refused_again() {
+    let mut answered = 0;
+    for command in TYPED {
+        for (name, value) in
+            HINTS.iter().flat_map(|hint| hint.typed).flat_map(|name| [(name, "64"), (name, "1g")])
+        {
+            let typed = format!("plimsoll {command} {name} {value}");
+            let answer = refused(&typed).filter(|answer| answer.contains(" has no option "));
+            for line in answer.iter().flat_map(|answer| suggestions(command, answer)) {
+                let why = refused_again(&line);
+                // A number that fits one meaning may be too little or too much for another.
+                assert!(
+                    why.is_none_or(
+                        |why| why.contains(" must be between ") || why.contains(" must be at least ")
+                    ),
+                    "{typed}: {line}"
+                );
+                answered += 1;
+            }
+        }
+    }
+    assert!(answered > 200, "{answered}");
+}
+
+#[test]
+fn no_line_with_two_habits_is_refused_again_by_the_command_line() {
+    let mut wrong = Vec::new();
+    for tool in [Tool::Fio, Tool::Iperf3] {
+        let mine = || HABITS.iter().filter(|habit| habit.tool == tool);
+        let option = |habit: &table::Habit| {
+            let value = if habit.takes == Takes::Value { usual(habit.typed[0]) } else { "" };
+            format!("{} {value}", habit.typed[0])
+        };
+        for (one, other) in mine().flat_map(|one| mine().map(move |other| (one, other))) {
+            let typed = format!("plimsoll {} {} {}", tool.command(), option(one), option(other));
+            for line in suggestions(tool.command(), &said(&typed)) {
+                wrong.extend(refused(&line).map(|why| format!("{typed}: {line}: {why}")));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_command_that_measures_is_tried() {
+    assert!(bench::commands().all(|name| TYPED.contains(&name)));
 }

@@ -1,0 +1,95 @@
+use super::*;
+use crate::cli;
+
+/// What is wrong with a line, as it is printed.
+fn refused(line: &str) -> Option<String> {
+    let words = line.split(' ').map(OsString::from);
+    cli::parse(cli::command(), words).err().map(|error| cli::one_line(&error))
+}
+
+#[test]
+fn options_before_the_command_are_answered_with_the_line() {
+    for (typed, says) in [
+        ("--json - cpu", "--json must come after the command: write plimsoll cpu --json -"),
+        ("--dry-run cpu", "--dry-run must come after the command: write plimsoll cpu --dry-run"),
+        (
+            "-q --samples=5 --html x disk --op read",
+            "-q and --samples and --html must come after the command: write plimsoll disk --op read -q --samples=5 --html x",
+        ),
+        ("--only cpu cpu", "--only must come after the command: write plimsoll cpu --only cpu"),
+        (
+            "--json x run quick --json y",
+            "--json must come after the command: write plimsoll run quick --json y",
+        ),
+        (
+            "--store f history show last",
+            "--store must come after the command: write plimsoll history show last --store f",
+        ),
+    ] {
+        assert_eq!(refused(&format!("plimsoll {typed}")).as_deref(), Some(says), "{typed}");
+        let line = says.split("write ").nth(1).unwrap();
+        assert_eq!(refused(line), None, "{line}");
+    }
+    let unknown = refused("plimsoll --samples 5 report last").unwrap();
+    assert!(
+        unknown.starts_with("--samples is not supported on plimsoll report: it is an option of"),
+        "{unknown}"
+    );
+    // What else is wrong in the line.
+    let after = refused("plimsoll --samples 5 cpu --smaples 3").unwrap();
+    assert_eq!(after, "plimsoll cpu has no option --smaples; did you mean --samples?");
+    let after = refused("plimsoll --samples 5 disk --bs 4k").unwrap();
+    assert_eq!(after, "--bs is an option of fio: write plimsoll disk --block 4k --samples 5");
+}
+
+#[test]
+fn an_example_follows_what_a_command_requires() {
+    for (command, example) in EXAMPLES {
+        // As a shell splits it: a word in quotes has a space.
+        let words = example.split(" '").enumerate().flat_map(|(place, part)| match place {
+            0 => part.split(' ').collect(),
+            _ => vec![part.trim_end_matches('\'')],
+        });
+        let parsed = cli::parse(cli::command(), words.map(OsString::from));
+        assert!(parsed.is_ok(), "{example}: {}", cli::one_line(&parsed.unwrap_err()));
+        let missing = refused(command).unwrap();
+        assert!(missing.starts_with(&format!("{command} requires ")), "{missing}");
+        assert!(missing.ends_with(&format!(", such as {example}")), "{missing}");
+    }
+    fn complete(command: &Command, name: &str) {
+        for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+            let name = format!("{name} {}", sub.get_name());
+            let requires = sub.get_positionals().any(clap::Arg::is_required_set);
+            assert_eq!(EXAMPLES.iter().any(|(known, _)| *known == name), requires, "{name}");
+            complete(sub, &name);
+        }
+    }
+    complete(&cli::command(), "plimsoll");
+}
+
+#[test]
+fn a_name_is_guessed_where_few_letters_differ() {
+    for (typed, name) in
+        [("smaples", "samples"), ("sampletime", "sample-time"), ("thread", "threads"), ("affin", "affinity")]
+    {
+        assert!(is_slip(typed, name), "{typed}");
+    }
+    for (typed, name) in [("metric", "strict"), ("out", "only"), ("", "op"), ("depht", "strict")] {
+        assert!(!is_slip(typed, name), "{typed}");
+    }
+    assert_eq!(
+        refused("plimsoll compare a b --metric bw").unwrap(),
+        "plimsoll compare has no option --metric; plimsoll compare --help lists its options"
+    );
+    let threads = refused("plimsoll network --thread 5").unwrap();
+    assert!(!threads.contains("--threads"), "network refuses --threads: {threads}");
+}
+
+#[test]
+fn letters_are_counted() {
+    let of = |one: &str, other: &str| {
+        distance(&one.chars().collect::<Vec<_>>(), &other.chars().collect::<Vec<_>>())
+    };
+    assert_eq!((of("", ""), of("", "ab"), of("abc", "abc"), of("metric", "strict")), (0, 2, 0, 3));
+    assert_eq!((of("smaples", "samples"), of("kitten", "sitting")), (2, 3));
+}
