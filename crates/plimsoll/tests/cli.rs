@@ -86,7 +86,19 @@ fn mistakes_of_options_have_one_of_four_shapes() {
         ("network --bind 192.0.2.7", "--bind must be an address of this machine: 192.0.2.7 is not"),
         ("plan", "plimsoll plan requires a command: list, show or check"),
         ("key", "plimsoll key requires a command: new"),
-        ("compare a", "plimsoll compare requires B"),
+        ("compare a", "plimsoll compare requires B, such as plimsoll compare last~1 last"),
+        ("report", "plimsoll report requires RUN, such as plimsoll report last"),
+        ("--json - cpu", "--json must come after the command: write plimsoll cpu --json -"),
+        ("disk --steady on", "--steady requires its value after '=': write --steady=on"),
+        (
+            "disk --size 50%",
+            "--size must be a size such as 4K (4096 bytes), 4kB (4000 bytes) or 1M: '50%' is not (unknown unit '%')",
+        ),
+        ("disk --rate 10MB/s", "or 1.5G: '10MB/s' is not (unknown unit 'MB/s')"),
+        (
+            "compare a b --metric bw",
+            "plimsoll compare has no option --metric; plimsoll compare --help lists its options",
+        ),
         (
             "network --depth 3",
             "--depth is not supported on plimsoll network: it is an option of plimsoll disk",
@@ -127,7 +139,7 @@ fn a_requirement_that_cannot_be_met_is_wrong_usage() {
 fn options_of_fio_and_iperf3_are_answered_with_a_line_to_type() {
     refused(
         &["disk", "--rw=randread", "--bs=4k", "--iodepth=32", "--norandommap", "--samples", "3"],
-        "write plimsoll disk --op read --pattern random --block 4k --depth 32 --samples 3; plimsoll has nothing like --norandommap",
+        "write plimsoll disk --op read --pattern random --block 4k --depth 32 --samples 3; plimsoll disk has nothing like --norandommap",
     );
     refused(
         &["network", "--client", "db1", "--parallel", "4"],
@@ -135,6 +147,15 @@ fn options_of_fio_and_iperf3_are_answered_with_a_line_to_type() {
     );
     refused(&["--rw=read"], "write plimsoll disk --op read --pattern sequential");
     refused(&["disk", "--verify=crc32c"], "plimsoll has one checksum, write --verify");
+    refused(&["disk", "--verify", "crc32c"], "plimsoll has one checksum, write --verify");
+    refused(&["disk", "--op", "randread"], "for fio's randread write --op read --pattern random");
+    refused(&["network", "--port", "5201"], "write plimsoll network --server HOST:5201");
+    refused(&["serve", "-p", "5201"], "write plimsoll serve --port 5201");
+    refused(
+        &["cpu", "-t", "4"],
+        "plimsoll cpu has no option -t: for threads write --threads 4, for the time of a sample --sample-time 4s",
+    );
+    refused(&["report", "last", "--output", "x.html"], "for an HTML page write --html x.html");
 }
 
 #[test]
