@@ -215,10 +215,8 @@ fn published_side(name: &str, table: &str, other: &Side) -> Result<Side, Failure
             published::names().join(", ")
         ))
     })?;
-    let like = other
-        .runs
-        .last()
-        .ok_or_else(|| Failure::usage("published:NAME requires a run on the other side"))?;
+    let like =
+        other.runs.last().ok_or_else(|| Failure::usage("published:NAME requires a run on the other side"))?;
     Ok(Side { name: shown(name), runs: vec![found.as_run(like)] })
 }
 

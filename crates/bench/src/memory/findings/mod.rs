@@ -2,12 +2,18 @@
 
 mod concurrency;
 mod knee;
+mod lost_cache;
 
 use crate::view::{Finding, RunView};
 
 /// Of `memory.bandwidth`, with the latencies of the same run.
 pub(super) fn bandwidth(run: &RunView<'_>) -> Vec<Finding> {
     concurrency::find(run)
+}
+
+/// Of `memory.latency`.
+pub(super) fn latency(run: &RunView<'_>) -> Vec<Finding> {
+    lost_cache::find(run)
 }
 
 /// Of `memory.loaded-latency`.

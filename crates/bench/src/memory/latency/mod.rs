@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::affinity::{self, Affinity, Site};
 use super::answered;
 use super::fact::{CPU, LEVEL, STRIDE, TOUCHED_BYTES};
+use super::findings;
 use super::warning::MemoryWarning;
 use super::{
     LATENCY, Level, TIMES_LAST_LEVEL, answers, levels, note_caches, note_effective, note_nodes, note_pages,
@@ -67,6 +68,7 @@ impl Benchmark for Latency {
             look: super::look,
             limits: limit::limits,
             answered: answered::answered,
+            findings: findings::latency,
             ..Descriptor::USUAL
         }
     }

@@ -1,0 +1,95 @@
+//! "16 MiB fits in the L3 cache by its size, but a load takes as long as from memory": somebody else has that cache.
+
+use serde_json::json;
+
+use crate::Benchmark;
+use crate::measurement::Measurement;
+use crate::memory::Latency;
+use crate::memory::fact::LEVEL;
+use crate::quantity::{Quantity, Unit};
+use crate::view::{Finding, RunView, Topic};
+
+/// Share of the latency of memory from which on memory answered. Last-level caches are three times as fast and more.
+const AS_MEMORY: f64 = 0.8;
+
+/// Speaks of the smallest area that a cache has room for and memory answered.
+pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+    let smaller = |level: &str| level != "memory";
+    let in_a_cache =
+        run.of(Latency.name()).filter(|m| m.achieved.get(&LEVEL).as_deref().is_some_and(smaller));
+    let lost = in_a_cache.filter_map(|cached| Some((cached, memory_of(cached, run)?)));
+    let smallest = lost.min_by_key(|(cached, _)| cached.case.number("size"));
+    smallest.and_then(|(cached, memory)| said(cached, memory)).into_iter().collect()
+}
+
+/// The same chase through memory, if it is hardly slower.
+fn memory_of<'a>(cached: &Measurement, run: &RunView<'a>) -> Option<&'a Measurement> {
+    let latency = median(cached)?;
+    let rest = |m: &Measurement| -> Vec<String> {
+        let kept = m.case.params().iter().filter(|(name, _)| *name != "size");
+        kept.map(|(name, value)| format!("{name}={value}")).collect()
+    };
+    let is_same = |m: &&Measurement| {
+        m.achieved.get(&LEVEL).as_deref() == Some("memory")
+            && (&m.node, m.repeat, rest(m)) == (&cached.node, cached.repeat, rest(cached))
+    };
+    run.of(Latency.name()).filter(is_same).find(|m| median(m).is_some_and(|far| latency >= AS_MEMORY * far))
+}
+
+fn median(measurement: &Measurement) -> Option<f64> {
+    measurement.headline().map(|metric| metric.summary.median).filter(|latency| *latency > 0.0)
+}
+
+fn said(cached: &Measurement, memory: &Measurement) -> Option<Finding> {
+    let (size, level) = (cached.case.number("size")?, cached.achieved.get(&LEVEL)?);
+    let (near, far) = (median(cached)?, median(memory)?);
+    let time = |seconds: f64| Quantity::new(seconds, Unit::Second);
+    let text = format!(
+        "memory: {} fits in the {level} cache by its size, but a load takes {}, as from memory ({}): other cores or guests use \
+         that cache, or this guest has a part of it",
+        Quantity::new(size as f64, Unit::Byte),
+        time(near),
+        time(far),
+    );
+    let evidence = json!({ "case": cached.case.id(), "latency": near, "memory": memory.case.id(), "latency_of_memory": far });
+    Some(Finding { topic: Topic::Limit, code: "cache-lost", text, evidence })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::Better;
+    use crate::view::testing::measured;
+
+    fn chased(level: &str, size: &str, pages: &str, seconds: f64) -> Measurement {
+        let id = format!("memory.latency/size={size}/pages={pages}");
+        let mut made = measured(&id, Unit::Second, Better::Lower, &[seconds; 9]);
+        made.achieved.set(&LEVEL, level.to_owned());
+        made
+    }
+
+    fn texts(measurements: &[Measurement]) -> Vec<String> {
+        find(&RunView::new(measurements)).into_iter().map(|finding| finding.text).collect()
+    }
+
+    #[test]
+    fn the_smallest_area_that_memory_answered_is_named() {
+        let memory = || chased("memory", "512M", "thp", 141e-9);
+        let found = texts(&[
+            chased("L2", "512K", "thp", 3.7e-9),
+            chased("L3", "24M", "thp", 146e-9),
+            chased("L3", "16M", "thp", 145e-9),
+            memory(),
+        ]);
+        assert_eq!(
+            found,
+            [
+                "memory: 16 MiB fits in the L3 cache by its size, but a load takes 145 ns, as from memory (141 ns): other cores or \
+              guests use that cache, or this guest has a part of it"
+            ]
+        );
+        assert!(texts(&[chased("L3", "16M", "thp", 13e-9), memory()]).is_empty(), "the cache answered");
+        assert!(texts(&[chased("L3", "16M", "4k", 145e-9), memory()]).is_empty(), "other pages");
+        assert!(texts(&[chased("L3", "16M", "thp", 145e-9)]).is_empty(), "memory was not measured");
+    }
+}
