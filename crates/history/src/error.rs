@@ -39,7 +39,7 @@ pub enum StoreError {
     },
     /// The file is no history, or a damaged one. Nothing was changed.
     #[error(
-        "history {file} is damaged: {why}; it was not changed: run 'plimsoll history repair', move it away, or use another --store FILE"
+        "history {file} is damaged: {why}; it was not changed: run 'plimsoll history repair --store {file}', move it away, or use another --store FILE"
     )]
     Damaged {
         /// The file.
@@ -69,7 +69,7 @@ pub enum StoreError {
     },
     /// A later plimsoll wrote the file.
     #[error(
-        "history {file} has schema version {found}, and this plimsoll reads up to {known}: use the newer plimsoll that wrote it, or another --store FILE (if no newer one did, the file is damaged: 'plimsoll history repair')"
+        "history {file} has schema version {found}, and this plimsoll reads up to {known}: use the newer plimsoll that wrote it, or another --store FILE (if no newer one did, the file is damaged: 'plimsoll history repair --store {file}')"
     )]
     Newer {
         /// The file.
@@ -81,7 +81,7 @@ pub enum StoreError {
     },
     /// A stored document is sound JSON and says what this version does not know. Nothing was changed.
     #[error(
-        "history {file} holds a run that this plimsoll cannot read ({why}): use the newer plimsoll that wrote it, or another --store FILE (if no newer one did, the file is damaged: 'plimsoll history repair')"
+        "history {file} holds a run that this plimsoll cannot read ({why}): use the newer plimsoll that wrote it, or another --store FILE (if no newer one did, the file is damaged: 'plimsoll history repair --store {file}')"
     )]
     Unknown {
         /// The file.

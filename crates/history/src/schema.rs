@@ -151,7 +151,7 @@ pub(super) fn create(file: &Path) -> Result<(), StoreError> {
     reap(directory);
     // Mode 0600; the descriptor is closed before SQLite opens the file.
     let made = tempfile::Builder::new().prefix(NEW).suffix(".new").tempfile_in(directory);
-    let made = made.map_err(|e| failed(&e))?.into_temp_path();
+    let made = made.map_err(|e| failed(&cause_of(e)))?.into_temp_path();
     let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
     let mut connection = connect(&made).map_err(sqlite)?;
     set_journal(&connection, directory).map_err(sqlite)?;
@@ -165,6 +165,15 @@ pub(super) fn create(file: &Path) -> Result<(), StoreError> {
     }
     let synced = fs::File::open(directory).and_then(|d| d.sync_all());
     synced.map_err(|e| failed(&e))
+}
+
+/// What the system said, without the name of the unfinished file that the library adds.
+fn cause_of(error: std::io::Error) -> std::io::Error {
+    let text = error.to_string();
+    match text.split_once(" at path ") {
+        Some((cause, _)) => std::io::Error::new(error.kind(), cause.to_owned()),
+        None => error,
+    }
 }
 
 /// How the names of unfinished files begin.

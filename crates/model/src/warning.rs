@@ -84,6 +84,8 @@ pub enum Warning {
     MostlyExcluded {
         /// Share of the time.
         share: f64,
+        /// Whether threads of the case share a CPU.
+        crowded: bool,
     },
     /// Time was lost, or excluded, for one cause.
     Lost {
@@ -217,11 +219,15 @@ impl fmt::Display for Warning {
                 write!(f, "not converged: ± {reached} instead of ± {wanted}: {}", wider(*by))
             }
             Warning::FewSamples { n, by } => write!(f, "no CI: {}", more_samples(*n, *by)),
-            Warning::MostlyExcluded { share } => {
+            Warning::MostlyExcluded { share, crowded } => {
                 let [share, most] = apart([*share, MOSTLY_EXCLUDED], 3, percent);
                 write!(
                     f,
-                    "mostly excluded {share}: more than {most} of the time was excluded, so the figure may be off; the other warnings name the cause"
+                    "mostly excluded {share}: more than {most} of the time was excluded, so the figure may be off; {}",
+                    match crowded {
+                        true => "threads that share a CPU wait for each other, use at most one per CPU",
+                        false => "the other warnings name the cause",
+                    }
                 )
             }
             Warning::Lost { share, how } => {

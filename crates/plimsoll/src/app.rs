@@ -35,7 +35,7 @@ use crate::finding;
 use crate::leftover::Registry;
 use crate::machine::{Machine, Root, saved};
 use crate::measurement::Measurement;
-use crate::output::{Begins, OutputError, Outputs, complain};
+use crate::output::{Begins, OutputError, Outputs, complain, is_stdout};
 use crate::peer::Companions;
 use crate::plan::write;
 use crate::program::Own;
@@ -138,17 +138,49 @@ fn shareable(run: &Run, redact: bool) -> Result<Run, Failure> {
         .map_err(|e| Failure::environment(format!("--redact: {}", crate::text::shown(&e.to_string()))))
 }
 
+/// Where a path leads, also where nothing is yet: links are followed, and a name is one of its directory.
+fn place(path: &Path) -> PathBuf {
+    /// As the kernel follows (path_resolution(7)).
+    const MOST_LINKS: usize = 40;
+    if is_stdout(path) {
+        return PathBuf::from("-");
+    }
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        if let Ok(whole) = path.canonicalize() {
+            return whole;
+        }
+        let directory = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+        match path.read_link() {
+            Ok(link) => path = directory.join(link),
+            Err(_) => {
+                let name = path.file_name().unwrap_or_default();
+                return directory
+                    .canonicalize()
+                    .map_or_else(|_| path.clone(), |directory| directory.join(name));
+            }
+        }
+    }
+    path
+}
+
+/// The files that belong to a history: its own, and those that SQLite keeps with it (sqlite.org/tempfiles.html).
+fn files_of_a_history(store: &Path) -> impl Iterator<Item = PathBuf> {
+    ["", "-wal", "-shm", "-journal"].into_iter().map(|end| {
+        let mut file = store.as_os_str().to_owned();
+        file.push(end);
+        PathBuf::from(file)
+    })
+}
+
 /// Refuses to write two things to one place.
 fn distinct_outputs(common: &Common) -> Result<(), Failure> {
-    let named = [
-        ("--json", &common.json),
-        ("--html", &common.html),
-        ("--events", &common.events),
-        ("--store", &common.store),
-    ];
-    let place = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
-    let places: Vec<_> =
+    let named = [("--json", &common.json), ("--html", &common.html), ("--events", &common.events)];
+    let mut places: Vec<_> =
         named.iter().filter_map(|(flag, path)| Some((*flag, place(path.as_ref()?)))).collect();
+    if let Ok(Some(store)) = crate::output::location(common.store.as_deref()) {
+        places.extend(files_of_a_history(&place(store.file())).map(|file| ("--store", file)));
+    }
     for (i, (flag, path)) in places.iter().enumerate() {
         if let Some((other, _)) = places[..i].iter().find(|(_, earlier)| earlier == path) {
             let shown = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());

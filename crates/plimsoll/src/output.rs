@@ -93,7 +93,7 @@ pub enum OutputError {
 }
 
 /// Whether a path means standard output: what is written there has one place in it, and no other file is opened for it.
-fn is_stdout(path: &Path) -> bool {
+pub(crate) fn is_stdout(path: &Path) -> bool {
     ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name))
 }
 

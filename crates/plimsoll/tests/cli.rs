@@ -230,6 +230,32 @@ fn unknown_plans_and_benchmarks_are_told() {
 }
 
 #[test]
+fn limits_that_fit_no_figure_are_refused_and_not_passed_over() {
+    let dir = scratch();
+    let row = |name: &str, metric: &str, unit: &str| {
+        let row = format!(
+            "[[limit]]\nmatch = \"{name}\"\nmetric = \"{metric}\"\nunit = \"{unit}\"\nvalue = 1e9\nkind = \"ceiling\"\nsource = \"me\"\n"
+        );
+        fs::write(dir.path().join("l.toml"), &row).unwrap();
+        fs::write(dir.path().join("p.toml"), format!("{row}[[group]]\nbenchmark = \"cpu.peak\"\n")).unwrap();
+    };
+    for (name, metric, unit, why) in [
+        ("cpu.peek", "rate", "FLOP/s", "match 'cpu.peek' matches no benchmark"),
+        ("cpu.peak/*", "rat", "FLOP/s", "metric 'rat' is not a metric of"),
+        ("cpu.peak", "rate", "s", "unit must be "),
+    ] {
+        row(name, metric, unit);
+        let (_, err) = ended(plimsoll(dir.path()).args(["cpu", "--dry-run", "--limits", "l.toml"]), 2);
+        assert!(err.contains("--limits l.toml, limit 1: ") && err.contains(why), "{err}");
+        let (_, err) = ended(plimsoll(dir.path()).args(["plan", "check", "p.toml"]), 2);
+        assert!(err.contains("plan p.toml, line 1, column 1: limit: ") && err.contains(why), "{err}");
+    }
+    row("cpu.peak", "rate", "FLOP/s");
+    ended(plimsoll(dir.path()).args(["cpu", "--dry-run", "--limits", "l.toml"]), 0);
+    ended(plimsoll(dir.path()).args(["plan", "check", "p.toml"]), 0);
+}
+
+#[test]
 fn a_missing_directory_is_told_before_anything_is_measured() {
     refused(&["run", "--dir", "/nonexistent"], "/nonexistent");
     refused(&["disk", "--dir", "/dev/null"], "/dev/null");

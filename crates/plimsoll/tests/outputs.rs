@@ -57,6 +57,43 @@ fn no_output_goes_through_what_another_user_has_planted() {
     assert!(!dir.path().join("key").exists() && !dir.path().join("other.db").exists());
 }
 
+#[test]
+fn two_outputs_to_one_file_are_refused_also_where_nothing_is_yet() {
+    let dir = scratch();
+    fs::create_dir(dir.path().join("dd")).unwrap();
+    fs::create_dir_all(dir.path().join("data/plimsoll")).unwrap();
+    symlink("later", dir.path().join("link")).unwrap();
+    let same = |more: &[&str]| {
+        let (out, err) = ended(plimsoll(dir.path()).args(QUICK).args(more), 2);
+        assert!(out.is_empty() && err.contains("must be different files"), "{more:?}: {err}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+    };
+    same(&["--store", "none", "--json", "q", "--html", "./q"]);
+    same(&["--store", "none", "--json", "dd/q", "--events", "./dd/../dd/q"]);
+    same(&["--store", "none", "--json", "link", "--html", "later"]);
+    same(&["--store", "dd/h.db", "--json", "dd/h.db-wal"]);
+    same(&["--store", "h.db", "--html", "./h.db"]);
+    // The history that a run has when none is named.
+    same(&["--json", "data/plimsoll/history.db"]);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "something was written");
+}
+
+#[test]
+fn a_history_is_not_replaced_by_a_document() {
+    let dir = scratch();
+    ended(plimsoll(dir.path()).args(QUICK).args(["--store", "history.db"]), 0);
+    let before = fs::read(dir.path().join("history.db")).unwrap();
+    for file in ["history.db", "history.db-wal"] {
+        let args = [&QUICK[..], &["--store", "other.db", "--json", file]].concat();
+        let (_, err) = ended(plimsoll(dir.path()).args(args), 3);
+        assert!(err.contains("it is a database"), "{err}");
+        let export = ["export", "last", "--store", "history.db", "--format", "csv", "--output", file];
+        let (_, err) = ended(plimsoll(dir.path()).args(export), 3);
+        assert!(err.contains("it is a database"), "{err}");
+    }
+    assert_eq!(fs::read(dir.path().join("history.db")).unwrap(), before);
+}
+
 /// Exit 3 with one line that names the other user, nothing on stdout, and the file as it was.
 #[track_caller]
 fn refused(dir: &Path, words: &[&str]) {

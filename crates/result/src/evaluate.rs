@@ -60,7 +60,8 @@ impl Maker<'_> {
             None => {
                 let excluded = Excluded::of(made.conditions.excluded);
                 if let Excluded::Mostly(share) = excluded {
-                    made.warnings.push(Warning::MostlyExcluded { share }.into());
+                    let crowded = made.warnings.iter().any(|note| note.code == Warning::CROWDED);
+                    made.warnings.push(Warning::MostlyExcluded { share, crowded }.into());
                 }
                 let refuted = made.metrics.iter().flat_map(|metric| &metric.other_limits);
                 let refuted: Vec<Note> = refuted

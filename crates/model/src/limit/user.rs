@@ -12,14 +12,13 @@
 //!
 //! In the place of `value` stand `formula` and `inputs`: then the limit is printed with its derivation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use globset::GlobMatcher;
 use serde::Deserialize;
 
 use super::{Input, Kind, Limit, Source, formula};
-use crate::case::{self, Case};
+use crate::case::{Case, Pattern};
 use crate::metric::Metric;
 use crate::quantity::Unit;
 
@@ -34,7 +33,7 @@ pub struct UserLimits {
 
 #[derive(Clone, Debug)]
 struct Given {
-    matches: GlobMatcher,
+    matches: Pattern,
     row: Row,
     /// In the row's unit: given, or what its formula gives.
     value: f64,
@@ -101,11 +100,21 @@ impl UserLimits {
         Ok(Self { given: given.collect::<Result<_, _>>()? })
     }
 
+    /// Refuses limits that no figure of these benchmarks, given with their metrics, can have.
+    ///
+    /// # Errors
+    /// What follows the file's name in a line that says what is wrong.
+    pub fn fit(&self, benchmarks: &[(&str, &[Metric])]) -> Result<(), String> {
+        let fits =
+            |(i, g): (usize, &Given)| g.fit(benchmarks).map_err(|why| format!(", limit {}: {why}", i + 1));
+        self.given.iter().enumerate().try_for_each(fits)
+    }
+
     /// The limits given for this metric of this case, in its unit.
     pub fn of(&self, case: &Case, metric: &Metric) -> Vec<Limit> {
         let id = case.id();
         let fits = |g: &&Given| {
-            metric.is_called(&g.row.metric) && g.row.unit == metric.unit && g.matches.is_match(id.as_str())
+            metric.is_called(&g.row.metric) && g.row.unit == metric.unit && g.matches.matches(id.as_str())
         };
         self.given.iter().filter(fits).map(|g| g.row.limit(g.value)).collect()
     }
@@ -114,8 +123,34 @@ impl UserLimits {
 impl Given {
     fn new(row: Row) -> Result<Self, String> {
         let value = row.known_value()?;
-        let matches = case::glob(&row.glob).map_err(|why| format!("match: {why}"))?;
+        let matches = Pattern::parse(&row.glob).map_err(|why| format!("match: {why}"))?;
         Ok(Self { matches, row, value })
+    }
+
+    fn fit(&self, benchmarks: &[(&str, &[Metric])]) -> Result<(), String> {
+        let Row { glob, metric, unit, .. } = &self.row;
+        let (glob, metric) = (crate::text::shown(glob), crate::text::shown(metric));
+        // What is before the parameters; where that is no pattern by itself, any benchmark may be meant.
+        let before = Pattern::parse(self.row.glob.split('/').next().unwrap_or_default());
+        let meant = |name: &str| before.as_ref().map_or(true, |before| before.matches(name));
+        let meant: Vec<_> = benchmarks.iter().filter(|(name, _)| meant(name)).collect();
+        if meant.is_empty() {
+            return Err(format!(
+                "match '{glob}' matches no benchmark; write a name such as memory.bandwidth"
+            ));
+        }
+        let metrics = || meant.iter().flat_map(|(_, metrics)| metrics.iter());
+        let called: Vec<&Metric> = metrics().filter(|m| m.is_called(&self.row.metric)).collect();
+        let joined = |words: BTreeSet<&str>| words.into_iter().collect::<Vec<_>>().join(", ");
+        if called.is_empty() {
+            let names = joined(metrics().map(|m| m.name).collect());
+            return Err(format!("metric '{metric}' is not a metric of '{glob}', which has {names}"));
+        }
+        if called.iter().all(|m| m.unit != *unit) {
+            let units = joined(called.iter().map(|m| m.unit.name()).collect());
+            return Err(format!("unit must be {units} for {metric}: {} is not", unit.name()));
+        }
+        Ok(())
     }
 }
 
@@ -184,6 +219,39 @@ mod tests {
         assert!(limits.of(&"memory.latency".parse().unwrap(), &BANDWIDTH).is_empty());
         let earlier = file("ceiling", "5e10").replace("\"bandwidth\"", "\"program\"");
         assert_eq!(UserLimits::parse(&earlier).unwrap().of(&case, &BANDWIDTH), found);
+    }
+
+    #[test]
+    fn a_limit_that_no_figure_has_is_refused_by_what_is_wrong() {
+        let metrics = [BANDWIDTH];
+        let fit = |from: &str, to: &str| {
+            let text = file("ceiling", "1").replace(from, to);
+            UserLimits::parse(&text).unwrap().fit(&[("memory.bandwidth", &metrics), ("memory.latency", &[])])
+        };
+        for name in ["memory.bandwidth", "memory.bandwidth/*", "memory", "*", "memory.*/op=read*"] {
+            assert_eq!(fit("memory.bandwidth/*", name), Ok(()), "{name}");
+        }
+        assert_eq!(fit("\"bandwidth\"", "\"program\""), Ok(()));
+        let wrong = [
+            ("memory.bandwidth/*", "memory.bandwith", "match 'memory.bandwith' matches no benchmark"),
+            (
+                "\"bandwidth\"",
+                "\"rate\"",
+                "metric 'rate' is not a metric of 'memory.bandwidth/*', which has bandwidth",
+            ),
+            ("\"B/s\"", "\"s\"", "unit must be B/s for bandwidth: s is not"),
+        ];
+        for (from, to, why) in wrong {
+            let error = fit(from, to).unwrap_err();
+            assert!(error.starts_with(", limit 1: ") && error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_limit_of_a_name_is_for_all_its_cases() {
+        let limits = UserLimits::parse(&file("ceiling", "5e10").replace("/*", "")).unwrap();
+        let case: Case = "memory.bandwidth/op=read".parse().unwrap();
+        assert_eq!(limits.of(&case, &BANDWIDTH).len(), 1);
     }
 
     #[test]

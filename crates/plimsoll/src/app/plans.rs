@@ -117,13 +117,24 @@ fn checked(name: &str, machine: &Machine) -> Result<String, Vec<String>> {
 /// One of them is wrong.
 pub(super) fn limits(plan: &PlanFile, typed: Option<&Path>) -> Result<UserLimits, Failure> {
     let mut limits = match typed {
-        Some(path) => UserLimits::read(path).map_err(Failure::usage)?,
+        Some(path) => {
+            let limits = UserLimits::read(path).map_err(Failure::usage)?;
+            let file = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+            fitting(&limits).map_err(|why| Failure::usage(format!("--limits {file}{why}")))?;
+            limits
+        }
         None => UserLimits::default(),
     };
     for own in of_plan(plan) {
         limits.extend(own?);
     }
     Ok(limits)
+}
+
+/// Refuses limits that no benchmark has a figure for.
+fn fitting(limits: &UserLimits) -> Result<(), String> {
+    let benchmarks: Vec<_> = crate::bench::BENCHMARKS.iter().map(|b| (b.name(), b.all_metrics())).collect();
+    limits.fit(&benchmarks)
 }
 
 /// The limits of a plan, one by one, each with its place where it is wrong.
@@ -136,7 +147,8 @@ fn of_plan(plan: &PlanFile) -> impl Iterator<Item = Result<UserLimits, Failure>>
             let file = &plan.places.file;
             Failure::usage(format!("plan {file}, line {}, column {}: limit: {why}", at.line, at.column))
         };
-        UserLimits::parse(&text).map_err(place)
+        let limits = UserLimits::parse(&text).and_then(|limits| fitting(&limits).map(|()| limits));
+        limits.map_err(place)
     })
 }
 

@@ -36,8 +36,7 @@ fn many_sessions_and_streams_beside_a_silent_crowd_leave_nothing() {
     let session = |streams: u16| {
         let mut far = open(&server);
         far.join(streams, &Sockets::default(), None).unwrap();
-        let outcome = far.transfer(&work(streams), &[7; 1000], &Default::default());
-        let outcome = outcome.unwrap_or_else(|why| panic!("{why:?}; the server: {}", server.log()));
+        let outcome = far.transfer(&work(streams), &[7; 1000], &Default::default()).unwrap();
         assert_eq!(outcome.there.unwrap().received.unwrap().bytes, 640_000);
     };
     session(64);

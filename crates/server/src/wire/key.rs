@@ -103,7 +103,7 @@ impl Key {
         let file = File::from(open(path, flags, Mode::empty()).map_err(|e| failed(e.into()))?);
         let about = file.metadata().map_err(failed)?;
         if !about.is_file() && !about.file_type().is_fifo() {
-            return Err(failed(io::Error::other("not a regular file; use another")));
+            return Err(failed(io::Error::other("not a regular file")));
         }
         fcntl_setfl(&file, OFlags::empty()).map_err(|e| failed(e.into()))?;
         if about.permissions().mode() & 0o077 != 0 {
