@@ -6,6 +6,7 @@
 mod hints;
 mod line;
 mod table;
+mod values;
 
 use std::ffi::OsString;
 
@@ -23,7 +24,8 @@ pub(super) fn explained(error: clap::Error, command: &Command, arguments: &[OsSt
         return error;
     }
     let refused = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
-    let line = Line::read(command, arguments);
+    let apart = line::unbundled(command, arguments);
+    let line = Line::read(command, apart.as_deref().unwrap_or(arguments));
     if !refused.starts_with('-') {
         // A checksum of fio after a space.
         let is_checksum = line.value(&["--verify"]) == Some(refused.as_str());
@@ -75,25 +77,14 @@ fn answer(line: &Line<'_>) -> Option<String> {
     if theirs.is_empty() {
         return None;
     }
+    let mut said = format!("{} {} of {}", theirs.join(" "), options(theirs.len()), tool.name());
     let target = target(line, tool);
-    let (mut here, mut unneeded, mut without) = (Vec::new(), Vec::new(), Vec::new());
-    for word in line.words(tool, target) {
-        match word {
-            Word::Kept(text) => here.push(text),
-            Word::Unknown(name) => without.push(name),
-            Word::Theirs(name, habit, value) => match (habit.here)(&shell_value(value), line) {
-                Here::Write(text) if line.has_all(target, &text) => here.push(text),
-                Here::Unneeded(why) => unneeded.push(format!("{name} is not needed: {why}")),
-                Here::Without | Here::Write(_) => without.push(name.to_owned()),
-                Here::WithAnother => {}
-            },
-        }
-    }
-    let are = if theirs.len() == 1 { "is an option" } else { "are options" };
-    let mut said = format!("{} {are} of {}", theirs.join(" "), tool.name());
+    let mut parts = Parts::default();
+    line.words(tool, target).into_iter().for_each(|word| parts.add(word, target, line));
+    let Parts { here, without, unsupported, notes } = parts;
     if !here.is_empty() || target == "serve" {
         let here = line.without_repeats(target, &here).join(" ");
-        said += format!(": write plimsoll {target} {here}").trim_end();
+        said += format!(": write {} {target} {here}", line.program).trim_end();
         if target == Tool::Iperf3.command() && theirs.iter().any(|name| ["-c", "--client"].contains(name)) {
             said += " (to an iperf3 server: --server iperf3://HOST)";
         }
@@ -101,8 +92,59 @@ fn answer(line: &Line<'_>) -> Option<String> {
     if !without.is_empty() {
         said += &format!("; plimsoll {target} has nothing like {}: leave it out", without.join(", "));
     }
-    unneeded.iter().for_each(|note| said += &format!("; {note}"));
+    if let [.., (_, place)] = &unsupported[..] {
+        let names: Vec<&str> = unsupported.iter().map(|(name, _)| name.as_str()).collect();
+        let (are, them) = if names.len() == 1 { ("is", "it") } else { ("are", "them") };
+        said += &format!("; {} {are} not supported {place}: leave {them} out", names.join(" "));
+    }
+    notes.iter().for_each(|note| said += &format!("; {note}"));
     Some(said)
+}
+
+const fn options(count: usize) -> &'static str {
+    if count == 1 { "is an option" } else { "are options" }
+}
+
+/// The parts of an answer.
+#[derive(Default)]
+struct Parts {
+    /// The options to type.
+    here: Vec<String>,
+    /// The names of options without a counterpart.
+    without: Vec<String>,
+    /// The names of options that the benchmark lacks, and where.
+    unsupported: Vec<(String, String)>,
+    /// What is to be known of others.
+    notes: Vec<String>,
+}
+
+impl Parts {
+    fn add(&mut self, word: Word<'_>, target: &str, line: &Line<'_>) {
+        match word {
+            Word::Kept(text) => {
+                let name = text.split([' ', '=']).next().unwrap_or_default().to_owned();
+                self.write(&name, text, target, line);
+            }
+            Word::Unknown(name) => self.without.push(name),
+            Word::Theirs(name, habit, value) => match (habit.here)(&shell_value(value), line) {
+                Here::Write(text) if line.has_all(target, &text) => match values::wrong(&text) {
+                    Some(wrong) if !value.is_empty() => self.notes.push(format!("{name} is {wrong}")),
+                    _ => self.write(name, text, target, line),
+                },
+                Here::Unneeded(why) => self.notes.push(format!("{name} is not needed: {why}")),
+                Here::Refused(why) => self.notes.push(format!("{name} is {why}")),
+                Here::Without | Here::Write(_) => self.without.push(name.to_owned()),
+                Here::WithAnother => {}
+            },
+        }
+    }
+
+    fn write(&mut self, name: &str, text: String, target: &str, line: &Line<'_>) {
+        match line.not_supported(target, &text) {
+            Some(place) => self.unsupported.push((name.to_owned(), place)),
+            None => self.here.push(text),
+        }
+    }
 }
 
 /// The command that the options are for.
@@ -114,7 +156,7 @@ fn target(line: &Line<'_>, tool: Tool) -> &'static str {
 
 /// A value as it is written in a line to type.
 fn shell_value(value: &str) -> String {
-    if value.is_empty() { "VALUE".to_owned() } else { quoted(value) }
+    if value.is_empty() { values::VALUE.to_owned() } else { quoted(value) }
 }
 
 /// As a shell takes it as one word.

@@ -24,6 +24,8 @@ enum Form {
     Number,
     Time,
     Size,
+    /// Elements of STREAM, which are 8 B in each of three arrays.
+    Elements,
     File,
 }
 
@@ -34,12 +36,13 @@ impl Form {
         Some(match self {
             Form::Number if value.is_empty() => "N".to_owned(),
             Form::Time if value.is_empty() => "TIME".to_owned(),
-            Form::Size if value.is_empty() => "SIZE".to_owned(),
+            Form::Size | Form::Elements if value.is_empty() => "SIZE".to_owned(),
             Form::File if value.is_empty() => "FILE".to_owned(),
             Form::Number if is_number => value.to_owned(),
             Form::Time if is_number => format!("{value}s"),
             Form::Time if quantity::parse_duration(value).is_ok() => value.to_owned(),
             Form::Size if quantity::parse_size(value).is_ok() => value.to_owned(),
+            Form::Elements => (24_u64.checked_mul(value.parse().ok().filter(|n| *n > 0)?)?).to_string(),
             Form::File => shell_value(value),
             _ => return None,
         })
@@ -55,6 +58,7 @@ const BUDGET: Meaning = Meaning("that of all cases", "--budget", Form::Time);
 const BLOCK: Meaning = Meaning("the block size", "--block", Form::Size);
 const MESSAGE: Meaning = Meaning("the message size", "--message", Form::Size);
 const SIZE: Meaning = Meaning("the size", "--size", Form::Size);
+const ARRAYS: Meaning = Meaning("the size", "--size", Form::Elements);
 const JSON: Meaning = Meaning("JSON", "--json", Form::File);
 const PAGE: Meaning = Meaning("an HTML page", "--html", Form::File);
 
@@ -71,7 +75,8 @@ pub(super) const HINTS: &[Hint] = &[
         typed: &["--bs", "--blocksize", "--block-size", "--memory-block-size", "-b"],
         meanings: &[BLOCK, MESSAGE],
     },
-    Hint { typed: &["-s", "-w", "--memory-total-size", "--array-size", "--vm-bytes"], meanings: &[SIZE] },
+    Hint { typed: &["-s", "-w", "--memory-total-size", "--vm-bytes"], meanings: &[SIZE] },
+    Hint { typed: &["--array-size"], meanings: &[ARRAYS] },
     Hint { typed: &["--output", "-o"], meanings: &[JSON, PAGE] },
 ];
 
@@ -83,6 +88,16 @@ impl Meaning {
         // A flag writes to stdout.
         let into = if order::takes_value(line.own(option)?) { "" } else { "> " };
         Some(format!("{}{option} {into}{value}", benchmark(option.trim_start_matches('-'), line)?))
+    }
+
+    /// What a value means, in words.
+    fn words(&self, value: &str) -> String {
+        match self {
+            Self(words, _, Form::Elements) if !value.is_empty() => {
+                format!("{words} of STREAM's {value} elements in three arrays")
+            }
+            Self(words, ..) => (*words).to_owned(),
+        }
     }
 }
 
@@ -109,7 +124,7 @@ pub(super) fn answer(option: &str, line: &Line<'_>) -> Option<String> {
     let option = option.split('=').next().unwrap_or(option);
     let hint = HINTS.iter().find(|hint| hint.typed.contains(&option))?;
     let of = |value: &str| {
-        let meant = |meaning: &Meaning| Some((meaning.0, meaning.written(value, line)?));
+        let meant = |meaning: &Meaning| Some((meaning.words(value), meaning.written(value, line)?));
         hint.meanings.iter().filter_map(meant).collect::<Vec<_>>()
     };
     // A value that fits none is left out.

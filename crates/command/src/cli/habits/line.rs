@@ -6,13 +6,55 @@ use clap::Command;
 
 use super::quoted;
 use super::table::{HABITS, Habit, Takes, Tool, own_value};
+use crate::bench::{self, BENCHMARKS};
 use crate::cli::order::{self, Order};
+
+/// The program's name in a command line that `plan show` reads.
+const PLAN_SHOW: &str = "plimsoll plan show";
+
+/// Flags of iperf3 without a counterpart.
+const OTHER_FLAGS: &str = "46D1dq";
+
+/// The words of a line, with short options of iperf3 apart that were typed as one: `-uR` is `-u -R`. `None` where the command has
+/// none of iperf3's.
+pub(super) fn unbundled(command: &Command, typed: &[OsString]) -> Option<Vec<OsString>> {
+    match Line::read(command, typed).command {
+        None | Some("run" | "network" | "serve") => {}
+        Some(_) => return None,
+    }
+    let apart = |word: &OsString| match word.to_str().and_then(bundle) {
+        Some(options) => options.into_iter().map(OsString::from).collect(),
+        None => vec![word.clone()],
+    };
+    Some(typed.iter().flat_map(apart).collect())
+}
+
+/// The options of one word: flags, and perhaps one that takes the rest as its value.
+fn bundle(word: &str) -> Option<Vec<String>> {
+    let letters = word.strip_prefix('-')?;
+    let mut options = Vec::new();
+    for (place, letter) in letters.char_indices() {
+        let option = format!("-{letter}");
+        let mut habits = HABITS.iter().filter(|habit| habit.tool == Tool::Iperf3);
+        match habits.find(|habit| habit.typed.contains(&option.as_str())) {
+            Some(habit) if habit.takes == Takes::Value => {
+                options.push(format!("-{}", &letters[place..]));
+                break;
+            }
+            None if !OTHER_FLAGS.contains(letter) => return None,
+            _ => options.push(option),
+        }
+    }
+    (options.len() > 1).then_some(options)
+}
 
 /// A command line, read once.
 pub(super) struct Line<'a> {
     root: &'a Command,
     /// All words but the command.
     arguments: Vec<&'a str>,
+    /// What comes before the command in a line to type.
+    pub(super) program: &'static str,
     /// The command that was typed.
     pub(super) command: Option<&'a str>,
 }
@@ -29,10 +71,13 @@ pub(super) enum Word<'a> {
 
 impl<'a> Line<'a> {
     /// Reads the words; what is not UTF-8 is passed over.
-    pub(super) fn read(root: &'a Command, arguments: &'a [OsString]) -> Self {
-        let Order { before, after } = Order::read(root, arguments);
+    pub(super) fn read(root: &'a Command, typed: &'a [OsString]) -> Self {
+        let Order { before, after } = Order::read(root, typed);
         let command = after.first().copied();
-        Self { root, arguments: before.into_iter().chain(after.into_iter().skip(1)).collect(), command }
+        let arguments = before.into_iter().chain(after.into_iter().skip(1)).collect();
+        let is_shown = typed.first().is_some_and(|program| program == PLAN_SHOW);
+        let program = if is_shown { PLAN_SHOW } else { "plimsoll" };
+        Self { root, arguments, program, command }
     }
 
     /// The names of the options that are habits of this tool, and not plimsoll's own in this command.
@@ -71,7 +116,8 @@ impl<'a> Line<'a> {
                 !self.is_own(Some(target), name) || habit.shared && tool.command() == target
             });
             if let Some((habit, name, value)) = found {
-                place += usize::from(habit.takes == Takes::Value && value.len() + name.len() > word.len());
+                let takes_next = habit.takes == Takes::Value && word == name;
+                place += usize::from(takes_next && next.is_some_and(is_value));
                 all.push(Word::Theirs(name, habit, value));
                 continue;
             }
@@ -89,8 +135,8 @@ impl<'a> Line<'a> {
                     place += usize::from(value.is_some());
                     all.push(Word::Unknown(name.to_owned()));
                 }
-                // A plan's name.
-                _ if self.command == Some("run") => {}
+                // A plan's name, or an empty value.
+                _ if self.command == Some("run") || word.is_empty() => {}
                 _ => all.push(Word::Unknown(word.to_owned())),
             }
         }
@@ -119,6 +165,31 @@ impl<'a> Line<'a> {
     pub(super) fn has_all(&self, command: &str, text: &str) -> bool {
         let mut options = text.split_whitespace().filter(|word| word.starts_with("--"));
         options.all(|option| self.is_own(Some(command), option.split('=').next().unwrap_or(option)))
+    }
+
+    /// The benchmark that a line of iperf3 measures; `None` where it may be several.
+    pub(super) fn benchmark(&self) -> Option<&'static str> {
+        let is_udp = self.has(&["-u", "--udp"]);
+        match self.value(&["--only"]).filter(|only| *only != Tool::Iperf3.command()) {
+            Some("network.tcp") if is_udp => None,
+            Some(only) => bench::find(only).map(|benchmark| benchmark.name()),
+            None if is_udp => Some("network.udp"),
+            None if self.has(&["-c", "--client"]) => Some("network.tcp"),
+            None => None,
+        }
+    }
+
+    /// Where an option of this text is not supported, of those that the command `target` has.
+    pub(super) fn not_supported(&self, target: &str, text: &str) -> Option<String> {
+        let named = self.benchmark().filter(|_| target == Tool::Iperf3.command())?;
+        let part = bench::subsystem(target)?;
+        let of_part = || BENCHMARKS.iter().filter(|b| b.name().split('.').next() == Some(part.name));
+        let has =
+            |benchmark: &str, key: &str| of_part().any(|b| b.name() == benchmark && b.keys().contains(&key));
+        let is_refused = |key: &str| !has(named, key) && of_part().any(|b| b.keys().contains(&key));
+        let mut keys = text.split_whitespace().filter_map(|word| word.strip_prefix("--"));
+        let is_wrong = keys.any(|key| is_refused(key.split('=').next().unwrap_or(key)));
+        is_wrong.then(|| if named == "network.udp" { "with UDP".to_owned() } else { format!("on {named}") })
     }
 
     /// Each option once: several of the other tool's may say the same. An option that takes a list may be there again with
@@ -162,23 +233,23 @@ fn is_option(word: &str, name: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('=') || !name.starts_with("--"))
 }
 
+/// Whether a word may be the value of the option before it: an option may not, a number may be negative.
+fn is_value(word: &str) -> bool {
+    word.strip_prefix('-').is_none_or(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
 /// The other tool's option that a word is, with its name and value; the value may be the next word.
 fn habit<'a>(tool: Tool, word: &'a str, next: Option<&'a str>) -> Option<(&'static Habit, &'a str, &'a str)> {
-    // An option is no value; a number may be negative.
-    let is_value = |next: &&str| {
-        next.strip_prefix('-').is_none_or(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-    };
-    let next = next.filter(is_value);
+    let next = next.filter(|next| is_value(next));
     let of = |habit: &'static Habit| {
         let name = habit.typed.iter().find(|name| match habit.takes {
             Takes::Nothing => word.split('=').next() == Some(**name),
             Takes::Value => is_option(word, name),
         })?;
         let (name, rest) = word.split_at(name.len());
-        let rest = rest.strip_prefix('=').unwrap_or(rest);
         Some(match habit.takes {
             Takes::Value if rest.is_empty() => (habit, name, next.unwrap_or_default()),
-            _ => (habit, name, rest),
+            _ => (habit, name, rest.strip_prefix('=').unwrap_or(rest)),
         })
     };
     HABITS.iter().filter(|habit| habit.tool == tool).find_map(of)

@@ -2,6 +2,11 @@
 
 use super::line::Line;
 use super::quoted;
+use super::values::{
+    VALUE, bind, file, port as valid_port, rate as rate_of, read_share, refused, seed, time, whole,
+    with_port, with_unit,
+};
+use crate::quantity;
 
 /// An option of another tool.
 pub(super) struct Habit {
@@ -25,6 +30,8 @@ pub(super) enum Here {
     Unneeded(&'static str),
     /// There is nothing like it.
     Without,
+    /// Nothing, for this value has no counterpart: what the option is, and what is wrong.
+    Refused(String),
     /// A part of what another option is.
     WithAnother,
 }
@@ -119,13 +126,13 @@ impl Habit {
 /// Options of fio 3.33 and iperf3 3.12 by their manual pages. What is in neither table nor plimsoll is named as without a
 /// counterpart.
 pub(super) const HABITS: &[Habit] = &[
-    fio(&["--rw", "--readwrite"], |v, _| operation(v)),
-    fio(&["--rwmixread"], |v, _| Here::Write(format!("--read-share {v}"))),
-    fio(&["--rwmixwrite"], |v, _| Here::Write(format!("--read-share {}", reads(v)))),
-    fio(&["--bs", "--blocksize"], |v, _| Here::Write(format!("--block {}", block(v)))),
-    fio(&["--bssplit"], |v, _| Here::Write(format!("--only disk.io --block {}", mix(v)))),
-    fio(&["--iodepth"], |v, _| Here::Write(format!("--depth {v}"))),
-    fio(&["--numjobs"], |v, _| Here::Write(format!("--threads {v}"))),
+    fio(&["--rw", "--readwrite"], operation),
+    fio(&["--rwmixread"], |v, _| read_share(v, false)),
+    fio(&["--rwmixwrite"], |v, _| read_share(v, true)),
+    fio(&["--bs", "--blocksize"], block),
+    fio(&["--bssplit"], mix),
+    fio(&["--iodepth"], |v, _| whole("--depth", Some(1024), v)),
+    fio(&["--numjobs"], |v, _| whole("--threads", None, v)),
     fio(&["--runtime", "--timeout"], |v, line| {
         time(v, line.has(&["--io_size", "--io_limit", "--number_ios"]))
     }),
@@ -138,16 +145,14 @@ pub(super) const HABITS: &[Habit] = &[
     fio(&["--buffered"], |v, _| Here::Write(cache(v == "0").to_owned())),
     fio(&["--hipri"], |_, _| Here::Write("--engine io_uring+iopoll".to_owned())).flag(),
     fio(&["--sqthread_poll"], |_, _| Here::Write("--engine io_uring+sqpoll".to_owned())).flag(),
-    fio(&["--rate_iops"], |v, line| {
-        Here::Write(format!("--rate {}", times(v, parallel(line, &["--numjobs"]))))
-    }),
+    fio(&["--rate_iops"], operations),
     fio(&["--rate"], |_, _| Here::Without).shared(),
     fio(&["--rate_process"], |v, line| match v {
         _ if !line.has(&["--rate_iops", "--rate"]) => Here::Unneeded("there is no --rate_iops"),
         "poisson" => Here::Write("--arrivals poisson".to_owned()),
         _ => Here::Write("--arrivals even".to_owned()),
     }),
-    fio(&["--latency_target"], |v, line| Here::Write(latency(v, line))),
+    fio(&["--latency_target"], latency),
     fio(&["--latency_percentile"], |_, line| match line.has(&["--latency_target"]) {
         true => Here::WithAnother,
         false => Here::Unneeded("--latency-target PERCENTILE=TIME names it"),
@@ -156,17 +161,16 @@ pub(super) const HABITS: &[Habit] = &[
     fio(&["--lat_percentiles", "--clat_percentiles", "--slat_percentiles", "--percentile_list"], |_, _| {
         Here::Unneeded("p50 to p99.99 are always shown or stored")
     }),
-    fio(&["--fsync", "--fdatasync"], |v, _| match v {
+    fio(&["--fsync", "--fdatasync"], |v, line| match v {
         "0" => Here::Write("--sync none".to_owned()),
-        v => Here::Write(format!("--sync every:{v}")),
+        v if v == VALUE || v.parse::<u32>().is_ok() => synced(&format!("every:{v}"), line),
+        v => refused("--sync every:N", v, "is not a whole number"),
     }),
-    fio(&["--end_fsync", "--fsync_on_close"], |_, _| Here::Write("--sync end".to_owned())),
-    fio(&["--sync"], |v, _| match v {
+    fio(&["--end_fsync", "--fsync_on_close"], |_, line| synced("end", line)),
+    fio(&["--sync"], |v, line| match v {
         "0" => Here::Write("--sync none".to_owned()),
-        v if ["none", "each", "end"].contains(&v) || v.starts_with("every:") => {
-            Here::Write(format!("--sync {v}"))
-        }
-        _ => Here::Write("--sync each".to_owned()),
+        v if ["none", "each", "end"].contains(&v) || v.starts_with("every:") => synced(v, line),
+        _ => synced("each", line),
     })
     .shared(),
     fio(&["--verify"], |v, _| match v {
@@ -175,19 +179,15 @@ pub(super) const HABITS: &[Habit] = &[
     })
     .shared(),
     fio(&["--ramp_time"], |_, _| Here::Unneeded("each case has a warm-up")),
-    fio(&["--filename"], |v, _| Here::Write(file(v))),
+    fio(&["--filename"], |v, _| file(v)),
     fio(&["--directory"], |v, _| Here::Write(format!("--dir {v}"))),
     fio(&["--filesize"], |v, _| Here::Write(format!("--size {v}"))),
     fio(&["--io_size", "--io_limit"], |v, _| Here::Write(format!("--volume {v}"))),
     fio(&["--number_ios"], |v, _| Here::Write(format!("--count {v}"))),
-    fio(&["--loops"], |v, _| Here::Write(format!("--repeat {v}"))),
-    fio(&["--random_distribution"], |v, _| match v.split(':').next() {
-        Some("zipf") => Here::Write(format!("--pattern {v}")),
-        Some("random") => Here::Write("--pattern random".to_owned()),
-        _ => Here::Without,
-    }),
+    fio(&["--loops"], |v, _| whole("--repeat", Some(10_000), v)),
+    fio(&["--random_distribution"], distribution),
     fio(&["--steadystate", "--ss"], |_, _| Here::Write("--steady".to_owned())),
-    fio(&["--randseed"], |v, _| Here::Write(format!("--seed {v}"))),
+    fio(&["--randseed"], |v, _| seed(v)),
     fio(&["--output-format"], |_, line| match line.has(&["--output"]) {
         true => Here::WithAnother,
         false => Here::Write("--json FILE".to_owned()),
@@ -204,19 +204,15 @@ pub(super) const HABITS: &[Habit] = &[
     iperf3(&["-c", "--client"], |v, line| Here::Write(server(v, line))),
     iperf3(&["-s"], |_, _| Here::WithAnother).flag(),
     iperf3(&["-p", "--port"], port),
-    iperf3(&["-P", "--parallel"], |v, _| Here::Write(format!("--streams {v}"))),
+    iperf3(&["-P", "--parallel"], |v, _| whole("--streams", Some(64), v)),
     iperf3(&["-t", "--time"], |v, line| time(v, line.has(&["-n", "--bytes", "-k", "--blockcount"]))),
     iperf3(&["-n", "--bytes"], |v, _| Here::Write(format!("--volume {v}"))),
     iperf3(&["-k", "--blockcount"], |v, _| Here::Write(format!("--count {v}"))),
     iperf3(&["-R", "--reverse"], |_, _| Here::Write("--direction down".to_owned())).flag(),
     iperf3(&["--bidir"], |_, _| Here::Write("--direction both".to_owned())).flag(),
-    iperf3(&["-u", "--udp"], |_, line| match line.has(&["-c", "--client"]) {
-        true => Here::WithAnother,
-        false => Here::Write("--only network.udp".to_owned()),
-    })
-    .flag(),
+    iperf3(&["-u", "--udp"], |_, line| udp(line)).flag(),
     iperf3(&["-b", "--bitrate", "--bandwidth"], rate),
-    iperf3(&["-l", "--length"], |v, _| Here::Write(format!("--message {v}"))),
+    iperf3(&["-l", "--length", "--len"], |v, _| Here::Write(format!("--message {v}"))),
     iperf3(&["-w"], |v, _| Here::Write(format!("--window {v}"))),
     iperf3(&["-M", "--set-mss"], |v, _| Here::Write(format!("--mss {v}"))),
     iperf3(&["-C", "--linux-congestion"], |v, _| Here::Write(format!("--congestion {v}"))),
@@ -225,7 +221,7 @@ pub(super) const HABITS: &[Habit] = &[
     iperf3(&["--skip-rx-copy"], |_, _| Here::Write("--discard".to_owned())).flag(),
     iperf3(&["-O"], |v, _| Here::Write(format!("--omit {}", with_unit(v)))),
     iperf3(&["--omit"], |v, _| Here::Write(format!("--omit {}", with_unit(v)))).shared(),
-    iperf3(&["-B"], |v, _| Here::Write(format!("--bind {v}"))),
+    iperf3(&["-B"], |v, _| bind(v)),
     iperf3(&["-S", "--tos"], |v, _| tos(v)),
     iperf3(&["-J", "--json-stream"], |_, _| Here::Write("--json FILE".to_owned())).flag(),
     iperf3(&["--logfile"], |v, _| Here::Write(format!("--events {v}"))),
@@ -252,13 +248,59 @@ fn kind(value: &str) -> Option<(&'static str, bool)> {
     })
 }
 
-fn operation(value: &str) -> Here {
+fn operation(value: &str, line: &Line<'_>) -> Here {
     match kind(value) {
+        Some((op, true)) if zipf(line).is_some() => Here::Write(format!("--op {op}")),
         Some((op, true)) => Here::Write(format!("--op {op} --pattern random")),
         Some((op, false)) => Here::Write(format!("--op {op} --pattern sequential")),
-        None if value.starts_with("trim") => Here::Without,
-        None => Here::Write(format!("--op {value} --pattern sequential")),
+        None if value.contains("trim") => Here::Without,
+        None if [VALUE, "append", "mixed", "copy"].contains(&value) => Here::Write(format!("--op {value}")),
+        None => refused("--op and --pattern", value, "is no operation of fio"),
     }
+}
+
+/// fio's distribution of random places where it is one of plimsoll's patterns.
+fn zipf<'a>(line: &Line<'a>) -> Option<&'a str> {
+    line.value(&["--random_distribution"]).filter(|typed| typed.split(':').next() == Some("zipf"))
+}
+
+fn distribution(value: &str, line: &Line<'_>) -> Here {
+    let is_sequential = || matches!(load(line), Some((_, false)));
+    match value.split(':').next() {
+        Some("zipf" | "random") if is_sequential() => Here::Unneeded("a sequential load has none"),
+        Some("zipf") => Here::Write(format!("--pattern {value}")),
+        Some("random") => Here::Write("--pattern random".to_owned()),
+        _ => Here::Without,
+    }
+}
+
+/// What the line does, where it names one of fio's operations, and whether it is at random places.
+fn load(line: &Line<'_>) -> Option<(&'static str, bool)> {
+    line.value(&["--rw", "--readwrite"]).or_else(|| line.value(&["--op"])).and_then(kind)
+}
+
+/// What makes writes durable, where the load has any.
+fn synced(value: &str, line: &Line<'_>) -> Here {
+    match load(line) {
+        Some(("read", _)) => Here::Unneeded("reads write nothing"),
+        Some(("trim", _)) => Here::Unneeded("trims write nothing"),
+        _ => Here::Write(format!("--sync {value}")),
+    }
+}
+
+/// Of fio's value for reads, writes and trims, that of what the line does. `None` where it does several.
+fn of_load<'v>(value: &'v str, line: &Line<'_>) -> Option<&'v str> {
+    let all: Vec<&str> = value.split(',').collect();
+    if let [one] = all[..] {
+        return Some(one);
+    }
+    let place = match load(line)?.0 {
+        "read" => 0,
+        "write" => 1,
+        "trim" => 2,
+        _ => return None,
+    };
+    all.get(place).or(all.last()).copied().filter(|one| !one.is_empty())
 }
 
 /// What `--op` is here where its value is one of fio's that plimsoll does not have.
@@ -288,6 +330,7 @@ pub(super) fn own_value(tool: Tool, option: &str, value: &str, line: &Line<'_>) 
         (Tool::Fio, "--only") if value == tool.command() && line.has(&["--bssplit"]) => {
             Some("--only disk.io".to_owned())
         }
+        (Tool::Iperf3, "--only") if value == tool.command() => Some(format!("--only {}", line.benchmark()?)),
         (Tool::Iperf3, "--server") => {
             let port = line.value(&["-p", "--port"])?;
             let all: Vec<String> = value.split(',').map(|host| with_port(host, port)).collect();
@@ -313,103 +356,84 @@ const fn cache(direct: bool) -> &'static str {
     if direct { "--cache direct" } else { "--cache buffered" }
 }
 
-/// Reads in a hundred where so many are writes.
-fn reads(writes: &str) -> String {
-    let share = writes.parse::<u32>().ok().and_then(|writes| 100_u32.checked_sub(writes));
-    share.map_or("SHARE".to_owned(), |share| share.to_string())
-}
-
-/// fio's block size for reads, writes and trims: the first of them.
-fn block(value: &str) -> &str {
-    value.split(',').next().unwrap_or(value)
+fn block(value: &str, line: &Line<'_>) -> Here {
+    match of_load(value, line) {
+        Some(one) => Here::Write(format!("--block {one}")),
+        None => refused("--block SIZE", value, "has a size for each operation: write one"),
+    }
 }
 
 /// fio's `4k/60:64k/40`.
-fn mix(value: &str) -> String {
-    block(value).replace('/', "@").replace(':', "+")
+fn mix(value: &str, line: &Line<'_>) -> Here {
+    match of_load(value, line).map(|one| one.replace('/', "@").replace(':', "+")) {
+        Some(one) => Here::Write(format!("--only disk.io --block {one}")),
+        None => refused("--block MIX", value, "has a mix for each operation: write one"),
+    }
+}
+
+/// Operations per second of each job.
+fn operations(value: &str, line: &Line<'_>) -> Here {
+    match of_load(value, line) {
+        Some(one) => rate_of(one, parallel(line, &["--numjobs"])),
+        None => refused("--rate RATE", value, "has a rate for each operation: write one"),
+    }
 }
 
 /// A latency without a unit is in microseconds.
-fn latency(value: &str, line: &Line<'_>) -> String {
+fn latency(value: &str, line: &Line<'_>) -> Here {
     let percentile = line.value(&["--latency_percentile"]).filter(|p| !p.is_empty()).unwrap_or("99");
     let percentile = percentile.strip_suffix(".0").unwrap_or(percentile);
     let percentile = if percentile == "100" { "99.99" } else { percentile };
     let unit = if value.bytes().all(|b| b.is_ascii_digit()) { "us" } else { "" };
-    format!("--latency-target p{percentile}={value}{unit}")
-}
-
-fn file(value: &str) -> String {
-    match value.rsplit_once('/') {
-        Some(("/dev" | "/dev/mapper", _)) => format!("--target {value}"),
-        Some((directory, _)) if !directory.is_empty() => format!("--dir {directory}"),
-        _ => "--dir .".to_owned(),
-    }
-}
-
-/// A number alone is seconds in both tools.
-fn with_unit(value: &str) -> String {
-    if value.bytes().all(|b| b.is_ascii_digit()) { format!("{value}s") } else { value.to_owned() }
-}
-
-/// The time of all samples, unless each has an amount.
-fn time(value: &str, of_an_amount: bool) -> Here {
-    match of_an_amount {
-        true => Here::Unneeded("a sample of a fixed amount has no fixed time"),
-        false => Here::Write(seconds(value)),
-    }
-}
-
-fn seconds(value: &str) -> String {
-    let (number, unit) = match value.strip_suffix('m') {
-        Some(minutes) => (minutes, 60),
-        None => (value.strip_suffix('s').unwrap_or(value), 1),
-    };
-    match number.parse::<u32>().map(|number| number.saturating_mul(unit)) {
-        Ok(samples @ 1..=1_000_000) => format!("--samples {samples} --sample-time 1s"),
-        _ => "--samples N --sample-time TIME".to_owned(),
+    match value == VALUE
+        || quantity::parse_duration(&format!("{value}{unit}")).is_ok_and(|time| !time.is_zero())
+    {
+        true => Here::Write(format!("--latency-target p{percentile}={value}{unit}")),
+        false => refused("--latency-target PERCENTILE=TIME", value, "is no time above zero"),
     }
 }
 
 /// The port to listen on, or that of the server.
 fn port(value: &str, line: &Line<'_>) -> Here {
-    let port = if value.parse::<u16>().is_ok() { value } else { "PORT" };
-    if line.has(&["-s"]) || line.command == Some("serve") && !line.has(&["-c", "--client"]) {
-        return Here::Write(format!("--port {port}"));
-    }
+    let serves = line.has(&["-s"]) || line.command == Some("serve") && !line.has(&["-c", "--client"]);
+    let Some(port) = valid_port(value) else {
+        let here = if serves { "--port PORT" } else { "the port of --server HOST:PORT" };
+        return refused(here, value, "is no port from 1 to 65535");
+    };
     match line.has(&["-c", "--client", "--server"]) {
+        _ if serves => Here::Write(format!("--port {port}")),
         true => Here::WithAnother,
         false => Here::Write(format!("--server HOST:{port}")),
     }
 }
 
-/// A server with a port, unless it has one.
-fn with_port(server: &str, port: &str) -> String {
-    let (scheme, host) = server.split_at(server.find("://").map_or(0, |at| at + 3));
-    let port = if port.parse::<u16>().is_ok() { port } else { "PORT" };
-    match host.matches(':').count() {
-        0 => format!("{scheme}{host}:{port}"),
-        // An IPv6 address.
-        2.. if host.ends_with(']') => format!("{scheme}{host}:{port}"),
-        2.. if !host.starts_with('[') => format!("{scheme}[{host}]:{port}"),
-        _ => server.to_owned(),
-    }
-}
-
 /// The server, with its port, and which benchmark iperf3 is.
 fn server(host: &str, line: &Line<'_>) -> String {
-    let only = if line.has(&["-u", "--udp"]) { "network.udp" } else { "network.tcp" };
     let host = match line.value(&["-p", "--port"]) {
         Some(port) => with_port(host, port),
         None => host.to_owned(),
     };
-    format!("--server {host} --only {only}")
+    match line.benchmark() {
+        Some(only) if !line.has(&["--only"]) => format!("--server {host} --only {only}"),
+        _ => format!("--server {host}"),
+    }
+}
+
+/// Datagrams are a benchmark of their own, or the protocol of round trips.
+fn udp(line: &Line<'_>) -> Here {
+    match line.value(&["--only"]) {
+        Some("network.latency") => Here::Write("--protocol udp".to_owned()),
+        Some("network" | "network.udp") => Here::WithAnother,
+        None if line.has(&["-c", "--client"]) => Here::WithAnother,
+        _ => Here::Write("--only network.udp".to_owned()),
+    }
 }
 
 /// The target rate of datagrams; a stream of TCP takes what there is.
 fn rate(value: &str, line: &Line<'_>) -> Here {
-    match line.has(&["-u", "--udp"]) {
-        true => Here::Write(format!("--rate {}", times(value, parallel(line, &["-P", "--parallel"])))),
-        false => Here::Without,
+    match line.benchmark() {
+        Some("network.udp") => rate_of(value, parallel(line, &["-P", "--parallel"])),
+        _ => Here::Refused("--rate of network.udp here: TCP has no rate, leave it out or add -u".to_owned()),
     }
 }
 
@@ -426,13 +450,4 @@ fn tos(value: &str) -> Here {
 fn parallel(line: &Line<'_>, names: &[&str]) -> u32 {
     let number = line.value(names).and_then(|value| value.parse().ok());
     number.filter(|number| (1..=4096).contains(number)).unwrap_or(1)
-}
-
-/// `100M` times so many.
-fn times(value: &str, factor: u32) -> String {
-    let digits = value.trim_end_matches(|c: char| !c.is_ascii_digit());
-    match digits.parse::<f64>() {
-        Ok(number) if factor > 1 => format!("{}{}", number * f64::from(factor), &value[digits.len()..]),
-        _ => value.to_owned(),
-    }
 }

@@ -41,10 +41,9 @@ fn a_command_of_fio_is_answered_with_the_line_to_type() {
     assert!(of("--rwmixwrite=30").ends_with("--read-share 70"));
     let target = of("--latency_target=500 --latency_percentile=99.9");
     assert!(target.ends_with("write plimsoll disk --latency-target p99.9=500us"), "{target}");
-    assert!(
-        of("--rw=read --verify=crc32c --sync=1")
-            .ends_with("--op read --pattern sequential --verify --sync each")
-    );
+    assert!(of("--rw=write --verify=crc32c --sync=1").ends_with("sequential --verify --sync each"));
+    assert!(of("--rw=read --sync=1").ends_with("sequential; --sync is not needed: reads write nothing"));
+    assert!(of("--rw=trim --fsync=1").ends_with("sequential; --fsync is not needed: trims write nothing"));
 }
 
 #[test]
@@ -59,13 +58,145 @@ fn a_command_of_iperf3_is_answered_with_the_line_to_type() {
     );
     assert!(long.contains(
         "write plimsoll network --server db1:5201 --only network.udp --streams 4 --samples 10 --sample-time 1s --direction down \
-         --rate 4M --message 1400 --omit 2s --zerocopy --mss 900 --dscp 8"
+         --rate 4M --message 1400 (to"
     ), "{long}");
+    assert!(
+        long.ends_with("; --omit --zerocopy --set-mss --tos are not supported with UDP: leave them out"),
+        "{long}"
+    );
+    let tcp = said("plimsoll network -c db1 --omit 2 --zerocopy --set-mss 900 --tos 0x20");
+    assert!(tcp.contains("--only network.tcp --omit 2s --zerocopy --mss 900 --dscp 8"), "{tcp}");
     assert!(
         said("plimsoll network -c db1").contains("write plimsoll network --server db1 --only network.tcp")
     );
     assert!(said("plimsoll -s -p 7000").ends_with("write plimsoll serve --port 7000"));
-    assert!(said("plimsoll network -c h --timeout 1s --rate 1G").contains("--timeout 1s --rate 1G"));
+    let rate = said("plimsoll network -c h --timeout 1s --rate 1G");
+    assert!(rate.contains("write plimsoll network --server h --only network.tcp (to"), "{rate}");
+    assert!(rate.ends_with("; --timeout --rate are not supported on network.tcp: leave them out"), "{rate}");
+    assert!(said("plimsoll network -c h -u --rate 1G").contains("--only network.udp --rate 1G ("));
+}
+
+#[test]
+fn short_options_in_one_word_are_read_as_iperf3_reads_them() {
+    let of = |line: &str| refused(&format!("plimsoll network -c h {line}")).unwrap();
+    assert!(of("-uR").contains("--server h --only network.udp --direction down (to"));
+    let flags = of("-4Rt 5");
+    assert!(
+        flags.contains("--only network.tcp --direction down --samples 5 --sample-time 1s (to"),
+        "{flags}"
+    );
+    assert!(flags.ends_with("plimsoll network has nothing like -4: leave it out"), "{flags}");
+    assert!(of("-RP4").contains("--direction down --streams 4 (to"));
+    assert!(of("-xR").contains("nothing like -xR"), "not all are of iperf3");
+}
+
+#[test]
+fn a_rate_is_of_datagrams_and_has_its_unit_in_upper_case() {
+    let of = |line: &str| said(&format!("plimsoll network -c h {line}"));
+    assert!(of("-u -b 10m").contains("--only network.udp --rate 10M ("));
+    assert!(of("-u -P 3 -b 1.5g").contains("--streams 3 --rate 4.5G ("));
+    let unlimited = of("-u -b 0");
+    assert!(!unlimited.contains("--rate"), "{unlimited}");
+    assert!(unlimited.ends_with("; -b is not needed: as fast as possible is the default"), "{unlimited}");
+    assert!(
+        of("-b 1G").ends_with("; -b is --rate of network.udp here: TCP has no rate, leave it out or add -u")
+    );
+}
+
+#[test]
+fn a_benchmark_that_is_named_is_kept() {
+    let line = said("plimsoll network -c h --only network.latency -P 2 -R -u -w 4M --len=64");
+    assert!(
+        line.contains("network --server h --only network.latency --streams 2 --protocol udp --message 64 ("),
+        "{line}"
+    );
+    assert!(line.ends_with("; -R -w are not supported on network.latency: leave them out"), "{line}");
+    let all = said("plimsoll run --only network -u -c h");
+    assert!(all.contains("write plimsoll network --only network.udp --server h ("), "{all}");
+}
+
+#[test]
+fn an_empty_value_is_a_value() {
+    let of = |typed: &[&str]| {
+        let words: Vec<OsString> = [&["plimsoll"], typed].concat().into_iter().map(OsString::from).collect();
+        answer(&Line::read(&ROOT, &words)).unwrap()
+    };
+    assert_eq!(of(&["disk", "--bs", ""]), "--bs is an option of fio: write plimsoll disk --block VALUE");
+    assert!(of(&["disk", "--filename", "", "--bs", "4k"]).ends_with("disk --dir VALUE --block 4k"));
+    assert!(of(&["network", "-c", "", "-R"]).contains("--server VALUE --only network.tcp --direction down"));
+    assert!(
+        of(&["disk", "--bs=", "4k"])
+            .ends_with("--block VALUE; plimsoll disk has nothing like 4k: leave it out")
+    );
+}
+
+#[test]
+fn a_value_without_a_counterpart_is_named_and_not_written() {
+    for (line, says) in [
+        ("disk --rw=foo", "--rw is --op and --pattern here: 'foo' is no operation of fio"),
+        (
+            "disk --filename=/dev/null",
+            "--filename is --dir DIRECTORY or --target DEVICE here: '/dev/null' is no disk",
+        ),
+        (
+            "disk --filename=/dev/sda:/dev/sdb",
+            "--filename is --dir DIRECTORY or --target DEVICE here: '/dev/sda:/dev/sdb' names several files: write one",
+        ),
+        ("disk --iodepth=0", "--iodepth is --depth N here: '0' is not from 1 to 1024"),
+        ("disk --numjobs=0", "--numjobs is --threads N here: '0' is not 1 or more"),
+        (
+            "disk --rate_iops=100,200",
+            "--rate_iops is --rate RATE here: '100,200' has a rate for each operation: write one",
+        ),
+        ("disk --bs=4k,8k", "--bs is --block SIZE here: '4k,8k' has a size for each operation: write one"),
+        (
+            "disk --runtime=soon",
+            "--runtime is --samples N --sample-time TIME here: 'soon' is no time of some seconds",
+        ),
+        ("network -B eth0", "-B is --bind ADDRESS here: 'eth0' is not an IP address"),
+        ("network -P 0", "-P is --streams N here: '0' is not from 1 to 64"),
+        ("network -p 0", "-p is the port of --server HOST:PORT here: '0' is no port from 1 to 65535"),
+        ("serve -p 0", "-p is --port PORT here: '0' is no port from 1 to 65535"),
+    ] {
+        let answer = said(&format!("plimsoll {line}"));
+        assert!(answer.ends_with(&format!("; {says}")), "{line}: {answer}");
+    }
+}
+
+#[test]
+fn a_value_of_fio_for_each_operation_is_that_of_the_load() {
+    let of = |line: &str| said(&format!("plimsoll disk {line}"));
+    assert!(of("--rw=read --bs=4k,8k").ends_with("--block 4k"));
+    assert!(of("--rw=randwrite --bs=4k,8k --rate_iops=100,200").ends_with("--block 8k --rate 200"));
+    assert!(of("--rw=randread --random_distribution=zipf:1.2").ends_with("--op read --pattern zipf:1.2"));
+    assert!(of("--rw=randread --random_distribution=random").ends_with("--op read --pattern random"));
+    assert!(of("--runtime=1h").ends_with("--samples 3600 --sample-time 1s"));
+    assert!(of("--runtime=1d").ends_with("--samples 86400 --sample-time 1s"));
+}
+
+#[test]
+fn a_line_that_plan_show_reads_is_answered_with_one() {
+    let words: Vec<OsString> =
+        ["plimsoll plan show", "disk", "--rw=randread"].into_iter().map(OsString::from).collect();
+    let answer = cli::parse(ROOT.clone(), words).err().map(|error| cli::one_line(&error)).unwrap();
+    assert!(answer.ends_with("write plimsoll plan show disk --op read --pattern random"), "{answer}");
+}
+
+#[test]
+fn a_name_that_no_case_has_is_answered_with_a_line_that_shows_names() {
+    let words = |only: &str| ["plimsoll", "cpu", "--only", only].map(OsString::from);
+    let of = |only: &str| {
+        let Ok(cli::Typed::Measure { what, common, .. }) = cli::parse(ROOT.clone(), words(only)) else {
+            panic!("it is refused before")
+        };
+        let machine = Fixture::open("firecracker-zen4").unwrap().machine();
+        resolve::planned(&resolve::plan(&what, &common).unwrap(), &machine).unwrap_err().to_string()
+    };
+    assert_eq!(of("nothing"), "--only nothing matches no case; plimsoll run --list shows the names");
+    assert_eq!(refused_again("plimsoll run --list"), None);
+    for empty in ["", " ", ",", "cpu,"] {
+        assert_eq!(of(empty), "--only requires a name, such as memory or network.tcp");
+    }
 }
 
 #[test]
@@ -88,7 +219,8 @@ fn what_is_ones_own_is_kept_and_what_nobody_knows_is_named() {
             .ends_with("write plimsoll network --json FILE --samples 10 --sample-time 1s --only a --only b"),
         "what is typed once is written once"
     );
-    assert!(said("plimsoll disk --name $(reboot) --bs $(reboot)").contains("--block '$(reboot)'"));
+    assert!(said("plimsoll disk --name $(reboot) --directory $(reboot)").contains("--dir '$(reboot)'"));
+    assert!(said("plimsoll disk --bs $(reboot)").ends_with("or 1M: '$(reboot)' is not a number"));
 }
 
 #[test]
@@ -170,6 +302,15 @@ fn options_are_translated_in_commands_that_do_what_the_tool_does() {
         (
             "memory -t60s",
             "plimsoll memory has no option -t: for the time of a sample write --sample-time 60s",
+        ),
+        (
+            "memory --array-size 10000000",
+            "plimsoll memory has no option --array-size: for the size of STREAM's 10000000 elements in three arrays write \
+             --size 240000000",
+        ),
+        (
+            "memory --array-size=10M",
+            "plimsoll memory has no option --array-size: for the size write --size SIZE",
         ),
         (
             "memory -t copy",
@@ -354,6 +495,45 @@ fn no_line_with_two_habits_is_refused_again_by_the_command_line() {
             let typed = format!("plimsoll {} {} {}", tool.command(), option(one), option(other));
             for line in suggestions(tool.command(), &said(&typed)) {
                 wrong.extend(refused(&line).map(|why| format!("{typed}: {line}: {why}")));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_line_of_datagrams_is_refused_again() {
+    let mut wrong = Vec::new();
+    for habit in HABITS.iter().filter(|habit| habit.tool == Tool::Iperf3) {
+        for (name, lead) in
+            habit.typed.iter().flat_map(|name| [(name, "-c h -u"), (name, "-c h"), (name, "-u")])
+        {
+            let value = if habit.takes == Takes::Value { usual(name) } else { "" };
+            let typed = format!("plimsoll network {lead} {name} {value}");
+            for line in suggestions("network", &said(&typed)) {
+                wrong.extend(refused_again(&line).map(|why| format!("{typed}: {line}: {why}")));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_line_with_an_odd_value_is_refused_again() {
+    let mut wrong = Vec::new();
+    for habit in HABITS.iter().filter(|habit| habit.takes == Takes::Value) {
+        let (command, name) = (habit.tool.command(), habit.typed[0]);
+        // Any word may be the name of a host, or of a congestion control that a module has.
+        if ["-c", "-C"].contains(&name) {
+            continue;
+        }
+        for value in ["0", "foo", "100,200", "10m", "1h", "eth0", "/dev/null", "1.5g", "$(x)"] {
+            let typed = format!("plimsoll {command} {name}={value}");
+            for line in suggestions(command, &said(&typed)) {
+                // The range of a size or number is for the machine and the benchmark to say.
+                let why = refused_again(&line)
+                    .filter(|why| !why.contains(" must be between ") && !why.contains(" must be at least "));
+                wrong.extend(why.map(|why| format!("{typed}: {line}: {why}")));
             }
         }
     }
