@@ -68,10 +68,12 @@ pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageErro
 
 /// A name or glob that no case has.
 fn matches_none(only: &str) -> UsageError {
+    if only.trim().is_empty() {
+        return other("--only requires a name, such as memory or network.tcp".to_owned());
+    }
     let near = nearest(only, BENCHMARKS.iter().map(|b| b.name())).filter(|near| *near != only);
-    let hint = near.map_or("--list in place of --only lists the cases".to_owned(), |near| {
-        format!("did you mean '{near}'?")
-    });
+    let hint = near
+        .map_or("plimsoll run --list shows the names".to_owned(), |near| format!("did you mean '{near}'?"));
     other(format!("--only {} matches no case; {hint}", crate::text::shown(only)))
 }
 
