@@ -3,7 +3,7 @@
 use super::line::Line;
 use super::quoted;
 use super::values::{
-    VALUE, bind, file, port as valid_port, rate as rate_of, read_share, refused, seed, time, whole,
+    VALUE, bind, file, port as valid_port, rate as rate_of, read_share, seed, time, unmatched, whole,
     with_port, with_unit,
 };
 use crate::quantity;
@@ -164,7 +164,7 @@ pub(super) const HABITS: &[Habit] = &[
     fio(&["--fsync", "--fdatasync"], |v, line| match v {
         "0" => Here::Write("--sync none".to_owned()),
         v if v == VALUE || v.parse::<u32>().is_ok() => synced(&format!("every:{v}"), line),
-        v => refused("--sync every:N", v, "is not a whole number"),
+        v => unmatched("--sync every:N", v, "is not a whole number"),
     }),
     fio(&["--end_fsync", "--fsync_on_close"], |_, line| synced("end", line)),
     fio(&["--sync"], |v, line| match v {
@@ -255,7 +255,7 @@ fn operation(value: &str, line: &Line<'_>) -> Here {
         Some((op, false)) => Here::Write(format!("--op {op} --pattern sequential")),
         None if value.contains("trim") => Here::Without,
         None if [VALUE, "append", "mixed", "copy"].contains(&value) => Here::Write(format!("--op {value}")),
-        None => refused("--op and --pattern", value, "is no operation of fio"),
+        None => unmatched("--op and --pattern", value, "is no operation of fio"),
     }
 }
 
@@ -359,7 +359,7 @@ const fn cache(direct: bool) -> &'static str {
 fn block(value: &str, line: &Line<'_>) -> Here {
     match of_load(value, line) {
         Some(one) => Here::Write(format!("--block {one}")),
-        None => refused("--block SIZE", value, "has a size for each operation: write one"),
+        None => unmatched("--block SIZE", value, "has a size for each operation: write one"),
     }
 }
 
@@ -367,7 +367,7 @@ fn block(value: &str, line: &Line<'_>) -> Here {
 fn mix(value: &str, line: &Line<'_>) -> Here {
     match of_load(value, line).map(|one| one.replace('/', "@").replace(':', "+")) {
         Some(one) => Here::Write(format!("--only disk.io --block {one}")),
-        None => refused("--block MIX", value, "has a mix for each operation: write one"),
+        None => unmatched("--block MIX", value, "has a mix for each operation: write one"),
     }
 }
 
@@ -375,7 +375,7 @@ fn mix(value: &str, line: &Line<'_>) -> Here {
 fn operations(value: &str, line: &Line<'_>) -> Here {
     match of_load(value, line) {
         Some(one) => rate_of(one, parallel(line, &["--numjobs"])),
-        None => refused("--rate RATE", value, "has a rate for each operation: write one"),
+        None => unmatched("--rate RATE", value, "has a rate for each operation: write one"),
     }
 }
 
@@ -389,7 +389,7 @@ fn latency(value: &str, line: &Line<'_>) -> Here {
         || quantity::parse_duration(&format!("{value}{unit}")).is_ok_and(|time| !time.is_zero())
     {
         true => Here::Write(format!("--latency-target p{percentile}={value}{unit}")),
-        false => refused("--latency-target PERCENTILE=TIME", value, "is no time above zero"),
+        false => unmatched("--latency-target PERCENTILE=TIME", value, "is no time above zero"),
     }
 }
 
@@ -398,7 +398,7 @@ fn port(value: &str, line: &Line<'_>) -> Here {
     let serves = line.has(&["-s"]) || line.command == Some("serve") && !line.has(&["-c", "--client"]);
     let Some(port) = valid_port(value) else {
         let here = if serves { "--port PORT" } else { "the port of --server HOST:PORT" };
-        return refused(here, value, "is no port from 1 to 65535");
+        return unmatched(here, value, "is no port from 1 to 65535");
     };
     match line.has(&["-c", "--client", "--server"]) {
         _ if serves => Here::Write(format!("--port {port}")),

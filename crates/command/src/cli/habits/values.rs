@@ -11,7 +11,7 @@ use crate::text::shown_within;
 pub(super) const VALUE: &str = "VALUE";
 
 /// What an option is here, and what is wrong with its value.
-pub(super) fn refused(here: &str, value: &str, why: &str) -> Here {
+pub(super) fn unmatched(here: &str, value: &str, why: &str) -> Here {
     Here::Refused(format!("{here} here: '{}' {why}", shown_within(value.trim_matches('\''), 40)))
 }
 
@@ -21,7 +21,7 @@ pub(super) fn whole(option: &str, most: Option<u32>, value: &str) -> Here {
     let why = most.map_or("is not 1 or more".to_owned(), |most| format!("is not from 1 to {most}"));
     match value == VALUE || value.parse().is_ok_and(is_right) {
         true => Here::Write(format!("{option} {value}")),
-        false => refused(&format!("{option} N"), value, &why),
+        false => unmatched(&format!("{option} N"), value, &why),
     }
 }
 
@@ -31,7 +31,7 @@ pub(super) fn read_share(value: &str, is_of_writes: bool) -> Here {
         Ok(writes @ 0..=100) if is_of_writes => Here::Write(format!("--read-share {}", 100 - writes)),
         Ok(0..=100) => Here::Write(format!("--read-share {value}")),
         _ if value == VALUE => Here::Write("--read-share SHARE".to_owned()),
-        _ => refused("--read-share SHARE", value, "is not from 0 to 100"),
+        _ => unmatched("--read-share SHARE", value, "is not from 0 to 100"),
     }
 }
 
@@ -39,7 +39,7 @@ pub(super) fn read_share(value: &str, is_of_writes: bool) -> Here {
 pub(super) fn seed(value: &str) -> Here {
     match value == VALUE || value.parse::<u64>().is_ok() {
         true => Here::Write(format!("--seed {value}")),
-        false => refused("--seed N", value, "is not a whole number of 64 bits"),
+        false => unmatched("--seed N", value, "is not a whole number of 64 bits"),
     }
 }
 
@@ -61,11 +61,11 @@ pub(super) fn file(value: &str) -> Here {
     const NO_DISKS: &[&str] = &["null", "zero", "full", "random", "urandom", "tty", "stdin", "stdout"];
     let options = "--dir DIRECTORY or --target DEVICE";
     if value.contains(':') {
-        return refused(options, value, "names several files: write one");
+        return unmatched(options, value, "names several files: write one");
     }
     Here::Write(match value.rsplit_once('/') {
         None if value == VALUE => format!("--dir {value}"),
-        Some(("/dev", name)) if NO_DISKS.contains(&name) => return refused(options, value, "is no disk"),
+        Some(("/dev", name)) if NO_DISKS.contains(&name) => return unmatched(options, value, "is no disk"),
         Some(("/dev" | "/dev/mapper", _)) => format!("--target {value}"),
         Some((directory, _)) if !directory.is_empty() => format!("--dir {directory}"),
         _ => "--dir .".to_owned(),
@@ -76,7 +76,7 @@ pub(super) fn file(value: &str) -> Here {
 pub(super) fn bind(value: &str) -> Here {
     match value == VALUE || value.parse::<IpAddr>().is_ok() {
         true => Here::Write(format!("--bind {value}")),
-        false => refused("--bind ADDRESS", value, "is not an IP address"),
+        false => unmatched("--bind ADDRESS", value, "is not an IP address"),
     }
 }
 
@@ -91,7 +91,7 @@ pub(super) fn time(value: &str, of_an_amount: bool) -> Here {
         true => Here::Unneeded("a sample of a fixed amount has no fixed time"),
         false if value == VALUE => Here::Write("--samples N --sample-time TIME".to_owned()),
         false => samples(value).map_or_else(
-            || refused("--samples N --sample-time TIME", value, "is no time of some seconds"),
+            || unmatched("--samples N --sample-time TIME", value, "is no time of some seconds"),
             |samples| Here::Write(format!("--samples {samples} --sample-time 1s")),
         ),
     }
@@ -121,7 +121,7 @@ pub(super) fn rate(value: &str, factor: u32) -> Here {
         _ if value == VALUE => Here::Write(format!("--rate {value}")),
         Ok(0.0) => Here::Unneeded("as fast as possible is the default"),
         Ok(_) if quantity::parse_rate(&text).is_ok() => Here::Write(format!("--rate {text}")),
-        _ => refused("--rate RATE", value, "is no rate such as 1000, 100M or 1.5G"),
+        _ => unmatched("--rate RATE", value, "is no rate such as 1000, 100M or 1.5G"),
     }
 }
 
