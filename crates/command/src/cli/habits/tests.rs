@@ -34,6 +34,7 @@ fn a_command_of_fio_is_answered_with_the_line_to_type() {
         of("--filename=/dev/sdb"),
         "--filename is an option of fio: write plimsoll disk --target /dev/sdb"
     );
+    assert!(of("--filename=/$x/f").ends_with("--dir '/$x'"));
     assert_eq!(of("--filename=/mnt/x"), "--filename is an option of fio: write plimsoll disk --dir /mnt");
     let five = of("--runtime=5m --name a");
     assert!(five.contains("--samples 300 --sample-time 1s; --name is not needed"), "{five}");

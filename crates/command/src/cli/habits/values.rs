@@ -67,6 +67,7 @@ pub(super) fn file(value: &str) -> Here {
         None if value == VALUE => format!("--dir {value}"),
         Some(("/dev", name)) if NO_DISKS.contains(&name) => return unmatched(options, value, "is no disk"),
         Some(("/dev" | "/dev/mapper", _)) => format!("--target {value}"),
+        Some((directory, _)) if directory.starts_with('\'') => format!("--dir {directory}'"),
         Some((directory, _)) if !directory.is_empty() => format!("--dir {directory}"),
         _ => "--dir .".to_owned(),
     })
