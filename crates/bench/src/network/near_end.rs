@@ -187,10 +187,7 @@ impl FarEnd {
                 Ok(Message::Busy { seconds }) => return Err(self.busy(seconds)),
                 Ok(Message::Refused(why)) => {
                     let why = crate::text::shown_within(&why, 300);
-                    return Err(CannotMeasure::far_end(format!(
-                        "the server at {} refused: {why}",
-                        self.address
-                    )));
+                    return Err(self.refusal(&why));
                 }
                 Ok(message) => return Ok(message),
                 Err(e) => return Err(self.lost("a request", &e.into())),
@@ -277,13 +274,23 @@ impl FarEnd {
         done.map_err(|e| self.lost("a transfer of datagrams", &e))
     }
 
+    /// Why there is no figure, where the server refuses: one that this process started has the same limits.
+    fn refusal(&self, why: &str) -> CannotMeasure {
+        match self.process.is_some() {
+            true => {
+                CannotMeasure::environment(format!("the server that plimsoll started here refused: {why}"))
+            }
+            false => CannotMeasure::far_end(format!("the server at {} refused: {why}", self.address)),
+        }
+    }
+
     /// Why there is no figure, after something failed `during` something.
     pub fn lost(&mut self, during: &str, error: &Lost) -> CannotMeasure {
         let end = self.process.as_mut().map(Process::end).unwrap_or_default();
         let (what, remedy) = match error {
             Lost::Thread(_) | Lost::Here(_) => return CannotMeasure::environment(error.to_string()),
             Lost::Refused(why) => {
-                return CannotMeasure::far_end(format!("the server at {} refused: {why}", self.address));
+                return self.refusal(why);
             }
             _ if self.process.is_some() => {
                 ("the server", "run the case again, and see `dmesg` if it was killed")
