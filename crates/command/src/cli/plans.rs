@@ -87,7 +87,8 @@ fn show(words: Vec<OsString>) -> Result<PlanWork, clap::Error> {
     let first = words.first().and_then(|word| word.to_str()).unwrap_or_default();
     let is_command = first == "run" || bench::commands().any(|name| name == first);
     let lead = if is_command { None } else { Some(OsString::from("run")) };
-    match super::parse(super::command(), [program].into_iter().chain(lead).chain(words))? {
+    let named = OsString::from("plimsoll plan show");
+    match super::parse(super::command(), [named].into_iter().chain(lead).chain(words))? {
         Typed::Measure { what: What::Kept, .. } => Err(clap::Error::raw(
             clap::error::ErrorKind::ArgumentConflict,
             "--resume is not supported on plan show: name the plan",

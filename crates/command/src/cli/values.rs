@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::plan::file::SCALES;
-use crate::quantity;
+use crate::quantity::{self, ParseError};
 
 /// What was typed, safe to print and short.
 fn shown(text: &str) -> String {
@@ -14,7 +14,10 @@ fn shown(text: &str) -> String {
 /// A whole number within a range.
 pub(super) fn whole<const LEAST: u32, const MOST: u32>(text: &str) -> Result<u32, String> {
     let wrong = |why: &str| format!("must be between {LEAST} and {MOST}: '{}' is {why}", shown(text));
-    let number = quantity::parse_count(text).map_err(|_| wrong("not a whole number"))?;
+    let number = quantity::parse_count(text).map_err(|error| match error {
+        ParseError::Negative { .. } | ParseError::TooLarge { .. } => wrong("not"),
+        _ => wrong("not a whole number"),
+    })?;
     let number = u32::try_from(number).ok().filter(|number| (LEAST..=MOST).contains(number));
     number.ok_or_else(|| wrong("not"))
 }
