@@ -28,7 +28,6 @@ pub static PART: Subsystem = Subsystem {
     ],
     context: |machine, first| {
         let mut parts = context(machine);
-        parts.extend((machine.cpu.allowed.len() > 1).then(|| "sizes per thread".to_owned()));
         parts.extend(of_the_socket(first).then(|| "limits: socket max".to_owned()));
         parts
     },

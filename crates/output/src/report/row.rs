@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::bench::{self, Benchmark};
+use crate::case::Case;
 use crate::label::label;
 use crate::limit::{Kind, Limit, Source};
 use crate::measurement::{Alike, Matrix, Measurement, MetricResult, Note, Status};
@@ -67,7 +68,7 @@ impl Row {
             figures: headline.map(Figures::of),
             details: details.join(" · "),
             warnings: measurement.warnings.clone(),
-            remarks: percentiles.into_iter().chain(names).collect(),
+            remarks: percentiles.into_iter().chain(names).chain(of_each_thread(&measurement.case)).collect(),
         }
     }
 }
@@ -146,6 +147,12 @@ fn note(limit: &Limit) -> Option<String> {
 
 /// Where there is a distribution, a sample's value is the mean of its operations.
 const PERCENTILES: &str = "latency: the median is of the samples' means, p50 to max are of single operations";
+
+/// What a size in the row is of, where there are several threads.
+fn of_each_thread(case: &Case) -> Option<&'static str> {
+    let each = bench::subsystem_of(case).of_each_thread.contains(&"size");
+    (each && case.threads() > 1 && case.get("size").is_some()).then_some("sizes are per thread")
+}
 
 /// The headline's distribution, each figure as wide as the widest usual one, so that rows can be compared.
 fn tail(metric: &MetricResult) -> Option<String> {
