@@ -91,7 +91,7 @@ impl CaseFiles {
         let each = part - part % job.blocks.unit();
         if each < job.blocks.largest() {
             return Err(CannotMeasure::environment(format!(
-                "the {} filled on the device are too small: each of {2} threads needs {1}; use a larger --size or fewer --threads",
+                "the filled part of the device, {}, is too small: each of {2} threads needs {1}; use a larger --size or fewer --threads",
                 human(filled.bytes),
                 human(job.blocks.largest().max(CHUNK as u64)),
                 job.threads

@@ -33,7 +33,7 @@ pub enum DriverError {
     #[error("cannot start a thread for the load: {0}; see ulimit -u")]
     Thread(std::io::Error),
     /// The thread ended, after it had told why.
-    #[error("the load has ended")]
+    #[error("the thread of the load ended unexpectedly")]
     Ended,
 }
 

@@ -200,7 +200,7 @@ fn read_delays<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<Duration>
     delays.reverse();
     match delays.first() {
         Some(longest) if *longest > LONGEST_DELAY => Err(format!(
-            "delay must be at most {1} after each 4 KiB: {0} is not",
+            "delay must be at most {1} after each 4 KiB of load: {0} is not",
             format_duration(*longest),
             format_duration(LONGEST_DELAY)
         )),

@@ -94,7 +94,7 @@ impl Parser<'_> {
         self.skip();
         let word = self.rest.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.')).next();
         match word.unwrap_or_default() {
-            "" if self.rest.is_empty() => Err("it ends too early".to_owned()),
+            "" if self.rest.is_empty() => Err("a number or a name is expected at its end".to_owned()),
             "" => Err(format!("a number or a name is expected at '{}'", shown(self.rest))),
             word if word.starts_with(|c: char| c.is_ascii_digit() || c == '.') => self.number(),
             word => {
@@ -184,8 +184,8 @@ mod tests {
     fn mistakes_are_named() {
         type Inputs<'a> = &'a [(&'a str, f64)];
         let cases: [(&str, Inputs<'_>, &str); 13] = [
-            ("", &[], "ends too early"),
-            ("1 +", &[], "ends too early"),
+            ("", &[], "expected at its end"),
+            ("1 +", &[], "expected at its end"),
             ("1 2", &[], "nothing is expected at '2'"),
             ("(1", &[], "bracket is not closed"),
             ("rate", &[], "'rate' is not among the inputs"),

@@ -165,7 +165,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "more-threads-than-cpus",
-        "More threads than allowed CPUs; they share them, and the limit counts the CPUs.",
+        "The case has more threads than allowed CPUs: threads share a CPU, and the limit counts CPUs, not threads.",
         "Use fewer `--threads`.",
     ),
     entry(

@@ -300,7 +300,7 @@ fn alone(place: &Place, file: &Stat) -> Result<(), Trouble> {
     let shared = fstat(&place.directory)?.st_mode & (Mode::WOTH | Mode::WGRP).bits() != 0;
     if shared && file.st_nlink > 1 {
         return Err(Trouble::Refused(
-            "it has a second name (hard link) in a directory that others can write; use another file"
+            "it has a second name (hard link), and others can write to its directory; use another file"
                 .to_owned(),
         ));
     }

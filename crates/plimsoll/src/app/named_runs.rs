@@ -129,7 +129,7 @@ impl<'a> History<'a> {
         let note = note.map(|note| format!("{}: {note}", shown(name)));
         if runs.is_empty() {
             return Err(Failure::usage(format!(
-                "{}; to compare with other runs give them a tag with plimsoll history tag, and name the tag",
+                "{}; to compare with other runs, tag them with plimsoll history tag and name the tag",
                 note.unwrap_or_default()
             )));
         }

@@ -211,7 +211,7 @@ fn installed(missing: &[Package], install: Install) -> Result<ExitCode, Failure>
     match status {
         Ok(status) if status.success() => Ok(ExitCode::SUCCESS),
         Ok(status) => Err(Failure::environment(format!(
-            "'{}' failed ({status}); iozone3, lmbench and netperf need Debian's non-free section in its sources",
+            "'{}' failed ({status}); for iozone3, lmbench and netperf enable Debian's non-free section in the APT sources",
             words.join(" ")
         ))),
         Err(e) => Err(Failure::environment(format!("'{}' cannot be run: {e}", words.join(" ")))),

@@ -83,7 +83,7 @@ impl Peer for Openssl {
         let (first, processes) = (counts.first().ok_or("its output has no '+R:' and numbers")?, counts.len());
         if processes != case.threads() {
             return Err(format!(
-                "{processes} of its processes reported calls, {} were started",
+                "it reported results of {processes} processes: {} were started",
                 case.threads()
             ));
         }

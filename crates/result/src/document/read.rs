@@ -69,7 +69,9 @@ impl Run {
             ));
         }
         if !is_span(self.plan.sample_time) || !self.plan.budget.is_none_or(is_span) {
-            return Err(format!("sample_time or budget of its plan is not 0 to {LONGEST_RUN:e} s"));
+            return Err(format!(
+                "sample_time and budget of its plan must be between 0 and {LONGEST_RUN:e} s"
+            ));
         }
         if self.measurements.len() > MAX_MEASUREMENTS {
             return Err(format!("has more than {MAX_MEASUREMENTS} measurements"));

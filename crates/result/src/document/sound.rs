@@ -201,7 +201,7 @@ fn peer(peer: &PeerResult) -> Result<(), String> {
         (said, right) => said.is_none() && right.is_none(),
     };
     if peer.own.len() != peer.samples.len() || !same(peer.median, median(peer.samples.clone())) {
-        return Err("its median is not that of its samples".to_owned());
+        return Err("its median does not match its samples".to_owned());
     }
     let pairs: Vec<(f64, f64)> = peer.own.iter().copied().zip(peer.samples.iter().copied()).collect();
     let ratio = Ratio::of(&pairs).map(|ratio| ratio.median);

@@ -269,8 +269,8 @@ impl Cause {
             Cause::Quota => "a CPU quota",
             Cause::Steal => "CPU credits or a neighbour",
             Cause::Others => "other programs here",
-            Cause::Host => "a host that does not report the time it takes",
-            Cause::Interrupted => "other programs here, or a host that does not report the time it takes",
+            Cause::Host => "a host that does not report steal",
+            Cause::Interrupted => "other programs here, or a host that does not report steal",
             Cause::NotSeen => "cause not seen",
         }
     }
@@ -415,7 +415,7 @@ mod tests {
         };
         assert!(waiting(0.49).ends_with("waiting for a CPU 49 %: other programs here"), "{}", waiting(0.49));
         let host = waiting(0.01);
-        assert!(host.ends_with("interrupted 50 %: a host that does not report the time it takes"), "{host}");
+        assert!(host.ends_with("interrupted 50 %: a host that does not report steal"), "{host}");
         let value = told(&run(Better::Higher, |p| {
             p.value *= 0.5;
             p.excluded = Some(0.5);

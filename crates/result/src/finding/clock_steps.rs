@@ -25,7 +25,7 @@ fn of_node(node: &str, steps: &[Step]) -> Option<Finding> {
         n => format!("{n} times"),
     };
     let text = format!(
-        "the wall clock of {} was set {often} during the run, at most {direction} by {}; times of day are uncertain by that, durations and rates are not: they are measured with a clock that cannot be set",
+        "the wall clock of {} was set {often} during the run, the largest step {direction} by {}; times of day may be off by that much, durations and rates are not: they are measured with a clock that cannot be set",
         crate::text::shown(node),
         span(largest.by_s)
     );
@@ -42,7 +42,10 @@ mod tests {
         assert_eq!(clock_steps(&[]), []);
         let found = clock_steps(&[step("b", 2.0), step("a", -3596.0), step("b", 360_000.0)]);
         let texts: Vec<&str> = found.iter().map(|f| f.text.as_str()).collect();
-        assert!(texts[0].contains("of a was set once during the run, at most back by "), "{texts:?}");
+        assert!(
+            texts[0].contains("of a was set once during the run, the largest step back by "),
+            "{texts:?}"
+        );
         assert!(texts[1].contains("of b was set 2 times") && texts[1].contains("forward by "), "{texts:?}");
         assert_eq!(found[1].evidence["steps"].as_array().unwrap().len(), 2);
     }

@@ -197,7 +197,12 @@ fn unlike(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
         _ if value.fract() == 0.0 => value.to_string(),
         _ => significant(value, 3),
     };
-    Some(format!("{} of its limit: {}, elsewhere {}", input.name, shown(input.value), shown(all)))
+    Some(format!(
+        "its limit has a lower input: {} {}, elsewhere {}",
+        input.name,
+        shown(input.value),
+        shown(all)
+    ))
 }
 
 fn two(one: &Figure<'_>, other: &Figure<'_>) -> Option<(f64, Finding)> {
@@ -296,7 +301,7 @@ mod tests {
             measurement.metrics[0].limit =
                 Some(Limit::fixed(Kind::Ceiling, Source::Derived, 1.0, "", inputs));
         }
-        assert!(find(&all)[0].text.ends_with("channels of its limit: 1, elsewhere 2"));
+        assert!(find(&all)[0].text.ends_with("its limit has a lower input: channels 1, elsewhere 2"));
     }
 
     #[test]

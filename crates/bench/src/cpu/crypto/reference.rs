@@ -18,7 +18,12 @@ use crate::sample::WrongAnswer;
 /// # Errors
 /// The block is longer than the algorithm allows.
 pub(super) fn after(op: Op, setup: Setup<'_>, block: &mut [u8], calls: u64) -> Result<Tag, WrongAnswer> {
-    let refused = || WrongAnswer(format!("{}: the reference refuses a block so long", op.name()));
+    let refused = || {
+        WrongAnswer(format!(
+            "{}: the reference implementation refuses a block this long; use a smaller --block",
+            op.name()
+        ))
+    };
     let mut left = [0; 32];
     match op {
         Op::Gcm => {
@@ -203,7 +208,13 @@ pub(super) fn check_vectors(op: Op) -> Result<(), WrongAnswer> {
         let (key, start, aad) = (filled(vector.key), filled(vector.start), bytes(vector.aad));
         let setup = Setup { key: &key, start: &start, aad: &aad };
         let mut block = bytes(vector.text);
-        let wrong = || WrongAnswer(format!("{} is not as published: {}", op.name(), vector.source));
+        let wrong = || {
+            WrongAnswer(format!(
+                "{} does not give the result of its published test vector: {}",
+                op.name(),
+                vector.source
+            ))
+        };
         let left = Cipher::new(op, setup).and_then(|mut cipher| cipher.call(0, &mut block));
         let left = left.map_err(|_| wrong())?;
         let sealed = vector.sealed.is_empty() || block == bytes(vector.sealed);

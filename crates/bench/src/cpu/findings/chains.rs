@@ -72,12 +72,12 @@ fn told(alike: Vec<&Measurement>) -> Option<Finding> {
     let little = little(first, curve.iter().filter_map(|at| at.steps).reduce(f64::max));
     let text = match saturated {
         Some(at) => format!(
-            "{name}: saturation point at {} independent chains, from there on within 3 % of {rate}{}",
+            "{name}: saturation point at {} independent chains; with more, the rate stays within 3 % of {rate}{}",
             at.chains,
             little.as_ref().map(|little| little.text(true)).unwrap_or_default()
         ),
         None => format!(
-            "{name}: no saturation point up to {} independent chains, {rate} there at most{}",
+            "{name}: no saturation point up to {} independent chains; the highest rate is {rate}{}",
             last.chains,
             little.as_ref().map(|little| little.text(false)).unwrap_or_default()
         ),
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].text,
-            "cpu fma f64 avx512: saturation point at 8 independent chains, from there on within 3 % of 32.0 GFLOP/s; \
+            "cpu fma f64 avx512: saturation point at 8 independent chains; with more, the rate stays within 3 % of 32.0 GFLOP/s; \
              4.00 cycles of latency × 2.00 per cycle = 8.00 chains in flight (Little's law)"
         );
         assert_eq!(found[0].evidence["saturation_point"], 8);
@@ -174,9 +174,9 @@ mod tests {
     fn a_curve_that_still_rises_or_has_no_beginning_says_so() {
         let rising = find(&curve(&[1, 2, 4, 8], 5.0, 2.0));
         assert!(
-            rising[0]
-                .text
-                .contains("no saturation point up to 8 independent chains, 25.6 GFLOP/s there at most; 5.00"),
+            rising[0].text.contains(
+                "no saturation point up to 8 independent chains; the highest rate is 25.6 GFLOP/s; 5.00"
+            ),
             "{rising:?}"
         );
         assert!(rising[0].evidence["saturation_point"].is_null());

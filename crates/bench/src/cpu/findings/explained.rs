@@ -39,7 +39,7 @@ fn explained(low: &Measurement, run: &RunView<'_>) -> Option<Finding> {
     }
     let word = |m: &Measurement, key: &str| m.case.word(key).unwrap_or_default().to_owned();
     let text = format!(
-        "{} of {} by {} is at {} of its limit, by {} at {} in the same run: the unit can reach the limit, but this kernel's other instructions leave it no room",
+        "{} of {} by {} is at {} of its limit, by {} at {} in the same run: the unit can reach the limit, but the first kernel's other instructions hold it back",
         word(low, "op"),
         word(low, "type"),
         word(low, "isa"),

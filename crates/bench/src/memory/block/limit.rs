@@ -131,7 +131,10 @@ fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
     let total = case.number("size").unwrap_or(0).saturating_mul(case.threads() as u64);
     let caches = memory::caches_of(machine, case).ok_or("the sizes of the caches are unknown")?;
     if !memory::is_memory(machine, case, total) {
-        return Err("a cache answers at this size, and memory's channels do not bound it".to_owned());
+        return Err(
+            "the memory channels are not the limit: a cache answers at this size; use a larger --size"
+                .to_owned(),
+        );
     }
     let carried = channels::carried(machine, case)?;
     let block = block_bytes(question)? as f64;

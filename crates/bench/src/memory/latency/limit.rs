@@ -68,8 +68,8 @@ fn answering_level(machine: &Machine, cpu: usize, size: u64) -> Result<u8, Strin
     let number = level.map_or(0, |level| level.number);
     match inner {
         _ if number > 2 || number == 0 => Err(format!(
-            "how long the level {number} cache takes is not documented: it depends on the clock of the chip's fabric \
-             and on the way to the slice"
+            "the latency of the level {number} cache is not documented: it depends on the clock of the chip's fabric \
+             and on the distance to the cache slice"
         )),
         Some(inner) if size < inner.bytes.saturating_mul(TIMES_NEARER) => Err(format!(
             "the level {} cache ({}) answers a share of the loads; give a --size of at least {}",

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::Command;
 
 use super::quoted;
-use super::table::{HABITS, Habit, Takes, Tool, own_value};
+use super::table::{HABITS, Habit, TCP, Takes, Tool, UDP, own_value};
 use crate::bench::{self, BENCHMARKS};
 use crate::cli::order::{self, Order};
 
@@ -19,7 +19,8 @@ const OTHER_FLAGS: &str = "46D1dq";
 /// none of iperf3's.
 pub(super) fn unbundled(command: &Command, typed: &[OsString]) -> Option<Vec<OsString>> {
     match Line::read(command, typed).command {
-        None | Some("run" | "network" | "serve") => {}
+        None | Some("run" | "serve") => {}
+        Some(command) if command == Tool::Iperf3.command() => {}
         Some(_) => return None,
     }
     let apart = |word: &OsString| match word.to_str().and_then(bundle) {
@@ -171,10 +172,10 @@ impl<'a> Line<'a> {
     pub(super) fn benchmark(&self) -> Option<&'static str> {
         let is_udp = self.has(&["-u", "--udp"]);
         match self.value(&["--only"]).filter(|only| *only != Tool::Iperf3.command()) {
-            Some("network.tcp") if is_udp => None,
+            Some(TCP) if is_udp => None,
             Some(only) => bench::find(only).map(|benchmark| benchmark.name()),
-            None if is_udp => Some("network.udp"),
-            None if self.has(&["-c", "--client"]) => Some("network.tcp"),
+            None if is_udp => Some(UDP),
+            None if self.has(&["-c", "--client"]) => Some(TCP),
             None => None,
         }
     }
@@ -189,7 +190,7 @@ impl<'a> Line<'a> {
         let is_refused = |key: &str| !has(named, key) && of_part().any(|b| b.keys().contains(&key));
         let mut keys = text.split_whitespace().filter_map(|word| word.strip_prefix("--"));
         let is_wrong = keys.any(|key| is_refused(key.split('=').next().unwrap_or(key)));
-        is_wrong.then(|| if named == "network.udp" { "with UDP".to_owned() } else { format!("on {named}") })
+        is_wrong.then(|| if named == UDP { "with UDP".to_owned() } else { format!("on {named}") })
     }
 
     /// Each option once: several of the other tool's may say the same. An option that takes a list may be there again with

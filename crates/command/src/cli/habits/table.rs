@@ -6,6 +6,7 @@ use super::values::{
     VALUE, bind, file, port as valid_port, rate as rate_of, read_share, seed, time, unmatched, whole,
     with_port, with_unit,
 };
+use crate::bench;
 use crate::quantity;
 
 /// An option of another tool.
@@ -37,6 +38,10 @@ pub(super) enum Here {
 }
 
 /// Whose an option is.
+/// What iperf3 measures without and with `-u`.
+pub(super) const TCP: &str = "network.tcp";
+pub(super) const UDP: &str = "network.udp";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tool {
     Fio,
@@ -422,18 +427,21 @@ fn server(host: &str, line: &Line<'_>) -> String {
 /// Datagrams are a benchmark of their own, or the protocol of round trips.
 fn udp(line: &Line<'_>) -> Here {
     match line.value(&["--only"]) {
-        Some("network.latency") => Here::Write("--protocol udp".to_owned()),
-        Some("network" | "network.udp") => Here::WithAnother,
+        Some(UDP) => Here::WithAnother,
+        Some(only) if only == Tool::Iperf3.command() => Here::WithAnother,
+        Some(only) if bench::find(only).is_some_and(|b| b.keys().contains(&"protocol")) => {
+            Here::Write("--protocol udp".to_owned())
+        }
         None if line.has(&["-c", "--client"]) => Here::WithAnother,
-        _ => Here::Write("--only network.udp".to_owned()),
+        _ => Here::Write(format!("--only {UDP}")),
     }
 }
 
 /// The target rate of datagrams; a stream of TCP takes what there is.
 fn rate(value: &str, line: &Line<'_>) -> Here {
     match line.benchmark() {
-        Some("network.udp") => rate_of(value, parallel(line, &["-P", "--parallel"])),
-        _ => Here::Refused("--rate of network.udp here: TCP has no rate, leave it out or add -u".to_owned()),
+        Some(UDP) => rate_of(value, parallel(line, &["-P", "--parallel"])),
+        _ => Here::Refused(format!("--rate of {UDP} here: TCP has no rate, leave it out or add -u")),
     }
 }
 

@@ -220,7 +220,7 @@ fn on_a_mixed_chip_a_row_holds_for_its_kind_of_core() {
     assert!(error.contains("no row for cores of kind cpu_lowpower"), "{error}");
     let hidden = Cpu { kinds: Vec::new(), ..cpu };
     let error = Core::seen(&hidden, false, 0).unwrap_err().to_string();
-    assert!(error.contains("does not tell which"), "{error}");
+    assert!(error.contains("does not report the kind"), "{error}");
 }
 
 #[test]
