@@ -98,7 +98,7 @@ pub enum StoreError {
         file: String,
     },
     /// The disk is full or failed.
-    #[error("history {file}: {why}; what was stored before is kept")]
+    #[error("history {file}: {why}; the runs that it already holds are kept")]
     Failed {
         /// The file.
         file: String,

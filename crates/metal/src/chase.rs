@@ -64,7 +64,7 @@ pub enum ChaseError {
     },
     /// Fewer than two nodes in a cycle, or more than can be numbered.
     #[error(
-        "a chase through {bytes} bytes with stride {stride}: the number of nodes must be from 2 for each chase to 2^32; \
+        "a chase through {bytes} bytes with stride {stride} has too few or too many nodes (at least 2 for each chase, at most 2^32 in all); \
          change the size"
     )]
     Nodes {

@@ -90,9 +90,10 @@ pub(super) fn read(from: &Path) -> Result<Archive, SavedError> {
         refused(format!("it is not a gzip-compressed tar archive ({e}), or longer than {MOST_BYTES} bytes"))
     };
     let twice = |path: &Path, cause: io::Error| match cause.kind() {
-        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
-            refused(format!("{} is in it twice, or below a file", shown(path)))
-        }
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => refused(format!(
+            "{} is in the archive twice, or below an entry that is no directory",
+            shown(path)
+        )),
         _ => failed(cause),
     };
     let mut links = Vec::new();

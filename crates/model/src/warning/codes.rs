@@ -155,8 +155,8 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "limit-uncertain",
-        "The figure is above its limit by less than the clock or the quota is known exactly.",
-        "Take longer samples on an idle machine.",
+        "The figure is more than 2 % above its limit, but does not refute it: the core clock may have been measured too low, or short samples got more than the CPU quota's mean.",
+        "Take five or more samples with a longer `--sample-time`, on an idle machine.",
     ),
     entry(
         "memory-shared",

@@ -36,7 +36,7 @@ pub struct Shaping {
 impl Course {
     pub(super) fn in_range(&self) -> Result<(), &'static str> {
         match self {
-            Self { bytes, .. } if bytes.len() > MAX_LOOKS => Err("too many stretches of time"),
+            Self { bytes, .. } if bytes.len() > MAX_LOOKS => Err("a report with too many intervals"),
             Self { width: 0, bytes, .. } if !bytes.is_empty() => Err("a report with intervals of 0 s"),
             Self { bytes, delays, .. } if !delays.is_empty() && delays.len() != bytes.len() => {
                 Err("latency intervals other than those asked for")

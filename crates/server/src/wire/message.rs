@@ -376,7 +376,7 @@ impl Message {
                 (Some(received), _) => received.course.in_range(),
                 _ => Ok(()),
             },
-            Message::Busy { seconds } if *seconds > 86_400 => Err("CPU time of more than a day"),
+            Message::Busy { seconds } if *seconds > 86_400 => Err("a waiting time of more than a day"),
             Message::Refused(why) if why.len() > TEXT => Err("a reason that is too long"),
             _ => Ok(()),
         }

@@ -104,7 +104,10 @@ impl Tools {
     /// What starts them beside this case.
     fn through(&self, case: &Case) -> Result<Through, String> {
         if Who::of(case) == Some(Who::Two) && self.machines > ONE_PAIR {
-            return Err("this case measures one pair: start the run on two machines".to_owned());
+            return Err(
+                "a reference tool runs for one pair of machines only: start the run on exactly two machines"
+                    .to_owned(),
+            );
         }
         self.through.clone()
     }
