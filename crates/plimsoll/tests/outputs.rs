@@ -87,6 +87,9 @@ fn a_history_is_not_replaced_by_a_document() {
         let args = [&QUICK[..], &["--store", "other.db", "--json", file]].concat();
         let (_, err) = ended(plimsoll(dir.path()).args(args), 3);
         assert!(err.contains("it is a database"), "{err}");
+        let args = [&QUICK[..], &["--store", "none", "--events", file]].concat();
+        let (_, err) = ended(plimsoll(dir.path()).args(args), 3);
+        assert!(err.contains("it is a database"), "{err}");
         let export = ["export", "last", "--store", "history.db", "--format", "csv", "--output", file];
         let (_, err) = ended(plimsoll(dir.path()).args(export), 3);
         assert!(err.contains("it is a database"), "{err}");

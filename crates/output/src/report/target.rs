@@ -15,7 +15,7 @@ use crossbeam_channel::{Receiver, never};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{
     Access, AtFlags, FileType, Mode, OFlags, Stat, StatxAttributes, StatxFlags, accessat, fchmod, fstat,
-    fstatfs, fsync, ftruncate, major, minor, openat, renameat, statx, unlinkat,
+    fstatfs, fsync, ftruncate, major, minor, openat, renameat, statat, statx, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -98,7 +98,6 @@ impl Target {
                 accessat(&place.directory, c".", directory, AtFlags::empty())?;
                 holds_files(&place)?;
                 replaceable(&place)?;
-                is_no_database(&place)?;
             }
             match (&kind, &place.found) {
                 (Kind::Mounted, Found::Something(file)) => alone(&place, file),
@@ -222,6 +221,7 @@ fn named(path: &Path) -> Result<Place, Trouble> {
     }
     let place = locate(path)?;
     place.is_nobody_elses()?;
+    is_no_database(&place)?;
     Ok(place)
 }
 
@@ -324,7 +324,15 @@ fn holds_files(place: &Place) -> Result<(), Trouble> {
 fn is_no_database(place: &Place) -> Result<(), Trouble> {
     /// How each database of SQLite begins (sqlite.org/fileformat.html, 1.3).
     const MAGIC: &[u8] = b"SQLite format 3\0";
+    let is_regular = |name: &OsStr| {
+        let about = statat(&place.directory, name, AtFlags::SYMLINK_NOFOLLOW);
+        about.is_ok_and(|about| FileType::from_raw_mode(about.st_mode) == FileType::RegularFile)
+    };
     let begins = |name: &OsStr| {
+        if !is_regular(name) {
+            // To open a device or a pipe may act on it.
+            return false;
+        }
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let mut first = [0; MAGIC.len()];
         let file = openat(&place.directory, name, flags, Mode::empty());
