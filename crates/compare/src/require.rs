@@ -62,7 +62,7 @@ pub struct Holds {
     pub found: String,
 }
 
-const GRAMMAR: &str = "write CASES METRIC >= VALUE, such as 'memory.bandwidth/* bandwidth >= 80% of limit', 'disk.io/* latency <= 200us' or 'cpu rate >= 95% of baseline'; of many machines CASES [METRIC] within SHARE, such as 'memory.bandwidth within 5%'";
+const GRAMMAR: &str = "write CASES METRIC >= VALUE, such as 'memory.bandwidth/* bandwidth >= 80% of limit', 'disk.io/* latency <= 200us' or 'cpu rate >= 95% of baseline'";
 
 impl Requirement {
     /// Reads a requirement.
@@ -77,14 +77,18 @@ impl Requirement {
         }
         let mut words = text.split_whitespace();
         let (Some(pattern), Some(metric), Some(relation)) = (words.next(), words.next(), words.next()) else {
-            return Err(wrong("a requirement has cases, a metric, a relation and a bound"));
+            return Err(wrong(
+                "it must be cases, a metric, a relation and a bound, with blanks between them",
+            ));
         };
         let relation = match relation {
             ">=" => Relation::AtLeast,
             "<=" => Relation::AtMost,
             ">" => Relation::Above,
             "<" => Relation::Below,
-            _ if [">=", "<=", ">", "<"].contains(&metric) => return Err(wrong("the metric is missing")),
+            _ if [">=", "<=", ">", "<"].contains(&metric) => {
+                return Err(wrong("the metric is missing before the relation; write a blank after the cases"));
+            }
             _ => return Err(wrong("'>=', '<=', '>' or '<' is missing")),
         };
         let rest: Vec<&str> = words.collect();
@@ -618,9 +622,10 @@ mod tests {
     #[test]
     fn mistakes_are_told_with_the_grammar() {
         for (wrong, word) in [
-            ("", "a requirement has"),
-            ("cpu rate", "a requirement has"),
+            ("", "it must be cases, a metric"),
+            ("cpu rate", "it must be cases, a metric"),
             ("cpu rate = 3", "missing"),
+            ("cpu:rate >= 3", "write a blank after the cases"),
             ("cpu rate >= fast", "begin with a number"),
             ("cpu rate >= 80%", "must be 'of limit'"),
             ("cpu rate >= 80% of hope", "the bound must be"),

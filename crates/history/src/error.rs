@@ -106,7 +106,9 @@ pub enum StoreError {
         why: String,
     },
     /// No stored run has such an id.
-    #[error("no run, tag or file '{wanted}' in history {file}; 'plimsoll history' lists the runs")]
+    #[error(
+        "no run, tag or file '{wanted}' in history {file}; 'plimsoll history --store {file}' lists the runs"
+    )]
     NoSuchRun {
         /// As asked for.
         wanted: String,
@@ -157,9 +159,10 @@ impl StoreError {
         let shown = name(file);
         let extended = error.sqlite_error().map_or(0, |e| e.extended_code);
         match (error.sqlite_error_code(), error) {
-            (Some(ErrorCode::NotADatabase), _) => {
-                Self::damaged(file, with("it does not begin like one", &why))
-            }
+            (Some(ErrorCode::NotADatabase), _) => Self::damaged(
+                file,
+                with("it does not begin as a history does, so it may be another file", &why),
+            ),
             (Some(ErrorCode::DatabaseCorrupt), _) if why.contains("malformed database schema") => {
                 Self::damaged(file, with("its database schema is malformed", &why))
             }

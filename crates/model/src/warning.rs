@@ -252,13 +252,13 @@ const FOR_AN_INTERVAL: usize = 5;
 /// Why the interval is as wide as it is, and what would have made it narrower.
 fn wider(by: EndedBy) -> String {
     match by {
-        EndedBy::Budget => "the budget ended it; use a larger --budget or a larger --precision".to_owned(),
+        EndedBy::Budget => "the budget ended it; use a larger --budget or a looser --precision".to_owned(),
         EndedBy::GroupBudget => {
-            "its group's budget in the plan ended it; use a larger budget there, or a larger --precision"
+            "its group's budget in the plan ended it; use a larger budget there, or a looser --precision"
                 .to_owned()
         }
         EndedBy::SampleCap | EndedBy::Precision => format!(
-            "{MAX_SAMPLES} samples are the maximum by default; use more --samples, a longer --sample-time, or a larger --precision"
+            "{MAX_SAMPLES} samples are the maximum by default; use more --samples, a longer --sample-time, or a looser --precision"
         ),
         EndedBy::Samples | EndedBy::Steady => "use more --samples".to_owned(),
         EndedBy::RoundCap => more_rounds(by),

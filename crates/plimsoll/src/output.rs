@@ -16,7 +16,7 @@ use crate::leftover::Registry;
 use crate::measurement::{Measurement, Status};
 use crate::report::html;
 use crate::report::json;
-use crate::report::target::{Target, TargetError, Waits, lines};
+use crate::report::target::{Target, TargetError, Waits, is_stdout, lines};
 use crate::report::terminal::{self, Kept, Live, SHORT_ID};
 use crate::report::{Style, Wishes};
 use crate::store::{Location, Store, StoreError, Surroundings};
@@ -24,7 +24,7 @@ use crate::text::counted;
 
 /// All outputs of one run.
 pub struct Outputs {
-    json: Option<Document>,
+    json: Option<Target>,
     html: Option<Target>,
     style: Style,
     table: Option<Live<Stdout, Stderr>>,
@@ -32,7 +32,8 @@ pub struct Outputs {
     history: Option<History>,
     complaints: Vec<String>,
     lost: bool,
-    events_on_stdout: bool,
+    /// Whether a document or the events take it.
+    stdout_is_taken: bool,
     redact: bool,
     /// The history that failed in the course of the run.
     given_up: Option<Location>,
@@ -45,32 +46,6 @@ pub enum Begins {
     Anew,
     /// The history has the beginning of it.
     Again,
-}
-
-/// Where the run document goes.
-enum Document {
-    Stdout,
-    File(Target),
-}
-
-impl Document {
-    fn new(path: &Path, waits: &Waits) -> Result<Self, TargetError> {
-        if is_stdout(path) { Ok(Self::Stdout) } else { Target::new(path, waits).map(Self::File) }
-    }
-
-    fn write(&self, run: &Run) -> Result<(), String> {
-        match self {
-            Self::File(target) => {
-                let fill = |file: &mut dyn Write| json::write(run, file);
-                filled(target, run, fill).map_err(|e| format!("--json: {e}"))
-            }
-            Self::Stdout => match json::write(run, io::stdout().lock()) {
-                // A reader that has gone wants no more.
-                Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-                written => written.map_err(|e| format!("--json -: {e}")),
-            },
-        }
-    }
 }
 
 /// The history, and where in it the run is.
@@ -90,11 +65,6 @@ pub enum OutputError {
     /// The history.
     #[error("{0}")]
     Store(#[from] StoreError),
-}
-
-/// Whether a path means standard output: what is written there has one place in it, and no other file is opened for it.
-pub(crate) fn is_stdout(path: &Path) -> bool {
-    ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name))
 }
 
 /// Where to ask and whom to tell while an output is waited for; `interrupts` ends that.
@@ -131,20 +101,19 @@ impl Outputs {
             }
             Err(e) => return Err(e.into()),
         };
-        let json = common.json.as_deref().map(|path| Document::new(path, waits)).transpose()?;
-        let html = common.html.as_deref().map(|path| Target::new(path, waits)).transpose()?;
-        let events_on_stdout = common.events.as_deref().is_some_and(is_stdout);
+        let target = |path: &Option<_>| path.as_deref().map(|path| Target::new(path, waits)).transpose();
+        let outputs = [&common.json, &common.html, &common.events];
         let style = Style::detect(Wishes { no_color: common.no_color, quiet: common.quiet });
         Ok(Self {
-            json,
-            html,
+            json: target(&common.json)?,
+            html: target(&common.html)?,
             style,
             table: None,
-            events: event_lines(common, waits)?,
+            events: common.events.as_deref().map(|path| lines(path, waits)).transpose()?,
             history,
             complaints,
             lost: false,
-            events_on_stdout,
+            stdout_is_taken: outputs.into_iter().flatten().any(|path| is_stdout(path)),
             redact: common.redact,
             given_up: None,
         })
@@ -155,7 +124,7 @@ impl Outputs {
         for complaint in self.complaints.drain(..) {
             complain(&complaint);
         }
-        if self.has_stdout_to_itself() {
+        if !self.stdout_is_taken {
             let mut table = Live::new(io::stdout(), io::stderr(), self.style.clone(), run);
             run.measurements.iter().for_each(|measurement| table.row(measurement));
             self.table = Some(table);
@@ -255,15 +224,14 @@ impl Outputs {
                 )];
             }
         };
-        let json = self.json.as_ref().and_then(|document| document.write(&leaving).err());
+        let document = |target: &Target| {
+            let fill = |file: &mut dyn Write| json::write(&leaving, file);
+            filled(target, run, fill).err().map(|e| format!("--json: {e}"))
+        };
+        let json = self.json.as_ref().and_then(document);
         let html =
             self.html.as_ref().and_then(|target| page(target, run, &leaving, self.history.as_ref()).err());
         json.into_iter().chain(html).collect()
-    }
-
-    /// Whether neither the document nor the events go to stdout.
-    fn has_stdout_to_itself(&self) -> bool {
-        !matches!(self.json, Some(Document::Stdout)) && !self.events_on_stdout
     }
 
     /// Gives the history up when it fails: the run goes on without it, and the end says so.
@@ -372,13 +340,5 @@ pub fn location(named: Option<&Path>) -> Result<Option<Location>, StoreError> {
         Some(path) if path == Path::new("none") => Ok(None),
         Some(path) => Ok(Some(Location::named(path))),
         None => Location::usual(&Surroundings::of_process()).map(Some),
-    }
-}
-
-fn event_lines(common: &Common, waits: &Waits) -> Result<Option<Box<dyn Write>>, OutputError> {
-    match common.events.as_deref() {
-        None => Ok(None),
-        Some(path) if is_stdout(path) => Ok(Some(Box::new(io::stdout()))),
-        Some(path) => Ok(Some(lines(path, waits)?)),
     }
 }

@@ -39,7 +39,7 @@ fn wrong_flags_and_values_are_told_in_one_line() {
     refused(&["cpu", "--sample-time", "-1ms"], "--sample-time must be a time such as");
     refused(&["network", "--timeout", "-1s"], "--timeout must be a time such as");
     refused(&["disk", "--block", "-4K"], "--block must be a size such as 4K (4096 bytes)");
-    refused(&["disk", "--depth", "-1"], "--depth must be a number such as 1000 or 1e12: '-1' is negative");
+    refused(&["disk", "--depth", "-1"], "--depth must be a number such as 32 or 1e6: '-1' is negative");
     refused(&["disk", "--depth", "--json", "x"], "--depth requires a value: --depth VALUE,…");
     refused(&["run", "--margin", "-3%"], "--margin must be a share such as 1%");
     refused(
@@ -86,8 +86,8 @@ fn mistakes_of_options_have_one_of_four_shapes() {
         ("network --bind 192.0.2.7", "--bind must be an address of this machine: 192.0.2.7 is not"),
         ("plan", "plimsoll plan requires a command: list, show or check"),
         ("key", "plimsoll key requires a command: new"),
-        ("compare a", "plimsoll compare requires B, such as plimsoll compare last~1 last"),
-        ("report", "plimsoll report requires RUN, such as plimsoll report last"),
+        ("compare a", "plimsoll compare requires B: write, for example, plimsoll compare last~1 last"),
+        ("report", "plimsoll report requires RUN: write, for example, plimsoll report last"),
         ("--json - cpu", "--json must come after the command: write plimsoll cpu --json -"),
         ("disk --steady on", "--steady requires its value after '=': write --steady=on"),
         (
@@ -97,7 +97,7 @@ fn mistakes_of_options_have_one_of_four_shapes() {
         ("disk --rate 10MB/s", "or 1.5G: '10MB/s' is not (unknown unit 'MB/s')"),
         (
             "compare a b --metric bw",
-            "plimsoll compare has no option --metric; plimsoll compare --help lists its options",
+            "--metric is not an option of plimsoll compare; plimsoll compare --help lists its options",
         ),
         (
             "network --depth 3",
@@ -107,8 +107,8 @@ fn mistakes_of_options_have_one_of_four_shapes() {
             "serve --samples 3",
             "--samples is not supported on plimsoll serve: it is an option of plimsoll run",
         ),
-        ("cpu --smaples 3", "plimsoll cpu has no option --smaples; did you mean --samples?"),
-        ("--nonsense", "plimsoll has no option --nonsense; plimsoll --help-all lists its options"),
+        ("cpu --smaples 3", "--smaples is not an option of plimsoll cpu; did you mean --samples?"),
+        ("--nonsense", "--nonsense is not an option of plimsoll; plimsoll --help-all lists its options"),
         ("quick", "'quick' is a plan, not a command: write plimsoll run quick"),
         ("mine.toml", "'mine.toml' is a plan, not a command: write plimsoll run mine.toml"),
         ("disk.fsync", "'disk.fsync' is a benchmark, not a command: write plimsoll disk --only disk.fsync"),
@@ -116,7 +116,7 @@ fn mistakes_of_options_have_one_of_four_shapes() {
         ("cpu fma", "plimsoll cpu does not take 'fma'"),
         ("run --json", "--json requires a value: --json FILE|-"),
         ("run --quiet --quiet", "--quiet is given twice: give it once"),
-        ("run --require x", "a requirement has cases, a metric"),
+        ("run --require x", "it must be cases, a metric"),
     ] {
         refused(&line.split(' ').collect::<Vec<_>>(), says);
     }
@@ -153,7 +153,7 @@ fn options_of_fio_and_iperf3_are_answered_with_a_line_to_type() {
     refused(&["serve", "-p", "5201"], "write plimsoll serve --port 5201");
     refused(
         &["cpu", "-t", "4"],
-        "plimsoll cpu has no option -t: for threads write --threads 4, for the time of a sample --sample-time 4s",
+        "-t is not an option of plimsoll cpu: for threads write --threads 4, for the time of a sample --sample-time 4s",
     );
     refused(&["report", "last", "--output", "x.html"], "for an HTML page write --html x.html");
 }

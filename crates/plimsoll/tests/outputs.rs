@@ -154,4 +154,16 @@ fn standard_output_by_any_name_has_the_document_alone() {
         let document: serde_json::Value = serde_json::from_str(&out).unwrap();
         assert_eq!(document["schema"], "plimsoll.run/2");
     }
+    let store = ["--store", "history.db"];
+    let run = [&QUICK[..], &store, &["--html", "-"]].concat();
+    let report = ["report", "last", "--html", "/dev/stdout", "--store", "history.db"];
+    let compare = ["compare", "last", "last", "--html", "-", "--store", "history.db"];
+    for words in [&run[..], &report, &compare] {
+        let (out, _) = ended(plimsoll(dir.path()).args(words), 0);
+        assert!(out.starts_with("<!DOCTYPE html>") && out.trim_end().ends_with("</html>"), "{words:?}");
+    }
+    let export = ["export", "last", "--format", "json", "--output", "-", "--store", "history.db"];
+    let (out, _) = ended(plimsoll(dir.path()).args(export), 0);
+    assert!(serde_json::from_str::<serde_json::Value>(&out).is_ok());
+    assert!(!dir.path().join("-").exists());
 }

@@ -48,7 +48,7 @@ pub enum DirError {
     },
     /// Its file system has no size.
     #[error(
-        "--dir {0} cannot be used: its file system has a size of 0 bytes, as that of /proc has; use another directory"
+        "--dir {0} cannot be used: its file system stores no files (its size is 0 bytes); use another directory"
     )]
     NoSize(String),
     /// Any other reason of the system.
@@ -219,7 +219,7 @@ impl DirFacts {
             0 => format!("{free} are free, and {kept} stay free"),
             _ => format!("{free} are free, of which {kept} stay free"),
         };
-        let mut bound = (spare, why, "free some space or use another --dir");
+        let mut bound = (spare, why, "use a smaller --size or another --dir");
         if let Some(limit) = self.file_size_limit.filter(|limit| *limit < spare) {
             let why = format!("RLIMIT_FSIZE is {} (ulimit -f)", human(limit));
             bound = (limit, why, "raise ulimit -f, or give a smaller --size");

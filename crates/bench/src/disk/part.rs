@@ -2,13 +2,14 @@
 
 use crate::Subsystem;
 use crate::machine::Storage;
+use crate::measurement::Measurement;
 
 /// The disk benchmarks.
 pub static PART: Subsystem = Subsystem {
     name: "disk",
     title: "Disk",
     about: "Read, write, fsync, queue depth (like fio)",
-    context: |machine, _| machine.storage.as_ref().map(context).unwrap_or_default(),
+    context: |machine, first| machine.storage.as_ref().map(|s| context(s, first)).unwrap_or_default(),
     asked_first: &["op", "pattern", "block", "depth", "threads", "dir"],
     help: &[
         ("op", "read, write, append, mixed (see --read-share), copy, trim"),
@@ -26,7 +27,8 @@ pub static PART: Subsystem = Subsystem {
     ..Subsystem::USUAL
 };
 
-fn context(storage: &Storage) -> Vec<String> {
+/// Where the test file lies, and whether the transfers of the first case pass the page cache by.
+fn context(storage: &Storage, first: &Measurement) -> Vec<String> {
     let mut parts = vec![storage.path.clone()];
     parts.extend(storage.file_system.as_ref().map(|fs| fs.fs_type.clone()));
     parts.extend(storage.layers.iter().map(|layer| layer.name.clone()));
@@ -36,5 +38,6 @@ fn context(storage: &Storage) -> Vec<String> {
         let words = [Some(disk.name.as_str()), disk.model.as_deref(), Some(kind)];
         words.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }));
+    parts.extend((first.case.word("cache") == Some("direct")).then(|| "direct I/O".to_owned()));
     parts
 }

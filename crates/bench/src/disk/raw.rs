@@ -199,7 +199,7 @@ fn look(device: &Path) -> Result<Looked, RawError> {
     let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOCTTY).bits()).unwrap_or(0);
     let opened = File::options().read(true).custom_flags(flags).open(device);
     let mut file = opened.map_err(|error| match Errno::from_io_error(&error) {
-        Some(Errno::NOENT) => usage("does not exist"),
+        Some(Errno::NOENT) => usage("does not exist; lsblk lists the devices"),
         Some(errno @ (Errno::ACCESS | Errno::PERM)) => usage(forbidden(errno, rustix::process::geteuid())),
         _ => usage(&format!("cannot be opened: {error}")),
     })?;

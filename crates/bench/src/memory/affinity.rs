@@ -68,7 +68,9 @@ fn nodes(machine: &Machine, group: &Group) -> Result<Vec<Option<u64>>, String> {
         Some(node) if known.is_empty() => {
             Err(format!("--node {node} is not supported on this machine: the kernel shows no NUMA nodes"))
         }
-        Some(node) => Err(format!("node must be one of {}: {node} is not", known.join(", "))),
+        Some(node) => {
+            Err(format!("node must be a NUMA node of this machine ({}): {node} is not", known.join(", ")))
+        }
         None => Ok(asked.into_iter().map(Some).collect()),
     }
 }
@@ -213,7 +215,10 @@ mod tests {
         let mut machine = fixture.machine();
         for benchmark in all() {
             let why = benchmark.cases(&machine, &asking(77, 64 << 20)).unwrap_err();
-            assert!(why.starts_with("node must be one of 0, 1, 2"), "{why}");
+            assert!(
+                why.starts_with("node must be a NUMA node of this machine (0, 1, 2, 3): 77 is not"),
+                "{why}"
+            );
             let there = benchmark.cases(&machine, &asking(1, 64 << 20)).unwrap();
             assert!(!there.is_empty());
             for candidate in there {

@@ -95,7 +95,7 @@ impl Benchmark for LoadedLatency {
         for op in group.words("op", &["read"]) {
             let draws = find(&op)?;
             for pages in pages(machine, group)? {
-                for size in sizes(machine, group, &[latency::memory_size(machine, group)])? {
+                for size in sizes(machine, group, &[latency::memory_size(machine, group)], super::SMALLEST)? {
                     for threads in &threads {
                         let mut case = Case::of(self.name())
                             .with_word("op", &op)

@@ -80,8 +80,8 @@ fn threads(machine: &Machine, group: &Group) -> Result<Vec<u64>, String> {
     counts(group, "threads", &default_threads(machine), MOST_THREADS)
 }
 
-/// The sizes asked for, or these. `sweep` stands for every power of two from a page to well beyond the caches.
-fn sizes(machine: &Machine, group: &Group, defaults: &[u64]) -> Result<Vec<u64>, String> {
+/// The sizes asked for, or these; `told` is the smallest that the benchmark takes. `sweep` stands for every power of two from a page to well beyond the caches.
+fn sizes(machine: &Machine, group: &Group, defaults: &[u64], told: u64) -> Result<Vec<u64>, String> {
     let sweeps = group.asked("size") && !group.words("size", &[]).is_empty();
     let mut sizes = group.numbers("size", defaults);
     if sweeps {
@@ -90,12 +90,9 @@ fn sizes(machine: &Machine, group: &Group, defaults: &[u64]) -> Result<Vec<u64>,
         sizes.dedup();
     }
     match sizes.iter().find(|size| **size < SMALLEST) {
-        Some(size) => Err(format!(
-            "size must be at least {1} (memory.bandwidth: {2}): {0} is not",
-            format_size(*size),
-            format_size(SMALLEST),
-            format_size(bandwidth::SMALLEST_ARRAYS)
-        )),
+        Some(size) => {
+            Err(format!("size must be at least {1}: {0} is not", format_size(*size), format_size(told)))
+        }
         None => Ok(sizes),
     }
 }

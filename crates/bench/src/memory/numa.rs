@@ -91,7 +91,12 @@ impl Benchmark for Numa {
                 return Err(format!("op must be one of {} between nodes: '{op}' is not", OPS.join(", ")));
             }
             for pages in pages(machine, group)? {
-                for size in super::sizes(machine, group, &[default_size(machine, group, &op)])? {
+                for size in super::sizes(
+                    machine,
+                    group,
+                    &[default_size(machine, group, &op)],
+                    super::bandwidth::SMALLEST_ARRAYS,
+                )? {
                     let case = Case::of(self.name())
                         .with_word("op", &op)
                         .with_size("size", size)

@@ -219,7 +219,7 @@ fn wrong_values_are_named_with_what_is_right() {
     assert!(error(&Bandwidth, list("variant", ["sse9"])).contains("--variant all --list"));
     assert!(error(&Bandwidth, list("variant", ["nt_ahead"])).contains("did you mean 'nt_ahead"));
     assert!(error(&Bandwidth, list("threads", ["0"])).contains("between 1"));
-    assert!(error(&Bandwidth, list("size", ["8"])).contains("at least 1K"));
+    assert!(error(&Bandwidth, list("size", ["8"])).contains("at least 4K"));
     assert!(error(&Bandwidth, list("pages", ["3m"])).contains("4k, thp, 2m or 1g"));
     assert!(error(&Bandwidth, list("layout", ["spread"])).contains("private or shared"));
     assert!(error(&Latency, list("size", ["0"])).contains("at least 1K"));

@@ -88,6 +88,12 @@ fn answer(line: &Line<'_>) -> Option<String> {
         if target == Tool::Iperf3.command() && theirs.iter().any(|name| ["-c", "--client"].contains(name)) {
             said += " (to an iperf3 server: --server iperf3://HOST)";
         }
+        if theirs.contains(&"--ioengine") && line.value(&["--ioengine"]) == Some("libaio") {
+            said += " (plimsoll has no libaio; io_uring is the nearest)";
+        }
+        if here.contains(" --rate ") && line.has(&["-P", "--parallel"]) {
+            said += " (--rate is that of all streams)";
+        }
     }
     if !without.is_empty() {
         said += &format!("; plimsoll {target} has nothing like {}: leave it out", without.join(", "));

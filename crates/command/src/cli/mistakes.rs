@@ -148,8 +148,11 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &Order<'_
             format!("{command} requires a command: {}", one_of(&names))
         }
         ErrorKind::InvalidValue if value.as_deref().is_none_or(str::is_empty) => {
+            let here = path.last().copied().unwrap_or(root);
             let wants = placeholder(&argument).map(|wants| format!(": {option} {wants}")).unwrap_or_default();
-            format!("{option} requires a value{wants}")
+            let about = order::option(here, &option).and_then(clap::Arg::get_help);
+            let about = about.map(|help| format!(" ({help})")).unwrap_or_default();
+            format!("{option} requires a value{wants}{about}")
         }
         ErrorKind::InvalidValue => {
             let valid = texts(error, ContextKind::ValidValue);
@@ -183,7 +186,7 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &Order<'_
             }
             let missing = missing.join(" and ");
             match EXAMPLES.iter().find(|(name, _)| *name == command) {
-                Some((_, example)) => format!("{command} requires {missing}, such as {example}"),
+                Some((_, example)) => format!("{command} requires {missing}: write, for example, {example}"),
                 None => format!("{command} requires {missing}; {command} --help shows what it takes"),
             }
         }
@@ -195,7 +198,7 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &Order<'_
 fn one_of(names: &[String]) -> String {
     match names {
         [] => String::new(),
-        [one] => one.clone(),
+        [one] => format!("'{one}'"),
         [first @ .., last] => format!("{} or {last}", first.join(", ")),
     }
 }
@@ -267,8 +270,8 @@ fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
     let near = nearest(bare, names);
     let all = if is_measuring(path) { "--help-all" } else { "--help" };
     match near.filter(|_| option.starts_with("--")) {
-        Some(near) => format!("{command} has no option {shown}; did you mean --{near}?"),
-        None => format!("{command} has no option {shown}; {command} {all} lists its options"),
+        Some(near) => format!("{shown} is not an option of {command}; did you mean --{near}?"),
+        None => format!("{shown} is not an option of {command}; {command} {all} lists its options"),
     }
 }
 

@@ -26,10 +26,9 @@ fn address(text: &str) -> Result<IpAddr, String> {
 }
 
 fn rate(text: &str) -> Result<f64, String> {
-    match quantity::parse_rate(text).map_err(|e| e.to_string())? {
-        rate if (1.0..=1e15).contains(&rate) => Ok(rate),
-        _ => Err("must be between 1 and 1e15 bit/s, such as 10G".to_owned()),
-    }
+    let shown = crate::text::shown_within(text, 40);
+    let wrong = || format!("must be between 1 and 1e15 bit/s, such as 10G: '{shown}' is not");
+    quantity::parse_rate(text).ok().filter(|rate| (1.0..=1e15).contains(rate)).ok_or_else(wrong)
 }
 
 fn longest(text: &str) -> Result<Duration, String> {

@@ -87,7 +87,10 @@ pub(super) fn read(from: &Path) -> Result<Archive, SavedError> {
     let unpacked = GzDecoder::new(file).take(MOST_BYTES + 1);
     let mut tar = tar::Archive::new(unpacked);
     let no_archive = |e: io::Error| {
-        refused(format!("it is not a gzip-compressed tar archive ({e}), or longer than {MOST_BYTES} bytes"))
+        refused(format!(
+            "it is not a tar.gz that plimsoll machine --save wrote, or unpacks to more than {} MiB ({e})",
+            MOST_BYTES >> 20
+        ))
     };
     let twice = |path: &Path, cause: io::Error| match cause.kind() {
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => refused(format!(

@@ -87,10 +87,12 @@ impl UserLimits {
     /// What follows the file's name in a line that says what is wrong.
     pub fn parse(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|e| {
-            let at = e.span().map(|span| crate::text::position(text, span.start));
-            let place =
-                at.map(|(line, column)| format!(", line {line}, column {column}")).unwrap_or_default();
-            format!("{place}: {}", crate::text::shown(e.message()))
+            let start = e.span().map_or(0, |span| span.start);
+            let (line, column) = crate::text::position(text, start);
+            let key =
+                text.lines().nth(line - 1).and_then(|line| line.split_once('=')).map(|(key, _)| key.trim());
+            let why = told(e.message(), key.unwrap_or("limit"));
+            format!(", line {line}, column {column}: {}", crate::text::shown(&why))
         })?;
         let given = file
             .limit
@@ -152,6 +154,34 @@ impl Given {
         }
         Ok(())
     }
+}
+
+/// What serde says of a file's `key`, in the words of the command line.
+fn told(message: &str, key: &str) -> String {
+    let message = message.lines().next().unwrap_or_default();
+    let (what, expected) = match message.strip_prefix("wanted ") {
+        Some(expected) => ("", expected),
+        None => message.split_once(", expected ").unwrap_or((message, "")),
+    };
+    let names: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+    let named = |what: &str| what.split('`').nth(1).unwrap_or_default().to_owned();
+    if let Some(what) = what.strip_prefix("unknown field ") {
+        return format!("unknown key '{}'; valid keys are {}", named(what), names.join(", "));
+    }
+    if let Some(what) = what.strip_prefix("missing field ") {
+        return format!("a limit requires {}", named(what));
+    }
+    if let Some(what) = what.strip_prefix("unknown variant ") {
+        return format!("{key} must be one of {}: '{}' is not", names.join(", "), named(what));
+    }
+    let expected = match expected {
+        "f64" => "a number",
+        "a string" | "string or table" => "text in quotes",
+        "a map" => "a table",
+        "a sequence" => "written as [[limit]], with double brackets",
+        _ => return message.to_owned(),
+    };
+    format!("{key} must be {expected}")
 }
 
 impl Row {
@@ -288,6 +318,25 @@ mod tests {
         assert!(error(&file("ceiling", "-1")).contains("above zero"));
         assert!(error(&file("ceiling", "nan")).contains("above zero"));
         let unknown = format!("{}colour = 1\n", file("floor", "1"));
-        assert!(error(&unknown).contains("line 8, column 1: unknown field"), "{}", error(&unknown));
+        assert!(
+            error(&unknown).contains("line 8, column 1: unknown key 'colour'; valid keys are match, metric,"),
+            "{}",
+            error(&unknown)
+        );
+        let wrong = [
+            ("\"ceiling\"", "\"roof\"", "kind must be one of ceiling, floor"),
+            ("\"ceiling\"", "3", "kind must be text in quotes"),
+            ("\"B/s\"", "\"parsec\"", "unit must be one of B/s, "),
+            ("\"B/s\"", "3", "unit must be text in quotes"),
+            ("\"data sheet\"", "[]", "source must be text in quotes"),
+            ("value = 1", "value = \"much\"", "value must be a number"),
+            ("value = 1", "inputs = 1", "inputs must be a table"),
+            ("unit = \"B/s\"\n", "", "line 1, column 1: a limit requires unit"),
+            ("[[limit]]", "[limit]", "limit must be written as [[limit]], with double brackets"),
+        ];
+        for (from, to, why) in wrong {
+            let error = error(&file("ceiling", "1").replace(from, to));
+            assert!(error.contains(why), "{to}: {error}");
+        }
     }
 }

@@ -225,7 +225,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "part-of-device",
-        "The steady state is that of a file smaller than its device, which has a steady state of its own.",
+        "The steady state is that of a file which fills a part of its device. The whole device may settle at another rate.",
         "Choose a larger `--size`, or `--target`.",
     ),
     entry(
@@ -235,7 +235,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "policed-refuted",
-        "A traffic policer names a rate, and more arrived: it does not limit this figure.",
+        "A traffic policer on the path is set to a rate, but data arrived faster: the policer does not limit this figure.",
         "Nothing.",
     ),
     entry(
@@ -249,7 +249,11 @@ pub const ENTRIES: &[Entry] = &[
         "Fewer transfers were done than `--rate` offers: the queue grows, and with it the latency.",
         "Choose a lower `--rate`, or a higher `--depth`.",
     ),
-    entry("reference-differs", "A reference tool did something else than it was asked for.", "See the text."),
+    entry(
+        "reference-differs",
+        "A reference tool worked with other settings than the case: the warning names the difference.",
+        "Compare the two figures with that in mind.",
+    ),
     entry(
         "search-not-converged",
         "The search did not reach its precision: the highest rate without loss lies between the two rates named.",
@@ -262,7 +266,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "server-cap-refuted",
-        "The server names a cap, and more arrived: it does not limit this figure.",
+        "The server announced a cap (`--max-rate`), but data arrived faster: the cap does not limit this figure.",
         "Nothing.",
     ),
     entry(
@@ -272,7 +276,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "shaped-refuted",
-        "A traffic shaper names a rate, and more arrived: it does not limit this figure.",
+        "A traffic shaper is set to a rate, but data left faster: the shaper does not limit this figure.",
         "Nothing.",
     ),
     entry(

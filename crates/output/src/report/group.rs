@@ -9,6 +9,8 @@ use crate::warning::CAUSES;
 
 /// The warning whose mark is a star at the interval.
 const WIDE: &str = "not-converged";
+/// What that star means, and what to do.
+const WIDE_MEANS: &str = "the interval is wider than --precision asks for; use a larger --budget, a longer --sample-time, more --samples, or a looser --precision";
 /// The warning that a row with a figure says by its count of samples.
 const FEW: &str = "few-samples";
 /// What a row with a figure says in the column of its interval: by a star, and by a count.
@@ -157,6 +159,10 @@ fn short(code: &str, text: &str) -> String {
 /// A warning without the figures that its row has: the words of its mark, and what follows. It begins with the mark, by which it
 /// is found.
 fn meaning(code: &str, text: &str) -> String {
+    if code == WIDE {
+        // What ended the samples differs from row to row.
+        return format!("{}: {}", short(code, text), WIDE_MEANS);
+    }
     let mark = short(code, text);
     match (text.rsplit_once(": "), mark.split_once(" (")) {
         (Some((_, rest)), _) if is_for_all(code) => format!("{}: {rest}", named(&mark)),
@@ -229,7 +235,7 @@ mod tests {
         assert!(said("few-samples", "no interval: 3 of the 5 samples that it needs; more").is_empty());
         let told = [
             "! pages: 7 % are small; reserve them",
-            "* not converged: too short; more",
+            &format!("* not converged: {WIDE_MEANS}"),
             "! no interval: 3 of the 5 samples that it needs; more",
         ];
         assert_eq!(texts(&group), told);

@@ -1,4 +1,4 @@
-//! A file that the user named for a document: replaced whole or not at all, or, where it is a pipe or a terminal, written into.
+//! What the user named for a document: a file, replaced whole or not at all; a pipe or a terminal, written into; or stdout.
 //!
 //! What another user may have planted on the way to it is refused ([`crate::links`]): the path is followed once when all is
 //! checked and again when the document is written, each time by open directories.
@@ -74,7 +74,12 @@ impl Waits {
     }
 }
 
-/// A file for a document, found fit to be written.
+/// Whether a path means standard output: what is written there has one place in it, and no other file is opened for it.
+pub fn is_stdout(path: &Path) -> bool {
+    ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name))
+}
+
+/// A place for a document, found fit to be written.
 #[derive(Debug)]
 pub struct Target {
     path: PathBuf,
@@ -87,6 +92,10 @@ impl Target {
     /// # Errors
     /// Its directory is missing or read-only, it is a directory, or not to be trusted.
     pub fn new(path: &Path, waits: &Waits) -> Result<Self, TargetError> {
+        let fit = Self { path: path.to_owned(), waits: waits.clone() };
+        if fit.is_stdout() {
+            return Ok(fit);
+        }
         let check = || -> Result<(), Trouble> {
             let place = named(path)?;
             let kind = kind(&place)?;
@@ -105,7 +114,12 @@ impl Target {
             }
         };
         check().map_err(|trouble| trouble.about(path))?;
-        Ok(Self { path: path.to_owned(), waits: waits.clone() })
+        Ok(fit)
+    }
+
+    /// Whether it is standard output ([`is_stdout`]), which then has nothing else.
+    pub fn is_stdout(&self) -> bool {
+        is_stdout(&self.path)
     }
 
     /// Writes a document. A file that was there before stays whole until the new one is complete and on disk.
@@ -130,6 +144,9 @@ impl Target {
         fill: impl Fn(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), TargetError> {
         let write = || -> Result<(), Trouble> {
+            if self.is_stdout() {
+                return Ok(to_stdout(fill)?);
+            }
             let place = named(&self.path)?;
             match kind(&place)? {
                 Kind::New | Kind::Regular => return replaced(&place, self.waits.registry.as_ref(), fill),
@@ -151,11 +168,23 @@ impl Target {
     }
 }
 
-/// A file that is written line by line as things happen; what was in it is gone.
+/// Writes to standard output; a reader that has gone wants no more.
+fn to_stdout(fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match fill(&mut out).and_then(|()| out.flush()) {
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+/// A file, or standard output, that is written line by line as things happen; what was in it is gone.
 ///
 /// # Errors
 /// As [`Target::new`].
 pub fn lines(path: &Path, waits: &Waits) -> Result<Box<dyn Write>, TargetError> {
+    if is_stdout(path) {
+        return Ok(Box::new(io::stdout()));
+    }
     let open = || -> Result<Box<dyn Write>, Trouble> {
         let place = named(path)?;
         let file = match kind(&place)? {
@@ -185,7 +214,10 @@ enum Trouble {
 
 impl Trouble {
     fn about(self, path: &Path) -> TargetError {
-        let path = crate::text::shown_bytes(path.as_os_str().as_bytes());
+        let path = match is_stdout(path) {
+            true => "to stdout".to_owned(),
+            false => crate::text::shown_bytes(path.as_os_str().as_bytes()),
+        };
         match self {
             Self::Refused(why) => TargetError::Refused { path, why },
             Self::Failed(cause) => TargetError::Failed { path, cause },

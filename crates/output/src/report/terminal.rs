@@ -5,11 +5,12 @@
 
 use std::io::{self, Write};
 use std::path::Path;
+use std::slice::from_ref;
 
 use jiff::Timestamp;
 
 use super::context::{context, title};
-use super::group::Known;
+use super::group::{Known, is_wide};
 use super::out::Out;
 use super::progress::Progress;
 use super::row::Row;
@@ -239,10 +240,11 @@ fn quoted(word: &str) -> String {
 fn tally(run: &Run) -> String {
     let counts = Counts::of(&run.measurements);
     let mut said = counts.said();
-    let warned = run.measurements.iter().filter(|m| !m.warnings.is_empty()).count();
-    if warned > 0 {
-        said.push(format!("{warned} with warnings"));
-    }
+    let wide = run.measurements.iter().filter(|m| is_wide(&m.warnings)).count();
+    let warned = run.measurements.iter().filter(|m| m.warnings.iter().any(|note| !is_wide(from_ref(note))));
+    let warned = warned.count();
+    let marked = [(wide, "not converged (*)"), (warned, "with warnings (!)")];
+    said.extend(marked.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")));
     let said = if said.is_empty() { "nothing measured".to_owned() } else { said.join(" · ") };
     let time = super::progress::span(run.elapsed_s);
     let (total, planned) = (counts.total(), run.plan.cases);

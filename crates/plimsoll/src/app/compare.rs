@@ -17,6 +17,7 @@ use crate::output;
 use crate::report::compare::{Shown, failed, lost};
 use crate::report::format::{Subject, TwoSides, writer};
 use crate::report::html;
+use crate::report::target::Target;
 use crate::report::{Style, Wishes};
 use crate::run::Planned;
 
@@ -42,7 +43,9 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let sides = TwoSides { comparison: &comparison, held: &held, shown, missing, style };
     let mut text = Vec::new();
     write(&sides, &mut text).map_err(|e| Failure::environment(e.to_string()))?;
-    printed(&String::from_utf8_lossy(&text))?;
+    if !target.as_ref().is_some_and(Target::is_stdout) {
+        printed(&String::from_utf8_lossy(&text))?;
+    }
     if let Some(target) = target {
         let page =
             html::comparison(&comparison, &held, shown).map_err(|e| Failure::environment(e.to_string()))?;

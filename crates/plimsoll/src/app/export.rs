@@ -1,13 +1,12 @@
 //! `plimsoll export`: a stored run for other programs.
 
-use std::io::{self, BufWriter, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use super::named_runs::History;
 use super::{Failure, code, complain, target, unwritten};
 use crate::cli::Export;
 use crate::report::format::{OneRun, Subject, find, left_out, writer};
-use crate::report::target::Target;
 use crate::report::{Style, Wishes};
 
 /// The value of `--table` for rows of reference tools.
@@ -27,7 +26,7 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     };
     let write = write.map_err(|e| Failure::usage(e.to_string()))?;
     let requirements = super::compare::requirements(&typed.require)?;
-    let target = typed.output.as_deref().map(target).transpose()?;
+    let target = target(typed.output.as_deref().unwrap_or(Path::new("-")))?;
     let mut history = History::new(typed.store.as_deref());
     let runs = history.runs(std::slice::from_ref(&typed.run))?;
     let [run] = runs.as_slice() else {
@@ -40,9 +39,9 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
         );
     }
     let run = &super::shareable(run, typed.redact)?;
-    let style = match target {
-        Some(_) => Style::plain(FILE_WIDTH),
-        None => Style::detect(Wishes::default()),
+    let style = match target.is_stdout() {
+        true => Style::detect(Wishes::default()),
+        false => Style::plain(FILE_WIDTH),
     };
     let mut text = Vec::new();
     // In rows of tools there is none of a case without.
@@ -50,22 +49,7 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     format.and_then(|format| left_out(format, run)).iter().for_each(|line| complain(line));
     let made = write(&OneRun { run, held: &held, style: &style }, &mut text);
     made.map_err(|e| Failure::environment(e.to_string()))?;
-    put(target, &text)?;
+    target.fill(|file| file.write_all(&text)).map_err(|e| unwritten(&e))?;
     let unmet = held.iter().any(|h| !h.met);
     Ok(ExitCode::from(if unmet { code::VERDICT } else { 0 }))
-}
-
-/// Writes it to the file, or to stdout; a reader that has gone is no failure.
-fn put(target: Option<Target>, text: &[u8]) -> Result<(), Failure> {
-    let Some(target) = target else {
-        let mut out = BufWriter::new(io::stdout().lock());
-        return match out.write_all(text).and_then(|()| out.flush()) {
-            Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
-                Err(Failure::environment(format!("cannot write to stdout: {e}")))
-            }
-            _ => Ok(()),
-        };
-    };
-    let text = std::str::from_utf8(text).map_err(|e| Failure::environment(e.to_string()))?;
-    target.put(text).map_err(|e| unwritten(&e))
 }

@@ -229,7 +229,9 @@ impl Loss {
         match after - before {
             more if more >= NOTABLE && before < NOTABLE => Some(format!(", {} {is}", self.what)),
             less if less <= -NOTABLE && after < NOTABLE => Some(format!(", {} {was} until then", self.what)),
-            change if change.abs() >= NOTABLE => Some(format!(", {} from {was} to {is}", self.what)),
+            change if change.abs() >= NOTABLE => {
+                Some(format!(", {} {was} of the time before and {is} after", self.what))
+            }
             _ => None,
         }
     }
@@ -271,7 +273,7 @@ impl Cause {
             Cause::Others => "other programs here",
             Cause::Host => "a host that does not report steal",
             Cause::Interrupted => "other programs here, or a host that does not report steal",
-            Cause::NotSeen => "cause not seen",
+            Cause::NotSeen => "cause unknown; measure again before you rely on it",
         }
     }
 }
@@ -390,7 +392,10 @@ mod tests {
             p.value *= 0.5;
             p.delivered = p.delivered.map(|rate| 0.49 * rate);
         }));
-        assert_eq!(text, "after 212 s the rate fell by 50 %, clock unchanged: cause not seen");
+        assert_eq!(
+            text,
+            "after 212 s the rate fell by 50 %, clock unchanged: cause unknown; measure again before you rely on it"
+        );
     }
 
     #[test]
@@ -420,7 +425,11 @@ mod tests {
             p.value *= 0.5;
             p.excluded = Some(0.5);
         }));
-        assert!(value.0.ends_with("interrupted 50 %: cause not seen"), "{}", value.0);
+        assert!(
+            value.0.ends_with("interrupted 50 %: cause unknown; measure again before you rely on it"),
+            "{}",
+            value.0
+        );
     }
 
     #[test]
@@ -431,7 +440,9 @@ mod tests {
         }
         let (text, _) = told(&busy);
         assert!(
-            text.contains("fell by 30 %, clock unchanged, interrupted from 38 % to 52 %: other"),
+            text.contains(
+                "fell by 30 %, clock unchanged, interrupted 38 % of the time before and 52 % after: other"
+            ),
             "{text}"
         );
     }
@@ -443,7 +454,7 @@ mod tests {
             p.steal = Some(0.0);
         }));
         assert!(
-            text.starts_with("after 212 s the rate rose by 100 %") && text.ends_with("not seen"),
+            text.starts_with("after 212 s the rate rose by 100 %") && text.ends_with("rely on it"),
             "{text}"
         );
         let mut freed = run(Better::Higher, |p| p.value *= 2.0);
@@ -472,7 +483,7 @@ mod tests {
         }));
         assert_eq!(
             text,
-            "after 212 s the rate fell by 50 %, clock from 3.7 to 3.5 GHz, steal 10 %: cause not seen"
+            "after 212 s the rate fell by 50 %, clock from 3.7 to 3.5 GHz, steal 10 %: cause unknown; measure again before you rely on it"
         );
         assert_eq!(evidence["cause"], "not-seen");
     }
@@ -499,6 +510,9 @@ mod tests {
         for point in &mut bare.metrics[0].series {
             *point = Point { t: point.t, ..Point::default() };
         }
-        assert_eq!(told(&bare).0, "after 212 s the rate fell by 50 %: cause not seen");
+        assert_eq!(
+            told(&bare).0,
+            "after 212 s the rate fell by 50 %: cause unknown; measure again before you rely on it"
+        );
     }
 }

@@ -323,7 +323,7 @@ mod tests {
         }
         assert_eq!(
             parse_count("0x").unwrap_err().to_string(),
-            "must be a number such as 1000 or 1e12: '0x' is not a whole number"
+            "must be a number such as 32 or 1e6: '0x' is not a whole number"
         );
     }
 

@@ -39,7 +39,7 @@ fn explained(low: &Measurement, run: &RunView<'_>) -> Option<Finding> {
     }
     let word = |m: &Measurement, key: &str| m.case.word(key).unwrap_or_default().to_owned();
     let text = format!(
-        "{} of {} by {} is at {} of its limit, by {} at {} in the same run: the unit can reach the limit, but the first kernel's other instructions hold it back",
+        "{0} of {1}: {2} reaches {3} of its limit and {4} reaches {5}, in the same run: the execution unit is not at fault, the other instructions of the {2} kernel cost the rest",
         word(low, "op"),
         word(low, "type"),
         word(low, "isa"),
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert!(
             found[0].text.starts_with(
-                "sqrt of f64 by sse2 is at 93.2 % of its limit, by avx2 at 99.7 % in the same run: "
+                "sqrt of f64: sse2 reaches 93.2 % of its limit and avx2 reaches 99.7 %, in the same run: "
             ),
             "{}",
             found[0].text

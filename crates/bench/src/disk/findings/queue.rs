@@ -72,7 +72,7 @@ fn knee(measurement: &Measurement) -> Option<Finding> {
     let (knee, one) = (&points[chosen], points.first()?);
     let most = points.iter().max_by(|a, b| a.rate.total_cmp(&b.rate))?;
     let text = format!(
-        "saturation point at {}: {} in the search, {} of the highest rate ({} at {}); mean latency {} at that point, {} with one transfer in flight",
+        "saturation point at {}: {}, {} of the highest rate that the search saw ({} at {}); mean latency {} there, {} with one transfer in flight",
         knee.place(),
         knee.rate(),
         percent(knee.rate / most.rate, 3),
@@ -106,11 +106,11 @@ fn within(measurement: &Measurement) -> Option<Finding> {
     let share = measurement.achieved.get(&WITHIN_TARGET);
     let text = match share.filter(|_| missed) {
         Some(share) => format!(
-            "{percentile} stayed within {bound} in the search {beyond}; in the samples at {} only {} of the transfers stayed within it",
+            "the search met {percentile} ≤ {bound} {beyond}; the measurement at {} missed it: only {} of the transfers took at most {bound}",
             found.place(),
             percent_below(share)
         ),
-        None => format!("in the search {percentile} stays within {bound} {beyond}"),
+        None => format!("the search met {percentile} ≤ {bound} {beyond}"),
     };
     let evidence = evidence(measurement, found, &points);
     Some(Finding { topic: Topic::Queue, code: "latency-target", text, evidence })
@@ -165,8 +165,8 @@ mod tests {
         let found = find(&[made]);
         assert_eq!(
             found[0].text,
-            "saturation point at depth 4: 38.0 kIOPS in the search, 95.0 % of the highest rate (40.0 kIOPS at depth 4 on \
-             each of 2 threads); mean latency 105 µs at that point, 100 µs with one transfer in flight"
+            "saturation point at depth 4: 38.0 kIOPS, 95.0 % of the highest rate that the search saw (40.0 kIOPS at depth 4 on \
+             each of 2 threads); mean latency 105 µs there, 100 µs with one transfer in flight"
         );
         assert_eq!(found[0].code, "queue-knee");
         assert_eq!(found[0].evidence["curve"].as_array().map(Vec::len), Some(5));
@@ -178,7 +178,7 @@ mod tests {
         let found = find(&[searched(id, &CURVE[..4], (1, 4))]);
         assert_eq!(
             found[0].text,
-            "in the search p99 stays within 250us up to depth 4, at 38.0 kIOPS; at depth 8 it is 410 µs"
+            "the search met p99 ≤ 250us up to depth 4, at 38.0 kIOPS; at depth 8 it is 410 µs"
         );
         let found = find(&[searched(id, &CURVE[..3], (1, 4))]);
         assert!(found[0].text.contains("the deepest queue that was tried, depth 4"), "{}", found[0].text);
@@ -187,7 +187,7 @@ mod tests {
         alone.achieved.put("engine", "psync");
         assert_eq!(
             find(&[alone])[0].text,
-            "in the search p99 stays within 250us at depth 1, the only depth of psync, at 10.0 kIOPS"
+            "the search met p99 ≤ 250us at depth 1, the only depth of psync, at 10.0 kIOPS"
         );
 
         let mut missed = searched(id, &CURVE[..4], (1, 4));
@@ -195,8 +195,8 @@ mod tests {
         missed.achieved.put("within_target", 0.989_98);
         assert_eq!(
             find(&[missed])[0].text,
-            "p99 stayed within 250us in the search up to depth 4, at 38.0 kIOPS; at depth 8 it is 410 µs; in the \
-             samples at depth 4 only 98.99 % of the transfers stayed within it"
+            "the search met p99 ≤ 250us up to depth 4, at 38.0 kIOPS; at depth 8 it is 410 µs; the measurement at \
+             depth 4 missed it: only 98.99 % of the transfers took at most 250us"
         );
     }
 

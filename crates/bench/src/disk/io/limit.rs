@@ -264,7 +264,9 @@ fn looped(storage: &Storage) -> Option<&str> {
 fn linkless(disk: &Disk) -> String {
     let name = &disk.name;
     match disk.kind {
-        DiskKind::Virtio | DiskKind::Xen => format!("virtual device {name}: the host states no rate"),
+        DiskKind::Virtio | DiskKind::Xen => {
+            format!("virtual device {name}: the host states no rate, and may cache")
+        }
         DiskKind::Network => format!("{name} is on another machine"),
         DiskKind::Zram | DiskKind::Ram => format!("{name} is in memory: there is no device"),
         DiskKind::Loop => {

@@ -26,7 +26,7 @@ use crate::{Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, R
 pub(super) const SMALLEST_ARRAYS: u64 = 4 << 10;
 
 /// What the name of the fastest kernel says.
-const VARIANTS: &str = "kernels: nt = non-temporal stores, ahead256 = prefetch 256 bytes ahead";
+const VARIANTS: &str = "kernels: nt = non-temporal stores, aheadN = prefetch N bytes ahead";
 
 /// The benchmark itself.
 pub struct Bandwidth;
@@ -84,7 +84,12 @@ impl Benchmark for Bandwidth {
             for pages in &pages {
                 for layout in &layouts {
                     for threads in &threads {
-                        for size in sizes(machine, group, &[default_size(machine, group, op, *threads)])? {
+                        for size in sizes(
+                            machine,
+                            group,
+                            &[default_size(machine, group, op, *threads)],
+                            SMALLEST_ARRAYS,
+                        )? {
                             let mut case = Case::of(self.name())
                                 .with_word("op", op.name())
                                 .with_size("size", size)

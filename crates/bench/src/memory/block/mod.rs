@@ -109,7 +109,7 @@ impl Benchmark for Block {
                         for threads in &threads {
                             let blocks = most_blocks(&amounts, op, *block, *threads);
                             let usual = default_size(machine, group, op, *block, *threads, blocks);
-                            for size in sizes(machine, group, &[usual])? {
+                            for size in sizes(machine, group, &[usual], super::SMALLEST)? {
                                 has_room(op, *block, size)?;
                                 let case = Case::of(self.name())
                                     .with_word("op", name)

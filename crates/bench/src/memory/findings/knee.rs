@@ -52,7 +52,7 @@ fn told(measurement: &Measurement) -> Option<Finding> {
     let who = counted(loading, "loading thread");
     let text = match knee {
         Some(knee) => format!(
-            "memory latency under load: saturation point at {} ({} of the maximum with {who}); latency {} at that point, {} without load, {} \
+            "memory latency under load: saturation point at {}, {} of the highest bandwidth of {who}; latency {} there, {} without load, {} \
              at {}",
             rate(knee.bandwidth),
             percent(knee.bandwidth / most.bandwidth, 2),
@@ -62,7 +62,7 @@ fn told(measurement: &Measurement) -> Option<Finding> {
             rate(most.bandwidth)
         ),
         None => format!(
-            "memory latency under load: no saturation point up to {}, the maximum with {who}: latency stays within {} of the {} \
+            "memory latency under load: no saturation point up to {}, the highest bandwidth of {who}: latency stays within {} of the {} \
              without load",
             rate(most.bandwidth),
             percent(LEAST_RISE, 2),
@@ -124,8 +124,8 @@ mod tests {
         let found = find(&[loaded(&curve)]);
         assert_eq!(
             found[0].text,
-            "memory latency under load: saturation point at 30.0 GB/s (81 % of the maximum with 1 loading thread); latency 120 ns \
-             at that point, 100 ns without load, 300 ns at 37.0 GB/s"
+            "memory latency under load: saturation point at 30.0 GB/s, 81 % of the highest bandwidth of 1 loading thread; latency 120 ns \
+             there, 100 ns without load, 300 ns at 37.0 GB/s"
         );
         assert_eq!(found[0].evidence["saturation_point"]["bandwidth"], 30e9);
         assert_eq!(found[0].evidence["curve"].as_array().unwrap().len(), 7);
@@ -137,7 +137,7 @@ mod tests {
         let found = find(&[loaded(&curve)]);
         assert_eq!(
             found[0].text,
-            "memory latency under load: no saturation point up to 37.0 GB/s, the maximum with 1 loading thread: latency stays within \
+            "memory latency under load: no saturation point up to 37.0 GB/s, the highest bandwidth of 1 loading thread: latency stays within \
              10 % of the 140 ns without load"
         );
         assert!(found[0].evidence["saturation_point"].is_null());

@@ -81,7 +81,7 @@ impl Benchmark for Latency {
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
-        let sizes = sizes(machine, group, &default_sizes(machine, group))?;
+        let sizes = sizes(machine, group, &default_sizes(machine, group), super::SMALLEST)?;
         let (chases, groups, affinities) =
             (chases(group)?, groups(group)?, affinity::affinities(machine, group)?);
         let mut candidates = Vec::new();

@@ -93,7 +93,7 @@ pub(super) fn in_words(measurement: &Measurement) -> Option<String> {
         .map(|(name, time)| format!("{}: {}", words(name), Quantity::new(*time, Unit::Second)))
         .collect();
     let others = if others.is_empty() { String::new() } else { format!(" (on {})", others.join(", ")) };
-    Some(format!("both ends on {}{others}", words(&own)))
+    Some(format!("client and server on {}{others}", words(&own)))
 }
 
 #[cfg(test)]

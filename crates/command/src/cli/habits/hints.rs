@@ -133,7 +133,7 @@ pub(super) fn answer(option: &str, line: &Line<'_>) -> Option<String> {
     let (first, others) = meant.split_first()?;
     let command = format!("plimsoll {}", line.command.unwrap_or_default());
     let mut said =
-        format!("{} has no option {option}: for {} write {}", command.trim_end(), first.0, first.1);
+        format!("{option} is not an option of {}: for {} write {}", command.trim_end(), first.0, first.1);
     others.iter().for_each(|(what, here)| said += &format!(", for {what} {here}"));
     Some(said)
 }

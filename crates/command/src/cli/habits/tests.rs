@@ -52,7 +52,7 @@ fn a_command_of_iperf3_is_answered_with_the_line_to_type() {
     assert_eq!(
         said("plimsoll network -c db1 -P4 -t 10 -R -u -b 100M"),
         "-c -P -t -R -u -b are options of iperf3: write plimsoll network --server db1 --only network.udp --streams 4 --samples 10 \
-         --sample-time 1s --direction down --rate 400M (to an iperf3 server: --server iperf3://HOST)"
+         --sample-time 1s --direction down --rate 400M (to an iperf3 server: --server iperf3://HOST) (--rate is that of all streams)"
     );
     let long = said(
         "plimsoll network --client db1 --port 5201 --parallel 4 --time 10 --reverse --udp --bandwidth 1M --length 1400 --omit 2 --zerocopy --set-mss 900 --tos 0x20",
@@ -284,56 +284,56 @@ fn options_are_translated_in_commands_that_do_what_the_tool_does() {
         "run quick --rw read",
     ] {
         let refused = refused(&format!("plimsoll {line}")).unwrap();
-        assert!(!refused.contains("option of") && !refused.contains("write"), "{line}: {refused}");
+        assert!(!refused.contains("is an option of") && !refused.contains("write"), "{line}: {refused}");
     }
     for (line, says) in [
         (
             "report last --output x.html",
-            "plimsoll report has no option --output: for an HTML page write --html x.html",
+            "--output is not an option of plimsoll report: for an HTML page write --html x.html",
         ),
-        ("machine -o f", "plimsoll machine has no option -o: for JSON write --json > f"),
+        ("machine -o f", "-o is not an option of plimsoll machine: for JSON write --json > f"),
         (
             "run quick --only cpu --time=10",
-            "plimsoll run has no option --time: for the time of a sample write --sample-time 10s, for that of all cases --budget 10s",
+            "--time is not an option of plimsoll run: for the time of a sample write --sample-time 10s, for that of all cases --budget 10s",
         ),
         (
             "cpu -t 4",
-            "plimsoll cpu has no option -t: for threads write --threads 4, for the time of a sample --sample-time 4s",
+            "-t is not an option of plimsoll cpu: for threads write --threads 4, for the time of a sample --sample-time 4s",
         ),
         (
             "memory -t60s",
-            "plimsoll memory has no option -t: for the time of a sample write --sample-time 60s",
+            "-t is not an option of plimsoll memory: for the time of a sample write --sample-time 60s",
         ),
         (
             "memory --array-size 10000000",
-            "plimsoll memory has no option --array-size: for the size of STREAM's 10000000 elements in three arrays write \
+            "--array-size is not an option of plimsoll memory: for the size of STREAM's 10000000 elements in three arrays write \
              --size 240000000",
         ),
         (
             "memory --array-size=10M",
-            "plimsoll memory has no option --array-size: for the size write --size SIZE",
+            "--array-size is not an option of plimsoll memory: for the size write --size SIZE",
         ),
         (
             "memory -t copy",
-            "plimsoll memory has no option -t: for threads write --threads N, for the time of a sample --sample-time TIME",
+            "-t is not an option of plimsoll memory: for threads write --threads N, for the time of a sample --sample-time TIME",
         ),
         (
             "cpu --bs 4k",
-            "plimsoll cpu has no option --bs: for the block size write --only cpu.crypto --block 4k",
+            "--bs is not an option of plimsoll cpu: for the block size write --only cpu.crypto --block 4k",
         ),
         (
             "cpu -n 4",
-            "plimsoll cpu has no option -n: for samples write --samples 4, for the order of matrices --only cpu.gemm --n 4",
+            "-n is not an option of plimsoll cpu: for samples write --samples 4, for the order of matrices --only cpu.gemm --n 4",
         ),
         (
             "network --numjobs 4",
-            "plimsoll network has no option --numjobs: for parallel connections write --streams 4",
+            "--numjobs is not an option of plimsoll network: for parallel connections write --streams 4",
         ),
-        ("memory -s 1G", "plimsoll memory has no option -s: for the size write --size 1G"),
-        ("cpu --numjobs 4", "plimsoll cpu has no option --numjobs: for threads write --threads 4"),
+        ("memory -s 1G", "-s is not an option of plimsoll memory: for the size write --size 1G"),
+        ("cpu --numjobs 4", "--numjobs is not an option of plimsoll cpu: for threads write --threads 4"),
         (
             "--output $x",
-            "plimsoll has no option --output: for JSON write --json '$x', for an HTML page --html '$x'",
+            "--output is not an option of plimsoll: for JSON write --json '$x', for an HTML page --html '$x'",
         ),
     ] {
         assert_eq!(refused(&format!("plimsoll {line}")).unwrap(), says, "{line}");
@@ -395,7 +395,8 @@ fn suggestions(command: &str, answer: &str) -> Vec<String> {
     if let Some((_, line)) = answer.split_once(": write plimsoll ") {
         return vec![format!("plimsoll {}", line.split([';', '(']).next().unwrap())];
     }
-    let Some((_, parts)) = answer.split_once(": for ").filter(|_| answer.contains(" has no option ")) else {
+    let Some((_, parts)) = answer.split_once(": for ").filter(|_| answer.contains(" is not an option of "))
+    else {
         return Vec::new();
     };
     let option = |part: &str| format!("plimsoll {command} {}", &part[part.find("--").unwrap()..]);
@@ -466,7 +467,7 @@ fn no_hint_is_refused_again() {
             HINTS.iter().flat_map(|hint| hint.typed).flat_map(|name| [(name, "64"), (name, "1g")])
         {
             let typed = format!("plimsoll {command} {name} {value}");
-            let answer = refused(&typed).filter(|answer| answer.contains(" has no option "));
+            let answer = refused(&typed).filter(|answer| answer.contains(" is not an option of "));
             for line in answer.iter().flat_map(|answer| suggestions(command, answer)) {
                 let why = refused_again(&line);
                 // A number that fits one meaning may be too little or too much for another.

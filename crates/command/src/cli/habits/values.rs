@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::table::Here;
-use crate::case::{CaseError, Key};
+use crate::case::{CaseError, Key, Value};
 use crate::quantity;
 use crate::text::shown_within;
 
@@ -50,6 +50,9 @@ pub(super) fn wrong(text: &str) -> Option<String> {
         let key = Key::find(pair[0].strip_prefix("--")?).ok()?;
         match key.parse(pair[1].trim_matches('\'')) {
             Err(CaseError::BadValue { why, .. }) => Some(format!("{} here, which {why}", pair[0])),
+            Ok(Value::Size(0)) => {
+                Some(format!("{} here, which must be above 0: '{}' is not", pair[0], pair[1]))
+            }
             _ => None,
         }
     };
