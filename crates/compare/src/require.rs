@@ -87,7 +87,9 @@ impl Requirement {
             ">" => Relation::Above,
             "<" => Relation::Below,
             _ if [">=", "<=", ">", "<"].contains(&metric) => {
-                return Err(wrong("the metric is missing before the relation; write a blank after the cases"));
+                return Err(wrong(
+                    "the metric is missing before the relation; write a blank after the cases",
+                ));
             }
             _ => return Err(wrong("'>=', '<=', '>' or '<' is missing")),
         };
