@@ -97,7 +97,7 @@ pub enum SavedError {
         cause: io::Error,
     },
     /// There is something at the place already.
-    #[error("{0} exists; use a new name, or remove it")]
+    #[error("{0} exists; use a new name")]
     Exists(String),
     /// Not a saved machine, or one made to do harm.
     #[error("{path} is not a saved machine: {why}")]

@@ -165,7 +165,7 @@ impl Loss {
             ),
             Loss::Gaps => (
                 "stolen",
-                "slices took longer by this share of the time although no thread left its CPU and the clock held, and are excluded: hypervisor, interrupts or firmware used the CPU; choose a quieter or dedicated host",
+                "the hypervisor, interrupts or firmware used the CPU for this share of the time, which is excluded; choose a quieter or dedicated host",
             ),
             Loss::Throttled => (
                 "throttled",

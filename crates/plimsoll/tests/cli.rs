@@ -86,8 +86,8 @@ fn mistakes_of_options_have_one_of_four_shapes() {
         ("network --bind 192.0.2.7", "--bind must be an address of this machine: 192.0.2.7 is not"),
         ("plan", "plimsoll plan requires a command: list, show or check"),
         ("key", "plimsoll key requires a command: 'new'"),
-        ("compare a", "plimsoll compare requires B: write, for example, plimsoll compare last~1 last"),
-        ("report", "plimsoll report requires RUN: write, for example, plimsoll report last"),
+        ("compare a", "plimsoll compare requires two runs: write, for example, plimsoll compare last~1 last"),
+        ("report", "plimsoll report requires a run: write, for example, plimsoll report last"),
         ("--json - cpu", "--json must come after the command: write plimsoll cpu --json -"),
         ("disk --steady on", "--steady requires its value after '=': write --steady=on"),
         (

@@ -28,16 +28,16 @@ const REQUIRES: &[(&str, &[&str])] = &[
     ("key", &["server", "resume"]),
 ];
 
-/// For a command that requires a name: the command, and a line with names.
-const EXAMPLES: &[(&str, &str)] = &[
-    ("plimsoll report", "plimsoll report last"),
-    ("plimsoll export", "plimsoll export last"),
-    ("plimsoll compare", "plimsoll compare last~1 last"),
-    ("plimsoll history show", "plimsoll history show last"),
-    ("plimsoll history tag", "plimsoll history tag last before-upgrade"),
-    ("plimsoll history note", "plimsoll history note last 'new memory'"),
-    ("plimsoll history import", "plimsoll history import run.json"),
-    ("plimsoll plan check", "plimsoll plan check mine.toml"),
+/// For a command that requires a name: the command, what it requires, and a line with names.
+const EXAMPLES: &[(&str, &str, &str)] = &[
+    ("plimsoll report", "a run", "plimsoll report last"),
+    ("plimsoll export", "a run", "plimsoll export last"),
+    ("plimsoll compare", "two runs", "plimsoll compare last~1 last"),
+    ("plimsoll history show", "a run or cases", "plimsoll history show last"),
+    ("plimsoll history tag", "a run and a tag", "plimsoll history tag last before-upgrade"),
+    ("plimsoll history note", "a run and a note", "plimsoll history note last 'new memory'"),
+    ("plimsoll history import", "a file", "plimsoll history import run.json"),
+    ("plimsoll plan check", "a plan file", "plimsoll plan check mine.toml"),
 ];
 
 /// Whether an option was typed.
@@ -185,8 +185,10 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &Order<'_
                 return None;
             }
             let missing = missing.join(" and ");
-            match EXAMPLES.iter().find(|(name, _)| *name == command) {
-                Some((_, example)) => format!("{command} requires {missing}: write, for example, {example}"),
+            match EXAMPLES.iter().find(|(name, ..)| *name == command) {
+                Some((_, what, example)) => {
+                    format!("{command} requires {what}: write, for example, {example}")
+                }
                 None => format!("{command} requires {missing}; {command} --help shows what it takes"),
             }
         }

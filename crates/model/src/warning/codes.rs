@@ -82,7 +82,7 @@ pub const ENTRIES: &[Entry] = &[
     entry(
         "cpus-on-one-core",
         "The hypervisor shows the CPUs as cores of their own, and ran them as threads of one core for the whole case. The limit counts \
-         a core for each.",
+         a core for each, so it is too high for this case.",
         "Measure again, or on a dedicated host.",
     ),
     entry(
@@ -110,7 +110,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "few-pairs",
-        "A reference tool's time was used up before it had as many pairs as a verdict needs.",
+        "A reference tool's time was used up before there were enough paired samples (one of the tool, one of plimsoll) for a verdict.",
         "Give a larger `--budget`.",
     ),
     entry(
@@ -271,8 +271,8 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "shaped",
-        "A traffic shaper limits the rate of what is sent: the figure shows that rate, not the link.",
-        "See `tc qdisc` and `tc class` on that machine.",
+        "A traffic shaper of the sender limits the rate: the figure shows that rate, not the link.",
+        "See `tc qdisc` and `tc class` on the sender.",
     ),
     entry(
         "shaped-refuted",

@@ -115,8 +115,12 @@ impl Table {
         }
         out += &self.figures(row);
         out += &self.reason(row);
-        let apart = if self.fits_beside(row) { "" } else { row.chosen.as_str() };
-        let details: Vec<&str> = [apart, &row.details].into_iter().filter(|text| !text.is_empty()).collect();
+        let apart = match self.fits_beside(row) || row.chosen.is_empty() {
+            true => String::new(),
+            false => format!("kernel {}", row.chosen),
+        };
+        let details: Vec<&str> =
+            [&apart, &row.details].into_iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
         let known = &mut self.known;
         let marks = self.group.as_mut().map(|group| {
             row.remarks.iter().copied().for_each(|remark| group.remark(remark));

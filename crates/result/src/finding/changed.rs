@@ -211,7 +211,11 @@ impl Change {
         };
         let told = told.iter().take(known).filter_map(Loss::told);
         told.for_each(|loss| text += &loss);
-        text + ": " + cause.text()
+        match (cause, text.strip_prefix(", ")) {
+            // What is no cause comes last.
+            (Cause::NotSeen, Some(meanwhile)) => format!(": {} (meanwhile: {meanwhile})", cause.text()),
+            _ => text + ": " + cause.text(),
+        }
     }
 }
 
@@ -273,7 +277,7 @@ impl Cause {
             Cause::Others => "other programs here",
             Cause::Host => "a host that does not report steal",
             Cause::Interrupted => "other programs here, or a host that does not report steal",
-            Cause::NotSeen => "cause unknown; measure again before you rely on it",
+            Cause::NotSeen => "cause unknown, measure again before you rely on it",
         }
     }
 }
@@ -394,7 +398,7 @@ mod tests {
         }));
         assert_eq!(
             text,
-            "after 212 s the rate fell by 50 %, clock unchanged: cause unknown; measure again before you rely on it"
+            "after 212 s the rate fell by 50 %: cause unknown, measure again before you rely on it (meanwhile: clock unchanged)"
         );
     }
 
@@ -426,7 +430,7 @@ mod tests {
             p.excluded = Some(0.5);
         }));
         assert!(
-            value.0.ends_with("interrupted 50 %: cause unknown; measure again before you rely on it"),
+            value.0.ends_with(": cause unknown, measure again before you rely on it (meanwhile: clock unchanged, interrupted 50 %)"),
             "{}",
             value.0
         );
@@ -454,7 +458,7 @@ mod tests {
             p.steal = Some(0.0);
         }));
         assert!(
-            text.starts_with("after 212 s the rate rose by 100 %") && text.ends_with("rely on it"),
+            text.starts_with("after 212 s the rate rose by 100 %") && text.contains("rely on it"),
             "{text}"
         );
         let mut freed = run(Better::Higher, |p| p.value *= 2.0);
@@ -483,7 +487,7 @@ mod tests {
         }));
         assert_eq!(
             text,
-            "after 212 s the rate fell by 50 %, clock from 3.7 to 3.5 GHz, steal 10 %: cause unknown; measure again before you rely on it"
+            "after 212 s the rate fell by 50 %: cause unknown, measure again before you rely on it (meanwhile: clock from 3.7 to 3.5 GHz, steal 10 %)"
         );
         assert_eq!(evidence["cause"], "not-seen");
     }
@@ -512,7 +516,7 @@ mod tests {
         }
         assert_eq!(
             told(&bare).0,
-            "after 212 s the rate fell by 50 %: cause unknown; measure again before you rely on it"
+            "after 212 s the rate fell by 50 %: cause unknown, measure again before you rely on it"
         );
     }
 }

@@ -160,7 +160,7 @@ fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
     let inputs = [Input::new("counted ÷ moved bytes", share, "1", "from the kernel's loads and stores")];
     Ok(carried
         .into_iter()
-        .map(|limit| channels::times(limit, share, &inputs, "× counted ÷ moved bytes"))
+        .map(|limit| channels::times(limit, share, &inputs, "× (counted ÷ moved bytes)"))
         .collect())
 }
 
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(bus.value, Some(product));
         let program = ask(&zen4, &copy(256 * MIB, 1), "bandwidth", &samples);
         assert_eq!(program.value.map(f64::round), Some(307.2e9));
-        assert!(program.formula.ends_with("× counted ÷ moved bytes"));
+        assert!(program.formula.ends_with("× (counted ÷ moved bytes)"));
         Ok(())
     }
 

@@ -153,7 +153,11 @@ impl<'a> Line<'a> {
         let translated = value.and_then(|value| own_value(tool, name, value, self));
         translated.unwrap_or_else(|| match (needs, next) {
             (false, _) => quoted(word),
-            (true, next) => format!("{} {}", quoted(word), quoted(next.unwrap_or("VALUE"))),
+            (true, next) => format!(
+                "{} {}",
+                quoted(word),
+                quoted(next.unwrap_or(if word == "--json" { "FILE" } else { "VALUE" }))
+            ),
         })
     }
 

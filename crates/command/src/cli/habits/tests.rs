@@ -214,7 +214,7 @@ fn what_is_ones_own_is_kept_and_what_nobody_knows_is_named() {
         said("plimsoll disk --ioengine=rbd")
             .ends_with("plimsoll disk has nothing like --ioengine: leave it out")
     );
-    assert!(said("plimsoll network -c db1 --json").contains("--json VALUE"));
+    assert!(said("plimsoll network -c db1 --json").contains("--json FILE"));
     assert!(
         said("plimsoll network -J --json x -t 10 --time 5 --only a --only b")
             .ends_with("write plimsoll network --json FILE --samples 10 --sample-time 1s --only a --only b"),

@@ -44,7 +44,7 @@ fn options_before_the_command_are_answered_with_the_line() {
 
 #[test]
 fn an_example_follows_what_a_command_requires() {
-    for (command, example) in EXAMPLES {
+    for (command, _, example) in EXAMPLES {
         // As a shell splits it: a word in quotes has a space.
         let words = example.split(" '").enumerate().flat_map(|(place, part)| match place {
             0 => part.split(' ').collect(),
@@ -60,7 +60,7 @@ fn an_example_follows_what_a_command_requires() {
         for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
             let name = format!("{name} {}", sub.get_name());
             let requires = sub.get_positionals().any(clap::Arg::is_required_set);
-            assert_eq!(EXAMPLES.iter().any(|(known, _)| *known == name), requires, "{name}");
+            assert_eq!(EXAMPLES.iter().any(|(known, ..)| *known == name), requires, "{name}");
             complete(sub, &name);
         }
     }
