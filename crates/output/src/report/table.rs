@@ -115,9 +115,11 @@ impl Table {
         }
         out += &self.figures(row);
         out += &self.reason(row);
-        let apart = match self.fits_beside(row) || row.chosen.is_empty() {
-            true => String::new(),
-            false => format!("kernel {}", row.chosen),
+        let apart = match row.chosen.as_str() {
+            _ if self.fits_beside(row) => String::new(),
+            // Nothing, or what answered.
+            answered if answered.is_empty() || answered.starts_with('(') => answered.to_owned(),
+            kernel => format!("kernel {kernel}"),
         };
         let details: Vec<&str> =
             [&apart, &row.details].into_iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
