@@ -277,6 +277,6 @@ fn what_stands_for_nothing_is_refused() {
         assert!(out.is_empty() && err.contains(word) && err.lines().count() == 1, "{sides:?}: {err}");
     }
     let (_, err) = compare(dir.path(), &["last", "last", "--require", "nonsense"], 2);
-    assert!(err.contains("a requirement has cases, a metric"), "{err}");
+    assert!(err.contains("it must be cases, a metric"), "{err}");
     ended(plimsoll(dir.path()).args(["run", "--only", "null", "--require", "x"]), 2);
 }
