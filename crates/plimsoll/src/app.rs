@@ -7,6 +7,7 @@ mod ending;
 mod export;
 mod far_end;
 mod formats;
+mod gather;
 mod generate;
 mod history;
 
@@ -115,6 +116,7 @@ pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
         Typed::Compare(typed) => compare::compare(&typed),
         Typed::Report(typed) => replay::report(&typed),
         Typed::Export(typed) => export::export(&typed),
+        Typed::Gather(typed) => gather::gather(&typed),
         Typed::Doctor(typed) => doctor::doctor(&typed),
         Typed::History(typed) => history::history(&typed),
         Typed::Worker => {

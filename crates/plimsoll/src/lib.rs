@@ -19,7 +19,7 @@ pub use plimsoll_model::{case, limit, measurement, plan, sample, warning};
 pub use plimsoll_output::report;
 pub use plimsoll_published as published;
 pub use plimsoll_reference as peer;
-pub use plimsoll_result::{document, evaluate, event, finding};
+pub use plimsoll_result::{document, evaluate, event, finding, fleet};
 pub use plimsoll_run as run;
 pub use plimsoll_run::{clock, worker};
 pub use plimsoll_server::{serve, traffic, wire};

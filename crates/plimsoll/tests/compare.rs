@@ -203,7 +203,10 @@ fn what_was_lost_is_named_and_fails_the_gate() {
         assert_eq!(left["uncompared"][0]["kind"], "lost", "{out}");
         assert_eq!(left["uncompared"][0]["case"]["id"], "null/threads=2");
         let page = fs::read_to_string(dir.path().join("page.html")).unwrap();
-        assert!(page.contains("null threads 2") && !page.contains(">no change<"));
+        assert!(page.contains("null threads 2"));
+        // The other case may be no change, where this machine is quiet enough to say so.
+        let is_lost = |row: &&str| row.contains("null threads 2");
+        assert!(page.split("<tr").filter(is_lost).all(|row| !row.contains(">no change<")));
         let required = ["--require", "null latency < 1 s"];
         let (out, _) = compare(dir.path(), &words(&required), 1);
         assert!(out.contains("NOT MET: null latency < 1 s: null threads 2: "), "{out}");

@@ -24,7 +24,7 @@ const ORDER: &[(&str, &[&str])] = &[
             "fixture",
         ],
     ),
-    ("result", &["evaluate", "document", "finding", "event", "fixture"]),
+    ("result", &["evaluate", "document", "finding", "fleet", "event", "fixture"]),
     ("command", &["cli", "resolve"]),
     ("plimsoll", &["output", "app", "main"]),
 ];

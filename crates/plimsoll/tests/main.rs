@@ -12,6 +12,7 @@ mod disk;
 mod docs;
 mod earlier;
 mod faults;
+mod gather;
 mod guide;
 mod history;
 mod html;

@@ -8,6 +8,7 @@ pub mod event;
 pub mod finding;
 #[cfg(any(test, feature = "testing"))]
 pub mod fixture;
+pub mod fleet;
 
 use plimsoll_bench as bench;
 use plimsoll_bench::label;

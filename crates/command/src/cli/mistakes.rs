@@ -32,6 +32,7 @@ const REQUIRES: &[(&str, &[&str])] = &[
 const EXAMPLES: &[(&str, &str, &str)] = &[
     ("plimsoll report", "a run", "plimsoll report last"),
     ("plimsoll export", "a run", "plimsoll export last"),
+    ("plimsoll gather", "run documents", "plimsoll gather results --html fleet.html"),
     ("plimsoll compare", "two runs", "plimsoll compare last~1 last"),
     ("plimsoll history show", "a run or cases", "plimsoll history show last"),
     ("plimsoll history tag", "a run and a tag", "plimsoll history tag last before-upgrade"),

@@ -22,7 +22,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 pub use help::rows;
 pub use history::{Asked, History};
 pub use plans::{PlanWork, built_in_rows};
-pub use results::{Compare, Doctor, Export, Report};
+pub use results::{Compare, Doctor, Export, Gather, Report};
 pub use serve::Serve;
 use values::{duration, named_path, named_server, precision, sample_time, scale, seed, whole};
 
@@ -68,6 +68,8 @@ pub enum Typed {
     Report(Box<Report>),
     /// Write a run for other programs.
     Export(Box<Export>),
+    /// Make one document of many machines' documents.
+    Gather(Box<Gather>),
     /// Look whether the machine is quiet.
     Doctor(Box<Doctor>),
     /// Look into the history.
@@ -348,7 +350,7 @@ pub fn command() -> Command {
     root.subcommand(run())
         .subcommands(bench::commands().map(subsystem))
         .subcommands([far_end(), key(), machine, peers(), plans::command(), history()])
-        .subcommands([report(), export(), compare(), doctor(), launch()])
+        .subcommands([report(), export(), gather(), compare(), doctor(), launch()])
         .subcommands([Command::new("worker").hide(true), Command::new("far-end").hide(true), generate()])
 }
 
@@ -374,6 +376,11 @@ fn report() -> Command {
 fn export() -> Command {
     Export::augment_args(Command::new("export"))
         .about("Write a stored run for other programs: CSV, Prometheus, JUnit …")
+}
+
+fn gather() -> Command {
+    Gather::augment_args(Command::new("gather"))
+        .about("Join the runs of many machines: which of them is slow, and why")
 }
 
 fn doctor() -> Command {
@@ -470,6 +477,7 @@ pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) ->
         Some(("compare", m)) => Ok(Typed::Compare(Box::new(Compare::from_arg_matches(m)?))),
         Some(("report", m)) => Ok(Typed::Report(Box::new(Report::from_arg_matches(m)?))),
         Some(("export", m)) => Ok(Typed::Export(Box::new(Export::from_arg_matches(m)?))),
+        Some(("gather", m)) => Ok(Typed::Gather(Box::new(Gather::from_arg_matches(m)?))),
         Some(("doctor", m)) => Ok(Typed::Doctor(Box::new(Doctor::from_arg_matches(m)?))),
         Some(("serve", m)) => Ok(Typed::Serve(Box::new(Serve::from_arg_matches(m)?))),
         Some(("key", m)) => Ok(Typed::NewKey {

@@ -86,6 +86,27 @@ pub struct Report {
     pub store: Option<PathBuf>,
 }
 
+/// `plimsoll gather`.
+#[derive(Args, Clone, Debug)]
+pub struct Gather {
+    /// Run documents: files (one may hold many, as a log of several pods does), directories of .json files, or - for
+    /// stdin
+    #[arg(value_name = "FILE|DIR|-", required = true)]
+    pub paths: Vec<PathBuf>,
+    /// A file with the names of the machines, one a line: those that are missing are named
+    #[arg(long, value_name = "FILE")]
+    pub expect: Option<PathBuf>,
+    /// Write the document of all machines; - is stdout
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write one HTML file that needs no other
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Replace host names, addresses, serial numbers, user names and directories
+    #[arg(long)]
+    pub redact: bool,
+}
+
 /// `plimsoll export`.
 #[derive(Args, Clone, Debug)]
 pub struct Export {

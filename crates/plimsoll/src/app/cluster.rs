@@ -19,10 +19,11 @@ use super::{Failure, Seat, code, ending, interrupts, peers};
 use crate::cli::{Common, What};
 use crate::cluster::message::Message;
 use crate::cluster::{self, Ended, Fabric, Finished, Follow, Hello, Lead, Order, Part, Roster, Welcome};
-use crate::document::{Run, RunStatus, SCHEMA};
+use crate::document::{Run, SCHEMA};
 use crate::evaluate::Maker;
 use crate::event::Event;
 use crate::finding;
+use crate::fleet;
 use crate::leftover::{Registry, Unfinished};
 use crate::measurement::Measurement;
 use crate::output::{self, Begins, Outputs};
@@ -328,19 +329,12 @@ fn finished(run: &Run, interrupted: bool) -> Finished {
 /// One document of all, into which their rows move: a row a machine. `machines` is how many there are, where their rows
 /// are all of it.
 fn merged(header: Run, ended: &mut Ended, machines: Option<usize>, elapsed: Duration) -> Run {
-    let mut run = Run { nodes: Vec::new(), ..header };
-    for finished in ended.finished.values_mut() {
-        run.nodes.extend(finished.run.nodes_beside(&run.machine));
-        run.measurements.append(&mut finished.run.measurements);
-        run.clock_steps.append(&mut finished.run.clock_steps);
-    }
-    run.findings = ended.lost.iter().map(|one| recovered::finding(one, machines)).collect();
-    run.findings.extend(finding::findings(&run.measurements));
-    run.findings.extend(finding::clock_steps(&run.clock_steps));
-    let whole = ended.lost.is_empty() && !ended.interrupted;
-    run.status = if whole { RunStatus::Complete } else { RunStatus::Partial };
-    run.elapsed_s = elapsed.as_secs_f64();
-    run
+    let lost = ended.lost.iter().map(|one| recovered::finding(one, machines)).collect();
+    // What a machine did stays: its rows go into the document.
+    let rows = |run: &mut Run| Run { measurements: std::mem::take(&mut run.measurements), ..run.header() };
+    let parts = ended.finished.values_mut().map(|finished| rows(&mut finished.run));
+    let header = Run { elapsed_s: elapsed.as_secs_f64(), ..header };
+    fleet::merged(header, parts, lost, !ended.interrupted)
 }
 
 fn exit_code_of(run: &Run, ended: &Ended, kept: bool) -> u8 {

@@ -52,6 +52,23 @@ impl Run {
         Ok(run)
     }
 
+    /// Each run document of a text: one after another, or in a log, whose other lines are passed over. A document begins
+    /// with a brace that begins a line.
+    pub fn parse_all(text: &str) -> impl Iterator<Item = Result<Self, String>> {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let begin = next_document(text, at)?;
+            let rest = &text[begin..];
+            let mut values = serde_json::Deserializer::from_str(rest).into_iter::<serde::de::IgnoredAny>();
+            let is_whole = matches!(values.next(), Some(Ok(_)));
+            let length = if is_whole { values.byte_offset() } else { 1 };
+            at = begin + length;
+            // One that is cut off ends where the next begins.
+            let end = if is_whole { at } else { next_document(text, at).unwrap_or(text.len()) };
+            Some(Self::parse(&text[begin..end]))
+        })
+    }
+
     /// What types do not hold: that it is one run, with figures that follow from their samples.
     fn sound(&self) -> Result<(), String> {
         // Other ways to write the same id would make another run of it.
@@ -81,6 +98,14 @@ impl Run {
         }
         check(self)
     }
+}
+
+/// Where the next line begins with a brace.
+fn next_document(text: &str, from: usize) -> Option<usize> {
+    if from == 0 && text.starts_with('{') {
+        return Some(0);
+    }
+    text.get(from..)?.find("\n{").map(|at| from + at + 1)
 }
 
 #[cfg(test)]

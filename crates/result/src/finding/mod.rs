@@ -13,6 +13,8 @@ mod shortfall;
 pub use clock_steps::clock_steps;
 pub use pairs::{PairPath, pairs};
 
+use std::collections::BTreeSet;
+
 use crate::bench::BENCHMARKS;
 use crate::document::Finding;
 use crate::measurement::Measurement;
@@ -27,8 +29,16 @@ pub const RULES: &[Rule] = &[scales::find, changed::find, shortfall::find];
 /// Machines up to which the findings of each are told; above, only how they differ.
 const FEW: usize = 8;
 
+/// Machines of a kind from which on one that stands out is told with certainty: of fewer, two slow ones move the median.
+pub const ENOUGH: usize = 5;
+
 /// All that the rules find: of several machines first how they differ, then what each of them shows.
 pub fn findings(measurements: &[Measurement]) -> Vec<Finding> {
+    by_kind(measurements, &[])
+}
+
+/// The same where machines are of several kinds, given by their names: each is compared with its own kind alone.
+pub fn by_kind(measurements: &[Measurement], kinds: &[BTreeSet<&str>]) -> Vec<Finding> {
     let mut nodes: Vec<&str> = Vec::new();
     for measurement in measurements {
         // Measurements of one machine stand together.
@@ -39,7 +49,14 @@ pub fn findings(measurements: &[Measurement]) -> Vec<Finding> {
     if nodes.len() < 2 {
         return of_machine(measurements);
     }
-    let mut found = outlier::find(measurements);
+    let of = |kind: &BTreeSet<&str>| {
+        let own = measurements.iter().filter(|m| kind.contains(m.node.as_str()));
+        outlier::find(&own.cloned().collect::<Vec<_>>())
+    };
+    let mut found = match kinds {
+        [] | [_] => outlier::find(measurements),
+        kinds => kinds.iter().flat_map(of).collect(),
+    };
     if nodes.len() <= FEW {
         found.extend(nodes.iter().flat_map(|node| of_node(measurements, node)));
     }

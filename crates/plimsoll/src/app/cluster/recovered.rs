@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cluster::Lost;
 use crate::document::{Finding, Run, RunStatus};
-use crate::finding;
+use crate::fleet;
 
 /// The code of the finding that names a lost machine.
 const LOST: &str = "machine-lost";
@@ -51,7 +51,8 @@ pub(in crate::app) fn with_late(stored: Run, part: &Run) -> Result<Option<Run>, 
     if run.findings.is_empty() && machines == Some(run.nodes.len() as u64) && all_measured(&run) {
         run.status = RunStatus::Complete;
     }
-    run.findings.extend(finding::findings(&run.measurements));
+    let found = fleet::of_machines(&run);
+    run.findings.extend(found);
     Ok(Some(run))
 }
 

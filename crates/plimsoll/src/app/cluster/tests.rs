@@ -7,6 +7,7 @@ use super::*;
 use crate::cluster::message::{decoded, encoded};
 use crate::cluster::{Link, Parcel};
 use crate::document::Node;
+use crate::document::RunStatus;
 use crate::fixture;
 use crate::measurement::Measurement;
 use crate::report::{Style, Wishes, html, terminal};
