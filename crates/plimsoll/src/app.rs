@@ -178,11 +178,24 @@ fn files_of_a_history(store: &Path) -> impl Iterator<Item = PathBuf> {
 /// Refuses to write two things to one place.
 fn distinct_outputs(common: &Common) -> Result<(), Failure> {
     let named = [("--json", &common.json), ("--html", &common.html), ("--events", &common.events)];
-    let mut places: Vec<_> =
-        named.iter().filter_map(|(flag, path)| Some((*flag, place(path.as_ref()?)))).collect();
+    let mut places = places(&named);
     if let Ok(Some(store)) = crate::output::location(common.store.as_deref()) {
         places.extend(files_of_a_history(&place(store.file())).map(|file| ("--store", file)));
     }
+    all_different(&places)
+}
+
+/// The same of options that name files alone.
+fn distinct<const N: usize>(named: [(&'static str, &Option<PathBuf>); N]) -> Result<(), Failure> {
+    all_different(&places(&named))
+}
+
+/// Where the paths lead that are given.
+fn places(named: &[(&'static str, &Option<PathBuf>)]) -> Vec<(&'static str, PathBuf)> {
+    named.iter().filter_map(|(flag, path)| Some((*flag, place(path.as_ref()?)))).collect()
+}
+
+fn all_different(places: &[(&'static str, PathBuf)]) -> Result<(), Failure> {
     for (i, (flag, path)) in places.iter().enumerate() {
         if let Some((other, _)) = places[..i].iter().find(|(_, earlier)| earlier == path) {
             let shown = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());

@@ -54,16 +54,19 @@ fn machines_are_joined_and_who_is_missing_is_named() {
 }
 
 #[test]
-fn what_is_no_document_is_refused() {
+fn where_no_document_can_be_read_nothing_is_gathered() {
     let dir = scratch();
     fs::write(dir.path().join("x.json"), "{}").unwrap();
     fs::create_dir(dir.path().join("empty")).unwrap();
     for (words, says) in [
-        (["gather", "x.json"], "x.json: not a plimsoll run (JSON): it has no schema"),
+        (["gather", "x.json"], "x.json: holds no run document"),
         (["gather", "missing.json"], "missing.json: No such file"),
-        (["gather", "empty"], "empty has no .json file"),
+        (["gather", "empty"], "empty: the directory has no .json file"),
     ] {
-        let (out, err) = ended(plimsoll(dir.path()).args(words), 2);
-        assert!(out.is_empty() && err.contains(says), "{err}");
+        let (out, err) = ended(plimsoll(dir.path()).args(words), 5);
+        assert!(out.is_empty() && err.contains(says) && err.contains("nothing is gathered"), "{err}");
     }
+    let one_place = ["gather", "x.json", "--json", "y", "--html", "./y"];
+    let (_, err) = ended(plimsoll(dir.path()).args(one_place), 2);
+    assert!(err.contains("--json and --html must be different files"), "{err}");
 }

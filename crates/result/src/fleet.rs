@@ -5,6 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::document::{Finding, Node, Run, RunStatus};
 use crate::finding;
 use crate::machine::Machine;
+use crate::text::shown_within;
+
+/// Characters of a machine's name that are shown.
+const NAME: usize = 64;
 
 /// Memory that differs by more than this share is of another kind of machine: firmware and kernel take a little of it.
 const OTHER_MEMORY: f64 = 0.1;
@@ -23,6 +27,71 @@ pub fn merged(header: Run, parts: impl IntoIterator<Item = Run>, lost: Vec<Findi
     run.findings.extend(of_machines(&run));
     run.findings.extend(finding::clock_steps(&run.clock_steps));
     run
+}
+
+/// Findings that say which machines a run lacks: they stay true when it is joined with others.
+const OF_MACHINES: [&str; 5] = ["machine-lost", "machine-missing", "machine-failed", "machine-left-out", "unreadable"];
+
+/// What parts that were joined before say of machines that they lack.
+pub fn of_parts(parts: &[Run]) -> Vec<Finding> {
+    let all = parts.iter().flat_map(|run| &run.findings);
+    all.filter(|finding| OF_MACHINES.contains(&finding.code.as_str())).cloned().collect()
+}
+
+/// Each machine once: of one that came again its latest whole run, or the latest where none is whole; and whose earlier
+/// ones are left out. A machine is known by its name and its hardware.
+pub fn once_each(mut runs: Vec<Run>) -> (Vec<Run>, Vec<String>) {
+    let began = |run: &Run| run.started.parse::<jiff::Timestamp>().unwrap_or_default();
+    runs.sort_by_key(|run| std::cmp::Reverse((run.status == RunStatus::Complete, began(run), run.id.clone())));
+    runs.dedup_by(|a, b| a.id == b.id && a.nodes == b.nodes);
+    let mut taken: BTreeMap<(String, String), String> = BTreeMap::new();
+    let mut said = Vec::new();
+    for run in &mut runs {
+        let key = |node: &Node| (node.name.clone(), run.machine_of(node).id.clone());
+        let again: BTreeSet<String> =
+            run.nodes.iter().filter(|node| taken.contains_key(&key(node))).map(|node| node.name.clone()).collect();
+        let earlier = run.nodes.iter().filter_map(|node| Some((&node.name, taken.get(&key(node))?)));
+        said.extend(earlier.filter(|(_, other)| **other != run.id).map(|(name, _)| {
+            format!("{} came twice: its run of {} is left out", shown_within(name, NAME), shown_within(&run.started, 40))
+        }));
+        let new: Vec<_> = run.nodes.iter().map(key).filter(|key| !taken.contains_key(key)).collect();
+        taken.extend(new.into_iter().map(|key| (key, run.id.clone())));
+        if !again.is_empty() {
+            run.nodes.retain(|node| !again.contains(&node.name));
+            run.measurements.retain(|m| !again.contains(&m.node));
+            run.clock_steps.retain(|step| !again.contains(&step.node));
+        }
+    }
+    runs.retain(|run| !run.nodes.is_empty());
+    runs.reverse();
+    (runs, said)
+}
+
+/// Other machines that have the same name get a number that no machine has; and which those are.
+pub fn renamed(runs: &mut [Run]) -> Vec<String> {
+    let mut free: BTreeSet<String> = runs.iter().flat_map(|run| &run.nodes).map(|node| node.name.clone()).collect();
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let mut said = Vec::new();
+    for run in runs {
+        let mut new: BTreeMap<String, String> = BTreeMap::new();
+        for node in &mut run.nodes {
+            if seen.insert(node.name.clone()) {
+                continue;
+            }
+            let name = (2..).map(|n| format!("{}-{n}", node.name)).find(|name| !free.contains(name)).unwrap_or_default();
+            said.push(format!("several machines have the name {}: one is {} here", shown_within(&node.name, NAME), shown_within(&name, NAME)));
+            free.insert(name.clone());
+            new.insert(std::mem::replace(&mut node.name, name.clone()), name);
+        }
+        let rename = |name: &mut String| {
+            if let Some(new) = new.get(name) {
+                name.clone_from(new);
+            }
+        };
+        run.measurements.iter_mut().for_each(|m| rename(&mut m.node));
+        run.clock_steps.iter_mut().for_each(|step| rename(&mut step.node));
+    }
+    said
 }
 
 /// What the figures of a run's machines say; machines of several kinds are compared with their own kind only.
@@ -86,7 +155,7 @@ fn processor(machine: &Machine) -> String {
         (Some(family), Some(model)) => format!(" (family {family:#x}, model {model:#x})"),
         _ => String::new(),
     };
-    format!("{}{number} · {} CPUs", crate::text::shown_within(name, 60), cpu.threads)
+    format!("{}{number} · {} CPUs", shown_within(name, 60), cpu.threads)
 }
 
 #[cfg(test)]
@@ -154,6 +223,42 @@ mod tests {
         assert_eq!(few.len(), 2, "{found:?}");
         assert!(few.iter().any(|f| f.text.starts_with("n5, n6: 2 machines of their kind (")), "{few:?}");
         assert!(few.iter().any(|f| f.text.starts_with("n7: the only machine of its kind (")), "{few:?}");
+    }
+
+    /// A machine's run that began in this minute.
+    fn run_at(name: &str, hardware: &str, minute: u32) -> Run {
+        let mut run = fleet(&[(name, GIB, 1.0)]);
+        run.id = crate::wall::run_id();
+        run.started = format!("2026-01-01T00:{minute:02}:00Z");
+        run.status = RunStatus::Complete;
+        run.nodes[0].machine.iter_mut().for_each(|machine| machine.id = hardware.to_owned());
+        run
+    }
+
+    #[test]
+    fn of_a_machine_that_came_twice_the_latest_whole_run_is_taken() {
+        let (early, late) = (run_at("a", "x", 1), run_at("a", "x", 2));
+        let broken = Run { status: RunStatus::Partial, ..run_at("a", "x", 3) };
+        let (kept, said) = once_each(vec![late.clone(), early.clone(), broken, early, late.clone()]);
+        assert_eq!(kept.iter().map(|run| &run.id).collect::<Vec<_>>(), [&late.id]);
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert_eq!(said[0], "a came twice: its run of 2026-01-01T00:01:00Z is left out");
+        // Of a joined run only the machine that came again is left out.
+        let old = merged(run_at("a", "x", 1), [run_at("a", "x", 1), run_at("b", "x", 1)], Vec::new(), true);
+        let (kept, said) = once_each(vec![old, run_at("b", "x", 5)]);
+        let names: Vec<&str> = kept.iter().flat_map(|run| &run.nodes).map(|node| node.name.as_str()).collect();
+        assert_eq!((names, said.len()), (vec!["a", "b"], 1));
+        assert!(kept.iter().all(|run| run.measurements.len() == 1));
+    }
+
+    #[test]
+    fn machines_of_one_name_get_numbers_that_are_free() {
+        let mut step = run_at("n", "z", 3);
+        step.clock_steps.push(crate::wall::Step { node: "n".to_owned(), at_s: 1.0, by_s: 5.0 });
+        let mut runs = vec![run_at("n", "x", 1), run_at("n-2", "y", 2), step];
+        assert_eq!(renamed(&mut runs), ["several machines have the name n: one is n-3 here"]);
+        assert_eq!((runs[2].measurements[0].node.as_str(), runs[2].clock_steps[0].node.as_str()), ("n-3", "n-3"));
+        assert_eq!(runs[1].nodes[0].name, "n-2");
     }
 
     #[test]

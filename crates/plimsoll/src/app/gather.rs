@@ -1,6 +1,6 @@
 //! `plimsoll gather`: run documents of many machines as one, with the machines that stand out, are missing or failed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -14,14 +14,15 @@ use crate::document::{Finding, Run, RunStatus};
 use crate::fleet;
 use crate::output::nothing_measured;
 use crate::report::html::{self, Beside};
+use crate::report::target::Target;
 use crate::report::{Style, Wishes, terminal};
 use crate::text::{counted, shown_bytes, shown_within};
 
-/// Largest input that is read at once: a log of a thousand machines with their series is a quarter of it.
-const MAX_BYTES: u64 = 8 << 30;
-/// Most machines that `--expect` may name, and the size of its file.
+/// Largest file that is read: a log of more than a thousand machines with all their series.
+const MAX_BYTES: u64 = 1 << 30;
+/// Largest file that `--expect` may name.
 const MAX_NAMES: u64 = 1 << 20;
-/// Names that are told in a line.
+/// Names in a line, and lines of a kind, that are told.
 const TOLD: usize = 5;
 
 /// Joins the documents, prints or writes what comes of them.
@@ -29,43 +30,41 @@ const TOLD: usize = 5;
 /// # Errors
 /// No document can be read, or a file cannot be written.
 pub(super) fn gather(typed: &Gather) -> Result<ExitCode, Failure> {
-    let targets = [&typed.json, &typed.html].map(|path| path.as_deref().map(target).transpose());
-    let [to_json, to_html] = targets;
-    let (to_json, to_html) = (to_json?, to_html?);
-    let expected = typed.expect.as_deref().map(expected).transpose()?;
-    let mut found = Found::default();
-    for path in &typed.paths {
-        found.read(path)?;
+    let [to_json, to_html] = targets(typed)?;
+    let expected = typed.expect.as_deref().map(expected).transpose()?.unwrap_or_default();
+    let mut run = run_of(Found::of(&typed.paths)?, &expected)?;
+    if typed.redact {
+        run = super::shareable(&run, true)?;
     }
-    let unread = found.wrong.len();
-    found.wrong.iter().take(TOLD).for_each(|line| complain(line));
-    if unread > TOLD {
-        complain(&format!("{} more cannot be read", counted(unread - TOLD, "document")));
-    }
-    let parts = alike(found.runs)?;
-    let parts = renamed(once_each(parts));
-    let lost = [faulty(&parts), expected.map(|names| missing(&names, &parts)).unwrap_or_default()].concat();
-    let lacks = !lost.is_empty() || unread > 0;
-    let mut parts = parts.into_iter();
-    let Some(first) = parts.next() else { return Err(none()) };
-    let run = joined(first, parts.collect(), lost, unread == 0);
-    let run = super::shareable(&run, typed.redact)?;
     if let Some(to_html) = &to_html {
         let page = html::page(std::slice::from_ref(&run), &Beside::default());
         let page = page.map_err(|e| Failure::environment(e.to_string()))?;
         to_html.put(&page).map_err(|e| unwritten(&e))?;
     }
     if let Some(to_json) = &to_json {
-        // On one line: of many machines the indentation alone is more than half of it.
-        let fill = |file: &mut dyn Write| Ok(serde_json::to_writer(BufWriter::new(file), &run)?);
-        to_json.fill(fill).map_err(|e| unwritten(&e))?;
+        to_json.fill(|file| on_one_line(&run, file)).map_err(|e| unwritten(&e))?;
     }
-    if ![&to_json, &to_html].into_iter().flatten().any(|target| target.is_stdout()) {
+    if ![&to_json, &to_html].into_iter().flatten().any(Target::is_stdout) {
         let style = Style::detect(Wishes::default());
         let printed = terminal::print(&run, io::stdout(), &style);
         printed.map_err(|e| Failure::environment(format!("cannot write to stdout: {e}")))?;
     }
-    Ok(ExitCode::from(if lacks { code::FAR_END } else { 0 }))
+    Ok(ExitCode::from(if run.status == RunStatus::Complete { 0 } else { code::FAR_END }))
+}
+
+/// Where the document and the page go, which are two places.
+fn targets(typed: &Gather) -> Result<[Option<Target>; 2], Failure> {
+    super::distinct([("--expect", &typed.expect), ("--json", &typed.json), ("--html", &typed.html)])?;
+    let of = |path: &Option<PathBuf>| path.as_deref().map(target).transpose();
+    Ok([of(&typed.json)?, of(&typed.html)?])
+}
+
+/// Of many machines the indentation alone would be more than half of the document.
+fn on_one_line(run: &Run, file: &mut dyn Write) -> io::Result<()> {
+    let mut out = BufWriter::new(file);
+    serde_json::to_writer(&mut out, run)?;
+    out.write_all(b"\n")?;
+    out.flush()
 }
 
 /// What was read.
@@ -77,36 +76,46 @@ struct Found {
 }
 
 impl Found {
-    /// Reads a file, the files of a directory, or stdin.
-    fn read(&mut self, path: &Path) -> Result<(), Failure> {
-        let shown = shown_bytes(path.as_os_str().as_encoded_bytes());
-        let failed = |e: io::Error| Failure::usage(format!("cannot read {shown}: {e}; name run documents"));
-        if path == Path::new("-") {
-            let mut text = String::new();
-            io::stdin().lock().take(MAX_BYTES).read_to_string(&mut text).map_err(failed)?;
-            self.take("stdin", &text);
-            return Ok(());
+    /// Reads files, the files of directories, and stdin; files on all CPUs.
+    fn of(paths: &[PathBuf]) -> Result<Self, Failure> {
+        let (mut all, mut files) = (Self::default(), Vec::new());
+        for path in paths {
+            match files_of(path) {
+                Ok(found) => files.extend(found),
+                Err(why) => all.wrong.push(why),
+            }
         }
-        if !path.is_dir() {
-            self.file(path);
-            return Ok(());
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let shares = files.chunks(files.len().div_ceil(threads).max(1));
+        let read = |share: &[PathBuf]| {
+            let mut found = Self::default();
+            share.iter().for_each(|file| found.file(file));
+            found
+        };
+        let parts: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = shares.map(|share| scope.spawn(move || read(share))).collect();
+            threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
+        });
+        for part in parts {
+            let part = part.map_err(|_| {
+                Failure::environment("a thread of plimsoll panicked: this is a bug, please report it with the output above")
+            })?;
+            all.runs.extend(part.runs);
+            all.wrong.extend(part.wrong);
         }
-        let entries = fs::read_dir(path).and_then(Iterator::collect::<io::Result<Vec<_>>>).map_err(failed)?;
-        let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
-        files.retain(|file| file.extension().is_some_and(|end| end == "json"));
-        files.sort();
-        if files.is_empty() {
-            return Err(Failure::usage(format!("{shown} has no .json file; name run documents")));
-        }
-        files.iter().for_each(|file| self.file(file));
-        Ok(())
+        Ok(all)
     }
 
     fn file(&mut self, path: &Path) {
-        let name = shown_bytes(path.as_os_str().as_encoded_bytes());
-        match crate::text::read_small(path, MAX_BYTES) {
+        let is_stdin = path == Path::new("-");
+        let name = if is_stdin { "stdin".to_owned() } else { shown_bytes(path.as_os_str().as_encoded_bytes()) };
+        let read = match is_stdin {
+            true => bounded(io::stdin().lock()),
+            false => fs::File::open(path).and_then(bounded),
+        };
+        match read {
             Ok(text) => self.take(&name, &text),
-            Err(why) => self.wrong.push(format!("{name}: {why}")),
+            Err(e) => self.wrong.push(format!("{name}: {e}")),
         }
     }
 
@@ -120,45 +129,88 @@ impl Found {
             }
         }
         if self.runs.len() + self.wrong.len() == before {
-            self.wrong.push(format!("{name}: holds no run document"));
+            self.wrong.push(format!("{name}: holds no run document at the beginning of a line"));
         }
     }
 }
 
+/// All of it as text; a log may have bytes that are none.
+fn bounded(from: impl Read) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    from.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(io::Error::other(format!("larger than {} MiB; give the documents in several files", MAX_BYTES >> 20)));
+    }
+    let text = String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}
+
+/// The documents of a directory, by name; of a file itself.
+fn files_of(path: &Path) -> Result<Vec<PathBuf>, String> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let shown = shown_bytes(path.as_os_str().as_encoded_bytes());
+    let entries = fs::read_dir(path).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let entries = entries.map_err(|e| format!("{shown}: {e}"))?;
+    let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+    files.retain(|file| file.extension().is_some_and(|end| end == "json"));
+    files.sort();
+    if files.is_empty() { Err(format!("{shown}: the directory has no .json file")) } else { Ok(files) }
+}
+
 /// The names in a file: one a line, comments after `#`.
-fn expected(path: &Path) -> Result<Vec<String>, Failure> {
+fn expected(path: &Path) -> Result<BTreeSet<String>, Failure> {
     let file = shown_bytes(path.as_os_str().as_encoded_bytes());
     let text = crate::text::read_small(path, MAX_NAMES).map_err(|why| {
-        Failure::usage(format!("--expect {file}: {why}; name a file with a machine's name a line"))
+        Failure::usage(format!("--expect {file}: {why}; give a file with the name of a machine on each line"))
     })?;
     let names = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim().to_owned());
     Ok(names.filter(|name| !name.is_empty()).collect())
 }
 
-/// The documents of the plan and version that most have; the others are named.
-fn alike(runs: Vec<Run>) -> Result<Vec<Run>, Failure> {
-    let mut groups: BTreeMap<[String; 3], Vec<Run>> = BTreeMap::new();
-    for run in runs {
-        let key = [run.plan.name.clone(), run.version.clone(), run.plan.text.clone()];
-        groups.entry(key).or_default().push(run);
-    }
-    let Some(most) = groups.iter().max_by_key(|(_, runs)| runs.len()).map(|(key, _)| key.clone()) else {
-        return Err(none());
+/// One run of all that was found; it is partial where a machine or a document is missing.
+fn run_of(found: Found, expected: &BTreeSet<String>) -> Result<Run, Failure> {
+    let Found { runs, wrong } = found;
+    tell(&wrong);
+    let (kept, others) = alike(runs);
+    let (mut parts, twice) = fleet::once_each(kept);
+    tell(&twice);
+    tell(&fleet::renamed(&mut parts));
+    let lost = [
+        fleet::of_parts(&parts),
+        others.iter().map(left_out).collect(),
+        parts.iter().filter_map(faulty).collect(),
+        missing(expected, &parts, &others),
+        unreadable(&wrong).into_iter().collect(),
+    ];
+    let mut parts = parts.into_iter();
+    let Some(first) = parts.next() else {
+        let line = "no run document can be read, so nothing is gathered; plimsoll run PLAN --json FILE writes one";
+        return Err(Failure { line: line.to_owned(), code: code::FAR_END });
     };
-    let kept = groups.remove(&most).unwrap_or_default();
-    for ([plan, version, _], runs) in &groups {
-        let why = match (*plan == most[0], *version == most[1]) {
-            (true, true) => "with other options".to_owned(),
-            _ => format!("of plan {} and version {}", shown_within(plan, 60), shown_within(version, 20)),
-        };
-        let (names, of) = (told(runs.iter().flat_map(names)), counted(runs.len(), "document"));
-        complain(&format!("{of} {why} left out ({names}); gather what was measured alike by itself"));
-    }
-    Ok(kept)
+    Ok(joined(first, parts.collect(), lost.concat()))
 }
 
-fn none() -> Failure {
-    Failure::usage("no run document was given; plimsoll run PLAN --json FILE writes one")
+/// Some of these lines on stderr, and how many more there are.
+fn tell(lines: &[String]) {
+    lines.iter().take(TOLD).for_each(|line| complain(line));
+    if let Some(more @ 1..) = lines.len().checked_sub(TOLD) {
+        complain(&format!("and {more} more such lines"));
+    }
+}
+
+/// The documents of the plan, options and version that most have, or of several the latest; and the others.
+fn alike(runs: Vec<Run>) -> (Vec<Run>, Vec<Run>) {
+    let key = |run: &Run| [run.plan.name.clone(), run.version.clone(), run.plan.text.clone()];
+    let mut groups: BTreeMap<[String; 3], (usize, String)> = BTreeMap::new();
+    for run in &runs {
+        let (count, latest) = groups.entry(key(run)).or_default();
+        *count += 1;
+        *latest = std::mem::take(latest).max(run.started.clone());
+    }
+    let most = groups.into_iter().max_by_key(|(_, counted)| counted.clone()).map(|(key, _)| key);
+    runs.into_iter().partition(|run| most.as_ref() == Some(&key(run)))
 }
 
 fn names(run: &Run) -> impl Iterator<Item = &str> {
@@ -173,82 +225,45 @@ fn told<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names[..names.len().min(TOLD)].join(", ") + &more
 }
 
-/// Of a machine that came twice its later run.
-fn once_each(mut runs: Vec<Run>) -> Vec<Run> {
-    runs.sort_by(|a, b| b.started.cmp(&a.started).then_with(|| a.id.cmp(&b.id)));
-    let mut kept: BTreeMap<(String, String), String> = BTreeMap::new();
-    runs.retain(|run| {
-        let of = |node: &crate::document::Node| (node.name.clone(), run.machine_of(node).id.clone());
-        let earlier = run.nodes.iter().find_map(|node| kept.get(&of(node)));
-        if let Some(later) = earlier {
-            complain(&format!(
-                "{} came twice: the run of {} is left out, that of {later} is taken",
-                told(names(run)),
-                run.started
-            ));
-            return false;
-        }
-        kept.extend(run.nodes.iter().map(|node| (of(node), run.started.clone())));
-        true
-    });
-    runs.reverse();
-    runs
+fn about(code: &str, text: String, run: &Run) -> Finding {
+    Finding { code: code.to_owned(), text, evidence: json!({ "nodes": names(run).collect::<Vec<_>>() }) }
 }
 
-/// Other machines that have the same name get a number.
-fn renamed(mut runs: Vec<Run>) -> Vec<Run> {
-    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-    for run in &mut runs {
-        for index in 0..run.nodes.len() {
-            let name = run.nodes[index].name.clone();
-            let count = seen.entry(name.clone()).and_modify(|count| *count += 1).or_insert(1);
-            if *count == 1 {
-                continue;
-            }
-            let new = format!("{name}-{count}");
-            complain(&format!(
-                "several machines have the name {}: one is {} here",
-                shown_within(&name, 64),
-                shown_within(&new, 70)
-            ));
-            run.measurements.iter_mut().filter(|m| m.node == name).for_each(|m| m.node.clone_from(&new));
-            run.nodes[index].name = new;
-        }
-    }
-    runs
+/// That a document is of another plan or version than most.
+fn left_out(run: &Run) -> Finding {
+    let text = format!(
+        "{} left out: measured by plan {} of version {}, with other options or another version than most; gather those by themselves",
+        told(names(run)),
+        shown_within(&run.plan.name, 60),
+        shown_within(&run.version, 20),
+    );
+    about("machine-left-out", text, run)
 }
 
-/// Machines whose run ended before its time, or has no figure.
-fn faulty(runs: &[Run]) -> Vec<Finding> {
-    let of = |run: &Run| {
-        let nodes = told(names(run));
-        let text = match (nothing_measured(run), run.status) {
-            (Some(why), _) => format!("{nodes}: {why}"),
-            (None, RunStatus::Partial) => format!(
-                "{nodes}: its run ended early, with {} of {}",
-                run.measurements.len(),
-                counted(run.plan.cases * run.nodes.len(), "case")
-            ),
-            (None, RunStatus::Complete) => return None,
-        };
-        Some(Finding {
-            code: "machine-failed".to_owned(),
-            text,
-            evidence: json!({ "nodes": names(run).collect::<Vec<_>>() }),
-        })
+/// That a machine's run ended before its time, or has no figure. What a joined document lacks, it says itself.
+fn faulty(run: &Run) -> Option<Finding> {
+    let nodes = told(names(run));
+    let text = match nothing_measured(run) {
+        _ if run.measurements.is_empty() => format!("{nodes}: its run ended before its first case did"),
+        Some(why) => format!("{nodes}: {why}"),
+        None if run.status == RunStatus::Partial && run.nodes.len() == 1 => format!(
+            "{nodes}: its run ended early, with {} of {}",
+            run.measurements.len(),
+            counted(run.plan.cases, "case")
+        ),
+        None => return None,
     };
-    runs.iter().filter_map(of).collect()
+    Some(about("machine-failed", text, run))
 }
 
-/// Machines that were expected and sent nothing; others are named.
-fn missing(expected: &[String], runs: &[Run]) -> Vec<Finding> {
-    let here: Vec<&str> = runs.iter().flat_map(names).collect();
-    let others = here.iter().copied().filter(|name| !expected.iter().any(|one| one == name));
-    let others: Vec<&str> = others.collect();
-    if !others.is_empty() {
+/// Machines that were expected and sent nothing; others are named on stderr.
+fn missing(expected: &BTreeSet<String>, runs: &[Run], left_out: &[Run]) -> Vec<Finding> {
+    let here: BTreeSet<&str> = runs.iter().chain(left_out).flat_map(names).collect();
+    let others: Vec<&str> = here.iter().copied().filter(|name| !expected.contains(*name)).collect();
+    if !expected.is_empty() && !others.is_empty() {
         complain(&format!("not in --expect: {}", told(others.into_iter())));
     }
-    let gone = expected.iter().filter(|name| !here.contains(&name.as_str()));
+    let gone = expected.iter().filter(|name| !here.contains(name.as_str()));
     let of = |name: &String| Finding {
         code: "machine-missing".to_owned(),
         text: format!("{} is missing: none of the documents is of it", shown_within(name, 64)),
@@ -257,11 +272,21 @@ fn missing(expected: &[String], runs: &[Run]) -> Vec<Finding> {
     gone.map(of).collect()
 }
 
+/// That documents could not be read.
+fn unreadable(wrong: &[String]) -> Option<Finding> {
+    let first = wrong.first()?;
+    Some(Finding {
+        code: "unreadable".to_owned(),
+        text: format!("{} cannot be read, of machines that are not known: {first}", counted(wrong.len(), "document")),
+        evidence: json!({ "documents": wrong.len() }),
+    })
+}
+
 /// One run of all, whose plan and beginning are those of the first.
-fn joined(first: Run, rest: Vec<Run>, lost: Vec<Finding>, whole: bool) -> Run {
+fn joined(first: Run, rest: Vec<Run>, lost: Vec<Finding>) -> Run {
     let elapsed_s = rest.iter().map(|run| run.elapsed_s).fold(first.elapsed_s, f64::max);
     let header = Run { id: crate::wall::run_id(), elapsed_s, findings: Vec::new(), ..first.header() };
-    fleet::merged(header, std::iter::once(first).chain(rest), lost, whole)
+    fleet::merged(header, std::iter::once(first).chain(rest), lost, true)
 }
 
 #[cfg(test)]

@@ -52,20 +52,24 @@ impl Run {
         Ok(run)
     }
 
-    /// Each run document of a text: one after another, or in a log, whose other lines are passed over. A document begins
-    /// with a brace that begins a line.
+    /// Each run document of a text: one after another, or in a log, whose other lines are passed over, JSON ones too. A
+    /// document begins with a brace that begins a line, or that follows another document.
     pub fn parse_all(text: &str) -> impl Iterator<Item = Result<Self, String>> {
         let mut at = 0;
         std::iter::from_fn(move || {
-            let begin = next_document(text, at)?;
-            let rest = &text[begin..];
-            let mut values = serde_json::Deserializer::from_str(rest).into_iter::<serde::de::IgnoredAny>();
-            let is_whole = matches!(values.next(), Some(Ok(_)));
-            let length = if is_whole { values.byte_offset() } else { 1 };
-            at = begin + length;
-            // One that is cut off ends where the next begins.
-            let end = if is_whole { at } else { next_document(text, at).unwrap_or(text.len()) };
-            Some(Self::parse(&text[begin..end]))
+            loop {
+                let begin = next_document(text, at)?;
+                // Within 128 levels: a text of braces alone is not read to its end from each of them.
+                let mut values = serde_json::Deserializer::from_str(&text[begin..]).into_iter::<serde_json::Value>();
+                let whole = values.next().and_then(Result::ok);
+                at = begin + if whole.is_some() { values.byte_offset() } else { 1 };
+                // One that is cut off ends where the next begins.
+                let end = if whole.is_some() { at } else { next_document(text, at).unwrap_or(text.len()) };
+                let piece = &text[begin..end];
+                if whole.map_or_else(|| begins_as_run(piece), |value| is_run(&value)) {
+                    return Some(Self::parse(piece));
+                }
+            }
         })
     }
 
@@ -100,13 +104,30 @@ impl Run {
     }
 }
 
-/// Where the next line begins with a brace.
+/// Where the next brace is that begins a line or follows blanks.
 fn next_document(text: &str, from: usize) -> Option<usize> {
-    if from == 0 && text.starts_with('{') {
-        return Some(0);
+    let rest = text.get(from..)?;
+    let blanks = rest.len() - rest.trim_start().len();
+    let is_line = from == 0 || text[..from].ends_with('}');
+    if is_line && rest[blanks..].starts_with('{') {
+        return Some(from + blanks);
     }
-    text.get(from..)?.find("\n{").map(|at| from + at + 1)
+    rest.find("\n{").map(|at| from + at + 1)
 }
+
+/// Whether a JSON value means to be a run: a line of a log may be one, too.
+fn is_run(value: &serde_json::Value) -> bool {
+    value.get("schema").and_then(serde_json::Value::as_str).is_some_and(|schema| schema.starts_with(OF_RUNS))
+}
+
+/// The same of what is cut off or broken, by its first words.
+fn begins_as_run(piece: &str) -> bool {
+    const FIRST_WORDS: usize = 200;
+    piece.char_indices().nth(FIRST_WORDS).map_or(piece, |(at, _)| &piece[..at]).contains(OF_RUNS)
+}
+
+/// How the schema of a run begins.
+const OF_RUNS: &str = "plimsoll.run";
 
 #[cfg(test)]
 mod tests {

@@ -39,52 +39,60 @@ fn documents_are_found_one_after_another_and_between_the_lines_of_a_log() {
 }
 
 #[test]
-fn the_plan_that_most_have_is_gathered() {
+fn lines_of_a_log_that_are_json_or_no_text_are_passed_over() {
+    let of_log = format!(
+        "{{\"level\":\"info\"}}\n{{oops\n{} {}\n{{\"schema\":\"other\"}}",
+        serde_json::to_string(&of("a")).unwrap(),
+        serde_json::to_string(&of("b")).unwrap()
+    );
+    let mut found = Found::default();
+    found.take("log", &of_log);
+    assert_eq!(found.wrong, Vec::<String>::new());
+    assert_eq!(found.runs.iter().flat_map(names).collect::<Vec<_>>(), ["a", "b"], "two on a line");
+    assert_eq!(bounded(&b"caf\xe9\n{}"[..]).unwrap(), "caf\u{fffd}\n{}");
+}
+
+#[test]
+fn a_text_of_braces_takes_no_long_time() {
+    let mut found = Found::default();
+    found.take("braces", &"{\"a\":[\n".repeat(50_000));
+    assert_eq!((found.runs.len(), found.wrong.len()), (0, 1));
+}
+
+#[test]
+fn the_plan_that_most_have_is_gathered_and_the_others_are_findings() {
     let mut other = of("c");
-    other.plan.name = "other".to_owned();
-    let kept = alike(vec![of("a"), other, of("b")]).unwrap();
-    assert_eq!(kept.iter().flat_map(names).collect::<Vec<_>>(), ["a", "b"]);
-    assert!(alike(Vec::new()).is_err());
+    other.version = "0.0.9".to_owned();
+    let found = Found { runs: vec![of("a"), other, of("b")], wrong: Vec::new() };
+    let run = run_of(found, &["a", "b", "c"].map(str::to_owned).into()).unwrap();
+    assert_eq!(names(&run).collect::<Vec<_>>(), ["a", "b"]);
+    let lost: Vec<&str> = run.findings.iter().map(|f| f.text.as_str()).filter(|text| text.starts_with("c ")).collect();
+    assert_eq!(lost.len(), 1, "it is left out, and not missing: {:?}", run.findings);
+    assert!(lost[0].starts_with("c left out: measured by plan "), "{lost:?}");
+    assert_eq!(run.status, RunStatus::Partial);
 }
 
 #[test]
-fn of_a_machine_that_came_twice_the_later_run_is_taken() {
-    let mut later = of("a");
-    later.started = "2999-01-01T00:00:00Z".to_owned();
-    let kept = once_each(vec![later.clone(), of("a"), of("b")]);
-    assert_eq!(kept.len(), 2);
-    assert!(kept.iter().any(|run| run.id == later.id));
-}
-
-#[test]
-fn two_machines_of_one_name_are_told_apart() {
-    let mut other = of("localhost");
-    other.machine.id = "another".to_owned();
-    let runs = renamed(once_each(vec![of("localhost"), other]));
-    let named: Vec<&str> = runs.iter().flat_map(names).collect();
-    assert_eq!(named, ["localhost", "localhost-2"]);
-    assert!(runs[1].measurements.iter().all(|m| m.node == "localhost-2"));
-}
-
-#[test]
-fn who_is_missing_or_failed_is_a_finding_and_the_run_is_partial() {
+fn who_is_missing_or_failed_is_a_finding_and_stays_one() {
     let mut bad = of("b");
     bad.status = RunStatus::Partial;
     bad.measurements.truncate(3);
-    let parts = vec![of("a"), bad];
-    let lost = [faulty(&parts), missing(&["a".into(), "b".into(), "c".into()], &parts)].concat();
-    let texts: Vec<&str> = lost.iter().map(|finding| finding.text.as_str()).collect();
-    assert!(texts[0].starts_with("b: its run ended early, with 3 of "), "{texts:?}");
-    assert_eq!(texts[1], "c is missing: none of the documents is of it");
-    let mut parts = parts.into_iter();
-    let run = joined(parts.next().unwrap(), parts.collect(), lost, true);
+    let found = Found { runs: vec![of("a"), bad], wrong: vec!["x.json: cut off".to_owned()] };
+    let run = run_of(found, &["a", "b", "d"].map(str::to_owned).into()).unwrap();
+    let texts = |run: &Run| run.findings.iter().map(|finding| finding.text.clone()).take(3).collect::<Vec<_>>();
+    let all = texts(&run);
+    assert!(all[0].starts_with("b: its run ended early, with 3 of "), "{all:?}");
+    assert_eq!(all[1], "d is missing: none of the documents is of it");
+    assert_eq!(all[2], "1 document cannot be read, of machines that are not known: x.json: cut off");
     assert_eq!((run.status, run.nodes.len()), (RunStatus::Partial, 2));
     assert_eq!(Run::parse(&text(&run)).map(|read| read.nodes.len()), Ok(2), "it is a run document");
+    let again = run_of(Found { runs: vec![run, of("e")], wrong: Vec::new() }, &BTreeSet::new()).unwrap();
+    assert_eq!((texts(&again), again.nodes.len(), again.status), (all, 3, RunStatus::Partial));
 }
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text in "[{}\\[\\]\n\":a]{0,200}") {
+    fn no_other_text_has_a_run(text in "[{}\\[\\]\n\":a]{0,200}") {
         let mut found = Found::default();
         found.take("x", &text);
         prop_assert!(found.runs.is_empty() && !found.wrong.is_empty());
