@@ -30,7 +30,8 @@ pub fn merged(header: Run, parts: impl IntoIterator<Item = Run>, lost: Vec<Findi
 }
 
 /// Findings that say which machines a run lacks: they stay true when it is joined with others.
-const OF_MACHINES: [&str; 5] = ["machine-lost", "machine-missing", "machine-failed", "machine-left-out", "unreadable"];
+const OF_MACHINES: [&str; 5] =
+    ["machine-lost", "machine-missing", "machine-failed", "machine-left-out", "unreadable"];
 
 /// What parts that were joined before say of machines that they lack.
 pub fn of_parts(parts: &[Run]) -> Vec<Finding> {
@@ -42,17 +43,27 @@ pub fn of_parts(parts: &[Run]) -> Vec<Finding> {
 /// ones are left out. A machine is known by its name and its hardware.
 pub fn once_each(mut runs: Vec<Run>) -> (Vec<Run>, Vec<String>) {
     let began = |run: &Run| run.started.parse::<jiff::Timestamp>().unwrap_or_default();
-    runs.sort_by_key(|run| std::cmp::Reverse((run.status == RunStatus::Complete, began(run), run.id.clone())));
+    runs.sort_by_key(|run| {
+        std::cmp::Reverse((run.status == RunStatus::Complete, began(run), run.id.clone()))
+    });
     runs.dedup_by(|a, b| a.id == b.id && a.nodes == b.nodes);
     let mut taken: BTreeMap<(String, String), String> = BTreeMap::new();
     let mut said = Vec::new();
     for run in &mut runs {
         let key = |node: &Node| (node.name.clone(), run.machine_of(node).id.clone());
-        let again: BTreeSet<String> =
-            run.nodes.iter().filter(|node| taken.contains_key(&key(node))).map(|node| node.name.clone()).collect();
+        let again: BTreeSet<String> = run
+            .nodes
+            .iter()
+            .filter(|node| taken.contains_key(&key(node)))
+            .map(|node| node.name.clone())
+            .collect();
         let earlier = run.nodes.iter().filter_map(|node| Some((&node.name, taken.get(&key(node))?)));
         said.extend(earlier.filter(|(_, other)| **other != run.id).map(|(name, _)| {
-            format!("{} came twice: its run of {} is left out", shown_within(name, NAME), shown_within(&run.started, 40))
+            format!(
+                "{} came twice: its run of {} is left out",
+                shown_within(name, NAME),
+                shown_within(&run.started, 40)
+            )
         }));
         let new: Vec<_> = run.nodes.iter().map(key).filter(|key| !taken.contains_key(key)).collect();
         taken.extend(new.into_iter().map(|key| (key, run.id.clone())));
@@ -69,7 +80,8 @@ pub fn once_each(mut runs: Vec<Run>) -> (Vec<Run>, Vec<String>) {
 
 /// Other machines that have the same name get a number that no machine has; and which those are.
 pub fn renamed(runs: &mut [Run]) -> Vec<String> {
-    let mut free: BTreeSet<String> = runs.iter().flat_map(|run| &run.nodes).map(|node| node.name.clone()).collect();
+    let mut free: BTreeSet<String> =
+        runs.iter().flat_map(|run| &run.nodes).map(|node| node.name.clone()).collect();
     let mut seen: BTreeSet<String> = BTreeSet::new();
     let mut said = Vec::new();
     for run in runs {
@@ -78,8 +90,15 @@ pub fn renamed(runs: &mut [Run]) -> Vec<String> {
             if seen.insert(node.name.clone()) {
                 continue;
             }
-            let name = (2..).map(|n| format!("{}-{n}", node.name)).find(|name| !free.contains(name)).unwrap_or_default();
-            said.push(format!("several machines have the name {}: one is {} here", shown_within(&node.name, NAME), shown_within(&name, NAME)));
+            let name = (2..)
+                .map(|n| format!("{}-{n}", node.name))
+                .find(|name| !free.contains(name))
+                .unwrap_or_default();
+            said.push(format!(
+                "several machines have the name {}: one is {} here",
+                shown_within(&node.name, NAME),
+                shown_within(&name, NAME)
+            ));
             free.insert(name.clone());
             new.insert(std::mem::replace(&mut node.name, name.clone()), name);
         }
@@ -246,7 +265,8 @@ mod tests {
         // Of a joined run only the machine that came again is left out.
         let old = merged(run_at("a", "x", 1), [run_at("a", "x", 1), run_at("b", "x", 1)], Vec::new(), true);
         let (kept, said) = once_each(vec![old, run_at("b", "x", 5)]);
-        let names: Vec<&str> = kept.iter().flat_map(|run| &run.nodes).map(|node| node.name.as_str()).collect();
+        let names: Vec<&str> =
+            kept.iter().flat_map(|run| &run.nodes).map(|node| node.name.as_str()).collect();
         assert_eq!((names, said.len()), (vec!["a", "b"], 1));
         assert!(kept.iter().all(|run| run.measurements.len() == 1));
     }
@@ -257,7 +277,10 @@ mod tests {
         step.clock_steps.push(crate::wall::Step { node: "n".to_owned(), at_s: 1.0, by_s: 5.0 });
         let mut runs = vec![run_at("n", "x", 1), run_at("n-2", "y", 2), step];
         assert_eq!(renamed(&mut runs), ["several machines have the name n: one is n-3 here"]);
-        assert_eq!((runs[2].measurements[0].node.as_str(), runs[2].clock_steps[0].node.as_str()), ("n-3", "n-3"));
+        assert_eq!(
+            (runs[2].measurements[0].node.as_str(), runs[2].clock_steps[0].node.as_str()),
+            ("n-3", "n-3")
+        );
         assert_eq!(runs[1].nodes[0].name, "n-2");
     }
 

@@ -98,7 +98,9 @@ impl Found {
         });
         for part in parts {
             let part = part.map_err(|_| {
-                Failure::environment("a thread of plimsoll panicked: this is a bug, please report it with the output above")
+                Failure::environment(
+                    "a thread of plimsoll panicked: this is a bug, please report it with the output above",
+                )
             })?;
             all.runs.extend(part.runs);
             all.wrong.extend(part.wrong);
@@ -108,7 +110,8 @@ impl Found {
 
     fn file(&mut self, path: &Path) {
         let is_stdin = path == Path::new("-");
-        let name = if is_stdin { "stdin".to_owned() } else { shown_bytes(path.as_os_str().as_encoded_bytes()) };
+        let name =
+            if is_stdin { "stdin".to_owned() } else { shown_bytes(path.as_os_str().as_encoded_bytes()) };
         let read = match is_stdin {
             true => bounded(io::stdin().lock()),
             false => fs::File::open(path).and_then(bounded),
@@ -139,9 +142,13 @@ fn bounded(from: impl Read) -> io::Result<String> {
     let mut bytes = Vec::new();
     from.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(io::Error::other(format!("larger than {} MiB; give the documents in several files", MAX_BYTES >> 20)));
+        return Err(io::Error::other(format!(
+            "larger than {} MiB; give the documents in several files",
+            MAX_BYTES >> 20
+        )));
     }
-    let text = String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
+    let text =
+        String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
@@ -186,7 +193,8 @@ fn run_of(found: Found, expected: &BTreeSet<String>) -> Result<Run, Failure> {
     ];
     let mut parts = parts.into_iter();
     let Some(first) = parts.next() else {
-        let line = "no run document can be read, so nothing is gathered; plimsoll run PLAN --json FILE writes one";
+        let line =
+            "no run document can be read, so nothing is gathered; plimsoll run PLAN --json FILE writes one";
         return Err(Failure { line: line.to_owned(), code: code::FAR_END });
     };
     Ok(joined(first, parts.collect(), lost.concat()))
@@ -277,7 +285,10 @@ fn unreadable(wrong: &[String]) -> Option<Finding> {
     let first = wrong.first()?;
     Some(Finding {
         code: "unreadable".to_owned(),
-        text: format!("{} cannot be read, of machines that are not known: {first}", counted(wrong.len(), "document")),
+        text: format!(
+            "{} cannot be read, of machines that are not known: {first}",
+            counted(wrong.len(), "document")
+        ),
         evidence: json!({ "documents": wrong.len() }),
     })
 }

@@ -60,7 +60,8 @@ impl Run {
             loop {
                 let begin = next_document(text, at)?;
                 // Within 128 levels: a text of braces alone is not read to its end from each of them.
-                let mut values = serde_json::Deserializer::from_str(&text[begin..]).into_iter::<serde_json::Value>();
+                let mut values =
+                    serde_json::Deserializer::from_str(&text[begin..]).into_iter::<serde_json::Value>();
                 let whole = values.next().and_then(Result::ok);
                 at = begin + if whole.is_some() { values.byte_offset() } else { 1 };
                 // One that is cut off ends where the next begins.
