@@ -87,9 +87,10 @@ impl Requirement {
             ">" => Relation::Above,
             "<" => Relation::Below,
             _ if [">=", "<=", ">", "<"].contains(&metric) => {
-                return Err(wrong(
-                    "the metric is missing before the relation; write a blank after the cases",
-                ));
+                return Err(wrong(match pattern.contains(':') {
+                    true => "cases and metric must have a blank between them, not ':'",
+                    false => "the metric is missing before the relation",
+                }));
             }
             _ => return Err(wrong("'>=', '<=', '>' or '<' is missing")),
         };
@@ -627,7 +628,7 @@ mod tests {
             ("", "it must be cases, a metric"),
             ("cpu rate", "it must be cases, a metric"),
             ("cpu rate = 3", "missing"),
-            ("cpu:rate >= 3", "write a blank after the cases"),
+            ("cpu:rate >= 3", "a blank between them, not ':'"),
             ("cpu rate >= fast", "begin with a number"),
             ("cpu rate >= 80%", "must be 'of limit'"),
             ("cpu rate >= 80% of hope", "the bound must be"),

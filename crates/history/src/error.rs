@@ -39,7 +39,7 @@ pub enum StoreError {
     },
     /// The file is no history, or a damaged one. Nothing was changed.
     #[error(
-        "history {file} is damaged: {why}; it was not changed: run 'plimsoll history repair --store {file}', move it away, or use another --store FILE"
+        "history {file} cannot be used: {why}; it was not changed: run 'plimsoll history repair --store {file}', move it away, or use another --store FILE"
     )]
     Damaged {
         /// The file.
@@ -161,7 +161,7 @@ impl StoreError {
         match (error.sqlite_error_code(), error) {
             (Some(ErrorCode::NotADatabase), _) => Self::damaged(
                 file,
-                with("it does not begin as a history does, so it may be another file", &why),
+                with("it is no database, so perhaps --store names another file", &why),
             ),
             (Some(ErrorCode::DatabaseCorrupt), _) if why.contains("malformed database schema") => {
                 Self::damaged(file, with("its database schema is malformed", &why))

@@ -69,7 +69,8 @@ pub(super) fn requirements(command: &Command, matches: &ArgMatches) -> Result<()
     };
     let Some((id, others)) = REQUIRES.iter().find(missing) else { return Ok(()) };
     let others: Vec<String> = others.iter().map(|id| option(id)).collect();
-    let line = format!("{} requires {}", option(id), others.join(" or "));
+    let instead = if *id == "format" { "; for a run in another format use plimsoll export" } else { "" };
+    let line = format!("{} requires {}{instead}", option(id), others.join(" or "));
     Err(refused(ErrorKind::MissingRequiredArgument, line))
 }
 

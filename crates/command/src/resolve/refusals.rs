@@ -57,5 +57,5 @@ pub(super) fn nobody_takes(groups: &[Group], typed: &Group) -> UsageError {
         format!("--{key} is an option of {}", names.join(", "))
     });
     let takers: Vec<String> = takers.collect();
-    other(format!("{keys} are mutually exclusive: {}", takers.join("; ")))
+    other(format!("{keys} are mutually exclusive: {}; leave out one of them", takers.join("; ")))
 }

@@ -132,7 +132,7 @@ impl Found {
             }
         }
         if self.runs.len() + self.wrong.len() == before {
-            self.wrong.push(format!("{name}: holds no run document at the beginning of a line"));
+            self.wrong.push(format!("{name}: holds no run document (the JSON that plimsoll run --json writes, from the beginning of a line)"));
         }
     }
 }
@@ -186,7 +186,7 @@ fn run_of(found: Found, expected: &BTreeSet<String>) -> Result<Run, Failure> {
     tell(&fleet::renamed(&mut parts));
     let lost = [
         fleet::of_parts(&parts),
-        others.iter().map(left_out).collect(),
+        others.iter().filter_map(|run| Some(left_out(run, parts.first()?))).collect(),
         parts.iter().filter_map(faulty).collect(),
         missing(expected, &parts, &others),
         unreadable(&wrong).into_iter().collect(),
@@ -237,14 +237,17 @@ fn about(code: &str, text: String, run: &Run) -> Finding {
     Finding { code: code.to_owned(), text, evidence: json!({ "nodes": names(run).collect::<Vec<_>>() }) }
 }
 
-/// That a document is of another plan or version than most.
-fn left_out(run: &Run) -> Finding {
-    let text = format!(
-        "{} left out: measured by plan {} of version {}, with other options or another version than most; gather those by themselves",
-        told(names(run)),
-        shown_within(&run.plan.name, 60),
-        shown_within(&run.version, 20),
-    );
+/// That a document is of another plan or version than most, of which `usual` is one.
+fn left_out(run: &Run, usual: &Run) -> Finding {
+    let why = |what: &str, own: &str, most: &str| {
+        format!("its run is of {what} {}, and most are of {}", shown_within(own, 60), shown_within(most, 60))
+    };
+    let why = match () {
+        () if run.version != usual.version => why("plimsoll", &run.version, &usual.version),
+        () if run.plan.name != usual.plan.name => why("plan", &run.plan.name, &usual.plan.name),
+        () => "its run has other options than most".to_owned(),
+    };
+    let text = format!("{} left out: {why}; gather such runs by themselves", told(names(run)));
     about("machine-left-out", text, run)
 }
 

@@ -212,12 +212,16 @@ impl Change {
         let told = told.iter().take(known).filter_map(Loss::told);
         told.for_each(|loss| text += &loss);
         match (cause, text.strip_prefix(", ")) {
-            // What is no cause comes last.
-            (Cause::NotSeen, Some(meanwhile)) => format!(": {} (meanwhile: {meanwhile})", cause.text()),
+            // What is no cause stands apart from it.
+            (Cause::NotSeen, Some(beside)) => format!(", {}; at the same time: {beside}; {AGAIN}", cause.text()),
+            (Cause::NotSeen, None) => format!(", {}; {AGAIN}", cause.text()),
             _ => text + ": " + cause.text(),
         }
     }
 }
+
+/// What to do where the cause is not known.
+const AGAIN: &str = "measure again before you rely on it";
 
 /// A share of the time that was lost, at both levels.
 struct Loss {
@@ -277,7 +281,7 @@ impl Cause {
             Cause::Others => "other programs here",
             Cause::Host => "a host that does not report steal",
             Cause::Interrupted => "other programs here, or a host that does not report steal",
-            Cause::NotSeen => "cause unknown, measure again before you rely on it",
+            Cause::NotSeen => "cause unknown",
         }
     }
 }
@@ -398,7 +402,7 @@ mod tests {
         }));
         assert_eq!(
             text,
-            "after 212 s the rate fell by 50 %: cause unknown, measure again before you rely on it (meanwhile: clock unchanged)"
+            "after 212 s the rate fell by 50 %, cause unknown; at the same time: clock unchanged; measure again before you rely on it"
         );
     }
 
@@ -430,7 +434,7 @@ mod tests {
             p.excluded = Some(0.5);
         }));
         assert!(
-            value.0.ends_with(": cause unknown, measure again before you rely on it (meanwhile: clock unchanged, interrupted 50 %)"),
+            value.0.ends_with(", cause unknown; at the same time: clock unchanged, interrupted 50 %; measure again before you rely on it"),
             "{}",
             value.0
         );
@@ -487,7 +491,7 @@ mod tests {
         }));
         assert_eq!(
             text,
-            "after 212 s the rate fell by 50 %: cause unknown, measure again before you rely on it (meanwhile: clock from 3.7 to 3.5 GHz, steal 10 %)"
+            "after 212 s the rate fell by 50 %, cause unknown; at the same time: clock from 3.7 to 3.5 GHz, steal 10 %; measure again before you rely on it"
         );
         assert_eq!(evidence["cause"], "not-seen");
     }
@@ -516,7 +520,7 @@ mod tests {
         }
         assert_eq!(
             told(&bare).0,
-            "after 212 s the rate fell by 50 %: cause unknown, measure again before you rely on it"
+            "after 212 s the rate fell by 50 %, cause unknown; measure again before you rely on it"
         );
     }
 }

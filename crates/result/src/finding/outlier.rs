@@ -1,4 +1,4 @@
-//! "n3: 31 % below the median of 4 machines: throttled by the CPU quota 44 %": a machine that stands out among others
+//! "n3: 31 % below the median of 4 machines: throttled by the CPU quota 44 % of the time": a machine that stands out among others
 //! that measured the same.
 //!
 //! A figure stands out when it is further from the median of all machines than 3.5 robust standard deviations
@@ -161,7 +161,7 @@ fn cause(figure: &Figure<'_>, away: f64, usual: &Usual) -> Option<String> {
     }
     let lost = lost(figure.measurement);
     if lost.share >= NOTABLE {
-        return Some(format!("{} {}", lost.what, percent(lost.share, 2)));
+        return Some(format!("{} {} of the time", lost.what, percent(lost.share, 2)));
     }
     let below = |own: Option<f64>, all: Option<f64>| own.zip(all).map(|(own, all)| 1.0 - own / all);
     let slower = below(figure.measurement.conditions.clock_hz, usual.clock).filter(|share| *share > SLOWER);
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(
             found[0].text,
-            "n2: cpu fma f64 avx2: 55.0 FLOP/s, 45 % below the median of 4 machines: throttled by the CPU quota 44 %"
+            "n2: cpu fma f64 avx2: 55.0 FLOP/s, 45 % below the median of 4 machines: throttled by the CPU quota 44 % of the time"
         );
         assert_eq!(found[0].evidence["worse"], true);
     }

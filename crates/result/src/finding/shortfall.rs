@@ -1,4 +1,4 @@
-//! "38 % of the limit: steal 55 %": a figure far below its limit, and the time that was taken from it.
+//! "38 % of the limit: steal 55 % of the time": a figure far below its limit, and the time that was taken from it.
 
 use serde_json::json;
 
@@ -28,7 +28,7 @@ fn explained(measurement: &Measurement) -> Option<Finding> {
         return None;
     }
     let text = format!(
-        "{}: {} of the limit: {} {}",
+        "{}: {} of the limit: {} {} of the time",
         full(&measurement.case),
         percent(share, 2),
         lost.what,
@@ -60,7 +60,7 @@ mod tests {
     fn steal_explains_a_figure_below_its_limit() {
         let found = find(&[with(Some(0.38), Some(0.55))]);
         assert_eq!(found.len(), 1);
-        assert!(found[0].text.ends_with("×2: 38 % of the limit: steal 55 %"), "{}", found[0].text);
+        assert!(found[0].text.ends_with("×2: 38 % of the limit: steal 55 % of the time"), "{}", found[0].text);
         assert_eq!(found[0].evidence["lost"], 0.55);
     }
 
@@ -70,14 +70,14 @@ mod tests {
         measurement.conditions.excluded = Some(0.6);
         assert!(find(&[measurement.clone()]).is_empty());
         measurement.conditions.throttled = Some(0.7);
-        assert!(find(&[measurement])[0].text.ends_with("throttled by the CPU quota 70 %"));
+        assert!(find(&[measurement])[0].text.ends_with("throttled by the CPU quota 70 % of the time"));
     }
 
     #[test]
     fn the_largest_loss_is_named() {
         let mut measurement = with(Some(0.5), Some(0.1));
         measurement.conditions.throttled = Some(0.48);
-        assert!(find(&[measurement])[0].text.ends_with("50 % of the limit: throttled by the CPU quota 48 %"));
+        assert!(find(&[measurement])[0].text.ends_with("50 % of the limit: throttled by the CPU quota 48 % of the time"));
     }
 
     #[test]

@@ -73,15 +73,15 @@ fn knee(measurement: &Measurement) -> Option<Finding> {
     let most = points.iter().max_by(|a, b| a.rate.total_cmp(&b.rate))?;
     let of_one = points.iter().any(|at| at.threads > 1.0) && knee.threads == 1.0;
     let text = format!(
-        "saturation point at {}{}: {}, {} of the highest rate that the search saw ({} in all at {}); mean latency {} there, {} with one transfer in flight",
+        "saturation point at {}{}: {} with a mean latency of {} ({} with one transfer in flight); deeper queues and more threads gave at most {} ({}), of which it is {}",
         knee.place(),
         if of_one { " on 1 thread" } else { "" },
         knee.rate(),
-        percent(knee.rate / most.rate, 3),
+        knee.time(LATENCY)?,
+        one.time(LATENCY)?,
         most.rate(),
         most.place(),
-        knee.time(LATENCY)?,
-        one.time(LATENCY)?
+        percent(knee.rate / most.rate, 3),
     );
     let evidence = evidence(measurement, knee, &points);
     Some(Finding { topic: Topic::Queue, code: "queue-knee", text, evidence })
@@ -108,7 +108,7 @@ fn within(measurement: &Measurement) -> Option<Finding> {
     let share = measurement.achieved.get(&WITHIN_TARGET);
     let text = match share.filter(|_| missed) {
         Some(share) => format!(
-            "not confirmed: the search met {percentile} ≤ {bound} {beyond}; but of the measurement at {} only {} of the transfers took at most {bound}",
+            "not confirmed: the search met {percentile} ≤ {bound} {beyond}; but when {} was measured, only {} of the transfers took at most {bound}; use a longer --sample-time or a wider --latency-target",
             found.place(),
             percent_below(share)
         ),
@@ -167,8 +167,8 @@ mod tests {
         let found = find(&[made]);
         assert_eq!(
             found[0].text,
-            "saturation point at depth 4 on 1 thread: 38.0 kIOPS, 95.0 % of the highest rate that the search saw (40.0 kIOPS in all at depth 4 on \
-             each of 2 threads); mean latency 105 µs there, 100 µs with one transfer in flight"
+            "saturation point at depth 4 on 1 thread: 38.0 kIOPS with a mean latency of 105 µs (100 µs with one transfer in flight); deeper queues and \
+             more threads gave at most 40.0 kIOPS (depth 4 on each of 2 threads), of which it is 95.0 %"
         );
         assert_eq!(found[0].code, "queue-knee");
         assert_eq!(found[0].evidence["curve"].as_array().map(Vec::len), Some(5));
@@ -197,8 +197,8 @@ mod tests {
         missed.achieved.put("within_target", 0.989_98);
         assert_eq!(
             find(&[missed])[0].text,
-            "not confirmed: the search met p99 ≤ 250us up to depth 4, at 38.0 kIOPS; at depth 8 it is 410 µs; but of the \
-             measurement at depth 4 only 98.99 % of the transfers took at most 250us"
+            "not confirmed: the search met p99 ≤ 250us up to depth 4, at 38.0 kIOPS; at depth 8 it is 410 µs; but when depth 4 \
+             was measured, only 98.99 % of the transfers took at most 250us; use a longer --sample-time or a wider --latency-target"
         );
     }
 

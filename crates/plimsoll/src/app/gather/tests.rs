@@ -35,7 +35,7 @@ fn documents_are_found_one_after_another_and_between_the_lines_of_a_log() {
     assert_eq!(found.runs.iter().flat_map(names).collect::<Vec<_>>(), ["b"], "{:?}", found.wrong);
     assert_eq!(found.wrong.len(), 1, "{:?}", found.wrong);
     found.take("other", "no document");
-    assert_eq!(found.wrong[1], "other: holds no run document at the beginning of a line");
+    assert_eq!(found.wrong[1], "other: holds no run document (the JSON that plimsoll run --json writes, from the beginning of a line)");
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn the_plan_that_most_have_is_gathered_and_the_others_are_findings() {
     let lost: Vec<&str> =
         run.findings.iter().map(|f| f.text.as_str()).filter(|text| text.starts_with("c ")).collect();
     assert_eq!(lost.len(), 1, "it is left out, and not missing: {:?}", run.findings);
-    assert!(lost[0].starts_with("c left out: measured by plan "), "{lost:?}");
+    assert!(lost[0].starts_with("c left out: its run is of plimsoll 0.0.9, and most are of "), "{lost:?}");
     assert_eq!(run.status, RunStatus::Partial);
 }
 
@@ -85,7 +85,7 @@ fn who_is_missing_or_failed_is_a_finding_and_stays_one() {
     let all = texts(&run);
     assert!(all[0].starts_with("b: its run ended early, with 3 of "), "{all:?}");
     assert_eq!(all[1], "d is missing: none of the documents is of it");
-    assert_eq!(all[2], "1 document cannot be read, of machines that are not known: x.json: cut off");
+    assert_eq!(all[2], "1 document cannot be read, so machines may be missing: x.json: cut off");
     assert_eq!((run.status, run.nodes.len()), (RunStatus::Partial, 2));
     assert_eq!(Run::parse(&text(&run)).map(|read| read.nodes.len()), Ok(2), "it is a run document");
     let again = run_of(Found { runs: vec![run, of("e")], wrong: Vec::new() }, &BTreeSet::new()).unwrap();
