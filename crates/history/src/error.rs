@@ -159,10 +159,9 @@ impl StoreError {
         let shown = name(file);
         let extended = error.sqlite_error().map_or(0, |e| e.extended_code);
         match (error.sqlite_error_code(), error) {
-            (Some(ErrorCode::NotADatabase), _) => Self::damaged(
-                file,
-                with("it is no database, so perhaps --store names another file", &why),
-            ),
+            (Some(ErrorCode::NotADatabase), _) => {
+                Self::damaged(file, with("it is no database, so perhaps --store names another file", &why))
+            }
             (Some(ErrorCode::DatabaseCorrupt), _) if why.contains("malformed database schema") => {
                 Self::damaged(file, with("its database schema is malformed", &why))
             }

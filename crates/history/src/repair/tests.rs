@@ -74,7 +74,10 @@ fn a_lost_header_costs_nothing() {
     let damaged = damage(&location, |bytes| bytes[..4096].fill(0));
     let refused = Store::open(&location).unwrap_err();
     assert!(matches!(refused, StoreError::Damaged { .. }));
-    assert!(refused.to_string().contains("perhaps --store names another file (file is not a database)"), "{refused}");
+    assert!(
+        refused.to_string().contains("perhaps --store names another file (file is not a database)"),
+        "{refused}"
+    );
     let repaired = repair(&location).unwrap();
     assert_eq!((repaired.runs, repaired.partly, repaired.lost), (RUNS, 0, 0));
     assert_eq!(same(&location, &runs), RUNS);

@@ -289,7 +289,7 @@ fn unreadable(wrong: &[String]) -> Option<Finding> {
     Some(Finding {
         code: "unreadable".to_owned(),
         text: format!(
-            "{} cannot be read, of machines that are not known: {first}",
+            "{} cannot be read, so machines may be missing: {first}",
             counted(wrong.len(), "document")
         ),
         evidence: json!({ "documents": wrong.len() }),

@@ -60,7 +60,11 @@ mod tests {
     fn steal_explains_a_figure_below_its_limit() {
         let found = find(&[with(Some(0.38), Some(0.55))]);
         assert_eq!(found.len(), 1);
-        assert!(found[0].text.ends_with("×2: 38 % of the limit: steal 55 % of the time"), "{}", found[0].text);
+        assert!(
+            found[0].text.ends_with("×2: 38 % of the limit: steal 55 % of the time"),
+            "{}",
+            found[0].text
+        );
         assert_eq!(found[0].evidence["lost"], 0.55);
     }
 
@@ -77,7 +81,11 @@ mod tests {
     fn the_largest_loss_is_named() {
         let mut measurement = with(Some(0.5), Some(0.1));
         measurement.conditions.throttled = Some(0.48);
-        assert!(find(&[measurement])[0].text.ends_with("50 % of the limit: throttled by the CPU quota 48 % of the time"));
+        assert!(
+            find(&[measurement])[0]
+                .text
+                .ends_with("50 % of the limit: throttled by the CPU quota 48 % of the time")
+        );
     }
 
     #[test]

@@ -35,7 +35,10 @@ fn documents_are_found_one_after_another_and_between_the_lines_of_a_log() {
     assert_eq!(found.runs.iter().flat_map(names).collect::<Vec<_>>(), ["b"], "{:?}", found.wrong);
     assert_eq!(found.wrong.len(), 1, "{:?}", found.wrong);
     found.take("other", "no document");
-    assert_eq!(found.wrong[1], "other: holds no run document (the JSON that plimsoll run --json writes, from the beginning of a line)");
+    assert_eq!(
+        found.wrong[1],
+        "other: holds no run document (the JSON that plimsoll run --json writes, from the beginning of a line)"
+    );
 }
 
 #[test]
