@@ -80,7 +80,7 @@ pub fn once_each(mut runs: Vec<Run>) -> (Vec<Run>, Vec<String>) {
 
 /// Other machines that have the same name get a number that no machine has; and which those are.
 pub fn renamed(runs: &mut [Run]) -> Vec<String> {
-    let mut free: BTreeSet<String> =
+    let mut used: BTreeSet<String> =
         runs.iter().flat_map(|run| &run.nodes).map(|node| node.name.clone()).collect();
     let mut seen: BTreeSet<String> = BTreeSet::new();
     let mut said = Vec::new();
@@ -92,14 +92,14 @@ pub fn renamed(runs: &mut [Run]) -> Vec<String> {
             }
             let name = (2..)
                 .map(|n| format!("{}-{n}", node.name))
-                .find(|name| !free.contains(name))
+                .find(|name| !used.contains(name))
                 .unwrap_or_default();
             said.push(format!(
                 "several machines have the name {}: one is {} here",
                 shown_within(&node.name, NAME),
                 shown_within(&name, NAME)
             ));
-            free.insert(name.clone());
+            used.insert(name.clone());
             new.insert(std::mem::replace(&mut node.name, name.clone()), name);
         }
         let rename = |name: &mut String| {

@@ -16,16 +16,16 @@ use crate::case::nearest;
 use crate::plan::built_in;
 use crate::text::shown;
 
-/// Options that mean nothing without another: the option, and those of which one must be there, by their ids. A row is for the
-/// commands that have all of them.
-const REQUIRES: &[(&str, &[&str])] = &[
-    ("strict", &["fail_on"]),
-    ("missing", &["fail_on", "require"]),
-    ("format", &["tables"]),
-    ("yes", &["install"]),
-    ("redact", &["json", "html"]),
-    ("destroy_data_on", &["target"]),
-    ("key", &["server", "resume"]),
+/// Options that mean nothing without another: the option, those of which one must be there, by their ids, and what to do
+/// instead. A row is for the commands that have all of them.
+const REQUIRES: &[(&str, &[&str], &str)] = &[
+    ("strict", &["fail_on"], ""),
+    ("missing", &["fail_on", "require"], ""),
+    ("format", &["tables"], "; for a run in another format use plimsoll export"),
+    ("yes", &["install"], ""),
+    ("redact", &["json", "html"], ""),
+    ("destroy_data_on", &["target"], ""),
+    ("key", &["server", "resume"], ""),
 ];
 
 /// For a command that requires a name: the command, what it requires, and a line with names.
@@ -61,15 +61,14 @@ fn refused(kind: ErrorKind, line: String) -> clap::Error {
 pub(super) fn requirements(command: &Command, matches: &ArgMatches) -> Result<(), clap::Error> {
     // What was typed does not tell which options there are, except in a debug build.
     let has = |id: &str| command.get_arguments().any(|argument| argument.get_id() == id);
-    let missing = |(id, others): &&(&str, &[&str])| {
+    let missing = |(id, others, _): &&(&str, &[&str], &str)| {
         has(id)
             && others.iter().all(|other| has(other))
             && typed(matches, id)
             && !others.iter().any(|other| typed(matches, other))
     };
-    let Some((id, others)) = REQUIRES.iter().find(missing) else { return Ok(()) };
+    let Some((id, others, instead)) = REQUIRES.iter().find(missing) else { return Ok(()) };
     let others: Vec<String> = others.iter().map(|id| option(id)).collect();
-    let instead = if *id == "format" { "; for a run in another format use plimsoll export" } else { "" };
     let line = format!("{} requires {}{instead}", option(id), others.join(" or "));
     Err(refused(ErrorKind::MissingRequiredArgument, line))
 }

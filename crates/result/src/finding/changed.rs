@@ -213,8 +213,8 @@ impl Change {
         told.for_each(|loss| text += &loss);
         match (cause, text.strip_prefix(", ")) {
             // What is no cause stands apart from it.
-            (Cause::NotSeen, Some(beside)) => {
-                format!(", {}; at the same time: {beside}; {AGAIN}", cause.text())
+            (Cause::NotSeen, Some(changes)) => {
+                format!(", {}; at the same time: {changes}; {AGAIN}", cause.text())
             }
             (Cause::NotSeen, None) => format!(", {}; {AGAIN}", cause.text()),
             _ => text + ": " + cause.text(),

@@ -56,7 +56,7 @@ fn lines_of_a_log_that_are_json_or_no_text_are_passed_over() {
 }
 
 #[test]
-fn a_text_of_braces_takes_no_long_time() {
+fn a_text_of_braces_holds_no_run() {
     let mut found = Found::default();
     found.take("braces", &"{\"a\":[\n".repeat(50_000));
     assert_eq!((found.runs.len(), found.wrong.len()), (0, 1));
