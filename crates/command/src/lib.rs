@@ -6,7 +6,7 @@ pub mod resolve;
 
 use plimsoll_bench as bench;
 use plimsoll_machine as machine;
-use plimsoll_model::{case, plan, sample};
+use plimsoll_model::{case, plan, sample, words};
 use plimsoll_reference as peer;
 use plimsoll_run as run;
 use plimsoll_server::{serve, wire};

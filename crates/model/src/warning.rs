@@ -173,11 +173,11 @@ impl Loss {
             ),
             Loss::ClockChanged => (
                 "clock changes",
-                "the core clock differed before and after slices with this share of the time, which are excluded; the figure holds at the clock shown, and a fixed frequency (cpupower frequency-set) excludes less",
+                "the core clock changed during this share of the time, which is excluded; a fixed frequency (cpupower frequency-set) excludes less",
             ),
             Loss::SiblingBusy => (
                 "SMT sibling busy",
-                "this share of the work took longer by a fixed factor: another thread or guest used the same core; stop other work, or choose a host with whole cores",
+                "this share of the work took longer by a fixed factor: another thread or guest used the same core; stop other work, or choose a host that rents whole cores",
             ),
             Loss::MemoryShared => (
                 "memory contention",

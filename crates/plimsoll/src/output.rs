@@ -290,7 +290,7 @@ pub fn nothing_measured(run: &Run) -> Option<String> {
         if rest > 0 { format!("; {} for other reasons", counted(rest, "case")) } else { String::new() };
     Some(match told.is_empty() {
         true => "nothing was measured: the run has no case; --list shows the cases of a plan".to_owned(),
-        false => format!("nothing was measured: {}{rest}", told.join("; ")),
+        false => format!("nothing was measured: {}{rest}", told.join(". ")),
     })
 }
 

@@ -40,7 +40,7 @@ fn wrong_flags_and_values_are_told_in_one_line() {
     refused(&["network", "--timeout", "-1s"], "--timeout must be a time such as");
     refused(&["disk", "--block", "-4K"], "--block must be a size such as 4K (4096 bytes)");
     refused(&["disk", "--depth", "-1"], "--depth must be a number such as 32 or 1e6: '-1' is negative");
-    refused(&["disk", "--depth", "--json", "x"], "--depth requires a value: --depth VALUE,…");
+    refused(&["disk", "--depth", "--json", "x"], "--depth requires a value (queue depth");
     refused(&["run", "--margin", "-3%"], "--margin must be a share such as 1%");
     refused(
         &["history", "show", "cpu", "--since", "-30d"],
@@ -113,7 +113,7 @@ fn mistakes_of_options_have_one_of_four_shapes() {
         ("mine.toml", "'mine.toml' is a plan, not a command: write plimsoll run mine.toml"),
         ("disk.fsync", "'disk.fsync' is a benchmark, not a command: write plimsoll disk --only disk.fsync"),
         ("dsik", "plimsoll has no command 'dsik'; did you mean plimsoll disk?"),
-        ("cpu fma", "plimsoll cpu does not take 'fma'"),
+        ("cpu fma", "unexpected argument 'fma'; plimsoll cpu --help"),
         ("run --json", "--json requires a value: --json FILE|-"),
         ("run --quiet --quiet", "--quiet is given twice: give it once"),
         ("run --require x", "it must be cases, a metric"),

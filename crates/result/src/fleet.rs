@@ -130,9 +130,12 @@ fn few(kind: &str, nodes: &BTreeSet<&str>) -> Finding {
     const NAMED: usize = 5;
     let names: Vec<&str> = nodes.iter().copied().take(NAMED).collect();
     let text = match nodes.len() {
-        1 => format!("{}: the only machine of its kind ({kind}), so it is compared with no other", names[0]),
+        1 => format!(
+            "{} is the only machine of its kind ({kind}), so plimsoll compares it with no other",
+            names[0]
+        ),
         count => format!(
-            "{}: {count} machines of their kind ({kind}): too few to name a slow one with certainty, which takes {}",
+            "{} are the only {count} machines of their kind ({kind}). plimsoll names a slow machine with certainty only among {} or more",
             names.join(", "),
             finding::ENOUGH
         ),
@@ -240,8 +243,11 @@ mod tests {
         let found = of_machines(&fleet(&machines));
         let few: Vec<&Finding> = found.iter().filter(|f| f.code == "few-of-a-kind").collect();
         assert_eq!(few.len(), 2, "{found:?}");
-        assert!(few.iter().any(|f| f.text.starts_with("n5, n6: 2 machines of their kind (")), "{few:?}");
-        assert!(few.iter().any(|f| f.text.starts_with("n7: the only machine of its kind (")), "{few:?}");
+        assert!(
+            few.iter().any(|f| f.text.starts_with("n5, n6 are the only 2 machines of their kind (")),
+            "{few:?}"
+        );
+        assert!(few.iter().any(|f| f.text.starts_with("n7 is the only machine of its kind (")), "{few:?}");
     }
 
     /// A machine's run that began in this minute.

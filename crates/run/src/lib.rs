@@ -281,7 +281,7 @@ impl Harness<'_> {
             (Err(why), _) => Err(End::Cannot(why.clone())),
             (Ok(()), Some(Own { seconds, .. })) if seconds <= 0.0 => {
                 Err(End::Cannot(CannotMeasure::not_here(
-                    "not measured: the time of --budget was over before this case's turn; use a larger --budget, or fewer cases with --only",
+                    "--budget was used up before this case's turn; use a larger --budget, or fewer cases with --only",
                 )))
             }
             (Ok(()), _) => self.measure(planned, room, &mut taken),

@@ -140,12 +140,14 @@ impl Site {
         }
         let free = node.free_bytes.unwrap_or(total);
         let needed = size.checked_next_multiple_of(HUGE_PAGE).and_then(|size| size.checked_mul(threads));
-        if needed.is_some_and(|needed| needed <= free.saturating_sub(reserve(free))) {
+        let usable = free.saturating_sub(reserve(free));
+        if needed.is_some_and(|needed| needed <= usable) {
             return Ok(());
         }
         Err(CannotMeasure::environment(format!(
-            "needs {threads} × {} of memory on node {id}; {} are free there, of which {} must stay free: use a smaller --size or another --node",
+            "needs {threads} × {} of memory on node {id}, and only {} can be used: {} are free there, of which {} stay free; use a smaller --size or another --node",
             human(size),
+            human(usable),
             human(free),
             human(reserve(free))
         )))
@@ -251,9 +253,7 @@ mod tests {
                 .filter(|candidate| candidate.case.threads() == 1)
                 .map(|candidate| match candidate.feasible {
                     Ok(()) => candidate.case.number("node") == Some(0),
-                    Err(why) => {
-                        why.reason.starts_with("needs 1 × 1 GiB of memory on node 1; 1 GiB are free there")
-                    }
+                    Err(why) => why.reason.starts_with("needs 1 × 1 GiB of memory on node 1, and only "),
                 })
                 .collect();
             assert!(whys.len() >= 2 && whys.iter().all(|right| *right), "{}: {whys:?}", benchmark.name());

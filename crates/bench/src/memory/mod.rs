@@ -110,7 +110,7 @@ fn pages(machine: &Machine, group: &Group) -> Result<Vec<Pages>, String> {
     let words = group.words("pages", &[if never { "4k" } else { "thp" }]);
     let read = |word: &String| {
         let unknown = || format!("pages must be 4k, thp, 2m or 1g: '{}' is not", crate::text::shown(word));
-        page_size(word).ok_or_else(unknown)
+        page_size(&word.to_ascii_lowercase()).ok_or_else(unknown)
     };
     words.iter().map(read).collect()
 }
@@ -251,8 +251,9 @@ fn fits(machine: &Machine, threads: u64, size: u64) -> Result<(), CannotMeasure>
         return Ok(());
     }
     Err(CannotMeasure::environment(format!(
-        "needs {threads} × {} of memory; {} are available, of which {} must stay free: use a smaller --size{}",
+        "needs {threads} × {} of memory, and only {} can be used: {} are available, of which {} stay free; use a smaller --size{}",
         human(size),
+        human(budget),
         human(available),
         human(reserve(available)),
         if threads > 1 { " or fewer --threads" } else { "" },

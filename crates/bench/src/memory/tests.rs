@@ -188,8 +188,8 @@ fn what_does_not_fit_is_refused_with_the_sum_before_it_is_allocated() -> Result<
     let candidates = Bandwidth.cases(&machine, &group)?;
     let refused = refused(&candidates);
     assert_eq!(refused.len(), 3, "three operations, with three threads each");
-    let wanted = "needs 3 × 300 MiB of memory; 1 GiB are available, of which 128 MiB must stay free: use a \
-                  smaller --size or fewer --threads";
+    let wanted = "needs 3 × 300 MiB of memory, and only 896 MiB can be used: 1 GiB are available, of which 128 MiB stay free; \
+                  use a smaller --size or fewer --threads";
     assert!(refused.iter().all(|why| why.cause == Cause::Environment && why.reason == wanted), "{refused:?}");
     let candidates = Latency.cases(&machine, &list("size", ["1G"]))?;
     assert!(self::refused(&candidates)[0].reason.starts_with("needs 1 × 1 GiB of memory"));

@@ -150,7 +150,7 @@ fn copying(question: &Question<'_>) -> Limit {
     let value = copied * 8.0 * senders;
     let mut limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, "copy rate × 8 bit × CPUs", inputs);
     limit.reason = Some(
-        "loopback: memory, not a link; each sending CPU copies each byte, at the rate of a copy within its cache, which each case measures"
+        "loopback: memory, not a link; each sending CPU copies each byte; the copy rate is measured in each case, within the CPU's cache"
             .to_owned(),
     );
     limit

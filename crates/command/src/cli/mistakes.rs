@@ -32,7 +32,7 @@ const REQUIRES: &[(&str, &[&str], &str)] = &[
 const EXAMPLES: &[(&str, &str, &str)] = &[
     ("plimsoll report", "a run", "plimsoll report last"),
     ("plimsoll export", "a run", "plimsoll export last"),
-    ("plimsoll gather", "run documents", "plimsoll gather results --html fleet.html"),
+    ("plimsoll gather", "run documents", "plimsoll gather results/ --html fleet.html"),
     ("plimsoll compare", "two runs", "plimsoll compare last~1 last"),
     ("plimsoll history show", "a run or cases", "plimsoll history show last"),
     ("plimsoll history tag", "a run and a tag", "plimsoll history tag last before-upgrade"),
@@ -140,7 +140,7 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &Order<'_
     Some(match error.kind() {
         ErrorKind::UnknownArgument if option.starts_with('-') => unknown(&option, root, path),
         ErrorKind::UnknownArgument => switched(&argument, path, order).unwrap_or_else(|| {
-            format!("{command} does not take '{}'; {command} --help shows what it takes", shown(&argument))
+            format!("unexpected argument '{}'; {command} --help shows what it accepts", shown(&argument))
         }),
         ErrorKind::InvalidSubcommand => no_command(&text(error, ContextKind::InvalidSubcommand)?, root, path),
         ErrorKind::MissingSubcommand => {
@@ -150,7 +150,9 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &Order<'_
         }
         ErrorKind::InvalidValue if value.as_deref().is_none_or(str::is_empty) => {
             let here = path.last().copied().unwrap_or(root);
-            let wants = placeholder(&argument).map(|wants| format!(": {option} {wants}")).unwrap_or_default();
+            // Of a placeholder for anything nothing is learned.
+            let wants = placeholder(&argument).filter(|wants| !wants.starts_with("VALUE"));
+            let wants = wants.map(|wants| format!(": {option} {wants}")).unwrap_or_default();
             let about = order::option(here, &option).and_then(clap::Arg::get_help);
             let about = about.map(|help| format!(" ({help})")).unwrap_or_default();
             format!("{option} requires a value{wants}{about}")

@@ -12,6 +12,7 @@ use crate::run::Planned;
 use crate::sample::CannotMeasure;
 use crate::stats::Seed;
 use crate::text::counted;
+use crate::words::human;
 
 /// Expands the plan's groups into cases, and keeps those that its `only` names.
 ///
@@ -162,13 +163,14 @@ fn of_group(group: &Group, machine: &Machine, filters: &[Pattern]) -> Result<Vec
 }
 
 /// Values that are as if nothing was said: a case does not have them.
-const UNSAID: &[(&str, &str)] = &[("sync", "none"), ("scaling", "weak"), ("layout", "private")];
+const UNSAID: &[(&str, &str)] =
+    &[("sync", "none"), ("scaling", "weak"), ("layout", "private"), ("group", "256 KiB")];
 
 /// Refuses a parameter that no case of the group has: what was asked for would be ignored.
 fn ignored(group: &Group, cases: &[Candidate]) -> Result<(), UsageError> {
-    let unsaid = |key: &str, value: &Value| match value {
-        Value::Word(word) => word == "off" || UNSAID.contains(&(key, word.as_str())),
-        _ => false,
+    let unsaid = |key: &str, value: &Value| {
+        let value = human(value);
+        value == "off" || UNSAID.contains(&(key, value.as_str()))
     };
     let is_ignored = |(key, values): &(&&'static str, &Vec<Value>)| {
         !values.iter().all(|value| unsaid(key, value)) && cases.iter().all(|c| c.case.get(key).is_none())

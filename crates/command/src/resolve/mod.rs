@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::bench::{self, BENCHMARKS};
-use crate::case::{CaseError, Key, nearest};
+use crate::case::{CaseError, Key, Kind, nearest};
 use crate::cli::{Common, What};
 use crate::plan::built_in;
 use crate::plan::file::{self, FileError, PlanFile};
@@ -243,10 +243,23 @@ fn named_extras(groups: &[Group], only: &[String]) -> Vec<Group> {
         .collect()
 }
 
+/// What to write in place of `1..9`, which other tools take.
+fn of_range(key: &Key, text: &str) -> String {
+    let ends = ["..", "-", ":"].iter().find_map(|between| text.split_once(between));
+    match ends
+        .filter(|(low, high)| key.kind != Kind::Word && [low, high].iter().all(|end| key.parse(end).is_ok()))
+    {
+        Some((low, high)) => format!("; ranges are not supported: list the values, as in {low},{high}"),
+        None => String::new(),
+    }
+}
+
 fn read_list(group: &mut Group, key: &str, texts: &[String]) -> Result<(), UsageError> {
     let key = Key::find(key)?;
-    let typed = |e: CaseError| other(format!("--{e}"));
-    let values = texts.iter().map(|t| key.parse(t)).collect::<Result<Vec<_>, _>>().map_err(typed)?;
+    let read = |text: &String| {
+        key.parse(text).map_err(|e: CaseError| other(format!("--{e}{}", of_range(key, text))))
+    };
+    let values = texts.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     group.lists.insert(key.name, values);
     Ok(())
 }

@@ -131,7 +131,7 @@ pub const ENTRIES: &[Entry] = &[
     entry(
         "hidden-siblings",
         "Virtual CPUs share a core although the hypervisor shows one core for each. The limit counts the core once.",
-        "Use fewer `--threads`, or a host with whole cores.",
+        "Use fewer `--threads`, or a host that rents whole cores.",
     ),
     entry(
         "latency-search-disturbed",
@@ -282,7 +282,7 @@ pub const ENTRIES: &[Entry] = &[
     entry(
         "sibling-busy",
         "A part of the work took about twice as long, as when another thread or guest uses the same core.",
-        "Stop other work, or choose a host with whole cores.",
+        "Stop other work, or choose a host that rents whole cores.",
     ),
     entry(
         "small-file",

@@ -239,13 +239,17 @@ fn quoted(word: &str) -> String {
 /// What became of the cases, and how long it took.
 fn tally(run: &Run) -> String {
     let counts = Counts::of(&run.measurements);
-    let mut said = counts.said();
     let wide = run.measurements.iter().filter(|m| is_wide(&m.warnings)).count();
     let warned = run.measurements.iter().filter(|m| m.warnings.iter().any(|note| !is_wide(from_ref(note))));
     let warned = warned.count();
     let marked = [(wide, "not converged (*)"), (warned, "with warnings (!)")];
-    said.extend(marked.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")));
-    let said = if said.is_empty() { "nothing measured".to_owned() } else { said.join(" · ") };
+    let marked: Vec<String> =
+        marked.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+    let marked = if marked.is_empty() { String::new() } else { format!("; of these {}", marked.join(", ")) };
+    let said = match counts.said() {
+        none if none.is_empty() => "nothing measured".to_owned(),
+        said => said.join(" · ") + &marked,
+    };
     let time = super::progress::span(run.elapsed_s);
     let (total, planned) = (counts.total(), run.plan.cases);
     match run.status {

@@ -132,7 +132,7 @@ impl Found {
             }
         }
         if self.runs.len() + self.wrong.len() == before {
-            self.wrong.push(format!("{name}: holds no run document (the JSON that plimsoll run --json writes, from the beginning of a line)"));
+            self.wrong.push(format!("{name}: holds no run document (the JSON of plimsoll run --json, which must begin at the start of a line)"));
         }
     }
 }
@@ -240,14 +240,15 @@ fn about(code: &str, text: String, run: &Run) -> Finding {
 /// That a document is of another plan or version than most, of which `usual` is one.
 fn left_out(run: &Run, usual: &Run) -> Finding {
     let why = |what: &str, own: &str, most: &str| {
-        format!("its run is of {what} {}, and most are of {}", shown_within(own, 60), shown_within(most, 60))
+        format!("its document is of {what} {}, most are of {}", shown_within(own, 60), shown_within(most, 60))
     };
     let why = match () {
         () if run.version != usual.version => why("plimsoll", &run.version, &usual.version),
         () if run.plan.name != usual.plan.name => why("plan", &run.plan.name, &usual.plan.name),
-        () => "its run has other options than most".to_owned(),
+        () => "its run had other options than most".to_owned(),
     };
-    let text = format!("{} left out: {why}; gather such runs by themselves", told(names(run)));
+    let text =
+        format!("{} is left out: {why}. Gather documents of one plan and version together", told(names(run)));
     about("machine-left-out", text, run)
 }
 
@@ -277,7 +278,7 @@ fn missing(expected: &BTreeSet<String>, runs: &[Run], left_out: &[Run]) -> Vec<F
     let gone = expected.iter().filter(|name| !here.contains(name.as_str()));
     let of = |name: &String| Finding {
         code: "machine-missing".to_owned(),
-        text: format!("{} is missing: none of the documents is of it", shown_within(name, 64)),
+        text: format!("{} is missing: --expect names it, and no document is from it", shown_within(name, 64)),
         evidence: json!({ "node": name }),
     };
     gone.map(of).collect()
@@ -289,7 +290,7 @@ fn unreadable(wrong: &[String]) -> Option<Finding> {
     Some(Finding {
         code: "unreadable".to_owned(),
         text: format!(
-            "{} cannot be read, so machines may be missing: {first}",
+            "{} cannot be read, so machines may be missing. The first: {first}",
             counted(wrong.len(), "document")
         ),
         evidence: json!({ "documents": wrong.len() }),

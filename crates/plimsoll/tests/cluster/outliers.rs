@@ -29,7 +29,7 @@ fn as_expected(found: &[(String, String, String)]) -> bool {
                 && cpu.2.starts_with("throttled by the CPU quota")
                 && (network.0.as_str(), network.1.as_str()) == ("n3", "network.tcp")
                 && network.2
-                    == "a queueing discipline holds its interface to 50.0 Mbit/s, the others' to 200 Mbit/s"
+                    == "a shaper (queueing discipline) limits its interface to 50.0 Mbit/s, the others' to 200 Mbit/s"
         }
         _ => false,
     }

@@ -1,5 +1,5 @@
-//! "after 212 s the rate fell by 38 %, clock unchanged, steal 61 %: CPU credits or a neighbour": a level that did not
-//! hold, and what else changed at that moment.
+//! "the rate fell by 38 % after 212 s. Likely cause: CPU credits, or other guests of the host": a level that did not hold, and what
+//! else changed at that moment.
 //!
 //! Only what the samples show is called a cause: the clock, the quota or the steal must have taken about as much as
 //! is missing. Otherwise the cause was not seen, and the finding says so.
@@ -132,7 +132,7 @@ impl Change {
         let id = measurement.case.id();
         let what = match self.watched {
             Watched::Value => metric.name.clone(),
-            Watched::Delivered => format!("delivered {}", metric.name),
+            Watched::Delivered => format!("{} including interruptions", metric.name),
         };
         let way = if self.ratio < 1.0 { "fell" } else { "rose" };
         let share = percent((self.ratio - 1.0).abs(), 2);
@@ -140,8 +140,7 @@ impl Change {
         let after = significant(self.after.segment.from - begun, 3);
         let cause = self.cause(metric.better);
         let case = full(&measurement.case);
-        let text =
-            format!("{case}: after {after} s the {what} {way} by {share}{}", self.circumstances(cause));
+        let text = format!("{case}: the {what} {way} by {share} after {after} s{}", self.because(cause));
         let evidence = json!({
             "case": id, "metric": metric.name, "delivered": self.watched == Watched::Delivered,
             "after_s": self.after.segment.from - begun, "ratio": self.ratio, "changes": self.changes,
@@ -183,47 +182,51 @@ impl Change {
         }
     }
 
-    /// What else changed or did not, and the cause, each after its comma or colon.
-    fn circumstances(&self, cause: Cause) -> String {
-        let mut text = String::new();
-        if let (Some(before), Some(after)) = (self.before.clock_hz, self.after.clock_hz) {
-            let [before_ghz, after_ghz] = [before, after].map(|hz| significant(hz / 1e9, 2));
-            text += &match after / before - 1.0 {
-                change if change.abs() <= SAME_CLOCK => ", clock unchanged".to_owned(),
-                change if cause == Cause::Clock => {
-                    let way = if change < 0.0 { "fell" } else { "rose" };
-                    return format!(": the clock {way} from {before_ghz} to {after_ghz} GHz: throttling");
-                }
-                _ => format!(", clock from {before_ghz} to {after_ghz} GHz"),
-            };
+    /// The cause, with what else changed or did not.
+    fn because(&self, cause: Cause) -> String {
+        let (clock, losses) = (self.clock(cause), self.losses(cause));
+        let facts: Vec<String> = clock.into_iter().chain(losses).collect();
+        let facts = facts.join(", ");
+        match (cause, facts.as_str()) {
+            // What is no cause stands apart from it.
+            (Cause::NotSeen, "") => format!(". {}: {AGAIN}", cause.text()),
+            (Cause::NotSeen, _) => format!(". {}: {AGAIN}. At the same time: {facts}", cause.text()),
+            (_, "") => format!(". Likely cause: {}", cause.text()),
+            _ => format!(". Likely cause: {} ({facts})", cause.text()),
         }
-        let told: &[Loss] = &[
+    }
+
+    fn clock(&self, cause: Cause) -> Option<String> {
+        let (before, after) = self.before.clock_hz.zip(self.after.clock_hz)?;
+        let [before_ghz, after_ghz] = [before, after].map(|hz| significant(hz / 1e9, 2));
+        let change = after / before - 1.0;
+        Some(match change {
+            _ if change.abs() <= SAME_CLOCK => "clock unchanged".to_owned(),
+            _ if cause == Cause::Clock => format!("from {before_ghz} to {after_ghz} GHz"),
+            _ => format!("clock from {before_ghz} to {after_ghz} GHz"),
+        })
+    }
+
+    fn losses(&self, cause: Cause) -> Vec<String> {
+        let all = [
             Loss { what: "steal", before: self.before.steal, after: self.after.steal },
             Loss { what: "throttled", before: self.before.throttled, after: self.after.throttled },
             Loss { what: "waiting for a CPU", before: self.before.waited, after: self.after.waited },
-            Loss { what: "interrupted", before: self.before.excluded, after: self.after.excluded },
+            Loss { what: "interruptions", before: self.before.excluded, after: self.after.excluded },
         ];
         // Each of these is also all that follow it: what is told last must be news.
         let known = match cause {
+            Cause::Clock => 0,
             Cause::Quota | Cause::Steal => 2,
             Cause::Others => 3,
-            Cause::Clock | Cause::Host | Cause::Interrupted | Cause::NotSeen => 4,
+            Cause::Host | Cause::Interrupted | Cause::NotSeen => 4,
         };
-        let told = told.iter().take(known).filter_map(Loss::told);
-        told.for_each(|loss| text += &loss);
-        match (cause, text.strip_prefix(", ")) {
-            // What is no cause stands apart from it.
-            (Cause::NotSeen, Some(changes)) => {
-                format!(", {}; at the same time: {changes}; {AGAIN}", cause.text())
-            }
-            (Cause::NotSeen, None) => format!(", {}; {AGAIN}", cause.text()),
-            _ => text + ": " + cause.text(),
-        }
+        all.iter().take(known).filter_map(Loss::told).collect()
     }
 }
 
 /// What to do where the cause is not known.
-const AGAIN: &str = "measure again before you rely on it";
+const AGAIN: &str = "measure again";
 
 /// A share of the time that was lost, at both levels.
 struct Loss {
@@ -236,14 +239,8 @@ impl Loss {
     fn told(&self) -> Option<String> {
         let (before, after) = (self.before.unwrap_or(0.0), self.after.unwrap_or(0.0));
         let [was, is] = [before, after].map(|share| percent(share, 2));
-        match after - before {
-            more if more >= NOTABLE && before < NOTABLE => Some(format!(", {} {is}", self.what)),
-            less if less <= -NOTABLE && after < NOTABLE => Some(format!(", {} {was} until then", self.what)),
-            change if change.abs() >= NOTABLE => {
-                Some(format!(", {} {was} of the time before and {is} after", self.what))
-            }
-            _ => None,
-        }
+        ((after - before).abs() >= NOTABLE)
+            .then(|| format!("{} {was} of the time before and {is} after", self.what))
     }
 }
 
@@ -277,13 +274,15 @@ impl Cause {
 
     fn text(self) -> &'static str {
         match self {
-            Cause::Clock => "throttling",
-            Cause::Quota => "a CPU quota",
-            Cause::Steal => "CPU credits or a neighbour",
-            Cause::Others => "other programs here",
-            Cause::Host => "a host that does not report steal",
-            Cause::Interrupted => "other programs here, or a host that does not report steal",
-            Cause::NotSeen => "cause unknown",
+            Cause::Clock => "the CPU clock",
+            Cause::Quota => "the CPU quota",
+            Cause::Steal => "CPU credits, or other guests of the host",
+            Cause::Others => "other programs on this machine",
+            Cause::Host => "a hypervisor that takes CPU time and does not report it as steal",
+            Cause::Interrupted => {
+                "other programs on this machine, or a hypervisor that does not report steal"
+            }
+            Cause::NotSeen => "Cause unknown",
         }
     }
 }
@@ -365,7 +364,7 @@ mod tests {
         }));
         assert_eq!(
             text,
-            "after 212 s the rate fell by 38 %, clock unchanged, steal 61 %: CPU credits or a neighbour"
+            "the rate fell by 38 % after 212 s. Likely cause: CPU credits, or other guests of the host (clock unchanged, steal 1.0 % of the time before and 61 % after)"
         );
         assert_eq!((&evidence["cause"], &evidence["changes"]), (&json!("steal"), &json!(1)));
         assert_eq!(evidence["before"]["samples"], json!([0, 212]));
@@ -379,7 +378,10 @@ mod tests {
             p.clock_hz = p.clock_hz.map(|hz| 0.784 * hz);
             p.steal = Some(0.3);
         }));
-        assert_eq!(text, "after 212 s the rate fell by 22 %: the clock fell from 3.7 to 2.9 GHz: throttling");
+        assert_eq!(
+            text,
+            "the rate fell by 22 % after 212 s. Likely cause: the CPU clock (from 3.7 to 2.9 GHz)"
+        );
     }
 
     #[test]
@@ -391,7 +393,7 @@ mod tests {
         }));
         assert_eq!(
             text,
-            "after 212 s the delivered rate fell by 50 %, clock unchanged, throttled 51 %: a CPU quota"
+            "the rate including interruptions fell by 50 % after 212 s. Likely cause: the CPU quota (clock unchanged, throttled 0 % of the time before and 51 % after)"
         );
         assert_eq!(evidence["delivered"], true);
     }
@@ -404,7 +406,7 @@ mod tests {
         }));
         assert_eq!(
             text,
-            "after 212 s the rate fell by 50 %, cause unknown; at the same time: clock unchanged; measure again before you rely on it"
+            "the rate fell by 50 % after 212 s. Cause unknown: measure again. At the same time: clock unchanged"
         );
     }
 
@@ -414,7 +416,7 @@ mod tests {
             p.delivered = p.delivered.map(|rate| 0.5 * rate);
             p.excluded = Some(0.5);
         }));
-        assert!(text.contains("clock unchanged, interrupted 50 %: other programs here, or a host"), "{text}");
+        assert!(text.contains("Likely cause: other programs on this machine, or a hypervisor that does not report steal (clock unchanged, interruptions 2.0 %"), "{text}");
     }
 
     #[test]
@@ -428,15 +430,18 @@ mod tests {
             made.metrics[0].series[..212].iter_mut().for_each(|p| p.waited = Some(0.0));
             told(&made).0
         };
-        assert!(waiting(0.49).ends_with("waiting for a CPU 49 %: other programs here"), "{}", waiting(0.49));
+        assert!(waiting(0.49).contains("Likely cause: other programs on this machine (clock unchanged, waiting for a CPU 0 % of the time before and 49 %"), "{}", waiting(0.49));
         let host = waiting(0.01);
-        assert!(host.ends_with("interrupted 50 %: a host that does not report steal"), "{host}");
+        assert!(
+            host.contains("Likely cause: a hypervisor that takes CPU time and does not report it as steal ("),
+            "{host}"
+        );
         let value = told(&run(Better::Higher, |p| {
             p.value *= 0.5;
             p.excluded = Some(0.5);
         }));
         assert!(
-            value.0.ends_with(", cause unknown; at the same time: clock unchanged, interrupted 50 %; measure again before you rely on it"),
+            value.0.ends_with("Cause unknown: measure again. At the same time: clock unchanged, interruptions 2.0 % of the time before and 50 % after"),
             "{}",
             value.0
         );
@@ -450,9 +455,7 @@ mod tests {
         }
         let (text, _) = told(&busy);
         assert!(
-            text.contains(
-                "fell by 30 %, clock unchanged, interrupted 38 % of the time before and 52 % after: other"
-            ),
+            text.contains("(clock unchanged, interruptions 38 % of the time before and 52 % after)"),
             "{text}"
         );
     }
@@ -463,16 +466,13 @@ mod tests {
             p.value *= 2.0;
             p.steal = Some(0.0);
         }));
-        assert!(
-            text.starts_with("after 212 s the rate rose by 100 %") && text.contains("rely on it"),
-            "{text}"
-        );
+        assert!(text.starts_with("the rate rose by 100 % after 212 s. Cause unknown"), "{text}");
         let mut freed = run(Better::Higher, |p| p.value *= 2.0);
         for (index, point) in freed.metrics[0].series.iter_mut().enumerate() {
             point.steal = Some(if index < 212 { 0.52 } else { 0.01 });
         }
         let (text, _) = told(&freed);
-        assert!(text.ends_with("steal 52 % until then: CPU credits or a neighbour"), "{text}");
+        assert!(text.ends_with("steal 52 % of the time before and 1.0 % after)"), "{text}");
     }
 
     #[test]
@@ -481,7 +481,10 @@ mod tests {
             p.value *= 1.25;
             p.clock_hz = p.clock_hz.map(|hz| 0.8 * hz);
         }));
-        assert_eq!(text, "after 212 s the rate rose by 25 %: the clock fell from 3.7 to 3.0 GHz: throttling");
+        assert_eq!(
+            text,
+            "the rate rose by 25 % after 212 s. Likely cause: the CPU clock (from 3.7 to 3.0 GHz)"
+        );
     }
 
     #[test]
@@ -493,7 +496,7 @@ mod tests {
         }));
         assert_eq!(
             text,
-            "after 212 s the rate fell by 50 %, cause unknown; at the same time: clock from 3.7 to 3.5 GHz, steal 10 %; measure again before you rely on it"
+            "the rate fell by 50 % after 212 s. Cause unknown: measure again. At the same time: clock from 3.7 to 3.5 GHz, steal 1.0 % of the time before and 10 % after"
         );
         assert_eq!(evidence["cause"], "not-seen");
     }
@@ -520,9 +523,6 @@ mod tests {
         for point in &mut bare.metrics[0].series {
             *point = Point { t: point.t, ..Point::default() };
         }
-        assert_eq!(
-            told(&bare).0,
-            "after 212 s the rate fell by 50 %, cause unknown; measure again before you rely on it"
-        );
+        assert_eq!(told(&bare).0, "the rate fell by 50 % after 212 s. Cause unknown: measure again");
     }
 }

@@ -19,13 +19,13 @@ fn of_node(node: &str, steps: &[Step]) -> Option<Finding> {
     let own: Vec<&Step> = steps.iter().filter(|step| step.node == node).collect();
     let largest = own.iter().copied().max_by(|a, b| a.by_s.abs().total_cmp(&b.by_s.abs()))?;
     let span = |s: f64| format_duration(Duration::try_from_secs_f64(s.abs()).unwrap_or(Duration::MAX));
-    let direction = if largest.by_s < 0.0 { "back" } else { "forward" };
+    let direction = if largest.by_s < 0.0 { "backwards" } else { "forwards" };
     let often = match own.len() {
         1 => "once".to_owned(),
         n => format!("{n} times"),
     };
     let text = format!(
-        "the wall clock of {} was set {often} during the run, the largest step {direction} by {}; times of day may be off by that much, durations and rates are not: they are measured with a clock that cannot be set",
+        "the wall clock of {} was set {often} during the run, by up to {} {direction}. Times of day may be off by that much. Durations and rates are right: their clock cannot be set",
         crate::text::shown(node),
         span(largest.by_s)
     );
@@ -42,11 +42,8 @@ mod tests {
         assert_eq!(clock_steps(&[]), []);
         let found = clock_steps(&[step("b", 2.0), step("a", -3596.0), step("b", 360_000.0)]);
         let texts: Vec<&str> = found.iter().map(|f| f.text.as_str()).collect();
-        assert!(
-            texts[0].contains("of a was set once during the run, the largest step back by "),
-            "{texts:?}"
-        );
-        assert!(texts[1].contains("of b was set 2 times") && texts[1].contains("forward by "), "{texts:?}");
+        assert!(texts[0].contains("of a was set once during the run, by up to "), "{texts:?}");
+        assert!(texts[1].contains("of b was set 2 times") && texts[1].contains(" forwards. "), "{texts:?}");
         assert_eq!(found[1].evidence["steps"].as_array().unwrap().len(), 2);
     }
 }

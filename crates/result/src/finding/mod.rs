@@ -81,6 +81,11 @@ fn of_machine(measurements: &[Measurement]) -> Vec<Finding> {
     found.into_iter().map(Finding::from).collect()
 }
 
+/// The end of a finding: why the figure is worse.
+fn because(cause: Option<&str>) -> String {
+    cause.map_or_else(|| ". Cause unknown".to_owned(), |cause| format!(". Likely cause: {cause}"))
+}
+
 fn finding(code: &str, text: String, evidence: serde_json::Value) -> Finding {
     Finding { code: code.to_owned(), text, evidence }
 }

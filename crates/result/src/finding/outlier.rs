@@ -1,5 +1,5 @@
-//! "n3: 31 % below the median of 4 machines: throttled by the CPU quota 44 % of the time": a machine that stands out among others
-//! that measured the same.
+//! "n3: …, 31 % below the median of 4 machines. Likely cause: throttled by the CPU quota 44 % of the time": a machine that stands
+//! out among others that measured the same.
 //!
 //! A figure stands out when it is further from the median of all machines than 3.5 robust standard deviations
 //! (1.4826 × the median absolute deviation, which is the standard deviation of a normal distribution: Leys et al.,
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::finding;
+use super::{because, finding};
 use crate::bench::network::condition::SHAPED;
 use crate::document::Finding;
 use crate::label::full;
@@ -95,14 +95,14 @@ fn many(figures: &[Figure<'_>]) -> Vec<(f64, Finding)> {
             continue;
         }
         let cause = cause(figure, away, &usual);
+        let why = if is_worse(figure, away) { because(cause.as_deref()) } else { String::new() };
         let text = format!(
-            "{}: {}: {}, {} of {} machines{}",
+            "{}: {}: {}, {} of {} machines{why}",
             figure.measurement.node,
             full(&figure.measurement.case),
             figure.shown(),
             from_median(away),
             figures.len(),
-            cause.as_ref().map(|c| format!(": {c}")).unwrap_or_default(),
         );
         let evidence = json!({
             "node": figure.measurement.node, "case": figure.measurement.case.id(), "metric": figure.metric.name,
@@ -177,12 +177,12 @@ fn held(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
     let shown = |value| Quantity { value, unit: Unit::BitPerSecond };
     match usual.shaped {
         Some(all) if own < all * (1.0 - SLOWER) => Some(format!(
-            "a queueing discipline holds its interface to {}, the others' to {}",
+            "a shaper (queueing discipline) limits its interface to {}, the others' to {}",
             shown(own),
             shown(all)
         )),
         Some(all) if own > all => None,
-        _ => Some(format!("a queueing discipline holds its interface to {}", shown(own))),
+        _ => Some(format!("a shaper (queueing discipline) limits its interface to {}", shown(own))),
     }
 }
 
@@ -198,7 +198,7 @@ fn unlike(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
         _ => significant(value, 3),
     };
     Some(format!(
-        "its limit has a lower input: {} {}, elsewhere {}",
+        "its limit is lower too: {} {}, on most others {}",
         input.name,
         shown(input.value),
         shown(all)
@@ -214,7 +214,11 @@ fn two(one: &Figure<'_>, other: &Figure<'_>) -> Option<(f64, Finding)> {
     let further = match (share(one), share(other)) {
         (Some(a), Some(b)) if a != b => {
             let (figure, share) = if a < b { (one, a) } else { (other, b) };
-            format!("; {} is further from its limit ({})", figure.measurement.node, percent(share, 2))
+            format!(
+                ". {} is further from its limit: it reaches {} of it",
+                figure.measurement.node,
+                percent(share, 2)
+            )
         }
         _ => String::new(),
     };
@@ -223,14 +227,18 @@ fn two(one: &Figure<'_>, other: &Figure<'_>) -> Option<(f64, Finding)> {
     let better = if is_worse(other, away) { one } else { other };
     let cause = cause(slower, away_of_slower, &Usual::of(std::slice::from_ref(better)));
     let text = format!(
-        "{}: {} on {}, {} on {}, a difference of {}{further}{}",
+        "{}: {} on {}, {} on {}, {} {}{further}{}",
         full(&one.measurement.case),
         one.shown(),
         one.measurement.node,
         other.shown(),
         other.measurement.node,
         percent(away.abs(), 2),
-        cause.as_ref().map(|c| format!("; {}: {c}", slower.measurement.node)).unwrap_or_default(),
+        if away < 0.0 { "less" } else { "more" },
+        cause
+            .as_ref()
+            .map(|c| format!(". Likely cause on {}: {c}", slower.measurement.node))
+            .unwrap_or_default(),
     );
     let evidence = json!({
         "nodes": [one.measurement.node, other.measurement.node], "case": one.measurement.case.id(),
@@ -268,7 +276,7 @@ mod tests {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(
             found[0].text,
-            "n2: cpu fma f64 avx2: 55.0 FLOP/s, 45 % below the median of 4 machines: throttled by the CPU quota 44 % of the time"
+            "n2: cpu fma f64 avx2: 55.0 FLOP/s, 45 % below the median of 4 machines. Likely cause: throttled by the CPU quota 44 % of the time"
         );
         assert_eq!(found[0].evidence["worse"], true);
     }
@@ -288,7 +296,10 @@ mod tests {
         all[1] = on("n1", 50.0);
         all[1].conditions.more.set(&SHAPED, 1e8);
         let text = find(&all)[0].text.clone();
-        assert!(text.ends_with("a queueing discipline holds its interface to 100 Mbit/s"), "{text}");
+        assert!(
+            text.ends_with("a shaper (queueing discipline) limits its interface to 100 Mbit/s"),
+            "{text}"
+        );
         for measurement in &mut all {
             measurement.conditions.more.set(&SHAPED, 4e8);
         }
@@ -301,7 +312,7 @@ mod tests {
             measurement.metrics[0].limit =
                 Some(Limit::fixed(Kind::Ceiling, Source::Derived, 1.0, "", inputs));
         }
-        assert!(find(&all)[0].text.ends_with("its limit has a lower input: channels 1, elsewhere 2"));
+        assert!(find(&all)[0].text.ends_with("its limit is lower too: channels 1, on most others 2"));
     }
 
     #[test]
@@ -312,7 +323,7 @@ mod tests {
         let mut other = other;
         other.metrics[0].of_limit = Some(0.6);
         let text = &find(&[one, other])[0].text;
-        assert!(text.ends_with("a difference of 33 %; b is further from its limit (60 %)"), "{text}");
+        assert!(text.ends_with("33 % less. b is further from its limit: it reaches 60 % of it"), "{text}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! "n3, sending: 9.5 Mbit/s, 95 % below the median of 12 measurements": pairs of machines that are worse than the others,
+//! "n3 is slow sending: 9.5 Mbit/s, 95 % below the median of 12 measurements": pairs of machines that are worse than the others,
 //! by the rule for machines that stand out; in the place of an interval's half width stands 3.5 robust standard
 //! deviations of the pair's own samples.
 //!
@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::finding;
 use super::outlier::{DEVIATIONS, FLOOR, NORMAL, from_median};
+use super::{because, finding};
 use crate::document::Finding;
 use crate::label::full;
 use crate::limit::median;
@@ -20,7 +20,7 @@ use crate::measurement::{Flow, Matrix, Measured, Measurement, MetricResult};
 use crate::metric::Better;
 use crate::quantity::{Quantity, percent};
 use crate::sample::Numbers;
-use cause::{Known, UNKNOWN};
+use cause::Known;
 
 /// The most that are told of a case: where more pairs are slow than this, a switch is.
 const TOLD: usize = 8;
@@ -144,7 +144,7 @@ impl Usual {
         Some(Self { centre, mad, places, pairs })
     }
 
-    /// "60 % below the median of 12 measurements of 6 pairs of machines".
+    /// "60 % below the median of all 12 measurements (6 pairs of machines)".
     fn told(&self, away: f64) -> String {
         match (self.places, self.pairs) {
             (2, 1) => format!("{} {} the other direction", percent(away.abs(), 2), side(away)),
@@ -152,7 +152,7 @@ impl Usual {
                 format!("{} of {pairs} pairs of machines", from_median(away))
             }
             (places, pairs) => {
-                format!("{} of {places} measurements of {pairs} pairs of machines", from_median(away))
+                format!("{} of all {places} measurements ({pairs} pairs of machines)", from_median(away))
             }
         }
     }
@@ -197,12 +197,12 @@ impl Judged<'_> {
         let (name, word) = (self.name(number), part.word(self.flow));
         let cause = self.known.cause(number, part, self.flow);
         let text = format!(
-            "{name}, {word}: {}: {} with {} machines, {}: {}",
+            "{name} is slow {word}: {}: median {} with {} machines, {}{}",
             full(&self.measurement.case),
             Quantity { value, unit: self.metric.unit },
             own.len(),
             self.usual.told(away),
-            cause.as_deref().unwrap_or(UNKNOWN),
+            because(cause.as_deref()),
         );
         let others: Vec<&str> =
             own.iter().map(|s| self.name(if part == Part::Client { s.column } else { s.row })).collect();
@@ -218,15 +218,15 @@ impl Judged<'_> {
         let (from, to) = (self.name(slow.row), self.name(slow.column));
         let of = |part: Part| {
             let number = part.of((slow.row, slow.column));
-            Some(format!("{}: {}", self.name(number), self.known.cause(number, part, self.flow)?))
+            Some(format!("on {}, {}", self.name(number), self.known.cause(number, part, self.flow)?))
         };
         let cause = of(Part::Client).or_else(|| of(Part::Server));
         let text = format!(
-            "{from} to {to}: {}: {}, {}: {}",
+            "{from} to {to}: {}: {}, {}{}",
             full(&self.measurement.case),
             Quantity { value: slow.value, unit: self.metric.unit },
             self.usual.told(slow.away),
-            cause.as_deref().unwrap_or(UNKNOWN),
+            because(cause.as_deref()),
         );
         let evidence = json!({
             "from": from, "to": to, "orientation": self.flow.orientation(), "case": self.measurement.case.id(),
@@ -271,7 +271,7 @@ mod tests {
         assert!(
             found[0]
                 .text
-                .ends_with("40.0 FLOP/s, 60 % below the median of 6 pairs of machines: cause unknown")
+                .ends_with("40.0 FLOP/s, 60 % below the median of 6 pairs of machines. Cause unknown")
         );
         assert_eq!((&found[0].evidence["from"], &found[0].evidence["to"]), (&"b".into(), &"d".into()));
     }
@@ -286,13 +286,13 @@ mod tests {
         let found = told(&made);
         assert!(found.len() == 1 && found[0].starts_with("c to d"), "{found:?}");
         assert!(
-            found[0].ends_with("200 % above the median of 6 pairs of machines: cause unknown"),
+            found[0].ends_with("200 % above the median of 6 pairs of machines. Cause unknown"),
             "{found:?}"
         );
         // Where a percentage would say little.
         made.metrics[0].matrix = measured([1.0, 1.0, 1.0, 1.0, 0.5, 222.9], 0.01).metrics.remove(0).matrix;
         assert!(
-            told(&made)[0].ends_with(", 223 times the median of 6 pairs of machines: cause unknown"),
+            told(&made)[0].ends_with(", 223 times the median of 6 pairs of machines. Cause unknown"),
             "{:?}",
             told(&made)
         );
@@ -349,15 +349,15 @@ mod tests {
             (told.code.as_str(), &told.evidence["node"], &told.evidence["direction"]),
             ("slow-node", &"d".into(), &"sending".into())
         );
-        assert!(told.text.starts_with("d, sending: "), "{}", told.text);
-        let ends = "95 % below the median of 12 measurements of 6 pairs of machines: a shaper (queueing discipline) holds its \
+        assert!(told.text.starts_with("d is slow sending: "), "{}", told.text);
+        let ends = "95 % below the median of all 12 measurements (6 pairs of machines). Likely cause: a shaper (queueing discipline) limits its \
                     interface to 10.0 Mbit/s, the others' to 200 Mbit/s";
         assert!(told.text.ends_with(ends), "{}", told.text);
         // What a machine sends through says nothing of how it receives.
         let receiver = pairs(&both(4, |_, column| (column == 3).then_some(5.0)), NAMES, &paths);
         assert_eq!(receiver.len(), 1);
-        assert!(receiver[0].text.starts_with("d, receiving: "), "{}", receiver[0].text);
-        assert!(receiver[0].text.ends_with("cause unknown"), "{}", receiver[0].text);
+        assert!(receiver[0].text.starts_with("d is slow receiving: "), "{}", receiver[0].text);
+        assert!(receiver[0].text.ends_with("Cause unknown"), "{}", receiver[0].text);
     }
 
     #[test]
@@ -365,7 +365,7 @@ mod tests {
         let mut made = both(4, |_, column| (column == 1).then_some(5.0));
         made.case = "network.tcp/message=64K/streams=1/direction=down/server=nodes".parse().unwrap();
         let found = pairs(&made, NAMES, &[]);
-        assert!(found.len() == 1 && found[0].text.starts_with("b, sending: "), "{found:?}");
+        assert!(found.len() == 1 && found[0].text.starts_with("b is slow sending: "), "{found:?}");
     }
 
     #[test]
@@ -379,7 +379,11 @@ mod tests {
             "{}",
             found[0].text
         );
-        assert!(found[0].text.ends_with("b: its interface counted 7 errors"), "{}", found[0].text);
+        assert!(
+            found[0].text.ends_with("Likely cause: on b, its interface counted 7 errors"),
+            "{}",
+            found[0].text
+        );
         assert_eq!(pairs(&both(2, |_, _| None), NAMES, &[]), []);
         // Two directions alone differ by a few percent.
         let away = |value: f64| both(2, move |row, _| (row == 1).then_some(value));

@@ -108,7 +108,7 @@ impl Law {
     }
 }
 
-/// `; universal scalability law: σ 4.0 % (3.9 % to 4.2 %), κ 0.20 % (0.19 % to 0.21 %)`
+/// `. Universal scalability law: contention σ 4.0 % (3.9 % to 4.2 %), coherency κ 0.20 % (0.19 % to 0.21 %)`
 fn coefficients(usl: &Usl) -> String {
     let each = |c: &Coefficient| match c.ci95 {
         Some([low, high]) => {
@@ -116,7 +116,11 @@ fn coefficients(usl: &Usl) -> String {
         }
         None => percent(c.value, 2),
     };
-    format!("; universal scalability law: σ {}, κ {}", each(&usl.sigma), each(&usl.kappa))
+    format!(
+        ". Universal scalability law: contention σ {}, coherency κ {}",
+        each(&usl.sigma),
+        each(&usl.kappa)
+    )
 }
 
 /// The universal scalability law; none with fewer than four thread counts.
@@ -219,7 +223,11 @@ mod tests {
         let [low, high] = [0, 1].map(|end| usl["sigma"]["ci95"][end].as_f64().unwrap());
         assert!(low < 0.04 && 0.04 < high && high < 0.06, "{usl}");
         assert_eq!(usl["points"], 4);
-        assert!(found[0].text.contains("; universal scalability law: σ 4.0 % ("), "{}", found[0].text);
+        assert!(
+            found[0].text.contains(". Universal scalability law: contention σ 4.0 % ("),
+            "{}",
+            found[0].text
+        );
         assert!((usl["peak_threads"].as_f64().unwrap() - 21.9).abs() < 0.5);
     }
 

@@ -1,4 +1,4 @@
-//! "38 % of the limit: steal 55 % of the time": a figure far below its limit, and the time that was taken from it.
+//! "38 % of the limit. Likely cause: steal 55 % of the time": a figure far below its limit, and the time that was taken from it.
 
 use serde_json::json;
 
@@ -28,7 +28,7 @@ fn explained(measurement: &Measurement) -> Option<Finding> {
         return None;
     }
     let text = format!(
-        "{}: {} of the limit: {} {} of the time",
+        "{}: {} of the limit. Likely cause: {} {} of the time",
         full(&measurement.case),
         percent(share, 2),
         lost.what,
@@ -61,7 +61,7 @@ mod tests {
         let found = find(&[with(Some(0.38), Some(0.55))]);
         assert_eq!(found.len(), 1);
         assert!(
-            found[0].text.ends_with("×2: 38 % of the limit: steal 55 % of the time"),
+            found[0].text.ends_with("×2: 38 % of the limit. Likely cause: steal 55 % of the time"),
             "{}",
             found[0].text
         );
@@ -84,7 +84,7 @@ mod tests {
         assert!(
             find(&[measurement])[0]
                 .text
-                .ends_with("50 % of the limit: throttled by the CPU quota 48 % of the time")
+                .ends_with("50 % of the limit. Likely cause: throttled by the CPU quota 48 % of the time")
         );
     }
 

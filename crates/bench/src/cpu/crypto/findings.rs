@@ -32,7 +32,7 @@ fn hidden(made: &Measurement) -> Option<Finding> {
     let share = made.headline()?.of_limit.filter(|share| none && *share < WORTH_TELLING)?;
     let op = made.case.word("op")?;
     let text = format!(
-        "{op} runs in software at {} of the limit that its CPU instructions have: this kind of core has them, and the hypervisor or firmware hides them; let it pass the CPU's features (CPU model host)",
+        "{op} runs without the CPU's instructions for it, at {} of the limit of those instructions. This processor has them, but the hypervisor or the firmware hides them: enable them there (in a hypervisor: CPU model 'host')",
         percent(share, 2)
     );
     let evidence = json!({ "case": made.case.id(), "of_limit": share });
@@ -62,9 +62,13 @@ mod tests {
     fn hidden_instructions_are_told_once_with_what_they_cost() {
         let found = find(&[made(1, NONE, Some(0.041)), made(2, NONE, Some(0.04))]);
         assert_eq!(found.len(), 1);
-        assert!(found[0].text.starts_with("aes-128-gcm runs in software at 4.1 % of the limit"));
         assert!(
-            found[0].text.contains("hypervisor or firmware hides them; let it pass"),
+            found[0]
+                .text
+                .starts_with("aes-128-gcm runs without the CPU's instructions for it, at 4.1 % of the limit")
+        );
+        assert!(
+            found[0].text.contains("hypervisor or the firmware hides them: enable them"),
             "{}",
             found[0].text
         );

@@ -174,8 +174,9 @@ pub(super) fn fits_or(machine: &Machine, bytes: usize, sum: &str, less: &str) ->
         return Ok(());
     }
     Err(CannotMeasure::environment(format!(
-        "needs {} of memory ({sum}); {} are available, of which {} must stay free: use {less}",
+        "needs {} of memory ({sum}), and only {} can be used: {} are available, of which {} stay free; use {less}",
         human(bytes as u64),
+        human(budget),
         human(available),
         human(reserve(available)),
     )))
@@ -257,7 +258,7 @@ mod tests {
         let machine = machine("0", 1 << 30);
         assert!(fits(&machine, 800 << 20, "").is_ok());
         let error = fits(&machine, 1 << 40, "3 matrices").unwrap_err().to_string();
-        assert!(error.starts_with("needs 1 TiB of memory (3 matrices); 1 GiB are available"), "{error}");
+        assert!(error.starts_with("needs 1 TiB of memory (3 matrices), and only "), "{error}");
     }
 
     #[test]

@@ -72,12 +72,12 @@ fn told(alike: Vec<&Measurement>) -> Option<Finding> {
     let little = little(first, curve.iter().filter_map(|at| at.steps).reduce(f64::max));
     let text = match saturated {
         Some(at) => format!(
-            "{name}: saturation point at {} independent chains; with more, the rate stays within 3 % of {rate}{}",
+            "{name}: saturation point at {} independent chains of instructions: with more, the rate stays within 3 % of {rate}{}",
             at.chains,
             little.as_ref().map(|little| little.text(true)).unwrap_or_default()
         ),
         None => format!(
-            "{name}: no saturation point up to {} independent chains; the highest rate is {rate}{}",
+            "{name}: no saturation point up to {} independent chains of instructions; the highest rate is {rate}{}",
             last.chains,
             little.as_ref().map(|little| little.text(false)).unwrap_or_default()
         ),
@@ -124,7 +124,7 @@ impl Little {
 
     fn text(&self, saturated: bool) -> String {
         format!(
-            "; {} cycles of latency × {} per cycle = {} chains in flight{}",
+            ". A latency of {} cycles × {} instructions per cycle = {} in flight{}",
             significant(self.latency, 3),
             significant(self.throughput, 3),
             significant(self.in_flight(), 3),
@@ -162,8 +162,8 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].text,
-            "cpu fma f64 avx512: saturation point at 8 independent chains; with more, the rate stays within 3 % of 32.0 GFLOP/s; \
-             4.00 cycles of latency × 2.00 per cycle = 8.00 chains in flight (Little's law)"
+            "cpu fma f64 avx512: saturation point at 8 independent chains of instructions: with more, the rate stays within 3 % of \
+             32.0 GFLOP/s. A latency of 4.00 cycles × 2.00 instructions per cycle = 8.00 in flight (Little's law)"
         );
         assert_eq!(found[0].evidence["saturation_point"], 8);
         assert_eq!(found[0].evidence["in_flight"], 8.0);
@@ -175,7 +175,7 @@ mod tests {
         let rising = find(&curve(&[1, 2, 4, 8], 5.0, 2.0));
         assert!(
             rising[0].text.contains(
-                "no saturation point up to 8 independent chains; the highest rate is 25.6 GFLOP/s; 5.00"
+                "no saturation point up to 8 independent chains of instructions; the highest rate is 25.6 GFLOP/s. A latency of 5.00"
             ),
             "{rising:?}"
         );

@@ -39,7 +39,7 @@ fn explained(low: &Measurement, run: &RunView<'_>) -> Option<Finding> {
     }
     let word = |m: &Measurement, key: &str| m.case.word(key).unwrap_or_default().to_owned();
     let text = format!(
-        "{0} of {1}: {2} reaches {3} of its limit and {4} reaches {5}, in the same run: the execution unit is not at fault, the other instructions of the {2} kernel cost the rest",
+        "cpu {0} {1}: {2} reaches {3} of its limit, {4} in the same run {5} of its own. So the execution unit can reach its limit: the other instructions of the {2} kernel (moves, loop) cost the rest",
         word(low, "op"),
         word(low, "type"),
         word(low, "isa"),
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert!(
             found[0].text.starts_with(
-                "sqrt of f64: sse2 reaches 93.2 % of its limit and avx2 reaches 99.7 %, in the same run: "
+                "cpu sqrt f64: sse2 reaches 93.2 % of its limit, avx2 in the same run 99.7 % of its own. "
             ),
             "{}",
             found[0].text

@@ -32,14 +32,15 @@ fn hidden(measurement: &Measurement) -> Option<Finding> {
     let named: Vec<String> = pairs.iter().take(NAMED).map(name).collect();
     let more = match pairs.len() - named.len() {
         0 => String::new(),
-        more => format!(", and {more} further pairs,"),
+        more => format!(", and {more} more pairs"),
     };
-    let each = if pairs.len() == 1 { "share one core" } else { "share one core each" };
-    let text = format!(
-        "CPUs {}{more} {each}: a cache line goes between them in {} or less",
-        named.join(", "),
-        Quantity::new(slowest, Unit::Second)
-    );
+    let (named, within) = (named.join(", "), Quantity::new(slowest, Unit::Second));
+    let text = match pairs.len() {
+        1 => format!("CPUs {named} share one core: a cache line goes between them in {within} or less"),
+        _ => format!(
+            "pairs of CPUs that share one core: {named}{more}. A cache line goes between the two of a pair in {within} or less"
+        ),
+    };
     let listed: Vec<_> =
         pairs.iter().map(|p| json!({ "cpus": [p.row, p.column], "latency": p.value })).collect();
     let evidence = json!({ "case": case.id(), "pairs": listed });
@@ -83,7 +84,8 @@ mod tests {
         assert!((pairs[0]["latency"].as_f64().unwrap() - 6.2e-9).abs() < 1e-15);
         let many: Vec<(u32, u32, f64)> = (0..6).map(|i| (i, i + 6, 5.0 + f64::from(i))).collect();
         let found = find(&[bounced("cas", &many, None)]);
-        let named = "CPUs 0 and 6, 1 and 7, 2 and 8, 3 and 9, and 2 further pairs, share one core each";
+        let named =
+            "pairs of CPUs that share one core: 0 and 6, 1 and 7, 2 and 8, 3 and 9, and 2 more pairs. ";
         assert!(
             found[0].text.starts_with(named) && found[0].text.ends_with("10.0 ns or less"),
             "{}",

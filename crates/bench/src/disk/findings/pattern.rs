@@ -1,4 +1,4 @@
-//! "random write is 0.21 of sequential": how much of a disk's rate is left where the blocks lie in no order.
+//! "random write reaches 21 % of the sequential rate": how much of a disk's rate is left where the blocks lie in no order.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::Benchmark;
 use crate::disk::io::DiskIo;
 use crate::measurement::{Measurement, MetricResult};
 use crate::metric::{Better, Role};
-use crate::quantity::{Quantity, significant};
+use crate::quantity::{Quantity, percent};
 use crate::view::{Finding, RunView, Topic};
 
 /// From this share on, random is as good as sequential to most programs.
@@ -66,8 +66,8 @@ fn said(op: &str, pair: &Pair<'_>) -> Finding {
     let [random, sequential] = pair.metric.map(figure);
     let block = pair.random.case.get("block").map(|b| format!(" of {b}")).unwrap_or_default();
     let text = format!(
-        "disk: random {op}{block} is {} of sequential: {random} where sequential gives {sequential}",
-        significant(pair.ratio, 2)
+        "disk: random {op}{block} reaches {} of the sequential rate: {random}, sequential {sequential}",
+        percent(pair.ratio, 2)
     );
     let evidence = json!({
         "random": pair.random.case.id(),
@@ -109,8 +109,8 @@ mod tests {
         assert_eq!(
             texts,
             [
-                "disk: random write of 4K is 0.21 of sequential: 21.0 kIOPS where sequential gives 100 kIOPS",
-                "disk: random read of 4K is 0.50 of sequential: 50.0 kIOPS where sequential gives 100 kIOPS",
+                "disk: random write of 4K reaches 21 % of the sequential rate: 21.0 kIOPS, sequential 100 kIOPS",
+                "disk: random read of 4K reaches 50 % of the sequential rate: 50.0 kIOPS, sequential 100 kIOPS",
             ]
         );
         assert!((found[0].evidence["ratio"].as_f64().unwrap() - 0.21).abs() < 1e-12);

@@ -2,7 +2,6 @@
 
 use serde_json::json;
 
-use crate::Benchmark;
 use crate::disk::engine::Kind;
 use crate::disk::fact::{self, DEEPEST, ENGINE, TARGET_HELD, WITHIN_TARGET};
 use crate::disk::knee::DiskKnee;
@@ -11,6 +10,7 @@ use crate::measurement::Measurement;
 use crate::quantity::{Quantity, Unit, percent, percent_below};
 use crate::sample::Point;
 use crate::view::{Finding, RunView, Topic};
+use crate::{Benchmark, label};
 
 /// Points below which there is no curve.
 const LEAST_POINTS: usize = 3;
@@ -73,15 +73,16 @@ fn knee(measurement: &Measurement) -> Option<Finding> {
     let most = points.iter().max_by(|a, b| a.rate.total_cmp(&b.rate))?;
     let of_one = points.iter().any(|at| at.threads > 1.0) && knee.threads == 1.0;
     let text = format!(
-        "saturation point at {}{}: {} with a mean latency of {} ({} with one transfer in flight); deeper queues and more threads gave at most {} ({}), of which it is {}",
+        "{}: {}{}, with {} and a mean latency of {} ({} with one transfer in flight). That is {} of the highest rate ({} in all, at {})",
+        label::full(&measurement.case),
         knee.place(),
         if of_one { " on 1 thread" } else { "" },
         knee.rate(),
         knee.time(LATENCY)?,
         one.time(LATENCY)?,
+        percent(knee.rate / most.rate, 3),
         most.rate(),
         most.place(),
-        percent(knee.rate / most.rate, 3),
     );
     let evidence = evidence(measurement, knee, &points);
     Some(Finding { topic: Topic::Queue, code: "queue-knee", text, evidence })
@@ -95,24 +96,26 @@ fn within(measurement: &Measurement) -> Option<Finding> {
     let next = points.iter().filter(|at| at.depth > found.depth).min_by(|a, b| a.depth.total_cmp(&b.depth));
     let beyond = match next.and_then(|next| Some((next, next.time(percentile)?))) {
         Some((next, time)) => {
-            format!("up to {}, at {}; at {} it is {time}", found.place(), found.rate(), next.place())
+            format!("up to {} ({}); {} gave {time}", found.place(), found.rate(), next.place())
         }
         None => match lone(measurement) {
             Some(engine) => {
-                format!("at {}, the only depth of {}, at {}", found.place(), engine.word(), found.rate())
+                format!("at {} ({}), the only depth of {}", found.place(), found.rate(), engine.word())
             }
-            None => format!("up to the deepest queue that was tried, {}, at {}", found.place(), found.rate()),
+            None => format!("up to {} ({}), the deepest queue that it tried", found.place(), found.rate()),
         },
     };
+    let case = label::full(&measurement.case);
     let missed = measurement.achieved.get(&TARGET_HELD) == Some(false);
     let share = measurement.achieved.get(&WITHIN_TARGET);
     let text = match share.filter(|_| missed) {
         Some(share) => format!(
-            "not confirmed: the search met {percentile} ≤ {bound} {beyond}; but when {} was measured, only {} of the transfers took at most {bound}; use a longer --sample-time or a wider --latency-target",
+            "{case}: the search met {percentile} ≤ {bound} {beyond}. The samples did not: at {} only {} of the transfers took at most {bound}, and {percentile} requires {} %. Use a longer --sample-time or a wider --latency-target",
             found.place(),
-            percent_below(share)
+            percent_below(share),
+            percentile.trim_start_matches('p')
         ),
-        None => format!("the search met {percentile} ≤ {bound} {beyond}"),
+        None => format!("{case}: the search met {percentile} ≤ {bound} {beyond}"),
     };
     let evidence = evidence(measurement, found, &points);
     Some(Finding { topic: Topic::Queue, code: "latency-target", text, evidence })
@@ -167,8 +170,8 @@ mod tests {
         let found = find(&[made]);
         assert_eq!(
             found[0].text,
-            "saturation point at depth 4 on 1 thread: 38.0 kIOPS with a mean latency of 105 µs (100 µs with one transfer in flight); deeper queues and \
-             more threads gave at most 40.0 kIOPS (depth 4 on each of 2 threads), of which it is 95.0 %"
+            "disk saturation point, read: depth 4 on 1 thread, with 38.0 kIOPS and a mean latency of 105 µs (100 µs with one transfer in flight). \
+             That is 95.0 % of the highest rate (40.0 kIOPS in all, at depth 4 on each of 2 threads)"
         );
         assert_eq!(found[0].code, "queue-knee");
         assert_eq!(found[0].evidence["curve"].as_array().map(Vec::len), Some(5));
@@ -180,16 +183,20 @@ mod tests {
         let found = find(&[searched(id, &CURVE[..4], (1, 4))]);
         assert_eq!(
             found[0].text,
-            "the search met p99 ≤ 250us up to depth 4, at 38.0 kIOPS; at depth 8 it is 410 µs"
+            "disk read latency-target p99:250us: the search met p99 ≤ 250us up to depth 4 (38.0 kIOPS); depth 8 gave 410 µs"
         );
         let found = find(&[searched(id, &CURVE[..3], (1, 4))]);
-        assert!(found[0].text.contains("the deepest queue that was tried, depth 4"), "{}", found[0].text);
+        assert!(
+            found[0].text.contains("depth 4 (38.0 kIOPS), the deepest queue that it tried"),
+            "{}",
+            found[0].text
+        );
 
         let mut alone = searched(id, &CURVE[..1], (1, 1));
         alone.achieved.put("engine", "psync");
         assert_eq!(
             find(&[alone])[0].text,
-            "the search met p99 ≤ 250us at depth 1, the only depth of psync, at 10.0 kIOPS"
+            "disk read latency-target p99:250us: the search met p99 ≤ 250us at depth 1 (10.0 kIOPS), the only depth of psync"
         );
 
         let mut missed = searched(id, &CURVE[..4], (1, 4));
@@ -197,8 +204,9 @@ mod tests {
         missed.achieved.put("within_target", 0.989_98);
         assert_eq!(
             find(&[missed])[0].text,
-            "not confirmed: the search met p99 ≤ 250us up to depth 4, at 38.0 kIOPS; at depth 8 it is 410 µs; but when depth 4 \
-             was measured, only 98.99 % of the transfers took at most 250us; use a longer --sample-time or a wider --latency-target"
+            "disk read latency-target p99:250us: the search met p99 ≤ 250us up to depth 4 (38.0 kIOPS); depth 8 gave \
+             410 µs. The samples did not: at depth 4 only 98.99 % of the transfers took at most 250us, and p99 requires 99 %. Use a longer --sample-time or a wider \
+             --latency-target"
         );
     }
 

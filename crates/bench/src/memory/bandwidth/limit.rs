@@ -157,10 +157,11 @@ fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
     let share = |sample: &Sample| Some(sample.values.get(BANDWIDTH)? / sample.values.get(BUS_BANDWIDTH)?);
     let share = median(question.samples.iter().filter_map(share).collect());
     let share = share.filter(|share| share.is_finite()).ok_or("bus was not measured with program")?;
-    let inputs = [Input::new("counted ÷ moved bytes", share, "1", "from the kernel's loads and stores")];
+    let inputs =
+        [Input::new("bytes counted ÷ bytes moved", share, "1", "from the kernel's loads and stores")];
     Ok(carried
         .into_iter()
-        .map(|limit| channels::times(limit, share, &inputs, "× (counted ÷ moved bytes)"))
+        .map(|limit| channels::times(limit, share, &inputs, "× (bytes counted ÷ bytes moved)"))
         .collect())
 }
 
@@ -222,7 +223,7 @@ mod tests {
         assert_eq!(bus.value, Some(product));
         let program = ask(&zen4, &copy(256 * MIB, 1), "bandwidth", &samples);
         assert_eq!(program.value.map(f64::round), Some(307.2e9));
-        assert!(program.formula.ends_with("× (counted ÷ moved bytes)"));
+        assert!(program.formula.ends_with("× (bytes counted ÷ bytes moved)"));
         Ok(())
     }
 

@@ -78,7 +78,7 @@ fn said(held: &Held<'_>, run: &RunView<'_>) -> Option<Finding> {
     let threads = held.many.case.threads();
     let gain = held.many.headline()?.summary.median / rate;
     let text = format!(
-        "memory: one thread reaches {} of the channels' bandwidth; one core's concurrency is the limit: {} cache lines of 64 bytes in flight at {} each; {threads} threads move {} × as much",
+        "memory: one thread reaches {} of the bandwidth of the memory channels. The limit is the core: it keeps {} cache lines of 64 bytes in flight, and each takes {}. {threads} threads reach {} × the rate",
         percent(held.share, 2),
         significant(lines, 2),
         Quantity::new(latency, Unit::Second),
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].text,
-            "memory: one thread reaches 8.0 % of the channels' bandwidth; one core's concurrency is the limit: 50 cache lines of 64 bytes in flight at 100 ns each; 4 threads move 3.00 × as much"
+            "memory: one thread reaches 8.0 % of the bandwidth of the memory channels. The limit is the core: it keeps 50 cache lines of 64 bytes in flight, and each takes 100 ns. 4 threads reach 3.00 × the rate"
         );
         assert!((found[0].evidence["lines"].as_f64().unwrap() - 50.0).abs() < 1e-9);
         let mut populated = moved(1, "512M", 32e9);

@@ -52,17 +52,16 @@ fn told(measurement: &Measurement) -> Option<Finding> {
     let who = counted(loading, "loading thread");
     let text = match knee {
         Some(knee) => format!(
-            "memory latency under load: saturation point at {}, {} of the highest bandwidth of {who}; latency {} there, {} without load, {} \
-             at {}",
+            "memory latency under load: saturation point at {}, where the latency is {} ({} without load). The highest bandwidth of {who} is {}, \
+             with a latency of {}",
             rate(knee.bandwidth),
-            percent(knee.bandwidth / most.bandwidth, 2),
             time(knee.latency),
             time(idle.latency),
-            time(most.latency),
-            rate(most.bandwidth)
+            rate(most.bandwidth),
+            time(most.latency)
         ),
         None => format!(
-            "memory latency under load: no saturation point up to {}, the highest bandwidth of {who}: latency stays within {} of the {} \
+            "memory latency under load: no saturation point up to {}, the highest bandwidth of {who}: the latency stays within {} of the {} \
              without load",
             rate(most.bandwidth),
             percent(LEAST_RISE, 2),
@@ -124,8 +123,8 @@ mod tests {
         let found = find(&[loaded(&curve)]);
         assert_eq!(
             found[0].text,
-            "memory latency under load: saturation point at 30.0 GB/s, 81 % of the highest bandwidth of 1 loading thread; latency 120 ns \
-             there, 100 ns without load, 300 ns at 37.0 GB/s"
+            "memory latency under load: saturation point at 30.0 GB/s, where the latency is 120 ns (100 ns without load). The highest \
+             bandwidth of 1 loading thread is 37.0 GB/s, with a latency of 300 ns"
         );
         assert_eq!(found[0].evidence["saturation_point"]["bandwidth"], 30e9);
         assert_eq!(found[0].evidence["curve"].as_array().unwrap().len(), 7);
@@ -137,7 +136,7 @@ mod tests {
         let found = find(&[loaded(&curve)]);
         assert_eq!(
             found[0].text,
-            "memory latency under load: no saturation point up to 37.0 GB/s, the highest bandwidth of 1 loading thread: latency stays within \
+            "memory latency under load: no saturation point up to 37.0 GB/s, the highest bandwidth of 1 loading thread: the latency stays within \
              10 % of the 140 ns without load"
         );
         assert!(found[0].evidence["saturation_point"].is_null());

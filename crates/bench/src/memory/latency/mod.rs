@@ -24,6 +24,7 @@ use super::{
 };
 use crate::case::Case;
 use crate::machine::Machine;
+use crate::measurement::Measurement;
 use crate::place::{Placement, Threads};
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
@@ -65,6 +66,7 @@ impl Benchmark for Latency {
             about: "time of one dependent load, from the first cache to memory",
             words: &[Say::Word("latency"), Say::Value("size")],
             keys: &["size", "pages", "chases", "group", "node", "affinity"],
+            remark,
             look: super::look,
             limits: limit::limits,
             answered: answered::answered,
@@ -102,6 +104,12 @@ impl Benchmark for Latency {
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
         Ok(Box::new(Chasing::new(&parsed.read()?, seed(cx, case), cx.machine)?))
     }
+}
+
+/// Which pages rows without any have, beside a row that names its own.
+fn remark(measurement: &Measurement) -> Option<&'static str> {
+    let named = measurement.case.word("pages").is_some_and(|pages| pages != page_name(Pages::Thp));
+    named.then_some("pages: transparent huge pages (thp) where a row names none")
 }
 
 /// A case, understood.

@@ -81,8 +81,8 @@ pub(super) fn in_words(measurement: &Measurement) -> Option<String> {
     let own = measurement.achieved.get(&PLACEMENT)?;
     let words = |name: &str| match name {
         "same-cpu" => "one CPU".to_owned(),
-        "smt-siblings" => "two threads of a core".to_owned(),
-        "shared-cache" => "two cores of one cache".to_owned(),
+        "smt-siblings" => "two threads of one core".to_owned(),
+        "shared-cache" => "two cores that share a cache".to_owned(),
         "separate-caches" => "cores of two caches".to_owned(),
         other => crate::text::shown_within(&other.replace('-', " "), 32),
     };
@@ -90,9 +90,10 @@ pub(super) fn in_words(measurement: &Measurement) -> Option<String> {
     let others: Vec<String> = tried
         .iter()
         .filter(|(name, _)| **name != own)
-        .map(|(name, time)| format!("; {} on {}", Quantity::new(*time, Unit::Second), words(name)))
+        .map(|(name, time)| format!("{}: {}", words(name), Quantity::new(*time, Unit::Second)))
         .collect();
-    Some(format!("client and server on {}{}", words(&own), others.concat()))
+    let others = if others.is_empty() { String::new() } else { format!(" (on {})", others.join(", ")) };
+    Some(format!("client and server on {}{others}", words(&own)))
 }
 
 #[cfg(test)]

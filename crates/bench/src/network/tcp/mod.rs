@@ -94,7 +94,7 @@ impl Benchmark for Tcp {
                 LOSS,
                 Metric::new(CPU, Unit::Second, Better::Lower)
                     .about("processor time of both ends for a byte")
-                    .said("CPU of both ends", "per byte"),
+                    .said("CPU time of both ends:", "per byte"),
             ]
         }
     }

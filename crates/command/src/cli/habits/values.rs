@@ -15,13 +15,21 @@ pub(super) fn unmatched(here: &str, value: &str, why: &str) -> Here {
     Here::Refused(format!("{here} here: '{}' {why}", shown_within(value.trim_matches('\''), 40)))
 }
 
+/// What an option is here, and the numbers that it takes: its value is none of them.
+fn must(option: &str, rule: &str, value: &str) -> Here {
+    Here::Refused(format!(
+        "{option} here, which must be {rule}: '{}' is not",
+        shown_within(value.trim_matches('\''), 40)
+    ))
+}
+
 /// A number from 1 to `most`, or to what the machine takes.
 pub(super) fn whole(option: &str, most: Option<u32>, value: &str) -> Here {
     let is_right = |number: u32| number > 0 && most.is_none_or(|most| number <= most);
-    let why = most.map_or("is not 1 or more".to_owned(), |most| format!("is not from 1 to {most}"));
+    let rule = most.map_or("1 or more".to_owned(), |most| format!("between 1 and {most}"));
     match value == VALUE || value.parse().is_ok_and(is_right) {
         true => Here::Write(format!("{option} {value}")),
-        false => unmatched(&format!("{option} N"), value, &why),
+        false => must(option, &rule, value),
     }
 }
 
@@ -31,7 +39,7 @@ pub(super) fn read_share(value: &str, is_of_writes: bool) -> Here {
         Ok(writes @ 0..=100) if is_of_writes => Here::Write(format!("--read-share {}", 100 - writes)),
         Ok(0..=100) => Here::Write(format!("--read-share {value}")),
         _ if value == VALUE => Here::Write("--read-share SHARE".to_owned()),
-        _ => unmatched("--read-share SHARE", value, "is not from 0 to 100"),
+        _ => must("--read-share", "between 0 and 100", value),
     }
 }
 
@@ -39,7 +47,7 @@ pub(super) fn read_share(value: &str, is_of_writes: bool) -> Here {
 pub(super) fn seed(value: &str) -> Here {
     match value == VALUE || value.parse::<u64>().is_ok() {
         true => Here::Write(format!("--seed {value}")),
-        false => unmatched("--seed N", value, "is not a whole number of 64 bits"),
+        false => must("--seed", "a whole number of 64 bits", value),
     }
 }
 

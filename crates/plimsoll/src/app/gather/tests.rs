@@ -37,7 +37,7 @@ fn documents_are_found_one_after_another_and_between_the_lines_of_a_log() {
     found.take("other", "no document");
     assert_eq!(
         found.wrong[1],
-        "other: holds no run document (the JSON that plimsoll run --json writes, from the beginning of a line)"
+        "other: holds no run document (the JSON of plimsoll run --json, which must begin at the start of a line)"
     );
 }
 
@@ -87,8 +87,8 @@ fn who_is_missing_or_failed_is_a_finding_and_stays_one() {
         |run: &Run| run.findings.iter().map(|finding| finding.text.clone()).take(3).collect::<Vec<_>>();
     let all = texts(&run);
     assert!(all[0].starts_with("b: its run ended early, with 3 of "), "{all:?}");
-    assert_eq!(all[1], "d is missing: none of the documents is of it");
-    assert_eq!(all[2], "1 document cannot be read, so machines may be missing: x.json: cut off");
+    assert_eq!(all[1], "d is missing: --expect names it, and no document is from it");
+    assert_eq!(all[2], "1 document cannot be read, so machines may be missing. The first: x.json: cut off");
     assert_eq!((run.status, run.nodes.len()), (RunStatus::Partial, 2));
     assert_eq!(Run::parse(&text(&run)).map(|read| read.nodes.len()), Ok(2), "it is a run document");
     let again = run_of(Found { runs: vec![run, of("e")], wrong: Vec::new() }, &BTreeSet::new()).unwrap();

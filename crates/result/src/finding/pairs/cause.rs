@@ -11,9 +11,6 @@ use crate::measurement::Flow;
 use crate::quantity::{Quantity, Unit, percent};
 use crate::sample::Condition;
 
-/// What is told where nothing of this explains it.
-pub(super) const UNKNOWN: &str = "cause unknown";
-
 /// A rate this much below the others' explains a figure.
 const LOWER: f64 = 0.02;
 /// A CPU is full from this share of the time on.
@@ -73,7 +70,7 @@ impl Known {
     fn shaped(&self, number: u32, node: &Node) -> Option<String> {
         let own = node.shaped?;
         let shown = |value| Quantity { value, unit: Unit::BitPerSecond };
-        let held = format!("a shaper (queueing discipline) holds its interface to {}", shown(own));
+        let held = format!("a shaper (queueing discipline) limits its interface to {}", shown(own));
         match self.usual(number, |node| node.shaped) {
             Some(others) if own < others * (1.0 - LOWER) => {
                 Some(format!("{held}, the others' to {}", shown(others)))
