@@ -15,7 +15,7 @@ use crate::machine::Machine;
 use crate::quantity::{Quantity, Unit};
 use crate::sample::Conditions;
 use crate::stats::median;
-use crate::warning::Warn;
+use crate::warning::{Warn, Warning};
 
 /// What one look at a pair takes beside its half millisecond of warming up: some bursts between distant CPUs.
 const LOOK: Duration = Duration::from_micros(500);
@@ -145,7 +145,7 @@ pub(crate) enum Elsewhere {
 }
 
 impl Elsewhere {
-    const MOVED: &str = "cpus-moved";
+    const MOVED: &str = Warning::CPUS_MOVED;
     const ON_ONE_CORE: &str = "cpus-on-one-core";
     /// Codes of both.
     pub(crate) const CODES: [&str; 2] = [Self::MOVED, Self::ON_ONE_CORE];

@@ -192,6 +192,8 @@ impl Warning {
     pub const CROWDED: &str = "more-threads-than-cpus";
     /// Code of [`Warning::CpuQuota`].
     pub const QUOTA: &str = "cpu-quota";
+    /// Code where a hypervisor moved the CPUs while a case was measured.
+    pub const CPUS_MOVED: &str = "cpus-moved";
 }
 
 impl Warn for Warning {

@@ -150,7 +150,7 @@ fn copying(question: &Question<'_>) -> Limit {
     let value = copied * 8.0 * senders;
     let mut limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, "copy rate × 8 bit × CPUs", inputs);
     limit.reason = Some(
-        "loopback: memory, not a link; each sending CPU copies each byte; the copy rate is measured in each case, within the CPU's cache"
+        "over loopback a CPU copies each byte that it sends; the copy rate is measured in each case, within its cache"
             .to_owned(),
     );
     limit
@@ -220,7 +220,7 @@ mod tests {
     fn over_loopback_the_copy_bounds_and_says_that_it_is_no_link() {
         let found = limit_of(&case(), "goodput", &[("path_loopback", 1.0), ("path_copy", 100e9)]);
         assert_eq!((found.value, found.source), (Some(800e9), Source::Derived));
-        assert!(found.reason.unwrap().starts_with("loopback: memory, not a link"));
+        assert!(found.reason.unwrap().starts_with("over loopback a CPU copies each byte"));
         let neither = case().with_word("zerocopy", "on").with_word("discard", "on");
         let found = limit_of(&neither, "goodput", &[("path_loopback", 1.0), ("path_copy", 100e9)]);
         assert_eq!(found.value, None);

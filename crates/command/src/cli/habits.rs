@@ -92,7 +92,7 @@ fn answer(line: &Line<'_>) -> Option<String> {
             said += " (plimsoll has no libaio; io_uring is the nearest)";
         }
         if here.contains(" --rate ") && line.has(&["-P", "--parallel"]) {
-            said += " (--rate is that of all streams)";
+            said += " (--rate is the sum of all streams)";
         }
     }
     if !without.is_empty() {

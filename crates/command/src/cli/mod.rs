@@ -150,7 +150,7 @@ pub struct Common {
     /// Number of threads; a list makes a case of each [default: 1 and all CPUs, where it matters]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub threads: Vec<String>,
-    /// Take exactly N samples of each case [default: 6 to 30, until --precision]
+    /// Take exactly N samples of each case [default: 6 to 30, as --precision needs]
     #[arg(long, value_name = "N", value_parser = whole::<1, 1_000_000>)]
     pub samples: Option<u32>,
     /// Time of one sample [default: 200ms]

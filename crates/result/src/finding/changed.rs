@@ -15,6 +15,7 @@ use crate::quantity::format::significant;
 use crate::quantity::percent;
 use crate::stats::{Seed, Segment, Timed, segments};
 use crate::view::{Finding, NOTABLE, RunView, Topic};
+use crate::warning::Warning;
 
 /// Samples below which a change and an accident are hard to tell apart.
 const LEAST_SAMPLES: usize = 30;
@@ -132,13 +133,16 @@ impl Change {
         let id = measurement.case.id();
         let what = match self.watched {
             Watched::Value => metric.name.clone(),
-            Watched::Delivered => format!("{} including interruptions", metric.name),
+            Watched::Delivered => format!("{} over wall-clock time", metric.name),
         };
         let way = if self.ratio < 1.0 { "fell" } else { "rose" };
         let share = percent((self.ratio - 1.0).abs(), 2);
         let begun = metric.series.first().map_or(0.0, |point| point.t);
         let after = significant(self.after.segment.from - begun, 3);
-        let cause = self.cause(metric.better);
+        let cause = match self.cause(metric.better) {
+            Cause::NotSeen if measurement.warns(Warning::CPUS_MOVED) => Cause::Moved,
+            cause => cause,
+        };
         let case = full(&measurement.case);
         let text = format!("{case}: the {what} {way} by {share} after {after} s{}", self.because(cause));
         let evidence = json!({
@@ -188,9 +192,9 @@ impl Change {
         let facts: Vec<String> = clock.into_iter().chain(losses).collect();
         let facts = facts.join(", ");
         match (cause, facts.as_str()) {
-            // What is no cause stands apart from it.
-            (Cause::NotSeen, "") => format!(". {}: {AGAIN}", cause.text()),
-            (Cause::NotSeen, _) => format!(". {}: {AGAIN}. At the same time: {facts}", cause.text()),
+            // What is no cause is apart from it.
+            (Cause::NotSeen, "") => format!(". {}: measure again", cause.text()),
+            (Cause::NotSeen, _) => format!(". {}: measure again. At the same time: {facts}", cause.text()),
             (_, "") => format!(". Likely cause: {}", cause.text()),
             _ => format!(". Likely cause: {} ({facts})", cause.text()),
         }
@@ -198,7 +202,7 @@ impl Change {
 
     fn clock(&self, cause: Cause) -> Option<String> {
         let (before, after) = self.before.clock_hz.zip(self.after.clock_hz)?;
-        let [before_ghz, after_ghz] = [before, after].map(|hz| significant(hz / 1e9, 2));
+        let [before_ghz, after_ghz] = [before, after].map(|hz| significant(hz / 1e9, 3));
         let change = after / before - 1.0;
         Some(match change {
             _ if change.abs() <= SAME_CLOCK => "clock unchanged".to_owned(),
@@ -219,14 +223,11 @@ impl Change {
             Cause::Clock => 0,
             Cause::Quota | Cause::Steal => 2,
             Cause::Others => 3,
-            Cause::Host | Cause::Interrupted | Cause::NotSeen => 4,
+            Cause::Host | Cause::Interrupted | Cause::NotSeen | Cause::Moved => 4,
         };
         all.iter().take(known).filter_map(Loss::told).collect()
     }
 }
-
-/// What to do where the cause is not known.
-const AGAIN: &str = "measure again";
 
 /// A share of the time that was lost, at both levels.
 struct Loss {
@@ -257,6 +258,8 @@ enum Cause {
     /// Interrupted, and whether the threads had their CPUs is not known.
     Interrupted,
     NotSeen,
+    /// Nothing else is seen, and the case has the warning that its CPUs were moved.
+    Moved,
 }
 
 impl Cause {
@@ -269,6 +272,7 @@ impl Cause {
             Cause::Host => "host",
             Cause::Interrupted => "interrupted",
             Cause::NotSeen => "not-seen",
+            Cause::Moved => "moved",
         }
     }
 
@@ -283,6 +287,7 @@ impl Cause {
                 "other programs on this machine, or a hypervisor that does not report steal"
             }
             Cause::NotSeen => "Cause unknown",
+            Cause::Moved => "the hypervisor moved the CPUs",
         }
     }
 }
@@ -292,7 +297,7 @@ mod tests {
     use std::ops::{Deref, DerefMut};
 
     use super::*;
-    use crate::measurement::Status;
+    use crate::measurement::{Note, Status};
     use crate::quantity::Unit;
     use crate::view::testing::measured;
 
@@ -380,7 +385,7 @@ mod tests {
         }));
         assert_eq!(
             text,
-            "the rate fell by 22 % after 212 s. Likely cause: the CPU clock (from 3.7 to 2.9 GHz)"
+            "the rate fell by 22 % after 212 s. Likely cause: the CPU clock (from 3.70 to 2.90 GHz)"
         );
     }
 
@@ -393,7 +398,7 @@ mod tests {
         }));
         assert_eq!(
             text,
-            "the rate including interruptions fell by 50 % after 212 s. Likely cause: the CPU quota (clock unchanged, throttled 0 % of the time before and 51 % after)"
+            "the rate over wall-clock time fell by 50 % after 212 s. Likely cause: the CPU quota (clock unchanged, throttled 0 % of the time before and 51 % after)"
         );
         assert_eq!(evidence["delivered"], true);
     }
@@ -483,7 +488,7 @@ mod tests {
         }));
         assert_eq!(
             text,
-            "the rate rose by 25 % after 212 s. Likely cause: the CPU clock (from 3.7 to 3.0 GHz)"
+            "the rate rose by 25 % after 212 s. Likely cause: the CPU clock (from 3.70 to 2.96 GHz)"
         );
     }
 
@@ -496,9 +501,21 @@ mod tests {
         }));
         assert_eq!(
             text,
-            "the rate fell by 50 % after 212 s. Cause unknown: measure again. At the same time: clock from 3.7 to 3.5 GHz, steal 1.0 % of the time before and 10 % after"
+            "the rate fell by 50 % after 212 s. Cause unknown: measure again. At the same time: clock from 3.70 to 3.51 GHz, steal 1.0 % of the time before and 10 % after"
         );
         assert_eq!(evidence["cause"], "not-seen");
+    }
+
+    #[test]
+    fn cpus_that_were_moved_are_the_cause_where_no_other_is_seen() {
+        let mut moved = run(Better::Higher, |p| p.value *= 0.5);
+        moved.warnings.push(Note { code: Warning::CPUS_MOVED.to_owned(), text: String::new() });
+        let (text, evidence) = told(&moved);
+        assert_eq!(
+            text,
+            "the rate fell by 50 % after 212 s. Likely cause: the hypervisor moved the CPUs (clock unchanged)"
+        );
+        assert_eq!(evidence["cause"], "moved");
     }
 
     #[test]

@@ -39,13 +39,14 @@ fn explained(low: &Measurement, run: &RunView<'_>) -> Option<Finding> {
     }
     let word = |m: &Measurement, key: &str| m.case.word(key).unwrap_or_default().to_owned();
     let text = format!(
-        "cpu {0} {1}: {2} reaches {3} of its limit, {4} in the same run {5} of its own. So the execution unit can reach its limit: the other instructions of the {2} kernel (moves, loop) cost the rest",
+        "cpu {0} {1}: {2} reaches {3} of its limit, {4} in the same run {5} of its own. So the execution unit can reach its limit: the {2} kernel loses {6} to its other instructions (moves, loop)",
         word(low, "op"),
         word(low, "type"),
         word(low, "isa"),
         percent(share, 3),
         word(high, "isa"),
         percent(of_limit(high)?, 3),
+        percent(1.0 - share, 2),
     );
     let evidence = json!({
         "cases": [low.case.id(), high.case.id()],

@@ -110,7 +110,7 @@ fn within(measurement: &Measurement) -> Option<Finding> {
     let share = measurement.achieved.get(&WITHIN_TARGET);
     let text = match share.filter(|_| missed) {
         Some(share) => format!(
-            "{case}: the search met {percentile} ≤ {bound} {beyond}. The samples did not: at {} only {} of the transfers took at most {bound}, and {percentile} requires {} %. Use a longer --sample-time or a wider --latency-target",
+            "{case}: the search met {percentile} ≤ {bound} {beyond}. Measured again at {}, only {} of the transfers took at most {bound}, and {percentile} requires {} %. Use a longer --sample-time or a wider --latency-target",
             found.place(),
             percent_below(share),
             percentile.trim_start_matches('p')
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(
             find(&[missed])[0].text,
             "disk read latency-target p99:250us: the search met p99 ≤ 250us up to depth 4 (38.0 kIOPS); depth 8 gave \
-             410 µs. The samples did not: at depth 4 only 98.99 % of the transfers took at most 250us, and p99 requires 99 %. Use a longer --sample-time or a wider \
+             410 µs. Measured again at depth 4, only 98.99 % of the transfers took at most 250us, and p99 requires 99 %. Use a longer --sample-time or a wider \
              --latency-target"
         );
     }

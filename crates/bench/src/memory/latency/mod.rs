@@ -109,7 +109,7 @@ impl Benchmark for Latency {
 /// Which pages rows without any have, beside a row that names its own.
 fn remark(measurement: &Measurement) -> Option<&'static str> {
     let named = measurement.case.word("pages").is_some_and(|pages| pages != page_name(Pages::Thp));
-    named.then_some("pages: transparent huge pages (thp) where a row names none")
+    named.then_some("rows without 'pages' use transparent huge pages (thp)")
 }
 
 /// A case, understood.

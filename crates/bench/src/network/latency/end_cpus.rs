@@ -92,7 +92,8 @@ pub(super) fn in_words(measurement: &Measurement) -> Option<String> {
         .filter(|(name, _)| **name != own)
         .map(|(name, time)| format!("{}: {}", words(name), Quantity::new(*time, Unit::Second)))
         .collect();
-    let others = if others.is_empty() { String::new() } else { format!(" (on {})", others.join(", ")) };
+    let others =
+        if others.is_empty() { String::new() } else { format!(" (median on {})", others.join(", ")) };
     Some(format!("client and server on {}{others}", words(&own)))
 }
 

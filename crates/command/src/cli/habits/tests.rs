@@ -52,7 +52,7 @@ fn a_command_of_iperf3_is_answered_with_the_line_to_type() {
     assert_eq!(
         said("plimsoll network -c db1 -P4 -t 10 -R -u -b 100M"),
         "-c -P -t -R -u -b are options of iperf3: write plimsoll network --server db1 --only network.udp --streams 4 --samples 10 \
-         --sample-time 1s --direction down --rate 400M (to an iperf3 server: --server iperf3://HOST) (--rate is that of all streams)"
+         --sample-time 1s --direction down --rate 400M (to an iperf3 server: --server iperf3://HOST) (--rate is the sum of all streams)"
     );
     let long = said(
         "plimsoll network --client db1 --port 5201 --parallel 4 --time 10 --reverse --udp --bandwidth 1M --length 1400 --omit 2 --zerocopy --set-mss 900 --tos 0x20",

@@ -72,7 +72,10 @@ fn the_plan_that_most_have_is_gathered_and_the_others_are_findings() {
     let lost: Vec<&str> =
         run.findings.iter().map(|f| f.text.as_str()).filter(|text| text.starts_with("c ")).collect();
     assert_eq!(lost.len(), 1, "it is left out, and not missing: {:?}", run.findings);
-    assert!(lost[0].starts_with("c left out: its run is of plimsoll 0.0.9, and most are of "), "{lost:?}");
+    assert!(
+        lost[0].starts_with("c is left out: its document is of plimsoll 0.0.9, most are of "),
+        "{lost:?}"
+    );
     assert_eq!(run.status, RunStatus::Partial);
 }
 
