@@ -274,7 +274,9 @@ pub fn nothing_measured(run: &Run) -> Option<String> {
     let mut reasons: Vec<(Status, &str, usize)> = Vec::new();
     for made in &run.measurements {
         let reason = made.reason.as_deref().unwrap_or("no reason given");
-        match reasons.iter_mut().find(|(status, known, _)| (*status, *known) == (made.status, reason)) {
+        let is_like =
+            |(status, known, _): &&mut (Status, &str, usize)| *status == made.status && alike(known, reason);
+        match reasons.iter_mut().find(is_like) {
             Some((_, _, n)) => *n += 1,
             None => reasons.push((made.status, reason, 1)),
         }
@@ -292,6 +294,15 @@ pub fn nothing_measured(run: &Run) -> Option<String> {
         true => "nothing was measured: the run has no case; --list shows the cases of a plan".to_owned(),
         false => format!("nothing was measured: {}{rest}", told.join(". ")),
     })
+}
+
+/// Whether two reasons differ in their numbers and remedies only.
+fn alike(one: &str, other: &str) -> bool {
+    let kind = |reason: &str| -> String {
+        let what = reason.split(": ").next().unwrap_or_default();
+        what.chars().filter(|c| !c.is_ascii_digit()).collect()
+    };
+    one == other || kind(one) == kind(other)
 }
 
 /// The same beside a table, whose rows have just named the reasons; `None` where it has no row.

@@ -186,7 +186,7 @@ fn pools_without_huge_pages_are_told_and_the_rest_goes_on() {
     assert_eq!(document["measurements"][0]["achieved"]["pages"], "4k");
     assert_eq!(document["measurements"][1]["status"], "skipped");
     let reason = document["measurements"][1]["reason"].as_str().unwrap();
-    assert!(reason.starts_with("needs 1 reserved pages of 1 GiB, and 0 are free"), "{reason}");
+    assert!(reason.starts_with("needs 1 reserved page of 1 GiB, and 0 are free"), "{reason}");
 }
 
 /// Pages of 2 MiB that a test added to the kernel's pool; they are given back on drop. Others that do so wait meanwhile.

@@ -348,7 +348,7 @@ fn reserved_pages_that_are_not_there_are_refused_with_the_number_and_the_rest_go
     let wanted = "needs 50 reserved pages of 2 MiB, and 0 are free: as root, write a number to \
                   /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages, or use --pages thp";
     assert_eq!(why[0].reason, wanted);
-    assert!(why[1].reason.starts_with("needs 1 reserved pages of 1 GiB"));
+    assert!(why[1].reason.starts_with("needs 1 reserved page of 1 GiB"));
     let pool = |size_bytes, free| HugePages { size_bytes, total: free, free };
     machine.memory.huge_pages = vec![pool(2 * MIB, Some(50)), pool(GIB, None)];
     assert_eq!(feasible(&machine), [true, true, false]);

@@ -21,7 +21,7 @@ use crate::text::shown;
 const REQUIRES: &[(&str, &[&str], &str)] = &[
     ("strict", &["fail_on"], ""),
     ("missing", &["fail_on", "require"], ""),
-    ("format", &["tables"], "; plimsoll export writes runs in other formats"),
+    ("format", &["tables"], "; without it use plimsoll export RUN --format FORMAT"),
     ("yes", &["install"], ""),
     ("redact", &["json", "html"], ""),
     ("destroy_data_on", &["target"], ""),

@@ -87,10 +87,14 @@ pub(super) fn read(from: &Path) -> Result<Archive, SavedError> {
     let unpacked = GzDecoder::new(file).take(MOST_BYTES + 1);
     let mut tar = tar::Archive::new(unpacked);
     let no_archive = |e: io::Error| {
-        refused(format!(
-            "it is not a tar.gz that plimsoll machine --save wrote, or unpacks to more than {} MiB ({e})",
-            MOST_BYTES >> 20
-        ))
+        let most = MOST_BYTES >> 20;
+        refused(match e.kind() {
+            // What has no header of gzip is no archive, whatever its size.
+            io::ErrorKind::InvalidInput => {
+                format!("it is not a tar.gz that plimsoll machine --save wrote ({e})")
+            }
+            _ => format!("it is a damaged tar.gz, or unpacks to more than {most} MiB ({e})"),
+        })
     };
     let twice = |path: &Path, cause: io::Error| match cause.kind() {
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => refused(format!(

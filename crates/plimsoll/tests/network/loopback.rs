@@ -106,7 +106,7 @@ fn a_run_over_loopback_is_whole_and_labelled() {
     assert_eq!(names(tcp), ["goodput", "messages", "loss", "cpu"]);
     assert_eq!(names(udp), ["goodput", "messages", "loss", "cpu", "jitter"]);
     assert_eq!(names(latency), ["rtt", "rate", "goodput", "loss"]);
-    assert!(tcp["metrics"][0]["limit"]["reason"].as_str().unwrap().starts_with("loopback: memory"));
+    assert!(tcp["metrics"][0]["limit"]["reason"].as_str().unwrap().starts_with("over loopback a CPU copies"));
     for measurement in [tcp, udp, latency] {
         assert_eq!(measurement["status"], "ok", "{measurement}");
         assert_eq!(measurement["achieved"]["link"], "loopback");

@@ -133,7 +133,7 @@ impl Change {
         let id = measurement.case.id();
         let what = match self.watched {
             Watched::Value => metric.name.clone(),
-            Watched::Delivered => format!("{} over wall-clock time", metric.name),
+            Watched::Delivered => format!("wall-clock {}", metric.name),
         };
         let way = if self.ratio < 1.0 { "fell" } else { "rose" };
         let share = percent((self.ratio - 1.0).abs(), 2);
@@ -144,7 +144,10 @@ impl Change {
             cause => cause,
         };
         let case = full(&measurement.case);
-        let text = format!("{case}: the {what} {way} by {share} after {after} s{}", self.because(cause));
+        let text = format!(
+            "{case}: the {what} {way} by {share} after {after} s{}",
+            self.because(cause, metric.better)
+        );
         let evidence = json!({
             "case": id, "metric": metric.name, "delivered": self.watched == Watched::Delivered,
             "after_s": self.after.segment.from - begun, "ratio": self.ratio, "changes": self.changes,
@@ -155,8 +158,7 @@ impl Change {
 
     /// The level at which more was done in the same time, and the other.
     fn quick_and_slow(&self, better: Better) -> [&Level; 2] {
-        let quicker_before = (self.ratio < 1.0) == (better == Better::Higher);
-        if quicker_before { [&self.before, &self.after] } else { [&self.after, &self.before] }
+        if self.slows(better) { [&self.before, &self.after] } else { [&self.after, &self.before] }
     }
 
     fn cause(&self, better: Better) -> Cause {
@@ -187,8 +189,8 @@ impl Change {
     }
 
     /// The cause, with what else changed or did not.
-    fn because(&self, cause: Cause) -> String {
-        let (clock, losses) = (self.clock(cause), self.losses(cause));
+    fn because(&self, cause: Cause, better: Better) -> String {
+        let (clock, losses) = (self.clock(cause, better), self.losses(cause, better));
         let facts: Vec<String> = clock.into_iter().chain(losses).collect();
         let facts = facts.join(", ");
         match (cause, facts.as_str()) {
@@ -200,18 +202,24 @@ impl Change {
         }
     }
 
-    fn clock(&self, cause: Cause) -> Option<String> {
+    fn clock(&self, cause: Cause, better: Better) -> Option<String> {
         let (before, after) = self.before.clock_hz.zip(self.after.clock_hz)?;
         let [before_ghz, after_ghz] = [before, after].map(|hz| significant(hz / 1e9, 3));
         let change = after / before - 1.0;
-        Some(match change {
-            _ if change.abs() <= SAME_CLOCK => "clock unchanged".to_owned(),
-            _ if cause == Cause::Clock => format!("from {before_ghz} to {after_ghz} GHz"),
-            _ => format!("clock from {before_ghz} to {after_ghz} GHz"),
-        })
+        match change {
+            _ if change.abs() <= SAME_CLOCK => Some("clock unchanged".to_owned()),
+            _ if cause == Cause::Clock => Some(format!("from {before_ghz} to {after_ghz} GHz")),
+            _ if !cause.is_seen() && (change < 0.0) != self.slows(better) => None,
+            _ => Some(format!("clock from {before_ghz} to {after_ghz} GHz")),
+        }
     }
 
-    fn losses(&self, cause: Cause) -> Vec<String> {
+    /// Whether it is to the slower.
+    fn slows(&self, better: Better) -> bool {
+        (self.ratio < 1.0) == (better == Better::Higher)
+    }
+
+    fn losses(&self, cause: Cause, better: Better) -> Vec<String> {
         let all = [
             Loss { what: "steal", before: self.before.steal, after: self.after.steal },
             Loss { what: "throttled", before: self.before.throttled, after: self.after.throttled },
@@ -225,7 +233,9 @@ impl Change {
             Cause::Others => 3,
             Cause::Host | Cause::Interrupted | Cause::NotSeen | Cause::Moved => 4,
         };
-        all.iter().take(known).filter_map(Loss::told).collect()
+        // Where no cause is seen, what would have had the opposite effect only confuses.
+        let fits = |loss: &&Loss| cause.is_seen() || loss.rises() == self.slows(better);
+        all.iter().take(known).filter(fits).filter_map(Loss::told).collect()
     }
 }
 
@@ -237,6 +247,10 @@ struct Loss {
 }
 
 impl Loss {
+    fn rises(&self) -> bool {
+        self.after.unwrap_or(0.0) > self.before.unwrap_or(0.0)
+    }
+
     fn told(&self) -> Option<String> {
         let (before, after) = (self.before.unwrap_or(0.0), self.after.unwrap_or(0.0));
         let [was, is] = [before, after].map(|share| percent(share, 2));
@@ -263,6 +277,11 @@ enum Cause {
 }
 
 impl Cause {
+    /// Whether the samples show it.
+    fn is_seen(self) -> bool {
+        !matches!(self, Cause::NotSeen | Cause::Moved)
+    }
+
     fn code(self) -> &'static str {
         match self {
             Cause::Clock => "clock",
@@ -398,7 +417,7 @@ mod tests {
         }));
         assert_eq!(
             text,
-            "the rate over wall-clock time fell by 50 % after 212 s. Likely cause: the CPU quota (clock unchanged, throttled 0 % of the time before and 51 % after)"
+            "the wall-clock rate fell by 50 % after 212 s. Likely cause: the CPU quota (clock unchanged, throttled 0 % of the time before and 51 % after)"
         );
         assert_eq!(evidence["delivered"], true);
     }

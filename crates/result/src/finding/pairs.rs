@@ -144,15 +144,15 @@ impl Usual {
         Some(Self { centre, mad, places, pairs })
     }
 
-    /// "60 % below the median of all 12 measurements (6 pairs of machines)".
+    /// "60 % below the median of all 12 measurements".
     fn told(&self, away: f64) -> String {
         match (self.places, self.pairs) {
             (2, 1) => format!("{} {} the other direction", percent(away.abs(), 2), side(away)),
             (places, pairs) if places == pairs => {
                 format!("{} of {pairs} pairs of machines", from_median(away))
             }
-            (places, pairs) => {
-                format!("{} of all {places} measurements ({pairs} pairs of machines)", from_median(away))
+            (places, _) => {
+                format!("{} of all {places} measurements", from_median(away))
             }
         }
     }
@@ -197,7 +197,7 @@ impl Judged<'_> {
         let (name, word) = (self.name(number), part.word(self.flow));
         let cause = self.known.cause(number, part, self.flow);
         let text = format!(
-            "{name} is slow {word}: {}: median {} in its pairs with {} machines, {}{}",
+            "{name} is slow {word}: {}: median {} with {} other machines, {}{}",
             full(&self.measurement.case),
             Quantity { value, unit: self.metric.unit },
             own.len(),
@@ -350,7 +350,7 @@ mod tests {
             ("slow-node", &"d".into(), &"sending".into())
         );
         assert!(told.text.starts_with("d is slow sending: "), "{}", told.text);
-        let ends = "95 % below the median of all 12 measurements (6 pairs of machines). Likely cause: a shaper (queueing discipline) limits its \
+        let ends = "95 % below the median of all 12 measurements. Likely cause: a shaper (queueing discipline) limits its \
                     interface to 10.0 Mbit/s, the others' to 200 Mbit/s";
         assert!(told.text.ends_with(ends), "{}", told.text);
         // What a machine sends through says nothing of how it receives.

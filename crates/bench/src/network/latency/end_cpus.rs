@@ -90,10 +90,9 @@ pub(super) fn in_words(measurement: &Measurement) -> Option<String> {
     let others: Vec<String> = tried
         .iter()
         .filter(|(name, _)| **name != own)
-        .map(|(name, time)| format!("{}: {}", words(name), Quantity::new(*time, Unit::Second)))
+        .map(|(name, time)| format!("{}: median {}", words(name), Quantity::new(*time, Unit::Second)))
         .collect();
-    let others =
-        if others.is_empty() { String::new() } else { format!(" (median on {})", others.join(", ")) };
+    let others = if others.is_empty() { String::new() } else { format!(" (on {})", others.join(", ")) };
     Some(format!("client and server on {}{others}", words(&own)))
 }
 

@@ -50,7 +50,7 @@ fn floor(question: &Question<'_>) -> Limit {
     });
     let Some(echo) = echoes.filter_map(Echo::of).min_by(|a, b| a.seconds.total_cmp(&b.seconds)) else {
         return unknown(&format!(
-            "needs the ICMP echo time to the same server with the same --mode: use --protocol {},icmp",
+            "the limit is the ICMP echo time with the same --server and --mode: measure both (network --protocol {},icmp)",
             question.case.word("protocol").unwrap_or("tcp")
         ));
     };
