@@ -153,7 +153,7 @@ pub const KEYS: &[Key] = &[
     key("mss", Kind::Count, "maximum segment size, in bytes"),
     key("dscp", Kind::Count, "differentiated services code point, 0 to 63"),
     key("bind", Kind::Word, "local address to send from"),
-    key("search", Kind::Word, "lossless finds the highest rate without loss, RFC 2544"),
+    key("search", Kind::Word, "'lossless': find the highest rate without loss, RFC 2544"),
     key("mode", Kind::Word, "how client and server wait for a message: block, poll (busy-polls)")
         .usually("block"),
     key("timeout", Kind::Time, "a message without an answer after this time is lost [default: 1s]"),

@@ -173,7 +173,7 @@ impl Loss {
             ),
             Loss::ClockChanged => (
                 "clock changes",
-                "the core clock changed during this share of the time, which is excluded; a fixed frequency (cpupower frequency-set) excludes less",
+                "the core clock changed during this share of the time, which is excluded; fix the frequency to exclude less (cpupower frequency-set)",
             ),
             Loss::SiblingBusy => (
                 "SMT sibling busy",

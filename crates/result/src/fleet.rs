@@ -135,7 +135,7 @@ fn few(kind: &str, nodes: &BTreeSet<&str>) -> Finding {
             names[0]
         ),
         count => format!(
-            "{} are the only {count} machines of their kind ({kind}): among fewer than {}, that one is slow is only a guess",
+            "{} are the only {count} machines of their kind ({kind}): with fewer than {}, calling one slow is only a guess",
             names.join(", "),
             finding::ENOUGH
         ),

@@ -146,7 +146,7 @@ fn note(limit: &Limit) -> Option<String> {
 }
 
 /// Where there is a distribution, a sample's value is the mean of its operations.
-const PERCENTILES: &str = "median column: of the samples' mean latencies; p50 to max: of single operations";
+const PERCENTILES: &str = "median: over the samples' mean latencies; p50 to max: over single operations";
 
 /// What a size in the row is of, where there are several threads.
 fn of_each_thread(case: &Case) -> Option<&'static str> {

@@ -196,7 +196,7 @@ impl Change {
         match (cause, facts.as_str()) {
             // What is no cause is apart from it.
             (Cause::NotSeen, "") => format!(". {}: measure again", cause.text()),
-            (Cause::NotSeen, _) => format!(". {}: measure again. At the same time: {facts}", cause.text()),
+            (Cause::NotSeen, _) => format!(". {}: measure again. Also seen: {facts}", cause.text()),
             (_, "") => format!(". Likely cause: {}", cause.text()),
             _ => format!(". Likely cause: {} ({facts})", cause.text()),
         }
@@ -224,7 +224,7 @@ impl Change {
             Loss { what: "steal", before: self.before.steal, after: self.after.steal },
             Loss { what: "throttled", before: self.before.throttled, after: self.after.throttled },
             Loss { what: "waiting for a CPU", before: self.before.waited, after: self.after.waited },
-            Loss { what: "interruptions", before: self.before.excluded, after: self.after.excluded },
+            Loss { what: "threads interrupted", before: self.before.excluded, after: self.after.excluded },
         ];
         // Each of these is also all that follow it: what is told last must be news.
         let known = match cause {
@@ -306,7 +306,7 @@ impl Cause {
                 "other programs on this machine, or a hypervisor that does not report steal"
             }
             Cause::NotSeen => "Cause unknown",
-            Cause::Moved => "the hypervisor moved the CPUs",
+            Cause::Moved => "the hypervisor moved the vCPUs",
         }
     }
 }
@@ -430,7 +430,7 @@ mod tests {
         }));
         assert_eq!(
             text,
-            "the rate fell by 50 % after 212 s. Cause unknown: measure again. At the same time: clock unchanged"
+            "the rate fell by 50 % after 212 s. Cause unknown: measure again. Also seen: clock unchanged"
         );
     }
 
@@ -440,7 +440,7 @@ mod tests {
             p.delivered = p.delivered.map(|rate| 0.5 * rate);
             p.excluded = Some(0.5);
         }));
-        assert!(text.contains("Likely cause: other programs on this machine, or a hypervisor that does not report steal (clock unchanged, interruptions 2.0 %"), "{text}");
+        assert!(text.contains("Likely cause: other programs on this machine, or a hypervisor that does not report steal (clock unchanged, threads interrupted 2.0 %"), "{text}");
     }
 
     #[test]
@@ -465,7 +465,7 @@ mod tests {
             p.excluded = Some(0.5);
         }));
         assert!(
-            value.0.ends_with("Cause unknown: measure again. At the same time: clock unchanged, interruptions 2.0 % of the time before and 50 % after"),
+            value.0.ends_with("Cause unknown: measure again. Also seen: clock unchanged, threads interrupted 2.0 % of the time before and 50 % after"),
             "{}",
             value.0
         );
@@ -479,7 +479,7 @@ mod tests {
         }
         let (text, _) = told(&busy);
         assert!(
-            text.contains("(clock unchanged, interruptions 38 % of the time before and 52 % after)"),
+            text.contains("(clock unchanged, threads interrupted 38 % of the time before and 52 % after)"),
             "{text}"
         );
     }
@@ -520,7 +520,7 @@ mod tests {
         }));
         assert_eq!(
             text,
-            "the rate fell by 50 % after 212 s. Cause unknown: measure again. At the same time: clock from 3.70 to 3.51 GHz, steal 1.0 % of the time before and 10 % after"
+            "the rate fell by 50 % after 212 s. Cause unknown: measure again. Also seen: clock from 3.70 to 3.51 GHz, steal 1.0 % of the time before and 10 % after"
         );
         assert_eq!(evidence["cause"], "not-seen");
     }
@@ -532,7 +532,7 @@ mod tests {
         let (text, evidence) = told(&moved);
         assert_eq!(
             text,
-            "the rate fell by 50 % after 212 s. Likely cause: the hypervisor moved the CPUs (clock unchanged)"
+            "the rate fell by 50 % after 212 s. Likely cause: the hypervisor moved the vCPUs (clock unchanged)"
         );
         assert_eq!(evidence["cause"], "moved");
     }

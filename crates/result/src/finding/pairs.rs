@@ -197,7 +197,7 @@ impl Judged<'_> {
         let (name, word) = (self.name(number), part.word(self.flow));
         let cause = self.known.cause(number, part, self.flow);
         let text = format!(
-            "{name} is slow {word}: {}: median {} with {} other machines, {}{}",
+            "{name} is slow {word}: {}: {} (median of {} pairs), {}{}",
             full(&self.measurement.case),
             Quantity { value, unit: self.metric.unit },
             own.len(),

@@ -73,16 +73,16 @@ fn knee(measurement: &Measurement) -> Option<Finding> {
     let most = points.iter().max_by(|a, b| a.rate.total_cmp(&b.rate))?;
     let of_one = points.iter().any(|at| at.threads > 1.0) && knee.threads == 1.0;
     let text = format!(
-        "{}: {}{}, with {} and a mean latency of {} ({} with one transfer in flight). That is {} of the highest rate ({} in all, at {})",
+        "{}: {}{}: {}, {} of the highest rate ({} in all, at {}). Mean latency {} ({} with one transfer in flight)",
         label::full(&measurement.case),
         knee.place(),
         if of_one { " on 1 thread" } else { "" },
         knee.rate(),
-        knee.time(LATENCY)?,
-        one.time(LATENCY)?,
         percent(knee.rate / most.rate, 3),
         most.rate(),
         most.place(),
+        knee.time(LATENCY)?,
+        one.time(LATENCY)?,
     );
     let evidence = evidence(measurement, knee, &points);
     Some(Finding { topic: Topic::Queue, code: "queue-knee", text, evidence })
@@ -170,8 +170,8 @@ mod tests {
         let found = find(&[made]);
         assert_eq!(
             found[0].text,
-            "disk saturation point, read: depth 4 on 1 thread, with 38.0 kIOPS and a mean latency of 105 µs (100 µs with one transfer in flight). \
-             That is 95.0 % of the highest rate (40.0 kIOPS in all, at depth 4 on each of 2 threads)"
+            "disk saturation point, read: depth 4 on 1 thread: 38.0 kIOPS, 95.0 % of the highest rate (40.0 kIOPS in all, at depth 4 \
+             on each of 2 threads). Mean latency 105 µs (100 µs with one transfer in flight)"
         );
         assert_eq!(found[0].code, "queue-knee");
         assert_eq!(found[0].evidence["curve"].as_array().map(Vec::len), Some(5));

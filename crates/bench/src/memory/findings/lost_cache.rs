@@ -58,7 +58,7 @@ fn said(cached: &Measurement, memory: &Measurement, quick: Option<&Measurement>)
     let why = match but {
         Some((case, quick)) => {
             format!(
-                "In this run {case} took {quick}, so other cores or guests used that cache only for a time"
+                "In this run '{case}' took only {quick}, so other cores or guests used that cache for a time"
             )
         }
         None => "Other cores or guests use that cache, or this guest gets only a part of it".to_owned(),
@@ -109,7 +109,7 @@ mod tests {
         );
         let two = texts(&[chased("L3", "16M", "thp", 145e-9), chased("L3", "16M", "4k", 13e-9), memory()]);
         assert!(
-            two[0].ends_with("In this run memory latency 16 MiB pages 4k took 13.0 ns, so other cores or guests used that cache only for a time"),
+            two[0].ends_with("In this run 'memory latency 16 MiB pages 4k' took only 13.0 ns, so other cores or guests used that cache for a time"),
             "{two:?}"
         );
         assert!(texts(&[chased("L3", "16M", "thp", 13e-9), memory()]).is_empty(), "the cache answered");

@@ -90,9 +90,11 @@ pub(super) fn in_words(measurement: &Measurement) -> Option<String> {
     let others: Vec<String> = tried
         .iter()
         .filter(|(name, _)| **name != own)
-        .map(|(name, time)| format!("{}: median {}", words(name), Quantity::new(*time, Unit::Second)))
+        .map(|(name, time)| {
+            format!("on {}, the median is {}", words(name), Quantity::new(*time, Unit::Second))
+        })
         .collect();
-    let others = if others.is_empty() { String::new() } else { format!(" (on {})", others.join(", ")) };
+    let others = if others.is_empty() { String::new() } else { format!(" ({})", others.join("; ")) };
     Some(format!("client and server on {}{others}", words(&own)))
 }
 
