@@ -150,7 +150,7 @@ fn copying(question: &Question<'_>) -> Limit {
     let value = copied * 8.0 * senders;
     let mut limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, "copy rate × 8 bit × CPUs", inputs);
     limit.reason = Some(
-        "over loopback a CPU copies each byte that it sends; the copy rate is measured in each case, with data in the CPU's cache"
+        "over loopback a CPU copies each byte that it sends; each case measures the copy rate itself, with data in the CPU's cache"
             .to_owned(),
     );
     limit

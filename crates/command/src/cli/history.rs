@@ -101,9 +101,14 @@ fn tag(text: &str) -> Result<String, String> {
     let first = text.chars().next().is_some_and(|c| c.is_ascii_alphabetic());
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
     let hex = text.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
-    match first && plain && !hex && text.len() <= 64 && !text.ends_with(".json") && !text.starts_with("last") {
+    match first && plain && !hex && text.len() <= 64 && !text.ends_with(".json") && !text.starts_with("last")
+    {
         true => Ok(text.to_owned()),
-        false => Err("must begin with a letter, have at most 64 letters, digits, '.', '_' and '-', and not look like an id, a file or 'last'".to_owned()),
+        false => Err(format!(
+            "must be a name of your own, of at most 64 letters, digits, '.', '_' and '-', that begins with a letter and is not an id, \
+             a file name or 'last': '{}' is not",
+            crate::text::shown_within(text, 40)
+        )),
     }
 }
 

@@ -151,7 +151,8 @@ const PERCENTILES: &str = "median: over the samples' mean latencies; p50 to max:
 /// What a size in the row is of, where there are several threads.
 fn of_each_thread(case: &Case) -> Option<&'static str> {
     let each = bench::subsystem_of(case).of_each_thread.contains(&"size");
-    (each && case.threads() > 1 && case.get("size").is_some()).then_some("sizes are per thread")
+    (each && case.threads() > 1 && case.get("size").is_some())
+        .then_some("sizes are per thread, all arrays together")
 }
 
 /// The headline's distribution, each figure as wide as the widest usual one, so that rows can be compared.

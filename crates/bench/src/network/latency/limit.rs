@@ -50,7 +50,7 @@ fn floor(question: &Question<'_>) -> Limit {
     });
     let Some(echo) = echoes.filter_map(Echo::of).min_by(|a, b| a.seconds.total_cmp(&b.seconds)) else {
         return unknown(&format!(
-            "the ICMP echo time, which is the limit, was not measured: run both with the same --server and --mode (network --protocol {},icmp)",
+            "the ICMP echo time, which is the limit, was not measured: run plimsoll network --protocol {},icmp (with the same --server and --mode, if any)",
             question.case.word("protocol").unwrap_or("tcp")
         ));
     };
