@@ -3,6 +3,8 @@
 //! The machines are the ranks of an MPI world that `mpirun` or `srun` made; one rank a machine measures. All that
 //! passes between them is in [`message`]; a [`Fabric`] carries it, and says who was lost. Rank 0 leads ([`Lead`]): it
 //! admits the others, gives them their turn and collects their run documents. The others follow ([`Follow`]).
+//!
+//! Without MPI, [`ssh`] carries an order to each machine and its run document back.
 #![forbid(unsafe_code)]
 
 pub mod between;
@@ -16,6 +18,7 @@ pub mod message;
 mod mpi;
 mod pulse;
 mod roster;
+pub mod ssh;
 mod watch;
 
 pub use between::{Actor, Answer, Between, Figure, Place};

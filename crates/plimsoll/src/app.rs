@@ -10,6 +10,8 @@ mod formats;
 mod gather;
 mod generate;
 mod history;
+mod hosted;
+mod hosts;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -109,6 +111,10 @@ pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
             let key = far_end::key(key.as_deref())?;
             measure(&what, &common, key)
         }
+        Typed::OnHosts { what, common, key, hosts, words } => {
+            hosts::measure((&what, &common, key.as_deref()), &hosts, words)
+        }
+        Typed::Hosted { directory } => hosted::measure(&directory),
         Typed::Plan(work) => plans::execute(*work),
         Typed::Serve(typed) => far_end::serve(&typed),
         Typed::NewKey { file } => far_end::new_key(file.as_deref()),
@@ -225,6 +231,11 @@ fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, F
         }
         _ => {}
     }
+    alone(what, common, key).map(ExitCode::from)
+}
+
+/// Measures on this machine alone, or shows what would be. The exit code.
+fn alone(what: &What, common: &Common, key: Option<Key>) -> Result<u8, Failure> {
     let begun = common.resume.as_deref().map(|run| resume::begun(run, common)).transpose()?;
     let kept = begun
         .as_ref()
@@ -242,7 +253,8 @@ fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, F
         } else {
             prepared::foretold(&prepared)
         };
-        return printed(&text);
+        printed(&text)?;
+        return Ok(0);
     }
     let interrupts = interrupts()?;
     let outputs = outputs(common, &interrupts)?;
@@ -312,7 +324,7 @@ fn run(
     interrupts: Receiver<()>,
     companions: Option<Companions>,
     earlier: Option<Begun>,
-) -> Result<ExitCode, Failure> {
+) -> Result<u8, Failure> {
     let begins = if earlier.is_some() { Begins::Again } else { Begins::Anew };
     let begun = match earlier {
         Some(begun) => begun,
@@ -331,7 +343,7 @@ fn run(
     let interrupted = interrupted || !asked.is_empty();
     let own = ending::own(&seat.document, interrupted, kept);
     let code = ending::whole(&seat.document, &[own]);
-    Ok(ExitCode::from(ending::judged(code, prepared, &seat.document)?))
+    ending::judged(code, prepared, &seat.document)
 }
 
 /// One machine's part in a run: its workers and its document.

@@ -15,6 +15,7 @@ mod faults;
 mod gather;
 mod guide;
 mod history;
+mod hosts;
 mod html;
 mod iperf3;
 mod layering;

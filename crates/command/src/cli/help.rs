@@ -29,8 +29,8 @@ const OF_PART: &[&str] = &["only", "samples", "sample-time", "json"];
 
 /// Those of `plimsoll run`, and of `plimsoll` alone.
 const OF_RUN: &[&str] = &[
-    "plan", "server", "only", "dry-run", "samples", "budget", "repeat", "dir", "against", "require", "json",
-    "html",
+    "plan", "server", "hosts", "only", "dry-run", "samples", "budget", "repeat", "dir", "against", "require",
+    "json", "html",
 ];
 const OF_ROOT: &[&str] = &["only", "dry-run", "json", "html", "version"];
 

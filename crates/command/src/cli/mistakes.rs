@@ -26,6 +26,9 @@ const REQUIRES: &[(&str, &[&str], &str)] = &[
     ("redact", &["json", "html"], ""),
     ("destroy_data_on", &["target"], ""),
     ("key", &["server", "resume"], ""),
+    ("parallel", &["hosts", "inventory"], ""),
+    ("program", &["hosts", "inventory"], ""),
+    ("ssh_config", &["hosts", "inventory"], ""),
 ];
 
 /// For a command that requires a name: the command, what it requires, and a line with names.

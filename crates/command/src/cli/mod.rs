@@ -5,6 +5,7 @@
 mod habits;
 mod help;
 mod history;
+mod hosts;
 mod mistakes;
 mod order;
 mod plans;
@@ -21,6 +22,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 pub use help::rows;
 pub use history::{Asked, History};
+pub use hosts::Hosts;
 pub use plans::{PlanWork, built_in_rows};
 pub use results::{Compare, Doctor, Export, Gather, Report};
 pub use serve::Serve;
@@ -43,6 +45,24 @@ pub enum Typed {
         common: Box<Common>,
         /// File with the key of the server that is named.
         key: Option<PathBuf>,
+    },
+    /// Measure on other machines, by ssh.
+    OnHosts {
+        /// What is measured.
+        what: What,
+        /// How.
+        common: Box<Common>,
+        /// File with the key of the server that is named.
+        key: Option<PathBuf>,
+        /// Where.
+        hosts: Box<Hosts>,
+        /// The options that each of them gets, as they were typed.
+        words: Vec<String>,
+    },
+    /// Measure for the machine that copied this program here.
+    Hosted {
+        /// The directory that was made for it.
+        directory: PathBuf,
     },
     /// List, check or print plans.
     Plan(Box<PlanWork>),
@@ -323,7 +343,8 @@ fn run() -> Command {
         .action(ArgAction::Append)
         .value_delimiter(',')
         .help("Measure the plan's network cases to this running `plimsoll serve`, or iperf3://HOST[:PORT]");
-    Common::augment_args(Command::new("run").arg(plan).arg(server).arg(secret()).allow_negative_numbers(true))
+    let run = Command::new("run").arg(plan).arg(server).arg(secret()).allow_negative_numbers(true);
+    Hosts::augment_args(Common::augment_args(run))
         .about("Measure a plan [default: quick]")
         .after_help(plans::built_in_help())
 }
@@ -351,7 +372,12 @@ pub fn command() -> Command {
         .subcommands(bench::commands().map(subsystem))
         .subcommands([far_end(), key(), machine, peers(), plans::command(), history()])
         .subcommands([report(), export(), gather(), compare(), doctor(), launch()])
-        .subcommands([Command::new("worker").hide(true), Command::new("far-end").hide(true), generate()])
+        .subcommands([
+            Command::new("worker").hide(true),
+            Command::new("far-end").hide(true),
+            generate(),
+            hosted(),
+        ])
 }
 
 fn far_end() -> Command {
@@ -425,6 +451,13 @@ fn launch() -> Command {
     launch.arg(Arg::new("become").long("become").action(ArgAction::SetTrue)).arg(command)
 }
 
+/// Hidden: what a machine that was reached by ssh runs.
+fn hosted() -> Command {
+    let directory =
+        Arg::new("directory").value_name("DIR").required(true).value_parser(clap::value_parser!(PathBuf));
+    Command::new("hosted").hide(true).arg(directory)
+}
+
 /// Hidden: how packages get man pages and completions.
 fn generate() -> Command {
     let directory =
@@ -465,7 +498,16 @@ pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) ->
                 (None, Some(_)) => What::Kept,
                 (named, _) => What::Plan(named.map_or("quick", String::as_str).to_owned()),
             };
-            Ok(Typed::Measure { what, common: Box::new(common), key: m.get_one::<PathBuf>("key").cloned() })
+            let (common, key) = (Box::new(common), m.get_one::<PathBuf>("key").cloned());
+            let hosts = Hosts::from_arg_matches(m)?;
+            if !hosts.is_named() {
+                return Ok(Typed::Measure { what, common, key });
+            }
+            let words = hosts::forwarded(&known, m);
+            Ok(Typed::OnHosts { what, common, key, hosts: Box::new(hosts), words })
+        }
+        Some(("hosted", m)) => {
+            Ok(Typed::Hosted { directory: m.get_one::<PathBuf>("directory").cloned().unwrap_or_default() })
         }
         Some(("plan", m)) => plans::parse(m).map(|work| Typed::Plan(Box::new(work))),
         Some(("machine", m)) => Ok(Typed::Machine {

@@ -1,8 +1,18 @@
 //! What stands beside the heading of a group: the part of the machine that it measures.
 
 use crate::bench;
+use crate::document::Run;
 use crate::machine::Machine;
 use crate::measurement::Measurement;
+use crate::text::counted;
+
+/// Of what a run is: its machine's name, or how many machines; nothing where the one machine has no name.
+pub(super) fn of_whom(run: &Run) -> Option<String> {
+    match run.nodes.len() {
+        0 | 1 => run.machine.host.clone(),
+        count => Some(counted(count, "machine")),
+    }
+}
 
 /// Heading of a subsystem.
 pub(super) fn title(subsystem: &str) -> &str {

@@ -163,7 +163,7 @@ impl Sheet {
     }
 
     fn opening(&self, run: &Run) -> String {
-        let host = run.machine.host.as_deref().map(|host| format!(" on {host}")).unwrap_or_default();
+        let host = super::context::of_whom(run).map(|host| format!(" on {host}")).unwrap_or_default();
         let version = format!("plimsoll {}", run.version);
         let what = format!("{}{host} · {}", run.plan.name, when(&run.started, &self.style));
         let title = self.paragraph(Role::Dim, "", &format!("{version} · {what}"));

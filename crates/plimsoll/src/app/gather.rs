@@ -180,24 +180,39 @@ fn expected(path: &Path) -> Result<BTreeSet<String>, Failure> {
 fn run_of(found: Found, expected: &BTreeSet<String>) -> Result<Run, Failure> {
     let Found { runs, wrong } = found;
     tell(&wrong);
+    if runs.is_empty() {
+        let line =
+            "no run document can be read, so nothing is gathered; plimsoll run PLAN --json FILE writes one";
+        return Err(Failure { line: line.to_owned(), code: code::FAR_END });
+    }
+    together(runs, expected, unreadable(&wrong).into_iter().collect())
+}
+
+/// One run of these; `lost` says what is known to be missing.
+///
+/// # Errors
+/// There is none.
+pub(super) fn together(
+    runs: Vec<Run>,
+    expected: &BTreeSet<String>,
+    lost: Vec<Finding>,
+) -> Result<Run, Failure> {
     let (kept, others) = alike(runs);
     let (mut parts, twice) = fleet::once_each(kept);
     tell(&twice);
     tell(&fleet::renamed(&mut parts));
-    let lost = [
+    let all = [
         fleet::of_parts(&parts),
         others.iter().filter_map(|run| Some(left_out(run, parts.first()?))).collect(),
         parts.iter().filter_map(faulty).collect(),
         missing(expected, &parts, &others),
-        unreadable(&wrong).into_iter().collect(),
+        lost,
     ];
     let mut parts = parts.into_iter();
     let Some(first) = parts.next() else {
-        let line =
-            "no run document can be read, so nothing is gathered; plimsoll run PLAN --json FILE writes one";
-        return Err(Failure { line: line.to_owned(), code: code::FAR_END });
+        return Err(Failure { line: "no run to join".to_owned(), code: code::FAR_END });
     };
-    Ok(joined(first, parts.collect(), lost.concat()))
+    Ok(joined(first, parts.collect(), all.concat()))
 }
 
 /// Some of these lines on stderr, and how many more there are.

@@ -13,7 +13,7 @@ mod shortfall;
 pub use clock_steps::clock_steps;
 pub use pairs::{PairPath, pairs};
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bench::BENCHMARKS;
 use crate::document::Finding;
@@ -58,16 +58,43 @@ pub fn by_kind(measurements: &[Measurement], kinds: &[BTreeSet<&str>]) -> Vec<Fi
         kinds => kinds.iter().flat_map(of).collect(),
     };
     if nodes.len() <= FEW {
-        found.extend(nodes.iter().flat_map(|node| of_node(measurements, node)));
+        let of_each = nodes.iter().flat_map(|node| {
+            let own: Vec<Measurement> = measurements.iter().filter(|m| m.node == *node).cloned().collect();
+            of_machine(&own).into_iter().map(|finding| (*node, finding)).collect::<Vec<_>>()
+        });
+        found.extend(told_once(of_each.collect(), nodes.len()));
     }
     found
 }
 
-/// What one of several machines shows, with its name.
-fn of_node(measurements: &[Measurement], node: &str) -> Vec<Finding> {
-    let own: Vec<Measurement> = measurements.iter().filter(|m| m.node == node).cloned().collect();
-    let named = |f: Finding| Finding { text: format!("{node}: {}", f.text), ..f };
-    of_machine(&own).into_iter().map(named).collect()
+/// What each of so many machines shows, with its name; what most of them show of a case is told once, of the first of them.
+fn told_once(of_each: Vec<(&str, Finding)>, machines: usize) -> Vec<Finding> {
+    let subject = |finding: &Finding| {
+        let case = ["cases", "case"].into_iter().find_map(|key| finding.evidence.get(key))?;
+        Some((finding.code.clone(), case.to_string()))
+    };
+    let mut showing: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
+    for (node, finding) in &of_each {
+        if let Some(key) = subject(finding) {
+            showing.entry(key).or_default().insert(node);
+        }
+    }
+    showing.retain(|_, nodes| 2 * nodes.len() > machines);
+    let mut told = BTreeSet::new();
+    let mut text = |node: &str, finding: &Finding| {
+        let many = subject(finding).and_then(|key| Some((showing.get(&key)?.len(), key)));
+        let who = match many {
+            Some((_, key)) if told.contains(&key) => return None,
+            Some((count, key)) => {
+                told.insert(key);
+                format!("{count} of {machines} machines, such as {node}")
+            }
+            None => node.to_owned(),
+        };
+        Some(format!("{who}: {}", finding.text))
+    };
+    let once = |(node, finding): (&str, Finding)| Some(Finding { text: text(node, &finding)?, ..finding });
+    of_each.into_iter().filter_map(once).collect()
 }
 
 /// What one machine shows, by topic: within one, the rules for all benchmarks first.
@@ -88,4 +115,38 @@ fn because(cause: Option<&str>) -> String {
 
 fn finding(code: &str, text: String, evidence: serde_json::Value) -> Finding {
     Finding { code: code.to_owned(), text, evidence }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_most_machines_show_of_a_case_is_told_once_and_the_rest_of_each() {
+        let finding = |code: &str, evidence: serde_json::Value| Finding {
+            code: code.to_owned(),
+            text: format!("{code} {evidence}"),
+            evidence,
+        };
+        let case = |name: &str| serde_json::json!({ "case": name });
+        let of_each = vec![
+            ("n1", finding("scales", case("a"))),
+            ("n1", finding("changed", serde_json::json!({}))),
+            ("n2", finding("scales", case("a"))),
+            ("n2", finding("scales", case("b"))),
+            ("n2", finding("changed", serde_json::json!({}))),
+            ("n3", finding("changed", serde_json::json!({}))),
+        ];
+        let texts: Vec<String> = told_once(of_each, 3).into_iter().map(|finding| finding.text).collect();
+        assert_eq!(
+            texts,
+            [
+                "2 of 3 machines, such as n1: scales {\"case\":\"a\"}",
+                "n1: changed {}",
+                "n2: scales {\"case\":\"b\"}",
+                "n2: changed {}",
+                "n3: changed {}",
+            ]
+        );
+    }
 }

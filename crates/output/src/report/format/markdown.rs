@@ -3,6 +3,7 @@
 use super::Format;
 use crate::document::Run;
 use crate::measurement::{Measurement, Status};
+use crate::report::context::of_whom;
 use crate::report::escape::markdown as escaped;
 use crate::report::peers::{HEAD, RATIO, compared};
 use crate::report::row::Row;
@@ -25,8 +26,8 @@ pub(super) static FORMAT: Format = Format {
 
 /// The text of a run.
 fn text(run: &Run) -> String {
-    let host = run.machine.host.as_deref().unwrap_or("this machine");
-    let mut text = format!("## {} on {}\n\n", escaped(&run.plan.name), escaped(host));
+    let host = of_whom(run).unwrap_or_else(|| "this machine".to_owned());
+    let mut text = format!("## {} on {}\n\n", escaped(&run.plan.name), escaped(&host));
     let model = run.machine.cpu.model_name.as_deref().unwrap_or("unknown processor");
     text += &format!(
         "{}, {} · plimsoll {} · {}\n\n",

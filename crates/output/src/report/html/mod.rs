@@ -30,6 +30,7 @@ use sha2::{Digest, Sha256};
 use crate::document::Run;
 use crate::measurement::{Measurement, Status};
 use crate::published::{self, Baseline};
+use crate::report::context::of_whom;
 
 /// A figure that was not measured in this run.
 #[derive(Clone, Debug, PartialEq)]
@@ -168,8 +169,8 @@ pub fn page(runs: &[Run], beside: &Beside) -> Result<String, serde_json::Error> 
 }
 
 fn title(runs: &[Run]) -> String {
-    let host = runs.first().and_then(|run| run.machine.host.as_deref()).unwrap_or("this machine");
-    format!("plimsoll: {}", crate::text::shown_within(host, 80))
+    let host = runs.first().and_then(of_whom).unwrap_or_else(|| "this machine".to_owned());
+    format!("plimsoll: {}", crate::text::shown_within(&host, 80))
 }
 
 /// Our script as one function, so that nothing of it is global.

@@ -1,0 +1,183 @@
+//! The lines that a machine sends: a word that says what it is, and JSON.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, Read};
+
+use serde::{Deserialize, Serialize};
+
+use crate::document::Run;
+use crate::text::shown_within;
+
+/// Before the first word of the script there.
+const HERE: &str = "plimsoll-here ";
+const HELLO: &str = "plimsoll-hello ";
+const DOCUMENT: &str = "plimsoll-document ";
+const ENDED: &str = "plimsoll-ended ";
+
+/// Longest line: a document of many series.
+const LONGEST: u64 = 64 << 20;
+/// All that one machine may send, events and what its shell says included.
+const MOST: u64 = 256 << 20;
+
+/// What a machine is to do.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Order {
+    /// The words after `plimsoll run`.
+    pub words: Vec<String>,
+    /// Name and text of a plan that is no built-in one.
+    pub plan: Option<(String, String)>,
+    /// Options that name a file, with the file's text.
+    pub files: BTreeMap<String, String>,
+}
+
+/// The first word of the program there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Hello {
+    /// SHA-256 of its own file, in hexadecimal.
+    pub(super) sha256: String,
+}
+
+/// How a run there ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ended {
+    /// The exit code that it would have had here.
+    pub code: u8,
+    /// What it had to say, if anything.
+    pub line: Option<String>,
+}
+
+/// The line that begins what a machine says.
+pub fn hello(sha256: String) -> String {
+    said(HELLO, &Hello { sha256 })
+}
+
+/// A line of one value.
+fn said(word: &str, value: &impl Serialize) -> String {
+    // Plain data: there is nothing in it that JSON could refuse.
+    word.to_owned() + &serde_json::to_string(value).unwrap_or_default() + "\n"
+}
+
+/// The lines that end what a machine says: its document, if there is one, and how the run ended.
+pub fn ending(document: Option<&str>, ended: &Ended) -> String {
+    let document = document.map(|json| format!("{DOCUMENT}{}\n", json.trim())).unwrap_or_default();
+    document + &said(ENDED, ended)
+}
+
+/// A line that came.
+#[derive(Debug)]
+pub(super) enum Line {
+    /// The script's first word: the machine's architecture.
+    Here(String),
+    Hello(Hello),
+    Document(Box<Run>),
+    Ended(Ended),
+    /// What is said to nobody here: a shell's greeting, an event.
+    Other,
+}
+
+impl Line {
+    fn of(text: &str) -> Result<Self, String> {
+        if let Some(rest) = text.strip_prefix(HERE) {
+            return Ok(Self::Here(shown_within(rest.trim(), 32)));
+        }
+        if let Some(json) = text.strip_prefix(HELLO) {
+            return read(json).map(Self::Hello);
+        }
+        if let Some(json) = text.strip_prefix(ENDED) {
+            return read(json).map(Self::Ended);
+        }
+        let Some(json) = text.strip_prefix(DOCUMENT) else { return Ok(Self::Other) };
+        let mut documents = Run::parse_all(json);
+        match documents.next() {
+            Some(run) => run.map(|run| Self::Document(Box::new(run))),
+            None => Err("what it sent is no run document".to_owned()),
+        }
+    }
+}
+
+fn read<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, String> {
+    serde_json::from_str(json)
+        .map_err(|e| format!("it sent a line that cannot be read: {}", shown_within(&e.to_string(), 200)))
+}
+
+/// What a machine sends, line by line, none longer and all together not more than is allowed.
+pub(super) struct Lines<R> {
+    from: R,
+    left: u64,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(super) fn new(from: R) -> Self {
+        Self { from, left: MOST }
+    }
+
+    /// The next line; none at the end.
+    ///
+    /// # Errors
+    /// It is too long, too much, or not what it says.
+    pub(super) fn next(&mut self) -> Result<Option<Line>, String> {
+        let allowed = LONGEST.min(self.left);
+        let mut bytes = Vec::new();
+        let came = self.from.by_ref().take(allowed).read_until(b'\n', &mut bytes);
+        let came = came.map_err(|e| format!("reading from ssh failed: {e}"))? as u64;
+        self.left -= came;
+        match bytes.last() {
+            None if allowed > 0 => Ok(None),
+            Some(b'\n') => Line::of(String::from_utf8_lossy(&bytes).trim_end()).map(Some),
+            _ if came >= allowed => {
+                let most = if allowed == LONGEST { LONGEST } else { MOST };
+                Err(format!("it sent more than {} MiB; its result is not read", most >> 20))
+            }
+            // The connection ended within it.
+            _ => Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use proptest::prelude::*;
+
+    fn all(text: &[u8]) -> Vec<Result<Line, String>> {
+        let mut lines = Lines::new(text);
+        std::iter::from_fn(|| lines.next().transpose()).take(9).collect()
+    }
+
+    #[test]
+    fn what_is_said_arrives_among_what_a_shell_says() {
+        let run = fixture::run();
+        let json = serde_json::to_string(&run).unwrap();
+        let ended = Ended { code: 4, line: None };
+        let text = format!(
+            "welcome\nplimsoll-here x86_64\n{}{{}}\n{}",
+            hello("ab".into()),
+            ending(Some(&json), &ended)
+        );
+        let lines: Vec<Line> = all(text.as_bytes()).into_iter().map(Result::unwrap).collect();
+        assert!(matches!(&lines[1], Line::Here(machine) if machine == "x86_64"));
+        assert!(matches!(&lines[2], Line::Hello(hello) if hello.sha256 == "ab"));
+        assert!(matches!((&lines[0], &lines[3]), (Line::Other, Line::Other)));
+        assert!(matches!(&lines[4], Line::Document(same) if same.id == run.id));
+        assert!(matches!(&lines[5], Line::Ended(same) if *same == ended));
+    }
+
+    #[test]
+    fn a_line_without_end_is_refused_and_one_cut_off_is_none() {
+        let endless = std::io::BufReader::new(std::io::repeat(b'x'));
+        assert!(Lines::new(endless).next().unwrap_err().contains("more than 64 MiB"));
+        assert!(all(b"plimsoll-ended {\"code\":0").is_empty());
+        let mut spent = Lines { from: &b"x\n"[..], left: 0 };
+        assert!(spent.next().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_lines_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300), word in 0..4_usize) {
+            let word = [HERE, HELLO, DOCUMENT, ENDED][word].as_bytes();
+            let _ = all(&[word, &bytes].concat());
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! `plimsoll run --hosts`: machines that only ssh joins. Each is a network namespace with a real `sshd` of the test's own keys; all
+//! are gone with the processes that hold them.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::support::{ended, plimsoll, scratch, skipped, until};
+
+const SSHD: &str = "/usr/sbin/sshd";
+
+/// A namespace that lives as long as this; its input is kept open for that.
+struct Holder(Child);
+
+impl Holder {
+    fn new(name: &str, script: &str) -> Option<Self> {
+        let script = format!("hostname {name}; ip link set lo up; echo here; read -r go; {script}");
+        let child = Command::new("unshare")
+            .args(["--net", "--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"])
+            .args(["sh", "-euc", &script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
+        let mut holder = Self(child);
+        let mut line = String::new();
+        BufReader::new(holder.0.stdout.as_mut()?).read_line(&mut line).ok()?;
+        (line == "here\n").then_some(holder)
+    }
+
+    fn go(&mut self) {
+        self.0.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+    }
+
+    fn run(&self, script: &str) {
+        let words = ["--net", "-t", &self.0.id().to_string(), "timeout", "20", "sh", "-euc", script];
+        let done = Command::new("nsenter").args(words).output().unwrap();
+        assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Machines n1, n2 … on one bridge, which is where plimsoll runs.
+struct Machines {
+    dir: tempfile::TempDir,
+    bridge: Holder,
+    hosts: Vec<Holder>,
+}
+
+impl Machines {
+    /// `special` are more words of the sshd of a machine.
+    fn new(test: &str, count: usize, special: &[(usize, &str)]) -> Option<Self> {
+        let tools = [("unshare", "-V"), ("nsenter", "-V"), ("ip", "-V"), ("ssh", "-V"), ("ssh-keygen", "-?")];
+        for (tool, flag) in tools {
+            if Command::new(tool).arg(flag).stdin(Stdio::null()).output().is_err() {
+                skipped(test, &format!("needs {tool}"));
+                return None;
+            }
+        }
+        if !Path::new(SSHD).exists() || !rustix::process::geteuid().is_root() {
+            skipped(test, "needs sshd and root");
+            return None;
+        }
+        // The directory that sshd keeps empty for itself.
+        fs::create_dir_all("/run/sshd").unwrap();
+        let dir = scratch();
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        for key in ["host", "user", "other"] {
+            let made =
+                Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f", &path(key)]).status();
+            assert!(made.unwrap().success());
+        }
+        let known = fs::read_to_string(path("host.pub")).unwrap();
+        let known: Vec<String> = (1..=count).map(|n| format!("198.18.9.{n} {known}")).collect();
+        fs::write(path("known"), known.concat()).unwrap();
+        fs::write(path("sshd"), format!(
+            "HostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nPidFile none\nPermitRootLogin yes\nMaxStartups 99\n",
+            path("host"), path("user.pub"),
+        )).unwrap();
+        let names: String = (1..=count).map(|n| format!("Host n{n}\nHostName 198.18.9.{n}\n")).collect();
+        fs::write(
+            path("config"),
+            format!(
+                "{names}Host *\nUser root\nIdentityFile {}\nIdentitiesOnly yes\nUserKnownHostsFile {}\n\
+             GlobalKnownHostsFile /dev/null\nStrictHostKeyChecking yes\n",
+                path("user"),
+                path("known"),
+            ),
+        )
+        .unwrap();
+        let Some(bridge) = Holder::new("bridge", "read -r end") else {
+            skipped(test, "needs the right to make network namespaces");
+            return None;
+        };
+        bridge.run("ip link add br0 type bridge; ip link set br0 up; ip address add 198.18.9.100/24 dev br0");
+        let mut made = Self { dir, bridge, hosts: Vec::new() };
+        for number in 1..=count {
+            let more = special.iter().find(|(of, _)| *of == number).map_or("", |(_, words)| words);
+            made.add(number, more);
+        }
+        Some(made)
+    }
+
+    fn add(&mut self, number: usize, more: &str) {
+        let files = self.files(number);
+        fs::create_dir(&files).unwrap();
+        let (files, config) = (files.display(), self.dir.path().join("sshd").display().to_string());
+        let space = if more == "full" {
+            format!("mount -t tmpfs -o size=64k tmpfs {files}; ")
+        } else {
+            String::new()
+        };
+        let more = if more == "full" { "" } else { more };
+        let script = format!("{space}exec {SSHD} -D -e -f {config} -o SetEnv=TMPDIR={files} {more}");
+        let mut host = Holder::new(&format!("n{number}"), &script).unwrap();
+        self.bridge.run(&format!(
+            "ip link add port{number} type veth peer name eth0 netns {}; ip link set port{number} master br0 up",
+            host.0.id()
+        ));
+        host.run(&format!("ip address add 198.18.9.{number}/24 dev eth0; ip link set eth0 up"));
+        if more != "off" {
+            host.go();
+        }
+        self.hosts.push(host);
+    }
+
+    /// Where the files of a run on that machine are.
+    fn files(&self, number: usize) -> PathBuf {
+        self.dir.path().join(format!("n{number}"))
+    }
+
+    /// `plimsoll run` among them; a null run of so many samples.
+    fn run(&self, hosts: &str, samples: u32, more: &[&str]) -> Command {
+        let mut command = Command::new("nsenter");
+        command
+            .args(["--net", "-t", &self.bridge.0.id().to_string(), "timeout", "-k", "5", "90"])
+            .arg(env!("CARGO_BIN_EXE_plimsoll"))
+            .args([
+                "run",
+                "quick",
+                "--only",
+                "null",
+                "--sample-time",
+                "20ms",
+                "--samples",
+                &samples.to_string(),
+            ])
+            .args(["--hosts", hosts, "--ssh-config", "config", "--store", "none", "--json", "fleet.json"])
+            .args(more)
+            .current_dir(self.dir.path())
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn document(&self) -> Value {
+        serde_json::from_str(&fs::read_to_string(self.dir.path().join("fleet.json")).unwrap()).unwrap()
+    }
+
+    /// The process that measures on a machine, seen from here.
+    fn measuring(&self, number: usize) -> Option<Pid> {
+        let files = self.files(number).display().to_string();
+        let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        let pid = |entry: fs::DirEntry| {
+            let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+            let words = fs::read_to_string(entry.path().join("cmdline")).ok()?;
+            let own = words.starts_with(&files) && words.contains("\0hosted\0");
+            Pid::from_raw(pid).filter(|_| own)
+        };
+        processes.filter_map(pid).next()
+    }
+
+    /// Waits until nothing of a run is left on any machine; what a killed shell has begun to remove goes on meanwhile.
+    fn nothing_is_left(&self) {
+        for number in 1..=self.hosts.len() {
+            until(&format!("n{number} is as it was"), || {
+                fs::read_dir(self.files(number)).unwrap().count() == 0 && self.measuring(number).is_none()
+            });
+        }
+    }
+}
+
+fn said(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+fn names(run: &Value) -> Vec<&str> {
+    run["nodes"].as_array().unwrap().iter().map(|node| node["name"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn machines_that_ssh_reaches_become_one_run_and_nothing_is_left_on_them() {
+    let Some(machines) = Machines::new("hosts", 3, &[]) else { return };
+    fs::write(machines.dir.path().join("all.txt"), "n1\nroot@n2 # the second\nn3\n").unwrap();
+    let output = machines.run("@all.txt", 5, &["--html", "fleet.html"]).output().unwrap();
+    let (out, err) = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    assert!(out.contains("quick on 3 machines") && err.contains("(3 of 3 machines ended)"), "{out}{err}");
+    let run = machines.document();
+    let mut all = names(&run);
+    all.sort_unstable();
+    assert_eq!((all, &run["status"]), (vec!["n1", "n2", "n3"], &"complete".into()));
+    assert!(fs::read_to_string(machines.dir.path().join("fleet.html")).unwrap().ends_with("</html>"));
+    // What a machine refuses, it says.
+    let refused = machines.run("n1", 5, &["--dir", "/nowhere", "--only", "disk"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(5));
+    assert!(said(&refused).1.contains("/nowhere"), "{}", said(&refused).1);
+    machines.nothing_is_left();
+}
+
+#[test]
+fn who_is_lost_is_named_with_the_reason_and_the_others_are_kept() {
+    let hostile = "-o ForceCommand='yes plimsoll-here'";
+    let special = [(3, "off"), (4, "full"), (6, hostile)];
+    let Some(machines) = Machines::new("hosts-lost", 6, &special) else { return };
+    let file = |name: &str| machines.dir.path().join(name);
+    let known = fs::read_to_string(file("known")).unwrap();
+    let other = fs::read_to_string(file("other.pub")).unwrap();
+    let wrong = known.lines().map(|line| match line.starts_with("198.18.9.2 ") {
+        true => format!("198.18.9.2 {other}"),
+        false => format!("{line}\n"),
+    });
+    fs::write(file("known"), wrong.collect::<String>()).unwrap();
+    let child = machines.run("n1,n2,n3,n4,n5,n6", 200, &[]).spawn().unwrap();
+    until("n5 measures", || machines.measuring(5).is_some());
+    kill_process(machines.measuring(5).unwrap(), Signal::KILL).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let (out, err) = said(&output);
+    assert_eq!(output.status.code(), Some(5), "{out}{err}");
+    let run = machines.document();
+    assert_eq!((names(&run), &run["status"]), (vec!["n1"], &"partial".into()));
+    let findings = run["findings"].as_array().unwrap();
+    let of = |name: &str| -> String {
+        let lost = findings.iter().find(|f| f["code"] == "machine-lost" && f["evidence"]["node"] == name);
+        lost.unwrap_or_else(|| panic!("{name}: {err}"))["text"].as_str().unwrap().to_owned()
+    };
+    for (name, why) in [
+        ("n2", "Host key verification failed"),
+        ("n3", "Connection refused"),
+        ("n4", "No space left on device"),
+        ("n5", "no result"),
+        ("n6", "more than 256 MiB"),
+    ] {
+        assert!(
+            of(name).starts_with(&format!("{name} has no result: ")) && of(name).contains(why),
+            "{}",
+            of(name)
+        );
+    }
+    machines.nothing_is_left();
+}
+
+#[test]
+fn an_interrupt_ends_all_machines_and_keeps_what_they_have() {
+    let Some(machines) = Machines::new("hosts-interrupt", 2, &[]) else { return };
+    let mut child = machines.run("n1,n2", 3000, &["--repeat", "9"]).spawn().unwrap();
+    until("both measure", || machines.measuring(1).is_some() && machines.measuring(2).is_some());
+    // `timeout` passes it on.
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let begun = Instant::now();
+    let status = child.wait().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert_eq!(status.code(), Some(130));
+    machines.nothing_is_left();
+}
+
+#[test]
+fn names_that_are_none_reach_no_program() {
+    let dir = scratch();
+    fs::write(dir.path().join("bad.ini"), "[web]\nd ansible_host=-oProxyCommand=x\n").unwrap();
+    for (words, says) in [
+        (&["--hosts=-oProxyCommand=touch x"] as &[_], "is not a host name"),
+        (&["--hosts", "a;b"], "'a;b' is not a host name"),
+        (&["--hosts", "a,b,a"], "a is named twice"),
+        (&["--hosts", "@missing"], "--hosts missing: "),
+        (&["--inventory", "bad.ini"], "--inventory: line 2: '-oProxyCommand=x' is not a host name"),
+        (&["--hosts", "a", "--inventory", "bad.ini"], "--inventory"),
+        (&["--hosts", "a", "--resume", "last"], "--resume is not supported with --hosts"),
+        (&["--hosts", "a", "--program", "bad.ini"], "--program bad.ini: not a Linux program"),
+        (&["missing.toml", "--hosts", "a"], "missing.toml"),
+        (&["--hosts", "a", "--ssh-config", "missing"], "--ssh-config cannot be read: No such file"),
+        (&["--parallel", "2"], "--parallel requires --hosts or --inventory"),
+    ] {
+        let (out, err) = ended(plimsoll(dir.path()).arg("run").args(words), 2);
+        assert!(out.is_empty() && err.contains(says), "{words:?}: {err}");
+    }
+    assert!(!dir.path().join("x").exists());
+}
