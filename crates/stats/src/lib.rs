@@ -4,6 +4,7 @@
 //! [`Samples`] proves that there is at least one finite point; what needs more says so by returning an `Option`.
 #![forbid(unsafe_code)]
 
+mod apart;
 mod bootstrap;
 mod bucket;
 mod changepoint;
@@ -24,6 +25,7 @@ mod times;
 mod trend;
 mod usl;
 
+pub use apart::{FALSE_ALARMS, apart};
 pub use bootstrap::{RESAMPLES, median_interval};
 pub use bucket::{Bucket, Stretch, bucket, burst, sustained};
 pub use changepoint::{MAX_CHANGES, MIN_SEGMENT, Segment, Timed, segments};

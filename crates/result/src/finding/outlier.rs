@@ -1,9 +1,9 @@
 //! "n3: …, 31 % below the median of 4 machines. Likely cause: throttled by the CPU quota 44 % of the time": a machine that stands
 //! out among others that measured the same.
 //!
-//! A figure stands out when it is further from the median of all machines than 3.5 robust standard deviations
-//! (1.4826 × the median absolute deviation, which is the standard deviation of a normal distribution: Leys et al.,
-//! J. Exp. Soc. Psychol. 49, 2013), than 3 %, and than the machines' own intervals reach. Two machines have no
+//! A figure stands out when it is further from the median of all machines than chance takes any figure of the run in 99 runs of 100
+//! ([`apart`], on logarithms, so that half and twice are as far), than 3 %, and than the machines' own intervals reach. So a
+//! noisy case needs a larger difference, and so do few machines. Two machines have no
 //! median to stand out from: then the difference is told, and which of them is further from its limit.
 
 use std::collections::BTreeMap;
@@ -18,12 +18,9 @@ use crate::limit::{Input, median};
 use crate::measurement::{Measurement, MetricResult};
 use crate::metric::Better;
 use crate::quantity::{Quantity, Unit, percent, significant};
+use crate::stats::apart;
 use crate::view::{NOTABLE, lost};
 
-/// Robust standard deviations from which on a figure stands out.
-pub(super) const DEVIATIONS: f64 = 3.5;
-/// Standard deviations in one median absolute deviation of a normal distribution.
-pub(super) const NORMAL: f64 = 1.4826;
 /// No difference below this share of the median stands out.
 pub(super) const FLOOR: f64 = 0.03;
 /// A figure above the median by this share of it is told as so many times the median.
@@ -69,29 +66,31 @@ pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
             cases.entry(key).or_default().push(Figure { measurement, metric });
         }
     }
+    let looked_at = cases.values().map(Vec::len).sum();
     let mut found: Vec<(f64, Finding)> = cases
         .values()
         .flat_map(|figures| match figures.as_slice() {
             [] | [_] => Vec::new(),
             [one, other] => two(one, other).into_iter().collect(),
-            all => many(all),
+            all => many(all, looked_at),
         })
         .collect();
     found.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     found.into_iter().map(|(_, finding)| finding).collect()
 }
 
-fn many(figures: &[Figure<'_>]) -> Vec<(f64, Finding)> {
+/// Those of one case; `looked_at` is the number of figures of all cases.
+fn many(figures: &[Figure<'_>], looked_at: usize) -> Vec<(f64, Finding)> {
     let middle = |values: Vec<f64>| median(values).unwrap_or(f64::NAN);
     let centre = middle(figures.iter().map(Figure::value).collect());
-    let mad = middle(figures.iter().map(|f| (f.value() - centre).abs()).collect());
+    let logarithms: Vec<f64> = figures.iter().map(|f| (f.value() / centre).ln()).collect();
+    let reach = apart(&logarithms, looked_at);
     let noise = middle(figures.iter().map(Figure::reach).collect());
     let usual = Usual::of(figures);
     let mut found = Vec::new();
-    for figure in figures {
+    for (figure, far) in figures.iter().zip(logarithms) {
         let away = figure.value() / centre - 1.0;
-        let threshold = (DEVIATIONS * NORMAL * mad / centre).max(FLOOR).max(noise + figure.reach());
-        if away.abs() <= threshold {
+        if far.abs() <= reach || away.abs() <= FLOOR.max(noise + figure.reach()) {
             continue;
         }
         let cause = cause(figure, away, &usual);
@@ -106,7 +105,9 @@ fn many(figures: &[Figure<'_>]) -> Vec<(f64, Finding)> {
         );
         let evidence = json!({
             "node": figure.measurement.node, "case": figure.measurement.case.id(), "metric": figure.metric.name,
-            "value": figure.value(), "median": centre, "mad": mad, "threshold": threshold, "away": away,
+            "value": figure.value(), "median": centre, "looked_at": looked_at, "away": away,
+            // Shares of the median.
+            "below": 1.0 - (-reach).exp(), "above": reach.exp() - 1.0,
             "cause": cause, "worse": is_worse(figure, away),
         });
         found.push((away.abs(), finding("outlier", text, evidence)));

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::outlier::{DEVIATIONS, FLOOR, NORMAL, from_median};
+use super::outlier::{FLOOR, from_median};
 use super::{because, finding};
 use crate::document::Finding;
 use crate::label::full;
@@ -22,6 +22,10 @@ use crate::quantity::{Quantity, percent};
 use crate::sample::Numbers;
 use cause::Known;
 
+/// Robust standard deviations from which on a pair stands out.
+const DEVIATIONS: f64 = 3.5;
+/// Standard deviations in one median absolute deviation of a normal distribution.
+const NORMAL: f64 = 1.4826;
 /// The most that are told of a case: where more pairs are slow than this, a switch is.
 const TOLD: usize = 8;
 /// The floor of a lone pair, as a share: its two directions say nothing of how much pairs differ.
