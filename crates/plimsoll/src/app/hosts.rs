@@ -47,7 +47,7 @@ pub(super) fn measure(
     let mut outputs = super::outputs(common, &interrupts)?;
     let begun = Instant::now();
     let at_once = typed.parallel.map_or(hosts.len(), |n| n as usize);
-    let mut all = call.all(&hosts, at_once, &interrupts, !common.quiet);
+    let mut all = call.all(&hosts, at_once, &interrupts, !common.quiet)?;
     let mut run = joined(&mut all)?;
     run.elapsed_s = begun.elapsed().as_secs_f64();
     outputs.begin(&run.header(), Begins::Anew);
@@ -182,27 +182,41 @@ enum Happening {
 
 impl Call {
     /// Measures on all, so many at once.
-    fn all(&self, hosts: &[Host], at_once: usize, interrupts: &Receiver<()>, says: bool) -> All {
+    fn all(
+        &self,
+        hosts: &[Host],
+        at_once: usize,
+        interrupts: &Receiver<()>,
+        says: bool,
+    ) -> Result<All, Failure> {
         let holds: Vec<Hold> = hosts.iter().map(|_| Hold::default()).collect();
         let queue = Mutex::new((0..hosts.len()).collect::<VecDeque<usize>>());
         let (tell, happenings) = unbounded();
         let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         std::thread::scope(|scope| {
+            let mut threads = 0;
             for _ in 0..at_once.min(hosts.len()) {
                 let (tell, holds, next) = (tell.clone(), &holds, &next);
-                scope.spawn(move || {
+                let work = move || {
                     while let Some(index) = next() {
                         self.one(index, &hosts[index], &holds[index], &tell);
                     }
-                });
+                };
+                match std::thread::Builder::new().name("ssh".to_owned()).spawn_scoped(scope, work) {
+                    Ok(_) => threads += 1,
+                    // Those that there are take all hosts, one after the other.
+                    Err(_) if threads > 0 => break,
+                    Err(e) => {
+                        return Err(Failure::environment(format!(
+                            "cannot start a thread: {e}; see ulimit -u and ulimit -v"
+                        )));
+                    }
+                }
             }
             drop(tell);
             let stop = || queue.lock().unwrap_or_else(PoisonError::into_inner).clear();
-            Watch { hosts, holds: &holds, says, begins: BTreeMap::new() }.until_all(
-                &happenings,
-                interrupts,
-                stop,
-            )
+            let watch = Watch { hosts, holds: &holds, says, begins: BTreeMap::new() };
+            Ok(watch.until_all(&happenings, interrupts, stop))
         })
     }
 
