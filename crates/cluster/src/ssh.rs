@@ -65,8 +65,14 @@ impl Ssh {
     fn command(&self, host: &Host) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["-T", "-x", "-a"]);
-        for option in ["BatchMode=yes", "ConnectTimeout=15", "ServerAliveInterval=5", "ServerAliveCountMax=4"]
-        {
+        for option in [
+            "BatchMode=yes",
+            "ConnectTimeout=15",
+            "ServerAliveInterval=5",
+            "ServerAliveCountMax=4",
+            "ControlMaster=no",
+            "ClearAllForwardings=yes",
+        ] {
             command.args(["-o", option]);
         }
         if let Some(config) = &self.config {
@@ -148,7 +154,9 @@ pub fn measured(
     {
         hold.end();
     }
-    let ended = locked(&hold.child).take().map(|mut child| child.wait());
+    // Not while it is waited for: another thread may want to end it.
+    let child = locked(&hold.child).take();
+    let ended = child.map(|mut child| child.wait());
     let status = ended.and_then(Result::ok);
     match talked {
         Ok((run, ended)) => Ok(Answer { run: named(run, &host.name)?, ended }),
@@ -274,6 +282,8 @@ fn named(mut run: Run, name: &str) -> Result<Run, String> {
     }
     run.measurements.iter_mut().for_each(|measurement| measurement.node = name.to_owned());
     run.clock_steps.iter_mut().for_each(|step| step.node = name.to_owned());
+    // What it says of other machines is not its to say; of itself the join finds it again.
+    run.findings.clear();
     Ok(run)
 }
 

@@ -13,7 +13,7 @@ use super::{Failure, code, complain, ending, gather, interrupts};
 use crate::cli::{Common, Hosts, What};
 use crate::cluster::ssh::names::{self, Host};
 use crate::cluster::ssh::{Answer, Hold, Order, Program, Ssh, measured};
-use crate::document::{Finding, Run};
+use crate::document::{Finding, Run, RunStatus};
 use crate::output::Begins;
 use crate::peer::{Search, Trust};
 use crate::plan::{built_in, write};
@@ -56,7 +56,7 @@ pub(super) fn measure(
     let own = all.codes.into_iter().chain([ending::own(&run, all.interrupted, kept)]).collect::<Vec<_>>();
     Ok(ExitCode::from(match () {
         () if all.interrupted => code::INTERRUPTED,
-        () if !all.lost.is_empty() => code::FAR_END,
+        () if run.status != RunStatus::Complete => code::FAR_END,
         () => ending::whole(&run, &own),
     }))
 }
@@ -97,7 +97,10 @@ fn order(what: &What, common: &Common, key: Option<&Path>, words: Vec<String>) -
         let text = read_small(path, MAX_LIMITS).map_err(|e| Failure::usage(format!("--limits: {e}")))?;
         order.files.insert("limits".to_owned(), text);
     }
-    if let Some(key) = super::far_end::key(key)? {
+    // The environment may hold a key for other work: no machine gets it without a server to use it on.
+    if !common.server.is_empty()
+        && let Some(key) = super::far_end::key(key)?
+    {
         order.files.insert("key".to_owned(), key.to_hex());
     }
     Ok(order)
@@ -297,7 +300,9 @@ impl Watch<'_> {
         for (index, host) in self.hosts.iter().enumerate() {
             match ended.get(&index) {
                 Some(Ok(answer)) => {
-                    all.codes.push(answer.ended.code);
+                    // What is no exit code of plimsoll's is what a machine made up.
+                    let known = answer.ended.code <= code::FAR_END;
+                    all.codes.push(if known { answer.ended.code } else { code::FAR_END });
                     all.answers.push(answer.run.clone());
                 }
                 Some(Err(why)) => all.lost.push(lost(&host.name, why)),
