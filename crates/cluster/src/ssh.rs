@@ -1,17 +1,19 @@
 //! A run on machines that the user's own `ssh` reaches: a copy of plimsoll goes there, an order, and a run document comes
-//! back.
+//! back; then, if there is something to measure between machines, they serve and measure each other as they are asked.
 //!
-//! Nothing but ssh is needed on the way, and a POSIX shell with `mktemp` and `head` there. The shell gets a fixed script: names, plans and options
-//! travel as data. The end of the connection ends the run there, and the copy is removed with its directory.
+//! Nothing but ssh is needed on the way, and a POSIX shell with `mktemp`, `head` and `wc` there. The shell gets a fixed script: names,
+//! plans and options travel as data. The end of the connection ends the run there, and the copy is removed with its directory.
 
+mod hold;
 pub mod names;
+pub mod pairs;
 mod programs;
 mod wire;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,9 +21,11 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, unbounded};
 
 use crate::document::Run;
 use crate::text::shown_within;
+use hold::Heeded;
+pub use hold::Hold;
 use names::Host;
 pub use programs::{Program, own_digest};
-pub use wire::{Ended, Order, ending, hello};
+pub use wire::{Ask, Ended, Order, alive, ending, hello, measured_between, serving};
 use wire::{Line, Lines};
 
 /// What the shell there does: a directory for this run alone, the program of the announced size in it, and both are removed
@@ -33,9 +37,10 @@ const SCRIPT: &str = concat!(
     "d=$(mktemp -d \"${TMPDIR:-/tmp}/plimsoll-hosts.XXXXXXXX\") || exit 1; ",
     "trap \"rm -rf \\\"\\$d\\\"\" EXIT; ",
     "trap \"exit 1\" HUP INT TERM PIPE; ",
-    "echo \"plimsoll-here $(uname -m)\"; ",
+    "echo; echo \"plimsoll-here $(uname -m)\"; ",
     "read -r size || exit 1; ",
     "head -c \"$size\" > \"$d/plimsoll\" || exit 1; ",
+    "test $(wc -c < \"$d/plimsoll\") -eq \"$size\" || exit 1; ",
     "chmod 700 \"$d/plimsoll\" || exit 1; ",
     "\"$d/plimsoll\" hosted \"$d\"",
     "'",
@@ -45,8 +50,11 @@ const SCRIPT: &str = concat!(
 const KEPT: usize = 4096;
 /// How long ssh may take to end after the machine has sent its last line.
 const LINGERS: Duration = Duration::from_secs(2);
-/// The shell's exit codes where it cannot start a program.
-const CANNOT_START: [i32; 2] = [126, 127];
+/// The shell's exit codes where it may not start a program, and where it cannot.
+const MAY_NOT_START: i32 = 126;
+const CANNOT_START: i32 = 127;
+/// Bytes of the copy that are sent at once: a slow connection is one on which these take long, not all of it.
+const PIECE: usize = 64 << 10;
 /// The exit code of ssh where it is ssh itself that failed.
 const SSH_FAILED: i32 = 255;
 
@@ -72,6 +80,7 @@ impl Ssh {
             "ServerAliveCountMax=4",
             "ControlMaster=no",
             "ClearAllForwardings=yes",
+            "RemoteCommand=none",
         ] {
             command.args(["-o", option]);
         }
@@ -84,31 +93,6 @@ impl Ssh {
         command.args(["--", &host.destination, SCRIPT]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         command
-    }
-}
-
-/// A connection that another thread may end.
-#[derive(Debug, Default)]
-pub struct Hold {
-    child: Mutex<Option<Child>>,
-    /// Its end is what the machine there hears.
-    open: Mutex<Option<ChildStdin>>,
-}
-
-impl Hold {
-    /// Asks the machine to end its run and to send what it has; one that does not measure yet is let go.
-    pub fn ask_to_end(&self) {
-        if locked(&self.open).take().is_none() {
-            self.end();
-        }
-    }
-
-    /// Ends the connection.
-    pub fn end(&self) {
-        if let Some(child) = locked(&self.child).as_mut() {
-            // It may have ended meanwhile.
-            let _ = child.kill();
-        }
     }
 }
 
@@ -125,44 +109,40 @@ pub struct Answer {
     pub ended: Ended,
 }
 
-/// Measures on one machine; `begun` is called when it has its order.
+/// A machine that is connected.
+pub struct Session<'a> {
+    lines: Lines<BufReader<Heeded<'a>>>,
+    hold: &'a Hold,
+    programs: &'a [Program],
+    complained: Arc<Mutex<Vec<u8>>>,
+    silent: Receiver<()>,
+}
+
+/// Measures on one machine. Where the order says that it stays, the session takes what is
+/// asked next.
 ///
 /// # Errors
 /// Why there is no result, in one line.
-pub fn measured(
+pub fn measured<'a>(
     ssh: &Ssh,
     host: &Host,
-    programs: &[Program],
+    programs: &'a [Program],
     order: &Order,
-    hold: &Hold,
-    begun: impl FnOnce(),
-) -> Result<Answer, String> {
+    hold: &'a Hold,
+) -> Result<(Answer, Session<'a>), String> {
     let mut child =
         ssh.command(host).spawn().map_err(|e| format!("cannot start {}: {e}", ssh.program.display()))?;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    hold.begin(child);
     let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
         return Err("ssh was started without its pipes".to_owned());
     };
-    *locked(&hold.child) = Some(child);
     let (complained, silent) = listened(stderr);
-    let mut lines = Lines::new(BufReader::new(stdout));
-    let talked = talk(&mut lines, stdin, programs, order, hold, begun);
-    drop(locked(&hold.open).take());
-    // ssh ends when the machine has; one that does not is ended.
-    if matches!(talked, Err(Wrong::There(_)))
-        || silent.recv_timeout(LINGERS) == Err(RecvTimeoutError::Timeout)
-    {
-        hold.end();
-    }
-    // Not while it is waited for: another thread may want to end it.
-    let child = locked(&hold.child).take();
-    let ended = child.map(|mut child| child.wait());
-    let status = ended.and_then(Result::ok);
-    match talked {
-        Ok((run, ended)) => Ok(Answer { run: named(run, &host.name)?, ended }),
-        Err(Wrong::There(why)) => Err(why),
-        Err(Wrong::Gone) => Err(gone(status, &locked(&complained), programs)),
-    }
+    let lines = Lines::new(BufReader::new(Heeded::new(stdout, hold)));
+    let mut session = Session { lines, hold, programs, complained, silent };
+    let (run, ended) = session.talk(stdin, order).map_err(|wrong| session.told(wrong))?;
+    hold.rests();
+    Ok((Answer { run: named(run, &host.name)?, ended }, session))
 }
 
 /// Why there is no result.
@@ -179,59 +159,125 @@ impl From<String> for Wrong {
     }
 }
 
-fn talk<R: BufRead>(
-    lines: &mut Lines<R>,
-    mut stdin: ChildStdin,
-    programs: &[Program],
-    order: &Order,
-    hold: &Hold,
-    begun: impl FnOnce(),
-) -> Result<(Run, Ended), Wrong> {
-    let architecture = loop {
-        match lines.next()? {
-            None => return Err(Wrong::Gone),
-            Some(Line::Here(architecture)) => break architecture,
-            Some(_) => {}
-        }
-    };
-    let program = Program::of(programs, &architecture)?;
-    let size = program.bytes.len();
-    let sent = writeln!(stdin, "{size}").and_then(|()| stdin.write_all(&program.bytes));
-    sent.and_then(|()| stdin.flush()).map_err(|_| Wrong::Gone)?;
-    let hello = loop {
-        match lines.next()? {
-            None => return Err(Wrong::Gone),
-            Some(Line::Hello(hello)) => break hello,
-            Some(_) => {}
-        }
-    };
-    if hello.sha256 != program.sha256 {
-        return Err(Wrong::There(
-            "the copy of plimsoll there is not what was sent: its checksum differs".to_owned(),
-        ));
+impl Session<'_> {
+    /// Asks for something; `answer` takes the line that answers it.
+    ///
+    /// # Errors
+    /// The machine is gone, or what it sent, in one line. It is not asked again then.
+    fn asked<T>(&mut self, ask: &Ask, mut answer: impl FnMut(Line) -> Option<T>) -> Result<T, String> {
+        let wrong = match self.hold.say(&wire::asked(ask)) {
+            Err(_) => Wrong::Gone,
+            Ok(()) => loop {
+                match self.lines.next() {
+                    Err(why) => break Wrong::There(why),
+                    Ok(None) => break Wrong::Gone,
+                    Ok(Some(line)) => {
+                        if let Some(found) = answer(line) {
+                            return Ok(found);
+                        }
+                    }
+                }
+            },
+        };
+        Err(self.told(wrong))
     }
-    let order = serde_json::to_string(order).map_err(|e| e.to_string())?;
-    writeln!(stdin, "{order}").and_then(|()| stdin.flush()).map_err(|_| Wrong::Gone)?;
-    *locked(&hold.open) = Some(stdin);
-    begun();
-    let mut run = None;
-    loop {
-        match lines.next()? {
-            None => return Err(Wrong::Gone),
-            Some(Line::Document(document)) => run = Some(*document),
-            Some(Line::Ended(ended)) => {
-                let without = || ended.line.clone().unwrap_or_else(|| "it sent no run document".to_owned());
-                let run = run.take().ok_or_else(|| shown_within(&without(), 300))?;
-                return Ok((run, ended));
-            }
-            Some(_) => {}
+
+    /// The order and what comes of it.
+    fn talk(&mut self, mut stdin: ChildStdin, order: &Order) -> Result<(Run, Ended), Wrong> {
+        let architecture = self.until(|line| match line {
+            Line::Here(architecture) => Some(architecture),
+            _ => None,
+        })?;
+        let program = Program::of(self.programs, &architecture)?;
+        self.sent(&mut stdin, &program.bytes).map_err(|_| Wrong::Gone)?;
+        let hello = self.until(|line| match line {
+            Line::Hello(hello) => Some(hello),
+            _ => None,
+        })?;
+        if hello.sha256 != program.sha256 {
+            return Err(Wrong::There(
+                "the copy of plimsoll there is not what was sent: its checksum differs".to_owned(),
+            ));
         }
+        let order = serde_json::to_string(order).map_err(|e| e.to_string())?;
+        writeln!(stdin, "{order}").and_then(|()| stdin.flush()).map_err(|_| Wrong::Gone)?;
+        self.hold.opened(stdin);
+        self.result()
+    }
+
+    fn result(&mut self) -> Result<(Run, Ended), Wrong> {
+        let mut run = None;
+        let ended = self.until(|line| match line {
+            Line::Document(document) => {
+                run = Some(*document);
+                None
+            }
+            Line::Ended(ended) => Some(ended),
+            _ => None,
+        })?;
+        if let Some(run) = run {
+            return Ok((run, ended));
+        }
+        let said = last_line(&locked(&self.complained));
+        let why = ended.line.unwrap_or_else(|| match said.as_str() {
+            "" => "it sent no run document".to_owned(),
+            said => format!("it sent no run document: {said}"),
+        });
+        Err(Wrong::There(shown_within(&why, 300)))
+    }
+
+    /// Lines, until one is what is waited for.
+    fn until<T>(&mut self, mut meant: impl FnMut(Line) -> Option<T>) -> Result<T, Wrong> {
+        loop {
+            let line = self.lines.next()?.ok_or(Wrong::Gone)?;
+            if let Some(found) = meant(line) {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// The copy of the program, after its size.
+    fn sent(&self, stdin: &mut ChildStdin, bytes: &[u8]) -> std::io::Result<()> {
+        writeln!(stdin, "{}", bytes.len())?;
+        for piece in bytes.chunks(PIECE) {
+            stdin.write_all(piece)?;
+            self.hold.heard();
+        }
+        stdin.flush()
+    }
+
+    /// Why nothing more is to be had of it; ssh has ended then.
+    fn told(&mut self, wrong: Wrong) -> String {
+        if matches!(wrong, Wrong::There(_)) {
+            self.hold.end("");
+        }
+        let status = self.end();
+        match (wrong, self.hold.why()) {
+            (Wrong::There(why), _) => why,
+            (Wrong::Gone, Some(why)) => why,
+            (Wrong::Gone, None) => gone(status, &locked(&self.complained), self.programs),
+        }
+    }
+
+    /// Ends the connection: the machine hears of it first, and ssh ends when it has.
+    fn end(&mut self) -> Option<ExitStatus> {
+        self.hold.close();
+        if self.silent.recv_timeout(LINGERS) == Err(RecvTimeoutError::Timeout) {
+            self.hold.end("");
+        }
+        self.hold.waited()
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
 /// The end of what ssh and the machine say on stderr. Whoever holds it open longer, such as a shared connection's master,
 /// is not waited for: the receiver is cut off when all is read.
-fn listened(mut stderr: impl Read + Send + 'static) -> (Arc<Mutex<Vec<u8>>>, Receiver<()>) {
+fn listened(mut stderr: impl std::io::Read + Send + 'static) -> (Arc<Mutex<Vec<u8>>>, Receiver<()>) {
     let kept = Arc::new(Mutex::new(Vec::new()));
     let fill = kept.clone();
     let (open, silent) = unbounded::<()>();
@@ -249,25 +295,32 @@ fn listened(mut stderr: impl Read + Send + 'static) -> (Arc<Mutex<Vec<u8>>>, Rec
     (kept, silent)
 }
 
+/// The last line that says something.
+fn last_line(complained: &[u8]) -> String {
+    let text = String::from_utf8_lossy(complained);
+    let last = text.lines().map(str::trim).rfind(|line| !line.is_empty());
+    last.map(|line| shown_within(line, 200)).unwrap_or_default()
+}
+
 /// Why a machine sent nothing more.
 fn gone(status: Option<ExitStatus>, complained: &[u8], programs: &[Program]) -> String {
-    let text = String::from_utf8_lossy(complained);
-    let last: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let said = last.last().map(|line| shown_within(line, 200)).unwrap_or_default();
+    let said = last_line(complained);
+    let after = |text: &str| if said.is_empty() { text.to_owned() } else { format!("{text}: {said}") };
+    let libraries =
+        "this plimsoll needs the shared libraries of this machine; give a static one with --program";
+    let is_static = programs.iter().all(|program| program.is_static);
     match status.and_then(|status| status.code()) {
-        Some(SSH_FAILED) if said.is_empty() => "the ssh connection failed".to_owned(),
-        Some(SSH_FAILED) => format!("the ssh connection failed: {said}"),
-        Some(code) if CANNOT_START.contains(&code) => {
-            let hint = match programs.iter().all(|program| program.is_static) {
-                true => "set TMPDIR there to a directory that may hold programs",
-                false => {
-                    "this plimsoll needs the shared libraries of this machine; give a static one with --program"
-                }
-            };
-            format!("the copy of plimsoll cannot be started there: {said}; {hint}")
+        Some(SSH_FAILED) => after("the ssh connection failed"),
+        Some(MAY_NOT_START) => format!(
+            "{}; set TMPDIR there to a directory that may hold programs",
+            after("the copy of plimsoll may not be started there")
+        ),
+        // The loader's words, or the shell's where there is no such loader.
+        Some(code) if !is_static && (code == CANNOT_START || said.contains("GLIBC")) => {
+            format!("{}; {libraries}", after("the copy of plimsoll cannot be started there"))
         }
-        Some(code) => format!("it ended with exit code {code} and no result: {said}"),
-        None => format!("ssh was ended by a signal; no result came: {said}"),
+        Some(code) => after(&format!("it ended with exit code {code} and no result")),
+        None => after("ssh was ended by a signal; no result came"),
     }
 }
 
@@ -318,8 +371,13 @@ mod tests {
             of(255, "banner\nssh: connect to host n4 port 22: No route to host\r\n\n"),
             "the ssh connection failed: ssh: connect to host n4 port 22: No route to host"
         );
-        assert_eq!(of(255, ""), "the ssh connection failed");
+        assert_eq!(of(255, " \n"), "the ssh connection failed");
         assert!(!of(1, "\u{1b}]0;owned\u{7}").contains('\u{1b}'));
-        assert!(of(126, "sh: plimsoll: Permission denied").contains("cannot be started there"));
+        let denied = of(126, "sh: plimsoll: Permission denied");
+        assert!(denied.contains("may not be started there") && denied.contains("TMPDIR"), "{denied}");
+        assert_eq!(
+            of(137, "sh: line 1: 77 Killed"),
+            "it ended with exit code 137 and no result: sh: line 1: 77 Killed"
+        );
     }
 }

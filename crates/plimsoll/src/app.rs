@@ -256,11 +256,20 @@ fn alone(what: &What, common: &Common, key: Option<Key>) -> Result<u8, Failure> 
         printed(&text)?;
         return Ok(0);
     }
-    let interrupts = interrupts()?;
+    carried_out(&prepared, common, interrupts()?, begun)
+}
+
+/// Measures what was prepared. The exit code.
+fn carried_out(
+    prepared: &Prepared,
+    common: &Common,
+    interrupts: Receiver<()>,
+    begun: Option<Begun>,
+) -> Result<u8, Failure> {
     let outputs = outputs(common, &interrupts)?;
-    let companions = peers::companions(common, &own_program()?, interrupts.clone(), &prepared)?;
+    let companions = peers::companions(common, &own_program()?, interrupts.clone(), prepared)?;
     Own::find().ok().and_then(|own| own.caution).iter().for_each(|line| complain(line));
-    run(&prepared, outputs, interrupts, companions, begun)
+    run(prepared, outputs, interrupts, companions, begun)
 }
 
 /// Where the run goes.

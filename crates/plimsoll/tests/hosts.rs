@@ -216,10 +216,39 @@ fn machines_that_ssh_reaches_become_one_run_and_nothing_is_left_on_them() {
     all.sort_unstable();
     assert_eq!((all, &run["status"]), (vec!["n1", "n2", "n3"], &"complete".into()));
     assert!(fs::read_to_string(machines.dir.path().join("fleet.html")).unwrap().ends_with("</html>"));
+    // What is required of all is judged here; on one machine each rate is that of all.
+    let words = ["--require", "null latency <= 1e-30", "--quiet"];
+    let output = machines.run("n1,n2", 5, &words).output().unwrap();
+    let err = said(&output).1;
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.lines().all(|line| line.contains("not met: ")) && err.lines().count() >= 2, "{err}");
     // What a machine refuses, it says.
     let refused = machines.run("n1", 5, &["--dir", "/nowhere", "--only", "disk"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(5));
     assert!(said(&refused).1.contains("/nowhere"), "{}", said(&refused).1);
+    machines.nothing_is_left();
+}
+
+#[test]
+fn machines_measure_to_each_other_in_both_directions() {
+    let Some(machines) = Machines::new("hosts-between", 4, &[(3, "off")]) else { return };
+    let words = ["--only", "network.tcp"];
+    let output = machines.run("n4,n3,n2,n1", 5, &words).output().unwrap();
+    let (out, err) = said(&output);
+    assert_eq!(output.status.code(), Some(5), "{out}{err}");
+    let run = machines.document();
+    let all = run["measurements"].as_array().unwrap();
+    let each: Vec<&Value> = all.iter().filter(|m| m["metrics"][0]["matrix"].is_object()).collect();
+    assert!(!each.is_empty(), "{out}{err}");
+    for one in each {
+        assert_eq!(one["status"], "ok", "{one}");
+        let values: Vec<Vec<Option<f64>>> =
+            serde_json::from_value(one["metrics"][0]["matrix"]["values"].clone()).unwrap();
+        for (from, row) in values.iter().enumerate() {
+            let there = |to: usize| row[to].is_some_and(|rate| rate > 0.0);
+            assert!((0..3).all(|to| there(to) == (to != from)), "{values:?}");
+        }
+    }
     machines.nothing_is_left();
 }
 
@@ -253,7 +282,7 @@ fn who_is_lost_is_named_with_the_reason_and_the_others_are_kept() {
         ("n2", "Host key verification failed"),
         ("n3", "Connection refused"),
         ("n4", "No space left on device"),
-        ("n5", "no result"),
+        ("n5", "exit code 137 and no result"),
         ("n6", "more than 256 MiB"),
     ] {
         assert!(

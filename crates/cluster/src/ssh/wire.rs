@@ -5,7 +5,9 @@ use std::io::{BufRead, Read};
 
 use serde::{Deserialize, Serialize};
 
+use crate::between::{Answer, Place};
 use crate::document::Run;
+use crate::sample::CannotMeasure;
 use crate::text::shown_within;
 
 /// Before the first word of the script there.
@@ -13,6 +15,10 @@ const HERE: &str = "plimsoll-here ";
 const HELLO: &str = "plimsoll-hello ";
 const DOCUMENT: &str = "plimsoll-document ";
 const ENDED: &str = "plimsoll-ended ";
+const SERVING: &str = "plimsoll-serving ";
+const MEASURED: &str = "plimsoll-measured ";
+/// Said again and again by a machine that is there.
+const ALIVE: &str = "plimsoll-alive";
 
 /// Longest line: a document of many series.
 const LONGEST: u64 = 64 << 20;
@@ -29,6 +35,43 @@ pub struct Order {
     pub plan: Option<(String, String)>,
     /// Options that name a file, with the file's text.
     pub files: BTreeMap<String, String>,
+    /// Whether it then measures with other machines as it is asked.
+    pub stays: bool,
+}
+
+/// What a machine is asked for after its own run, a line each.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ask {
+    /// Let others measure to you.
+    Serve,
+    /// Measure to another machine.
+    Measure {
+        /// Its number in the run.
+        with: usize,
+        /// Where it serves, or why it cannot.
+        place: Result<Place, CannotMeasure>,
+    },
+}
+
+/// The line that asks.
+pub(super) fn asked(ask: &Ask) -> String {
+    said("", ask)
+}
+
+/// The line that answers [`Ask::Serve`].
+pub fn serving(place: &Result<Place, CannotMeasure>) -> String {
+    said(SERVING, place)
+}
+
+/// The line that answers [`Ask::Measure`]: an answer a case, by the case's id.
+pub fn measured_between(answers: &BTreeMap<String, Answer>) -> String {
+    said(MEASURED, answers)
+}
+
+/// The line of a machine that is there and has nothing else to say.
+pub fn alive() -> String {
+    format!("{ALIVE}\n")
 }
 
 /// The first word of the program there.
@@ -72,7 +115,9 @@ pub(super) enum Line {
     Hello(Hello),
     Document(Box<Run>),
     Ended(Ended),
-    /// What is said to nobody here: a shell's greeting, an event.
+    Serving(Result<Place, CannotMeasure>),
+    Measured(BTreeMap<String, Answer>),
+    /// What is said to nobody here: a shell's greeting, that a machine is there.
     Other,
 }
 
@@ -86,6 +131,12 @@ impl Line {
         }
         if let Some(json) = text.strip_prefix(ENDED) {
             return read(json).map(Self::Ended);
+        }
+        if let Some(json) = text.strip_prefix(SERVING) {
+            return read(json).map(Self::Serving);
+        }
+        if let Some(json) = text.strip_prefix(MEASURED) {
+            return read(json).map(Self::Measured);
         }
         let Some(json) = text.strip_prefix(DOCUMENT) else { return Ok(Self::Other) };
         let mut documents = Run::parse_all(json);
@@ -175,8 +226,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_lines_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300), word in 0..4_usize) {
-            let word = [HERE, HELLO, DOCUMENT, ENDED][word].as_bytes();
+        fn any_bytes_are_lines_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300), word in 0..6_usize) {
+            let word = [HERE, HELLO, DOCUMENT, ENDED, SERVING, MEASURED][word].as_bytes();
             let _ = all(&[word, &bytes].concat());
         }
     }

@@ -36,7 +36,7 @@ impl Hosts {
 }
 
 /// Options that say what becomes of the result here, or where it is measured.
-const HERE: [&str; 19] = [
+const HERE: [&str; 20] = [
     "plan",
     "hosts",
     "inventory",
@@ -56,6 +56,7 @@ const HERE: [&str; 19] = [
     "together",
     "one_by_one",
     "limits",
+    "require",
 ];
 
 /// The options that each machine gets, as they were typed: a word an option and value. A key and a limits file go there as

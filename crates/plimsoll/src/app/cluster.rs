@@ -3,7 +3,7 @@
 //! Rank 0 admits the others, measures, collects, prints and stores. The others measure when they are told to and hand
 //! their run document over; until rank 0 has stored it, they keep a copy beside the history.
 
-mod between;
+pub(super) mod between;
 mod hpl;
 mod ranks;
 mod recovered;
@@ -22,7 +22,6 @@ use crate::cluster::{self, Ended, Fabric, Finished, Follow, Hello, Lead, Order, 
 use crate::document::{Run, SCHEMA};
 use crate::evaluate::Maker;
 use crate::event::Event;
-use crate::finding;
 use crate::fleet;
 use crate::leftover::{Registry, Unfinished};
 use crate::measurement::Measurement;
@@ -115,12 +114,12 @@ fn hello(prepared: &Result<Prepared, Failure>) -> Hello {
 }
 
 /// What rank 0 measures by with all machines.
-struct Joint<'a> {
-    prepared: &'a Prepared,
-    common: &'a Common,
-    roster: &'a Roster,
-    interrupts: Receiver<()>,
-    emit: &'a dyn Fn(Event),
+pub(super) struct Joint<'a> {
+    pub(super) prepared: &'a Prepared,
+    pub(super) common: &'a Common,
+    pub(super) roster: &'a Roster,
+    pub(super) interrupts: Receiver<()>,
+    pub(super) emit: &'a dyn Fn(Event),
 }
 
 impl Joint<'_> {
@@ -275,7 +274,7 @@ fn led(fabric: &Fabric, common: &Common, admitted: Admitted) -> (Ended, u8) {
     let sink = std::cell::RefCell::new(&mut outputs);
     let emit = |event| sink.borrow_mut().event(&event);
     let own = Own { rank: 0, ranks: &mut ranks, together: &together };
-    let mut neighbour = Neighbour::new(prepared, &header, interrupts.clone(), own, &emit);
+    let mut neighbour = Neighbour::new(prepared, &header, interrupts.clone(), Some(own), &emit);
     let joint = neighbour.is_some() || !together.is_empty();
     let machines = (!joint).then_some(roster.members.len());
     let measures = Joint { prepared, common, roster: &roster, interrupts: interrupts.clone(), emit: &emit };
@@ -304,15 +303,7 @@ fn led(fabric: &Fabric, common: &Common, admitted: Admitted) -> (Ended, u8) {
     let paths = between::paths(&measures, &together, lead.ended());
     let mut ended = lead.end();
     let mut document = merged(header, &mut ended, machines, begun.elapsed());
-    let names: Vec<&str> = document.nodes.iter().map(|node| node.name.as_str()).collect();
-    let slow = shared.iter().flat_map(|measurement| {
-        let known = paths.get(&measurement.case.id()).map(Vec::as_slice).unwrap_or_default();
-        finding::pairs(measurement, &names, known)
-    });
-    // Who is lost comes first, and what each machine shows by itself last.
-    let lost = ended.lost.len();
-    document.findings.splice(lost..lost, slow);
-    document.measurements.extend(shared);
+    between::added(&mut document, shared, &paths, ended.lost.len());
     let kept = outputs.finish(&document);
     let code = exit_code_of(&document, &ended, kept);
     let code = ending::judged(code, prepared, &document).unwrap_or_else(|failure| {
@@ -373,7 +364,7 @@ fn follow(
             let document = super::document(&prepared, &told.run, told.name.as_deref());
             let mut ranks = Ranks::new(&prepared, fabric.voice(), interrupts.clone());
             let own = Own { rank: fabric.rank(), ranks: &mut ranks, together: &together };
-            let neighbour = Neighbour::new(&prepared, &document, interrupts.clone(), own, &drop);
+            let neighbour = Neighbour::new(&prepared, &document, interrupts.clone(), Some(own), &drop);
             measured(&mut follower, &prepared, common, &told, (interrupts, copy));
             match neighbour {
                 Some(mut neighbour) => follower.attend(&mut neighbour),

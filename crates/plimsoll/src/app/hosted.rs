@@ -1,20 +1,38 @@
 //! `plimsoll hosted`: the run of a machine that another plimsoll reached by ssh. Its order comes on stdin, whose end ends the run; what it
-//! measured goes to stdout.
+//! measured goes to stdout. Then it measures with other machines, as it is asked.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, Read};
-use std::path::Path;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
-use super::{Failure, printed};
+use crossbeam_channel::{Receiver, Sender, after, tick, unbounded};
+use rustix::process::{Signal, kill_process};
+
+use super::cluster::between::Neighbour;
+use super::prepared::Prepared;
+use super::{Failure, interrupts, printed};
 use crate::cli::{self, Common, Typed, What};
-use crate::cluster::ssh::{Ended, Order, ending, hello, own_digest};
+use crate::cluster::Actor;
+use crate::cluster::ssh::{Ask, Ended, Order, alive, ending, hello, measured_between, own_digest, serving};
+use crate::sample::CannotMeasure;
 use crate::wire::Key;
 
-/// Largest order: a plan, limits and a key.
+/// Largest line that comes: an order with a plan, limits and a key.
 const LARGEST: u64 = 4 << 20;
 /// The document on its way.
 const DOCUMENT: &str = "run.json";
+const LIMITS: &str = "limits.toml";
+/// The copy of this program, as the shell there calls it.
+const PROGRAM: &str = "plimsoll";
+/// The order comes at once; where it does not, nobody is there.
+const ORDERED: Duration = Duration::from_secs(60);
+/// How often it says that it is there: a few of these must be lost before it is given up.
+const BEAT: Duration = Duration::from_secs(10);
+/// A run that is told to end does so in less.
+const ENDS: Duration = Duration::from_secs(20);
 
 /// Measures as it is told to.
 ///
@@ -22,22 +40,75 @@ const DOCUMENT: &str = "run.json";
 /// The order cannot be read, or stdout cannot be written.
 pub(super) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
     let own = super::own_program()?;
+    let _files = Files { directory: directory.to_owned(), program: own.clone() };
     let digest = own_digest(&own)
         .map_err(|e| Failure::environment(format!("cannot read plimsoll's own file: {e}")))?;
     printed(&hello(digest))?;
-    let order = ordered()?;
-    std::thread::Builder::new()
-        .name("ssh".to_owned())
-        .spawn(ended_with_stdin)
-        .map_err(|e| Failure::environment(format!("cannot start a thread: {e}")))?;
+    let (tell, lines) = unbounded();
+    thread(move || heard(&tell))?;
+    let order = ordered(&lines)?;
+    thread(beat)?;
+    let stays = order.stays;
     let file = directory.join(DOCUMENT);
-    let ended = match carried_out(order, directory, &file) {
-        Ok(code) => Ended { code, line: None },
-        Err(failure) => Ended { code: failure.code, line: Some(failure.line) },
+    let asked = Asked::of(order, directory, &file);
+    let ended = match asked.as_ref().map(Asked::carried_out) {
+        Ok(Ok(code)) => Ended { code, line: None },
+        Ok(Err(failure)) => Ended { code: failure.code, line: Some(failure.line) },
+        Err(failure) => Ended { code: failure.code, line: Some(failure.line.clone()) },
     };
     let document = fs::read_to_string(&file).ok();
     printed(&ending(document.map(|json| on_one_line(&json)).as_deref(), &ended))?;
+    if let (Ok(asked), true) = (&asked, stays) {
+        asked.attend(&lines)?;
+    }
     Ok(ExitCode::from(ended.code))
+}
+
+fn thread(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    let started = std::thread::Builder::new().name("ssh".to_owned()).spawn(work);
+    started.map(drop).map_err(|e| Failure::environment(format!("cannot start a thread: {e}")))
+}
+
+/// What a run puts into its directory, which the shell that made it removes. That shell may be gone.
+struct Files {
+    directory: PathBuf,
+    program: PathBuf,
+}
+
+impl Drop for Files {
+    /// What cannot be removed is left to the shell.
+    fn drop(&mut self) {
+        for name in [DOCUMENT, LIMITS] {
+            let _ = fs::remove_file(self.directory.join(name));
+        }
+        // Somebody may have typed another directory.
+        if self.program == self.directory.join(PROGRAM) {
+            let _ = fs::remove_file(&self.program);
+            let _ = fs::remove_dir(&self.directory);
+        }
+    }
+}
+
+/// Passes on what comes, and ends the run with the connection, as a signal would.
+fn heard(tell: &Sender<String>) {
+    let mut from = BufReader::new(std::io::stdin());
+    loop {
+        let mut line = String::new();
+        let came = from.by_ref().take(LARGEST).read_line(&mut line);
+        if !matches!(came, Ok(1..)) || tell.send(line).is_err() {
+            break;
+        }
+    }
+    let own = rustix::process::getpid();
+    let _ = kill_process(own, Signal::TERM);
+    let _ = after(ENDS).recv();
+    let _ = kill_process(own, Signal::KILL);
+}
+
+/// Says that this machine is there, until nobody listens.
+fn beat() {
+    let ticks = tick(BEAT);
+    while ticks.recv().is_ok() && printed(&alive()).is_ok() {}
 }
 
 /// The same JSON without the line ends between its values; within them there is none.
@@ -45,48 +116,78 @@ fn on_one_line(json: &str) -> String {
     json.lines().map(str::trim_start).collect()
 }
 
-fn ordered() -> Result<Order, Failure> {
-    let wrong =
-        |why: String| Failure::usage(format!("plimsoll hosted is run by plimsoll run --hosts: {why}"));
-    let mut line = String::new();
-    let mut stdin = std::io::stdin().lock().take(LARGEST);
-    stdin.read_line(&mut line).map_err(|e| wrong(e.to_string()))?;
-    serde_json::from_str(&line).map_err(|e| wrong(crate::text::shown(&e.to_string())))
+fn wrong(why: &str) -> Failure {
+    Failure::usage(format!(
+        "plimsoll hosted is run by plimsoll run --hosts: {}",
+        crate::text::shown_within(why, 200)
+    ))
 }
 
-/// Ends the run with the connection, as a signal would.
-fn ended_with_stdin() {
-    let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
-    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM);
+fn ordered(lines: &Receiver<String>) -> Result<Order, Failure> {
+    let line = lines.recv_timeout(ORDERED).map_err(|_| wrong("no order came on stdin"))?;
+    serde_json::from_str(&line).map_err(|e| wrong(&e.to_string()))
 }
 
-/// Measures, the document into `file`.
-fn carried_out(order: Order, directory: &Path, file: &Path) -> Result<u8, Failure> {
-    let words = ["plimsoll", "run"].map(str::to_owned).into_iter().chain(order.words).map(Into::into);
-    let typed = cli::parse(super::command(), words).map_err(|e| Failure::usage(cli::one_line(&e)))?;
-    let Typed::Measure { what, common, .. } = typed else {
-        return Err(Failure::usage("the order is not a run"));
-    };
-    let what = match order.plan {
-        Some((name, text)) => What::Text { name, text },
-        None => what,
-    };
-    let mut common = Common {
-        json: Some(file.to_owned()),
-        events: Some("-".into()),
-        store: Some("none".into()),
-        quiet: true,
-        ..*common
-    };
-    if let Some(text) = order.files.get("limits") {
-        let limits = directory.join("limits.toml");
-        fs::write(&limits, text)
-            .map_err(|e| Failure::environment(format!("cannot write {}: {e}", limits.display())))?;
-        common.limits = Some(limits);
+/// What this machine is to do.
+struct Asked {
+    prepared: Prepared,
+    common: Common,
+    interrupts: Receiver<()>,
+}
+
+impl Asked {
+    /// The document goes into `file`.
+    fn of(order: Order, directory: &Path, file: &Path) -> Result<Self, Failure> {
+        let words = ["plimsoll", "run"].map(str::to_owned).into_iter().chain(order.words).map(Into::into);
+        let typed = cli::parse(super::command(), words).map_err(|e| Failure::usage(cli::one_line(&e)))?;
+        let Typed::Measure { what, common, .. } = typed else {
+            return Err(Failure::usage("the order is not a run"));
+        };
+        let what = match order.plan {
+            Some((name, text)) => What::Text { name, text },
+            None => what,
+        };
+        let mut common =
+            Common { json: Some(file.to_owned()), store: Some("none".into()), quiet: true, ..*common };
+        if let Some(text) = order.files.get("limits") {
+            let limits = directory.join(LIMITS);
+            fs::write(&limits, text)
+                .map_err(|e| Failure::environment(format!("cannot write {}: {e}", limits.display())))?;
+            common.limits = Some(limits);
+        }
+        let key = order.files.get("key").map(|text| Key::from_hex(text.trim(), "--key"));
+        let key = key.transpose().map_err(|e| Failure::usage(e.to_string()))?;
+        let prepared = Prepared { key, ..Prepared::new(&what, &common, None)? };
+        Ok(Self { prepared, common, interrupts: interrupts()? })
     }
-    let key = order.files.get("key").map(|text| Key::from_hex(text.trim(), "--key"));
-    let key = key.transpose().map_err(|e| Failure::usage(e.to_string()))?;
-    super::alone(&what, &common, key)
+
+    /// Measures. The exit code.
+    fn carried_out(&self) -> Result<u8, Failure> {
+        super::carried_out(&self.prepared, &self.common, self.interrupts.clone(), None)
+    }
+
+    /// Measures with other machines, until nobody asks any more.
+    fn attend(&self, lines: &Receiver<String>) -> Result<(), Failure> {
+        let document = super::document(&self.prepared, &crate::wall::run_id(), None);
+        let mut neighbour = Neighbour::new(&self.prepared, &document, self.interrupts.clone(), None, &drop);
+        while let Ok(line) = lines.recv() {
+            let answer =
+                match (serde_json::from_str(&line).map_err(|e| wrong(&e.to_string()))?, &mut neighbour) {
+                    (Ask::Serve, Some(neighbour)) => serving(&neighbour.serve()),
+                    (Ask::Serve, None) => {
+                        serving(&Err(CannotMeasure::not_here("it measures no case between machines")))
+                    }
+                    (Ask::Measure { with, place }, Some(neighbour)) => {
+                        let answers = neighbour.measure(with, &place);
+                        let cases = neighbour.cases().map(|case| case.id().to_string());
+                        measured_between(&cases.zip(answers).collect())
+                    }
+                    (Ask::Measure { .. }, None) => measured_between(&BTreeMap::new()),
+                };
+            printed(&answer)?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

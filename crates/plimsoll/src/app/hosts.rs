@@ -3,29 +3,39 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, after, never, select, unbounded};
+use crossbeam_channel::{Receiver, after, never, select, tick, unbounded};
 use serde_json::json;
 
+use super::cluster::{Joint, between};
+use super::prepared::Prepared;
 use super::{Failure, code, complain, ending, gather, interrupts};
 use crate::cli::{Common, Hosts, What};
 use crate::cluster::ssh::names::{self, Host};
-use crate::cluster::ssh::{Answer, Hold, Order, Program, Ssh, measured};
+use crate::cluster::ssh::pairs::{self, Connected};
+use crate::cluster::ssh::{Answer, Hold, Order, Program, Session, Ssh, measured};
+use crate::cluster::{self, Between, Member, Roster};
 use crate::document::{Finding, Run, RunStatus};
+use crate::machine::{Machine, Root};
 use crate::output::Begins;
 use crate::peer::{Search, Trust};
+use crate::plan::file::PlanFile;
 use crate::plan::{built_in, write};
 use crate::resolve;
 use crate::text::{counted, read_small, shown_bytes, shown_within};
+use crate::traffic::raise_descriptors;
 
 /// Largest file that names hosts.
 const MAX_NAMES: u64 = 1 << 20;
 /// Largest limits file, as of a run here.
 const MAX_LIMITS: u64 = 1 << 20;
-/// A machine that has its order by then is one that measures; the copy takes a minute at 1 Mbit/s.
-const BEGINS: Duration = Duration::from_secs(300);
+/// Machines that are measured at once, unless a number is asked for: each takes a process and three descriptors here.
+const AT_ONCE: usize = 1000;
+/// A machine without a result.
+const LOST: &str = "machine-lost";
 /// After an interrupt, results that are there come within this time: the whole ends within two seconds.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
 
@@ -40,25 +50,63 @@ pub(super) fn measure(
 ) -> Result<ExitCode, Failure> {
     refused(common)?;
     super::distinct_outputs(common)?;
-    let order = order(what, common, key, words)?;
-    let call = Call { ssh: ssh(typed)?, programs: programs(&typed.program)?, order };
     let hosts = hosts(typed)?;
+    let prepared = Prepared::elsewhere(what, common, Machine::discover(&Root::live()))?;
+    let mut order = order(what, common, key, words)?;
+    order.stays = hosts.len() > 1 && !between::cases(&prepared).is_empty();
+    let programs = programs(&typed.program)?;
+    let call = Call { ssh: ssh(typed)?, programs, order, plan: prepared.plan.file.clone() };
     let interrupts = interrupts()?;
     let mut outputs = super::outputs(common, &interrupts)?;
-    let begun = Instant::now();
-    let at_once = typed.parallel.map_or(hosts.len(), |n| n as usize);
-    let mut all = call.all(&hosts, at_once, &interrupts, !common.quiet)?;
+    let (begun, started) = (Instant::now(), crate::wall::now().to_string());
+    raise_descriptors();
+    let at_once = typed.parallel.map_or(hosts.len().min(AT_ONCE), |n| n as usize);
+    let holds: Vec<Hold> = hosts.iter().map(|_| Hold::default()).collect();
+    let fleet = Fleet { hosts: &hosts, holds: &holds, interrupts: &interrupts, says: !common.quiet };
+    let mut all = call.all(&fleet, at_once)?;
+    let connected = std::mem::take(&mut all.connected);
     let mut run = joined(&mut all)?;
-    run.elapsed_s = begun.elapsed().as_secs_f64();
+    if !all.interrupted && !connected.is_empty() {
+        let prepared = Prepared::elsewhere(what, common, run.machine.clone())?;
+        all.interrupted = measured_between(&mut run, &fleet, connected, &prepared, common);
+    }
+    (run.elapsed_s, run.started) = (begun.elapsed().as_secs_f64(), started);
     outputs.begin(&run.header(), Begins::Anew);
     outputs.arrived(&run);
     let kept = outputs.finish(&run);
     let own = all.codes.into_iter().chain([ending::own(&run, all.interrupted, kept)]).collect::<Vec<_>>();
-    Ok(ExitCode::from(match () {
+    let code = match () {
         () if all.interrupted => code::INTERRUPTED,
         () if run.status != RunStatus::Complete => code::FAR_END,
         () => ending::whole(&run, &own),
-    }))
+    };
+    ending::judged(code, &prepared, &run).map(ExitCode::from)
+}
+
+/// Adds what the machines measure to each other, by their numbers in the run. Whether it was interrupted.
+fn measured_between(
+    run: &mut Run,
+    fleet: &Fleet<'_>,
+    mut connected: BTreeMap<String, Session<'_>>,
+    prepared: &Prepared,
+    common: &Common,
+) -> bool {
+    let members = run.nodes.iter().enumerate().map(|(rank, node)| Member { rank, name: node.name.clone() });
+    let roster = Roster { members: members.collect() };
+    let numbered = roster.members.iter().filter_map(|m| Some((m.rank, connected.remove(&m.name)?)));
+    let numbered = numbered.collect();
+    let joint =
+        Joint { prepared, common, roster: &roster, interrupts: fleet.interrupts.clone(), emit: &drop };
+    let cases: Vec<String> =
+        between::cases(prepared).iter().map(|planned| planned.candidate.case.id().to_string()).collect();
+    let (made, interrupted) = fleet.between(numbered, roster.members.len(), &cases);
+    // All at once; each is waited for then.
+    fleet.holds.iter().for_each(Hold::ask_to_end);
+    let ended = cluster::Ended { between: made, interrupted, ..cluster::Ended::default() };
+    let shared = between::measurements(&joint, &[], &ended);
+    let lost = run.findings.iter().take_while(|finding| finding.code == LOST).count();
+    between::added(run, shared, &between::paths(&joint, &[], &ended), lost);
+    interrupted
 }
 
 /// Options that say how a run goes on here.
@@ -82,9 +130,8 @@ fn refused(common: &Common) -> Result<(), Failure> {
     }
 }
 
-/// What each machine is to do; the plan is read and checked here.
+/// What each machine is to do.
 fn order(what: &What, common: &Common, key: Option<&Path>, words: Vec<String>) -> Result<Order, Failure> {
-    resolve::plan(what, common).map_err(|e| Failure::usage(e.to_string()))?;
     let mut order = Order { words, ..Order::default() };
     match what {
         What::Plan(name) if built_in::find(name).is_some() => order.words.insert(0, name.clone()),
@@ -162,108 +209,125 @@ struct Call {
     ssh: Ssh,
     programs: Vec<Program>,
     order: Order,
+    /// What its document must be of.
+    plan: PlanFile,
+}
+
+/// The machines, by their numbers, and what this process hears of the user.
+struct Fleet<'a> {
+    hosts: &'a [Host],
+    holds: &'a [Hold],
+    interrupts: &'a Receiver<()>,
+    says: bool,
 }
 
 /// What came of all.
 #[derive(Default)]
-struct All {
+struct All<'a> {
     /// In the order in which the hosts were named.
     answers: Vec<Run>,
     codes: Vec<u8>,
     lost: Vec<Finding>,
+    /// Those that stay, by name.
+    connected: BTreeMap<String, Session<'a>>,
     interrupted: bool,
 }
 
-/// What a thread says of its machine, which is a place in the list of hosts.
-enum Happening {
-    /// It is about to connect.
-    Begins(usize),
-    /// It has its order.
-    Measures(usize),
-    Ended(usize, Box<Result<Answer, String>>),
-}
+/// What became of a machine.
+type Outcome<'a> = Result<(Answer, Session<'a>), String>;
 
 impl Call {
     /// Measures on all, so many at once.
-    fn all(
-        &self,
-        hosts: &[Host],
-        at_once: usize,
-        interrupts: &Receiver<()>,
-        says: bool,
-    ) -> Result<All, Failure> {
-        let holds: Vec<Hold> = hosts.iter().map(|_| Hold::default()).collect();
-        let queue = Mutex::new((0..hosts.len()).collect::<VecDeque<usize>>());
-        let (tell, happenings) = unbounded();
+    fn all<'a>(&'a self, fleet: &Fleet<'a>, at_once: usize) -> Result<All<'a>, Failure> {
+        let queue = Mutex::new((0..fleet.hosts.len()).collect::<VecDeque<usize>>());
+        let (tell, happenings) = unbounded::<(usize, Outcome<'a>)>();
         let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        std::thread::scope(|scope| {
+        let stop = || queue.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let mut ended = BTreeMap::new();
+        let interrupted = std::thread::scope(|scope| {
             let mut threads = 0;
-            for _ in 0..at_once.min(hosts.len()) {
-                let (tell, holds, next) = (tell.clone(), &holds, &next);
+            for _ in 0..at_once.min(fleet.hosts.len()) {
+                let (tell, next, hosts, holds) = (tell.clone(), &next, fleet.hosts, fleet.holds);
                 let work = move || {
                     while let Some(index) = next() {
-                        self.one(index, &hosts[index], &holds[index], &tell);
+                        // Who listens does so until all have ended.
+                        let _ = tell.send((index, self.one(&hosts[index], &holds[index])));
                     }
                 };
                 match std::thread::Builder::new().name("ssh".to_owned()).spawn_scoped(scope, work) {
                     Ok(_) => threads += 1,
                     // Those that there are take all hosts, one after the other.
                     Err(_) if threads > 0 => break,
-                    Err(e) => {
-                        return Err(Failure::environment(format!(
-                            "cannot start a thread: {e}; see ulimit -u and ulimit -v"
-                        )));
-                    }
+                    Err(e) => return Err(unthreaded(&e)),
                 }
             }
             drop(tell);
-            let stop = || queue.lock().unwrap_or_else(PoisonError::into_inner).clear();
-            let watch = Watch { hosts, holds: &holds, says, begins: BTreeMap::new() };
-            Ok(watch.until_all(&happenings, interrupts, stop))
-        })
+            Ok(fleet.follow(&happenings, stop, |(index, outcome)| {
+                fleet.say(index, &outcome, ended.len() + 1);
+                ended.insert(index, outcome);
+            }))
+        })?;
+        Ok(self.sorted(fleet, ended, interrupted))
     }
 
-    fn one(&self, index: usize, host: &Host, hold: &Hold, tell: &Sender<Happening>) {
-        // Who listens does so until all have ended.
-        let say = |happening| drop(tell.send(happening));
-        say(Happening::Begins(index));
-        let begun = || say(Happening::Measures(index));
-        let answer = measured(&self.ssh, host, &self.programs, &self.order, hold, begun);
-        say(Happening::Ended(index, Box::new(answer)));
+    fn one<'a>(&'a self, host: &Host, hold: &'a Hold) -> Outcome<'a> {
+        let (answer, session) = measured(&self.ssh, host, &self.programs, &self.order, hold)?;
+        let run = &answer.run;
+        // The text of the plan that was meant, with all options: a program that has it measures it.
+        if run.version != env!("CARGO_PKG_VERSION") {
+            let version = shown_within(&run.version, 40);
+            return Err(format!(
+                "its document is of plimsoll {version}, this is {}",
+                env!("CARGO_PKG_VERSION")
+            ));
+        }
+        if Some(&run.plan.name) != self.plan.name.as_ref() {
+            return Err(format!("its document is of plan {}", shown_within(&run.plan.name, 60)));
+        }
+        Ok((answer, session))
+    }
+
+    fn sorted<'a>(
+        &self,
+        fleet: &Fleet<'a>,
+        mut ended: BTreeMap<usize, Outcome<'a>>,
+        interrupted: bool,
+    ) -> All<'a> {
+        let mut all = All { interrupted, ..All::default() };
+        for (index, host) in fleet.hosts.iter().enumerate() {
+            match ended.remove(&index) {
+                Some(Ok((answer, session))) => {
+                    // What is no exit code of plimsoll's is what a machine made up.
+                    let known = answer.ended.code <= code::FAR_END;
+                    all.codes.push(if known { answer.ended.code } else { code::FAR_END });
+                    all.answers.push(answer.run);
+                    if self.order.stays {
+                        all.connected.insert(host.name.clone(), session);
+                    }
+                }
+                Some(Err(why)) => all.lost.push(lost(&host.name, &why)),
+                None => all.lost.push(lost(&host.name, "the run was interrupted before its turn")),
+            }
+        }
+        all
     }
 }
 
-/// Follows the machines.
-struct Watch<'a> {
-    hosts: &'a [Host],
-    holds: &'a [Hold],
-    says: bool,
-    /// Those that have no order yet, and since when.
-    begins: BTreeMap<usize, Instant>,
+fn unthreaded(error: &std::io::Error) -> Failure {
+    Failure::environment(format!("cannot start a thread: {error}; see ulimit -u and ulimit -v"))
 }
 
-impl Watch<'_> {
-    fn until_all(
-        mut self,
-        happenings: &Receiver<Happening>,
-        interrupts: &Receiver<()>,
-        stop: impl Fn(),
-    ) -> All {
-        let mut ended: BTreeMap<usize, Result<Answer, String>> = BTreeMap::new();
-        let (mut interrupts, mut last) = (interrupts.clone(), never());
+impl<'a> Fleet<'a> {
+    /// Hears what happens until nothing more can, and looks after the connections meanwhile. Whether it was interrupted.
+    fn follow<T>(&self, happenings: &Receiver<T>, stop: impl Fn(), mut heard: impl FnMut(T)) -> bool {
+        let (mut interrupts, mut last) = (self.interrupts.clone(), never());
+        let seconds = tick(Duration::from_secs(1));
         let mut interrupted = false;
         loop {
             select! {
                 recv(happenings) -> happening => match happening {
-                    Ok(Happening::Begins(index)) => drop(self.begins.insert(index, Instant::now())),
-                    Ok(Happening::Measures(index)) => drop(self.begins.remove(&index)),
-                    Ok(Happening::Ended(index, answer)) => {
-                        self.begins.remove(&index);
-                        self.say(index, &answer, ended.len() + 1);
-                        ended.insert(index, *answer);
-                    }
-                    // All threads have ended.
-                    Err(_) => break,
+                    Ok(happening) => heard(happening),
+                    Err(_) => return interrupted,
                 },
                 recv(interrupts) -> _ => {
                     interrupted = true;
@@ -272,58 +336,82 @@ impl Watch<'_> {
                     interrupts = never();
                     last = after(LAST_WORDS);
                 }
-                recv(last) -> _ => self.holds.iter().for_each(Hold::end),
-                default(Duration::from_secs(1)) => {}
+                recv(last) -> _ => self.holds.iter().for_each(|hold| hold.end("")),
+                recv(seconds) -> _ => self.holds.iter().for_each(Hold::second),
             }
-            let late = self.begins.iter().filter(|(_, since)| since.elapsed() > BEGINS);
-            late.for_each(|(index, _)| self.holds[*index].end());
         }
-        self.all(ended, interrupted)
     }
 
-    fn say(&self, index: usize, answer: &Result<Answer, String>, ended: usize) {
+    /// The machines measure to each other. What they found, and whether it was interrupted.
+    fn between(
+        &self,
+        mut connected: Connected<'a>,
+        machines: usize,
+        cases: &[String],
+    ) -> (Vec<Between>, bool) {
+        let goes_on = AtomicBool::new(true);
+        let (tell, rounds) = unbounded();
+        std::thread::scope(|scope| {
+            let stop = || goes_on.store(false, Ordering::Relaxed);
+            let work = || {
+                let begins = |round, rounds| {
+                    // Who listens does so until this ends.
+                    let _ = tell.send((round, rounds));
+                    goes_on.load(Ordering::Relaxed)
+                };
+                let made = pairs::between(&mut connected, machines, cases, begins);
+                drop(tell);
+                made
+            };
+            let thread = std::thread::Builder::new().name("pairs".to_owned()).spawn_scoped(scope, work);
+            let Ok(thread) = thread else { return (Vec::new(), false) };
+            let interrupted = self.follow(&rounds, stop, |(round, rounds)| self.say_round(round, rounds));
+            // A bug there has been told by the panic's own message.
+            (thread.join().unwrap_or_default(), interrupted)
+        })
+    }
+
+    fn say_round(&self, round: usize, rounds: usize) {
+        if self.says && round == 0 {
+            complain(&format!("measuring between the machines, {}", counted(rounds, "round")));
+        }
+    }
+
+    fn say(&self, index: usize, outcome: &Outcome<'_>, ended: usize) {
         let (name, all) = (&self.hosts[index].name, self.hosts.len());
-        match answer {
-            Ok(answer) if self.says => complain(&format!(
-                "{name}: {} in {:.0} s ({ended} of {} ended)",
-                counted(answer.run.measurements.len(), "case"),
-                answer.run.elapsed_s,
-                counted(all, "machine"),
-            )),
-            Ok(_) => {}
+        match outcome {
+            Ok((answer, _)) => {
+                // What it refuses, it says.
+                answer
+                    .ended
+                    .line
+                    .iter()
+                    .for_each(|line| complain(&format!("{name}: {}", shown_within(line, 400))));
+                if self.says {
+                    complain(&format!(
+                        "{name}: {} in {:.0} s ({ended} of {} ended)",
+                        counted(answer.run.measurements.len(), "case"),
+                        answer.run.elapsed_s,
+                        counted(all, "machine"),
+                    ));
+                }
+            }
             Err(why) => complain(&format!("{name}: {why}")),
         }
-    }
-
-    fn all(&self, ended: BTreeMap<usize, Result<Answer, String>>, interrupted: bool) -> All {
-        let mut all = All { interrupted, ..All::default() };
-        for (index, host) in self.hosts.iter().enumerate() {
-            match ended.get(&index) {
-                Some(Ok(answer)) => {
-                    // What is no exit code of plimsoll's is what a machine made up.
-                    let known = answer.ended.code <= code::FAR_END;
-                    all.codes.push(if known { answer.ended.code } else { code::FAR_END });
-                    all.answers.push(answer.run.clone());
-                }
-                Some(Err(why)) => all.lost.push(lost(&host.name, why)),
-                None => all.lost.push(lost(&host.name, "the run was interrupted before its turn")),
-            }
-        }
-        all
     }
 }
 
 /// Names a machine of which there is no result.
 fn lost(name: &str, why: &str) -> Finding {
     Finding {
-        code: "machine-lost".to_owned(),
+        code: LOST.to_owned(),
         text: format!("{name} has no result: {}", shown_within(why, 400)),
         evidence: json!({ "node": name, "why": shown_within(why, 400) }),
     }
 }
 
 /// One run of all that have a result.
-fn joined(all: &mut All) -> Result<Run, Failure> {
+fn joined(all: &mut All<'_>) -> Result<Run, Failure> {
     let answers = std::mem::take(&mut all.answers);
     match answers.len() {
         0 if all.interrupted => Err(Failure {
@@ -335,6 +423,6 @@ fn joined(all: &mut All) -> Result<Run, Failure> {
             let line = format!("0 of {machines} have a result, for the reasons above; nothing is stored");
             Err(Failure { line, code: code::FAR_END })
         }
-        _ => gather::together(answers, &BTreeSet::new(), all.lost.clone()),
+        _ => gather::together(answers, &BTreeSet::new(), std::mem::take(&mut all.lost)),
     }
 }

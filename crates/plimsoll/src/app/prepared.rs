@@ -115,6 +115,31 @@ impl Prepared {
         })
     }
 
+    /// What is decided of a run on other machines, which `machine` stands for: what each of them can measure, it finds out itself.
+    ///
+    /// # Errors
+    /// What was typed is wrong.
+    pub(super) fn elsewhere(what: &What, common: &Common, machine: Machine) -> Result<Self, Failure> {
+        super::peers::against(common)?;
+        let requirements = super::compare::requirements(&common.require)?;
+        super::compare::can_be_held(&requirements, common.store.as_deref())?;
+        let usage = |e: UsageError| Failure::usage(e.to_string());
+        let plan = resolve::plan(what, common).map_err(usage)?;
+        let user_limits = super::plans::limits(&plan.file, common.limits.as_deref())?;
+        let planned = resolve::planned(&plan, &machine).map_err(usage)?;
+        Ok(Self {
+            margin: plan.margin.unwrap_or(MARGIN),
+            plan,
+            machine,
+            planned,
+            user_limits,
+            target: None,
+            key: None,
+            requirements,
+            store: common.store.clone(),
+        })
+    }
+
     pub(super) fn options(&self) -> Options {
         Options {
             dir: self.plan.dir.clone(),

@@ -20,7 +20,7 @@ use crate::cluster::between::{AT_ONCE, AT_ONCE_BACK, Actor, Answer, Between, EAC
 use crate::cluster::{Ended, Roster};
 use crate::document::Run;
 use crate::event::Event;
-use crate::finding::PairPath;
+use crate::finding::{self, PairPath};
 use crate::limit::{Evidence, PAIRS, median};
 use crate::machine::{Machine, Root};
 use crate::measurement::{Measurement, Status};
@@ -46,7 +46,7 @@ const ADDRESSES: usize = 16;
 const NAMED: usize = 8;
 
 /// The network cases that name no far end of their own: alone they are measured over loopback.
-fn cases(prepared: &Prepared) -> Vec<Planned> {
+pub(in crate::app) fn cases(prepared: &Prepared) -> Vec<Planned> {
     let meant = |planned: &&Planned| {
         let case = &planned.candidate.case;
         let open = case.get(SERVER).is_none() && case.get("bind").is_none();
@@ -62,7 +62,7 @@ fn cases(prepared: &Prepared) -> Vec<Planned> {
 }
 
 /// This rank, and what it measures MPI with.
-pub(super) struct Own<'a> {
+pub(in crate::app) struct Own<'a> {
     pub(super) rank: usize,
     pub(super) ranks: &'a mut Ranks,
     /// What machines measure together.
@@ -70,12 +70,12 @@ pub(super) struct Own<'a> {
 }
 
 /// A machine that measures the plan's network cases to others.
-pub(super) struct Neighbour<'a> {
+pub(in crate::app) struct Neighbour<'a> {
     prepared: Prepared,
     /// The cases of MPI.
     over_mpi: Vec<Planned>,
-    ranks: &'a mut Ranks,
-    rank: usize,
+    /// This rank of MPI; none without MPI.
+    own: Option<Own<'a>>,
     document: Run,
     interrupts: Receiver<()>,
     emit: &'a dyn Fn(Event),
@@ -86,15 +86,16 @@ pub(super) struct Neighbour<'a> {
 
 impl<'a> Neighbour<'a> {
     /// `None` where there is nothing to measure between machines. `document` is that of the run before anything is
-    /// measured, `ranks` what this rank measures MPI with.
-    pub(super) fn new(
+    /// measured, `own` what this rank measures MPI with, if there is MPI.
+    pub(in crate::app) fn new(
         prepared: &Prepared,
         document: &Run,
         interrupts: Receiver<()>,
-        own: Own<'a>,
+        own: Option<Own<'a>>,
         emit: &'a dyn Fn(Event),
     ) -> Option<Self> {
-        let (planned, over_mpi) = (cases(prepared), ranks::cases(own.together, Who::Two));
+        let together = own.as_ref().map(|own| own.together).unwrap_or_default();
+        let (planned, over_mpi) = (cases(prepared), ranks::cases(together, Who::Two));
         if planned.is_empty() && over_mpi.is_empty() {
             return None;
         }
@@ -103,8 +104,7 @@ impl<'a> Neighbour<'a> {
         Some(Self {
             prepared,
             over_mpi,
-            ranks: own.ranks,
-            rank: own.rank,
+            own,
             document: document.clone(),
             interrupts,
             emit,
@@ -123,8 +123,9 @@ impl<'a> Neighbour<'a> {
 
     /// Those of MPI, with another rank.
     fn with_rank(&mut self, rank: usize) -> Vec<Answer> {
-        self.ranks.with = vec![self.rank, rank];
-        let ran = self.ranks.measured(&self.over_mpi, &self.prepared, self.emit);
+        let Some(own) = &mut self.own else { return Vec::new() };
+        own.ranks.with = vec![own.rank, rank];
+        let ran = own.ranks.measured(&self.over_mpi, &self.prepared, self.emit);
         self.interrupted |= ran.interrupted;
         let answer = |planned: &Planned| {
             figure_of(ran.outcomes.iter().find(|outcome| outcome.case == planned.candidate.case))
@@ -179,6 +180,13 @@ fn answer_of(found: Option<&Measurement>) -> Answer {
             cause: found.cause.unwrap_or(Cause::NotHere),
             reason: found.reason.clone().unwrap_or_else(|| "it has no figure".to_owned()),
         }),
+    }
+}
+
+impl Neighbour<'_> {
+    /// The cases that it measures, in the order of its answers.
+    pub(in crate::app) fn cases(&self) -> impl Iterator<Item = &Case> {
+        self.prepared.planned.iter().chain(&self.over_mpi).map(|planned| &planned.candidate.case)
     }
 }
 
@@ -270,7 +278,7 @@ fn reached(place: &Place) -> Result<SocketAddr, CannotMeasure> {
 }
 
 /// What the ends of each pair said of themselves, by case.
-pub(super) fn paths(
+pub(in crate::app) fn paths(
     joint: &Joint<'_>,
     together: &[Planned],
     ended: &Ended,
@@ -290,7 +298,11 @@ pub(super) fn paths(
 }
 
 /// The measurements of all pairs: a matrix for each case, and what all pairs of the bisection carry together.
-pub(super) fn measurements(joint: &Joint<'_>, together: &[Planned], ended: &Ended) -> Vec<Measurement> {
+pub(in crate::app) fn measurements(
+    joint: &Joint<'_>,
+    together: &[Planned],
+    ended: &Ended,
+) -> Vec<Measurement> {
     let (maker, roster) = (joint.maker(), joint.roster);
     let mut made = Vec::new();
     let planned = cases(joint.prepared).into_iter().chain(ranks::cases(together, Who::Two));
@@ -309,6 +321,24 @@ pub(super) fn measurements(joint: &Joint<'_>, together: &[Planned], ended: &Ende
         }
     }
     made
+}
+
+/// Adds what was measured between the machines of a run, and what it says of them. The first `lost` findings, which say who is
+/// lost, stay the first; what each machine shows by itself comes last.
+pub(in crate::app) fn added(
+    run: &mut Run,
+    shared: Vec<Measurement>,
+    paths: &BTreeMap<CaseId, Vec<PairPath>>,
+    lost: usize,
+) {
+    let names: Vec<&str> = run.nodes.iter().map(|node| node.name.as_str()).collect();
+    let slow = shared.iter().flat_map(|measurement| {
+        let known = paths.get(&measurement.case.id()).map(Vec::as_slice).unwrap_or_default();
+        finding::pairs(measurement, &names, known)
+    });
+    let slow: Vec<_> = slow.collect();
+    run.findings.splice(lost..lost, slow);
+    run.measurements.extend(shared);
 }
 
 /// One machine alone: over loopback there is no MPI to measure.

@@ -1,0 +1,125 @@
+//! What is measured between machines that ssh reaches: all serve, then pairs measure, round by round.
+
+use std::collections::BTreeMap;
+
+use super::Session;
+use super::wire::{Ask, Line};
+use crate::between::{Answer, Between, Pair, Place, Round, rounds};
+use crate::sample::CannotMeasure;
+
+/// Machines that are connected, as they are numbered in the run.
+pub type Connected<'a> = BTreeMap<usize, Session<'a>>;
+
+/// Lets the first `machines` measure to each other, as far as they are connected. `begins` gets a round's number and how many
+/// there are, and says whether the run goes on. The answers are in the order of `cases`.
+pub fn between(
+    connected: &mut Connected<'_>,
+    machines: usize,
+    cases: &[String],
+    begins: impl Fn(usize, usize) -> bool,
+) -> Vec<Between> {
+    let mut made = Vec::new();
+    let places = served(connected);
+    let rounds = rounds(machines);
+    let all = rounds.len();
+    for (index, round) in rounds.into_iter().enumerate() {
+        if !begins(index, all) {
+            break;
+        }
+        made.extend(one(connected, &places, &round, cases));
+    }
+    made
+}
+
+/// All of them serve; where, or why not.
+fn served(connected: &mut Connected<'_>) -> BTreeMap<usize, Result<Place, CannotMeasure>> {
+    std::thread::scope(|scope| {
+        let asked = |session: &mut Session<'_>| {
+            let served = session.asked(&Ask::Serve, |line| match line {
+                Line::Serving(place) => Some(place),
+                _ => None,
+            });
+            session.hold.rests();
+            served.unwrap_or_else(|why| Err(CannotMeasure::far_end(why)))
+        };
+        let threads: Vec<_> = connected
+            .iter_mut()
+            .map(|(index, session)| {
+                (*index, std::thread::Builder::new().spawn_scoped(scope, move || asked(session)))
+            })
+            .collect();
+        threads.into_iter().map(|(index, thread)| (index, joined(thread))).collect()
+    })
+}
+
+/// What a thread has to say; one that could not be started has that.
+fn joined<T>(
+    thread: std::io::Result<std::thread::ScopedJoinHandle<'_, Result<T, CannotMeasure>>>,
+) -> Result<T, CannotMeasure> {
+    let started = thread.map_err(|e| CannotMeasure::environment(format!("cannot start a thread: {e}")))?;
+    started.join().unwrap_or_else(|_| Err(CannotMeasure::environment("a thread of plimsoll panicked")))
+}
+
+/// One round: no machine is in two of its pairs.
+fn one(
+    connected: &mut Connected<'_>,
+    places: &BTreeMap<usize, Result<Place, CannotMeasure>>,
+    round: &Round,
+    cases: &[String],
+) -> Vec<Between> {
+    let mut free: BTreeMap<usize, &mut Session<'_>> =
+        connected.iter_mut().map(|(index, session)| (*index, session)).collect();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = round
+            .pairs
+            .iter()
+            .filter_map(|pair| {
+                let session = free.remove(&pair.from)?;
+                let place = places.get(&pair.to)?.clone();
+                let work = move || asked(session, *pair, place, cases);
+                Some((*pair, std::thread::Builder::new().spawn_scoped(scope, work)))
+            })
+            .collect();
+        let answers = threads.into_iter().map(|(pair, thread)| {
+            let answers = joined(thread).unwrap_or_else(|why| vec![Err(why); cases.len()]);
+            Between { pair, kind: round.kind, answers }
+        });
+        answers.collect()
+    })
+}
+
+fn asked(
+    session: &mut Session<'_>,
+    pair: Pair,
+    place: Result<Place, CannotMeasure>,
+    cases: &[String],
+) -> Result<Vec<Answer>, CannotMeasure> {
+    let ask = Ask::Measure { with: pair.to, place };
+    let answers = session.asked(&ask, |line| match line {
+        Line::Measured(answers) => Some(answers),
+        _ => None,
+    });
+    session.hold.rests();
+    answers.map(|answers| in_order(answers, cases)).map_err(CannotMeasure::far_end)
+}
+
+/// The answers to these cases; machines may differ in what they can measure.
+fn in_order(mut answers: BTreeMap<String, Answer>, cases: &[String]) -> Vec<Answer> {
+    let missing = || Err(CannotMeasure::not_here("the measuring machine does not have this case"));
+    cases.iter().map(|case| answers.remove(case).unwrap_or_else(missing)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::between::Figure;
+
+    #[test]
+    fn answers_are_told_by_their_case() {
+        let ids = ["null/threads=1", "null/threads=2"].map(str::to_owned);
+        let figure = Figure { samples: vec![7.0], ..Figure::default() };
+        let answers = in_order([(ids[1].clone(), Ok(figure.clone()))].into(), &ids);
+        assert!(answers[0].as_ref().unwrap_err().reason.contains("does not have this case"));
+        assert_eq!(answers[1], Ok(figure));
+    }
+}
