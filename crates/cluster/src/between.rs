@@ -1,8 +1,7 @@
 //! What is measured between machines: one of a pair serves, the other measures to it, and rank 0 says who with whom.
 //!
-//! Up to 16 machines every pair is measured, one pair at a time. Above that there are rounds of perfect
-//! matchings, in which each machine is busy once; their number is fixed, so that the time does not grow with the square
-//! of the machines. Each pair is measured in both directions, one after the other: a machine that sends slowly and one that
+//! Up to 4 machines every pair is measured alone. Up to 16 every pair is measured in rounds of perfect matchings, in which each
+//! machine is busy once. Above that the number of rounds is fixed, so that the time does not grow with the machines. Each pair is measured in both directions, one after the other: a machine that sends slowly and one that
 //! receives slowly are not the same. Last, the first half of the machines measures to the second at once, then the second to the
 //! first: the bisection.
 
@@ -12,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::sample::{Beside, CannotMeasure, Conditions, Facts};
 
-/// Machines up to which every pair is measured.
-const ALL_PAIRS: usize = 16;
-/// Matchings for more: each machine is measured with so many others.
+/// Machines up to which pairs are measured one at a time: of more, the time would grow with their square.
+const ALONE: usize = 4;
+/// Most matchings: each machine is measured with so many others, which of 16 machines are all.
 const ROUNDS: usize = 15;
 
 pub use crate::case::{AT_ONCE, AT_ONCE_BACK, EACH};
@@ -95,7 +94,7 @@ pub struct Between {
 
 /// Who measures with whom, among so many machines.
 pub fn rounds(machines: usize) -> Vec<Round> {
-    let matchings = if machines <= ALL_PAIRS { one_at_a_time(machines) } else { matchings(machines) };
+    let matchings = if machines <= ALONE { one_at_a_time(machines) } else { matchings(machines) };
     let both = |pairs: Vec<Pair>, [there, back]: [&'static str; 2]| {
         let turned = pairs.iter().map(|pair| Pair { from: pair.to, to: pair.from }).collect();
         [Round { pairs, kind: there }, Round { pairs: turned, kind: back }]
@@ -117,13 +116,14 @@ fn one_at_a_time(machines: usize) -> Vec<Vec<Pair>> {
 fn matchings(machines: usize) -> Vec<Vec<Pair>> {
     let places = machines.next_multiple_of(2);
     let turns = places - 1;
+    let rounds = turns.min(ROUNDS);
     let matching = |round: usize| -> Vec<Pair> {
-        let turn = round * turns / ROUNDS;
+        let turn = round * turns / rounds;
         let at = |place: usize| if place == 0 { 0 } else { (place - 1 + turn) % turns + 1 };
         let pairs = (0..places / 2).map(|k| Pair { from: at(k), to: at(places - 1 - k) });
         pairs.filter(|pair| pair.from < machines && pair.to < machines).collect()
     };
-    (0..ROUNDS).map(matching).collect()
+    (0..rounds).map(matching).collect()
 }
 
 /// The first half to the second; an odd one in the middle rests.
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn few_machines_measure_every_pair_and_many_a_fixed_number_of_rounds() {
+    fn up_to_16_machines_measure_every_pair_and_more_a_fixed_number_of_rounds() {
         let of = |machines| {
             let rounds = rounds(machines);
             let pairs: usize = rounds.iter().map(|round| round.pairs.len()).sum();
@@ -171,7 +171,9 @@ mod tests {
         };
         assert_eq!((of(0), of(1), of(2), of(3)), ((0, 0), (0, 0), (2, 2), (6, 6)));
         assert_eq!(of(4), (14, 16));
-        assert_eq!(of(16), (242, 256));
+        assert_eq!(of(5), (12, 24));
+        assert_eq!(of(8), (16, 64));
+        assert_eq!(of(16), (32, 256));
         assert_eq!(of(17), (2 * ROUNDS + 2, 2 * ROUNDS * 8 + 16));
         assert_eq!(of(2000), (2 * ROUNDS + 2, 2 * ROUNDS * 1000 + 2000));
     }

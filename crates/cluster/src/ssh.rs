@@ -10,7 +10,7 @@ pub mod pairs;
 mod programs;
 mod wire;
 
-use std::io::{BufReader, Write};
+use std::io::{BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
@@ -48,6 +48,8 @@ const SCRIPT: &str = concat!(
 
 /// Bytes of stderr that are kept, the last ones.
 const KEPT: usize = 4096;
+/// Bytes of what a command prints there that are kept, the first ones.
+const LARGEST_TEXT: usize = 1 << 20;
 /// How long ssh may take to end after the machine has sent its last line.
 const LINGERS: Duration = Duration::from_secs(2);
 /// The shell's exit codes where it may not start a program, and where it cannot.
@@ -100,7 +102,7 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a machine did.
+/// What a machine measured.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Its run, under the name that the user has for the machine.
@@ -116,10 +118,11 @@ pub struct Session<'a> {
     programs: &'a [Program],
     complained: Arc<Mutex<Vec<u8>>>,
     silent: Receiver<()>,
+    /// Why it is gone.
+    lost: Option<String>,
 }
 
-/// Measures on one machine. Where the order says that it stays, the session takes what is
-/// asked next.
+/// Measures on one machine. Where the order says that it stays, the session takes what is asked next.
 ///
 /// # Errors
 /// Why there is no result, in one line.
@@ -130,6 +133,35 @@ pub fn measured<'a>(
     order: &Order,
     hold: &'a Hold,
 ) -> Result<(Answer, Session<'a>), String> {
+    let (mut session, stdin) = connected(ssh, host, programs, hold)?;
+    let (run, ended) = session.talk(stdin, order).map_err(|wrong| session.told(wrong))?;
+    hold.rests();
+    Ok((Answer { run: named(run, &host.name)?, ended }, session))
+}
+
+/// What a command prints on one machine, and how it ended.
+///
+/// # Errors
+/// Why nothing was said, in one line.
+pub fn said(
+    ssh: &Ssh,
+    host: &Host,
+    programs: &[Program],
+    order: &Order,
+    hold: &Hold,
+) -> Result<(String, Ended), String> {
+    let (mut session, stdin) = connected(ssh, host, programs, hold)?;
+    let said = session.ordered(stdin, order).and_then(|()| session.text());
+    said.map_err(|wrong| session.told(wrong))
+}
+
+/// Starts ssh.
+fn connected<'a>(
+    ssh: &Ssh,
+    host: &Host,
+    programs: &'a [Program],
+    hold: &'a Hold,
+) -> Result<(Session<'a>, ChildStdin), String> {
     let mut child =
         ssh.command(host).spawn().map_err(|e| format!("cannot start {}: {e}", ssh.program.display()))?;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -139,10 +171,7 @@ pub fn measured<'a>(
     };
     let (complained, silent) = listened(stderr);
     let lines = Lines::new(BufReader::new(Heeded::new(stdout, hold)));
-    let mut session = Session { lines, hold, programs, complained, silent };
-    let (run, ended) = session.talk(stdin, order).map_err(|wrong| session.told(wrong))?;
-    hold.rests();
-    Ok((Answer { run: named(run, &host.name)?, ended }, session))
+    Ok((Session { lines, hold, programs, complained, silent, lost: None }, stdin))
 }
 
 /// Why there is no result.
@@ -163,27 +192,30 @@ impl Session<'_> {
     /// Asks for something; `answer` takes the line that answers it.
     ///
     /// # Errors
-    /// The machine is gone, or what it sent, in one line. It is not asked again then.
-    fn asked<T>(&mut self, ask: &Ask, mut answer: impl FnMut(Line) -> Option<T>) -> Result<T, String> {
-        let wrong = match self.hold.say(&wire::asked(ask)) {
-            Err(_) => Wrong::Gone,
-            Ok(()) => loop {
-                match self.lines.next() {
-                    Err(why) => break Wrong::There(why),
-                    Ok(None) => break Wrong::Gone,
-                    Ok(Some(line)) => {
-                        if let Some(found) = answer(line) {
-                            return Ok(found);
-                        }
-                    }
-                }
-            },
-        };
-        Err(self.told(wrong))
+    /// The machine is gone, now or before, or what was wrong with what it sent, in one line.
+    fn asked<T>(&mut self, ask: &Ask, answer: impl FnMut(Line) -> Option<T>) -> Result<T, String> {
+        if let Some(why) = &self.lost {
+            return Err(why.clone());
+        }
+        let said = self.hold.say(&wire::asked(ask)).map_err(|_| Wrong::Gone);
+        let found = said.and_then(|()| self.until(answer));
+        self.hold.rests();
+        found.map_err(|wrong| self.told(wrong))
+    }
+
+    /// Why it is gone, if it is.
+    pub fn lost(&self) -> Option<&str> {
+        self.lost.as_deref()
     }
 
     /// The order and what comes of it.
-    fn talk(&mut self, mut stdin: ChildStdin, order: &Order) -> Result<(Run, Ended), Wrong> {
+    fn talk(&mut self, stdin: ChildStdin, order: &Order) -> Result<(Run, Ended), Wrong> {
+        self.ordered(stdin, order)?;
+        self.result()
+    }
+
+    /// The copy goes there, and the order when it is what was sent.
+    fn ordered(&mut self, mut stdin: ChildStdin, order: &Order) -> Result<(), Wrong> {
         let architecture = self.until(|line| match line {
             Line::Here(architecture) => Some(architecture),
             _ => None,
@@ -202,7 +234,22 @@ impl Session<'_> {
         let order = serde_json::to_string(order).map_err(|e| e.to_string())?;
         writeln!(stdin, "{order}").and_then(|()| stdin.flush()).map_err(|_| Wrong::Gone)?;
         self.hold.opened(stdin);
-        self.result()
+        Ok(())
+    }
+
+    /// What is printed there until the end.
+    fn text(&mut self) -> Result<(String, Ended), Wrong> {
+        let mut said = String::new();
+        let ended = self.until(|line| match line {
+            Line::Other(line) if said.len() + line.len() < LARGEST_TEXT => {
+                said += &line;
+                said.push('\n');
+                None
+            }
+            Line::Ended(ended) => Some(ended),
+            _ => None,
+        })?;
+        Ok((said, ended))
     }
 
     fn result(&mut self) -> Result<(Run, Ended), Wrong> {
@@ -248,22 +295,20 @@ impl Session<'_> {
 
     /// Why nothing more is to be had of it; ssh has ended then.
     fn told(&mut self, wrong: Wrong) -> String {
-        if matches!(wrong, Wrong::There(_)) {
-            self.hold.end("");
-        }
         let status = self.end();
-        match (wrong, self.hold.why()) {
+        let why = match (wrong, self.hold.why()) {
             (Wrong::There(why), _) => why,
             (Wrong::Gone, Some(why)) => why,
             (Wrong::Gone, None) => gone(status, &locked(&self.complained), self.programs),
-        }
+        };
+        self.lost.insert(why).clone()
     }
 
     /// Ends the connection: the machine hears of it first, and ssh ends when it has.
     fn end(&mut self) -> Option<ExitStatus> {
         self.hold.close();
         if self.silent.recv_timeout(LINGERS) == Err(RecvTimeoutError::Timeout) {
-            self.hold.end("");
+            self.hold.end();
         }
         self.hold.waited()
     }
@@ -277,7 +322,7 @@ impl Drop for Session<'_> {
 
 /// The end of what ssh and the machine say on stderr. Whoever holds it open longer, such as a shared connection's master,
 /// is not waited for: the receiver is cut off when all is read.
-fn listened(mut stderr: impl std::io::Read + Send + 'static) -> (Arc<Mutex<Vec<u8>>>, Receiver<()>) {
+fn listened(mut stderr: impl Read + Send + 'static) -> (Arc<Mutex<Vec<u8>>>, Receiver<()>) {
     let kept = Arc::new(Mutex::new(Vec::new()));
     let fill = kept.clone();
     let (open, silent) = unbounded::<()>();
@@ -310,6 +355,9 @@ fn gone(status: Option<ExitStatus>, complained: &[u8], programs: &[Program]) -> 
         "this plimsoll needs the shared libraries of this machine; give a static one with --program";
     let is_static = programs.iter().all(|program| program.is_static);
     match status.and_then(|status| status.code()) {
+        Some(SSH_FAILED) if said.is_empty() => {
+            "the ssh connection failed, or the shell there was killed".to_owned()
+        }
         Some(SSH_FAILED) => after("the ssh connection failed"),
         Some(MAY_NOT_START) => format!(
             "{}; set TMPDIR there to a directory that may hold programs",
@@ -371,7 +419,7 @@ mod tests {
             of(255, "banner\nssh: connect to host n4 port 22: No route to host\r\n\n"),
             "the ssh connection failed: ssh: connect to host n4 port 22: No route to host"
         );
-        assert_eq!(of(255, " \n"), "the ssh connection failed");
+        assert_eq!(of(255, " \n"), "the ssh connection failed, or the shell there was killed");
         assert!(!of(1, "\u{1b}]0;owned\u{7}").contains('\u{1b}'));
         let denied = of(126, "sh: plimsoll: Permission denied");
         assert!(denied.contains("may not be started there") && denied.contains("TMPDIR"), "{denied}");

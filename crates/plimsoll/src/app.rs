@@ -114,6 +114,7 @@ pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
         Typed::OnHosts { what, common, key, hosts, words } => {
             hosts::measure((&what, &common, key.as_deref()), &hosts, words)
         }
+        Typed::SaidByHosts { hosts, words, quiet } => hosts::say(&hosts, words, quiet),
         Typed::Hosted { directory } => hosted::measure(&directory),
         Typed::Plan(work) => plans::execute(*work),
         Typed::Serve(typed) => far_end::serve(&typed),

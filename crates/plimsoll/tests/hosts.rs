@@ -143,22 +143,21 @@ impl Machines {
 
     /// `plimsoll run` among them; a null run of so many samples.
     fn run(&self, hosts: &str, samples: u32, more: &[&str]) -> Command {
+        let mut command = self.plimsoll(hosts, &["run", "quick", "--only", "null", "--sample-time", "20ms"]);
+        command
+            .args(["--samples", &samples.to_string(), "--store", "none", "--json", "fleet.json"])
+            .args(more);
+        command
+    }
+
+    /// `plimsoll` among them, with these words.
+    fn plimsoll(&self, hosts: &str, words: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         command
             .args(["--net", "-t", &self.bridge.0.id().to_string(), "timeout", "-k", "5", "90"])
             .arg(env!("CARGO_BIN_EXE_plimsoll"))
-            .args([
-                "run",
-                "quick",
-                "--only",
-                "null",
-                "--sample-time",
-                "20ms",
-                "--samples",
-                &samples.to_string(),
-            ])
-            .args(["--hosts", hosts, "--ssh-config", "config", "--store", "none", "--json", "fleet.json"])
-            .args(more)
+            .args(words)
+            .args(["--hosts", hosts, "--ssh-config", "config"])
             .current_dir(self.dir.path())
             .env("NO_COLOR", "1")
             .stdin(Stdio::null())
@@ -184,13 +183,26 @@ impl Machines {
         processes.filter_map(pid).next()
     }
 
+    /// The shell that waits for that process.
+    fn shell_of(&self, measuring: Pid) -> Pid {
+        let status = fs::read_to_string(format!("/proc/{}/status", measuring.as_raw_nonzero())).unwrap();
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap();
+        Pid::from_raw(parent.trim().parse().unwrap()).unwrap()
+    }
+
     /// Waits until nothing of a run is left on any machine; what a killed shell has begun to remove goes on meanwhile.
     fn nothing_is_left(&self) {
-        for number in 1..=self.hosts.len() {
-            until(&format!("n{number} is as it was"), || {
-                fs::read_dir(self.files(number)).unwrap().count() == 0 && self.measuring(number).is_none()
-            });
-        }
+        (1..=self.hosts.len())
+            .for_each(|number| until(&format!("n{number} is as it was"), || self.is_clean(number)));
+    }
+
+    /// That nothing of a run is left on any machine when it ends.
+    fn nothing_was_left(&self) {
+        (1..=self.hosts.len()).for_each(|number| assert!(self.is_clean(number), "n{number}"));
+    }
+
+    fn is_clean(&self, number: usize) -> bool {
+        fs::read_dir(self.files(number)).unwrap().count() == 0 && self.measuring(number).is_none()
     }
 }
 
@@ -226,12 +238,52 @@ fn machines_that_ssh_reaches_become_one_run_and_nothing_is_left_on_them() {
     let refused = machines.run("n1", 5, &["--dir", "/nowhere", "--only", "disk"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(5));
     assert!(said(&refused).1.contains("/nowhere"), "{}", said(&refused).1);
+    machines.nothing_was_left();
+}
+
+#[test]
+fn what_machines_say_of_themselves_is_printed_by_machine() {
+    let Some(machines) = Machines::new("hosts-said", 3, &[(3, "off")]) else { return };
+    let output = machines.plimsoll("n2,n1,n3", &["doctor", "--rounds", "0"]).output().unwrap();
+    let (out, err) = said(&output);
+    assert_eq!(output.status.code(), Some(5), "{out}{err}");
+    let parts: Vec<&str> = out.split("== ").skip(1).collect();
+    assert_eq!(parts.len(), 2, "{out}");
+    assert!(parts[0].starts_with("n2\n") && parts[1].starts_with("n1\n"), "{out}");
+    assert!(parts.iter().all(|part| part.contains("CPU counter")), "{out}");
+    assert!(err.contains("n3: the ssh connection failed: ") && err.contains("Connection refused"), "{err}");
+    let output = machines.plimsoll("n1", &["references"]).output().unwrap();
+    let out = said(&output).0;
+    assert!(output.status.success() && out.starts_with("== n1\n") && out.contains("fio"), "{out}");
+    machines.nothing_was_left();
+}
+
+/// Whoever is killed: the others end, and nothing is left.
+#[test]
+fn a_killed_shell_and_a_killed_plimsoll_leave_nothing_behind() {
+    let Some(machines) = Machines::new("hosts-killed", 2, &[]) else { return };
+    let child = machines.run("n1,n2", 200, &[]).spawn().unwrap();
+    until("n2 measures", || machines.measuring(2).is_some());
+    kill_process(machines.shell_of(machines.measuring(2).unwrap()), Signal::KILL).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let err = said(&output).1;
+    assert_eq!((output.status.code(), names(&machines.document())), (Some(5), vec!["n1"]), "{err}");
+    assert!(err.contains("n2: the ssh connection failed"), "{err}");
+    machines.nothing_is_left();
+    let mut child = machines.run("n1,n2", 3000, &["--repeat", "9"]).spawn().unwrap();
+    until("both measure", || machines.measuring(1).is_some() && machines.measuring(2).is_some());
+    let own = format!("/proc/{0}/task/{0}/children", child.id());
+    let own: i32 = fs::read_to_string(own).unwrap().split_whitespace().next().unwrap().parse().unwrap();
+    kill_process(Pid::from_raw(own).unwrap(), Signal::KILL).unwrap();
+    assert!(!child.wait().unwrap().success());
     machines.nothing_is_left();
 }
 
 #[test]
 fn machines_measure_to_each_other_in_both_directions() {
     let Some(machines) = Machines::new("hosts-between", 4, &[(3, "off")]) else { return };
+    let slow = "tc qdisc add dev eth0 root tbf rate 50mbit burst 64kb latency 20ms";
+    machines.hosts[1].run(slow);
     let words = ["--only", "network.tcp"];
     let output = machines.run("n4,n3,n2,n1", 5, &words).output().unwrap();
     let (out, err) = said(&output);
@@ -240,6 +292,10 @@ fn machines_measure_to_each_other_in_both_directions() {
     let all = run["measurements"].as_array().unwrap();
     let each: Vec<&Value> = all.iter().filter(|m| m["metrics"][0]["matrix"].is_object()).collect();
     assert!(!each.is_empty(), "{out}{err}");
+    assert_eq!(names(&run), ["n4", "n2", "n1"], "in the order in which they were named");
+    let slow = run["findings"].as_array().unwrap().iter().find(|f| f["code"] == "slow-node");
+    let slow = slow.unwrap_or_else(|| panic!("{out}"))["text"].as_str().unwrap();
+    assert!(slow.starts_with("n2 is slow sending") && slow.contains("limits its interface to 50"), "{slow}");
     for one in each {
         assert_eq!(one["status"], "ok", "{one}");
         let values: Vec<Vec<Option<f64>>> =
@@ -249,7 +305,7 @@ fn machines_measure_to_each_other_in_both_directions() {
             assert!((0..3).all(|to| there(to) == (to != from)), "{values:?}");
         }
     }
-    machines.nothing_is_left();
+    machines.nothing_was_left();
 }
 
 #[test]
@@ -297,14 +353,19 @@ fn who_is_lost_is_named_with_the_reason_and_the_others_are_kept() {
 #[test]
 fn an_interrupt_ends_all_machines_and_keeps_what_they_have() {
     let Some(machines) = Machines::new("hosts-interrupt", 2, &[]) else { return };
-    let mut child = machines.run("n1,n2", 3000, &["--repeat", "9"]).spawn().unwrap();
-    until("both measure", || machines.measuring(1).is_some() && machines.measuring(2).is_some());
+    let mut child = machines.run("n1,n2", 100, &["--parallel", "1"]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("(1 of 2 machines ended)")));
+    until("n2 measures", || machines.measuring(2).is_some());
     // `timeout` passes it on.
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let begun = Instant::now();
     let status = child.wait().unwrap();
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     assert_eq!(status.code(), Some(130));
+    let run = machines.document();
+    assert_eq!((names(&run)[0], &run["status"]), ("n1", &"partial".into()));
+    assert_eq!(run["measurements"][0]["status"], "ok");
     machines.nothing_is_left();
 }
 
@@ -317,7 +378,7 @@ fn names_that_are_none_reach_no_program() {
         (&["--hosts", "a;b"], "'a;b' is not a host name"),
         (&["--hosts", "a,b,a"], "a is named twice"),
         (&["--hosts", "@missing"], "--hosts missing: "),
-        (&["--inventory", "bad.ini"], "--inventory: line 2: '-oProxyCommand=x' is not a host name"),
+        (&["--inventory", "bad.ini"], "--inventory: d: '-oProxyCommand=x' is not a host name"),
         (&["--hosts", "a", "--inventory", "bad.ini"], "--inventory"),
         (&["--hosts", "a", "--resume", "last"], "--resume is not supported with --hosts"),
         (&["--hosts", "a", "--program", "bad.ini"], "--program bad.ini: not a Linux program"),
@@ -329,4 +390,8 @@ fn names_that_are_none_reach_no_program() {
         assert!(out.is_empty() && err.contains(says), "{words:?}: {err}");
     }
     assert!(!dir.path().join("x").exists());
+    let mut ranks = plimsoll(dir.path());
+    ranks.args(["run", "quick", "--hosts", "a,b"]);
+    ranks.env("OMPI_COMM_WORLD_RANK", "0").env("OMPI_COMM_WORLD_SIZE", "2");
+    assert!(ended(&mut ranks, 2).1.contains("each process would reach all hosts"));
 }

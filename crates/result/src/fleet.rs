@@ -36,7 +36,12 @@ const OF_MACHINES: [&str; 5] =
 /// What parts that were joined before say of machines that they lack.
 pub fn of_parts(parts: &[Run]) -> Vec<Finding> {
     let all = parts.iter().flat_map(|run| &run.findings);
-    all.filter(|finding| OF_MACHINES.contains(&finding.code.as_str())).cloned().collect()
+    all.filter(|finding| is_of_a_lack(finding)).cloned().collect()
+}
+
+/// Whether it says what the run lacks: a machine, part of its run, or a document.
+pub fn is_of_a_lack(finding: &Finding) -> bool {
+    OF_MACHINES.contains(&finding.code.as_str())
 }
 
 /// Each machine once: of one that came again its latest whole run, or the latest where none is whole; and whose earlier

@@ -24,8 +24,10 @@ struct Inner {
     child: Option<Child>,
     /// Its end is what the machine there hears.
     stdin: Option<ChildStdin>,
-    /// Why it was ended from here; empty where the reason is told elsewhere.
-    ended: Option<String>,
+    /// Whether it was ended from here.
+    ended: bool,
+    /// Why, where nobody else says it.
+    why: Option<String>,
     /// Whether an answer is waited for.
     waits: bool,
 }
@@ -35,7 +37,7 @@ impl Hold {
     pub(super) fn begin(&self, mut child: Child) {
         let mut inner = locked(&self.inner);
         inner.waits = true;
-        if inner.ended.is_some() {
+        if inner.ended {
             // It may have ended meanwhile.
             let _ = child.kill();
         }
@@ -69,14 +71,14 @@ impl Hold {
     pub fn ask_to_end(&self) {
         let asked = locked(&self.inner).stdin.take().is_some();
         if !asked {
-            self.end("");
+            self.end();
         }
     }
 
     /// Ends the connection.
-    pub fn end(&self, why: &str) {
+    pub fn end(&self) {
         let mut inner = locked(&self.inner);
-        inner.ended.get_or_insert_with(|| why.to_owned());
+        inner.ended = true;
         if let Some(child) = inner.child.as_mut() {
             // It may have ended meanwhile.
             let _ = child.kill();
@@ -85,7 +87,7 @@ impl Hold {
 
     /// Why it was ended from here.
     pub(super) fn why(&self) -> Option<String> {
-        locked(&self.inner).ended.clone().filter(|why| !why.is_empty())
+        locked(&self.inner).why.clone()
     }
 
     /// Something came, or could be sent.
@@ -99,7 +101,8 @@ impl Hold {
             return self.heard();
         }
         if self.seconds.fetch_add(1, Ordering::Relaxed) == SILENT {
-            self.end(&format!("it sent nothing for {SILENT} s"));
+            locked(&self.inner).why = Some(format!("it sent nothing for {SILENT} s"));
+            self.end();
         }
     }
 
@@ -144,10 +147,9 @@ mod tests {
     #[test]
     fn one_that_was_to_end_before_it_began_ends_when_it_begins() {
         let hold = Hold::default();
-        hold.end("interrupted");
+        hold.end();
         hold.begin(sleeper());
         assert_eq!(hold.waited().unwrap().code(), None);
-        assert_eq!(hold.why().as_deref(), Some("interrupted"));
     }
 
     #[test]

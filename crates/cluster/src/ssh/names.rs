@@ -1,6 +1,7 @@
 //! Which machines: names as the user's ssh knows them, from the command line, a file, or an inventory of Ansible.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
 
 use crate::text::shown_within;
 
@@ -26,19 +27,26 @@ impl Host {
     /// # Errors
     /// What is no such name.
     pub fn typed(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{}' is not a host name", shown_within(text, 64));
         let (user, name) = text.rsplit_once('@').map_or((None, text), |(user, name)| (Some(user), name));
-        let known = is_name(name, ":") && user.is_none_or(|user| is_name(user, "")) && text.len() <= LONGEST;
-        let host = Self { name: name.to_owned(), destination: text.to_owned(), port: None };
-        known.then_some(host).ok_or_else(wrong)
+        let is_host = is_name(name) || name.parse::<Ipv6Addr>().is_ok();
+        if is_host && user.is_none_or(is_name) && text.len() <= LONGEST {
+            return Ok(Self { name: name.to_owned(), destination: text.to_owned(), port: None });
+        }
+        let shown = shown_within(text, 64);
+        Err(match name.split_once(':') {
+            Some((host, port)) if is_name(host) && port.parse::<u16>().is_ok() => {
+                format!("'{shown}' is not a host name: the port belongs in ssh's configuration (Port {port})")
+            }
+            _ => format!("'{shown}' is not a host name"),
+        })
     }
 }
 
 /// Letters, digits, and these; it begins with a letter or digit, so that no program takes it for an option.
-fn is_name(text: &str, more: &str) -> bool {
+fn is_name(text: &str) -> bool {
     let first = text.chars().next();
     first.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_')
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c) || more.contains(c))
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
 }
 
 /// The hosts in a file: one a line, comments after `#`.
@@ -53,48 +61,127 @@ pub fn of_list(text: &str) -> Result<Vec<Host>, String> {
 }
 
 /// The hosts of an inventory in Ansible's INI form: each name of each group, with `ansible_host`, `ansible_user` and
-/// `ansible_port`, and ranges such as `web[01:20]`. Sections of variables and of groups of groups name no host.
+/// `ansible_port` of its line or of a `[group:vars]` section, and ranges such as `web[01:20]`.
 ///
 /// # Errors
-/// The line that names none.
+/// The line that names none, or too many hosts.
 pub fn of_inventory(text: &str) -> Result<Vec<Host>, String> {
-    let (mut hosts, mut names_hosts) = (Vec::<Host>::new(), true);
+    let mut inventory = Inventory::default();
+    let mut section = Section::Hosts(UNGROUPED.to_owned());
     for (at, line) in text.lines().enumerate() {
-        let wrong = |why: String| format!("line {}: {why}", at + 1);
         let line = line.split(['#', ';']).next().unwrap_or_default().trim();
-        if let Some(section) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            names_hosts = !section.contains(':');
-            continue;
-        }
-        if line.is_empty() || !names_hosts {
-            continue;
-        }
-        let mut words = line.split_whitespace();
-        let pattern = words.next().unwrap_or_default();
-        let variables: Vec<(&str, &str)> = words.filter_map(|word| word.split_once('=')).collect();
-        for name in ranged(pattern).map_err(wrong)? {
-            let host = of_entry(&name, &variables).map_err(wrong)?;
-            // A host may be in several groups.
-            if hosts.iter().all(|other| other.name != host.name) {
-                hosts.push(host);
-            }
+        if let Some(header) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            section = Section::of(header);
+        } else if !line.is_empty() {
+            inventory.take(&section, line).map_err(|why| format!("line {}: {why}", at + 1))?;
         }
     }
-    Ok(hosts)
+    inventory.hosts()
 }
 
-fn of_entry(name: &str, variables: &[(&str, &str)]) -> Result<Host, String> {
-    let value = |key: &str| {
-        let found = variables.iter().rev().find(|(known, _)| *known == key);
-        found.map(|(_, value)| value.trim_matches(['"', '\'']))
-    };
-    let address = value("ansible_host").or(value("ansible_ssh_host")).unwrap_or(name);
-    let user = value("ansible_user").or(value("ansible_ssh_user"));
+/// The groups that Ansible has without being named: of all hosts, and of hosts before the first header.
+const ALL: &str = "all";
+const UNGROUPED: &str = "ungrouped";
+
+/// What the lines after a header are, and of which group.
+enum Section {
+    Hosts(String),
+    Vars(String),
+    Children(String),
+}
+
+impl Section {
+    fn of(header: &str) -> Self {
+        match header.split_once(':') {
+            Some((group, "vars")) => Self::Vars(group.to_owned()),
+            Some((group, _)) => Self::Children(group.to_owned()),
+            None => Self::Hosts(header.to_owned()),
+        }
+    }
+}
+
+/// Variables by name; one that is set again has the later value.
+type Variables = BTreeMap<String, String>;
+
+/// What an inventory says.
+#[derive(Default)]
+struct Inventory {
+    /// In the order of their first lines.
+    names: Vec<String>,
+    own: BTreeMap<String, Variables>,
+    /// The groups that name a host, and those that name a group.
+    host_of: BTreeMap<String, BTreeSet<String>>,
+    child_of: BTreeMap<String, BTreeSet<String>>,
+    of_group: BTreeMap<String, Variables>,
+}
+
+impl Inventory {
+    fn take(&mut self, section: &Section, line: &str) -> Result<(), String> {
+        match section {
+            Section::Hosts(group) => {
+                let mut words = line.split_whitespace();
+                let names = ranged(words.next().unwrap_or_default())?;
+                let set: Variables = words.filter_map(variable).collect();
+                for name in names {
+                    Host::typed(&name)?;
+                    self.host_of.entry(name.clone()).or_default().insert(group.clone());
+                    if !self.own.contains_key(&name) {
+                        self.names.push(name.clone());
+                    }
+                    self.own.entry(name).or_default().extend(set.clone());
+                }
+                if self.names.len() > MOST {
+                    return Err(format!("more than {MOST} hosts are named"));
+                }
+            }
+            Section::Vars(group) => {
+                self.of_group.entry(group.clone()).or_default().extend(variable(line));
+            }
+            Section::Children(group) => {
+                self.child_of.entry(line.to_owned()).or_default().insert(group.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn hosts(&self) -> Result<Vec<Host>, String> {
+        let host =
+            |name: &String| of_entry(name, &self.variables(name)).map_err(|why| format!("{name}: {why}"));
+        self.names.iter().map(host).collect()
+    }
+
+    /// A host's variables: those of all hosts, then of its groups from the outermost, then its own, each in place of the one
+    /// before.
+    fn variables(&self, name: &str) -> Variables {
+        let mut rings = vec![self.host_of.get(name).cloned().unwrap_or_default()];
+        let mut seen = rings[0].clone();
+        while let Some(ring) = rings.last().filter(|ring| !ring.is_empty()) {
+            let outer = ring.iter().filter_map(|group| self.child_of.get(group)).flatten();
+            let outer: BTreeSet<String> = outer.filter(|group| !seen.contains(*group)).cloned().collect();
+            seen.extend(outer.clone());
+            rings.push(outer);
+        }
+        let groups = rings.iter().rev().flatten().filter(|group| *group != ALL);
+        let of_groups = std::iter::once(ALL).chain(groups.map(String::as_str));
+        let all = of_groups.filter_map(|group| self.of_group.get(group)).chain(self.own.get(name));
+        all.flat_map(Variables::clone).collect()
+    }
+}
+
+/// `name=value`, where spaces and quotes may be around the value.
+fn variable(text: &str) -> Option<(String, String)> {
+    let (name, value) = text.split_once('=')?;
+    Some((name.trim().to_owned(), value.trim().trim_matches(['"', '\'']).to_owned()))
+}
+
+fn of_entry(name: &str, variables: &Variables) -> Result<Host, String> {
+    let value = |keys: [&str; 2]| keys.into_iter().find_map(|key| variables.get(key));
+    let address = value(["ansible_host", "ansible_ssh_host"]).map_or(name, String::as_str);
+    let user = value(["ansible_user", "ansible_ssh_user"]);
     let destination = user.map_or_else(|| address.to_owned(), |user| format!("{user}@{address}"));
-    let port = value("ansible_port").or(value("ansible_ssh_port"));
+    let port = value(["ansible_port", "ansible_ssh_port"]);
     let port =
         port.map(|port| port.parse().map_err(|_| format!("'{}' is not a port", shown_within(port, 32))));
-    Host::typed(name)?;
     Ok(Host { name: name.to_owned(), port: port.transpose()?, ..Host::typed(&destination)? })
 }
 
@@ -107,10 +194,10 @@ fn ranged(pattern: &str) -> Result<Vec<String>, String> {
     let (first, last) = range.split_once(':').ok_or_else(wrong)?;
     let number = |text: &str| text.parse::<usize>().map_err(|_| wrong());
     let (from, to) = (number(first)?, number(last)?);
-    if after.contains('[') || to < from || to - from >= MOST {
+    let width = first.len();
+    if after.contains('[') || to < from || to - from >= MOST || width > LONGEST {
         return Err(wrong());
     }
-    let width = first.len();
     Ok((from..=to).map(|n| format!("{before}{n:0width$}{after}")).collect())
 }
 
@@ -159,6 +246,26 @@ mod tests {
         assert_eq!((hosts[4].destination.as_str(), hosts[4].port), ("10.0.0.1", Some(2222)));
         assert!(of_inventory("d ansible_host=-oProxyCommand=x").is_err());
         assert!(of_inventory("w[1:9999999999]").is_err());
+        let many = "a[0000:9999]\nb[0000:9999]\n".repeat(1000);
+        assert_eq!(of_inventory(&many).unwrap_err(), "line 2: more than 10000 hosts are named");
+        assert!(of_inventory(&format!("w[{}1:2]", "0".repeat(1 << 19))).is_err());
+    }
+
+    #[test]
+    fn variables_of_groups_hold_for_their_hosts_the_innermost_first() {
+        let text = "[web]\nw1\nw2 ansible_user=own\n[db]\nd1\n[all:vars]\nansible_user=all\n\
+                    [site:children]\nweb\n[site:vars]\nansible_port = 2222\nansible_user='site'\n\
+                    [web:vars]\nansible_user=web\n[web:children]\nsite\n";
+        let hosts = of_inventory(text).unwrap();
+        let of = |at: usize| (hosts[at].destination.as_str(), hosts[at].port);
+        assert_eq!((of(0), of(1), of(2)), (("web@w1", Some(2222)), ("own@w2", Some(2222)), ("all@d1", None)));
+    }
+
+    #[test]
+    fn a_port_is_no_part_of_a_name() {
+        let why = Host::typed("root@n1:2222").unwrap_err();
+        assert!(why.ends_with("the port belongs in ssh's configuration (Port 2222)"), "{why}");
+        assert!(Host::typed("n1:a").is_err() && Host::typed("n1:").is_err());
     }
 
     #[test]

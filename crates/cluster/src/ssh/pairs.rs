@@ -39,7 +39,6 @@ fn served(connected: &mut Connected<'_>) -> BTreeMap<usize, Result<Place, Cannot
                 Line::Serving(place) => Some(place),
                 _ => None,
             });
-            session.hold.rests();
             served.unwrap_or_else(|why| Err(CannotMeasure::far_end(why)))
         };
         let threads: Vec<_> = connected
@@ -99,7 +98,6 @@ fn asked(
         Line::Measured(answers) => Some(answers),
         _ => None,
     });
-    session.hold.rests();
     answers.map(|answers| in_order(answers, cases)).map_err(CannotMeasure::far_end)
 }
 

@@ -29,7 +29,7 @@ const MOST: u64 = 256 << 20;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
-    /// The words after `plimsoll run`.
+    /// The words after `plimsoll`.
     pub words: Vec<String>,
     /// Name and text of a plan that is no built-in one.
     pub plan: Option<(String, String)>,
@@ -117,8 +117,10 @@ pub(super) enum Line {
     Ended(Ended),
     Serving(Result<Place, CannotMeasure>),
     Measured(BTreeMap<String, Answer>),
-    /// What is said to nobody here: a shell's greeting, that a machine is there.
-    Other,
+    /// That it is there.
+    Alive,
+    /// What is none of these: a shell's greeting, what a command prints.
+    Other(String),
 }
 
 impl Line {
@@ -138,7 +140,10 @@ impl Line {
         if let Some(json) = text.strip_prefix(MEASURED) {
             return read(json).map(Self::Measured);
         }
-        let Some(json) = text.strip_prefix(DOCUMENT) else { return Ok(Self::Other) };
+        if text == ALIVE {
+            return Ok(Self::Alive);
+        }
+        let Some(json) = text.strip_prefix(DOCUMENT) else { return Ok(Self::Other(text.to_owned())) };
         let mut documents = Run::parse_all(json);
         match documents.next() {
             Some(run) => run.map(|run| Self::Document(Box::new(run))),
@@ -210,7 +215,7 @@ mod tests {
         let lines: Vec<Line> = all(text.as_bytes()).into_iter().map(Result::unwrap).collect();
         assert!(matches!(&lines[1], Line::Here(machine) if machine == "x86_64"));
         assert!(matches!(&lines[2], Line::Hello(hello) if hello.sha256 == "ab"));
-        assert!(matches!((&lines[0], &lines[3]), (Line::Other, Line::Other)));
+        assert!(matches!((&lines[0], &lines[3]), (Line::Other(_), Line::Other(_))));
         assert!(matches!(&lines[4], Line::Document(same) if same.id == run.id));
         assert!(matches!(&lines[5], Line::Ended(same) if *same == ended));
     }

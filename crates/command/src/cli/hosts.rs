@@ -1,23 +1,27 @@
-//! Options of a run on other machines by ssh, and those of its options that go there.
+//! Options of a command on other machines by ssh, and those of its options that go there.
 
 use std::path::PathBuf;
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, Command};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 
+use super::Typed;
 use super::values::whole;
 
-/// Where a run is measured instead of here.
+/// Machines that are reached at once, unless a number is asked for: each takes a process and three descriptors here.
+const AT_ONCE: usize = 1000;
+
+/// Where a command is carried out instead of here.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Hosts {
-    /// Measure on these machines, reached by ssh, and join their results: names as your ssh knows them, or @FILE with a name
-    /// on each line
+    /// Do this on these machines, reached by ssh, and join what they say: names as your ssh knows them, or @FILE with a
+    /// name on each line
     #[arg(long, value_name = "HOST,…|@FILE", value_delimiter = ',', help_heading = "Other machines")]
     pub hosts: Vec<String>,
-    /// Measure on the hosts of this Ansible inventory (INI form)
+    /// Do this on the hosts of this Ansible inventory (INI form)
     #[arg(long, value_name = "FILE", help_heading = "Other machines", conflicts_with = "hosts")]
     pub inventory: Option<PathBuf>,
-    /// Measure on N hosts at a time [default: all]
+    /// Do this on N hosts at a time [default: all]
     #[arg(long, value_name = "N", value_parser = whole::<1, 10_000>, help_heading = "Other machines")]
     pub parallel: Option<u32>,
     /// A static plimsoll for hosts of another architecture [default: this program, for all]
@@ -32,6 +36,11 @@ impl Hosts {
     /// Whether any are named.
     pub fn is_named(&self) -> bool {
         !self.hosts.is_empty() || self.inventory.is_some()
+    }
+
+    /// How many are reached at once.
+    pub fn at_once(&self) -> usize {
+        self.parallel.map_or(AT_ONCE, |n| n as usize)
     }
 }
 
@@ -59,18 +68,29 @@ const HERE: [&str; 20] = [
     "require",
 ];
 
-/// The options that each machine gets, as they were typed: a word an option and value. A key and a limits file go there as
-/// text.
-pub(super) fn forwarded(known: &Command, matches: &ArgMatches) -> Vec<String> {
-    let Some(run) = known.find_subcommand("run") else { return Vec::new() };
+/// The options that each machine gets of a command, as they were typed: a word an option and value. A key and a limits file go
+/// there as text.
+pub(super) fn forwarded(known: &Command, name: &str, matches: &ArgMatches) -> Vec<String> {
+    let Some(command) = known.find_subcommand(name) else { return Vec::new() };
     let typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
-    let options = run.get_arguments().filter_map(|arg| Some((arg.get_id().as_str(), arg.get_long()?)));
+    let options = command.get_arguments().filter_map(|arg| Some((arg.get_id().as_str(), arg.get_long()?)));
     let sent = options.filter(|(id, _)| !HERE.contains(id) && *id != "key" && typed(id));
     let words = sent.flat_map(|(id, long)| {
         let values = matches.get_raw(id).into_iter().flatten();
         values.map(move |value| format!("--{long}={}", value.to_string_lossy()))
     });
     words.collect()
+}
+
+/// What each machine is to say, where machines are named. It keeps nothing there.
+pub(super) fn said(known: &Command, name: &str, matches: &ArgMatches) -> Result<Option<Typed>, clap::Error> {
+    let hosts = Hosts::from_arg_matches(matches)?;
+    let has = |id: &str| matches.try_contains_id(id).is_ok();
+    let nothing_kept = [("store", "--store=none"), ("quiet", "--quiet")];
+    let nothing_kept = nothing_kept.into_iter().filter(|(id, _)| has(id)).map(|(_, word)| word.to_owned());
+    let words = std::iter::once(name.to_owned()).chain(forwarded(known, name, matches)).chain(nothing_kept);
+    let quiet = has("quiet") && matches.get_flag("quiet");
+    Ok(hosts.is_named().then(|| Typed::SaidByHosts { hosts: Box::new(hosts), words: words.collect(), quiet }))
 }
 
 #[cfg(test)]
@@ -85,6 +105,20 @@ mod tests {
         let Typed::OnHosts { hosts, words, .. } = typed else { panic!("{typed:?}") };
         assert_eq!(hosts.hosts, ["a", "b"]);
         assert_eq!(words, ["--only=memory", "--only=cpu", "--samples=7", "--precision=2%"]);
+    }
+
+    #[test]
+    fn what_machines_say_of_themselves_is_asked_by_the_same_words() {
+        let of = |line: &str| parse(command(), line.split(' ').map(Into::into));
+        let typed = of("plimsoll doctor --hosts a,b --rounds 0 --store none --quiet").unwrap();
+        let Typed::SaidByHosts { hosts, words, quiet } = typed else { panic!("{typed:?}") };
+        assert!(hosts.hosts == ["a", "b"] && quiet);
+        assert_eq!(words, ["doctor", "--rounds=0", "--store=none", "--quiet"]);
+        let typed = of("plimsoll references --hosts @all --parallel 3").unwrap();
+        let Typed::SaidByHosts { words, .. } = typed else { panic!("{typed:?}") };
+        assert_eq!(words, ["references"]);
+        assert!(of("plimsoll references --hosts a --install").is_err());
+        assert!(of("plimsoll doctor --parallel 3").is_err());
     }
 
     /// A new option that belongs here alone must be named here.

@@ -59,6 +59,15 @@ pub enum Typed {
         /// The options that each of them gets, as they were typed.
         words: Vec<String>,
     },
+    /// Print what other machines say of themselves, by ssh.
+    SaidByHosts {
+        /// Where.
+        hosts: Box<Hosts>,
+        /// The command and options that each of them gets.
+        words: Vec<String>,
+        /// Whether progress is left out.
+        quiet: bool,
+    },
     /// Measure for the machine that copied this program here.
     Hosted {
         /// The directory that was made for it.
@@ -410,7 +419,7 @@ fn gather() -> Command {
 }
 
 fn doctor() -> Command {
-    Doctor::augment_args(Command::new("doctor").allow_negative_numbers(true))
+    Hosts::augment_args(Doctor::augment_args(Command::new("doctor").allow_negative_numbers(true)))
         .about("Say whether this machine is quiet: noise, clocks, rights")
 }
 
@@ -432,12 +441,14 @@ fn peers() -> Command {
     let flag = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
     };
-    Command::new("references")
+    let install = flag("install", "Print the command that installs the missing ones");
+    let command = Command::new("references")
         .visible_alias("peers")
         .about("List reference tools: what they measure, how to get them")
         .arg(path.help("Where a tool is, if not on PATH").action(ArgAction::Append))
-        .arg(flag("install", "Print the command that installs the missing ones"))
-        .arg(flag("yes", "With --install: run that command"))
+        .arg(install.conflicts_with_all(["hosts", "inventory"]))
+        .arg(flag("yes", "With --install: run that command"));
+    Hosts::augment_args(command)
 }
 
 /// Hidden: how reference tools are started.
@@ -463,6 +474,17 @@ fn generate() -> Command {
     let directory =
         Arg::new("directory").value_name("DIR").required(true).value_parser(clap::value_parser!(PathBuf));
     Command::new("generate").hide(true).about("Write man pages and completions into DIR").arg(directory)
+}
+
+fn references(matches: &ArgMatches) -> Typed {
+    Typed::Peers {
+        named: matches.get_many("reference-path").into_iter().flatten().cloned().collect(),
+        install: match (matches.get_flag("install"), matches.get_flag("yes")) {
+            (true, true) => Install::Run,
+            (true, false) => Install::Show,
+            _ => Install::No,
+        },
+    }
 }
 
 fn launched(matches: &ArgMatches) -> Typed {
@@ -503,7 +525,7 @@ pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) ->
             if !hosts.is_named() {
                 return Ok(Typed::Measure { what, common, key });
             }
-            let words = hosts::forwarded(&known, m);
+            let words = hosts::forwarded(&known, "run", m);
             Ok(Typed::OnHosts { what, common, key, hosts: Box::new(hosts), words })
         }
         Some(("hosted", m)) => {
@@ -520,19 +542,18 @@ pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) ->
         Some(("report", m)) => Ok(Typed::Report(Box::new(Report::from_arg_matches(m)?))),
         Some(("export", m)) => Ok(Typed::Export(Box::new(Export::from_arg_matches(m)?))),
         Some(("gather", m)) => Ok(Typed::Gather(Box::new(Gather::from_arg_matches(m)?))),
-        Some(("doctor", m)) => Ok(Typed::Doctor(Box::new(Doctor::from_arg_matches(m)?))),
+        Some(("doctor", m)) => match hosts::said(&known, "doctor", m)? {
+            Some(elsewhere) => Ok(elsewhere),
+            None => Ok(Typed::Doctor(Box::new(Doctor::from_arg_matches(m)?))),
+        },
         Some(("serve", m)) => Ok(Typed::Serve(Box::new(Serve::from_arg_matches(m)?))),
         Some(("key", m)) => Ok(Typed::NewKey {
             file: m.subcommand_matches("new").and_then(|m| m.get_one::<PathBuf>("file").cloned()),
         }),
-        Some(("references", m)) => Ok(Typed::Peers {
-            named: m.get_many("reference-path").into_iter().flatten().cloned().collect(),
-            install: match (m.get_flag("install"), m.get_flag("yes")) {
-                (true, true) => Install::Run,
-                (true, false) => Install::Show,
-                _ => Install::No,
-            },
-        }),
+        Some(("references", m)) => match hosts::said(&known, "references", m)? {
+            Some(elsewhere) => Ok(elsewhere),
+            None => Ok(references(m)),
+        },
         Some(("launch", m)) => Ok(launched(m)),
         Some(("worker", _)) => Ok(Typed::Worker),
         Some(("far-end", _)) => Ok(Typed::FarEnd),

@@ -303,7 +303,7 @@ fn led(fabric: &Fabric, common: &Common, admitted: Admitted) -> (Ended, u8) {
     let paths = between::paths(&measures, &together, lead.ended());
     let mut ended = lead.end();
     let mut document = merged(header, &mut ended, machines, begun.elapsed());
-    between::added(&mut document, shared, &paths, ended.lost.len());
+    between::added(&mut document, shared, &paths);
     let kept = outputs.finish(&document);
     let code = exit_code_of(&document, &ended, kept);
     let code = ending::judged(code, prepared, &document).unwrap_or_else(|failure| {

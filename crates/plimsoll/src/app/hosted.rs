@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -40,17 +41,24 @@ const ENDS: Duration = Duration::from_secs(20);
 /// The order cannot be read, or stdout cannot be written.
 pub(super) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
     let own = super::own_program()?;
-    let _files = Files { directory: directory.to_owned(), program: own.clone() };
+    // From here on an end is one that removes what is here.
+    let interrupts = interrupts()?;
+    let files = Files { directory: directory.to_owned(), program: own.clone() };
+    let _removed = files.clone();
     let digest = own_digest(&own)
         .map_err(|e| Failure::environment(format!("cannot read plimsoll's own file: {e}")))?;
     printed(&hello(digest))?;
     let (tell, lines) = unbounded();
-    thread(move || heard(&tell))?;
+    thread(move || heard(tell, files))?;
     let order = ordered(&lines)?;
     thread(beat)?;
     let stays = order.stays;
     let file = directory.join(DOCUMENT);
-    let asked = Asked::of(order, directory, &file);
+    let asked = match Asked::of(order, directory, &file, interrupts.clone()) {
+        Ok(Ordered::Say(typed)) => return said(typed),
+        Ok(Ordered::Measure(asked)) => Ok(asked),
+        Err(failure) => Err(failure),
+    };
     let ended = match asked.as_ref().map(Asked::carried_out) {
         Ok(Ok(code)) => Ended { code, line: None },
         Ok(Err(failure)) => Ended { code: failure.code, line: Some(failure.line) },
@@ -64,12 +72,28 @@ pub(super) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(ended.code))
 }
 
+/// Carries out a command that prints, as it would be here.
+fn said(typed: Typed) -> Result<ExitCode, Failure> {
+    let ended = match typed {
+        Typed::Doctor(typed) => super::doctor::doctor(&typed),
+        Typed::Peers { named, install } => super::peers::list(&named, install),
+        _ => Err(Failure::usage("the order is neither a run nor a command that only prints")),
+    };
+    let ended = match ended {
+        Ok(_) => Ended { code: 0, line: None },
+        Err(failure) => Ended { code: failure.code, line: Some(failure.line) },
+    };
+    printed(&ending(None, &ended))?;
+    Ok(ExitCode::from(ended.code))
+}
+
 fn thread(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     let started = std::thread::Builder::new().name("ssh".to_owned()).spawn(work);
     started.map(drop).map_err(|e| Failure::environment(format!("cannot start a thread: {e}")))
 }
 
 /// What a run puts into its directory, which the shell that made it removes. That shell may be gone.
+#[derive(Clone)]
 struct Files {
     directory: PathBuf,
     program: PathBuf,
@@ -82,15 +106,17 @@ impl Drop for Files {
             let _ = fs::remove_file(self.directory.join(name));
         }
         // Somebody may have typed another directory.
-        if self.program == self.directory.join(PROGRAM) {
-            let _ = fs::remove_file(&self.program);
+        let copy = self.directory.join(PROGRAM);
+        let place = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+        if place(&copy).is_some_and(|copy| Some(copy) == place(&self.program)) {
+            let _ = fs::remove_file(&copy);
             let _ = fs::remove_dir(&self.directory);
         }
     }
 }
 
 /// Passes on what comes, and ends the run with the connection, as a signal would.
-fn heard(tell: &Sender<String>) {
+fn heard(tell: Sender<String>, files: Files) {
     let mut from = BufReader::new(std::io::stdin());
     loop {
         let mut line = String::new();
@@ -99,9 +125,12 @@ fn heard(tell: &Sender<String>) {
             break;
         }
     }
+    // Who waits for a question hears that none comes.
+    drop(tell);
     let own = rustix::process::getpid();
     let _ = kill_process(own, Signal::TERM);
     let _ = after(ENDS).recv();
+    drop(files);
     let _ = kill_process(own, Signal::KILL);
 }
 
@@ -128,7 +157,13 @@ fn ordered(lines: &Receiver<String>) -> Result<Order, Failure> {
     serde_json::from_str(&line).map_err(|e| wrong(&e.to_string()))
 }
 
-/// What this machine is to do.
+/// What an order is.
+enum Ordered {
+    Measure(Asked),
+    Say(Typed),
+}
+
+/// What this machine is to measure.
 struct Asked {
     prepared: Prepared,
     common: Common,
@@ -137,11 +172,12 @@ struct Asked {
 
 impl Asked {
     /// The document goes into `file`.
-    fn of(order: Order, directory: &Path, file: &Path) -> Result<Self, Failure> {
-        let words = ["plimsoll", "run"].map(str::to_owned).into_iter().chain(order.words).map(Into::into);
+    fn of(order: Order, directory: &Path, file: &Path, interrupts: Receiver<()>) -> Result<Ordered, Failure> {
+        let words = std::iter::once("plimsoll".to_owned()).chain(order.words).map(Into::into);
         let typed = cli::parse(super::command(), words).map_err(|e| Failure::usage(cli::one_line(&e)))?;
-        let Typed::Measure { what, common, .. } = typed else {
-            return Err(Failure::usage("the order is not a run"));
+        let (what, common) = match typed {
+            Typed::Measure { what, common, .. } => (what, common),
+            other => return Ok(Ordered::Say(other)),
         };
         let what = match order.plan {
             Some((name, text)) => What::Text { name, text },
@@ -158,7 +194,7 @@ impl Asked {
         let key = order.files.get("key").map(|text| Key::from_hex(text.trim(), "--key"));
         let key = key.transpose().map_err(|e| Failure::usage(e.to_string()))?;
         let prepared = Prepared { key, ..Prepared::new(&what, &common, None)? };
-        Ok(Self { prepared, common, interrupts: interrupts()? })
+        Ok(Ordered::Measure(Self { prepared, common, interrupts }))
     }
 
     /// Measures. The exit code.

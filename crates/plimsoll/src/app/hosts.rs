@@ -16,13 +16,12 @@ use super::{Failure, code, complain, ending, gather, interrupts};
 use crate::cli::{Common, Hosts, What};
 use crate::cluster::ssh::names::{self, Host};
 use crate::cluster::ssh::pairs::{self, Connected};
-use crate::cluster::ssh::{Answer, Hold, Order, Program, Session, Ssh, measured};
+use crate::cluster::ssh::{Answer, Hold, Order, Program, Session, Ssh, measured, said};
 use crate::cluster::{self, Between, Member, Roster};
 use crate::document::{Finding, Run, RunStatus};
 use crate::machine::{Machine, Root};
 use crate::output::Begins;
 use crate::peer::{Search, Trust};
-use crate::plan::file::PlanFile;
 use crate::plan::{built_in, write};
 use crate::resolve;
 use crate::text::{counted, read_small, shown_bytes, shown_within};
@@ -32,8 +31,6 @@ use crate::traffic::raise_descriptors;
 const MAX_NAMES: u64 = 1 << 20;
 /// Largest limits file, as of a run here.
 const MAX_LIMITS: u64 = 1 << 20;
-/// Machines that are measured at once, unless a number is asked for: each takes a process and three descriptors here.
-const AT_ONCE: usize = 1000;
 /// A machine without a result.
 const LOST: &str = "machine-lost";
 /// After an interrupt, results that are there come within this time: the whole ends within two seconds.
@@ -49,38 +46,114 @@ pub(super) fn measure(
     words: Vec<String>,
 ) -> Result<ExitCode, Failure> {
     refused(common)?;
+    alone()?;
     super::distinct_outputs(common)?;
     let hosts = hosts(typed)?;
     let prepared = Prepared::elsewhere(what, common, Machine::discover(&Root::live()))?;
     let mut order = order(what, common, key, words)?;
     order.stays = hosts.len() > 1 && !between::cases(&prepared).is_empty();
     let programs = programs(&typed.program)?;
-    let call = Call { ssh: ssh(typed)?, programs, order, plan: prepared.plan.file.clone() };
+    let call = Call { ssh: ssh(typed)?, programs, order, plan: prepared.plan.file.name.clone() };
     let interrupts = interrupts()?;
     let mut outputs = super::outputs(common, &interrupts)?;
     let (begun, started) = (Instant::now(), crate::wall::now().to_string());
-    raise_descriptors();
-    let at_once = typed.parallel.map_or(hosts.len().min(AT_ONCE), |n| n as usize);
     let holds: Vec<Hold> = hosts.iter().map(|_| Hold::default()).collect();
     let fleet = Fleet { hosts: &hosts, holds: &holds, interrupts: &interrupts, says: !common.quiet };
-    let mut all = call.all(&fleet, at_once)?;
-    let connected = std::mem::take(&mut all.connected);
-    let mut run = joined(&mut all)?;
-    if !all.interrupted && !connected.is_empty() {
-        let prepared = Prepared::elsewhere(what, common, run.machine.clone())?;
-        all.interrupted = measured_between(&mut run, &fleet, connected, &prepared, common);
-    }
+    let (mut run, ended) = measured_by(&call, &fleet, (what, common), typed.at_once())?;
     (run.elapsed_s, run.started) = (begun.elapsed().as_secs_f64(), started);
     outputs.begin(&run.header(), Begins::Anew);
     outputs.arrived(&run);
     let kept = outputs.finish(&run);
-    let own = all.codes.into_iter().chain([ending::own(&run, all.interrupted, kept)]).collect::<Vec<_>>();
-    let code = match () {
-        () if all.interrupted => code::INTERRUPTED,
-        () if run.status != RunStatus::Complete => code::FAR_END,
-        () => ending::whole(&run, &own),
-    };
-    ending::judged(code, &prepared, &run).map(ExitCode::from)
+    ending::judged(ended.code(&run, kept), &prepared, &run).map(ExitCode::from)
+}
+
+/// Prints what a command says on each machine, in the order in which they were named.
+///
+/// # Errors
+/// What was typed is wrong, or no machine said anything.
+pub(super) fn say(typed: &Hosts, words: Vec<String>, quiet: bool) -> Result<ExitCode, Failure> {
+    alone()?;
+    let hosts = hosts(typed)?;
+    let (programs, ssh) = (programs(&typed.program)?, ssh(typed)?);
+    let order = Order { words, ..Order::default() };
+    let interrupts = interrupts()?;
+    raise_descriptors();
+    let holds: Vec<Hold> = hosts.iter().map(|_| Hold::default()).collect();
+    let fleet = Fleet { hosts: &hosts, holds: &holds, interrupts: &interrupts, says: !quiet };
+    let work = |index: usize| said(&ssh, &hosts[index], &programs, &order, &holds[index]);
+    let mut ended = BTreeMap::new();
+    let interrupted = fleet.each(typed.at_once(), work, |index, outcome| {
+        if fleet.says {
+            complain(&format!("{}: ended ({} of {})", hosts[index].name, ended.len() + 1, hosts.len()));
+        }
+        ended.insert(index, outcome);
+    })?;
+    let mut worst = if ended.len() < hosts.len() { code::FAR_END } else { 0 };
+    for (index, outcome) in ended {
+        let name = &hosts[index].name;
+        let why = match outcome {
+            Ok((text, ended)) => {
+                let text: Vec<String> = text.lines().map(|line| shown_within(line, 400)).collect();
+                super::printed(&format!("== {name}\n{}\n", text.join("\n")))?;
+                worst = worst.max(ended.code.min(code::FAR_END));
+                ended.line
+            }
+            Err(why) => {
+                worst = code::FAR_END;
+                Some(why)
+            }
+        };
+        why.iter().for_each(|why| complain(&format!("{name}: {}", shown_within(why, 400))));
+    }
+    Ok(ExitCode::from(if interrupted { code::INTERRUPTED } else { worst }))
+}
+
+/// Refuses to reach all machines from each of many processes.
+fn alone() -> Result<(), Failure> {
+    let why = "--hosts is not supported under mpirun or srun, where each process would reach all hosts";
+    match cluster::launched() {
+        Some(_) => Err(Failure::usage(format!("{why}: leave out --hosts, or start plimsoll without them"))),
+        None => Ok(()),
+    }
+}
+
+/// How the machines' runs ended.
+struct AllEnded {
+    codes: Vec<u8>,
+    interrupted: bool,
+}
+
+impl AllEnded {
+    fn code(self, run: &Run, kept: bool) -> u8 {
+        let own: Vec<u8> = self.codes.into_iter().chain([ending::own(run, self.interrupted, kept)]).collect();
+        match () {
+            () if self.interrupted => code::INTERRUPTED,
+            () if run.status != RunStatus::Complete => code::FAR_END,
+            () => ending::whole(run, &own),
+        }
+    }
+}
+
+/// What all have measured by themselves and then between them, as one run.
+fn measured_by(
+    call: &Call,
+    fleet: &Fleet<'_>,
+    (what, common): (&What, &Common),
+    at_once: usize,
+) -> Result<(Run, AllEnded), Failure> {
+    raise_descriptors();
+    let mut all = call.all(fleet, at_once)?;
+    let connected = std::mem::take(&mut all.connected);
+    let mut ended = AllEnded { codes: std::mem::take(&mut all.codes), interrupted: all.interrupted };
+    let mut run = joined(&mut all)?;
+    // In the order in which they were named.
+    let place = |name: &str| fleet.hosts.iter().position(|host| host.name == name);
+    run.nodes.sort_by_cached_key(|node| place(&node.name));
+    if !all.interrupted && !connected.is_empty() {
+        let prepared = Prepared::elsewhere(what, common, run.machine.clone())?;
+        ended.interrupted = measured_between(&mut run, fleet, connected, &prepared, common);
+    }
+    Ok((run, ended))
 }
 
 /// Adds what the machines measure to each other, by their numbers in the run. Whether it was interrupted.
@@ -99,13 +172,20 @@ fn measured_between(
         Joint { prepared, common, roster: &roster, interrupts: fleet.interrupts.clone(), emit: &drop };
     let cases: Vec<String> =
         between::cases(prepared).iter().map(|planned| planned.candidate.case.id().to_string()).collect();
-    let (made, interrupted) = fleet.between(numbered, roster.members.len(), &cases);
+    let (made, gone, interrupted) = fleet.between(numbered, roster.members.len(), &cases);
     // All at once; each is waited for then.
     fleet.holds.iter().for_each(Hold::ask_to_end);
     let ended = cluster::Ended { between: made, interrupted, ..cluster::Ended::default() };
     let shared = between::measurements(&joint, &[], &ended);
-    let lost = run.findings.iter().take_while(|finding| finding.code == LOST).count();
-    between::added(run, shared, &between::paths(&joint, &[], &ended), lost);
+    if interrupted || !gone.is_empty() {
+        run.status = RunStatus::Partial;
+    }
+    for (index, why) in gone {
+        let finding = lost_between(roster.name(index).unwrap_or_default(), &why);
+        complain(&finding.text);
+        run.findings.insert(0, finding);
+    }
+    between::added(run, shared, &between::paths(&joint, &[], &ended));
     interrupted
 }
 
@@ -132,9 +212,10 @@ fn refused(common: &Common) -> Result<(), Failure> {
 
 /// What each machine is to do.
 fn order(what: &What, common: &Common, key: Option<&Path>, words: Vec<String>) -> Result<Order, Failure> {
+    let words = std::iter::once("run".to_owned()).chain(words).collect();
     let mut order = Order { words, ..Order::default() };
     match what {
-        What::Plan(name) if built_in::find(name).is_some() => order.words.insert(0, name.clone()),
+        What::Plan(name) if built_in::find(name).is_some() => order.words.insert(1, name.clone()),
         named => {
             let file = resolve::file(named, &Common::default()).map_err(|e| Failure::usage(e.to_string()))?;
             order.plan = Some((file.name.clone().unwrap_or_default(), write::text(&file)));
@@ -209,8 +290,8 @@ struct Call {
     ssh: Ssh,
     programs: Vec<Program>,
     order: Order,
-    /// What its document must be of.
-    plan: PlanFile,
+    /// The name of the plan that its document must be of.
+    plan: Option<String>,
 }
 
 /// The machines, by their numbers, and what this process hears of the user.
@@ -239,33 +320,11 @@ type Outcome<'a> = Result<(Answer, Session<'a>), String>;
 impl Call {
     /// Measures on all, so many at once.
     fn all<'a>(&'a self, fleet: &Fleet<'a>, at_once: usize) -> Result<All<'a>, Failure> {
-        let queue = Mutex::new((0..fleet.hosts.len()).collect::<VecDeque<usize>>());
-        let (tell, happenings) = unbounded::<(usize, Outcome<'a>)>();
-        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        let stop = || queue.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let mut ended = BTreeMap::new();
-        let interrupted = std::thread::scope(|scope| {
-            let mut threads = 0;
-            for _ in 0..at_once.min(fleet.hosts.len()) {
-                let (tell, next, hosts, holds) = (tell.clone(), &next, fleet.hosts, fleet.holds);
-                let work = move || {
-                    while let Some(index) = next() {
-                        // Who listens does so until all have ended.
-                        let _ = tell.send((index, self.one(&hosts[index], &holds[index])));
-                    }
-                };
-                match std::thread::Builder::new().name("ssh".to_owned()).spawn_scoped(scope, work) {
-                    Ok(_) => threads += 1,
-                    // Those that there are take all hosts, one after the other.
-                    Err(_) if threads > 0 => break,
-                    Err(e) => return Err(unthreaded(&e)),
-                }
-            }
-            drop(tell);
-            Ok(fleet.follow(&happenings, stop, |(index, outcome)| {
-                fleet.say(index, &outcome, ended.len() + 1);
-                ended.insert(index, outcome);
-            }))
+        let work = |index: usize| self.one(&fleet.hosts[index], &fleet.holds[index]);
+        let interrupted = fleet.each(at_once, work, |index, outcome| {
+            fleet.say(index, &outcome, ended.len() + 1);
+            ended.insert(index, outcome);
         })?;
         Ok(self.sorted(fleet, ended, interrupted))
     }
@@ -273,7 +332,6 @@ impl Call {
     fn one<'a>(&'a self, host: &Host, hold: &'a Hold) -> Outcome<'a> {
         let (answer, session) = measured(&self.ssh, host, &self.programs, &self.order, hold)?;
         let run = &answer.run;
-        // The text of the plan that was meant, with all options: a program that has it measures it.
         if run.version != env!("CARGO_PKG_VERSION") {
             let version = shown_within(&run.version, 40);
             return Err(format!(
@@ -281,7 +339,7 @@ impl Call {
                 env!("CARGO_PKG_VERSION")
             ));
         }
-        if Some(&run.plan.name) != self.plan.name.as_ref() {
+        if Some(&run.plan.name) != self.plan.as_ref() {
             return Err(format!("its document is of plan {}", shown_within(&run.plan.name, 60)));
         }
         Ok((answer, session))
@@ -318,6 +376,39 @@ fn unthreaded(error: &std::io::Error) -> Failure {
 }
 
 impl<'a> Fleet<'a> {
+    /// Does something with each machine, so many at once; `heard` gets what came of it, by its number. Whether it was
+    /// interrupted.
+    fn each<T: Send>(
+        &self,
+        at_once: usize,
+        work: impl Fn(usize) -> T + Sync,
+        mut heard: impl FnMut(usize, T),
+    ) -> Result<bool, Failure> {
+        let queue = Mutex::new((0..self.hosts.len()).collect::<VecDeque<usize>>());
+        let (tell, happenings) = unbounded::<(usize, T)>();
+        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let stop = || queue.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        std::thread::scope(|scope| {
+            for started in 0..at_once.min(self.hosts.len()) {
+                let (tell, next, work) = (tell.clone(), &next, &work);
+                let one_by_one = move || {
+                    while let Some(index) = next() {
+                        // Who listens does so until all have ended.
+                        let _ = tell.send((index, work(index)));
+                    }
+                };
+                match std::thread::Builder::new().name("ssh".to_owned()).spawn_scoped(scope, one_by_one) {
+                    Ok(_) => {}
+                    // Those that there are take all hosts, one after the other.
+                    Err(_) if started > 0 => break,
+                    Err(e) => return Err(unthreaded(&e)),
+                }
+            }
+            drop(tell);
+            Ok(self.follow(&happenings, stop, |(index, came)| heard(index, came)))
+        })
+    }
+
     /// Hears what happens until nothing more can, and looks after the connections meanwhile. Whether it was interrupted.
     fn follow<T>(&self, happenings: &Receiver<T>, stop: impl Fn(), mut heard: impl FnMut(T)) -> bool {
         let (mut interrupts, mut last) = (self.interrupts.clone(), never());
@@ -336,22 +427,22 @@ impl<'a> Fleet<'a> {
                     interrupts = never();
                     last = after(LAST_WORDS);
                 }
-                recv(last) -> _ => self.holds.iter().for_each(|hold| hold.end("")),
+                recv(last) -> _ => self.holds.iter().for_each(Hold::end),
                 recv(seconds) -> _ => self.holds.iter().for_each(Hold::second),
             }
         }
     }
 
-    /// The machines measure to each other. What they found, and whether it was interrupted.
+    /// The machines measure to each other. What they found, who was lost meanwhile and why, and whether it was interrupted.
     fn between(
         &self,
         mut connected: Connected<'a>,
         machines: usize,
         cases: &[String],
-    ) -> (Vec<Between>, bool) {
+    ) -> (Vec<Between>, Vec<(usize, String)>, bool) {
         let goes_on = AtomicBool::new(true);
         let (tell, rounds) = unbounded();
-        std::thread::scope(|scope| {
+        let (made, interrupted) = std::thread::scope(|scope| {
             let stop = || goes_on.store(false, Ordering::Relaxed);
             let work = || {
                 let begins = |round, rounds| {
@@ -368,12 +459,16 @@ impl<'a> Fleet<'a> {
             let interrupted = self.follow(&rounds, stop, |(round, rounds)| self.say_round(round, rounds));
             // A bug there has been told by the panic's own message.
             (thread.join().unwrap_or_default(), interrupted)
-        })
+        });
+        let gone = |(index, session): (&usize, &Session<'_>)| Some((*index, session.lost()?.to_owned()));
+        let gone = connected.iter().filter(|_| !interrupted).filter_map(gone).collect();
+        (made, gone, interrupted)
     }
 
+    /// Where the rounds are: once in a tenth of them.
     fn say_round(&self, round: usize, rounds: usize) {
-        if self.says && round == 0 {
-            complain(&format!("measuring between the machines, {}", counted(rounds, "round")));
+        if self.says && round % rounds.div_ceil(10) == 0 {
+            complain(&format!("measuring between the machines: round {} of {rounds}", round + 1));
         }
     }
 
@@ -403,10 +498,20 @@ impl<'a> Fleet<'a> {
 
 /// Names a machine of which there is no result.
 fn lost(name: &str, why: &str) -> Finding {
+    of_lost(name, "has no result", why)
+}
+
+/// Names a machine that has a result of its own, and was lost then.
+fn lost_between(name: &str, why: &str) -> Finding {
+    of_lost(name, "was lost while the machines measured the network between them", why)
+}
+
+fn of_lost(name: &str, what: &str, why: &str) -> Finding {
+    let why = shown_within(why, 400);
     Finding {
         code: LOST.to_owned(),
-        text: format!("{name} has no result: {}", shown_within(why, 400)),
-        evidence: json!({ "node": name, "why": shown_within(why, 400) }),
+        text: format!("{name} {what}: {why}"),
+        evidence: json!({ "node": name, "why": why }),
     }
 }
 

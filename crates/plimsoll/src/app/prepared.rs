@@ -62,12 +62,7 @@ impl Prepared {
     /// `before` is the machine of a run that goes on: what was measured of it then holds on.
     pub(super) fn new(what: &What, common: &Common, before: Option<&Machine>) -> Result<Self, Failure> {
         super::distinct_outputs(common)?;
-        super::peers::against(common)?;
-        let requirements = super::compare::requirements(&common.require)?;
-        super::compare::can_be_held(&requirements, common.store.as_deref())?;
-        let usage = |e: UsageError| Failure::usage(e.to_string());
-        let mut plan = resolve::plan(what, common).map_err(usage)?;
-        let user_limits = super::plans::limits(&plan.file, common.limits.as_deref())?;
+        let Meant { mut plan, requirements, user_limits } = Meant::by(what, common)?;
         let root = Root::live();
         let mut machine = Machine::discover(&root);
         let place = common.target.as_ref().map_or(&plan.dir, |target| &target.device);
@@ -120,12 +115,7 @@ impl Prepared {
     /// # Errors
     /// What was typed is wrong.
     pub(super) fn elsewhere(what: &What, common: &Common, machine: Machine) -> Result<Self, Failure> {
-        super::peers::against(common)?;
-        let requirements = super::compare::requirements(&common.require)?;
-        super::compare::can_be_held(&requirements, common.store.as_deref())?;
-        let usage = |e: UsageError| Failure::usage(e.to_string());
-        let plan = resolve::plan(what, common).map_err(usage)?;
-        let user_limits = super::plans::limits(&plan.file, common.limits.as_deref())?;
+        let Meant { plan, requirements, user_limits } = Meant::by(what, common)?;
         let planned = resolve::planned(&plan, &machine).map_err(usage)?;
         Ok(Self {
             margin: plan.margin.unwrap_or(MARGIN),
@@ -148,6 +138,28 @@ impl Prepared {
             key: self.key.clone(),
             until: None,
         }
+    }
+}
+
+fn usage(error: UsageError) -> Failure {
+    Failure::usage(error.to_string())
+}
+
+/// What was typed, on whatever machine it is measured.
+struct Meant {
+    plan: Plan,
+    requirements: Vec<Requirement>,
+    user_limits: UserLimits,
+}
+
+impl Meant {
+    fn by(what: &What, common: &Common) -> Result<Self, Failure> {
+        super::peers::against(common)?;
+        let requirements = super::compare::requirements(&common.require)?;
+        super::compare::can_be_held(&requirements, common.store.as_deref())?;
+        let plan = resolve::plan(what, common).map_err(usage)?;
+        let user_limits = super::plans::limits(&plan.file, common.limits.as_deref())?;
+        Ok(Self { plan, requirements, user_limits })
     }
 }
 

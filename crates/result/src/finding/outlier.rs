@@ -5,8 +5,10 @@
 //! ([`apart`], on logarithms, so that half and twice are as far), than 3 %, and than the machines' own intervals reach. So a
 //! noisy case needs a larger difference, and so do few machines. Two machines have no
 //! median to stand out from: then the difference is told, and which of them is further from its limit.
+//!
+//! A figure from which interruptions are excluded does not show them: there the wall-clock rates are compared as well.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
@@ -18,7 +20,7 @@ use crate::limit::{Input, median};
 use crate::measurement::{Measurement, MetricResult};
 use crate::metric::Better;
 use crate::quantity::{Quantity, Unit, percent, significant};
-use crate::stats::apart;
+use crate::stats::{Samples, Seed, Summary, apart};
 use crate::view::{NOTABLE, lost};
 
 /// No difference below this share of the median stands out.
@@ -28,19 +30,49 @@ const FAR: f64 = 9.0;
 /// A core clock this much below the others' explains a figure.
 const SLOWER: f64 = 0.02;
 
+/// What of a case is compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Watched {
+    /// The headline.
+    Value,
+    /// Its wall-clock rate, interruptions included.
+    Delivered,
+}
+
 /// One machine's figure.
 struct Figure<'a> {
     measurement: &'a Measurement,
     metric: &'a MetricResult,
+    watched: Watched,
+    value: f64,
+    /// Half the width of the interval, as a share of the value.
+    reach: f64,
 }
 
-impl Figure<'_> {
-    fn value(&self) -> f64 {
-        self.metric.summary.median
+impl<'a> Figure<'a> {
+    fn of(measurement: &'a Measurement, metric: &'a MetricResult) -> Self {
+        let summary = &metric.summary;
+        let reach = summary.ci95.map_or(0.0, |[low, high]| (high - low) / 2.0 / summary.median);
+        Self { measurement, metric, watched: Watched::Value, value: summary.median, reach }
     }
 
-    fn shown(&self) -> Quantity {
-        Quantity { value: self.value(), unit: self.metric.unit }
+    /// The wall-clock rate, where interruptions are excluded from the headline.
+    fn delivered(measurement: &'a Measurement, metric: &'a MetricResult) -> Option<Self> {
+        let rates: Vec<f64> = metric.series.iter().filter_map(|point| point.delivered).collect();
+        let rates = Samples::new(rates).ok().filter(|_| metric.better == Better::Higher)?;
+        let case = measurement.case.id();
+        let reach = Summary::new(&rates, Seed::new(0, case.as_str(), "wall-clock")).relative_half_width();
+        let value = Some(rates.median()).filter(|value| *value > 0.0)?;
+        let (watched, reach) = (Watched::Delivered, reach.unwrap_or_default());
+        Some(Self { measurement, metric, watched, value, reach })
+    }
+
+    fn shown(&self) -> String {
+        let quantity = Quantity { value: self.value, unit: self.metric.unit };
+        match self.watched {
+            Watched::Value => quantity.to_string(),
+            Watched::Delivered => format!("wall-clock rate {quantity}"),
+        }
     }
 
     fn shaped(&self) -> Option<f64> {
@@ -50,47 +82,66 @@ impl Figure<'_> {
     fn inputs(&self) -> &[Input] {
         self.metric.limit.as_ref().map_or(&[], |limit| &limit.inputs)
     }
-
-    /// Half the width of the interval, as a share of the value.
-    fn reach(&self) -> f64 {
-        self.metric.summary.ci95.map_or(0.0, |[low, high]| (high - low) / 2.0 / self.value())
-    }
 }
 
-/// Speaks for each machine whose headline stands out in a case, the furthest first.
+/// Speaks for each machine that stands out in a case, the furthest first.
 pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
-    let mut cases: BTreeMap<(String, u32), Vec<Figure<'_>>> = BTreeMap::new();
+    let mut cases: BTreeMap<(String, u32), [Vec<Figure<'_>>; 2]> = BTreeMap::new();
     for measurement in measurements {
         if let Some(metric) = measurement.headline().filter(|m| m.summary.median > 0.0) {
             let key = (measurement.case.id().to_string(), measurement.repeat);
-            cases.entry(key).or_default().push(Figure { measurement, metric });
+            let [values, delivered] = cases.entry(key).or_default();
+            values.push(Figure::of(measurement, metric));
+            delivered.extend(Figure::delivered(measurement, metric));
         }
     }
-    let looked_at = cases.values().map(Vec::len).sum();
-    let mut found: Vec<(f64, Finding)> = cases
-        .values()
-        .flat_map(|figures| match figures.as_slice() {
-            [] | [_] => Vec::new(),
-            [one, other] => two(one, other).into_iter().collect(),
-            all => many(all, looked_at),
-        })
-        .collect();
-    found.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    found.into_iter().map(|(_, finding)| finding).collect()
+    let looked_at = cases.values().flatten().map(Vec::len).sum();
+    let mut found: Vec<Outlier> =
+        cases.values().flat_map(|[values, delivered]| in_case(values, delivered, looked_at)).collect();
+    found.sort_by(|a, b| b.away.total_cmp(&a.away));
+    found.into_iter().map(|outlier| outlier.finding).collect()
 }
 
-/// Those of one case; `looked_at` is the number of figures of all cases.
-fn many(figures: &[Figure<'_>], looked_at: usize) -> Vec<(f64, Finding)> {
+/// What stands out.
+struct Outlier {
+    node: String,
+    /// By which share it is away from what is usual.
+    away: f64,
+    worse: bool,
+    finding: Finding,
+}
+
+/// Those of one case. A machine whose headline stands out is named for that alone, and one whose wall-clock rate does only
+/// where that is lower.
+fn in_case(values: &[Figure<'_>], delivered: &[Figure<'_>], looked_at: usize) -> Vec<Outlier> {
+    let mut found = among(values, looked_at);
+    let named: BTreeSet<String> = found.iter().map(|outlier| outlier.node.clone()).collect();
+    let interrupted = among(delivered, looked_at).into_iter();
+    found.extend(interrupted.filter(|outlier| outlier.worse && !named.contains(&outlier.node)));
+    found
+}
+
+/// Those of these figures.
+fn among(figures: &[Figure<'_>], looked_at: usize) -> Vec<Outlier> {
+    match figures {
+        [] | [_] => Vec::new(),
+        [one, other] => two(one, other).into_iter().collect(),
+        all => many(all, looked_at),
+    }
+}
+
+/// Those of three figures or more; `looked_at` is the number of figures of all cases.
+fn many(figures: &[Figure<'_>], looked_at: usize) -> Vec<Outlier> {
     let middle = |values: Vec<f64>| median(values).unwrap_or(f64::NAN);
-    let centre = middle(figures.iter().map(Figure::value).collect());
-    let logarithms: Vec<f64> = figures.iter().map(|f| (f.value() / centre).ln()).collect();
+    let centre = middle(figures.iter().map(|f| f.value).collect());
+    let logarithms: Vec<f64> = figures.iter().map(|f| (f.value / centre).ln()).collect();
     let reach = apart(&logarithms, looked_at);
-    let noise = middle(figures.iter().map(Figure::reach).collect());
+    let noise = middle(figures.iter().map(|f| f.reach).collect());
     let usual = Usual::of(figures);
     let mut found = Vec::new();
     for (figure, far) in figures.iter().zip(logarithms) {
-        let away = figure.value() / centre - 1.0;
-        if far.abs() <= reach || away.abs() <= FLOOR.max(noise + figure.reach()) {
+        let away = figure.value / centre - 1.0;
+        if far.abs() <= reach || away.abs() <= FLOOR.max(noise + figure.reach) {
             continue;
         }
         let cause = cause(figure, away, &usual);
@@ -105,12 +156,17 @@ fn many(figures: &[Figure<'_>], looked_at: usize) -> Vec<(f64, Finding)> {
         );
         let evidence = json!({
             "node": figure.measurement.node, "case": figure.measurement.case.id(), "metric": figure.metric.name,
-            "value": figure.value(), "median": centre, "looked_at": looked_at, "away": away,
+            "value": figure.value, "delivered": figure.watched == Watched::Delivered, "median": centre, "looked_at": looked_at, "away": away,
             // Shares of the median.
             "below": 1.0 - (-reach).exp(), "above": reach.exp() - 1.0,
             "cause": cause, "worse": is_worse(figure, away),
         });
-        found.push((away.abs(), finding("outlier", text, evidence)));
+        found.push(Outlier {
+            node: figure.measurement.node.clone(),
+            away: away.abs(),
+            worse: is_worse(figure, away),
+            finding: finding("outlier", text, evidence),
+        });
     }
     found
 }
@@ -134,6 +190,9 @@ fn is_worse(figure: &Figure<'_>, away: f64) -> bool {
 
 /// What is usual among the machines, for what may explain a figure.
 struct Usual {
+    /// Share of the time that was lost, and that was excluded.
+    lost: f64,
+    excluded: f64,
     clock: Option<f64>,
     shaped: Option<f64>,
     /// Inputs of the figure's limit, such as the link's speed or the number of memory channels.
@@ -147,7 +206,10 @@ impl Usual {
         for input in figures.iter().flat_map(Figure::inputs) {
             inputs.entry(input.name.clone()).or_default().push(input.value);
         }
+        let share = |values: Vec<Option<f64>>| over(values).unwrap_or_default();
         Self {
+            lost: share(figures.iter().map(|f| Some(lost(f.measurement).share)).collect()),
+            excluded: share(figures.iter().map(|f| f.measurement.conditions.excluded).collect()),
             clock: over(figures.iter().map(|f| f.measurement.conditions.clock_hz).collect()),
             shaped: over(figures.iter().map(Figure::shaped).collect()),
             inputs: inputs.into_iter().filter_map(|(name, values)| Some((name, median(values)?))).collect(),
@@ -161,8 +223,12 @@ fn cause(figure: &Figure<'_>, away: f64, usual: &Usual) -> Option<String> {
         return None;
     }
     let lost = lost(figure.measurement);
-    if lost.share >= NOTABLE {
+    if lost.share >= usual.lost + NOTABLE {
         return Some(format!("{} {} of the time", lost.what, percent(lost.share, 2)));
+    }
+    let excluded = figure.measurement.conditions.excluded.filter(|_| figure.watched == Watched::Delivered);
+    if let Some(share) = excluded.filter(|share| *share >= usual.excluded + NOTABLE) {
+        return Some(format!("threads interrupted {} of the time", percent(share, 2)));
     }
     let below = |own: Option<f64>, all: Option<f64>| own.zip(all).map(|(own, all)| 1.0 - own / all);
     let slower = below(figure.measurement.conditions.clock_hz, usual.clock).filter(|share| *share > SLOWER);
@@ -206,12 +272,13 @@ fn unlike(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
     ))
 }
 
-fn two(one: &Figure<'_>, other: &Figure<'_>) -> Option<(f64, Finding)> {
-    let away = other.value() / one.value() - 1.0;
-    if away.abs() <= FLOOR.max(one.reach() + other.reach()) {
+fn two(one: &Figure<'_>, other: &Figure<'_>) -> Option<Outlier> {
+    let away = other.value / one.value - 1.0;
+    if away.abs() <= FLOOR.max(one.reach + other.reach) {
         return None;
     }
-    let share = |f: &Figure<'_>| f.metric.of_limit.filter(|s| s.is_finite());
+    let of_value = |f: &Figure<'_>| f.metric.of_limit.filter(|_| f.watched == Watched::Value);
+    let share = |f: &Figure<'_>| of_value(f).filter(|s| s.is_finite());
     let further = match (share(one), share(other)) {
         (Some(a), Some(b)) if a != b => {
             let (figure, share) = if a < b { (one, a) } else { (other, b) };
@@ -224,7 +291,7 @@ fn two(one: &Figure<'_>, other: &Figure<'_>) -> Option<(f64, Finding)> {
         _ => String::new(),
     };
     let slower = if is_worse(other, away) { other } else { one };
-    let away_of_slower = if is_worse(other, away) { away } else { one.value() / other.value() - 1.0 };
+    let away_of_slower = if is_worse(other, away) { away } else { one.value / other.value - 1.0 };
     let better = if is_worse(other, away) { one } else { other };
     let cause = cause(slower, away_of_slower, &Usual::of(std::slice::from_ref(better)));
     let text = format!(
@@ -243,9 +310,14 @@ fn two(one: &Figure<'_>, other: &Figure<'_>) -> Option<(f64, Finding)> {
     );
     let evidence = json!({
         "nodes": [one.measurement.node, other.measurement.node], "case": one.measurement.case.id(),
-        "values": [one.value(), other.value()], "away": away, "cause": cause,
+        "values": [one.value, other.value], "delivered": one.watched == Watched::Delivered, "away": away, "cause": cause,
     });
-    Some((away.abs(), finding("machines-differ", text, evidence)))
+    Some(Outlier {
+        node: slower.measurement.node.clone(),
+        away: away.abs(),
+        worse: true,
+        finding: finding("machines-differ", text, evidence),
+    })
 }
 
 #[cfg(test)]
@@ -254,6 +326,7 @@ mod tests {
 
     use super::*;
     use crate::limit::{Kind, Limit, Source};
+    use crate::measurement::Point;
     use crate::view::testing::peak;
     use proptest::prelude::*;
 
@@ -280,6 +353,47 @@ mod tests {
             "n2: cpu fma f64 avx2: 55.0 FLOP/s, 45 % below the median of 4 machines. Likely cause: throttled by the CPU quota 44 % of the time"
         );
         assert_eq!(found[0].evidence["worse"], true);
+    }
+
+    #[test]
+    fn interruptions_that_the_figure_excludes_are_found_in_the_wall_clock_rate() {
+        let with = |node: &str, share: f64| {
+            let mut one = on(node, 100.0);
+            let point = |t| Point { t: f64::from(t), delivered: Some(100.0 * share), ..Point::default() };
+            one.metrics[0].series = (0..6).map(point).collect();
+            one.conditions.excluded = Some(1.0 - share);
+            one
+        };
+        let mut all: Vec<_> = (0..8).map(|i| with(&format!("n{i}"), 0.99)).collect();
+        assert_eq!(find(&all), []);
+        all[3] = with("n3", 0.4);
+        let found = find(&all);
+        assert_eq!(found.len(), 1, "{found:?}");
+        let text = &found[0].text;
+        assert!(
+            text.contains("wall-clock rate 40.0 FLOP/s, 60 % below the median of 8 machines")
+                && text.ends_with("Likely cause: threads interrupted 60 % of the time"),
+            "{text}"
+        );
+        // Fewer interruptions than usual are no news.
+        all[3] = with("n3", 2.0);
+        assert_eq!(find(&all), []);
+        // Where the figure itself says it, it is said once.
+        all[3] = with("n3", 0.4);
+        all[3].metrics[0].summary.median *= 0.4;
+        assert_eq!(find(&all).len(), 1);
+        let two = find(&[with("a", 0.99), with("b", 0.4)]);
+        assert!(two[0].text.ends_with("Likely cause on b: threads interrupted 60 % of the time"), "{two:?}");
+    }
+
+    #[test]
+    fn what_all_machines_have_is_no_cause() {
+        let mut all: Vec<_> = (0..5).map(|i| on(&format!("n{i}"), 100.0)).collect();
+        all[4] = on("n4", 50.0);
+        all.iter_mut().for_each(|m| m.conditions.waited = Some(0.8));
+        assert!(find(&all)[0].text.ends_with("Cause unknown"), "{:?}", find(&all));
+        all[4].conditions.waited = Some(0.9);
+        assert!(find(&all)[0].text.ends_with("threads waited for a CPU 90 % of the time"));
     }
 
     #[test]

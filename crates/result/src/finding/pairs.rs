@@ -1,6 +1,6 @@
 //! "n3 is slow sending: 9.5 Mbit/s, 95 % below the median of 12 measurements": pairs of machines that are worse than the others,
-//! by the rule for machines that stand out; in the place of an interval's half width stands 3.5 robust standard
-//! deviations of the pair's own samples.
+//! in logarithms, so that half and twice are as far: by more than 3.5 robust standard deviations of all pairs, than 3 %, and than
+//! 3.5 of the pair's own samples.
 //!
 //! Where most pairs of a machine are slow in the same direction, it is that machine, and it is told once. The cause is what
 //! the ends said of themselves (`cause`).
@@ -89,6 +89,7 @@ impl Part {
 /// What is usual of a case's pairs.
 struct Usual {
     centre: f64,
+    /// On logarithms.
     mad: f64,
     places: usize,
     pairs: usize,
@@ -143,7 +144,7 @@ impl Usual {
             _ => median(values.clone()),
         };
         let centre = centre.filter(|centre| *centre > 0.0)?;
-        let mad = median(values.iter().map(|value| (value - centre).abs()).collect()).unwrap_or(0.0);
+        let mad = median(values.iter().map(|value| (value / centre).ln().abs()).collect()).unwrap_or(0.0);
         let mad = if pairs == 1 { 0.0 } else { mad };
         Some(Self { centre, mad, places, pairs })
     }
@@ -178,10 +179,11 @@ impl Judged<'_> {
         let judge = |(pair, spread): (Measured<'_>, &f64)| {
             let away = pair.value / centre - 1.0;
             let worse = if self.metric.better == Better::Higher { -away } else { away };
-            let own = DEVIATIONS * NORMAL * spread / centre;
-            let threshold = (DEVIATIONS * NORMAL * mad / centre).max(floor).max(own);
+            let own = DEVIATIONS * NORMAL * spread / pair.value.max(centre);
+            let threshold = (DEVIATIONS * NORMAL * mad).max((-floor).ln_1p().abs()).max(own);
             let Measured { row, column, value, .. } = pair;
-            (worse > threshold).then_some(Slow { row, column, value, away, threshold })
+            let far = (value / centre).ln().abs();
+            (worse > 0.0 && far > threshold).then_some(Slow { row, column, value, away, threshold })
         };
         self.matrix.measured().zip(self.matrix.spread.iter().flatten().flatten()).filter_map(judge).collect()
     }

@@ -21,6 +21,7 @@ use crate::cluster::{Ended, Roster};
 use crate::document::Run;
 use crate::event::Event;
 use crate::finding::{self, PairPath};
+use crate::fleet;
 use crate::limit::{Evidence, PAIRS, median};
 use crate::machine::{Machine, Root};
 use crate::measurement::{Measurement, Status};
@@ -323,13 +324,12 @@ pub(in crate::app) fn measurements(
     made
 }
 
-/// Adds what was measured between the machines of a run, and what it says of them. The first `lost` findings, which say who is
-/// lost, stay the first; what each machine shows by itself comes last.
+/// Adds what was measured between the machines of a run, and what it says of them. Findings that say who is lost stay the
+/// first; what each machine shows by itself comes last.
 pub(in crate::app) fn added(
     run: &mut Run,
     shared: Vec<Measurement>,
     paths: &BTreeMap<CaseId, Vec<PairPath>>,
-    lost: usize,
 ) {
     let names: Vec<&str> = run.nodes.iter().map(|node| node.name.as_str()).collect();
     let slow = shared.iter().flat_map(|measurement| {
@@ -337,7 +337,8 @@ pub(in crate::app) fn added(
         finding::pairs(measurement, &names, known)
     });
     let slow: Vec<_> = slow.collect();
-    run.findings.splice(lost..lost, slow);
+    let after = run.findings.iter().take_while(|finding| fleet::is_of_a_lack(finding)).count();
+    run.findings.splice(after..after, slow);
     run.measurements.extend(shared);
 }
 

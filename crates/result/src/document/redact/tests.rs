@@ -47,8 +47,10 @@ fn telling() -> Run {
     run.measurements.push(fixture::measured(by_address, "goodput", unit, 1e9));
     run.findings.push(Finding {
         code: "machine-lost".to_owned(),
-        text: "gone.example.org (rank 1) was lost".to_owned(),
-        evidence: serde_json::json!({ "node": "gone.example.org" }),
+        text: "gone.example.org (rank 1) was lost: Could not resolve hostname jump7".to_owned(),
+        evidence: serde_json::json!({
+            "node": "gone.example.org", "why": "Could not resolve hostname jump7"
+        }),
     });
     run
 }
