@@ -59,7 +59,7 @@ pub(super) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
         Ok(Ordered::Measure(asked)) => Ok(asked),
         Err(failure) => Err(failure),
     };
-    let ended = match asked.as_ref().map(Asked::carried_out) {
+    let ended = match asked.as_ref().map(|asked| asked.carried_out()) {
         Ok(Ok(code)) => Ended { code, line: None },
         Ok(Err(failure)) => Ended { code: failure.code, line: Some(failure.line) },
         Err(failure) => Ended { code: failure.code, line: Some(failure.line.clone()) },
@@ -159,7 +159,7 @@ fn ordered(lines: &Receiver<String>) -> Result<Order, Failure> {
 
 /// What an order is.
 enum Ordered {
-    Measure(Asked),
+    Measure(Box<Asked>),
     Say(Typed),
 }
 
@@ -194,7 +194,7 @@ impl Asked {
         let key = order.files.get("key").map(|text| Key::from_hex(text.trim(), "--key"));
         let key = key.transpose().map_err(|e| Failure::usage(e.to_string()))?;
         let prepared = Prepared { key, ..Prepared::new(&what, &common, None)? };
-        Ok(Ordered::Measure(Self { prepared, common, interrupts }))
+        Ok(Ordered::Measure(Box::new(Self { prepared, common, interrupts })))
     }
 
     /// Measures. The exit code.

@@ -467,7 +467,7 @@ impl<'a> Fleet<'a> {
 
     /// Where the rounds are: once in a tenth of them.
     fn say_round(&self, round: usize, rounds: usize) {
-        if self.says && round % rounds.div_ceil(10) == 0 {
+        if self.says && round.is_multiple_of(rounds.div_ceil(10)) {
             complain(&format!("measuring between the machines: round {} of {rounds}", round + 1));
         }
     }
