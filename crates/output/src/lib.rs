@@ -13,7 +13,7 @@ use plimsoll_history as store;
 use plimsoll_machine as machine;
 use plimsoll_model::{case, limit, measurement, metric, plan, sample, warning, words};
 use plimsoll_published as published;
-use plimsoll_result::{document, event};
+use plimsoll_result::{document, event, fleet};
 #[cfg(test)]
 use plimsoll_result::{finding, fixture};
 use plimsoll_stats as stats;

@@ -282,7 +282,7 @@ fn a_killed_shell_and_a_killed_plimsoll_leave_nothing_behind() {
 #[test]
 fn machines_measure_to_each_other_in_both_directions() {
     let Some(machines) = Machines::new("hosts-between", 4, &[(3, "off")]) else { return };
-    let slow = "tc qdisc add dev eth0 root tbf rate 50mbit burst 64kb latency 20ms";
+    let slow = "tc qdisc add dev eth0 root tbf rate 10mbit burst 10kb latency 50ms";
     machines.hosts[1].run(slow);
     let words = ["--only", "network.tcp"];
     let output = machines.run("n4,n3,n2,n1", 5, &words).output().unwrap();
@@ -295,7 +295,7 @@ fn machines_measure_to_each_other_in_both_directions() {
     assert_eq!(names(&run), ["n4", "n2", "n1"], "in the order in which they were named");
     let slow = run["findings"].as_array().unwrap().iter().find(|f| f["code"] == "slow-node");
     let slow = slow.unwrap_or_else(|| panic!("{out}"))["text"].as_str().unwrap();
-    assert!(slow.starts_with("n2 is slow sending") && slow.contains("limits its interface to 50"), "{slow}");
+    assert!(slow.starts_with("n2 is slow sending") && slow.contains("limits its interface to 10"), "{slow}");
     for one in each {
         assert_eq!(one["status"], "ok", "{one}");
         let values: Vec<Vec<Option<f64>>> =

@@ -296,3 +296,49 @@ fn every_mark_of_a_published_report_is_drawn_and_names_its_source() {
         assert_eq!(browser.complaints(), [&Value::Null; 0]);
     }
 }
+
+/// The first cells of the rows of the table of all machines, in the order that is shown.
+const ORDER: &str = "[...document.querySelector('table.sortable').tBodies[0].rows].map((row) => row.cells[0].textContent).join(' ')";
+
+#[test]
+fn the_table_of_all_machines_is_sorted_by_what_is_clicked() {
+    const TEST: &str = "html::the_table_of_all_machines_is_sorted_by_what_is_clicked";
+    let dir = scratch();
+    let mut run = document();
+    let (node, of_one) = (run["nodes"][0].clone(), run["measurements"][0].clone());
+    let named = |name: &str| {
+        let mut own = node.clone();
+        own["name"] = name.into();
+        own
+    };
+    run["nodes"] = ["n1", "n10", "n2", "<i>n3"].map(named).into_iter().collect();
+    let rated = |(name, times): (&str, f64)| {
+        let mut own = of_one.clone();
+        own["node"] = name.into();
+        let metric = &mut own["metrics"][0];
+        let scale = |value: &mut Value| *value = (value.as_f64().unwrap() * times).into();
+        metric["samples"].as_array_mut().unwrap().iter_mut().for_each(scale);
+        for name in ["mean", "stdev", "median", "mad", "min", "max"] {
+            scale(&mut metric["summary"][name]);
+        }
+        metric["summary"]["ci95"].as_array_mut().unwrap().iter_mut().for_each(scale);
+        (metric["limit"], metric["of_limit"]) = (Value::Null, Value::Null);
+        own
+    };
+    // The last has no figure.
+    run["measurements"] = [("n1", 1.0), ("n10", 0.5), ("n2", 2.0)].map(rated).into_iter().collect();
+    let page = written(dir.path(), &run);
+    let Some(mut browser) = Browser::open(TEST, &page, 1440) else { return };
+    let mut after = |click: &str| {
+        let heads = "document.querySelectorAll('table.sortable th button')";
+        browser.evaluate(&format!("{heads}[{click}].click()"));
+        browser.evaluate(ORDER).as_str().unwrap().to_owned()
+    };
+    assert_eq!(after("0"), "<i>n3 n1 n2 n10");
+    assert_eq!(after("0"), "n10 n2 n1 <i>n3");
+    assert_eq!(after("1"), "n10 n1 n2 <i>n3");
+    assert_eq!(after("1"), "n2 n1 n10 <i>n3");
+    let sorted = "document.querySelectorAll('th[aria-sort=descending]').length";
+    assert_eq!(browser.evaluate(sorted), 1);
+    assert_eq!(browser.complaints(), [&Value::Null; 0]);
+}

@@ -11,6 +11,7 @@ mod differential;
 mod disk;
 mod docs;
 mod earlier;
+mod examples;
 mod faults;
 mod gather;
 mod guide;

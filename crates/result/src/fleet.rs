@@ -150,7 +150,7 @@ fn few(kind: &str, nodes: &BTreeSet<&str>) -> Finding {
 }
 
 /// The machines by kind: processor, number of CPUs, memory.
-fn kinds(run: &Run) -> BTreeMap<String, BTreeSet<&str>> {
+pub fn kinds(run: &Run) -> BTreeMap<String, BTreeSet<&str>> {
     let mut by_processor: BTreeMap<String, Vec<(u64, &Node)>> = BTreeMap::new();
     for node in &run.nodes {
         let machine = run.machine_of(node);

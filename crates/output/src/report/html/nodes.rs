@@ -1,20 +1,28 @@
-//! Many machines in one picture: each figure as a share of the machines' median, and how each figure is distributed.
+//! Many machines in one picture: each figure as a share of the machines' median, each figure by kind of machine, and all of them as
+//! a table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use maud::{Markup, html};
 
 use super::data::{Axis, Chart, Kind, Role, Series};
 use crate::document::Run;
+use crate::fleet;
 use crate::label::label;
 use crate::limit::median;
 use crate::measurement::{Measurement, MetricResult, Status};
-use crate::quantity::percent;
+use crate::quantity::Quantity;
 
 /// Machines that a picture has room for; of more, those that are furthest from the median are shown.
 const SHOWN: usize = 96;
-/// Machines that a distribution names.
-const NAMED: usize = 12;
-/// Cases of which a distribution is drawn.
-const DISTRIBUTIONS: usize = 24;
+/// Most strips: one a case.
+const STRIPS: usize = 60;
+/// The part of its place that a strip takes.
+const WIDTH: f64 = 0.7;
+/// A limit that is so many times the highest figure, or is so many times below it, would leave no room for the figures.
+const FAR: f64 = 3.0;
+/// The finding that names a machine in a case.
+const OUTLIER: &str = "outlier";
 
 /// One case over all machines.
 struct Across<'a> {
@@ -22,6 +30,8 @@ struct Across<'a> {
     metric: &'a MetricResult,
     /// Figure by node.
     values: BTreeMap<&'a str, f64>,
+    /// Limit by node.
+    limits: BTreeMap<&'a str, f64>,
     median: f64,
 }
 
@@ -33,7 +43,8 @@ pub(super) fn of(run: &Run) -> Vec<Chart> {
     let all = across(run);
     let shown = furthest(run, &all);
     let mut charts: Vec<Chart> = heat(run, &all, &shown).into_iter().collect();
-    charts.extend(all.iter().take(DISTRIBUTIONS).map(|one| distribution(run, one)));
+    let kinds = fleet::kinds(run);
+    charts.extend(all.iter().take(STRIPS).map(|one| strip(run, one, &kinds)));
     for (index, chart) in charts.iter_mut().enumerate() {
         chart.id = format!("machines-{index}");
     }
@@ -66,11 +77,20 @@ fn across(run: &Run) -> Vec<Across<'_>> {
     for measurement in run.measurements.iter().filter(|m| m.status == Status::Ok) {
         let Some(metric) = measurement.metrics.first() else { continue };
         let place = *places.entry(measurement.case.id().to_string()).or_insert_with(|| {
-            found.push(Across { like: measurement, metric, values: BTreeMap::new(), median: f64::NAN });
+            found.push(Across {
+                like: measurement,
+                metric,
+                values: BTreeMap::new(),
+                limits: BTreeMap::new(),
+                median: f64::NAN,
+            });
             found.len() - 1
         });
         // Of several repeats the first stands for all.
         found[place].values.entry(&measurement.node).or_insert(metric.summary.median);
+        if let Some(limit) = metric.limit.as_ref().and_then(|limit| limit.value) {
+            found[place].limits.entry(&measurement.node).or_insert(limit);
+        }
     }
     for one in &mut found {
         one.median = median(one.values.values().copied().collect()).unwrap_or(f64::NAN);
@@ -129,46 +149,109 @@ fn heat(run: &Run, all: &[Across<'_>], names: &[&str]) -> Option<Chart> {
     })
 }
 
-/// The figures in order of size; those that stand out are points of their own, with their names.
-fn distribution(run: &Run, one: &Across<'_>) -> Chart {
+/// The figures of one case by kind of machine, a point a machine, with the kind's median and limit; those that stand out are
+/// points of their own, with their names.
+fn strip(run: &Run, one: &Across<'_>, kinds: &BTreeMap<String, BTreeSet<&str>>) -> Chart {
     let id = one.like.case.id();
-    let is_outlier = |name: &str| {
-        run.findings
-            .iter()
-            .any(|f| f.code == "outlier" && f.evidence["node"] == name && f.evidence["case"] == id.as_str())
-    };
-    let mut sorted: Vec<(&str, f64)> = one.values.iter().map(|(name, value)| (*name, *value)).collect();
-    sorted.sort_by(|a, b| a.1.total_cmp(&b.1));
-    // A few stand there by name, many by their number.
-    let few = sorted.len() <= NAMED;
-    let place = |index: usize| Some(if few { index } else { index + 1 } as f64);
-    let point = |(index, (_, value)): (usize, &(&str, f64))| vec![place(index), Some(*value)];
-    let unit = one.metric.unit;
-    let mut series =
-        vec![Series::new(one.metric.name.clone(), Role::Own, sorted.iter().enumerate().map(point).collect())];
-    let outliers = sorted.iter().enumerate().filter(|(_, (name, _))| is_outlier(name)).take(SHOWN / 4);
-    for (index, (name, value)) in outliers {
-        let away = value / one.median - 1.0;
-        let told = format!(
-            "{}: {} {}",
-            shown(name),
-            percent(away.abs(), 2),
-            if away < 0.0 { "below" } else { "above" }
-        );
-        series.push(Series::new(told, Role::Peer, vec![vec![place(index), Some(*value)]]));
+    let outliers: BTreeSet<&str> = run
+        .findings
+        .iter()
+        .filter(|f| f.code == OUTLIER && f.evidence["case"] == id.as_str())
+        .filter_map(|f| f.evidence["node"].as_str())
+        .collect();
+    let (mut usual, mut apart) = (Points::default(), Points::default());
+    let (mut medians, mut limits) = (Vec::new(), Vec::new());
+    for (place, names) in kinds.values().enumerate() {
+        let here = || names.iter().filter_map(|name| Some((*name, *one.values.get(name)?)));
+        for (index, (name, value)) in here().enumerate() {
+            let points = if outliers.contains(name) { &mut apart } else { &mut usual };
+            points.push(place as f64 + beside(index), value, name);
+        }
+        let level = |value: Option<f64>| vec![Some(place as f64), value];
+        medians.push(level(median(here().map(|(_, value)| value).collect())));
+        limits.push(level(median(names.iter().filter_map(|name| one.limits.get(name)).copied().collect())));
     }
+    let highest = one.values.values().copied().fold(0.0, f64::max);
+    let far = |limit: f64| limit > FAR * highest || limit * FAR < highest;
+    let note = match limits.iter().filter_map(|level| level[1]).find(|limit| far(*limit)) {
+        Some(limit) => {
+            format!("; the limit, {}, is outside of it", Quantity { value: limit, unit: one.metric.unit })
+        }
+        None => String::new(),
+    };
+    limits.iter_mut().for_each(|level| level[1] = level[1].filter(|limit| !far(*limit)));
+    let mut series = vec![usual.series("machines", 0), apart.series("outlier", 1)];
+    series.push(Series { colour: Some(0), scattered: true, ..Series::new("median", Role::Theory, medians) });
+    series.push(Series { colour: Some(2), scattered: true, ..Series::new("limit", Role::Limit, limits) });
+    series.retain(|one| one.points.iter().any(|point| point[1].is_some()));
     Chart {
         id: String::new(),
-        title: format!("{} on {} machines", label(&one.like.case), sorted.len()),
-        note: "machines in order of their figure; those that stand out are named".to_owned(),
+        title: format!("{} on {} machines", label(&one.like.case), one.values.len()),
+        note: format!("a point a machine, by kind{note}"),
         kind: Kind::Lines,
-        x: match few {
-            true => Axis::categories("machine", sorted.iter().map(|(name, _)| shown(name)).collect()),
-            false => Axis::linear("machines, the lowest figure first", ""),
-        },
-        y: Axis::of(unit, &one.metric.name),
+        x: Axis::places("kind of machine", kinds.keys().map(|kind| shown(kind)).collect()),
+        y: Axis::of(one.metric.unit, &one.metric.name),
         series,
         bands: Vec::new(),
+    }
+}
+
+/// Where a point is in its strip, as a share of the strip's width from its middle: neighbours are far from each other, and the
+/// same document gives the same picture.
+fn beside(index: usize) -> f64 {
+    /// The golden ratio's fractional part: its multiples fill a range evenly.
+    const GOLDEN: f64 = 0.618_033_988_749_894_9;
+    let share = ((index as f64 * GOLDEN).fract() - 0.5) * WIDTH;
+    (share * 1e3).round() / 1e3
+}
+
+/// Points with the names of their machines.
+#[derive(Default)]
+struct Points {
+    points: Vec<Vec<Option<f64>>>,
+    names: Vec<String>,
+}
+
+impl Points {
+    fn push(&mut self, x: f64, y: f64, name: &str) {
+        self.points.push(vec![Some(x), Some(y)]);
+        self.names.push(shown(name));
+    }
+
+    fn series(self, name: &str, colour: usize) -> Series {
+        let made = Series::new(name, Role::Own, self.points);
+        Series { labels: self.names, colour: Some(colour), scattered: true, ..made }
+    }
+}
+
+/// All machines with their figures: a row a machine, a column a case. The script sorts it.
+pub(super) fn table(run: &Run) -> Markup {
+    let all = across(run);
+    let kinds = fleet::kinds(run);
+    let kind_of: BTreeMap<&str, &str> =
+        kinds.iter().flat_map(|(kind, names)| names.iter().map(move |name| (*name, kind.as_str()))).collect();
+    let cell = |one: &Across<'_>, name: &str| match one.values.get(name) {
+        Some(value) => html! {
+            td.n data-value=(value) { (Quantity { value: *value, unit: one.metric.unit }) }
+        },
+        None => html! { td.n { "–" } },
+    };
+    html! {
+        details.figures {
+            summary { "All machines" }
+            div.wide { table.sortable {
+                thead { tr {
+                    th { "machine" }
+                    @if kinds.len() > 1 { th { "kind" } }
+                    @for one in &all { th.n { (label(&one.like.case)) } }
+                } }
+                tbody { @for node in &run.nodes { tr {
+                    td { (shown(&node.name)) }
+                    @if kinds.len() > 1 { td { (kind_of.get(node.name.as_str()).copied().unwrap_or_default()) } }
+                    @for one in &all { (cell(one, &node.name)) }
+                } } }
+            } }
+        }
     }
 }
 
@@ -202,10 +285,37 @@ mod tests {
         assert_eq!(charts[0].x.categories, ["n0", "n1", "n2", "n3", "n4"]);
         let share = charts[0].series[0].points[3][2].unwrap();
         assert!((share - 50.0).abs() < 0.1, "{share}");
-        assert_eq!(charts[1].series[1].name, "n3: 50 % below");
-        assert_eq!(charts[1].series[0].points[0], [Some(0.0), Some(50.0)]);
-        assert_eq!(charts[1].x.categories[..2], ["n3", "n0"]);
-        assert_eq!(of(&many(30))[1].series[0].points[0], [Some(1.0), Some(50.0)]);
+        let apart = charts[1].series.iter().find(|one| one.name == "outlier").unwrap();
+        assert_eq!((apart.labels.as_slice(), apart.points[0][1]), (["n3".to_owned()].as_slice(), Some(50.0)));
+        let usual = charts[1].series.iter().find(|one| one.name == "machines").unwrap();
+        assert_eq!(usual.labels, ["n0", "n1", "n2", "n4"]);
+        assert!(usual.points.iter().all(|point| point[0].is_some_and(|x| x.abs() <= WIDTH / 2.0)));
+        assert_eq!(charts[1].x.categories.len(), 1, "one kind of machine");
+    }
+
+    #[test]
+    fn a_limit_is_drawn_where_there_is_room_and_named_elsewhere() {
+        let of_limit = |times: f64| {
+            let mut run = many(5);
+            for measurement in &mut run.measurements {
+                let limit = measurement.metrics[0].limit.as_mut().unwrap();
+                limit.value = Some(100.0 * times);
+            }
+            let chart = of(&run).remove(1);
+            (chart.series.iter().any(|one| one.name == "limit"), chart.note)
+        };
+        assert_eq!(of_limit(1.2), (true, "a point a machine, by kind".to_owned()));
+        let (drawn, note) = of_limit(50.0);
+        assert!(!drawn && note.ends_with("the limit, 5.00 kFLOP/s, is outside of it"), "{note}");
+    }
+
+    #[test]
+    fn every_machine_is_a_row_and_its_name_is_text() {
+        let mut run = many(3);
+        run.nodes[1].name = "<b>x".to_owned();
+        let page = table(&run).into_string();
+        assert_eq!((page.matches("<tr>").count(), page.matches("&lt;b&gt;x").count()), (4, 1));
+        assert!(page.contains("data-value=\"100\""), "{page}");
     }
 
     #[test]

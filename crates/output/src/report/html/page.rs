@@ -48,9 +48,10 @@ pub(super) fn body(whole: &Run, beside: &Beside, index: usize) -> (Markup, Vec<C
                 section {
                     h2 { (whole.nodes.len()) " machines" }
                     div.charts { @for chart in &machines { (figure(chart)) } }
+                    (nodes::table(whole))
                     p.remark {
                         "Below is what " (run.nodes.first().map(|n| crate::text::shown_within(&n.name, 64)).unwrap_or_default())
-                        " measured; the figures of all are in the run document."
+                        " measured."
                     }
                 }
             }

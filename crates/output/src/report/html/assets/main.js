@@ -52,6 +52,29 @@ document.querySelectorAll("button.theme").forEach((toggle) => {
   });
 });
 
+// A click or Enter on the head of a column sorts the rows by it, again the other way round. Rows without a figure come last.
+document.querySelectorAll("table.sortable").forEach((table) => {
+  const body = table.tBodies[0];
+  const heads = [...table.tHead.rows[0].cells];
+  const key = (row, column) => {
+    const cell = row.cells[column];
+    if (cell.dataset.value !== undefined) return Number(cell.dataset.value);
+    return heads[column].classList.contains("n") ? null : cell.textContent;
+  };
+  const compare = (a, b) => (typeof a === "number" ? a - b : a.localeCompare(b, undefined, { numeric: true }));
+  heads.forEach((head, column) => {
+    const sort = button(head.textContent, `sort by ${head.textContent}`, () => {
+      const up = head.getAttribute("aria-sort") !== "ascending";
+      const rows = [...body.rows].map((row) => [key(row, column), row]);
+      const known = rows.filter(([value]) => value !== null).sort(([a], [b]) => (up ? compare(a, b) : compare(b, a)));
+      body.append(...known.concat(rows.filter(([value]) => value === null)).map(([, row]) => row));
+      heads.forEach((other) => other.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", up ? "ascending" : "descending");
+    });
+    head.replaceChildren(sort);
+  });
+});
+
 // "#all" draws everything at once and opens the numbers: for who saves or searches the page, and for tests.
 if (location.hash === "#all") {
   drawAll();

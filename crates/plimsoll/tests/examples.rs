@@ -1,0 +1,203 @@
+//! The examples of docs/cluster.md for many machines without MPI: short, of the form that their programs take, and carried out as far
+//! as this machine can.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::support::{ended, place_for_programs, plimsoll, scratch};
+
+/// Lines of an example at most, so that it is read before it is used.
+const LINES: usize = 30;
+/// A run that takes no time.
+const SHORT: [&str; 5] = ["--only", "null", "--samples=5", "--sample-time", "10ms"];
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
+}
+
+fn text(name: &str) -> String {
+    fs::read_to_string(example(name)).unwrap()
+}
+
+fn yaml(name: &str) -> Value {
+    serde_yaml_ng::from_str(&text(name)).unwrap()
+}
+
+/// An executable script.
+fn script(dir: &Path, name: &str, text: &str) -> PathBuf {
+    let path = dir.join(name);
+    fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+fn words(list: &Value) -> Vec<String> {
+    list.as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
+}
+
+/// The pods of an example, and the container of it that measures.
+fn pods(name: &str, place: &str) -> (Value, Value) {
+    let pod = yaml(name)["spec"]["template"].clone();
+    let container = pod.pointer(&format!("/spec/{place}/0")).unwrap().clone();
+    (pod, container)
+}
+
+#[test]
+fn each_is_short_and_named_in_the_docs() {
+    let docs = fs::read_to_string(example("../docs/cluster.md")).unwrap();
+    for name in [
+        "kubernetes/plimsoll-job.yaml",
+        "kubernetes/plimsoll-daemonset.yaml",
+        "slurm/plimsoll-gather.sbatch",
+        "slurm/plimsoll-epilog.sh",
+        "ansible/plimsoll.yml",
+        "nomad/plimsoll.nomad.hcl",
+        "cloud-init/plimsoll.yaml",
+    ] {
+        assert!(text(name).lines().count() <= LINES, "{name}");
+        assert!(docs.contains(&format!("examples/{name}")), "{name}");
+    }
+}
+
+#[test]
+fn the_log_of_a_pod_is_a_document_that_gather_takes() {
+    for (name, place) in [
+        ("kubernetes/plimsoll-job.yaml", "containers"),
+        ("kubernetes/plimsoll-daemonset.yaml", "initContainers"),
+    ] {
+        let (_, container) = pods(name, place);
+        let dir = scratch();
+        fs::create_dir(dir.path().join("data")).unwrap();
+        let data = dir.path().join("data").display().to_string();
+        let volume = container["volumeMounts"][0]["mountPath"].as_str().unwrap();
+        let args = words(&container["args"]).into_iter().map(|word| word.replace(volume, &data));
+        let (log, _) = ended(plimsoll(dir.path()).args(args).args(SHORT), 0);
+        let log = format!("Pulling image\n{log}\n{{\"level\":\"info\"}}\n");
+        let (out, _) = ended(plimsoll(dir.path()).args(["gather", "-"]).write_stdin(log), 0);
+        assert!(out.contains("1 case"), "{name}: {out}");
+    }
+}
+
+#[test]
+fn pods_have_a_node_each_and_are_not_throttled() {
+    let job = yaml("kubernetes/plimsoll-job.yaml");
+    assert_eq!((&job["kind"], &job["spec"]["completionMode"]), (&"Job".into(), &"Indexed".into()));
+    assert_eq!(job["spec"]["completions"], job["spec"]["parallelism"]);
+    let requests = format!("--max-log-requests={}", job["spec"]["completions"]);
+    assert!(text("kubernetes/plimsoll-job.yaml").contains(&requests), "kubectl logs follows all pods");
+    let (pod, _) = pods("kubernetes/plimsoll-job.yaml", "containers");
+    let rule =
+        &pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0];
+    assert_eq!(rule["labelSelector"]["matchLabels"], pod["metadata"]["labels"]);
+    let set = yaml("kubernetes/plimsoll-daemonset.yaml");
+    assert_eq!(set["spec"]["selector"]["matchLabels"], set["spec"]["template"]["metadata"]["labels"]);
+    for (name, place) in [
+        ("kubernetes/plimsoll-job.yaml", "containers"),
+        ("kubernetes/plimsoll-daemonset.yaml", "initContainers"),
+    ] {
+        let (pod, container) = pods(name, place);
+        assert_eq!(container["resources"]["requests"], container["resources"]["limits"], "{name}");
+        assert_eq!(pod["spec"]["hostNetwork"], true, "{name}: documents have the names of the nodes");
+        let volume = &container["volumeMounts"][0]["name"];
+        assert_eq!(&pod["spec"]["volumes"][0]["name"], volume, "{name}");
+    }
+}
+
+/// Slurm's commands for two nodes, of which the second fails.
+#[test]
+fn nodes_of_an_allocation_are_joined_and_one_that_fails_is_named() {
+    let (dir, bin) = (scratch(), place_for_programs());
+    script(bin.path(), "scontrol", "echo s1; echo s2");
+    script(
+        bin.path(),
+        "srun",
+        "while [ \"${1#--}\" != \"$1\" ]; do shift; done\nSLURMD_NODENAME=s1 \"$@\"\nexit 1",
+    );
+    let program = env!("CARGO_BIN_EXE_plimsoll");
+    let short = SHORT.join(" ");
+    let own = format!("case $1 in run) exec {program} \"$@\" {short};; *) exec {program} \"$@\";; esac");
+    let own = script(bin.path(), "plimsoll", &own);
+    let output = Command::new("bash")
+        .arg(example("slurm/plimsoll-gather.sbatch"))
+        .current_dir(dir.path())
+        .env("PATH", format!("{}:/usr/bin:/bin", bin.path().display()))
+        .envs([("SLURM_JOB_ID", "7"), ("SLURM_JOB_NODELIST", "s[1-2]"), ("NO_COLOR", "1")])
+        .env("PLIMSOLL", own)
+        .output()
+        .unwrap();
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(5), "{out}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(out.contains("s2 is missing"), "{out}");
+    assert!(
+        dir.path().join("plimsoll-7/fleet.html").exists() && dir.path().join("plimsoll-7/s1.json").exists()
+    );
+}
+
+/// The example, with a plimsoll that ends so; what scontrol was asked.
+fn drained(code: u8, says: &str) -> (Output, String) {
+    let (dir, bin) = (scratch(), place_for_programs());
+    script(bin.path(), "scontrol", "printf '%s|' \"$@\" > asked");
+    let own = script(bin.path(), "plimsoll", &format!("echo \"$*\"; printf '{says}' >&2; exit {code}"));
+    let output = Command::new("sh")
+        .arg(example("slurm/plimsoll-epilog.sh"))
+        .current_dir(dir.path())
+        .env("PATH", format!("{}:/usr/bin:/bin", bin.path().display()))
+        .env("SLURMD_NODENAME", "s1")
+        .env("PLIMSOLL", own)
+        .output()
+        .unwrap();
+    let asked = fs::read_to_string(dir.path().join("asked")).unwrap_or_default();
+    (output, asked)
+}
+
+#[test]
+fn only_a_figure_that_is_too_low_drains_a_node() {
+    let (output, asked) = drained(1, "plimsoll: not met: 5 GB/s\\033]0;x$(id)\\nmore\\n");
+    assert!(output.status.success());
+    assert_eq!(asked, "update|NodeName=s1|State=DRAIN|Reason=plimsoll: not met: 5 GB/s0;xid|");
+    // Usage, refused, environment, far end, time over, killed.
+    for code in [0, 2, 3, 4, 5, 124, 137] {
+        let (output, asked) = drained(code, "plimsoll: some other line\\n");
+        assert!(output.status.success() && asked.is_empty(), "{code}: {asked}");
+    }
+    // What it asks for is a command that plimsoll takes.
+    let text = text("slurm/plimsoll-epilog.sh");
+    let command = text.split("\"$plimsoll\" ").nth(1).unwrap().split("2>&1").next().unwrap();
+    let command = command.replace("\\\n", " ");
+    let words = command.split_whitespace().filter(|word| *word != "--require" && *word != "\"$bound\"");
+    let bound = text.split("PLIMSOLL_BOUND:-").nth(1).unwrap().split('}').next().unwrap();
+    let dir = scratch();
+    let (out, _) = ended(plimsoll(dir.path()).args(words).args(["--require", bound, "--dry-run"]), 0);
+    assert!(out.contains("plan quick"), "{out}");
+}
+
+#[test]
+fn the_other_examples_run_commands_that_plimsoll_takes() {
+    let dir = scratch();
+    let taken = |words: Vec<String>| {
+        let replaced =
+            words.into_iter().map(|word| if word.contains("{{") { "quick".to_owned() } else { word });
+        // The program itself is the first word of some.
+        let words: Vec<String> = replaced.filter(|word| word != "./plimsoll").collect();
+        let text = if words[0] == "gather" { "--help" } else { "--dry-run" };
+        ended(plimsoll(dir.path()).args(words).arg(text), 0)
+    };
+    let tasks = yaml("ansible/plimsoll.yml");
+    let measure = &tasks[0]["tasks"][1]["block"][1]["ansible.builtin.command"]["argv"];
+    let gather = &tasks[1]["tasks"][0]["ansible.builtin.command"]["argv"];
+    taken(words(measure));
+    taken(words(gather));
+    let job = text("nomad/plimsoll.nomad.hcl");
+    let args = job.split("args    = ").nth(1).unwrap().lines().next().unwrap();
+    fs::create_dir(dir.path().join("local")).unwrap();
+    taken(serde_json::from_str(args).unwrap());
+    let cloud = yaml("cloud-init/plimsoll.yaml");
+    let script = cloud["write_files"][0]["content"].as_str().unwrap();
+    let line = script.lines().find(|line| line.starts_with("./plimsoll ")).unwrap();
+    taken(line.split(' ').map(str::to_owned).collect());
+    assert!(script.contains("sha256sum --check"), "what is fetched is checked before it runs");
+}
