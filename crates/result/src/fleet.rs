@@ -39,6 +39,14 @@ pub fn of_parts(parts: &[Run]) -> Vec<Finding> {
     all.filter(|finding| is_of_a_lack(finding)).cloned().collect()
 }
 
+/// Findings about one machine or pair of machines among others.
+const AMONG_OTHERS: [&str; 5] = ["outlier", "machines-differ", "slow-node", "slow-pair", "few-of-a-kind"];
+
+/// Whether it is about machines, which come first where there are several: those that the run lacks, and those that differ.
+pub fn is_of_a_machine(finding: &Finding) -> bool {
+    is_of_a_lack(finding) || AMONG_OTHERS.contains(&finding.code.as_str())
+}
+
 /// Whether it says what the run lacks: a machine, part of its run, or a document.
 pub fn is_of_a_lack(finding: &Finding) -> bool {
     OF_MACHINES.contains(&finding.code.as_str())

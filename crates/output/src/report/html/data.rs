@@ -1,4 +1,4 @@
-//! What the page's script draws: charts as plain data, four kinds of them. How they look is the script's affair.
+//! What the page's script draws: charts as plain data, five kinds of them. How they look is the script's affair.
 
 use serde::Serialize;
 
@@ -25,6 +25,8 @@ pub(super) struct Chart {
 pub(super) enum Kind {
     /// Points joined by lines.
     Lines,
+    /// Points by kind at named places, with levels for each place.
+    Strip,
     /// Bars side by side; x is a category.
     Bars,
     /// A value for each pair: points are [column, row, value].

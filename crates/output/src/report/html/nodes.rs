@@ -188,7 +188,7 @@ fn strip(run: &Run, one: &Across<'_>, kinds: &BTreeMap<String, BTreeSet<&str>>) 
         id: String::new(),
         title: format!("{} on {} machines", label(&one.like.case), one.values.len()),
         note: format!("a point a machine, by kind{note}"),
-        kind: Kind::Lines,
+        kind: Kind::Strip,
         x: Axis::places("kind of machine", kinds.keys().map(|kind| shown(kind)).collect()),
         y: Axis::of(one.metric.unit, &one.metric.name),
         series,
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn machines_stand_beside_each_other_and_the_outlier_is_named() {
         let charts = of(&many(5));
-        assert_eq!(charts.iter().map(|c| c.kind).collect::<Vec<_>>(), [Kind::Heat, Kind::Lines]);
+        assert_eq!(charts.iter().map(|c| c.kind).collect::<Vec<_>>(), [Kind::Heat, Kind::Strip]);
         assert_eq!(charts[0].x.categories, ["n0", "n1", "n2", "n3", "n4"]);
         let share = charts[0].series[0].points[3][2].unwrap();
         assert!((share - 50.0).abs() < 0.1, "{share}");

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use crate::document::{Run, RunStatus};
+use crate::document::{Finding, Run, RunStatus};
+use crate::fleet;
 use crate::label::label;
 use crate::measurement::{Measurement, MetricResult, PeerResult, Status};
 use crate::quantity::{Quantity, Unit, format_size, percent, significant};
@@ -28,7 +29,10 @@ const DISTURBED: f64 = 0.05;
 
 /// What machine, which run, how near its limits, was it quiet, do the tools agree.
 pub(super) fn header(run: &Run) -> Markup {
-    let host = run.machine.host.as_deref().unwrap_or("this machine");
+    let host = match run.nodes.len() {
+        0 | 1 => run.machine.host.clone().unwrap_or_else(|| "this machine".to_owned()),
+        many => counted(many, "machine"),
+    };
     html! {
         header {
             div.name {
@@ -219,9 +223,48 @@ fn points(run: &Run) -> Vec<Point> {
         }));
     }
     points.extend(conditions::whole(&run.machine).into_iter().map(|note| bad(note.text)));
-    points.extend(lost(run).into_iter().map(bad));
-    points.extend(run.findings.iter().map(|finding| Point { is_bad: false, text: finding.text.clone() }));
+    let (of_machines, others): (Vec<&Finding>, Vec<&Finding>) =
+        run.findings.iter().partition(|finding| fleet::is_of_a_machine(finding));
+    let point = |finding: &Finding| {
+        let is_bad = fleet::is_of_a_lack(finding) || finding.evidence["worse"] == true;
+        Point { is_bad, text: finding.text.clone() }
+    };
+    points.extend(of_machines.into_iter().map(point));
+    let lost = if run.nodes.len() > 1 { lost_on_machines(run) } else { lost(run) };
+    points.extend(lost.into_iter().map(bad));
+    points.extend(others.into_iter().map(point));
     points
+}
+
+/// What became of a measurement that has no figure to be believed, in a word; none where it has one or was left out.
+const fn failing(status: Status) -> Option<&'static str> {
+    match status {
+        Status::Failed => Some("failed"),
+        Status::Invalid => Some("invalid"),
+        Status::Ok | Status::Skipped => None,
+    }
+}
+
+/// Cases without a figure to be believed, by case: their reasons differ from machine to machine.
+fn lost_on_machines(run: &Run) -> Vec<String> {
+    let mut by_case: Vec<((&str, String), (usize, &Measurement))> = Vec::new();
+    let mut places: BTreeMap<(&str, String), usize> = BTreeMap::new();
+    for measurement in &run.measurements {
+        let Some(word) = failing(measurement.status) else { continue };
+        let key = (word, measurement.case.id().to_string());
+        let place = *places.entry(key.clone()).or_insert_with(|| {
+            by_case.push((key, (0, measurement)));
+            by_case.len() - 1
+        });
+        by_case[place].1.0 += 1;
+    }
+    let told = |((word, _), (count, first)): ((&str, String), (usize, &Measurement))| {
+        let reason = first.reason.as_deref().unwrap_or("no reason given");
+        let of = crate::text::shown_within(&first.node, 64);
+        let machines = counted(count, "machine");
+        format!("{}: {word} on {machines}, such as {of}: {reason}", label(&first.case))
+    };
+    by_case.into_iter().map(told).collect()
 }
 
 /// Cases without a figure to be believed, those of one reason together.
@@ -229,11 +272,7 @@ fn lost(run: &Run) -> Vec<String> {
     const NAMED: usize = 4;
     let mut by_reason: Vec<(String, Vec<String>)> = Vec::new();
     for measurement in &run.measurements {
-        let word = match measurement.status {
-            Status::Failed => "failed",
-            Status::Invalid => "invalid",
-            Status::Ok | Status::Skipped => continue,
-        };
+        let Some(word) = failing(measurement.status) else { continue };
         let reason = format!("{word}: {}", measurement.reason.as_deref().unwrap_or("no reason given"));
         let name = label(&measurement.case);
         match by_reason.iter_mut().find(|(known, _)| *known == reason) {

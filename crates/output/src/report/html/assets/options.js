@@ -139,6 +139,13 @@ function intervals(one, colour, bars, count, index) {
   }];
 }
 
+// Few points of a strip have their names, and its levels lie above the points.
+function inStrip(one, level, colours) {
+  if (level) return { z: 6, itemStyle: { color: one.role === "limit" ? colours.text : colours.dim } };
+  const named = one.labels && one.labels.length <= 12;
+  return named ? { label: { show: true, position: "right", color: colours.text, fontSize: 11, formatter: (at) => one.labels[at.dataIndex] } } : {};
+}
+
 function lines(chart, colours) {
   const bars = chart.kind === "bars";
   const looks = coloured(chart);
@@ -158,12 +165,13 @@ function lines(chart, colours) {
       made.push(loadLine(one, looks[i], count));
     } else {
       const level = chart.x.scale === "places" && ["limit", "theory"].includes(one.role);
-      const mark = level ? { symbol: TICK, symbolSize: [16, 3] } : one.role === "doubted" ? { symbol: CROSS, symbolSize: 8 } : { symbol, symbolSize: many ? 3 : one.scattered ? 6 : 7 };
+      const mark = level ? { symbol: TICK, symbolSize: chart.kind === "strip" ? [120, 3] : [16, 3] } : one.role === "doubted" ? { symbol: CROSS, symbolSize: 8 } : { symbol, symbolSize: many ? 3 : one.scattered ? 6 : 7 };
       made.push({
         ...common, type: one.scattered ? "scatter" : "line", ...mark, showAllSymbol: true,
         showSymbol: level || one.role === "doubted" || (solid && (!many || one.points.length > 1)),
         lineStyle: { color: colour, width: one.role === "own" ? (many ? 1 : 2) : 1.5, type: DASHES[one.role] },
         connectNulls: false, animation: false,
+        ...(chart.kind === "strip" ? inStrip(one, level, colours) : {}),
       });
     }
     if (one.role === "own") made.push(...intervals(one, colour, bars, count, index));
@@ -262,7 +270,7 @@ function options(chart) {
     y.axisLabel.overflow = "truncate";
   }
   if (chart.kind === "bars" && chart.y.unit !== "s") y.min = 0;
-  if (chart.x.scale === "places") y.scale = false;
+  if (chart.x.scale === "places") y.scale = chart.kind === "strip";
   if (chart.kind === "bars") y.scale = false;
   const body = chart.kind === "heat" ? heat(chart, colours) : chart.kind === "forest" ? forest(chart, colours) : { series: lines(chart, colours) };
   return {
