@@ -215,7 +215,7 @@ impl Judged<'_> {
         let evidence = json!({
             "node": name, "direction": word, "others": others, "case": self.measurement.case.id(),
             "metric": self.metric.name, "value": value, "median": self.usual.centre, "mad": self.usual.mad,
-            "away": away, "cause": cause,
+            "away": away, "cause": cause, "worse": true,
         });
         Some((away.abs(), finding("slow-node", text, evidence)))
     }
@@ -238,6 +238,7 @@ impl Judged<'_> {
             "from": from, "to": to, "orientation": self.flow.orientation(), "case": self.measurement.case.id(),
             "metric": self.metric.name, "value": slow.value, "median": self.usual.centre,
             "mad": self.usual.mad, "threshold": slow.threshold, "away": slow.away, "cause": cause,
+            "worse": true,
         });
         finding("slow-pair", text, evidence)
     }

@@ -245,23 +245,29 @@ const fn failing(status: Status) -> Option<&'static str> {
     }
 }
 
+/// A case that has no figure to be believed on some machines.
+struct LostCase<'a> {
+    word: &'static str,
+    machines: usize,
+    first: &'a Measurement,
+}
+
 /// Cases without a figure to be believed, by case: their reasons differ from machine to machine.
 fn lost_on_machines(run: &Run) -> Vec<String> {
-    let mut by_case: Vec<((&str, String), (usize, &Measurement))> = Vec::new();
+    let mut by_case: Vec<LostCase<'_>> = Vec::new();
     let mut places: BTreeMap<(&str, String), usize> = BTreeMap::new();
     for measurement in &run.measurements {
         let Some(word) = failing(measurement.status) else { continue };
-        let key = (word, measurement.case.id().to_string());
-        let place = *places.entry(key.clone()).or_insert_with(|| {
-            by_case.push((key, (0, measurement)));
+        let place = *places.entry((word, measurement.case.id().to_string())).or_insert_with(|| {
+            by_case.push(LostCase { word, machines: 0, first: measurement });
             by_case.len() - 1
         });
-        by_case[place].1.0 += 1;
+        by_case[place].machines += 1;
     }
-    let told = |((word, _), (count, first)): ((&str, String), (usize, &Measurement))| {
+    let told = |LostCase { word, machines, first }: LostCase<'_>| {
         let reason = first.reason.as_deref().unwrap_or("no reason given");
         let of = crate::text::shown_within(&first.node, 64);
-        let machines = counted(count, "machine");
+        let machines = counted(machines, "machine");
         format!("{}: {word} on {machines}, such as {of}: {reason}", label(&first.case))
     };
     by_case.into_iter().map(told).collect()

@@ -251,6 +251,13 @@ function spoken(chart) {
   return chart.title + ". Arrow keys go through the points, plus and minus zoom, 0 resets.";
 }
 
+// The ends of an axis that shows at least 6 % of its figures' size, so that its marks differ in three digits.
+function widened({ min, max }) {
+  const pad = Math.max(0, 0.06 * Math.abs(max) - (max - min)) / 2;
+  const step = 10 ** Math.floor(Math.log10(max - min + 2 * pad || 1)) / 2;
+  return [Math.floor((min - pad) / step) * step, Math.ceil((max + pad) / step) * step];
+}
+
 function options(chart) {
   const colours = theme();
   const names = Math.min(300, innerWidth * 0.4);
@@ -271,6 +278,7 @@ function options(chart) {
   }
   if (chart.kind === "bars" && chart.y.unit !== "s") y.min = 0;
   if (chart.x.scale === "places") y.scale = chart.kind === "strip";
+  if (chart.kind === "strip") Object.assign(y, { min: (v) => widened(v)[0], max: (v) => widened(v)[1] });
   if (chart.kind === "bars") y.scale = false;
   const body = chart.kind === "heat" ? heat(chart, colours) : chart.kind === "forest" ? forest(chart, colours) : { series: lines(chart, colours) };
   return {
