@@ -2,8 +2,8 @@
 //!
 //! Up to 4 machines every pair is measured alone. Up to 16 every pair is measured in rounds of perfect matchings, in which each
 //! machine is busy once. Above that the number of rounds is fixed, so that the time does not grow with the machines. Each pair is measured in both directions, one after the other: a machine that sends slowly and one that
-//! receives slowly are not the same. Last, the first half of the machines measures to the second at once, then the second to the
-//! first: the bisection.
+//! receives slowly are not the same. Then the first half of the machines measures to the second at once, then the second to the
+//! first: the bisection. Last, pairs that stand out are measured again, each alone.
 
 use std::net::IpAddr;
 
@@ -92,6 +92,16 @@ pub struct Between {
     pub answers: Vec<Answer>,
 }
 
+/// Puts the figures of a pair that was measured again in the place of the earlier ones. Where it has none now, those stay.
+pub fn replace(made: &mut [Between], again: Between) {
+    let same = made.iter_mut().find(|one| (one.pair, one.kind) == (again.pair, again.kind));
+    for (before, now) in same.into_iter().flat_map(|one| &mut one.answers).zip(again.answers) {
+        if now.is_ok() {
+            *before = now;
+        }
+    }
+}
+
 /// Who measures with whom, among so many machines.
 pub fn rounds(machines: usize) -> Vec<Round> {
     let matchings = if machines <= ALONE { one_at_a_time(machines) } else { matchings(machines) };
@@ -176,6 +186,15 @@ mod tests {
         assert_eq!(of(16), (32, 256));
         assert_eq!(of(17), (2 * ROUNDS + 2, 2 * ROUNDS * 8 + 16));
         assert_eq!(of(2000), (2 * ROUNDS + 2, 2 * ROUNDS * 1000 + 2000));
+    }
+
+    #[test]
+    fn a_pair_that_is_measured_again_keeps_what_it_has_no_figure_for_now() {
+        let figure = |value: f64| Ok(Figure { samples: vec![value], ..Figure::default() });
+        let one = |to, answers| Between { pair: Pair { from: 0, to }, kind: EACH, answers };
+        let mut made = vec![one(1, vec![figure(1.0), figure(2.0)]), one(2, vec![figure(3.0), figure(4.0)])];
+        replace(&mut made, one(2, vec![figure(5.0), Err(CannotMeasure::far_end("gone"))]));
+        assert_eq!(made, [one(1, vec![figure(1.0), figure(2.0)]), one(2, vec![figure(5.0), figure(4.0)])]);
     }
 
     /// One half may send slowly to the other and receive well.

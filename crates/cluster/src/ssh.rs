@@ -25,7 +25,7 @@ use hold::Heeded;
 pub use hold::Hold;
 use names::Host;
 pub use programs::{Program, own_digest};
-pub use wire::{Ask, Ended, Order, alive, ending, hello, measured_between, serving};
+pub use wire::{Ask, Ended, Order, Progress, alive, ending, hello, measured_between, progress, serving};
 use wire::{Line, Lines};
 
 /// What the shell there does: a directory for this run alone, the program of the announced size in it, and both are removed
@@ -194,13 +194,31 @@ impl Session<'_> {
     /// # Errors
     /// The machine is gone, now or before, or what was wrong with what it sent, in one line.
     fn asked<T>(&mut self, ask: &Ask, answer: impl FnMut(Line) -> Option<T>) -> Result<T, String> {
+        self.answered(ask, |session| session.until(answer))
+    }
+
+    /// The same, where an answer is more than a line.
+    fn answered<T>(
+        &mut self,
+        ask: &Ask,
+        answer: impl FnOnce(&mut Self) -> Result<T, Wrong>,
+    ) -> Result<T, String> {
         if let Some(why) = &self.lost {
             return Err(why.clone());
         }
         let said = self.hold.say(&wire::asked(ask)).map_err(|_| Wrong::Gone);
-        let found = said.and_then(|()| self.until(answer));
+        let found = said.and_then(|()| answer(self));
         self.hold.rests();
         found.map_err(|wrong| self.told(wrong))
+    }
+
+    /// Measures cases of the machine's own again, under the user's name for it.
+    ///
+    /// # Errors
+    /// The machine is gone, now or before, or what was wrong with what it sent, in one line.
+    pub fn again(&mut self, cases: Vec<String>, name: &str) -> Result<Run, String> {
+        let (run, _) = self.answered(&Ask::Again(cases), Self::result)?;
+        named(run, name)
     }
 
     /// Why it is gone, if it is.
@@ -277,6 +295,10 @@ impl Session<'_> {
     fn until<T>(&mut self, mut meant: impl FnMut(Line) -> Option<T>) -> Result<T, Wrong> {
         loop {
             let line = self.lines.next()?.ok_or(Wrong::Gone)?;
+            if let Line::Progress(progress) = line {
+                self.hold.progressed(progress);
+                continue;
+            }
             if let Some(found) = meant(line) {
                 return Ok(found);
             }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::Side;
+use super::rank::Differs;
 use crate::case::Case;
 use crate::document::{Run, RunStatus};
 
@@ -37,6 +38,20 @@ pub fn flags(a: &Side, b: &Side) -> Vec<Flag> {
     found
 }
 
+/// The facts that are not the same on all of these sides.
+pub(super) fn among(sides: &[Side]) -> Vec<Differs> {
+    let one = |fact: &Fact| {
+        let values: Vec<BTreeSet<String>> = sides.iter().map(|side| values(side, fact.read)).collect();
+        let differ = values.windows(2).any(|pair| pair[0] != pair[1]);
+        differ.then(|| Differs {
+            code: fact.code,
+            what: fact.what,
+            values: values.iter().map(said).collect(),
+        })
+    };
+    FACTS.iter().filter_map(one).collect()
+}
+
 struct Fact {
     code: &'static str,
     what: &'static str,
@@ -54,6 +69,11 @@ const FACTS: &[Fact] = &[
         code: "kernel",
         what: "different operating system kernels",
         read: |run| run.machine.kernel.release.clone().unwrap_or_else(|| "unknown".to_owned()),
+    },
+    Fact {
+        code: "microcode",
+        what: "different microcode",
+        read: |run| run.machine.cpu.microcode.clone().unwrap_or_else(|| "unknown".to_owned()),
     },
     Fact { code: "cpus", what: "different CPUs allowed", read: |run| run.machine.cpu.allowed.to_string() },
     Fact { code: "quota", what: "different CPU quotas", read: quota },

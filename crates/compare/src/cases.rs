@@ -42,6 +42,13 @@ pub(super) struct Without<'a> {
     pub(super) reason: Option<String>,
 }
 
+impl Taken<'_> {
+    /// CPUs that its machine has for it.
+    pub(super) fn cpus(&self) -> usize {
+        self.cpus
+    }
+}
+
 impl<'a> Figures<'a> {
     /// By case, and with `many` machines by machine.
     pub(super) fn of(side: &'a Side, many: bool) -> Vec<Self> {

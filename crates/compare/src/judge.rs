@@ -90,12 +90,12 @@ impl OfRun {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence {
     /// Median over its runs; `None` where half of them or more are not above zero.
-    centre: Option<f64>,
+    pub(super) centre: Option<f64>,
     /// Whether half of its runs or more are not above zero.
     at_zero: bool,
     /// Standard error within a run, from the interval of its samples.
-    error: f64,
-    runs: f64,
+    pub(super) error: f64,
+    pub(super) runs: f64,
 }
 
 impl Evidence {

@@ -9,6 +9,7 @@ mod cases;
 mod decided;
 mod judge;
 mod noise;
+pub mod rank;
 mod require;
 mod uncompared;
 
@@ -129,7 +130,7 @@ pub struct Compared {
 }
 
 /// Where a noise is known from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
     /// The spread of the runs of one side.
@@ -165,6 +166,8 @@ pub struct Comparison {
     pub gate: Option<Gate>,
 }
 
+/// What two sides are called.
+const LETTERS: [&str; 2] = ["A", "B"];
 /// Runs of a side from which on their own spread tells the noise.
 const ENOUGH_RUNS: usize = 5;
 
@@ -233,9 +236,9 @@ impl Compared {
     }
 }
 
-/// Why nothing is decided by the figures of a side: too little of their time is in them.
-fn excluded(pair: &Pair<'_, '_>) -> Option<Why> {
-    let sides = [("A", pair.a.excluded()), ("B", pair.b.excluded())];
+/// Why nothing is decided by the figures of a side, given by name: too little of their time is in them.
+fn excluded(pair: &Pair<'_, '_>, [a, b]: [&str; 2]) -> Option<Why> {
+    let sides = [(a, pair.a.excluded()), (b, pair.b.excluded())];
     sides.into_iter().find_map(|(side, excluded)| {
         let (Excluded::Mostly(share) | Excluded::AllBut(share)) = excluded else { return None };
         let [share, most] = apart([share, MOSTLY_EXCLUDED], 2, percent);
@@ -247,8 +250,8 @@ fn excluded(pair: &Pair<'_, '_>) -> Option<Why> {
 }
 
 /// What came between the two sides: a hypervisor that had their CPUs in different places, or others that took the time.
-fn foreign(pair: &Pair<'_, '_>) -> Option<Why> {
-    let taken = [("A", pair.a.disturbed()), ("B", pair.b.disturbed())];
+fn foreign(pair: &Pair<'_, '_>, [a, b]: [&str; 2]) -> Option<Why> {
+    let taken = [(a, pair.a.disturbed()), (b, pair.b.disturbed())];
     let [(side, share), _] = if taken[0].1 >= taken[1].1 { taken } else { [taken[1], taken[0]] };
     let disturbed = || {
         let share = percent(share, 2);
@@ -274,7 +277,7 @@ fn moved(pair: &Pair<'_, '_>) -> Option<Why> {
 }
 
 fn metrics(pair: &Pair<'_, '_>, floors: &[Floors], fail_on: Option<f64>) -> Vec<Compared> {
-    let (foreign, excluded) = (foreign(pair), excluded(pair));
+    let (foreign, excluded) = (foreign(pair, LETTERS), excluded(pair, LETTERS));
     let headline = pair.b.all.first().and_then(|first| first.measurement.metrics.first());
     let one = |metric: &MetricResult| {
         let (a, b) = (pair.a.metric(metric)?, pair.b.metric(metric)?);

@@ -100,7 +100,7 @@ impl Noise {
     /// A case's own noise, of few runs, with what is typical of its like: the variances weighted by their freedom
     /// (moderated, as G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3(1), 2004, article 3). So
     /// a case that was quiet by luck is not held to be quieter than it is.
-    fn moderated(self, typical: &Self) -> Self {
+    pub(super) fn moderated(self, typical: &Self) -> Self {
         let freedom = self.freedom + typical.freedom;
         let squares = self.deviation.powi(2) * self.freedom + typical.deviation.powi(2) * typical.freedom;
         Self { deviation: (squares / freedom).sqrt(), freedom, largest: self.largest.max(typical.largest) }

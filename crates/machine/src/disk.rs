@@ -98,6 +98,26 @@ pub enum DiskKind {
 }
 
 impl DiskKind {
+    /// Its usual name.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Nvme => "NVMe",
+            Self::Virtio => "virtio",
+            Self::Sata => "SATA",
+            Self::Usb => "USB",
+            Self::Scsi => "SCSI",
+            Self::Mmc => "MMC",
+            Self::Xen => "Xen",
+            Self::Loop => "loop",
+            Self::DeviceMapper => "device mapper",
+            Self::Md => "software RAID",
+            Self::Zram => "compressed memory",
+            Self::Ram => "memory",
+            Self::Network => "on another machine",
+            Self::Other => "other",
+        }
+    }
+
     /// Whether the device has no medium of its own but passes to others.
     pub fn is_layer(self) -> bool {
         matches!(self, Self::Loop | Self::DeviceMapper | Self::Md)

@@ -24,6 +24,7 @@ mod named_runs;
 mod peers;
 mod plans;
 mod prepared;
+mod ranked;
 mod replay;
 mod resume;
 mod signals;
@@ -268,6 +269,17 @@ fn carried_out(
     begun: Option<Begun>,
 ) -> Result<u8, Failure> {
     let outputs = outputs(common, &interrupts)?;
+    carried_out_into(outputs, prepared, common, interrupts, begun)
+}
+
+/// The same, where it is known where the run goes.
+fn carried_out_into(
+    outputs: Outputs,
+    prepared: &Prepared,
+    common: &Common,
+    interrupts: Receiver<()>,
+    begun: Option<Begun>,
+) -> Result<u8, Failure> {
     let companions = peers::companions(common, &own_program()?, interrupts.clone(), prepared)?;
     Own::find().ok().and_then(|own| own.caution).iter().for_each(|line| complain(line));
     run(prepared, outputs, interrupts, companions, begun)

@@ -37,6 +37,9 @@ pub struct Outputs {
     redact: bool,
     /// The history that failed in the course of the run.
     given_up: Option<Location>,
+    /// Cases that have ended, and who hears of each.
+    ended: usize,
+    heard: Option<Box<dyn Fn(usize)>>,
 }
 
 /// Whether a run is new, or was interrupted and goes on.
@@ -116,11 +119,20 @@ impl Outputs {
             stdout_is_taken: outputs.into_iter().flatten().any(|path| is_stdout(path)),
             redact: common.redact,
             given_up: None,
+            ended: 0,
+            heard: None,
         })
+    }
+
+    /// Lets somebody hear how many cases have ended, whenever one has.
+    #[must_use]
+    pub fn heard_by(self, heard: impl Fn(usize) + 'static) -> Self {
+        Self { heard: Some(Box::new(heard)), ..self }
     }
 
     /// The run begins, or goes on with what it has measured before.
     pub fn begin(&mut self, run: &Run, begins: Begins) {
+        self.ended = run.measurements.len();
         for complaint in self.complaints.drain(..) {
             complain(&complaint);
         }
@@ -142,6 +154,10 @@ impl Outputs {
 
     /// Something happened.
     pub fn event(&mut self, event: &Event) {
+        if let Event::Measured { .. } = event {
+            self.ended += 1;
+            self.heard.iter().for_each(|heard| heard(self.ended));
+        }
         match (&mut self.table, event) {
             (Some(table), _) => table.event(event),
             (None, Event::Measured { measurement }) => {

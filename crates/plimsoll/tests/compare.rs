@@ -284,3 +284,44 @@ fn what_stands_for_nothing_is_refused() {
     assert!(err.contains("it must be cases, a metric"), "{err}");
     ended(plimsoll(dir.path()).args(["run", "--only", "null", "--require", "x"]), 2);
 }
+
+/// Three documents whose figures differ by known shares.
+#[test]
+fn several_runs_are_ranked_with_prices_and_on_a_page() {
+    let dir = scratch();
+    let words =
+        ["run", "quick", "--only", "null", "--samples", "6", "--sample-time", "20ms", "--store", "none"];
+    ended(plimsoll(dir.path()).args(words).args(["--json", "a.json"]), 0);
+    let text = fs::read_to_string(dir.path().join("a.json")).unwrap();
+    for name in ["b.json", "c.json"] {
+        fs::write(dir.path().join(name), &text).unwrap();
+    }
+    let names = ["./a.json", "./b.json", "./c.json"];
+    let price = "--price=./a.json=$1/h,./b.json=$2/h,./c.json=$4/h";
+    let compare = |more: &[&str]| {
+        let mut command = plimsoll(dir.path());
+        command.arg("compare").args(names).args(more);
+        command
+    };
+    let (out, _) = ended(&mut compare(&[price, "--html", "page.html"]), 0);
+    assert!(out.contains("3 sides ranked by 1 metric") && out.contains("./b.json (2 $/h)"), "{out}");
+    assert!(out.contains("1–3"), "alike documents are in no order: {out}");
+    let page = fs::read_to_string(dir.path().join("page.html")).unwrap();
+    assert!(page.contains("Performance against price") && page.ends_with("</html>"));
+    let (out, _) = ended(&mut compare(&[price, "--format", "json"]), 0);
+    let document: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(document["schema"], "plimsoll.ranking/1");
+    let places = document["metrics"][0]["places"].as_array().unwrap();
+    assert_eq!(places.len(), 3);
+    for (more, code, says) in [
+        (&["--fail-on", "5%"][..], 2, "--fail-on is not supported on a ranking"),
+        (&["--price", "./a.json=1/h"], 2, "./b.json has none"),
+        (&["--weights", "null"], 2, "is not NAME=WEIGHT"),
+        (&["./a.json"], 2, "./a.json is named twice"),
+        (&["baseline:last3"], 2, "baseline:last3 is not supported on a ranking"),
+        (&["--format", "csv"], 2, "csv is not supported on compare"),
+    ] {
+        let (_, err) = ended(&mut compare(more), code);
+        assert!(err.contains(says), "{more:?}: {err}");
+    }
+}

@@ -122,8 +122,8 @@ impl Machines {
         } else {
             String::new()
         };
-        let more = if more == "full" { "" } else { more };
-        let script = format!("{space}exec {SSHD} -D -e -f {config} -o SetEnv=TMPDIR={files} {more}");
+        let words = if ["full", "off"].contains(&more) { "" } else { more };
+        let script = format!("{space}exec {SSHD} -D -e -f {config} -o SetEnv=TMPDIR={files} {words}");
         let mut host = Holder::new(&format!("n{number}"), &script).unwrap();
         self.bridge.run(&format!(
             "ip link add port{number} type veth peer name eth0 netns {}; ip link set port{number} master br0 up",
@@ -308,6 +308,81 @@ fn machines_measure_to_each_other_in_both_directions() {
     machines.nothing_was_left();
 }
 
+/// What stands out by what a machine has does so again.
+#[test]
+fn a_machine_that_stands_out_measures_that_again() {
+    let Some(machines) = Machines::new("hosts-again", 5, &[]) else { return };
+    machines.hosts[1].run("tc qdisc add dev lo root tbf rate 300kbit burst 3kb latency 500ms");
+    let words = ["--only", "network.latency", "--parallel", "1"];
+    let output = machines.run("n1,n2,n3,n4,n5", 5, &words).output().unwrap();
+    let (out, err) = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    assert!(err.contains("measuring again what differs: 1 of "), "{err}");
+    let run = machines.document();
+    let outliers = run["findings"].as_array().unwrap().iter().filter(|f| f["code"] == "outlier");
+    let texts: Vec<&str> = outliers.map(|finding| finding["text"].as_str().unwrap()).collect();
+    // What else runs on this machine may slow others as well.
+    let expected = |text: &&str| text.starts_with("n2: ") && text.contains(". Measured again alone: ");
+    assert!(texts.iter().any(expected), "{texts:?}{err}");
+    machines.nothing_was_left();
+}
+
+#[test]
+fn a_run_goes_on_with_the_machine_that_was_missing() {
+    let Some(mut machines) = Machines::new("hosts-resume", 3, &[(3, "off")]) else { return };
+    let kept = ["--store", "fleet.db", "--json", "fleet.json"];
+    let words = ["run", "quick", "--only", "null", "--sample-time", "20ms", "--samples", "7"];
+    let output = machines.plimsoll("n1,n2,n3", &words).args(kept).output().unwrap();
+    assert_eq!(output.status.code(), Some(5), "{}", said(&output).1);
+    let before = machines.document();
+    let on = |run: &Value, name: &str| -> Vec<Value> {
+        run["measurements"].as_array().unwrap().iter().filter(|m| m["node"] == name).cloned().collect()
+    };
+    machines.hosts[2].go();
+    let resumed = |machines: &Machines, hosts: &str| {
+        machines.plimsoll(hosts, &["run", "--resume", "last"]).args(kept).output().unwrap()
+    };
+    let output = resumed(&machines, "n1,n3");
+    let err = said(&output).1;
+    assert!(
+        output.status.code() == Some(2) && err.contains("has results of n2, which --hosts does not name"),
+        "{err}"
+    );
+    let output = resumed(&machines, "n1,n2,n3");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output).1);
+    let run = machines.document();
+    assert_eq!(
+        (names(&run), &run["id"], &run["status"]),
+        (vec!["n1", "n2", "n3"], &before["id"], &"complete".into())
+    );
+    assert_eq!(run["started"], before["started"]);
+    for name in ["n1", "n2"] {
+        assert!(!on(&run, name).is_empty() && on(&run, name) == on(&before, name), "{name}");
+    }
+    assert_eq!(on(&run, "n3").len(), on(&run, "n1").len());
+    let output = resumed(&machines, "n1,n2,n3");
+    assert!(
+        output.status.code() == Some(2) && said(&output).1.contains("is complete"),
+        "{}",
+        said(&output).1
+    );
+    machines.nothing_was_left();
+}
+
+/// A machine that can no longer be reached is named, and the others end.
+#[test]
+fn a_link_that_goes_down_is_a_machine_that_is_lost() {
+    let Some(machines) = Machines::new("hosts-link", 2, &[]) else { return };
+    let child = machines.run("n1,n2", 100, &[]).spawn().unwrap();
+    until("n2 measures", || machines.measuring(2).is_some());
+    machines.hosts[1].run("ip link set eth0 down");
+    let output = child.wait_with_output().unwrap();
+    let err = said(&output).1;
+    assert_eq!((output.status.code(), names(&machines.document())), (Some(5), vec!["n1"]), "{err}");
+    assert!(err.contains("n2: the ssh connection failed: ") && err.contains("not responding"), "{err}");
+    assert!(machines.is_clean(1));
+}
+
 #[test]
 fn who_is_lost_is_named_with_the_reason_and_the_others_are_kept() {
     let hostile = "-o ForceCommand='yes plimsoll-here'";
@@ -380,7 +455,7 @@ fn names_that_are_none_reach_no_program() {
         (&["--hosts", "@missing"], "--hosts missing: "),
         (&["--inventory", "bad.ini"], "--inventory: d: '-oProxyCommand=x' is not a host name"),
         (&["--hosts", "a", "--inventory", "bad.ini"], "--inventory"),
-        (&["--hosts", "a", "--resume", "last"], "--resume is not supported with --hosts"),
+        (&["--hosts", "a", "--list"], "--list is not supported with --hosts"),
         (&["--hosts", "a", "--program", "bad.ini"], "--program bad.ini: not a Linux program"),
         (&["missing.toml", "--hosts", "a"], "missing.toml"),
         (&["--hosts", "a", "--ssh-config", "missing"], "--ssh-config cannot be read: No such file"),

@@ -48,7 +48,7 @@ const SUBSYSTEMS: &[(&str, usize)] = &[
     ("output/report/html/charts.rs", 1),
     ("output/report/machine.rs", 2),
     ("output/report/machine/cost.rs", 2),
-    ("output/report/machine/storage.rs", 3),
+    ("output/report/machine/storage.rs", 2),
     ("output/report/published/cells.rs", 4),
     ("server/traffic/account.rs", 1),
 ];

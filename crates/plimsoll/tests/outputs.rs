@@ -167,3 +167,51 @@ fn standard_output_by_any_name_has_the_document_alone() {
     assert!(serde_json::from_str::<serde_json::Value>(&out).is_ok());
     assert!(!dir.path().join("-").exists());
 }
+
+#[test]
+fn a_card_has_the_checksum_of_what_export_writes() {
+    let dir = scratch();
+    let words = [
+        "run",
+        "quick",
+        "--only",
+        "null",
+        "--samples",
+        "5",
+        "--sample-time",
+        "1ms",
+        "--store",
+        "none",
+        "--json",
+        "a.json",
+    ];
+    ended(plimsoll(dir.path()).args(words), 0);
+    let (card, _) = ended(plimsoll(dir.path()).args(["report", "./a.json", "--card"]), 0);
+    assert!((5..=14).contains(&card.lines().count()), "{card}");
+    ended(plimsoll(dir.path()).args(["export", "./a.json", "--output", "b.json"]), 0);
+    let sum = Command::new("sha256sum").arg(dir.path().join("b.json")).output().unwrap();
+    let sum = String::from_utf8_lossy(&sum.stdout).split(' ').next().unwrap().to_owned();
+    assert!(card.contains(&sum), "{card}: {sum}");
+    let (out, _) = ended(plimsoll(dir.path()).args(["export", "./a.json", "--format", "github-smaller"]), 0);
+    assert!(out.contains("\"unit\": \"s\""), "{out}");
+}
+
+#[test]
+fn all_runs_of_a_tag_are_rows_for_otava() {
+    let dir = scratch();
+    let store = ["--store", "history.db"];
+    for _ in 0..3 {
+        let words = ["run", "quick", "--only", "null", "--samples", "5", "--sample-time", "1ms", "--quiet"];
+        ended(plimsoll(dir.path()).args(words).args(store), 0);
+        ended(plimsoll(dir.path()).args(["history", "tag", "last", "nightly"]).args(store), 0);
+    }
+    let export = |format: &str| {
+        ended(plimsoll(dir.path()).args(["export", "nightly", "--format", format]).args(store), 0).0
+    };
+    let rows = export("otava");
+    assert_eq!(rows.lines().count(), 4, "{rows}");
+    assert!(rows.starts_with("started,run,version,machine,null"), "{rows}");
+    assert!(export("otava-config").contains("direction: -1"));
+    let (_, err) = ended(plimsoll(dir.path()).args(["export", "nightly", "--format", "csv"]).args(store), 2);
+    assert!(err.contains("3 runs have this tag"), "{err}");
+}

@@ -115,6 +115,10 @@ fn no_name_of_a_machine_leaves_in_any_format() {
         let (out, err) = ended(plimsoll(dir.path()).args(words).args(store), 0);
         tells_nothing(format, &out);
         tells_nothing(format, &err);
+        // These have nothing of this run that names a machine.
+        if ["github-smaller", "otava", "otava-config"].contains(&format) {
+            continue;
+        }
         assert!(out.contains("host-"), "{format}: {out}");
         // What is not redacted does tell: the marks are where they are looked for.
         let (out, _) =

@@ -2,9 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::case::{AT_ONCE, AT_ONCE_BACK, EACH};
 use crate::document::{Finding, Node, Run, RunStatus};
 use crate::finding;
 use crate::machine::Machine;
+use crate::machine::disk::Disk;
+use crate::measurement::Measurement;
+use crate::quantity::{Quantity, Unit};
 use crate::text::shown_within;
 
 /// Characters of a machine's name that are shown.
@@ -29,6 +33,28 @@ pub fn merged(header: Run, parts: impl IntoIterator<Item = Run>, lost: Vec<Findi
     run
 }
 
+/// What one machine of a run has measured by itself, as a run of its own that may go on.
+pub fn part(run: &Run, name: &str) -> Option<Run> {
+    let node = run.nodes.iter().find(|node| node.name == name)?;
+    let own = run.measurements.iter().filter(|m| m.node == name && !is_between(m));
+    let steps = run.clock_steps.iter().filter(|step| step.node == name);
+    Some(Run {
+        machine: run.machine_of(node).clone(),
+        nodes: vec![Node { name: name.to_owned(), machine: None }],
+        measurements: own.cloned().collect(),
+        clock_steps: steps.cloned().collect(),
+        findings: Vec::new(),
+        elapsed_s: 0.0,
+        status: RunStatus::Partial,
+        ..run.header()
+    })
+}
+
+/// Whether it is of machines together, whichever of them it is entered for.
+fn is_between(measurement: &Measurement) -> bool {
+    measurement.case.word("server").is_some_and(|word| [EACH, AT_ONCE, AT_ONCE_BACK].contains(&word))
+}
+
 /// Findings that say which machines a run lacks: they stay true when it is joined with others.
 const OF_MACHINES: [&str; 5] =
     ["machine-lost", "machine-missing", "machine-failed", "machine-left-out", "unreadable"];
@@ -40,7 +66,8 @@ pub fn of_parts(parts: &[Run]) -> Vec<Finding> {
 }
 
 /// Findings about one machine or pair of machines among others.
-const AMONG_OTHERS: [&str; 5] = ["outlier", "machines-differ", "slow-node", "slow-pair", "few-of-a-kind"];
+const AMONG_OTHERS: [&str; 6] =
+    ["outlier", "not-confirmed", "machines-differ", "slow-node", "slow-pair", "few-of-a-kind"];
 
 /// Whether it is about machines, which come first where there are several: those that the run lacks, and those that differ.
 pub fn is_of_a_machine(finding: &Finding) -> bool {
@@ -130,7 +157,9 @@ pub fn renamed(runs: &mut [Run]) -> Vec<String> {
 pub fn of_machines(run: &Run) -> Vec<Finding> {
     let kinds = kinds(run);
     let names: Vec<BTreeSet<&str>> = kinds.values().cloned().collect();
-    let mut found = finding::by_kind(&run.measurements, &names);
+    let devices =
+        run.nodes.iter().filter_map(|node| Some((node.name.as_str(), device(run.machine_of(node))?)));
+    let mut found = finding::by_kind(&run.measurements, &names, &devices.collect());
     if kinds.len() > 1 {
         let small = kinds.iter().filter(|(_, nodes)| nodes.len() < finding::ENOUGH);
         found.extend(small.map(|(kind, nodes)| few(kind, nodes)));
@@ -172,7 +201,7 @@ pub fn kinds(run: &Run) -> BTreeMap<String, BTreeSet<&str>> {
         for (bytes, node) in nodes {
             let same = |least: &u64| bytes as f64 <= *least as f64 * (1.0 + OTHER_MEMORY);
             if !before.as_ref().is_some_and(same) {
-                let memory = crate::quantity::Quantity::new(bytes as f64, crate::quantity::Unit::Byte);
+                let memory = Quantity::new(bytes as f64, Unit::Byte);
                 named = format!("{processor} · {memory}");
             }
             before = Some(bytes);
@@ -180,6 +209,23 @@ pub fn kinds(run: &Run) -> BTreeMap<String, BTreeSet<&str>> {
         }
     }
     kinds
+}
+
+/// What its files are on: models and sizes of the disks, and the file system.
+fn device(machine: &Machine) -> Option<String> {
+    let storage = machine.storage.as_ref()?;
+    let disk = |disk: &Disk| {
+        let name = disk
+            .model
+            .as_deref()
+            .map_or_else(|| disk.kind.word().to_owned(), |model| shown_within(model.trim(), 40));
+        let size = disk.size_bytes.map(|bytes| format!(" of {}", Quantity::new(bytes as f64, Unit::Byte)));
+        name + &size.unwrap_or_default()
+    };
+    let disks: Vec<String> = storage.disks.iter().map(disk).collect();
+    let file_system = storage.file_system.as_ref().map(|fs| shown_within(&fs.fs_type, 20));
+    let words: Vec<String> = file_system.into_iter().chain(disks).collect();
+    (!words.is_empty()).then(|| words.join(" on "))
 }
 
 fn processor(machine: &Machine) -> String {

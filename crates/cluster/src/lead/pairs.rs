@@ -1,24 +1,41 @@
 //! Rank 0's part in what is measured between machines: all serve, then pairs measure, round by round.
 
-use super::super::between::{Actor, Between, Round, rounds};
+use super::super::between::{Actor, Between, EACH, Pair, Round, replace, rounds};
 use super::super::fabric::SILENCE;
 use super::super::message::Message;
 use super::Lead;
 
 impl Lead<'_> {
-    /// Machines measure to each other, this one by `actor`, unless the run has ended.
-    pub fn between(&mut self, actor: &mut dyn Actor) {
+    /// Machines measure to each other, this one by `actor`, unless the run has ended; then those pairs again that `suspects`
+    /// finds among the answers, each alone.
+    pub fn between(&mut self, actor: &mut dyn Actor, suspects: impl Fn(&[Between]) -> Vec<Pair>) {
         let rounds = rounds(self.roster.members.len());
         let all = rounds.len();
         let done = !self.ended.interrupted
             && self.served(actor)
             && rounds.into_iter().enumerate().all(|(index, round)| {
                 actor.begins(index, all);
-                self.round(&round, actor) && !actor.interrupted()
-            });
+                let made = self.round(&round, actor);
+                let whole = made.is_some();
+                self.ended.between.extend(made.unwrap_or_default());
+                whole && !actor.interrupted()
+            })
+            && self.again(actor, all, &suspects(&self.ended.between));
         if !done && !self.ended.interrupted {
             self.stop();
         }
+    }
+
+    /// Measures these pairs again, after so many rounds.
+    fn again(&mut self, actor: &mut dyn Actor, rounds: usize, suspects: &[Pair]) -> bool {
+        suspects.iter().enumerate().all(|(index, pair)| {
+            actor.begins(rounds + index, rounds + suspects.len());
+            let Some(made) = self.round(&Round { pairs: vec![*pair], kind: EACH }, actor) else {
+                return false;
+            };
+            made.into_iter().for_each(|one| replace(&mut self.ended.between, one));
+            !actor.interrupted()
+        })
     }
 
     /// Says it to those of these ranks that are there: that one is gone, the wait for its answer tells.
@@ -44,8 +61,8 @@ impl Lead<'_> {
         true
     }
 
-    /// One round of pairs.
-    fn round(&mut self, round: &Round, actor: &mut dyn Actor) -> bool {
+    /// One round of pairs; none where the run has ended meanwhile.
+    fn round(&mut self, round: &Round, actor: &mut dyn Actor) -> Option<Vec<Between>> {
         let rank = |index: usize| self.roster.members.get(index).map_or(0, |member| member.rank);
         let far: Vec<(usize, usize)> =
             round.pairs.iter().map(|pair| (rank(pair.from), rank(pair.to))).collect();
@@ -62,14 +79,15 @@ impl Lead<'_> {
         }
         while far.iter().any(|(from, _)| !self.answers.contains_key(from)) {
             if !self.hear() {
-                return false;
+                return None;
             }
         }
-        for (pair, (from, _)) in round.pairs.iter().zip(far) {
-            let answers = self.answers.remove(&from).unwrap_or_default();
-            self.ended.between.push(Between { pair: *pair, kind: round.kind, answers });
-        }
-        true
+        let made = round.pairs.iter().zip(far).map(|(pair, (from, _))| Between {
+            pair: *pair,
+            kind: round.kind,
+            answers: self.answers.remove(&from).unwrap_or_default(),
+        });
+        Some(made.collect())
     }
 }
 
@@ -149,8 +167,11 @@ mod tests {
             let mut own = actor(0);
             let mut lead = Lead::admit(&fabrics[0], interrupts, roster, &told);
             lead.run(|_| finished(), |_, _| ());
-            lead.between(&mut own);
-            assert_eq!(own.told.get(), 6);
+            let last = Pair { from: 2, to: 1 };
+            lead.between(&mut own, |made| {
+                made.last().map(|one| one.pair).into_iter().filter(|p| *p == last).collect()
+            });
+            assert_eq!(own.told.get(), 7);
             lead.end()
         });
         // To leave takes nobody else here.

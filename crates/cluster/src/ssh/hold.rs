@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::locked;
+use super::wire::Progress;
 
 /// Seconds without a byte after which a machine is given up. It says every ten seconds that it is there; logging in may take
 /// a minute where a directory service is asked.
@@ -30,6 +31,7 @@ struct Inner {
     why: Option<String>,
     /// Whether an answer is waited for.
     waits: bool,
+    progress: Progress,
 }
 
 impl Hold {
@@ -83,6 +85,15 @@ impl Hold {
             // It may have ended meanwhile.
             let _ = child.kill();
         }
+    }
+
+    /// How far the machine is.
+    pub fn progress(&self) -> Progress {
+        locked(&self.inner).progress
+    }
+
+    pub(super) fn progressed(&self, progress: Progress) {
+        locked(&self.inner).progress = progress;
     }
 
     /// Why it was ended from here.

@@ -4,19 +4,21 @@ use std::collections::BTreeMap;
 
 use super::Session;
 use super::wire::{Ask, Line};
-use crate::between::{Answer, Between, Pair, Place, Round, rounds};
+use crate::between::{Answer, Between, EACH, Pair, Place, Round, replace, rounds};
 use crate::sample::CannotMeasure;
 
 /// Machines that are connected, as they are numbered in the run.
 pub type Connected<'a> = BTreeMap<usize, Session<'a>>;
 
-/// Lets the first `machines` measure to each other, as far as they are connected. `begins` gets a round's number and how many
-/// there are, and says whether the run goes on. The answers are in the order of `cases`.
+/// Lets the first `machines` measure to each other, as far as they are connected; then those pairs again that `suspects` finds
+/// among the answers, each alone. `begins` gets a round's number and how many there are, and says whether the run goes on. The
+/// answers are in the order of `cases`.
 pub fn between(
     connected: &mut Connected<'_>,
     machines: usize,
     cases: &[String],
     begins: impl Fn(usize, usize) -> bool,
+    suspects: impl Fn(&[Between]) -> Vec<Pair>,
 ) -> Vec<Between> {
     let mut made = Vec::new();
     let places = served(connected);
@@ -24,9 +26,17 @@ pub fn between(
     let all = rounds.len();
     for (index, round) in rounds.into_iter().enumerate() {
         if !begins(index, all) {
-            break;
+            return made;
         }
         made.extend(one(connected, &places, &round, cases));
+    }
+    let suspects = suspects(&made);
+    for (index, pair) in suspects.iter().enumerate() {
+        if !begins(all + index, all + suspects.len()) {
+            break;
+        }
+        let round = Round { pairs: vec![*pair], kind: EACH };
+        one(connected, &places, &round, cases).into_iter().for_each(|one| replace(&mut made, one));
     }
     made
 }

@@ -17,6 +17,7 @@ const DOCUMENT: &str = "plimsoll-document ";
 const ENDED: &str = "plimsoll-ended ";
 const SERVING: &str = "plimsoll-serving ";
 const MEASURED: &str = "plimsoll-measured ";
+const PROGRESS: &str = "plimsoll-progress ";
 /// Said again and again by a machine that is there.
 const ALIVE: &str = "plimsoll-alive";
 
@@ -35,6 +36,8 @@ pub struct Order {
     pub plan: Option<(String, String)>,
     /// Options that name a file, with the file's text.
     pub files: BTreeMap<String, String>,
+    /// Its run as far as it got, which goes on.
+    pub begun: Option<Box<Run>>,
     /// Whether it then measures with other machines as it is asked.
     pub stays: bool,
 }
@@ -52,6 +55,8 @@ pub enum Ask {
         /// Where it serves, or why it cannot.
         place: Result<Place, CannotMeasure>,
     },
+    /// Measure these cases of your own again, and send them as you sent your run.
+    Again(Vec<String>),
 }
 
 /// The line that asks.
@@ -67,6 +72,20 @@ pub fn serving(place: &Result<Place, CannotMeasure>) -> String {
 /// The line that answers [`Ask::Measure`]: an answer a case, by the case's id.
 pub fn measured_between(answers: &BTreeMap<String, Answer>) -> String {
     said(MEASURED, answers)
+}
+
+/// How far a machine is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Cases that have ended.
+    pub done: u32,
+    /// Cases of its plan.
+    pub of: u32,
+}
+
+/// The line that says how far a machine is.
+pub fn progress(progress: &Progress) -> String {
+    said(PROGRESS, progress)
 }
 
 /// The line of a machine that is there and has nothing else to say.
@@ -117,6 +136,7 @@ pub(super) enum Line {
     Ended(Ended),
     Serving(Result<Place, CannotMeasure>),
     Measured(BTreeMap<String, Answer>),
+    Progress(Progress),
     /// That it is there.
     Alive,
     /// What is none of these: a shell's greeting, what a command prints.
@@ -139,6 +159,9 @@ impl Line {
         }
         if let Some(json) = text.strip_prefix(MEASURED) {
             return read(json).map(Self::Measured);
+        }
+        if let Some(json) = text.strip_prefix(PROGRESS) {
+            return read(json).map(Self::Progress);
         }
         if text == ALIVE {
             return Ok(Self::Alive);
@@ -231,8 +254,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_lines_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300), word in 0..6_usize) {
-            let word = [HERE, HELLO, DOCUMENT, ENDED, SERVING, MEASURED][word].as_bytes();
+        fn any_bytes_are_lines_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300), word in 0..7_usize) {
+            let word = [HERE, HELLO, DOCUMENT, ENDED, SERVING, MEASURED, PROGRESS][word].as_bytes();
             let _ = all(&[word, &bytes].concat());
         }
     }

@@ -15,6 +15,15 @@ pub struct Compare {
     /// The new run (after): likewise
     #[arg(value_name = "B")]
     pub b: String,
+    /// More runs, up to 30 in all: then they are ranked by metric, as far as noise lets their order be known
+    #[arg(value_name = "C")]
+    pub others: Vec<String>,
+    /// Also rank figures per money: the price of each run, or a file with NAME=PRICE on each line
+    #[arg(long, value_name = "A=PRICE/h,B=…|FILE", value_delimiter = ',', help_heading = "Ranking")]
+    pub price: Vec<String>,
+    /// Also print one score: the weighted geometric mean of these benchmarks, each as a share of the best run
+    #[arg(long, value_name = "NAME=WEIGHT,…", value_delimiter = ',', help_heading = "Ranking")]
+    pub weights: Vec<String>,
     /// End with exit code 1 on a regression of more than this share, or on a lost figure (see --missing)
     #[arg(long, value_name = "SHARE", value_parser = loss, allow_hyphen_values = true)]
     pub fail_on: Option<f64>,
@@ -75,6 +84,9 @@ pub struct Report {
     /// fill them together, and what more than one has is taken from the later
     #[arg(long, value_name = "WHICH", value_parser = ["published"], conflicts_with = "html")]
     pub tables: Option<String>,
+    /// At most 14 short lines for a forum or a pull request: machine, headlines, share of the limit, checksum of the document
+    #[arg(long, conflicts_with_all = ["html", "tables"])]
+    pub card: bool,
     /// How --tables are written to stdout
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub format: String,

@@ -1,5 +1,6 @@
 //! What a person or a program sees of a run: nothing is measured or decided here. `format` has the formats and their list.
 
+pub mod card;
 pub mod compare;
 mod conditions;
 mod context;
@@ -17,6 +18,7 @@ mod pairs;
 pub mod peers;
 mod progress;
 pub mod published;
+pub mod ranking;
 mod row;
 mod style;
 mod table;

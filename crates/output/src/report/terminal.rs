@@ -237,7 +237,7 @@ fn quoted(word: &str) -> String {
 }
 
 /// What became of the cases, and how long it took.
-fn tally(run: &Run) -> String {
+pub(super) fn tally(run: &Run) -> String {
     let counts = Counts::of(&run.measurements);
     let wide = run.measurements.iter().filter(|m| is_wide(&m.warnings)).count();
     let warned = run.measurements.iter().filter(|m| m.warnings.iter().any(|note| !is_wide(from_ref(note))));

@@ -254,7 +254,7 @@ pub(super) fn table<R: Serialize + Default>(
 }
 
 /// A text as a cell: safe to print, quoted where it must be, and never taken for a formula by a spreadsheet.
-fn cell(text: &str) -> String {
+pub(super) fn cell(text: &str) -> String {
     let safe = crate::text::shown_within(text, 2000);
     let guarded = match safe.starts_with(['=', '+', '-', '@']) {
         true => format!("'{safe}"),

@@ -291,16 +291,16 @@ fn led(fabric: &Fabric, common: &Common, admitted: Admitted) -> (Ended, u8) {
         },
     );
     if let Some(neighbour) = &mut neighbour {
-        lead.between(neighbour);
+        lead.between(neighbour, |made| between::suspects(&measures, &together, made));
     }
     let tell = |made: &Measurement| emit(Event::Measured { measurement: Box::new(made.clone()) });
-    let mut shared = between::measurements(&measures, &together, lead.ended());
+    let mut shared = between::measurements(&measures, &together, &lead.ended().between);
     shared.extend(ranks.of_all(&together, &measures, &mut lead));
     shared.iter().for_each(tell);
     let solved = measures.solved(&together, &mut lead);
     solved.iter().for_each(tell);
     shared.extend(solved);
-    let paths = between::paths(&measures, &together, lead.ended());
+    let paths = between::paths(&measures, &together, &lead.ended().between);
     let mut ended = lead.end();
     let mut document = merged(header, &mut ended, machines, begun.elapsed());
     between::added(&mut document, shared, &paths);

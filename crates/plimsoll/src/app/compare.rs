@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::named_runs::History;
+use super::ranked;
 use super::{Failure, code, complain, printed, target, unwritten};
 use crate::case::Case;
 use crate::cli::Compare;
@@ -26,13 +27,16 @@ use crate::run::Planned;
 /// # Errors
 /// A side that is not there, or a requirement that cannot be read.
 pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
+    if ranked::is_asked(typed) {
+        return ranked::rank(typed);
+    }
     let write = writer(&typed.format, Subject::Comparison, |format| format.comparison);
     let write = write.map_err(|e| Failure::usage(e.to_string()))?;
     let requirements = requirements(&typed.require)?;
     let target = typed.html.as_deref().map(target).transpose()?;
     let mut history = History::new(typed.store.as_deref());
     let [a, b] = history.sides(&typed.a, &typed.b)?;
-    let floors = history.floors([&a, &b])?;
+    let floors = history.floors(&[&a, &b])?;
     let mut comparison = compare::compare(&a, &b, &floors, typed.fail_on);
     let notes = std::mem::take(&mut history.notes).into_iter();
     comparison.flags.extend(notes.map(|text| Flag { code: "baseline", text }));
@@ -137,7 +141,7 @@ pub(super) fn fit(
         if one.needs_machines() && !machines {
             let text = &one.text;
             return Err(Failure::usage(format!(
-                "--require '{text}': within requires a run over many machines; start it with mpirun or srun"
+                "--require '{text}': within requires a run over many machines; start it with --hosts, mpirun or srun"
             )));
         }
         notes.extend(one.fits(&cases).map_err(|why| Failure::usage(format!("--require {why}")))?);

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use super::named_runs::History;
 use super::{Failure, code, complain, target, unwritten};
 use crate::cli::Export;
-use crate::report::format::{OneRun, Subject, find, left_out, writer};
+use crate::document::Run;
+use crate::report::format::{OneRun, RunsWriter, Subject, find, left_out, writer};
+use crate::report::target::Target;
 use crate::report::{Style, Wishes};
 
 /// The value of `--table` for rows of reference tools.
@@ -29,6 +31,10 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     let target = target(typed.output.as_deref().unwrap_or(Path::new("-")))?;
     let mut history = History::new(typed.store.as_deref());
     let runs = history.runs(std::slice::from_ref(&typed.run))?;
+    let together = find(&typed.format).and_then(|format| format.runs);
+    if let (Some(write), [_, _, ..]) = (together, runs.as_slice()) {
+        return several(typed, write, &runs, &target);
+    }
     let [run] = runs.as_slice() else {
         return Err(Failure::usage(format!("{} runs have this tag: name one by its id", runs.len())));
     };
@@ -52,4 +58,19 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     target.fill(|file| file.write_all(&text)).map_err(|e| unwritten(&e))?;
     let unmet = held.iter().any(|h| !h.met);
     Ok(ExitCode::from(if unmet { code::VERDICT } else { 0 }))
+}
+
+/// The runs of a tag in one file.
+fn several(typed: &Export, write: RunsWriter, runs: &[Run], target: &Target) -> Result<ExitCode, Failure> {
+    if !typed.require.is_empty() {
+        return Err(Failure::usage(
+            "--require is not supported on a tag of several runs: name one by its id",
+        ));
+    }
+    let runs: Vec<Run> =
+        runs.iter().map(|run| super::shareable(run, typed.redact)).collect::<Result<_, _>>()?;
+    let mut text = Vec::new();
+    write(&runs, &mut text).map_err(|e| Failure::environment(e.to_string()))?;
+    target.fill(|file| file.write_all(&text)).map_err(|e| unwritten(&e))?;
+    Ok(ExitCode::SUCCESS)
 }

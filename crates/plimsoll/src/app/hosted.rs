@@ -1,5 +1,5 @@
 //! `plimsoll hosted`: the run of a machine that another plimsoll reached by ssh. Its order comes on stdin, whose end ends the run; what it
-//! measured goes to stdout. Then it measures with other machines, as it is asked.
+//! measured goes to stdout. Then it measures again, and with other machines, as it is asked.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,15 +14,20 @@ use rustix::process::{Signal, kill_process};
 
 use super::cluster::between::Neighbour;
 use super::prepared::Prepared;
-use super::{Failure, interrupts, printed};
+use super::resume::{self, Begun};
+use super::{Failure, Seat, interrupts, printed};
 use crate::cli::{self, Common, Typed, What};
 use crate::cluster::Actor;
-use crate::cluster::ssh::{Ask, Ended, Order, alive, ending, hello, measured_between, own_digest, serving};
+use crate::cluster::ssh::{
+    Ask, Ended, Order, Progress, alive, ending, hello, measured_between, own_digest, progress, serving,
+};
+use crate::document::Run;
+use crate::run::Alone;
 use crate::sample::CannotMeasure;
 use crate::wire::Key;
 
-/// Largest line that comes: an order with a plan, limits and a key.
-const LARGEST: u64 = 4 << 20;
+/// Largest line that comes: an order with a plan, limits, a key and what was measured before.
+const LARGEST: u64 = 64 << 20;
 /// The document on its way.
 const DOCUMENT: &str = "run.json";
 const LIMITS: &str = "limits.toml";
@@ -34,6 +39,10 @@ const ORDERED: Duration = Duration::from_secs(60);
 const BEAT: Duration = Duration::from_secs(10);
 /// A run that is told to end does so in less.
 const ENDS: Duration = Duration::from_secs(20);
+/// Samples of what is measured again, and how many times as long as the plan's they are: each then spans several periods of a CPU quota
+/// (100 ms, unless it was set otherwise), whereas shorter ones may all lie where the quota is not spent yet.
+const AGAIN: u32 = 5;
+const LONGER: f64 = 3.0;
 
 /// Measures as it is told to.
 ///
@@ -168,6 +177,7 @@ struct Asked {
     prepared: Prepared,
     common: Common,
     interrupts: Receiver<()>,
+    begun: Option<Run>,
 }
 
 impl Asked {
@@ -193,16 +203,50 @@ impl Asked {
         }
         let key = order.files.get("key").map(|text| Key::from_hex(text.trim(), "--key"));
         let key = key.transpose().map_err(|e| Failure::usage(e.to_string()))?;
-        let prepared = Prepared { key, ..Prepared::new(&what, &common, None)? };
-        Ok(Ordered::Measure(Box::new(Self { prepared, common, interrupts })))
+        let begun = order.begun.map(|run| *run);
+        let before = begun.as_ref().map(|run| &run.machine);
+        let mut prepared = Prepared { key, ..Prepared::new(&what, &common, before)? };
+        if let Some(run) = &begun {
+            resume::same_text(run, &mut prepared)?;
+        }
+        Ok(Ordered::Measure(Box::new(Self { prepared, common, interrupts, begun })))
     }
 
     /// Measures. The exit code.
     fn carried_out(&self) -> Result<u8, Failure> {
-        super::carried_out(&self.prepared, &self.common, self.interrupts.clone(), None)
+        let begun = self.begun.clone().map(|run| Begun::sent(run, &self.prepared)).transpose()?;
+        let of = self.prepared.planned.len() * self.prepared.plan.repeat as usize;
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        // Who listens no more ends the run by the end of the connection.
+        let tell = move |done| drop(printed(&progress(&Progress { done: number(done), of: number(of) })));
+        // So that the number of all is known from the beginning.
+        tell(self.begun.as_ref().map_or(0, |run| run.measurements.len()));
+        let outputs = super::outputs(&self.common, &self.interrupts)?.heard_by(tell);
+        super::carried_out_into(outputs, &self.prepared, &self.common, self.interrupts.clone(), begun)
     }
 
-    /// Measures with other machines, until nobody asks any more.
+    /// Measures cases once more, with few samples. The lines that answer.
+    fn again(&self, cases: &[String]) -> String {
+        let mut prepared = self.prepared.clone();
+        (prepared.plan.repeat, prepared.plan.budget) = (1, None);
+        prepared.planned.retain(|planned| cases.iter().any(|id| *id == planned.candidate.case.id().as_str()));
+        for planned in &mut prepared.planned {
+            planned.sampling.samples = Some(AGAIN);
+            planned.sampling.sample_time *= LONGER;
+        }
+        let document = super::document(&prepared, &crate::wall::run_id(), None);
+        let seat = Seat::new(&prepared, document, self.interrupts.clone(), None);
+        let measured = seat.and_then(|mut seat| {
+            seat.carry_out(&prepared, &mut Alone, &mut drop);
+            serde_json::to_string(&seat.document).map_err(|e| Failure::environment(e.to_string()))
+        });
+        match measured {
+            Ok(json) => ending(Some(&json), &Ended { code: 0, line: None }),
+            Err(failure) => ending(None, &Ended { code: failure.code, line: Some(failure.line) }),
+        }
+    }
+
+    /// Measures as it is asked, until nobody asks any more.
     fn attend(&self, lines: &Receiver<String>) -> Result<(), Failure> {
         let document = super::document(&self.prepared, &crate::wall::run_id(), None);
         let mut neighbour = Neighbour::new(&self.prepared, &document, self.interrupts.clone(), None, &drop);
@@ -219,6 +263,7 @@ impl Asked {
                         measured_between(&cases.zip(answers).collect())
                     }
                     (Ask::Measure { .. }, None) => measured_between(&BTreeMap::new()),
+                    (Ask::Again(cases), _) => self.again(&cases),
                 };
             printed(&answer)?;
         }

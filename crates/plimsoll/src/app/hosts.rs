@@ -1,5 +1,7 @@
 //! `plimsoll run --hosts`: the plan on machines that ssh reaches, each by itself, and their results as one run.
 
+mod again;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,13 +14,15 @@ use serde_json::json;
 
 use super::cluster::{Joint, between};
 use super::prepared::Prepared;
+use super::resume::{self, Begun};
 use super::{Failure, code, complain, ending, gather, interrupts};
 use crate::cli::{Common, Hosts, What};
 use crate::cluster::ssh::names::{self, Host};
 use crate::cluster::ssh::pairs::{self, Connected};
-use crate::cluster::ssh::{Answer, Hold, Order, Program, Session, Ssh, measured, said};
+use crate::cluster::ssh::{Answer, Hold, Order, Program, Progress, Session, Ssh, measured, said};
 use crate::cluster::{self, Between, Member, Roster};
 use crate::document::{Finding, Run, RunStatus};
+use crate::fleet;
 use crate::machine::{Machine, Root};
 use crate::output::Begins;
 use crate::peer::{Search, Trust};
@@ -31,6 +35,8 @@ use crate::traffic::raise_descriptors;
 const MAX_NAMES: u64 = 1 << 20;
 /// Largest limits file, as of a run here.
 const MAX_LIMITS: u64 = 1 << 20;
+/// Seconds between two lines that say how far all are.
+const SAID: u32 = 10;
 /// A machine without a result.
 const LOST: &str = "machine-lost";
 /// After an interrupt, results that are there come within this time: the whole ends within two seconds.
@@ -49,22 +55,74 @@ pub(super) fn measure(
     alone()?;
     super::distinct_outputs(common)?;
     let hosts = hosts(typed)?;
+    let begun = common.resume.as_deref().map(|run| begun(run, what, &hosts, common)).transpose()?;
+    let kept = begun.as_ref().map(|begun| resume::plan_of(begun, common)).transpose()?;
+    let what = kept.as_ref().unwrap_or(what);
     let prepared = Prepared::elsewhere(what, common, Machine::discover(&Root::live()))?;
     let mut order = order(what, common, key, words)?;
-    order.stays = hosts.len() > 1 && !between::cases(&prepared).is_empty();
-    let programs = programs(&typed.program)?;
-    let call = Call { ssh: ssh(typed)?, programs, order, plan: prepared.plan.file.name.clone() };
+    order.stays = hosts.len() > 1;
+    let earlier = begun.as_ref().map(|begun| &begun.run);
+    let call = Call {
+        ssh: ssh(typed)?,
+        programs: programs(&typed.program)?,
+        order,
+        plan: prepared.plan.file.name.clone(),
+        earlier: earlier.iter().flat_map(|run| parts(run)).collect(),
+    };
     let interrupts = interrupts()?;
     let mut outputs = super::outputs(common, &interrupts)?;
-    let (begun, started) = (Instant::now(), crate::wall::now().to_string());
+    let (started_at, started) = (Instant::now(), crate::wall::now().to_string());
     let holds: Vec<Hold> = hosts.iter().map(|_| Hold::default()).collect();
     let fleet = Fleet { hosts: &hosts, holds: &holds, interrupts: &interrupts, says: !common.quiet };
     let (mut run, ended) = measured_by(&call, &fleet, (what, common), typed.at_once())?;
-    (run.elapsed_s, run.started) = (begun.elapsed().as_secs_f64(), started);
-    outputs.begin(&run.header(), Begins::Anew);
-    outputs.arrived(&run);
+    (run.elapsed_s, run.started) = (started_at.elapsed().as_secs_f64(), started);
+    match earlier {
+        Some(earlier) => {
+            (run.id, run.started) = (earlier.id.clone(), earlier.started.clone());
+            run.elapsed_s += earlier.elapsed_s;
+            outputs.begin(&run.header(), Begins::Again);
+        }
+        None => {
+            outputs.begin(&run.header(), Begins::Anew);
+            outputs.arrived(&run);
+        }
+    }
     let kept = outputs.finish(&run);
     ending::judged(ended.code(&run, kept), &prepared, &run).map(ExitCode::from)
+}
+
+/// The run that goes on: of these machines and, if a plan was typed, of that.
+fn begun(wanted: &str, what: &What, hosts: &[Host], common: &Common) -> Result<Begun, Failure> {
+    let begun = resume::begun(wanted, common)?;
+    let run = &begun.run;
+    let id = &run.id;
+    if let What::Plan(name) = what
+        && *name != run.plan.name
+    {
+        let plan = shown_within(&run.plan.name, 60);
+        return Err(Failure::usage(format!("--resume: run {id} is of plan {plan}: leave out the plan")));
+    }
+    let named: BTreeSet<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
+    let unnamed: Vec<String> = run
+        .nodes
+        .iter()
+        .filter(|node| !named.contains(node.name.as_str()))
+        .map(|node| shown_within(&node.name, 64))
+        .collect();
+    match unnamed.as_slice() {
+        [] => Ok(begun),
+        [one, rest @ ..] => {
+            let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+            Err(Failure::usage(format!(
+                "--resume: run {id} has results of {one}{more}, which --hosts does not name: name all its machines"
+            )))
+        }
+    }
+}
+
+/// What each machine has measured before, by name.
+fn parts(run: &Run) -> BTreeMap<String, Run> {
+    run.nodes.iter().filter_map(|node| Some((node.name.clone(), fleet::part(run, &node.name)?))).collect()
 }
 
 /// Prints what a command says on each machine, in the order in which they were named.
@@ -151,52 +209,74 @@ fn measured_by(
     run.nodes.sort_by_cached_key(|node| place(&node.name));
     if !all.interrupted && !connected.is_empty() {
         let prepared = Prepared::elsewhere(what, common, run.machine.clone())?;
-        ended.interrupted = measured_between(&mut run, fleet, connected, &prepared, common);
+        let members = run.nodes.iter().enumerate();
+        let members = members.map(|(rank, node)| Member { rank, name: node.name.clone() }).collect();
+        ended.interrupted = Together { fleet, prepared: &prepared, common, roster: Roster { members } }
+            .measured(&mut run, connected);
     }
     Ok((run, ended))
 }
 
-/// Adds what the machines measure to each other, by their numbers in the run. Whether it was interrupted.
-fn measured_between(
-    run: &mut Run,
-    fleet: &Fleet<'_>,
-    mut connected: BTreeMap<String, Session<'_>>,
-    prepared: &Prepared,
-    common: &Common,
-) -> bool {
-    let members = run.nodes.iter().enumerate().map(|(rank, node)| Member { rank, name: node.name.clone() });
-    let roster = Roster { members: members.collect() };
-    let numbered = roster.members.iter().filter_map(|m| Some((m.rank, connected.remove(&m.name)?)));
-    let numbered = numbered.collect();
-    let joint =
-        Joint { prepared, common, roster: &roster, interrupts: fleet.interrupts.clone(), emit: &drop };
-    let cases: Vec<String> =
-        between::cases(prepared).iter().map(|planned| planned.candidate.case.id().to_string()).collect();
-    let (made, gone, interrupted) = fleet.between(numbered, roster.members.len(), &cases);
-    // All at once; each is waited for then.
-    fleet.holds.iter().for_each(Hold::ask_to_end);
-    let ended = cluster::Ended { between: made, interrupted, ..cluster::Ended::default() };
-    let shared = between::measurements(&joint, &[], &ended);
-    if interrupted || !gone.is_empty() {
-        run.status = RunStatus::Partial;
+/// What the machines do after their own runs.
+struct Together<'a, 'b> {
+    fleet: &'b Fleet<'a>,
+    prepared: &'b Prepared,
+    common: &'b Common,
+    /// By their numbers in the run.
+    roster: Roster,
+}
+
+impl Together<'_, '_> {
+    /// Measures again what stands out, then between the machines. Whether it was interrupted.
+    fn measured(&self, run: &mut Run, mut connected: BTreeMap<String, Session<'_>>) -> bool {
+        let numbered = self.roster.members.iter().filter_map(|m| Some((m.rank, connected.remove(&m.name)?)));
+        let mut connected = numbered.collect();
+        let interrupted = again::measured(run, self, &mut connected) || self.between(run, &mut connected);
+        let gone = |(index, session): (&usize, &Session<'_>)| Some((*index, session.lost()?.to_owned()));
+        let gone: Vec<(usize, String)> = connected.iter().filter(|_| !interrupted).filter_map(gone).collect();
+        // All at once; each is waited for then.
+        self.fleet.holds.iter().for_each(Hold::ask_to_end);
+        if interrupted || !gone.is_empty() {
+            run.status = RunStatus::Partial;
+        }
+        for (index, why) in gone {
+            let finding = lost_later(self.roster.name(index).unwrap_or_default(), &why);
+            complain(&finding.text);
+            run.findings.insert(0, finding);
+        }
+        interrupted
     }
-    for (index, why) in gone {
-        let finding = lost_between(roster.name(index).unwrap_or_default(), &why);
-        complain(&finding.text);
-        run.findings.insert(0, finding);
+
+    /// Adds what the machines measure to each other. Whether it was interrupted.
+    fn between(&self, run: &mut Run, connected: &mut Connected<'_>) -> bool {
+        let (prepared, common, roster) = (self.prepared, self.common, &self.roster);
+        let planned = between::cases(prepared);
+        if planned.is_empty() || roster.members.len() < 2 {
+            return false;
+        }
+        let cases: Vec<String> =
+            planned.iter().map(|planned| planned.candidate.case.id().to_string()).collect();
+        let interrupts = self.fleet.interrupts;
+        let joint = || Joint { prepared, common, roster, interrupts: interrupts.clone(), emit: &drop };
+        let (made, interrupted) = self.fleet.heeded(|goes_on| {
+            // Once in a tenth of them.
+            let begins = |round: usize, rounds: usize| {
+                let told = round.is_multiple_of(rounds.div_ceil(10));
+                let line = format!("measuring between the machines: round {} of {rounds}", round + 1);
+                goes_on(told.then_some(line))
+            };
+            let suspects = |made: &[Between]| between::suspects(&joint(), &[], made);
+            pairs::between(connected, roster.members.len(), &cases, begins, suspects)
+        });
+        let shared = between::measurements(&joint(), &[], &made);
+        between::added(run, shared, &between::paths(&joint(), &[], &made));
+        interrupted
     }
-    between::added(run, shared, &between::paths(&joint, &[], &ended));
-    interrupted
 }
 
 /// Options that say how a run goes on here.
 fn refused(common: &Common) -> Result<(), Failure> {
     let instead = [
-        (
-            common.resume.is_some(),
-            "--resume",
-            "run the machines that are missing again, each with --json FILE, and join all with plimsoll gather",
-        ),
         (common.list, "--list", "leave out --hosts"),
         (common.dry_run, "--dry-run", "leave out --hosts"),
         (common.events.is_some(), "--events", "use --json"),
@@ -292,6 +372,8 @@ struct Call {
     order: Order,
     /// The name of the plan that its document must be of.
     plan: Option<String>,
+    /// What was measured before, by machine.
+    earlier: BTreeMap<String, Run>,
 }
 
 /// The machines, by their numbers, and what this process hears of the user.
@@ -330,7 +412,9 @@ impl Call {
     }
 
     fn one<'a>(&'a self, host: &Host, hold: &'a Hold) -> Outcome<'a> {
-        let (answer, session) = measured(&self.ssh, host, &self.programs, &self.order, hold)?;
+        let begun = self.earlier.get(&host.name).cloned().map(Box::new);
+        let order = Order { begun, ..self.order.clone() };
+        let (answer, session) = measured(&self.ssh, host, &self.programs, &order, hold)?;
         let run = &answer.run;
         if run.version != env!("CARGO_PKG_VERSION") {
             let version = shown_within(&run.version, 40);
@@ -363,11 +447,22 @@ impl Call {
                         all.connected.insert(host.name.clone(), session);
                     }
                 }
-                Some(Err(why)) => all.lost.push(lost(&host.name, &why)),
-                None => all.lost.push(lost(&host.name, "the run was interrupted before its turn")),
+                Some(Err(why)) => self.without(host, &why, &mut all),
+                None => self.without(host, "the run was interrupted before its turn", &mut all),
             }
         }
         all
+    }
+
+    /// A machine gave nothing: what it gave before stays.
+    fn without(&self, host: &Host, why: &str, all: &mut All<'_>) {
+        match self.earlier.get(&host.name) {
+            Some(part) => {
+                all.answers.push(part.clone());
+                all.lost.push(of_lost(&host.name, "has the results of before alone", why));
+            }
+            None => all.lost.push(lost(&host.name, why)),
+        }
     }
 }
 
@@ -413,6 +508,7 @@ impl<'a> Fleet<'a> {
     fn follow<T>(&self, happenings: &Receiver<T>, stop: impl Fn(), mut heard: impl FnMut(T)) -> bool {
         let (mut interrupts, mut last) = (self.interrupts.clone(), never());
         let seconds = tick(Duration::from_secs(1));
+        let mut said = (0, self.progress());
         let mut interrupted = false;
         loop {
             select! {
@@ -428,48 +524,63 @@ impl<'a> Fleet<'a> {
                     last = after(LAST_WORDS);
                 }
                 recv(last) -> _ => self.holds.iter().for_each(Hold::end),
-                recv(seconds) -> _ => self.holds.iter().for_each(Hold::second),
+                recv(seconds) -> _ => {
+                    self.holds.iter().for_each(Hold::second);
+                    said = self.say_progress(said);
+                }
             }
         }
     }
 
-    /// The machines measure to each other. What they found, who was lost meanwhile and why, and whether it was interrupted.
-    fn between(
+    /// Works with connected machines, in a thread of its own, and looks after the connections meanwhile. `work` gets what tells a line
+    /// and whether it goes on. Whether it was interrupted.
+    fn heeded<T: Send + Default>(
         &self,
-        mut connected: Connected<'a>,
-        machines: usize,
-        cases: &[String],
-    ) -> (Vec<Between>, Vec<(usize, String)>, bool) {
+        work: impl FnOnce(&dyn Fn(Option<String>) -> bool) -> T + Send,
+    ) -> (T, bool) {
         let goes_on = AtomicBool::new(true);
-        let (tell, rounds) = unbounded();
-        let (made, interrupted) = std::thread::scope(|scope| {
+        let (tell, lines) = unbounded::<String>();
+        std::thread::scope(|scope| {
+            let goes_on = &goes_on;
             let stop = || goes_on.store(false, Ordering::Relaxed);
-            let work = || {
-                let begins = |round, rounds| {
+            let works = move || {
+                work(&|line| {
                     // Who listens does so until this ends.
-                    let _ = tell.send((round, rounds));
+                    line.into_iter().for_each(|line| drop(tell.send(line)));
                     goes_on.load(Ordering::Relaxed)
-                };
-                let made = pairs::between(&mut connected, machines, cases, begins);
-                drop(tell);
-                made
+                })
             };
-            let thread = std::thread::Builder::new().name("pairs".to_owned()).spawn_scoped(scope, work);
-            let Ok(thread) = thread else { return (Vec::new(), false) };
-            let interrupted = self.follow(&rounds, stop, |(round, rounds)| self.say_round(round, rounds));
+            let thread = std::thread::Builder::new().name("together".to_owned()).spawn_scoped(scope, works);
+            let Ok(thread) = thread else { return (T::default(), false) };
+            let interrupted = self.follow(&lines, stop, |line: String| {
+                if self.says {
+                    complain(&line);
+                }
+            });
             // A bug there has been told by the panic's own message.
             (thread.join().unwrap_or_default(), interrupted)
-        });
-        let gone = |(index, session): (&usize, &Session<'_>)| Some((*index, session.lost()?.to_owned()));
-        let gone = connected.iter().filter(|_| !interrupted).filter_map(gone).collect();
-        (made, gone, interrupted)
+        })
     }
 
-    /// Where the rounds are: once in a tenth of them.
-    fn say_round(&self, round: usize, rounds: usize) {
-        if self.says && round.is_multiple_of(rounds.div_ceil(10)) {
-            complain(&format!("measuring between the machines: round {} of {rounds}", round + 1));
+    /// Cases that have ended on all machines, and those of their plans.
+    fn progress(&self) -> Progress {
+        let sum = |sum: Progress, hold: &Hold| {
+            let one = hold.progress();
+            Progress { done: sum.done.saturating_add(one.done), of: sum.of.saturating_add(one.of) }
+        };
+        self.holds.iter().fold(Progress::default(), sum)
+    }
+
+    /// Says how far all are, if that has changed since so many seconds ago; what was said last, and how long ago.
+    fn say_progress(&self, (seconds, last): (u32, Progress)) -> (u32, Progress) {
+        let now = self.progress();
+        if seconds < SAID || now == last {
+            return (seconds + 1, last);
         }
+        if self.says {
+            complain(&format!("{} of {} measured", now.done, counted(now.of, "case")));
+        }
+        (0, now)
     }
 
     fn say(&self, index: usize, outcome: &Outcome<'_>, ended: usize) {
@@ -502,8 +613,8 @@ fn lost(name: &str, why: &str) -> Finding {
 }
 
 /// Names a machine that has a result of its own, and was lost then.
-fn lost_between(name: &str, why: &str) -> Finding {
-    of_lost(name, "was lost while the machines measured the network between them", why)
+fn lost_later(name: &str, why: &str) -> Finding {
+    of_lost(name, "was lost after its own run", why)
 }
 
 fn of_lost(name: &str, what: &str, why: &str) -> Finding {

@@ -41,7 +41,7 @@ impl<'a> History<'a> {
     }
 
     /// What doctor measured on the machines of these sides; nothing where there is no history.
-    pub(super) fn floors(&mut self, sides: [&Side; 2]) -> Result<Vec<Floors>, Failure> {
+    pub(super) fn floors(&mut self, sides: &[&Side]) -> Result<Vec<Floors>, Failure> {
         let is_wanted = self.named.is_some_and(|named| named != Path::new("none"));
         let store = match self.open() {
             Ok(store) => store,
@@ -96,6 +96,23 @@ impl<'a> History<'a> {
             }
             (None, None) => Ok([self.side(a)?, self.side(b)?]),
         }
+    }
+
+    /// Several sides, none of which is a baseline or a published table.
+    ///
+    /// # Errors
+    /// A name that stands for nothing, or for one of those.
+    pub(super) fn all(&mut self, names: &[&str]) -> Result<Vec<Side>, Failure> {
+        let one = |name: &&str| {
+            if baseline(name)?.is_some() || published_name(name).is_some() {
+                let name = shown(name);
+                return Err(Failure::usage(format!(
+                    "{name} is not supported on a ranking: name runs, tags or files"
+                )));
+            }
+            self.side(name)
+        };
+        names.iter().map(one).collect()
     }
 
     /// The last `count` own runs before this one, none for the first; and what the reader must know of them.

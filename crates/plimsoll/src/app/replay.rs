@@ -9,7 +9,7 @@ use crate::document::Run;
 use crate::published::{self, Baseline};
 use crate::report::format::{Replayed, Subject, writer};
 use crate::report::html::{self, Beside};
-use crate::report::{Style, Wishes, published as tables, terminal};
+use crate::report::{Style, Wishes, card, published as tables, terminal};
 
 /// Prints or writes the runs.
 ///
@@ -25,6 +25,7 @@ pub(super) fn report(typed: &Report) -> Result<ExitCode, Failure> {
     let Some(target) = target else {
         return match typed.tables {
             Some(_) => print_tables(&runs, &typed.format),
+            None if typed.card => print_cards(&runs),
             None => print(&runs),
         };
     };
@@ -39,6 +40,12 @@ fn print(runs: &[Run]) -> Result<ExitCode, Failure> {
     let style = Style::detect(Wishes::default());
     runs.iter().try_for_each(|run| terminal::print(run, std::io::stdout(), &style)).map_err(lost)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn print_cards(runs: &[Run]) -> Result<ExitCode, Failure> {
+    let style = Style::detect(Wishes { no_color: true, ..Wishes::default() });
+    let cards = runs.iter().map(|run| card::card(run, &style)).collect::<std::io::Result<Vec<String>>>();
+    super::printed(&cards.map_err(|e| Failure::environment(e.to_string()))?.join("\n"))
 }
 
 /// The tables of each report that the runs replay; runs of one plan fill its tables together.

@@ -11,7 +11,7 @@ use crate::cli::{Common, What};
 use crate::document::{Run, RunStatus};
 use crate::machine::storage::Storage;
 use crate::output;
-use crate::plan::file;
+use crate::plan::{file, write};
 use crate::resolve;
 use crate::run::Planned;
 use crate::store::Store;
@@ -46,6 +46,19 @@ pub(super) struct Begun {
     pub(super) held: Held,
     /// Whether it came from a file, so that its plan is not what this user typed.
     pub(super) imported: bool,
+}
+
+impl Begun {
+    /// One that another machine has kept and sends: it goes on under this machine's plan.
+    ///
+    /// # Errors
+    /// A process here carries it out.
+    pub(super) fn sent(run: Run, prepared: &Prepared) -> Result<Self, Failure> {
+        let held = Held::of(&run.id)?;
+        let plan = super::document(prepared, &run.id, None).plan;
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Ok(Self { run: Run { plan, version, ..run }, held, imported: false })
+    }
 }
 
 /// The run as far as it got.
@@ -101,6 +114,39 @@ pub(super) fn plan_of(begun: &Begun, common: &Common) -> Result<What, Failure> {
 /// # Errors
 /// What differs.
 pub(super) fn same(run: &Run, prepared: &mut Prepared) -> Result<(), Failure> {
+    same_machine(run, prepared)?;
+    let hash = resolve::hash(&prepared.plan, &prepared.planned);
+    if run.plan.hash != hash {
+        return Err(other_plan(
+            run,
+            &format!("its hash is {}, now it is {hash}", crate::text::shown(&run.plan.hash)),
+        ));
+    }
+    prepared.plan.seed = run.seed;
+    Ok(())
+}
+
+/// The same of a run that is one of many: their document has the hash of one of them.
+///
+/// # Errors
+/// What differs.
+pub(super) fn same_text(run: &Run, prepared: &mut Prepared) -> Result<(), Failure> {
+    same_machine(run, prepared)?;
+    if run.plan.text != write::text(&prepared.plan.file) {
+        return Err(other_plan(run, "its text differs"));
+    }
+    prepared.plan.seed = run.seed;
+    Ok(())
+}
+
+fn other_plan(run: &Run, how: &str) -> Failure {
+    Failure::usage(format!(
+        "--resume: run {} was made with another plan or options ({how}): leave out the plan and options that change cases",
+        run.id
+    ))
+}
+
+fn same_machine(run: &Run, prepared: &Prepared) -> Result<(), Failure> {
     let (then, now) = (&run.machine, &prepared.machine);
     if (&then.id, &then.host) != (&now.id, &now.host) {
         return Err(Failure::usage(format!(
@@ -120,15 +166,6 @@ pub(super) fn same(run: &Run, prepared: &mut Prepared) -> Result<(), Failure> {
     if on_files && mount(then) != mount(now) {
         return Err(Failure::usage(format!("--resume: run {} {}", run.id, elsewhere(then.storage.as_ref()))));
     }
-    let hash = resolve::hash(&prepared.plan, &prepared.planned);
-    if run.plan.hash != hash {
-        return Err(Failure::usage(format!(
-            "--resume: run {} was made with another plan or options (its hash is {}, now it is {hash}): leave out the plan and options that change cases",
-            run.id,
-            crate::text::shown(&run.plan.hash)
-        )));
-    }
-    prepared.plan.seed = run.seed;
     Ok(())
 }
 

@@ -11,6 +11,7 @@ mod scales;
 mod shortfall;
 
 pub use clock_steps::clock_steps;
+pub use outlier::{Devices, Suspect, Tried, judged, suspects};
 pub use pairs::{PairPath, pairs};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,11 +35,16 @@ pub const ENOUGH: usize = 5;
 
 /// All that the rules find: of several machines first how they differ, then what each of them shows.
 pub fn findings(measurements: &[Measurement]) -> Vec<Finding> {
-    by_kind(measurements, &[])
+    by_kind(measurements, &[], &Devices::new())
 }
 
-/// The same where machines are of several kinds, given by their names: each is compared with its own kind alone.
-pub fn by_kind(measurements: &[Measurement], kinds: &[BTreeSet<&str>]) -> Vec<Finding> {
+/// The same where machines are of several kinds, given by their names: each is compared with its own kind alone, and in cases with files
+/// with those that have them on the same device.
+pub fn by_kind(
+    measurements: &[Measurement],
+    kinds: &[BTreeSet<&str>],
+    devices: &Devices<'_>,
+) -> Vec<Finding> {
     let mut nodes: Vec<&str> = Vec::new();
     for measurement in measurements {
         // Measurements of one machine stand together.
@@ -51,10 +57,10 @@ pub fn by_kind(measurements: &[Measurement], kinds: &[BTreeSet<&str>]) -> Vec<Fi
     }
     let of = |kind: &BTreeSet<&str>| {
         let own = measurements.iter().filter(|m| kind.contains(m.node.as_str()));
-        outlier::find(&own.cloned().collect::<Vec<_>>())
+        outlier::find(&own.cloned().collect::<Vec<_>>(), devices)
     };
     let mut found = match kinds {
-        [] | [_] => outlier::find(measurements),
+        [] | [_] => outlier::find(measurements, devices),
         kinds => kinds.iter().flat_map(of).collect(),
     };
     if nodes.len() <= FEW {

@@ -6,14 +6,20 @@
 //! noisy case needs a larger difference, and so do few machines. Two machines have no
 //! median to stand out from: then the difference is told, and which of them is further from its limit.
 //!
+//! Machines are compared with those that have the same device and the same inputs of the figure's limit, such as memory channels, where at
+//! least five machines have each of them. One of fewer is compared with the most, and what it has is its cause.
+//!
 //! A figure from which interruptions are excluded does not show them: there the wall-clock rates are compared as well.
+
+mod again;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
-use super::{because, finding};
+use super::{ENOUGH, because, finding};
 use crate::bench::network::condition::SHAPED;
+use crate::bench::subsystem_of;
 use crate::document::Finding;
 use crate::label::full;
 use crate::limit::{Input, median};
@@ -22,7 +28,10 @@ use crate::metric::Better;
 use crate::quantity::{Quantity, Unit, percent, significant};
 use crate::stats::{Samples, Seed, Summary, apart};
 use crate::view::{NOTABLE, lost};
+pub use again::{Suspect, Tried, judged, suspects};
 
+/// A machine that stands out.
+const OUTLIER: &str = "outlier";
 /// No difference below this share of the median stands out.
 pub(super) const FLOOR: f64 = 0.03;
 /// A figure above the median by this share of it is told as so many times the median.
@@ -39,7 +48,11 @@ enum Watched {
     Delivered,
 }
 
+/// What each machine has its files on, by name, in words.
+pub type Devices<'a> = BTreeMap<&'a str, String>;
+
 /// One machine's figure.
+#[derive(Clone, Copy)]
 struct Figure<'a> {
     measurement: &'a Measurement,
     metric: &'a MetricResult,
@@ -47,13 +60,15 @@ struct Figure<'a> {
     value: f64,
     /// Half the width of the interval, as a share of the value.
     reach: f64,
+    /// What the files are on, of a case with files.
+    device: Option<&'a str>,
 }
 
 impl<'a> Figure<'a> {
     fn of(measurement: &'a Measurement, metric: &'a MetricResult) -> Self {
         let summary = &metric.summary;
         let reach = summary.ci95.map_or(0.0, |[low, high]| (high - low) / 2.0 / summary.median);
-        Self { measurement, metric, watched: Watched::Value, value: summary.median, reach }
+        Self { measurement, metric, watched: Watched::Value, value: summary.median, reach, device: None }
     }
 
     /// The wall-clock rate, where interruptions are excluded from the headline.
@@ -64,7 +79,20 @@ impl<'a> Figure<'a> {
         let reach = Summary::new(&rates, Seed::new(0, case.as_str(), "wall-clock")).relative_half_width();
         let value = Some(rates.median()).filter(|value| *value > 0.0)?;
         let (watched, reach) = (Watched::Delivered, reach.unwrap_or_default());
-        Some(Self { measurement, metric, watched, value, reach })
+        Some(Self { measurement, metric, watched, value, reach, device: None })
+    }
+
+    fn on(self, devices: &'a Devices<'_>) -> Self {
+        let on_files = subsystem_of(&self.measurement.case).on_files;
+        let device = devices.get(self.measurement.node.as_str()).filter(|_| on_files);
+        Self { device: device.map(String::as_str), ..self }
+    }
+
+    /// What may tell it from others, each by its name: the device and what its limit rests on.
+    fn made_of(&self) -> BTreeMap<&'a str, Made<'a>> {
+        let inputs = self.metric.limit.as_ref().map_or(&[][..], |limit| &limit.inputs);
+        let inputs = inputs.iter().map(|input| (input.name.as_str(), Made::Of(input.value.to_bits())));
+        inputs.chain(self.device.map(|device| ("", Made::On(device)))).collect()
     }
 
     fn shown(&self) -> String {
@@ -84,20 +112,56 @@ impl<'a> Figure<'a> {
     }
 }
 
+/// What a figure was measured with.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Made<'a> {
+    /// The bits of an input: those that are measured differ in the last of them.
+    Of(u64),
+    /// A device.
+    On(&'a str),
+}
+
+/// The figures in groups that were made with the same, as far as at least [`ENOUGH`] machines have each; the rest are in the largest.
+fn alike<'a>(figures: Vec<Figure<'a>>) -> Vec<Vec<Figure<'a>>> {
+    let names: BTreeSet<&str> = figures.iter().flat_map(|figure| figure.made_of().into_keys()).collect();
+    names.into_iter().fold(vec![figures], |groups, name| {
+        groups
+            .into_iter()
+            .flat_map(|group| parted(group, |figure| figure.made_of().get(name).copied()))
+            .collect()
+    })
+}
+
+/// One group by one of these.
+fn parted<'a>(
+    group: Vec<Figure<'a>>,
+    made: impl Fn(&Figure<'a>) -> Option<Made<'a>>,
+) -> Vec<Vec<Figure<'a>>> {
+    let mut parts: BTreeMap<Option<Made<'a>>, Vec<Figure<'a>>> = BTreeMap::new();
+    group.into_iter().for_each(|figure| parts.entry(made(&figure)).or_default().push(figure));
+    let (mut large, small): (Vec<_>, Vec<_>) = parts.into_values().partition(|part| part.len() >= ENOUGH);
+    let rest: Vec<Figure<'a>> = small.into_iter().flatten().collect();
+    match large.iter_mut().max_by_key(|part| part.len()) {
+        Some(most) => most.extend(rest),
+        None => large.push(rest),
+    }
+    large
+}
+
 /// Speaks for each machine that stands out in a case, the furthest first.
-pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
+pub(super) fn find(measurements: &[Measurement], devices: &Devices<'_>) -> Vec<Finding> {
     let mut cases: BTreeMap<(String, u32), [Vec<Figure<'_>>; 2]> = BTreeMap::new();
     for measurement in measurements {
         if let Some(metric) = measurement.headline().filter(|m| m.summary.median > 0.0) {
             let key = (measurement.case.id().to_string(), measurement.repeat);
             let [values, delivered] = cases.entry(key).or_default();
-            values.push(Figure::of(measurement, metric));
-            delivered.extend(Figure::delivered(measurement, metric));
+            values.push(Figure::of(measurement, metric).on(devices));
+            delivered.extend(Figure::delivered(measurement, metric).map(|figure| figure.on(devices)));
         }
     }
     let looked_at = cases.values().flatten().map(Vec::len).sum();
     let mut found: Vec<Outlier> =
-        cases.values().flat_map(|[values, delivered]| in_case(values, delivered, looked_at)).collect();
+        cases.into_values().flat_map(|[values, delivered]| in_case(values, delivered, looked_at)).collect();
     found.sort_by(|a, b| b.away.total_cmp(&a.away));
     found.into_iter().map(|outlier| outlier.finding).collect()
 }
@@ -113,11 +177,11 @@ struct Outlier {
 
 /// Those of one case. A machine whose headline stands out is named for that alone, and one whose wall-clock rate does only
 /// where that is lower.
-fn in_case(values: &[Figure<'_>], delivered: &[Figure<'_>], looked_at: usize) -> Vec<Outlier> {
-    let mut found = among(values, looked_at);
+fn in_case(values: Vec<Figure<'_>>, delivered: Vec<Figure<'_>>, looked_at: usize) -> Vec<Outlier> {
+    let among = |figures| alike(figures).into_iter().flat_map(|group| among(&group, looked_at));
+    let mut found: Vec<Outlier> = among(values).collect();
     let named: BTreeSet<String> = found.iter().map(|outlier| outlier.node.clone()).collect();
-    let interrupted = among(delivered, looked_at).into_iter();
-    found.extend(interrupted.filter(|outlier| outlier.worse && !named.contains(&outlier.node)));
+    found.extend(among(delivered).filter(|outlier| outlier.worse && !named.contains(&outlier.node)));
     found
 }
 
@@ -165,7 +229,7 @@ fn many(figures: &[Figure<'_>], looked_at: usize) -> Vec<Outlier> {
             node: figure.measurement.node.clone(),
             away: away.abs(),
             worse: is_worse(figure, away),
-            finding: finding("outlier", text, evidence),
+            finding: finding(OUTLIER, text, evidence),
         });
     }
     found
@@ -197,6 +261,8 @@ struct Usual {
     shaped: Option<f64>,
     /// Inputs of the figure's limit, such as the link's speed or the number of memory channels.
     inputs: BTreeMap<String, f64>,
+    /// The device that most have.
+    device: Option<String>,
 }
 
 impl Usual {
@@ -212,9 +278,17 @@ impl Usual {
             excluded: share(figures.iter().map(|f| f.measurement.conditions.excluded).collect()),
             clock: over(figures.iter().map(|f| f.measurement.conditions.clock_hz).collect()),
             shaped: over(figures.iter().map(Figure::shaped).collect()),
+            device: most(figures.iter().filter_map(|figure| figure.device)),
             inputs: inputs.into_iter().filter_map(|(name, values)| Some((name, median(values)?))).collect(),
         }
     }
+}
+
+/// What there is most of.
+fn most<'a>(all: impl Iterator<Item = &'a str>) -> Option<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    all.for_each(|one| *counts.entry(one).or_default() += 1);
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(one, _)| one.to_owned())
 }
 
 /// What the conditions of a machine that is worse than the others say.
@@ -236,6 +310,13 @@ fn cause(figure: &Figure<'_>, away: f64, usual: &Usual) -> Option<String> {
         .map(|share| format!("its core clock is {} lower", percent(share, 2)))
         .or_else(|| held(figure, usual))
         .or_else(|| unlike(figure, usual))
+        .or_else(|| elsewhere(figure, usual))
+}
+
+/// A device that most others do not have.
+fn elsewhere(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
+    let (own, most) = (figure.device?, usual.device.as_deref()?);
+    (own != most).then(|| format!("its files are on {own}, those of most others on {most}"))
 }
 
 /// A token bucket that is narrower than the others', or that they do not have.
@@ -330,10 +411,14 @@ mod tests {
     use crate::view::testing::peak;
     use proptest::prelude::*;
 
+    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+        super::find(measurements, &Devices::new())
+    }
+
     /// Summarised once: it takes far longer than the rule.
     static PEAK: LazyLock<Measurement> = LazyLock::new(|| peak(1, 100.0));
 
-    fn on(node: &str, rate: f64) -> Measurement {
+    pub(super) fn on(node: &str, rate: f64) -> Measurement {
         let mut measurement = Measurement { node: node.to_owned(), ..PEAK.clone() };
         let summary = &mut measurement.metrics[0].summary;
         summary.median *= rate / 100.0;
@@ -428,6 +513,61 @@ mod tests {
                 Some(Limit::fixed(Kind::Ceiling, Source::Derived, 1.0, "", inputs));
         }
         assert!(find(&all)[0].text.ends_with("its limit is lower too: channels 1, on most others 2"));
+    }
+
+    /// Ten with two memory channels at 100 and five with one at 50, and a device each.
+    fn mixed() -> Vec<Measurement> {
+        let one = |i: u32| {
+            let (channels, rate) = if i < 10 { (2.0, 100.0) } else { (1.0, 50.0) };
+            let mut made = on(&format!("n{i:02}"), rate + f64::from(i % 3) * 0.1);
+            let measured = Input::new("clock", 3e9 + f64::from(i), "Hz", "test");
+            let inputs = vec![Input::new("channels", channels, "1", "test"), measured];
+            made.metrics[0].limit = Some(Limit::fixed(Kind::Ceiling, Source::Derived, 1.0, "", inputs));
+            made
+        };
+        (0..15).map(one).collect()
+    }
+
+    #[test]
+    fn machines_are_compared_with_those_that_have_the_same() {
+        let mut all = mixed();
+        assert_eq!(find(&all), []);
+        // As fast as those with one channel; and slower than they are.
+        all[3].metrics[0].summary.median *= 0.5;
+        all[12].metrics[0].summary.median *= 0.5;
+        let found = find(&all);
+        let texts: Vec<&str> = found.iter().map(|finding| finding.text.as_str()).collect();
+        assert_eq!(texts.len(), 2, "{texts:?}");
+        assert!(
+            texts.iter().any(|text| text.starts_with("n03: ") && text.contains("of 10 machines")),
+            "{texts:?}"
+        );
+        assert!(
+            texts.iter().any(|text| text.starts_with("n12: ") && text.contains("of 5 machines")),
+            "{texts:?}"
+        );
+        // Four are no group: they are compared with the others, and what they have is the cause.
+        let few: Vec<Measurement> = mixed().into_iter().take(14).collect();
+        let found = find(&few);
+        assert_eq!(found.len(), 4, "{found:?}");
+        assert!(found[0].text.ends_with("its limit is lower too: channels 1, on most others 2"), "{found:?}");
+    }
+
+    #[test]
+    fn another_device_is_a_cause_of_cases_with_files_alone() {
+        let mut all: Vec<_> = (0..8).map(|i| on(&format!("n{i}"), 100.0)).collect();
+        all[2] = on("n2", 40.0);
+        let names: Vec<String> = (0..8).map(|i| format!("n{i}")).collect();
+        let device = |i: usize| if i == 2 { "a slow disk" } else { "a fast disk" }.to_owned();
+        let devices: Devices<'_> =
+            names.iter().enumerate().map(|(i, name)| (name.as_str(), device(i))).collect();
+        assert!(super::find(&all, &devices)[0].text.ends_with("Cause unknown"));
+        all.iter_mut().for_each(|m| m.case = "disk.io/op=read/block=4K".parse().unwrap());
+        let text = super::find(&all, &devices).remove(0).text;
+        assert!(
+            text.ends_with("its files are on a slow disk, those of most others on a fast disk"),
+            "{text}"
+        );
     }
 
     #[test]

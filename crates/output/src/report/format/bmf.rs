@@ -46,7 +46,7 @@ fn run(of: &OneRun<'_>, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// The case; with its machine and its repeat where a run has several.
-fn benchmark(run: &Run, measurement: &Measurement) -> String {
+pub(super) fn benchmark(run: &Run, measurement: &Measurement) -> String {
     let mut name = measurement.case.id().as_str().to_owned();
     if run.nodes.len() > 1 {
         name += &format!(" node={}", measurement.node);

@@ -12,6 +12,7 @@ pub(super) static FORMAT: Format = Format {
     extension: "html",
     run: Some(run),
     comparison: Some(comparison),
+    ranking: Some(|ranking, _, out| out.write_all(html::ranking(ranking)?.as_bytes())),
     tables: Some(tables),
     ..Format::NONE
 };

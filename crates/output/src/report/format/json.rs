@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::{Format, TwoSides};
+use crate::compare::rank::Ranking;
 use crate::compare::{Comparison, Holds};
 use crate::document::Run;
 use crate::leftover::{Registry, Unfinished};
@@ -18,6 +19,7 @@ pub(super) static FORMAT: Format = Format {
     extension: "json",
     run: Some(|of, out| write(of.run, out)),
     comparison: Some(comparison),
+    ranking: Some(|ranking, _, out| self::ranking(ranking, out)),
     ..Format::NONE
 };
 
@@ -47,6 +49,18 @@ fn comparison(of: &TwoSides<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     let document =
         Document { schema: "plimsoll.comparison/2", comparison: of.comparison, requirements: of.held };
+    writeln!(out, "{}", serde_json::to_string_pretty(&document)?)
+}
+
+/// Writes a ranking as a document of its own.
+fn ranking(ranking: &Ranking, out: &mut dyn Write) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct Document<'a> {
+        schema: &'static str,
+        #[serde(flatten)]
+        ranking: &'a Ranking,
+    }
+    let document = Document { schema: "plimsoll.ranking/1", ranking };
     writeln!(out, "{}", serde_json::to_string_pretty(&document)?)
 }
 

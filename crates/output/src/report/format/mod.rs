@@ -5,12 +5,14 @@
 
 mod bmf;
 mod csv;
+mod github;
 mod html;
 pub mod json;
 mod junit;
 mod markdown;
 mod ndjson;
 mod openmetrics;
+mod otava;
 mod text;
 
 use std::fmt;
@@ -19,6 +21,7 @@ use std::io::{self, Write};
 use super::Style;
 use super::compare::Shown;
 use super::published::Report;
+use crate::compare::rank::Ranking;
 use crate::compare::{Comparison, Holds, Missing};
 use crate::document::Run;
 use crate::measurement::Measurement;
@@ -34,6 +37,10 @@ pub static FORMATS: &[&Format] = &[
     &openmetrics::FORMAT,
     &junit::FORMAT,
     &bmf::FORMAT,
+    &github::BIGGER,
+    &github::SMALLER,
+    &otava::SERIES,
+    &otava::CONFIG,
 ];
 
 /// A format of results. What it cannot write is `None`, and no command offers it for that.
@@ -48,12 +55,16 @@ pub struct Format {
     pub extension: &'static str,
     /// How it writes a run.
     pub run: Option<RunWriter>,
+    /// How it writes several runs together, if it can.
+    pub runs: Option<RunsWriter>,
     /// Whether what it writes of a run has nothing of this measurement; how many those are is said beside it.
     pub leaves_out: fn(&Measurement) -> bool,
     /// How it writes the reference tools of a run, a row each.
     pub tools: Option<RunWriter>,
     /// How it writes a comparison.
     pub comparison: Option<ComparisonWriter>,
+    /// How it writes a ranking of several runs.
+    pub ranking: Option<RankingWriter>,
     /// How it writes the tables of published reports.
     pub tables: Option<TablesWriter>,
 }
@@ -66,17 +77,23 @@ impl Format {
         about: "",
         extension: "",
         run: None,
+        runs: None,
         leaves_out: |_| false,
         tools: None,
         comparison: None,
+        ranking: None,
         tables: None,
     };
 }
 
 /// Writes a run; the error is the writer's, or says what the format cannot hold.
 pub type RunWriter = fn(&OneRun<'_>, &mut dyn Write) -> io::Result<()>;
+/// Writes several runs; the error as of a [`RunWriter`].
+pub type RunsWriter = fn(&[Run], &mut dyn Write) -> io::Result<()>;
 /// Writes a comparison; the error as of a [`RunWriter`].
 pub type ComparisonWriter = fn(&TwoSides<'_>, &mut dyn Write) -> io::Result<()>;
+/// Writes a ranking; the error as of a [`RunWriter`].
+pub type RankingWriter = fn(&Ranking, &Style, &mut dyn Write) -> io::Result<()>;
 /// Writes tables of published reports; the error as of a [`RunWriter`].
 pub type TablesWriter = fn(&Replayed<'_>, &mut dyn Write) -> io::Result<()>;
 
@@ -121,13 +138,15 @@ pub enum Subject {
     Tools,
     /// A comparison.
     Comparison,
+    /// A ranking of several runs.
+    Ranking,
     /// The tables of published reports.
     Tables,
 }
 
 impl Subject {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Run, Self::Tools, Self::Comparison, Self::Tables];
+    pub const ALL: [Self; 5] = [Self::Run, Self::Tools, Self::Comparison, Self::Ranking, Self::Tables];
 
     /// The command that writes it.
     #[must_use]
@@ -136,6 +155,7 @@ impl Subject {
             Self::Run => "export",
             Self::Tools => "export --table tools",
             Self::Comparison => "compare",
+            Self::Ranking => "compare A B C",
             Self::Tables => "report --tables",
         }
     }
@@ -147,6 +167,7 @@ impl Subject {
             Self::Run => format.run.is_some(),
             Self::Tools => format.tools.is_some(),
             Self::Comparison => format.comparison.is_some(),
+            Self::Ranking => format.ranking.is_some(),
             Self::Tables => format.tables.is_some(),
         }
     }

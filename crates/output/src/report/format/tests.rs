@@ -45,8 +45,9 @@ fn each_writes_what_it_says_it_can() {
             format.tools.map(|write| written(|out| write(&of, out))),
             format.comparison.map(|write| written(|out| write(&sides, out))),
         ];
+        let has_none = run.measurements.iter().all(|measurement| (format.leaves_out)(measurement));
         for text in texts.iter().flatten() {
-            assert!(text.len() > 100, "{}", format.name);
+            assert!(text.len() > 100 || has_none, "{}", format.name);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{Format, OneRun, Replayed, TwoSides};
-use crate::report::{compare, published, terminal};
+use crate::report::{compare, published, ranking, terminal};
 
 /// The format.
 pub(super) static FORMAT: Format = Format {
@@ -13,6 +13,7 @@ pub(super) static FORMAT: Format = Format {
     extension: "txt",
     run: Some(run),
     comparison: Some(comparison),
+    ranking: Some(|ranking, style, out| out.write_all(ranking::text(ranking, style).as_bytes())),
     tables: Some(tables),
     ..Format::NONE
 };

@@ -13,6 +13,7 @@ mod nodes;
 mod page;
 mod parts;
 pub(super) mod plain;
+mod ranking;
 mod reports;
 mod roofline;
 mod single;
@@ -21,6 +22,7 @@ mod stated;
 mod tests;
 
 pub use compare::comparison;
+pub use ranking::ranking;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

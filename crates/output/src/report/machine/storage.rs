@@ -66,23 +66,7 @@ fn short(option: &str) -> String {
 }
 
 fn one_disk(disk: &Disk) -> String {
-    let kind = match disk.kind {
-        DiskKind::Nvme => "NVMe",
-        DiskKind::Virtio => "virtio",
-        DiskKind::Sata => "SATA",
-        DiskKind::Usb => "USB",
-        DiskKind::Scsi => "SCSI",
-        DiskKind::Mmc => "MMC",
-        DiskKind::Xen => "Xen",
-        DiskKind::Loop => "loop",
-        DiskKind::DeviceMapper => "device mapper",
-        DiskKind::Md => "software RAID",
-        DiskKind::Zram => "compressed memory",
-        DiskKind::Ram => "memory",
-        DiskKind::Network => "on another machine",
-        DiskKind::Other => "other",
-    };
-    let mut parts = vec![kind.to_owned()];
+    let mut parts = vec![disk.kind.word().to_owned()];
     parts.extend(disk.model.clone());
     parts.push(size(disk.size_bytes));
     if let (Some(logical), Some(physical)) = (disk.logical_sector_bytes, disk.physical_sector_bytes) {

@@ -1,13 +1,14 @@
 //! The plan's network cases between machines: a server that lives as long as the run, the cases measured to another
 //! machine's, those of MPI with it, and the document's measurements of all pairs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use crossbeam_channel::Receiver;
+use serde_json::Value;
 
 use super::super::prepared::Prepared;
 use super::super::{Failure, Seat};
@@ -16,9 +17,9 @@ use super::ranks::{self, Ranks, Who};
 use crate::bench::network::to_server;
 use crate::bench::{self, Better, Metric};
 use crate::case::{Case, CaseId};
-use crate::cluster::between::{AT_ONCE, AT_ONCE_BACK, Actor, Answer, Between, EACH, Figure, Place};
-use crate::cluster::{Ended, Roster};
-use crate::document::Run;
+use crate::cluster::Roster;
+use crate::cluster::between::{AT_ONCE, AT_ONCE_BACK, Actor, Answer, Between, EACH, Figure, Pair, Place};
+use crate::document::{Finding, Run};
 use crate::event::Event;
 use crate::finding::{self, PairPath};
 use crate::fleet;
@@ -43,6 +44,9 @@ const SAMPLE_TIME: f64 = 0.1;
 const REACH: Duration = Duration::from_secs(2);
 /// Addresses of a machine that are tried.
 const ADDRESSES: usize = 16;
+/// Pairs that are measured again, and those of them of one machine.
+const AGAIN: usize = 8;
+const ENOUGH: usize = 2;
 /// Pairs without a figure that are named.
 const NAMED: usize = 8;
 
@@ -282,7 +286,7 @@ fn reached(place: &Place) -> Result<SocketAddr, CannotMeasure> {
 pub(in crate::app) fn paths(
     joint: &Joint<'_>,
     together: &[Planned],
-    ended: &Ended,
+    made: &[Between],
 ) -> BTreeMap<CaseId, Vec<PairPath>> {
     let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
     let planned = cases(joint.prepared).into_iter().chain(ranks::cases(together, Who::Two));
@@ -292,7 +296,7 @@ pub(in crate::app) fn paths(
             let (from, to) = (number(one.pair.from), number(one.pair.to));
             Some(PairPath { from, to, conditions: figure.conditions.more.clone() })
         };
-        ended.between.iter().filter(|one| one.kind == EACH).filter_map(path).collect()
+        made.iter().filter(|one| one.kind == EACH).filter_map(path).collect()
     };
     let named = |planned: &Planned| planned.candidate.case.clone().with_word(SERVER, EACH).id();
     planned.enumerate().map(|(index, planned)| (named(&planned), of_case(index))).collect()
@@ -302,14 +306,14 @@ pub(in crate::app) fn paths(
 pub(in crate::app) fn measurements(
     joint: &Joint<'_>,
     together: &[Planned],
-    ended: &Ended,
+    between: &[Between],
 ) -> Vec<Measurement> {
     let (maker, roster) = (joint.maker(), joint.roster);
     let mut made = Vec::new();
     let planned = cases(joint.prepared).into_iter().chain(ranks::cases(together, Who::Two));
     for (index, planned) in planned.enumerate() {
         for kind in [EACH, AT_ONCE, AT_ONCE_BACK] {
-            let of_kind = ended.between.iter().filter(|one| one.kind == kind);
+            let of_kind = between.iter().filter(|one| one.kind == kind);
             let all: Vec<(&Between, &Answer)> =
                 of_kind.filter_map(|one| Some((one, one.answers.get(index)?))).collect();
             let case = planned.candidate.case.clone().with_word(SERVER, kind);
@@ -322,6 +326,28 @@ pub(in crate::app) fn measurements(
         }
     }
     made
+}
+
+/// Pairs that stand out, the furthest of each case first: what slowed them for a moment does so once. Of a machine that is slow two
+/// are enough.
+pub(in crate::app) fn suspects(joint: &Joint<'_>, together: &[Planned], made: &[Between]) -> Vec<Pair> {
+    let names: Vec<&str> = joint.roster.members.iter().map(|member| member.name.as_str()).collect();
+    let number = |name: &Value| names.iter().position(|known| Some(*known) == name.as_str());
+    let pair = |ends: [&Value; 2]| Some(Pair { from: number(ends[0])?, to: number(ends[1])? });
+    let of = |finding: &Finding| -> Vec<Pair> {
+        let evidence = &finding.evidence;
+        let pairs = evidence.get("pairs").and_then(Value::as_array).into_iter().flatten();
+        let of_machine = pairs.filter_map(|ends| pair([ends.get(0)?, ends.get(1)?])).take(ENOUGH);
+        let alone = evidence.get("from").zip(evidence.get("to"));
+        of_machine.chain(alone.and_then(|(from, to)| pair([from, to]))).collect()
+    };
+    let measured = measurements(joint, together, made);
+    let found = measured.iter().flat_map(|measurement| finding::pairs(measurement, &names, &[]));
+    let mut found: Vec<Pair> = found.flat_map(|finding| of(&finding)).collect();
+    let mut seen = BTreeSet::new();
+    found.retain(|pair| seen.insert(*pair));
+    found.truncate(AGAIN);
+    found
 }
 
 /// Adds what was measured between the machines of a run, and what it says of them. Findings that say who is lost stay the

@@ -1,0 +1,180 @@
+//! Sides whose differences are known, with noise.
+
+use std::sync::LazyLock;
+
+use rand::RngExt;
+
+use super::*;
+use crate::document::Run;
+use crate::fixture;
+use crate::stats::Seed;
+
+const CASES: [(&str, &str, Unit); 3] = [
+    ("memory.bandwidth/op=read/size=512M/threads=2", "bandwidth", Unit::BytePerSecond),
+    ("memory.bandwidth/op=read/size=512M/threads=1", "bandwidth", Unit::BytePerSecond),
+    ("memory.latency/size=1G", "latency", Unit::Second),
+];
+
+/// Summarised once, with figures of 1: it takes far longer than what is tested.
+static ONE: LazyLock<Run> = LazyLock::new(|| {
+    let made = CASES.iter().map(|(case, metric, unit)| {
+        let mut made = fixture::measured(case, metric, *unit, 1.0);
+        made.metrics = vec![fixture::metric(metric, *unit, 1.0, 0.002)];
+        made
+    });
+    fixture::run_of(made.collect())
+});
+
+/// A run of the three cases, whose figures have these values.
+fn run(values: [f64; 3]) -> Run {
+    let mut run = ONE.clone();
+    for (measurement, value) in run.measurements.iter_mut().zip(values) {
+        let summary = &mut measurement.metrics[0].summary;
+        summary.median *= value;
+        summary.ci95 = summary.ci95.map(|ends| ends.map(|end| end * value));
+    }
+    run
+}
+
+fn side(name: &str, runs: Vec<Run>) -> Side {
+    Side { name: name.to_owned(), runs }
+}
+
+/// Sides of so many runs each, with normal noise of this deviation between runs.
+fn noisy(truth: &[f64], runs: usize, deviation: f64, seed: u64) -> Vec<Side> {
+    let mut generator = Seed::new(seed, "rank", "noise").generator();
+    let mut normal = move || {
+        let (u, v): (f64, f64) =
+            (generator.random_range(f64::EPSILON..1.0), generator.random_range(0.0..1.0));
+        (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+    };
+    let mut one = |index: usize, truth: f64| {
+        let mut figure = |scale: f64| scale * (deviation * normal()).exp();
+        let made = (0..runs).map(|_| run([figure(truth), figure(truth), figure(1e-9 / truth)]));
+        side(&format!("s{index}"), made.collect())
+    };
+    truth.iter().enumerate().map(|(index, truth)| one(index, *truth)).collect()
+}
+
+/// Of a ranking: pairs in the wrong order, and pairs that differ by more than 5 % and are not told apart.
+fn judged(ranking: &Ranking, truth: &[f64]) -> (usize, usize) {
+    let (mut wrong, mut missed) = (0, 0);
+    for metric in &ranking.metrics {
+        for a in &metric.places {
+            for b in metric.places.iter().filter(|b| truth[b.side] < truth[a.side]) {
+                wrong += usize::from(b.ranks[1] < a.ranks[0]);
+                let apart = a.ranks[1] < b.ranks[0];
+                missed += usize::from(!apart && truth[a.side] / truth[b.side] > 1.05);
+            }
+            let same = metric.places.iter().filter(|b| truth[b.side] == truth[a.side]);
+            wrong += same.filter(|b| b.ranks[1] < a.ranks[0]).count();
+        }
+    }
+    (wrong, missed)
+}
+
+#[test]
+fn known_differences_are_found_and_no_order_is_false() {
+    // Two are alike, and each of the others is 6 % from the next.
+    let truth = [10e9, 10e9, 10.6e9, 11.3e9, 12.0e9, 9.4e9];
+    let (mut wrong, mut missed) = (0, 0);
+    for seed in 0..100 {
+        let ranking = rank(&noisy(&truth, 8, 0.006, seed), &[], &Wanted::default());
+        assert_eq!((ranking.metrics.len(), ranking.metrics[0].places.len()), (3, 6));
+        let (false_order, not_found) = judged(&ranking, &truth);
+        wrong += usize::from(false_order > 0);
+        missed += not_found;
+    }
+    // At most one of a hundred rankings may have a false order.
+    assert!(wrong <= 1, "{wrong} of 100 rankings have a false order");
+    assert_eq!(missed, 0, "of 100 rankings with 3 metrics each");
+}
+
+#[test]
+fn sides_that_are_alike_are_not_ordered_however_many_there_are() {
+    let truth = [10e9; 12];
+    let false_orders = (0..40).filter(|seed| {
+        let ranking = rank(&noisy(&truth, 5, 0.02, *seed), &[], &Wanted::default());
+        judged(&ranking, &truth).0 > 0
+    });
+    assert_eq!(false_orders.count(), 0);
+}
+
+#[test]
+fn ranks_are_those_that_the_noise_leaves_possible() {
+    let sides = noisy(&[10e9, 10.01e9, 20e9], 6, 0.01, 3);
+    let ranking = rank(&sides, &[], &Wanted::default());
+    let ranks: Vec<(usize, [usize; 2])> =
+        ranking.metrics[0].places.iter().map(|place| (place.side, place.ranks)).collect();
+    assert_eq!(ranks[0], (2, [1, 1]));
+    assert!(ranks[1..].iter().all(|(_, ranks)| *ranks == [2, 3]), "{ranks:?}");
+    assert_eq!(ranking.noise, [Origin::Runs]);
+    // Of a time less is better.
+    assert_eq!(ranking.metrics[2].places[0].side, 2);
+    assert!(ranking.metrics[0].places.iter().all(|place| place.half.is_some_and(|half| half < 0.05)));
+}
+
+#[test]
+fn by_price_a_rate_is_divided_and_a_time_multiplied() {
+    let sides = noisy(&[10e9, 20e9], 6, 0.003, 4);
+    let wanted = Wanted {
+        prices: Some(Prices { values: vec![0.1, 0.4], unit: "$/h".to_owned() }),
+        ..Wanted::default()
+    };
+    let ranking = rank(&sides, &[], &wanted);
+    let of = |metric: usize, side: usize| {
+        ranking.metrics[metric].places.iter().find(|place| place.side == side).unwrap()
+    };
+    assert_eq!((of(0, 0).ranks, of(0, 1).ranks), ([2, 2], [1, 1]));
+    assert_eq!((of(0, 0).ranks_per_price, of(0, 1).ranks_per_price), (Some([1, 1]), Some([2, 2])));
+    assert!((of(0, 0).per_price.unwrap() - of(0, 0).value / 0.1).abs() < 1.0);
+    assert!((of(2, 1).per_price.unwrap() / (of(2, 1).value * 0.4) - 1.0).abs() < 1e-9);
+    assert_eq!(
+        of(2, 0).ranks_per_price,
+        Some([1, 1]),
+        "half the price for twice the time is as much, at a quarter it is less"
+    );
+}
+
+#[test]
+fn all_cpus_are_all_cpus_and_what_follows_the_machine_is_no_other_case() {
+    let case = |text: &str| {
+        let made = fixture::measured(text, "rate", Unit::FlopPerSecond, 1e9);
+        fixture::run_of(vec![made])
+    };
+    let mut large = case("cpu.peak/op=fma/type=f64/isa=avx512/threads=2");
+    let cpus = large.machine.cpu.allowed.len();
+    large.measurements[0].case =
+        format!("cpu.peak/op=fma/type=f64/isa=avx512/threads={cpus}").parse().unwrap();
+    let mut small = case("cpu.peak/op=fma/type=f64/isa=avx2/threads=2");
+    small.machine.cpu.allowed = "0-1".parse().unwrap();
+    let ranking = rank(&[side("large", vec![large]), side("small", vec![small])], &[], &Wanted::default());
+    assert_eq!(ranking.metrics.len(), 1, "{ranking:?}");
+    let with: Vec<&[String]> = ranking.metrics[0].places.iter().map(|place| place.with.as_slice()).collect();
+    assert!(with.iter().all(|with| with.iter().any(|one| one.starts_with("isa avx"))), "{with:?}");
+}
+
+#[test]
+fn a_score_needs_weights_and_says_how_sure_it_is() {
+    let sides = noisy(&[10e9, 20e9], 6, 0.003, 5);
+    assert_eq!(rank(&sides, &[], &Wanted::default()).scores, []);
+    let weights = [("memory.bandwidth".to_owned(), 2.0), ("disk.io".to_owned(), 1.0)].into();
+    let ranking = rank(&sides, &[], &Wanted { weights, ..Wanted::default() });
+    assert_eq!(ranking.unweighed, ["disk.io"]);
+    let [best, other] = ranking.scores.as_slice() else { panic!("{:?}", ranking.scores) };
+    assert_eq!((best.side, best.value), (1, 1.0));
+    assert!((other.value - 0.5).abs() < 0.01 && other.half.unwrap() < 0.02, "{other:?}");
+}
+
+#[test]
+fn one_run_without_a_known_noise_is_in_no_order() {
+    let one = |name: &str, rate: f64| {
+        let mut made = run([rate; 3]);
+        made.measurements.truncate(1);
+        made.measurements[0].case =
+            "cpu.unheard/x=1".parse().unwrap_or_else(|_| made.measurements[0].case.clone());
+        side(name, vec![made])
+    };
+    let ranking = rank(&[one("a", 1e9), one("b", 1.001e9)], &[], &Wanted::default());
+    assert!(ranking.metrics[0].places.iter().all(|place| place.ranks == [1, 2]), "{ranking:?}");
+}

@@ -1,0 +1,124 @@
+//! A run in at most 14 short lines, for a forum or a pull request: machine, headlines with their share of the limit, what disturbed it,
+//! and the checksum of its document.
+
+use sha2::{Digest, Sha256};
+
+use super::context::{context, of_whom, title};
+use super::row::Row;
+use super::style::Style;
+use super::terminal::{tally, when};
+use super::wrap::{cut, pad, widths};
+use super::{conditions, json, subsystems};
+use crate::document::Run;
+use crate::measurement::{Measurement, Status};
+
+/// Columns of a line.
+const WIDTH: usize = 110;
+/// Headlines of a subsystem.
+const EACH: usize = 2;
+/// Headlines in all.
+const ALL: usize = 8;
+
+/// The lines.
+///
+/// # Errors
+/// A figure that JSON cannot hold.
+pub fn card(run: &Run, style: &Style) -> std::io::Result<String> {
+    let host = of_whom(run).map(|host| format!(" on {host}")).unwrap_or_default();
+    let when = when(&run.started, style);
+    let mut lines = vec![format!("plimsoll {} · {}{host} · {when}", run.version, run.plan.name)];
+    lines.extend(run.measurements.first().map(|first| machine(run, first)));
+    lines.extend(aligned(&headlines(run)));
+    let noted = conditions::whole(&run.machine);
+    lines.push(match noted.first() {
+        None => "conditions: none noted before the run".to_owned(),
+        Some(note) => format!("conditions: {}", note.text),
+    });
+    lines.push(tally(run));
+    lines.extend(run.findings.first().map(|finding| format!("finding: {}", finding.text)));
+    let mut lines: Vec<String> = lines.into_iter().map(|line| cut(&style.say(&line), WIDTH)).collect();
+    let mut document = Vec::new();
+    json::write(run, &mut document)?;
+    let digest: String = Sha256::digest(&document).iter().map(|byte| format!("{byte:02x}")).collect();
+    lines.push(format!("sha256 of the document (plimsoll export): {digest}"));
+    Ok(lines.join("\n") + "\n")
+}
+
+/// The processor and the memory.
+fn machine(run: &Run, first: &Measurement) -> String {
+    let mut words = context(&run.machine, first);
+    let memory = run.machine.memory.total_bytes;
+    let memory =
+        memory.map(|bytes| crate::quantity::Quantity::new(bytes as f64, crate::quantity::Unit::Byte));
+    words.extend(memory.map(|memory| format!("{memory} of memory")));
+    words.dedup();
+    words.join(" · ")
+}
+
+/// Of each benchmark the last case that has a figure: on all CPUs, of the largest size.
+fn headlines(run: &Run) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for subsystem in
+        subsystems(run).into_iter().filter(|name| crate::bench::commands().any(|one| one == *name))
+    {
+        let mut last: Vec<&Measurement> = Vec::new();
+        let own =
+            run.measurements.iter().filter(|m| m.case.subsystem() == subsystem && m.status == Status::Ok);
+        for measurement in own {
+            match last.iter_mut().find(|known| known.case.benchmark() == measurement.case.benchmark()) {
+                Some(known) => *known = measurement,
+                None => last.push(measurement),
+            }
+        }
+        rows.extend(last.into_iter().take(EACH).filter_map(|measurement| row(subsystem, measurement)));
+    }
+    rows.truncate(ALL);
+    rows
+}
+
+fn row(subsystem: &str, measurement: &Measurement) -> Option<Vec<String>> {
+    let row = Row::of(measurement);
+    let figures = row.figures?;
+    let share = match figures.share() {
+        none if none.is_empty() => String::new(),
+        share => format!("{share} of the limit"),
+    };
+    Some(vec![title(subsystem).to_owned(), row.label, figures.value, figures.interval, share])
+}
+
+fn aligned(rows: &[Vec<String>]) -> Vec<String> {
+    let widths = widths(rows);
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| match column {
+            0 | 1 => format!("{cell}{}", pad(cell, *width)),
+            _ => format!("{}{cell}", pad(cell, *width)),
+        });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn a_card_is_short_and_has_the_checksum_of_what_export_writes() {
+        let run = fixture::run();
+        let text = card(&run, &Style::plain(200)).unwrap();
+        assert!(text.lines().count() <= 14, "{text}");
+        let mut document = Vec::new();
+        json::write(&run, &mut document).unwrap();
+        let digest: String = Sha256::digest(&document).iter().map(|byte| format!("{byte:02x}")).collect();
+        assert!(text.ends_with(&format!("{digest}\n")), "{text}");
+        let without: Vec<&str> = text.lines().filter(|line| !line.starts_with("sha256")).collect();
+        insta::assert_snapshot!(without.join("\n"));
+    }
+
+    #[test]
+    fn a_run_without_figures_has_a_card_too() {
+        let run = Run { measurements: Vec::new(), ..fixture::run() };
+        assert!(card(&run, &Style::plain(80)).unwrap().contains("nothing measured"));
+    }
+}

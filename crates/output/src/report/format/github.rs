@@ -1,0 +1,101 @@
+//! The JSON of github-action-benchmark's tools `customBiggerIsBetter` and `customSmallerIsBetter`
+//! (<https://github.com/benchmark-action/github-action-benchmark#examples>): a list of figures with name, unit, value and range.
+//!
+//! That action takes one direction a file, so there are two formats: of the one are rates, of the other times. The unit is the base unit,
+//! so that a figure keeps it from run to run.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::bmf::benchmark;
+use super::{Format, OneRun};
+use crate::bench::Better;
+use crate::measurement::{Measurement, MetricResult, Status};
+
+/// The format of rates.
+pub(super) static BIGGER: Format = Format {
+    name: "github-bigger",
+    about: "github-action-benchmark, tool customBiggerIsBetter: headlines of which more is better",
+    extension: "json",
+    run: Some(|of, out| write(of, Better::Higher, out)),
+    leaves_out: |measurement| headline(measurement, Better::Higher).is_none(),
+    ..Format::NONE
+};
+
+/// The format of times.
+pub(super) static SMALLER: Format = Format {
+    name: "github-smaller",
+    about: "github-action-benchmark, tool customSmallerIsBetter: headlines of which less is better",
+    run: Some(|of, out| write(of, Better::Lower, out)),
+    leaves_out: |measurement| headline(measurement, Better::Lower).is_none(),
+    ..BIGGER
+};
+
+/// A figure.
+#[derive(Serialize)]
+struct Figure {
+    name: String,
+    unit: &'static str,
+    value: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    range: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extra: Option<String>,
+}
+
+/// The headline in this direction, if it is to be believed.
+fn headline(measurement: &Measurement, better: Better) -> Option<&MetricResult> {
+    let believed = measurement.headline().filter(|_| measurement.status == Status::Ok);
+    believed.filter(|metric| metric.better == better && metric.summary.median.is_finite())
+}
+
+fn write(of: &OneRun<'_>, better: Better, out: &mut dyn Write) -> io::Result<()> {
+    let figure = |measurement: &Measurement| {
+        let metric = headline(measurement, better)?;
+        let ends = metric.summary.ci95.filter(|ends| ends.iter().all(|end| end.is_finite()));
+        let half = ends.map(|[low, high]| format!("± {}", (high - low) / 2.0));
+        let limit = metric.of_limit.filter(|share| share.is_finite());
+        Some(Figure {
+            name: benchmark(of.run, measurement),
+            unit: metric.unit.name(),
+            value: metric.summary.median,
+            range: half,
+            extra: limit.map(|share| format!("{} of the limit", crate::quantity::percent(share, 3))),
+        })
+    };
+    let figures: Vec<Figure> = of.run.measurements.iter().filter_map(figure).collect();
+    writeln!(out, "{}", serde_json::to_string_pretty(&figures)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use crate::report::Style;
+
+    fn written(format: &Format) -> serde_json::Value {
+        let (run, style) = (fixture::run(), Style::plain(100));
+        let mut out = Vec::new();
+        format.run.unwrap()(&OneRun { run: &run, held: &[], style: &style }, &mut out).unwrap();
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    #[test]
+    fn rates_and_times_are_in_files_of_their_own() {
+        let run = fixture::run();
+        let all =
+            run.measurements.iter().filter(|m| m.status == Status::Ok && m.headline().is_some()).count();
+        let [bigger, smaller] = [&BIGGER, &SMALLER].map(written);
+        let count = |list: &serde_json::Value| list.as_array().unwrap().len();
+        assert_eq!(count(&bigger) + count(&smaller), all);
+        for figure in bigger.as_array().unwrap().iter().chain(smaller.as_array().unwrap()) {
+            assert!(
+                figure["name"].is_string() && figure["unit"].is_string() && figure["value"].is_f64(),
+                "{figure}"
+            );
+        }
+        let left = run.measurements.iter().filter(|m| (BIGGER.leaves_out)(m)).count();
+        assert_eq!(left, run.measurements.len() - count(&bigger));
+    }
+}

@@ -1,0 +1,132 @@
+//! What Apache Otava (formerly Hunter), which finds change points in series, reads: a CSV file with a row a run and a column a headline,
+//! and the part of its configuration that names the columns (<https://otava.apache.org/docs/csv/>).
+//!
+//! Otava takes no empty cell, so a column is one that every run has a believed figure of. Figures are in their base unit.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+use super::Format;
+use super::bmf::benchmark;
+use crate::bench::Better;
+use crate::document::Run;
+use crate::measurement::{Measurement, MetricResult, Status};
+use crate::report::tidy::cell;
+
+/// The format of the series.
+pub(super) static SERIES: Format = Format {
+    name: "otava",
+    about: "Apache Otava's CSV: a row a run (of a tag all its runs), a column a headline that every run has",
+    extension: "csv",
+    run: Some(|of, out| series(std::slice::from_ref(of.run), out)),
+    runs: Some(series),
+    leaves_out: |measurement| headline(measurement).is_none(),
+    ..Format::NONE
+};
+
+/// The format of the configuration.
+pub(super) static CONFIG: Format = Format {
+    name: "otava-config",
+    about: "the configuration (otava.yaml) for that CSV as plimsoll.csv, with the direction of each column",
+    extension: "yaml",
+    run: Some(|of, out| config(std::slice::from_ref(of.run), out)),
+    runs: Some(config),
+    ..SERIES
+};
+
+/// The columns before the figures.
+const KEYS: [&str; 4] = ["started", "run", "version", "machine"];
+
+/// The headline, if it is to be believed.
+fn headline(measurement: &Measurement) -> Option<&MetricResult> {
+    let believed = measurement.headline().filter(|_| measurement.status == Status::Ok);
+    believed.filter(|metric| metric.summary.median.is_finite())
+}
+
+/// The headlines of a run by the names of their cases.
+fn figures(run: &Run) -> Vec<(String, &MetricResult)> {
+    let one = |measurement| Some((benchmark(run, measurement), headline(measurement)?));
+    run.measurements.iter().filter_map(one).collect()
+}
+
+/// The columns that every run has, in the order of the first.
+fn columns(runs: &[Run]) -> Vec<(String, Better)> {
+    let names = |run| figures(run).into_iter().map(|(name, _)| name).collect::<BTreeSet<String>>();
+    let all: Vec<BTreeSet<String>> = runs.iter().map(names).collect();
+    let first = runs.first().map(figures).unwrap_or_default();
+    let in_all = first.into_iter().filter(|(name, _)| all.iter().all(|run| run.contains(name)));
+    in_all.map(|(name, metric)| (name, metric.better)).collect()
+}
+
+fn series(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
+    let columns = columns(runs);
+    let head: Vec<String> =
+        KEYS.iter().map(ToString::to_string).chain(columns.iter().map(|(name, _)| cell(name))).collect();
+    writeln!(out, "{}\r", head.join(","))?;
+    for run in runs {
+        let figures = figures(run);
+        let value = |name: &String| {
+            let found = figures.iter().find(|(known, _)| known == name);
+            found.map(|(_, metric)| metric.summary.median.to_string()).unwrap_or_default()
+        };
+        let keys = [&run.started, &run.id, &run.version, &run.machine.id].map(|key| cell(key));
+        let row: Vec<String> = keys.into_iter().chain(columns.iter().map(|(name, _)| value(name))).collect();
+        writeln!(out, "{}\r", row.join(","))?;
+    }
+    Ok(())
+}
+
+fn config(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
+    // A string of JSON is one of YAML.
+    let quoted = |text: &str| serde_json::to_string(text).map_err(io::Error::from);
+    let plan = runs.first().map_or("plimsoll", |run| run.plan.name.as_str());
+    writeln!(
+        out,
+        "tests:\n  {}:\n    type: csv\n    file: plimsoll.csv\n    time_column: started",
+        quoted(plan)?
+    )?;
+    writeln!(out, "    attributes: [{}]\n    metrics:", KEYS[1..].join(", "))?;
+    for (name, better) in columns(runs) {
+        let direction = if better == Better::Higher { 1 } else { -1 };
+        let name = quoted(&name)?;
+        writeln!(out, "      {name}:\n        column: {name}\n        direction: {direction}")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn written(write: fn(&[Run], &mut dyn Write) -> io::Result<()>, runs: &[Run]) -> String {
+        let mut out = Vec::new();
+        write(runs, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_row_a_run_with_the_columns_that_all_have() {
+        let one = fixture::run();
+        let mut other = one.clone();
+        other.id = "other".to_owned();
+        let gone = other.measurements.iter().position(|m| headline(m).is_some()).unwrap();
+        other.measurements.remove(gone);
+        let text = written(series, &[one.clone(), other]);
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+        assert_eq!((rows.len(), rows[0].len()), (3, KEYS.len() + figures(&one).len() - 1));
+        assert!(
+            rows.iter().all(|row| row.len() == rows[0].len() && row.iter().all(|cell| !cell.is_empty())),
+            "{text}"
+        );
+        assert_eq!(rows[2][1], "other");
+    }
+
+    #[test]
+    fn the_configuration_names_every_column_with_its_direction() {
+        let text = written(config, &[fixture::run()]);
+        assert_eq!(text.matches("        column: ").count(), figures(&fixture::run()).len());
+        assert!(text.contains("direction: -1") && text.contains("direction: 1\n"), "{text}");
+        assert!(text.starts_with("tests:\n  \"quick\":\n    type: csv\n"), "{text}");
+    }
+}

@@ -1,0 +1,108 @@
+//! The page of several runs ranked by metric.
+
+use maud::{Markup, html};
+
+use super::data::{Axis, Chart, Kind, Role, Series, island};
+use super::{document, script};
+use crate::bench::Better;
+use crate::compare::rank::{Metric, Ranking};
+use crate::report::ranking::{SCORE, differs, name, notes, remarks, rows, scores, sides, title};
+
+/// The page.
+///
+/// # Errors
+/// A figure that JSON cannot hold.
+pub fn ranking(ranking: &Ranking) -> Result<String, serde_json::Error> {
+    let charts: Vec<Chart> = by_price(ranking).into_iter().chain(shares(ranking)).collect();
+    let body = body(ranking, &charts);
+    Ok(document(&[body], &island(&charts)?, &script(), &format!("plimsoll: {}", title(ranking)))
+        .into_string())
+}
+
+fn body(ranking: &Ranking, charts: &[Chart]) -> Markup {
+    html! {
+        header {
+            div.name { h1 { (title(ranking)) } }
+            p.run { (sides(ranking).join(" · ")) button.theme type="button" hidden { "dark / light" } }
+        }
+        main {
+            @if !ranking.differs.is_empty() {
+                section.findings aria-label="What else differs" { ul { @for one in &ranking.differs { li { (differs(one, ranking)) } } } }
+            }
+            @for chart in charts {
+                figure.chart data-chart=(chart.id) { figcaption { strong { (chart.title) } span.note { (chart.note) } } }
+            }
+            @if ranking.metrics.is_empty() { p { "nothing to rank: no case has figures of two sides" } }
+            @if !ranking.scores.is_empty() { h2 { (SCORE) } (table(&scores(ranking))) }
+            @for metric in &ranking.metrics {
+                h2 title=(metric.case.id()) { (name(metric)) }
+                (table(&rows(metric, ranking)))
+                @for note in remarks(metric, ranking) { p.note { (note) } }
+            }
+            @for note in notes(ranking) { p.note { (note) } }
+        }
+    }
+}
+
+fn table(rows: &[Vec<String>]) -> Markup {
+    let (head, rest) = rows.split_first().map_or((&[][..], &[][..]), |(head, rest)| (head.as_slice(), rest));
+    html! {
+        div.wide { table {
+            thead { tr { @for (index, cell) in head.iter().enumerate() { th.n[index > 1] { (cell) } } } }
+            tbody { @for row in rest { tr { @for (index, cell) in row.iter().enumerate() { td.n[index > 1] { (cell) } } } } }
+        } }
+    }
+}
+
+/// A figure as a share of the best, which is 1 whatever direction is good.
+fn share(metric: &Metric, value: f64) -> Option<f64> {
+    let best = metric.places.first()?.value;
+    let share = if metric.better == Better::Higher { value / best } else { best / value };
+    Some(share).filter(|share| share.is_finite())
+}
+
+/// Each figure as a share of the best one of its metric: a row a metric, a column a run.
+fn shares(ranking: &Ranking) -> Option<Chart> {
+    let names: Vec<String> = ranking.metrics.iter().map(name).collect();
+    let points = ranking.metrics.iter().enumerate().flat_map(|(row, metric)| {
+        let point = move |place: &crate::compare::rank::Place| {
+            Some(vec![Some(place.side as f64), Some(row as f64), Some(share(metric, place.value)?)])
+        };
+        metric.places.iter().filter_map(point)
+    });
+    (!names.is_empty()).then(|| Chart {
+        id: "shares".to_owned(),
+        title: "Each figure as a share of the best".to_owned(),
+        note: "1 is the best of a metric".to_owned(),
+        kind: Kind::Heat,
+        x: Axis::categories("", ranking.sides.clone()),
+        y: Axis::categories("", names),
+        series: vec![Series::new("share of the best", Role::Own, points.collect())],
+        bands: Vec::new(),
+    })
+}
+
+/// The same against the price: a point a run, a series a metric.
+fn by_price(ranking: &Ranking) -> Option<Chart> {
+    let prices = ranking.prices.as_ref()?;
+    let series = |(index, metric): (usize, &Metric)| {
+        let point = |place: &crate::compare::rank::Place| {
+            let price = prices.values.get(place.side).copied()?;
+            Some((vec![Some(price), share(metric, place.value)], ranking.sides.get(place.side)?.clone()))
+        };
+        let mut points: Vec<_> = metric.places.iter().filter_map(point).collect();
+        points.sort_by(|(a, _), (b, _)| a[0].unwrap_or(0.0).total_cmp(&b[0].unwrap_or(0.0)));
+        let (points, labels) = points.into_iter().unzip();
+        Series { labels, colour: Some(index), ..Series::new(name(metric), Role::Own, points) }
+    };
+    Some(Chart {
+        id: "price".to_owned(),
+        title: "Performance against price".to_owned(),
+        note: "a line a metric, as a share of the best".to_owned(),
+        kind: Kind::Lines,
+        x: Axis::linear(&format!("price, {}", prices.unit), ""),
+        y: Axis::linear("share of the best", ""),
+        series: ranking.metrics.iter().enumerate().map(series).collect(),
+        bands: Vec::new(),
+    })
+}

@@ -1,0 +1,307 @@
+//! Several runs ranked by metric, as text for a terminal and as Markdown. Pure: a ranking in, text out.
+
+use unicode_width::UnicodeWidthStr;
+
+use super::style::{Role, Style};
+use super::wrap::{cut, pad, paragraph, widths};
+use crate::bench::Better;
+use crate::compare::Origin;
+use crate::compare::rank::{Differs, Metric, Place, Ranking};
+use crate::label;
+use crate::quantity::{Quantity, percent, significant};
+use crate::text::counted;
+
+/// Reasons that are given of a metric.
+const WHYS: usize = 3;
+/// Columns of a run's name.
+const NAME: usize = 28;
+
+/// The text for a terminal.
+pub fn text(ranking: &Ranking, style: &Style) -> String {
+    let mut text = paragraph(style, Role::Strong, "", &title(ranking));
+    for line in sides(ranking) {
+        text += &paragraph(style, Role::Plain, "  ", &line);
+    }
+    for one in &ranking.differs {
+        text += &paragraph(style, Role::Warning, "! ", &differs(one, ranking));
+    }
+    if ranking.metrics.is_empty() {
+        return text + "\nnothing to rank: no case has figures of two sides\n";
+    }
+    for metric in &ranking.metrics {
+        text += &format!("\n{}\n", style.paint(Role::Strong, &style.say(&name(metric))));
+        text += &aligned(&rows(metric, ranking), style);
+        for note in remarks(metric, ranking) {
+            text += &paragraph(style, Role::Dim, "  ", &note);
+        }
+    }
+    if !ranking.scores.is_empty() {
+        text += &format!("\n{}\n", style.paint(Role::Strong, SCORE));
+        text += &aligned(&scores(ranking), style);
+    }
+    text.push('\n');
+    for note in notes(ranking) {
+        text += &paragraph(style, Role::Dim, "", &note);
+    }
+    text
+}
+
+/// The text for a pull request or a forum.
+pub fn markdown(ranking: &Ranking) -> String {
+    let safe = super::escape::markdown;
+    let mut text = format!("### {}\n\n", safe(&title(ranking)));
+    sides(ranking).iter().for_each(|line| text += &format!("- {}\n", safe(line)));
+    ranking.differs.iter().for_each(|one| text += &format!("- ⚠ {}\n", safe(&differs(one, ranking))));
+    let table = |rows: &[Vec<String>]| -> String {
+        let line = |cells: &[String]| {
+            let cells: Vec<String> = cells.iter().map(|cell| safe(cell)).collect();
+            format!("| {} |\n", cells.join(" | "))
+        };
+        let columns = rows.first().map_or(0, Vec::len);
+        let [head, rest @ ..] = rows else { return String::new() };
+        let rest: String = rest.iter().map(|row| line(row)).collect();
+        line(head) + &format!("|{}\n", " --- |".repeat(columns)) + &rest
+    };
+    for metric in &ranking.metrics {
+        text += &format!("\n**{}**\n\n{}", safe(&name(metric)), table(&rows(metric, ranking)));
+        remarks(metric, ranking).iter().for_each(|note| text += &format!("\n{}\n", safe(note)));
+    }
+    if !ranking.scores.is_empty() {
+        text += &format!("\n**{SCORE}**\n\n{}", table(&scores(ranking)));
+    }
+    text.push('\n');
+    notes(ranking).iter().for_each(|note| text += &format!("{}\n\n", safe(note)));
+    text
+}
+
+/// What the score is called.
+pub(super) const SCORE: &str = "score by the given weights";
+
+pub(super) fn title(ranking: &Ranking) -> String {
+    format!("{} ranked by {}", counted(ranking.sides.len(), "side"), counted(ranking.metrics.len(), "metric"))
+}
+
+fn side(ranking: &Ranking, index: usize) -> String {
+    ranking.sides.get(index).map(|name| cut(name, NAME)).unwrap_or_default()
+}
+
+/// Each run or tag, with its number of runs and its price.
+pub(super) fn sides(ranking: &Ranking) -> Vec<String> {
+    let one = |(index, name): (usize, &String)| {
+        let runs = ranking.runs.get(index).copied().filter(|runs| *runs != 1);
+        let runs = runs.map(|runs| counted(runs, "run"));
+        let price = ranking
+            .prices
+            .as_ref()
+            .and_then(|prices| Some(format!("{} {}", prices.values.get(index)?, prices.unit)));
+        let more: Vec<String> = runs.into_iter().chain(price).collect();
+        if more.is_empty() { name.clone() } else { format!("{name} ({})", more.join(", ")) }
+    };
+    ranking.sides.iter().enumerate().map(one).collect()
+}
+
+/// What differs, each value with the runs that have it.
+pub(super) fn differs(one: &Differs, ranking: &Ranking) -> String {
+    let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
+    for (index, value) in one.values.iter().enumerate() {
+        match groups.iter_mut().find(|(known, _)| known == value) {
+            Some((_, sides)) => sides.push(side(ranking, index)),
+            None => groups.push((value, vec![side(ranking, index)])),
+        }
+    }
+    let groups: Vec<String> =
+        groups.into_iter().map(|(value, sides)| format!("{value} ({})", sides.join(", "))).collect();
+    format!("{}: {}", one.what, groups.join("; "))
+}
+
+/// A case and, where it is not the headline, the metric.
+pub(super) fn name(metric: &Metric) -> String {
+    let all = label::full(&metric.case);
+    match metric.headline {
+        true => all,
+        false => format!("{all}, {}", metric.metric),
+    }
+}
+
+/// "1", or "2–3" where the noise leaves both possible.
+fn rank([best, worst]: [usize; 2]) -> String {
+    if best == worst { best.to_string() } else { format!("{best}–{worst}") }
+}
+
+/// Head and rows: a side each, the best first.
+pub(super) fn rows(metric: &Metric, ranking: &Ranking) -> Vec<Vec<String>> {
+    let has = |of: fn(&Place) -> bool| metric.places.iter().any(of);
+    let (limit, with) = (has(|place| place.of_limit.is_some()), has(|place| !place.with.is_empty()));
+    let prices = ranking.prices.as_ref();
+    let mut head = vec!["rank".to_owned(), "side".to_owned(), "figure".to_owned(), "95 % CI".to_owned()];
+    head.extend(limit.then(|| "of limit".to_owned()));
+    if let Some(prices) = prices {
+        let verb = if metric.better == Better::Higher { "per" } else { "×" };
+        head.extend([format!("{verb} {}", prices.unit), "rank by price".to_owned()]);
+    }
+    head.extend(with.then(|| "with".to_owned()));
+    let figure = |value: f64| Quantity::new(value, metric.unit).to_string();
+    let row = |place: &Place| {
+        let mut cells = vec![rank(place.ranks), side(ranking, place.side), figure(place.value)];
+        cells.push(place.half.map_or_else(|| "unknown".to_owned(), |half| format!("± {}", percent(half, 2))));
+        if limit {
+            cells.push(place.of_limit.map_or_else(|| "–".to_owned(), |share| percent(share, 3)));
+        }
+        if prices.is_some() {
+            cells.push(place.per_price.map(figure).unwrap_or_default());
+            cells.push(place.ranks_per_price.map(rank).unwrap_or_default());
+        }
+        cells.extend(with.then(|| place.with.join(", ")));
+        cells
+    };
+    std::iter::once(head).chain(metric.places.iter().map(row)).collect()
+}
+
+/// What is to be said of one metric.
+pub(super) fn remarks(metric: &Metric, ranking: &Ranking) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let without: Vec<String> = metric.without.iter().map(|index| side(ranking, *index)).collect();
+    if !without.is_empty() {
+        found.push(format!("no figure: {}", without.join(", ")));
+    }
+    found.extend(metric.whys.iter().take(WHYS).map(|why| format!("not ordered: {why}")));
+    found
+}
+
+/// Head and rows of the scores.
+pub(super) fn scores(ranking: &Ranking) -> Vec<Vec<String>> {
+    let head = ["side", "score", "95 % CI"].map(str::to_owned).to_vec();
+    let row = |score: &crate::compare::rank::Score| {
+        let half = score.half.map_or_else(|| "unknown".to_owned(), |half| format!("± {}", percent(half, 2)));
+        vec![side(ranking, score.side), significant(score.value, 3), half]
+    };
+    std::iter::once(head).chain(ranking.scores.iter().map(row)).collect()
+}
+
+/// How to read it.
+pub(super) fn notes(ranking: &Ranking) -> Vec<String> {
+    let mut notes = vec![format!(
+        "A rank of 2–3 is one that noise leaves open. All orders together are right with a probability of {} (Holm's correction over all pairs and metrics).",
+        percent(1.0 - ranking.family, 2)
+    )];
+    let origins = [
+        (Origin::Runs, "the spread of each one's runs"),
+        (Origin::Doctor, "plimsoll doctor (A/A)"),
+        (
+            Origin::Declared,
+            "the benchmark's default, not measured on these machines: rank tags of several runs each",
+        ),
+    ];
+    let known: Vec<&str> = origins
+        .iter()
+        .filter(|(origin, _)| ranking.noise.contains(origin))
+        .map(|(_, words)| *words)
+        .collect();
+    notes.push(match known.as_slice() {
+        [] => "The noise between runs is unknown, so nothing is ordered: run plimsoll doctor on these machines, or rank tags of several runs each.".to_owned(),
+        known => format!("Noise between runs: {}.", known.join("; ")),
+    });
+    if !ranking.scores.is_empty() {
+        notes.push(
+            "Score: the weighted geometric mean of the figures, each as a share of the best one.".to_owned(),
+        );
+    }
+    if !ranking.unweighed.is_empty() {
+        notes.push(format!(
+            "Not in the score, because not all sides have it: {}.",
+            ranking.unweighed.join(", ")
+        ));
+    }
+    notes
+}
+
+/// The rows with their columns aligned; the first is a head. What does not fit is left out from the right.
+fn aligned(rows: &[Vec<String>], style: &Style) -> String {
+    let said: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|cell| style.say(cell)).collect()).collect();
+    let widths = widths(&said);
+    let mut columns = widths.len();
+    let width = |columns: usize| widths.iter().take(columns).map(|width| width + 2).sum::<usize>();
+    while columns > 3 && width(columns) > style.width {
+        columns -= 1;
+    }
+    let mut text = String::new();
+    for (index, row) in said.iter().enumerate() {
+        let cells = row.iter().take(columns).zip(&widths).enumerate().map(|(column, (cell, width))| {
+            // Names and words begin at the left, figures end at the right.
+            let is_word = column == 1 || column + 1 == row.len() && row.len() > 4 && cell.width() > 12;
+            let space = pad(cell, *width);
+            if is_word { format!("  {cell}{space}") } else { format!("  {space}{cell}") }
+        });
+        let line = cells.collect::<String>();
+        let line = line.trim_end();
+        text += &if index == 0 { style.paint(Role::Dim, line) } else { line.to_owned() };
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::Case;
+    use crate::compare::rank::{Prices, Score};
+    use crate::quantity::Unit;
+
+    fn ranking() -> Ranking {
+        let place = |side: usize, value: f64, ranks: [usize; 2]| Place {
+            side,
+            value,
+            half: Some(0.012),
+            ranks,
+            of_limit: Some(0.8123),
+            with: vec![format!("isa {}", ["avx2", "avx512", "avx2"][side])],
+            per_price: Some(value / 0.1),
+            ranks_per_price: Some([1, 3]),
+        };
+        let case: Case = "cpu.peak/op=fma/type=f64/isa=avx512/threads=2".parse().unwrap();
+        let metric = Metric {
+            case,
+            metric: "flops".to_owned(),
+            headline: true,
+            unit: Unit::FlopPerSecond,
+            better: Better::Higher,
+            places: vec![place(1, 200e9, [1, 1]), place(0, 101e9, [2, 3]), place(2, 99e9, [2, 3])],
+            without: vec![3],
+            whys: Vec::new(),
+        };
+        Ranking {
+            sides: ["c7i", "m7a", "a | hostile\u{1b}[31m name", "t3"].map(str::to_owned).to_vec(),
+            runs: vec![5, 5, 1, 1],
+            prices: Some(Prices { values: vec![0.1, 0.25, 0.1, 0.1], unit: "$/h".to_owned() }),
+            family: 0.01,
+            differs: vec![Differs {
+                code: "kernel",
+                what: "different operating system kernels",
+                values: ["6.1", "6.8", "6.1", "6.1"].map(str::to_owned).to_vec(),
+            }],
+            metrics: vec![metric],
+            scores: vec![Score { side: 1, value: 1.0, half: Some(0.02) }],
+            unweighed: vec!["disk.io".to_owned()],
+            noise: vec![Origin::Runs],
+        }
+    }
+
+    #[test]
+    fn a_ranking_reads_like_this() {
+        insta::assert_snapshot!(text(&ranking(), &Style::plain(100)));
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_less_and_no_line_is_too_long() {
+        for width in [40, 60, 80] {
+            let text = text(&ranking(), &Style::plain(width));
+            assert!(text.lines().all(|line| line.width() <= width.max(50)), "{text}");
+        }
+    }
+
+    #[test]
+    fn as_markdown_it_reads_like_this() {
+        insta::assert_snapshot!(markdown(&ranking()));
+    }
+}

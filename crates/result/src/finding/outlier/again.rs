@@ -1,0 +1,334 @@
+//! A figure that stands out is measured again, and with it the same case on a machine whose figure is usual, both with nothing else
+//! under way. What a machine really has stays; what happened to it for a moment does not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::super::{because, finding};
+use super::{FLOOR, Figure, OUTLIER, Usual, Watched, cause, is_worse};
+use crate::document::{Finding, Run};
+use crate::measurement::Measurement;
+use crate::quantity::percent;
+use crate::text::counted;
+
+/// Machines that are named in a line.
+const NAMED: usize = 5;
+/// A figure that stood out once.
+const NOT_CONFIRMED: &str = "not-confirmed";
+
+/// A figure that is to be measured again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Suspect {
+    /// The machine.
+    pub node: String,
+    /// The case's id.
+    pub case: String,
+    /// A machine whose figure is usual.
+    pub control: String,
+    /// Index of the finding.
+    finding: usize,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Tried {
+    /// Which figure.
+    pub suspect: Suspect,
+    /// The machine's second measurement.
+    pub own: Measurement,
+    /// The other machine's.
+    pub control: Measurement,
+}
+
+fn text<'a>(finding: &'a Finding, key: &str) -> Option<&'a str> {
+    finding.evidence.get(key).and_then(Value::as_str)
+}
+
+fn number(finding: &Finding, key: &str) -> Option<f64> {
+    finding.evidence.get(key).and_then(Value::as_f64)
+}
+
+impl Suspect {
+    /// The machine and the benchmark.
+    fn of(&self) -> (&str, &str) {
+        (&self.node, self.case.split('/').next().unwrap_or_default())
+    }
+}
+
+/// The figures that stand out in a run, in the order in which they are to be measured again: of each benchmark on each machine first the
+/// one that is furthest off, so that each is heard before one is heard twice.
+pub fn suspects(run: &Run) -> Vec<Suspect> {
+    let outliers = run.findings.iter().enumerate().filter(|(_, finding)| finding.code == OUTLIER);
+    let outliers: Vec<(usize, &Finding)> = outliers.collect();
+    let named: BTreeSet<(&str, &str)> =
+        outliers.iter().filter_map(|(_, f)| Some((text(f, "node")?, text(f, "case")?))).collect();
+    let mut turns: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut found: Vec<(usize, Suspect)> = Vec::new();
+    for (index, outlier) in outliers {
+        let Some((node, case)) = text(outlier, "node").zip(text(outlier, "case")) else { continue };
+        let Some(control) = usual(run, outlier, case, &named) else { continue };
+        let (node, case) = (node.to_owned(), case.to_owned());
+        let suspect = Suspect { node, case, control, finding: index };
+        let (node, benchmark) = suspect.of();
+        let turn = turns.entry((node.to_owned(), benchmark.to_owned())).or_default();
+        *turn += 1;
+        found.push((*turn, suspect));
+    }
+    found.sort_by_key(|(turn, suspect)| (*turn, suspect.finding));
+    found.into_iter().map(|(_, suspect)| suspect).collect()
+}
+
+/// The machine whose figure is nearest to the median.
+fn usual(run: &Run, outlier: &Finding, case: &str, named: &BTreeSet<(&str, &str)>) -> Option<String> {
+    let median = number(outlier, "median")?;
+    let watched = watched(outlier);
+    let others =
+        run.measurements.iter().filter(|m| m.case.id().as_str() == case && !named.contains(&(&m.node, case)));
+    let off = |m: &Measurement| Some((figure(m, watched)?.value / median).ln().abs());
+    let nearest = others.filter_map(|m| Some((off(m)?, m))).min_by(|(a, _), (b, _)| a.total_cmp(b));
+    nearest.map(|(_, measurement)| measurement.node.clone())
+}
+
+fn watched(outlier: &Finding) -> Watched {
+    match outlier.evidence.get("delivered").and_then(Value::as_bool) {
+        Some(true) => Watched::Delivered,
+        _ => Watched::Value,
+    }
+}
+
+fn figure(measurement: &Measurement, watched: Watched) -> Option<Figure<'_>> {
+    let metric = measurement.headline().filter(|metric| metric.summary.median > 0.0)?;
+    match watched {
+        Watched::Value => Some(Figure::of(measurement, metric)),
+        Watched::Delivered => Figure::delivered(measurement, metric),
+    }
+}
+
+/// Writes into the findings of a run what came of it: a figure that stands out again says so, and those that do not are told together.
+/// A figure without a second measurement is told with those where some of the same benchmark on the same machine have one and none of
+/// them stands out again; else it stays as it is.
+pub fn judged(run: &mut Run, tried: &[Tried]) {
+    let all = suspects(run);
+    let (mut gone, mut kept): (BTreeMap<usize, Once<'_>>, BTreeSet<(&str, &str)>) = Default::default();
+    for one in tried {
+        let Some(finding) = run.findings.get_mut(one.suspect.finding) else { continue };
+        match Second::of(finding, one) {
+            Some(second) if second.is_far => {
+                second.told(finding);
+                kept.insert(one.suspect.of());
+            }
+            Some(_) => drop(gone.insert(one.suspect.finding, (&one.suspect, Some(one)))),
+            None => {}
+        }
+    }
+    let not_again: BTreeSet<(&str, &str)> = gone.values().map(|(suspect, _)| suspect.of()).collect();
+    let is_tried = |suspect: &Suspect| tried.iter().any(|one| one.suspect.finding == suspect.finding);
+    for suspect in all.iter().filter(|suspect| !is_tried(suspect)) {
+        if not_again.contains(&suspect.of()) && !kept.contains(&suspect.of()) {
+            gone.insert(suspect.finding, (suspect, None));
+        }
+    }
+    let first = gone.keys().next().copied().unwrap_or_default();
+    let mut index = 0;
+    run.findings.retain(|_| {
+        index += 1;
+        !gone.contains_key(&(index - 1))
+    });
+    let gone: Vec<Once<'_>> = gone.into_values().collect();
+    let last = run.findings.iter().rposition(|finding| finding.code == OUTLIER);
+    let place = last.map_or(first, |last| last + 1);
+    run.findings.splice(place..place, not_confirmed(&gone));
+}
+
+/// A figure that stood out once, and its second measurement, if there is one.
+type Once<'a> = (&'a Suspect, Option<&'a Tried>);
+
+/// A figure's second measurement, held to that of the other machine.
+struct Second<'a> {
+    own: Figure<'a>,
+    control: Figure<'a>,
+    /// The share of the other's by which it is above it.
+    away: f64,
+    /// As far as the first, and on the same side.
+    is_far: bool,
+}
+
+impl<'a> Second<'a> {
+    /// None where one of the two has no figure now.
+    fn of(outlier: &Finding, tried: &'a Tried) -> Option<Self> {
+        let watched = watched(outlier);
+        let (own, control) = (figure(&tried.own, watched)?, figure(&tried.control, watched)?);
+        // The distance of the first time is one of logarithms.
+        let (before, reach) = (number(outlier, "away")?, number(outlier, "above")?.ln_1p());
+        let away = own.value / control.value - 1.0;
+        let is_far = away.signum() == before.signum()
+            && away.ln_1p().abs() > reach
+            && away.abs() > FLOOR.max(own.reach + control.reach);
+        Some(Self { own, control, away, is_far })
+    }
+
+    /// The sentence, with the second measurement and what that says of the cause.
+    fn told(&self, finding: &mut Finding) {
+        let before = text(finding, "cause").map(str::to_owned);
+        let is_worse = is_worse(&self.own, self.away);
+        let cause =
+            cause(&self.own, self.away, &Usual::of(std::slice::from_ref(&self.control))).or(before.clone());
+        let told = |cause: Option<&str>| if is_worse { because(cause) } else { String::new() };
+        let head = finding.text.strip_suffix(&told(before.as_deref())).unwrap_or(&finding.text);
+        let again = match self.away {
+            ..0.0 => format!("{} below", percent(-self.away, 2)),
+            _ => format!("{} above", percent(self.away, 2)),
+        };
+        let node = &self.control.measurement.node;
+        finding.text = format!(
+            "{head}. Measured again alone: {}, {again} {node}{}",
+            self.own.shown(),
+            told(cause.as_deref())
+        );
+        if let Value::Object(evidence) = &mut finding.evidence {
+            evidence.insert("cause".to_owned(), json!(cause));
+            evidence.insert("again".to_owned(), json!({
+                "value": self.own.value, "control": node, "control_value": self.control.value, "away": self.away,
+            }));
+        }
+    }
+}
+
+/// Those that stood out once, in a line.
+fn not_confirmed(once: &[Once<'_>]) -> Option<Finding> {
+    let mut by_node: BTreeMap<&str, usize> = BTreeMap::new();
+    once.iter().for_each(|(suspect, _)| *by_node.entry(&suspect.node).or_default() += 1);
+    let mut nodes: Vec<(&str, usize)> = by_node.into_iter().collect();
+    nodes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let named: Vec<String> =
+        nodes.iter().take(NAMED).map(|(node, count)| format!("{count} of {node}")).collect();
+    let more = nodes.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and of {}", counted(more, "more machine")) } else { String::new() };
+    let without = once.iter().filter(|(_, tried)| tried.is_none()).count();
+    let without = match without {
+        0 => String::new(),
+        n => format!(" ({n} of them without: others of the same benchmark and machine do not)"),
+    };
+    let text = format!(
+        "{} stood out at first, and {} not when measured again alone{without}: {}{more}",
+        counted(once.len(), "figure"),
+        if once.len() == 1 { "does" } else { "do" },
+        named.join(", "),
+    );
+    let one = |(suspect, tried): &Once<'_>| {
+        let value =
+            |m: Option<&Measurement>| m.and_then(Measurement::headline).map(|metric| metric.summary.median);
+        json!({
+            "node": suspect.node, "case": suspect.case, "again": value(tried.map(|tried| &tried.own)),
+            "control": suspect.control, "control_value": value(tried.map(|tried| &tried.control)),
+        })
+    };
+    let evidence = json!({ "figures": once.iter().map(one).collect::<Vec<Value>>() });
+    (!once.is_empty()).then(|| finding(NOT_CONFIRMED, text, evidence))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::on;
+    use super::super::{Devices, find};
+    use super::*;
+    use crate::fixture;
+
+    /// Six machines with these rates.
+    fn run(rates: [f64; 6]) -> Run {
+        let measurements: Vec<Measurement> =
+            rates.iter().enumerate().map(|(index, rate)| on(&format!("n{index}"), *rate)).collect();
+        let findings = find(&measurements, &Devices::new());
+        Run { measurements, findings, ..fixture::run() }
+    }
+
+    fn tried(suspect: Suspect, [own, control]: [f64; 2]) -> Tried {
+        let (own, control) = (on(&suspect.node, own), on(&suspect.control, control));
+        Tried { suspect, own, control }
+    }
+
+    #[test]
+    fn who_stands_out_is_measured_with_one_that_does_not() {
+        let found = suspects(&run([100.0, 100.1, 100.4, 50.0, 99.0, 160.0]));
+        let named: Vec<(&str, &str)> = found.iter().map(|s| (s.node.as_str(), s.control.as_str())).collect();
+        assert_eq!(named, [("n5", "n1"), ("n3", "n1")]);
+        assert_eq!(suspects(&run([100.0; 6])), []);
+    }
+
+    #[test]
+    fn each_machine_is_heard_before_one_is_heard_twice() {
+        let mut all = run([100.0, 100.1, 99.9, 100.0, 100.0, 90.0]);
+        let other = |node: usize, rate: f64| {
+            let mut made = on(&format!("n{node}"), rate);
+            made.case = made.case.with_count("threads", 2);
+            made
+        };
+        all.measurements
+            .extend([100.0, 100.0, 100.1, 99.9, 80.0, 50.0].iter().enumerate().map(|(n, r)| other(n, *r)));
+        all.findings = find(&all.measurements, &Devices::new());
+        let order: Vec<String> = suspects(&all).into_iter().map(|suspect| suspect.node).collect();
+        assert_eq!(order, ["n5", "n4", "n5"]);
+    }
+
+    #[test]
+    fn what_stands_out_again_says_so_and_what_does_not_is_told_in_a_line() {
+        let mut all = run([100.0, 100.1, 100.4, 50.0, 99.0, 160.0]);
+        let [fast, slow] = suspects(&all).try_into().unwrap();
+        let mut slow = tried(slow, [52.0, 104.0]);
+        slow.own.conditions.throttled = Some(0.5);
+        judged(&mut all, &[tried(fast, [101.0, 100.0]), slow]);
+        let texts: Vec<&str> = all.findings.iter().map(|finding| finding.text.as_str()).collect();
+        assert_eq!(
+            texts,
+            [
+                "n3: cpu fma f64 avx2: 50.0 FLOP/s, 50 % below the median of 6 machines. Measured again alone: 52.0 FLOP/s, 50 % \
+             below n1. Likely cause: throttled by the CPU quota 50 % of the time",
+                "1 figure stood out at first, and does not when measured again alone: 1 of n5",
+            ]
+        );
+        assert_eq!(all.findings[0].evidence["again"]["control"], "n1");
+        assert_eq!(all.findings[1].evidence["figures"][0]["node"], "n5");
+    }
+
+    #[test]
+    fn what_was_not_measured_again_follows_the_rest_of_its_benchmark_on_that_machine() {
+        let mut all = run([100.0, 100.1, 99.9, 100.0, 100.0, 90.0]);
+        let other = |node: usize, rate: f64| {
+            let mut made = on(&format!("n{node}"), rate);
+            made.case = made.case.with_count("threads", 2);
+            made
+        };
+        let rates = [100.0, 100.0, 100.1, 99.9, 80.0, 50.0];
+        all.measurements.extend(rates.iter().enumerate().map(|(n, r)| other(n, *r)));
+        all.findings = find(&all.measurements, &Devices::new());
+        let first = suspects(&all).remove(0);
+        let mut usual = all.clone();
+        judged(&mut usual, &[tried(first.clone(), [100.0, 100.0])]);
+        let texts: Vec<&str> = usual.findings.iter().map(|finding| finding.text.as_str()).collect();
+        assert_eq!(texts.len(), 2, "{texts:?}");
+        assert!(texts[0].starts_with("n4: "), "another machine keeps its finding: {texts:?}");
+        assert!(
+            texts[1].starts_with("2 figures stood out at first") && texts[1].contains("(1 of them without"),
+            "{texts:?}"
+        );
+        judged(&mut all, &[tried(first, [50.0, 100.0])]);
+        assert_eq!(all.findings.len(), 3, "{:?}", all.findings);
+    }
+
+    #[test]
+    fn one_that_is_off_to_the_other_side_then_is_not_confirmed_and_one_without_a_figure_is_not_judged() {
+        let rates = [100.0, 100.1, 100.4, 50.0, 99.0, 100.0];
+        let mut all = run(rates);
+        let suspect = suspects(&all).remove(0);
+        let mut without = tried(suspect.clone(), [50.0, 100.0]);
+        without.own.metrics.clear();
+        let before = all.findings.clone();
+        judged(&mut all, &[without]);
+        assert_eq!(all.findings, before);
+        judged(&mut all, &[tried(suspect, [150.0, 100.0])]);
+        assert!(all.findings.len() == 1 && all.findings[0].code == NOT_CONFIRMED, "{:?}", all.findings);
+        judged(&mut all, &[]);
+        assert_eq!(all.findings.len(), 1);
+    }
+}
