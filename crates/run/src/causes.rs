@@ -6,7 +6,9 @@
 //! | stolen | `/proc/stat`'s steal; slices that took longer although no thread left its CPU |
 //! | preempted | threads switched from their CPUs during slices; time in the run queue (`schedstat`) |
 //! | clock changes | probes of the clock before and after a slice that differ |
-//! | SMT sibling busy, memory contention | a second common cost of the work |
+//! | SMT sibling busy | a second common cost of the work; probes that did not have the vector units of the core alone |
+//! | two rates | a second common cost of the work, although such probes had them |
+//! | memory contention | a second common cost of the work on caches or memory |
 
 use crate::evaluate::over_time;
 use crate::limit::median;
@@ -17,6 +19,8 @@ use crate::warning::{Loss, Warning};
 const NOTABLE: f64 = 0.05;
 /// The same of the work that had a second cost.
 const SECOND: f64 = 0.1;
+/// Of the probes, as a share of the work that had a second cost: fewer that had to share the vector units are no sibling.
+const SHARED: f64 = 0.25;
 
 /// The causes that are worth telling, the nearest to the machine first. Threads that share a CPU (`crowded`) take it from
 /// each other, so what is seen of that says nothing. `second` is what a second cost of the work means.
@@ -34,7 +38,14 @@ pub(super) fn of(samples: &[Sample], second: Loss, crowded: bool) -> Vec<Warning
     let waited_else = |s: &Sample| Some(s.conditions.waited? - s.conditions.throttled.unwrap_or(0.0));
     let waited = usual(&waited_else);
     let switched = mean(|c| c.excluded_by.switched) - throttled;
-    let second_work = mean(|c| c.excluded_by.second_work).max(mean(|c| c.vector_units_shared));
+    let second_work = mean(|c| c.excluded_by.second_work);
+    let shared = over_time(samples, |c| c.vector_units_shared);
+    // Whoever uses the core takes its vector units from the probe, too.
+    let second = match (second, shared) {
+        (Loss::SiblingBusy, Some(shared)) if shared < SHARED * second_work => Loss::TwoRates,
+        _ => second,
+    };
+    let second_work = second_work.max(shared.unwrap_or(0.0));
     let shares = [
         (Loss::Throttled, throttled, NOTABLE),
         (Loss::Stolen, steal, NOTABLE),
@@ -69,6 +80,7 @@ mod tests {
     const TAKEN: &str = "excluded_gaps_taken";
     const SECOND_WORK: &str = "second_cost_work";
     const WAITED: &str = "waited";
+    const SHARED: &str = "vector_units_shared";
 
     /// Conditions as a document names them.
     fn more(named: &[(&str, f64)]) -> Conditions {
@@ -98,6 +110,10 @@ mod tests {
             assert_eq!(codes(evidence.clone(), Loss::SiblingBusy, false), [code], "{evidence:?}");
         }
         assert_eq!(codes(more(&[(SECOND_WORK, 0.2)]), Loss::MemoryShared, false), ["memory-shared"]);
+        let second = |shared| more(&[(SECOND_WORK, 0.2), (SHARED, shared)]);
+        assert_eq!(codes(second(0.002), Loss::SiblingBusy, false), ["two-rates"]);
+        assert_eq!(codes(second(0.1), Loss::SiblingBusy, false), ["sibling-busy"]);
+        assert_eq!(codes(more(&[(SHARED, 0.2)]), Loss::SiblingBusy, false), ["sibling-busy"]);
         assert!(codes(more(&[(SECOND_WORK, 0.05), (CLOCK, 0.04)]), Loss::SiblingBusy, false).is_empty());
     }
 

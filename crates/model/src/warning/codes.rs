@@ -281,7 +281,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "sibling-busy",
-        "A part of the work took about twice as long, as when another thread or guest uses the same core.",
+        "A part of the work took longer by a fixed factor, and another thread or guest used the same core.",
         "Stop other work, or choose a host that rents whole cores.",
     ),
     entry(
@@ -319,6 +319,11 @@ pub const ENTRIES: &[Entry] = &[
         "There was no room for a separate test file for the reference tool: it wrote to the case's file, which is filled again \
          after each of its samples.",
         "Free some space.",
+    ),
+    entry(
+        "two-rates",
+        "A part of the work took longer by a fixed factor, and is excluded. No other work was seen on the same core.",
+        "Unknown: the processor itself may do this.",
     ),
     entry(
         "volume-cut",

@@ -74,6 +74,7 @@ macro_rules! body {
                     ".rept {steps}",
                     each!($file $all $($step)+),
                     ".endr",
+                    touch!($bytes),
                     "dec {turns}",
                     "jnz 2b",
                     concat!(".irp i, ", $all),

@@ -112,6 +112,7 @@ macro_rules! pipeline {
                     "2:",
                     groups!($file $order $multiply $add;
                         2 3 9 10, 4 5 11 12, 6 7 13 14, 8 9 15 2, 10 11 3 4, 12 13 5 6, 14 15 7 8),
+                    touch!($bytes),
                     "dec {turns}",
                     "jnz 2b",
                     "3:",
