@@ -17,11 +17,11 @@ use std::sync::{Mutex, PoisonError, RwLock};
 use crate::arch::{native, reference_lu};
 use crate::buffer::{Buffer, BufferError, Pages, Resident};
 use crate::clock::ProbeWork;
-use crate::gemm::{NoTile, tile_for};
+use crate::gemm::{Caches, NoTile, tile_for};
 use crate::isa::Isa;
 use crate::team::{Team, TeamError};
 use crate::watch::{Clocks, Watch};
-use apply::Strips;
+use apply::{Strips, together};
 use back::Back;
 use gate::Gate;
 use grid::Grid;
@@ -71,14 +71,16 @@ pub struct System {
     block: usize,
     kernels: Kernels,
     grid: Grid,
+    /// Columns of a block that are done together.
+    together: usize,
 }
 
 impl System {
-    /// `rows` equations in blocks of `block` columns, which is rounded up to whole register tiles.
+    /// `rows` equations in blocks of `block` columns, which is rounded up to whole register tiles; `caches` are those of each core.
     ///
     /// # Errors
     /// No kernels for `isa` on this processor, or sizes beyond bounds.
-    pub fn new(isa: Isa, rows: usize, block: usize) -> Result<Self, LuError> {
+    pub fn new(isa: Isa, caches: Caches, rows: usize, block: usize) -> Result<Self, LuError> {
         let kernels = kernels(isa)?;
         let (height, width) = (kernels.tile.rows, kernels.tile.columns);
         let size = LuError::Size { rows, block };
@@ -87,7 +89,8 @@ impl System {
         }
         let grid = Grid::new(rows, height, width).ok_or(size)?;
         let block = block.next_multiple_of(grid::unit(height, width)).min(grid.order);
-        Ok(Self { rows, block, kernels, grid })
+        let together = together(kernels, block, caches.second);
+        Ok(Self { rows, block, kernels, grid, together })
     }
 
     /// Equations and unknowns.
@@ -102,8 +105,8 @@ impl System {
 
     /// Bytes that [`Lu::new`] takes: the system, and what is needed beside it.
     pub fn bytes(&self, members: usize) -> usize {
-        let own =
-            Bench::bytes(self.grid.order, self.block).saturating_add(Strips::bytes(self.kernels, self.block));
+        let own = Bench::bytes(self.grid.order, self.block)
+            .saturating_add(Strips::bytes(self.block, self.together));
         let panels = Factored::bytes(self.block).saturating_mul(self.panels());
         let system = self.grid.elements().saturating_add(self.grid.order).saturating_mul(size_of::<f64>());
         system.saturating_add(panels).saturating_add(own.saturating_mul(members))
@@ -161,7 +164,7 @@ impl Lu {
         let workers = team.run(|_| -> Result<Worker, BufferError> {
             Ok(Worker {
                 bench: Bench::new(system.grid.order, system.block)?,
-                strips: Strips::new(system.kernels, system.block)?,
+                strips: Strips::new(system.block, system.together)?,
                 watch: Watch::new(ProbeWork::floating_point(system.kernels.tile.isa)),
             })
         })?;

@@ -119,8 +119,9 @@ impl Job {
         let matrix = n.saturating_mul(n).saturating_mul(size_of::<f64>());
         let sum = format!("8 B × {n}² = {} for the matrix", human(matrix as u64));
         fits(machine, matrix, &sum)?;
-        let system =
-            System::new(self.isa, n, self.nb).map_err(|error| CannotMeasure::not_here(error.to_string()))?;
+        let caches = dense::caches(machine, &self.threads);
+        let system = System::new(self.isa, caches, n, self.nb)
+            .map_err(|error| CannotMeasure::not_here(error.to_string()))?;
         let bytes = system.bytes(self.threads.count);
         fits(machine, bytes, &format!("{sum}, and {} more", human(bytes.saturating_sub(matrix) as u64)))?;
         Ok(system)

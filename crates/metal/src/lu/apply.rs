@@ -11,29 +11,36 @@ use crate::buffer::{Buffer, BufferError};
 use crate::gemm::pack::Part;
 use crate::gemm::tile::{Operands, Update};
 
-/// Columns of a group.
-const TOGETHER: usize = 64;
+/// The strips of U of a group take no more than this part of the second-level cache: the rest is for L and what is multiplied.
+const PART: usize = 6;
 /// Rows that are fetched ahead of their exchange.
 const AHEAD: usize = 2;
 
 /// What one thread needs to apply panels: strips of U.
 #[derive(Debug)]
-pub(super) struct Strips(Buffer);
+pub(super) struct Strips {
+    strips: Buffer,
+    /// Columns of a group.
+    together: usize,
+}
 
-/// Columns of a group, in whole tiles.
-fn together(kernels: Kernels) -> usize {
-    TOGETHER.next_multiple_of(kernels.tile.columns)
+/// Columns of a group where panels and blocks are `width` columns: as many as fit, in whole tiles and groups of equal size. The
+/// more there are, the less often L is read.
+pub(super) fn together(kernels: Kernels, width: usize, second_level: usize) -> usize {
+    let fit = second_level / PART / (width.max(1) * size_of::<f64>());
+    let groups = width.div_ceil(fit.max(kernels.tile.columns));
+    width.div_ceil(groups.max(1)).next_multiple_of(kernels.tile.columns)
 }
 
 impl Strips {
-    /// Room for panels of `width` columns.
-    pub(super) fn new(kernels: Kernels, width: usize) -> Result<Self, BufferError> {
-        room(width.saturating_mul(together(kernels))).map(Self)
+    /// Room for groups of `together` columns of panels of `width`.
+    pub(super) fn new(width: usize, together: usize) -> Result<Self, BufferError> {
+        room(width.saturating_mul(together)).map(|strips| Self { strips, together })
     }
 
     /// Bytes of [`Strips::new`].
-    pub(super) fn bytes(kernels: Kernels, width: usize) -> usize {
-        width.saturating_mul(together(kernels)).saturating_mul(size_of::<f64>())
+    pub(super) fn bytes(width: usize, together: usize) -> usize {
+        width.saturating_mul(together).saturating_mul(size_of::<f64>())
     }
 
     /// Applies the panel at `place` to columns of the grid that begins at `start`: whole tiles of them.
@@ -49,9 +56,9 @@ impl Strips {
         start: *mut f64,
         columns: Range<usize>,
     ) {
-        let strips = self.0.floats_mut().as_mut_ptr();
-        for first in columns.clone().step_by(together(kernels)) {
-            let count = together(kernels).min(columns.end - first) / kernels.tile.columns;
+        let strips = self.strips.floats_mut().as_mut_ptr();
+        for first in columns.clone().step_by(self.together) {
+            let count = self.together.min(columns.end - first) / kernels.tile.columns;
             let group = Group { kernels, place, factored, start, first, count, strips };
             group.gather();
             (0..count).for_each(|strip| group.solve(strip));

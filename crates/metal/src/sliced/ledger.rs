@@ -265,7 +265,6 @@ impl Ledger {
         }
         (best.slices > 0).then(|| best.cycles / best.turns)
     }
-
 }
 
 /// The bin of a cost; a cost of zero or no number at all has none.

@@ -1,6 +1,6 @@
 //! Cases, refusals, and systems that are really solved and judged.
 
-use plimsoll_metal::gemm;
+use plimsoll_metal::gemm::{self, Caches};
 
 use super::*;
 use crate::case::Value;
@@ -93,7 +93,7 @@ fn one_wrong_solution_among_right_ones_is_not_forgotten() {
     let machine = here();
     let one = Threads { count: 1, place: crate::Placement::Spread };
     let mut team = dense::team(&machine, &one).unwrap();
-    let lu = Lu::new(System::new(gemm::best_isa(), 50, 24).unwrap(), &mut team).unwrap();
+    let lu = Lu::new(System::new(gemm::best_isa(), Caches::default(), 50, 24).unwrap(), &mut team).unwrap();
     let sequence = Sequence::new();
     for worst in [17.0, f64::NAN] {
         let mut team = dense::team(&machine, &one).unwrap();
