@@ -212,13 +212,13 @@ impl Session<'_> {
         found.map_err(|wrong| self.told(wrong))
     }
 
-    /// Measures cases of the machine's own again, under the user's name for it.
+    /// Measures cases of the machine's own again, under the user's name for it. A machine that cannot stays connected.
     ///
     /// # Errors
-    /// The machine is gone, now or before, or what was wrong with what it sent, in one line.
+    /// The machine is gone, now or before, or cannot measure them again, or what was wrong with what it sent, in one line.
     pub fn again(&mut self, cases: Vec<String>, name: &str) -> Result<Run, String> {
-        let (run, _) = self.answered(&Ask::Again(cases), Self::result)?;
-        named(run, name)
+        let (run, ended) = self.answered(&Ask::Again(cases), Self::document)?;
+        named(run.ok_or_else(|| without_document(&ended, ""))?, name)
     }
 
     /// Why it is gone, if it is.
@@ -271,6 +271,15 @@ impl Session<'_> {
     }
 
     fn result(&mut self) -> Result<(Run, Ended), Wrong> {
+        let (run, ended) = self.document()?;
+        match run {
+            Some(run) => Ok((run, ended)),
+            None => Err(Wrong::There(without_document(&ended, &last_line(&locked(&self.complained))))),
+        }
+    }
+
+    /// A document, if it sends one, and how that ended.
+    fn document(&mut self) -> Result<(Option<Run>, Ended), Wrong> {
         let mut run = None;
         let ended = self.until(|line| match line {
             Line::Document(document) => {
@@ -280,15 +289,7 @@ impl Session<'_> {
             Line::Ended(ended) => Some(ended),
             _ => None,
         })?;
-        if let Some(run) = run {
-            return Ok((run, ended));
-        }
-        let said = last_line(&locked(&self.complained));
-        let why = ended.line.unwrap_or_else(|| match said.as_str() {
-            "" => "it sent no run document".to_owned(),
-            said => format!("it sent no run document: {said}"),
-        });
-        Err(Wrong::There(shown_within(&why, 300)))
+        Ok((run, ended))
     }
 
     /// Lines, until one is what is waited for.
@@ -340,6 +341,15 @@ impl Drop for Session<'_> {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// Why a machine sent no document: its own words, or the last line that it printed.
+fn without_document(ended: &Ended, printed: &str) -> String {
+    let why = ended.line.clone().unwrap_or_else(|| match printed {
+        "" => "it sent no run document".to_owned(),
+        printed => format!("it sent no run document: {printed}"),
+    });
+    shown_within(&why, 300)
 }
 
 /// The end of what ssh and the machine say on stderr. Whoever holds it open longer, such as a shared connection's master,

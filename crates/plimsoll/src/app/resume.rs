@@ -49,15 +49,12 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// One that another machine has kept and sends: it goes on under this machine's plan.
-    ///
-    /// # Errors
-    /// A process here carries it out.
-    pub(super) fn sent(run: Run, prepared: &Prepared) -> Result<Self, Failure> {
-        let held = Held::of(&run.id)?;
+    /// One that another machine has kept, holds and sends: it goes on under this machine's plan. Nothing is held here: that
+    /// machine may be this one.
+    pub(super) fn sent(run: Run, prepared: &Prepared) -> Self {
         let plan = super::document(prepared, &run.id, None).plan;
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        Ok(Self { run: Run { plan, version, ..run }, held, imported: false })
+        Self { run: Run { plan, version, ..run }, held: Held { _name: None }, imported: false }
     }
 }
 

@@ -1,5 +1,5 @@
 //! "sqrt of f64 by sse2 is at 93 % of its limit, by avx2 at 100 %: …": what stands between a kernel and the limit of the
-//! units it uses, shown by another kernel that reaches it.
+//! units it uses, shown by another kernel that reaches it; or by one that reaches its own at a lower clock.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::Benchmark;
 use crate::apart::Elsewhere;
 use crate::cpu::Peak;
 use crate::measurement::Measurement;
-use crate::quantity::percent;
+use crate::quantity::{Quantity, Unit, percent};
 use crate::view::{Finding, RunView, Topic};
 use crate::warning::Warning;
 
@@ -17,26 +17,69 @@ const REACHED: f64 = 0.97;
 /// Warnings of cases that did not have their cores wholly.
 const LESS_OF_A_CORE: [&str; 3] = [Warning::QUOTA, "hidden-siblings", "sibling-busy"];
 
+/// So much higher, as a share, is a clock that the core holds because it issues fewer instructions.
+const HIGHER: f64 = 0.03;
+/// Instructions of two kernels in a second that differ by less, as a share, are as many.
+const AS_MANY: f64 = 0.03;
+
 /// Speaks for each `cpu.peak` case below 97 % of its limit, where the same operation of the same type by another
 /// instruction set reached its limit in this run, on as many threads: so it is neither the unit nor the clock, but what
-/// the kernel must do beside.
+/// the kernel must do beside. Else, where another operation reached its limit at a lower clock, and no more instructions in a
+/// second: then the core trades one for the other.
 pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
-    run.of(Peak.name()).filter_map(|low| explained(low, run)).collect()
+    let low = |m: &&Measurement| of_limit(m).is_some_and(|share| share < REACHED) && has_its_cores(m);
+    let lows = run.of(Peak.name()).filter(low);
+    lows.filter_map(|low| by_another_kernel(low, run).or_else(|| by_the_clock(low, run))).collect()
 }
 
-fn explained(low: &Measurement, run: &RunView<'_>) -> Option<Finding> {
-    // With few chains it is the latency.
-    if low.case.number("chains").is_some() {
-        return None;
-    }
+/// The figure is without interruptions, save under a quota, and that is told elsewhere. With few chains it is the latency.
+fn has_its_cores(low: &Measurement) -> bool {
+    let less = LESS_OF_A_CORE.iter().chain(&Elsewhere::CODES).any(|code| low.warns(code));
+    low.case.number("chains").is_none() && !less
+}
+
+/// Another operation on as many threads by the same instruction set, at its limit and at a lower clock.
+fn by_the_clock(low: &Measurement, run: &RunView<'_>) -> Option<Finding> {
+    let (share, clock) = (of_limit(low)?, low.conditions.clock_hz?);
+    let same = |other: &Measurement, key: &str| low.case.word(key) == other.case.word(key);
+    let trades = |other: &&Measurement| {
+        let reached = of_limit(other).zip(other.conditions.clock_hz);
+        let together = (&low.node, low.repeat, low.case.threads()) == (&other.node, other.repeat, other.case.threads());
+        together
+            && same(other, "isa")
+            && other.case.number("chains").is_none()
+            && reached.is_some_and(|(reached, lower)| {
+                reached >= REACHED
+                    && clock > lower * (1.0 + HIGHER)
+                    && (share * clock / (reached * lower) - 1.0).abs() < AS_MANY
+            })
+    };
+    let high = run.of(Peak.name()).find(trades)?;
+    let [own, lower] = [clock, high.conditions.clock_hz?].map(|hz| Quantity::new(hz, Unit::Hertz));
+    let name = |m: &Measurement| {
+        let word = |key: &str| m.case.word(key).unwrap_or_default().to_owned();
+        format!("cpu {} {} {} ×{}", word("op"), word("type"), word("isa"), m.case.threads())
+    };
+    let text = format!(
+        "{} reaches {} of its limit at a core clock of {own}, {} in the same run {} at {lower}. So the core executes as many instructions a second, at a higher clock and fewer in each cycle. Likely cause: its power or current limit",
+        name(low),
+        percent(share, 3),
+        name(high),
+        percent(of_limit(high)?, 3),
+    );
+    let evidence = json!({
+        "cases": [low.case.id(), high.case.id()],
+        "of_limit": [share, of_limit(high)],
+        "clock_hz": [clock, high.conditions.clock_hz],
+    });
+    Some(Finding { topic: Topic::Limit, code: "below-limit-explained", text, evidence })
+}
+
+fn by_another_kernel(low: &Measurement, run: &RunView<'_>) -> Option<Finding> {
     let share = of_limit(low)?;
     let high = run
         .of(Peak.name())
         .find(|other| alike(low, other) && of_limit(other).is_some_and(|reached| reached >= REACHED))?;
-    // The figure is without interruptions, save under a quota, and that is told elsewhere.
-    if share >= REACHED || LESS_OF_A_CORE.iter().chain(&Elsewhere::CODES).any(|code| low.warns(code)) {
-        return None;
-    }
     let word = |m: &Measurement, key: &str| m.case.word(key).unwrap_or_default().to_owned();
     let text = format!(
         "cpu {0} {1}: {2} reaches {3} of its limit, {4} in the same run {5} of its own. So the execution unit can reach its limit: the {2} kernel loses {6} to its other instructions (moves, loop)",
@@ -73,7 +116,6 @@ fn alike(a: &Measurement, b: &Measurement) -> bool {
 mod tests {
     use super::*;
     use crate::metric::Better;
-    use crate::quantity::Unit;
     use crate::view::testing::{measured, warned};
 
     fn find(measurements: &[Measurement]) -> Vec<Finding> {
@@ -85,6 +127,26 @@ mod tests {
         let mut made = measured(&id, Unit::FlopPerSecond, Better::Higher, &[1e9]);
         made.metrics[0].of_limit = Some(share);
         made
+    }
+
+    #[test]
+    fn a_core_that_trades_instructions_for_clock_is_named() {
+        let at = |op: &str, share: f64, hz: f64| {
+            let id = format!("cpu.peak/op={op}/type=f64/isa=avx512/threads=1");
+            let mut made = measured(&id, Unit::FlopPerSecond, Better::Higher, &[1e9]);
+            (made.metrics[0].of_limit, made.conditions.clock_hz) = (Some(share), Some(hz));
+            made
+        };
+        let found = find(&[at("fma", 0.999, 2.79e9), at("mix", 0.939, 3.0e9)]);
+        assert_eq!(
+            found.iter().map(|one| one.text.as_str()).collect::<Vec<_>>(),
+            ["cpu mix f64 avx512 ×1 reaches 93.9 % of its limit at a core clock of 3.00 GHz, cpu fma f64 avx512 ×1 in the same run \
+              99.9 % at 2.79 GHz. So the core executes as many instructions a second, at a higher clock and fewer in each cycle. \
+              Likely cause: its power or current limit"]
+        );
+        // At the same clock, or with fewer instructions in a second, this explains nothing.
+        assert!(find(&[at("fma", 0.999, 2.79e9), at("mix", 0.943, 2.8e9)]).is_empty());
+        assert!(find(&[at("fma", 0.999, 2.79e9), at("mix", 0.80, 3.0e9)]).is_empty());
     }
 
     #[test]
