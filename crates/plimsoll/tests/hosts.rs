@@ -330,9 +330,13 @@ fn a_machine_that_stands_out_measures_that_again() {
 #[test]
 fn a_run_goes_on_with_the_machine_that_was_missing() {
     let Some(mut machines) = Machines::new("hosts-resume", 3, &[(3, "off")]) else { return };
+    // A second name of n1: both go on at the same time.
+    let config = machines.dir.path().join("config");
+    let names_before = fs::read_to_string(&config).unwrap();
+    fs::write(&config, format!("Host twin\nHostName 198.18.9.1\n{names_before}")).unwrap();
     let kept = ["--store", "fleet.db", "--json", "fleet.json"];
     let words = ["run", "quick", "--only", "null", "--sample-time", "20ms", "--samples", "7"];
-    let output = machines.plimsoll("n1,n2,n3", &words).args(kept).output().unwrap();
+    let output = machines.plimsoll("n1,twin,n2,n3", &words).args(kept).output().unwrap();
     assert_eq!(output.status.code(), Some(5), "{}", said(&output).1);
     let before = machines.document();
     let on = |run: &Value, name: &str| -> Vec<Value> {
@@ -342,25 +346,25 @@ fn a_run_goes_on_with_the_machine_that_was_missing() {
     let resumed = |machines: &Machines, hosts: &str| {
         machines.plimsoll(hosts, &["run", "--resume", "last"]).args(kept).output().unwrap()
     };
-    let output = resumed(&machines, "n1,n3");
+    let output = resumed(&machines, "n1,twin,n3");
     let err = said(&output).1;
     assert!(
         output.status.code() == Some(2) && err.contains("has results of n2, which --hosts does not name"),
         "{err}"
     );
-    let output = resumed(&machines, "n1,n2,n3");
+    let output = resumed(&machines, "n1,twin,n2,n3");
     assert_eq!(output.status.code(), Some(0), "{}", said(&output).1);
     let run = machines.document();
     assert_eq!(
         (names(&run), &run["id"], &run["status"]),
-        (vec!["n1", "n2", "n3"], &before["id"], &"complete".into())
+        (vec!["n1", "twin", "n2", "n3"], &before["id"], &"complete".into())
     );
     assert_eq!(run["started"], before["started"]);
-    for name in ["n1", "n2"] {
+    for name in ["n1", "twin", "n2"] {
         assert!(!on(&run, name).is_empty() && on(&run, name) == on(&before, name), "{name}");
     }
     assert_eq!(on(&run, "n3").len(), on(&run, "n1").len());
-    let output = resumed(&machines, "n1,n2,n3");
+    let output = resumed(&machines, "n1,twin,n2,n3");
     assert!(
         output.status.code() == Some(2) && said(&output).1.contains("is complete"),
         "{}",

@@ -44,7 +44,8 @@ fn by_the_clock(low: &Measurement, run: &RunView<'_>) -> Option<Finding> {
     let same = |other: &Measurement, key: &str| low.case.word(key) == other.case.word(key);
     let trades = |other: &&Measurement| {
         let reached = of_limit(other).zip(other.conditions.clock_hz);
-        let together = (&low.node, low.repeat, low.case.threads()) == (&other.node, other.repeat, other.case.threads());
+        let together =
+            (&low.node, low.repeat, low.case.threads()) == (&other.node, other.repeat, other.case.threads());
         together
             && same(other, "isa")
             && other.case.number("chains").is_none()
@@ -140,9 +141,11 @@ mod tests {
         let found = find(&[at("fma", 0.999, 2.79e9), at("mix", 0.939, 3.0e9)]);
         assert_eq!(
             found.iter().map(|one| one.text.as_str()).collect::<Vec<_>>(),
-            ["cpu mix f64 avx512 ×1 reaches 93.9 % of its limit at a core clock of 3.00 GHz, cpu fma f64 avx512 ×1 in the same run \
+            [
+                "cpu mix f64 avx512 ×1 reaches 93.9 % of its limit at a core clock of 3.00 GHz, cpu fma f64 avx512 ×1 in the same run \
               99.9 % at 2.79 GHz. So the core executes as many instructions a second, at a higher clock and fewer in each cycle. \
-              Likely cause: its power or current limit"]
+              Likely cause: its power or current limit"
+            ]
         );
         // At the same clock, or with fewer instructions in a second, this explains nothing.
         assert!(find(&[at("fma", 0.999, 2.79e9), at("mix", 0.943, 2.8e9)]).is_empty());
