@@ -181,6 +181,17 @@ fn what_is_exported_can_be_imported_once_and_is_no_baseline() {
     assert_eq!(import(&["run.json", "run.json"], 0).0, "0 entered, 2 here already\n");
     let (again, _) = ended(plimsoll(there.path()).args(["export", "last", "--store", "history.db"]), 0);
     assert_eq!(again, document);
+    // A page holds its documents, and gives them back as they were.
+    let (page, _) =
+        ended(plimsoll(here.path()).args(["export", "last", "--store", "history.db", "--format", "html"]), 0);
+    let third = scratch();
+    fs::write(third.path().join("run.html"), &page).unwrap();
+    assert_eq!(history(third.path(), &["import", "run.html"], 0).0, "1 entered\n");
+    let (again, _) = ended(plimsoll(third.path()).args(["export", "last", "--store", "history.db"]), 0);
+    assert_eq!(again, document);
+    fs::write(third.path().join("other.html"), "<!DOCTYPE html><p>no run</p>").unwrap();
+    let refused = history(third.path(), &["import", "other.html"], 2).1;
+    assert!(refused.contains("other.html: this page holds no run document"), "{refused}");
     run(there.path());
     let words = ["compare", "baseline:last10", "last", "--store", "history.db"];
     let (_, err) = ended(plimsoll(there.path()).args(words), 2);

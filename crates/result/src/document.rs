@@ -13,6 +13,7 @@ use crate::measurement::Measurement;
 use crate::view;
 use crate::wall::Step;
 
+pub use read::IN_PAGE;
 pub use upgrade::{Kept, is_known};
 
 /// The schema's name; it changes when a name, unit or code does.

@@ -66,8 +66,10 @@ pub(super) fn history(typed: &History) -> Result<ExitCode, Failure> {
         }
         Asked::Import { files } => {
             // All are read before the first is entered.
-            let runs: Vec<Run> =
-                files.iter().map(|f| Run::read(f).map_err(Failure::usage)).collect::<Result<_, _>>()?;
+            let mut runs = Vec::new();
+            for file in &files {
+                runs.extend(Run::read_all(file).map_err(Failure::usage)?);
+            }
             let mut store = writable(typed)?;
             let mut entered = 0;
             for run in &runs {

@@ -13,15 +13,49 @@ const MAX_BYTES: u64 = 256 << 20;
 /// Most measurements of one document.
 const MAX_MEASUREMENTS: usize = 200_000;
 
+/// What is before and after a document in a page. All other text of a page has its angle brackets escaped.
+pub const IN_PAGE: [&str; 2] = ["<script type=\"application/json\" class=\"run\">", "</script>"];
+
 impl Run {
-    /// Reads a run document from a file.
+    /// Reads the run document of a file, or of a page that holds one.
     ///
     /// # Errors
     /// One line on what is wrong with it, where JSON is with line and column.
     pub fn read(path: &Path) -> Result<Self, String> {
+        let mut runs = Self::read_all(path)?;
+        match (runs.pop(), runs.len()) {
+            (Some(run), 0) => Ok(run),
+            (_, others) => Err(format!(
+                "{}: holds {} runs: import it with plimsoll history import, and name one by its id",
+                crate::text::shown_bytes(path.as_os_str().as_encoded_bytes()),
+                others + 1
+            )),
+        }
+    }
+
+    /// Reads the run document of a file, or all that a page holds: at least one.
+    ///
+    /// # Errors
+    /// As [`Run::read`].
+    pub fn read_all(path: &Path) -> Result<Vec<Self>, String> {
         let file = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
         let text = crate::text::read_small(path, MAX_BYTES).map_err(|why| format!("{file}: {why}"))?;
-        Self::parse(&text).map_err(|why| format!("{file}: {why}"))
+        let runs = match text.trim_start().starts_with('<') {
+            true => Self::of_page(&text),
+            false => Self::parse(&text).map(|run| vec![run]),
+        };
+        runs.map_err(|why| format!("{file}: {why}"))
+    }
+
+    /// The run documents that a page holds, each in an element of its own.
+    fn of_page(text: &str) -> Result<Vec<Self>, String> {
+        let held = text.split(IN_PAGE[0]).skip(1);
+        let held = held.map(|rest| rest.split_once(IN_PAGE[1]).map_or(rest, |(document, _)| document));
+        let runs: Vec<Self> = held.map(Self::parse).collect::<Result<_, _>>()?;
+        match runs.is_empty() {
+            true => Err("this page holds no run document; give the document that --json wrote".to_owned()),
+            false => Ok(runs),
+        }
     }
 
     /// Reads a run document.

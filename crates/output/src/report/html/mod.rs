@@ -29,7 +29,7 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
-use crate::document::Run;
+use crate::document::{IN_PAGE, Run};
 use crate::measurement::{Measurement, Status};
 use crate::published::{self, Baseline};
 use crate::report::context::of_whom;
@@ -136,6 +136,9 @@ const SCRIPT: &[&str] = &[
 
 const STYLE: &str = include_str!("assets/report.css");
 
+/// Most bytes of run documents that a page holds.
+const MOST_HELD: usize = 8 << 20;
+
 /// What the page shows beside a run.
 #[derive(Clone, Debug, Default)]
 pub struct Beside {
@@ -167,7 +170,36 @@ pub fn page(runs: &[Run], beside: &Beside) -> Result<String, serde_json::Error> 
     bodies.push(page::together(&together));
     charts.extend(together);
     let island = data::island(&charts)?;
+    bodies.push(holding(held(runs)?.as_deref()));
     Ok(document(&bodies, &island, &script, &title(runs)).into_string())
+}
+
+/// The documents of the runs as they stand in the page; none where they are too large for it.
+fn held(runs: &[Run]) -> Result<Option<Vec<String>>, serde_json::Error> {
+    let mut all = Vec::new();
+    for run in runs {
+        all.push(data::island(run)?);
+        if all.iter().map(String::len).sum::<usize>() > MOST_HELD {
+            return Ok(None);
+        }
+    }
+    Ok(Some(all))
+}
+
+/// Them, and what a reader may do with them.
+fn holding(held: Option<&[String]>) -> Markup {
+    html! {
+        footer.remark {
+            @if held.is_some() {
+                "This page holds the run documents of its figures: " code { "plimsoll history import PAGE.html" } " reads them."
+            } @else {
+                "The run documents are too large for this page: " code { "--json FILE" } " writes them."
+            }
+        }
+        @for run in held.unwrap_or_default() {
+            (PreEscaped([IN_PAGE[0], run, IN_PAGE[1]].concat()))
+        }
+    }
 }
 
 fn title(runs: &[Run]) -> String {

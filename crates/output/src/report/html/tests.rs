@@ -26,8 +26,23 @@ fn one_file_without_a_network() {
         assert!(!markup(&page).contains(outside), "{outside}");
     }
     assert!(!STYLE.contains("url(") && !STYLE.contains("@import"));
-    assert_eq!(page.matches("<script").count(), 3);
-    assert_eq!(page.matches("</script>").count(), 3);
+    assert_eq!(page.matches("<script").count(), 4);
+    assert_eq!(page.matches("</script>").count(), 4);
+}
+
+#[test]
+fn a_page_holds_the_documents_of_its_runs_and_nothing_in_them_ends_their_element() {
+    let mut first = fixture::run();
+    first.machine.host = Some("</script><!-- \u{2028} & \n{\"schema\": \"plimsoll.run/2\"}".to_owned());
+    let runs = [first, Run { id: "01900000-0000-7000-8000-000000000002".to_owned(), ..fixture::run() }];
+    let page = page(&runs, &Beside::default()).unwrap();
+    assert_eq!(page.matches("</script>").count(), 5);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &page).unwrap();
+    let read = Run::read_all(file.path()).unwrap();
+    let text = |run: &Run| serde_json::to_string(run).unwrap();
+    assert_eq!(read.iter().map(text).collect::<Vec<_>>(), runs.iter().map(text).collect::<Vec<_>>());
+    assert!(page.contains("plimsoll history import PAGE.html"));
 }
 
 #[test]
@@ -299,6 +314,6 @@ proptest! {
         run.measurements[9].reason = Some(hostile);
         let page = page_of(&run);
         prop_assert!(!markup(&page).contains("<b>"));
-        prop_assert_eq!(page.matches("<script").count(), 3);
+        prop_assert_eq!(page.matches("<script").count(), 4);
     }
 }
