@@ -34,6 +34,11 @@ pub use again::{Suspect, Tried, judged, suspects};
 const OUTLIER: &str = "outlier";
 /// No difference below this share of the median stands out.
 pub(super) const FLOOR: f64 = 0.03;
+/// Of fewer machines than [`FEW`] none below this share: core clocks of machines alike differ by 4 % while they do the same work one
+/// after the other, and so few do not show it.
+const FLOOR_OF_FEW: f64 = 0.05;
+/// Machines from which on [`FLOOR`] counts.
+const FEW: usize = 16;
 /// A figure above the median by this share of it is told as so many times the median.
 const FAR: f64 = 9.0;
 /// A core clock this much below the others' explains a figure.
@@ -201,11 +206,12 @@ fn many(figures: &[Figure<'_>], looked_at: usize) -> Vec<Outlier> {
     let logarithms: Vec<f64> = figures.iter().map(|f| (f.value / centre).ln()).collect();
     let reach = apart(&logarithms, looked_at);
     let noise = middle(figures.iter().map(|f| f.reach).collect());
+    let floor = if figures.len() < FEW { FLOOR_OF_FEW } else { FLOOR };
     let usual = Usual::of(figures);
     let mut found = Vec::new();
     for (figure, far) in figures.iter().zip(logarithms) {
         let away = figure.value / centre - 1.0;
-        if far.abs() <= reach || away.abs() <= FLOOR.max(noise + figure.reach) {
+        if far.abs() <= reach || away.abs() <= floor.max(noise + figure.reach) {
             continue;
         }
         let cause = cause(figure, away, &usual);

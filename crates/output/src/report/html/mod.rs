@@ -189,7 +189,7 @@ fn held(runs: &[Run]) -> Result<Option<Vec<String>>, serde_json::Error> {
 /// Them, and what a reader may do with them.
 fn holding(held: Option<&[String]>) -> Markup {
     html! {
-        footer.remark {
+        p.remark {
             @if held.is_some() {
                 "This page holds the run documents of its figures: " code { "plimsoll history import PAGE.html" } " reads them."
             } @else {
