@@ -14,7 +14,7 @@ use super::cases::{Figures, Pair};
 use super::judge::{Evidence, FAMILY, OfRun};
 use super::{Floors, Noise, Origin, Side, alike, direction, excluded, foreign, noise_of};
 use crate::bench::Better;
-use crate::case::{Case, Pattern, Value};
+use crate::case::{Case, Key, Pattern};
 use crate::limit::median;
 use crate::measurement::MetricResult;
 use crate::quantity::Unit;
@@ -111,6 +111,15 @@ pub struct Score {
     pub half: Option<f64>,
 }
 
+/// A weighted case that is in no score.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Unweighed {
+    /// The case; what was typed, where none of its cases has figures of two sides.
+    pub name: String,
+    /// Why, as it is said after "because".
+    pub why: String,
+}
+
 /// The ranking.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ranking {
@@ -128,8 +137,8 @@ pub struct Ranking {
     pub metrics: Vec<Metric>,
     /// Scores, the best first; empty without weights.
     pub scores: Vec<Score>,
-    /// Weighted benchmarks that not all sides have, and are in no score.
-    pub unweighed: Vec<String>,
+    /// What is weighted and in no score.
+    pub unweighed: Vec<Unweighed>,
     /// Where the noise between runs is known from.
     pub noise: Vec<Origin>,
 }
@@ -170,7 +179,8 @@ pub fn rank(sides: &[Side], floors: &[Floors], wanted: &Wanted) -> Ranking {
     for (one, p) in all.zip(holm(&family)) {
         one.is_real &= p < FAMILY;
     }
-    let origins: BTreeSet<Origin> = tests.iter().flatten().filter_map(|test| test.origin).collect();
+    let origins: BTreeSet<Origin> =
+        tests.iter().flatten().filter_map(|test| Some(test.noise?.origin)).collect();
     let metrics: Vec<Metric> =
         raw.iter().zip(&tests).map(|(metric, tests)| metric.ranked(tests, prices)).collect();
     let (scores, unweighed) = scores(&metrics, sides.len(), &wanted.weights);
@@ -187,40 +197,59 @@ pub fn rank(sides: &[Side], floors: &[Floors], wanted: &Wanted) -> Ranking {
     }
 }
 
-/// What a case is called among several machines: the threads of all CPUs are as many as there are.
-fn key(figures: &Figures<'_>, dropped: &BTreeSet<&str>) -> String {
-    let case = figures.case;
-    let cpus = figures.all.first().map_or(0, |taken| taken.cpus());
-    let word = |(name, value): &(&str, Value)| match (*name, case.threads()) {
-        _ if dropped.contains(name) => None,
-        ("threads", threads) if threads == cpus && cpus > 1 => Some("threads=all".to_owned()),
-        _ => Some(format!("{name}={value}")),
-    };
-    let words = case.params().iter().filter_map(|(name, value)| word(&(*name, value.clone())));
-    std::iter::once(case.benchmark().to_owned()).chain(words).collect::<Vec<_>>().join("/")
+/// What a side has of one benchmark.
+struct Own<'f> {
+    figures: Vec<&'f Figures<'f>>,
+    /// CPUs that the side has for each of its measurements; `None` where they are not the same for all.
+    cpus: Option<usize>,
 }
 
-/// Parameters of a benchmark that differ from side to side and tell no two cases of a side apart, such as the instruction set
-/// or a size that follows the caches.
-fn dropped<'c>(all: &[Vec<&'c Figures<'c>>]) -> BTreeSet<&'c str> {
-    let names: BTreeSet<&str> =
-        all.iter().flatten().flat_map(|f| f.case.params()).map(|(name, _)| *name).collect();
+impl Own<'_> {
+    /// What its cases are called among several machines.
+    fn keys(&self, dropped: &BTreeSet<&str>) -> Vec<String> {
+        self.figures.iter().map(|figures| key(figures, self.cpus, dropped)).collect()
+    }
+
+    fn is_distinct(&self, dropped: &BTreeSet<&str>) -> bool {
+        let keys = self.keys(dropped);
+        keys.iter().collect::<BTreeSet<_>>().len() == keys.len()
+    }
+}
+
+/// CPUs for all measurements of a side, where they are as many for each.
+fn cpus(side: &[Figures<'_>]) -> Option<usize> {
+    let mut all = side.iter().flat_map(|figures| &figures.all).map(|taken| taken.cpus());
+    let first = all.next()?;
+    all.all(|cpus| cpus == first).then_some(first)
+}
+
+/// What a case is called among several machines: the threads of all CPUs are as many as there are. Of a dropped parameter only that
+/// the case has it counts.
+fn key(figures: &Figures<'_>, cpus: Option<usize>, dropped: &BTreeSet<&str>) -> String {
+    let case = figures.case;
+    let mut key = case.benchmark().to_owned();
+    for (name, value) in case.params() {
+        key += &match *name {
+            name if dropped.contains(name) => format!("/{name}=*"),
+            "threads" if case.threads() > 1 && cpus == Some(case.threads()) => "/threads=all".to_owned(),
+            name => format!("/{name}={value}"),
+        };
+    }
+    key
+}
+
+/// Parameters of a benchmark that follow the machine, differ from side to side and tell no two cases of a side apart, such as the
+/// instruction set or a size that follows the caches.
+fn dropped(all: &[Own<'_>]) -> BTreeSet<&'static str> {
+    let params = all.iter().flat_map(|side| &side.figures).flat_map(|figures| figures.case.params());
+    let names: BTreeSet<&'static str> = params.map(|(name, _)| *name).collect();
     let mut found = BTreeSet::new();
-    for name in names.into_iter().filter(|name| *name != "threads") {
+    for name in names.into_iter().filter(|name| Key::find(name).is_ok_and(|key| key.of_machine)) {
         let with: BTreeSet<&str> = found.iter().copied().chain([name]).collect();
-        let keys = |side: &[&Figures<'_>], dropped: &BTreeSet<&str>| -> Vec<String> {
-            side.iter().map(|figures| key(figures, dropped)).collect()
-        };
-        let is_distinct = |side: &Vec<&Figures<'_>>| {
-            let keys = keys(side, &with);
-            keys.iter().collect::<BTreeSet<_>>().len() == keys.len()
-        };
-        let sets: BTreeSet<BTreeSet<String>> = all
-            .iter()
-            .filter(|side| !side.is_empty())
-            .map(|side| keys(side, &found).into_iter().collect())
-            .collect();
-        if sets.len() > 1 && all.iter().all(is_distinct) {
+        let present = all.iter().filter(|side| !side.figures.is_empty());
+        let sets: BTreeSet<BTreeSet<String>> =
+            present.map(|side| side.keys(&found).into_iter().collect()).collect();
+        if sets.len() > 1 && all.iter().all(|side| side.is_distinct(&with)) {
             found.insert(name);
         }
     }
@@ -235,21 +264,25 @@ fn gathered<'f>(sides: &'f [Vec<Figures<'f>>], names: &[&'f str], all: bool) -> 
             benchmarks.push(figures.case.benchmark());
         }
     }
+    let cpus: Vec<Option<usize>> = sides.iter().map(|side| cpus(side)).collect();
     let mut found = Vec::new();
     for benchmark in benchmarks {
-        let own = |side: &'f Vec<Figures<'f>>| -> Vec<&'f Figures<'f>> {
-            side.iter().filter(|f| f.case.benchmark() == benchmark && !f.all.is_empty()).collect()
+        let own = |(side, cpus): (&'f Vec<Figures<'f>>, &Option<usize>)| {
+            let has =
+                |figures: &&Figures<'_>| figures.case.benchmark() == benchmark && !figures.all.is_empty();
+            Own { figures: side.iter().filter(has).collect(), cpus: *cpus }
         };
-        let of: Vec<Vec<&Figures<'_>>> = sides.iter().map(own).collect();
+        let of: Vec<Own<'_>> = sides.iter().zip(&cpus).map(own).collect();
         let dropped = dropped(&of);
         let mut cases: Vec<(String, Vec<(usize, &Figures<'_>)>)> = Vec::new();
-        for (side, figures) in
-            of.iter().enumerate().flat_map(|(side, all)| all.iter().map(move |f| (side, *f)))
-        {
-            let key = key(figures, &dropped);
-            match cases.iter_mut().find(|(known, _)| *known == key) {
-                Some((_, sides)) => sides.push((side, figures)),
-                None => cases.push((key, vec![(side, figures)])),
+        for (side, own) in of.iter().enumerate() {
+            for (key, figures) in own.keys(&dropped).into_iter().zip(&own.figures) {
+                // No side is ranked against itself.
+                let mut free = cases.iter_mut().filter(|(_, with)| with.iter().all(|(one, _)| *one != side));
+                match free.find(|(known, _)| *known == key) {
+                    Some((_, with)) => with.push((side, *figures)),
+                    None => cases.push((key, vec![(side, *figures)])),
+                }
             }
         }
         for (_, with) in cases.iter().filter(|(_, with)| with.len() > 1) {
@@ -305,7 +338,8 @@ struct Test {
     pair: [usize; 2],
     /// By figure and, where there are prices, by price.
     found: Vec<Found>,
-    origin: Option<Origin>,
+    /// The noise of both that it used.
+    noise: Option<Between>,
     why: Option<String>,
 }
 
@@ -319,6 +353,7 @@ struct Found {
 }
 
 /// A side's noise between runs.
+#[derive(Clone, Copy, Debug)]
 struct Spread {
     variance: f64,
     freedom: f64,
@@ -333,6 +368,29 @@ impl Spread {
     }
 }
 
+/// The noise of two sides.
+#[derive(Clone, Copy, Debug)]
+struct Between {
+    spreads: [Spread; 2],
+    /// Whether both are the same estimate.
+    is_one: bool,
+    /// The smallest difference that is told apart, as a logarithm.
+    least: f64,
+    origin: Origin,
+}
+
+impl Between {
+    /// How much is known of the sum of both variances: of two estimates after Welch and Satterthwaite; of one no more than of it.
+    fn freedom(&self, [a, b]: [f64; 2]) -> f64 {
+        let [of_a, of_b] = self.spreads.map(|spread| spread.freedom);
+        match a + b > 0.0 {
+            _ if self.is_one => of_a,
+            true => (a + b).powi(2) / (a.powi(2) / of_a + b.powi(2) / of_b),
+            false => of_a + of_b,
+        }
+    }
+}
+
 impl Raw<'_, '_> {
     /// What is common to all sides with several runs: the pooled variance between runs, and how much is known of it.
     fn pooled(&self) -> Option<Noise> {
@@ -341,26 +399,27 @@ impl Raw<'_, '_> {
         Noise::of(values.iter().map(Vec::as_slice))
     }
 
-    /// The spread of one side's own runs, moderated.
+    /// The spread of one side's own runs, moderated. What is common has these runs in it, so it adds nothing to how much is known.
     fn own(&self, entry: &Entry<'_, '_>) -> Option<Spread> {
         let values: Vec<f64> = entry.runs.iter().map(|run| run.median).collect();
         let own = Noise::of([values.as_slice()]).filter(|_| values.len() >= SPREAD)?;
         let pooled = self.pooled()?;
         let common = Noise { freedom: pooled.freedom.min(own.freedom), ..pooled };
         let noise = own.moderated(&common);
-        Some(Spread { variance: noise.deviation.powi(2), freedom: noise.freedom })
+        Some(Spread { variance: noise.deviation.powi(2), freedom: own.freedom })
     }
 
     /// The noise of two sides, and where it is known from.
-    fn noise(&self, pair: [&Entry<'_, '_>; 2], floors: &[Floors]) -> Option<([Spread; 2], f64, Origin)> {
+    fn noise(&self, pair: [&Entry<'_, '_>; 2], floors: &[Floors]) -> Option<Between> {
         if let [Some(a), Some(b)] = pair.map(|entry| self.own(entry)) {
-            return Some(([a, b], LEAST, Origin::Runs));
+            return Some(Between { spreads: [a, b], is_one: false, least: LEAST, origin: Origin::Runs });
         }
         let [a, b] = pair;
         let both = Pair { a: a.figures, b: b.figures, differs: Vec::new() };
         let known = noise_of(&both, &self.metric.name, [&a.runs, &b.runs], floors)?;
-        let of = || Spread { variance: known.noise.deviation.powi(2), freedom: known.noise.freedom };
-        Some(([of(), of()], known.noise.smallest(), known.origin))
+        let spread = Spread { variance: known.noise.deviation.powi(2), freedom: known.noise.freedom };
+        let least = known.noise.smallest();
+        Some(Between { spreads: [spread; 2], is_one: true, least, origin: known.origin })
     }
 
     /// Every two sides.
@@ -372,24 +431,19 @@ impl Raw<'_, '_> {
 
     fn test(&self, pair: [usize; 2], floors: &[Floors], prices: Option<&[f64]>) -> Test {
         let [a, b] = pair.map(|index| &self.entries[index]);
-        let mut test = Test { pair, found: Vec::new(), origin: None, why: None };
+        let mut test = Test { pair, found: Vec::new(), noise: None, why: None };
         let both = Pair { a: a.figures, b: b.figures, differs: Vec::new() };
         if let Some(why) = excluded(&both, [a.name, b.name]).or_else(|| foreign(&both, [a.name, b.name])) {
             test.why = Some(why.text);
             return test;
         }
         let (Some(x), Some(y)) = (a.evidence.centre, b.evidence.centre) else { return test };
-        let Some(([of_a, of_b], least, origin)) = self.noise([a, b], floors) else { return test };
-        test.origin = Some(origin);
-        let [of_a, of_b] = [(of_a, &a.evidence), (of_b, &b.evidence)]
-            .map(|(spread, evidence)| (spread.of_median(evidence), spread.freedom));
-        let error = (of_a.0 + of_b.0).sqrt();
-        // Welch and Satterthwaite: how much is known of the sum of two variances.
-        let freedom = match error > 0.0 {
-            true => error.powi(4) / (of_a.0.powi(2) / of_a.1 + of_b.0.powi(2) / of_b.1),
-            false => of_a.1 + of_b.1,
-        };
-        let t = Noise { deviation: 1.0, freedom, largest: 0.0 };
+        let Some(noise) = self.noise([a, b], floors) else { return test };
+        test.noise = Some(noise);
+        let [of_a, of_b] = noise.spreads;
+        let variances = [of_a.of_median(&a.evidence), of_b.of_median(&b.evidence)];
+        let error = variances.iter().sum::<f64>().sqrt();
+        let t = Noise { deviation: 1.0, freedom: noise.freedom(variances), largest: 0.0 };
         let price =
             |entry: &Entry<'_, '_>| prices.and_then(|all| all.get(entry.side)).map(|price| price.ln());
         // A time that is paid for counts as much more as it costs.
@@ -399,7 +453,7 @@ impl Raw<'_, '_> {
         });
         let found = |difference: f64| Found {
             first_is_better: (difference > 0.0) == (self.better == Better::Higher),
-            is_real: difference.abs() > least,
+            is_real: difference.abs() > noise.least,
             p: match error > 0.0 {
                 true => t.probability(difference / error),
                 false => f64::from(u8::from(difference == 0.0)),
@@ -447,20 +501,14 @@ impl Raw<'_, '_> {
             [1 + losses.len(), self.entries.len() - wins.len()]
         };
         let price = prices.and_then(|all| all.get(entry.side).copied());
-        let said = |name: &&'static str| {
-            entry
-                .figures
-                .case
-                .get(name)
-                .map_or_else(|| format!("no {name}"), |value| format!("{name} {value}"))
-        };
+        let said = |name: &&'static str| Some(format!("{name} {}", entry.figures.case.get(name)?));
         Place {
             side: entry.side,
             value: entry.value,
-            half: self.half(entry),
+            half: self.half(index, tests),
             ranks: ranks(0),
             of_limit: entry.of_limit,
-            with: self.names.iter().map(said).collect(),
+            with: self.names.iter().filter_map(said).collect(),
             per_price: price.map(|price| match self.better {
                 Better::Higher => entry.value / price,
                 Better::Lower => entry.value * price,
@@ -469,27 +517,54 @@ impl Raw<'_, '_> {
         }
     }
 
-    /// Half of the 95 % interval of a side's figure.
-    fn half(&self, entry: &Entry<'_, '_>) -> Option<f64> {
-        let spread = self.own(entry)?;
+    /// Half of the 95 % interval of a side's figure: by the spread of its own runs, or else by the widest noise that a test of it used.
+    fn half(&self, index: usize, tests: &[Test]) -> Option<f64> {
+        let entry = &self.entries[index];
+        let used = tests.iter().filter_map(|test| {
+            let place = test.pair.iter().position(|one| *one == index)?;
+            Some(test.noise?.spreads[place])
+        });
+        let widest = used.max_by(|a, b| a.variance.total_cmp(&b.variance));
+        let spread = self.own(entry).or(widest)?;
         let variance = spread.of_median(&entry.evidence);
         let noise = Noise { deviation: 1.0, freedom: spread.freedom, largest: 0.0 };
         Some((noise.quantile(0.975) * variance.sqrt()).exp_m1())
     }
 }
 
-/// The scores, the best first, and the weighted names that not all sides have.
-fn scores(metrics: &[Metric], sides: usize, weights: &BTreeMap<String, f64>) -> (Vec<Score>, Vec<String>) {
+/// Why a figure that not all sides have is in no score.
+const NOT_ALL: &str = "not all sides have it";
+
+impl Metric {
+    /// Why it is in no score; `None` where it may be.
+    fn unfit(&self, sides: usize) -> Option<String> {
+        let has_ratio = |place: &Place| place.value.is_finite() && place.value > 0.0;
+        match self.whys.first() {
+            _ if !self.without.is_empty() || self.places.len() != sides => Some(NOT_ALL.to_owned()),
+            Some(why) => Some(format!("its sides are not all ordered ({why})")),
+            None if !self.places.iter().all(has_ratio) => Some("one of its figures is 0".to_owned()),
+            None => None,
+        }
+    }
+}
+
+/// The scores, the best first, and what is weighted and in none.
+fn scores(metrics: &[Metric], sides: usize, weights: &BTreeMap<String, f64>) -> (Vec<Score>, Vec<Unweighed>) {
     let mut sums = vec![(0.0, Some(0.0)); sides];
     let (mut total, mut unweighed) = (0.0, Vec::new());
     for (name, weight) in weights {
         // One that is no pattern names nothing.
         let pattern = Pattern::parse(name);
         let is_named = |m: &Metric| pattern.as_ref().is_ok_and(|one| one.matches(m.case.id().as_str()));
-        let meant = |m: &&Metric| m.headline && m.places.len() == sides && is_named(m);
-        let own: Vec<&Metric> = metrics.iter().filter(meant).collect();
+        let named: Vec<&Metric> = metrics.iter().filter(|m| m.headline && is_named(m)).collect();
+        if named.is_empty() {
+            unweighed.push(Unweighed { name: name.clone(), why: NOT_ALL.to_owned() });
+        }
+        let unfit =
+            |m: &&Metric| Some(Unweighed { name: m.case.id().as_str().to_owned(), why: m.unfit(sides)? });
+        unweighed.extend(named.iter().filter_map(unfit));
+        let own: Vec<&Metric> = named.into_iter().filter(|m| m.unfit(sides).is_none()).collect();
         if own.is_empty() {
-            unweighed.push(name.clone());
             continue;
         }
         total += weight;

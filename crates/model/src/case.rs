@@ -47,10 +47,12 @@ pub struct Key {
     pub usual: Option<&'static str>,
     /// What it was called before: still read everywhere, never written.
     pub formerly: Option<&'static str>,
+    /// Whether its value follows the machine unless one is typed: another machine has another value for the same question.
+    pub of_machine: bool,
 }
 
 const fn key(name: &'static str, kind: Kind, help: &'static str) -> Key {
-    Key { name, kind, help, usual: None, formerly: None }
+    Key { name, kind, help, usual: None, formerly: None, of_machine: false }
 }
 
 impl Key {
@@ -60,6 +62,10 @@ impl Key {
 
     const fn formerly(self, name: &'static str) -> Self {
         Self { formerly: Some(name), ..self }
+    }
+
+    const fn of_machine(self) -> Self {
+        Self { of_machine: true, ..self }
     }
 }
 
@@ -72,17 +78,19 @@ pub const KEYS: &[Key] = &[
     ),
     key("read-share", Kind::Count, "percentage of reads of a mixed load"),
     key("type", Kind::Word, "number type: f64, f32, f16, bf16, i64, i32, i16, i8, all"),
-    key("n", Kind::Count, "order of the matrices [default: one that fits memory and --budget]"),
+    key("n", Kind::Count, "order of the matrices [default: one that fits memory and --budget]").of_machine(),
     key("nb", Kind::Count, "block size of the factorisation, in columns; rounded up to whole register tiles")
         .usually("192"),
-    key("p", Kind::Count, "rows of the process grid (HPL's P)"),
-    key("q", Kind::Count, "columns of the process grid (HPL's Q)"),
+    key("p", Kind::Count, "rows of the process grid (HPL's P)").of_machine(),
+    key("q", Kind::Count, "columns of the process grid (HPL's Q)").of_machine(),
     key(
         "isa",
         Kind::Word,
         "instruction set: best, all, or portable, sse2, avx2, avx512, amx, neon, sve, mmla",
-    ),
-    key("width", Kind::Word, "vector width in bits, with --chains: full, all, scalar, 128, 256, 512"),
+    )
+    .of_machine(),
+    key("width", Kind::Word, "vector width in bits, with --chains: full, all, scalar, 128, 256, 512")
+        .of_machine(),
     key(
         "chains",
         Kind::Count,
@@ -93,7 +101,8 @@ pub const KEYS: &[Key] = &[
         "size",
         Kind::Size,
         "working set. memory: bytes per thread over all arrays, or sweep; disk: bytes of the test file",
-    ),
+    )
+    .of_machine(),
     key("block", Kind::Sizes, "block size of a transfer, or a mix by weight: 4K@60+64K@40"),
     key("variant", Kind::Word, "kernel of memory.bandwidth: best, all, or a name such as nt_ahead256_avx2: nt_ non-temporal stores (past the caches), aheadN_ software prefetch N bytes ahead, then the instruction set").usually("best"),
     key("pages", Kind::Word, "page size: 4k, thp (transparent huge pages), 2m, 1g (from reserved pools)")

@@ -214,4 +214,13 @@ fn all_runs_of_a_tag_are_rows_for_otava() {
     assert!(export("otava-config").contains("direction: -1"));
     let (_, err) = ended(plimsoll(dir.path()).args(["export", "nightly", "--format", "csv"]).args(store), 2);
     assert!(err.contains("3 runs have this tag"), "{err}");
+    let (_, err) =
+        ended(plimsoll(dir.path()).args(["export", "last", "--format", "github-bigger"]).args(store), 0);
+    assert!(err.contains("use --format github-smaller") && !err.contains("no valid figure"), "{err}");
+    let (json, _) = ended(plimsoll(dir.path()).args(["export", "last", "--format", "json"]).args(store), 0);
+    let mut run: serde_json::Value = serde_json::from_str(&json).unwrap();
+    run["measurements"][0]["status"] = "invalid".into();
+    fs::write(dir.path().join("invalid.json"), run.to_string()).unwrap();
+    let (out, err) = ended(plimsoll(dir.path()).args(["export", "./invalid.json", "--format", "otava"]), 2);
+    assert!(out.is_empty() && err.contains("otava requires a headline"), "{err}");
 }

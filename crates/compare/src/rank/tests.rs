@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use rand::RngExt;
 
 use super::*;
+use crate::Floor;
 use crate::document::Run;
 use crate::fixture;
 use crate::stats::Seed;
@@ -100,6 +101,52 @@ fn sides_that_are_alike_are_not_ordered_however_many_there_are() {
     assert_eq!(false_orders.count(), 0);
 }
 
+/// Two alike sides of two or three runs: little is known of their noise, and no more than that is claimed.
+#[test]
+fn alike_sides_of_few_runs_are_ordered_as_rarely_as_is_said() {
+    let truth = [10e9; 2];
+    for runs in [2, 3] {
+        let is_wrong = |seed: &u64| {
+            let ranking = rank(&noisy(&truth, runs, 0.05, *seed), &[], &Wanted::default());
+            judged(&ranking, &truth).0 > 0
+        };
+        let wrong = (0..400).filter(is_wrong).count();
+        // One of a hundred, and three standard deviations of chance.
+        assert!(wrong <= 10, "{wrong} of 400 rankings of {runs} runs a side have a false order");
+    }
+}
+
+#[test]
+fn of_one_estimate_no_more_is_known_than_of_it() {
+    let spread = |freedom| Spread { variance: 1.0, freedom };
+    let between = |is_one, freedom: [f64; 2]| Between {
+        spreads: freedom.map(spread),
+        is_one,
+        least: LEAST,
+        origin: Origin::Doctor,
+    };
+    assert_eq!(between(true, [5.0; 2]).freedom([1.0; 2]), 5.0);
+    assert_eq!(between(false, [5.0; 2]).freedom([1.0; 2]), 10.0);
+    assert_eq!(between(false, [5.0, 3.0]).freedom([1.0, 0.0]), 5.0);
+}
+
+#[test]
+fn with_a_noise_of_doctor_the_interval_is_that_of_the_noise() {
+    let sides = noisy(&[10e9, 20e9], 1, 0.003, 6);
+    let noise = Noise { deviation: 0.01, freedom: 5.0, largest: 0.02 };
+    let floor =
+        Floor { benchmark: "memory.bandwidth".to_owned(), metric: "bandwidth".to_owned(), case: None, noise };
+    let machine = sides[0].runs[0].machine.id.clone();
+    let floors = Floors { machine, floors: vec![floor], ..Floors::default() };
+    let ranking = rank(&sides, &[floors], &Wanted::default());
+    assert_eq!(ranking.noise, [Origin::Doctor]);
+    let places = &ranking.metrics[0].places;
+    assert!(places.iter().all(|place| place.ranks[0] == place.ranks[1]), "{places:?}");
+    // t(0.975, 5) = 2.571 (any table).
+    assert!(places.iter().all(|place| place.half.is_some_and(|half| half > 0.025 && half < 0.03)));
+    assert!(ranking.metrics[2].places.iter().all(|place| place.half.is_none()), "of this nothing is known");
+}
+
 #[test]
 fn ranks_are_those_that_the_noise_leaves_possible() {
     let sides = noisy(&[10e9, 10.01e9, 20e9], 6, 0.01, 3);
@@ -160,7 +207,7 @@ fn a_score_needs_weights_and_says_how_sure_it_is() {
     assert_eq!(rank(&sides, &[], &Wanted::default()).scores, []);
     let weights = [("memory.bandwidth".to_owned(), 2.0), ("disk.io".to_owned(), 1.0)].into();
     let ranking = rank(&sides, &[], &Wanted { weights, ..Wanted::default() });
-    assert_eq!(ranking.unweighed, ["disk.io"]);
+    assert_eq!(ranking.unweighed, [Unweighed { name: "disk.io".to_owned(), why: NOT_ALL.to_owned() }]);
     let [best, other] = ranking.scores.as_slice() else { panic!("{:?}", ranking.scores) };
     assert_eq!((best.side, best.value), (1, 1.0));
     assert!((other.value - 0.5).abs() < 0.01 && other.half.unwrap() < 0.02, "{other:?}");
@@ -177,4 +224,69 @@ fn one_run_without_a_known_noise_is_in_no_order() {
     };
     let ranking = rank(&[one("a", 1e9), one("b", 1.001e9)], &[], &Wanted::default());
     assert!(ranking.metrics[0].places.iter().all(|place| place.ranks == [1, 2]), "{ranking:?}");
+}
+
+/// A run of these cases, on so many CPUs.
+fn of(cpus: &str, cases: &[&str]) -> Run {
+    let made = |case: &&str| fixture::measured(case, "rate", Unit::FlopPerSecond, 1e9);
+    let mut run = fixture::run_of(cases.iter().map(made).collect());
+    run.machine.cpu.allowed = cpus.parse().unwrap();
+    run
+}
+
+fn ranked(sides: &[&[Run]]) -> Ranking {
+    let made = |(index, runs): (usize, &&[Run])| side(&format!("s{index}"), runs.to_vec());
+    rank(&sides.iter().enumerate().map(made).collect::<Vec<_>>(), &[], &Wanted::default())
+}
+
+#[test]
+fn what_was_typed_is_another_case() {
+    let [fma, mul] = ["fma", "mul"].map(|op| of("0-1", &[&format!("cpu.peak/op={op}/type=f64/isa=avx2")]));
+    assert_eq!(ranked(&[std::slice::from_ref(&fma), &[mul]]).metrics, []);
+    // A parameter that follows the machine is dropped only where both have it.
+    let bare = of("0-1", &["cpu.peak/op=fma/type=f64"]);
+    assert_eq!(ranked(&[std::slice::from_ref(&fma), &[bare]]).metrics, []);
+    let other = of("0-1", &["cpu.peak/op=fma/type=f64/isa=avx512"]);
+    assert_eq!(ranked(&[&[fma], &[other]]).metrics.len(), 1);
+}
+
+#[test]
+fn a_side_of_unlike_machines_is_not_ranked_against_itself() {
+    let all = |cpus: usize| {
+        of(&format!("0-{}", cpus - 1), &[&format!("cpu.peak/op=fma/type=f64/isa=avx2/threads={cpus}")])
+    };
+    let mixed = [all(4), all(8)];
+    let ranking = ranked(&[&mixed, &mixed]);
+    let sides: Vec<Vec<usize>> = ranking
+        .metrics
+        .iter()
+        .map(|metric| metric.places.iter().map(|place| place.side).collect::<BTreeSet<_>>())
+        .map(|sides| sides.into_iter().collect())
+        .collect();
+    assert_eq!(sides, [[0, 1], [0, 1]], "{ranking:?}");
+    assert!(ranking.metrics.iter().all(|metric| metric.places.len() == 2));
+    assert_eq!(ranked(&[&mixed, &[all(2)]]).metrics, []);
+    assert_eq!(ranked(&[&[all(4)], &[all(2)]]).metrics.len(), 1);
+}
+
+#[test]
+fn what_is_not_ordered_or_has_no_ratio_is_in_no_score_and_named() {
+    let weights: BTreeMap<String, f64> =
+        [("memory.bandwidth".to_owned(), 1.0), ("memory.latency".to_owned(), 1.0)].into();
+    let wanted = Wanted { weights, ..Wanted::default() };
+    let mut sides = noisy(&[10e9, 20e9], 4, 0.003, 7);
+    for run in &mut sides[0].runs {
+        run.measurements[0].conditions.waited = Some(0.4);
+    }
+    let ranking = rank(&sides, &[], &wanted);
+    let [one] = ranking.unweighed.as_slice() else { panic!("{:?}", ranking.unweighed) };
+    assert_eq!(one.name, CASES[0].0);
+    assert!(one.why.starts_with("its sides are not all ordered (other work took 40 %"), "{}", one.why);
+    assert!((ranking.scores[1].value - 0.5).abs() < 0.01, "the other cases are in it");
+    for run in sides.iter_mut().flat_map(|side| &mut side.runs) {
+        run.measurements[2].metrics[0].summary.median = 0.0;
+    }
+    let ranking = rank(&sides, &[], &wanted);
+    assert!(ranking.unweighed.iter().any(|one| one.name == CASES[2].0 && one.why.contains("is 0")));
+    assert!(ranking.scores.iter().all(|score| score.value.is_finite()), "{:?}", ranking.scores);
 }

@@ -6,7 +6,7 @@ use super::style::{Role, Style};
 use super::wrap::{cut, pad, paragraph, widths};
 use crate::bench::Better;
 use crate::compare::Origin;
-use crate::compare::rank::{Differs, Metric, Place, Ranking};
+use crate::compare::rank::{Differs, Metric, Place, Ranking, Unweighed};
 use crate::label;
 use crate::quantity::{Quantity, percent, significant};
 use crate::text::counted;
@@ -15,6 +15,8 @@ use crate::text::counted;
 const WHYS: usize = 3;
 /// Columns of a run's name.
 const NAME: usize = 28;
+/// Names of one reason that are given.
+const NAMES: usize = 8;
 
 /// The text for a terminal.
 pub fn text(ranking: &Ranking, style: &Style) -> String {
@@ -30,14 +32,19 @@ pub fn text(ranking: &Ranking, style: &Style) -> String {
     }
     for metric in &ranking.metrics {
         text += &format!("\n{}\n", style.paint(Role::Strong, &style.say(&name(metric))));
-        text += &aligned(&rows(metric, ranking), style);
-        for note in remarks(metric, ranking) {
+        let rows = rows(metric, ranking);
+        let columns = fitting(&rows, style);
+        text += &aligned(&rows, columns, style);
+        let is_cut = rows.first().is_some_and(|head| columns < head.len());
+        let with = with(metric, ranking).filter(|_| is_cut);
+        for note in remarks(metric, ranking).into_iter().chain(with) {
             text += &paragraph(style, Role::Dim, "  ", &note);
         }
     }
     if !ranking.scores.is_empty() {
         text += &format!("\n{}\n", style.paint(Role::Strong, SCORE));
-        text += &aligned(&scores(ranking), style);
+        let rows = scores(ranking);
+        text += &aligned(&rows, fitting(&rows, style), style);
     }
     text.push('\n');
     for note in notes(ranking) {
@@ -102,16 +109,30 @@ pub(super) fn sides(ranking: &Ranking) -> Vec<String> {
 
 /// What differs, each value with the runs that have it.
 pub(super) fn differs(one: &Differs, ranking: &Ranking) -> String {
-    let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
-    for (index, value) in one.values.iter().enumerate() {
-        match groups.iter_mut().find(|(known, _)| known == value) {
-            Some((_, sides)) => sides.push(side(ranking, index)),
-            None => groups.push((value, vec![side(ranking, index)])),
+    let values = one.values.iter().enumerate().map(|(index, value)| (value.clone(), side(ranking, index)));
+    let groups = groups(values).into_iter().map(|(value, sides)| format!("{value} ({})", sides.join(", ")));
+    format!("{}: {}", one.what, groups.collect::<Vec<_>>().join("; "))
+}
+
+/// Each value once, in their order, with what has it.
+fn groups(all: impl Iterator<Item = (String, String)>) -> Vec<(String, Vec<String>)> {
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    for (value, one) in all {
+        match groups.iter_mut().find(|(known, _)| *known == value) {
+            Some((_, known)) => known.push(one),
+            None => groups.push((value, vec![one])),
         }
     }
-    let groups: Vec<String> =
-        groups.into_iter().map(|(value, sides)| format!("{value} ({})", sides.join(", "))).collect();
-    format!("{}: {}", one.what, groups.join("; "))
+    groups
+}
+
+/// The parameters that are not as on the other sides, where there is no room for their column.
+fn with(metric: &Metric, ranking: &Ranking) -> Option<String> {
+    let places = metric.places.iter().filter(|place| !place.with.is_empty());
+    let places = places.map(|place| (place.with.join(", "), side(ranking, place.side)));
+    let groups = groups(places).into_iter().map(|(with, sides)| format!("{with} ({})", sides.join(", ")));
+    let groups: Vec<String> = groups.collect();
+    (!groups.is_empty()).then(|| format!("with {}", groups.join("; ")))
 }
 
 /// A case and, where it is not the headline, the metric.
@@ -206,25 +227,41 @@ pub(super) fn notes(ranking: &Ranking) -> Vec<String> {
             "Score: the weighted geometric mean of the figures, each as a share of the best one.".to_owned(),
         );
     }
-    if !ranking.unweighed.is_empty() {
-        notes.push(format!(
-            "Not in the score, because not all sides have it: {}.",
-            ranking.unweighed.join(", ")
-        ));
-    }
+    notes.extend(unweighed(&ranking.unweighed));
     notes
 }
 
-/// The rows with their columns aligned; the first is a head. What does not fit is left out from the right.
-fn aligned(rows: &[Vec<String>], style: &Style) -> String {
-    let said: Vec<Vec<String>> =
-        rows.iter().map(|row| row.iter().map(|cell| style.say(cell)).collect()).collect();
-    let widths = widths(&said);
+/// What is in no score, a sentence for each reason.
+fn unweighed(all: &[Unweighed]) -> Vec<String> {
+    let sentence = |(why, names): (String, Vec<String>)| {
+        let more = names.len().saturating_sub(NAMES);
+        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let names = names.into_iter().take(NAMES).collect::<Vec<_>>().join(", ");
+        format!("Not in the score, because {why}: {names}{rest}.")
+    };
+    groups(all.iter().map(|one| (one.why.clone(), one.name.clone()))).into_iter().map(sentence).collect()
+}
+
+/// The cells as they are shown.
+fn said(rows: &[Vec<String>], style: &Style) -> Vec<Vec<String>> {
+    rows.iter().map(|row| row.iter().map(|cell| style.say(cell)).collect()).collect()
+}
+
+/// How many columns have room, from the left.
+fn fitting(rows: &[Vec<String>], style: &Style) -> usize {
+    let widths = widths(&said(rows, style));
     let mut columns = widths.len();
     let width = |columns: usize| widths.iter().take(columns).map(|width| width + 2).sum::<usize>();
     while columns > 3 && width(columns) > style.width {
         columns -= 1;
     }
+    columns
+}
+
+/// So many columns of the rows, aligned; the first row is a head.
+fn aligned(rows: &[Vec<String>], columns: usize, style: &Style) -> String {
+    let said = said(rows, style);
+    let widths = widths(&said);
     let mut text = String::new();
     for (index, row) in said.iter().enumerate() {
         let cells = row.iter().take(columns).zip(&widths).enumerate().map(|(column, (cell, width))| {
@@ -282,7 +319,9 @@ mod tests {
             }],
             metrics: vec![metric],
             scores: vec![Score { side: 1, value: 1.0, half: Some(0.02) }],
-            unweighed: vec!["disk.io".to_owned()],
+            unweighed: ["disk.io", "disk.fsync"]
+                .map(|name| Unweighed { name: name.to_owned(), why: "not all sides have it".to_owned() })
+                .to_vec(),
             noise: vec![Origin::Runs],
         }
     }
@@ -298,6 +337,23 @@ mod tests {
             let text = text(&ranking(), &Style::plain(width));
             assert!(text.lines().all(|line| line.width() <= width.max(50)), "{text}");
         }
+    }
+
+    #[test]
+    fn what_differs_is_told_where_its_column_has_no_room() {
+        let with = "with isa avx512 (m7a); isa avx2 (c7i, ";
+        assert!(text(&ranking(), &Style::plain(100)).contains(with));
+        let wide = text(&ranking(), &Style::plain(200));
+        assert!(!wide.contains(with) && wide.contains("isa avx512"), "{wide}");
+    }
+
+    #[test]
+    fn a_reason_has_its_names_and_not_too_many() {
+        let one = |n: usize| Unweighed { name: format!("n{n}"), why: format!("of {}", n % 2) };
+        let said = unweighed(&(0..20).map(one).collect::<Vec<_>>());
+        assert_eq!(said.len(), 2);
+        assert!(said[0].starts_with("Not in the score, because of 0: n0, n2,"), "{said:?}");
+        assert!(said[0].ends_with("n14 and 2 more."), "{said:?}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `plimsoll export`: a stored run for other programs.
 
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -50,11 +51,10 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
         false => Style::plain(FILE_WIDTH),
     };
     let mut text = Vec::new();
+    write(&OneRun { run, held: &held, style: &style }, &mut text).map_err(|e| unmade(&e))?;
     // In rows of tools there is none of a case without.
     let format = find(&typed.format).filter(|_| typed.table != TOOLS);
     format.and_then(|format| left_out(format, run)).iter().for_each(|line| complain(line));
-    let made = write(&OneRun { run, held: &held, style: &style }, &mut text);
-    made.map_err(|e| Failure::environment(e.to_string()))?;
     target.fill(|file| file.write_all(&text)).map_err(|e| unwritten(&e))?;
     let unmet = held.iter().any(|h| !h.met);
     Ok(ExitCode::from(if unmet { code::VERDICT } else { 0 }))
@@ -70,7 +70,16 @@ fn several(typed: &Export, write: RunsWriter, runs: &[Run], target: &Target) -> 
     let runs: Vec<Run> =
         runs.iter().map(|run| super::shareable(run, typed.redact)).collect::<Result<_, _>>()?;
     let mut text = Vec::new();
-    write(&runs, &mut text).map_err(|e| Failure::environment(e.to_string()))?;
+    write(&runs, &mut text).map_err(|e| unmade(&e))?;
+    find(&typed.format).and_then(|format| (format.not_in_all)(&runs)).iter().for_each(|line| complain(line));
     target.fill(|file| file.write_all(&text)).map_err(|e| unwritten(&e))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A format cannot hold this, or it could not be written.
+fn unmade(error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::InvalidInput => Failure::usage(error.to_string()),
+        _ => Failure::environment(error.to_string()),
+    }
 }

@@ -1,6 +1,7 @@
 //! `plimsoll compare A B C …`: more than two runs, or prices: which is better, as far as noise lets that be known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -18,6 +19,10 @@ use crate::text::{read_small, shown_within};
 
 /// Largest file of prices.
 const MAX_PRICES: u64 = 1 << 16;
+/// Prices beyond these are none.
+const PRICES: RangeInclusive<f64> = 1e-9..=1e12;
+/// Weights beyond these would leave one benchmark alone in the score.
+const WEIGHTS: RangeInclusive<f64> = 1e-6..=1e6;
 /// Signs that may be before an amount.
 const CURRENCIES: [char; 4] = ['$', '€', '£', '¥'];
 
@@ -48,6 +53,7 @@ pub(super) fn rank(typed: &Compare) -> Result<ExitCode, Failure> {
     let prices = prices(&typed.price, &names)?;
     let mut history = History::new(typed.store.as_deref());
     let sides = history.all(&names)?;
+    each_weighs_its_own(&weights, &sides)?;
     let floors = history.floors(&sides.iter().collect::<Vec<&Side>>())?;
     let ranking = rank::rank(&sides, &floors, &Wanted { prices, weights, all: typed.all });
     let style = &Style::detect(Wishes::default());
@@ -83,28 +89,40 @@ fn pair(word: &str) -> Option<(&str, &str)> {
     word.rsplit_once('=').filter(|(name, value)| !name.is_empty() && !value.is_empty())
 }
 
+/// A line without its comment. That begins at the start or after a space: `#` may be in a name.
+fn without_comment(line: &str) -> &str {
+    let begins = |at: &usize| line[..*at].chars().next_back().is_none_or(char::is_whitespace);
+    let at = line.match_indices('#').map(|(at, _)| at).find(begins);
+    at.map_or(line, |at| &line[..at]).trim()
+}
+
 /// What was typed, or the lines of the file that was.
 fn price_words(typed: &[String]) -> Result<Vec<String>, Failure> {
     let [only] = typed else { return Ok(typed.to_vec()) };
     if pair(only).is_some() && !Path::new(only).exists() {
         return Ok(typed.to_vec());
     }
-    let text = read_small(Path::new(only), MAX_PRICES).map_err(|why| {
-        Failure::usage(format!("--price {}: {why}; give NAME=PRICE or a file", shown_within(only, 80)))
-    })?;
-    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim().to_owned());
-    Ok(lines.filter(|line| !line.is_empty()).collect())
+    let file = shown_within(only, 80);
+    let text = read_small(Path::new(only), MAX_PRICES)
+        .map_err(|why| Failure::usage(format!("--price {file}: {why}; give NAME=PRICE or a file")))?;
+    let lines = text.lines().map(without_comment).filter(|line| !line.is_empty());
+    let lines: Vec<String> = lines.map(str::to_owned).collect();
+    if lines.is_empty() {
+        return Err(Failure::usage(format!("--price: no price is in {file}")));
+    }
+    Ok(lines)
 }
 
 /// An amount and its unit: `$0.0416/h` is 0.0416 and `$/h`.
 fn amount(text: &str) -> Option<(f64, String)> {
-    let (text, per) = text.split_once('/').map_or((text, None), |(amount, per)| (amount, Some(per)));
+    let (text, per) = text.split_once('/').map_or((text, None), |(amount, per)| (amount, Some(per.trim())));
     let text = text.trim();
     let sign = text.chars().next().filter(|first| CURRENCIES.contains(first));
     let value: f64 = text.trim_start_matches(CURRENCIES).trim().parse().ok()?;
     let sign = sign.map(String::from).unwrap_or_else(|| "price".to_owned());
-    let unit = per.map_or_else(|| sign.clone(), |per| format!("{sign}/{}", shown_within(per.trim(), 12)));
-    (value.is_finite() && value > 0.0).then_some((value, unit))
+    let is_whole = PRICES.contains(&value) && per != Some("");
+    let unit = per.map_or_else(|| sign.clone(), |per| format!("{sign}/{}", shown_within(per, 12)));
+    is_whole.then_some((value, unit))
 }
 
 /// The price of each side.
@@ -112,9 +130,15 @@ fn prices(typed: &[String], names: &[&str]) -> Result<Option<Prices>, Failure> {
     if typed.is_empty() {
         return Ok(None);
     }
-    let wrong = |word: &str, why: &str| Failure::usage(format!("--price {}: {why}", shown_within(word, 80)));
+    // The option is divided at its commas.
+    let hint = match names.iter().any(|name| name.contains(',')) && typed.len() > 1 {
+        true => "; the prices of names with a comma may be in a file, one a line",
+        false => "",
+    };
+    let wrong =
+        |word: &str, why: &str| Failure::usage(format!("--price {}: {why}{hint}", shown_within(word, 80)));
     let mut found: BTreeMap<String, f64> = BTreeMap::new();
-    let mut units: Vec<String> = Vec::new();
+    let mut units: BTreeSet<String> = BTreeSet::new();
     for word in price_words(typed)? {
         let (name, value) =
             pair(&word).ok_or_else(|| wrong(&word, "is not NAME=PRICE, such as A=0.0416/h"))?;
@@ -122,22 +146,20 @@ fn prices(typed: &[String], names: &[&str]) -> Result<Option<Prices>, Failure> {
         if !names.contains(&name) {
             return Err(wrong(&word, &format!("no run is named so; they are {}", names.join(", "))));
         }
-        let (value, unit) = amount(value.trim())
-            .ok_or_else(|| wrong(&word, "must be a positive amount, such as 0.0416/h or $30/month"))?;
+        let (value, unit) = amount(value.trim()).ok_or_else(|| {
+            wrong(&word, "must be an amount from 1e-9 to 1e12, such as 0.0416/h or $30/month")
+        })?;
         if found.insert(name.to_owned(), value).is_some() {
             return Err(wrong(&word, "the run has two prices"));
         }
-        units.push(unit);
+        units.insert(unit);
     }
-    units.dedup();
+    let units: Vec<String> = units.into_iter().collect();
     let [unit] = units.as_slice() else {
-        return Err(Failure::usage(format!(
-            "--price: all prices must be for the same time: {}",
-            units.join(", ")
-        )));
+        return Err(Failure::usage(format!("--price must have one unit: {}", units.join(", "))));
     };
     let value = |name: &&str| {
-        let missing = || Failure::usage(format!("--price: {} has none", shown_within(name, 80)));
+        let missing = || Failure::usage(format!("--price: {} has none{hint}", shown_within(name, 80)));
         found.get(*name).copied().ok_or_else(missing)
     };
     Ok(Some(Prices { values: names.iter().map(value).collect::<Result<_, _>>()?, unit: unit.clone() }))
@@ -145,19 +167,51 @@ fn prices(typed: &[String], names: &[&str]) -> Result<Option<Prices>, Failure> {
 
 /// The weights by benchmark.
 fn weights(typed: &[String]) -> Result<BTreeMap<String, f64>, Failure> {
-    let read = |word: &String| {
+    let mut found = BTreeMap::new();
+    for word in typed {
+        let shown = shown_within(word, 80);
         let wrong = || {
-            let word = shown_within(word, 80);
             Failure::usage(format!(
-                "--weights {word}: is not NAME=WEIGHT with a positive weight, such as disk.io=2"
+                "--weights {shown}: is not NAME=WEIGHT with a weight from 1e-6 to 1e6, such as disk.io=2"
             ))
         };
         let (name, weight) = pair(word).ok_or_else(wrong)?;
-        let weight: f64 = weight.trim().parse().map_err(|_| wrong())?;
-        Pattern::parse(name.trim()).map_err(|_| wrong())?;
-        if weight.is_finite() && weight > 0.0 { Ok((name.trim().to_owned(), weight)) } else { Err(wrong()) }
-    };
-    typed.iter().map(read).collect()
+        let (name, weight) = (name.trim(), weight.trim().parse::<f64>().map_err(|_| wrong())?);
+        Pattern::parse(name).map_err(|_| wrong())?;
+        if !WEIGHTS.contains(&weight) {
+            return Err(wrong());
+        }
+        if found.insert(name.to_owned(), weight).is_some() {
+            return Err(Failure::usage(format!("--weights {shown}: the name has two weights")));
+        }
+    }
+    Ok(found)
+}
+
+/// Refuses a weight of what no side has, and two that count one case.
+fn each_weighs_its_own(weights: &BTreeMap<String, f64>, sides: &[Side]) -> Result<(), Failure> {
+    let all = sides.iter().flat_map(|side| &side.runs).flat_map(|run| &run.measurements);
+    let ids: BTreeSet<String> = all.map(|measurement| measurement.case.id().as_str().to_owned()).collect();
+    let read = |name: &String| Some((shown_within(name, 80), Pattern::parse(name).ok()?));
+    let patterns: Vec<(String, Pattern)> = weights.keys().filter_map(read).collect();
+    let is_of_none = |pattern: &Pattern| !ids.iter().any(|id| pattern.matches(id));
+    if let Some((name, _)) = patterns.iter().find(|(_, pattern)| is_of_none(pattern)) {
+        return Err(Failure::usage(format!("--weights {name}: no side has a case of this name")));
+    }
+    for id in &ids {
+        let named: Vec<&str> = patterns
+            .iter()
+            .filter(|(_, pattern)| pattern.matches(id))
+            .map(|(name, _)| name.as_str())
+            .collect();
+        if let [a, b, ..] = named.as_slice() {
+            let id = shown_within(id, 120);
+            return Err(Failure::usage(format!(
+                "--weights {a} and {b} are mutually exclusive: both would count {id}"
+            )));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -178,9 +232,14 @@ mod tests {
         assert_eq!(read("./b.json=$30/month,a=$20/month").unwrap().unwrap().unit, "$/month");
         for (wrong, why) in [
             ("a=1/h", "./b.json has none"),
-            ("a=1/h,./b.json=1/month", "the same time"),
+            ("a=1/h,./b.json=1/month", "--price must have one unit: price/h, price/month"),
+            ("a=€1/h,./b.json=$1/h", "must have one unit: $/h, €/h"),
             ("a=1/h,c=2/h", "no run is named so; they are a, ./b.json"),
-            ("a=0/h,./b.json=1/h", "must be a positive amount"),
+            ("a=0/h,./b.json=1/h", "must be an amount from 1e-9 to 1e12"),
+            ("a=1e-10/h,./b.json=1/h", "must be an amount"),
+            ("a=1e13,./b.json=1", "must be an amount"),
+            ("a=nan,./b.json=1", "must be an amount"),
+            ("a=1/,./b.json=1/", "must be an amount"),
             ("a=1,a=2", "the run has two prices"),
             ("a=1,b", "is not NAME=PRICE"),
         ] {
@@ -195,6 +254,13 @@ mod tests {
         std::fs::write(file.path(), "# list of today\na = 1/h\n\nb = 2/h # spot\n").unwrap();
         let typed = [file.path().display().to_string()];
         assert_eq!(prices(&typed, &["a", "b"]).unwrap().unwrap().values, [1.0, 2.0]);
+        std::fs::write(file.path(), "a#1=1/h\n  # b=3/h\nb,c=2/h\t# spot\n").unwrap();
+        assert_eq!(prices(&typed, &["a#1", "b,c"]).unwrap().unwrap().values, [1.0, 2.0]);
+        std::fs::write(file.path(), "# none yet\n").unwrap();
+        let line = prices(&typed, &["a", "b"]).unwrap_err().line;
+        assert!(line.contains("no price is in ") && line.contains(&typed[0]), "{line}");
+        let line = prices(&words("a=1/h,b,c=2/h"), &["a", "b,c"]).unwrap_err().line;
+        assert!(line.ends_with("may be in a file, one a line"), "{line}");
         assert!(
             prices(&["/nowhere".to_owned()], &["a", "b"])
                 .unwrap_err()
@@ -204,10 +270,13 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_positive() {
+    fn weights_are_numbers_of_sense_and_each_has_one_name() {
         assert_eq!(weights(&words("disk.io=2,cpu=1")).unwrap().len(), 2);
-        for wrong in ["disk.io", "disk.io=-1", "disk.io=x", "=1", "cpu=inf"] {
+        for wrong in ["disk.io", "disk.io=-1", "disk.io=x", "=1", "cpu=inf", "cpu=1e-7", "cpu=1e7", "cpu=nan"]
+        {
             assert!(weights(&words(wrong)).is_err(), "{wrong}");
         }
+        let line = weights(&words("cpu=1,disk=2,cpu=3")).unwrap_err().line;
+        assert!(line.contains("cpu=3: the name has two weights"), "{line}");
     }
 }

@@ -20,6 +20,7 @@ pub(super) static BIGGER: Format = Format {
     extension: "json",
     run: Some(|of, out| write(of, Better::Higher, out)),
     leaves_out: |measurement| headline(measurement, Better::Higher).is_none(),
+    elsewhere: |measurement| headline(measurement, Better::Lower).map(|_| SMALLER.name),
     ..Format::NONE
 };
 
@@ -29,6 +30,7 @@ pub(super) static SMALLER: Format = Format {
     about: "github-action-benchmark, tool customSmallerIsBetter: headlines of which less is better",
     run: Some(|of, out| write(of, Better::Lower, out)),
     leaves_out: |measurement| headline(measurement, Better::Lower).is_none(),
+    elsewhere: |measurement| headline(measurement, Better::Higher).map(|_| BIGGER.name),
     ..BIGGER
 };
 
@@ -73,6 +75,7 @@ mod tests {
     use super::*;
     use crate::fixture;
     use crate::report::Style;
+    use crate::report::format::left_out;
 
     fn written(format: &Format) -> serde_json::Value {
         let (run, style) = (fixture::run(), Style::plain(100));
@@ -97,5 +100,20 @@ mod tests {
         }
         let left = run.measurements.iter().filter(|m| (BIGGER.leaves_out)(m)).count();
         assert_eq!(left, run.measurements.len() - count(&bigger));
+    }
+
+    #[test]
+    fn a_figure_of_the_other_direction_is_no_invalid_one() {
+        let mut run = fixture::run();
+        let all = run.measurements.len();
+        let invalid = run.measurements.iter().filter(|m| m.headline().is_none()).count();
+        let wanted = format!("{invalid} of {all} cases have no valid figure and are not in ");
+        for format in [&BIGGER, &SMALLER] {
+            assert!(left_out(format, &run).unwrap().starts_with(&wanted));
+        }
+        run.measurements.retain(|m| headline(m, Better::Higher).is_some());
+        assert_eq!(left_out(&BIGGER, &run), None);
+        let said = left_out(&SMALLER, &run).unwrap();
+        assert!(said.ends_with("the other direction: use --format github-bigger"), "{said}");
     }
 }

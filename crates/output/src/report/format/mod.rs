@@ -59,6 +59,10 @@ pub struct Format {
     pub runs: Option<RunsWriter>,
     /// Whether what it writes of a run has nothing of this measurement; how many those are is said beside it.
     pub leaves_out: fn(&Measurement) -> bool,
+    /// The format that has this measurement, where this one leaves it out and another does not.
+    pub elsewhere: fn(&Measurement) -> Option<&'static str>,
+    /// What is to be said beside several runs of what it leaves out because not all of them have it.
+    pub not_in_all: fn(&[Run]) -> Option<String>,
     /// How it writes the reference tools of a run, a row each.
     pub tools: Option<RunWriter>,
     /// How it writes a comparison.
@@ -79,6 +83,8 @@ impl Format {
         run: None,
         runs: None,
         leaves_out: |_| false,
+        elsewhere: |_| None,
+        not_in_all: |_| None,
         tools: None,
         comparison: None,
         ranking: None,
@@ -222,13 +228,21 @@ pub fn find(name: &str) -> Option<&'static Format> {
 #[must_use]
 pub fn left_out(format: &Format, run: &Run) -> Option<String> {
     let all = run.measurements.len();
-    let without = run.measurements.iter().filter(|m| (format.leaves_out)(m)).count();
+    let left: Vec<&Measurement> = run.measurements.iter().filter(|m| (format.leaves_out)(m)).collect();
+    let without = left.iter().filter(|m| (format.elsewhere)(m).is_none()).count();
+    let other = left.iter().find_map(|m| (format.elsewhere)(m)).filter(|_| left.len() == all);
     let name = format.name;
-    (without > 0).then(|| {
+    let nothing = other.map(|other| {
+        format!(
+            "{name} has no figure of this run, whose figures have the other direction: use --format {other}"
+        )
+    });
+    let invalid = || {
         format!(
             "{without} of {all} cases have no valid figure and are not in {name}; --format json has all cases"
         )
-    })
+    };
+    nothing.or_else(|| (without > 0).then(invalid))
 }
 
 /// How the format of that name writes a subject, which `writer` asks it for.

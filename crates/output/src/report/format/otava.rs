@@ -1,7 +1,8 @@
 //! What Apache Otava (formerly Hunter), which finds change points in series, reads: a CSV file with a row a run and a column a headline,
 //! and the part of its configuration that names the columns (<https://otava.apache.org/docs/csv/>).
 //!
-//! Otava takes no empty cell, so a column is one that every run has a believed figure of. Figures are in their base unit.
+//! Otava takes no empty cell, so a column is one that every run has a believed figure of. Rows are in the order of the runs' start.
+//! Figures are in their base unit.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -21,6 +22,7 @@ pub(super) static SERIES: Format = Format {
     run: Some(|of, out| series(std::slice::from_ref(of.run), out)),
     runs: Some(series),
     leaves_out: |measurement| headline(measurement).is_none(),
+    not_in_all,
     ..Format::NONE
 };
 
@@ -49,17 +51,49 @@ fn figures(run: &Run) -> Vec<(String, &MetricResult)> {
     run.measurements.iter().filter_map(one).collect()
 }
 
+fn names(run: &Run) -> BTreeSet<String> {
+    figures(run).into_iter().map(|(name, _)| name).collect()
+}
+
+/// The runs, the oldest first.
+fn in_order(runs: &[Run]) -> Vec<&Run> {
+    let mut runs: Vec<&Run> = runs.iter().collect();
+    // Times in UTC of one form are in the order of their text.
+    runs.sort_by_key(|run| (&run.started, &run.id));
+    runs
+}
+
 /// The columns that every run has, in the order of the first.
-fn columns(runs: &[Run]) -> Vec<(String, Better)> {
-    let names = |run| figures(run).into_iter().map(|(name, _)| name).collect::<BTreeSet<String>>();
-    let all: Vec<BTreeSet<String>> = runs.iter().map(names).collect();
-    let first = runs.first().map(figures).unwrap_or_default();
+fn columns(runs: &[&Run]) -> Vec<(String, Better)> {
+    let all: Vec<BTreeSet<String>> = runs.iter().map(|run| names(run)).collect();
+    let first = runs.first().map(|run| figures(run)).unwrap_or_default();
     let in_all = first.into_iter().filter(|(name, _)| all.iter().all(|run| run.contains(name)));
     in_all.map(|(name, metric)| (name, metric.better)).collect()
 }
 
-fn series(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
+/// The columns, of which there must be one.
+fn some_columns(runs: &[&Run]) -> io::Result<Vec<(String, Better)>> {
     let columns = columns(runs);
+    if columns.is_empty() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "otava requires a headline with a valid figure in every run: no case has one",
+        ));
+    }
+    Ok(columns)
+}
+
+/// How many headlines are no column, because only some of the runs have them.
+fn not_in_all(runs: &[Run]) -> Option<String> {
+    let all: BTreeSet<String> = runs.iter().flat_map(names).collect();
+    let runs: Vec<&Run> = runs.iter().collect();
+    let (out, all) = (all.len().saturating_sub(columns(&runs).len()), all.len());
+    (out > 0).then(|| format!("{out} of {all} headlines are left out, because not every run has them"))
+}
+
+fn series(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
+    let runs = in_order(runs);
+    let columns = some_columns(&runs)?;
     let head: Vec<String> =
         KEYS.iter().map(ToString::to_string).chain(columns.iter().map(|(name, _)| cell(name))).collect();
     writeln!(out, "{}\r", head.join(","))?;
@@ -77,6 +111,8 @@ fn series(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn config(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
+    let runs = in_order(runs);
+    let columns = some_columns(&runs)?;
     // A string of JSON is one of YAML.
     let quoted = |text: &str| serde_json::to_string(text).map_err(io::Error::from);
     let plan = runs.first().map_or("plimsoll", |run| run.plan.name.as_str());
@@ -86,7 +122,7 @@ fn config(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
         quoted(plan)?
     )?;
     writeln!(out, "    attributes: [{}]\n    metrics:", KEYS[1..].join(", "))?;
-    for (name, better) in columns(runs) {
+    for (name, better) in columns {
         let direction = if better == Better::Higher { 1 } else { -1 };
         let name = quoted(&name)?;
         writeln!(out, "      {name}:\n        column: {name}\n        direction: {direction}")?;
@@ -120,6 +156,27 @@ mod tests {
             "{text}"
         );
         assert_eq!(rows[2][1], "other");
+    }
+
+    #[test]
+    fn rows_are_in_the_order_of_time_and_what_is_left_out_is_counted() {
+        let one = fixture::run();
+        let mut earlier = one.clone();
+        (earlier.id, earlier.started) = ("earlier".to_owned(), "2026-01-01T00:00:00.000Z".to_owned());
+        let gone = earlier.measurements.iter().position(|m| headline(m).is_some()).unwrap();
+        earlier.measurements.remove(gone);
+        let both = [one.clone(), earlier];
+        let text = written(series, &both);
+        assert_eq!(text.lines().nth(1).unwrap().split(',').nth(1), Some("earlier"), "{text}");
+        let wanted = format!("1 of {} headlines are left out", names(&one).len());
+        assert!(not_in_all(&both).unwrap().starts_with(&wanted));
+        assert_eq!(not_in_all(&[one.clone(), one.clone()]), None);
+        let mut none = one.clone();
+        none.measurements.clear();
+        for write in [series, config] {
+            let error = write(&[one.clone(), none.clone()], &mut Vec::new()).unwrap_err();
+            assert!(error.to_string().contains("requires a headline"), "{error}");
+        }
     }
 
     #[test]
