@@ -155,22 +155,23 @@ pub(super) fn rows(metric: &Metric, ranking: &Ranking) -> Vec<Vec<String>> {
     let (limit, with) = (has(|place| place.of_limit.is_some()), has(|place| !place.with.is_empty()));
     let prices = ranking.prices.as_ref();
     let mut head = vec!["rank".to_owned(), "side".to_owned(), "figure".to_owned(), "95 % CI".to_owned()];
-    head.extend(limit.then(|| "of limit".to_owned()));
+    // What does not fit is left out from the right.
     if let Some(prices) = prices {
         let verb = if metric.better == Better::Higher { "per" } else { "×" };
         head.extend([format!("{verb} {}", prices.unit), "rank by price".to_owned()]);
     }
+    head.extend(limit.then(|| "of limit".to_owned()));
     head.extend(with.then(|| "with".to_owned()));
     let figure = |value: f64| Quantity::new(value, metric.unit).to_string();
     let row = |place: &Place| {
         let mut cells = vec![rank(place.ranks), side(ranking, place.side), figure(place.value)];
         cells.push(place.half.map_or_else(|| "unknown".to_owned(), |half| format!("± {}", percent(half, 2))));
-        if limit {
-            cells.push(place.of_limit.map_or_else(|| "–".to_owned(), |share| percent(share, 3)));
-        }
         if prices.is_some() {
             cells.push(place.per_price.map(figure).unwrap_or_default());
             cells.push(place.ranks_per_price.map(rank).unwrap_or_default());
+        }
+        if limit {
+            cells.push(place.of_limit.map_or_else(|| "–".to_owned(), |share| percent(share, 3)));
         }
         cells.extend(with.then(|| place.with.join(", ")));
         cells
