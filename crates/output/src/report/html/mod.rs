@@ -176,14 +176,26 @@ pub fn page(runs: &[Run], beside: &Beside) -> Result<String, serde_json::Error> 
 
 /// The documents of the runs as they stand in the page; none where they are too large for it.
 fn held(runs: &[Run]) -> Result<Option<Vec<String>>, serde_json::Error> {
-    let mut all = Vec::new();
-    for run in runs {
-        all.push(data::island(run)?);
-        if all.iter().map(String::len).sum::<usize>() > MOST_HELD {
-            return Ok(None);
-        }
+    // Asked before any is made: that of a thousand machines is half a gigabyte.
+    let mut room = Room(MOST_HELD);
+    match runs.iter().try_for_each(|run| serde_json::to_writer(&mut room, run)) {
+        Err(full) if full.is_io() => Ok(None),
+        asked => asked.and_then(|()| runs.iter().map(data::island).collect::<Result<_, _>>().map(Some)),
     }
-    Ok(Some(all))
+}
+
+/// Takes so many bytes, keeps none, and refuses more.
+struct Room(usize);
+
+impl std::io::Write for Room {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 = self.0.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::StorageFull)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Them, and what a reader may do with them.

@@ -46,6 +46,14 @@ fn a_page_holds_the_documents_of_its_runs_and_nothing_in_them_ends_their_element
 }
 
 #[test]
+fn documents_that_are_too_large_together_are_left_out() {
+    let one = serde_json::to_string(&fixture::run()).unwrap().len();
+    let many = vec![fixture::run(); MOST_HELD / one + 1];
+    assert_eq!(held(&many).unwrap(), None);
+    assert_eq!(held(&many[..2]).unwrap().map(|all| all.len()), Some(2));
+}
+
+#[test]
 fn the_policy_names_exactly_these_scripts() {
     let page = page_of(&fixture::run());
     for text in [LIBRARY.to_owned(), script()] {
