@@ -98,7 +98,7 @@ impl Browser {
     }
 
     fn next(&self) -> Option<Value> {
-        self.heard.recv_timeout(Duration::from_secs(120)).ok()
+        self.heard.recv_timeout(Duration::from_secs(300)).ok()
     }
 
     /// `None`: the browser is gone.

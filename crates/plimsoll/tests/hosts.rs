@@ -39,7 +39,7 @@ impl Holder {
     }
 
     fn run(&self, script: &str) {
-        let words = ["--net", "-t", &self.0.id().to_string(), "timeout", "20", "sh", "-euc", script];
+        let words = ["--net", "-t", &self.0.id().to_string(), "timeout", "120", "sh", "-euc", script];
         let done = Command::new("nsenter").args(words).output().unwrap();
         assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
     }
@@ -154,7 +154,7 @@ impl Machines {
     fn plimsoll(&self, hosts: &str, words: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         command
-            .args(["--net", "-t", &self.bridge.0.id().to_string(), "timeout", "-k", "5", "90"])
+            .args(["--net", "-t", &self.bridge.0.id().to_string(), "timeout", "-k", "5", "400"])
             .arg(env!("CARGO_BIN_EXE_plimsoll"))
             .args(words)
             .args(["--hosts", hosts, "--ssh-config", "config"])

@@ -96,7 +96,7 @@ impl Namespaces {
                 "-t",
                 &self.near.id().to_string(),
                 "timeout",
-                "60",
+                "300",
                 env!("CARGO_BIN_EXE_plimsoll"),
             ])
             .args(["network", "--server", SERVER, "--json", "-", "--store", "none", "--quiet"])
@@ -128,7 +128,7 @@ impl Drop for Namespaces {
 
 fn within(holder: u32, script: &str) -> Output {
     Command::new("nsenter")
-        .args(["--net", "-t", &holder.to_string(), "timeout", "20", "sh", "-euc", script])
+        .args(["--net", "-t", &holder.to_string(), "timeout", "120", "sh", "-euc", script])
         .output()
         .unwrap()
 }

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 pub(crate) use crate::common::{skipped, until, valid_operation};
 
 /// How long the program may take before a test ends it.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The program, in an empty directory, with its history switched off and no colour.
 pub(crate) fn plimsoll(dir: &Path) -> Command {

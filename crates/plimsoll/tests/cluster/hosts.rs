@@ -33,7 +33,7 @@ impl Holder {
 
     fn run(&self, script: &str) {
         let done = Command::new("nsenter")
-            .args(["--net", "-t", &self.0.id().to_string(), "timeout", "20", "sh", "-euc", script])
+            .args(["--net", "-t", &self.0.id().to_string(), "timeout", "120", "sh", "-euc", script])
             .output()
             .unwrap();
         assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
@@ -231,7 +231,7 @@ impl Hosts {
     pub(crate) fn on(&self, number: usize, program: &str) -> Command {
         let mut command = Command::new("timeout");
         command
-            .args(["-k", "5", "120"])
+            .args(["-k", "5", "400"])
             .arg(self.dir.path().join("enter"))
             .arg(format!("198.18.7.{number}"))
             .arg(program)

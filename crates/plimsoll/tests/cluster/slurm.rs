@@ -113,7 +113,7 @@ impl Slurm {
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new("timeout");
         command
-            .args(["-k", "5", "120"])
+            .args(["-k", "5", "400"])
             .arg(tool_on_path(program).unwrap_or_else(|| PathBuf::from(program)))
             .env("SLURM_CONF", self.path("slurm.conf"))
             .env("XDG_DATA_HOME", self.path("data"))

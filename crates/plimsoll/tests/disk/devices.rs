@@ -4,7 +4,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use super::{Loop, PROGRAM, measurements, one_line, possible, with_code};
+use super::{Loop, PROGRAM, measurements, one_line, possible, set_free, with_code};
 use crate::support::{scratch, skipped, until};
 
 pub(super) const SIZE: u64 = 32 << 20;
@@ -181,14 +181,14 @@ fn a_device_that_a_process_holds_open_without_a_claim_is_refused_by_its_name() {
     let dir = scratch();
     let Some(device) = Loop::new("a device held open", dir.path(), SIZE, &[]) else { return };
     let open = std::fs::File::options().read(true).write(true).open(&device.device).unwrap();
-    let mut holder = Command::new("sleep").arg("60").stdin(open).spawn().unwrap();
+    let mut holder = Command::new("sleep").arg("900").stdin(open).spawn().unwrap();
     let process = format!("held open by process {} (sleep)", holder.id());
     refused(&device, &[&process, "nothing was written", "End that process"]);
     // Reading is no harm.
     with_code(&on_device(&["--target", &device.device, "--op", "read", "--block", "4K"]), 0);
     holder.kill().unwrap();
     holder.wait().unwrap();
-    with_code(&destroying(&device.device), 0);
+    set_free(|| destroying(&device.device));
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn with_consent_a_device_is_filled_written_and_verified() {
     }
     assert!(device.bytes() != before);
     // What it left bears no mark that would refuse the next run.
-    with_code(&destroying(&device.device), 0);
+    set_free(|| destroying(&device.device));
     // More than there is.
     let large = on_device(&["--target", &device.device, "--op", "read", "--size", "1G"]);
     let (out, _) = with_code(&large, 4);

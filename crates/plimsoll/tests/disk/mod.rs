@@ -23,7 +23,7 @@ use std::thread::ThreadId;
 
 use serde_json::Value;
 
-use crate::support::skipped;
+use crate::support::{skipped, until};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_plimsoll");
 
@@ -65,7 +65,7 @@ pub(crate) fn possible(test: &str, tools: &[&str]) -> bool {
 /// Runs a shell script in a mount namespace of its own; `$1` is plimsoll, `$2` the directory.
 pub(crate) fn in_own_mounts(dir: &Path, script: &str, arguments: &[&str]) -> Output {
     Command::new("unshare")
-        .args(["--mount", "--propagation", "private", "timeout", "60", "sh", "-euc", script, "sh", PROGRAM])
+        .args(["--mount", "--propagation", "private", "timeout", "300", "sh", "-euc", script, "sh", PROGRAM])
         .arg(dir)
         .args(arguments)
         .current_dir(dir)
@@ -80,6 +80,21 @@ pub(crate) fn with_code(output: &Output, code: i32) -> (String, String) {
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "stdout: {out}\nstderr: {err}");
     (out, err)
+}
+
+/// Asserts that a run on a device whose users are gone is made at last. The tests start programs from several threads: what was
+/// open here is so for a moment in a child that is not its program yet, and a loop device ends when that is over.
+#[track_caller]
+pub(crate) fn set_free(run: impl Fn() -> Output) {
+    let mut last = run();
+    until("the users of a device are gone", || {
+        let refused = last.status.code() == Some(3);
+        if refused {
+            last = run();
+        }
+        !refused
+    });
+    with_code(&last, 0);
 }
 
 /// One line on stderr that holds all of `says`, nothing on stdout.

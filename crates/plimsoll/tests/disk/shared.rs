@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::devices::{Mounted, SIZE, on_device, run};
-use super::{Alone, Loop, Told, measurements, one_line, possible, with_code};
+use super::{Alone, Loop, Told, measurements, one_line, possible, set_free, with_code};
 use crate::support::{scratch, skipped};
 
 const MIB: u64 = 1 << 20;
@@ -155,7 +155,7 @@ fn a_mark_on_the_file_outside_the_part_that_a_device_shows_is_found() {
     let Some(part) = Loop::on(TEST, &image, &["--offset", "16M"]) else { return };
     let rest = || std::fs::read(&image).unwrap()[..16 << 20].to_vec();
     let before = rest();
-    with_code(&destroying(&part.device), 0);
+    set_free(|| destroying(&part.device));
     assert!(rest() == before, "it wrote before the part");
     // Its name is gone, and with it the way to look at the rest.
     std::fs::remove_file(&image).unwrap();
@@ -167,12 +167,12 @@ fn who_holds_the_file_behind_a_device_open_is_named() {
     let dir = scratch();
     let Some(device) = Loop::new("a file held open behind a device", dir.path(), SIZE, &[]) else { return };
     let open = std::fs::File::open(&device.image).unwrap();
-    let mut holder = Command::new("sleep").arg("60").stdin(open).spawn().unwrap();
+    let mut holder = Command::new("sleep").arg("900").stdin(open).spawn().unwrap();
     let process = format!("image, which is held open by process {} (sleep)", holder.id());
     refused(&device.device, &device.image, &[&process, "End that process"]);
     holder.kill().unwrap();
     holder.wait().unwrap();
-    with_code(&destroying(&device.device), 0);
+    set_free(|| destroying(&device.device));
 }
 
 #[test]
@@ -184,13 +184,13 @@ fn a_device_behind_the_device_is_claimed_too() {
     else {
         return;
     };
-    with_code(&destroying(&upper.device), 0);
+    set_free(|| destroying(&upper.device));
     let exclusive = rustix::fs::OFlags::EXCL.bits().cast_signed();
     let claim = std::fs::File::options().read(true).custom_flags(exclusive).open(&lower.device).unwrap();
     let name = lower.device.strip_prefix("/dev/").unwrap();
     refused(&upper.device, &lower.image, &[&format!("reads from {name}, which is in use"), "EBUSY"]);
     drop(claim);
-    with_code(&destroying(&upper.device), 0);
+    set_free(|| destroying(&upper.device));
 }
 
 #[test]
@@ -269,12 +269,12 @@ fn a_file_that_an_overlay_copied_up_is_the_file_in_its_upper_layer() {
     for (held, target) in [(&real, &shown), (&shown, &real)] {
         let device = Loop::on(TEST, target, &[]).unwrap();
         let open = std::fs::File::open(held).unwrap();
-        let mut holder = Command::new("sleep").arg("60").stdin(open).spawn().unwrap();
+        let mut holder = Command::new("sleep").arg("900").stdin(open).spawn().unwrap();
         let process = format!("held open by process {} (sleep)", holder.id());
         refused(&device.device, &real, &[&process]);
         holder.kill().unwrap();
         holder.wait().unwrap();
-        with_code(&destroying(&device.device), 0);
+        set_free(|| destroying(&device.device));
     }
     // Where the path is gone, nobody knows which file it is.
     let device = Loop::on(TEST, &shown, &[]).unwrap();
@@ -316,7 +316,7 @@ fn a_file_is_found_on_an_overlay_with_layers_on_several_file_systems_that_cannot
     let shown = merged.join("disk.img");
     let Some(device) = Loop::on(TEST, &real, &[]) else { return };
     let open = std::fs::File::open(&shown).unwrap();
-    let mut holder = Command::new("sleep").arg("60").stdin(open).spawn().unwrap();
+    let mut holder = Command::new("sleep").arg("900").stdin(open).spawn().unwrap();
     refused(&device.device, &real, &[&format!("held open by process {} (sleep)", holder.id())]);
     holder.kill().unwrap();
     holder.wait().unwrap();
@@ -324,7 +324,7 @@ fn a_file_is_found_on_an_overlay_with_layers_on_several_file_systems_that_cannot
     let name = other.device.strip_prefix("/dev/").unwrap().to_owned();
     refused(&device.device, &real, &[&format!("what {name} reads from")]);
     drop(other);
-    with_code(&destroying(&device.device), 0);
+    set_free(|| destroying(&device.device));
 }
 
 /// erofs can be mounted from a file without a loop device; the kernel then tells only the path that was given.
@@ -357,5 +357,5 @@ fn a_file_from_which_a_file_system_is_mounted_is_refused_also_when_it_was_rename
     let Some(other) = Loop::on(TEST, &renamed, &["--offset", "16MiB"]) else { return };
     refused(&other.device, &renamed, &["may be a file from which an erofs is mounted on", "/mnt"]);
     drop(mounted);
-    with_code(&destroying(&other.device), 0);
+    set_free(|| destroying(&other.device));
 }
