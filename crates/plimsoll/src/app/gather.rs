@@ -22,6 +22,9 @@ use crate::text::{counted, shown_bytes, shown_within};
 const MAX_BYTES: u64 = 1 << 30;
 /// Largest file that `--expect` may name.
 const MAX_NAMES: u64 = 1 << 20;
+/// Documents up to which distributions of latencies are kept: they are most of a document, and only the page of one machine
+/// draws them.
+const WHOLE: usize = 100;
 /// Names in a line, and lines of a kind, that are told.
 const TOLD: usize = 5;
 
@@ -73,6 +76,8 @@ struct Found {
     runs: Vec<Run>,
     /// What could not be read, a line each.
     wrong: Vec<String>,
+    /// Whether there are more documents than those whose distributions are kept.
+    are_many: bool,
 }
 
 impl Found {
@@ -87,8 +92,9 @@ impl Found {
         }
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
         let shares = files.chunks(files.len().div_ceil(threads).max(1));
+        let are_many = files.len() > WHOLE;
         let read = |share: &[PathBuf]| {
-            let mut found = Self::default();
+            let mut found = Self { are_many, ..Self::default() };
             share.iter().for_each(|file| found.file(file));
             found
         };
@@ -104,6 +110,9 @@ impl Found {
             })?;
             all.runs.extend(part.runs);
             all.wrong.extend(part.wrong);
+        }
+        if all.runs.len() > WHOLE {
+            all.runs.iter_mut().for_each(slim);
         }
         Ok(all)
     }
@@ -127,12 +136,31 @@ impl Found {
         let before = self.runs.len() + self.wrong.len();
         for document in Run::parse_all(text) {
             match document {
-                Ok(run) => self.runs.push(run),
+                Ok(mut run) => {
+                    self.are_many |= self.runs.len() >= WHOLE;
+                    if self.are_many {
+                        slim(&mut run);
+                    }
+                    self.runs.push(run);
+                }
                 Err(why) => self.wrong.push(format!("{name}: {why}")),
             }
         }
         if self.runs.len() + self.wrong.len() == before {
             self.wrong.push(format!("{name}: holds no run document (the JSON of plimsoll run --json, which must begin at the start of a line)"));
+        }
+    }
+}
+
+/// A run in less memory: without distributions, and without room for more than it has.
+fn slim(run: &mut Run) {
+    run.measurements.shrink_to_fit();
+    for measurement in &mut run.measurements {
+        measurement.metrics.shrink_to_fit();
+        for metric in &mut measurement.metrics {
+            metric.histogram = None;
+            metric.samples.shrink_to_fit();
+            metric.series.shrink_to_fit();
         }
     }
 }
@@ -178,7 +206,7 @@ fn expected(path: &Path) -> Result<BTreeSet<String>, Failure> {
 
 /// One run of all that was found; it is partial where a machine or a document is missing.
 fn run_of(found: Found, expected: &BTreeSet<String>) -> Result<Run, Failure> {
-    let Found { runs, wrong } = found;
+    let Found { runs, wrong, .. } = found;
     tell(&wrong);
     if runs.is_empty() {
         let line =

@@ -63,14 +63,16 @@ impl Run {
     /// # Errors
     /// As [`Run::read`].
     pub fn parse(text: &str) -> Result<Self, String> {
-        #[derive(serde::Deserialize)]
-        struct Head {
-            schema: Option<String>,
-        }
         let shown = |e: serde_json::Error| crate::text::shown(&e.to_string());
         let head: Head =
             serde_json::from_str(text).map_err(|e| format!("not a plimsoll run (JSON): {}", shown(e)))?;
-        let run = match head.schema.as_deref() {
+        Self::of_schema(head.schema.as_ref(), text)
+    }
+
+    /// Reads one whose schema is known.
+    fn of_schema(schema: Option<&Schema>, text: &str) -> Result<Self, String> {
+        let shown = |e: serde_json::Error| crate::text::shown(&e.to_string());
+        let run = match schema.and_then(Schema::name) {
             Some(FIRST) => Self::from_first(text),
             Some(SCHEMA) => serde_json::from_str(text),
             Some(other) => {
@@ -89,20 +91,26 @@ impl Run {
     /// Each run document of a text: one after another, or in a log, whose other lines are passed over, JSON ones too. A
     /// document begins with a brace that begins a line, or that follows another document.
     pub fn parse_all(text: &str) -> impl Iterator<Item = Result<Self, String>> {
-        let mut at = 0;
+        let (mut at, mut all_whole) = (0, true);
         std::iter::from_fn(move || {
             loop {
                 let begin = next_document(text, at)?;
-                // Within 128 levels: a text of braces alone is not read to its end from each of them.
-                let mut values =
-                    serde_json::Deserializer::from_str(&text[begin..]).into_iter::<serde_json::Value>();
-                let whole = values.next().and_then(Result::ok);
-                at = begin + if whole.is_some() { values.byte_offset() } else { 1 };
+                let rest = &text[begin..];
+                // To skim is quick and knows no depth. Where one is cut off, the others are read within 128 levels: a text
+                // of braces alone is not skimmed to its end from each of them.
+                let skimmed = all_whole.then(|| whole(rest)).flatten();
+                all_whole = skimmed.is_some();
+                let found = skimmed.or_else(|| whole::<serde_json::Value>(rest).and_then(within));
+                at = begin + found.as_ref().map_or(1, |(_, bytes)| *bytes);
                 // One that is cut off ends where the next begins.
-                let end = if whole.is_some() { at } else { next_document(text, at).unwrap_or(text.len()) };
+                let end = if found.is_some() { at } else { next_document(text, at).unwrap_or(text.len()) };
                 let piece = &text[begin..end];
-                if whole.map_or_else(|| begins_as_run(piece), |value| is_run(&value)) {
-                    return Some(Self::parse(piece));
+                match found {
+                    Some((head, _)) if head.schema.as_ref().is_some_and(Schema::is_of_a_run) => {
+                        return Some(Self::of_schema(head.schema.as_ref(), piece));
+                    }
+                    None if begins_as_run(piece) => return Some(Self::parse(piece)),
+                    _ => {}
                 }
             }
         })
@@ -150,12 +158,47 @@ fn next_document(text: &str, from: usize) -> Option<usize> {
     rest.find("\n{").map(|at| from + at + 1)
 }
 
-/// Whether a JSON value means to be a run: a line of a log may be one, too.
-fn is_run(value: &serde_json::Value) -> bool {
-    value.get("schema").and_then(serde_json::Value::as_str).is_some_and(|schema| schema.starts_with(OF_RUNS))
+/// What a document says that it is; all else is passed over.
+#[derive(Debug, serde::Deserialize)]
+struct Head {
+    schema: Option<Schema>,
 }
 
-/// The same of what is cut off or broken, by its first words.
+#[derive(Debug, serde::Deserialize)]
+#[serde(untagged)]
+enum Schema {
+    Name(String),
+    Other(serde::de::IgnoredAny),
+}
+
+impl Schema {
+    fn name(&self) -> Option<&str> {
+        match self {
+            Self::Name(name) => Some(name),
+            Self::Other(_) => None,
+        }
+    }
+
+    /// Whether a JSON value means to be a run: a line of a log may be one, too.
+    fn is_of_a_run(&self) -> bool {
+        self.name().is_some_and(|name| name.starts_with(OF_RUNS))
+    }
+}
+
+/// The value that a text begins with, and its bytes.
+fn whole<T: serde::de::DeserializeOwned>(text: &str) -> Option<(T, usize)> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<T>();
+    let value = values.next()?.ok()?;
+    Some((value, values.byte_offset()))
+}
+
+/// The head of a value.
+fn within((value, bytes): (serde_json::Value, usize)) -> Option<(Head, usize)> {
+    let name = value.get("schema").and_then(serde_json::Value::as_str);
+    Some((Head { schema: name.map(|name| Schema::Name(name.to_owned())) }, bytes))
+}
+
+/// Whether what is cut off or broken means to be a run, by its first words.
 fn begins_as_run(piece: &str) -> bool {
     const FIRST_WORDS: usize = 200;
     piece.char_indices().nth(FIRST_WORDS).map_or(piece, |(at, _)| &piece[..at]).contains(OF_RUNS)

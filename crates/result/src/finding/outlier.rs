@@ -13,6 +13,7 @@
 
 mod again;
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
@@ -63,28 +64,35 @@ struct Figure<'a> {
     metric: &'a MetricResult,
     watched: Watched,
     value: f64,
-    /// Half the width of the interval, as a share of the value.
-    reach: f64,
     /// What the files are on, of a case with files.
     device: Option<&'a str>,
 }
 
 impl<'a> Figure<'a> {
     fn of(measurement: &'a Measurement, metric: &'a MetricResult) -> Self {
-        let summary = &metric.summary;
-        let reach = summary.ci95.map_or(0.0, |[low, high]| (high - low) / 2.0 / summary.median);
-        Self { measurement, metric, watched: Watched::Value, value: summary.median, reach, device: None }
+        let value = metric.summary.median;
+        Self { measurement, metric, watched: Watched::Value, value, device: None }
     }
 
     /// The wall-clock rate, where interruptions are excluded from the headline.
     fn delivered(measurement: &'a Measurement, metric: &'a MetricResult) -> Option<Self> {
-        let rates: Vec<f64> = metric.series.iter().filter_map(|point| point.delivered).collect();
-        let rates = Samples::new(rates).ok().filter(|_| metric.better == Better::Higher)?;
-        let case = measurement.case.id();
-        let reach = Summary::new(&rates, Seed::new(0, case.as_str(), "wall-clock")).relative_half_width();
+        let rates = delivered(metric).filter(|_| metric.better == Better::Higher)?;
         let value = Some(rates.median()).filter(|value| *value > 0.0)?;
-        let (watched, reach) = (Watched::Delivered, reach.unwrap_or_default());
-        Some(Self { measurement, metric, watched, value, reach, device: None })
+        Some(Self { measurement, metric, watched: Watched::Delivered, value, device: None })
+    }
+
+    /// Half the width of the interval, as a share of the value.
+    fn reach(&self) -> f64 {
+        let half = match self.watched {
+            Watched::Value => {
+                self.metric.summary.ci95.map(|[low, high]| (high - low) / 2.0 / self.metric.summary.median)
+            }
+            Watched::Delivered => delivered(self.metric).and_then(|rates| {
+                let case = self.measurement.case.id();
+                Summary::new(&rates, Seed::new(0, case.as_str(), "wall-clock")).relative_half_width()
+            }),
+        };
+        half.unwrap_or_default()
     }
 
     fn on(self, devices: &'a Devices<'_>) -> Self {
@@ -115,6 +123,11 @@ impl<'a> Figure<'a> {
     fn inputs(&self) -> &[Input] {
         self.metric.limit.as_ref().map_or(&[], |limit| &limit.inputs)
     }
+}
+
+/// The wall-clock rates of the samples.
+fn delivered(metric: &MetricResult) -> Option<Samples> {
+    Samples::new(metric.series.iter().filter_map(|point| point.delivered).collect()).ok()
 }
 
 /// What a figure was measured with.
@@ -205,13 +218,14 @@ fn many(figures: &[Figure<'_>], looked_at: usize) -> Vec<Outlier> {
     let centre = middle(figures.iter().map(|f| f.value).collect());
     let logarithms: Vec<f64> = figures.iter().map(|f| (f.value / centre).ln()).collect();
     let reach = apart(&logarithms, looked_at);
-    let noise = middle(figures.iter().map(|f| f.reach).collect());
+    let noise = LazyCell::new(|| middle(figures.iter().map(Figure::reach).collect()));
     let floor = if figures.len() < FEW { FLOOR_OF_FEW } else { FLOOR };
     let usual = Usual::of(figures);
     let mut found = Vec::new();
     for (figure, far) in figures.iter().zip(logarithms) {
         let away = figure.value / centre - 1.0;
-        if far.abs() <= reach || away.abs() <= floor.max(noise + figure.reach) {
+        // An interval of wall-clock rates takes long, so that only where it decides is it asked for.
+        if far.abs() <= reach || away.abs() <= floor || away.abs() <= *noise + figure.reach() {
             continue;
         }
         let cause = cause(figure, away, &usual);
@@ -361,7 +375,7 @@ fn unlike(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
 
 fn two(one: &Figure<'_>, other: &Figure<'_>) -> Option<Outlier> {
     let away = other.value / one.value - 1.0;
-    if away.abs() <= FLOOR.max(one.reach + other.reach) {
+    if away.abs() <= FLOOR.max(one.reach() + other.reach()) {
         return None;
     }
     let of_value = |f: &Figure<'_>| f.metric.of_limit.filter(|_| f.watched == Watched::Value);

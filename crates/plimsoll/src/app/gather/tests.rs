@@ -66,7 +66,7 @@ fn a_text_of_braces_holds_no_run() {
 fn the_plan_that_most_have_is_gathered_and_the_others_are_findings() {
     let mut other = of("c");
     other.version = "0.0.9".to_owned();
-    let found = Found { runs: vec![of("a"), other, of("b")], wrong: Vec::new() };
+    let found = Found { runs: vec![of("a"), other, of("b")], wrong: Vec::new(), are_many: false };
     let run = run_of(found, &["a", "b", "c"].map(str::to_owned).into()).unwrap();
     assert_eq!(names(&run).collect::<BTreeSet<_>>(), ["a", "b"].into());
     let lost: Vec<&str> =
@@ -84,7 +84,8 @@ fn who_is_missing_or_failed_is_a_finding_and_stays_one() {
     let mut bad = of("b");
     bad.status = RunStatus::Partial;
     bad.measurements.truncate(3);
-    let found = Found { runs: vec![of("a"), bad], wrong: vec!["x.json: cut off".to_owned()] };
+    let found =
+        Found { runs: vec![of("a"), bad], wrong: vec!["x.json: cut off".to_owned()], are_many: false };
     let run = run_of(found, &["a", "b", "d"].map(str::to_owned).into()).unwrap();
     let texts =
         |run: &Run| run.findings.iter().map(|finding| finding.text.clone()).take(3).collect::<Vec<_>>();
@@ -94,7 +95,7 @@ fn who_is_missing_or_failed_is_a_finding_and_stays_one() {
     assert_eq!(all[2], "1 document cannot be read, so machines may be missing. The first: x.json: cut off");
     assert_eq!((run.status, run.nodes.len()), (RunStatus::Partial, 2));
     assert_eq!(Run::parse(&text(&run)).map(|read| read.nodes.len()), Ok(2), "it is a run document");
-    let again = run_of(Found { runs: vec![run, of("e")], wrong: Vec::new() }, &BTreeSet::new()).unwrap();
+    let again = run_of(Found { runs: vec![run, of("e")], ..Found::default() }, &BTreeSet::new()).unwrap();
     assert_eq!((texts(&again), again.nodes.len(), again.status), (all, 3, RunStatus::Partial));
 }
 

@@ -164,7 +164,7 @@ impl<'a> Second<'a> {
         let away = own.value / control.value - 1.0;
         let is_far = away.signum() == before.signum()
             && away.ln_1p().abs() > reach
-            && away.abs() > FLOOR.max(own.reach + control.reach);
+            && away.abs() > FLOOR.max(own.reach() + control.reach());
         Some(Self { own, control, away, is_far })
     }
 
