@@ -1,10 +1,11 @@
-//! How often noise alone has a machine named: fleets whose figures are drawn from those that one machine gave in many repeats.
+//! How often noise alone has a machine named: fleets whose machines are drawn from the runs that one machine made.
 //!
 //! `plimsoll run quick --repeat 100 --json noise.json`, then
-//! `cargo run --release -p plimsoll-result --example false_alarms noise.json [MACHINES [FLEETS]]`.
+//! `cargo run --release -p plimsoll-result --example false_alarms noise.json [MACHINES [FLEETS]]`; or a directory of documents.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::path::Path;
 
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_result::document::Run;
@@ -12,40 +13,79 @@ use plimsoll_result::finding::{self, Tried};
 use plimsoll_stats::Seed;
 use rand::{Rng, RngExt};
 
-/// What one machine gave of each case.
-type Recorded<'a> = BTreeMap<String, Vec<&'a Measurement>>;
+/// What the machine gave in one repeat, by case.
+type Repeat<'a> = BTreeMap<String, &'a Measurement>;
 
-fn recorded(run: &Run) -> Recorded<'_> {
-    let mut cases = Recorded::new();
-    let good = run.measurements.iter().filter(|m| m.status == Status::Ok && m.headline().is_some());
-    good.for_each(|measurement| {
-        cases.entry(measurement.case.id().to_string()).or_default().push(measurement)
-    });
-    cases
+fn documents(path: &Path) -> io::Result<Vec<Run>> {
+    let files = match path.is_dir() {
+        true => std::fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?,
+        false => vec![path.to_owned()],
+    };
+    let texts = files.iter().map(std::fs::read_to_string).collect::<io::Result<Vec<_>>>()?;
+    Ok(texts.iter().flat_map(|text| Run::parse_all(text)).filter_map(Result::ok).collect())
 }
 
-fn drawn(of: &[&Measurement], node: &str, random: &mut impl Rng) -> Measurement {
-    Measurement { node: node.to_owned(), repeat: 0, ..of[random.random_range(0..of.len())].clone() }
+fn repeats(runs: &[Run]) -> Vec<Repeat<'_>> {
+    let mut repeats: BTreeMap<(usize, u32), Repeat<'_>> = BTreeMap::new();
+    for (number, run) in runs.iter().enumerate() {
+        for measurement in
+            run.measurements.iter().filter(|m| m.status == Status::Ok && m.headline().is_some())
+        {
+            let repeat = repeats.entry((number, measurement.repeat)).or_default();
+            repeat.insert(measurement.case.id().to_string(), measurement);
+        }
+    }
+    repeats.into_values().collect()
 }
 
-/// Figures that stand out in a fleet, at first and when measured again.
-fn fleet(header: &Run, cases: &Recorded<'_>, machines: usize, random: &mut impl Rng) -> (usize, usize) {
+fn drawn<'a>(repeats: &'a [Repeat<'a>], random: &mut impl Rng) -> &'a Repeat<'a> {
+    &repeats[random.random_range(0..repeats.len())]
+}
+
+fn on(node: &str, of: &Measurement) -> Measurement {
+    Measurement { node: node.to_owned(), repeat: 0, ..of.clone() }
+}
+
+/// The case in a repeat that has it.
+fn again(repeats: &[Repeat<'_>], case: &str, node: &str, random: &mut impl Rng) -> Measurement {
+    let with: Vec<&Measurement> = repeats.iter().filter_map(|repeat| repeat.get(case).copied()).collect();
+    on(node, with[random.random_range(0..with.len())])
+}
+
+/// The cases of the figures that are called outliers.
+fn outliers(run: &Run) -> Vec<String> {
+    let found = run.findings.iter().filter(|finding| finding.code == "outlier");
+    found.filter_map(|finding| Some(finding.evidence.get("case")?.as_str()?.to_owned())).collect()
+}
+
+/// What stands out in a fleet, at first and when measured again, and how often figures were measured again.
+fn fleet(
+    header: &Run,
+    repeats: &[Repeat<'_>],
+    machines: usize,
+    random: &mut impl Rng,
+) -> ([Vec<String>; 2], usize) {
     let mut run = header.clone();
     for machine in 0..machines {
         let node = format!("n{machine}");
-        run.measurements.extend(cases.values().map(|of| drawn(of, &node, random)));
+        run.measurements.extend(drawn(repeats, random).values().map(|of| on(&node, of)));
     }
     run.findings = finding::findings(&run.measurements);
-    let outliers = |run: &Run| run.findings.iter().filter(|finding| finding.code == "outlier").count();
     let at_first = outliers(&run);
-    let again = finding::suspects(&run).into_iter().map(|suspect| {
-        let of = &cases[&suspect.case];
-        let (own, control) = (drawn(of, &suspect.node, random), drawn(of, &suspect.control, random));
-        Tried { suspect, own, control }
-    });
-    let again: Vec<Tried> = again.collect();
-    finding::judged(&mut run, &again);
-    (at_first, outliers(&run))
+    let mut tried = Vec::new();
+    loop {
+        let next = finding::next(&run, &tried);
+        if next.is_empty() {
+            break;
+        }
+        for suspect in next {
+            let [own, control] =
+                [&suspect.node, &suspect.control].map(|node| again(repeats, &suspect.case, node, random));
+            tried.push(Tried { suspect, own, control });
+        }
+    }
+    finding::judged(&mut run, &tried);
+    ([at_first, outliers(&run)], tried.len())
 }
 
 fn main() -> io::Result<()> {
@@ -53,21 +93,26 @@ fn main() -> io::Result<()> {
     let number = |place: usize, usual: usize| words.get(place).and_then(|w| w.parse().ok()).unwrap_or(usual);
     let path =
         words.first().ok_or_else(|| io::Error::other("usage: false_alarms RUN.json [MACHINES [FLEETS]]"))?;
-    let text = std::fs::read_to_string(path)?;
-    let run = Run::parse_all(&text).next().and_then(Result::ok);
-    let run = run.ok_or_else(|| io::Error::other(format!("{path}: no run document")))?;
-    let (cases, machines, fleets) = (recorded(&run), number(1, 200), number(2, 100));
+    let runs = documents(Path::new(path))?;
+    let first = runs.first().ok_or_else(|| io::Error::other(format!("{path}: no run document")))?;
+    let (repeats, machines, fleets) = (repeats(&runs), number(1, 200), number(2, 100));
     let mut random = Seed::new(7, "false", "alarms").generator();
-    let made: Vec<_> = (0..fleets).map(|_| fleet(&run.header(), &cases, machines, &mut random)).collect();
-    let with = |count: fn(&(usize, usize)) -> usize| made.iter().filter(|one| count(one) > 0).count();
+    let made: Vec<_> = (0..fleets).map(|_| fleet(&first.header(), &repeats, machines, &mut random)).collect();
+    let with = |place: usize| made.iter().filter(|(found, _)| !found[place].is_empty()).count();
+    let mut out = io::stdout();
     writeln!(
-        io::stdout(),
-        "{} cases, {} figures each; {fleets} fleets of {machines}: figures stand out at first in {} ({} figures), and when measured again in {} ({})",
-        cases.len(),
-        cases.values().map(Vec::len).min().unwrap_or(0),
-        with(|one| one.0),
-        made.iter().map(|one| one.0).sum::<usize>(),
-        with(|one| one.1),
-        made.iter().map(|one| one.1).sum::<usize>(),
-    )
+        out,
+        "{} runs; {fleets} fleets of {machines}: figures stand out at first in {}, and after {} more measurements in {}",
+        repeats.len(),
+        with(0),
+        made.iter().map(|(_, tried)| tried).sum::<usize>(),
+        with(1),
+    )?;
+    let mut by_case: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
+    for (place, case) in
+        made.iter().flat_map(|(found, _)| (0..2).flat_map(|n| found[n].iter().map(move |case| (n, case))))
+    {
+        by_case.entry(case).or_default()[place] += 1;
+    }
+    by_case.iter().try_for_each(|(case, [first, last])| writeln!(out, "{first:5} {last:4}  {case}"))
 }

@@ -66,8 +66,8 @@ pub fn of_parts(parts: &[Run]) -> Vec<Finding> {
 }
 
 /// Findings about one machine or pair of machines among others.
-const AMONG_OTHERS: [&str; 6] =
-    ["outlier", "not-confirmed", "machines-differ", "slow-node", "slow-pair", "few-of-a-kind"];
+const AMONG_OTHERS: [&str; 7] =
+    ["outlier", "ahead", "not-confirmed", "machines-differ", "slow-node", "slow-pair", "few-of-a-kind"];
 
 /// Whether it is about machines, which come first where there are several: those that the run lacks, and those that differ.
 pub fn is_of_a_machine(finding: &Finding) -> bool {

@@ -11,7 +11,7 @@ mod scales;
 mod shortfall;
 
 pub use clock_steps::clock_steps;
-pub use outlier::{Devices, Suspect, Tried, judged, suspects};
+pub use outlier::{Devices, Suspect, Tried, judged, next};
 pub use pairs::{PairPath, pairs};
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -12,6 +12,7 @@
 //! A figure from which interruptions are excluded does not show them: there the wall-clock rates are compared as well.
 
 mod again;
+mod rounds;
 
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,10 +30,13 @@ use crate::metric::Better;
 use crate::quantity::{Quantity, Unit, percent, significant};
 use crate::stats::{Samples, Seed, Summary, apart};
 use crate::view::{NOTABLE, lost};
-pub use again::{Suspect, Tried, judged, suspects};
+pub use again::{Suspect, Tried, judged};
+pub use rounds::next;
 
 /// A machine that stands out.
 const OUTLIER: &str = "outlier";
+/// Machines that are better than the rest.
+const AHEAD: &str = "ahead";
 /// No difference below this share of the median stands out.
 pub(super) const FLOOR: f64 = 0.03;
 /// Of fewer machines than [`FEW`] none below this share: core clocks of machines alike differ by 4 % while they do the same work one
@@ -181,7 +185,26 @@ pub(super) fn find(measurements: &[Measurement], devices: &Devices<'_>) -> Vec<F
     let mut found: Vec<Outlier> =
         cases.into_values().flat_map(|[values, delivered]| in_case(values, delivered, looked_at)).collect();
     found.sort_by(|a, b| b.away.total_cmp(&a.away));
-    found.into_iter().map(|outlier| outlier.finding).collect()
+    let (worse, better): (Vec<Outlier>, Vec<Outlier>) = found.into_iter().partition(|outlier| outlier.worse);
+    worse.into_iter().map(|outlier| outlier.finding).chain(ahead(&better)).collect()
+}
+
+/// Figures that are better than those of the other machines, in a line: nothing is wrong with those machines, unless one of them promises
+/// what it does not keep, such as a disk that has written nothing yet.
+fn ahead(better: &[Outlier]) -> Option<Finding> {
+    const NAMED: usize = 3;
+    let first = better.first()?;
+    let named: Vec<&str> = better.iter().take(NAMED).map(|outlier| outlier.finding.text.as_str()).collect();
+    let more = better.len().saturating_sub(NAMED);
+    let text = match better.len() {
+        1 => format!("better than the rest: {}", first.finding.text),
+        count => {
+            let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+            format!("{count} figures are better than the rest: {}{more}", named.join("; "))
+        }
+    };
+    let evidence: Vec<_> = better.iter().map(|outlier| outlier.finding.evidence.clone()).collect();
+    Some(finding(AHEAD, text, json!({ "figures": evidence })))
 }
 
 /// What stands out.
@@ -229,7 +252,8 @@ fn many(figures: &[Figure<'_>], looked_at: usize) -> Vec<Outlier> {
             continue;
         }
         let cause = cause(figure, away, &usual);
-        let why = if is_worse(figure, away) { because(cause.as_deref()) } else { String::new() };
+        let worse = is_worse(figure, away);
+        let why = if worse { because(cause.as_deref()) } else { String::new() };
         let text = format!(
             "{}: {}: {}, {} of {} machines{why}",
             figure.measurement.node,
@@ -243,12 +267,12 @@ fn many(figures: &[Figure<'_>], looked_at: usize) -> Vec<Outlier> {
             "value": figure.value, "delivered": figure.watched == Watched::Delivered, "median": centre, "looked_at": looked_at, "away": away,
             // Shares of the median.
             "below": 1.0 - (-reach).exp(), "above": reach.exp() - 1.0,
-            "cause": cause, "worse": is_worse(figure, away),
+            "cause": cause, "worse": worse,
         });
         found.push(Outlier {
             node: figure.measurement.node.clone(),
             away: away.abs(),
-            worse: is_worse(figure, away),
+            worse,
             finding: finding(OUTLIER, text, evidence),
         });
     }
@@ -458,6 +482,29 @@ mod tests {
             "n2: cpu fma f64 avx2: 55.0 FLOP/s, 45 % below the median of 4 machines. Likely cause: throttled by the CPU quota 44 % of the time"
         );
         assert_eq!(found[0].evidence["worse"], true);
+    }
+
+    #[test]
+    fn those_that_are_better_are_told_in_a_line() {
+        let mut all: Vec<_> = (0..8).map(|i| on(&format!("n{i}"), 100.0 + f64::from(i) * 0.1)).collect();
+        (all[2], all[5]) = (on("n2", 150.0), on("n5", 50.0));
+        let found = find(&all);
+        let texts: Vec<(&str, &str)> = found.iter().map(|f| (f.code.as_str(), f.text.as_str())).collect();
+        assert_eq!(texts.len(), 2, "{texts:?}");
+        assert!(texts[0].0 == OUTLIER && texts[0].1.starts_with("n5: "), "{texts:?}");
+        assert_eq!(
+            texts[1],
+            (
+                AHEAD,
+                "better than the rest: n2: cpu fma f64 avx2: 150 FLOP/s, 49 % above the median of 8 machines"
+            )
+        );
+        all[6] = on("n6", 200.0);
+        let text = &find(&all)[1].text;
+        assert!(
+            text.starts_with("2 figures are better than the rest: n6: ") && text.contains("; n2: "),
+            "{text}"
+        );
     }
 
     #[test]

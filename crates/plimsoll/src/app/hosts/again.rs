@@ -9,29 +9,42 @@ use crate::document::Run;
 use crate::finding::{self, Suspect, Tried};
 use crate::measurement::Measurement;
 
-/// After this time what is left is not measured again.
+/// After this time, and so much more for each machine, what is left is not measured again.
 const MOST: Duration = Duration::from_secs(30);
+const MORE: Duration = Duration::from_millis(500);
 
-/// Measures again what stands out, and writes into the run's findings what came of it. Whether it was interrupted.
+/// Measures again what stands out, as often as it takes to rule out chance, and writes into the run's findings what came of it. Whether it
+/// was interrupted.
 pub(super) fn measured(run: &mut Run, together: &Together<'_, '_>, connected: &mut Connected<'_>) -> bool {
-    let suspects = finding::suspects(run);
-    if suspects.is_empty() {
-        return false;
-    }
-    let numbers = together.roster.members.iter().map(|member| (member.name.as_str(), member.rank));
+    let members = &together.roster.members;
+    let numbers = members.iter().map(|member| (member.name.as_str(), member.rank));
+    let most = MOST + MORE * u32::try_from(members.len()).unwrap_or(u32::MAX);
     let mut machines = Machines { connected, numbers: numbers.collect(), controls: BTreeMap::new() };
-    let (tried, interrupted) = together.fleet.heeded(|goes_on| {
-        let (begun, all) = (Instant::now(), suspects.len());
-        let mut tried = Vec::new();
-        for (index, suspect) in suspects.into_iter().enumerate() {
-            let line = format!("measuring again what differs: {} of {all}, on {}", index + 1, suspect.node);
-            if begun.elapsed() > MOST || !goes_on(Some(line)) {
-                break;
-            }
-            tried.extend(machines.tried(suspect));
+    let mut tried = Vec::new();
+    let (begun, mut interrupted) = (Instant::now(), false);
+    loop {
+        let suspects = finding::next(run, &tried);
+        let before = tried.len();
+        if suspects.is_empty() || interrupted || begun.elapsed() > most {
+            break;
         }
-        tried
-    });
+        machines.controls.clear();
+        (_, interrupted) = together.fleet.heeded(|goes_on| {
+            let all = suspects.len();
+            for (index, suspect) in suspects.into_iter().enumerate() {
+                let line =
+                    format!("measuring again what differs: {} of {all}, on {}", index + 1, suspect.node);
+                if begun.elapsed() > most || !goes_on(Some(line)) {
+                    break;
+                }
+                tried.extend(machines.tried(suspect));
+            }
+        });
+        // No machine answers any more.
+        if tried.len() == before {
+            break;
+        }
+    }
     finding::judged(run, &tried);
     interrupted
 }
@@ -40,7 +53,7 @@ pub(super) fn measured(run: &mut Run, together: &Together<'_, '_>, connected: &m
 struct Machines<'a, 'b> {
     connected: &'a mut Connected<'b>,
     numbers: BTreeMap<&'a str, usize>,
-    /// What usual machines have measured again, by machine and case.
+    /// What usual machines have measured in this round, by machine and case.
     controls: BTreeMap<(String, String), Measurement>,
 }
 

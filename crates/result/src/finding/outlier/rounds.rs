@@ -1,0 +1,155 @@
+//! How often a figure that stands out is measured again: until chance would have none stand out each time in 99 runs of a hundred.
+//!
+//! What stands out by chance mostly does not when it is measured again. So the figures that did not tell how often chance strikes in a
+//! benchmark here: where none did not, one more measurement may be enough; where one figure in ten did not, it takes four.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::again::{Second, Suspect, Tried, suspects};
+use crate::document::Run;
+use crate::stats::FALSE_ALARMS;
+
+/// Most measurements of a figure, those that say nothing among them.
+const MOST: usize = 6;
+
+/// What came of one figure so far.
+#[derive(Default)]
+pub(super) struct Course<'a> {
+    /// How often it was measured again.
+    times: usize,
+    /// How often it stood out then.
+    pub(super) far: usize,
+    /// Whether it did not once.
+    pub(super) is_refuted: bool,
+    /// Of the measurements in which it stood out, the one that did least.
+    pub(super) nearest: Option<&'a Tried>,
+}
+
+/// What came of all of them, by the index of the finding.
+pub(super) struct Rounds<'a> {
+    pub(super) courses: BTreeMap<usize, Course<'a>>,
+    /// How often a figure must stand out again, by case.
+    needed: BTreeMap<String, usize>,
+    /// Machines and benchmarks of which a figure did so often enough: the others of theirs need once.
+    sure: BTreeSet<(String, String)>,
+}
+
+impl<'a> Rounds<'a> {
+    pub(super) fn of(run: &Run, tried: &'a [Tried]) -> Self {
+        let courses = courses(run, tried);
+        let all = suspects(run);
+        let needed = needed(run, &all, &courses);
+        let mut rounds = Self { courses, needed, sure: BTreeSet::new() };
+        let sure = all.iter().filter(|suspect| rounds.is_sure(suspect)).map(Suspect::owned);
+        rounds.sure = sure.collect();
+        rounds
+    }
+
+    /// How often this one must stand out again.
+    pub(super) fn needed(&self, suspect: &Suspect) -> usize {
+        match self.sure.contains(&suspect.owned()) {
+            true => 1,
+            false => self.needed.get(&suspect.case).copied().unwrap_or(1),
+        }
+    }
+
+    fn is_sure(&self, suspect: &Suspect) -> bool {
+        let course = self.courses.get(&suspect.finding);
+        course.is_some_and(|course| !course.is_refuted && course.far >= self.needed(suspect))
+    }
+
+    fn goes_on(&self, suspect: &Suspect) -> bool {
+        let course = self.courses.get(&suspect.finding);
+        course.is_none_or(|course| !course.is_refuted && course.times < MOST && !self.is_sure(suspect))
+    }
+}
+
+/// The figures that are to be measured next: first each that stands out, then those that did so again and not often enough yet. None
+/// where all are known.
+pub fn next(run: &Run, tried: &[Tried]) -> Vec<Suspect> {
+    let rounds = Rounds::of(run, tried);
+    suspects(run).into_iter().filter(|suspect| rounds.goes_on(suspect)).collect()
+}
+
+fn courses<'a>(run: &Run, tried: &'a [Tried]) -> BTreeMap<usize, Course<'a>> {
+    let mut courses: BTreeMap<usize, (f64, Course<'a>)> = BTreeMap::new();
+    for one in tried {
+        let Some(finding) = run.findings.get(one.suspect.finding) else { continue };
+        let (least, course) =
+            courses.entry(one.suspect.finding).or_insert((f64::INFINITY, Course::default()));
+        course.times += 1;
+        let Some(second) = Second::of(finding, one) else { continue };
+        course.far += usize::from(second.is_far);
+        course.is_refuted |= !second.is_far;
+        let away = second.away.ln_1p().abs();
+        if second.is_far && away < *least {
+            (*least, course.nearest) = (away, Some(one));
+        }
+    }
+    courses.into_iter().map(|(finding, (_, course))| (finding, course)).collect()
+}
+
+/// The least number of measurements after which at most one run in a hundred has a figure of any benchmark that chance alone had stand out
+/// each time. Where a case has figures that did not, its own count says more than that of its benchmark.
+fn needed(run: &Run, all: &[Suspect], courses: &BTreeMap<usize, Course<'_>>) -> BTreeMap<String, usize> {
+    let mut looked_at: BTreeMap<String, usize> = BTreeMap::new();
+    for measurement in run.measurements.iter().filter(|m| m.headline().is_some()) {
+        *looked_at.entry(measurement.case.benchmark().to_owned()).or_default() += 1;
+        *looked_at.entry(measurement.case.id().to_string()).or_default() += 1;
+    }
+    let mut refuted: BTreeMap<&str, usize> = BTreeMap::new();
+    for suspect in all.iter().filter(|s| courses.get(&s.finding).is_some_and(|course| course.is_refuted)) {
+        *refuted.entry(suspect.of().1).or_default() += 1;
+        *refuted.entry(&suspect.case).or_default() += 1;
+    }
+    let benchmarks: BTreeSet<&str> = run.measurements.iter().map(|m| m.case.benchmark()).collect();
+    let allowed = FALSE_ALARMS / benchmarks.len().max(1) as f64;
+    let of = |name: &str| {
+        let by_chance = refuted.get(name).copied().unwrap_or(0) + 1;
+        times(by_chance, looked_at.get(name).copied().unwrap_or(1), allowed)
+    };
+    let of_suspect = |suspect: &Suspect| {
+        let (_, benchmark) = suspect.of();
+        let of_case = refuted.contains_key(suspect.case.as_str()).then(|| of(&suspect.case));
+        (suspect.case.clone(), of(benchmark).max(of_case.unwrap_or(0)))
+    };
+    all.iter().map(of_suspect).collect()
+}
+
+/// So many figures of `looked_at` stood out by chance; `k` times more they do so at `(by_chance / looked_at)^k` each, which is to be no
+/// more than `allowed` of one of them.
+fn times(by_chance: usize, looked_at: usize, allowed: f64) -> usize {
+    let by_chance = by_chance as f64;
+    let odds = (by_chance / looked_at.max(1) as f64).min(0.5);
+    let times = (by_chance / allowed).ln() / odds.recip().ln();
+    (times.ceil() as usize).clamp(1, MOST)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_chance_does_often_is_measured_often() {
+        assert_eq!(times(1, 4600, 0.01 / 7.0), 1);
+        assert_eq!(times(1, 200, 0.01 / 7.0), 2);
+        assert_eq!(times(1, 8, 0.01), 3);
+        assert_eq!(times(17, 200, 0.01 / 7.0), 4);
+        assert_eq!(times(1, 0, 0.01), MOST);
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_enough_where_it_is_not_the_most(by_chance in 1usize..50, looked_at in 1usize..5000) {
+            let allowed = 0.002;
+            let times = times(by_chance, looked_at, allowed);
+            let left = |times: usize| {
+                by_chance as f64 * (by_chance as f64 / looked_at as f64).min(0.5).powi(i32::try_from(times).unwrap())
+            };
+            prop_assert!(times == MOST || left(times) <= allowed * 1.000_001);
+            prop_assert!(times == 1 || left(times - 1) > allowed * 0.999_999);
+        }
+    }
+}
