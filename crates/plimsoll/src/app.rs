@@ -110,9 +110,10 @@ pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
     match typed {
         Typed::Measure { what, common, key } => {
             let key = far_end::key(key.as_deref())?;
-            measure(&what, &common, key)
+            measure(&what, &plans::located(&what, *common)?, key)
         }
         Typed::OnHosts { what, common, key, hosts, words } => {
+            plans::places_nothing(&what, &common)?;
             hosts::measure((&what, &common, key.as_deref()), &hosts, words)
         }
         Typed::SaidByHosts { hosts, words, quiet } => hosts::say(&hosts, words, quiet),

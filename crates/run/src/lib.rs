@@ -169,7 +169,12 @@ impl Ran {
 
 /// Seconds that a case is expected to take, set-up included.
 pub fn expected_seconds(sampling: &Sampling) -> f64 {
-    SET_UP + sampling.sample_time * (samples(sampling) + WARM_UP)
+    SET_UP + warm_up(sampling) + sampling.sample_time * samples(sampling)
+}
+
+/// Seconds of the warm-up.
+fn warm_up(sampling: &Sampling) -> f64 {
+    sampling.warm_up.unwrap_or(sampling.sample_time * WARM_UP)
 }
 
 /// How many samples are expected.
@@ -179,7 +184,7 @@ fn samples(sampling: &Sampling) -> f64 {
 
 /// Seconds that a case takes with so many samples.
 fn least(planned: &Planned, samples: usize) -> f64 {
-    SET_UP + planned.sampling.sample_time * (samples as f64 + WARM_UP)
+    SET_UP + warm_up(&planned.sampling) + planned.sampling.sample_time * samples as f64
 }
 
 /// The same of all these cases that can be measured.
@@ -193,7 +198,7 @@ pub fn expected_of(planned: &Planned) -> f64 {
     let amount = bench::find(case.benchmark()).and_then(|benchmark| benchmark.sample_seconds(case));
     let each = match amount {
         Some(seconds) => {
-            SET_UP + planned.sampling.sample_time * WARM_UP + samples(&planned.sampling) * seconds
+            SET_UP + warm_up(&planned.sampling) + samples(&planned.sampling) * seconds
         }
         None => expected_seconds(&planned.sampling),
     };
@@ -315,7 +320,7 @@ impl Harness<'_> {
         // A case that runs beyond the budget has what it was given.
         let within = self.left().map(|left| left.max(room.own.map_or(0.0, |own| own.seconds)));
         let mut prepared = self.station.prepare(&planned.candidate, within).map_err(End::Cannot)?;
-        let amount = calibrated(prepared.as_mut(), sampling.sample_time).map_err(End::Cannot)?;
+        let amount = calibrated(prepared.as_mut(), sampling).map_err(End::Cannot)?;
         taken.agreed = true;
         let amount = self.pace.agree(Some(amount)).map_err(End::Cannot)?.unwrap_or(amount);
         let own = self.enough(room, sampling, begun);
@@ -474,8 +479,9 @@ fn rule(case: &Case, sampling: &Sampling, allowed: Option<Own>) -> StopRule {
 }
 
 /// Warms up, and finds the amount that takes the sample time.
-fn calibrated(prepared: &mut dyn Prepared, wanted: f64) -> Result<Amount, CannotMeasure> {
-    let first = prepared.sample(Amount::Seconds(wanted * WARM_UP))?;
+fn calibrated(prepared: &mut dyn Prepared, sampling: &Sampling) -> Result<Amount, CannotMeasure> {
+    let wanted = sampling.sample_time;
+    let first = prepared.sample(Amount::Seconds(warm_up(sampling)))?;
     let Some(work) = first.work.filter(|w| *w > 0 && first.elapsed > 0.0) else {
         return Ok(Amount::Seconds(wanted));
     };

@@ -192,7 +192,7 @@ fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: us
     let planned: Vec<Planned> = (1..=cases)
         .map(|n| Planned {
             candidate: Candidate::new(Case::of("null").with_count("threads", n as u64), Ok(())),
-            sampling: Sampling { samples, sample_time: 0.1, precision: 0.01 },
+            sampling: Sampling { samples, sample_time: 0.1, precision: 0.01, warm_up: None },
             against: peer::Against::Nobody,
             budget: None,
             group: 0,
@@ -483,7 +483,7 @@ fn slow_tools_give_fewer_pairs_and_take_nothing_from_our_own_samples() {
 fn a_stated_amount_is_expected_to_take_its_time() {
     let planned = |id: &str| Planned {
         candidate: Candidate::new(id.parse().unwrap(), Ok(())),
-        sampling: Sampling { samples: Some(3), sample_time: 0.2, precision: 0.01 },
+        sampling: Sampling { samples: Some(3), sample_time: 0.2, precision: 0.01, warm_up: None },
         against: peer::Against::Nobody,
         budget: None,
         group: 0,

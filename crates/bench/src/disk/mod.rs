@@ -17,6 +17,7 @@ pub mod file;
 pub mod filesystem;
 pub mod fill;
 mod findings;
+pub mod fio;
 pub mod fsync;
 pub mod io;
 mod job;

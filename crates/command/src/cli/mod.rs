@@ -260,9 +260,12 @@ pub struct Common {
     /// among its parameters.
     #[arg(skip)]
     pub server: Vec<String>,
+    /// What becomes of options of a job file that have no counterpart: `plimsoll run` alone takes it.
+    #[arg(skip)]
+    pub ignore_unsupported: bool,
 }
 
-/// Flags of `plimsoll disk` alone. No plan file can give them.
+/// Flags of `plimsoll disk`, and of `plimsoll run` with a fio job file. No plan file can give them.
 #[derive(Args, Clone, Debug, Default)]
 struct Device {
     /// Measure this block device itself instead of a file in --dir; it is only read
@@ -345,15 +348,21 @@ fn secret() -> Arg {
 /// `plimsoll run`: a plan cannot name a server, so its flags can.
 fn run() -> Command {
     let names = built_in::names().join(", ");
-    let plan = Arg::new("plan").value_name("PLAN").help(format!("{names}, or a TOML file [default: quick]"));
+    let help = format!("{names}, a TOML file, or a fio job file, FILE.fio [default: quick]");
+    let plan = Arg::new("plan").value_name("PLAN").help(help);
     let server = Arg::new("server")
         .long("server")
         .value_name("HOST[:PORT],…")
         .action(ArgAction::Append)
         .value_delimiter(',')
         .help("Measure the plan's network cases to this running `plimsoll serve`, or iperf3://HOST[:PORT]");
-    let run = Command::new("run").arg(plan).arg(server).arg(secret()).allow_negative_numbers(true);
-    Hosts::augment_args(Common::augment_args(run))
+    let ignore = Arg::new("ignore-unsupported")
+        .long("ignore-unsupported")
+        .action(ArgAction::SetTrue)
+        .help("Leave out what of a fio job file has no counterpart, and say so in the run [default: refuse it]");
+    let run =
+        Command::new("run").arg(plan).arg(server).arg(secret()).arg(ignore).allow_negative_numbers(true);
+    Hosts::augment_args(Device::augment_args(Common::augment_args(run)))
         .about("Measure a plan [default: quick]")
         .after_help(plans::built_in_help())
 }
@@ -516,6 +525,8 @@ pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) ->
         Some(("run", m)) => {
             let mut common = Common::from_arg_matches(m)?;
             common.server = m.get_many::<String>("server").into_iter().flatten().cloned().collect();
+            common.target = Device::from_arg_matches(m)?.target();
+            common.ignore_unsupported = m.get_flag("ignore-unsupported");
             let what = match (m.get_one::<String>("plan"), &common.resume) {
                 (None, Some(_)) => What::Kept,
                 (named, _) => What::Plan(named.map_or("quick", String::as_str).to_owned()),

@@ -214,6 +214,7 @@ fn sampling(plan: &Plan, group: &Group) -> Sampling {
     Sampling {
         samples: how.samples.or(series).or(plan.sampling.samples),
         sample_time: if series.is_some() { scale::of_series(time, plan.scale, usual) } else { time },
+        warm_up: how.warm_up.map(|time| time.as_secs_f64()),
         precision: how.precision.unwrap_or(plan.sampling.precision),
     }
 }

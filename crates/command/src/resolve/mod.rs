@@ -8,6 +8,7 @@ mod refusals;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::bench::disk::fio::{self, JobFile, Unsupported};
 use crate::bench::{self, BENCHMARKS};
 use crate::case::{CaseError, Key, Kind, nearest};
 use crate::cli::{Common, What};
@@ -95,6 +96,7 @@ pub fn plan(what: &What, common: &Common) -> Result<Plan, UsageError> {
         sampling: Sampling {
             samples: file.how.samples,
             sample_time: file.how.sample_time.unwrap_or(SAMPLE_TIME).as_secs_f64(),
+            warm_up: None,
             precision: file.how.precision.unwrap_or(PRECISION),
         },
         against: file.how.against.clone().unwrap_or_default(),
@@ -116,7 +118,7 @@ pub fn plan(what: &What, common: &Common) -> Result<Plan, UsageError> {
 pub fn file(what: &What, common: &Common) -> Result<PlanFile, UsageError> {
     let mut typed = Group::default();
     let (mut file, narrow) = match what {
-        What::Plan(name) => (named_plan(name)?, false),
+        What::Plan(name) => (named_plan(name, common)?, false),
         What::Kept => return Err(other("--resume requires the id of a run")),
         What::Text { name, text } => (file::parse_kept(name, text)?, false),
         What::Subsystem { name, lists } => {
@@ -195,9 +197,32 @@ fn sampled(file: &mut PlanFile, common: &Common) {
     file.seed = common.seed.or(file.seed);
 }
 
-fn named_plan(name: &str) -> Result<PlanFile, UsageError> {
+/// A job file of fio that was named as the plan.
+///
+/// # Errors
+/// Its mistakes.
+pub fn job_file(name: &str, common: &Common) -> Result<JobFile, UsageError> {
+    let unsupported = match common.ignore_unsupported {
+        true => Unsupported::Ignored,
+        false => Unsupported::Refused,
+    };
+    let read = fio::read(std::path::Path::new(name), unsupported);
+    read.map_err(|all| UsageError::Several(all.into_iter().map(UsageError::Other).collect()))
+}
+
+fn named_plan(name: &str, common: &Common) -> Result<PlanFile, UsageError> {
     if let Some(plan) = built_in::find(name) {
         return Ok(file::parse(plan.name, plan.text)?);
+    }
+    if fio::is_job_file(name) {
+        let mut plan = job_file(name, common)?.plan;
+        let stem = std::path::Path::new(name).file_stem().unwrap_or_default();
+        plan.name = Some(fio::plain(&stem.to_string_lossy()));
+        return Ok(plan);
+    }
+    if common.ignore_unsupported || common.target.is_some() {
+        let flag = if common.ignore_unsupported { "ignore-unsupported" } else { "target" };
+        return Err(other(format!("--{flag} requires a fio job file, FILE.fio")));
     }
     let looks_like_a_file = name.ends_with(".toml") || name.contains('/');
     if !looks_like_a_file && !std::path::Path::new(name).exists() {
@@ -209,7 +234,7 @@ fn named_plan(name: &str) -> Result<PlanFile, UsageError> {
             return Err(other(format!("'{shown}' is a command, not a plan: write plimsoll {shown}")));
         }
         return Err(other(format!(
-            "no plan '{shown}': {near}plans are {}, or a TOML file",
+            "no plan '{shown}': {near}plans are {}, a TOML file, or a fio job file (FILE.fio)",
             names.join(", ")
         )));
     }

@@ -30,6 +30,8 @@ pub struct How {
     pub series: Option<u32>,
     /// Time of one sample.
     pub sample_time: Option<Duration>,
+    /// Time before the first sample that is not counted.
+    pub warm_up: Option<Duration>,
     /// Half-width at which sampling stops.
     pub precision: Option<f64>,
     /// Time for all cases.
@@ -53,6 +55,8 @@ pub struct Group {
     pub exclude: Vec<Exclude>,
     /// How its cases are sampled, where that differs from the plan's.
     pub how: How,
+    /// The options of the reference tool's job that it was made of, as `name=value`.
+    pub job: Vec<String>,
     /// Where it stands in the plan's text.
     pub places: Places,
     /// Seconds for the whole run, where there is a bound: default sizes keep to it.
@@ -112,6 +116,9 @@ pub struct Sampling {
     pub samples: Option<u32>,
     /// Seconds of one sample.
     pub sample_time: f64,
+    /// Seconds before the first sample; none: as the sample time has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up: Option<f64>,
     /// Half-width of the interval, as a share of the median, at which sampling stops.
     pub precision: f64,
 }

@@ -49,7 +49,9 @@ fn group(group: &Group) -> String {
     }
     let exclude: Vec<String> = group.exclude.iter().map(excluded).collect();
     line("exclude", (!exclude.is_empty()).then(|| format!("[{}]", exclude.join(", "))));
+    line("job", (!group.job.is_empty()).then(|| strings(&group.job)));
     line("series", group.how.series.map(|n| n.to_string()));
+    line("warm-up", group.how.warm_up.map(|time| quoted(&format_duration(time))));
     for (key, value) in how(&group.how) {
         line(key, Some(value));
     }

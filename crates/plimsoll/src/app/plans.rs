@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::{Failure, complain, printed};
+use crate::bench::disk::fio::{self, JobFile, Place};
+use crate::bench::disk::raw::RawTarget;
 use crate::cli::{self, Common, PlanWork, What};
 use crate::limit::user::UserLimits;
 use crate::machine::{Machine, Root};
@@ -17,6 +19,7 @@ use crate::report::{Style, Wishes};
 use crate::resolve::{self, UsageError};
 use crate::run::Planned;
 use crate::run::expected_seconds;
+use crate::text::counted;
 
 /// Does what was asked with plans.
 ///
@@ -48,8 +51,48 @@ pub(super) fn execute(work: PlanWork) -> Result<ExitCode, Failure> {
     }
 }
 
-fn usage(error: UsageError) -> Failure {
-    Failure::usage(error.to_string())
+/// The first mistake; of a job file also how many there are.
+pub(super) fn usage(error: UsageError) -> Failure {
+    let line = error.to_string();
+    match error.lines().len() {
+        0 | 1 => Failure::usage(line),
+        n => Failure::usage(format!("{line}; {} (plimsoll plan check FILE lists them)", counted(n - 1, "further mistake"))),
+    }
+}
+
+/// The options of a run with the directory or device that its job file names, where none was typed.
+///
+/// # Errors
+/// The job file is wrong, or it would write to a device without consent.
+pub(super) fn located(what: &What, mut common: Common) -> Result<Common, Failure> {
+    let Some(job) = job_file(what, &common)? else { return Ok(common) };
+    if common.dir.is_some() || common.target.is_some() {
+        return Ok(common);
+    }
+    match job.place {
+        Some(Place::Directory(directory)) => common.dir = Some(directory),
+        // To be read: consent must name the device twice on the command line.
+        Some(Place::Device(device)) => common.target = Some(RawTarget { device, consent: None }),
+        None => {}
+    }
+    Ok(common)
+}
+
+/// Refuses a job file that names a directory or device of this machine for a run on others.
+pub(super) fn places_nothing(what: &What, common: &Common) -> Result<(), Failure> {
+    match job_file(what, common)?.and_then(|job| job.place).filter(|_| common.dir.is_none()) {
+        Some(_) => Err(Failure::usage(
+            "--hosts and a job file that names a directory or device require --dir: it is that of each host",
+        )),
+        None => Ok(()),
+    }
+}
+
+fn job_file(what: &What, common: &Common) -> Result<Option<JobFile>, Failure> {
+    match what {
+        What::Plan(name) if fio::is_job_file(name) => resolve::job_file(name, common).map(Some).map_err(usage),
+        _ => Ok(None),
+    }
 }
 
 fn discovered() -> Machine {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_metal::clock::{CoreClock, ProbeWork};
 
+use super::plans::{notes, usage};
 use super::{Failure, code};
 use crate::bench::cpu::Peak;
 use crate::bench::disk::DirError;
@@ -141,9 +142,6 @@ impl Prepared {
     }
 }
 
-fn usage(error: UsageError) -> Failure {
-    Failure::usage(error.to_string())
-}
 
 /// What was typed, on whatever machine it is measured.
 struct Meant {
@@ -219,8 +217,9 @@ pub(super) fn foretold(prepared: &Prepared) -> String {
     let on_files = prepared.planned.iter().any(|p| bench::subsystem_of(&p.candidate.case).on_files);
     let dir = crate::text::shown_bytes(plan.dir.as_os_str().as_encoded_bytes());
     let files = if on_files { format!(", files in {dir}") } else { String::new() };
+    let notes: String = notes(plan, &prepared.planned).iter().map(|note| format!("note: {note}\n")).collect();
     format!(
-        "{}plan {}: {feasible} of {} cases{times}, {samples} of {} each, about {expected:.0} s, seed {}{files}\n",
+        "{}{notes}plan {}: {feasible} of {} cases{times}, {samples} of {} each, about {expected:.0} s, seed {}{files}\n",
         listed(prepared),
         plan.name,
         prepared.planned.len(),

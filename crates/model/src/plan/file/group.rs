@@ -19,9 +19,11 @@ pub const GROUP_KEYS: &[&str] = &[
     "samples",
     "series",
     "sample-time",
+    "warm-up",
     "precision",
     "budget",
     "against",
+    "job",
 ];
 
 impl Source<'_> {
@@ -73,6 +75,8 @@ fn keyed(group: &mut Group, key: &str, value: &Node<'_>, origin: Origin) -> Resu
         "note" => group.note = Some(value::note(value)?),
         "series" => group.how.series = Some(bounded("series", value, 1_000_000)?),
         "exclude" => group.exclude = exclude(value)?,
+        "warm-up" => group.how.warm_up = Some(value::duration("warm-up", value)?),
+        "job" => group.job = value::texts(value)?,
         SERVER if origin == Origin::File => return Err(Wrong::refused(NO_SERVER)),
         other if value::how(&mut group.how, other, value)? => {}
         _ => {

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 fn planned(case: &str, samples: Option<u32>, sample_time: f64) -> Planned {
     Planned {
         candidate: Candidate::new(case.parse().unwrap(), Err(CannotMeasure::not_here("alone"))),
-        sampling: Sampling { samples, sample_time, precision: 0.01 },
+        sampling: Sampling { samples, sample_time, precision: 0.01, warm_up: None },
         against: Against::Nobody,
         budget: None,
         group: 0,

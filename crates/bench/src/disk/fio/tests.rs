@@ -1,0 +1,234 @@
+//! Job files as plans.
+
+use super::*;
+
+/// A machine with one device and one file to include.
+struct Made;
+
+impl Surroundings for Made {
+    fn variable(&self, name: &str) -> Option<String> {
+        (name == "SIZE").then(|| "64m".to_owned())
+    }
+
+    fn included(&self, name: &str) -> Result<String, String> {
+        match name {
+            "more.fio" => Ok("iodepth=4\nthinktime=2\n".to_owned()),
+            "self.fio" => Ok("include self.fio".to_owned()),
+            _ => Err("no such file".to_owned()),
+        }
+    }
+
+    fn keyword(&self, name: &str) -> Option<u64> {
+        (name == "pagesize").then_some(4096)
+    }
+
+    fn device(&self, path: &str) -> Option<u64> {
+        (path == "/dev/nvme0n1").then_some(1 << 40)
+    }
+}
+
+fn read(text: &str) -> Result<JobFile, Vec<String>> {
+    parse("job.fio", text, &Made, Unsupported::Refused)
+}
+
+fn ignoring(text: &str) -> JobFile {
+    parse("job.fio", text, &Made, Unsupported::Ignored).unwrap()
+}
+
+/// The parameters of a group in a line, and how it is sampled.
+fn said(group: &Group) -> String {
+    let lists: Vec<String> = group.lists.iter().map(|(key, values)| format!("{key}={}", values[0])).collect();
+    let how = &group.how;
+    let samples = how.samples.map(|n| format!(" {n} samples")).unwrap_or_default();
+    let time = how.sample_time.map(|time| format!(" of {}", crate::quantity::format_duration(time)));
+    let warm = how.warm_up.map(|time| format!(" after {}", crate::quantity::format_duration(time)));
+    lists.join(" ") + &samples + &time.unwrap_or_default() + &warm.unwrap_or_default()
+}
+
+/// Of the only job.
+fn one(lines: &str) -> String {
+    let file = read(&format!("[a]\n{lines}\n")).unwrap();
+    assert_eq!(file.plan.groups.len(), 1);
+    said(&file.plan.groups[0])
+}
+
+fn refusals(text: &str) -> Vec<String> {
+    read(text).unwrap_err()
+}
+
+#[test]
+fn a_job_of_a_cloud_provider_is_a_case() {
+    assert_eq!(
+        one("rw=randread\nbs=4k\niodepth=32\nioengine=libaio\ndirect=1\nnumjobs=4\nsize=1g\ntime_based\nruntime=60\nramp_time=5\ngroup_reporting"),
+        "block=4K cache=direct depth=32 engine=libaio op=read pattern=random size=4G threads=4 30 samples of 2s after 5s"
+    );
+    assert_eq!(
+        one("rw=randrw\nrwmixread=70\nbs=16k\nioengine=io_uring\ndirect=1\nfilename=/mnt/x/test\nnumjobs=2\nsize=1g\nruntime=10\ntime_based"),
+        "block=16K cache=direct depth=1 engine=io_uring layout=shared op=mixed pattern=random read-share=70 size=1G threads=2 \
+         30 samples of 333333us"
+    );
+}
+
+#[test]
+fn an_amount_is_done_in_samples_that_add_up_to_it() {
+    assert_eq!(
+        one("rw=write\nbs=1m\ndirect=1\nsize=${SIZE}\nfsync=8"),
+        "block=1M cache=direct depth=1 engine=psync op=write pattern=sequential size=64M sync=fsync:8 threads=1 volume=64M 1 samples"
+    );
+    assert!(one("rw=write\nbs=1m\ndirect=1\nsize=100g\nio_size=10g").ends_with("volume=1G 10 samples"));
+    assert!(one("rw=write\nbs=1m\ndirect=1\nsize=100g\nend_fsync=1").ends_with("volume=100G 1 samples"));
+    assert!(one("rw=randread\ndirect=1\nsize=1g\nnumber_ios=1000").ends_with("volume=4000K 1 samples"));
+}
+
+#[test]
+fn blocks_are_those_of_the_operation() {
+    let block = |lines: &str| {
+        let text = one(&format!("size=1g\ndirect=1\nruntime=1\ntime_based\n{lines}"));
+        text.split(' ').next().unwrap().to_owned()
+    };
+    assert_eq!(block("rw=read"), "block=4K");
+    assert_eq!(block("rw=read\nbs=4k,16k"), "block=4K");
+    assert_eq!(block("rw=write\nbs=4k,16k"), "block=16K");
+    assert_eq!(block("rw=write\nblocksize_range=4k-16k"), "block=4K@1+8K@1+12K@1+16K@1");
+    assert_eq!(block("rw=read\nbsrange=4k-4k"), "block=4K");
+    assert_eq!(block("rw=randrw\nbssplit=4k/10:64k/50:32k/40"), "block=4K@1+32K@4+64K@5");
+    assert_eq!(block("rw=read\nbssplit=4k/50:1k/:32k/"), "block=1K@1+4K@2+32K@1");
+    assert_eq!(block("rw=read\nbs=4k\nkb_base=1000"), "block=4000");
+    assert_eq!(block("rw=read\nbs=$pagesize"), "block=4K");
+    let wrong = refusals("[a]\nrw=randrw\nbs=4k,16k\nsize=1g\n");
+    assert_eq!(wrong, ["job.fio:3: refused: option bs=4k,16k has no counterpart: reads and writes of a mix have the same blocks"]);
+}
+
+#[test]
+fn what_has_no_counterpart_is_named_with_its_line() {
+    let text = "; a comment\n[global]\nsize=1g ; and one more\ndirect=1\n\n[a]\nrw=randread\nthinktime=5\nexec_prerun=rm -rf /\n";
+    let wrong = refusals(text);
+    assert_eq!(
+        wrong,
+        [
+            "job.fio:8: refused: option thinktime=5 has no counterpart: transfers follow each other without pauses, or at --rate",
+            "job.fio:9: refused: option exec_prerun=rm -rf / has no counterpart: plimsoll starts no program that a file names",
+        ]
+    );
+    let file = ignoring(text);
+    let note = file.plan.groups[0].note.clone().unwrap();
+    assert!(note.starts_with("job.fio:8: ignored: option thinktime=5 has no counterpart"), "{note}");
+    assert!(note.contains("job.fio:9: ignored: option exec_prerun"));
+    assert_eq!(refusals("[a]\nrww=read\nsize=1g\n"), ["job.fio:2: fio has no option 'rww'; did you mean 'rw'?"]);
+    assert!(refusals("[a]\nrw=sideways\nsize=1g")[0].starts_with("job.fio:2: rw must be a kind of load"));
+    assert!(refusals("rw=read\n[a]\n")[0].starts_with("job.fio:1: an option must be in a section"));
+    assert!(refusals("")[0].starts_with("job.fio:1: a job file requires a job"));
+}
+
+#[test]
+fn a_job_that_is_of_another_engine_is_left_out_where_that_was_asked_for() {
+    let text = "[a]\nioengine=rbd\nrbdname=x\nsize=1g\n[b]\nstonewall\nrw=read\ndirect=1\nsize=1g\n";
+    assert_eq!(refusals(text).len(), 2);
+    let file = ignoring(text);
+    assert_eq!(file.plan.groups.len(), 1);
+    assert!(file.plan.note.unwrap().contains("job.fio:2: job left out: option ioengine=rbd"));
+    assert!(parse("job.fio", "[a]\nioengine=rbd\nsize=1g", &Made, Unsupported::Ignored).is_err());
+}
+
+#[test]
+fn jobs_that_run_at_the_same_time_are_one_load_where_they_are_alike() {
+    let global = "[global]\nrw=randread\ndirect=1\nsize=1g\nruntime=6\ntime_based\n";
+    let alike = read(&format!("{global}[a]\n[b]\n[c]\n")).unwrap();
+    assert_eq!(alike.plan.groups.len(), 1);
+    assert!(said(&alike.plan.groups[0]).contains("size=3G threads=3"));
+    let different = refusals(&format!("{global}[a]\n[b]\niodepth=4\nioengine=libaio\n"));
+    assert_eq!(
+        different,
+        ["job.fio:8: refused: [b] runs at the same time as [a] (line 7), and plimsoll measures one load at a time: write stonewall into [b]"]
+    );
+    let waits = read(&format!("{global}[a]\n[b]\nstonewall\nbs=8k\n[c]\nwait_for=b\nbs=16k\n")).unwrap();
+    assert_eq!(waits.plan.groups.len(), 3);
+    let after = ignoring(&format!("{global}[a]\n[b]\nbs=8k\n"));
+    assert_eq!(after.plan.groups.len(), 2);
+    assert!(after.plan.groups[1].note.clone().unwrap().ends_with("; measured after it"));
+}
+
+#[test]
+fn a_path_is_a_directory_or_a_device_and_never_a_file_to_write_to() {
+    let place = |lines: &str| read(&format!("[a]\nrw=write\nsize=1g\ndirect=1\n{lines}\n")).unwrap().place;
+    assert_eq!(place(""), None);
+    assert_eq!(place("directory=/mnt/x"), Some(Place::Directory("/mnt/x".into())));
+    assert_eq!(place("filename=/mnt/x/y"), Some(Place::Directory("/mnt/x".into())));
+    assert_eq!(place("filename=y"), None);
+    assert_eq!(place("directory=/mnt\nfilename=y"), Some(Place::Directory("/mnt".into())));
+    assert_eq!(place("filename=/dev/nvme0n1"), Some(Place::Device("/dev/nvme0n1".into())));
+    assert_eq!(place("filename=/dev/shm/x"), Some(Place::Directory("/dev/shm".into())));
+    let two = refusals("[a]\nrw=read\nsize=1g\nfilename=/dev/sda:/dev/sdb\n");
+    assert!(two[0].contains("there is one directory and one file"), "{two:?}");
+    assert!(one("rw=randread\ndirect=1\nfilename=/dev/nvme0n1\nruntime=1\ntime_based").contains("size=1T"));
+    assert!(one("rw=randread\ndirect=1\nfilename=/dev/sdx\nruntime=1\ntime_based").contains("pattern=random threads=1"));
+}
+
+#[test]
+fn parts_of_a_file_are_those_of_the_jobs() {
+    let shared = "rw=read\nbs=1m\ndirect=1\nfilename=/mnt/x\nnumjobs=4\nruntime=1\ntime_based\nsize=1g\n";
+    assert!(one(shared).contains("layout=shared op=read pattern=sequential size=1G threads=4"));
+    let parted = one(&format!("{shared}offset_increment=1g"));
+    assert!(parted.contains("size=4G") && !parted.contains("layout"), "{parted}");
+    assert!(refusals(&format!("[a]\n{shared}offset_increment=512m"))[0].contains("overlap"));
+    let device = shared.replace("/mnt/x", "/dev/nvme0n1").replace("size=1g\n", "");
+    assert!(one(&format!("{device}offset_increment=256g")).contains("size=1T threads=4"));
+}
+
+#[test]
+fn rates_targets_and_distributions() {
+    let of = |lines: &str| one(&format!("rw=randread\nbs=4k\ndirect=1\nioengine=libaio\niodepth=64\nsize=1g\nruntime=6\ntime_based\n{lines}"));
+    assert!(of("rate_iops=1000\nnumjobs=2").contains("arrivals=even") && of("rate_iops=1000\nnumjobs=2").contains("rate=2000"));
+    assert!(of("rate=4m\nrate_process=poisson").contains("arrivals=poisson") && of("rate=4m").contains("rate=1024"));
+    assert!(of("latency_target=500000\nlatency_window=5000000\nlatency_percentile=99.9").contains("latency-target=p99.9:500ms"));
+    assert!(refusals("[a]\nrw=randread\nsize=1g\nlatency_target=10ms")[0].contains("latency_percentile from 1 to 99.99"));
+    assert!(of("random_distribution=zipf:0.8").contains("pattern=zipf:0.8"));
+    assert!(of("random_distribution=zoned:50/5:30/15:20/").contains("pattern=zoned:50-5:30-15:20-80"));
+    assert!(of("percentage_random=100").contains("pattern=random"));
+    assert!(of("percentage_random=0").contains("pattern=sequential"));
+    assert!(refusals("[a]\nrw=randread\nsize=1g\npercentage_random=50")[0].contains("a load is random or sequential"));
+    assert!(refusals("[a]\nrw=randread\nsize=1g\nrandom_distribution=pareto:0.9")[0].contains("pareto"));
+    assert!(one("rw=read:-8k\nsize=1g\ndirect=1").contains("pattern=backward"));
+    assert!(refusals("[a]\nrw=write:112k\nbs=16k\nsize=1g")[0].contains("leaves nothing out"));
+}
+
+#[test]
+fn files_are_included_and_what_is_in_them_has_its_own_lines() {
+    let wrong = refusals("[a]\nrw=randread\nioengine=libaio\nsize=1g\ninclude more.fio\n");
+    assert_eq!(wrong.len(), 1);
+    assert!(wrong[0].starts_with("more.fio:2: refused: option thinktime=2"), "{wrong:?}");
+    let file = ignoring("[a]\nrw=randread\nioengine=libaio\ndirect=1\nsize=1g\ninclude more.fio\n");
+    assert!(said(&file.plan.groups[0]).contains("depth=4"));
+    assert!(refusals("[a]\nsize=1g\ninclude self.fio\n")[0].contains("8 deep"));
+    assert!(refusals("[a]\nsize=1g\ninclude ../x.fio\n")[0].contains("include ../x.fio: no such file"));
+    let here = Here { folder: "/etc".into() };
+    assert!(here.included("../etc/passwd").is_err() && here.included("/etc/passwd").is_err());
+}
+
+#[test]
+fn a_plan_of_a_job_file_is_read_back_as_the_same() {
+    let file = ignoring("[global]\nsize=1g\ndirect=1\n[a/b: \"c\"]\nrw=randread\nthinktime=5\nramp_time=2\nruntime=9\ntime_based\n");
+    let text = plan::write::text(&file.plan);
+    let again = plan::file::parse("p", &text).unwrap();
+    let plain = |group: &Group| Group { places: Places::default(), ..group.clone() };
+    assert_eq!(again.groups.iter().map(plain).collect::<Vec<_>>(), file.plan.groups.iter().map(plain).collect::<Vec<_>>());
+    assert_eq!(again.note, file.plan.note);
+}
+
+/// Hostile texts are refused within bounds, or are plans that can be written.
+#[test]
+fn a_hostile_text_is_refused_in_bounds() {
+    let long = format!("[a]\nsize={}\n", "9".repeat(100_000));
+    let many = "[a]\nsize=1g\n".repeat(2000);
+    let grows = format!("[a]\nsize={}\n", "${SIZE}".repeat(4000));
+    let deep = format!("[global]\n{}[a]\n", "bs=4k\n".repeat(30_000));
+    for text in [long.as_str(), &many, &grows, &deep, "[", "[]", "=", "[a]\n=\n", "[a]\nbssplit=4k/100:8k/0:/\n", "include x"] {
+        for unsupported in [Unsupported::Refused, Unsupported::Ignored] {
+            if let Err(all) = parse("job.fio", text, &Made, unsupported) {
+                assert!(!all.is_empty() && all.iter().all(|why| why.len() < 2000 && !why.contains('\u{1b}')));
+            }
+        }
+    }
+    let escaped = refusals("[a\u{1b}[2J]\nrw=\u{1b}[31mx\nsize=1g\n");
+    assert!(escaped.iter().all(|why| !why.contains('\u{1b}')), "{escaped:?}");
+}

@@ -1,0 +1,134 @@
+//! Values of fio's options: sizes, times, numbers and lists of one for reads, writes and trims.
+
+/// What `k`, `m` … mean: fio's `kb_base`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Base {
+    /// `1k` is 1024, `1ki` 1000: the default, so that old job files keep their meaning.
+    Compatible,
+    /// `1k` is 1000, `1ki` 1024.
+    Standard,
+}
+
+/// The prefixes, each a thousand times the one before it.
+const PREFIXES: &[u8] = b"kmgtpe";
+
+/// A whole number with an optional unit: `4k`, `4KiB`, `0x1000`, `512b`.
+pub(super) fn size(text: &str, base: Base) -> Option<u64> {
+    let lower = text.trim().to_ascii_lowercase();
+    let (number, unit) = number(&lower)?;
+    let unit = unit.strip_suffix('b').unwrap_or(unit);
+    let (prefix, binary) = match unit.strip_suffix('i') {
+        Some(prefix) => (prefix, base == Base::Standard),
+        None => (unit, base == Base::Compatible),
+    };
+    let power = match prefix.as_bytes() {
+        [] if unit.is_empty() => 0,
+        [one] => PREFIXES.iter().position(|known| known == one)? as u32 + 1,
+        _ => return None,
+    };
+    let thousand: u64 = if binary { 1024 } else { 1000 };
+    number.checked_mul(thousand.checked_pow(power)?)
+}
+
+/// The leading number, and what is behind it.
+fn number(text: &str) -> Option<(u64, &str)> {
+    let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |digits| (digits, 16));
+    let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
+    Some((u64::from_str_radix(&digits[..end], radix).ok()?, digits[end..].trim_start()))
+}
+
+/// A whole number without a unit.
+pub(super) fn count(text: &str) -> Option<u64> {
+    match number(text.trim())? {
+        (number, "") => Some(number),
+        _ => None,
+    }
+}
+
+/// Microseconds: a number with a unit of time; one without has `unit` microseconds.
+pub(super) fn microseconds(text: &str, unit: u64) -> Option<u64> {
+    let lower = text.trim().to_ascii_lowercase();
+    let (number, suffix) = number(&lower)?;
+    let unit = match suffix {
+        "" => unit,
+        "us" | "usec" => 1,
+        "ms" | "msec" => 1000,
+        "s" | "sec" => SECOND,
+        "m" => 60 * SECOND,
+        "h" => 3600 * SECOND,
+        "d" => 86_400 * SECOND,
+        _ => return None,
+    };
+    number.checked_mul(unit)
+}
+
+/// Microseconds of a second.
+pub(super) const SECOND: u64 = 1_000_000;
+
+/// `0`, `1`, or a word for them.
+pub(super) fn switch(text: &str) -> Option<bool> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" | "on" => Some(true),
+        "0" | "false" | "no" | "off" => Some(false),
+        other => count(other).map(|n| n != 0),
+    }
+}
+
+/// The directions of fio's lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Read,
+    Write,
+    Trim,
+}
+
+/// What a list `reads,writes,trims` has for one of them: a value that is not followed by a comma holds for those behind it.
+/// `None` where it is left open.
+pub(super) fn of(list: &str, direction: Direction) -> Option<&str> {
+    let place = direction as usize;
+    let all: Vec<&str> = list.split(',').map(str::trim).collect();
+    all.get(place).or(all.last()).copied().filter(|one| !one.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The examples of fio's manual page.
+    #[test]
+    fn sizes_are_those_of_the_manual() {
+        for text in ["4096", "4096b", "4096B", "4k", "4kb", "4kB", "4K", "4KB", "0x1000"] {
+            assert_eq!(size(text, Base::Compatible), Some(4096), "{text}");
+        }
+        for (text, bytes) in [("1m", 1 << 20), ("1024k", 1 << 20), ("1mi", 1_000_000), ("1000ki", 1_000_000)] {
+            assert_eq!(size(text, Base::Compatible), Some(bytes), "{text}");
+        }
+        assert_eq!(size("4ki", Base::Standard), Some(4096));
+        assert_eq!(size("4k", Base::Standard), Some(4000));
+        assert_eq!(size("1GiB", Base::Standard), Some(1 << 30));
+        for text in ["", "k", "4x", "-1", "4kk", "20000000000g", "(4*1024)", "1.5m", "4i"] {
+            assert_eq!(size(text, Base::Compatible), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn times_have_units_and_seconds_without() {
+        for (text, us) in
+            [("60", 60 * SECOND), ("10m", 600 * SECOND), ("1h", 3600 * SECOND), ("500ms", 500_000), ("7usec", 7)]
+        {
+            assert_eq!(microseconds(text, SECOND), Some(us), "{text}");
+        }
+        assert_eq!(microseconds("500000", 1), Some(500_000));
+        assert_eq!(microseconds("10 parsecs", 1), None);
+    }
+
+    #[test]
+    fn a_list_holds_for_what_is_behind_it() {
+        use Direction::{Read, Trim, Write};
+        let all = |list| [Read, Write, Trim].map(|direction| of(list, direction));
+        assert_eq!(all("256k"), [Some("256k"); 3]);
+        assert_eq!(all("8k,32k"), [Some("8k"), Some("32k"), Some("32k")]);
+        assert_eq!(all("8k,"), [Some("8k"), None, None]);
+        assert_eq!(all(",8k,"), [None, Some("8k"), None]);
+    }
+}
