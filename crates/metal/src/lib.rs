@@ -3,6 +3,7 @@
 //! It knows nothing of plans, statistics or printing: it does a stated amount of work and says how long it took.
 
 pub mod affinity;
+pub mod aio;
 mod arch;
 pub mod backing;
 pub mod block;

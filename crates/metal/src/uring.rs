@@ -240,7 +240,11 @@ impl<F: AsFd> Ring<F> {
         let len = u32::try_from(len).map_err(|_| out_of_range)?;
         let buffer = self.granted.buffers.is_ok().then(|| u16::try_from(slot).ok()).flatten();
         let file = types::Fd(chosen.as_fd().as_raw_fd());
-        let through = if op == Op::WriteThrough { libc::RWF_DSYNC } else { 0 };
+        let through = match op {
+            Op::WriteThrough => libc::RWF_DSYNC,
+            Op::WriteSync => libc::RWF_SYNC,
+            _ => 0,
+        };
         // The crate makes the plain and the registered file two types, so each entry is written for both.
         macro_rules! on_file {
             ($file:ident => $entry:expr) => {
@@ -258,10 +262,10 @@ impl<F: AsFd> Ring<F> {
                 on_file!(file => opcode::ReadFixed::new(file, data, len, index).offset(offset))
             }
             (Op::Read, None) => on_file!(file => opcode::Read::new(file, data, len).offset(offset)),
-            (Op::Write | Op::WriteThrough, Some(index)) => {
+            (Op::Write | Op::WriteThrough | Op::WriteSync, Some(index)) => {
                 on_file!(file => opcode::WriteFixed::new(file, data, len, index).offset(offset).rw_flags(through))
             }
-            (Op::Write | Op::WriteThrough, None) => {
+            (Op::Write | Op::WriteThrough | Op::WriteSync, None) => {
                 on_file!(file => opcode::Write::new(file, data, len).offset(offset).rw_flags(through))
             }
             (Op::Trim, _) => {
@@ -271,6 +275,7 @@ impl<F: AsFd> Ring<F> {
             (Op::DataSync, _) => {
                 on_file!(file => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC))
             }
+            (Op::Sync, _) => on_file!(file => opcode::Fsync::new(file)),
         })
     }
 

@@ -96,7 +96,7 @@ pub const KEYS: &[Key] = &[
         Kind::Count,
         "independent chains of dependent instructions per thread; 1,2,4,8 shows the step from latency to throughput",
     ),
-    key("pattern", Kind::Word, "access pattern: sequential, random, strided, backward, same, zipf, zipf:0.9"),
+    key("pattern", Kind::Word, "access pattern: sequential, sequential-each (of a mix, reads and writes apart), random, strided, backward, same, zipf, zipf:0.9, zoned:80-20:20-80 (80 % of the transfers to the first 20 %)"),
     key(
         "size",
         Kind::Size,
@@ -114,9 +114,14 @@ pub const KEYS: &[Key] = &[
     key("node", Kind::Count, "NUMA node of the memory [default: the node of each thread]"),
     key("delay", Kind::Word, "pauses of the load threads after each 4 KiB, all in one sweep: 0ns,100ns,1us"),
     key("depth", Kind::Count, "queue depth: transfers in flight per thread"),
-    key("engine", Kind::Word, "I/O engine: io_uring (also +sqpoll, +iopoll), psync, mmap")
+    key("engine", Kind::Word, "I/O engine: io_uring (also +sqpoll, +iopoll), libaio, psync, mmap")
         .usually("io_uring"),
-    key("cache", Kind::Word, "direct (past the page cache, O_DIRECT) or buffered").usually("direct"),
+    key(
+        "cache",
+        Kind::Word,
+        "direct (past the page cache, O_DIRECT), buffered (through it), cold (through it, emptied before each pass)",
+    )
+    .usually("direct"),
     key("verify", Kind::Switch, "check every block read: its position, generation and checksum"),
     key(
         "steady",
@@ -126,7 +131,7 @@ pub const KEYS: &[Key] = &[
     key(
         "sync",
         Kind::Word,
-        "when writes become durable: none, each (O_DSYNC), every:N (fdatasync), end (of each sample)",
+        "when writes become durable: none, each (O_DSYNC), o_sync (O_SYNC), every:N (fdatasync), fsync:N, end (of each sample), fsync-end",
     ),
     key(
         "rate",

@@ -117,6 +117,9 @@ pub struct Offer {
     /// checked, and what is checked is written by plimsoll alone.
     #[serde(default)]
     pub writable: Option<Result<Writable, String>>,
+    /// The options of the tool's job that the case was made of, as `name=value`: a stranger's.
+    #[serde(skip)]
+    pub job: Vec<String>,
 }
 
 /// A part of a file or device that a reference tool may write to.

@@ -15,6 +15,8 @@ pub struct Planned {
     pub against: Against,
     /// The most seconds for it, where its group has a budget.
     pub budget: Option<f64>,
+    /// The options of the reference tool's job that it was made of.
+    pub job: Vec<String>,
     /// Index of its group in the plan.
     pub group: usize,
     /// Which repeat of the plan, from 1; 0 in a plan that is measured once.

@@ -195,6 +195,7 @@ fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: us
             sampling: Sampling { samples, sample_time: 0.1, precision: 0.01, warm_up: None },
             against: peer::Against::Nobody,
             budget: None,
+            job: Vec::new(),
             group: 0,
             repeat: 0,
         })
@@ -486,6 +487,7 @@ fn a_stated_amount_is_expected_to_take_its_time() {
         sampling: Sampling { samples: Some(3), sample_time: 0.2, precision: 0.01, warm_up: None },
         against: peer::Against::Nobody,
         budget: None,
+        job: Vec::new(),
         group: 0,
         repeat: 0,
     };

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::data::Noise;
 use super::dir::{Size, check_dir};
-use super::file::{Filled, cannot_fill, cannot_use};
+use super::file::{Filled, cannot_fill, cannot_use, drop_pages};
 use super::fill::{CHUNK, FillError, Filling, fill_within};
 use super::human;
 use super::job::Job;
@@ -51,22 +51,27 @@ impl CaseFiles {
             true => Filled::sealed(cx, job.cache, job.size())?,
             false => Filled::for_case(cx, job.cache, job.size())?,
         };
+        if job.cold {
+            filled.cool();
+        }
         if job.verify && !filled.known {
             return Err(CannotMeasure::not_here(
                 "--verify requires --destroy-data-on with --target: it checks what it has written",
             ));
         }
         let each = region(job, &filled)?;
+        let all = each * job.parts();
         let mut warnings = filled.warnings.clone();
         if job.steady {
-            warnings.extend(steady::precondition(job, cx, &filled, each * job.threads)?);
+            warnings.extend(steady::precondition(job, cx, &filled, all)?);
         }
-        let lender = (filled.known && !job.verify).then(|| Lender::new(cx, &filled, each * job.threads));
+        let lender = (filled.known && !job.verify).then(|| Lender::new(cx, &filled, all));
         let mut files = vec![Arc::clone(&filled.file)];
         if job.doing == Doing::Copy {
             files.push(Arc::new(another(cx, job.cache, filled.bytes)?));
         }
-        let extents = (0..job.threads).map(|thread| Extent { start: thread * each, ..extent(job, each) });
+        let own = |thread| if job.shared { 0 } else { thread * each };
+        let extents = (0..job.threads).map(|thread| Extent { start: own(thread), ..extent(job, each) });
         Ok(CaseFiles {
             files: vec![files; job.threads as usize],
             extents: extents.collect(),
@@ -160,7 +165,7 @@ fn region(job: &Job, filled: &Filled) -> Result<u64, CannotMeasure> {
         Size::Exactly(bytes) => bytes.min(filled.bytes),
         Size::Between { .. } => filled.bytes,
     };
-    let each = bytes / job.threads;
+    let each = bytes / job.parts();
     let each = each - each % unit;
     if each < job.blocks.largest() { Err(too_small(job, bytes)) } else { Ok(each) }
 }
@@ -216,6 +221,10 @@ pub(super) fn renewal(
                     .map_err(|error| LoadError::Fill(error.to_string()))
             }))
         }
+        _ if job.cold => Some(Box::new(move || {
+            drop_pages(&file, extent.start, extent.bytes);
+            Ok(())
+        })),
         _ => None,
     }
 }

@@ -11,10 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use super::target::TestFile;
 
+mod linux_aio;
 mod nothing;
 mod one;
 mod queue;
 
+use linux_aio::LinuxAio;
 use nothing::{NoCall, Nothing};
 use one::{Calls, Mapping, OneAtATime};
 use queue::Queue;
@@ -24,6 +26,8 @@ use queue::Queue;
 pub enum Kind {
     /// Many transfers in flight, asked for in batches.
     IoUring(#[serde(with = "Polled")] Polling),
+    /// Many transfers in flight: io_submit(2), io_getevents(2).
+    Libaio,
     /// One transfer at a time: preadv2(2), pwritev2(2).
     Psync,
     /// One transfer at a time: copied from and to a mapping of the file, through the page cache.
@@ -65,6 +69,7 @@ impl Kind {
         ("io_uring+sqpoll", polling(Who::Polls, Who::IsCalled)),
         ("io_uring+iopoll", polling(Who::IsCalled, Who::Polls)),
         ("io_uring+sqpoll+iopoll", polling(Who::Polls, Who::Polls)),
+        ("libaio", Kind::Libaio),
         ("psync", Kind::Psync),
         ("mmap", Kind::Mmap),
     ];
@@ -138,6 +143,8 @@ pub trait Engine {
 pub enum AnyEngine {
     /// See [`Kind::IoUring`].
     Queue(Queue),
+    /// See [`Kind::Libaio`].
+    Aio(LinuxAio),
     /// See [`Kind::Psync`].
     Calls(OneAtATime<Calls>),
     /// See [`Kind::Mmap`].
@@ -153,6 +160,7 @@ macro_rules! with_engine {
     ($any:expr, $engine:ident => $then:expr) => {
         match $any {
             $crate::disk::engine::AnyEngine::Queue($engine) => $then,
+            $crate::disk::engine::AnyEngine::Aio($engine) => $then,
             $crate::disk::engine::AnyEngine::Calls($engine) => $then,
             $crate::disk::engine::AnyEngine::Mapping($engine) => $then,
             $crate::disk::engine::AnyEngine::Nothing($engine) => $then,
@@ -215,6 +223,14 @@ pub fn open_on(
         Kind::Mmap => whole(AnyEngine::Mapping(OneAtATime::new(Mapping::new(files, access)?, block, clock)?)),
         Kind::Null => whole(AnyEngine::Nothing(Nothing::new(depth, block, clock)?)),
         Kind::NullCall => whole(AnyEngine::NoCall(OneAtATime::new(NoCall, block, clock)?)),
+        Kind::Libaio => match LinuxAio::new(files, depth, block, clock) {
+            Ok(aio) => whole(AnyEngine::Aio(aio)),
+            Err(RingError::Enter { errno }) => {
+                let why = format!("io_setup(2) failed: {errno}; raise the sysctl fs.aio-max-nr");
+                Ok(Opened { engine: calls()?, fell_back: Some(why) })
+            }
+            Err(error) => Err(error),
+        },
         Kind::IoUring(polling) => match Queue::new(files, depth, block, polling, clock) {
             Ok(queue) => whole(AnyEngine::Queue(queue)),
             Err(RingError::Unavailable(why)) => {
@@ -255,7 +271,7 @@ mod tests {
         for (word, kind) in Kind::ALL {
             assert_eq!((Kind::from_word(word), kind.word()), (Some(*kind), *word));
         }
-        assert_eq!(Kind::from_word("libaio"), None);
+        assert_eq!(Kind::from_word("posixaio"), None);
         assert_eq!(Kind::from_word("null"), None, "what does nothing measures no disk");
     }
 
@@ -270,6 +286,8 @@ mod tests {
             (Kind::Mmap, Kind::Psync),
             (Kind::Psync, Kind::Mmap),
             (polling(Who::Polls, Who::IsCalled), Kind::PLAIN),
+            (Kind::Libaio, Kind::Psync),
+            (Kind::PLAIN, Kind::Libaio),
         ] {
             let mut write = open(writer, &file, 4, 512).expect("open").engine;
             let write = write.as_dyn();

@@ -194,6 +194,11 @@ impl Filled {
         Ok(Filled { file, bytes: filled.min(wanted), known: true, warnings, size, seal })
     }
 
+    /// Drops it from the page cache.
+    pub fn cool(&self) {
+        cool(&self.file);
+    }
+
     /// On what the file is, for the record: what was really measured.
     pub fn place(&self, storage: Option<&Storage>) -> Achieved {
         let mut place = Achieved::default();
@@ -246,6 +251,11 @@ fn cool(file: &TestFile) {
     // What may not be written to has nothing to be kept; advice may be ignored.
     let _ = rustix::fs::fdatasync(file);
     let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
+}
+
+/// Drops a part of the file from the page cache, as far as it need not be written first; advice may be ignored.
+pub fn drop_pages(file: &TestFile, from: u64, bytes: u64) {
+    let _ = rustix::fs::fadvise(file, from, std::num::NonZeroU64::new(bytes), Advice::DontNeed);
 }
 
 fn filled_up(file: &Arc<TestFile>, filling: Filling, noise: &mut Noise) -> Result<u64, CannotMeasure> {

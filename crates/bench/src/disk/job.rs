@@ -7,7 +7,7 @@ use super::dir::Size;
 use super::engine::Kind;
 use super::file::{LEAST, MOST};
 use super::human;
-use super::load::{Arrivals, Directions, Flush};
+use super::load::{Arrivals, Call, Directions, Flush};
 use super::pattern::Order;
 use super::search::Target;
 use super::source::{Blocks, Doing, Through};
@@ -43,7 +43,22 @@ const OPS: &[(&str, Doing)] = &[
 pub(super) const READ_SHARE: u8 = 70;
 
 /// The ways past or through the page cache, with the words that name them.
-const CACHES: &[(&str, Cache)] = &[("direct", Cache::Direct), ("buffered", Cache::Buffered)];
+const CACHES: &[(&str, Way)] = &[
+    ("direct", Way { cache: Cache::Direct, cold: false }),
+    ("buffered", Way { cache: Cache::Buffered, cold: false }),
+    ("cold", Way { cache: Cache::Buffered, cold: true }),
+];
+
+/// How transfers go past or through the page cache.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    cache: Cache,
+    /// Nothing of the file is in the cache where a pass over it begins.
+    cold: bool,
+}
+
+/// How threads share the file, with the words that name it.
+const LAYOUTS: &[(&str, bool)] = &[("private", false), ("shared", true)];
 
 /// An open loop.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -65,6 +80,10 @@ pub(super) struct Job {
     pub(super) threads: u64,
     pub(super) kind: Kind,
     pub(super) cache: Cache,
+    /// The file is dropped from the page cache before each pass over it.
+    pub(super) cold: bool,
+    /// All threads go over the whole file, and not each over a part of its own.
+    pub(super) shared: bool,
     pub(super) through: Through,
     pub(super) flush: Flush,
     /// Bytes of the file, where they are asked for.
@@ -91,11 +110,17 @@ impl Job {
             doing => doing,
         };
         let (through, flush) = sync(case.word("sync").unwrap_or("none"))?;
+        let way = word(case, "cache", CACHES)?;
+        let shared = case.word("layout").is_some() && word(case, "layout", LAYOUTS)?;
         let pattern = case.word("pattern").unwrap_or("random");
         let unknown_order = || match pattern.strip_prefix("zipf:") {
             Some(theta) => format!(
                 "pattern zipf:EXPONENT must have an exponent above 0 and at most 5, such as zipf:0.9: '{}' is not",
                 crate::text::shown(theta)
+            ),
+            None if pattern.starts_with("zoned") => format!(
+                "pattern zoned must have 1 to 8 parts TRANSFERS-FILE in hundredths that add up to 100 each, such as zoned:80-20:20-80: '{}' has not",
+                crate::text::shown(pattern)
             ),
             None => unknown("pattern", pattern, Order::ALL),
         };
@@ -105,7 +130,9 @@ impl Job {
             depth: number(case, "depth", MAX_DEPTH)?,
             threads: within(1..=MAX_THREADS, "threads", case.number("threads").unwrap_or(1))?,
             kind: word(case, "engine", Kind::ALL)?,
-            cache: word(case, "cache", CACHES)?,
+            cache: way.cache,
+            cold: way.cold,
+            shared,
             through,
             flush,
             size: case.number("size"),
@@ -154,7 +181,7 @@ impl Job {
             ));
         }
         match self.size() {
-            Size::Exactly(bytes) if bytes / self.threads < largest => Err(format!(
+            Size::Exactly(bytes) if bytes / self.parts() < largest => Err(format!(
                 "size must be at least a block of {} for each thread: {} for {} is less",
                 human(largest),
                 human(bytes),
@@ -162,6 +189,11 @@ impl Job {
             )),
             _ => Ok(self),
         }
+    }
+
+    /// Parts of the file that the threads have.
+    pub(super) fn parts(&self) -> u64 {
+        if self.shared { 1 } else { self.threads }
     }
 
     /// How large a file it wants: for few large blocks, several of them for each thread.
@@ -214,6 +246,25 @@ impl Job {
         {
             return Some(
                 "--engine io_uring+iopoll requires --cache direct: it polls the device, not the page cache"
+                    .to_owned(),
+            );
+        }
+        if self.shared && (self.verify || !matches!(self.doing, Doing::Read | Doing::Write | Doing::Mixed { .. })) {
+            return Some(
+                if self.verify {
+                    "--verify and --layout shared are mutually exclusive: threads write over each other's blocks"
+                } else {
+                    "--layout shared requires --op read, write or mixed"
+                }
+                .to_owned(),
+            );
+        }
+        if self.order == Order::SequentialEach && !matches!(self.doing, Doing::Mixed { .. }) {
+            return Some("--pattern sequential-each requires --op mixed".to_owned());
+        }
+        if self.cold && (self.kind == Kind::Mmap || self.doing.uses_up()) {
+            return Some(
+                "--cache cold requires --engine io_uring, libaio or psync, and --op read, write, mixed or copy"
                     .to_owned(),
             );
         }
@@ -288,20 +339,24 @@ pub(super) fn fits_sectors(block: Option<&Value>) -> bool {
 
 /// When data is to be kept for good. `every N` also as `every:N`, which is how an id writes it.
 fn sync(word: &str) -> Result<(Through, Flush), String> {
-    let every = word.strip_prefix("every").map(|rest| rest.trim_start_matches([' ', ':', '-', '=']));
+    let after = |name: &str| word.strip_prefix(name).map(|rest| rest.trim_start_matches([' ', ':', '-', '=']));
+    let every = after("every").map(|writes| (writes, Call::DataSync));
+    let every = every.or(after("fsync").map(|writes| (writes, Call::Sync)));
     match (word, every) {
         ("none", _) => Ok((Through::No, Flush::Never)),
         ("each", _) => Ok((Through::Yes, Flush::Never)),
-        ("end", _) => Ok((Through::No, Flush::AtEnd)),
-        (_, Some(writes)) => match writes.parse() {
-            Ok(writes @ 1..=1_000_000_000) => Ok((Through::No, Flush::Every(writes))),
+        ("o_sync", _) => Ok((Through::Whole, Flush::Never)),
+        ("end", _) => Ok((Through::No, Flush::AtEnd { call: Call::DataSync })),
+        ("fsync-end", _) => Ok((Through::No, Flush::AtEnd { call: Call::Sync })),
+        (_, Some((writes, call))) => match writes.parse() {
+            Ok(writes @ 1..=1_000_000_000) => Ok((Through::No, Flush::Every { writes, call })),
             _ => Err(format!(
                 "sync every:N must have an N between 1 and 1000000000, such as every:32: '{}' has not",
                 crate::text::shown(word)
             )),
         },
         _ => Err(format!(
-            "sync must be none, each, every:N or end: '{}' is none of them",
+            "sync must be none, each, o_sync, every:N, fsync:N, end or fsync-end: '{}' is none of them",
             crate::text::shown(word)
         )),
     }
@@ -310,7 +365,8 @@ fn sync(word: &str) -> Result<(Through, Flush), String> {
 /// The word in the form that ids have.
 pub(super) fn canonical_sync(word: &str) -> String {
     match sync(word) {
-        Ok((_, Flush::Every(writes))) => format!("every:{writes}"),
+        Ok((_, Flush::Every { writes, call: Call::DataSync })) => format!("every:{writes}"),
+        Ok((_, Flush::Every { writes, call: Call::Sync })) => format!("fsync:{writes}"),
         _ => word.to_owned(),
     }
 }

@@ -45,9 +45,36 @@ pub enum Flush {
     /// Never.
     Never,
     /// After so many writes.
-    Every(u64),
+    Every {
+        /// How many.
+        writes: u64,
+        /// By which call.
+        call: Call,
+    },
     /// At the end of each sample.
-    AtEnd,
+    AtEnd {
+        /// By which call.
+        call: Call,
+    },
+}
+
+/// What keeps a file's data for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Call {
+    /// fdatasync(2): what is needed to read the data again.
+    DataSync,
+    /// fsync(2): all that is known of the file too.
+    Sync,
+}
+
+impl Flush {
+    /// What is asked of the engine.
+    fn op(self) -> Op {
+        match self {
+            Flush::Every { call: Call::Sync, .. } | Flush::AtEnd { call: Call::Sync } => Op::Sync,
+            _ => Op::DataSync,
+        }
+    }
 }
 
 /// Makes the file ready for another pass, and returns when it is.
@@ -217,7 +244,7 @@ impl<E: Engine> Loop<E> {
             let burst = if self.manner.schedule.is_some() { 1 } else { self.limit as u64 };
             let capped = at_ns >= self.after(ns.max(CAP_NS)) && self.tally.transfers > 0;
             if at_ns >= until && (self.tally.transfers >= burst || capped) {
-                let at_ns = if self.manner.flush == Flush::AtEnd { self.flush()? } else { at_ns };
+                let at_ns = if matches!(self.manner.flush, Flush::AtEnd { .. }) { self.flush()? } else { at_ns };
                 return Ok(self.close(at_ns, next));
             }
         }
@@ -329,7 +356,7 @@ impl<E: Engine> Loop<E> {
     /// As [`Loop::step`], asking for `most` more at most.
     #[inline(always)]
     fn step_within(&mut self, most: u64, counting: Counting) -> Result<u64, LoadError> {
-        if let Flush::Every(writes) = self.manner.flush
+        if let Flush::Every { writes, .. } = self.manner.flush
             && self.unflushed >= writes
         {
             self.drain(counting)?;
@@ -373,7 +400,7 @@ impl<E: Engine> Loop<E> {
     #[inline(always)]
     fn push_next(&mut self, intended_ns: Option<u64>) -> Result<bool, LoadError> {
         let next = self.source.draw();
-        let renews = next.begins_anew && self.source.doing().uses_up();
+        let renews = next.begins_anew && self.manner.renew.is_some();
         if renews {
             self.renew()?;
         }
@@ -414,7 +441,8 @@ impl<E: Engine> Loop<E> {
         self.drain(Counting::Yes)?;
         self.unflushed = 0;
         let Some(slot) = self.idle.last().copied() else { return Ok(self.engine.now_ns()) };
-        self.engine.push(Request { slot, op: Op::DataSync, file: 0, offset: 0, start: 0, len: 0 })?;
+        let op = self.manner.flush.op();
+        self.engine.push(Request { slot, op, file: 0, offset: 0, start: 0, len: 0 })?;
         loop {
             self.engine.wait(Patience::Endless)?;
             let Some(completion) = self.engine.done().first() else { continue };

@@ -4,7 +4,7 @@
 //! 37 % of the blocks in the first pass and hit others twice, which a cache likes. The permutation needs no
 //! memory: it is a Feistel network over the block numbers, keyed anew for each pass.
 
-use rand::SeedableRng;
+use rand::{Rng, SeedableRng};
 use rand::rngs::SmallRng;
 use rand_distr::{Distribution, Zipf};
 use serde::{Deserialize, Serialize};
@@ -128,6 +128,8 @@ const GOLDEN: u64 = 0x9E37_79B1;
 pub enum Order {
     /// Ascending, from the first block again after the last.
     Sequential,
+    /// As [`Order::Sequential`]; of a mix, reads and writes each on their own.
+    SequentialEach,
     /// Every block once in random order, then all in another random order.
     Random,
     /// Every [`STRIDE`]th block, then the same from the second block on, and so on until each was visited.
@@ -138,6 +140,51 @@ pub enum Order {
     Same,
     /// Few blocks often and many seldom: the block of rank k in proportion to k^-θ, ranks scattered over the file.
     Zipf(f64),
+    /// Each part of the file has a share of the transfers, at random places of it.
+    Zoned(Zones),
+}
+
+/// Parts of a file, one behind the other, each with its share of the transfers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Zones {
+    /// Shares of the transfers and of the file, both in hundredths; what is not used is nothing of both.
+    parts: [(u8, u8); Zones::MOST],
+}
+
+impl Zones {
+    /// Most parts.
+    pub const MOST: usize = 8;
+
+    /// Reads `50-5:30-15:20-80`: half of the transfers to the first twentieth, and so on.
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts = [(0, 0); Zones::MOST];
+        let mut sums = (0_u32, 0_u32);
+        for (place, part) in text.split(':').enumerate() {
+            let (transfers, of_file) = part.split_once('-')?;
+            let part: (u8, u8) = (transfers.parse().ok()?, of_file.parse().ok().filter(|share| *share > 0)?);
+            *parts.get_mut(place)? = part;
+            sums = (sums.0 + u32::from(part.0), sums.1 + u32::from(part.1));
+        }
+        (sums == (100, 100)).then_some(Self { parts })
+    }
+
+    /// The place among `places` that two random numbers choose.
+    fn place(&self, places: u64, [which, within]: [u64; 2]) -> u64 {
+        let mut left = which % 100;
+        let mut before = 0;
+        let at = |hundredths: u64| (u128::from(places) * u128::from(hundredths) / 100) as u64;
+        for (transfers, of_file) in self.parts {
+            let (transfers, of_file) = (u64::from(transfers), u64::from(of_file));
+            match left.checked_sub(transfers) {
+                Some(less) => (left, before) = (less, before + of_file),
+                None => {
+                    let (first, end) = (at(before), at(before + of_file));
+                    return (first + within % (end - first).max(1)).min(places.saturating_sub(1));
+                }
+            }
+        }
+        0
+    }
 }
 
 /// Blocks from one to the next of a strided walk: IOzone's `-j` default. A prime, so that no stripe or bank of a power
@@ -151,6 +198,7 @@ impl Order {
     /// Every order, with the word that names it.
     pub const ALL: &'static [(&'static str, Order)] = &[
         ("sequential", Order::Sequential),
+        ("sequential-each", Order::SequentialEach),
         ("random", Order::Random),
         ("strided", Order::Strided),
         ("backward", Order::Backward),
@@ -158,8 +206,11 @@ impl Order {
         ("zipf", Order::Zipf(THETA)),
     ];
 
-    /// The order of that name; `zipf:0.9` has an exponent of its own, above 0 and up to 5.
+    /// The order of that name; `zipf:0.9` has an exponent of its own, above 0 and up to 5, `zoned:80-20:20-80` its parts.
     pub fn from_word(word: &str) -> Option<Order> {
+        if let Some(zones) = word.strip_prefix("zoned:") {
+            return Zones::parse(zones).map(Order::Zoned);
+        }
         if let Some(theta) = word.strip_prefix("zipf:") {
             let theta = theta.parse().ok().filter(|theta: &f64| *theta > 0.0 && *theta <= 5.0);
             return theta.map(Order::Zipf);
@@ -259,7 +310,7 @@ impl Walk {
         let before = self.pass;
         let from_start = match self.order {
             Order::Random => self.shuffled() * self.extent.unit,
-            Order::Sequential => self.pass_bytes(len),
+            Order::Sequential | Order::SequentialEach => self.pass_bytes(len),
             Order::Backward => {
                 let passed = self.pass_bytes(len);
                 let end = self.extent.bytes - self.extent.bytes % self.extent.unit.max(1);
@@ -268,6 +319,10 @@ impl Walk {
             Order::Strided => self.strided() * self.extent.unit,
             Order::Same => 0,
             Order::Zipf(_) => self.zipf() * self.extent.unit,
+            Order::Zoned(zones) => {
+                let random = std::array::from_fn(|_| self.rng.next_u64());
+                zones.place(self.places, random) * self.extent.unit
+            }
         };
         Step { offset: self.extent.start + from_start, begins_anew: self.pass != before }
     }

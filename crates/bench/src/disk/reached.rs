@@ -41,7 +41,7 @@ pub(super) fn depth_missed(job: &Job, kind: Kind, samples: &[Reached]) -> Option
     }
     if kind.is_one_at_a_time() {
         // What an engine of many transfers could do, it was asked for, where it was asked for.
-        let deeper = !matches!(job.kind, Kind::IoUring(_));
+        let deeper = !matches!(job.kind, Kind::IoUring(_) | Kind::Libaio);
         return (wanted > 1).then_some(TransferWarning::OneAtATime { wanted, engine: kind, deeper });
     }
     if job.fixed.is_some() && mean(|sample| sample.transfers as f64) <= FEW_QUEUES * queue {

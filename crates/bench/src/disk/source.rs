@@ -41,8 +41,10 @@ impl Doing {
 /// Whether the device must have a write for good before it counts as finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Through {
-    /// Each one.
+    /// Each one, its data.
     Yes,
+    /// Each one, with all that is known of the file.
+    Whole,
     /// None, or later.
     No,
 }
@@ -122,6 +124,8 @@ pub struct Source {
     doing: Doing,
     blocks: Blocks,
     walk: Walk,
+    /// Where writes go, if not where reads do.
+    writes: Option<Walk>,
     /// The operation of what is always the same.
     op: Op,
     write: Op,
@@ -138,14 +142,20 @@ impl Source {
         extent: Extent,
         seed: u64,
     ) -> Self {
-        let write = if through == Through::Yes { Op::WriteThrough } else { Op::Write };
+        let write = match through {
+            Through::No => Op::Write,
+            Through::Yes => Op::WriteThrough,
+            Through::Whole => Op::WriteSync,
+        };
         let op = match doing {
             Doing::Read | Doing::Copy | Doing::Mixed { .. } => Op::Read,
             Doing::Write | Doing::Append => write,
             Doing::Trim => Op::Trim,
         };
         let walk = Walk::new(order, extent, seed);
-        Source { doing, blocks, walk, op, write, random: derive(seed, "mix") }
+        let apart = order == Order::SequentialEach && matches!(doing, Doing::Mixed { .. });
+        let writes = apart.then(|| walk.clone());
+        Source { doing, blocks, walk, writes, op, write, random: derive(seed, "mix") }
     }
 
     /// What it does.
@@ -180,7 +190,11 @@ impl Source {
             }
             _ => self.op,
         };
-        let step = self.walk.step(len);
+        let walk = match &mut self.writes {
+            Some(writes) if op.is_write() => writes,
+            _ => &mut self.walk,
+        };
+        let step = walk.step(len);
         // A block was checked to be addressable; the cast cannot cut it.
         Next { op, offset: step.offset, len: len as usize, begins_anew: step.begins_anew }
     }

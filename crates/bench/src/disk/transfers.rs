@@ -55,14 +55,17 @@ impl Outfit {
         let Outfit { job, files, extent, seed, id, thread, ledger, clock, until } = self;
         let own = format!("{id} thread {thread}");
         let access = match job.order {
-            Order::Sequential | Order::Backward => Access::Sequential,
-            Order::Random | Order::Strided | Order::Same | Order::Zipf(_) => Access::Random,
+            Order::Sequential | Order::SequentialEach | Order::Backward => Access::Sequential,
+            Order::Random | Order::Strided | Order::Same | Order::Zipf(_) | Order::Zoned(_) => Access::Random,
         };
         // `Job::of` has bounded both.
         let (depth, block) = (job.depth as usize, job.blocks.largest() as usize);
         let discards = job.doing == Doing::Trim && files.iter().any(|file| file.is_device());
         let (kind, instead) = match job.kind {
             Kind::IoUring(_) if discards => (Kind::Psync, Some("BLKDISCARD is a blocking call".to_owned())),
+            Kind::Libaio if job.doing == Doing::Trim => {
+                (Kind::Psync, Some("libaio has no requests that trim".to_owned()))
+            }
             kind => (kind, None),
         };
         let opened = open_on(kind, &files, depth, block, access, clock)?;
@@ -141,7 +144,8 @@ impl Transfers {
     /// Sets up a job; the id of its case tells its random numbers from those of others.
     pub(super) fn new(id: &str, job: Job, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let case_files = CaseFiles::of(&job, cx)?;
-        let bytes: u64 = case_files.extents.iter().map(|extent| extent.bytes).sum();
+        let each = case_files.extents.iter().map(|extent| extent.bytes);
+        let bytes: u64 = if job.shared { each.max().unwrap_or_default() } else { each.sum() };
         let warnings = case_files.warnings.into_iter().map(Note::from).collect();
         let mut facts = Facts { warnings, achieved: case_files.place, ..Facts::default() };
         let storage = cx.machine.storage.as_ref();

@@ -217,8 +217,8 @@ impl fmt::Display for TransferWarning {
                 f,
                 "queue depth not reached ({got:.1} of {wanted}): each sync empties the queue; {}",
                 match flush {
-                    Flush::Every(_) => "use a larger N in --sync every:N",
-                    Flush::AtEnd | Flush::Never => "use a longer --sample-time",
+                    Flush::Every { .. } => "use a larger N in --sync every:N",
+                    Flush::AtEnd { .. } | Flush::Never => "use a longer --sample-time",
                 }
             ),
             Self::OneAtATime { wanted, engine, deeper } => write!(

@@ -50,6 +50,7 @@ pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageErro
             sampling,
             against: against.clone(),
             budget,
+            job: group.job.clone(),
             group: index,
             repeat: 0,
         }));

@@ -11,11 +11,29 @@ pub enum Op {
     Write,
     /// As [`Op::Write`], finished only when the device has it for good (`RWF_DSYNC`, what `O_DSYNC` asks for).
     WriteThrough,
+    /// As [`Op::WriteThrough`], with all that is known of the file too (`RWF_SYNC`, what `O_SYNC` asks for).
+    WriteSync,
     /// fdatasync(2) of the whole file; offset and length mean nothing.
     DataSync,
+    /// fsync(2) of the whole file.
+    Sync,
     /// Frees the bytes in the file and, through file system and device, the space (`FALLOC_FL_PUNCH_HOLE`). All of
     /// them are moved, or none.
     Trim,
+}
+
+impl Op {
+    /// Whether it writes what is in the buffer.
+    #[inline]
+    pub fn is_write(self) -> bool {
+        matches!(self, Op::Write | Op::WriteThrough | Op::WriteSync)
+    }
+
+    /// Whether it keeps for good what was written before.
+    #[inline]
+    pub fn is_sync(self) -> bool {
+        matches!(self, Op::DataSync | Op::Sync)
+    }
 }
 
 /// One request: `len` bytes between `offset` in the file and byte `start` of the slot's buffer.

@@ -151,7 +151,7 @@ fn checked(name: &str, machine: &Machine) -> Result<String, Vec<String>> {
         0 => String::new(),
         n => format!("; {n} cannot be measured on this machine (plimsoll run PLAN --list says why)"),
     };
-    Ok(format!("{}: valid, {}{not}\n", crate::text::shown(name), crate::text::counted(all, "case")))
+    Ok(format!("{}: valid, {}{not}\n", crate::text::shown(name), counted(all, "case")))
 }
 
 /// The limits of the plan and of the file that was typed.

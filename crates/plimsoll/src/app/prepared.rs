@@ -21,7 +21,7 @@ use crate::machine::{Machine, Root};
 use crate::output;
 use crate::plan::Plan;
 use crate::report;
-use crate::resolve::{self, UsageError};
+use crate::resolve;
 use crate::run::Planned;
 use crate::run::expected_of;
 use crate::sample::{CannotMeasure, Cause};

@@ -4,6 +4,9 @@
 //! io_uring with registered files and fixed buffers, the page cache bypassed, a new random sequence each run, and the
 //! whole latency beside ours: its submission (`slat`, a quarter of a lone read on a virtio disk) and completion (`clat`).
 //! What it cannot do alike is not paired, and it says why.
+//!
+//! Beside a case of a job file it runs that job: its options are those of the case, and those of the file that say how fio does
+//! it ([`CARRIED`]). File, size and time are the case's.
 
 use serde::Deserialize;
 
@@ -24,8 +27,54 @@ const LOG: u64 = 64 << 20;
 const READ_SHARE: u64 = 70;
 
 /// Parameters that it has too, or that change nothing of what a single transfer is.
-const KNOWN: &[&str] =
-    &["op", "read-share", "pattern", "block", "depth", "size", "threads", "engine", "cache", "sync"];
+const KNOWN: &[&str] = &[
+    "op",
+    "read-share",
+    "pattern",
+    "block",
+    "depth",
+    "size",
+    "threads",
+    "layout",
+    "engine",
+    "cache",
+    "sync",
+    "rate",
+    "arrivals",
+];
+
+/// Options of a job file that it is given as they are: they say how it does what the case says, and nothing else. Their values
+/// are a stranger's, and are words without a path.
+const CARRIED: &[&str] = &[
+    "norandommap",
+    "softrandommap",
+    "random_generator",
+    "randrepeat",
+    "allrandrepeat",
+    "randseed",
+    "iodepth_batch",
+    "iodepth_batch_complete_max",
+    "io_submit_mode",
+    "rate_cycle",
+    "nonvectored",
+    "iomem_align",
+    "refill_buffers",
+    "scramble_buffers",
+    "fadvise_hint",
+];
+
+/// The options of the case's job file that it is given.
+fn carried(job: &[String]) -> impl Iterator<Item = String> {
+    const LONGEST: usize = 40;
+    let plain = |value: &str| {
+        (1..=LONGEST).contains(&value.len())
+            && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.,:-".contains(&byte))
+    };
+    job.iter().filter_map(move |option| {
+        let (name, value) = option.split_once('=')?;
+        (CARRIED.contains(&name) && plain(value)).then(|| format!("--{name}={value}"))
+    })
+}
 
 /// What it does for a case.
 struct Job {
@@ -41,13 +90,13 @@ type No = &'static str;
 fn job(case: &Case) -> Result<Job, No> {
     if !only(case, KNOWN) {
         return Err(
-            "it has no --rate with the latency from the intended start, no search, no check and no rounds as these",
+            "it has no search, no check and no rounds as these",
         );
     }
-    if case.word("cache").is_some_and(|cache| cache != "direct") {
-        return Err("through the page cache the figure depends on what is cached: use --cache direct");
+    if case.word("cache") == Some("buffered") {
+        return Err("through the page cache the figure depends on what is cached: use --cache direct or cold");
     }
-    let random = case.word("pattern").is_none_or(|p| p == "random" || p.starts_with("zipf"));
+    let random = case.word("pattern").is_none_or(|p| p == "random" || p.starts_with("zipf") || p.starts_with("zoned"));
     let prefix = if random { "rand" } else { "" };
     let mut options = match case.word("op") {
         Some(op @ ("read" | "write")) => vec![format!("--rw={prefix}{op}")],
@@ -55,9 +104,13 @@ fn job(case: &Case) -> Result<Job, No> {
             let share = case.number("read-share").unwrap_or(READ_SHARE);
             vec!["--rw=randrw".to_owned(), format!("--rwmixread={share}")]
         }
+        Some("mixed") if case.word("pattern") == Some("sequential-each") => {
+            let share = case.number("read-share").unwrap_or(READ_SHARE);
+            vec!["--rw=rw".to_owned(), format!("--rwmixread={share}")]
+        }
         Some("mixed") => {
             return Err(
-                "its sequential mix has one position for reads and writes, plimsoll's has one for each",
+                "its sequential mix has a position each for reads and writes: use --pattern sequential-each",
             );
         }
         Some("append") => return Err("its file_append would let the shared file grow"),
@@ -70,10 +123,34 @@ fn job(case: &Case) -> Result<Job, No> {
     options.extend(match case.word("sync").unwrap_or("none") {
         "none" => None,
         "each" => Some("--sync=dsync".to_owned()),
+        "o_sync" => Some("--sync=sync".to_owned()),
+        every if every.starts_with("fsync:") => Some(every.replacen("fsync:", "--fsync=", 1)),
         every if every.starts_with("every:") => Some(every.replacen("every:", "--fdatasync=", 1)),
         _ => return Err("it does not time the sync at the end"),
     });
+    let differs = match offered(case, &mut options)? {
+        Some(note) => Some(note),
+        None => differs,
+    };
     Ok(Job { options, differs })
+}
+
+/// Adds the rate of each job; its latencies do not count from the intended start.
+fn offered(case: &Case, options: &mut Vec<String>) -> Result<Option<&'static str>, No> {
+    let Some(rate) = super::rate(case) else { return Ok(None) };
+    let each = (rate / case.threads() as f64).round();
+    let each = match case.word("op") {
+        Some("mixed") => {
+            let reads = each * case.number("read-share").unwrap_or(READ_SHARE) as f64 / 100.0;
+            format!("{},{}", reads.round(), each - reads.round())
+        }
+        _ => each.to_string(),
+    };
+    options.push(format!("--rate_iops={each}"));
+    if case.word("arrivals") != Some("even") {
+        options.push("--rate_process=poisson".to_owned());
+    }
+    Ok(Some("its latency counts from the submission, plimsoll's from the intended start"))
 }
 
 /// Adds what it takes for the order of blocks to `--rw`; tells where that is not quite ours.
@@ -87,7 +164,12 @@ fn pattern(case: &Case, options: &mut Vec<String>) -> Result<Option<&'static str
         }
     };
     match word {
-        "sequential" | "random" => Ok(None),
+        "sequential" | "sequential-each" | "random" => Ok(None),
+        zoned if zoned.starts_with("zoned:") => {
+            let zones = zoned.trim_start_matches("zoned:").replace('-', "/");
+            options.push(format!("--random_distribution=zoned:{zones}"));
+            Ok(None)
+        }
         // From the end on: what is skipped behind each block is twice the block.
         "backward" => {
             step(options, format!(":-{}", 2 * fixed()?));
@@ -143,19 +225,19 @@ fn engine(case: &Case) -> Result<&'static [&'static str], No> {
             Ok(&["--ioengine=io_uring", "--registerfiles=1", "--fixedbufs=1", "--sqthread_poll=1"])
         }
         "io_uring+iopoll" => Ok(&["--ioengine=io_uring", "--registerfiles=1", "--fixedbufs=1", "--hipri=1"]),
+        "libaio" => Ok(&["--ioengine=libaio"]),
         "psync" => Ok(&["--ioengine=psync"]),
-        _ => Err("only the engines io_uring and psync are comparable"),
+        _ => Err("only the engines io_uring, libaio and psync are comparable"),
     }
 }
 
 /// Options of every job on the shared file.
-const SHARED: &[&str] = &["--direct=1", "--norandommap", "--allow_file_create=0", "--invalidate=0"];
+const SHARED: &[&str] = &["--allow_file_create=0"];
 /// Options of every job.
 const ALWAYS: &[&str] = &[
     "--time_based",
     "--group_reporting",
     "--thread",
-    "--randrepeat=0",
     "--refill_buffers",
     "--output-format=json",
 ];
@@ -246,8 +328,9 @@ impl Peer for Fio {
         let threads = ask.case.threads() as u64;
         let mix = ask.case.mix("block").and_then(|mix| mix.parts().iter().map(|part| part.bytes).max());
         let block = ask.case.number("block").or(mix).ok_or("the case has no block")?;
-        // Each thread has its own region.
-        let region = bytes / threads / block * block;
+        // Each thread has its own region, or all have one.
+        let shares = ask.case.word("layout") == Some("shared");
+        let region = bytes / if shares { 1 } else { threads } / block * block;
         let depth = ask.case.number("depth").unwrap_or(1);
         let mut arguments: Vec<String> = vec![
             "--name=plimsoll".to_owned(),
@@ -260,7 +343,7 @@ impl Peer for Fio {
         if from > 0 {
             arguments.push(format!("--offset={from}"));
         }
-        if threads > 1 {
+        if threads > 1 && !shares {
             arguments.push(format!("--offset_increment={region}"));
         }
         // What it only reads is the case's own file, which is checked.
@@ -268,6 +351,14 @@ impl Peer for Fio {
         arguments.extend(job(ask.case)?.options);
         let more = engine(ask.case)?.iter().chain(SHARED).chain(ALWAYS);
         arguments.extend(more.map(|option| (*option).to_owned()));
+        let cold = ask.case.word("cache") == Some("cold");
+        arguments.extend(words(if cold { &["--direct=0"] } else { &["--direct=1", "--invalidate=0"] }));
+        arguments.push("--randrepeat=0".to_owned());
+        // Without a job file, as few of its own costs as can be: no map of blocks.
+        match ask.offer.job.is_empty() {
+            true => arguments.push("--norandommap".to_owned()),
+            false => arguments.extend(carried(&ask.offer.job)),
+        }
         Ok(Invocation { program: "fio", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
     }
 
@@ -464,6 +555,16 @@ mod tests {
             ),
             ("op=write/pattern=random/block=4K/depth=1/sync=each", "--rw=randwrite --bs=4096 --sync=dsync"),
             (
+                "op=mixed/read-share=30/pattern=sequential-each/block=4K/depth=1",
+                "--rw=rw --rwmixread=30 --bs=4096",
+            ),
+            (
+                "op=read/pattern=zoned:80-20:20-80/block=4K/depth=1",
+                "--rw=randread --random_distribution=zoned:80/20:20/80 --bs=4096",
+            ),
+            ("op=write/pattern=random/block=4K/depth=1/sync=fsync:1", "--rw=randwrite --bs=4096 --fsync=1"),
+            ("op=write/pattern=random/block=4K/depth=1/sync=o_sync", "--rw=randwrite --bs=4096 --sync=sync"),
+            (
                 "op=write/pattern=random/block=4K/depth=1/sync=every:32",
                 "--rw=randwrite --bs=4096 --fdatasync=32",
             ),
@@ -472,6 +573,21 @@ mod tests {
             assert!(job(&case(id)).unwrap().differs.is_none());
         }
         assert!(job(&case("op=read/pattern=strided/block=4K/depth=1")).unwrap().differs.is_some());
+        let offered = job(&case("op=read/pattern=random/block=4K/depth=1/rate=100/arrivals=even")).unwrap();
+        assert!(offered.differs.is_some() && offered.options.contains(&"--rate_iops=100".to_owned()));
+    }
+
+    /// A stranger's options are no programs, files or logs, and have no value that a shell or fio would expand.
+    #[test]
+    fn of_a_job_file_it_is_given_what_says_how_and_nothing_else() {
+        let job = [
+            "rw=randread", "bs=4k", "norandommap=1", "random_generator=lfsr", "iodepth_batch=16", "exec_prerun=reboot",
+            "write_iolog=/etc/passwd", "filename=/dev/sda", "size=1t", "fadvise_hint=`reboot`", "randseed=$(x)", "mem=mmap:/x",
+            "iomem_align=", "refill_buffers",
+        ];
+        let job: Vec<String> = job.iter().map(|option| (*option).to_owned()).collect();
+        let given: Vec<String> = carried(&job).collect();
+        assert_eq!(given, ["--norandommap=1", "--random_generator=lfsr", "--iodepth_batch=16"]);
     }
 
     #[test]
@@ -481,7 +597,6 @@ mod tests {
             "op=copy/pattern=sequential/block=1M/depth=1",
             "op=trim/pattern=random/block=1M/depth=1",
             "op=append/pattern=sequential/block=4K/depth=1",
-            "op=read/pattern=random/block=4K/depth=1/rate=100",
             "op=write/pattern=random/block=4K/depth=1/sync=end",
             "op=read/pattern=same/block=4K/depth=1",
         ] {

@@ -114,9 +114,10 @@ impl Station for Workers {
     }
 
     fn beside(&mut self, planned: &Planned, offer: &Offer) -> Vec<Companion> {
-        let Planned { against, candidate, .. } = planned;
+        let Planned { against, candidate, job, .. } = planned;
         let companions = self.companions.as_mut();
-        companions.map_or_else(Vec::new, |all| all.beside(against, &candidate.case, &self.machine, offer))
+        let offer = Offer { job: job.clone(), ..offer.clone() };
+        companions.map_or_else(Vec::new, |all| all.beside(against, &candidate.case, &self.machine, &offer))
     }
 }
 

@@ -35,6 +35,7 @@ impl Transfer for Calls {
     fn write(&mut self, file: usize, offset: u64, bytes: &[u8], op: Op) -> Result<usize, Errno> {
         let flags = match op {
             Op::WriteThrough => ReadWriteFlags::DSYNC,
+            Op::WriteSync => ReadWriteFlags::SYNC,
             _ => ReadWriteFlags::empty(),
         };
         rustix::io::pwritev2(self.file(file)?, &[IoSlice::new(bytes)], offset, flags)
@@ -74,9 +75,11 @@ impl Transfer for Mapping {
     fn write(&mut self, file: usize, offset: u64, bytes: &[u8], op: Op) -> Result<usize, Errno> {
         let mapped = self.mapped.get_mut(file).ok_or(Errno::BADF)?;
         let written = mapped.write(usize::try_from(offset).map_err(|_| Errno::OVERFLOW)?, bytes);
-        if op == Op::WriteThrough {
-            // It writes dirty pages of mappings too (fsync(2)).
-            rustix::fs::fdatasync(self.file(file)?)?;
+        // They write dirty pages of mappings too (fsync(2)).
+        match op {
+            Op::WriteThrough => rustix::fs::fdatasync(self.file(file)?)?,
+            Op::WriteSync => rustix::fs::fsync(self.file(file)?)?,
+            _ => {}
         }
         Ok(written)
     }
@@ -121,8 +124,9 @@ impl<T: Transfer> OneAtATime<T> {
         let buffer = &mut self.buffer.bytes_mut()[start..start + len];
         match op {
             Op::Read => self.transfer.read(file, offset, buffer),
-            Op::Write | Op::WriteThrough => self.transfer.write(file, offset, buffer, op),
+            Op::Write | Op::WriteThrough | Op::WriteSync => self.transfer.write(file, offset, buffer, op),
             Op::DataSync => rustix::fs::fdatasync(self.transfer.file(file)?).map(|()| 0),
+            Op::Sync => rustix::fs::fsync(self.transfer.file(file)?).map(|()| 0),
             Op::Trim => self.transfer.file(file)?.trim(offset, len as u64).map(|()| len),
         }
     }

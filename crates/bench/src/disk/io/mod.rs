@@ -119,6 +119,7 @@ impl Benchmark for DiskIo {
                 "depth",
                 "size",
                 "threads",
+                "layout",
                 "engine",
                 "cache",
                 "sync",
@@ -261,6 +262,7 @@ fn settled(case: Case, group: &Group) -> Case {
             ("read-share", _) if op != "mixed" => continue,
             // What is switched off is not part of a case.
             ("verify" | "steady", Value::Word(word)) if word == "off" => continue,
+            ("layout", Value::Word(word)) if word == "private" => continue,
             ("sync", Value::Word(word)) if word == "none" || !writes => continue,
             ("sync", Value::Word(word)) => Value::Word(canonical_sync(word)),
             ("scaling", Value::Word(word)) if word == "weak" => continue,

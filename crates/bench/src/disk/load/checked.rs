@@ -18,7 +18,7 @@ impl<E: Engine> Loop<E> {
     #[inline(always)]
     pub(super) fn push(&mut self, slot: usize, whole: Whole) -> Result<(), LoadError> {
         let Whole { op, offset, len, .. } = whole;
-        let writes = matches!(op, Op::Write | Op::WriteThrough);
+        let writes = op.is_write();
         let buffer = match writes {
             true => self.engine.buffer(slot).and_then(|buffer| buffer.get_mut(..len)),
             false => None,
@@ -44,7 +44,7 @@ impl<E: Engine> Loop<E> {
         let Whole { op, offset, len, .. } = self.slots[slot].whole;
         let Some(ledger) = &mut self.manner.ledger else { return Ok(()) };
         match op {
-            Op::Write | Op::WriteThrough => ledger.end_write(offset, len),
+            Op::Write | Op::WriteThrough | Op::WriteSync => ledger.end_write(offset, len),
             Op::Read => {
                 let Some(buffer) = self.engine.buffer(slot).and_then(|buffer| buffer.get(..len)) else {
                     return Ok(());
@@ -55,7 +55,7 @@ impl<E: Engine> Loop<E> {
                     return Err(self.suspect(slot, transfer, wrong));
                 }
             }
-            Op::DataSync | Op::Trim => {}
+            Op::DataSync | Op::Sync | Op::Trim => {}
         }
         Ok(())
     }

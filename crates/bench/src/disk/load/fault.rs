@@ -64,8 +64,9 @@ impl fmt::Display for Fault {
         };
         let op = match op {
             Op::Read => "read",
-            Op::Write | Op::WriteThrough => "write",
+            Op::Write | Op::WriteThrough | Op::WriteSync => "write",
             Op::DataSync => "fdatasync",
+            Op::Sync => "fsync",
             Op::Trim => "trim",
         };
         write!(f, "{op} of {} at offset {offset} of the test file ", human(len as u64))?;
@@ -98,7 +99,7 @@ pub fn rest(completion: &Completion) -> Result<Option<Request>, Fault> {
             len: request.len - moved,
             ..request
         })),
-        Err(Errno::INTR | Errno::AGAIN) if request.op != Op::DataSync => Ok(Some(request)),
+        Err(Errno::INTR | Errno::AGAIN) if !request.op.is_sync() => Ok(Some(request)),
         // Direct I/O cannot continue at an odd place.
         Err(Errno::INVAL) if request.start > 0 => fault(What::Short { moved: request.start }),
         Err(errno) => fault(What::Errno(errno)),

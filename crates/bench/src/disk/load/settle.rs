@@ -111,7 +111,7 @@ impl<E: Engine> Loop<E> {
         };
         let slot = &mut self.slots[index];
         slot.finished = true;
-        self.unflushed += u64::from(matches!(slot.whole.op, Op::Write | Op::WriteThrough));
+        self.unflushed += u64::from(slot.whole.op.is_write());
         self.idle.push(index);
         if self.manner.ledger.is_some() {
             self.check(index)?;
@@ -166,13 +166,13 @@ impl<E: Engine> Loop<E> {
         };
         match (op, self.source.doing()) {
             (Op::Read, _) => one_way(&mut tally.read, latency_ns),
-            (Op::Write | Op::WriteThrough, Doing::Copy) => {
+            (Op::Write | Op::WriteThrough | Op::WriteSync, Doing::Copy) => {
                 let read_ns = slot.first_half_ns.saturating_sub(from_ns);
                 one_way(&mut tally.read, read_ns);
                 one_way(&mut tally.written, latency_ns.saturating_sub(read_ns));
             }
-            (Op::Write | Op::WriteThrough, _) => one_way(&mut tally.written, latency_ns),
-            (Op::DataSync | Op::Trim, _) => {}
+            (Op::Write | Op::WriteThrough | Op::WriteSync, _) => one_way(&mut tally.written, latency_ns),
+            (Op::DataSync | Op::Sync | Op::Trim, _) => {}
         }
     }
 }

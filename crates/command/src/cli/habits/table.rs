@@ -348,7 +348,8 @@ pub(super) fn own_value(tool: Tool, option: &str, value: &str, line: &Line<'_>) 
 fn engine(value: &str) -> Here {
     Here::Write(
         match value {
-            "io_uring" | "libaio" => "--engine io_uring",
+            "io_uring" => "--engine io_uring",
+            "libaio" => "--engine libaio",
             "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => "--engine psync",
             "mmap" => "--engine mmap",
             _ => return Here::Without,

@@ -12,6 +12,7 @@ fn planned(case: &str, samples: Option<u32>, sample_time: f64) -> Planned {
         sampling: Sampling { samples, sample_time, precision: 0.01, warm_up: None },
         against: Against::Nobody,
         budget: None,
+        job: Vec::new(),
         group: 0,
         repeat: 0,
     }

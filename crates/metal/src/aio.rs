@@ -1,0 +1,393 @@
+//! Asynchronous file I/O as libaio does it (io_submit(2), io_getevents(2)), behind the same safe types as [`crate::uring`].
+//!
+//! An [`Aio`] owns its page-aligned buffers, one to a slot, and lends a slot's buffer only while no request uses it; dropping
+//! it waits for what is in flight. The calls are made directly: libaio itself is a thin wrapper of them.
+
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::NonNull;
+
+use rustix::io::Errno;
+
+use crate::buffer::Buffer;
+use crate::ticks::Clock;
+use crate::uring::{Completion, MAX_BLOCK, MAX_DEPTH, Op, Patience, Request, RingError, transfer_buffer};
+
+/// `IOCB_CMD_PREAD` and `IOCB_CMD_PWRITE` (linux/aio_abi.h).
+const READ: u16 = 0;
+const WRITE: u16 = 1;
+
+/// A request as the kernel reads it: `struct iocb` of linux/aio_abi.h on a little-endian machine.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+struct Block {
+    data: u64,
+    key: u32,
+    flags: i32,
+    opcode: u16,
+    priority: i16,
+    descriptor: u32,
+    buffer: u64,
+    len: u64,
+    offset: i64,
+    reserved: u64,
+    more_flags: u32,
+    event_descriptor: u32,
+}
+
+/// A completion as the kernel writes it: `struct io_event`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+struct Event {
+    data: u64,
+    block: u64,
+    result: i64,
+    more: i64,
+}
+
+#[cfg(not(target_endian = "little"))]
+compile_error!("the halves of iocb's key and flags are the other way round on big-endian machines");
+
+/// What a slot is doing.
+#[derive(Debug, Clone, Copy)]
+enum Slot {
+    Idle,
+    Queued(Request),
+    InFlight { request: Request, submitted_ns: u64, accepted_ns: u64 },
+}
+
+/// A context of asynchronous I/O on open files, with `depth` buffers of `block` bytes. It stays on the thread that made it.
+#[derive(Debug)]
+pub struct Aio<F> {
+    context: libc::c_ulong,
+    /// Dropped by hand, after the context.
+    region: Buffer,
+    files: Vec<F>,
+    block: usize,
+    stride: usize,
+    slots: Vec<Slot>,
+    /// Slots pushed and not yet submitted, oldest first.
+    queued: Vec<usize>,
+    /// One a slot; the kernel copies it when it is submitted.
+    blocks: Vec<Block>,
+    pointers: Vec<*mut Block>,
+    events: Vec<Event>,
+    /// What was done by a call of its own.
+    ready: Vec<Completion>,
+    in_flight: usize,
+    clock: Clock,
+    not_send: PhantomData<*const ()>,
+}
+
+fn errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+impl<F: AsFd> Aio<F> {
+    /// A context with `depth` slots.
+    ///
+    /// # Errors
+    /// [`RingError::Geometry`], [`RingError::Memory`], or [`RingError::Enter`] with what io_setup(2) said: `EAGAIN` is the
+    /// limit `fs.aio-max-nr`, `ENOSYS` a kernel without it.
+    pub fn new(files: Vec<F>, depth: usize, block: usize) -> Result<Self, RingError> {
+        let geometry = RingError::Geometry { depth, block };
+        if files.is_empty() || depth == 0 || depth > MAX_DEPTH || block == 0 || block > MAX_BLOCK {
+            return Err(geometry);
+        }
+        // Each buffer begins on a page of its own, whatever the block.
+        let stride = block.next_multiple_of(rustix::param::page_size());
+        let region = transfer_buffer(stride.checked_mul(depth).ok_or(geometry)?)?;
+        let mut context: libc::c_ulong = 0;
+        // SAFETY: the kernel writes the context's number to the variable, which must be 0 before.
+        let made = unsafe { libc::syscall(libc::SYS_io_setup, depth as libc::c_ulong, &raw mut context) };
+        if made != 0 {
+            return Err(RingError::Enter { errno: errno() });
+        }
+        Ok(Aio {
+            context,
+            region,
+            files,
+            block,
+            stride,
+            slots: vec![Slot::Idle; depth],
+            queued: Vec::with_capacity(depth),
+            blocks: vec![Block::default(); depth],
+            pointers: Vec::with_capacity(depth),
+            events: vec![Event::default(); depth],
+            ready: Vec::new(),
+            in_flight: 0,
+            clock: Clock::system(),
+            not_send: PhantomData,
+        })
+    }
+
+    /// The same, stamping with `clock`.
+    #[must_use]
+    pub fn stamped_by(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Now, by the clock that stamps completions.
+    pub fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    /// How many requests it can hold at once.
+    pub fn depth(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The buffer of an idle slot, to fill it before a write or to look at what was read.
+    pub fn buffer_mut(&mut self, slot: usize) -> Option<&mut [u8]> {
+        if !matches!(self.slots.get(slot)?, Slot::Idle) {
+            return None;
+        }
+        let data = self.address(slot, 0);
+        // SAFETY: `block` bytes from `data` are inside the region and were zeroed by the kernel; the slot is idle, so the
+        // kernel does not use them, and the exclusive borrow of `self` excludes any other reference.
+        Some(unsafe { std::slice::from_raw_parts_mut(data.as_ptr(), self.block) })
+    }
+
+    /// Where byte `start` (at most `block`) of an existing slot's buffer is.
+    fn address(&self, slot: usize, start: usize) -> NonNull<u8> {
+        // SAFETY: callers have checked that `slot` exists and that `start` lies within its block, so the result is inside the
+        // mapping of `depth` × `stride` bytes.
+        unsafe { self.region.start.add(slot * self.stride + start) }
+    }
+
+    /// Queues a request without telling the kernel; [`Aio::submit`] hands over the batch.
+    ///
+    /// # Errors
+    /// As of [`crate::uring::Ring::push`]; [`RingError::Enter`] for a trim, which there is none of.
+    pub fn push(&mut self, request: Request) -> Result<(), RingError> {
+        let Request { slot, op, file, offset, start, len } = request;
+        if !matches!(self.slots.get(slot), Some(Slot::Idle)) {
+            return Err(RingError::Slot { slot, depth: self.depth() });
+        }
+        let out_of_range = RingError::Range { start, len, block: self.block };
+        if start.checked_add(len).is_none_or(|end| end > self.block) {
+            return Err(out_of_range);
+        }
+        let files = self.files.len();
+        let chosen = self.files.get(file).ok_or(RingError::File { file, files })?;
+        let descriptor = u32::try_from(chosen.as_fd().as_raw_fd()).map_err(|_| out_of_range)?;
+        let (opcode, flags) = match op {
+            Op::Read => (READ, 0),
+            Op::Write => (WRITE, 0),
+            Op::WriteThrough => (WRITE, libc::RWF_DSYNC),
+            Op::WriteSync => (WRITE, libc::RWF_SYNC),
+            // A call of its own, when it is submitted.
+            Op::DataSync | Op::Sync => (READ, 0),
+            Op::Trim => return Err(RingError::Enter { errno: Errno::OPNOTSUPP }),
+        };
+        self.blocks[slot] = Block {
+            data: slot as u64,
+            flags,
+            opcode,
+            descriptor,
+            buffer: self.address(slot, start).as_ptr() as u64,
+            len: len as u64,
+            offset: i64::try_from(offset).map_err(|_| out_of_range)?,
+            ..Block::default()
+        };
+        self.slots[slot] = Slot::Queued(request);
+        self.queued.push(slot);
+        Ok(())
+    }
+
+    /// Hands every queued request to the kernel.
+    ///
+    /// # Errors
+    /// [`RingError::Enter`]: what the kernel did not take stays queued.
+    pub fn submit(&mut self) -> Result<(), RingError> {
+        self.make_calls()?;
+        while !self.queued.is_empty() {
+            self.pointers.clear();
+            let blocks = self.blocks.as_mut_ptr();
+            // SAFETY: a queued slot exists, so the pointer is inside `blocks`.
+            self.pointers.extend(self.queued.iter().map(|slot| unsafe { blocks.add(*slot) }));
+            let submitted_ns = self.clock.now_ns();
+            let wanted = self.pointers.len() as libc::c_long;
+            // SAFETY: the pointers are to blocks of ours, which the kernel copies in the call. Their buffers are in the region,
+            // which lives until the context is destroyed; no reference to them exists (the slots were idle and `self` is
+            // borrowed exclusively) nor can be made (the slots are not idle). The descriptors are kept open by `files`.
+            let taken =
+                unsafe { libc::syscall(libc::SYS_io_submit, self.context, wanted, self.pointers.as_mut_ptr()) };
+            let accepted_ns = self.clock.now_ns();
+            let count = match usize::try_from(taken) {
+                Ok(count) if count > 0 => count.min(self.queued.len()),
+                _ => match errno() {
+                    Errno::INTR => continue,
+                    errno => return Err(RingError::Enter { errno }),
+                },
+            };
+            for slot in self.queued.drain(..count) {
+                if let Slot::Queued(request) = self.slots[slot] {
+                    self.slots[slot] = Slot::InFlight { request, submitted_ns, accepted_ns };
+                }
+            }
+            self.in_flight += count;
+        }
+        Ok(())
+    }
+
+    /// fsync(2) and fdatasync(2), which libaio has no useful request for: fio calls them too.
+    fn make_calls(&mut self) -> Result<(), RingError> {
+        while let Some(at) = self.queued.iter().position(|slot| self.is_call(*slot)) {
+            let slot = self.queued.remove(at);
+            let Slot::Queued(request) = std::mem::replace(&mut self.slots[slot], Slot::Idle) else { continue };
+            let submitted_ns = self.clock.now_ns();
+            let file = &self.files[request.file];
+            let done = match request.op {
+                Op::Sync => rustix::fs::fsync(file),
+                _ => rustix::fs::fdatasync(file),
+            };
+            let completed_ns = self.clock.now_ns();
+            let outcome = done.map(|()| 0);
+            let accepted_ns = submitted_ns;
+            self.ready.push(Completion { request, outcome, submitted_ns, accepted_ns, completed_ns });
+        }
+        Ok(())
+    }
+
+    fn is_call(&self, slot: usize) -> bool {
+        matches!(self.slots[slot], Slot::Queued(request) if matches!(request.op, Op::DataSync | Op::Sync))
+    }
+
+    /// Submits what is queued, waits for one completion, if anything is in flight, for as long as `patience` lasts, and appends
+    /// every one that is there to `done`.
+    ///
+    /// # Errors
+    /// [`RingError::Enter`] when the kernel refuses the call. A failed request is not an error here: its completion says so.
+    pub fn wait_within(&mut self, patience: Patience, done: &mut Vec<Completion>) -> Result<(), RingError> {
+        self.submit()?;
+        let called = !self.ready.is_empty();
+        done.append(&mut self.ready);
+        if self.in_flight == 0 {
+            return Ok(());
+        }
+        loop {
+            let mut longest = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            let (least, timeout) = match patience {
+                _ if called => (0, &raw mut longest),
+                Patience::Endless => (1, std::ptr::null_mut()),
+                Patience::Nanoseconds(ns) => {
+                    longest.tv_sec = (ns / 1_000_000_000) as libc::time_t;
+                    longest.tv_nsec = (ns % 1_000_000_000) as libc::c_long;
+                    (libc::c_long::from(ns > 0), &raw mut longest)
+                }
+            };
+            let most = self.events.len() as libc::c_long;
+            // SAFETY: the kernel writes at most `most` events, for which there is room, and reads a time of ours or none.
+            let got = unsafe {
+                libc::syscall(
+                    libc::SYS_io_getevents,
+                    self.context,
+                    least,
+                    most,
+                    self.events.as_mut_ptr(),
+                    timeout,
+                )
+            };
+            match usize::try_from(got) {
+                Ok(count) => {
+                    self.reap(count, done);
+                    return Ok(());
+                }
+                Err(_) => match errno() {
+                    Errno::INTR if least > 0 => {}
+                    Errno::INTR => return Ok(()),
+                    errno => return Err(RingError::Enter { errno }),
+                },
+            }
+        }
+    }
+
+    fn reap(&mut self, count: usize, done: &mut Vec<Completion>) {
+        let completed_ns = self.clock.now_ns();
+        for event in &self.events[..count.min(self.events.len())] {
+            let Some(state) = usize::try_from(event.data).ok().and_then(|slot| self.slots.get_mut(slot)) else {
+                continue;
+            };
+            let Slot::InFlight { request, submitted_ns, accepted_ns } = *state else { continue };
+            *state = Slot::Idle;
+            self.in_flight -= 1;
+            let outcome = usize::try_from(event.result).map_err(|_| {
+                let number = i32::try_from(event.result.saturating_neg()).unwrap_or(libc::EIO);
+                Errno::from_raw_os_error(number)
+            });
+            done.push(Completion { request, outcome, submitted_ns, accepted_ns, completed_ns });
+        }
+    }
+}
+
+impl<F> Drop for Aio<F> {
+    fn drop(&mut self) {
+        // SAFETY: the context is ours and is used no more. The call waits for all requests that it cannot cancel
+        // (io_destroy(2)), so that the kernel uses no buffer afterwards; the region is dropped after this.
+        unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(bytes: usize) -> std::fs::File {
+        let file = tempfile::tempfile().expect("file");
+        file.set_len(bytes as u64).expect("length");
+        file
+    }
+
+    fn waited(aio: &mut Aio<std::fs::File>, wanted: usize) -> Vec<Completion> {
+        let mut done = Vec::new();
+        while done.len() < wanted {
+            aio.wait_within(Patience::Endless, &mut done).expect("wait");
+        }
+        done
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_each_slot_is_its_own() {
+        let mut aio = Aio::new(vec![file(1 << 16)], 4, 4096).expect("context");
+        for slot in 0..4 {
+            aio.buffer_mut(slot).expect("idle").fill(slot as u8 + 1);
+            let offset = slot as u64 * 4096;
+            aio.push(Request { slot, op: Op::Write, file: 0, offset, start: 0, len: 4096 }).expect("push");
+        }
+        assert!(aio.buffer_mut(0).is_none(), "it is in use");
+        let again = Request { slot: 0, op: Op::Read, file: 0, offset: 0, start: 0, len: 4096 };
+        assert!(aio.push(again).is_err());
+        let done = waited(&mut aio, 4);
+        assert!(done.iter().all(|one| one.outcome == Ok(4096)));
+        assert!(done.iter().all(|c| c.submitted_ns <= c.accepted_ns && c.accepted_ns <= c.completed_ns));
+        aio.push(Request { slot: 0, op: Op::Sync, file: 0, offset: 0, start: 0, len: 0 }).expect("push");
+        assert_eq!(waited(&mut aio, 1)[0].outcome, Ok(0));
+        for slot in 0..4 {
+            aio.buffer_mut(slot).expect("idle").fill(0);
+            let offset = (3 - slot) as u64 * 4096;
+            aio.push(Request { slot, op: Op::Read, file: 0, offset, start: 0, len: 4096 }).expect("push");
+        }
+        waited(&mut aio, 4);
+        for slot in 0..4 {
+            assert!(aio.buffer_mut(slot).expect("idle").iter().all(|byte| *byte == 4 - slot as u8));
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_file_is_short_and_what_cannot_be_is_refused() {
+        let mut aio = Aio::new(vec![file(512)], 1, 4096).expect("context");
+        let read = Request { slot: 0, op: Op::Read, file: 0, offset: 0, start: 0, len: 4096 };
+        aio.push(read).expect("push");
+        assert_eq!(waited(&mut aio, 1)[0].outcome, Ok(512));
+        assert!(aio.push(Request { len: 4097, ..read }).is_err());
+        assert!(aio.push(Request { slot: 1, ..read }).is_err());
+        assert!(aio.push(Request { file: 1, ..read }).is_err());
+        assert!(aio.push(Request { op: Op::Trim, ..read }).is_err());
+        let mut none = Vec::new();
+        aio.wait_within(Patience::Nanoseconds(0), &mut none).expect("nothing in flight");
+        assert!(none.is_empty());
+        assert!(Aio::<std::fs::File>::new(Vec::new(), 1, 4096).is_err());
+    }
+}
