@@ -104,6 +104,7 @@ pub const KEYS: &[Key] = &[
     )
     .of_machine(),
     key("block", Kind::Sizes, "block size of a transfer, or a mix by weight: 4K@60+64K@40"),
+    key("align", Kind::Size, "random transfers begin at multiples of this [default: what divides all blocks]"),
     key("variant", Kind::Word, "kernel of memory.bandwidth: best, all, or a name such as nt_ahead256_avx2: nt_ non-temporal stores (past the caches), aheadN_ software prefetch N bytes ahead, then the instruction set").usually("best"),
     key("pages", Kind::Word, "page size: 4k, thp (transparent huge pages), 2m, 1g (from reserved pools)")
         .usually("thp"),

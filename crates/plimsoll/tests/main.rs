@@ -13,6 +13,7 @@ mod docs;
 mod earlier;
 mod examples;
 mod faults;
+mod fio;
 mod gather;
 mod guide;
 mod history;

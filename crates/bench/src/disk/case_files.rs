@@ -147,7 +147,7 @@ impl CaseFiles {
 }
 
 fn extent(job: &Job, bytes: u64) -> Extent {
-    Extent { start: 0, bytes, unit: job.blocks.unit(), largest: job.blocks.largest() }
+    Extent { start: 0, bytes, unit: job.unit(), largest: job.blocks.largest() }
 }
 
 /// The part of the file that each thread goes over: whole units, at least one block, that the device can transfer.
@@ -166,7 +166,7 @@ fn region(job: &Job, filled: &Filled) -> Result<u64, CannotMeasure> {
         Size::Between { .. } => filled.bytes,
     };
     let each = bytes / job.parts();
-    let each = each - each % unit;
+    let each = each - each % job.unit();
     if each < job.blocks.largest() { Err(too_small(job, bytes)) } else { Ok(each) }
 }
 

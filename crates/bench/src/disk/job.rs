@@ -75,6 +75,8 @@ pub(super) struct Job {
     pub(super) doing: Doing,
     pub(super) order: Order,
     pub(super) blocks: Blocks,
+    /// What offsets are multiples of, where that is asked for.
+    align: Option<u64>,
     /// Transfers in flight of each thread.
     pub(super) depth: u64,
     pub(super) threads: u64,
@@ -127,6 +129,7 @@ impl Job {
         let job = Job {
             doing,
             order: Order::from_word(pattern).ok_or_else(unknown_order)?,
+            align: case.number("align"),
             depth: number(case, "depth", MAX_DEPTH)?,
             threads: within(1..=MAX_THREADS, "threads", case.number("threads").unwrap_or(1))?,
             kind: word(case, "engine", Kind::ALL)?,
@@ -189,6 +192,11 @@ impl Job {
             )),
             _ => Ok(self),
         }
+    }
+
+    /// What offsets are multiples of.
+    pub(super) fn unit(&self) -> u64 {
+        self.align.unwrap_or_else(|| self.blocks.unit())
     }
 
     /// Parts of the file that the threads have.
@@ -257,6 +265,18 @@ impl Job {
                     "--layout shared requires --op read, write or mixed"
                 }
                 .to_owned(),
+            );
+        }
+        if self.align.is_some_and(|align| align == 0 || !align.is_multiple_of(self.blocks.unit())) {
+            return Some("--align requires a multiple of what divides all blocks".to_owned());
+        }
+        if self.align.is_some()
+            && (self.verify
+                || self.doing.uses_up()
+                || !matches!(self.order, Order::Random | Order::Zipf(_) | Order::Zoned(_)))
+        {
+            return Some(
+                "--align requires --pattern random, zipf or zoned, and no --verify, --op append or trim".to_owned(),
             );
         }
         if self.order == Order::SequentialEach && !matches!(self.doing, Doing::Mixed { .. }) {

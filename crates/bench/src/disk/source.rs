@@ -254,6 +254,21 @@ mod tests {
     }
 
     #[test]
+    fn reads_and_writes_of_a_mix_can_ascend_each_on_their_own() {
+        let extent = Extent { start: 0, bytes: 1 << 20, unit: 4096, largest: 4096 };
+        let doing = Doing::Mixed { read_share: 50 };
+        let mut source =
+            Source::new(doing, Through::No, Blocks::One(4096), Order::SequentialEach, extent, 3);
+        let mut next = HashMap::from([(Op::Read, 0), (Op::Write, 0)]);
+        for _ in 0..1000 {
+            let drawn = source.draw();
+            let place = next.get_mut(&drawn.op).expect("a read or a write");
+            assert_eq!(drawn.offset, *place);
+            *place = (*place + 4096) % (1 << 20);
+        }
+    }
+
+    #[test]
     fn a_mix_has_a_unit_that_divides_all_its_blocks() {
         assert_eq!(mixed("4K@1+6K@1").unit(), 2048);
         assert_eq!(mixed("4K@1+6K@1").largest(), 6144);

@@ -45,8 +45,11 @@ impl Hosts {
 }
 
 /// Options that say what becomes of the result here, or where it is measured.
-const HERE: [&str; 20] = [
+const HERE: [&str; 23] = [
     "plan",
+    "ignore-unsupported",
+    "target",
+    "destroy_data_on",
     "hosts",
     "inventory",
     "parallel",

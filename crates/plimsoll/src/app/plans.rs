@@ -80,6 +80,9 @@ pub(super) fn located(what: &What, mut common: Common) -> Result<Common, Failure
 
 /// Refuses a job file that names a directory or device of this machine for a run on others.
 pub(super) fn places_nothing(what: &What, common: &Common) -> Result<(), Failure> {
+    if common.target.is_some() {
+        return Err(Failure::usage("--target is not supported with --hosts: a device is of one machine"));
+    }
     match job_file(what, common)?.and_then(|job| job.place).filter(|_| common.dir.is_none()) {
         Some(_) => Err(Failure::usage(
             "--hosts and a job file that names a directory or device require --dir: it is that of each host",

@@ -32,6 +32,7 @@ const KNOWN: &[&str] = &[
     "read-share",
     "pattern",
     "block",
+    "align",
     "depth",
     "size",
     "threads",
@@ -120,6 +121,7 @@ fn job(case: &Case) -> Result<Job, No> {
     };
     let differs = pattern(case, &mut options)?;
     options.extend(blocks(case)?);
+    options.extend(case.number("align").map(|bytes| format!("--blockalign={bytes}")));
     options.extend(match case.word("sync").unwrap_or("none") {
         "none" => None,
         "each" => Some("--sync=dsync".to_owned()),

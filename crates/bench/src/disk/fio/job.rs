@@ -218,24 +218,27 @@ impl<'a> Reading<'a> {
     }
 
     fn refuse(&mut self, given: &Given, why: &str) {
-        let text = format!("option {}={} has no counterpart: {why}", given.row.name, shown_within(&given.value, 60));
+        let text = format!("option {}={} has no counterpart: {why}", given.name, shown_within(&given.value, 60));
         self.wrong.push(Mistake::refused(&given.line, &text));
     }
 
     fn refuse_job(&mut self, given: &Given, why: &str) {
-        let text = format!("option {}={} has no counterpart: {why}", given.row.name, shown_within(&given.value, 60));
+        let text = format!("option {}={} has no counterpart: {why}", given.name, shown_within(&given.value, 60));
         self.wrong.push(Mistake::refused_job(&given.line, &text));
     }
 
     fn not(&mut self, given: &Given, wanted: &str) {
-        let text = format!("{} must be {wanted}: '{}' is not", given.row.name, shown_within(&given.value, 60));
+        let text = match given.value.is_empty() {
+            true => format!("{} must be {wanted}: it is empty, or a variable that the environment does not have", given.name),
+            false => format!("{} must be {wanted}: '{}' is not", given.name, shown_within(&given.value, 60)),
+        };
         self.wrong.push(Mistake::wrong(&given.line, &text));
     }
 
     fn remark(&mut self, given: &Given, how: &str) {
         let Line { file, number } = &given.line;
         let value = shown_within(&given.value, 60);
-        self.job.remarks.push(format!("{file}:{number}: {}={value}: {how}", given.row.name));
+        self.job.remarks.push(format!("{file}:{number}: {}={value}: {how}", given.name));
     }
 
     fn set(&mut self, key: &'static str, value: Value, from: &str) {
@@ -290,10 +293,11 @@ impl<'a> Reading<'a> {
     fn without_counterpart(&mut self) {
         let mut seen = Vec::new();
         for given in self.section.options.iter().rev() {
-            if seen.contains(&given.row.name) && given.row.aliases.first().is_none_or(|_| true) {
+            // The last of a name counts; the options of other engines share a row.
+            if seen.contains(&given.name) {
                 continue;
             }
-            seen.push(given.row.name);
+            seen.push(given.name.clone());
             match given.row.means {
                 Means::Near(off, how) if !off.contains(&given.value.as_str()) => self.remark(given, how),
                 Means::Refused(off, why) if !off.contains(&given.value.as_str()) => self.refuse(given, why),
@@ -442,20 +446,30 @@ impl<'a> Reading<'a> {
         self.alignment();
     }
 
-    /// Blocks begin at multiples of what divides all of them.
+    /// Random blocks begin at multiples of the smallest of them where nothing is said.
     fn alignment(&mut self) {
-        let Some(given) = self.get("ba") else { return };
-        let unit = match self.job.lists.get("block") {
-            Some(Value::Size(bytes)) => *bytes,
-            Some(Value::Mix(mix)) => mix.parts().iter().map(|part| part.bytes).min().unwrap_or(1),
+        let sizes: Vec<u64> = match self.job.lists.get("block") {
+            Some(Value::Size(bytes)) => vec![*bytes],
+            Some(Value::Mix(mix)) => mix.parts().iter().map(|part| part.bytes).collect(),
             _ => return,
         };
-        let asked: Option<Vec<u64>> =
-            self.own_of(given).into_iter().map(|text| text.map_or(Some(0), |text| value::size(text, self.base))).collect();
-        match asked {
-            Some(all) if all.iter().all(|asked| *asked == 0 || *asked == unit) => {}
-            Some(_) => self.refuse(given, "blocks begin at multiples of the smallest of them"),
-            None => self.not(given, "a number of bytes such as 4k"),
+        let least = sizes.iter().copied().min().unwrap_or(1);
+        let unit = sizes.iter().fold(0, |divisor, bytes| gcd(divisor, *bytes));
+        let given = self.get("ba");
+        let read = |text: Option<&str>| text.map_or(Some(least), |text| value::size(text, self.base));
+        let all: Option<Vec<u64>> = given.map_or(Some(vec![least]), |given| self.own_of(given).into_iter().map(read).collect());
+        let asked = match (all.as_deref(), given) {
+            (Some([first, rest @ ..]), _) if rest.iter().all(|other| other == first) => (*first).max(1),
+            (Some(_), Some(given)) => return self.refuse(given, "reads and writes of a mix begin at multiples of the same"),
+            (_, Some(given)) => return self.not(given, "a number of bytes such as 4k"),
+            _ => return,
+        };
+        match given {
+            _ if self.load.random && asked != unit => self.set("align", Value::Size(asked), "ba"),
+            Some(given) if !self.load.random && asked != least => {
+                self.refuse(given, "blocks of a sequential load lie side by side");
+            }
+            _ => {}
         }
     }
 

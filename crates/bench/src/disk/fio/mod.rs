@@ -103,6 +103,7 @@ pub fn parse(
     }
     let groups = together(jobs, unsupported, &mut wrong);
     let place = one_place(&groups, &mut wrong);
+    wrong.sort_by_key(|mistake| mistake.line.number);
     wrong.dedup();
     if wrong.is_empty() && groups.is_empty() {
         wrong.push(Mistake::wrong(&first, "nothing is left of the job file: no job has a counterpart"));

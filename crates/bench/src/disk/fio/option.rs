@@ -90,7 +90,7 @@ pub const OPTIONS: &[Row] = &[
     taken("bs", &["blocksize"], "block"),
     taken("bsrange", &["blocksize_range"], "block"),
     taken("bssplit", &[], "block"),
-    taken("ba", &["blockalign"], "block"),
+    taken("ba", &["blockalign"], "align"),
     taken("iodepth", &[], "depth"),
     taken("numjobs", &[], "threads"),
     taken("ioengine", &[], "engine"),
@@ -112,7 +112,7 @@ pub const OPTIONS: &[Row] = &[
     taken("directory", &[], "--dir"),
     taken("offset", &[], "layout"),
     taken("offset_increment", &[], "layout"),
-    taken("nrfiles", &[], "size"),
+    taken("nrfiles", &["nr_files"], "size"),
     taken("fsync", &[], "sync"),
     taken("fdatasync", &[], "sync"),
     taken("end_fsync", &[], "sync"),
@@ -191,7 +191,7 @@ pub const OPTIONS: &[Row] = &[
     nothing("openfiles", OWN_FILE),
     nothing("unlink", OWN_FILE),
     nothing("unlink_each_loop", OWN_FILE),
-    nothing("fadvise_hint", "the kernel is told of a mapping's order alone"),
+    nothing("fadvise_hint", "only a mapping advises the kernel of its order"),
     nothing("allow_mounted_write", "a device in use is never written to: see docs/safety.md"),
     nothing("refill_buffers", DATA),
     nothing("scramble_buffers", DATA),
@@ -341,7 +341,7 @@ const OF_OTHER_ENGINES: &[&str] = &[
     "writefua", "sg_write_mode", "stat_type", "pmem", "serverip", "direct_write_to_pmem", "xnvme_async", "xnvme_sync",
     "xnvme_admin", "xnvme_dev_nsid", "xnvme_dev_subnqn", "xnvme_mem", "xnvme_iovec", "libblkio_driver", "libblkio_path",
     "svc", "chunk", "object_class", "cont", "dfs_oclass", "busy_wait_polling", "md_per_io_size", "pi_act", "pi_chk",
-    "apptag", "apptag_mask", "max_retries", "wait_for_completion", "gpu_memory_type", "qd", "cluster", "cmdprio_hint",
+    "apptag", "apptag_mask", "max_retries", "wait_for_completion", "gpu_memory_type", "gpu_dev_id", "conf", "qd", "cluster", "cmdprio_hint",
 ];
 
 /// The row of an engine's own option.

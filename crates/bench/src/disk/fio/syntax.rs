@@ -40,6 +40,8 @@ pub trait Surroundings {
 pub(super) struct Given {
     /// What is known of it.
     pub(super) row: &'static Row,
+    /// Its name as it stands there.
+    pub(super) name: String,
     /// Its value; `1` where it has none.
     pub(super) value: String,
     /// Where.
@@ -160,7 +162,7 @@ impl Reader<'_> {
             Ok(row) => row,
             Err(why) => return self.wrong.push(Mistake::wrong(&line, &why)),
         };
-        let given = Given { row, value, line };
+        let given = Given { row, name: shown_within(name, 60), value, line };
         match self.at {
             At::Global => self.global.push(given),
             At::Job => self.jobs.iter_mut().next_back().into_iter().for_each(|job| job.options.push(given.clone())),

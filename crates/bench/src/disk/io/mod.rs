@@ -116,6 +116,7 @@ impl Benchmark for DiskIo {
                 "read-share",
                 "pattern",
                 "block",
+                "align",
                 "depth",
                 "size",
                 "threads",

@@ -69,7 +69,7 @@ fn what_no_machine_can_measure_is_told_by_parameter() {
         ("op", words(&["rewrite"])),
         ("pattern", words(&["gauss"])),
         ("pattern", words(&["zipf:0"])),
-        ("engine", words(&["libaio"])),
+        ("engine", words(&["posixaio"])),
         ("cache", words(&["none"])),
         ("block", sizes(&[0])),
         ("block", sizes(&[2 << 30])),
@@ -467,4 +467,37 @@ fn a_search_ends_where_the_engine_does() {
     let target = Group::default().with("latency-target", words(&["p99=2ms"]));
     assert!(ids(&target)[0].contains("/depth=256/"));
     assert!(ids(&target.with("engine", words(&["psync"])))[0].contains("/depth=1/"));
+}
+
+/// What fio's jobs have: files that threads share, a cold page cache, fsync(2), places that are aligned.
+#[test]
+fn what_job_files_ask_for_is_a_case_or_is_refused_by_parameter() {
+    let of = |lists: &[(&str, &[&str])]| {
+        let group = lists.iter().fold(Group::default(), |group, (key, values)| {
+            let key_row = crate::case::Key::find(key).unwrap();
+            group.with(key, values.iter().map(|value| key_row.parse(value).unwrap()).collect())
+        });
+        DiskIo.cases(&machine(), &group)
+    };
+    let id = |lists: &[(&str, &[&str])]| of(lists).unwrap()[0].case.to_string();
+    assert!(id(&[("layout", &["shared"]), ("threads", &["4"])]).contains("/threads=4/layout=shared/"));
+    assert!(!id(&[("layout", &["private"]), ("threads", &["4"])]).contains("layout"));
+    assert!(id(&[("op", &["write"]), ("sync", &["fsync 8"])]).ends_with("/sync=fsync:8"));
+    assert!(id(&[("op", &["write"]), ("sync", &["o_sync"])]).ends_with("/sync=o_sync"));
+    assert!(id(&[("cache", &["cold"])]).contains("/cache=cold"));
+    assert!(id(&[("block", &["512@1+4K@1"]), ("align", &["4K"]), ("pattern", &["random"])]).contains("/align=4K/"));
+    for (lists, why) in [
+        (&[("layout", &["shared"] as &[&str]), ("op", &["append"])] as &[(&str, &[&str])], "--layout shared requires --op"),
+        (&[("layout", &["shared"]), ("verify", &["on"])], "--verify and --layout shared are mutually exclusive"),
+        (&[("layout", &["mine"])], "layout must be one of private, shared"),
+        (&[("cache", &["cold"]), ("engine", &["mmap"])], "--cache cold requires --engine"),
+        (&[("pattern", &["sequential-each"]), ("op", &["read"])], "--pattern sequential-each requires --op mixed"),
+        (&[("align", &["1000"]), ("pattern", &["random"])], "--align requires a multiple"),
+        (&[("align", &["8K"]), ("pattern", &["sequential"])], "--align requires --pattern random"),
+        (&[("pattern", &["zoned:50-5"])], "pattern zoned must have 1 to 8 parts"),
+        (&[("op", &["write"]), ("sync", &["fsync:0"])], "sync every:N must have an N"),
+    ] {
+        let told = of(lists).expect_err(why);
+        assert!(told.contains(why), "{told}");
+    }
 }

@@ -61,9 +61,9 @@ impl Scripted {
         let buffer = &mut self.buffers[slot][start..start + moved];
         match op {
             Op::Read => buffer.copy_from_slice(place),
-            Op::Write | Op::WriteThrough => place.copy_from_slice(buffer),
+            Op::Write | Op::WriteThrough | Op::WriteSync => place.copy_from_slice(buffer),
             Op::Trim => place.fill(0),
-            Op::DataSync => {}
+            Op::DataSync | Op::Sync => {}
         }
         Ok(moved)
     }
@@ -389,19 +389,19 @@ fn writes_go_through_or_are_flushed_as_asked() {
         let mut rig = rig_of(4, 50, Case { doing: Doing::Write, through, manner, ..Case::default() });
         let tally = rig.done(100).expect("run");
         assert_eq!(tally.transfers, 100);
-        (rig.asked(Op::WriteThrough), rig.asked(Op::DataSync), tally.sync.count())
+        (rig.asked(Op::WriteThrough), rig.asked(Op::DataSync) + rig.asked(Op::Sync), tally.sync.count())
     };
     assert_eq!(writes(Through::Yes, Flush::Never), (100, 0, 0));
     assert_eq!(writes(Through::No, Flush::Never), (0, 0, 0));
-    assert_eq!(writes(Through::No, Flush::AtEnd), (0, 1, 1));
-    let (_, asked, counted) = writes(Through::No, Flush::Every(20));
+    assert_eq!(writes(Through::No, Flush::AtEnd { call: Call::DataSync }), (0, 1, 1));
+    let (_, asked, counted) = writes(Through::No, Flush::Every { writes: 20, call: Call::Sync });
     assert!((4..=5).contains(&asked) && asked as u64 == counted, "{asked}");
 }
 
 /// At the moment of a flush nothing is in flight: all that came before is in it.
 #[test]
 fn a_flush_waits_for_what_is_in_flight() {
-    let manner = Manner { flush: Flush::Every(10), ..Manner::plain() };
+    let manner = Manner { flush: Flush::Every { writes: 10, call: Call::DataSync }, ..Manner::plain() };
     let mut rig = rig_of(4, 50, Case { doing: Doing::Write, manner, ..Case::default() });
     rig.interval(1).expect("run");
     rig.done(100).expect("run");

@@ -182,3 +182,28 @@ fn the_mixer_is_the_published_one() {
         (0..3_u64).map(|i| mix(1_234_567_u64.wrapping_add(step.wrapping_mul(i)))).collect();
     assert_eq!(sequence, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
 }
+
+/// Each part has its share of the transfers, at all its places and no others.
+#[test]
+fn zones_have_their_shares_of_transfers_and_of_the_file() {
+    let Some(order @ Order::Zoned(_)) = Order::from_word("zoned:50-5:30-15:20-80") else {
+        panic!("it is an order")
+    };
+    let mut walk = Walk::new(order, Extent::of_blocks(1000, 512), 7);
+    let mut counts = [0_u32; 3];
+    let mut seen = HashSet::new();
+    for _ in 0..100_000 {
+        let place = walk.step(512).offset / 512;
+        seen.insert(place);
+        counts[if place < 50 { 0 } else { usize::from(place >= 200) + 1 }] += 1;
+    }
+    for (count, share) in counts.iter().zip([0.5, 0.3, 0.2]) {
+        assert!((f64::from(*count) / 1e5 - share).abs() < 0.01, "{counts:?}");
+    }
+    assert_eq!(seen.len(), 1000);
+    for wrong in ["zoned:", "zoned:50-50", "zoned:100-0", "zoned:1-1:1-1", "zoned:200-100"] {
+        assert!(Order::from_word(wrong).is_none(), "{wrong}");
+    }
+    let nine = format!("zoned:{}", ["10-10"; 10].join(":"));
+    assert!(Order::from_word(&nine).is_none());
+}

@@ -1,0 +1,237 @@
+//! Job files of fio as a user meets them: checked, listed, run, refused; fio's own examples; the tables of docs/fio.md.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use plimsoll::bench::disk::fio::option::{Means, OPTIONS};
+use serde_json::Value;
+
+use crate::common::skipped;
+use crate::docs::is_current;
+use crate::support::{ended, plimsoll, scratch};
+
+/// Engines that are not for files and block devices, and what needs a machine of its own: words of an example that name it.
+const SPECIAL: &[(&str, &str)] = &[
+    ("numa_cpu_nodes", "two NUMA nodes"),
+    ("cmdprio", "a disk with priorities"),
+    ("zonemode=zbd", "a zoned disk"),
+];
+
+/// Engines of fio that transfer to files and block devices by the kernel's own calls.
+const OF_FILES: &[&str] =
+    &["sync", "psync", "vsync", "pvsync", "pvsync2", "io_uring", "libaio", "posixaio", "mmap", "splice"];
+
+/// Where fio's examples are, or the reason why they are not.
+fn examples() -> Option<Vec<PathBuf>> {
+    let named = std::env::var_os("PLIMSOLL_FIO_EXAMPLES").map(PathBuf::from);
+    let folder = named.unwrap_or_else(|| "/usr/share/doc/fio/examples".into());
+    let mut all: Vec<PathBuf> = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).collect();
+    all.retain(|path| path.extension().is_some_and(|ending| ending == "fio"));
+    all.sort();
+    (!all.is_empty()).then_some(all)
+}
+
+/// Why an example needs an engine or hardware of its own.
+fn special(text: &str) -> Option<String> {
+    let lines: Vec<String> = text
+        .lines()
+        .map(|line| line.split([';', '#']).next().unwrap_or_default().trim().to_owned())
+        .collect();
+    let engines = lines.iter().filter_map(|line| line.strip_prefix("ioengine=")).map(str::trim);
+    let engine = engines.into_iter().find(|engine| !OF_FILES.contains(engine));
+    let hardware = || SPECIAL.iter().find(|(word, _)| lines.iter().any(|line| line.starts_with(word)));
+    let xnvme = || text.contains("xnvme").then(|| "engine xnvme".to_owned());
+    engine.map(|engine| format!("engine {engine}")).or_else(|| hardware().map(|(_, what)| (*what).to_owned())).or_else(xnvme)
+}
+
+/// What the first refusal of an example is about: its option, or jobs at the same time.
+fn reason(line: &str) -> String {
+    if let Some((_, rest)) = line.split_once("refused: option ") {
+        return format!("`{}`", rest.split(" has no counterpart").next().unwrap_or(rest));
+    }
+    if line.contains("runs at the same time") {
+        return "different jobs at the same time".to_owned();
+    }
+    line.splitn(3, ": ").last().unwrap_or(line).to_owned()
+}
+
+fn meaning(means: Means) -> Option<(&'static str, &'static str)> {
+    match means {
+        Means::Taken => None,
+        Means::Nothing(why) => Some(("accepted", why)),
+        Means::Near(_, how) => Some(("accepted, and noted", how)),
+        Means::Refused(_, why) => Some(("refused", why)),
+    }
+}
+
+/// The tables of options: taken, then by what becomes of the others and why.
+fn options() -> String {
+    let mut text = "| option | becomes |\n| --- | --- |\n".to_owned();
+    for row in OPTIONS.iter().filter(|row| row.means == Means::Taken) {
+        let also: Vec<String> = row.aliases.iter().map(|name| format!(", `{name}`")).collect();
+        text += &format!("| `{}`{} | {} |\n", row.name, also.concat(), row.here);
+    }
+    for kind in ["accepted", "accepted, and noted", "refused"] {
+        let of_kind = OPTIONS.iter().filter_map(|row| Some((row, meaning(row.means)?)));
+        let of_kind: Vec<_> = of_kind.filter(|(_, (one, _))| *one == kind).collect();
+        let mut reasons: Vec<&str> = Vec::new();
+        of_kind.iter().for_each(|(_, (_, why))| if !reasons.contains(why) { reasons.push(why) });
+        text += &format!("\n{}{}:\n\n| options | why |\n| --- | --- |\n", kind[..1].to_uppercase(), &kind[1..]);
+        for why in reasons {
+            let names = of_kind.iter().filter(|(_, (_, one))| *one == why).map(|(row, _)| format!("`{}`", row.name));
+            text += &format!("| {} | {why} |\n", names.collect::<Vec<_>>().join(", "));
+        }
+    }
+    text
+}
+
+const OPTIONS_BEGIN: &str = "## Options\n\n";
+const EXAMPLES_BEGIN: &str = "\n## fio's own examples\n\n";
+
+/// A page between two headings is made again.
+fn with_part(page: &str, begin: &str, end: Option<&str>, part: &str) -> String {
+    let (head, rest) = page.split_once(begin).expect("the heading is there");
+    let tail = end.and_then(|end| rest.find(end).map(|at| &rest[at..])).unwrap_or_default();
+    format!("{head}{begin}{part}{tail}")
+}
+
+fn page() -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fio.md")).unwrap()
+}
+
+#[test]
+fn docs_list_what_becomes_of_each_option() {
+    is_current("docs/fio.md", &with_part(&page(), OPTIONS_BEGIN, Some(EXAMPLES_BEGIN), &options()));
+}
+
+/// Every example is a plan or is refused by line; of those without an engine or hardware of their own most are plans.
+#[test]
+fn docs_list_which_of_fios_examples_run() {
+    let Some(examples) = examples() else {
+        return skipped(
+            "fio's own examples",
+            "apt-get install fio-examples, or PLIMSOLL_FIO_EXAMPLES=DIR where documents are not installed",
+        );
+    };
+    let dir = scratch();
+    let (mut ordinary, mut run, mut rows, mut others) = (0, 0, String::new(), Vec::new());
+    for path in &examples {
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        fs::copy(path, dir.path().join("job.fio")).unwrap();
+        let special = special(&fs::read_to_string(path).unwrap());
+        let output = plimsoll(dir.path()).args(["plan", "check", "job.fio"]).output().unwrap();
+        let runs = output.status.success();
+        let told = String::from_utf8(output.stderr).unwrap();
+        let all: Vec<&str> = told.lines().collect();
+        assert!(runs || output.status.code() == Some(2), "{name}: {told}");
+        assert!(runs || all.iter().all(|line| line.starts_with("plimsoll: job.fio:")), "{name}: {told}");
+        match special {
+            Some(what) => {
+                assert!(!runs, "{name} needs {what}");
+                others.push(format!("`{name}` ({what})"));
+            }
+            None => {
+                ordinary += 1;
+                run += usize::from(runs);
+                let mut reasons: Vec<String> = all.iter().map(|line| reason(line)).collect();
+                reasons.dedup();
+                reasons.truncate(4);
+                rows += &format!("| `{name}` | {} | {} |\n", if runs { "yes" } else { "no" }, reasons.join(", "));
+            }
+        }
+    }
+    assert!(run * 100 >= ordinary * 60, "{run} of {ordinary}");
+    let text = format!(
+        "Of the {} examples of fio 3.33 (Debian's package `fio-examples`), {} need an engine or hardware of their own; of the \
+         other {ordinary}, {run} run ({:.0} %):\n\n| example | runs | refused for |\n| --- | --- | --- |\n{rows}\nNot counted: {}.\n",
+        examples.len(),
+        others.len(),
+        100.0 * run as f64 / ordinary as f64,
+        others.join(", "),
+    );
+    is_current("docs/fio.md", &with_part(&page(), EXAMPLES_BEGIN, None, &text));
+}
+
+/// A job in a folder of its own.
+fn with_job(text: &str) -> tempfile::TempDir {
+    let dir = scratch();
+    fs::write(dir.path().join("job.fio"), text).unwrap();
+    dir
+}
+
+/// The document of a run that ends well.
+fn document(dir: &Path, words: &[&str]) -> Value {
+    let (text, _) = ended(plimsoll(dir).args(words).args(["--json", "-", "--store", "none", "--quiet"]), 0);
+    serde_json::from_str(&text).unwrap()
+}
+
+const SMALL: &str = "[global]\nsize=16m\nioengine=libaio\ndirect=1\nrw=randread\n";
+
+#[test]
+fn a_job_file_is_run_and_its_document_says_what_was_left_out() {
+    let dir = with_job(&format!("{SMALL}[a]\nbs=4k\niodepth=8\nthinktime=5\nruntime=1\ntime_based\n[b]\nstonewall\nrw=randwrite\n"));
+    let (_, told) = ended(plimsoll(dir.path()).args(["run", "job.fio", "--store", "none"]), 2);
+    assert!(told.starts_with("plimsoll: job.fio:9: refused: option thinktime=5 has no counterpart"), "{told}");
+    assert_eq!(told.lines().count(), 1);
+    let document = document(dir.path(), &["run", "job.fio", "--ignore-unsupported", "--samples", "2"]);
+    let cases: Vec<&str> =
+        document["measurements"].as_array().unwrap().iter().map(|m| m["case"]["id"].as_str().unwrap()).collect();
+    assert_eq!(
+        cases,
+        [
+            "disk.io/op=read/pattern=random/block=4K/depth=8/size=16M/threads=1/engine=libaio/cache=direct",
+            "disk.io/op=write/pattern=random/block=4K/depth=1/size=16M/threads=1/engine=libaio/cache=direct/volume=16M",
+        ]
+    );
+    let notes = document["plan"]["notes"].as_array().unwrap().iter().filter_map(Value::as_str);
+    let notes: Vec<&str> = notes.filter(|note| note.contains("ignored: option thinktime=5")).collect();
+    assert_eq!(notes.len(), 1, "{document}");
+    let left: Vec<_> = fs::read_dir(dir.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["job.fio"], "no test file is left");
+}
+
+#[test]
+fn a_job_file_is_listed_checked_and_shown_like_any_plan() {
+    let dir = with_job(&format!("{SMALL}[a]\nbs=4k\nruntime=1\ntime_based\nramp_time=2\n"));
+    let (list, _) = ended(plimsoll(dir.path()).args(["run", "job.fio", "--list"]), 0);
+    assert_eq!(list.lines().count(), 1);
+    let (checked, _) = ended(plimsoll(dir.path()).args(["plan", "check", "job.fio"]), 0);
+    assert_eq!(checked, "job.fio: valid, 1 case\n");
+    let (shown, _) = ended(plimsoll(dir.path()).args(["plan", "show", "job.fio"]), 0);
+    assert!(shown.contains("warm-up = \"2s\""), "{shown}");
+    fs::write(dir.path().join("shown.toml"), shown).unwrap();
+    let (again, _) = ended(plimsoll(dir.path()).args(["run", "shown.toml", "--list"]), 0);
+    assert_eq!(again, list);
+    let (_, told) = ended(plimsoll(dir.path()).args(["run", "shown.toml", "--ignore-unsupported", "--list"]), 2);
+    assert!(told.contains("--ignore-unsupported requires a fio job file"), "{told}");
+    let (_, told) = ended(plimsoll(dir.path()).args(["run", "none.fio"]), 2);
+    assert!(told.contains("none.fio") && told.lines().count() == 1, "{told}");
+}
+
+/// A file that the job names stays as it was, whoever else has it; a wrong value has the line of the job file.
+#[test]
+fn a_file_that_a_job_names_is_not_touched() {
+    let dir = scratch();
+    let victim = dir.path().join("victim");
+    fs::write(&victim, "mine").unwrap();
+    let path = victim.to_str().unwrap();
+    let text = format!("{SMALL}rw=write\nexec_prerun=touch {path}.ran\n[a]\nfilename={path}\nbs=64k\n");
+    fs::write(dir.path().join("job.fio"), text).unwrap();
+    document(dir.path(), &["run", "job.fio", "--ignore-unsupported", "--samples", "1"]);
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
+    assert!(!dir.path().join("victim.ran").exists(), "no program is started");
+    fs::write(dir.path().join("deep.fio"), format!("{SMALL}[a]\niodepth=5000\n")).unwrap();
+    let (_, told) = ended(plimsoll(dir.path()).args(["plan", "check", "deep.fio"]), 2);
+    assert!(told.contains("plan deep.fio, line 7, column 1: disk.io: depth must be between 1 and 1024"), "{told}");
+}
+
+/// Without consent a device is only read, and what is no device is none.
+#[test]
+fn a_job_file_gives_no_consent() {
+    let dir = with_job(&format!("{SMALL}[a]\nrw=write\nfilename=/dev/null\n"));
+    let (_, told) = ended(plimsoll(dir.path()).args(["run", "job.fio", "--store", "none"]), 2);
+    assert!(told.contains("/dev/null"), "{told}");
+    let consent = ["run", "job.fio", "--store", "none", "--destroy-data-on", "/dev/null:1"];
+    let (_, told) = ended(plimsoll(dir.path()).args(consent), 2);
+    assert!(told.contains("--target"), "{told}");
+}

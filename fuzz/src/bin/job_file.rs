@@ -1,0 +1,7 @@
+//! fio job files of strangers; see `job_files.rs`.
+#![no_main]
+
+#[path = "../job_files.rs"]
+mod job_files;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| job_files::job_file(bytes));
