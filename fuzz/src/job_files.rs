@@ -47,7 +47,8 @@ pub(crate) fn job_file(bytes: &[u8]) {
             }
             Err(lines) => {
                 assert!(!lines.is_empty());
-                let fits = |line: &String| line.chars().count() <= 1000 && !line.chars().any(char::is_control);
+                let fits =
+                    |line: &String| line.chars().count() <= 1000 && !line.chars().any(char::is_control);
                 assert!(lines.iter().all(fits), "{lines:?}");
             }
         }

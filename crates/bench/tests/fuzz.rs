@@ -11,12 +11,33 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 /// Changed inputs that are tried.
-const TRIES: usize = 2000;
+const TRIES: usize = 500;
 
 /// What is put in.
 const WORDS: &[&str] = &[
-    "=", "\n", ":", "/", ",", "%", "[", "]", "${X}", "$ncpus", "include self\n", "-", "k", "99999999999999999999", "0", "\u{1b}",
-    "bssplit=4k/50:8k\n", "rw=randrw:8\n", "size=50%\n", "[global]\n", "stonewall\n", "numjobs=64\n", "filename=/dev/vdb\n",
+    "=",
+    "\n",
+    ":",
+    "/",
+    ",",
+    "%",
+    "[",
+    "]",
+    "${X}",
+    "$ncpus",
+    "include self\n",
+    "-",
+    "k",
+    "99999999999999999999",
+    "0",
+    "\u{1b}",
+    "bssplit=4k/50:8k\n",
+    "rw=randrw:8\n",
+    "size=50%\n",
+    "[global]\n",
+    "stonewall\n",
+    "numjobs=64\n",
+    "filename=/dev/vdb\n",
 ];
 
 fn corpus() -> Vec<Vec<u8>> {

@@ -212,8 +212,9 @@ impl<F: AsFd> Aio<F> {
             // SAFETY: the pointers are to blocks of ours, which the kernel copies in the call. Their buffers are in the region,
             // which lives until the context is destroyed; no reference to them exists (the slots were idle and `self` is
             // borrowed exclusively) nor can be made (the slots are not idle). The descriptors are kept open by `files`.
-            let taken =
-                unsafe { libc::syscall(libc::SYS_io_submit, self.context, wanted, self.pointers.as_mut_ptr()) };
+            let taken = unsafe {
+                libc::syscall(libc::SYS_io_submit, self.context, wanted, self.pointers.as_mut_ptr())
+            };
             let accepted_ns = self.clock.now_ns();
             let count = match usize::try_from(taken) {
                 Ok(count) if count > 0 => count.min(self.queued.len()),
@@ -236,7 +237,9 @@ impl<F: AsFd> Aio<F> {
     fn make_calls(&mut self) -> Result<(), RingError> {
         while let Some(at) = self.queued.iter().position(|slot| self.is_call(*slot)) {
             let slot = self.queued.remove(at);
-            let Slot::Queued(request) = std::mem::replace(&mut self.slots[slot], Slot::Idle) else { continue };
+            let Slot::Queued(request) = std::mem::replace(&mut self.slots[slot], Slot::Idle) else {
+                continue;
+            };
             let submitted_ns = self.clock.now_ns();
             let file = &self.files[request.file];
             let done = match request.op {
@@ -307,7 +310,8 @@ impl<F: AsFd> Aio<F> {
     fn reap(&mut self, count: usize, done: &mut Vec<Completion>) {
         let completed_ns = self.clock.now_ns();
         for event in &self.events[..count.min(self.events.len())] {
-            let Some(state) = usize::try_from(event.data).ok().and_then(|slot| self.slots.get_mut(slot)) else {
+            let Some(state) = usize::try_from(event.data).ok().and_then(|slot| self.slots.get_mut(slot))
+            else {
                 continue;
             };
             let Slot::InFlight { request, submitted_ns, accepted_ns } = *state else { continue };

@@ -41,7 +41,10 @@ fn special(text: &str) -> Option<String> {
     let engine = engines.into_iter().find(|engine| !OF_FILES.contains(engine));
     let hardware = || SPECIAL.iter().find(|(word, _)| lines.iter().any(|line| line.starts_with(word)));
     let xnvme = || text.contains("xnvme").then(|| "engine xnvme".to_owned());
-    engine.map(|engine| format!("engine {engine}")).or_else(|| hardware().map(|(_, what)| (*what).to_owned())).or_else(xnvme)
+    engine
+        .map(|engine| format!("engine {engine}"))
+        .or_else(|| hardware().map(|(_, what)| (*what).to_owned()))
+        .or_else(xnvme)
 }
 
 /// What the first refusal of an example is about: its option, or jobs at the same time.
@@ -49,10 +52,16 @@ fn reason(line: &str) -> String {
     if let Some((_, rest)) = line.split_once("refused: option ") {
         return format!("`{}`", rest.split(" has no counterpart").next().unwrap_or(rest));
     }
-    if line.contains("runs at the same time") {
-        return "different jobs at the same time".to_owned();
-    }
-    line.splitn(3, ": ").last().unwrap_or(line).to_owned()
+    let known = [
+        ("runs at the same time", "different jobs at the same time"),
+        ("works in another place", "several places"),
+        ("the job has no size", "no size"),
+    ];
+    let found = known.iter().find(|(words, _)| line.contains(words));
+    found.map_or_else(
+        || line.splitn(3, ": ").last().unwrap_or(line).to_owned(),
+        |(_, short)| (*short).to_owned(),
+    )
 }
 
 fn meaning(means: Means) -> Option<(&'static str, &'static str)> {
@@ -75,10 +84,16 @@ fn options() -> String {
         let of_kind = OPTIONS.iter().filter_map(|row| Some((row, meaning(row.means)?)));
         let of_kind: Vec<_> = of_kind.filter(|(_, (one, _))| *one == kind).collect();
         let mut reasons: Vec<&str> = Vec::new();
-        of_kind.iter().for_each(|(_, (_, why))| if !reasons.contains(why) { reasons.push(why) });
-        text += &format!("\n{}{}:\n\n| options | why |\n| --- | --- |\n", kind[..1].to_uppercase(), &kind[1..]);
+        of_kind.iter().for_each(|(_, (_, why))| {
+            if !reasons.contains(why) {
+                reasons.push(why)
+            }
+        });
+        text +=
+            &format!("\n{}{}:\n\n| options | why |\n| --- | --- |\n", kind[..1].to_uppercase(), &kind[1..]);
         for why in reasons {
-            let names = of_kind.iter().filter(|(_, (_, one))| *one == why).map(|(row, _)| format!("`{}`", row.name));
+            let names =
+                of_kind.iter().filter(|(_, (_, one))| *one == why).map(|(row, _)| format!("`{}`", row.name));
             text += &format!("| {} | {why} |\n", names.collect::<Vec<_>>().join(", "));
         }
     }
@@ -133,10 +148,14 @@ fn docs_list_which_of_fios_examples_run() {
             None => {
                 ordinary += 1;
                 run += usize::from(runs);
-                let mut reasons: Vec<String> = all.iter().map(|line| reason(line)).collect();
-                reasons.dedup();
-                reasons.truncate(4);
-                rows += &format!("| `{name}` | {} | {} |\n", if runs { "yes" } else { "no" }, reasons.join(", "));
+                let mut reasons: Vec<String> = Vec::new();
+                for reason in all.iter().map(|line| reason(line)) {
+                    if !reasons.contains(&reason) {
+                        reasons.push(reason);
+                    }
+                }
+                rows +=
+                    &format!("| `{name}` | {} | {} |\n", if runs { "yes" } else { "no" }, reasons.join(", "));
             }
         }
     }
@@ -169,13 +188,22 @@ const SMALL: &str = "[global]\nsize=16m\nioengine=libaio\ndirect=1\nrw=randread\
 
 #[test]
 fn a_job_file_is_run_and_its_document_says_what_was_left_out() {
-    let dir = with_job(&format!("{SMALL}[a]\nbs=4k\niodepth=8\nthinktime=5\nruntime=1\ntime_based\n[b]\nstonewall\nrw=randwrite\n"));
+    let dir = with_job(&format!(
+        "{SMALL}[a]\nbs=4k\niodepth=8\nthinktime=5\nruntime=1\ntime_based\n[b]\nstonewall\nrw=randwrite\n"
+    ));
     let (_, told) = ended(plimsoll(dir.path()).args(["run", "job.fio", "--store", "none"]), 2);
-    assert!(told.starts_with("plimsoll: job.fio:9: refused: option thinktime=5 has no counterpart"), "{told}");
+    assert!(
+        told.starts_with("plimsoll: job.fio:9: refused: option thinktime=5 has no counterpart"),
+        "{told}"
+    );
     assert_eq!(told.lines().count(), 1);
     let document = document(dir.path(), &["run", "job.fio", "--ignore-unsupported", "--samples", "2"]);
-    let cases: Vec<&str> =
-        document["measurements"].as_array().unwrap().iter().map(|m| m["case"]["id"].as_str().unwrap()).collect();
+    let cases: Vec<&str> = document["measurements"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|m| m["case"]["id"].as_str().unwrap())
+        .collect();
     assert_eq!(
         cases,
         [
@@ -202,7 +230,8 @@ fn a_job_file_is_listed_checked_and_shown_like_any_plan() {
     fs::write(dir.path().join("shown.toml"), shown).unwrap();
     let (again, _) = ended(plimsoll(dir.path()).args(["run", "shown.toml", "--list"]), 0);
     assert_eq!(again, list);
-    let (_, told) = ended(plimsoll(dir.path()).args(["run", "shown.toml", "--ignore-unsupported", "--list"]), 2);
+    let (_, told) =
+        ended(plimsoll(dir.path()).args(["run", "shown.toml", "--ignore-unsupported", "--list"]), 2);
     assert!(told.contains("--ignore-unsupported requires a fio job file"), "{told}");
     let (_, told) = ended(plimsoll(dir.path()).args(["run", "none.fio"]), 2);
     assert!(told.contains("none.fio") && told.lines().count() == 1, "{told}");
@@ -222,7 +251,10 @@ fn a_file_that_a_job_names_is_not_touched() {
     assert!(!dir.path().join("victim.ran").exists(), "no program is started");
     fs::write(dir.path().join("deep.fio"), format!("{SMALL}[a]\niodepth=5000\n")).unwrap();
     let (_, told) = ended(plimsoll(dir.path()).args(["plan", "check", "deep.fio"]), 2);
-    assert!(told.contains("plan deep.fio, line 7, column 1: disk.io: depth must be between 1 and 1024"), "{told}");
+    assert!(
+        told.contains("plan deep.fio, line 7, column 1: disk.io: depth must be between 1 and 1024"),
+        "{told}"
+    );
 }
 
 /// Without consent a device is only read, and what is no device is none.

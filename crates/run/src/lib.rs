@@ -197,9 +197,7 @@ pub fn expected_of(planned: &Planned) -> f64 {
     let case = &planned.candidate.case;
     let amount = bench::find(case.benchmark()).and_then(|benchmark| benchmark.sample_seconds(case));
     let each = match amount {
-        Some(seconds) => {
-            SET_UP + warm_up(&planned.sampling) + samples(&planned.sampling) * seconds
-        }
+        Some(seconds) => SET_UP + warm_up(&planned.sampling) + samples(&planned.sampling) * seconds,
         None => expected_seconds(&planned.sampling),
     };
     planned.budget.map_or(each, |budget| each.min(budget))

@@ -257,7 +257,9 @@ impl Job {
                     .to_owned(),
             );
         }
-        if self.shared && (self.verify || !matches!(self.doing, Doing::Read | Doing::Write | Doing::Mixed { .. })) {
+        if self.shared
+            && (self.verify || !matches!(self.doing, Doing::Read | Doing::Write | Doing::Mixed { .. }))
+        {
             return Some(
                 if self.verify {
                     "--verify and --layout shared are mutually exclusive: threads write over each other's blocks"
@@ -276,7 +278,8 @@ impl Job {
                 || !matches!(self.order, Order::Random | Order::Zipf(_) | Order::Zoned(_)))
         {
             return Some(
-                "--align requires --pattern random, zipf or zoned, and no --verify, --op append or trim".to_owned(),
+                "--align requires --pattern random, zipf or zoned, and no --verify, --op append or trim"
+                    .to_owned(),
             );
         }
         if self.order == Order::SequentialEach && !matches!(self.doing, Doing::Mixed { .. }) {
@@ -359,7 +362,8 @@ pub(super) fn fits_sectors(block: Option<&Value>) -> bool {
 
 /// When data is to be kept for good. `every N` also as `every:N`, which is how an id writes it.
 fn sync(word: &str) -> Result<(Through, Flush), String> {
-    let after = |name: &str| word.strip_prefix(name).map(|rest| rest.trim_start_matches([' ', ':', '-', '=']));
+    let after =
+        |name: &str| word.strip_prefix(name).map(|rest| rest.trim_start_matches([' ', ':', '-', '=']));
     let every = after("every").map(|writes| (writes, Call::DataSync));
     let every = every.or(after("fsync").map(|writes| (writes, Call::Sync)));
     match (word, every) {

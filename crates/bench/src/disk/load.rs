@@ -244,7 +244,8 @@ impl<E: Engine> Loop<E> {
             let burst = if self.manner.schedule.is_some() { 1 } else { self.limit as u64 };
             let capped = at_ns >= self.after(ns.max(CAP_NS)) && self.tally.transfers > 0;
             if at_ns >= until && (self.tally.transfers >= burst || capped) {
-                let at_ns = if matches!(self.manner.flush, Flush::AtEnd { .. }) { self.flush()? } else { at_ns };
+                let at_ns =
+                    if matches!(self.manner.flush, Flush::AtEnd { .. }) { self.flush()? } else { at_ns };
                 return Ok(self.close(at_ns, next));
             }
         }

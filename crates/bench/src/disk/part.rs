@@ -14,10 +14,7 @@ pub static PART: Subsystem = Subsystem {
     help: &[
         ("op", "read, write, append, mixed (see --read-share), copy, trim"),
         ("size", "size of the test file [default: a part of the free space, up to 1G]"),
-        (
-            "layout",
-            "private (each thread a part of the file) or shared (each thread all of it)",
-        ),
+        ("layout", "private (each thread a part of the file) or shared (each thread all of it)"),
         (
             "rate",
             "target rate, transfers per second over all threads, as an open loop [default: as fast as possible]",

@@ -4,8 +4,8 @@
 //! 37 % of the blocks in the first pass and hit others twice, which a cache likes. The permutation needs no
 //! memory: it is a Feistel network over the block numbers, keyed anew for each pass.
 
-use rand::{Rng, SeedableRng};
 use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, Zipf};
 use serde::{Deserialize, Serialize};
 

@@ -257,8 +257,7 @@ mod tests {
     fn reads_and_writes_of_a_mix_can_ascend_each_on_their_own() {
         let extent = Extent { start: 0, bytes: 1 << 20, unit: 4096, largest: 4096 };
         let doing = Doing::Mixed { read_share: 50 };
-        let mut source =
-            Source::new(doing, Through::No, Blocks::One(4096), Order::SequentialEach, extent, 3);
+        let mut source = Source::new(doing, Through::No, Blocks::One(4096), Order::SequentialEach, extent, 3);
         let mut next = HashMap::from([(Op::Read, 0), (Op::Write, 0)]);
         for _ in 0..1000 {
             let drawn = source.draw();

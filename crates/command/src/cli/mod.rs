@@ -356,10 +356,9 @@ fn run() -> Command {
         .action(ArgAction::Append)
         .value_delimiter(',')
         .help("Measure the plan's network cases to this running `plimsoll serve`, or iperf3://HOST[:PORT]");
-    let ignore = Arg::new("ignore-unsupported")
-        .long("ignore-unsupported")
-        .action(ArgAction::SetTrue)
-        .help("Leave out what of a fio job file has no counterpart, and say so in the run [default: refuse it]");
+    let ignore = Arg::new("ignore-unsupported").long("ignore-unsupported").action(ArgAction::SetTrue).help(
+        "Leave out what of a fio job file has no counterpart, and say so in the run [default: refuse it]",
+    );
     let run =
         Command::new("run").arg(plan).arg(server).arg(secret()).arg(ignore).allow_negative_numbers(true);
     Hosts::augment_args(Device::augment_args(Common::augment_args(run)))

@@ -56,7 +56,10 @@ pub(super) fn usage(error: UsageError) -> Failure {
     let line = error.to_string();
     match error.lines().len() {
         0 | 1 => Failure::usage(line),
-        n => Failure::usage(format!("{line}; {} (plimsoll plan check FILE lists them)", counted(n - 1, "further mistake"))),
+        n => Failure::usage(format!(
+            "{line}; {} (plimsoll plan check FILE lists them)",
+            counted(n - 1, "further mistake")
+        )),
     }
 }
 
@@ -93,7 +96,9 @@ pub(super) fn places_nothing(what: &What, common: &Common) -> Result<(), Failure
 
 fn job_file(what: &What, common: &Common) -> Result<Option<JobFile>, Failure> {
     match what {
-        What::Plan(name) if fio::is_job_file(name) => resolve::job_file(name, common).map(Some).map_err(usage),
+        What::Plan(name) if fio::is_job_file(name) => {
+            resolve::job_file(name, common).map(Some).map_err(usage)
+        }
         _ => Ok(None),
     }
 }

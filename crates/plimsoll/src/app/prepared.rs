@@ -142,7 +142,6 @@ impl Prepared {
     }
 }
 
-
 /// What was typed, on whatever machine it is measured.
 struct Meant {
     plan: Plan,

@@ -90,14 +90,15 @@ type No = &'static str;
 
 fn job(case: &Case) -> Result<Job, No> {
     if !only(case, KNOWN) {
-        return Err(
-            "it has no search, no check and no rounds as these",
-        );
+        return Err("it has no search, no check and no rounds as these");
     }
     if case.word("cache") == Some("buffered") {
-        return Err("through the page cache the figure depends on what is cached: use --cache direct or cold");
+        return Err(
+            "through the page cache the figure depends on what is cached: use --cache direct or cold",
+        );
     }
-    let random = case.word("pattern").is_none_or(|p| p == "random" || p.starts_with("zipf") || p.starts_with("zoned"));
+    let random =
+        case.word("pattern").is_none_or(|p| p == "random" || p.starts_with("zipf") || p.starts_with("zoned"));
     let prefix = if random { "rand" } else { "" };
     let mut options = match case.word("op") {
         Some(op @ ("read" | "write")) => vec![format!("--rw={prefix}{op}")],
@@ -236,13 +237,8 @@ fn engine(case: &Case) -> Result<&'static [&'static str], No> {
 /// Options of every job on the shared file.
 const SHARED: &[&str] = &["--allow_file_create=0"];
 /// Options of every job.
-const ALWAYS: &[&str] = &[
-    "--time_based",
-    "--group_reporting",
-    "--thread",
-    "--refill_buffers",
-    "--output-format=json",
-];
+const ALWAYS: &[&str] =
+    &["--time_based", "--group_reporting", "--thread", "--refill_buffers", "--output-format=json"];
 
 impl Fio {
     /// One write through the page cache and fdatasync, again and again, at the end of a log whose space is reserved.
@@ -583,9 +579,20 @@ mod tests {
     #[test]
     fn of_a_job_file_it_is_given_what_says_how_and_nothing_else() {
         let job = [
-            "rw=randread", "bs=4k", "norandommap=1", "random_generator=lfsr", "iodepth_batch=16", "exec_prerun=reboot",
-            "write_iolog=/etc/passwd", "filename=/dev/sda", "size=1t", "fadvise_hint=`reboot`", "randseed=$(x)", "mem=mmap:/x",
-            "iomem_align=", "refill_buffers",
+            "rw=randread",
+            "bs=4k",
+            "norandommap=1",
+            "random_generator=lfsr",
+            "iodepth_batch=16",
+            "exec_prerun=reboot",
+            "write_iolog=/etc/passwd",
+            "filename=/dev/sda",
+            "size=1t",
+            "fadvise_hint=`reboot`",
+            "randseed=$(x)",
+            "mem=mmap:/x",
+            "iomem_align=",
+            "refill_buffers",
         ];
         let job: Vec<String> = job.iter().map(|option| (*option).to_owned()).collect();
         let given: Vec<String> = carried(&job).collect();

@@ -14,6 +14,8 @@ use crate::text::shown_within;
 
 /// fio's block size where none is named.
 const BLOCK: u64 = 4096;
+/// Longest time, in microseconds.
+const LONGEST_TIME: u64 = 366 * 86_400 * SECOND;
 /// Most samples that a fixed amount is divided into, and the least bytes of one.
 const MOST_SAMPLES: u64 = 10;
 const LEAST_SAMPLE: u64 = 64 << 20;
@@ -80,7 +82,8 @@ impl Job {
             (Some(_), Some(_)) => self.threads == 1 && other.threads == 1 && !self.is_on_device(),
             _ => false,
         };
-        let how = (self.samples, self.sample_time, self.warm_up) == (other.samples, other.sample_time, other.warm_up);
+        let how = (self.samples, self.sample_time, self.warm_up)
+            == (other.samples, other.sample_time, other.warm_up);
         like && files
             && how
             && self.place == other.place
@@ -100,7 +103,7 @@ impl Job {
         if self.files.named != other.files.named {
             self.files.named = None;
         }
-        self.threads += other.threads;
+        self.threads = self.threads.saturating_add(other.threads);
         self.remarks.extend(other.remarks);
     }
 
@@ -179,8 +182,7 @@ pub(super) fn read(
         left_out: false,
     };
     let load = Load { op: "read", random: false };
-    let mut reading =
-        Reading { section, around, base: Base::Compatible, load, job, wrong: Vec::new() };
+    let mut reading = Reading { section, around, base: Base::Compatible, load, job, wrong: Vec::new() };
     reading.all(before);
     wrong.append(&mut reading.wrong);
     reading.job
@@ -218,18 +220,23 @@ impl<'a> Reading<'a> {
     }
 
     fn refuse(&mut self, given: &Given, why: &str) {
-        let text = format!("option {}={} has no counterpart: {why}", given.name, shown_within(&given.value, 60));
+        let text =
+            format!("option {}={} has no counterpart: {why}", given.name, shown_within(&given.value, 60));
         self.wrong.push(Mistake::refused(&given.line, &text));
     }
 
     fn refuse_job(&mut self, given: &Given, why: &str) {
-        let text = format!("option {}={} has no counterpart: {why}", given.name, shown_within(&given.value, 60));
+        let text =
+            format!("option {}={} has no counterpart: {why}", given.name, shown_within(&given.value, 60));
         self.wrong.push(Mistake::refused_job(&given.line, &text));
     }
 
     fn not(&mut self, given: &Given, wanted: &str) {
         let text = match given.value.is_empty() {
-            true => format!("{} must be {wanted}: it is empty, or a variable that the environment does not have", given.name),
+            true => format!(
+                "{} must be {wanted}: it is empty, or a variable that the environment does not have",
+                given.name
+            ),
             false => format!("{} must be {wanted}: '{}' is not", given.name, shown_within(&given.value, 60)),
         };
         self.wrong.push(Mistake::wrong(&given.line, &text));
@@ -278,9 +285,9 @@ impl<'a> Reading<'a> {
 
     fn time(&mut self, name: &str, unit: u64) -> Option<Duration> {
         let given = self.get(name)?;
-        let time = value::microseconds(&given.value, unit);
+        let time = value::microseconds(&given.value, unit).filter(|us| *us <= LONGEST_TIME);
         if time.is_none() {
-            self.not(given, "a time such as 60, 10m or 500ms");
+            self.not(given, "a time of at most a year, such as 60, 10m or 500ms");
         }
         time.filter(|us| *us > 0).map(Duration::from_micros)
     }
@@ -325,7 +332,12 @@ impl<'a> Reading<'a> {
                     self.refuse_job(given, "trims and writes are loads of their own");
                 });
             }
-            _ => return self.get("rw").into_iter().for_each(|given| self.not(given, "a kind of load such as randread")),
+            _ => {
+                return self
+                    .get("rw")
+                    .into_iter()
+                    .for_each(|given| self.not(given, "a kind of load such as randread"));
+            }
         };
         self.load = Load { op, random };
         self.word("op", op, "rw");
@@ -375,7 +387,10 @@ impl<'a> Reading<'a> {
         if back.is_some() && back == block.and_then(|block| block.checked_mul(2)) && !self.load.mixed() {
             return Some("backward".to_owned());
         }
-        self.refuse(given, "a sequential load leaves nothing out; only backwards, block by block (rw=read:-8k with bs=4k)");
+        self.refuse(
+            given,
+            "a sequential load leaves nothing out; only backwards, block by block (rw=read:-8k with bs=4k)",
+        );
         Some("sequential".to_owned())
     }
 
@@ -397,17 +412,23 @@ impl<'a> Reading<'a> {
         if let (Some(given), Some(rest)) = (given, word.strip_prefix("zoned:")) {
             match zones(rest) {
                 Some(zones) => return Some(format!("zoned:{zones}")),
-                None => self.refuse(given, "zones must be at most 8 shares of transfers and of the file, each adding up to 100"),
+                None => self.refuse(
+                    given,
+                    "zones must be at most 8 shares of transfers and of the file, each adding up to 100",
+                ),
             }
         } else if let (Some(given), true) = (given, word != "random") {
             let theta = word.strip_prefix("zipf").map(|theta| theta.strip_prefix(':').unwrap_or("1.2"));
             match theta.map(|theta| (theta, theta.parse::<f64>())) {
-                Some((theta, Ok(number))) if number > 0.0 && number <= 5.0 => return Some(format!("zipf:{theta}")),
+                Some((theta, Ok(number))) if number > 0.0 && number <= 5.0 => {
+                    return Some(format!("zipf:{theta}"));
+                }
                 Some(_) => self.refuse(given, "zipf has one exponent, above 0 and at most 5"),
                 None => self.refuse(given, "places are random, zipf:EXPONENT or zoned"),
             }
         }
-        if let Some(given) = self.get("norandommap").filter(|given| value::switch(&given.value) == Some(true)) {
+        if let Some(given) = self.get("norandommap").filter(|given| value::switch(&given.value) == Some(true))
+        {
             self.remark(given, "plimsoll visits each block once in a random order, then again in another");
         }
         Some("random".to_owned())
@@ -441,7 +462,10 @@ impl<'a> Reading<'a> {
             [Some(one), Some(other)] if one == other => self.set("block", one.clone(), given.row.name),
             [Some(_), Some(_)] => self.refuse_job(given, "reads and writes of a mix have the same blocks"),
             _ if given.row.name == "bs" => self.not(given, "a number of bytes such as 4k"),
-            _ => self.refuse_job(given, "blocks must be at most 16 sizes with whole percentages, or a range of at most 16 sizes"),
+            _ => self.refuse_job(
+                given,
+                "blocks must be at most 16 sizes with whole percentages, or a range of at most 16 sizes",
+            ),
         }
         self.alignment();
     }
@@ -457,10 +481,13 @@ impl<'a> Reading<'a> {
         let unit = sizes.iter().fold(0, |divisor, bytes| gcd(divisor, *bytes));
         let given = self.get("ba");
         let read = |text: Option<&str>| text.map_or(Some(least), |text| value::size(text, self.base));
-        let all: Option<Vec<u64>> = given.map_or(Some(vec![least]), |given| self.own_of(given).into_iter().map(read).collect());
+        let all: Option<Vec<u64>> =
+            given.map_or(Some(vec![least]), |given| self.own_of(given).into_iter().map(read).collect());
         let asked = match (all.as_deref(), given) {
             (Some([first, rest @ ..]), _) if rest.iter().all(|other| other == first) => (*first).max(1),
-            (Some(_), Some(given)) => return self.refuse(given, "reads and writes of a mix begin at multiples of the same"),
+            (Some(_), Some(given)) => {
+                return self.refuse(given, "reads and writes of a mix begin at multiples of the same");
+            }
             (_, Some(given)) => return self.not(given, "a number of bytes such as 4k"),
             _ => return,
         };
@@ -487,13 +514,17 @@ impl<'a> Reading<'a> {
             ("mmap", _) => "mmap",
             _ => {
                 return asked.into_iter().for_each(|given| {
-                    self.refuse_job(given, "engines are io_uring, libaio, psync (also for sync, pvsync and pvsync2) and mmap");
+                    self.refuse_job(
+                        given,
+                        "engines are io_uring, libaio, psync (also for sync, pvsync and pvsync2) and mmap",
+                    );
                 });
             }
         };
         if !word.starts_with("io_uring") {
             for name in ["sqthread_poll", "hipri"] {
-                if let Some(given) = self.get(name).filter(|given| value::switch(&given.value) == Some(true)) {
+                if let Some(given) = self.get(name).filter(|given| value::switch(&given.value) == Some(true))
+                {
                     self.refuse(given, "only io_uring polls");
                 }
             }
@@ -579,30 +610,21 @@ impl<'a> Reading<'a> {
         if let (Some(other), "rate_iops") = (self.get("rate"), given.row.name) {
             self.refuse(other, "there is one rate, that of rate_iops");
         }
-        let block = match self.job.lists.get("block") {
-            Some(Value::Size(bytes)) => Some(*bytes),
-            _ => None,
-        };
-        let all: Option<Vec<u64>> =
-            self.own_of(given).into_iter().map(|text| text.map_or(Some(0), |text| value::size(text, self.base))).collect();
+        let read = |text: Option<&str>| text.map_or(Some(0), |text| value::size(text, self.base));
+        let all: Option<Vec<u64>> = self.own_of(given).into_iter().map(read).collect();
         let Some(all) = all else { return self.not(given, "a number per second") };
         let sum: u64 = all.iter().fold(0, |sum, one| sum.saturating_add(*one));
-        if all.iter().all(|rate| *rate == 0) {
+        if sum == 0 {
             return;
         }
-        let share = self.job.lists.get("read-share").cloned();
-        let as_mixed = match (all.as_slice(), share) {
-            ([reads, _], Some(Value::Count(share))) => {
-                (*reads as f64 / sum as f64 - share as f64 / 100.0).abs() < 1e-9
-            }
-            _ => true,
-        };
-        if !as_mixed {
+        if let ([reads, _], Some(Value::Count(share))) = (all.as_slice(), self.job.lists.get("read-share"))
+            && (*reads as f64 / sum as f64 - *share as f64 / 100.0).abs() > 1e-9
+        {
             return self.refuse(given, "a mix has one rate, of which reads have the share rwmixread");
         }
-        let per_second = match (given.row.name, block) {
+        let per_second = match (given.row.name, self.job.lists.get("block")) {
             ("rate_iops", _) => sum as f64,
-            (_, Some(block)) => sum as f64 / block as f64,
+            (_, Some(Value::Size(block))) => sum as f64 / *block as f64,
             _ => return self.refuse(given, "a rate in bytes needs blocks of one size"),
         };
         if per_second < 1.0 {
@@ -610,13 +632,18 @@ impl<'a> Reading<'a> {
         }
         let threads = self.number("numjobs").unwrap_or(1).max(1);
         self.set("rate", Value::Rate(per_second * threads as f64), given.row.name);
-        let arrivals = match self.get("rate_process").map(|given| given.value.as_str()) {
-            None | Some("linear") => "even",
-            Some("poisson") => "poisson",
-            Some(_) => return self.get("rate_process").into_iter().for_each(|given| self.not(given, "linear or poisson")),
+        let process = self.get("rate_process");
+        let arrivals = match (process.map(|given| given.value.as_str()), process) {
+            (None | Some("linear"), _) => "even",
+            (Some("poisson"), _) => "poisson",
+            (_, Some(given)) => return self.not(given, "linear or poisson"),
+            _ => return,
         };
         self.word("arrivals", arrivals, "rate_process");
-        self.remark(given, "latencies count from the intended start, as an open loop; fio's from the submission");
+        self.remark(
+            given,
+            "latencies count from the intended start, as an open loop; fio's from the submission",
+        );
     }
 
     fn latency_target(&mut self) {
@@ -631,9 +658,11 @@ impl<'a> Reading<'a> {
                 if self.job.lists.get("depth") == Some(&Value::Count(1)) {
                     self.remark(given, "there is one depth to find: iodepth is 1");
                 }
-                self.job.sample_time = self.time("latency_window", 1).map(|time| time.max(Duration::from_millis(50)));
+                self.job.sample_time =
+                    self.time("latency_window", 1).map(|time| time.max(Duration::from_millis(50)));
             }
-            Ok(_) => self.refuse(given, "it must hold for all transfers; write a latency_percentile from 1 to 99.99"),
+            Ok(_) => self
+                .refuse(given, "it must hold for all transfers; write a latency_percentile from 1 to 99.99"),
             Err(_) => percentile.into_iter().for_each(|given| self.not(given, "a percentage")),
         }
     }
@@ -701,13 +730,17 @@ impl<'a> Reading<'a> {
         let given = self.get("filesize").or(self.get("size"));
         self.job.files.each = match (given, device) {
             (Some(given), device) if given.value.ends_with('%') => {
-                let percent = value::count(given.value.trim_end_matches('%')).filter(|n| (1..=100).contains(n));
+                let percent =
+                    value::count(given.value.trim_end_matches('%')).filter(|n| (1..=100).contains(n));
                 match (percent, device) {
                     (Some(100), Some(whole)) => whole,
                     (Some(percent), Some(Some(whole))) => Some(whole / 100 * percent),
                     (Some(_), Some(None)) => None,
                     (Some(_), None) => {
-                        self.refuse(given, "a part of a file that is there: plimsoll makes its own, write its size");
+                        self.refuse(
+                            given,
+                            "a part of a file that is there: plimsoll makes its own, write its size",
+                        );
                         None
                     }
                     (None, _) => {
@@ -732,7 +765,9 @@ impl<'a> Reading<'a> {
 
     fn offsets(&mut self, device: Option<u64>) {
         let is_device = matches!(self.job.place, Some(Place::Device(_)));
-        if let Some(given) = self.get("offset").filter(|given| value::size(&given.value, self.base) != Some(0)) {
+        if let Some(given) =
+            self.get("offset").filter(|given| value::size(&given.value, self.base) != Some(0))
+        {
             match is_device {
                 true => self.refuse(given, "a device is measured from its beginning"),
                 false => self.remark(given, "the test file begins where the job does"),
@@ -761,56 +796,70 @@ impl<'a> Reading<'a> {
     /// How much is transferred, or for how long.
     fn amount(&mut self) {
         self.job.warm_up = self.time("ramp_time", SECOND);
-        let runtime = self.time("runtime", SECOND);
-        let loops = self.number("loops").unwrap_or(1).max(1);
         let timed = self.switch("time_based") == Some(true);
-        let io_size = self.get("io_size").filter(|given| !given.value.ends_with('%') || {
-            // Of the size: a percentage of it.
-            false
-        });
-        if let Some(given) = self.get("io_size").filter(|_| io_size.is_none()) {
-            self.refuse(given, "write a number of bytes");
-        }
         let searches = self.job.lists.contains_key("latency-target");
-        if let Some(runtime) = runtime {
-            if !timed && let Some(given) = self.get("runtime") {
-                let amount = self.get("io_size").or(self.get("size")).map_or("its size", |given| given.value.as_str());
-                let how = format!("measured for all of it; without time_based fio ends earlier where it has done {}", shown_within(amount, 40));
-                self.remark(given, &how);
+        match self.time("runtime", SECOND) {
+            Some(runtime) => {
+                if !timed {
+                    self.note_runtime();
+                }
+                if !searches {
+                    let (samples, time) = in_samples(runtime);
+                    (self.job.samples, self.job.sample_time) = (Some(samples), Some(time));
+                }
             }
-            if !searches {
-                let (samples, time) = in_samples(runtime);
-                (self.job.samples, self.job.sample_time) = (Some(samples), Some(time));
+            None if timed => {
+                let line = self.line("time_based");
+                self.wrong.push(Mistake::wrong(&line, "time_based requires runtime"));
             }
-            return;
+            None if !searches => self.fixed_amount(),
+            None => {}
         }
-        if timed {
-            let line = self.line("time_based");
-            return self.wrong.push(Mistake::wrong(&line, "time_based requires runtime"));
-        }
-        if searches {
-            return;
-        }
+    }
+
+    /// That fio may end before its time.
+    fn note_runtime(&mut self) {
+        let Some(given) = self.get("runtime") else { return };
+        let amount =
+            self.get("io_size").or(self.get("size")).map_or("its size", |given| given.value.as_str());
+        let how = format!(
+            "measured for all of it; without time_based fio ends earlier where it has done {}",
+            shown_within(amount, 40)
+        );
+        self.remark(given, &how);
+    }
+
+    /// Bytes that each job transfers.
+    fn bytes_of_a_job(&mut self, block: u64) -> Option<u64> {
+        let loops = self.number("loops").unwrap_or(1).max(1);
         let size = self.get("size").and_then(|given| value::size(&given.value, self.base));
-        let each = match io_size {
+        let each = match self.get("io_size") {
+            Some(given) if given.value.ends_with('%') => {
+                self.refuse(given, "write a number of bytes");
+                None
+            }
             Some(given) => self.size(given),
             None => size.or(self.job.files.each).map(|bytes| bytes.saturating_mul(loops)),
         };
+        let counted = self.number("number_ios").filter(|n| *n > 0).map(|count| count.saturating_mul(block));
+        match (each, counted) {
+            (Some(bytes), Some(most)) => Some(bytes.min(most)),
+            (each, counted) => each.or(counted),
+        }
+    }
+
+    /// An amount without a time, in samples that are not too short.
+    fn fixed_amount(&mut self) {
         let block = match self.job.lists.get("block") {
             Some(Value::Size(bytes)) => *bytes,
             Some(Value::Mix(mix)) => mix.mean() as u64,
             _ => BLOCK,
         };
-        let counted = self.number("number_ios").filter(|n| *n > 0);
-        let each = match (each, counted) {
-            (Some(bytes), Some(count)) => Some(bytes.min(count.saturating_mul(block))),
-            (None, Some(count)) => Some(count.saturating_mul(block)),
-            (each, None) => each,
-        };
-        let Some(bytes) = each.filter(|bytes| *bytes > 0) else { return };
+        let Some(bytes) = self.bytes_of_a_job(block).filter(|bytes| *bytes > 0) else { return };
         let at_end = self.job.lists.get("sync") == Some(&Value::Word("fsync-end".to_owned()));
         let least = LEAST_SAMPLE.max(block.saturating_mul(LEAST_TRANSFERS));
         let samples = if at_end { 1 } else { (bytes / least).clamp(1, MOST_SAMPLES) };
+        // The cast is in range.
         self.job.samples = Some(samples as u32);
         self.set("volume", Value::Size((bytes / samples).max(1)), "size");
     }
@@ -850,7 +899,8 @@ fn split(text: &str, base: Base) -> Option<Value> {
             Some((value::size(size, base).filter(|size| *size > 0)?, share))
         })
         .collect::<Option<_>>()?;
-    let said: u64 = parts.iter().filter_map(|(_, share)| *share).try_fold(0u64, |sum, share| sum.checked_add(share))?;
+    let said: u64 =
+        parts.iter().filter_map(|(_, share)| *share).try_fold(0u64, |sum, share| sum.checked_add(share))?;
     let open = parts.iter().filter(|(_, share)| share.is_none()).count() as u64;
     let left = 100u64.checked_sub(said)?;
     if (open == 0) != (left == 0) {
@@ -867,7 +917,9 @@ fn split(text: &str, base: Base) -> Option<Value> {
         return Some(Value::Size(*only));
     }
     let divisor = weighed.iter().fold(0, |divisor, (_, weight)| gcd(divisor, *weight)).max(1);
-    let parts = weighed.into_iter().map(|(bytes, weight)| Some(Part { bytes, weight: u32::try_from(weight / divisor).ok()? }));
+    let parts = weighed
+        .into_iter()
+        .map(|(bytes, weight)| Some(Part { bytes, weight: u32::try_from(weight / divisor).ok()? }));
     Mix::new(parts.collect::<Option<_>>()?).map(Value::Mix)
 }
 
@@ -884,7 +936,9 @@ fn range(text: &str, base: Base) -> Option<Value> {
     }
     match most / least {
         1 => Some(Value::Size(least)),
-        n @ 2..=16 => Mix::new((1..=n).map(|i| Part { bytes: i * least, weight: 1 }).collect()).map(Value::Mix),
+        n @ 2..=16 => {
+            Mix::new((1..=n).map(|i| Part { bytes: i * least, weight: 1 }).collect()).map(Value::Mix)
+        }
         _ => None,
     }
 }
@@ -898,9 +952,14 @@ fn zones(text: &str) -> Option<String> {
         let of_file = if of_file.is_empty() { left } else { value::count(of_file)? };
         all.push((value::count(transfers)?, of_file));
     }
-    let whole = |of: fn(&(u64, u64)) -> u64| all.iter().map(of).try_fold(0u64, |sum, n| sum.checked_add(n)) == Some(100);
-    let fits = all.len() <= 8 && whole(|zone| zone.0) && whole(|zone| zone.1) && all.iter().all(|zone| zone.1 > 0);
-    fits.then(|| all.iter().map(|(transfers, of_file)| format!("{transfers}-{of_file}")).collect::<Vec<_>>().join(":"))
+    let whole = |of: fn(&(u64, u64)) -> u64| {
+        all.iter().map(of).try_fold(0u64, |sum, n| sum.checked_add(n)) == Some(100)
+    };
+    let fits =
+        all.len() <= 8 && whole(|zone| zone.0) && whole(|zone| zone.1) && all.iter().all(|zone| zone.1 > 0);
+    fits.then(|| {
+        all.iter().map(|(transfers, of_file)| format!("{transfers}-{of_file}")).collect::<Vec<_>>().join(":")
+    })
 }
 
 /// Whether a path is meant as a device, also where this machine has none of that name.

@@ -84,7 +84,10 @@ pub fn parse(
     let sections = syntax::sections(file, text, around, &mut wrong);
     let first = Line { file: file.into(), number: 1 };
     if sections.is_empty() && wrong.is_empty() {
-        wrong.push(Mistake::wrong(&first, "a job file requires a job, such as [randread] with rw=randread and size=1g"));
+        wrong.push(Mistake::wrong(
+            &first,
+            "a job file requires a job, such as [randread] with rw=randread and size=1g",
+        ));
     }
     let mut before: Vec<String> = Vec::new();
     let mut jobs = Vec::new();
@@ -111,8 +114,10 @@ pub fn parse(
     if !wrong.is_empty() {
         return Err(wrong.iter().map(Mistake::to_string).collect());
     }
-    let left_out: Vec<String> = groups.iter().filter(|job| job.left_out).flat_map(|job| job.remarks.clone()).collect();
-    let note = std::iter::once(format!("a fio job file: {file}")).chain(left_out).collect::<Vec<_>>().join("; ");
+    let left_out: Vec<String> =
+        groups.iter().filter(|job| job.left_out).flat_map(|job| job.remarks.clone()).collect();
+    let note =
+        std::iter::once(format!("a fio job file: {file}")).chain(left_out).collect::<Vec<_>>().join("; ");
     let plan = PlanFile {
         note: Some(shown_within(&note, LONGEST_NOTE)),
         groups: groups.iter().filter(|job| !job.left_out).map(|job| group(job, file)).collect(),

@@ -66,7 +66,8 @@ pub(super) fn sections(
     around: &dyn Surroundings,
     wrong: &mut Vec<Mistake>,
 ) -> Vec<Section> {
-    let mut reader = Reader { around, wrong, global: Vec::new(), jobs: Vec::new(), at: At::Nowhere, options: 0 };
+    let mut reader =
+        Reader { around, wrong, global: Vec::new(), jobs: Vec::new(), at: At::Nowhere, options: 0 };
     reader.read(file, text, 0);
     reader.jobs
 }
@@ -165,7 +166,9 @@ impl Reader<'_> {
         let given = Given { row, name: shown_within(name, 60), value, line };
         match self.at {
             At::Global => self.global.push(given),
-            At::Job => self.jobs.iter_mut().next_back().into_iter().for_each(|job| job.options.push(given.clone())),
+            At::Job => {
+                self.jobs.iter_mut().next_back().into_iter().for_each(|job| job.options.push(given.clone()))
+            }
             At::Nowhere => {
                 let why = "an option must be in a section: write [global] or the name of a job above it";
                 self.wrong.push(Mistake::wrong(&given.line, why));

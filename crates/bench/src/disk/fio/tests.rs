@@ -59,11 +59,15 @@ fn refusals(text: &str) -> Vec<String> {
 #[test]
 fn a_job_of_a_cloud_provider_is_a_case() {
     assert_eq!(
-        one("rw=randread\nbs=4k\niodepth=32\nioengine=libaio\ndirect=1\nnumjobs=4\nsize=1g\ntime_based\nruntime=60\nramp_time=5\ngroup_reporting"),
+        one(
+            "rw=randread\nbs=4k\niodepth=32\nioengine=libaio\ndirect=1\nnumjobs=4\nsize=1g\ntime_based\nruntime=60\nramp_time=5\ngroup_reporting"
+        ),
         "block=4K cache=direct depth=32 engine=libaio op=read pattern=random size=4G threads=4 30 samples of 2s after 5s"
     );
     assert_eq!(
-        one("rw=randrw\nrwmixread=70\nbs=16k\nioengine=io_uring\ndirect=1\nfilename=/mnt/x/test\nnumjobs=2\nsize=1g\nruntime=10\ntime_based"),
+        one(
+            "rw=randrw\nrwmixread=70\nbs=16k\nioengine=io_uring\ndirect=1\nfilename=/mnt/x/test\nnumjobs=2\nsize=1g\nruntime=10\ntime_based"
+        ),
         "block=16K cache=direct depth=1 engine=io_uring layout=shared op=mixed pattern=random read-share=70 size=1G threads=2 \
          30 samples of 333333us"
     );
@@ -96,7 +100,12 @@ fn blocks_are_those_of_the_operation() {
     assert_eq!(block("rw=read\nbs=4k\nkb_base=1000"), "block=4000");
     assert_eq!(block("rw=read\nbs=$pagesize"), "block=4K");
     let wrong = refusals("[a]\nrw=randrw\nbs=4k,16k\nsize=1g\n");
-    assert_eq!(wrong, ["job.fio:3: refused: option bs=4k,16k has no counterpart: reads and writes of a mix have the same blocks"]);
+    assert_eq!(
+        wrong,
+        [
+            "job.fio:3: refused: option bs=4k,16k has no counterpart: reads and writes of a mix have the same blocks"
+        ]
+    );
 }
 
 #[test]
@@ -114,7 +123,10 @@ fn what_has_no_counterpart_is_named_with_its_line() {
     let note = file.plan.groups[0].note.clone().unwrap();
     assert!(note.starts_with("job.fio:8: ignored: option thinktime=5 has no counterpart"), "{note}");
     assert!(note.contains("job.fio:9: ignored: option exec_prerun"));
-    assert_eq!(refusals("[a]\nrww=read\nsize=1g\n"), ["job.fio:2: fio has no option 'rww'; did you mean 'rw'?"]);
+    assert_eq!(
+        refusals("[a]\nrww=read\nsize=1g\n"),
+        ["job.fio:2: fio has no option 'rww'; did you mean 'rw'?"]
+    );
     assert!(refusals("[a]\nrw=sideways\nsize=1g")[0].starts_with("job.fio:2: rw must be a kind of load"));
     assert!(refusals("rw=read\n[a]\n")[0].starts_with("job.fio:1: an option must be in a section"));
     assert!(refusals("")[0].starts_with("job.fio:1: a job file requires a job"));
@@ -139,7 +151,9 @@ fn jobs_that_run_at_the_same_time_are_one_load_where_they_are_alike() {
     let different = refusals(&format!("{global}[a]\n[b]\niodepth=4\nioengine=libaio\n"));
     assert_eq!(
         different,
-        ["job.fio:8: refused: [b] runs at the same time as [a] (line 7), and plimsoll measures one load at a time: write stonewall into [b]"]
+        [
+            "job.fio:8: refused: [b] runs at the same time as [a] (line 7), and plimsoll measures one load at a time: write stonewall into [b]"
+        ]
     );
     let waits = read(&format!("{global}[a]\n[b]\nstonewall\nbs=8k\n[c]\nwait_for=b\nbs=16k\n")).unwrap();
     assert_eq!(waits.plan.groups.len(), 3);
@@ -161,7 +175,10 @@ fn a_path_is_a_directory_or_a_device_and_never_a_file_to_write_to() {
     let two = refusals("[a]\nrw=read\nsize=1g\nfilename=/dev/sda:/dev/sdb\n");
     assert!(two[0].contains("there is one directory and one file"), "{two:?}");
     assert!(one("rw=randread\ndirect=1\nfilename=/dev/nvme0n1\nruntime=1\ntime_based").contains("size=1T"));
-    assert!(one("rw=randread\ndirect=1\nfilename=/dev/sdx\nruntime=1\ntime_based").contains("pattern=random threads=1"));
+    assert!(
+        one("rw=randread\ndirect=1\nfilename=/dev/sdx\nruntime=1\ntime_based")
+            .contains("pattern=random threads=1")
+    );
 }
 
 #[test]
@@ -177,16 +194,35 @@ fn parts_of_a_file_are_those_of_the_jobs() {
 
 #[test]
 fn rates_targets_and_distributions() {
-    let of = |lines: &str| one(&format!("rw=randread\nbs=4k\ndirect=1\nioengine=libaio\niodepth=64\nsize=1g\nruntime=6\ntime_based\n{lines}"));
-    assert!(of("rate_iops=1000\nnumjobs=2").contains("arrivals=even") && of("rate_iops=1000\nnumjobs=2").contains("rate=2000"));
-    assert!(of("rate=4m\nrate_process=poisson").contains("arrivals=poisson") && of("rate=4m").contains("rate=1024"));
-    assert!(of("latency_target=500000\nlatency_window=5000000\nlatency_percentile=99.9").contains("latency-target=p99.9:500ms"));
-    assert!(refusals("[a]\nrw=randread\nsize=1g\nlatency_target=10ms")[0].contains("latency_percentile from 1 to 99.99"));
+    let of = |lines: &str| {
+        one(&format!(
+            "rw=randread\nbs=4k\ndirect=1\nioengine=libaio\niodepth=64\nsize=1g\nruntime=6\ntime_based\n{lines}"
+        ))
+    };
+    assert!(
+        of("rate_iops=1000\nnumjobs=2").contains("arrivals=even")
+            && of("rate_iops=1000\nnumjobs=2").contains("rate=2000")
+    );
+    assert!(
+        of("rate=4m\nrate_process=poisson").contains("arrivals=poisson")
+            && of("rate=4m").contains("rate=1024")
+    );
+    assert!(
+        of("latency_target=500000\nlatency_window=5000000\nlatency_percentile=99.9")
+            .contains("latency-target=p99.9:500ms")
+    );
+    assert!(
+        refusals("[a]\nrw=randread\nsize=1g\nlatency_target=10ms")[0]
+            .contains("latency_percentile from 1 to 99.99")
+    );
     assert!(of("random_distribution=zipf:0.8").contains("pattern=zipf:0.8"));
     assert!(of("random_distribution=zoned:50/5:30/15:20/").contains("pattern=zoned:50-5:30-15:20-80"));
     assert!(of("percentage_random=100").contains("pattern=random"));
     assert!(of("percentage_random=0").contains("pattern=sequential"));
-    assert!(refusals("[a]\nrw=randread\nsize=1g\npercentage_random=50")[0].contains("a load is random or sequential"));
+    assert!(
+        refusals("[a]\nrw=randread\nsize=1g\npercentage_random=50")[0]
+            .contains("a load is random or sequential")
+    );
     assert!(refusals("[a]\nrw=randread\nsize=1g\nrandom_distribution=pareto:0.9")[0].contains("pareto"));
     assert!(one("rw=read:-8k\nsize=1g\ndirect=1").contains("pattern=backward"));
     assert!(refusals("[a]\nrw=write:112k\nbs=16k\nsize=1g")[0].contains("leaves nothing out"));
@@ -207,11 +243,16 @@ fn files_are_included_and_what_is_in_them_has_its_own_lines() {
 
 #[test]
 fn a_plan_of_a_job_file_is_read_back_as_the_same() {
-    let file = ignoring("[global]\nsize=1g\ndirect=1\n[a/b: \"c\"]\nrw=randread\nthinktime=5\nramp_time=2\nruntime=9\ntime_based\n");
+    let file = ignoring(
+        "[global]\nsize=1g\ndirect=1\n[a/b: \"c\"]\nrw=randread\nthinktime=5\nramp_time=2\nruntime=9\ntime_based\n",
+    );
     let text = plan::write::text(&file.plan);
     let again = plan::file::parse("p", &text).unwrap();
     let plain = |group: &Group| Group { places: Places::default(), ..group.clone() };
-    assert_eq!(again.groups.iter().map(plain).collect::<Vec<_>>(), file.plan.groups.iter().map(plain).collect::<Vec<_>>());
+    assert_eq!(
+        again.groups.iter().map(plain).collect::<Vec<_>>(),
+        file.plan.groups.iter().map(plain).collect::<Vec<_>>()
+    );
     assert_eq!(again.note, file.plan.note);
 }
 
@@ -222,7 +263,18 @@ fn a_hostile_text_is_refused_in_bounds() {
     let many = "[a]\nsize=1g\n".repeat(2000);
     let grows = format!("[a]\nsize={}\n", "${SIZE}".repeat(4000));
     let deep = format!("[global]\n{}[a]\n", "bs=4k\n".repeat(30_000));
-    for text in [long.as_str(), &many, &grows, &deep, "[", "[]", "=", "[a]\n=\n", "[a]\nbssplit=4k/100:8k/0:/\n", "include x"] {
+    for text in [
+        long.as_str(),
+        &many,
+        &grows,
+        &deep,
+        "[",
+        "[]",
+        "=",
+        "[a]\n=\n",
+        "[a]\nbssplit=4k/100:8k/0:/\n",
+        "include x",
+    ] {
         for unsupported in [Unsupported::Refused, Unsupported::Ignored] {
             if let Err(all) = parse("job.fio", text, &Made, unsupported) {
                 assert!(!all.is_empty() && all.iter().all(|why| why.len() < 2000 && !why.contains('\u{1b}')));

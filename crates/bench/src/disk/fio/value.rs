@@ -100,7 +100,8 @@ mod tests {
         for text in ["4096", "4096b", "4096B", "4k", "4kb", "4kB", "4K", "4KB", "0x1000"] {
             assert_eq!(size(text, Base::Compatible), Some(4096), "{text}");
         }
-        for (text, bytes) in [("1m", 1 << 20), ("1024k", 1 << 20), ("1mi", 1_000_000), ("1000ki", 1_000_000)] {
+        for (text, bytes) in [("1m", 1 << 20), ("1024k", 1 << 20), ("1mi", 1_000_000), ("1000ki", 1_000_000)]
+        {
             assert_eq!(size(text, Base::Compatible), Some(bytes), "{text}");
         }
         assert_eq!(size("4ki", Base::Standard), Some(4096));
@@ -113,9 +114,13 @@ mod tests {
 
     #[test]
     fn times_have_units_and_seconds_without() {
-        for (text, us) in
-            [("60", 60 * SECOND), ("10m", 600 * SECOND), ("1h", 3600 * SECOND), ("500ms", 500_000), ("7usec", 7)]
-        {
+        for (text, us) in [
+            ("60", 60 * SECOND),
+            ("10m", 600 * SECOND),
+            ("1h", 3600 * SECOND),
+            ("500ms", 500_000),
+            ("7usec", 7),
+        ] {
             assert_eq!(microseconds(text, SECOND), Some(us), "{text}");
         }
         assert_eq!(microseconds("500000", 1), Some(500_000));

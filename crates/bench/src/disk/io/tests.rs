@@ -485,13 +485,25 @@ fn what_job_files_ask_for_is_a_case_or_is_refused_by_parameter() {
     assert!(id(&[("op", &["write"]), ("sync", &["fsync 8"])]).ends_with("/sync=fsync:8"));
     assert!(id(&[("op", &["write"]), ("sync", &["o_sync"])]).ends_with("/sync=o_sync"));
     assert!(id(&[("cache", &["cold"])]).contains("/cache=cold"));
-    assert!(id(&[("block", &["512@1+4K@1"]), ("align", &["4K"]), ("pattern", &["random"])]).contains("/align=4K/"));
+    assert!(
+        id(&[("block", &["512@1+4K@1"]), ("align", &["4K"]), ("pattern", &["random"])])
+            .contains("/align=4K/")
+    );
     for (lists, why) in [
-        (&[("layout", &["shared"] as &[&str]), ("op", &["append"])] as &[(&str, &[&str])], "--layout shared requires --op"),
-        (&[("layout", &["shared"]), ("verify", &["on"])], "--verify and --layout shared are mutually exclusive"),
+        (
+            &[("layout", &["shared"] as &[&str]), ("op", &["append"])] as &[(&str, &[&str])],
+            "--layout shared requires --op",
+        ),
+        (
+            &[("layout", &["shared"]), ("verify", &["on"])],
+            "--verify and --layout shared are mutually exclusive",
+        ),
         (&[("layout", &["mine"])], "layout must be one of private, shared"),
         (&[("cache", &["cold"]), ("engine", &["mmap"])], "--cache cold requires --engine"),
-        (&[("pattern", &["sequential-each"]), ("op", &["read"])], "--pattern sequential-each requires --op mixed"),
+        (
+            &[("pattern", &["sequential-each"]), ("op", &["read"])],
+            "--pattern sequential-each requires --op mixed",
+        ),
         (&[("align", &["1000"]), ("pattern", &["random"])], "--align requires a multiple"),
         (&[("align", &["8K"]), ("pattern", &["sequential"])], "--align requires --pattern random"),
         (&[("pattern", &["zoned:50-5"])], "pattern zoned must have 1 to 8 parts"),
