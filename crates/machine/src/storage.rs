@@ -79,7 +79,7 @@ pub enum Medium {
 
 impl Medium {
     /// By the type of the file system, as the mount table has it.
-    pub(super) fn of(fs_type: &str) -> Self {
+    pub fn of(fs_type: &str) -> Self {
         match fs_type {
             "tmpfs" | "ramfs" | "devtmpfs" | "hugetlbfs" | "rootfs" => Self::Memory,
             "nfs" | "nfs4" | "cifs" | "smb3" | "ceph" | "lustre" | "gpfs" | "beegfs" | "glusterfs"

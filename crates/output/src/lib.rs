@@ -5,6 +5,7 @@ pub mod report;
 
 use plimsoll_bench as bench;
 use plimsoll_bench::label;
+use plimsoll_check as check;
 #[cfg(test)]
 use plimsoll_command::{cli, resolve};
 use plimsoll_compare as compare;

@@ -1,5 +1,6 @@
 //! Puts the pieces together: typed → plan → machine → cases → run → store and report → exit code.
 
+mod check;
 mod cluster;
 mod compare;
 mod doctor;
@@ -122,6 +123,7 @@ pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
         Typed::Serve(typed) => far_end::serve(&typed),
         Typed::NewKey { file } => far_end::new_key(file.as_deref()),
         Typed::Machine { json, save, from } => show_machine(json, save.as_deref(), from.as_deref()),
+        Typed::Check(typed) => check::check(&typed),
         Typed::Compare(typed) => compare::compare(&typed),
         Typed::Report(typed) => replay::report(&typed),
         Typed::Export(typed) => export::export(&typed),

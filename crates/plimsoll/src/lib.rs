@@ -9,6 +9,7 @@ pub mod output;
 
 pub use plimsoll_bench as bench;
 pub use plimsoll_bench::label;
+pub use plimsoll_check as check;
 pub use plimsoll_cluster as cluster;
 pub use plimsoll_command::{cli, resolve};
 pub use plimsoll_compare as compare;

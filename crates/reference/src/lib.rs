@@ -18,10 +18,12 @@ mod account;
 mod beside;
 mod choice;
 pub mod fact;
+mod json;
 pub mod process;
 mod said;
 mod scratch;
 mod search;
+pub mod stated;
 pub mod supervise;
 mod through;
 mod tools;
@@ -39,6 +41,7 @@ pub use beside::{Companion, Companions, Server as FarServer};
 pub use choice::{Against, how_to_get, idle, passed_over, remedy};
 pub use scratch::{Scratch, reap};
 pub use search::Search;
+pub use stated::Stated;
 pub use through::Through;
 pub use tools::PEERS;
 
@@ -268,6 +271,8 @@ pub struct Tool {
     pub only_with: &'static [&'static str],
     /// Part of the name of a library whose exact version is recorded with its figures.
     pub library: Option<&'static str>,
+    /// What of its results is read from a file ([`Peer::stated`]), in a few words; `None`: nothing.
+    pub results: Option<&'static str>,
 }
 
 impl Tool {
@@ -283,6 +288,7 @@ impl Tool {
         port: None,
         only_with: &[],
         library: None,
+        results: None,
     };
 
     /// The version in what it says: the first word after what stands before it, if it begins with a digit.
@@ -338,6 +344,19 @@ pub trait Peer: Sync {
     /// # Errors
     /// What is wrong with the text, in one line.
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String>;
+
+    /// Whether a text is an answer of this tool, whoever called it and for what.
+    fn recognises(&self, _: &str) -> bool {
+        false
+    }
+
+    /// Reads such a text: all figures in it.
+    ///
+    /// # Errors
+    /// What is wrong with the text, in one line.
+    fn stated(&self, _: &str) -> Result<Stated, String> {
+        Err("its results are not read".to_owned())
+    }
 }
 
 /// The tool of that name.

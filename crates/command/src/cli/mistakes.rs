@@ -35,6 +35,7 @@ const REQUIRES: &[(&str, &[&str], &str)] = &[
 const EXAMPLES: &[(&str, &str, &str)] = &[
     ("plimsoll report", "a run", "plimsoll report last"),
     ("plimsoll export", "a run", "plimsoll export last"),
+    ("plimsoll check", "results of other tools", "plimsoll check fio.json iperf3.json"),
     ("plimsoll gather", "run documents", "plimsoll gather results/ --html fleet.html"),
     ("plimsoll compare", "two runs", "plimsoll compare last~1 last"),
     ("plimsoll history show", "a run or cases", "plimsoll history show last"),

@@ -24,7 +24,7 @@ pub use help::rows;
 pub use history::{Asked, History};
 pub use hosts::Hosts;
 pub use plans::{PlanWork, built_in_rows};
-pub use results::{Compare, Doctor, Export, Gather, Report};
+pub use results::{Check, Compare, Doctor, Export, Gather, Report};
 pub use serve::Serve;
 use values::{duration, named_path, named_server, precision, sample_time, scale, seed, whole};
 
@@ -93,6 +93,8 @@ pub enum Typed {
     },
     /// Compare two sides.
     Compare(Box<Compare>),
+    /// Hold results of other tools to a machine's limits.
+    Check(Box<Check>),
     /// Print runs again, or as a page.
     Report(Box<Report>),
     /// Write a run for other programs.
@@ -285,6 +287,10 @@ impl Device {
     }
 }
 
+/// What `plimsoll check` says of its exit code.
+const CHECKED: &str = "Exit code 1 where a figure is impossible, or where none of a file can be judged: what cannot be checked \
+    must not pass for checked.";
+
 fn keys_of(subsystem: &str) -> impl Iterator<Item = &'static Key> {
     KEYS.iter().filter(move |key| {
         let takes =
@@ -388,7 +394,7 @@ pub fn command() -> Command {
     root.subcommand(run())
         .subcommands(bench::commands().map(subsystem))
         .subcommands([far_end(), key(), machine, peers(), plans::command(), history()])
-        .subcommands([report(), export(), gather(), compare(), doctor(), launch()])
+        .subcommands([report(), export(), gather(), compare(), check(), doctor(), launch()])
         .subcommands([
             Command::new("worker").hide(true),
             Command::new("far-end").hide(true),
@@ -419,6 +425,11 @@ fn report() -> Command {
 fn export() -> Command {
     Export::augment_args(Command::new("export"))
         .about("Write a stored run for other programs: CSV, Prometheus, JUnit …")
+}
+
+fn check() -> Command {
+    let about = "Check results of other tools: which figure cannot be true on this machine, and why";
+    Check::augment_args(Command::new("check")).about(about).after_help(CHECKED)
 }
 
 fn gather() -> Command {
@@ -551,6 +562,7 @@ pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) ->
         Some(("compare", m)) => Ok(Typed::Compare(Box::new(Compare::from_arg_matches(m)?))),
         Some(("report", m)) => Ok(Typed::Report(Box::new(Report::from_arg_matches(m)?))),
         Some(("export", m)) => Ok(Typed::Export(Box::new(Export::from_arg_matches(m)?))),
+        Some(("check", m)) => Ok(Typed::Check(Box::new(Check::from_arg_matches(m)?))),
         Some(("gather", m)) => Ok(Typed::Gather(Box::new(Gather::from_arg_matches(m)?))),
         Some(("doctor", m)) => match hosts::said(&known, "doctor", m)? {
             Some(elsewhere) => Ok(elsewhere),

@@ -98,6 +98,23 @@ pub struct Report {
     pub store: Option<PathBuf>,
 }
 
+/// `plimsoll check`.
+#[derive(Args, Clone, Debug)]
+pub struct Check {
+    /// Files that other tools wrote; - is stdin
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// The tool that wrote them [default: recognised by their content]
+    #[arg(long, value_name = "TOOL")]
+    pub format: Option<String>,
+    /// The machine that they are of, as `plimsoll machine --save` saved it [default: this one]
+    #[arg(long, value_name = "DIR|FILE.tar.gz")]
+    pub machine: Option<PathBuf>,
+    /// Also write what was found as JSON; - is stdout, without the table
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
 /// `plimsoll gather`.
 #[derive(Args, Clone, Debug)]
 pub struct Gather {

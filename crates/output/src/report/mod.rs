@@ -1,6 +1,7 @@
 //! What a person or a program sees of a run: nothing is measured or decided here. `format` has the formats and their list.
 
 pub mod card;
+pub mod check;
 pub mod compare;
 mod conditions;
 mod context;

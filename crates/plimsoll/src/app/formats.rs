@@ -5,6 +5,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, Command};
 
 use crate::cli;
+use crate::peer::stated::described;
 use crate::report::format::{Format, NoFormat, Subject, find};
 
 /// The whole command line, with the formats.
@@ -19,6 +20,10 @@ pub fn command() -> Command {
         .version(env!("PLIMSOLL_VERSION"))
         .mut_subcommand("export", |c| {
             c.mut_arg("format", of(Subject::Run)).mut_arg("table", |a| a.help(table))
+        })
+        .mut_subcommand("check", |c| {
+            let tools = described().map(|(name, results)| PossibleValue::new(name).help(results));
+            c.mut_arg("format", |a| a.value_parser(PossibleValuesParser::new(tools)))
         })
         .mut_subcommand("report", |c| c.mut_arg("format", of(Subject::Tables)))
         .mut_subcommand("compare", |c| c.mut_arg("format", of(Subject::Comparison)))

@@ -8,10 +8,16 @@
 //! Beside a case of a job file it runs that job: its options are those of the case, and those of the file that say how fio does
 //! it ([`CARRIED`]). File, size and time are the case's.
 
-use serde::Deserialize;
+mod report;
+mod stated;
 
-use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading, Stated, Tool, fact, json};
 use super::{only, words};
+use report::Report;
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -264,6 +270,7 @@ const TOOL: Tool = Tool {
     package: Package::Debian("fio"),
     version_arguments: &["--version"],
     version_after: "fio-",
+    results: Some("JSON and JSON+ of 2.x and 3.x, also of a client"),
     ..Tool::NONE
 };
 
@@ -361,19 +368,17 @@ impl Peer for Fio {
     }
 
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
-        // Notes may stand before the document.
-        let start = text.find('{').ok_or("its output is no JSON")?;
-        let report: Report =
-            serde_json::from_str(&text[start..]).map_err(|e| format!("its JSON cannot be read: {e}"))?;
+        let report = json::documents::<Report>(text)?.pop().ok_or("its output is no JSON")?;
         let job = report.jobs.first().ok_or("its JSON has no job")?;
         if job.error != 0 {
             return Err(format!("its job failed with errno {}", job.error));
         }
         if case.benchmark() == "disk.fsync" {
             let synced = job.sync.as_ref().ok_or("its JSON has no sync")?;
-            let value = (job.write.clat_ns.mean + synced.lat_ns.mean) * 1e-9;
+            let both = job.write.completion_ns().zip(synced.lat_ns.mean);
+            let value = both.map(|(write, sync)| (write + sync) * 1e-9).ok_or("its JSON has no latency")?;
             let mut reading = Reading::of(value, job.account("latency", 1.0))?;
-            if job.write.total_ios * case.number("block").unwrap_or_default() as f64 > LOG as f64 {
+            if job.write.transfers() * case.number("block").unwrap_or_default() as f64 > LOG as f64 {
                 reading
                     .differs
                     .push("its log began again: commits over old blocks record no new length".to_owned());
@@ -383,8 +388,8 @@ impl Peer for Fio {
         let metric = metric(case).ok_or("the case has no block")?;
         let value = match metric {
             "latency" => job.latency_ns() * 1e-9,
-            "rate" => job.read.iops + job.write.iops,
-            _ => job.read.bw_bytes + job.write.bw_bytes,
+            "rate" => sum(job.read.iops, job.write.iops)?,
+            _ => sum(job.read.bw_bytes, job.write.bw_bytes)?,
         };
         let depth = case.number("depth").unwrap_or(1);
         let in_flight = depth as f64 * case.threads() as f64;
@@ -395,10 +400,18 @@ impl Peer for Fio {
         if reached < 90.0 && case.word("engine") != Some("psync") {
             reading.differs.push(format!("its queue was {depth} deep only {reached:.0} % of the time"));
         }
-        for (key, asked) in job.options.unlike(case) {
+        for (key, asked) in unlike(&job.options, case) {
             reading.differs.push(format!("its {key} was not {asked}"));
         }
         Ok(reading)
+    }
+
+    fn recognises(&self, text: &str) -> bool {
+        text.contains("\"fio version\"")
+    }
+
+    fn stated(&self, text: &str) -> Result<Stated, String> {
+        stated::read(text)
     }
 }
 
@@ -412,101 +425,24 @@ fn level(depth: u64) -> String {
     }
 }
 
-#[derive(Deserialize)]
-struct Report {
-    jobs: Vec<Measured>,
+/// What both directions have together.
+fn sum(read: Option<f64>, write: Option<f64>) -> Result<f64, String> {
+    read.zip(write).map(|(read, write)| read + write).ok_or_else(|| "its JSON lacks a direction".to_owned())
 }
 
-#[derive(Deserialize)]
-struct Measured {
-    #[serde(default)]
-    error: i64,
-    #[serde(default, rename = "job options")]
-    options: Options,
-    read: Side,
-    write: Side,
-    #[serde(default)]
-    sync: Option<Synced>,
-    #[serde(default)]
-    iodepth_level: std::collections::BTreeMap<String, f64>,
-}
-
-impl Measured {
-    /// Mean latency, submission included, over both directions.
-    fn latency_ns(&self) -> f64 {
-        let all = [&self.read, &self.write];
-        let count: f64 = all.iter().map(|side| side.total_ios).sum();
-        let latency = |side: &Side| side.slat_ns.mean + side.clat_ns.mean;
-        all.iter().map(|side| side.total_ios * latency(side)).sum::<f64>() / count
-    }
-
-    /// What it did, and in how many of its milliseconds. As latencies its transfers fill that time so often as there are of
-    /// them in flight, but for what it does between two.
-    fn account(&self, metric: &str, in_flight: f64) -> Account {
-        const BUSY: f64 = 0.02;
-        let Self { read, write, .. } = self;
-        let seconds = Seconds::whole(read.runtime.max(write.runtime)).times(1e-3);
-        let transfers = read.total_ios + write.total_ios;
-        match metric {
-            "latency" => Account::of(transfers / in_flight, seconds.filled(BUSY)),
-            "rate" => Account::of(transfers, seconds),
-            _ => Account::of(read.io_bytes + write.io_bytes, seconds),
-        }
-    }
-}
-
-/// What it says it was asked.
-#[derive(Default, Deserialize)]
-struct Options {
-    #[serde(default)]
-    bs: Option<String>,
-    #[serde(default)]
-    numjobs: Option<String>,
-    #[serde(default)]
-    ioengine: Option<String>,
-}
-
-impl Options {
-    /// What is not as in the case: its name, and what was asked.
-    fn unlike(&self, case: &Case) -> Vec<(&'static str, String)> {
-        let engine =
-            case.word("engine").unwrap_or("io_uring").split('+').next().unwrap_or_default().to_owned();
-        let asked = [
-            ("block", &self.bs, case.number("block").map(|n| n.to_string())),
-            ("threads", &self.numjobs, Some(case.threads().to_string())),
-            ("engine", &self.ioengine, Some(engine)),
-        ];
-        let unlike = asked.into_iter().filter_map(|(key, used, wanted)| {
-            let (used, wanted) = (used.as_ref()?, wanted?);
-            (*used != wanted).then_some((key, wanted))
-        });
-        unlike.collect()
-    }
-}
-
-#[derive(Deserialize)]
-struct Side {
-    bw_bytes: f64,
-    iops: f64,
-    #[serde(default)]
-    total_ios: f64,
-    #[serde(default)]
-    io_bytes: f64,
-    /// Milliseconds.
-    #[serde(default)]
-    runtime: f64,
-    slat_ns: Times,
-    clat_ns: Times,
-}
-
-#[derive(Deserialize)]
-struct Synced {
-    lat_ns: Times,
-}
-
-#[derive(Deserialize)]
-struct Times {
-    mean: f64,
+/// What of its options is not as in the case: its name, and what was asked.
+fn unlike(options: &BTreeMap<String, Value>, case: &Case) -> Vec<(&'static str, String)> {
+    let engine = case.word("engine").unwrap_or("io_uring").split('+').next().unwrap_or_default().to_owned();
+    let asked = [
+        ("block", "bs", case.number("block").map(|n| n.to_string())),
+        ("threads", "numjobs", Some(case.threads().to_string())),
+        ("engine", "ioengine", Some(engine)),
+    ];
+    let unlike = asked.into_iter().filter_map(|(key, option, wanted)| {
+        let (used, wanted) = (options.get(option)?.as_str()?, wanted?);
+        (used != wanted).then_some((key, wanted))
+    });
+    unlike.collect()
 }
 
 #[cfg(test)]

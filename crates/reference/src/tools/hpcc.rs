@@ -4,8 +4,10 @@
 //! It runs all of its parts, and HPL last; so one reading takes a minute. Its arrays of STREAM follow from the order of
 //! its matrix: a third of each process's part of the matrix. One answer serves all operations of STREAM.
 
+mod stated;
+
 use super::super::{
-    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
+    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
 };
 use super::{hpl, number_after, stream};
 use crate::case::Case;
@@ -102,6 +104,7 @@ const TOOL: Tool = Tool {
     version_after: "Benchmark version ",
     only_with: hpl::BENCHMARKS,
     library: Some("blas"),
+    results: Some("its hpccoutf.txt"),
     ..Tool::NONE
 };
 
@@ -198,6 +201,14 @@ impl Peer for Hpcc {
             reading.differs.push(format!("its arrays had {used} elements where ours have {wanted}"));
         }
         Ok(reading)
+    }
+
+    fn recognises(&self, text: &str) -> bool {
+        stated::recognises(text)
+    }
+
+    fn stated(&self, text: &str) -> Result<Stated, String> {
+        stated::read(text)
     }
 }
 

@@ -3,10 +3,12 @@
 //! What the receiver got is compared, both ends bound to the CPUs that ours use. Our own private far end is a second
 //! process on loopback, and so is its server.
 
+mod stated;
+
 use serde::Deserialize;
 
 use super::super::{
-    Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
+    Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
 };
 use super::{Call, only, rate, two_ends, whole_seconds, words};
 use crate::case::{Case, Value};
@@ -40,6 +42,7 @@ const TOOL: Tool = Tool {
     version_arguments: &["--version"],
     version_after: "iperf ",
     port: Some(5201),
+    results: Some("JSON of 3.1 and later, TCP and UDP"),
     ..Tool::NONE
 };
 
@@ -125,6 +128,14 @@ impl Peer for Iperf3 {
             }
         }
         Ok(reading)
+    }
+
+    fn recognises(&self, text: &str) -> bool {
+        stated::recognises(text)
+    }
+
+    fn stated(&self, text: &str) -> Result<Stated, String> {
+        stated::read(text)
     }
 }
 

@@ -3,8 +3,10 @@
 //! Its size is the sum over all streams and threads, in bytes of 1000 where it says kB; rates are per 10⁶. It counts
 //! what the program moves, as our `program` does, and pins its threads itself.
 
+mod stated;
+
 use super::super::{
-    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
+    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
 };
 use super::{last_level_bytes, number_after, word_after};
 use crate::case::Case;
@@ -99,6 +101,7 @@ const TOOL: Tool = Tool {
     package: Package::Debian("likwid"),
     version_arguments: &["-v"],
     version_after: "Version ",
+    results: Some("text of likwid-bench"),
     ..Tool::NONE
 };
 
@@ -160,6 +163,14 @@ impl Peer for LikwidBench {
             }
         }
         Ok(reading)
+    }
+
+    fn recognises(&self, text: &str) -> bool {
+        stated::recognises(text)
+    }
+
+    fn stated(&self, text: &str) -> Result<Stated, String> {
+        stated::read(text)
     }
 }
 

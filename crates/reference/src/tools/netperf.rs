@@ -3,8 +3,10 @@
 //! Its answer is lines of KEY=VALUE, chosen on its command line. A stream is compared as received, a round trip by the
 //! mean that follows from the transactions of a second.
 
+mod stated;
+
 use super::super::{
-    Account, Ask, Far, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
+    Account, Ask, Far, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
 };
 use super::{Call, only, two_ends, whole_seconds, words};
 use crate::case::Case;
@@ -56,6 +58,7 @@ const TOOL: Tool = Tool {
     version_arguments: &["-V"],
     version_after: "Netperf version ",
     port: Some(12_865),
+    results: Some("text: tables and KEY=VALUE"),
     ..Tool::NONE
 };
 
@@ -133,5 +136,13 @@ impl Peer for Netperf {
             reading.differs.push(format!("its messages had {used} bytes where {wanted} were asked"));
         }
         Ok(reading)
+    }
+
+    fn recognises(&self, text: &str) -> bool {
+        stated::recognises(text)
+    }
+
+    fn stated(&self, text: &str) -> Result<Stated, String> {
+        stated::read(text)
     }
 }

@@ -4,7 +4,11 @@
 //! of them. So the mean time that it prints is taken, and the rate follows from it; its arrays need not be ours, and what
 //! they were is said.
 
-use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
+mod stated;
+
+use super::super::{
+    Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
+};
 use super::number_after;
 use crate::case::Case;
 use crate::machine::Machine;
@@ -37,6 +41,12 @@ impl Kernel {
     pub(super) fn name(&self) -> &'static str {
         self.row.trim_end_matches(':')
     }
+}
+
+/// What a line of its table says of the best repetition: MB/s, and its time.
+struct Line {
+    best: f64,
+    least: Seconds,
 }
 
 /// A line of its table, `Copy: BEST-RATE AVG-TIME MIN-TIME MAX-TIME`.
@@ -103,6 +113,7 @@ const TOOL: Tool = Tool {
     package: Package::Source("www.cs.virginia.edu/stream (gcc -O3 -march=native -fopenmp)"),
     // It takes none and would measure.
     version_after: "$Revision: ",
+    results: Some("its text"),
     ..Tool::NONE
 };
 
@@ -150,6 +161,14 @@ impl Peer for Stream {
             reading.differs.push(format!("it used {threads} {thread} where ours has {}", case.threads()));
         }
         Ok(reading)
+    }
+
+    fn recognises(&self, text: &str) -> bool {
+        stated::recognises(text)
+    }
+
+    fn stated(&self, text: &str) -> Result<Stated, String> {
+        stated::read(text)
     }
 }
 

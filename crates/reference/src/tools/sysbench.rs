@@ -3,7 +3,11 @@
 //! An event tests every number from 3 to 10000 with the divisors from 2 to its root, one integer remainder each; the
 //! count of those is computed here. Remainders of integers beside our quotients: only related.
 
-use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
+mod stated;
+
+use super::super::{
+    Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
+};
 use super::{number_after, word_after, words};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -33,6 +37,7 @@ const TOOL: Tool = Tool {
     package: Package::Debian("sysbench"),
     version_arguments: &["--version"],
     version_after: "sysbench ",
+    results: Some("text of cpu, memory and fileio"),
     ..Tool::NONE
 };
 
@@ -80,6 +85,14 @@ impl Peer for Sysbench {
             }
         }
         Ok(reading)
+    }
+
+    fn recognises(&self, text: &str) -> bool {
+        stated::recognises(text)
+    }
+
+    fn stated(&self, text: &str) -> Result<Stated, String> {
+        stated::read(text)
     }
 }
 

@@ -1,0 +1,115 @@
+//! Asking for the limit of a figure, and whether a limit binds.
+
+use crate::bench;
+use crate::limit::{Evidence, Kind, Limit, Question, Source};
+use crate::machine::Machine;
+use crate::stated::{Figure, Like, Subject};
+use crate::{Cause, Place};
+
+/// No processor that was sold has run faster without the user's doing (Intel Core i9-14900KS, 6.2 GHz, 2024). What a figure's clock was its
+/// file does not say, and a limit at another clock could accuse it wrongly.
+pub(crate) const HIGHEST_CLOCK: f64 = 6.2e9;
+
+/// What a figure is held to, and what speaks for or against it.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    /// The limit, where one is known.
+    pub(crate) limit: Option<Limit>,
+    /// Why none is.
+    pub(crate) why_not: Option<String>,
+    /// What the file shows to be wrong, whatever the limit.
+    pub(crate) sure: Option<(Cause, String)>,
+    /// What is the matter where the figure is past the limit, by what the file shows.
+    pub(crate) likely: Option<(Cause, String)>,
+    /// What may be the matter where the file shows nothing.
+    pub(crate) possible: &'static str,
+    /// Why it cannot be judged though it is within the limit.
+    pub(crate) doubt: Option<String>,
+    /// What is to be said of it where it is fine.
+    pub(crate) note: Option<String>,
+    /// How much of the figure its way of counting may add, in its unit.
+    pub(crate) spare: f64,
+}
+
+impl Held {
+    /// Nothing is known.
+    pub(crate) fn unknown(why: impl Into<String>) -> Self {
+        Self { why_not: Some(why.into()), ..Self::default() }
+    }
+}
+
+/// The limit of a figure on a machine; `alternatives` are the cases of ours that it may be like, of which the one with the most
+/// room counts.
+pub(crate) fn ask(figure: &Figure, place: &Place<'_>, alternatives: impl Fn(&Like) -> Vec<Like>) -> Held {
+    ask_of(figure, place.machine, alternatives)
+}
+
+/// The same of a machine that is put together.
+pub(crate) fn ask_of(
+    figure: &Figure,
+    machine: &Machine,
+    alternatives: impl Fn(&Like) -> Vec<Like>,
+) -> Held {
+    let like = match &figure.like {
+        Ok(like) => like,
+        Err(why) => return Held::unknown(why.clone()),
+    };
+    let found: Vec<Limit> =
+        alternatives(like).iter().filter_map(|like| physical(limits(machine, like))).collect();
+    let known = found.iter().filter(|limit| limit.value.is_some_and(|value| value > 0.0));
+    let room = |limit: &&Limit| match limit.kind {
+        Kind::Ceiling => limit.value.unwrap_or(0.0),
+        Kind::Floor => -limit.value.unwrap_or(0.0),
+    };
+    match known.max_by(|a, b| room(a).total_cmp(&room(b))) {
+        Some(limit) => Held { limit: Some(limit.clone()), ..Held::default() },
+        None => {
+            let reason = found.into_iter().find_map(|limit| limit.reason);
+            Held::unknown(reason.unwrap_or_else(|| "plimsoll derives no limit for it".to_owned()))
+        }
+    }
+}
+
+fn limits(machine: &Machine, like: &Like) -> Vec<Limit> {
+    let samples = [like.sample.clone()];
+    let evidence = Evidence::default();
+    bench::limits(&Question { machine, case: &like.case, metric: like.metric, samples: &samples, evidence })
+}
+
+/// Of the limits of a figure the tightest that is no promise; else what there is.
+fn physical(limits: Vec<Limit>) -> Option<Limit> {
+    let binds = |limit: &&Limit| limit.value.is_some() && !limit.is_promise;
+    let found = limits.iter().find(binds).or_else(|| limits.iter().find(|limit| limit.value.is_some()));
+    found.or(limits.first()).cloned()
+}
+
+/// Whether a figure past a limit is impossible.
+///
+/// # Errors
+/// What else can explain it.
+pub(crate) fn binding(
+    limit: &Limit,
+    figure: &Figure,
+    share: f64,
+    explained: bool,
+    place: &Place<'_>,
+) -> Result<(), String> {
+    /// Sockets of a host that a guest may have without seeing more than one.
+    const HIDDEN_SOCKETS: f64 = 2.0;
+    if limit.is_promise {
+        return Err("past a rating, which is a promise and no physical limit".to_owned());
+    }
+    if limit.source == Source::Inferred {
+        return Err("past the limit, which is inferred and may be wrong".to_owned());
+    }
+    let guest = place.machine.virtualisation.is_virtual != Some(false);
+    match figure.subject {
+        Subject::Disk(_) | Subject::Link(_) if guest => Err(
+            "past what the device states, which binds nothing in a virtual machine: a hypervisor makes it up".to_owned(),
+        ),
+        Subject::Memory(_) if guest && !explained && share <= HIDDEN_SOCKETS => {
+            Err("past the limit of the sockets that the hypervisor shows; it may hide others".to_owned())
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,127 @@
+//! Figures of a disk: held to the link of the disk that the file names, and not believed where the device moved less than
+//! the figure counts, or where there is no disk.
+
+mod place;
+
+use crate::ask::{Held, ask_of};
+use crate::quantity::{Quantity, Unit, percent};
+use crate::stated::{Counted, DiskUse, Figure, Like};
+use crate::{Cause, Place};
+use place::{Behind, Nothing};
+
+/// Bytes of the largest request of a disk whose limit is not known: the kernel's own default is 1.25 MiB, 4 MiB since 6.16
+/// (`BLK_DEF_MAX_SECTORS_CAP`).
+const LARGEST_REQUEST: f64 = (4 << 20) as f64;
+/// The least that the jobs of a file must have moved, for the disk's own counts to say something.
+const LEAST_MOVED: f64 = (4 << 20) as f64;
+/// The share of a job's bytes that the disk must have moved at least.
+const LEAST_SHARE: f64 = 0.5;
+/// A block device does not answer sooner: submission, interrupt and the crossings of PCI Express alone take as long (the quickest
+/// drives sold, Intel Optane P5800X, are specified with 5 µs).
+const SOONEST: f64 = 2e-6;
+
+pub(crate) fn held(figure: &Figure, used: &DiskUse, place: &Place<'_>) -> Held {
+    if let Some(client) = &used.client {
+        let counts = cached(used).or_else(|| compressed(used));
+        let why = format!("its job ran on {client}: check it there, or name that machine's saved file with --machine");
+        let held = Held { sure: counts, ..Held::unknown(why) };
+        if !place.is_named || held.sure.is_some() {
+            return held;
+        }
+    }
+    let behind = place::behind(used, place);
+    let mut held = match &behind {
+        Ok(Behind { machine, .. }) => ask_of(figure, machine, |like: &Like| vec![like.clone()]),
+        Err(Nothing { why, .. }) => Held::unknown(why.clone()),
+    };
+    held.sure = match &behind {
+        Err(Nothing { is: Some(cause), why }) => Some((*cause, why.clone())),
+        _ => cached(used).or_else(|| compressed(used)),
+    };
+    held.likely = likely(used, behind.as_ref().ok());
+    held.possible = "a cache of the host or the controller, data that the device compresses, bits for bytes";
+    held.note = note(used, place);
+    held
+}
+
+/// That the page cache answered, as the disk's own counts or a latency show.
+fn cached(used: &DiskUse) -> Option<(Cause, String)> {
+    if used.cached != Some(true) {
+        return None;
+    }
+    let verb = if used.writes { "wrote" } else { "read" };
+    if let Some((disks, bytes)) = device_moved(used)
+        && used.moved >= LEAST_MOVED
+        && bytes < used.moved * LEAST_SHARE
+    {
+        let (jobs, disk) = (shown(used.moved), shown(bytes));
+        let text = format!("buffered (direct=0): its jobs {verb} {jobs}, and {disks} moved at most {disk}");
+        return Some((Cause::PageCache, text));
+    }
+    let lone = used.lone_seconds.filter(|seconds| *seconds < SOONEST)?;
+    let lone = Quantity::new(lone, Unit::Second);
+    let moved = device_moved(used).is_some_and(|(_, bytes)| bytes >= used.moved * LEAST_SHARE);
+    (!moved).then(|| {
+        let text = format!("buffered (direct=0), and a transfer took {lone} in the mean: no disk answers so soon");
+        (Cause::PageCache, text)
+    })
+}
+
+/// That less was moved than counted because the data could be compressed.
+fn compressed(used: &DiskUse) -> Option<(Cause, String)> {
+    let option = used.compressible.as_ref()?;
+    let (disks, bytes) = device_moved(used)?;
+    let less = used.moved >= LEAST_MOVED && bytes > 0.0 && bytes < used.moved * LEAST_SHARE;
+    (less && used.cached == Some(false)).then(|| {
+        let text = format!(
+            "{option}: its jobs moved {}, and {disks} at most {}: the rest was compressed away",
+            shown(used.moved),
+            shown(bytes)
+        );
+        (Cause::Compressed, text)
+    })
+}
+
+/// The most bytes that the disks moved in this direction, and which they are; `None` where that is not known.
+fn device_moved(used: &DiskUse) -> Option<(String, f64)> {
+    // An NVMe device of several paths counts nothing itself, and persistent memory may be read without requests.
+    let blind = |disk: &Counted| {
+        disk.name.starts_with("pmem") || disk.silent && disk.name.starts_with("nvme")
+    };
+    if used.counted.is_empty() || used.counted.iter().any(blind) {
+        return None;
+    }
+    let most = |disk: &Counted| disk.bytes.unwrap_or(disk.requests * LARGEST_REQUEST);
+    let names: Vec<&str> = used.counted.iter().map(|disk| disk.name.as_str()).take(4).collect();
+    Some((names.join(", "), used.counted.iter().map(most).sum()))
+}
+
+/// What is the matter where the figure is past the limit.
+fn likely(used: &DiskUse, behind: Option<&Behind>) -> Option<(Cause, String)> {
+    if used.cached == Some(true) {
+        let text = "buffered (direct=0), and faster than the disk's link: the page cache answered".to_owned();
+        return Some((Cause::PageCache, text));
+    }
+    if let Some(layer) = behind.and_then(|behind| behind.looped.as_ref()) {
+        let text = format!("{layer} is a loop device: the page cache of the file behind it answered");
+        return Some((Cause::PageCache, text));
+    }
+    let option = used.compressible.as_ref()?;
+    Some((Cause::Compressed, format!("{option}, and faster than the disk's link: less was moved than counted")))
+}
+
+/// What is to be said of a figure within the limit.
+fn note(used: &DiskUse, place: &Place<'_>) -> Option<String> {
+    (used.cached? && device_moved(used).is_none()).then(|| {
+        let memory = place.machine.memory.total_bytes.map(|bytes| bytes as f64);
+        let small = used.file_bytes.zip(memory).filter(|(file, memory)| file < memory);
+        let fits = small.map(|(file, memory)| {
+            format!(" ({}, {} of memory)", shown(file), percent(file / memory, 1))
+        });
+        format!("buffered: the page cache may have answered in part{}", fits.unwrap_or_default())
+    })
+}
+
+fn shown(bytes: f64) -> Quantity {
+    Quantity::new(bytes, Unit::Byte)
+}

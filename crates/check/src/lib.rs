@@ -1,0 +1,146 @@
+//! Results of other tools, held to the limits of a machine.
+//!
+//! A figure is impossible where what the file itself tells contradicts it (the device moved less than the job read, both ends
+//! are one machine), or where it is past a physical limit of the machine. The cause is named as certain only where the file
+//! shows it; else what may have caused it is named as possible. What can be explained otherwise is not accused: a limit
+//! that a hypervisor states, a rating, or a file of another machine give "cannot be judged". Pure, but for what the machine
+//! says of paths.
+#![forbid(unsafe_code)]
+
+mod ask;
+mod cores;
+mod disk;
+mod link;
+mod memory;
+mod read;
+mod verdict;
+
+use plimsoll_bench as bench;
+use plimsoll_machine as machine;
+use plimsoll_model::limit;
+use plimsoll_reference::{Account, stated};
+use plimsoll_units::{quantity, text};
+
+use crate::machine::{Machine, Root};
+use crate::quantity::significant;
+use crate::stated::{Figure, Origin, Stated, Subject};
+use ask::Held;
+
+pub use read::{MOST_BYTES, contents};
+pub use verdict::{Bound, Cause, Checked, Document, Row, Verdict};
+
+/// How far past a limit a figure must be: as for figures of our own (`result::evaluate`).
+const TOLERANCE: f64 = 1.02;
+
+/// The machine that figures are held to.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    /// What was discovered of it.
+    pub machine: &'a Machine,
+    /// Where that was read from.
+    pub root: &'a Root,
+    /// Whether the user says that the results are of this machine.
+    pub is_named: bool,
+}
+
+/// Holds all figures of a file to the limits of a machine.
+pub fn check(file: &str, stated: &Stated, place: &Place<'_>) -> Checked {
+    let foreign = foreign(&stated.origin, place);
+    let rows = stated.figures.iter().map(|figure| judged(figure, place, foreign.as_deref())).collect();
+    Checked {
+        file: text::shown(file),
+        tool: stated.tool,
+        version: stated.version.clone(),
+        trouble: stated.trouble.clone(),
+        rows,
+    }
+}
+
+/// Why the file is not of this machine, where it says of which it is.
+fn foreign(origin: &Origin, place: &Place<'_>) -> Option<String> {
+    let Machine { host, kernel, .. } = place.machine;
+    let differs = |says: &Option<String>, is: &Option<String>| match (says, is) {
+        (Some(says), Some(is)) if says != is => Some((says.clone(), is.clone())),
+        _ => None,
+    };
+    let host = differs(&origin.host, host).filter(|_| !place.is_named);
+    let (says, is) = differs(&origin.architecture, &kernel.architecture).or(host)?;
+    Some(format!(
+        "the file is of another machine: it says {says}, this is {is}; name its saved machine with --machine"
+    ))
+}
+
+fn judged(figure: &Figure, place: &Place<'_>, foreign: Option<&str>) -> Row {
+    if let Some(why) = &figure.void {
+        return Row::unjudged(figure, None, why.clone());
+    }
+    let held = match &figure.subject {
+        Subject::Disk(used) => disk::held(figure, used, place),
+        Subject::Link(used) => link::held(figure, used, place),
+        Subject::Memory(used) => memory::held(figure, used, place),
+        Subject::Cores(used) => cores::held(figure, used, place),
+        Subject::Other => ask::ask(figure, place, |like| vec![like.clone()]),
+    };
+    if let Some(account) = &figure.account
+        && let Some(row) = contradicted(figure, account, &held)
+    {
+        return row;
+    }
+    decided(figure, held, place, foreign)
+}
+
+/// A figure that its own work and time contradict.
+fn contradicted(figure: &Figure, account: &Account, held: &Held) -> Option<Row> {
+    /// How near a factor must be to 8.
+    const NEAR: f64 = 0.06;
+    let why = account.contradicts(figure.value, figure.unit, f64::INFINITY)?;
+    let factor = figure.value / (account.amount / account.seconds.value());
+    let is = |wanted: f64| (factor / wanted - 1.0).abs() < NEAR;
+    let limit = held.limit.as_ref();
+    let bits = |how: &str| {
+        Row::impossible(figure, limit, Cause::BitsForBytes, true, format!("{why}, which is {how}: bits for bytes"))
+    };
+    Some(match () {
+        () if is(8.0) => bits("an eighth of it"),
+        () if is(0.125) => bits("8 times as much"),
+        () if factor.is_finite() => {
+            let times = significant(factor, 3);
+            Row::unjudged(figure, limit, format!("{why}: the figure is {times} times what its file says otherwise"))
+        }
+        () => Row::unjudged(figure, limit, why),
+    })
+}
+
+/// The verdict on a figure that is not contradicted by its own file's numbers.
+fn decided(figure: &Figure, held: Held, place: &Place<'_>, foreign: Option<&str>) -> Row {
+    let Held { limit, why_not, sure, likely, possible, doubt, note, spare } = held;
+    if let Some((cause, why)) = sure {
+        return Row::impossible(figure, limit.as_ref(), cause, true, why);
+    }
+    let Some(limit) = limit else {
+        let why = why_not.unwrap_or_else(|| "no limit is known".to_owned());
+        let also = likely.map(|(_, why)| format!("; {why}")).unwrap_or_default();
+        return Row::unjudged(figure, None, why + &also);
+    };
+    let value = limit.value.unwrap_or(f64::NAN);
+    let share = limit.share((figure.value - spare).max(0.0), value);
+    if let Some(foreign) = foreign {
+        return Row::unjudged(figure, Some(&limit), foreign.to_owned());
+    }
+    if share <= TOLERANCE {
+        return match doubt {
+            Some(doubt) => Row::unjudged(figure, Some(&limit), doubt),
+            None => Row::fine(figure, &limit, note),
+        };
+    }
+    match ask::binding(&limit, figure, share, likely.is_some(), place) {
+        Err(why) => Row::unjudged(figure, Some(&limit), why),
+        Ok(()) => match likely {
+            Some((cause, why)) => Row::impossible(figure, Some(&limit), cause, true, why),
+            None => {
+                let why = format!("past the limit; possible causes: {possible}");
+                Row::impossible(figure, Some(&limit), Cause::Unexplained, false, why)
+            }
+        },
+    }
+}

@@ -1,0 +1,116 @@
+//! Figures of a link: held to what frames leave of its rate, and not believed where no link was crossed.
+
+use crate::ask::{Held, ask};
+use crate::bench::network::condition::{PATH_IPV6, PATH_LOOPBACK, PATH_MTU, PATH_SPEED, TCP_MSS, TCP_TIMESTAMPS};
+use crate::machine::network::{Nic, NicKind};
+use crate::quantity::{Quantity, Unit};
+use crate::stated::{Figure, Like, LinkUse};
+use crate::text::shown_within;
+use crate::{Cause, Place};
+
+/// Bytes that the buffers of a stream hold at most, which count as moved at one end only: several times the kernel's own
+/// defaults (`tcp_wmem`, `tcp_rmem`: 4 and 6 MiB).
+const BUFFERS: f64 = (8 << 20) as f64;
+/// The most of a figure that is put down to buffers.
+const MOST_BUFFERED: f64 = 0.25;
+/// Payload of a jumbo frame, where the segment size is not known: it leaves the program most.
+const JUMBO: f64 = 8948.0;
+
+pub(crate) fn held(figure: &Figure, used: &LinkUse, place: &Place<'_>) -> Held {
+    let speed = speed(&place.machine.network, used.streams);
+    let mut held = match &speed {
+        Ok(speed) => ask(figure, place, |like| vec![asked(like, used, speed)]),
+        Err(why) => Held::unknown(why.clone()),
+    };
+    held.possible = "bits for bytes, both directions counted, a link that is not this machine's, several links at once";
+    held.spare = buffered(figure, used);
+    held.sure = both_ways(figure, used);
+    if used.is_sent {
+        held.note = Some("as sent, not as received".to_owned());
+    }
+    if let Some(end) = loopback(used) {
+        let said = format!("both ends are this machine ({end}), so no link was crossed");
+        let paced = used.asked.is_some_and(|asked| figure.value <= asked * crate::TOLERANCE);
+        if paced {
+            return Held::unknown(format!("{said}, and the rate is the one that was asked for: it says nothing of a link"));
+        }
+        held.sure = held.sure.or(Some((Cause::Loopback, format!("{said}: not a link's figure"))));
+    }
+    held
+}
+
+/// What is wrong where the figure is the sum of both directions.
+fn both_ways(figure: &Figure, used: &LinkUse) -> Option<(Cause, String)> {
+    /// The streams round, and count from other moments than their sum.
+    const NEAR: f64 = 0.05;
+    let [own, other] = used.each_way?;
+    let is_sum = (figure.value / (own + other) - 1.0).abs() < NEAR && other > own * 2.0 * NEAR;
+    let is_own = (figure.value / own - 1.0).abs() < NEAR;
+    let shown = |rate| Quantity::new(rate, Unit::BitPerSecond);
+    (is_sum && !is_own).then(|| {
+        let text = format!("its streams say {} this way and {} the other: it is their sum", shown(own), shown(other));
+        (Cause::BothDirections, text)
+    })
+}
+
+/// The end by which both are seen to be one machine.
+fn loopback(used: &LinkUse) -> Option<String> {
+    let is_own = |end: &str| {
+        let end = end.trim_start_matches("::ffff:");
+        end == "::1" || end.starts_with("127.") || end.eq_ignore_ascii_case("localhost")
+    };
+    if let Some([near, far]) = &used.ends {
+        return (near == far || is_own(far) && is_own(near)).then(|| shown_within(far, 64));
+    }
+    used.to.as_deref().filter(|end| is_own(end)).map(|end| shown_within(end, 64))
+}
+
+/// How fast the interfaces with a line are that the figure may have crossed.
+fn speed(network: &[Nic], streams: u64) -> Result<Crossed, String> {
+    let lines: Vec<&Nic> =
+        network.iter().filter(|nic| nic.has_line() && nic.state.as_deref() != Some("down")).collect();
+    let Some(largest) = lines.iter().filter_map(|nic| nic.mtu_bytes).max() else {
+        return Err("this machine has no network interface that is up and has a line".to_owned());
+    };
+    if let Some(unknown) = lines.iter().find(|nic| nic.speed_bit_per_s.is_none()) {
+        return Err(format!("the limit of the link is unknown: {} does not state its speed", unknown.name));
+    }
+    let speeds = lines.iter().filter_map(|nic| nic.speed_bit_per_s).map(|speed| speed as f64);
+    // A bond spreads even one stream over its links if it is told to.
+    let bonded = network.iter().any(|nic| {
+        nic.kind == NicKind::Virtual && ["bond", "team"].iter().any(|name| nic.name.starts_with(name))
+    });
+    let all = bonded || streams > 1;
+    let speed = if all { speeds.sum() } else { speeds.fold(0.0, f64::max) };
+    Ok(Crossed { speed, mtu: largest as f64 })
+}
+
+/// What a stream can have crossed.
+struct Crossed {
+    speed: f64,
+    mtu: f64,
+}
+
+fn asked(like: &Like, used: &LinkUse, crossed: &Crossed) -> Like {
+    let mut like = like.clone();
+    let payload = used.segment.unwrap_or(JUMBO).min((crossed.mtu - 40.0).max(536.0));
+    let more = &mut like.sample.conditions.more;
+    for (row, value) in [
+        (&PATH_LOOPBACK, 0.0),
+        (&PATH_SPEED, crossed.speed),
+        (&PATH_MTU, crossed.mtu),
+        (&PATH_IPV6, f64::from(used.is_v6)),
+        (&TCP_MSS, payload),
+        (&TCP_TIMESTAMPS, 0.0),
+    ] {
+        more.set(row, value);
+    }
+    like
+}
+
+/// What buffers at the ends may add to the figure: it counts while they fill.
+fn buffered(figure: &Figure, used: &LinkUse) -> f64 {
+    let seconds = used.seconds.filter(|seconds| *seconds > 0.0).unwrap_or(1.0);
+    let most = figure.value * MOST_BUFFERED;
+    (used.streams as f64 * BUFFERS * 8.0 / seconds).min(most)
+}

@@ -1,0 +1,91 @@
+//! Figures of main memory: held to what the channels carry, and not believed where the arrays fit in a cache.
+
+use crate::ask::{HIGHEST_CLOCK, Held, ask};
+use crate::bench::memory::{BANDWIDTH, BUS_BANDWIDTH};
+use crate::cores::at_highest_clock;
+use crate::machine::Machine;
+use crate::quantity::{Quantity, Unit};
+use crate::stated::{Figure, Like, MemoryUse};
+use crate::{Cause, Place};
+
+/// More than any cache has: what is asked for is the limit of memory.
+const BEYOND_CACHES: u64 = 1 << 44;
+/// How many times the last-level caches each array must be (the rule of STREAM, McCalpin 1995).
+const TIMES_LAST_LEVEL: f64 = 4.0;
+/// What fits in the first-level cache of any processor of the last twenty years.
+const FIRST_LEVEL: f64 = (16 << 10) as f64;
+/// Four times as much as the largest last-level cache sold (AMD EPYC 9684X, 1152 MiB, 2023).
+const SURELY_MEMORY: f64 = 4.0 * (1152 << 20) as f64;
+
+pub(crate) fn held(figure: &Figure, used: &MemoryUse, place: &Place<'_>) -> Held {
+    let fits = used.footprint.and_then(|bytes| fits(place.machine, figure, bytes));
+    if used.may_be_cache && fits.is_some() {
+        return of_a_cache(figure, place);
+    }
+    let mut held = ask(figure, place, |like| vec![asked(figure, like, Some(BEYOND_CACHES))]);
+    held.possible = "bits for bytes, a cache that answered, the figures of several machines added up";
+    let Some(array) = used.array else {
+        held.doubt = Some("its file does not say how large the arrays were, and a cache may have answered".to_owned());
+        return held;
+    };
+    if let Some(cache) = fits {
+        let answered = format!("all it goes over is {}, which stays in {cache}: not memory's", bytes(used.footprint));
+        held.sure = Some((Cause::CacheAnswered, answered));
+    } else if array < least(place.machine) {
+        let small = format!(
+            "its arrays of {} are below 4 times the last-level caches ({}), so caches answer in part",
+            bytes(used.array),
+            bytes(last_level(place.machine)),
+        );
+        held.likely = Some((Cause::CacheAnswered, small.clone()));
+        held.doubt = Some(small);
+    }
+    held
+}
+
+/// What a tool says openly is a cache's.
+fn of_a_cache(figure: &Figure, place: &Place<'_>) -> Held {
+    let mut held = ask(figure, place, |like| vec![asked(figure, like, None)]);
+    held.limit = held.limit.map(at_highest_clock);
+    held.possible = "bits for bytes, the figure of many threads held against one";
+    held.note = Some("a cache's figure, as its size says".to_owned());
+    held
+}
+
+/// The case of a size, with the bytes of the bus as few as can be.
+fn asked(figure: &Figure, like: &Like, size: Option<u64>) -> Like {
+    let mut like = like.clone();
+    if let Some(size) = size {
+        like.case = like.case.with_size("size", size);
+    }
+    for metric in [BANDWIDTH, BUS_BANDWIDTH] {
+        like.sample.values.insert(metric.to_owned(), figure.value);
+    }
+    like.sample.conditions.clock_hz = Some(HIGHEST_CLOCK);
+    like
+}
+
+/// The cache that holds so many bytes with room to spare, in words.
+fn fits(machine: &Machine, figure: &Figure, footprint: f64) -> Option<String> {
+    if footprint <= FIRST_LEVEL {
+        return Some("a first-level cache".to_owned());
+    }
+    let (all, instances) = machine.cpu.last_level_of(&machine.cpu.allowed)?;
+    let threads = figure.like.as_ref().map_or(1, |like| like.case.threads().max(1)) as u64;
+    let reach = all as f64 / instances.max(1) as f64 * threads.min(instances.max(1)) as f64;
+    // Half of it: other data is there too.
+    let cache = format!("the last-level cache ({})", bytes(Some(reach)));
+    (footprint <= reach / 2.0).then_some(cache)
+}
+
+fn last_level(machine: &Machine) -> Option<f64> {
+    machine.cpu.last_level_bytes().map(|bytes| bytes as f64)
+}
+
+fn least(machine: &Machine) -> f64 {
+    last_level(machine).map_or(SURELY_MEMORY, |bytes| bytes * TIMES_LAST_LEVEL)
+}
+
+fn bytes(bytes: Option<f64>) -> String {
+    bytes.map_or_else(|| "unknown".to_owned(), |bytes| Quantity::new(bytes, Unit::Byte).to_string())
+}

@@ -1,0 +1,206 @@
+//! What is said of a figure.
+
+use serde::Serialize;
+
+use crate::limit::{Kind, Limit};
+use crate::machine::Machine;
+use crate::quantity::Unit;
+use crate::stated::Figure;
+
+/// Name of the document's form.
+const SCHEMA: &str = "plimsoll.check/1";
+
+/// Whether a figure can be true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It is possible here.
+    Fine,
+    /// It is not.
+    Impossible,
+    /// It cannot be judged.
+    Unjudged,
+}
+
+/// Why a figure is impossible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// The page cache answered in place of the disk.
+    PageCache,
+    /// What was measured is in memory, and no disk.
+    Memory,
+    /// Nothing was transferred.
+    NoDevice,
+    /// The data was zero or compressed, and less was moved.
+    Compressed,
+    /// Both directions were added up for one.
+    BothDirections,
+    /// Bits were taken for bytes or the reverse.
+    BitsForBytes,
+    /// Both ends are one machine: no link was crossed.
+    Loopback,
+    /// The arrays fit in a cache.
+    CacheAnswered,
+    /// Many threads did what one is said to have done.
+    ManyThreads,
+    /// It is past the limit, and the file does not show why.
+    Unexplained,
+}
+
+impl Cause {
+    /// In words.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::PageCache => "page cache",
+            Self::Memory => "memory, not a disk",
+            Self::NoDevice => "no device",
+            Self::Compressed => "compressed data",
+            Self::BothDirections => "both directions counted",
+            Self::BitsForBytes => "bits for bytes",
+            Self::Loopback => "loopback",
+            Self::CacheAnswered => "too small an array",
+            Self::ManyThreads => "many threads",
+            Self::Unexplained => "past the limit",
+        }
+    }
+}
+
+/// A figure and what is said of it. All texts are safe to print.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// The figure's name.
+    pub name: String,
+    /// Its value in the base unit.
+    pub value: f64,
+    /// The unit.
+    pub unit: Unit,
+    /// What it is held to; null where that is not known.
+    pub limit: Option<Bound>,
+    /// How near it is to the limit, 1 at the limit.
+    pub of_limit: Option<f64>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why it is impossible.
+    pub cause: Option<Cause>,
+    /// Whether the file itself shows the cause; null where there is none.
+    pub certain: Option<bool>,
+    /// The verdict's reason in a sentence; empty where there is nothing to say.
+    pub reason: String,
+}
+
+/// A limit, as a row tells it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Bound {
+    /// In the unit of the figure.
+    pub value: f64,
+    /// Ceiling or floor.
+    pub kind: Kind,
+    /// How it is derived.
+    pub formula: String,
+    /// What is put in, in words.
+    pub inputs: Vec<String>,
+}
+
+/// A file and its rows.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Checked {
+    /// The file, as named.
+    pub file: String,
+    /// The tool that wrote it.
+    pub tool: &'static str,
+    /// Its version, where the file has it.
+    pub version: Option<String>,
+    /// What the tool says went wrong.
+    pub trouble: Option<String>,
+    /// Its figures.
+    #[serde(rename = "figures")]
+    pub rows: Vec<Row>,
+}
+
+/// All files, as a document. Its form is described in docs/reports.md.
+#[derive(Debug, Serialize)]
+pub struct Document<'a> {
+    schema: &'static str,
+    /// Identifies the hardware of the machine.
+    machine: &'a str,
+    impossible: usize,
+    fine: usize,
+    unjudged: usize,
+    files: &'a [Checked],
+}
+
+impl<'a> Document<'a> {
+    /// What was found on a machine.
+    pub fn of(machine: &'a Machine, files: &'a [Checked]) -> Self {
+        let count = |verdict| files.iter().map(|file| file.count(verdict)).sum();
+        Self {
+            schema: SCHEMA,
+            machine: &machine.id,
+            impossible: count(Verdict::Impossible),
+            fine: count(Verdict::Fine),
+            unjudged: count(Verdict::Unjudged),
+            files,
+        }
+    }
+}
+
+impl Checked {
+    /// How many figures have this verdict.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.rows.iter().filter(|row| row.verdict == verdict).count()
+    }
+
+    /// Whether it passes: no figure is impossible, and one at least can be judged.
+    pub fn passes(&self) -> bool {
+        self.count(Verdict::Impossible) == 0 && self.count(Verdict::Fine) > 0
+    }
+}
+
+impl Row {
+    fn of(figure: &Figure, limit: Option<&Limit>, verdict: Verdict, reason: String) -> Self {
+        let bound = limit.and_then(|limit| {
+            let input = |input: &crate::limit::Input| {
+                let unit = if input.unit == "1" { String::new() } else { format!(" {}", input.unit) };
+                format!("{} {}{unit}: {}", input.name, input.value, input.from)
+            };
+            Some(Bound {
+                value: limit.value?,
+                kind: limit.kind,
+                formula: limit.formula.clone(),
+                inputs: limit.inputs.iter().map(input).collect(),
+            })
+        });
+        let share = limit.and_then(|limit| Some(limit.share(figure.value, limit.value?)));
+        Self {
+            name: figure.name.clone(),
+            value: figure.value,
+            unit: figure.unit,
+            of_limit: share.filter(|share| share.is_finite()),
+            limit: bound.filter(|bound| bound.value.is_finite()),
+            verdict,
+            cause: None,
+            certain: None,
+            reason,
+        }
+    }
+
+    pub(crate) fn unjudged(figure: &Figure, limit: Option<&Limit>, why: String) -> Self {
+        Self::of(figure, limit, Verdict::Unjudged, why)
+    }
+
+    pub(crate) fn fine(figure: &Figure, limit: &Limit, note: Option<String>) -> Self {
+        Self::of(figure, Some(limit), Verdict::Fine, note.unwrap_or_default())
+    }
+
+    pub(crate) fn impossible(
+        figure: &Figure,
+        limit: Option<&Limit>,
+        cause: Cause,
+        certain: bool,
+        why: String,
+    ) -> Self {
+        let row = Self::of(figure, limit, Verdict::Impossible, why);
+        Self { cause: Some(cause), certain: Some(certain), ..row }
+    }
+}

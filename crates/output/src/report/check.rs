@@ -1,0 +1,108 @@
+//! What was found in results of other tools, as text. Pure: verdicts in, text out.
+
+use unicode_width::UnicodeWidthStr;
+
+use super::style::{Role, Style};
+use super::wrap::{pad, paragraph, widths};
+use crate::check::{Bound, Checked, Row, Verdict};
+use crate::limit::Kind;
+use crate::quantity::{Quantity, percent};
+use crate::text::counted;
+
+/// The columns of the table.
+const HEAD: [&str; 5] = ["figure", "measured", "limit", "% of limit", "verdict"];
+
+/// The text for a terminal: a table for each file, with the reasons below its rows.
+pub fn text(files: &[Checked], style: &Style) -> String {
+    let mut text = String::new();
+    for file in files {
+        text += &one(file, style);
+        text.push('\n');
+    }
+    text + &paragraph(style, Role::Strong, "", &tally(files))
+}
+
+fn one(file: &Checked, style: &Style) -> String {
+    let version = file.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
+    let mut text = paragraph(style, Role::Strong, "", &format!("{}: {}{version}", file.file, file.tool));
+    if let Some(trouble) = &file.trouble {
+        text += &paragraph(style, Role::Warning, "! ", &format!("the tool says: {trouble}"));
+    }
+    if file.rows.is_empty() {
+        return text + &paragraph(style, Role::Dim, "", "no figure in it");
+    }
+    let mut cells = vec![HEAD.map(str::to_owned)];
+    cells.extend(file.rows.iter().map(self::cells));
+    let said: Vec<Vec<String>> =
+        cells.iter().map(|row| row.iter().map(|cell| style.say(cell)).collect()).collect();
+    let widths = widths(&said);
+    for (index, row) in said.iter().enumerate() {
+        let told = index.checked_sub(1).and_then(|index| file.rows.get(index));
+        let role = told.map_or(Role::Dim, role);
+        text += &line(row, &widths, role, style);
+        let before = index.checked_sub(2).and_then(|index| file.rows.get(index));
+        let same = before.zip(told).is_some_and(|(before, told)| before.reason == told.reason);
+        let reason = told.map(|row| row.reason.as_str()).filter(|reason| !reason.is_empty());
+        if let Some(reason) = reason {
+            text += &paragraph(style, Role::Plain, "    ", if same { "for the same reason" } else { reason });
+        }
+    }
+    text
+}
+
+fn line(row: &[String], widths: &[usize], role: Role, style: &Style) -> String {
+    let [name, numbers @ .., verdict] = row else { return String::new() };
+    let sum: usize = widths.iter().sum::<usize>() + 2 * widths.len();
+    // A name that leaves no room has a line of its own.
+    let first = widths.first().copied().unwrap_or(0);
+    let apart = sum > style.width && name.width() + sum - first > style.width;
+    let mut out = match (apart, sum > style.width) {
+        (true, _) => format!("{name}\n  "),
+        (false, true) => format!("{name}{}", pad(name, first - (sum - style.width).min(first))),
+        (false, false) => format!("{name}{}", pad(name, first)),
+    };
+    for (cell, width) in numbers.iter().zip(widths.iter().skip(1)) {
+        out += &format!("  {}{cell}", pad(cell, *width));
+    }
+    format!("{}  {}\n", out, style.paint(role, verdict))
+}
+
+fn role(row: &Row) -> Role {
+    match row.verdict {
+        Verdict::Fine => Role::Good,
+        Verdict::Impossible => Role::Bad,
+        Verdict::Unjudged => Role::Warning,
+    }
+}
+
+fn cells(row: &Row) -> [String; 5] {
+    let quantity = |value| Quantity::new(value, row.unit).to_string();
+    let limit = row.limit.as_ref().map_or_else(|| "unknown".to_owned(), |bound: &Bound| {
+        let sign = if bound.kind == Kind::Floor { "≥" } else { "≤" };
+        format!("{sign} {}", quantity(bound.value))
+    });
+    let share = row.of_limit.map_or_else(|| "-".to_owned(), |share| percent(share, 3));
+    [row.name.clone(), quantity(row.value), limit, share, verdict(row)]
+}
+
+fn verdict(row: &Row) -> String {
+    match (row.verdict, row.cause) {
+        (Verdict::Fine, _) => "fine".to_owned(),
+        (Verdict::Unjudged, _) => "cannot be judged".to_owned(),
+        (Verdict::Impossible, Some(cause)) => format!("IMPOSSIBLE: {}", cause.word()),
+        (Verdict::Impossible, None) => "IMPOSSIBLE".to_owned(),
+    }
+}
+
+fn tally(files: &[Checked]) -> String {
+    let count = |verdict| files.iter().map(|file| file.count(verdict)).sum::<usize>();
+    let all: usize = files.iter().map(|file| file.rows.len()).sum();
+    format!(
+        "{} in {}: {} impossible, {} fine, {} cannot be judged",
+        counted(all as u64, "figure"),
+        counted(files.len() as u64, "file"),
+        count(Verdict::Impossible),
+        count(Verdict::Fine),
+        count(Verdict::Unjudged)
+    )
+}

@@ -1,0 +1,227 @@
+//! Results that somebody made with a tool: what its file says was measured, and what it tells of how.
+//!
+//! The file of a tool reads its answers as it reads them beside a case ([`crate::Peer::stated`]), and says which case of ours has
+//! the same figure, so that the limits of that case hold for it. Whether a figure can be true is not said here.
+
+use crate::case::Case;
+use crate::quantity::Unit;
+use crate::sample::Sample;
+use crate::text::shown_within;
+use crate::{Account, PEERS, Peer};
+
+/// Most figures of one file.
+pub const MOST_FIGURES: usize = 10_000;
+/// Characters of a name that are kept.
+const LONGEST: usize = 80;
+
+/// What a file says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stated {
+    /// The tool that wrote it.
+    pub tool: &'static str,
+    /// Its version, where the file has it.
+    pub version: Option<String>,
+    /// What it says of the machine it was made on.
+    pub origin: Origin,
+    /// What the tool says went wrong.
+    pub trouble: Option<String>,
+    /// Its figures, in its order.
+    pub figures: Vec<Figure>,
+}
+
+/// What a file says of the machine it was made on, as far as it does.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Origin {
+    /// Host name.
+    pub host: Option<String>,
+    /// Architecture, as `uname -m` says it.
+    pub architecture: Option<String>,
+}
+
+/// One figure of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// Where it is in the file, and what it is: `randread: read bw`. Safe to print.
+    pub name: String,
+    /// In the base unit.
+    pub value: f64,
+    /// The unit.
+    pub unit: Unit,
+    /// The case of ours with the same figure and the metric there, or why there is none.
+    pub like: Result<Like, String>,
+    /// What the tool did for it and how long that took, where the file says so independently of the figure.
+    pub account: Option<Account>,
+    /// Why it is no figure, where the tool says so: a job that failed, a check that did not pass.
+    pub void: Option<String>,
+    /// What it is said to be a figure of.
+    pub subject: Subject,
+}
+
+/// The case of ours that has the same figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Like {
+    /// The case.
+    pub case: Case,
+    /// The metric, by name.
+    pub metric: &'static str,
+    /// What a sample of ours would tell besides, as far as the file does.
+    pub sample: Sample,
+}
+
+/// What a figure is said to be of, with what the file tells of it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Subject {
+    /// Transfers of a disk.
+    Disk(DiskUse),
+    /// A stream over a link.
+    Link(LinkUse),
+    /// Main memory.
+    Memory(MemoryUse),
+    /// Cores.
+    Cores(CoreUse),
+    /// None of these.
+    Other,
+}
+
+/// How a disk was used.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DiskUse {
+    /// Whether transfers went through the page cache; `None` where the file does not say.
+    pub cached: Option<bool>,
+    /// The engine, where it is named.
+    pub engine: Option<String>,
+    /// Files, directories and devices, as given to the tool.
+    pub paths: Vec<String>,
+    /// Whether it wrote.
+    pub writes: bool,
+    /// Bytes that all jobs of the file moved in this direction.
+    pub moved: f64,
+    /// What the kernel counted meanwhile at each disk.
+    pub counted: Vec<Counted>,
+    /// Bytes of all files of the job, where known.
+    pub file_bytes: Option<f64>,
+    /// The option by which data is zero or can be compressed.
+    pub compressible: Option<String>,
+    /// Mean seconds of a transfer, where each was random and alone.
+    pub lone_seconds: Option<f64>,
+    /// The client that ran the job, where it was another machine's.
+    pub client: Option<String>,
+}
+
+/// What the kernel counted at a disk.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counted {
+    /// The disk.
+    pub name: String,
+    /// Requests, and bytes where they are counted, in this direction.
+    pub requests: f64,
+    /// Bytes, where they are counted.
+    pub bytes: Option<f64>,
+    /// Whether nothing at all was counted, in either direction.
+    pub silent: bool,
+}
+
+/// How a link was used.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LinkUse {
+    /// The ends, as addresses or names.
+    pub ends: Option<[String; 2]>,
+    /// What the file calls the other end.
+    pub to: Option<String>,
+    /// Streams at once in this direction.
+    pub streams: u64,
+    /// Payload of a full segment.
+    pub segment: Option<f64>,
+    /// Whether packets are of IPv6.
+    pub is_v6: bool,
+    /// Seconds of the test.
+    pub seconds: Option<f64>,
+    /// What streams of each direction say by themselves, in bit/s, where both ran at once: this one and the other.
+    pub each_way: Option<[f64; 2]>,
+    /// The rate that was asked for, in bit/s.
+    pub asked: Option<f64>,
+    /// Whether it counts what was sent, and not what arrived.
+    pub is_sent: bool,
+}
+
+/// How memory was used.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MemoryUse {
+    /// Bytes of everything that was gone over again and again.
+    pub footprint: Option<f64>,
+    /// Bytes of the smallest array.
+    pub array: Option<f64>,
+    /// Whether the tool says openly that this is not main memory's figure where the footprint is small.
+    pub may_be_cache: bool,
+}
+
+/// How cores were used.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CoreUse {
+    /// Threads, as the file says.
+    pub threads: f64,
+    /// Threads that its own times add up to.
+    pub by_time: Option<f64>,
+}
+
+impl Figure {
+    /// A figure without anything known of it.
+    pub fn new(name: &str, value: f64, unit: Unit, like: Result<Like, String>) -> Self {
+        let name = shown_within(name, LONGEST);
+        Self { name, value, unit, like, account: None, void: None, subject: Subject::Other }
+    }
+}
+
+impl Like {
+    /// This metric of this case.
+    pub fn of(case: Case, metric: &'static str) -> Self {
+        Self { case, metric, sample: Sample::default() }
+    }
+}
+
+impl Stated {
+    /// Nothing yet of this tool.
+    pub fn by(tool: &'static str, version: Option<&str>) -> Self {
+        Self { tool, version: version.map(|v| shown_within(v, 40)), ..Self::default() }
+    }
+}
+
+/// A number that a text has in place of `-nan` or `inf`.
+pub(crate) fn finite(value: Option<f64>) -> Option<f64> {
+    value.filter(|v| v.is_finite())
+}
+
+/// The tools whose results can be read, by name.
+pub fn formats() -> impl Iterator<Item = &'static str> {
+    PEERS.iter().filter(|peer| peer.tool().results.is_some()).map(|peer| peer.tool().name)
+}
+
+/// What is read of the results of that tool, as a list of formats says it.
+pub fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
+    PEERS.iter().filter_map(|peer| Some((peer.tool().name, peer.tool().results?)))
+}
+
+/// Reads a file: as results of the tool that is named, or of the one that it is recognised by.
+///
+/// # Errors
+/// That no tool is recognised, or what is wrong with it, in one line.
+pub fn read(text: &str, format: Option<&str>) -> Result<Stated, String> {
+    let readable = PEERS.iter().filter(|peer| peer.tool().results.is_some());
+    let chosen: Option<&&dyn Peer> = match format {
+        Some(name) => readable.clone().find(|peer| peer.tool().name == name),
+        None => readable.clone().find(|peer| peer.recognises(text)),
+    };
+    let peer = chosen.ok_or_else(|| unrecognised(text))?;
+    let mut stated = peer.stated(text).map_err(|why| format!("as a result of {}: {why}", peer.tool().name))?;
+    if stated.figures.len() > MOST_FIGURES {
+        return Err(format!("it has more than {MOST_FIGURES} figures"));
+    }
+    stated.figures.retain(|figure| figure.value.is_finite() && figure.value >= 0.0);
+    Ok(stated)
+}
+
+fn unrecognised(text: &str) -> String {
+    let names: Vec<&str> = formats().collect();
+    let what = if text.trim().is_empty() { "it is empty" } else { "no known tool wrote it" };
+    format!("{what}; results of {} are read, and --format names one", names.join(", "))
+}

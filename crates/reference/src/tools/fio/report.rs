@@ -1,0 +1,141 @@
+//! What fio prints as JSON: 3.x, and 2.x with its other names and units.
+//!
+//! 2.x has bytes in KiB and latencies in µs (`io_bytes`, `clat`), 3.x bytes and ns (`bw_bytes`, `clat_ns`); a client has
+//! `client_stats` in place of `jobs` (fio's stat.c and client.c).
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{Account, Seconds};
+
+/// The document.
+#[derive(Deserialize)]
+pub(super) struct Report {
+    #[serde(default, rename = "fio version")]
+    pub(super) version: Option<String>,
+    #[serde(default, rename = "global options")]
+    pub(super) global: BTreeMap<String, Value>,
+    #[serde(default)]
+    pub(super) jobs: Vec<Measured>,
+    #[serde(default)]
+    pub(super) client_stats: Vec<Measured>,
+    #[serde(default)]
+    pub(super) disk_util: Vec<Disk>,
+}
+
+/// A job, or a group of them.
+#[derive(Deserialize)]
+pub(super) struct Measured {
+    #[serde(default)]
+    pub(super) jobname: String,
+    #[serde(default)]
+    pub(super) groupid: Option<i64>,
+    #[serde(default)]
+    pub(super) error: i64,
+    #[serde(default)]
+    pub(super) hostname: Option<String>,
+    #[serde(default, rename = "job options")]
+    pub(super) options: BTreeMap<String, Value>,
+    #[serde(default)]
+    pub(super) read: Side,
+    #[serde(default)]
+    pub(super) write: Side,
+    #[serde(default)]
+    pub(super) trim: Side,
+    #[serde(default)]
+    pub(super) mixed: Side,
+    #[serde(default)]
+    pub(super) sync: Option<Synced>,
+    #[serde(default)]
+    pub(super) iodepth_level: BTreeMap<String, f64>,
+}
+
+impl Measured {
+    /// Mean latency, submission included, over both directions.
+    pub(super) fn latency_ns(&self) -> f64 {
+        let all = [&self.read, &self.write];
+        let count: f64 = all.iter().map(|side| side.transfers()).sum();
+        all.iter().map(|side| side.transfers() * side.latency_ns().unwrap_or(0.0)).sum::<f64>() / count
+    }
+
+    /// What it did, and in how many of its milliseconds. As latencies its transfers fill that time so often as there are of
+    /// them in flight, but for what it does between two.
+    pub(super) fn account(&self, metric: &str, in_flight: f64) -> Account {
+        const BUSY: f64 = 0.02;
+        let Self { read, write, .. } = self;
+        let runtime = read.runtime.unwrap_or(0.0).max(write.runtime.unwrap_or(0.0));
+        let seconds = Seconds::whole(runtime).times(1e-3);
+        let transfers = read.transfers() + write.transfers();
+        match metric {
+            "latency" => Account::of(transfers / in_flight, seconds.filled(BUSY)),
+            "rate" => Account::of(transfers, seconds),
+            _ => Account::of(read.io_bytes.unwrap_or(0.0) + write.io_bytes.unwrap_or(0.0), seconds),
+        }
+    }
+}
+
+/// One direction.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Side {
+    /// Bytes a second (3.x).
+    pub(super) bw_bytes: Option<f64>,
+    /// KiB a second.
+    pub(super) bw: Option<f64>,
+    pub(super) iops: Option<f64>,
+    pub(super) total_ios: Option<f64>,
+    /// Bytes; KiB in 2.x.
+    pub(super) io_bytes: Option<f64>,
+    /// Milliseconds.
+    pub(super) runtime: Option<f64>,
+    slat_ns: Option<Times>,
+    clat_ns: Option<Times>,
+    lat_ns: Option<Times>,
+    /// Microseconds.
+    lat: Option<Times>,
+}
+
+impl Side {
+    /// Transfers that it made.
+    pub(super) fn transfers(&self) -> f64 {
+        self.total_ios.unwrap_or(0.0)
+    }
+
+    /// Mean nanoseconds of a transfer, submission included.
+    pub(super) fn latency_ns(&self) -> Option<f64> {
+        let mean = |times: &Option<Times>| times.as_ref()?.mean.filter(|mean| mean.is_finite());
+        match (mean(&self.slat_ns), mean(&self.clat_ns)) {
+            (Some(submission), Some(completion)) => Some(submission + completion),
+            _ => mean(&self.lat_ns).or_else(|| Some(mean(&self.lat)? * 1e3)),
+        }
+    }
+
+    /// Mean nanoseconds from submission to the end.
+    pub(super) fn completion_ns(&self) -> Option<f64> {
+        self.clat_ns.as_ref()?.mean
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Synced {
+    pub(super) lat_ns: Times,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Times {
+    #[serde(default)]
+    pub(super) mean: Option<f64>,
+}
+
+/// What the kernel counted at a disk meanwhile. Sectors, of 512 bytes, since 3.37.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Disk {
+    pub(super) name: String,
+    pub(super) read_ios: Option<f64>,
+    pub(super) write_ios: Option<f64>,
+    pub(super) read_sectors: Option<f64>,
+    pub(super) write_sectors: Option<f64>,
+}

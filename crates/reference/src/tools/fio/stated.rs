@@ -1,0 +1,334 @@
+//! What a document of fio states: of every job and direction its bandwidth, IOPS and latency, and of jobs that ran at once their sum.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::TOOL;
+use super::report::{Disk, Measured, Report, Side};
+use crate::case::Case;
+use crate::quantity::Unit;
+use crate::stated::{Counted, DiskUse, Figure, Like, Stated, Subject, finite};
+use crate::text::shown_within;
+use crate::{Account, Seconds, json};
+
+/// The entry of a client that sums over all servers (client.c).
+const ALL_CLIENTS: &str = "All clients";
+/// Bytes of a sector, as the kernel counts (Documentation/block/stat.rst).
+const SECTOR: f64 = 512.0;
+/// Engines that make one transfer at a time.
+const ONE_AT_A_TIME: &[&str] = &["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"];
+/// Engines whose transfers go through the page cache unless direct=1.
+const CACHED: &[&str] =
+    &["sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "mmap", "splice"];
+
+pub(super) fn read(text: &str) -> Result<Stated, String> {
+    // With --status-interval there is a document for each interval, and the last has all.
+    let report = json::documents::<Report>(text)?.pop().ok_or("its output is no JSON")?;
+    let all: Vec<&Measured> = report.jobs.iter().chain(&report.client_stats).collect();
+    if all.is_empty() {
+        return Err("its JSON has no job".to_owned());
+    }
+    let version = report.version.as_deref().map(|v| v.trim_start_matches("fio-"));
+    let mut stated = Stated::by(TOOL.name, version);
+    let old = version.is_some_and(|v| v.starts_with("2.") || v.starts_with("1."));
+    for job in &all {
+        let told = Told { report: &report, job, options: options(&report, job), old };
+        stated.figures.extend(WAYS.iter().flat_map(|way| told.figures(way)));
+    }
+    stated.figures.extend(sums(&report, old));
+    Ok(stated)
+}
+
+/// A direction.
+struct Way {
+    name: &'static str,
+    op: &'static str,
+    side: fn(&Measured) -> &Side,
+    requests: fn(&Disk) -> Option<f64>,
+    sectors: fn(&Disk) -> Option<f64>,
+}
+
+const WAYS: [Way; 4] = [
+    Way {
+        name: "read",
+        op: "read",
+        side: |job| &job.read,
+        requests: |disk| disk.read_ios,
+        sectors: |disk| disk.read_sectors,
+    },
+    Way {
+        name: "write",
+        op: "write",
+        side: |job| &job.write,
+        requests: |disk| disk.write_ios,
+        sectors: |disk| disk.write_sectors,
+    },
+    Way { name: "trim", op: "trim", side: |job| &job.trim, requests: |_| None, sectors: |_| None },
+    Way {
+        name: "mixed",
+        op: "mixed",
+        side: |job| &job.mixed,
+        requests: |disk| Some(disk.read_ios? + disk.write_ios?),
+        sectors: |disk| Some(disk.read_sectors? + disk.write_sectors?),
+    },
+];
+
+/// The options of a job, the global ones first.
+fn options(report: &Report, job: &Measured) -> BTreeMap<String, String> {
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let all = report.global.iter().chain(&job.options);
+    all.map(|(name, value)| (name.clone(), text(value))).collect()
+}
+
+struct Told<'a> {
+    report: &'a Report,
+    job: &'a Measured,
+    options: BTreeMap<String, String>,
+    /// Whether bytes are in KiB.
+    old: bool,
+}
+
+impl Told<'_> {
+    fn figures(&self, way: &Way) -> Vec<Figure> {
+        let side = (way.side)(self.job);
+        let Some(bandwidth) = bandwidth(side).filter(|bandwidth| *bandwidth > 0.0) else { return Vec::new() };
+        let name = |what: &str| format!("{}: {} {what}", shown_within(&self.job.jobname, 40), way.name);
+        let case = self.case(way, side);
+        let like = |metric| match self.job.jobname == ALL_CLIENTS {
+            true => Err("it is the sum over all servers of a client, each with disks of its own".to_owned()),
+            false => Ok(Like::of(case.clone(), metric)),
+        };
+        let mut figures =
+            vec![Figure::new(&name("bandwidth"), bandwidth, Unit::BytePerSecond, like("throughput"))];
+        figures[0].account = self.account(side, bandwidth);
+        if let Some(iops) = finite(side.iops) {
+            let mut figure = Figure::new(&name("IOPS"), iops, Unit::IoPerSecond, like("rate"));
+            if side.transfers() > 0.0 {
+                figure.account = duration(side).map(|seconds| Account::of(side.transfers(), seconds));
+            } else {
+                figure.like = Err("no block size is known: the file does not count transfers".to_owned());
+            }
+            figures.push(figure);
+        }
+        if let Some(latency) = finite(side.latency_ns()).filter(|ns| *ns > 0.0) {
+            figures.push(Figure::new(&name("latency"), latency * 1e-9, Unit::Second, like("latency")));
+        }
+        let used = self.used(way, side);
+        for figure in &mut figures {
+            figure.subject = Subject::Disk(used.clone());
+            figure.void = (self.job.error != 0).then(|| format!("its job failed, errno {}", self.job.error));
+        }
+        figures
+    }
+
+    /// The case of ours of the same transfers.
+    fn case(&self, way: &Way, side: &Side) -> Case {
+        let pattern = if self.is_random() { "random" } else { "sequential" };
+        let block = bytes(side, self.old).unwrap_or(0.0) / side.transfers();
+        let mut case = Case::of("disk.io").with_word("op", way.op).with_word("pattern", pattern);
+        if way.op == "mixed" {
+            // Of an unknown share no more than of halves, each with a direction of its own.
+            case = case.with_count("read-share", 50);
+        }
+        if block.is_finite() && block >= 1.0 {
+            case = case.with_size("block", block.round() as u64);
+        }
+        let number = |key: &str| self.options.get(key).and_then(|value| value.parse().ok()).unwrap_or(1);
+        let depth = if self.is_one_at_a_time() { 1 } else { number("iodepth") };
+        case.with_count("depth", depth).with_count("threads", number("numjobs")).with_word("cache", "direct")
+    }
+
+    fn is_random(&self) -> bool {
+        ["rw", "readwrite"].iter().any(|key| self.option(key).is_some_and(|rw| rw.starts_with("rand")))
+    }
+
+    fn is_one_at_a_time(&self) -> bool {
+        ONE_AT_A_TIME.contains(&self.engine().unwrap_or("psync"))
+            || matches!(self.option("iodepth"), None | Some("1"))
+    }
+
+    fn option(&self, key: &str) -> Option<&str> {
+        self.options.get(key).map(String::as_str)
+    }
+
+    fn engine(&self) -> Option<&str> {
+        self.option("ioengine")
+    }
+
+    /// What the figure can be checked with: the first that speaks against it, else bytes and time.
+    fn account(&self, side: &Side, bandwidth: f64) -> Option<Account> {
+        /// Below, the whole KiB of `bw` round too much.
+        const LEAST: f64 = 100.0;
+        let by_bytes = bytes(side, self.old).zip(duration(side)).map(|(bytes, time)| Account::of(bytes, time));
+        let block = self.option("bs").or_else(|| self.option("blocksize")).and_then(size);
+        let by_transfers = block.filter(|_| side.transfers() > 0.0).zip(duration(side));
+        let by_transfers = by_transfers.map(|(block, time)| Account::of(side.transfers() * block, time));
+        let kib = side.bw.filter(|kib| *kib > LEAST);
+        let by_kib = kib.map(|kib| Account::of(kib * 1024.0, Seconds::of(1.0)));
+        let all = [by_bytes, by_transfers, by_kib];
+        let speaks = |account: &&Account| {
+            account.contradicts(bandwidth, Unit::BytePerSecond, f64::INFINITY).is_some()
+        };
+        all.iter().flatten().find(speaks).or_else(|| all.iter().flatten().next()).copied()
+    }
+
+    fn used(&self, way: &Way, side: &Side) -> DiskUse {
+        let lone = self.is_random() && self.is_one_at_a_time();
+        DiskUse {
+            cached: self.cached(),
+            engine: self.engine().map(|engine| shown_within(engine, 40)),
+            paths: self.paths(),
+            writes: way.name == "write",
+            moved: moved(self.report, way, self.old),
+            counted: counted(self.report, way),
+            file_bytes: self.file_bytes(),
+            compressible: self.compressible(),
+            lone_seconds: finite(side.latency_ns()).filter(|_| lone).map(|ns| ns * 1e-9),
+            client: self.client(),
+        }
+    }
+
+    /// Whether transfers went through the page cache. Options are only in the document where the version writes them.
+    fn cached(&self) -> Option<bool> {
+        if self.options.is_empty() {
+            return None;
+        }
+        if !CACHED.contains(&self.engine().unwrap_or("psync")) {
+            return Some(false);
+        }
+        let on = |key: &str| self.option(key).map(is_on);
+        let direct = on("direct").or_else(|| on("buffered").map(|buffered| !buffered));
+        Some(!direct.or_else(|| on("atomic")).unwrap_or(false) || self.engine() == Some("mmap"))
+    }
+
+    fn paths(&self) -> Vec<String> {
+        let keys = ["filename", "directory"];
+        let values = keys.iter().filter_map(|key| self.option(key)).flat_map(|value| value.split(':'));
+        values.filter(|path| !path.is_empty()).take(16).map(str::to_owned).collect()
+    }
+
+    fn file_bytes(&self) -> Option<f64> {
+        let one = self.option("size").or_else(|| self.option("filesize")).and_then(size)?;
+        let jobs = self.option("numjobs").and_then(|jobs| jobs.parse().ok()).unwrap_or(1.0_f64);
+        Some(if self.options.contains_key("filename") { one } else { one * jobs })
+    }
+
+    fn compressible(&self) -> Option<String> {
+        let zero = self.option("zero_buffers").filter(|value| is_on(value));
+        let share = |key: &str| {
+            let percent: f64 = self.option(key)?.trim_end_matches('%').parse().ok()?;
+            (percent >= 50.0).then(|| format!("{key}={}", shown_within(self.option(key)?, 10)).into())?
+        };
+        let pattern = self.option("buffer_pattern").map(|_| "buffer_pattern".to_owned());
+        zero.map(|_| "zero_buffers".to_owned())
+            .or_else(|| share("buffer_compress_percentage"))
+            .or_else(|| share("dedupe_percentage"))
+            .or(pattern)
+    }
+
+    fn client(&self) -> Option<String> {
+        let host = self.job.hostname.as_deref().filter(|host| !host.is_empty())?;
+        let here = ["localhost", "127.0.0.1", "::1"].contains(&host) || host.starts_with('/');
+        (!here).then(|| shown_within(host, 60))
+    }
+}
+
+/// As fio reads a boolean: an option without a value is on.
+fn is_on(value: &str) -> bool {
+    matches!(value, "" | "null" | "1" | "true")
+}
+
+/// A size as fio reads it: powers of 1024 (kb_base).
+fn size(text: &str) -> Option<f64> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let number: f64 = text.get(..digits)?.parse().ok()?;
+    let power = match text.get(digits..)?.trim().to_ascii_lowercase().trim_end_matches("ib").trim_end_matches('b') {
+        "" => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        _ => return None,
+    };
+    Some(number * 1024_f64.powi(power))
+}
+
+fn bandwidth(side: &Side) -> Option<f64> {
+    finite(side.bw_bytes.or_else(|| side.bw.map(|kib| kib * 1024.0)))
+}
+
+fn bytes(side: &Side, old: bool) -> Option<f64> {
+    finite(side.io_bytes).map(|bytes| if old { bytes * 1024.0 } else { bytes }).filter(|bytes| *bytes > 0.0)
+}
+
+fn duration(side: &Side) -> Option<Seconds> {
+    side.runtime.filter(|ms| *ms > 0.0).map(|ms| Seconds::whole(ms).times(1e-3))
+}
+
+/// Bytes that all jobs moved in a direction.
+fn moved(report: &Report, way: &Way, old: bool) -> f64 {
+    let all = report.jobs.iter().chain(&report.client_stats).filter(|job| job.jobname != ALL_CLIENTS);
+    all.filter_map(|job| bytes((way.side)(job), old)).sum()
+}
+
+fn counted(report: &Report, way: &Way) -> Vec<Counted> {
+    /// A job has few.
+    const MOST: usize = 64;
+    let count = |disk: &Disk| {
+        let requests = (way.requests)(disk)?;
+        Some(Counted {
+            name: shown_within(&disk.name, 40),
+            requests,
+            bytes: (way.sectors)(disk).map(|sectors| sectors * SECTOR),
+            silent: disk.read_ios == Some(0.0) && disk.write_ios == Some(0.0),
+        })
+    };
+    report.disk_util.iter().take(MOST).filter_map(count).collect()
+}
+
+/// The bandwidth of jobs of one group, which run at once unless told to wait.
+fn sums(report: &Report, old: bool) -> Vec<Figure> {
+    const WAITS: [&str; 4] = ["startdelay", "start_delay", "wait_for", "wait_for_previous"];
+    let jobs: Vec<&Measured> = report.jobs.iter().filter(|job| job.groupid.is_some()).collect();
+    let groups: BTreeSet<_> = jobs.iter().filter_map(|job| job.groupid).collect();
+    let mut figures = Vec::new();
+    for group in groups {
+        let members: Vec<&Measured> = jobs.iter().filter(|job| job.groupid == Some(group)).copied().collect();
+        let all: Vec<Told<'_>> = members
+            .iter()
+            .map(|job| Told { report, job, options: options(report, job), old })
+            .collect();
+        let waits = |told: &Told<'_>| WAITS.iter().any(|key| told.options.contains_key(*key));
+        if all.len() < 2 || all.iter().any(waits) {
+            continue;
+        }
+        figures.extend(WAYS.iter().filter(|way| way.op != "trim").filter_map(|way| sum(group, &all, way)));
+    }
+    figures
+}
+
+fn sum(group: i64, all: &[Told<'_>], way: &Way) -> Option<Figure> {
+    let sides: Vec<&Side> = all.iter().map(|told| (way.side)(told.job)).collect();
+    let total: f64 = sides.iter().filter_map(|side| bytes(side, all[0].old)).sum();
+    let seconds = sides.iter().filter_map(|side| side.runtime).fold(0.0_f64, f64::max) * 1e-3;
+    let jobs = sides.iter().filter(|side| bandwidth(side).is_some_and(|b| b > 0.0)).count();
+    if jobs < 2 || seconds <= 0.0 {
+        return None;
+    }
+    let first = all.iter().find(|told| bandwidth((way.side)(told.job)).is_some_and(|b| b > 0.0))?;
+    let mut used = first.used(way, (way.side)(first.job));
+    used.cached = first.cached().filter(|cached| all.iter().all(|told| told.cached() == Some(*cached)));
+    used.paths = all.iter().flat_map(Told::paths).collect();
+    used.lone_seconds = None;
+    let name = format!("{jobs} jobs of group {group}: {} bandwidth", way.name);
+    let case = first.case(way, (way.side)(first.job));
+    let mut figure =
+        Figure::new(&name, total / seconds, Unit::BytePerSecond, Ok(Like::of(case, "throughput")));
+    figure.void = all.iter().any(|told| told.job.error != 0).then(|| "one of its jobs failed".to_owned());
+    figure.subject = Subject::Disk(used);
+    Some(figure)
+}

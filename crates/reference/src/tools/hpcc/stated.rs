@@ -1,0 +1,88 @@
+//! What the summary of hpcc's hpccoutf.txt states.
+
+use super::{TOOL, summary};
+use crate::case::Case;
+use crate::quantity::Unit;
+use crate::stated::{CoreUse, Figure, Like, MemoryUse, Origin, Stated, Subject};
+use crate::text::shown_within;
+use crate::{Account, Seconds};
+
+/// Threads of a BLAS are not in the file: there may be as many as CPUs.
+const AS_MANY_AS_CPUS: u64 = 4096;
+/// Figures that no limit of ours holds for: key, factor, unit.
+const OTHERS: [(&str, f64, Unit); 8] = [
+    ("PTRANS_GBs", 1e9, Unit::BytePerSecond),
+    ("MPIRandomAccess_GUPs", 1e9, Unit::PerSecond),
+    ("StarRandomAccess_GUPs", 1e9, Unit::PerSecond),
+    ("SingleRandomAccess_GUPs", 1e9, Unit::PerSecond),
+    ("MPIFFT_Gflops", 1e9, Unit::FlopPerSecond),
+    ("RandomlyOrderedRingBandwidth_GBytes", 1e9, Unit::BytePerSecond),
+    ("RandomlyOrderedRingLatency_usec", 1e-6, Unit::Second),
+    ("MaxPingPongLatency_usec", 1e-6, Unit::Second),
+];
+
+pub(super) fn recognises(text: &str) -> bool {
+    text.contains("HPC Challenge Benchmark") || text.contains("Begin of Summary section.")
+}
+
+pub(super) fn read(text: &str) -> Result<Stated, String> {
+    let number = |key: &str| summary(text, &format!("{key}=")).ok();
+    let version = text.split_once("Benchmark version ").and_then(|(_, rest)| rest.split_whitespace().next());
+    let mut stated = Stated::by(TOOL.name, version);
+    let host = text.split_once("Hostname: '").and_then(|(_, rest)| rest.split('\'').next());
+    stated.origin = Origin { host: host.map(|host| shown_within(host, 64)), architecture: None };
+    stated.trouble =
+        (number("Success") == Some(0.0)).then(|| "one of its checks failed (Success=0)".to_owned());
+    stated.figures.extend(solved(&number));
+    for key in ["StarDGEMM_Gflops", "SingleDGEMM_Gflops"] {
+        let case = Case::of("cpu.gemm").with_word("type", "f64").with_count("threads", AS_MANY_AS_CPUS);
+        stated.figures.extend(number(key).map(|rate| cores(key, rate * 1e9, case.clone(), &number)));
+    }
+    stated.figures.extend(streams(&number));
+    for (key, factor, unit) in OTHERS {
+        let no = || Err("plimsoll derives no limit for it".to_owned());
+        stated.figures.extend(number(key).map(|value| Figure::new(key, value * factor, unit, no())));
+    }
+    stated.figures.retain(|figure| figure.value > 0.0);
+    match stated.figures.is_empty() {
+        true => Err("its summary has no figure".to_owned()),
+        false => Ok(stated),
+    }
+}
+
+fn cores(key: &str, rate: f64, case: Case, number: &impl Fn(&str) -> Option<f64>) -> Figure {
+    let mut figure = Figure::new(key, rate, Unit::FlopPerSecond, Ok(Like::of(case, "rate")));
+    let threads = number("CommWorldProcs").unwrap_or(1.0);
+    figure.subject = Subject::Cores(CoreUse { threads, by_time: None });
+    figure
+}
+
+fn solved(number: &impl Fn(&str) -> Option<f64>) -> Option<Figure> {
+    let rate = number("HPL_Tflops")? * 1e12;
+    let case = Case::of("cpu.linpack").with_count("threads", AS_MANY_AS_CPUS);
+    let mut figure = cores("HPL_Tflops", rate, case, number);
+    let work = number("HPL_N").map(|n| 2.0 / 3.0 * n.powi(3) + 1.5 * n.powi(2));
+    let time = number("HPL_time").filter(|time| *time > 0.0);
+    figure.account = work.zip(time).map(|(work, time)| Account::of(work, Seconds::of(time)));
+    Some(figure)
+}
+
+fn streams(number: &impl Fn(&str) -> Option<f64>) -> Vec<Figure> {
+    let array = number("STREAM_VectorSize").map(|elements| elements * 8.0);
+    let processes = number("CommWorldProcs").unwrap_or(1.0);
+    let mut figures = Vec::new();
+    for (part, processes) in [("StarSTREAM", processes), ("SingleSTREAM", 1.0)] {
+        for (kernel, op) in [("Copy", "copy"), ("Scale", "scale"), ("Add", "add"), ("Triad", "triad")] {
+            let key = format!("{part}_{kernel}");
+            let Some(rate) = number(&key) else { continue };
+            let case = Case::of("memory.bandwidth").with_word("op", op);
+            let like = Ok(Like::of(case.with_count("threads", processes as u64), "bandwidth"));
+            let mut figure = Figure::new(&key, rate * 1e9, Unit::BytePerSecond, like);
+            let array = array.map(|bytes| bytes * processes);
+            let footprint = array.map(|bytes| bytes * 3.0);
+            figure.subject = Subject::Memory(MemoryUse { footprint, array, may_be_cache: false });
+            figures.push(figure);
+        }
+    }
+    figures
+}

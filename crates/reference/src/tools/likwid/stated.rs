@@ -1,0 +1,82 @@
+//! What likwid-bench prints for one of its kernels.
+
+use super::TOOL;
+use crate::case::Case;
+use crate::quantity::Unit;
+use crate::stated::{CoreUse, Figure, Like, MemoryUse, Stated, Subject};
+use crate::tools::{number_after, word_after};
+use crate::{Account, Seconds};
+
+pub(super) fn recognises(text: &str) -> bool {
+    text.contains("LIKWID MICRO BENCHMARK")
+}
+
+pub(super) fn read(text: &str) -> Result<Stated, String> {
+    let mut stated = Stated::by(TOOL.name, None);
+    // Each run prints a block of its own.
+    for block in text.split("LIKWID MICRO BENCHMARK").skip(1) {
+        stated.figures.extend(figures(block)?);
+    }
+    match stated.figures.is_empty() {
+        true => Err("it has no figure".to_owned()),
+        false => Ok(stated),
+    }
+}
+
+fn figures(text: &str) -> Result<Vec<Figure>, String> {
+    let kernel = word_after(text, "Test:")?.to_owned();
+    let threads = super::used_threads(text).unwrap_or(1) as f64;
+    let seconds = Seconds::printed(word_after(text, "Time:")?)?;
+    let mut figures = Vec::new();
+    if let Some(flops) = positive(text, "MFlops/s:") {
+        let mut figure =
+            Figure::new(&format!("{kernel}: FLOP/s"), flops * 1e6, Unit::FlopPerSecond, peak(&kernel, threads));
+        figure.account = positive(text, "Number of Flops:").map(|flops| Account::of(flops, seconds));
+        figure.subject = Subject::Cores(CoreUse { threads, by_time: None });
+        figures.push(figure);
+    }
+    if let Some(rate) = positive(text, "MByte/s:") {
+        let bytes = positive(text, "Size (Byte):");
+        let each = bytes.map(|bytes| (bytes / threads) as u64);
+        let case = Case::of("memory.bandwidth").with_word("op", op(&kernel));
+        let case = each.map_or(case.clone(), |each| case.with_size("size", each));
+        let like = Ok(Like::of(case.with_count("threads", threads as u64), "bandwidth"));
+        let name = format!("{kernel}: bandwidth");
+        let mut figure = Figure::new(&name, rate * 1e6, Unit::BytePerSecond, like);
+        figure.account = positive(text, "Data volume (Byte):").map(|bytes| Account::of(bytes, seconds));
+        figure.subject =
+            Subject::Memory(MemoryUse { footprint: bytes, array: bytes, may_be_cache: true });
+        figures.push(figure);
+    }
+    Ok(figures)
+}
+
+fn positive(text: &str, label: &str) -> Option<f64> {
+    number_after(text, label).ok().filter(|number| *number > 0.0)
+}
+
+/// The operation of ours with as many loads and stores; what has none moves no more through the channels.
+fn op(kernel: &str) -> &'static str {
+    let first = kernel.split('_').next().unwrap_or_default();
+    match first {
+        "load" | "sum" | "ddot" => "read",
+        "store" => "write",
+        "stream" | "triad" => "triad",
+        "update" | "daxpy" => "update",
+        _ => "copy",
+    }
+}
+
+/// The peak of its kernel of multiply-adds; others mix operations as ours do not.
+fn peak(kernel: &str, threads: f64) -> Result<Like, String> {
+    let no = || "plimsoll derives no limit for the operations of this kernel".to_owned();
+    let rest = kernel.strip_prefix("peakflops").ok_or_else(no)?;
+    let (single, rest) = rest.strip_prefix("_sp").map_or((false, rest), |rest| (true, rest));
+    let isa = match rest {
+        "_avx512_fma" => "avx512",
+        "_avx_fma" => "avx2",
+        _ => return Err(no()),
+    };
+    let case = Case::of("cpu.peak").with_word("op", "fma").with_word("type", if single { "f32" } else { "f64" });
+    Ok(Like::of(case.with_word("isa", isa).with_count("threads", threads as u64), "rate"))
+}

@@ -1,0 +1,60 @@
+//! What STREAM prints, 5.8 to 5.10: the best rate of each kernel, and the size of its arrays.
+
+use super::{Kernel, Line, TOOL};
+use crate::case::Case;
+use crate::quantity::Unit;
+use crate::stated::{Figure, Like, MemoryUse, Stated, Subject};
+use crate::tools::number_after;
+use crate::{Account, Seconds};
+
+/// Its kernels, and our words for them.
+const KERNELS: [(Kernel, &str); 4] = [
+    (Kernel { row: "Copy:", arrays: 2 }, "copy"),
+    (Kernel { row: "Scale:", arrays: 2 }, "scale"),
+    (Kernel { row: "Add:", arrays: 3 }, "add"),
+    (Kernel { row: "Triad:", arrays: 3 }, "triad"),
+];
+
+pub(super) fn recognises(text: &str) -> bool {
+    let has = |line: &str| text.contains(line);
+    has("\nTriad:") && (has("STREAM version") || has("Array size =") && has("Function"))
+}
+
+pub(super) fn read(text: &str) -> Result<Stated, String> {
+    let mut stated = Stated::by(TOOL.name, TOOL.version(text).as_deref());
+    let elements = number_after(text, "Array size =").ok();
+    let word = number_after(text, "This system uses").unwrap_or(8.0);
+    let threads = ["Number of Threads counted =", "Number of Threads requested ="];
+    let threads = threads.iter().find_map(|label| number_after(text, label).ok()).unwrap_or(1.0);
+    let failed = text.contains("Failed Validation");
+    for (kernel, op) in KERNELS {
+        let Line { best, least } = match Line::of(text, &kernel) {
+            Ok(line) => line,
+            Err(_) => continue,
+        };
+        let case = Case::of("memory.bandwidth").with_word("op", op).with_count("threads", threads as u64);
+        let like = Ok(Like::of(case, "bandwidth"));
+        let mut figure = Figure::new(kernel.name(), best * 1e6, Unit::BytePerSecond, like);
+        let array = elements.map(|elements| elements * word);
+        figure.account = array.map(|bytes| Account::of(bytes * kernel.arrays as f64, least));
+        figure.void = failed.then(|| "its solution does not validate".to_owned());
+        // All three arrays are gone over in turn.
+        let footprint = array.map(|bytes| bytes * 3.0);
+        figure.subject = Subject::Memory(MemoryUse { footprint, array, may_be_cache: false });
+        stated.figures.push(figure);
+    }
+    match stated.figures.is_empty() {
+        true => Err("its table has no whole line".to_owned()),
+        false => Ok(stated),
+    }
+}
+
+impl Line {
+    /// Rate and shortest time of a kernel, as they stand in the table.
+    fn of(table: &str, kernel: &Kernel) -> Result<Self, String> {
+        let line = table.lines().find_map(|line| line.strip_prefix(kernel.row)).ok_or("no line")?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [best, _, least, _] = words[..] else { return Err("cut off".to_owned()) };
+        Ok(Self { best: best.parse().map_err(|_| "no rate")?, least: Seconds::printed(least)? })
+    }
+}

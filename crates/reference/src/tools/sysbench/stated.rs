@@ -1,0 +1,144 @@
+//! What sysbench prints for its tests cpu, memory and fileio, 0.4.12 to 1.1.
+//!
+//! The buffer of its memory test is one block (`--memory-block-size`, 1 KiB unless asked otherwise): of all threads where the
+//! scope is global, of each where it is local (sb_memory.c). Its latencies sum up to what its threads were busy.
+
+use super::TOOL;
+use crate::case::Case;
+use crate::quantity::Unit;
+use crate::stated::{CoreUse, DiskUse, Figure, Like, MemoryUse, Stated, Subject};
+use crate::tools::{number_after, word_after};
+use crate::{Account, Seconds};
+
+const MIB: f64 = (1 << 20) as f64;
+
+pub(super) fn recognises(text: &str) -> bool {
+    text.contains("sysbench") && text.contains("Number of threads:")
+}
+
+pub(super) fn read(text: &str) -> Result<Stated, String> {
+    let version = text.find("sysbench ").and_then(|at| TOOL.version(&text[at..]));
+    let mut stated = Stated::by(TOOL.name, version.as_deref());
+    let general = General::of(text)?;
+    stated.figures = match text {
+        _ if text.contains("Prime numbers limit:") || text.contains("Maximum prime number checked") => {
+            cpu(text, &general)
+        }
+        _ if text.contains(" transferred (") && text.contains("lock size:") => memory(text, &general)?,
+        _ if text.contains("Doing ") && text.contains("Block size ") => fileio(text, &general)?,
+        _ => return Err("its test is none of cpu, memory and fileio".to_owned()),
+    };
+    if stated.figures.is_empty() {
+        return Err("it has no figure".to_owned());
+    }
+    Ok(stated)
+}
+
+/// What every test prints.
+struct General {
+    threads: f64,
+    seconds: Option<Seconds>,
+    events: Option<f64>,
+    /// Threads that its times add up to.
+    busy: Option<f64>,
+}
+
+impl General {
+    fn of(text: &str) -> Result<Self, String> {
+        let threads = number_after(text, "Number of threads:")?;
+        let seconds = word_after(text, "total time:").ok().map(|word| word.trim_end_matches('s'));
+        let seconds = seconds.and_then(|word| Seconds::printed(word).ok());
+        let events = number_after(text, "total number of events:").ok();
+        // In ms since 1.0, in s before.
+        let sum = number_after(text, " sum:").ok().map(|ms| ms * 1e-3);
+        let sum = sum.or_else(|| number_after(text, "total time taken by event execution:").ok());
+        let busy = sum.zip(seconds).map(|(sum, seconds)| sum / seconds.value());
+        Ok(Self { threads, seconds, events, busy: busy.filter(|busy| busy.is_finite()) })
+    }
+}
+
+fn cpu(text: &str, general: &General) -> Vec<Figure> {
+    let counted = general.events.zip(general.seconds).map(|(events, time)| Account::of(events, time));
+    let stated = number_after(text, "events per second:").ok();
+    // Old versions print the number and the time alone.
+    let rate = stated.or_else(|| counted.map(|account| account.amount / account.seconds.value()));
+    let Some(rate) = rate else { return Vec::new() };
+    let no = "plimsoll derives no limit for divisions that wait for each other".to_owned();
+    let mut figure = Figure::new("cpu: events per second", rate, Unit::PerSecond, Err(no));
+    figure.account = counted.filter(|_| stated.is_some());
+    figure.subject = Subject::Cores(CoreUse { threads: general.threads, by_time: general.busy });
+    vec![figure]
+}
+
+fn memory(text: &str, general: &General) -> Result<Vec<Figure>, String> {
+    let line = text.lines().find(|line| line.contains(" transferred (")).ok_or("it has no line transferred")?;
+    let (amount, rate) = line.split_once(" transferred (").ok_or("its line transferred is cut off")?;
+    let amount = bytes(amount).ok_or("its amount is no number")?;
+    let rate = bytes(rate.split("/sec").next().unwrap_or_default()).ok_or("its rate is no number")?;
+    let op = if text.contains("operation: read") { "read" } else { "write" };
+    let label = if text.contains("block size:") { "block size:" } else { "Memory block size:" };
+    let block = text.split_once(label).and_then(|(_, rest)| bytes(rest.lines().next()?));
+    let local = text.contains("scope: local") || text.contains("memory scope type: local");
+    let footprint = block.map(|block| if local { block * general.threads } else { block });
+    let case = Case::of("memory.bandwidth").with_word("op", op).with_count("threads", general.threads as u64);
+    let like = Ok(Like::of(case, "bandwidth"));
+    let mut figure = Figure::new(&format!("memory: {op}"), rate, Unit::BytePerSecond, like);
+    figure.account = general.seconds.map(|seconds| Account::of(amount, seconds));
+    figure.subject = Subject::Memory(MemoryUse { footprint, array: footprint, may_be_cache: false });
+    Ok(vec![figure])
+}
+
+/// `10240.00 MiB`, `1KiB`, `1K`, `8388608`: powers of 1024, also where an old version writes MB.
+fn bytes(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
+    let number: f64 = text.get(..digits)?.parse().ok()?;
+    let unit = text.get(digits..)?.trim().split_whitespace().next().unwrap_or_default();
+    let power = match unit.trim_end_matches("iB").trim_end_matches(['B', 'b']) {
+        "" => 0,
+        "K" | "k" => 1,
+        "M" => 2,
+        "G" => 3,
+        "T" => 4,
+        _ => return None,
+    };
+    Some(number * 1024_f64.powi(power))
+}
+
+fn fileio(text: &str, general: &General) -> Result<Vec<Figure>, String> {
+    let block = text.split_once("Block size ").and_then(|(_, rest)| bytes(rest.lines().next()?));
+    let flags = text.lines().find(|line| line.starts_with("Extra file open flags:")).unwrap_or_default();
+    let mapped = text.contains("memory mapped");
+    let cached = (!flags.is_empty()).then(|| mapped || !flags.contains("direct") && !flags.contains("16384"));
+    let file_bytes = text.lines().find_map(|line| bytes(line.split_once("total file size")?.0));
+    let random = text.contains("Doing random");
+    let mut figures = Vec::new();
+    for (op, requests, throughput) in
+        [("read", "reads/s:", "read, MiB/s:"), ("write", "writes/s:", "written, MiB/s:")]
+    {
+        let seconds = general.seconds;
+        let rate = number_after(text, requests).ok().filter(|rate| *rate > 0.0);
+        let mib = number_after(text, throughput).ok().filter(|rate| *rate > 0.0);
+        let mut case = Case::of("disk.io").with_word("op", op);
+        case = case.with_word("pattern", if random { "random" } else { "sequential" });
+        case = block.map_or(case.clone(), |block| case.with_size("block", block as u64));
+        case = case.with_count("depth", 1).with_count("threads", general.threads as u64);
+        let like = |metric| Ok(Like::of(case.clone().with_word("cache", "direct"), metric));
+        let moved = mib.zip(seconds).map_or(0.0, |(mib, seconds)| mib * MIB * seconds.value());
+        let used = DiskUse { cached, writes: op == "write", moved, file_bytes, ..DiskUse::default() };
+        let bandwidth = mib.map(|mib| {
+            let name = format!("fileio: {op} bandwidth");
+            let mut figure = Figure::new(&name, mib * MIB, Unit::BytePerSecond, like("throughput"));
+            let by_requests = rate.zip(block).map(|(rate, block)| rate * block);
+            figure.account = by_requests.map(|bytes| Account::of(bytes, Seconds::of(1.0)));
+            figure
+        });
+        let iops = rate
+            .map(|rate| Figure::new(&format!("fileio: {op} IOPS"), rate, Unit::IoPerSecond, like("rate")));
+        figures.extend(bandwidth.into_iter().chain(iops).map(|mut figure| {
+            figure.subject = Subject::Disk(used.clone());
+            figure
+        }));
+    }
+    Ok(figures)
+}
