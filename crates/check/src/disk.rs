@@ -4,13 +4,14 @@
 mod place;
 
 use crate::ask::{Held, ask_of};
-use crate::quantity::{Quantity, Unit, percent};
+use crate::machine::Machine;
+use crate::quantity::{Quantity, Unit, percent, significant};
 use crate::stated::{Counted, DiskUse, Figure, Like};
 use crate::{Cause, Place};
 use place::{Behind, Nothing};
 
-/// Bytes of the largest request of a disk whose limit is not known: the kernel's own default is 1.25 MiB, 4 MiB since 6.16
-/// (`BLK_DEF_MAX_SECTORS_CAP`).
+/// Bytes of the largest request of a disk, unless this machine's may be larger: the kernel's own default is 1.25 MiB, 4 MiB since
+/// 6.16 (`BLK_DEF_MAX_SECTORS_CAP`). What this machine's disk has now, it need not have had.
 const LARGEST_REQUEST: f64 = (4 << 20) as f64;
 /// The least that the jobs of a file must have moved, for the disk's own counts to say something.
 const LEAST_MOVED: f64 = (4 << 20) as f64;
@@ -22,7 +23,7 @@ const SOONEST: f64 = 2e-6;
 
 pub(crate) fn held(figure: &Figure, used: &DiskUse, place: &Place<'_>) -> Held {
     if let Some(client) = &used.client {
-        let counts = cached(used).or_else(|| compressed(used));
+        let counts = cached(used, place.machine).or_else(|| compressed(used, place.machine));
         let why = format!("its job ran on {client}: check it there, or name that machine's saved file with --machine");
         let held = Held { sure: counts, ..Held::unknown(why) };
         if !place.is_named || held.sure.is_some() {
@@ -36,41 +37,48 @@ pub(crate) fn held(figure: &Figure, used: &DiskUse, place: &Place<'_>) -> Held {
     };
     held.sure = match &behind {
         Err(Nothing { is: Some(cause), why }) => Some((*cause, why.clone())),
-        _ => cached(used).or_else(|| compressed(used)),
+        _ => cached(used, place.machine).or_else(|| compressed(used, place.machine)),
     };
     held.likely = likely(used, behind.as_ref().ok());
     held.possible = "a cache of the host or the controller, data that the device compresses, bits for bytes";
-    held.note = note(used, place);
+    held.note = note(used, behind.as_ref().ok(), place);
     held
 }
 
 /// That the page cache answered, as the disk's own counts or a latency show.
-fn cached(used: &DiskUse) -> Option<(Cause, String)> {
+fn cached(used: &DiskUse, machine: &Machine) -> Option<(Cause, String)> {
     if used.cached != Some(true) {
         return None;
     }
+    let counts = Counts::of(used, machine);
     let verb = if used.writes { "wrote" } else { "read" };
-    if let Some((disks, bytes)) = device_moved(used)
-        && used.moved >= LEAST_MOVED
-        && bytes < used.moved * LEAST_SHARE
-    {
-        let (jobs, disk) = (shown(used.moved), shown(bytes));
-        let text = format!("buffered (direct=0): its jobs {verb} {jobs}, and {disks} moved at most {disk}");
-        return Some((Cause::PageCache, text));
+    if let Some(Counts { disks, bytes, requests }) = &counts {
+        if used.moved >= LEAST_MOVED && *bytes < used.moved * LEAST_SHARE {
+            let (jobs, disk) = (shown(used.moved), shown(*bytes));
+            let text = format!("buffered (direct=0): its jobs {verb} {jobs}, and {disks} moved at most {disk}");
+            return Some((Cause::PageCache, text));
+        }
+        // What is at random places and not in the page cache takes a request each.
+        let random = used.random.filter(|_| used.moved >= LEAST_MOVED)?;
+        return (*requests < random * LEAST_SHARE).then(|| {
+            let (jobs, disk) = (significant(random, 3), significant(*requests, 3));
+            let text = format!(
+                "buffered (direct=0): its jobs {verb} {jobs} times at random places, and {disks} got {disk} requests"
+            );
+            (Cause::PageCache, text)
+        });
     }
     let lone = used.lone_seconds.filter(|seconds| *seconds < SOONEST)?;
     let lone = Quantity::new(lone, Unit::Second);
-    let moved = device_moved(used).is_some_and(|(_, bytes)| bytes >= used.moved * LEAST_SHARE);
-    (!moved).then(|| {
-        let text = format!("buffered (direct=0), and a transfer took {lone} in the mean: no disk answers so soon");
-        (Cause::PageCache, text)
-    })
+    let text =
+        format!("buffered (direct=0), and a transfer took {lone} in the mean: no disk answers so soon");
+    Some((Cause::PageCache, text))
 }
 
 /// That less was moved than counted because the data could be compressed.
-fn compressed(used: &DiskUse) -> Option<(Cause, String)> {
+fn compressed(used: &DiskUse, machine: &Machine) -> Option<(Cause, String)> {
     let option = used.compressible.as_ref()?;
-    let (disks, bytes) = device_moved(used)?;
+    let Counts { disks, bytes, .. } = Counts::of(used, machine)?;
     let less = used.moved >= LEAST_MOVED && bytes > 0.0 && bytes < used.moved * LEAST_SHARE;
     (less && used.cached == Some(false)).then(|| {
         let text = format!(
@@ -82,37 +90,64 @@ fn compressed(used: &DiskUse) -> Option<(Cause, String)> {
     })
 }
 
-/// The most bytes that the disks moved in this direction, and which they are; `None` where that is not known.
-fn device_moved(used: &DiskUse) -> Option<(String, f64)> {
-    // An NVMe device of several paths counts nothing itself, and persistent memory may be read without requests.
-    let blind = |disk: &Counted| {
-        disk.name.starts_with("pmem") || disk.silent && disk.name.starts_with("nvme")
-    };
-    if used.counted.is_empty() || used.counted.iter().any(blind) {
-        return None;
+/// What the kernel counted at the disks in a figure's direction.
+struct Counts {
+    /// The disks by name.
+    disks: String,
+    /// The most bytes that they moved.
+    bytes: f64,
+    /// Requests, those merged into others included.
+    requests: f64,
+}
+
+impl Counts {
+    /// What was counted; `None` where the kernel does not count all.
+    fn of(used: &DiskUse, machine: &Machine) -> Option<Self> {
+        // An NVMe device of several paths counts nothing itself, and persistent memory may be read without requests.
+        let blind =
+            |disk: &Counted| disk.name.starts_with("pmem") || disk.silent && disk.name.starts_with("nvme");
+        if used.counted.is_empty() || used.counted.iter().any(blind) {
+            return None;
+        }
+        let request = |name: &str| {
+            let own = machine.disks.iter().find(|disk| disk.name == name)?.max_request_bytes?;
+            Some(own as f64)
+        };
+        let most = |disk: &Counted| {
+            disk.bytes.unwrap_or_else(|| disk.requests * request(&disk.name).unwrap_or(0.0).max(LARGEST_REQUEST))
+        };
+        let names: Vec<&str> = used.counted.iter().map(|disk| disk.name.as_str()).take(4).collect();
+        Some(Self {
+            disks: names.join(", "),
+            bytes: used.counted.iter().map(most).sum(),
+            requests: used.counted.iter().map(|disk| disk.asked).sum(),
+        })
     }
-    let most = |disk: &Counted| disk.bytes.unwrap_or(disk.requests * LARGEST_REQUEST);
-    let names: Vec<&str> = used.counted.iter().map(|disk| disk.name.as_str()).take(4).collect();
-    Some((names.join(", "), used.counted.iter().map(most).sum()))
 }
 
 /// What is the matter where the figure is past the limit.
 fn likely(used: &DiskUse, behind: Option<&Behind>) -> Option<(Cause, String)> {
     if used.cached == Some(true) {
-        let text = "buffered (direct=0), and faster than the disk's link: the page cache answered".to_owned();
+        let text = "past the disk's link, and buffered (direct=0): the page cache answered".to_owned();
         return Some((Cause::PageCache, text));
     }
     if let Some(layer) = behind.and_then(|behind| behind.looped.as_ref()) {
-        let text = format!("{layer} is a loop device: the page cache of the file behind it answered");
+        let text = format!(
+            "past the disk's link, and {layer} is a loop device: the page cache of the file behind it answered"
+        );
         return Some((Cause::PageCache, text));
     }
     let option = used.compressible.as_ref()?;
-    Some((Cause::Compressed, format!("{option}, and faster than the disk's link: less was moved than counted")))
+    let text = format!("past the disk's link, and {option}: less was moved than counted");
+    Some((Cause::Compressed, text))
 }
 
 /// What is to be said of a figure within the limit.
-fn note(used: &DiskUse, place: &Place<'_>) -> Option<String> {
-    (used.cached? && device_moved(used).is_none()).then(|| {
+fn note(used: &DiskUse, behind: Option<&Behind>, place: &Place<'_>) -> Option<String> {
+    if let Some(layer) = behind.and_then(|behind| behind.looped.as_ref()) {
+        return Some(format!("{layer} is a loop device: the page cache of the file behind it may have answered"));
+    }
+    (used.cached == Some(true) && Counts::of(used, place.machine).is_none()).then(|| {
         let memory = place.machine.memory.total_bytes.map(|bytes| bytes as f64);
         let small = used.file_bytes.zip(memory).filter(|(file, memory)| file < memory);
         let fits = small.map(|(file, memory)| {

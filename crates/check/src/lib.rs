@@ -119,7 +119,7 @@ fn decided(figure: &Figure, held: Held, place: &Place<'_>, foreign: Option<&str>
     }
     let Some(limit) = limit else {
         let why = why_not.unwrap_or_else(|| "no limit is known".to_owned());
-        let also = likely.map(|(_, why)| format!("; {why}")).unwrap_or_default();
+        let also = note.map(|note| format!("; {note}")).unwrap_or_default();
         return Row::unjudged(figure, None, why + &also);
     };
     let value = limit.value.unwrap_or(f64::NAN);

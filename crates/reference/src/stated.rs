@@ -96,6 +96,8 @@ pub struct DiskUse {
     pub writes: bool,
     /// Bytes that all jobs of the file moved in this direction.
     pub moved: f64,
+    /// How many transfers that were, where all of them were at random places.
+    pub random: Option<f64>,
     /// What the kernel counted meanwhile at each disk.
     pub counted: Vec<Counted>,
     /// Bytes of all files of the job, where known.
@@ -113,7 +115,9 @@ pub struct DiskUse {
 pub struct Counted {
     /// The disk.
     pub name: String,
-    /// Requests, and bytes where they are counted, in this direction.
+    /// Requests in this direction, those that were merged into others included.
+    pub asked: f64,
+    /// Requests after merging.
     pub requests: f64,
     /// Bytes, where they are counted.
     pub bytes: Option<f64>,

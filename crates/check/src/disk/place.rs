@@ -62,11 +62,14 @@ fn device(path: &str) -> Option<&str> {
     (!name.contains('/') && !name.is_empty()).then_some(name)
 }
 
+/// Whether a name is this word with a number behind it.
+fn numbered(name: &str, lead: &str) -> bool {
+    name.strip_prefix(lead).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+}
+
 /// What a device is that is no disk.
 fn no_disk(name: &str, used: &DiskUse) -> Option<Nothing> {
-    let numbered = |lead: &str| {
-        name.strip_prefix(lead).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
-    };
+    let numbered = |lead| numbered(name, lead);
     let shown = shown_within(name, 32);
     match () {
         () if name == "null" || name == "zero" || numbered("nullb") => {
@@ -86,6 +89,10 @@ fn no_disk(name: &str, used: &DiskUse) -> Option<Nothing> {
 
 /// The disks of these names.
 fn named(names: &[&str], machine: &Machine) -> Result<Behind, Nothing> {
+    // A loop device is there only as long as it has a file.
+    if let Some(name) = names.iter().find(|name| numbered(name, "loop")) {
+        return Ok(looped_on(machine, name));
+    }
     let mut disks: Vec<Disk> = Vec::new();
     for name in names {
         let Some(disk) = find(name, &machine.disks) else {
@@ -114,18 +121,14 @@ fn find<'a>(name: &str, disks: &'a [Disk]) -> Option<&'a Disk> {
 
 /// The machine with these disks behind its test directory: those that others are made of stand for them.
 fn of(machine: &Machine, found: Vec<Disk>) -> Result<Behind, Nothing> {
-    let looped = found.iter().find(|disk| disk.kind == DiskKind::Loop).map(|disk| disk.name.clone());
     let (layers, disks): (Vec<Disk>, Vec<Disk>) = found.into_iter().partition(|disk| disk.kind.is_layer());
-    if let Some(name) = &looped {
-        return Ok(looped_on(machine, name));
-    }
     if disks.is_empty() {
         let names: Vec<&str> = layers.iter().map(|disk| disk.name.as_str()).collect();
         let why = format!("the file does not name the disks that {} is made of", names.join(", "));
         return Err(Nothing::unknown(why));
     }
     let storage = Storage { disks, ..Storage::default() };
-    Ok(Behind { machine: Machine { storage: Some(storage), ..machine.clone() }, looped })
+    Ok(Behind { machine: Machine { storage: Some(storage), ..machine.clone() }, looped: None })
 }
 
 /// A loop device: its file is on some disk, and cannot be read faster than all of them together.

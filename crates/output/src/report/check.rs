@@ -50,21 +50,23 @@ fn one(file: &Checked, style: &Style) -> String {
     text
 }
 
+/// A row: a name that leaves the figures no room has a line of its own.
 fn line(row: &[String], widths: &[usize], role: Role, style: &Style) -> String {
+    /// Columns below which names are on lines of their own.
+    const LEAST: usize = 12;
     let [name, numbers @ .., verdict] = row else { return String::new() };
-    let sum: usize = widths.iter().sum::<usize>() + 2 * widths.len();
-    // A name that leaves no room has a line of its own.
-    let first = widths.first().copied().unwrap_or(0);
-    let apart = sum > style.width && name.width() + sum - first > style.width;
-    let mut out = match (apart, sum > style.width) {
-        (true, _) => format!("{name}\n  "),
-        (false, true) => format!("{name}{}", pad(name, first - (sum - style.width).min(first))),
-        (false, false) => format!("{name}{}", pad(name, first)),
+    let others: usize = widths.iter().skip(1).map(|width| width + 2).sum();
+    let longest = widths.first().copied().unwrap_or(0);
+    let room = Some(style.width.saturating_sub(others)).filter(|room| *room >= LEAST).unwrap_or(0);
+    let room = room.min(longest);
+    let mut out = match name.width() <= room {
+        true => format!("{name}{}", pad(name, room)),
+        false => format!("{name}\n{}", " ".repeat(room)),
     };
     for (cell, width) in numbers.iter().zip(widths.iter().skip(1)) {
         out += &format!("  {}{cell}", pad(cell, *width));
     }
-    format!("{}  {}\n", out, style.paint(role, verdict))
+    format!("{out}  {}\n", style.paint(role, verdict))
 }
 
 fn role(row: &Row) -> Role {

@@ -136,6 +136,8 @@ pub(super) struct Disk {
     pub(super) name: String,
     pub(super) read_ios: Option<f64>,
     pub(super) write_ios: Option<f64>,
+    pub(super) read_merges: Option<f64>,
+    pub(super) write_merges: Option<f64>,
     pub(super) read_sectors: Option<f64>,
     pub(super) write_sectors: Option<f64>,
 }

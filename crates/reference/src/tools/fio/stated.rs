@@ -32,12 +32,20 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     let version = report.version.as_deref().map(|v| v.trim_start_matches("fio-"));
     let mut stated = Stated::by(TOOL.name, version);
     let old = version.is_some_and(|v| v.starts_with("2.") || v.starts_with("1."));
-    for job in &all {
-        let told = Told { report: &report, job, options: options(&report, job), old };
+    for (index, job) in all.iter().enumerate() {
+        let told = Told { name: name(&all, index), ..Told::of(&report, job, old) };
         stated.figures.extend(WAYS.iter().flat_map(|way| told.figures(way)));
     }
     stated.figures.extend(sums(&report, old));
     Ok(stated)
+}
+
+/// A job's name; of several with one name with its place among them.
+fn name(all: &[&Measured], index: usize) -> String {
+    let own = all.get(index).map(|job| job.jobname.as_str()).unwrap_or_default();
+    let same = |jobs: &[&Measured]| jobs.iter().filter(|job| job.jobname == own).count();
+    let place = if same(all) > 1 { format!(" {}", same(&all[..=index])) } else { String::new() };
+    shown_within(own, 40) + &place
 }
 
 /// A direction.
@@ -45,7 +53,8 @@ struct Way {
     name: &'static str,
     op: &'static str,
     side: fn(&Measured) -> &Side,
-    requests: fn(&Disk) -> Option<f64>,
+    /// Requests, and those merged into them.
+    requests: fn(&Disk) -> Option<[f64; 2]>,
     sectors: fn(&Disk) -> Option<f64>,
 }
 
@@ -54,14 +63,14 @@ const WAYS: [Way; 4] = [
         name: "read",
         op: "read",
         side: |job| &job.read,
-        requests: |disk| disk.read_ios,
+        requests: |disk| Some([disk.read_ios?, disk.read_merges.unwrap_or(0.0)]),
         sectors: |disk| disk.read_sectors,
     },
     Way {
         name: "write",
         op: "write",
         side: |job| &job.write,
-        requests: |disk| disk.write_ios,
+        requests: |disk| Some([disk.write_ios?, disk.write_merges.unwrap_or(0.0)]),
         sectors: |disk| disk.write_sectors,
     },
     Way { name: "trim", op: "trim", side: |job| &job.trim, requests: |_| None, sectors: |_| None },
@@ -69,7 +78,10 @@ const WAYS: [Way; 4] = [
         name: "mixed",
         op: "mixed",
         side: |job| &job.mixed,
-        requests: |disk| Some(disk.read_ios? + disk.write_ios?),
+        requests: |disk| {
+            let merges = disk.read_merges.unwrap_or(0.0) + disk.write_merges.unwrap_or(0.0);
+            Some([disk.read_ios? + disk.write_ios?, merges])
+        },
         sectors: |disk| Some(disk.read_sectors? + disk.write_sectors?),
     },
 ];
@@ -87,16 +99,23 @@ fn options(report: &Report, job: &Measured) -> BTreeMap<String, String> {
 struct Told<'a> {
     report: &'a Report,
     job: &'a Measured,
+    name: String,
     options: BTreeMap<String, String>,
     /// Whether bytes are in KiB.
     old: bool,
+}
+
+impl<'a> Told<'a> {
+    fn of(report: &'a Report, job: &'a Measured, old: bool) -> Self {
+        Self { report, job, name: shown_within(&job.jobname, 40), options: options(report, job), old }
+    }
 }
 
 impl Told<'_> {
     fn figures(&self, way: &Way) -> Vec<Figure> {
         let side = (way.side)(self.job);
         let Some(bandwidth) = bandwidth(side).filter(|bandwidth| *bandwidth > 0.0) else { return Vec::new() };
-        let name = |what: &str| format!("{}: {} {what}", shown_within(&self.job.jobname, 40), way.name);
+        let name = |what: &str| format!("{}: {} {what}", self.name, way.name);
         let case = self.case(way, side);
         let like = |metric| match self.job.jobname == ALL_CLIENTS {
             true => Err("it is the sum over all servers of a client, each with disks of its own".to_owned()),
@@ -184,12 +203,24 @@ impl Told<'_> {
             paths: self.paths(),
             writes: way.name == "write",
             moved: moved(self.report, way, self.old),
+            random: self.random_transfers(way),
             counted: counted(self.report, way),
             file_bytes: self.file_bytes(),
             compressible: self.compressible(),
             lone_seconds: finite(side.latency_ns()).filter(|_| lone).map(|ns| ns * 1e-9),
             client: self.client(),
         }
+    }
+
+    /// Transfers of all jobs in a direction, where those of all are at random places.
+    fn random_transfers(&self, way: &Way) -> Option<f64> {
+        let all = self.report.jobs.iter().chain(&self.report.client_stats);
+        let all = all.filter(|job| job.jobname != ALL_CLIENTS && bandwidth((way.side)(job)).unwrap_or(0.0) > 0.0);
+        let of = |job| {
+            let told = Told::of(self.report, job, self.old);
+            told.is_random().then(|| (way.side)(job).transfers())
+        };
+        all.map(of).sum()
     }
 
     /// Whether transfers went through the page cache. Options are only in the document where the version writes them.
@@ -279,9 +310,10 @@ fn counted(report: &Report, way: &Way) -> Vec<Counted> {
     /// A job has few.
     const MOST: usize = 64;
     let count = |disk: &Disk| {
-        let requests = (way.requests)(disk)?;
+        let [requests, merged] = (way.requests)(disk)?;
         Some(Counted {
             name: shown_within(&disk.name, 40),
+            asked: requests + merged,
             requests,
             bytes: (way.sectors)(disk).map(|sectors| sectors * SECTOR),
             silent: disk.read_ios == Some(0.0) && disk.write_ios == Some(0.0),
@@ -298,10 +330,7 @@ fn sums(report: &Report, old: bool) -> Vec<Figure> {
     let mut figures = Vec::new();
     for group in groups {
         let members: Vec<&Measured> = jobs.iter().filter(|job| job.groupid == Some(group)).copied().collect();
-        let all: Vec<Told<'_>> = members
-            .iter()
-            .map(|job| Told { report, job, options: options(report, job), old })
-            .collect();
+        let all: Vec<Told<'_>> = members.iter().map(|job| Told::of(report, job, old)).collect();
         let waits = |told: &Told<'_>| WAITS.iter().any(|key| told.options.contains_key(*key));
         if all.len() < 2 || all.iter().any(waits) {
             continue;

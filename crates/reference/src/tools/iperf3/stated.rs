@@ -28,6 +28,7 @@ struct Start {
     system_info: Option<String>,
     connecting_to: Option<Host>,
     accepted_connection: Option<Host>,
+    target_bitrate: Option<f64>,
     tcp_mss: Option<f64>,
     tcp_mss_default: Option<f64>,
     test_start: TestStart,
@@ -134,7 +135,9 @@ fn figures(report: &Report) -> Vec<Figure> {
         let figure = match (arrived, sent, sum) {
             (Some(received), _, _) => figure(report, &format!("sum_received{suffix}"), received, false),
             // What was sent of UDP, less what was lost.
-            (None, _, Some(sum)) if is_udp => figure(report, &format!("sum{suffix}"), &arrived_of(sum), false),
+            (None, _, Some(sum)) if is_udp => {
+                figure(report, &format!("sum{suffix} less lost"), &arrived_of(sum), false)
+            }
             (None, Some(sent), _) => figure(report, &format!("sum_sent{suffix}"), sent, true),
             (None, None, Some(sum)) => figure(report, &format!("sum{suffix}"), sum, true),
             (None, None, None) => None,
@@ -157,7 +160,7 @@ fn figure(report: &Report, name: &str, sum: &Sum, is_sent: bool) -> Option<Figur
     let rate = sum.rate()?;
     let is_udp = protocol.eq_ignore_ascii_case("udp");
     let benchmark = if is_udp { "network.udp" } else { "network.tcp" };
-    let down = reverse.is_some_and(|reverse| reverse > 0.5) ^ name.ends_with("_reverse");
+    let down = reverse.is_some_and(|reverse| reverse > 0.5) ^ name.contains("_reverse");
     let streams = num_streams.filter(|n| *n >= 1.0).unwrap_or(1.0) as u64;
     let mut case = Case::of(benchmark)
         .with_count("streams", streams)
@@ -169,8 +172,7 @@ fn figure(report: &Report, name: &str, sum: &Sum, is_sent: bool) -> Option<Figur
         "TCP" | "UDP" | "" => Ok(Like::of(case, "goodput")),
         other => Err(format!("plimsoll derives no limit for {}", shown_within(other, 20))),
     };
-    let what = if is_sent { "as sent" } else { "as received" };
-    let mut figure = Figure::new(&format!("{name}, {what}"), rate, Unit::BitPerSecond, like);
+    let mut figure = Figure::new(name, rate, Unit::BitPerSecond, like);
     figure.account = sum.bytes.zip(sum.seconds).filter(|(bytes, seconds)| *bytes > 0.0 && *seconds > 0.0).map(
         |(bytes, seconds)| Account::of(bytes * 8.0, Seconds::of(seconds)),
     );
@@ -183,7 +185,11 @@ fn used(report: &Report, sum: &Sum, streams: u64, is_sent: bool) -> LinkUse {
     let ends = start.connected.first().map(|c| [c.local_host.clone(), c.remote_host.clone()]);
     let to = start.connecting_to.as_ref().or(start.accepted_connection.as_ref());
     // iperf3's own target is of each stream.
-    let asked = start.test_start.target_bitrate.filter(|rate| *rate > 0.0).map(|rate| rate * streams as f64);
+    let is_udp = start.test_start.protocol.eq_ignore_ascii_case("udp");
+    let target = start.test_start.target_bitrate.or(start.target_bitrate);
+    // Versions before 3.10 do not write it, and datagrams are sent at 1 Mbit/s unless asked otherwise.
+    let target = target.or(is_udp.then_some(1e6)).filter(|rate| *rate > 0.0);
+    let asked = target.map(|rate| rate * streams as f64);
     LinkUse {
         is_v6: ends.as_ref().is_some_and(|[_, far]| far.contains(':')),
         ends: ends.filter(|ends| ends.iter().all(|end| !end.is_empty())),

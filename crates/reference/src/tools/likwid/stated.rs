@@ -35,7 +35,8 @@ fn figures(text: &str) -> Result<Vec<Figure>, String> {
         figure.subject = Subject::Cores(CoreUse { threads, by_time: None });
         figures.push(figure);
     }
-    if let Some(rate) = positive(text, "MByte/s:") {
+    // A peak kernel goes over a few bytes in the first cache.
+    if let Some(rate) = positive(text, "MByte/s:").filter(|_| !kernel.starts_with("peakflops")) {
         let bytes = positive(text, "Size (Byte):");
         let each = bytes.map(|bytes| (bytes / threads) as u64);
         let case = Case::of("memory.bandwidth").with_word("op", op(&kernel));

@@ -1,0 +1,210 @@
+//! The corpus: results recorded with the real tools, right ones and deliberately wrong ones (`corpus/README.md` says how each was
+//! made), held to saved machines. What is expected is written from how a file was made.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use plimsoll_check::{Cause, Checked, Place, Verdict, check};
+use plimsoll_machine::fixture::Fixture;
+use plimsoll_machine::{Machine, Root};
+use plimsoll_reference::stated;
+
+/// What a file is.
+#[derive(Clone, Copy, Debug)]
+enum Made {
+    /// As it should be: nothing is accused, and something is found fine.
+    Right,
+    /// As it should be, on a machine whose limits are not known: nothing is accused.
+    Open,
+    /// Wrong, for this reason.
+    Wrong(Cause),
+    /// Not a figure.
+    NoFigure,
+}
+
+use Cause::*;
+use Made::*;
+
+/// File, machine, how the recording's disk is called there, what it is.
+const FILES: &[(&str, &str, &str, Made)] = &[
+    ("fio-direct-randread-psync.json", "desk", "nvme0n1", Right),
+    ("fio-direct-randread-qd32.json", "desk", "nvme0n1", Right),
+    ("fio-direct-randread-qd32.json", "desk", "sda", Right),
+    ("fio-direct-randread-qd32.json", "guest", "vda", Open),
+    ("fio-direct-seqread-uring.json", "desk", "nvme0n1", Right),
+    ("fio-direct-seqread-uring.json", "guest", "vda", Open),
+    ("fio-direct-seqread-uring.json", "desk", "sda", Wrong(Unexplained)),
+    ("fio-direct-randrw.json", "desk", "nvme0n1", Right),
+    ("fio-direct-write.json", "desk", "nvme0n1", Right),
+    ("fio-direct-four-jobs.json", "desk", "nvme0n1", Right),
+    ("fio-direct-groups.json", "desk", "nvme0n1", Right),
+    ("fio-direct-groups.json", "desk", "sda", Right),
+    ("fio-direct-plus.json", "desk", "nvme0n1", Right),
+    ("fio-direct-trimless-sync.json", "desk", "sda", Right),
+    ("fio-direct-with-notes.json", "desk", "nvme0n1", Right),
+    ("fio-2.16-layout.json", "desk", "sda", Right),
+    ("fio-buffered-loops.json", "desk", "nvme0n1", Right),
+    ("fio-buffered-loops.json", "guest", "vda", Open),
+    ("fio-buffered-write.json", "desk", "nvme0n1", Right),
+    ("fio-buffered-loops.json", "desk", "sda", Wrong(PageCache)),
+    ("fio-buffered-randread.json", "guest", "vda", Wrong(PageCache)),
+    ("fio-buffered-seqread.json", "guest", "vda", Wrong(PageCache)),
+    ("fio-buffered-write.json", "guest", "vda", Wrong(PageCache)),
+    ("fio-buffered-mmap.json", "guest", "vda", Wrong(PageCache)),
+    ("fio-buffered-four-jobs.json", "guest", "vda", Wrong(PageCache)),
+    ("fio-buffered-four-jobs.json", "desk", "sda", Wrong(PageCache)),
+    ("fio-tmpfs.json", "guest", "vda", Wrong(Memory)),
+    ("fio-tmpfs-write.json", "desk", "vda", Wrong(Memory)),
+    ("fio-zram.json", "desk", "vda", Wrong(Memory)),
+    ("fio-zram-zero.json", "desk", "vda", Wrong(Compressed)),
+    ("fio-null.json", "desk", "vda", Wrong(NoDevice)),
+    ("fio-loop.json", "guest", "vda", Open),
+    ("fio-edited-eightfold.json", "desk", "nvme0n1", Wrong(BitsForBytes)),
+    ("fio-edited-eighth.json", "guest", "vda", Wrong(BitsForBytes)),
+    ("fio-edited-all-bytes.json", "guest", "vda", Wrong(BitsForBytes)),
+    ("iperf3-gigabit-tcp.json", "desk", "", Right),
+    ("iperf3-gigabit-reverse.json", "desk", "", Right),
+    ("iperf3-gigabit-bidir.json", "desk", "", Right),
+    ("iperf3-gigabit-four.json", "desk", "", Right),
+    ("iperf3-gigabit-udp.json", "desk", "", Right),
+    ("iperf3-gigabit-tcp.json", "guest", "", Open),
+    ("iperf3-lo-udp-paced.json", "desk", "", Open),
+    ("iperf3-lo-tcp.json", "desk", "", Wrong(Loopback)),
+    ("iperf3-lo-tcp.json", "guest", "", Wrong(Loopback)),
+    ("iperf3-lo-four.json", "guest", "", Wrong(Loopback)),
+    ("iperf3-lo-reverse.json", "guest", "", Wrong(Loopback)),
+    ("iperf3-lo-bidir.json", "guest", "", Wrong(Loopback)),
+    ("iperf3-lo-udp.json", "guest", "", Wrong(Loopback)),
+    ("iperf3-own-address.json", "desk", "", Wrong(Loopback)),
+    ("iperf3-edited-eightfold.json", "desk", "", Wrong(BitsForBytes)),
+    ("iperf3-edited-bytes.json", "guest", "", Wrong(BitsForBytes)),
+    ("iperf3-edited-bidir-sum.json", "desk", "", Wrong(BothDirections)),
+    ("iperf3-refused.json", "desk", "", NoFigure),
+    ("sysbench-cpu-1.txt", "desk", "", Open),
+    ("sysbench-cpu-2.txt", "desk", "", Open),
+    ("sysbench-edited-threads.txt", "desk", "", Wrong(ManyThreads)),
+    ("sysbench-memory-1k.txt", "guest", "", Wrong(CacheAnswered)),
+    ("sysbench-memory-1m-local.txt", "desk", "", Wrong(CacheAnswered)),
+    ("sysbench-memory-1g.txt", "desk", "", Right),
+    ("sysbench-memory-1g-read.txt", "guest", "", Right),
+    ("sysbench-edited-eightfold.txt", "desk", "", Wrong(BitsForBytes)),
+    ("sysbench-fileio-direct.txt", "desk", "", Right),
+    ("sysbench-fileio-direct.txt", "guest", "", Open),
+    ("sysbench-fileio-buffered.txt", "guest", "", Open),
+    ("stream-480m.txt", "desk", "", Right),
+    ("stream-480m-one.txt", "guest", "", Right),
+    ("stream-between.txt", "desk", "", Open),
+    ("stream-small.txt", "desk", "", Wrong(CacheAnswered)),
+    ("stream-small.txt", "guest", "", Wrong(CacheAnswered)),
+    ("stream-edited-eightfold.txt", "desk", "", Wrong(BitsForBytes)),
+    ("likwid-load-1g.txt", "desk", "", Right),
+    ("likwid-load-l1.txt", "desk", "", Right),
+    ("likwid-peak.txt", "guest", "", Right),
+    ("hpcc-large.txt", "desk", "", Right),
+    ("hpcc-small.txt", "desk", "", Wrong(CacheAnswered)),
+    ("netperf-gigabit-stream.txt", "desk", "", Right),
+    ("netperf-gigabit-rr.txt", "desk", "", Open),
+    ("netperf-lo-stream.txt", "desk", "", Wrong(Loopback)),
+    ("netperf-lo-udp.txt", "guest", "", Wrong(Loopback)),
+    ("netperf-lo-keys.txt", "guest", "", Open),
+    ("netperf-edited-eightfold.txt", "guest", "", Wrong(BitsForBytes)),
+];
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
+}
+
+/// A saved machine, and what keeps it.
+struct Saved {
+    _kept: Fixture,
+    machine: Machine,
+    root: Root,
+}
+
+fn saved(name: &str) -> Saved {
+    let kept = match name {
+        "desk" => {
+            Fixture::unpack(&fs::read_to_string(folder("machines").join("desk.tree")).unwrap()).unwrap()
+        }
+        _ => Fixture::open("firecracker-zen4").unwrap(),
+    };
+    Saved { machine: kept.machine(), root: kept.root.clone(), _kept: kept }
+}
+
+fn checked(file: &str, disk: &str, saved: &Saved) -> Checked {
+    let text = fs::read_to_string(folder("corpus").join(file)).unwrap();
+    let text = text.replace("\"vda\"", &format!("\"{disk}\""));
+    let stated = stated::read(&text, None).unwrap_or_else(|why| panic!("{file}: {why}"));
+    assert!(file.starts_with(stated.tool.split('-').next().unwrap()), "{file} is taken for {}", stated.tool);
+    check(file, &stated, &Place { machine: &saved.machine, root: &saved.root, is_named: true })
+}
+
+/// Whether what was found is what the file is; else what was found.
+fn agrees(checked: &Checked, made: Made) -> Result<(), String> {
+    let accused: Vec<Cause> = checked.rows.iter().filter_map(|row| row.cause).collect();
+    let found = || {
+        let rows = checked.rows.iter().map(|row| format!("{}: {:?} {:?} {}", row.name, row.verdict, row.cause, row.reason));
+        rows.collect::<Vec<_>>().join("\n    ")
+    };
+    let holds = match made {
+        Right => accused.is_empty() && checked.count(Verdict::Fine) > 0 && checked.passes(),
+        Open => accused.is_empty(),
+        Wrong(cause) => accused.contains(&cause) && accused.iter().all(|other| *other == cause),
+        NoFigure => checked.rows.is_empty() && checked.trouble.is_some() && !checked.passes(),
+    };
+    if holds { Ok(()) } else { Err(found()) }
+}
+
+#[test]
+fn nothing_right_is_accused_and_what_is_wrong_is_named_with_its_cause() {
+    let machines = [("desk", saved("desk")), ("guest", saved("guest"))];
+    let (mut planted, mut missed, mut false_accusations) = (0, Vec::new(), Vec::new());
+    for (file, machine, disk, made) in FILES {
+        let (_, saved) = machines.iter().find(|(name, _)| name == machine).unwrap();
+        let checked = checked(file, disk, saved);
+        let agrees = agrees(&checked, *made).map_err(|why| format!("{file} on {machine} {disk}, {made:?}:\n    {why}"));
+        match made {
+            Wrong(_) => {
+                planted += 1;
+                missed.extend(agrees.err());
+            }
+            _ => false_accusations.extend(agrees.err()),
+        }
+    }
+    assert!(false_accusations.is_empty(), "{}", false_accusations.join("\n"));
+    assert!(planted >= 30 && missed.len() * 10 <= planted, "{} of {planted}:\n{}", missed.len(), missed.join("\n"));
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+#[test]
+fn every_file_of_the_corpus_is_judged_and_there_are_enough() {
+    let mut names: Vec<String> = fs::read_dir(folder("corpus"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name != "README.md")
+        .collect();
+    names.sort();
+    let mut known: Vec<&str> = FILES.iter().map(|(file, ..)| *file).collect();
+    known.sort_unstable();
+    known.dedup();
+    assert_eq!(names, known);
+    assert!(names.len() >= 40);
+}
+
+#[test]
+fn a_file_of_another_machine_is_not_judged_by_its_limits() {
+    let mut desk = saved("desk");
+    let text = fs::read_to_string(folder("corpus").join("iperf3-gigabit-tcp.json")).unwrap();
+    let stated = stated::read(&text, None).unwrap();
+    let verdict = |desk: &Saved, is_named| {
+        let place = Place { machine: &desk.machine, root: &desk.root, is_named };
+        check("x", &stated, &place).rows.remove(0)
+    };
+    assert_eq!(verdict(&desk, true).verdict, Verdict::Fine);
+    let row = verdict(&desk, false);
+    assert_eq!(row.verdict, Verdict::Unjudged);
+    assert!(row.reason.contains("it says box, this is desk"), "{}", row.reason);
+    desk.machine.kernel.architecture = Some("aarch64".to_owned());
+    assert_eq!(verdict(&desk, true).verdict, Verdict::Unjudged);
+}
