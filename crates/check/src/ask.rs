@@ -104,6 +104,9 @@ pub(crate) fn binding(
     }
     let guest = place.machine.virtualisation.is_virtual != Some(false);
     match figure.subject {
+        Subject::Disk(_) if limit.kind == Kind::Floor => {
+            Err("below the mean time of half a turn, which the disk's own cache passes too".to_owned())
+        }
         Subject::Disk(_) | Subject::Link(_) if guest => Err(
             "past what the device states, which binds nothing in a virtual machine: a hypervisor makes it up".to_owned(),
         ),

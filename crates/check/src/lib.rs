@@ -81,7 +81,8 @@ fn judged(figure: &Figure, place: &Place<'_>, foreign: Option<&str>) -> Row {
         Subject::Cores(used) => cores::held(figure, used, place),
         Subject::Other => ask::ask(figure, place, |like| vec![like.clone()]),
     };
-    if let Some(account) = &figure.account
+    if held.sure.is_none()
+        && let Some(account) = &figure.account
         && let Some(row) = contradicted(figure, account, &held)
     {
         return row;

@@ -237,9 +237,12 @@ impl Told<'_> {
     }
 
     fn paths(&self) -> Vec<String> {
-        let keys = ["filename", "directory"];
-        let values = keys.iter().filter_map(|key| self.option(key)).flat_map(|value| value.split(':'));
-        values.filter(|path| !path.is_empty()).take(16).map(str::to_owned).collect()
+        let of = |key| self.option(key).unwrap_or_default().split(':').filter(|path| !path.is_empty()).take(16);
+        // A file's name is below the directory, where one is given.
+        match self.option("directory") {
+            Some(_) => of("directory").map(|path| format!("{path}/")).collect(),
+            None => of("filename").map(str::to_owned).collect(),
+        }
     }
 
     fn file_bytes(&self) -> Option<f64> {

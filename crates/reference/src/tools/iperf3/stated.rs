@@ -54,7 +54,6 @@ struct TestStart {
     num_streams: Option<f64>,
     blksize: Option<f64>,
     reverse: Option<f64>,
-    bidir: Option<f64>,
     target_bitrate: Option<f64>,
 }
 
@@ -203,11 +202,8 @@ fn used(report: &Report, sum: &Sum, streams: u64, is_sent: bool) -> LinkUse {
     }
 }
 
-/// The figure with what the streams of each direction say, where both ran at once.
+/// The figure with what the streams of each direction say, where both ran at once (`--bidir`, which 3.12 does not write down itself).
 fn with_ways(report: &Report, mut figure: Figure, is_back: bool) -> Figure {
-    if !report.start.test_start.bidir.is_some_and(|bidir| bidir > 0.5) {
-        return figure;
-    }
     let rate = |stream: &Stream| {
         let udp = stream.udp.as_ref().map(arrived_of);
         let tcp = stream.receiver.as_ref().and_then(Sum::rate);
