@@ -10,12 +10,20 @@ const DEEPEST: usize = 32;
 /// # Errors
 /// There is none, one is nested too deep, or cannot be read: with its line and column.
 pub(crate) fn documents<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
+    texts(text)?.into_iter().map(document).collect()
+}
+
+/// The texts of all documents in a text.
+///
+/// # Errors
+/// There is none, or one is nested too deep.
+pub(crate) fn texts(text: &str) -> Result<Vec<&str>, String> {
     let mut found = Vec::new();
     let mut rest = start(text).ok_or("its output is no JSON")?;
     loop {
         let length = extent(rest).map_err(|why| format!("its JSON {why}"))?;
         let (document, after) = rest.split_at(length);
-        found.push(parse(document).map_err(|e| format!("its JSON cannot be read: {e}"))?);
+        found.push(document);
         match start(after) {
             Some(next) => rest = next,
             None => return Ok(found),
@@ -23,11 +31,16 @@ pub(crate) fn documents<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, Strin
     }
 }
 
-fn parse<T: DeserializeOwned>(document: &str) -> Result<T, serde_json::Error> {
-    serde_json::from_str(document).or_else(|e| {
+/// Reads one document.
+///
+/// # Errors
+/// It cannot be read: with line and column.
+pub(crate) fn document<T: DeserializeOwned>(document: &str) -> Result<T, String> {
+    let read = serde_json::from_str(document).or_else(|e| {
         let mended = numbers(document).ok_or(e)?;
         serde_json::from_str(&mended)
-    })
+    });
+    read.map_err(|e| format!("its JSON cannot be read: {e}"))
 }
 
 /// The text from the first object on: the brace is the first on its line.

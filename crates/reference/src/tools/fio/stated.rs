@@ -22,6 +22,9 @@ const ONE_AT_A_TIME: &[&str] = &["sync", "psync", "vsync", "pvsync", "pvsync2", 
 const CACHED: &[&str] =
     &["sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "mmap", "splice"];
 
+/// Options by which a job's blocks need not be of its one size.
+const MIXES: &[&str] = &["group_reporting", "bssplit", "bsrange", "blocksize_range", "bs_unaligned", "bs_is_seq_rand"];
+
 pub(super) fn read(text: &str) -> Result<Stated, String> {
     // With --status-interval there is a document for each interval, and the last has all.
     let report = json::documents::<Report>(text)?.pop().ok_or("its output is no JSON")?;
@@ -183,7 +186,13 @@ impl Told<'_> {
         /// Below, the whole KiB of `bw` round too much.
         const LEAST: f64 = 100.0;
         let by_bytes = bytes(side, self.old).zip(duration(side)).map(|(bytes, time)| Account::of(bytes, time));
+        if self.job.jobname == ALL_CLIENTS {
+            return None;
+        }
+        // Of jobs that are reported as one, the options are those of the first.
+        let one_block = !MIXES.iter().any(|key| self.options.contains_key(*key));
         let block = self.option("bs").or_else(|| self.option("blocksize")).and_then(size);
+        let block = block.filter(|_| one_block);
         let by_transfers = block.filter(|_| side.transfers() > 0.0).zip(duration(side));
         let by_transfers = by_transfers.map(|(block, time)| Account::of(side.transfers() * block, time));
         let kib = side.bw.filter(|kib| *kib > LEAST);
@@ -225,7 +234,9 @@ impl Told<'_> {
 
     /// Whether transfers went through the page cache. Options are only in the document where the version writes them.
     fn cached(&self) -> Option<bool> {
-        if self.options.is_empty() {
+        // Global options alone may be some of them (a client of 2.6 writes unified_rw_reporting and no other).
+        let told = ["direct", "buffered", "rw", "readwrite", "ioengine"];
+        if self.job.options.is_empty() && !told.iter().any(|key| self.options.contains_key(*key)) {
             return None;
         }
         if !CACHED.contains(&self.engine().unwrap_or("psync")) {

@@ -20,6 +20,18 @@ struct Report {
     end: End,
 }
 
+/// What a part of a stream of documents is.
+#[derive(Deserialize)]
+struct Event {
+    #[serde(default)]
+    event: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Part<T> {
+    data: T,
+}
+
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Start {
@@ -95,13 +107,14 @@ impl Sum {
 
 pub(super) fn recognises(text: &str) -> bool {
     let has = |key: &str| text.contains(key);
-    has("\"start\"") && (has("\"test_start\"") || has("\"iperf 3") || has("\"error\""))
+    has("\"event\"") && has("\"data\"") && (has("\"test_start\"") || has("\"sum_sent\""))
+        || has("\"start\"") && (has("\"test_start\"") || has("\"iperf 3") || has("\"error\""))
         || has("\"error\"") && has("\"end\"")
         || text.trim_start().starts_with('{') && has("\"error\"") && !has("\"fio version\"") && text.len() < 4096
 }
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
-    let report = json::documents::<Report>(text)?.pop().ok_or("its output is no JSON")?;
+    let report = report(text)?;
     let version = report.start.version.as_deref().map(|v| v.trim_start_matches("iperf "));
     let mut stated = Stated::by(TOOL.name, version);
     stated.origin = origin(report.start.system_info.as_deref().unwrap_or_default());
@@ -111,6 +124,22 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
         return Err("its JSON has no end with a sum".to_owned());
     }
     Ok(stated)
+}
+
+/// The document; with `--json-stream` its parts are documents of their own.
+fn report(text: &str) -> Result<Report, String> {
+    let texts = json::texts(text)?;
+    let mut whole = Report::default();
+    for text in &texts {
+        match json::document::<Event>(text)?.event.as_deref() {
+            None => whole = json::document(text)?,
+            Some("start") => whole.start = json::document::<Part<Start>>(text)?.data,
+            Some("end") => whole.end = json::document::<Part<End>>(text)?.data,
+            Some("error") => whole.error = Some(json::document::<Part<String>>(text)?.data),
+            Some(_) => {}
+        }
+    }
+    Ok(whole)
 }
 
 /// `Linux HOST RELEASE VERSION ARCHITECTURE`, as `uname -a` says it.
@@ -124,7 +153,7 @@ fn origin(uname: &str) -> Origin {
 fn figures(report: &Report) -> Vec<Figure> {
     let End { sum, sum_sent, sum_received, sum_bidir_reverse, .. } = &report.end;
     let back = (&report.end.sum_sent_bidir_reverse, &report.end.sum_received_bidir_reverse);
-    let is_udp = report.start.test_start.protocol.eq_ignore_ascii_case("udp");
+    let is_udp = is_udp(report);
     let mut figures = Vec::new();
     for (sent, received, sum, is_back) in
         [(sum_sent, sum_received, sum, false), (back.0, back.1, sum_bidir_reverse, true)]
@@ -146,6 +175,13 @@ fn figures(report: &Report) -> Vec<Figure> {
     figures
 }
 
+/// Whether datagrams were sent: only they are lost.
+fn is_udp(report: &Report) -> bool {
+    let losses = [&report.end.sum, &report.end.sum_received];
+    report.start.test_start.protocol.eq_ignore_ascii_case("udp")
+        || losses.into_iter().flatten().any(|sum| sum.lost_percent.is_some())
+}
+
 /// What arrived, where a sum counts what was sent and the share that was lost.
 fn arrived_of(sum: &Sum) -> Sum {
     let share = 1.0 - sum.lost_percent.unwrap_or(0.0).clamp(0.0, 100.0) / 100.0;
@@ -157,7 +193,7 @@ fn figure(report: &Report, name: &str, sum: &Sum, is_sent: bool) -> Option<Figur
     let start = &report.start;
     let TestStart { protocol, num_streams, blksize, reverse, .. } = &start.test_start;
     let rate = sum.rate()?;
-    let is_udp = protocol.eq_ignore_ascii_case("udp");
+    let is_udp = is_udp(report);
     let benchmark = if is_udp { "network.udp" } else { "network.tcp" };
     let down = reverse.is_some_and(|reverse| reverse > 0.5) ^ name.contains("_reverse");
     let streams = num_streams.filter(|n| *n >= 1.0).unwrap_or(1.0) as u64;
@@ -184,7 +220,7 @@ fn used(report: &Report, sum: &Sum, streams: u64, is_sent: bool) -> LinkUse {
     let ends = start.connected.first().map(|c| [c.local_host.clone(), c.remote_host.clone()]);
     let to = start.connecting_to.as_ref().or(start.accepted_connection.as_ref());
     // iperf3's own target is of each stream.
-    let is_udp = start.test_start.protocol.eq_ignore_ascii_case("udp");
+    let is_udp = is_udp(report);
     let target = start.test_start.target_bitrate.or(start.target_bitrate);
     // Versions before 3.10 do not write it, and datagrams are sent at 1 Mbit/s unless asked otherwise.
     let target = target.or(is_udp.then_some(1e6)).filter(|rate| *rate > 0.0);
