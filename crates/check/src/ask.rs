@@ -45,11 +45,7 @@ pub(crate) fn ask(figure: &Figure, place: &Place<'_>, alternatives: impl Fn(&Lik
 }
 
 /// The same of a machine that is put together.
-pub(crate) fn ask_of(
-    figure: &Figure,
-    machine: &Machine,
-    alternatives: impl Fn(&Like) -> Vec<Like>,
-) -> Held {
+pub(crate) fn ask_of(figure: &Figure, machine: &Machine, alternatives: impl Fn(&Like) -> Vec<Like>) -> Held {
     let like = match &figure.like {
         Ok(like) => like,
         Err(why) => return Held::unknown(why.clone()),
@@ -108,7 +104,8 @@ pub(crate) fn binding(
             Err("below the mean time of half a turn, which the disk's own cache passes too".to_owned())
         }
         Subject::Disk(_) | Subject::Link(_) if guest => Err(
-            "past what the device states, which binds nothing in a virtual machine: a hypervisor makes it up".to_owned(),
+            "past what the device states, which binds nothing in a virtual machine: a hypervisor makes it up"
+                .to_owned(),
         ),
         Subject::Memory(_) if guest && !explained && share <= HIDDEN_SOCKETS => {
             Err("past the limit of the sockets that the hypervisor shows; it may hide others".to_owned())

@@ -24,7 +24,9 @@ const SOONEST: f64 = 2e-6;
 pub(crate) fn held(figure: &Figure, used: &DiskUse, place: &Place<'_>) -> Held {
     if let Some(client) = &used.client {
         let counts = cached(used, place.machine).or_else(|| compressed(used, place.machine));
-        let why = format!("its job ran on {client}: check it there, or name that machine's saved file with --machine");
+        let why = format!(
+            "its job ran on {client}: check it there, or name that machine's saved file with --machine"
+        );
         let held = Held { sure: counts, ..Held::unknown(why) };
         if !place.is_named || held.sure.is_some() {
             return held;
@@ -55,7 +57,8 @@ fn cached(used: &DiskUse, machine: &Machine) -> Option<(Cause, String)> {
     if let Some(Counts { disks, bytes, requests }) = &counts {
         if used.moved >= LEAST_MOVED && *bytes < used.moved * LEAST_SHARE {
             let (jobs, disk) = (shown(used.moved), shown(*bytes));
-            let text = format!("buffered (direct=0): its jobs {verb} {jobs}, and {disks} moved at most {disk}");
+            let text =
+                format!("buffered (direct=0): its jobs {verb} {jobs}, and {disks} moved at most {disk}");
             return Some((Cause::PageCache, text));
         }
         // What is at random places and not in the page cache takes a request each.
@@ -114,7 +117,8 @@ impl Counts {
             Some(own as f64)
         };
         let most = |disk: &Counted| {
-            disk.bytes.unwrap_or_else(|| disk.requests * request(&disk.name).unwrap_or(0.0).max(LARGEST_REQUEST))
+            disk.bytes
+                .unwrap_or_else(|| disk.requests * request(&disk.name).unwrap_or(0.0).max(LARGEST_REQUEST))
         };
         let names: Vec<&str> = used.counted.iter().map(|disk| disk.name.as_str()).take(4).collect();
         Some(Self {
@@ -145,14 +149,15 @@ fn likely(used: &DiskUse, behind: Option<&Behind>) -> Option<(Cause, String)> {
 /// What is to be said of a figure within the limit.
 fn note(used: &DiskUse, behind: Option<&Behind>, place: &Place<'_>) -> Option<String> {
     if let Some(layer) = behind.and_then(|behind| behind.looped.as_ref()) {
-        return Some(format!("{layer} is a loop device: the page cache of the file behind it may have answered"));
+        return Some(format!(
+            "{layer} is a loop device: the page cache of the file behind it may have answered"
+        ));
     }
     (used.cached == Some(true) && Counts::of(used, place.machine).is_none()).then(|| {
         let memory = place.machine.memory.total_bytes.map(|bytes| bytes as f64);
         let small = used.file_bytes.zip(memory).filter(|(file, memory)| file < memory);
-        let fits = small.map(|(file, memory)| {
-            format!(" ({}, {} of memory)", shown(file), percent(file / memory, 1))
-        });
+        let fits = small
+            .map(|(file, memory)| format!(" ({}, {} of memory)", shown(file), percent(file / memory, 1)));
         format!("buffered: the page cache may have answered in part{}", fits.unwrap_or_default())
     })
 }

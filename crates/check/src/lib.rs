@@ -99,14 +99,24 @@ fn contradicted(figure: &Figure, account: &Account, held: &Held) -> Option<Row> 
     let is = |wanted: f64| (factor / wanted - 1.0).abs() < NEAR;
     let limit = held.limit.as_ref();
     let bits = |how: &str| {
-        Row::impossible(figure, limit, Cause::BitsForBytes, true, format!("{why}, which is {how}: bits for bytes"))
+        Row::impossible(
+            figure,
+            limit,
+            Cause::BitsForBytes,
+            true,
+            format!("{why}, which is {how}: bits for bytes"),
+        )
     };
     Some(match () {
         () if is(8.0) => bits("an eighth of it"),
         () if is(0.125) => bits("8 times as much"),
         () if factor.is_finite() => {
             let times = significant(factor, 3);
-            Row::unjudged(figure, limit, format!("{why}: the figure is {times} times what its file says otherwise"))
+            Row::unjudged(
+                figure,
+                limit,
+                format!("{why}: the figure is {times} times what its file says otherwise"),
+            )
         }
         () => Row::unjudged(figure, limit, why),
     })

@@ -1,7 +1,9 @@
 //! Figures of a link: held to what frames leave of its rate, and not believed where no link was crossed.
 
 use crate::ask::{Held, ask};
-use crate::bench::network::condition::{PATH_IPV6, PATH_LOOPBACK, PATH_MTU, PATH_SPEED, TCP_MSS, TCP_TIMESTAMPS};
+use crate::bench::network::condition::{
+    PATH_IPV6, PATH_LOOPBACK, PATH_MTU, PATH_SPEED, TCP_MSS, TCP_TIMESTAMPS,
+};
 use crate::machine::network::{Nic, NicKind};
 use crate::quantity::{Quantity, Unit};
 use crate::stated::{Figure, Like, LinkUse};
@@ -24,7 +26,8 @@ pub(crate) fn held(figure: &Figure, used: &LinkUse, place: &Place<'_>) -> Held {
         Ok(speed) => ask(figure, place, |like| vec![asked(like, used, speed)]),
         Err(why) => Held::unknown(why.clone()),
     };
-    held.possible = "bits for bytes, both directions counted, a link that is not this machine's, several links at once";
+    held.possible =
+        "bits for bytes, both directions counted, a link that is not this machine's, several links at once";
     held.spare = buffered(figure, used);
     held.sure = both_ways(figure, used);
     if used.is_sent {
@@ -34,7 +37,9 @@ pub(crate) fn held(figure: &Figure, used: &LinkUse, place: &Place<'_>) -> Held {
         let said = format!("both ends are this machine ({end}), so no link was crossed");
         let paced = used.asked.is_some_and(|asked| figure.value <= asked * PACED);
         if paced {
-            return Held::unknown(format!("{said}, and the rate is the one that was asked for: it says nothing of a link"));
+            return Held::unknown(format!(
+                "{said}, and the rate is the one that was asked for: it says nothing of a link"
+            ));
         }
         held.sure = held.sure.or(Some((Cause::Loopback, format!("{said}: not a link's figure"))));
     }
@@ -50,7 +55,11 @@ fn both_ways(figure: &Figure, used: &LinkUse) -> Option<(Cause, String)> {
     let is_own = (figure.value / own - 1.0).abs() < NEAR;
     let shown = |rate| Quantity::new(rate, Unit::BitPerSecond);
     (is_sum && !is_own).then(|| {
-        let text = format!("its streams say {} this way and {} the other: it is their sum", shown(own), shown(other));
+        let text = format!(
+            "its streams say {} this way and {} the other: it is their sum",
+            shown(own),
+            shown(other)
+        );
         (Cause::BothDirections, text)
     })
 }

@@ -25,11 +25,13 @@ pub(crate) fn held(figure: &Figure, used: &MemoryUse, place: &Place<'_>) -> Held
     let mut held = ask(figure, place, |like| vec![asked(figure, like, Some(BEYOND_CACHES))]);
     held.possible = "bits for bytes, a cache that answered, the figures of several machines added up";
     let Some(array) = used.array else {
-        held.doubt = Some("its file does not say how large the arrays were, and a cache may have answered".to_owned());
+        held.doubt =
+            Some("its file does not say how large the arrays were, and a cache may have answered".to_owned());
         return held;
     };
     if let Some(cache) = fits {
-        let answered = format!("all it goes over is {}, which stays in {cache}: not memory's", bytes(used.footprint));
+        let answered =
+            format!("all it goes over is {}, which stays in {cache}: not memory's", bytes(used.footprint));
         held.sure = Some((Cause::CacheAnswered, answered));
     } else if array < least(place.machine) {
         let small = format!(

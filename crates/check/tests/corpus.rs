@@ -159,7 +159,10 @@ fn checked(file: &str, disk: &str, saved: &Saved) -> Checked {
 fn agrees(checked: &Checked, made: Made) -> Result<(), String> {
     let accused: Vec<Cause> = checked.rows.iter().filter_map(|row| row.cause).collect();
     let found = || {
-        let rows = checked.rows.iter().map(|row| format!("{}: {:?} {:?} {}", row.name, row.verdict, row.cause, row.reason));
+        let rows = checked
+            .rows
+            .iter()
+            .map(|row| format!("{}: {:?} {:?} {}", row.name, row.verdict, row.cause, row.reason));
         rows.collect::<Vec<_>>().join("\n    ")
     };
     let holds = match made {
@@ -178,7 +181,8 @@ fn nothing_right_is_accused_and_what_is_wrong_is_named_with_its_cause() {
     for (file, machine, disk, made) in FILES {
         let (_, saved) = machines.iter().find(|(name, _)| name == machine).unwrap();
         let checked = checked(file, disk, saved);
-        let agrees = agrees(&checked, *made).map_err(|why| format!("{file} on {machine} {disk}, {made:?}:\n    {why}"));
+        let agrees = agrees(&checked, *made)
+            .map_err(|why| format!("{file} on {machine} {disk}, {made:?}:\n    {why}"));
         match made {
             Wrong(_) => {
                 planted += 1;
@@ -188,7 +192,12 @@ fn nothing_right_is_accused_and_what_is_wrong_is_named_with_its_cause() {
         }
     }
     assert!(false_accusations.is_empty(), "{}", false_accusations.join("\n"));
-    assert!(planted >= 30 && missed.len() * 10 <= planted, "{} of {planted}:\n{}", missed.len(), missed.join("\n"));
+    assert!(
+        planted >= 30 && missed.len() * 10 <= planted,
+        "{} of {planted}:\n{}",
+        missed.len(),
+        missed.join("\n")
+    );
     assert!(missed.is_empty(), "{}", missed.join("\n"));
 }
 

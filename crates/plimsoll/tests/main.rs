@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod browser;
+mod check;
 mod cli;
 mod common;
 mod compare;

@@ -116,6 +116,7 @@ pub(crate) fn sources(root: &Path, dir: &Path, found: &mut BTreeMap<String, Stri
 const CRATES: &[(&str, &str)] = &[
     ("plimsoll", ""),
     ("bench", "bench/"),
+    ("check", "check/"),
     ("compare", "compare/"),
     ("history", "history/"),
     ("doctor", "doctor/"),

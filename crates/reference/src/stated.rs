@@ -216,7 +216,8 @@ pub fn read(text: &str, format: Option<&str>) -> Result<Stated, String> {
         None => readable.clone().find(|peer| peer.recognises(text)),
     };
     let peer = chosen.ok_or_else(|| unrecognised(text))?;
-    let mut stated = peer.stated(text).map_err(|why| format!("as a result of {}: {why}", peer.tool().name))?;
+    let mut stated =
+        peer.stated(text).map_err(|why| format!("as a result of {}: {why}", peer.tool().name))?;
     if stated.figures.len() > MOST_FIGURES {
         return Err(format!("it has more than {MOST_FIGURES} figures"));
     }

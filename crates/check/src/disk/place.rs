@@ -78,7 +78,9 @@ fn no_disk(name: &str, used: &DiskUse) -> Option<Nothing> {
         () if numbered("zram") => Some(match &used.compressible {
             Some(option) => Nothing::is(
                 Cause::Compressed,
-                format!("{shown} is compressed memory and no disk, and {option} makes data that takes none of it"),
+                format!(
+                    "{shown} is compressed memory and no disk, and {option} makes data that takes none of it"
+                ),
             ),
             None => Nothing::is(Cause::Memory, format!("{shown} is compressed memory and no disk")),
         }),
@@ -151,7 +153,8 @@ fn on_file_system(path: &str, place: &Place<'_>) -> Option<Result<Behind, Nothin
     };
     let storage = match Medium::of(&mount.fs_type) {
         Medium::Memory => {
-            let text = format!("{shown} is on {}, which is memory: no disk", shown_within(&mount.fs_type, 20));
+            let text =
+                format!("{shown} is on {}, which is memory: no disk", shown_within(&mount.fs_type, 20));
             return Some(Err(Nothing::is(Cause::Memory, text)));
         }
         Medium::Device => storage_behind(place.root, &mount.point),

@@ -79,10 +79,13 @@ fn role(row: &Row) -> Role {
 
 fn cells(row: &Row) -> [String; 5] {
     let quantity = |value| Quantity::new(value, row.unit).to_string();
-    let limit = row.limit.as_ref().map_or_else(|| "unknown".to_owned(), |bound: &Bound| {
-        let sign = if bound.kind == Kind::Floor { "≥" } else { "≤" };
-        format!("{sign} {}", quantity(bound.value))
-    });
+    let limit = row.limit.as_ref().map_or_else(
+        || "unknown".to_owned(),
+        |bound: &Bound| {
+            let sign = if bound.kind == Kind::Floor { "≥" } else { "≤" };
+            format!("{sign} {}", quantity(bound.value))
+        },
+    );
     let share = row.of_limit.map_or_else(|| "-".to_owned(), |share| percent(share, 3));
     [row.name.clone(), quantity(row.value), limit, share, verdict(row)]
 }

@@ -17,9 +17,9 @@ use serde_json::Value;
 
 use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading, Stated, Tool, fact, json};
 use super::{only, words};
-use report::Report;
 use crate::case::Case;
 use crate::machine::Machine;
+use report::Report;
 
 pub(super) struct Fio;
 

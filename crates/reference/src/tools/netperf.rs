@@ -6,7 +6,8 @@
 mod stated;
 
 use super::super::{
-    Account, Ask, Far, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
+    Account, Ask, Far, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool,
+    fact,
 };
 use super::{Call, only, two_ends, whole_seconds, words};
 use crate::case::Case;

@@ -23,7 +23,8 @@ const CACHED: &[&str] =
     &["sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "mmap", "splice"];
 
 /// Options by which a job's blocks need not be of its one size.
-const MIXES: &[&str] = &["group_reporting", "bssplit", "bsrange", "blocksize_range", "bs_unaligned", "bs_is_seq_rand"];
+const MIXES: &[&str] =
+    &["group_reporting", "bssplit", "bsrange", "blocksize_range", "bs_unaligned", "bs_is_seq_rand"];
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
     // With --status-interval there is a document for each interval, and the last has all.
@@ -185,7 +186,8 @@ impl Told<'_> {
     fn account(&self, side: &Side, bandwidth: f64) -> Option<Account> {
         /// Below, the whole KiB of `bw` round too much.
         const LEAST: f64 = 100.0;
-        let by_bytes = bytes(side, self.old).zip(duration(side)).map(|(bytes, time)| Account::of(bytes, time));
+        let by_bytes =
+            bytes(side, self.old).zip(duration(side)).map(|(bytes, time)| Account::of(bytes, time));
         if self.job.jobname == ALL_CLIENTS {
             return None;
         }
@@ -198,9 +200,8 @@ impl Told<'_> {
         let kib = side.bw.filter(|kib| *kib > LEAST);
         let by_kib = kib.map(|kib| Account::of(kib * 1024.0, Seconds::of(1.0)));
         let all = [by_bytes, by_transfers, by_kib];
-        let speaks = |account: &&Account| {
-            account.contradicts(bandwidth, Unit::BytePerSecond, f64::INFINITY).is_some()
-        };
+        let speaks =
+            |account: &&Account| account.contradicts(bandwidth, Unit::BytePerSecond, f64::INFINITY).is_some();
         all.iter().flatten().find(speaks).or_else(|| all.iter().flatten().next()).copied()
     }
 
@@ -224,7 +225,8 @@ impl Told<'_> {
     /// Transfers of all jobs in a direction, where those of all are at random places.
     fn random_transfers(&self, way: &Way) -> Option<f64> {
         let all = self.report.jobs.iter().chain(&self.report.client_stats);
-        let all = all.filter(|job| job.jobname != ALL_CLIENTS && bandwidth((way.side)(job)).unwrap_or(0.0) > 0.0);
+        let all =
+            all.filter(|job| job.jobname != ALL_CLIENTS && bandwidth((way.side)(job)).unwrap_or(0.0) > 0.0);
         let of = |job| {
             let told = Told::of(self.report, job, self.old);
             told.is_random().then(|| (way.side)(job).transfers())
@@ -248,7 +250,8 @@ impl Told<'_> {
     }
 
     fn paths(&self) -> Vec<String> {
-        let of = |key| self.option(key).unwrap_or_default().split(':').filter(|path| !path.is_empty()).take(16);
+        let of =
+            |key| self.option(key).unwrap_or_default().split(':').filter(|path| !path.is_empty()).take(16);
         // A file's name is below the directory, where one is given.
         match self.option("directory") {
             Some(_) => of("directory").map(|path| format!("{path}/")).collect(),
@@ -291,14 +294,15 @@ fn is_on(value: &str) -> bool {
 fn size(text: &str) -> Option<f64> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let number: f64 = text.get(..digits)?.parse().ok()?;
-    let power = match text.get(digits..)?.trim().to_ascii_lowercase().trim_end_matches("ib").trim_end_matches('b') {
-        "" => 0,
-        "k" => 1,
-        "m" => 2,
-        "g" => 3,
-        "t" => 4,
-        _ => return None,
-    };
+    let power =
+        match text.get(digits..)?.trim().to_ascii_lowercase().trim_end_matches("ib").trim_end_matches('b') {
+            "" => 0,
+            "k" => 1,
+            "m" => 2,
+            "g" => 3,
+            "t" => 4,
+            _ => return None,
+        };
     Some(number * 1024_f64.powi(power))
 }
 

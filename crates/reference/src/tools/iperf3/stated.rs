@@ -110,7 +110,10 @@ pub(super) fn recognises(text: &str) -> bool {
     has("\"event\"") && has("\"data\"") && (has("\"test_start\"") || has("\"sum_sent\""))
         || has("\"start\"") && (has("\"test_start\"") || has("\"iperf 3") || has("\"error\""))
         || has("\"error\"") && has("\"end\"")
-        || text.trim_start().starts_with('{') && has("\"error\"") && !has("\"fio version\"") && text.len() < 4096
+        || text.trim_start().starts_with('{')
+            && has("\"error\"")
+            && !has("\"fio version\"")
+            && text.len() < 4096
 }
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
@@ -208,9 +211,11 @@ fn figure(report: &Report, name: &str, sum: &Sum, is_sent: bool) -> Option<Figur
         other => Err(format!("plimsoll derives no limit for {}", shown_within(other, 20))),
     };
     let mut figure = Figure::new(name, rate, Unit::BitPerSecond, like);
-    figure.account = sum.bytes.zip(sum.seconds).filter(|(bytes, seconds)| *bytes > 0.0 && *seconds > 0.0).map(
-        |(bytes, seconds)| Account::of(bytes * 8.0, Seconds::of(seconds)),
-    );
+    figure.account = sum
+        .bytes
+        .zip(sum.seconds)
+        .filter(|(bytes, seconds)| *bytes > 0.0 && *seconds > 0.0)
+        .map(|(bytes, seconds)| Account::of(bytes * 8.0, Seconds::of(seconds)));
     figure.subject = Subject::Link(used(report, sum, streams, is_sent));
     Some(figure)
 }
@@ -243,7 +248,8 @@ fn with_ways(report: &Report, mut figure: Figure, is_back: bool) -> Figure {
     let rate = |stream: &Stream| {
         let udp = stream.udp.as_ref().map(arrived_of);
         let tcp = stream.receiver.as_ref().and_then(Sum::rate);
-        let sends = [&stream.sender, &stream.receiver, &stream.udp].into_iter().flatten().find_map(|s| s.sender);
+        let sends =
+            [&stream.sender, &stream.receiver, &stream.udp].into_iter().flatten().find_map(|s| s.sender);
         Some((sends?, tcp.or_else(|| udp.and_then(|sum| sum.rate()))?))
     };
     let rates: Vec<(bool, f64)> = report.end.streams.iter().filter_map(rate).collect();

@@ -29,8 +29,12 @@ fn figures(text: &str) -> Result<Vec<Figure>, String> {
     let seconds = Seconds::printed(word_after(text, "Time:")?)?;
     let mut figures = Vec::new();
     if let Some(flops) = positive(text, "MFlops/s:") {
-        let mut figure =
-            Figure::new(&format!("{kernel}: FLOP/s"), flops * 1e6, Unit::FlopPerSecond, peak(&kernel, threads));
+        let mut figure = Figure::new(
+            &format!("{kernel}: FLOP/s"),
+            flops * 1e6,
+            Unit::FlopPerSecond,
+            peak(&kernel, threads),
+        );
         figure.account = positive(text, "Number of Flops:").map(|flops| Account::of(flops, seconds));
         figure.subject = Subject::Cores(CoreUse { threads, by_time: None });
         figures.push(figure);
@@ -45,8 +49,7 @@ fn figures(text: &str) -> Result<Vec<Figure>, String> {
         let name = format!("{kernel}: bandwidth");
         let mut figure = Figure::new(&name, rate * 1e6, Unit::BytePerSecond, like);
         figure.account = positive(text, "Data volume (Byte):").map(|bytes| Account::of(bytes, seconds));
-        figure.subject =
-            Subject::Memory(MemoryUse { footprint: bytes, array: bytes, may_be_cache: true });
+        figure.subject = Subject::Memory(MemoryUse { footprint: bytes, array: bytes, may_be_cache: true });
         figures.push(figure);
     }
     Ok(figures)
@@ -78,6 +81,7 @@ fn peak(kernel: &str, threads: f64) -> Result<Like, String> {
         "_avx_fma" => "avx2",
         _ => return Err(no()),
     };
-    let case = Case::of("cpu.peak").with_word("op", "fma").with_word("type", if single { "f32" } else { "f64" });
+    let case =
+        Case::of("cpu.peak").with_word("op", "fma").with_word("type", if single { "f32" } else { "f64" });
     Ok(Like::of(case.with_word("isa", isa).with_count("threads", threads as u64), "rate"))
 }

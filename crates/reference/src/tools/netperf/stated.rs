@@ -17,7 +17,8 @@ pub(super) fn recognises(text: &str) -> bool {
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
     let mut stated = Stated::by(TOOL.name, None);
-    stated.figures = if text.contains(" TEST from ") || text.contains("Throughput") || text.contains("Trans.") {
+    stated.figures = if text.contains(" TEST from ") || text.contains("Throughput") || text.contains("Trans.")
+    {
         tables(text)
     } else {
         keys(text)
@@ -55,7 +56,8 @@ fn far_end(banner: &str) -> (Option<String>, bool) {
 
 fn tables(text: &str) -> Vec<Figure> {
     let mut figures = Vec::new();
-    let banners = text.match_indices(" TEST from ").map(|(at, _)| text[..at].rfind('\n').map_or(0, |n| n + 1));
+    let banners =
+        text.match_indices(" TEST from ").map(|(at, _)| text[..at].rfind('\n').map_or(0, |n| n + 1));
     let starts: Vec<usize> = banners.collect();
     let starts = if starts.is_empty() { vec![0] } else { starts };
     for (index, start) in starts.iter().enumerate() {
@@ -69,7 +71,8 @@ fn table(text: &str) -> Vec<Figure> {
     let banner = text.lines().next().unwrap_or_default();
     let (to, is_v6) = far_end(banner);
     let rows: Vec<Vec<f64>> = text.lines().filter_map(numbers).collect();
-    let used = |seconds| LinkUse { to: to.clone(), is_v6, streams: 1, seconds: Some(seconds), ..LinkUse::default() };
+    let used =
+        |seconds| LinkUse { to: to.clone(), is_v6, streams: 1, seconds: Some(seconds), ..LinkUse::default() };
     let Some(first) = rows.first() else { return Vec::new() };
     if text.contains("Trans.") || text.contains("REQUEST/RESPONSE") {
         return match first[..] {
@@ -83,9 +86,9 @@ fn table(text: &str) -> Vec<Figure> {
         (true, [_, message, seconds, okay, _, sent, ..], received) => {
             let sent = stream("UDP stream, as sent", *sent * bits, *message, true, used(*seconds));
             let sent = sent.counted(okay * message * 8.0, *seconds);
-            let received = received.and_then(|row| row.get(2)).map(|rate| {
-                stream("UDP stream, as received", rate * bits, *message, true, used(*seconds))
-            });
+            let received = received
+                .and_then(|row| row.get(2))
+                .map(|rate| stream("UDP stream, as received", rate * bits, *message, true, used(*seconds)));
             received.map_or_else(|| vec![sent], |received| vec![received])
         }
         (false, [_, _, message, seconds, rate, ..], _) => {
@@ -126,7 +129,8 @@ impl Counting for Figure {
 
 fn round_trips(banner: &str, rate: f64, _request: f64) -> Figure {
     let name = if banner.contains("UDP") { "UDP round trips" } else { "TCP round trips" };
-    let no = "the limit of a round trip is an ICMP echo of the same run, which the file does not have".to_owned();
+    let no =
+        "the limit of a round trip is an ICMP echo of the same run, which the file does not have".to_owned();
     Figure::new(name, rate, Unit::PerSecond, Err(no))
 }
 
@@ -141,7 +145,8 @@ fn keys(text: &str) -> Vec<Figure> {
     let to = word(text, "REMOTE_HOST").or_else(|_| word(text, "DESTINATION_ADDRESS")).ok();
     let to = to.map(|host| shown_within(host, 64));
     let used = LinkUse { to, streams: 1, seconds: number("ELAPSED_TIME"), ..LinkUse::default() };
-    let ways = [("REMOTE_RECV_THROUGHPUT", "REMOTE_BYTES_RECVD"), ("LOCAL_RECV_THROUGHPUT", "LOCAL_BYTES_RECVD")];
+    let ways =
+        [("REMOTE_RECV_THROUGHPUT", "REMOTE_BYTES_RECVD"), ("LOCAL_RECV_THROUGHPUT", "LOCAL_BYTES_RECVD")];
     let received = ways.into_iter().filter_map(|(key, moved)| Some((key, number(key)?, number(moved))));
     let received: Vec<_> = received.collect();
     let all = match (received.is_empty(), number("THROUGHPUT")) {

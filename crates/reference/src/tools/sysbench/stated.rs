@@ -71,7 +71,8 @@ fn cpu(text: &str, general: &General) -> Vec<Figure> {
 }
 
 fn memory(text: &str, general: &General) -> Result<Vec<Figure>, String> {
-    let line = text.lines().find(|line| line.contains(" transferred (")).ok_or("it has no line transferred")?;
+    let line =
+        text.lines().find(|line| line.contains(" transferred (")).ok_or("it has no line transferred")?;
     let (amount, rate) = line.split_once(" transferred (").ok_or("its line transferred is cut off")?;
     let amount = bytes(amount).ok_or("its amount is no number")?;
     let rate = bytes(rate.split("/sec").next().unwrap_or_default()).ok_or("its rate is no number")?;
@@ -93,7 +94,7 @@ fn bytes(text: &str) -> Option<f64> {
     let text = text.trim();
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
     let number: f64 = text.get(..digits)?.parse().ok()?;
-    let unit = text.get(digits..)?.trim().split_whitespace().next().unwrap_or_default();
+    let unit = text.get(digits..)?.split_whitespace().next().unwrap_or_default();
     let power = match unit.trim_end_matches("iB").trim_end_matches(['B', 'b']) {
         "" => 0,
         "K" | "k" => 1,

@@ -1,0 +1,98 @@
+//! The fuzz target as a plain test: the corpus, and a bounded number of seeded changes to it. `make fuzz` runs the same
+//! function guided by coverage.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../../fuzz/src/results.rs"]
+mod results;
+
+use std::path::Path;
+
+use proptest::prelude::*;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+/// Changed inputs that are tried.
+const TRIES: usize = 1500;
+
+fn corpus() -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files.into_iter().map(|file| std::fs::read(file).unwrap()).collect()
+}
+
+/// Words that numbers and names are replaced by.
+const WORDS: &[&str] =
+    &["0", "-1", "1e308", "1e999", "-nan", "null", "\"\"", "{}", "[]", "18446744073709551616", "\\u001b"];
+
+/// One or a few changes: a byte, a piece left out or doubled, a number replaced, the tail of another input.
+fn changed(corpus: &[Vec<u8>], rng: &mut ChaCha8Rng) -> Vec<u8> {
+    let mut below = |n: usize| (rng.next_u64() % n.max(1) as u64) as usize;
+    let mut bytes = corpus[below(corpus.len())].clone();
+    for _ in 0..=below(6) {
+        let at = below(bytes.len() + 1);
+        let end = (at + 1 + below(64)).min(bytes.len());
+        match below(6) {
+            0 if at < bytes.len() => bytes[at] = below(256) as u8,
+            1 => drop(bytes.drain(at..end.max(at))),
+            2 => {
+                let piece = bytes[at.min(end)..end].to_vec();
+                bytes.splice(at..at, piece);
+            }
+            3 => {
+                let other = &corpus[below(corpus.len())];
+                let from = below(other.len() + 1);
+                bytes.truncate(at);
+                bytes.extend(&other[from..]);
+            }
+            4 => {
+                // The next number becomes another word.
+                let from = bytes[at..].iter().position(u8::is_ascii_digit).map_or(bytes.len(), |n| at + n);
+                let is_of_it = |b: &u8| b.is_ascii_digit() || *b == b'.';
+                let length = bytes[from..].iter().take_while(|b| is_of_it(b)).count();
+                let word = WORDS[below(WORDS.len())];
+                bytes.splice(from..from + length, word.bytes());
+            }
+            _ => bytes.insert(at, below(256) as u8),
+        }
+    }
+    bytes
+}
+
+#[test]
+fn results_are_read_or_refused() {
+    let corpus = corpus();
+    assert!(corpus.len() >= 40);
+    corpus.iter().for_each(|bytes| results::results(bytes));
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    (0..TRIES).for_each(|_| results::results(&changed(&corpus, &mut rng)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Any text is read or refused, with any tool named.
+    #[test]
+    fn any_text_is_survived(text in "\\PC{0,300}") {
+        results::results(text.as_bytes());
+    }
+
+    /// An honest figure of a stream is never taken for bits or for bytes.
+    #[test]
+    fn a_rate_that_follows_from_bytes_and_seconds_is_not_contradicted(
+        bytes in 1_u64..1_000_000_000_000, micros in 1000_u64..100_000_000_000,
+    ) {
+        let seconds = micros as f64 * 1e-6;
+        let rate = bytes as f64 * 8.0 / seconds;
+        let text = format!(
+            "{{\"start\": {{\"version\": \"iperf 3.9\", \"test_start\": {{\"protocol\": \"TCP\", \"num_streams\": 1}}}}, \
+             \"end\": {{\"sum_received\": {{\"seconds\": {seconds}, \"bytes\": {bytes}, \"bits_per_second\": {rate}}}}}}}"
+        );
+        let stated = plimsoll_reference::stated::read(&text, None).unwrap();
+        let root = plimsoll_machine::Root::at("/nonexistent");
+        let machine = plimsoll_machine::Machine::discover(&root);
+        let place = plimsoll_check::Place { machine: &machine, root: &root, is_named: true };
+        let row = plimsoll_check::check("x", &stated, &place).rows.remove(0);
+        prop_assert_eq!(row.cause, None, "{}", row.reason);
+    }
+}

@@ -1,0 +1,90 @@
+//! `plimsoll check`: results of other tools by the program: what it prints, what it writes, how it ends.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::support::{ended, plimsoll, scratch};
+
+fn corpus(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../check/tests/corpus").join(file)
+}
+
+fn words<'a>(files: &'a [PathBuf], more: &[&'a str]) -> Vec<&'a str> {
+    let files = files.iter().map(|file| file.to_str().unwrap());
+    std::iter::once("check").chain(files).chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn impossible_figures_are_named_with_their_cause_and_end_with_1() {
+    let dir = scratch();
+    let files = [corpus("iperf3-lo-tcp.json"), corpus("sysbench-memory-1k.txt")];
+    let (out, err) = ended(plimsoll(dir.path()).args(words(&files, &["--json", "found.json"])), 1);
+    assert!(out.contains("IMPOSSIBLE: loopback") && out.contains("IMPOSSIBLE: too small an array"), "{out}");
+    assert!(out.ends_with("2 figures in 2 files: 2 impossible, 0 fine, 0 cannot be judged\n"), "{out}");
+    assert!(err.is_empty(), "{err}");
+    let text = fs::read_to_string(dir.path().join("found.json")).unwrap();
+    let found: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(found["schema"], "plimsoll.check/1");
+    assert_eq!((&found["impossible"], &found["files"][0]["tool"]), (&2.into(), &"iperf3".into()));
+    let figure = &found["files"][0]["figures"][0];
+    assert_eq!((&figure["verdict"], &figure["certain"]), (&"impossible".into(), &true.into()));
+    assert_eq!((&figure["cause"], &figure["unit"]), (&"loopback".into(), &"bit/s".into()));
+}
+
+#[test]
+fn stdin_is_read_and_the_document_alone_goes_to_stdout() {
+    let dir = scratch();
+    let text = fs::read_to_string(corpus("netperf-lo-stream.txt")).unwrap();
+    let (out, _) =
+        ended(plimsoll(dir.path()).args(["check", "-", "--json", "-"]).write_stdin(text.as_str()), 1);
+    let found: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(found["files"][0]["file"], "stdin");
+    let (_, err) = ended(plimsoll(dir.path()).args(["check", "-", "-"]).write_stdin(text), 2);
+    assert!(err.contains("stdin can be read only once"), "{err}");
+}
+
+#[test]
+fn a_saved_machine_takes_the_place_of_this_one() {
+    let dir = scratch();
+    ended(plimsoll(dir.path()).args(["machine", "--save", "here.tar.gz"]), 0);
+    let files = [corpus("iperf3-lo-tcp.json")];
+    let (out, _) = ended(plimsoll(dir.path()).args(words(&files, &["--machine", "here.tar.gz"])), 1);
+    assert!(out.contains("IMPOSSIBLE: loopback"), "{out}");
+    let (_, err) = ended(plimsoll(dir.path()).args(words(&files, &["--machine", "missing"])), 2);
+    assert!(err.contains("--machine missing"), "{err}");
+}
+
+#[test]
+fn what_no_tool_wrote_is_refused_in_one_line() {
+    let dir = scratch();
+    let deep = format!("{{\"fio version\": \"fio-3.33\", \"jobs\": {}", "[".repeat(50_000));
+    for (text, says) in [
+        ("", "it is empty"),
+        ("hello", "no known tool wrote it"),
+        ("{\"fio version\": \"fio-3.33\", \"jobs\": [", "its JSON cannot be read"),
+        ("{\"fio version\": \"fio-3.33\"}", "its JSON has no job"),
+        (&deep, "nested deeper than 32"),
+    ] {
+        fs::write(dir.path().join("x"), text).unwrap();
+        let (out, err) = ended(plimsoll(dir.path()).args(["check", "x"]), 2);
+        assert!(out.is_empty() && err.contains(says) && err.lines().count() == 1, "{err}");
+    }
+    let (_, err) = ended(plimsoll(dir.path()).args(["check", "missing"]), 2);
+    assert!(err.contains("cannot check missing: No such file"), "{err}");
+    let (_, err) = ended(plimsoll(dir.path()).args(["check", "x", "--format", "nonsense"]), 2);
+    assert!(err.contains("iperf3"), "{err}");
+}
+
+#[test]
+fn names_from_a_file_do_nothing_to_a_terminal() {
+    let dir = scratch();
+    let text = fs::read_to_string(corpus("fio-null.json")).unwrap();
+    let hostile = text.replace("\"jobname\" : \"null\"", "\"jobname\" : \"\\u001b[31mred\\u202e\\n\"");
+    assert_ne!(text, hostile);
+    fs::write(dir.path().join("x.json"), hostile).unwrap();
+    let (out, _) = ended(plimsoll(dir.path()).args(["check", "x.json"]), 1);
+    assert!(out.contains("\\u{1b}[31mred"), "{out}");
+    assert!(!out.contains(['\u{1b}', '\u{202e}']), "{out}");
+}

@@ -1,0 +1,55 @@
+//! What is fuzzed of `plimsoll check`: every text that may be a result of another tool, and the verdicts on it.
+//!
+//! `make fuzz` drives this with libFuzzer; the tests of `crates/check` include this file and drive it with the corpus and seeded
+//! changes to it. Any bytes must be read or refused in a line, and what is said of them must be safe to print.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code)]
+
+use std::sync::OnceLock;
+
+use plimsoll_check::{Place, Verdict, check};
+use plimsoll_machine::Machine;
+use plimsoll_machine::fixture::Fixture;
+use plimsoll_reference::stated;
+
+/// The made-up machine of the corpus, on which limits are known.
+const DESK: &str = include_str!("../../crates/check/tests/machines/desk.tree");
+
+fn machine() -> &'static (Machine, Fixture) {
+    static MACHINE: OnceLock<(Machine, Fixture)> = OnceLock::new();
+    MACHINE.get_or_init(|| {
+        let kept = Fixture::unpack(DESK).expect("a saved machine");
+        (kept.machine(), kept)
+    })
+}
+
+/// One file.
+pub(crate) fn results(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    judge(&text, None);
+    for format in stated::formats() {
+        judge(&text, Some(format));
+    }
+}
+
+fn judge(text: &str, format: Option<&str>) {
+    let (machine, kept) = machine();
+    let stated = match stated::read(text, format) {
+        Ok(stated) => stated,
+        Err(why) => return assert!(is_safe(&why) && !why.is_empty(), "{why:?}"),
+    };
+    for is_named in [false, true] {
+        let checked = check("x", &stated, &Place { machine, root: &kept.root, is_named });
+        assert_eq!(checked.rows.len(), stated.figures.len());
+        for row in &checked.rows {
+            assert!(is_safe(&row.name) && is_safe(&row.reason), "{row:?}");
+            assert!(row.value.is_finite() && row.of_limit.is_none_or(f64::is_finite), "{row:?}");
+            assert_eq!(row.verdict == Verdict::Impossible, row.cause.is_some(), "{row:?}");
+            assert!(row.verdict != Verdict::Unjudged || !row.reason.is_empty(), "{row:?}");
+        }
+    }
+}
+
+/// Whether a text does nothing to a terminal, and is one line.
+fn is_safe(text: &str) -> bool {
+    !text.chars().any(|c| c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c))
+}
