@@ -78,6 +78,7 @@ const PLACES: &[(&str, &str)] = &[
     ("bench/src/network/iperf3/talk.rs", "5"),
     ("bench/src/network/iperf3/data.rs", "5"),
     ("bench/", "2"),
+    ("check/", "1 or 2"),
     ("command/", "2"),
     ("compare/", "2"),
     ("cluster/", "5"),

@@ -51,6 +51,7 @@ const RIGHT: &[(&str, &str)] = &[
 const PAGES: &[&str] = &[
     "README.md",
     "SECURITY.md",
+    "docs/check.md",
     "docs/cluster.md",
     "docs/experiments.md",
     "docs/guide.md",
