@@ -46,7 +46,9 @@ pub struct Place<'a> {
 /// Holds all figures of a file to the limits of a machine.
 pub fn check(file: &str, stated: &Stated, place: &Place<'_>) -> Checked {
     let foreign = foreign(&stated.origin, place);
-    let rows = stated.figures.iter().map(|figure| judged(figure, place, foreign.as_deref())).collect();
+    let of_another = |figure: &Figure| foreign.clone().or_else(|| crowded(figure, place.machine));
+    let rows =
+        stated.figures.iter().map(|figure| judged(figure, place, of_another(figure).as_deref())).collect();
     Checked {
         file: text::shown(file),
         tool: stated.tool,
@@ -68,6 +70,20 @@ fn foreign(origin: &Origin, place: &Place<'_>) -> Option<String> {
     Some(format!(
         "the file is of another machine: it says {says}, this is {is}; name its saved machine with --machine"
     ))
+}
+
+/// Why a figure is of another machine, or of several, where more threads made it than this one has CPUs.
+fn crowded(figure: &Figure, machine: &Machine) -> Option<String> {
+    let threads = match &figure.subject {
+        Subject::Cores(used) => used.threads,
+        Subject::Memory(_) => figure.like.as_ref().map_or(1.0, |like| like.case.threads() as f64),
+        _ => return None,
+    };
+    let cpus = machine.cpu.allowed.len();
+    (cpus > 0 && threads > cpus as f64).then(|| {
+        let threads = significant(threads, 3);
+        format!("{threads} threads or processes made it, and this machine has {cpus} CPUs: it may be of another, or of several")
+    })
 }
 
 fn judged(figure: &Figure, place: &Place<'_>, foreign: Option<&str>) -> Row {

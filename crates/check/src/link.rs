@@ -4,7 +4,7 @@ use crate::ask::{Held, ask};
 use crate::bench::network::condition::{
     PATH_IPV6, PATH_LOOPBACK, PATH_MTU, PATH_SPEED, TCP_MSS, TCP_TIMESTAMPS,
 };
-use crate::machine::network::{Nic, NicKind};
+use crate::machine::Nic;
 use crate::quantity::{Quantity, Unit};
 use crate::stated::{Figure, Like, LinkUse};
 use crate::text::shown_within;
@@ -21,13 +21,12 @@ const PACED: f64 = 1.1;
 const JUMBO: f64 = 8948.0;
 
 pub(crate) fn held(figure: &Figure, used: &LinkUse, place: &Place<'_>) -> Held {
-    let speed = speed(&place.machine.network, used.streams);
+    let speed = speed(&place.machine.network);
     let mut held = match &speed {
         Ok(speed) => ask(figure, place, |like| vec![asked(like, used, speed)]),
         Err(why) => Held::unknown(why.clone()),
     };
-    held.possible =
-        "bits for bytes, both directions counted, a link that is not this machine's, several links at once";
+    held.possible = "bits for bytes, both directions counted, both ends on one machine, such as two containers, or a link that is not this machine's";
     held.spare = buffered(figure, used);
     held.sure = both_ways(figure, used);
     if used.is_sent {
@@ -77,7 +76,7 @@ fn loopback(used: &LinkUse) -> Option<String> {
 }
 
 /// How fast the interfaces with a line are that the figure may have crossed.
-fn speed(network: &[Nic], streams: u64) -> Result<Crossed, String> {
+fn speed(network: &[Nic]) -> Result<Crossed, String> {
     let lines: Vec<&Nic> =
         network.iter().filter(|nic| nic.has_line() && nic.state.as_deref() != Some("down")).collect();
     let Some(largest) = lines.iter().filter_map(|nic| nic.mtu_bytes).max() else {
@@ -87,12 +86,8 @@ fn speed(network: &[Nic], streams: u64) -> Result<Crossed, String> {
         return Err(format!("the limit of the link is unknown: {} does not state its speed", unknown.name));
     }
     let speeds = lines.iter().filter_map(|nic| nic.speed_bit_per_s).map(|speed| speed as f64);
-    // A bond spreads even one stream over its links if it is told to.
-    let bonded = network.iter().any(|nic| {
-        nic.kind == NicKind::Virtual && ["bond", "team"].iter().any(|name| nic.name.starts_with(name))
-    });
-    let all = bonded || streams > 1;
-    let speed = if all { speeds.sum() } else { speeds.fold(0.0, f64::max) };
+    // A bond or several paths spread streams over links, even one.
+    let speed = speeds.sum();
     Ok(Crossed { speed, mtu: largest as f64 })
 }
 

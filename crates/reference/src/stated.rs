@@ -230,3 +230,48 @@ fn unrecognised(text: &str) -> String {
     let what = if text.trim().is_empty() { "it is empty" } else { "no known tool wrote it" };
     format!("{what}; results of {} are read, and --format names one", names.join(", "))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// Every recording of a tool whose results are read is recognised as its own, also behind other text.
+    #[test]
+    fn recordings_are_recognised_and_read() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/peers");
+        let mut read_in_all = 0;
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            let tool = formats().find(|tool| name.starts_with(tool.split('-').next().unwrap_or(tool)));
+            // Another tool's name may begin alike.
+            let Some(tool) =
+                tool.filter(|tool| name.as_bytes().get(tool.len()) == Some(&b'-') || tool.contains('-'))
+            else {
+                continue;
+            };
+            let text = fs::read_to_string(&path).unwrap();
+            let stated = read(&text, None).unwrap_or_else(|why| panic!("{name}: {why}"));
+            assert_eq!(stated.tool, tool, "{name}");
+            assert!(!stated.figures.is_empty(), "{name}");
+            assert!(stated.figures.iter().all(|figure| figure.value > 0.0), "{name}");
+            read_in_all += 1;
+        }
+        assert!(read_in_all >= 18, "{read_in_all}");
+    }
+
+    #[test]
+    fn what_no_tool_wrote_is_refused_with_the_list_of_tools() {
+        assert!(read("", None).unwrap_err().starts_with("it is empty"));
+        let why = read("a text", None).unwrap_err();
+        assert!(
+            why.contains("results of likwid-bench, hpcc, sysbench, stream, fio, iperf3, netperf"),
+            "{why}"
+        );
+        assert!(read("a text", Some("fio")).unwrap_err().contains("as a result of fio"));
+        assert!(read("a text", Some("ping")).is_err());
+    }
+}

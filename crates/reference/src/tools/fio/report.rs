@@ -86,15 +86,17 @@ pub(super) struct Side {
     pub(super) bw: Option<f64>,
     pub(super) iops: Option<f64>,
     pub(super) total_ios: Option<f64>,
-    /// Bytes; KiB in 2.x.
+    /// Bytes; KiB in most of 2.x.
     pub(super) io_bytes: Option<f64>,
+    /// KiB (3.1 and later).
+    pub(super) io_kbytes: Option<f64>,
     /// Milliseconds.
     pub(super) runtime: Option<f64>,
-    slat_ns: Option<Times>,
-    clat_ns: Option<Times>,
-    lat_ns: Option<Times>,
+    pub(super) slat_ns: Option<Times>,
+    pub(super) clat_ns: Option<Times>,
+    pub(super) lat_ns: Option<Times>,
     /// Microseconds.
-    lat: Option<Times>,
+    pub(super) lat: Option<Times>,
 }
 
 impl Side {

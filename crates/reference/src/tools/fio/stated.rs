@@ -35,12 +35,11 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     }
     let version = report.version.as_deref().map(|v| v.trim_start_matches("fio-"));
     let mut stated = Stated::by(TOOL.name, version);
-    let old = version.is_some_and(|v| v.starts_with("2.") || v.starts_with("1."));
     for (index, job) in all.iter().enumerate() {
-        let told = Told { name: name(&all, index), ..Told::of(&report, job, old) };
+        let told = Told { name: name(&all, index), ..Told::of(&report, job) };
         stated.figures.extend(WAYS.iter().flat_map(|way| told.figures(way)));
     }
-    stated.figures.extend(sums(&report, old));
+    stated.figures.extend(sums(&report));
     Ok(stated)
 }
 
@@ -105,13 +104,11 @@ struct Told<'a> {
     job: &'a Measured,
     name: String,
     options: BTreeMap<String, String>,
-    /// Whether bytes are in KiB.
-    old: bool,
 }
 
 impl<'a> Told<'a> {
-    fn of(report: &'a Report, job: &'a Measured, old: bool) -> Self {
-        Self { report, job, name: shown_within(&job.jobname, 40), options: options(report, job), old }
+    fn of(report: &'a Report, job: &'a Measured) -> Self {
+        Self { report, job, name: shown_within(&job.jobname, 40), options: options(report, job) }
     }
 }
 
@@ -151,7 +148,7 @@ impl Told<'_> {
     /// The case of ours of the same transfers.
     fn case(&self, way: &Way, side: &Side) -> Case {
         let pattern = if self.is_random() { "random" } else { "sequential" };
-        let block = bytes(side, self.old).unwrap_or(0.0) / side.transfers();
+        let block = bytes(side).unwrap_or(0.0) / side.transfers();
         let mut case = Case::of("disk.io").with_word("op", way.op).with_word("pattern", pattern);
         if way.op == "mixed" {
             // Of an unknown share no more than of halves, each with a direction of its own.
@@ -186,8 +183,7 @@ impl Told<'_> {
     fn account(&self, side: &Side, bandwidth: f64) -> Option<Account> {
         /// Below, the whole KiB of `bw` round too much.
         const LEAST: f64 = 100.0;
-        let by_bytes =
-            bytes(side, self.old).zip(duration(side)).map(|(bytes, time)| Account::of(bytes, time));
+        let by_bytes = bytes(side).zip(duration(side)).map(|(bytes, time)| Account::of(bytes, time));
         if self.job.jobname == ALL_CLIENTS {
             return None;
         }
@@ -212,7 +208,7 @@ impl Told<'_> {
             engine: self.engine().map(|engine| shown_within(engine, 40)),
             paths: self.paths(),
             writes: way.name == "write",
-            moved: moved(self.report, way, self.old),
+            moved: moved(self.report, way),
             random: self.random_transfers(way),
             counted: counted(self.report, way),
             file_bytes: self.file_bytes(),
@@ -228,7 +224,7 @@ impl Told<'_> {
         let all =
             all.filter(|job| job.jobname != ALL_CLIENTS && bandwidth((way.side)(job)).unwrap_or(0.0) > 0.0);
         let of = |job| {
-            let told = Told::of(self.report, job, self.old);
+            let told = Told::of(self.report, job);
             told.is_random().then(|| (way.side)(job).transfers())
         };
         all.map(of).sum()
@@ -310,8 +306,14 @@ fn bandwidth(side: &Side) -> Option<f64> {
     finite(side.bw_bytes.or_else(|| side.bw.map(|kib| kib * 1024.0)))
 }
 
-fn bytes(side: &Side, old: bool) -> Option<f64> {
-    finite(side.io_bytes).map(|bytes| if old { bytes * 1024.0 } else { bytes }).filter(|bytes| *bytes > 0.0)
+/// Bytes moved. Versions that do not write KiB beside them wrote KiB in their place, or bytes: their own rate tells.
+fn bytes(side: &Side) -> Option<f64> {
+    /// Between the two, which differ by 1024.
+    const EITHER: f64 = 32.0;
+    let stated = finite(side.io_bytes).filter(|bytes| *bytes > 0.0)?;
+    let kib = side.bw.zip(side.runtime).map(|(bw, ms)| bw * ms * 1e-3).filter(|kib| *kib > 0.0);
+    let in_kib = side.io_kbytes.is_none() && kib.is_some_and(|kib| stated / kib < EITHER);
+    Some(if in_kib { stated * 1024.0 } else { stated })
 }
 
 fn duration(side: &Side) -> Option<Seconds> {
@@ -319,9 +321,9 @@ fn duration(side: &Side) -> Option<Seconds> {
 }
 
 /// Bytes that all jobs moved in a direction.
-fn moved(report: &Report, way: &Way, old: bool) -> f64 {
+fn moved(report: &Report, way: &Way) -> f64 {
     let all = report.jobs.iter().chain(&report.client_stats).filter(|job| job.jobname != ALL_CLIENTS);
-    all.filter_map(|job| bytes((way.side)(job), old)).sum()
+    all.filter_map(|job| bytes((way.side)(job))).sum()
 }
 
 fn counted(report: &Report, way: &Way) -> Vec<Counted> {
@@ -341,14 +343,14 @@ fn counted(report: &Report, way: &Way) -> Vec<Counted> {
 }
 
 /// The bandwidth of jobs of one group, which run at once unless told to wait.
-fn sums(report: &Report, old: bool) -> Vec<Figure> {
+fn sums(report: &Report) -> Vec<Figure> {
     const WAITS: [&str; 4] = ["startdelay", "start_delay", "wait_for", "wait_for_previous"];
     let jobs: Vec<&Measured> = report.jobs.iter().filter(|job| job.groupid.is_some()).collect();
     let groups: BTreeSet<_> = jobs.iter().filter_map(|job| job.groupid).collect();
     let mut figures = Vec::new();
     for group in groups {
         let members: Vec<&Measured> = jobs.iter().filter(|job| job.groupid == Some(group)).copied().collect();
-        let all: Vec<Told<'_>> = members.iter().map(|job| Told::of(report, job, old)).collect();
+        let all: Vec<Told<'_>> = members.iter().map(|job| Told::of(report, job)).collect();
         let waits = |told: &Told<'_>| WAITS.iter().any(|key| told.options.contains_key(*key));
         if all.len() < 2 || all.iter().any(waits) {
             continue;
@@ -360,7 +362,7 @@ fn sums(report: &Report, old: bool) -> Vec<Figure> {
 
 fn sum(group: i64, all: &[Told<'_>], way: &Way) -> Option<Figure> {
     let sides: Vec<&Side> = all.iter().map(|told| (way.side)(told.job)).collect();
-    let total: f64 = sides.iter().filter_map(|side| bytes(side, all[0].old)).sum();
+    let total: f64 = sides.iter().filter_map(|side| bytes(side)).sum();
     let seconds = sides.iter().filter_map(|side| side.runtime).fold(0.0_f64, f64::max) * 1e-3;
     let jobs = sides.iter().filter(|side| bandwidth(side).is_some_and(|b| b > 0.0)).count();
     if jobs < 2 || seconds <= 0.0 {
@@ -378,4 +380,54 @@ fn sum(group: i64, all: &[Told<'_>], way: &Way) -> Option<Figure> {
     figure.void = all.iter().any(|told| told.job.error != 0).then(|| "one of its jobs failed".to_owned());
     figure.subject = Subject::Disk(used);
     Some(figure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_fio_does() {
+        for (text, bytes) in
+            [("4k", 4096.0), ("4096", 4096.0), ("4096B", 4096.0), ("1M", 1048576.0), ("2GiB", 2147483648.0)]
+        {
+            assert_eq!(size(text), Some(bytes), "{text}");
+        }
+        assert_eq!((size("10%"), size("4k,64k"), size("k"), size("")), (None, None, None, None));
+    }
+
+    #[test]
+    fn bytes_of_versions_that_count_in_kib_are_told_by_their_rate() {
+        let side = |io_bytes, kib| Side {
+            io_bytes: Some(io_bytes),
+            io_kbytes: kib,
+            bw: Some(1000.0),
+            runtime: Some(2000.0),
+            ..Side::default()
+        };
+        assert_eq!(bytes(&side(2000.0, None)), Some(2000.0 * 1024.0), "2.16");
+        assert_eq!(bytes(&side(2_048_000.0, None)), Some(2_048_000.0), "3.0");
+        assert_eq!(bytes(&side(2_048_000.0, Some(2000.0))), Some(2_048_000.0), "3.1");
+    }
+
+    #[test]
+    fn whether_the_page_cache_was_used_is_known_where_options_are_written() {
+        let cached = |options: &str| {
+            let text = format!(
+                "{{\"jobs\": [{{\"job options\": {options}, \"read\": {{\"bw\": 1000, \"iops\": 9}}}}]}}"
+            );
+            let stated = read(&text).unwrap();
+            match &stated.figures[0].subject {
+                Subject::Disk(used) => used.cached,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(cached("{}"), None);
+        assert_eq!(cached("{\"rw\": \"read\"}"), Some(true));
+        assert_eq!(cached("{\"rw\": \"read\", \"direct\": \"1\"}"), Some(false));
+        assert_eq!(cached("{\"rw\": \"read\", \"direct\": \"\"}"), Some(false));
+        assert_eq!(cached("{\"rw\": \"read\", \"buffered\": \"0\"}"), Some(false));
+        assert_eq!(cached("{\"rw\": \"read\", \"ioengine\": \"rbd\"}"), Some(false));
+        assert_eq!(cached("{\"rw\": \"read\", \"ioengine\": \"mmap\", \"direct\": \"1\"}"), Some(true));
+    }
 }
