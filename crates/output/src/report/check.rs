@@ -111,3 +111,71 @@ fn tally(files: &[Checked]) -> String {
         count(Verdict::Unjudged)
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+
+    use super::*;
+    use crate::check::Cause;
+    use crate::quantity::Unit;
+
+    fn row(name: &str, verdict: Verdict, cause: Option<Cause>, reason: &str) -> Row {
+        let limit = Bound {
+            value: 7.877e9,
+            kind: Kind::Ceiling,
+            formula: "line rate × lanes".to_owned(),
+            inputs: Vec::new(),
+        };
+        Row {
+            name: name.to_owned(),
+            value: 1.6e9,
+            unit: Unit::BytePerSecond,
+            limit: (verdict != Verdict::Unjudged).then_some(limit),
+            of_limit: (verdict != Verdict::Unjudged).then_some(0.203),
+            verdict,
+            cause,
+            certain: cause.map(|_| true),
+            reason: reason.to_owned(),
+        }
+    }
+
+    fn at(width: usize) -> String {
+        let rows = vec![
+            row("seq: read bandwidth", Verdict::Fine, None, ""),
+            row(
+                "cached: read bandwidth",
+                Verdict::Impossible,
+                Some(Cause::PageCache),
+                "buffered: the disk moved less",
+            ),
+            row(
+                "cached: read IOPS",
+                Verdict::Impossible,
+                Some(Cause::PageCache),
+                "buffered: the disk moved less",
+            ),
+            row("4 jobs of group 0: read bandwidth", Verdict::Unjudged, None, "no limit is known"),
+        ];
+        let trouble = Some("interrupted".to_owned());
+        let file = Checked {
+            file: "x.json".to_owned(),
+            tool: "fio",
+            version: Some("3.33".to_owned()),
+            trouble,
+            rows,
+        };
+        let style = Style { colour: false, unicode: true, width, progress: None, zone: TimeZone::UTC };
+        text(&[file], &style)
+    }
+
+    #[test]
+    fn a_file_is_a_table_with_its_reasons() {
+        insta::assert_snapshot!(at(100));
+    }
+
+    #[test]
+    fn long_names_are_on_lines_of_their_own_where_there_is_no_room() {
+        insta::assert_snapshot!(at(80));
+    }
+}
