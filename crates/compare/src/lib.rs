@@ -206,7 +206,7 @@ pub fn compare(a: &Side, b: &Side, floors: &[Floors], fail_on: Option<f64>) -> C
 
 impl Side {
     /// Whether it is a published table, which lacks what was not published.
-    fn is_published(&self) -> bool {
+    pub fn is_published(&self) -> bool {
         self.name.starts_with(PUBLISHED)
     }
 }

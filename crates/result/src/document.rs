@@ -1,6 +1,7 @@
 //! The run document: a plan executed on a machine, as `--json` prints it and the history keeps it.
 
 mod double;
+mod in_page;
 mod read;
 mod redact;
 mod sound;
@@ -13,7 +14,7 @@ use crate::measurement::Measurement;
 use crate::view;
 use crate::wall::Step;
 
-pub use read::IN_PAGE;
+pub use in_page::IN_PAGE;
 pub use upgrade::{Kept, is_known};
 
 /// The schema's name; it changes when a name, unit or code does.

@@ -22,6 +22,23 @@ impl History {
     }
 }
 
+/// `plimsoll import`: the same as `plimsoll history import`.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Import {
+    /// Run documents as --json or export wrote them, or pages that hold some
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// The history file
+    #[arg(long, value_name = "FILE")]
+    store: Option<PathBuf>,
+}
+
+impl From<Import> for History {
+    fn from(import: Import) -> Self {
+        Self { store: import.store, what: Some(Asked::Import { files: import.files }) }
+    }
+}
+
 /// What is asked of the history.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Asked {
@@ -68,9 +85,9 @@ pub enum Asked {
     },
     /// Save what can be read of a damaged history into a new one; the damaged file is kept
     Repair,
-    /// Enter runs from run documents; those that are here already stay as they are
+    /// Enter runs from run documents and pages; those that are here already stay as they are
     Import {
-        /// As --json or export wrote them
+        /// As --json or export wrote them, or a page that holds some
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
     },

@@ -41,6 +41,7 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("plimsoll history show", "a run or cases", "plimsoll history show last"),
     ("plimsoll history tag", "a run and a tag", "plimsoll history tag last before-upgrade"),
     ("plimsoll history note", "a run and a note", "plimsoll history note last 'new memory'"),
+    ("plimsoll import", "a file", "plimsoll import run.json"),
     ("plimsoll history import", "a file", "plimsoll history import run.json"),
     ("plimsoll plan check", "a plan file", "plimsoll plan check mine.toml"),
 ];

@@ -22,6 +22,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 pub use help::rows;
 pub use history::{Asked, History};
+use history::Import;
 pub use hosts::Hosts;
 pub use plans::{PlanWork, built_in_rows};
 pub use results::{Check, Compare, Doctor, Export, Gather, Report};
@@ -394,7 +395,7 @@ pub fn command() -> Command {
     root.subcommand(run())
         .subcommands(bench::commands().map(subsystem))
         .subcommands([far_end(), key(), machine, peers(), plans::command(), history()])
-        .subcommands([report(), export(), gather(), compare(), check(), doctor(), launch()])
+        .subcommands([report(), export(), import(), gather(), compare(), check(), doctor(), launch()])
         .subcommands([
             Command::new("worker").hide(true),
             Command::new("far-end").hide(true),
@@ -415,6 +416,11 @@ fn compare() -> Command {
 
 fn history() -> Command {
     History::augment_args(Command::new("history")).about("List and show runs; tags, notes, imports, repair")
+}
+
+fn import() -> Command {
+    Import::augment_args(Command::new("import"))
+        .about("Enter runs into the history from run documents and pages, as history import does")
 }
 
 fn report() -> Command {
@@ -559,6 +565,7 @@ pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) ->
             from: m.get_one::<PathBuf>("from").cloned(),
         }),
         Some(("history", m)) => Ok(Typed::History(Box::new(History::from_arg_matches(m)?))),
+        Some(("import", m)) => Ok(Typed::History(Box::new(Import::from_arg_matches(m)?.into()))),
         Some(("compare", m)) => Ok(Typed::Compare(Box::new(Compare::from_arg_matches(m)?))),
         Some(("report", m)) => Ok(Typed::Report(Box::new(Report::from_arg_matches(m)?))),
         Some(("export", m)) => Ok(Typed::Export(Box::new(Export::from_arg_matches(m)?))),

@@ -43,9 +43,12 @@ pub struct Compare {
     /// How it is printed
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub format: String,
-    /// Also write one HTML file that needs no other
+    /// Also write one HTML file that needs no other; it holds the run documents
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Replace host names, addresses, serial numbers, user names and directories, and names of files by numbers
+    #[arg(long)]
+    pub redact: bool,
     /// The history file
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,

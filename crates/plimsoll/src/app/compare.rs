@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::named_runs::History;
+use super::named_runs::{History, redacted};
 use super::ranked;
 use super::{Failure, code, complain, printed, target, unwritten};
 use crate::case::Case;
@@ -35,24 +35,26 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let requirements = requirements(&typed.require)?;
     let target = typed.html.as_deref().map(target).transpose()?;
     let mut history = History::new(typed.store.as_deref());
-    let [a, b] = history.sides(&typed.a, &typed.b)?;
-    let floors = history.floors(&[&a, &b])?;
-    let mut comparison = compare::compare(&a, &b, &floors, typed.fail_on);
+    let both = history.sides(&typed.a, &typed.b)?;
+    let floors = history.floors(&both.iter().collect::<Vec<_>>())?;
+    let both = if typed.redact { redacted(&both)? } else { both.into() };
+    let [a, b] = both.as_slice() else { return Err(Failure::usage("compare requires two runs")) };
+    let mut comparison = compare::compare(a, b, &floors, typed.fail_on);
     let notes = std::mem::take(&mut history.notes).into_iter();
     comparison.flags.extend(notes.map(|text| Flag { code: "baseline", text }));
     let missing = if typed.missing == "ignore" { Missing::Ignore } else { Missing::Fail };
-    let held = held_of_both(&requirements, [&a, &b], missing);
+    let held = held_of_both(&requirements, [a, b], missing);
     let shown = if typed.all { Shown::All } else { Shown::Telling };
     let style = &Style::detect(Wishes::default());
-    let sides = TwoSides { comparison: &comparison, held: &held, shown, missing, style };
+    let sides = TwoSides { comparison: &comparison, sides: &both, held: &held, shown, missing, style };
     let mut text = Vec::new();
     write(&sides, &mut text).map_err(|e| Failure::environment(e.to_string()))?;
     if !target.as_ref().is_some_and(Target::is_stdout) {
         printed(&String::from_utf8_lossy(&text))?;
     }
     if let Some(target) = target {
-        let page =
-            html::comparison(&comparison, &held, shown).map_err(|e| Failure::environment(e.to_string()))?;
+        let page = html::comparison(&comparison, &both, &held, shown);
+        let page = page.map_err(|e| Failure::environment(e.to_string()))?;
         target.put(&page).map_err(|e| unwritten(&e))?;
     }
     Ok(ExitCode::from(verdict(&comparison, &held, missing, typed.strict)))

@@ -17,6 +17,20 @@ pub(super) struct History<'a> {
     pub(super) notes: Vec<String>,
 }
 
+/// The sides as they may leave the machine. A side that is a file is called by its number: a path tells names, too.
+///
+/// # Errors
+/// A document that cannot be redacted.
+pub(super) fn redacted(sides: &[Side]) -> Result<Vec<Side>, Failure> {
+    let one = |(index, side): (usize, &Side)| {
+        let is_file = side.name.contains('/') || Path::new(&side.name).exists();
+        let name = if is_file { format!("side {}", index + 1) } else { side.name.clone() };
+        let runs = side.runs.iter().map(|run| super::shareable(run, true)).collect::<Result<_, _>>()?;
+        Ok(Side { name, runs })
+    };
+    sides.iter().enumerate().map(one).collect()
+}
+
 impl<'a> History<'a> {
     pub(super) fn new(named: Option<&'a Path>) -> Self {
         Self { named, store: None, notes: Vec::new() }

@@ -5,13 +5,13 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::named_runs::History;
+use super::named_runs::{History, redacted};
 use super::{Failure, printed, target, unwritten};
 use crate::case::Pattern;
 use crate::cli::Compare;
 use crate::compare::Side;
 use crate::compare::rank::{self, Prices, Wanted};
-use crate::report::format::{Subject, writer};
+use crate::report::format::{Ranked, Subject, writer};
 use crate::report::html;
 use crate::report::target::Target;
 use crate::report::{Style, Wishes};
@@ -55,15 +55,16 @@ pub(super) fn rank(typed: &Compare) -> Result<ExitCode, Failure> {
     let sides = history.all(&names)?;
     each_weighs_its_own(&weights, &sides)?;
     let floors = history.floors(&sides.iter().collect::<Vec<&Side>>())?;
+    let sides = if typed.redact { redacted(&sides)? } else { sides };
     let ranking = rank::rank(&sides, &floors, &Wanted { prices, weights, all: typed.all });
     let style = &Style::detect(Wishes::default());
     let mut text = Vec::new();
-    write(&ranking, style, &mut text).map_err(|e| Failure::environment(e.to_string()))?;
+    write(&Ranked { ranking: &ranking, sides: &sides, style }, &mut text).map_err(|e| Failure::environment(e.to_string()))?;
     if !target.as_ref().is_some_and(Target::is_stdout) {
         printed(&String::from_utf8_lossy(&text))?;
     }
     if let Some(target) = target {
-        let page = html::ranking(&ranking).map_err(|e| Failure::environment(e.to_string()))?;
+        let page = html::ranking(&ranking, &sides).map_err(|e| Failure::environment(e.to_string()))?;
         target.put(&page).map_err(|e| unwritten(&e))?;
     }
     Ok(ExitCode::SUCCESS)

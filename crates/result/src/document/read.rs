@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use super::in_page;
 use super::sound::{LONGEST_RUN, check, ids, is_span};
 use super::upgrade::{FIRST, Kept};
 use super::{Run, SCHEMA};
@@ -12,9 +13,6 @@ const MAX_BYTES: u64 = 256 << 20;
 
 /// Most measurements of one document.
 const MAX_MEASUREMENTS: usize = 200_000;
-
-/// What is before and after a document in a page. All other text of a page has its angle brackets escaped.
-pub const IN_PAGE: [&str; 2] = ["<script type=\"application/json\" class=\"run\">", "</script>"];
 
 impl Run {
     /// Reads the run document of a file, or of a page that holds one.
@@ -26,7 +24,7 @@ impl Run {
         match (runs.pop(), runs.len()) {
             (Some(run), 0) => Ok(run),
             (_, others) => Err(format!(
-                "{}: holds {} runs: import it with plimsoll history import, and name one by its id",
+                "{}: holds {} runs: import it with plimsoll import, and name one by its id",
                 crate::text::shown_bytes(path.as_os_str().as_encoded_bytes()),
                 others + 1
             )),
@@ -49,9 +47,8 @@ impl Run {
 
     /// The run documents that a page holds, each in an element of its own.
     fn of_page(text: &str) -> Result<Vec<Self>, String> {
-        let held = text.split(IN_PAGE[0]).skip(1);
-        let held = held.map(|rest| rest.split_once(IN_PAGE[1]).map_or(rest, |(document, _)| document));
-        let runs: Vec<Self> = held.map(Self::parse).collect::<Result<_, _>>()?;
+        let held = in_page::held(text, MAX_BYTES)?;
+        let runs: Vec<Self> = held.iter().map(|document| Self::parse(document)).collect::<Result<_, _>>()?;
         match runs.is_empty() {
             true => Err("this page holds no run document; give the document that --json wrote".to_owned()),
             false => Ok(runs),

@@ -64,7 +64,7 @@ fn markdown_for_a_pull_request() {
 fn the_page_has_every_row_and_escapes_names() {
     let mut hostile = comparison();
     hostile.a = "<script>alert(1)</script>".to_owned();
-    let page = crate::report::html::comparison(&hostile, &held(), Shown::All).unwrap();
+    let page = crate::report::html::comparison(&hostile, &[], &held(), Shown::All).unwrap();
     assert_eq!(page.matches("<script").count(), 3, "the island, the library and ours");
     assert_eq!(page.matches("<tr title").count(), hostile.compared.len());
     assert_eq!(page.matches("data-chart=").count(), 1);
@@ -72,7 +72,7 @@ fn the_page_has_every_row_and_escapes_names() {
         assert_eq!(page.contains(told), told != "NOT MET", "{told}");
     }
     let nothing = Comparison { compared: Vec::new(), ..comparison() };
-    let page = crate::report::html::comparison(&nothing, &[], Shown::All).unwrap();
+    let page = crate::report::html::comparison(&nothing, &[], &[], Shown::All).unwrap();
     assert!(page.contains("nothing to compare") && !page.contains("data-chart="));
 }
 

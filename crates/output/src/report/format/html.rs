@@ -12,7 +12,7 @@ pub(super) static FORMAT: Format = Format {
     extension: "html",
     run: Some(run),
     comparison: Some(comparison),
-    ranking: Some(|ranking, _, out| out.write_all(html::ranking(ranking)?.as_bytes())),
+    ranking: Some(|of, out| out.write_all(html::ranking(of.ranking, of.sides)?.as_bytes())),
     tables: Some(tables),
     ..Format::NONE
 };
@@ -23,7 +23,7 @@ fn run(of: &OneRun<'_>, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn comparison(of: &TwoSides<'_>, out: &mut dyn Write) -> io::Result<()> {
-    out.write_all(html::comparison(of.comparison, of.held, of.shown)?.as_bytes())
+    out.write_all(html::comparison(of.comparison, of.sides, of.held, of.shown)?.as_bytes())
 }
 
 fn tables(of: &Replayed<'_>, out: &mut dyn Write) -> io::Result<()> {

@@ -19,7 +19,7 @@ pub(super) static FORMAT: Format = Format {
     extension: "json",
     run: Some(|of, out| write(of.run, out)),
     comparison: Some(comparison),
-    ranking: Some(|ranking, _, out| self::ranking(ranking, out)),
+    ranking: Some(|of, out| ranking(of.ranking, out)),
     ..Format::NONE
 };
 

@@ -20,7 +20,7 @@ pub(super) static FORMAT: Format = Format {
         let text = compare::markdown(of.comparison, of.held, of.shown, of.missing);
         out.write_all(text.as_bytes())
     }),
-    ranking: Some(|ranking, _, out| out.write_all(ranking::markdown(ranking).as_bytes())),
+    ranking: Some(|of, out| out.write_all(ranking::markdown(of.ranking).as_bytes())),
     tables: Some(|of, out| out.write_all(published::markdown(of.reports).as_bytes())),
     ..Format::NONE
 };

@@ -22,7 +22,7 @@ use super::Style;
 use super::compare::Shown;
 use super::published::Report;
 use crate::compare::rank::Ranking;
-use crate::compare::{Comparison, Holds, Missing};
+use crate::compare::{Comparison, Holds, Missing, Side};
 use crate::document::Run;
 use crate::measurement::Measurement;
 
@@ -99,7 +99,7 @@ pub type RunsWriter = fn(&[Run], &mut dyn Write) -> io::Result<()>;
 /// Writes a comparison; the error as of a [`RunWriter`].
 pub type ComparisonWriter = fn(&TwoSides<'_>, &mut dyn Write) -> io::Result<()>;
 /// Writes a ranking; the error as of a [`RunWriter`].
-pub type RankingWriter = fn(&Ranking, &Style, &mut dyn Write) -> io::Result<()>;
+pub type RankingWriter = fn(&Ranked<'_>, &mut dyn Write) -> io::Result<()>;
 /// Writes tables of published reports; the error as of a [`RunWriter`].
 pub type TablesWriter = fn(&Replayed<'_>, &mut dyn Write) -> io::Result<()>;
 
@@ -115,14 +115,26 @@ pub struct OneRun<'a> {
 
 /// A comparison, and what is said with it.
 pub struct TwoSides<'a> {
-    /// What was compared.
+    /// What was found.
     pub comparison: &'a Comparison,
+    /// What was compared.
+    pub sides: &'a [Side],
     /// Requirements that were held against the second side.
     pub held: &'a [Holds],
     /// Which metrics are shown, where a format is for people.
     pub shown: Shown,
     /// Whether what was lost counts as a failure.
     pub missing: Missing,
+    /// Of the terminal, or of a file.
+    pub style: &'a Style,
+}
+
+/// Several runs ranked.
+pub struct Ranked<'a> {
+    /// What was found.
+    pub ranking: &'a Ranking,
+    /// What was ranked.
+    pub sides: &'a [Side],
     /// Of the terminal, or of a file.
     pub style: &'a Style,
 }

@@ -30,11 +30,13 @@ fn names_are_unique_and_every_format_writes_something() {
 fn each_writes_what_it_says_it_can() {
     let (run, style) = (fixture::with_tools(), Style::plain(100));
     let side = |name: &str| Side { name: name.to_owned(), runs: vec![run.clone()] };
-    let comparison = compare(&side("before"), &side("after"), &[], None);
+    let both = [side("before"), side("after")];
+    let comparison = compare(&both[0], &both[1], &[], None);
     for format in FORMATS {
         let of = OneRun { run: &run, held: &[], style: &style };
         let sides = TwoSides {
             comparison: &comparison,
+            sides: &both,
             held: &[],
             shown: Shown::Telling,
             missing: Missing::Fail,

@@ -13,7 +13,7 @@ pub(super) static FORMAT: Format = Format {
     extension: "txt",
     run: Some(run),
     comparison: Some(comparison),
-    ranking: Some(|ranking, style, out| out.write_all(ranking::text(ranking, style).as_bytes())),
+    ranking: Some(|of, out| out.write_all(ranking::text(of.ranking, of.style).as_bytes())),
     tables: Some(tables),
     ..Format::NONE
 };

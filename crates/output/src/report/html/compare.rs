@@ -3,26 +3,28 @@
 use maud::{Markup, html};
 
 use super::data::{Axis, Chart, Kind, Role, Series, island};
-use super::{document, script};
-use crate::compare::{Compared, Comparison, Holds, Tone};
+use super::{document, machines, script};
+use crate::compare::{Compared, Comparison, Holds, Side, Tone};
 use crate::label;
 use crate::report::compare::{HEAD, Shown, blindness, cells, chosen, left, notes, tally, title};
 
-/// The page.
+/// The page; `sides` are what was compared.
 ///
 /// # Errors
 /// A figure that JSON cannot hold.
 pub fn comparison(
     comparison: &Comparison,
+    sides: &[Side],
     held: &[Holds],
     shown: Shown,
 ) -> Result<String, serde_json::Error> {
     let rows = chosen(comparison, shown);
     let chart = forest(&rows);
-    let body = body(comparison, held, &rows, chart.as_ref());
+    let bodies =
+        [body(comparison, held, &rows, chart.as_ref()), html! { main { (machines::of_sides(sides)?) } }];
     let island = island(&chart.into_iter().collect::<Vec<_>>())?;
     let title = format!("plimsoll: {} and {}", comparison.a, comparison.b);
-    Ok(document(&[body], &island, &script(), &title).into_string())
+    Ok(document(&bodies, &island, &script(), &title).into_string())
 }
 
 fn body(comparison: &Comparison, held: &[Holds], rows: &[&Compared], chart: Option<&Chart>) -> Markup {

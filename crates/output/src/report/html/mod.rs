@@ -9,6 +9,7 @@ mod charts;
 mod compare;
 mod data;
 mod gauge;
+mod machines;
 mod nodes;
 mod page;
 mod parts;
@@ -29,7 +30,7 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
-use crate::document::{IN_PAGE, Run};
+use crate::document::Run;
 use crate::measurement::{Measurement, Status};
 use crate::published::{self, Baseline};
 use crate::report::context::of_whom;
@@ -132,12 +133,12 @@ const SCRIPT: &[&str] = &[
     include_str!("assets/options.js"),
     include_str!("assets/figure.js"),
     include_str!("assets/main.js"),
+    include_str!("assets/check.js"),
+    include_str!("assets/machines.js"),
+    include_str!("assets/compare.js"),
 ];
 
 const STYLE: &str = include_str!("assets/report.css");
-
-/// Most bytes of run documents that a page holds.
-const MOST_HELD: usize = 8 << 20;
 
 /// What the page shows beside a run.
 #[derive(Clone, Debug, Default)]
@@ -170,48 +171,10 @@ pub fn page(runs: &[Run], beside: &Beside) -> Result<String, serde_json::Error> 
     bodies.push(page::together(&together));
     charts.extend(together);
     let island = data::island(&charts)?;
-    bodies.push(holding(held(runs)?.as_deref()));
+    let machines = machines::section(&machines::named(runs), &runs.iter().collect::<Vec<_>>())?;
+    // Who has several runs compares them before one of them is read.
+    bodies.insert(if runs.len() > 1 { 0 } else { bodies.len() }, html! { main { (machines) } });
     Ok(document(&bodies, &island, &script, &title(runs)).into_string())
-}
-
-/// The documents of the runs as they stand in the page; none where they are too large for it.
-fn held(runs: &[Run]) -> Result<Option<Vec<String>>, serde_json::Error> {
-    // Asked before any is made: that of a thousand machines is half a gigabyte.
-    let mut room = Room(MOST_HELD);
-    match runs.iter().try_for_each(|run| serde_json::to_writer(&mut room, run)) {
-        Err(full) if full.is_io() => Ok(None),
-        asked => asked.and_then(|()| runs.iter().map(data::island).collect::<Result<_, _>>().map(Some)),
-    }
-}
-
-/// Takes so many bytes, keeps none, and refuses more.
-struct Room(usize);
-
-impl std::io::Write for Room {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0 = self.0.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::StorageFull)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Them, and what a reader may do with them.
-fn holding(held: Option<&[String]>) -> Markup {
-    html! {
-        p.remark {
-            @if held.is_some() {
-                "This page holds the run documents of its figures: " code { "plimsoll history import PAGE.html" } " reads them."
-            } @else {
-                "The run documents are too large for this page: " code { "--json FILE" } " writes them."
-            }
-        }
-        @for run in held.unwrap_or_default() {
-            (PreEscaped([IN_PAGE[0], run, IN_PAGE[1]].concat()))
-        }
-    }
 }
 
 fn title(runs: &[Run]) -> String {

@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use crate::document::{Finding, Run, RunStatus};
 use crate::fleet;
 use crate::label::label;
+use crate::machine::Machine;
 use crate::measurement::{Measurement, MetricResult, PeerResult, Status};
 use crate::quantity::{Quantity, Unit, format_size, percent, significant};
 use crate::report::conditions;
@@ -37,7 +38,7 @@ pub(super) fn header(run: &Run) -> Markup {
         header {
             div.name {
                 h1 { (host) }
-                p.machine { (machine_line(run)) }
+                p.machine { (machine_line(&run.machine)) }
             }
             div.verdicts {
                 (limits(run))
@@ -56,8 +57,7 @@ pub(super) fn header(run: &Run) -> Markup {
 }
 
 /// The machine in a line.
-fn machine_line(run: &Run) -> String {
-    let machine = &run.machine;
+pub(super) fn machine_line(machine: &Machine) -> String {
     let mut said = vec![machine.cpu.model_name.clone().unwrap_or_else(|| "unknown processor".to_owned())];
     said.push(counted(machine.cpu.threads, "CPU"));
     said.extend(machine.memory.total_bytes.map(|b| Quantity::new(b as f64, Unit::Byte).to_string()));
@@ -425,7 +425,7 @@ pub(super) fn machine(run: &Run) -> Markup {
     html! {
         section {
             h2 { "Machine" }
-            p { (machine_line(run)) " · " (caches.collect::<Vec<_>>().join(", ")) }
+            p { (machine_line(&run.machine)) " · " (caches.collect::<Vec<_>>().join(", ")) }
             details { summary { "All that was discovered" } pre { (text) } }
             p.note { "run " (run.id) " · seed " (run.seed) " · " (crate::report::span(run.elapsed_s)) }
         }

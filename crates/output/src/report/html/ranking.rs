@@ -3,27 +3,28 @@
 use maud::{Markup, html};
 
 use super::data::{Axis, Chart, Kind, Role, Series, island};
-use super::{document, script};
+use super::{document, machines, script};
 use crate::bench::Better;
+use crate::compare::Side;
 use crate::compare::rank::{Metric, Ranking};
-use crate::report::ranking::{SCORE, differs, name, notes, remarks, rows, scores, sides, title};
+use crate::report::ranking::{self as words, SCORE, differs, name, notes, remarks, rows, scores, title};
 
-/// The page.
+/// The page; `sides` are what was ranked.
 ///
 /// # Errors
 /// A figure that JSON cannot hold.
-pub fn ranking(ranking: &Ranking) -> Result<String, serde_json::Error> {
+pub fn ranking(ranking: &Ranking, sides: &[Side]) -> Result<String, serde_json::Error> {
     let charts: Vec<Chart> = by_price(ranking).into_iter().chain(shares(ranking)).collect();
-    let body = body(ranking, &charts);
+    let body = body(ranking, &charts, &machines::of_sides(sides)?);
     Ok(document(&[body], &island(&charts)?, &script(), &format!("plimsoll: {}", title(ranking)))
         .into_string())
 }
 
-fn body(ranking: &Ranking, charts: &[Chart]) -> Markup {
+fn body(ranking: &Ranking, charts: &[Chart], machines: &Markup) -> Markup {
     html! {
         header {
             div.name { h1 { (title(ranking)) } }
-            p.run { (sides(ranking).join(" · ")) button.theme type="button" hidden { "dark / light" } }
+            p.run { (words::sides(ranking).join(" · ")) button.theme type="button" hidden { "dark / light" } }
         }
         main {
             @if !ranking.differs.is_empty() {
@@ -32,6 +33,7 @@ fn body(ranking: &Ranking, charts: &[Chart]) -> Markup {
             @for chart in charts {
                 figure.chart data-chart=(chart.id) { figcaption { strong { (chart.title) } span.note { (chart.note) } } }
             }
+            (machines)
             @if ranking.metrics.is_empty() { p { "nothing to rank: no case has figures of two sides" } }
             @if !ranking.scores.is_empty() { h2 { (SCORE) } (table(&scores(ranking))) }
             @for metric in &ranking.metrics {

@@ -218,7 +218,7 @@ fn nothing_is_left_out(made: &Made, comparison: &Comparison, page: bool) {
     let document = serde_json::to_string(comparison).unwrap();
     let text = table(comparison, &[], Shown::All, &Style::plain(100_000));
     let marked = markdown(comparison, &[], Shown::All, Missing::Fail);
-    let page = page.then(|| html::comparison(comparison, &[], Shown::All).unwrap());
+    let page = page.then(|| html::comparison(comparison, &[], &[], Shown::All).unwrap());
     let named = |case: &Case| {
         let name = label::label(case);
         assert!(document.contains(&format!("\"{}\"", case.id().as_str())), "{case:?}");

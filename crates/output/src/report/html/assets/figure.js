@@ -52,6 +52,7 @@ class Figure {
   // Pixels: what its rows take, or else what a chart without rows has.
   height(plain) {
     if (this.chart.kind === "forest") return Math.max(160, 70 + 22 * this.chart.series[0].points.length);
+    if (isWorded(this.chart)) return Math.max(240, 120 + 18 * this.chart.y.categories.length);
     return this.chart.kind === "heat" ? 380 : plain;
   }
 

@@ -258,6 +258,9 @@ function widened({ min, max }) {
   return [Math.floor((min - pad) / step) * step, Math.ceil((max + pad) / step) * step];
 }
 
+// Whether the rows of a heat map have names and no numbers.
+const isWorded = (chart) => chart.kind === "heat" && chart.y.categories.some((name) => name.length > 8);
+
 function options(chart) {
   const colours = theme();
   const names = Math.min(300, innerWidth * 0.4);
@@ -266,6 +269,11 @@ function options(chart) {
   y.nameGap = 64;
   // The first row stands at the top.
   if (chart.kind === "heat") y.inverse = true;
+  const worded = isWorded(chart);
+  if (worded) {
+    Object.assign(y.axisLabel, { hideOverlap: false, width: names - 20, overflow: "truncate" });
+    Object.assign(x.axisLabel, { hideOverlap: false, interval: 0, rotate: chart.x.categories.length > 4 ? 45 : 0, width: 110, overflow: "truncate" });
+  }
   if (chart.kind === "forest") {
     // As far as the ratios go; an interval without bounds would squeeze all others.
     const farthest = Math.max(1.5, ...chart.series[0].points.flatMap((p) => [p[0], 1 / p[0]]).filter(isFinite));
@@ -285,7 +293,7 @@ function options(chart) {
     animation: false,
     textStyle: { fontFamily: "system-ui, sans-serif" },
     aria: { enabled: true, label: { description: spoken(chart) } },
-    grid: { left: chart.kind === "forest" ? names : 84, right: chart.kind === "heat" ? 90 : 18, top: chart.x.scale === "places" && chart.bands.length ? 26 : 14, bottom: 48 },
+    grid: { left: chart.kind === "forest" || worded ? names : 84, right: chart.kind === "heat" ? 90 : 18, top: chart.x.scale === "places" && chart.bands.length ? 26 : 14, bottom: worded ? 92 : 48 },
     legend: { show: false },
     tooltip: {
       trigger: "item", renderMode: "richText", confine: true,

@@ -13,6 +13,9 @@ function digits(value) {
   return value.toFixed(size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
 }
 
+// A share, to so many digits where it is small.
+const percent = (share, most = 3) => `${most < 3 && share < 0.1 ? Number((share * 100).toPrecision(most)) : digits(share * 100)} %`;
+
 function human(value, unit) {
   if (value === null || value === undefined || !isFinite(value)) return "–";
   if (unit === "%") return digits(value) + " %";

@@ -1,0 +1,249 @@
+//! Machines side by side, which the reader of a page compares: what the script's table needs of each, and the run documents
+//! that they are from. The reader adds more of them, so what the script needs to check those is here too.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, PreEscaped, html};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::data::island;
+use super::parts::machine_line;
+use crate::bench;
+use crate::case::KEYS;
+use crate::compare::Side;
+use crate::compare::rank::MOST;
+use crate::document::{IN_PAGE, Node, Run, SCHEMA};
+use crate::label;
+use crate::measurement::{Measurement, MetricResult};
+use crate::stats::{ALL_BUT_EXCLUDED, Excluded, MOSTLY_EXCLUDED};
+use crate::text::{counted, shown_within};
+
+/// Most bytes of run documents that a page holds, as they are in it.
+pub(super) const MOST_HELD: usize = 8 << 20;
+
+/// Largest file that a page takes: in a browser it is in memory several times.
+const LARGEST_FILE: usize = 64 << 20;
+
+/// Names of documents that are given.
+const NAMES: usize = 5;
+
+/// Characters of a name.
+const NAME: usize = 64;
+
+/// A run, and what its column is called where its machine's name is not.
+pub(super) struct Named<'a> {
+    run: &'a Run,
+    name: Option<&'a str>,
+}
+
+/// The runs of a page by the names of their machines.
+pub(super) fn named(runs: &[Run]) -> Vec<Named<'_>> {
+    runs.iter().map(|run| Named { run, name: None }).collect()
+}
+
+/// The section of the last run of each side, by the name of the side, and the documents of all. What was published was not
+/// measured here and has no document.
+///
+/// # Errors
+/// A figure that JSON cannot hold.
+pub(super) fn of_sides(sides: &[Side]) -> serde_json::Result<Markup> {
+    let measured = || sides.iter().filter(|side| !side.is_published());
+    let last = measured().filter_map(|side| Some(Named { run: side.runs.last()?, name: Some(&side.name) }));
+    section(&last.collect::<Vec<_>>(), &measured().flat_map(|side| &side.runs).collect::<Vec<_>>())
+}
+
+/// All that the script knows of what is compared.
+#[derive(Serialize)]
+struct Island {
+    most: usize,
+    largest: usize,
+    begin: &'static str,
+    end: &'static str,
+    schema: Value,
+    /// Whether more is better, by benchmark and metric.
+    better: BTreeMap<&'static str, BTreeMap<&'static str, &'static str>>,
+    /// Names of parameters, earlier ones too.
+    keys: Vec<&'static str>,
+    /// Parameters that follow the machine.
+    of_machine: Vec<&'static str>,
+    /// Shares of the time from which on, excluded, a figure is not compared, and is none.
+    mostly: f64,
+    all_but: f64,
+    machines: Vec<Column>,
+}
+
+/// A machine.
+#[derive(Serialize)]
+struct Column {
+    name: String,
+    about: String,
+    run: String,
+    node: String,
+    started: String,
+    plan: String,
+    version: String,
+    partial: bool,
+    /// CPUs that it has for what is measured.
+    cpus: usize,
+    cases: Vec<Measured>,
+}
+
+/// One of its cases.
+#[derive(Serialize)]
+struct Measured {
+    id: String,
+    label: String,
+    status: &'static str,
+    reason: Option<String>,
+    /// Whether too much of its time is excluded for it to be compared.
+    interrupted: bool,
+    figures: Vec<Figure>,
+}
+
+/// One of its figures.
+#[derive(Serialize)]
+struct Figure {
+    name: String,
+    unit: &'static str,
+    better: &'static str,
+    n: usize,
+    median: f64,
+    ci95: Option<[f64; 2]>,
+    of_limit: Option<f64>,
+}
+
+/// The place of the table, its data, and the documents of these runs.
+///
+/// # Errors
+/// A figure that JSON cannot hold.
+pub(super) fn section(shown: &[Named<'_>], all: &[&Run]) -> serde_json::Result<Markup> {
+    let machines: usize = shown.iter().map(|named| named.run.nodes.len()).sum();
+    let columns = shown.iter().filter(|_| machines <= MOST).flat_map(columns).collect();
+    let held = held(all)?;
+    let known = island(&Island {
+        most: MOST,
+        largest: LARGEST_FILE,
+        begin: IN_PAGE[0],
+        end: IN_PAGE[1],
+        schema: schema()?,
+        better: bench::BENCHMARKS.iter().map(|one| (one.descriptor().name, directions(*one))).collect(),
+        keys: KEYS.iter().flat_map(|key| [Some(key.name), key.formerly]).flatten().collect(),
+        of_machine: KEYS.iter().filter(|key| key.of_machine).map(|key| key.name).collect(),
+        mostly: MOSTLY_EXCLUDED,
+        all_but: ALL_BUT_EXCLUDED,
+        machines: columns,
+    })?;
+    Ok(html! {
+        section #compare hidden {
+            h2 { "Compare machines" }
+            @if machines > MOST {
+                p.remark { (counted(machines, "machine")) " are too many to be compared here: at most " (MOST) " have room." }
+            }
+        }
+        p.remark { (told(&held, all)) }
+        script type="application/json" id="machines" { (PreEscaped(known)) }
+        @for document in held.iter().flatten() { (PreEscaped([IN_PAGE[0], document, IN_PAGE[1]].concat())) }
+    })
+}
+
+/// The schema of a run document without its descriptions.
+fn schema() -> serde_json::Result<Value> {
+    let mut schema: Value = serde_json::from_str(include_str!("../../../../../schema/run.v2.json"))?;
+    debug_assert_eq!(schema["properties"]["schema"]["const"], SCHEMA);
+    undescribed(&mut schema);
+    Ok(schema)
+}
+
+fn undescribed(schema: &mut Value) {
+    match schema {
+        Value::Object(all) => {
+            all.retain(|key, value| !(key == "description" && value.is_string()));
+            all.values_mut().for_each(undescribed);
+        }
+        Value::Array(all) => all.iter_mut().for_each(undescribed),
+        _ => {}
+    }
+}
+
+fn directions(benchmark: &dyn bench::Benchmark) -> BTreeMap<&'static str, &'static str> {
+    benchmark.all_metrics().iter().map(|metric| (metric.name, metric.better.word())).collect()
+}
+
+/// The documents as they stand in a page, `None` for one that has no room.
+pub(super) fn held(runs: &[&Run]) -> serde_json::Result<Vec<Option<String>>> {
+    let mut left = MOST_HELD;
+    let pack = |run: &&Run| {
+        let packed = run.packed(left)?;
+        left -= packed.as_ref().map_or(0, String::len);
+        Ok(packed)
+    };
+    runs.iter().map(pack).collect()
+}
+
+/// What a reader may do with them, and which are not here.
+fn told(held: &[Option<String>], runs: &[&Run]) -> Markup {
+    let lost: Vec<String> = held.iter().zip(runs).filter(|(held, _)| held.is_none()).map(|(_, run)| run.id.clone()).collect();
+    let more = lost.len().saturating_sub(NAMES);
+    let names = lost.iter().take(NAMES).cloned().collect::<Vec<_>>().join(", ");
+    html! {
+        @if lost.len() < held.len() {
+            "This page holds the run documents of its figures: " code { "plimsoll import PAGE.html" } " reads them. "
+        }
+        @if !lost.is_empty() {
+            "A page holds at most " (MOST_HELD >> 20) " MiB of run documents, so these runs have only their figures here: "
+            (names) @if more > 0 { " and " (more) " more" } "; "
+            code { "plimsoll export RUN --format json" } " writes them."
+        }
+    }
+}
+
+/// A column for each machine of a run.
+fn columns<'a>(named: &'a Named<'a>) -> impl Iterator<Item = Column> + 'a {
+    let run = named.run;
+    run.nodes.iter().map(move |node| Column {
+        name: column_name(named, node),
+        about: shown_within(&machine_line(run.machine_of(node)), 200),
+        run: run.id.clone(),
+        node: node.name.clone(),
+        started: run.started.clone(),
+        plan: shown_within(&run.plan.name, NAME),
+        version: shown_within(&run.version, NAME),
+        partial: run.status == crate::document::RunStatus::Partial,
+        cpus: run.machine_of(node).cpu.allowed.len(),
+        cases: run.measurements.iter().filter(|one| one.node == node.name).map(measured).collect(),
+    })
+}
+
+fn column_name(named: &Named<'_>, node: &Node) -> String {
+    let node_name = shown_within(&node.name, NAME);
+    match named.name {
+        None => node_name,
+        Some(name) if named.run.nodes.len() == 1 => shown_within(name, NAME),
+        Some(name) => shown_within(&format!("{name}: {node_name}"), NAME),
+    }
+}
+
+fn measured(one: &Measurement) -> Measured {
+    let (status, reason) = one.standing();
+    Measured {
+        id: one.case.id().as_str().to_owned(),
+        label: label::full(&one.case),
+        status: status.word(),
+        reason: reason.map(|reason| shown_within(&reason, 300)),
+        interrupted: Excluded::of(one.conditions.excluded) != Excluded::Little,
+        figures: one.metrics.iter().map(figure).collect(),
+    }
+}
+
+fn figure(metric: &MetricResult) -> Figure {
+    Figure {
+        name: metric.name.clone(),
+        unit: metric.unit.name(),
+        better: metric.better.word(),
+        n: metric.summary.n,
+        median: metric.summary.median,
+        ci95: metric.summary.ci95,
+        of_limit: metric.of_limit,
+    }
+}

@@ -1,0 +1,134 @@
+//! Run documents in a page, each in an element of its own: as JSON that is compressed by gzip and written in base64, so that
+//! thirty of them have room and no text of theirs can be taken for markup.
+
+use std::io::{self, Read, Write};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+
+use super::Run;
+
+/// What is before and after a document in a page. All other text of a page has its angle brackets escaped.
+pub const IN_PAGE: [&str; 2] = ["<script type=\"application/gzip\" class=\"run\">", "</script>"];
+
+/// The same of a page of an earlier version, which had the document as it is.
+const PLAIN: &str = "<script type=\"application/json\" class=\"run\">";
+
+impl Run {
+    /// The document as it is in a page; `None` where that takes more than `most` bytes.
+    ///
+    /// # Errors
+    /// A figure that JSON cannot hold.
+    pub fn packed(&self, most: usize) -> serde_json::Result<Option<String>> {
+        let mut packer = GzEncoder::new(Room { bytes: Vec::new(), most: most / 4 * 3 }, Compression::default());
+        match serde_json::to_writer(&mut packer, self) {
+            Err(full) if full.is_io() => return Ok(None),
+            written => written?,
+        }
+        Ok(packer.finish().ok().map(|room| STANDARD.encode(room.bytes)))
+    }
+}
+
+/// Takes so many bytes and refuses more.
+struct Room {
+    bytes: Vec<u8>,
+    most: usize,
+}
+
+impl Write for Room {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.bytes.len() + bytes.len() <= self.most {
+            true => self.bytes.write(bytes),
+            false => Err(io::ErrorKind::StorageFull.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The texts of the documents that a page holds, at most `most` bytes together.
+///
+/// # Errors
+/// One that cannot be unpacked, in a line.
+pub(super) fn held(page: &str, most: u64) -> Result<Vec<String>, String> {
+    let mut left = most;
+    let mut found = Vec::new();
+    for (at, begin) in begins(page) {
+        let rest = &page[at + begin.len()..];
+        let text = rest.split_once(IN_PAGE[1]).map_or(rest, |(text, _)| text);
+        let document = if begin == PLAIN { text.to_owned() } else { unpacked(text, left)? };
+        left = left
+            .checked_sub(document.len() as u64)
+            .ok_or_else(|| format!("its documents are larger than {} MiB together", most >> 20))?;
+        found.push(document);
+    }
+    Ok(found)
+}
+
+/// Where each document begins, and with what.
+fn begins(page: &str) -> Vec<(usize, &'static str)> {
+    let of = |begin: &'static str| page.match_indices(begin).map(move |(at, _)| (at, begin));
+    let mut all: Vec<(usize, &'static str)> = of(IN_PAGE[0]).chain(of(PLAIN)).collect();
+    all.sort_unstable();
+    all
+}
+
+/// A document of at most `most` bytes.
+fn unpacked(text: &str, most: u64) -> Result<String, String> {
+    let broken = |why: String| format!("a run document of this page cannot be unpacked ({why}): save the page again");
+    let packed = STANDARD.decode(text.trim()).map_err(|e| broken(e.to_string()))?;
+    let mut document = String::new();
+    // One byte more tells that there is more.
+    let unpacking = GzDecoder::new(packed.as_slice()).take(most.saturating_add(1));
+    io::BufReader::new(unpacking).read_to_string(&mut document).map_err(|e| broken(e.to_string()))?;
+    Ok(document)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn page(documents: &[&str]) -> String {
+        let one = |document: &&str| format!("<p>text</p>{}{document}{}", IN_PAGE[0], IN_PAGE[1]);
+        documents.iter().map(one).collect()
+    }
+
+    #[test]
+    fn a_document_comes_back_byte_by_byte_also_from_an_earlier_page() {
+        let run = fixture::run();
+        let text = serde_json::to_string(&run).unwrap();
+        let packed = run.packed(1 << 20).unwrap().unwrap();
+        assert!(packed.len() * 2 < text.len(), "{} of {}", packed.len(), text.len());
+        assert!(!packed.contains(['<', '>', '&']));
+        let both = page(&[&packed]) + PLAIN + &text + IN_PAGE[1] + &page(&[&packed]);
+        assert_eq!(held(&both, 1 << 24).unwrap(), [text.clone(), text.clone(), text]);
+    }
+
+    #[test]
+    fn what_has_no_room_is_left_out() {
+        let run = fixture::run();
+        let packed = run.packed(1 << 20).unwrap().unwrap();
+        assert_eq!(run.packed(packed.len() - 8).unwrap(), None);
+        assert_eq!(run.packed(packed.len() + 4).unwrap().as_deref(), Some(packed.as_str()));
+    }
+
+    #[test]
+    fn what_is_broken_or_grows_without_bound_is_told_in_a_line() {
+        let mut packer = GzEncoder::new(Vec::new(), Compression::best());
+        packer.write_all(&vec![b' '; 8 << 20]).unwrap();
+        let bomb = STANDARD.encode(packer.finish().unwrap());
+        let told = |document: &str| held(&page(&[document]), 1 << 20).unwrap_err();
+        assert_eq!(told(&bomb), "its documents are larger than 1 MiB together");
+        let small = fixture::run().packed(1 << 20).unwrap().unwrap();
+        for broken in ["{}", "AAAA", "", &small[..small.len() / 2 / 4 * 4], &small[..101]] {
+            let line = told(broken);
+            assert!(line.contains("cannot be unpacked") && !line.contains('\n'), "{line}");
+        }
+    }
+}
