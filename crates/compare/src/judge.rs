@@ -21,7 +21,7 @@ const LARGEST_UNSEEN_FOR_SAME: f64 = 0.25;
 
 /// Share of the time that others took (10 %) up to which a figure loses just that share; beyond, what took the time is felt in
 /// caches and queues as well, and a difference is not judged. Two threads on two CPUs of a quiet machine wait up to 6 %.
-pub(super) const MOST_TAKEN: f64 = 0.1;
+pub const MOST_TAKEN: f64 = 0.1;
 
 /// What keeps a difference from being decided; the remedy follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -160,6 +160,39 @@ impl Browser {
         );
     }
 
+    /// Chooses files in the input that is found so.
+    pub(crate) fn choose(&mut self, input: &str, files: &[&Path]) {
+        let expression = format!("document.querySelector({})", json!(input));
+        let found = self.order("Runtime.evaluate", json!({ "expression": expression }));
+        let object = &found["result"]["objectId"];
+        self.order("DOM.setFileInputFiles", json!({ "objectId": object, "files": files }));
+    }
+
+    /// Drops files with these names and contents on the page.
+    pub(crate) fn drop_files(&mut self, files: &[(&str, &str)]) {
+        let expression = format!(
+            "(() => {{
+                const files = new DataTransfer();
+                {}.forEach(([name, text]) => files.items.add(new File([text], name)));
+                const told = {{ bubbles: true, cancelable: true, dataTransfer: files }};
+                const over = new DragEvent('dragover', told);
+                document.body.dispatchEvent(over);
+                document.body.dispatchEvent(new DragEvent('drop', told));
+                return over.defaultPrevented;
+            }})()",
+            json!(files)
+        );
+        assert_eq!(self.evaluate(&expression), true, "the page takes no files");
+    }
+
+    /// Has the browser keep what the page saves in this directory.
+    pub(crate) fn keep_in(&mut self, directory: &Path) {
+        let page = self.session.take();
+        let kept = json!({ "behavior": "allow", "downloadPath": directory });
+        self.order("Browser.setDownloadBehavior", kept);
+        self.session = page;
+    }
+
     /// What the page complained of: errors, refusals, anything that it wrote.
     pub(crate) fn complaints(&self) -> Vec<&Value> {
         let said = ["Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"];

@@ -22,6 +22,7 @@ mod hosts;
 mod html;
 mod iperf3;
 mod layering;
+mod machines;
 mod manifest;
 mod memory;
 mod messages;

@@ -21,8 +21,8 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 pub use help::rows;
-pub use history::{Asked, History};
 use history::Import;
+pub use history::{Asked, History};
 pub use hosts::Hosts;
 pub use plans::{PlanWork, built_in_rows};
 pub use results::{Check, Compare, Doctor, Export, Gather, Report};

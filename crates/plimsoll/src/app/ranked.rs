@@ -59,7 +59,8 @@ pub(super) fn rank(typed: &Compare) -> Result<ExitCode, Failure> {
     let ranking = rank::rank(&sides, &floors, &Wanted { prices, weights, all: typed.all });
     let style = &Style::detect(Wishes::default());
     let mut text = Vec::new();
-    write(&Ranked { ranking: &ranking, sides: &sides, style }, &mut text).map_err(|e| Failure::environment(e.to_string()))?;
+    write(&Ranked { ranking: &ranking, sides: &sides, style }, &mut text)
+        .map_err(|e| Failure::environment(e.to_string()))?;
     if !target.as_ref().is_some_and(Target::is_stdout) {
         printed(&String::from_utf8_lossy(&text))?;
     }

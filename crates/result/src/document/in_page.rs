@@ -23,7 +23,8 @@ impl Run {
     /// # Errors
     /// A figure that JSON cannot hold.
     pub fn packed(&self, most: usize) -> serde_json::Result<Option<String>> {
-        let mut packer = GzEncoder::new(Room { bytes: Vec::new(), most: most / 4 * 3 }, Compression::default());
+        let mut packer =
+            GzEncoder::new(Room { bytes: Vec::new(), most: most / 4 * 3 }, Compression::default());
         match serde_json::to_writer(&mut packer, self) {
             Err(full) if full.is_io() => return Ok(None),
             written => written?,
@@ -80,7 +81,8 @@ fn begins(page: &str) -> Vec<(usize, &'static str)> {
 
 /// A document of at most `most` bytes.
 fn unpacked(text: &str, most: u64) -> Result<String, String> {
-    let broken = |why: String| format!("a run document of this page cannot be unpacked ({why}): save the page again");
+    let broken =
+        |why: String| format!("a run document of this page cannot be unpacked ({why}): save the page again");
     let packed = STANDARD.decode(text.trim()).map_err(|e| broken(e.to_string()))?;
     let mut document = String::new();
     // One byte more tells that there is more.

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::data::{Axis, Chart, Kind, Role, Series, island};
-use super::{document, machines, script};
+use super::{document, machines};
 use crate::compare::{Compared, Comparison, Holds, Side, Tone};
 use crate::label;
 use crate::report::compare::{HEAD, Shown, blindness, cells, chosen, left, notes, tally, title};
@@ -20,11 +20,12 @@ pub fn comparison(
 ) -> Result<String, serde_json::Error> {
     let rows = chosen(comparison, shown);
     let chart = forest(&rows);
-    let bodies =
-        [body(comparison, held, &rows, chart.as_ref()), html! { main { (machines::of_sides(sides)?) } }];
+    let machines = machines::of_sides(sides)?;
+    let body = body(comparison, held, &rows, chart.as_ref());
+    let bodies = [body, html! { main { (machines.section) } }];
     let island = island(&chart.into_iter().collect::<Vec<_>>())?;
     let title = format!("plimsoll: {} and {}", comparison.a, comparison.b);
-    Ok(document(&bodies, &island, &script(), &title).into_string())
+    Ok(document(&bodies, &island, &machines.held, &title))
 }
 
 fn body(comparison: &Comparison, held: &[Holds], rows: &[&Compared], chart: Option<&Chart>) -> Markup {

@@ -11,8 +11,8 @@ use super::data::island;
 use super::parts::machine_line;
 use crate::bench;
 use crate::case::KEYS;
-use crate::compare::Side;
 use crate::compare::rank::MOST;
+use crate::compare::{MOST_TAKEN, Side};
 use crate::document::{IN_PAGE, Node, Run, SCHEMA};
 use crate::label;
 use crate::measurement::{Measurement, MetricResult};
@@ -42,12 +42,12 @@ pub(super) fn named(runs: &[Run]) -> Vec<Named<'_>> {
     runs.iter().map(|run| Named { run, name: None }).collect()
 }
 
-/// The section of the last run of each side, by the name of the side, and the documents of all. What was published was not
+/// The last run of each side, by the name of the side, and the documents of all. What was published was not
 /// measured here and has no document.
 ///
 /// # Errors
 /// A figure that JSON cannot hold.
-pub(super) fn of_sides(sides: &[Side]) -> serde_json::Result<Markup> {
+pub(super) fn of_sides(sides: &[Side]) -> serde_json::Result<Compared> {
     let measured = || sides.iter().filter(|side| !side.is_published());
     let last = measured().filter_map(|side| Some(Named { run: side.runs.last()?, name: Some(&side.name) }));
     section(&last.collect::<Vec<_>>(), &measured().flat_map(|side| &side.runs).collect::<Vec<_>>())
@@ -67,8 +67,10 @@ struct Island {
     keys: Vec<&'static str>,
     /// Parameters that follow the machine.
     of_machine: Vec<&'static str>,
-    /// Shares of the time from which on, excluded, a figure is not compared, and is none.
+    /// Shares of the time above which a figure is not compared, because so much is excluded or taken by others, and above which it
+    /// is none.
     mostly: f64,
+    taken: f64,
     all_but: f64,
     machines: Vec<Column>,
 }
@@ -96,7 +98,7 @@ struct Measured {
     label: String,
     status: &'static str,
     reason: Option<String>,
-    /// Whether too much of its time is excluded for it to be compared.
+    /// Whether too much of its time is excluded for it to be compared, or others took too much of it.
     interrupted: bool,
     figures: Vec<Figure>,
 }
@@ -113,11 +115,19 @@ struct Figure {
     of_limit: Option<f64>,
 }
 
-/// The place of the table, its data, and the documents of these runs.
+/// What a page has of the machines that are compared.
+pub(super) struct Compared {
+    /// The place of the table, and its data.
+    pub(super) section: Markup,
+    /// The documents; they come last, so that nothing waits for them.
+    pub(super) held: Markup,
+}
+
+/// The machines of these runs, and the documents of all.
 ///
 /// # Errors
 /// A figure that JSON cannot hold.
-pub(super) fn section(shown: &[Named<'_>], all: &[&Run]) -> serde_json::Result<Markup> {
+pub(super) fn section(shown: &[Named<'_>], all: &[&Run]) -> serde_json::Result<Compared> {
     let machines: usize = shown.iter().map(|named| named.run.nodes.len()).sum();
     let columns = shown.iter().filter(|_| machines <= MOST).flat_map(columns).collect();
     let held = held(all)?;
@@ -131,10 +141,11 @@ pub(super) fn section(shown: &[Named<'_>], all: &[&Run]) -> serde_json::Result<M
         keys: KEYS.iter().flat_map(|key| [Some(key.name), key.formerly]).flatten().collect(),
         of_machine: KEYS.iter().filter(|key| key.of_machine).map(|key| key.name).collect(),
         mostly: MOSTLY_EXCLUDED,
+        taken: MOST_TAKEN,
         all_but: ALL_BUT_EXCLUDED,
         machines: columns,
     })?;
-    Ok(html! {
+    let section = html! {
         section #compare hidden {
             h2 { "Compare machines" }
             @if machines > MOST {
@@ -143,8 +154,9 @@ pub(super) fn section(shown: &[Named<'_>], all: &[&Run]) -> serde_json::Result<M
         }
         p.remark { (told(&held, all)) }
         script type="application/json" id="machines" { (PreEscaped(known)) }
-        @for document in held.iter().flatten() { (PreEscaped([IN_PAGE[0], document, IN_PAGE[1]].concat())) }
-    })
+    };
+    let held = html! { @for document in held.iter().flatten() { (PreEscaped([IN_PAGE[0], document, IN_PAGE[1]].concat())) } };
+    Ok(Compared { section, held })
 }
 
 /// The schema of a run document without its descriptions.
@@ -183,7 +195,8 @@ pub(super) fn held(runs: &[&Run]) -> serde_json::Result<Vec<Option<String>>> {
 
 /// What a reader may do with them, and which are not here.
 fn told(held: &[Option<String>], runs: &[&Run]) -> Markup {
-    let lost: Vec<String> = held.iter().zip(runs).filter(|(held, _)| held.is_none()).map(|(_, run)| run.id.clone()).collect();
+    let lost: Vec<String> =
+        held.iter().zip(runs).filter(|(held, _)| held.is_none()).map(|(_, run)| run.id.clone()).collect();
     let more = lost.len().saturating_sub(NAMES);
     let names = lost.iter().take(NAMES).cloned().collect::<Vec<_>>().join(", ");
     html! {
@@ -201,17 +214,25 @@ fn told(held: &[Option<String>], runs: &[&Run]) -> Markup {
 /// A column for each machine of a run.
 fn columns<'a>(named: &'a Named<'a>) -> impl Iterator<Item = Column> + 'a {
     let run = named.run;
-    run.nodes.iter().map(move |node| Column {
-        name: column_name(named, node),
-        about: shown_within(&machine_line(run.machine_of(node)), 200),
-        run: run.id.clone(),
-        node: node.name.clone(),
-        started: run.started.clone(),
-        plan: shown_within(&run.plan.name, NAME),
-        version: shown_within(&run.version, NAME),
-        partial: run.status == crate::document::RunStatus::Partial,
-        cpus: run.machine_of(node).cpu.allowed.len(),
-        cases: run.measurements.iter().filter(|one| one.node == node.name).map(measured).collect(),
+    run.nodes.iter().map(move |node| {
+        let cpus = run.machine_of(node).cpu.allowed.len();
+        Column {
+            name: column_name(named, node),
+            about: shown_within(&machine_line(run.machine_of(node)), 200),
+            run: run.id.clone(),
+            node: node.name.clone(),
+            started: run.started.clone(),
+            plan: shown_within(&run.plan.name, NAME),
+            version: shown_within(&run.version, NAME),
+            partial: run.status == crate::document::RunStatus::Partial,
+            cpus,
+            cases: run
+                .measurements
+                .iter()
+                .filter(|one| one.node == node.name)
+                .map(|one| measured(one, cpus))
+                .collect(),
+        }
     })
 }
 
@@ -224,14 +245,15 @@ fn column_name(named: &Named<'_>, node: &Node) -> String {
     }
 }
 
-fn measured(one: &Measurement) -> Measured {
+fn measured(one: &Measurement, cpus: usize) -> Measured {
     let (status, reason) = one.standing();
     Measured {
         id: one.case.id().as_str().to_owned(),
         label: label::full(&one.case),
         status: status.word(),
         reason: reason.map(|reason| shown_within(&reason, 300)),
-        interrupted: Excluded::of(one.conditions.excluded) != Excluded::Little,
+        interrupted: Excluded::of(one.conditions.excluded) != Excluded::Little
+            || one.conditions.disturbed(&one.case, cpus) > MOST_TAKEN,
         figures: one.metrics.iter().map(figure).collect(),
     }
 }

@@ -159,7 +159,6 @@ impl Beside {
 /// # Errors
 /// A figure that JSON cannot hold.
 pub fn page(runs: &[Run], beside: &Beside) -> Result<String, serde_json::Error> {
-    let script = script();
     let mut charts = Vec::new();
     let mut bodies = Vec::new();
     for (index, run) in runs.iter().enumerate() {
@@ -173,8 +172,8 @@ pub fn page(runs: &[Run], beside: &Beside) -> Result<String, serde_json::Error> 
     let island = data::island(&charts)?;
     let machines = machines::section(&machines::named(runs), &runs.iter().collect::<Vec<_>>())?;
     // Who has several runs compares them before one of them is read.
-    bodies.insert(if runs.len() > 1 { 0 } else { bodies.len() }, html! { main { (machines) } });
-    Ok(document(&bodies, &island, &script, &title(runs)).into_string())
+    bodies.insert(if runs.len() > 1 { 0 } else { bodies.len() }, html! { main { (machines.section) } });
+    Ok(document(&bodies, &island, &machines.held, &title(runs)))
 }
 
 fn title(runs: &[Run]) -> String {
@@ -191,11 +190,13 @@ fn hash(script: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(script.as_bytes())))
 }
 
-fn document(bodies: &[Markup], island: &str, script: &str, title: &str) -> Markup {
+/// The page: what is to be read, the data of its charts, and the run documents that it holds.
+fn document(bodies: &[Markup], island: &str, held: &Markup, title: &str) -> String {
+    let script = script();
     let policy = format!(
         "default-src 'none'; script-src {} {}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'",
         hash(LIBRARY),
-        hash(script)
+        hash(&script)
     );
     html! {
         (DOCTYPE)
@@ -215,7 +216,9 @@ fn document(bodies: &[Markup], island: &str, script: &str, title: &str) -> Marku
                 script type="application/json" id="charts" { (PreEscaped(island)) }
                 script { (PreEscaped(LIBRARY)) }
                 script { (PreEscaped(script)) }
+                (held)
             }
         }
     }
+    .into_string()
 }

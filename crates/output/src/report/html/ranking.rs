@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::data::{Axis, Chart, Kind, Role, Series, island};
-use super::{document, machines, script};
+use super::{document, machines};
 use crate::bench::Better;
 use crate::compare::Side;
 use crate::compare::rank::{Metric, Ranking};
@@ -15,9 +15,9 @@ use crate::report::ranking::{self as words, SCORE, differs, name, notes, remarks
 /// A figure that JSON cannot hold.
 pub fn ranking(ranking: &Ranking, sides: &[Side]) -> Result<String, serde_json::Error> {
     let charts: Vec<Chart> = by_price(ranking).into_iter().chain(shares(ranking)).collect();
-    let body = body(ranking, &charts, &machines::of_sides(sides)?);
-    Ok(document(&[body], &island(&charts)?, &script(), &format!("plimsoll: {}", title(ranking)))
-        .into_string())
+    let machines = machines::of_sides(sides)?;
+    let body = body(ranking, &charts, &machines.section);
+    Ok(document(&[body], &island(&charts)?, &machines.held, &format!("plimsoll: {}", title(ranking))))
 }
 
 fn body(ranking: &Ranking, charts: &[Chart], machines: &Markup) -> Markup {

@@ -2,6 +2,7 @@
 //! is tested in `tests/html.rs`.
 
 use proptest::prelude::*;
+use rand::{RngExt as _, SeedableRng as _};
 
 use super::*;
 use crate::fixture;
@@ -26,8 +27,8 @@ fn one_file_without_a_network() {
         assert!(!markup(&page).contains(outside), "{outside}");
     }
     assert!(!STYLE.contains("url(") && !STYLE.contains("@import"));
-    assert_eq!(page.matches("<script").count(), 4);
-    assert_eq!(page.matches("</script>").count(), 4);
+    assert_eq!(page.matches("<script").count(), 5);
+    assert_eq!(page.matches("</script>").count(), 5);
 }
 
 #[test]
@@ -36,21 +37,39 @@ fn a_page_holds_the_documents_of_its_runs_and_nothing_in_them_ends_their_element
     first.machine.host = Some("</script><!-- \u{2028} & \n{\"schema\": \"plimsoll.run/2\"}".to_owned());
     let runs = [first, Run { id: "01900000-0000-7000-8000-000000000002".to_owned(), ..fixture::run() }];
     let page = page(&runs, &Beside::default()).unwrap();
-    assert_eq!(page.matches("</script>").count(), 5);
+    assert_eq!(page.matches("</script>").count(), 6);
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), &page).unwrap();
     let read = Run::read_all(file.path()).unwrap();
     let text = |run: &Run| serde_json::to_string(run).unwrap();
     assert_eq!(read.iter().map(text).collect::<Vec<_>>(), runs.iter().map(text).collect::<Vec<_>>());
-    assert!(page.contains("plimsoll history import PAGE.html"));
+    assert!(page.contains("plimsoll import PAGE.html"));
 }
 
 #[test]
-fn documents_that_are_too_large_together_are_left_out() {
-    let one = serde_json::to_string(&fixture::run()).unwrap().len();
-    let many = vec![fixture::run(); MOST_HELD / one + 1];
-    assert_eq!(held(&many).unwrap(), None);
-    assert_eq!(held(&many[..2]).unwrap().map(|all| all.len()), Some(2));
+fn documents_that_have_no_room_are_named_with_the_reason() {
+    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
+    // What cannot be compressed.
+    let noise: String = (0..6 << 20).map(|_| char::from(rng.random_range(b'0'..=b'z'))).collect();
+    let id = |n: u32| format!("01900000-0000-7000-8000-00000000000{n}");
+    let large = |n: u32| {
+        let mut run = Run { id: id(n), ..fixture::run() };
+        run.plan.text.clone_from(&noise);
+        run
+    };
+    let runs = [large(1), large(2), Run { id: id(3), ..fixture::run() }];
+    let page = page(&runs, &Beside::default()).unwrap();
+    assert!(page.len() < 12 << 20, "{}", page.len());
+    let told = format!(
+        "A page holds at most 8 MiB of run documents, so these runs have only their figures here: {}; ",
+        id(2)
+    );
+    assert!(page.contains(&told));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &page).unwrap();
+    let read = Run::read_all(file.path()).unwrap();
+    assert_eq!(read.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), [id(1), id(3)]);
+    assert_eq!(page.matches("\"about\":\"").count(), 3, "the figures of all are here");
 }
 
 #[test]
@@ -322,6 +341,6 @@ proptest! {
         run.measurements[9].reason = Some(hostile);
         let page = page_of(&run);
         prop_assert!(!markup(&page).contains("<b>"));
-        prop_assert_eq!(page.matches("<script").count(), 4);
+        prop_assert_eq!(page.matches("<script").count(), 5);
     }
 }

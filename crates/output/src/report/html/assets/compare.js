@@ -4,6 +4,8 @@
 // Rows by which a chart of all is still read.
 const MOST_DRAWN = 100;
 const CSV_TEXT = 2000;
+// Machines up to which two charts have room side by side.
+const MOST_BESIDE = 8;
 
 const known = JSON.parse(document.getElementById("machines").textContent);
 
@@ -221,7 +223,7 @@ class Comparison {
   }
 
   method() {
-    return element("p", "note", "“best”: the best figure, and those whose 95 % intervals touch its interval; only where the interval of another machine lies apart. "
+    return element("p", "note", "“best”: the best figure, and those whose 95 % intervals touch its interval; only where the interval of another machine lies apart. “interrupted”: too much of its time was excluded, or taken by other work. "
       + "An interval is that of one run: it does not have the noise between runs, which plimsoll compare A B C counts, too. A share of the best is 1 for the best, for rates and for times.");
   }
 
@@ -270,11 +272,12 @@ class Comparison {
     const name = element("th");
     name.scope = "row";
     name.title = plain(row.id, 300);
-    name.append(
+    const named = element("div", "named");
+    named.append(
       button(row.label, `draw ${row.label} ${row.metric}`, () => { this.row = row.key; this.draw(this.visible.rows, this.visible.columns); }),
       button("×", `hide the row ${row.label} ${row.metric}`, () => { this.hiddenRows.add(row.key); this.update(); }),
-      element("span", "why", row.metric),
     );
+    name.append(named, element("span", "why", row.metric));
     line.append(name, element("td", "n", row.spread === null ? "" : `${digits(row.spread)}×`));
     columns.forEach((i) => line.append(this.cell(row, row.cells[i])));
     return line;
@@ -284,7 +287,7 @@ class Comparison {
     const made = element("td", "n");
     if (!cell) return made;
     made.classList.add(cell.verdict.replace(" ", "-"));
-    made.title = cell.reason || (cell.verdict === "interrupted" ? "most of its time was interrupted and is excluded: measure again on an idle machine" : "");
+    made.title = cell.reason || (cell.verdict === "interrupted" ? "too much of its time was interrupted, or other work took too much of it: measure again on an idle machine" : "");
     if (cell.median === undefined) {
       made.append(element("span", "why", cell.status));
       return made;
@@ -322,7 +325,9 @@ class Comparison {
     this.drawn.forEach((figure) => forget(figure));
     const names = columns.map((i) => this.machines[i].title);
     const one = rows.find((row) => row.key === this.row) || rows.find((row) => row.spread !== null);
-    const charts = [sharesChart(rows.slice(0, MOST_DRAWN), columns, names), one && rowChart(one, columns, names)].filter(Boolean);
+    // A ranking has this picture already.
+    const isNew = !data.has("shares") || columns.length !== known.machines.length || this.machines.length !== columns.length;
+    const charts = [isNew && sharesChart(rows.slice(0, MOST_DRAWN), columns, names), one && rowChart(one, columns, names)].filter(Boolean);
     this.drawn = charts.map(placed);
     this.charts.replaceChildren(...this.drawn.map((figure) => figure.place));
     this.drawn.forEach(watch);
@@ -331,7 +336,8 @@ class Comparison {
 
 const axisOf = (categories, name = "") => ({ name, unit: "", scale: "category", categories });
 
-function sharesChart(rows, columns, names) {
+function sharesChart(all, columns, names) {
+  const rows = all.filter((row) => row.spread !== null);
   const points = rows.flatMap((row, y) => columns.flatMap((i, x) => (Number.isFinite(row.cells[i]?.share) ? [[x, y, row.cells[i].share]] : [])));
   if (!points.length) return null;
   const labels = rows.map((row) => (row.headline ? row.label : `${row.label}, ${row.metric}`));
@@ -355,7 +361,7 @@ function rowChart(row, columns, names) {
 
 // A figure in a place of its own.
 function placed(chart) {
-  const place = element("figure", "chart");
+  const place = element("figure", isWorded(chart) && chart.x.categories.length > MOST_BESIDE ? "chart whole" : "chart");
   place.dataset.chart = chart.id;
   const caption = element("figcaption");
   caption.append(element("strong", "", chart.title), element("span", "note", chart.note));

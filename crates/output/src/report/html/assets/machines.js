@@ -9,7 +9,8 @@ function columnsOf(run, known) {
       name: plain(node.name), about: plain(aboutOf(machine), 200), run: run.id, node: node.name, started: run.started,
       plan: plain(run.plan.name), version: plain(run.version), partial: run.status === "partial", cpus: cpusOf(machine.cpu.allowed),
       cases: run.measurements.filter((one) => one.node === node.name).map((one) => ({
-        id: one.case.id, label: labelOf(one.case.id), ...standing(one, known), interrupted: one.conditions.excluded > known.mostly, figures: one.metrics.map((metric) => ({
+        id: one.case.id, label: labelOf(one.case.id), ...standing(one, known), interrupted: isInterrupted(one, cpusOf(machine.cpu.allowed), known),
+        figures: one.metrics.map((metric) => ({
           name: metric.name, unit: metric.unit, better: metric.better, n: metric.summary.n,
           median: metric.summary.median, ci95: metric.summary.ci95, of_limit: metric.of_limit,
         })),
@@ -22,6 +23,16 @@ function columnsOf(run, known) {
 function standing({ status, reason, conditions }, known) {
   if (status !== "ok" || !(conditions.excluded > known.all_but)) return { status, reason: reason === null ? null : plain(reason, 300) };
   return { status: "invalid", reason: `${percent(conditions.excluded)} of the time was excluded (at most ${percent(known.all_but)} may be)` };
+}
+
+// Whether too much of a case's time is excluded for it to be compared, or others took too much of it, as compare has both: what a
+// quota stops waits as well, and so do threads that crowd the CPUs.
+function isInterrupted({ case: { id }, conditions }, cpus, known) {
+  const { params } = parts(id);
+  const busy = Math.max(1, Number(params.get("threads")) || 1, (Number(params.get("streams")) || 0) * (params.has("server") ? 1 : 2));
+  const { excluded = 0, steal = 0, waited = 0, throttled = 0 } = conditions;
+  const crowding = 1 - 1 / Math.ceil(busy / Math.max(cpus, 1));
+  return excluded > known.mostly || Math.max(steal, waited - crowding - throttled) > known.taken;
 }
 
 // The machine in a line. Documents of later versions may say these things otherwise.
