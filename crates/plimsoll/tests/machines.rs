@@ -23,7 +23,7 @@ const REFUSED: &str = "[...document.querySelectorAll('.refused li')].map((line) 
 /// A run document of today's schema. It was measured once: what a page shows must not depend on the machine that runs this test.
 fn document(dir: &Path) -> Value {
     fs::write(dir.join("first.json"), include_str!("fixtures/runs/threads.json")).unwrap();
-    let words = ["export", "./first.json", "--format", "json", "--store", "none.db"];
+    let words = ["export", "./first.json", "--format", "json", "--store", "none"];
     serde_json::from_str(&ended(plimsoll(dir).args(words), 0).0).unwrap()
 }
 
@@ -63,7 +63,9 @@ fn of_another(document: &Value, number: usize, mut times: impl FnMut() -> f64) -
             for key in ["mean", "stdev", "median", "mad", "min", "max", "ci95"] {
                 scale(&mut metric["summary"][key], times);
             }
-            scale(&mut metric["limit"]["value"], times);
+            if metric["limit"].is_object() {
+                scale(&mut metric["limit"]["value"], times);
+            }
             metric["references"] = json!([]);
         }
     }
@@ -79,7 +81,7 @@ fn page_of(dir: &Path, command: &str, documents: &[&Value]) -> PathBuf {
     };
     let names: Vec<String> = documents.iter().enumerate().map(write).collect();
     let mut made = plimsoll(dir);
-    made.arg(command).args(names).args(["--html", "page.html", "--store", "none.db"]);
+    made.arg(command).args(names).args(["--html", "page.html", "--store", "none"]);
     ended(&mut made, 0);
     dir.join("page.html").canonicalize().unwrap()
 }
@@ -228,7 +230,7 @@ fn hostile_documents_are_refused_in_a_line_and_do_nothing() {
     }
     assert_eq!(browser.evaluate(TABLE), before);
     // What an import takes and a page refuses: what is stricter here, and the earlier schema.
-    let stricter = ["first.json", "proto.json", "long.json"];
+    let stricter = ["first.json", "proto.json", "long.json", "nested.json"];
     for (name, text, _) in hostile.iter().filter(|(name, ..)| !stricter.contains(name)) {
         fs::write(dir.path().join("hostile.json"), text).unwrap();
         assert!(Run::read_all(&dir.path().join("hostile.json")).is_err(), "an import takes {name}");
@@ -322,7 +324,9 @@ fn spoilt(good: &Value, places: &[String], numbers: &mut Numbers) -> Value {
         _ => {
             let one = made.pointer_mut(place).unwrap();
             match (one.as_f64(), numbers.below(2)) {
-                (Some(number), 0) => *one = (number * 1.5 + 1.0).into(),
+                // 2.0 is no whole number for an import, and one for a page.
+                (Some(number), 0) if number.fract() == 0.0 => *one = (number as i64 / 2 + 1).into(),
+                (Some(number), 0) => *one = (number * 1.5).into(),
                 _ => *one = odd[numbers.below(odd.len())].clone(),
             }
         }
@@ -468,12 +472,12 @@ fn the_table_is_sorted_filtered_and_hidden() {
 
     // Without the best machine another is the best.
     let best = "[...document.querySelectorAll('.compared tbody tr')][0].querySelectorAll('.best').length";
-    assert_eq!(browser.evaluate(best), 1);
+    assert!(browser.evaluate(best).as_u64() >= Some(1));
     let column = "[...document.querySelectorAll('.compared tbody tr')[0].cells].findIndex((cell) => cell.className.includes('best'))";
     let at = browser.evaluate(column).as_u64().unwrap() - 2;
     browser.evaluate(&format!("document.querySelectorAll('#compare .series button')[{at}].click()"));
     assert_eq!(list(&mut browser, HEADS).len(), 3);
-    assert_eq!(browser.evaluate(best), 1);
+    assert!(browser.evaluate(best).as_u64() >= Some(1));
     set(&mut browser, ".controls input[type=checkbox]", "checked", &json!(true));
     assert!(rows(&mut browser).len() >= whole.len());
     assert_eq!(browser.complaints(), [&Value::Null; 0]);
@@ -648,12 +652,12 @@ fn a_page_that_is_redacted_holds_nothing_else() {
     for host in ["zq7xfirst.example", "zq7xsecond.example"] {
         named["machine"]["host"] = host.into();
         named["nodes"] = json!([{ "name": host }]);
-        named["id"] = named["id"].as_str().unwrap().replace(['e', '8'], "d").into();
+        named["id"] = format!("01900000-0000-7000-8000-0000000000{:02}", host.len()).into();
         named["measurements"].as_array_mut().unwrap().iter_mut().for_each(|one| one["node"] = host.into());
         fs::write(dir.path().join(format!("{host}.json")), named.to_string()).unwrap();
     }
     let sides = ["./zq7xfirst.example.json", "./zq7xsecond.example.json"];
-    let words = ["--redact", "--html", "page.html", "--store", "none.db"];
+    let words = ["--redact", "--html", "page.html", "--store", "none"];
     let (out, _) = ended(plimsoll(dir.path()).arg("compare").args(sides).args(words), 0);
     let page = fs::read_to_string(dir.path().join("page.html")).unwrap();
     assert!(!out.contains("zq7x") && !page.contains("zq7x") && page.contains("side 1"), "{out}");

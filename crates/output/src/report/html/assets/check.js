@@ -28,7 +28,7 @@ function plain(text, most = 64) {
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 const TYPES = {
   null: (v) => v === null, boolean: (v) => typeof v === "boolean", string: (v) => typeof v === "string",
-  number: (v) => Number.isFinite(v), integer: (v) => Number.isInteger(v), array: Array.isArray, object: isObject,
+  number: (v) => Number.isFinite(v), integer: (v) => Number.isInteger(v) && Math.abs(v) <= 2 ** 64, array: Array.isArray, object: isObject,
 };
 
 // What is wrong with a value, and where; null where nothing is.

@@ -111,7 +111,7 @@ class Comparison {
         this.refuseMore(found);
         this.add(found);
       } catch (error) {
-        const why = error instanceof Refusal ? error.message : "cannot be read";
+        const why = error instanceof Refusal ? error.message : `cannot be read: ${plain(error.message, 120)}`;
         this.refused.append(element("li", "", `${plain(file.name)}: ${why}`));
       }
     }
@@ -129,13 +129,15 @@ class Comparison {
 
   add(found) {
     const names = new Set(this.machines.map((machine) => machine.title));
+    const all = [...this.machines];
     for (const machine of found) {
       let title = machine.name;
       for (let n = 2; names.has(title); n += 1) title = `${machine.name} (${n})`;
       names.add(title);
-      this.machines.push({ ...machine, title });
+      all.push({ ...machine, title });
     }
-    this.rows = this.machines.length > 1 ? rowsOf(this.machines, known.of_machine) : [];
+    this.rows = all.length > 1 ? rowsOf(all, known.of_machine) : [];
+    this.machines = all;
     this.arrange();
   }
 
@@ -161,7 +163,7 @@ class Comparison {
 
   sorted(rows) {
     const { by, up } = this.sort;
-    const key = (row) => (typeof by === "number" ? row.cells[by]?.[this.by] ?? null : by === "spread" ? row.spread : `${row.label} ${row.metric}`);
+    const key = (row) => (typeof by === "number" ? row.cells[by]?.[this.by] ?? null : by === "spread" ? row.spread : row.label);
     const compare = (a, b) => (typeof a === "number" ? a - b : a.localeCompare(b, undefined, { numeric: true }));
     const keyed = rows.map((row) => [key(row), row]);
     const some = keyed.filter(([value]) => value !== null).sort(([a], [b]) => (up ? compare(a, b) : compare(b, a)));
@@ -286,7 +288,7 @@ class Comparison {
   cell(row, cell) {
     const made = element("td", "n");
     if (!cell) return made;
-    made.classList.add(cell.verdict.replace(" ", "-"));
+    if (cell.verdict) made.classList.add(cell.verdict.replace(" ", "-"));
     made.title = cell.reason || (cell.verdict === "interrupted" ? "too much of its time was interrupted, or other work took too much of it: measure again on an idle machine" : "");
     if (cell.median === undefined) {
       made.append(element("span", "why", cell.status));
