@@ -34,6 +34,7 @@ use crate::document::Run;
 use crate::measurement::{Measurement, Status};
 use crate::published::{self, Baseline};
 use crate::report::context::of_whom;
+use crate::text::counted;
 
 /// A figure that was not measured in this run.
 #[derive(Clone, Debug, PartialEq)]
@@ -172,7 +173,12 @@ pub fn page(runs: &[Run], beside: &Beside) -> Result<String, serde_json::Error> 
     let island = data::island(&charts)?;
     let machines = machines::section(&machines::named(runs), &runs.iter().collect::<Vec<_>>())?;
     // Who has several runs compares them before one of them is read.
-    bodies.insert(if runs.len() > 1 { 0 } else { bodies.len() }, html! { main { (machines.section) } });
+    match runs.len() {
+        0 | 1 => bodies.push(html! { main { (machines.section) } }),
+        many => {
+            bodies.insert(0, html! { header { h1 { (counted(many, "run")) } } main { (machines.section) } })
+        }
+    }
     Ok(document(&bodies, &island, &machines.held, &title(runs)))
 }
 

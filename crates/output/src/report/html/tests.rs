@@ -2,7 +2,7 @@
 //! is tested in `tests/html.rs`.
 
 use proptest::prelude::*;
-use rand::{RngExt as _, SeedableRng as _};
+use rand::SeedableRng as _;
 
 use super::*;
 use crate::fixture;

@@ -351,7 +351,7 @@ function sharesChart(all, columns, names) {
 
 // Each machine ÷ the best of one row, by the figures as they are.
 function rowChart(row, columns, names) {
-  const has = columns.map((i, at) => [row.cells[i], names[at]]).filter(([cell]) => cell && cell.status === "ok" && cell.median > 0 && row.best > 0);
+  const has = columns.map((i, at) => [row.cells[i], names[at]]).filter(([cell]) => cell && Number.isFinite(cell.share) && cell.median > 0 && row.best > 0);
   if (has.length < 2) return null;
   const points = has.map(([cell], at) => [cell.median / row.best, at, ...(cell.ci95 ? cell.ci95.map((end) => Math.max(end, 0) / row.best) : [null, null])]);
   return {

@@ -272,7 +272,7 @@ function options(chart) {
   const worded = isWorded(chart);
   if (worded) {
     Object.assign(y.axisLabel, { hideOverlap: false, width: names - 20, overflow: "truncate" });
-    Object.assign(x.axisLabel, { hideOverlap: false, interval: 0, rotate: chart.x.categories.length > 4 ? 45 : 0, width: 110, overflow: "truncate" });
+    Object.assign(x.axisLabel, { hideOverlap: false, interval: innerWidth < 40 * chart.x.categories.length ? "auto" : 0, rotate: chart.x.categories.length > 4 ? 45 : 0, width: 110, overflow: "truncate" });
   }
   if (chart.kind === "forest") {
     // As far as the ratios go; an interval without bounds would squeeze all others.
