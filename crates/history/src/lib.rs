@@ -7,6 +7,7 @@
 
 mod error;
 mod layout;
+mod overview;
 mod place;
 mod publish;
 mod query;
@@ -33,6 +34,7 @@ use crate::document::{Kept, Run, RunStatus};
 use crate::measurement::{Measurement, Status};
 
 pub use error::StoreError;
+pub use overview::Entry;
 pub use place::{Location, Surroundings};
 pub use publish::publish;
 pub use query::{Asked, Began, MOST_BASELINE, PassedOver, Point, Trend};

@@ -60,6 +60,8 @@ pub struct Asked {
     pub cases: Pattern,
     /// The metric; the headline where none is named.
     pub metric: Option<String>,
+    /// Every metric, where none is named.
+    pub all: bool,
     /// Not before this time, RFC 3339 in UTC.
     pub since: Option<String>,
     /// On machines whose fingerprint or name is this.
@@ -129,7 +131,7 @@ impl Store {
             WHERE case_id >= ?1 AND case_id < ?1 || char(1114111)
               AND (?2 OR rank = 0)";
         let mut statement = self.connection.prepare_cached(SELECT)?;
-        let all = statement.query_map(params![prefix, asked.metric.is_some()], series)?;
+        let all = statement.query_map(params![prefix, asked.all || asked.metric.is_some()], series)?;
         let all = all.collect::<rusqlite::Result<Vec<Option<Series>>>>()?;
         let meant = |s: &Series| {
             let named = |name: &String| s.metric == bench::metric_name(benchmark_of(&s.case), name);

@@ -29,6 +29,7 @@ mod ranked;
 mod replay;
 mod resume;
 mod signals;
+mod site;
 
 use crate::bench::Candidate;
 use crate::cli::{Common, Typed, What};
@@ -128,6 +129,7 @@ pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
         Typed::Report(typed) => replay::report(&typed),
         Typed::Export(typed) => export::export(&typed),
         Typed::Gather(typed) => gather::gather(&typed),
+        Typed::Site(typed) => site::site(&typed),
         Typed::Doctor(typed) => doctor::doctor(&typed),
         Typed::History(typed) => history::history(&typed),
         Typed::Worker => {

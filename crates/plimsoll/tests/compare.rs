@@ -313,6 +313,15 @@ fn several_runs_are_ranked_with_prices_and_on_a_page() {
     assert_eq!(document["schema"], "plimsoll.ranking/1");
     let places = document["metrics"][0]["places"].as_array().unwrap();
     assert_eq!(places.len(), 3);
+    let (out, _) = ended(&mut compare(&["--format", "csv"]), 0);
+    assert_eq!(out.lines().count(), 4, "{out}");
+    assert!(names.iter().all(|name| out.contains(&format!(",{name},"))), "{out}");
+    for (format, begins) in [("markdown", "### 3 sides"), ("html", "<!DOCTYPE html>"), ("text", "3 sides")] {
+        assert!(ended(&mut compare(&["--format", format]), 0).0.starts_with(begins), "{format}");
+    }
+    let mut of_two = plimsoll(dir.path());
+    let (_, err) = ended(of_two.args(["compare", names[0], names[1], "--format", "csv"]), 2);
+    assert!(err.contains("--format csv is not supported on compare (it is for"), "{err}");
     for (more, code, says) in [
         (&["--fail-on", "5%"][..], 2, "--fail-on is not supported on a ranking"),
         (&["--price", "./a.json=1/h"], 2, "./b.json has none"),
@@ -322,7 +331,12 @@ fn several_runs_are_ranked_with_prices_and_on_a_page() {
         (&["--weights", "null=1,null=2"], 2, "the name has two weights"),
         (&["./a.json"], 2, "./a.json is named twice"),
         (&["baseline:last3"], 2, "baseline:last3 is not supported on a ranking"),
-        (&["--format", "csv"], 2, "csv is not supported on compare"),
+        (
+            &["--format", "junit"],
+            2,
+            "--format junit is not supported on compare A B C (it is for export): use text, html, json, csv, markdown",
+        ),
+        (&["--format", "pdf"], 2, "invalid value 'pdf'"),
     ] {
         let (_, err) = ended(&mut compare(more), code);
         assert!(err.contains(says), "{more:?}: {err}");

@@ -3,9 +3,10 @@
 //! Binary segmentation over seeded intervals (Kovács, Bühlmann, Li & Munk, "Seeded binary segmentation", Biometrika
 //! 110, 2023) finds long shifts and short dips alike in O(n log n). A step is believed only if among 199 permutations
 //! of the same points at most one shows a larger one: at most 1 % of noise does, whatever its distribution, as long as
-//! it is independent. (A step so large that a bound excludes it in permutations needs none.) For noise that is not, the step is first divided by the long-run deviation of autoregressive
-//! noise; its correlation is told by differences, which a few steps hardly touch (Chakar, Lebarbier, Lévy-Leduc &
-//! Robin, "A robust approach for estimating change-points in the mean of an AR(1) process", Bernoulli 23, 2017).
+//! it is independent. (A step so large that a bound excludes it in permutations needs none.) For noise that is not, the
+//! step is first divided by the long-run deviation of autoregressive noise; its correlation is told by differences, which
+//! a few steps hardly touch (Chakar, Lebarbier, Lévy-Leduc & Robin, "A robust approach for estimating change-points in
+//! the mean of an AR(1) process", Bernoulli 23, 2017).
 
 mod interval;
 mod noise;
@@ -30,9 +31,10 @@ pub const MIN_SEGMENT: usize = 5;
 pub const MAX_CHANGES: usize = 100;
 /// Points that are looked at one by one; longer series are condensed to medians of neighbours.
 const LONGEST: usize = 10_000;
-/// Permutations that a step is compared with, and how many of them may show as large a one: (1 + 1) ÷ (199 + 1) = 1 %.
-const PERMUTATIONS: usize = 199;
-const ALLOWED: usize = 1;
+/// The chance with which a series of noise alone is said to change.
+const LEVEL: f64 = 0.01;
+/// Most permutations that a step is compared with.
+const MOST_PERMUTATIONS: usize = 100_000;
 /// A step that a permutation shows with less than this probability needs none to be made.
 const IMPOSSIBLE: f64 = 1e-6;
 
@@ -64,12 +66,68 @@ pub struct Segment {
 /// none where there is no point. Points that are not finite belong to the segment that they fall into, and count for
 /// nothing there. O(n log n) for each change; `seed` fixes the permutations.
 pub fn segments(series: &[Timed], seed: Seed) -> Vec<Segment> {
-    let finite: Vec<usize> = (0..series.len()).filter(|&i| series[i].value.is_finite()).collect();
-    let values: Vec<f64> = finite.iter().map(|&i| series[i].value).collect();
-    let each = values.len().div_ceil(LONGEST).max(1);
-    let condensed: Vec<f64> =
-        values.chunks(each).map(|chunk| median(chunk.to_vec()).unwrap_or(0.0)).collect();
-    let starts = change_points(&condensed, seed).into_iter().filter_map(|at| finite.get(at * each).copied());
+    segments_at(series, seed, Level::of(LEVEL))
+}
+
+/// The segments of many series that are looked at together: of all series that are said to change, a share of `false_share`
+/// is expected to be noise at most, and where all are noise the chance that any is said to change is that (Benjamini &
+/// Hochberg, "Controlling the false discovery rate", J. R. Stat. Soc. B 57, 1995; series of the same runs depend on each other as
+/// Benjamini & Yekutieli, Annals of Statistics 29, 2001, allow). A step that many series share is found in fewer points
+/// than one that is alone. No series is judged less strictly than by [`segments`].
+pub fn segments_of_many(all: &[(&[Timed], Seed)], false_share: f64) -> Vec<Vec<Segment>> {
+    let tested = all.iter().filter(|(series, _)| series.len() >= 2 * MIN_SEGMENT).count();
+    let each = false_share / tested.max(1) as f64;
+    let finest = each.min(LEVEL);
+    let chance = |(series, seed): &(&[Timed], Seed)| {
+        let values = scaled(&Condensed::of(series).values);
+        observed(&values, &mut seed.generator(), Level::of(finest).telling()).map_or(1.0, |step| step.chance)
+    };
+    let chances: Vec<f64> = all.iter().map(chance).collect();
+    let level = discovered(&chances, each).min(LEVEL);
+    let judged = |((series, seed), chance): (&(&[Timed], Seed), &f64)| match *chance <= level {
+        true => segments_at(series, *seed, Level::of(level)),
+        false => segment(series, 0..series.len()).into_iter().collect(),
+    };
+    all.iter().zip(&chances).map(judged).collect()
+}
+
+/// The level at which no more than the share of noise is expected: the k-th smallest chance is at most k times what one of
+/// them alone would have to be. 0 where none is.
+fn discovered(chances: &[f64], each: f64) -> f64 {
+    let mut sorted = chances.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let levels = (1..).map(|rank: u32| each * f64::from(rank));
+    sorted
+        .into_iter()
+        .zip(levels)
+        .filter(|(chance, level)| chance <= level)
+        .last()
+        .map_or(0.0, |(_, level)| level)
+}
+
+/// The finite values of a series, neighbours together where they are very many.
+struct Condensed {
+    values: Vec<f64>,
+    /// The place of each in the series.
+    places: Vec<usize>,
+}
+
+impl Condensed {
+    fn of(series: &[Timed]) -> Self {
+        let finite: Vec<usize> = (0..series.len()).filter(|&i| series[i].value.is_finite()).collect();
+        let each = finite.len().div_ceil(LONGEST).max(1);
+        let level = |chunk: &[usize]| median(chunk.iter().map(|&i| series[i].value).collect()).unwrap_or(0.0);
+        Self {
+            values: finite.chunks(each).map(level).collect(),
+            places: finite.iter().step_by(each).copied().collect(),
+        }
+    }
+}
+
+fn segments_at(series: &[Timed], seed: Seed, level: Level) -> Vec<Segment> {
+    let condensed = Condensed::of(series);
+    let found = change_points(&condensed.values, seed, level);
+    let starts = found.into_iter().filter_map(|at| condensed.places.get(at).copied());
     let mut bounds = vec![0];
     bounds.extend(starts);
     bounds.push(series.len());
@@ -86,14 +144,14 @@ fn segment(series: &[Timed], points: Range<usize>) -> Option<Segment> {
 }
 
 /// Places at which a new level begins, ascending. `values` are finite.
-fn change_points(values: &[f64], seed: Seed) -> Vec<usize> {
+fn change_points(values: &[f64], seed: Seed, level: Level) -> Vec<usize> {
     let scaled = scaled(values);
     let mut generator = seed.generator();
     let mut found: Vec<usize> = Vec::new();
     // Widest first, so that a bound on their number drops the least of them.
     let mut open: VecDeque<Range<usize>> = std::iter::once(0..scaled.len()).collect();
     while let Some(range) = open.pop_front() {
-        let Some(split) = step(&scaled[range.clone()], &mut generator) else { continue };
+        let Some(split) = step(&scaled[range.clone()], &mut generator, level) else { continue };
         let at = range.start + split;
         found.push(at);
         if found.len() == MAX_CHANGES {
@@ -112,8 +170,44 @@ fn scaled(values: &[f64]) -> Vec<f64> {
     values.iter().map(|x| if largest > 0.0 { x / largest } else { 0.0 }).collect()
 }
 
+/// How often a permutation of noise may show as large a step as is believed.
+#[derive(Clone, Copy)]
+struct Level {
+    /// Permutations that a step is compared with.
+    permutations: usize,
+    /// How many of them may show as large a one.
+    allowed: usize,
+}
+
+impl Level {
+    /// With n permutations and one of them allowed, (1 + 1) ÷ (n + 1) of noise passes.
+    fn of(share: f64) -> Self {
+        let permutations = (2.0 / share).ceil().min(MOST_PERMUTATIONS as f64) as usize - 1;
+        Self { permutations, allowed: 1 }
+    }
+
+    /// With the same permutations, but all chances up to [`LEVEL`] told.
+    fn telling(self) -> Self {
+        let allowed = (LEVEL * (self.permutations + 1) as f64).floor() as usize;
+        Self { allowed: allowed.saturating_sub(1).max(1), ..self }
+    }
+}
+
+/// The largest step of some values.
+struct Observed {
+    /// The place of the first point of the new level.
+    at: usize,
+    /// With which chance noise alone shows as large a one.
+    chance: f64,
+}
+
 /// Where the values step, if they surely do: the place of the first point of the new level.
-fn step(values: &[f64], generator: &mut impl Rng) -> Option<usize> {
+fn step(values: &[f64], generator: &mut impl Rng, level: Level) -> Option<usize> {
+    observed(values, generator, level).map(|step| step.at)
+}
+
+/// The largest step, if no more permutations than are allowed show as large a one.
+fn observed(values: &[f64], generator: &mut impl Rng, level: Level) -> Option<Observed> {
     if values.len() < 2 * MIN_SEGMENT {
         return None;
     }
@@ -123,18 +217,19 @@ fn step(values: &[f64], generator: &mut impl Rng) -> Option<usize> {
     let spread = Spread::of(&held);
     let observed = spread.explained(largest) / long_run_variance(values, &residuals(&held, largest.at));
     if layers.chance(&held, spread.of_explained(observed)) < IMPOSSIBLE {
-        return Some(largest.at);
+        return Some(Observed { at: largest.at, chance: IMPOSSIBLE });
     }
     let mut larger = 0;
-    for _ in 0..PERMUTATIONS {
+    for _ in 0..level.permutations {
         shuffle(&mut held, generator);
         // Ties count against the step.
         larger += usize::from(layers.largest(&held).is_some_and(|step| spread.explained(step) >= observed));
-        if larger > ALLOWED {
+        if larger > level.allowed {
             return None;
         }
     }
-    Some(largest.at)
+    let chance = (larger + 1) as f64 / (level.permutations + 1) as f64;
+    Some(Observed { at: largest.at, chance })
 }
 
 /// Fisher and Yates' shuffle.

@@ -28,7 +28,7 @@ mod usl;
 pub use apart::{FALSE_ALARMS, apart};
 pub use bootstrap::{RESAMPLES, median_interval};
 pub use bucket::{Bucket, Stretch, bucket, burst, sustained};
-pub use changepoint::{MAX_CHANGES, MIN_SEGMENT, Segment, Timed, segments};
+pub use changepoint::{MAX_CHANGES, MIN_SEGMENT, Segment, Timed, segments, segments_of_many};
 pub use convergence::{Budget, Decision, EndedBy, MAX_SAMPLES, MIN_SAMPLES, Outcome, StopRule};
 pub use equivalence::{MIN_PAIRS, Ratio, Verdict};
 pub use esd::without_outliers;

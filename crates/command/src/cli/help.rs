@@ -16,7 +16,7 @@ const RUN: &str = "run";
 /// The commands by what somebody wants to do; those of the subsystems follow [`RUN`].
 const GROUPS: &[(&str, &[&str])] = &[
     ("Measure", &[RUN, "serve", "key"]),
-    ("Look at results", &["report", "export", "import", "history", "compare", "check", "gather"]),
+    ("Look at results", &["report", "export", "import", "history", "compare", "check", "gather", "site"]),
     ("Know the machine", &["machine", "doctor"]),
     ("Plans and reference tools", &["plan", "references"]),
 ];

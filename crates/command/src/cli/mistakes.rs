@@ -37,6 +37,7 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("plimsoll export", "a run", "plimsoll export last"),
     ("plimsoll check", "results of other tools", "plimsoll check fio.json iperf3.json"),
     ("plimsoll gather", "run documents", "plimsoll gather results/ --html fleet.html"),
+    ("plimsoll site", "a directory", "plimsoll site public/"),
     ("plimsoll compare", "two runs", "plimsoll compare last~1 last"),
     ("plimsoll history show", "a run or cases", "plimsoll history show last"),
     ("plimsoll history tag", "a run and a tag", "plimsoll history tag last before-upgrade"),

@@ -25,7 +25,7 @@ use history::Import;
 pub use history::{Asked, History};
 pub use hosts::Hosts;
 pub use plans::{PlanWork, built_in_rows};
-pub use results::{Check, Compare, Doctor, Export, Gather, Report};
+pub use results::{Check, Compare, Doctor, Export, Gather, Report, Site};
 pub use serve::Serve;
 use values::{duration, named_path, named_server, precision, sample_time, scale, seed, whole};
 
@@ -102,6 +102,8 @@ pub enum Typed {
     Export(Box<Export>),
     /// Make one document of many machines' documents.
     Gather(Box<Gather>),
+    /// Write all runs as pages for a web server.
+    Site(Box<Site>),
     /// Look whether the machine is quiet.
     Doctor(Box<Doctor>),
     /// Look into the history.
@@ -395,7 +397,7 @@ pub fn command() -> Command {
     root.subcommand(run())
         .subcommands(bench::commands().map(subsystem))
         .subcommands([far_end(), key(), machine, peers(), plans::command(), history()])
-        .subcommands([report(), export(), import(), gather(), compare(), check(), doctor(), launch()])
+        .subcommands([report(), export(), import(), gather(), site(), compare(), check(), doctor(), launch()])
         .subcommands([
             Command::new("worker").hide(true),
             Command::new("far-end").hide(true),
@@ -441,6 +443,11 @@ fn check() -> Command {
 fn gather() -> Command {
     Gather::augment_args(Command::new("gather"))
         .about("Join the runs of many machines: which of them is slow, and why")
+}
+
+fn site() -> Command {
+    Site::augment_args(Command::new("site"))
+        .about("Write all runs as pages for any web server: machines, trends, what changed")
 }
 
 fn doctor() -> Command {
@@ -571,6 +578,7 @@ pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) ->
         Some(("export", m)) => Ok(Typed::Export(Box::new(Export::from_arg_matches(m)?))),
         Some(("check", m)) => Ok(Typed::Check(Box::new(Check::from_arg_matches(m)?))),
         Some(("gather", m)) => Ok(Typed::Gather(Box::new(Gather::from_arg_matches(m)?))),
+        Some(("site", m)) => Ok(Typed::Site(Box::new(Site::from_arg_matches(m)?))),
         Some(("doctor", m)) => match hosts::said(&known, "doctor", m)? {
             Some(elsewhere) => Ok(elsewhere),
             None => Ok(Typed::Doctor(Box::new(Doctor::from_arg_matches(m)?))),

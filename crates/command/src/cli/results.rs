@@ -139,6 +139,20 @@ pub struct Gather {
     pub redact: bool,
 }
 
+/// `plimsoll site`.
+#[derive(Args, Clone, Debug)]
+pub struct Site {
+    /// The directory: a new or empty one, or that of a site, in which only what has changed is written again
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Replace host names, addresses, serial numbers, user names and directories; leave out tags and notes
+    #[arg(long)]
+    pub redact: bool,
+    /// The history file
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
+}
+
 /// `plimsoll export`.
 #[derive(Args, Clone, Debug)]
 pub struct Export {

@@ -24,7 +24,7 @@ fn stored(store: &mut Store, run: &Run) {
 }
 
 fn asked(cases: &str) -> Asked {
-    Asked { cases: Pattern::parse(cases).unwrap(), metric: None, since: None, machine: None }
+    Asked { cases: Pattern::parse(cases).unwrap(), metric: None, all: false, since: None, machine: None }
 }
 
 #[test]

@@ -55,9 +55,13 @@ fn machine(run: &Run, first: &Measurement) -> String {
     words.join(" · ")
 }
 
-/// Of each benchmark the last case that has a figure: on all CPUs, of the largest size.
 fn headlines(run: &Run) -> Vec<Vec<String>> {
-    let mut rows = Vec::new();
+    telling(run).into_iter().filter_map(|(subsystem, measurement)| row(subsystem, measurement)).collect()
+}
+
+/// Of each benchmark the last case that has a figure, with its subsystem: on all CPUs, of the largest size.
+pub(super) fn telling(run: &Run) -> Vec<(&str, &Measurement)> {
+    let mut found = Vec::new();
     for subsystem in
         subsystems(run).into_iter().filter(|name| crate::bench::commands().any(|one| one == *name))
     {
@@ -70,10 +74,11 @@ fn headlines(run: &Run) -> Vec<Vec<String>> {
                 None => last.push(measurement),
             }
         }
-        rows.extend(last.into_iter().take(EACH).filter_map(|measurement| row(subsystem, measurement)));
+        let with_figures = last.into_iter().filter(|measurement| !measurement.metrics.is_empty());
+        found.extend(with_figures.take(EACH).map(|measurement| (subsystem, measurement)));
     }
-    rows.truncate(ALL);
-    rows
+    found.truncate(ALL);
+    found
 }
 
 fn row(subsystem: &str, measurement: &Measurement) -> Option<Vec<String>> {

@@ -21,6 +21,7 @@ mod progress;
 pub mod published;
 pub mod ranking;
 mod row;
+pub mod site;
 mod style;
 mod table;
 pub mod target;

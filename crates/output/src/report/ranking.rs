@@ -1,14 +1,17 @@
-//! Several runs ranked by metric, as text for a terminal and as Markdown. Pure: a ranking in, text out.
+//! Several runs ranked by metric, as text for a terminal, as Markdown and as rows. Pure: a ranking in, text out.
+
+use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
 use super::style::{Role, Style};
+use super::tidy::cell;
 use super::wrap::{cut, pad, paragraph, widths};
 use crate::bench::Better;
 use crate::compare::Origin;
 use crate::compare::rank::{Differs, Metric, Place, Ranking, Unweighed};
 use crate::label;
-use crate::quantity::{Quantity, percent, significant};
+use crate::quantity::{Quantity, Unit, percent, significant};
 use crate::text::counted;
 
 /// Reasons that are given of a metric.
@@ -79,6 +82,81 @@ pub fn markdown(ranking: &Ranking) -> String {
     text.push('\n');
     notes(ranking).iter().for_each(|note| text += &format!("{}\n\n", safe(note)));
     text
+}
+
+/// The columns of [`csv`].
+const COLUMNS: &str = "case,metric,unit,better,headline,side,runs,best_rank,worst_rank,value,ci95_half_share,of_limit,with,price,\
+                       price_unit,per_price,best_rank_per_price,worst_rank_per_price";
+
+/// A row for each side of each metric, in base units, also where the side has no figure; a score is a metric without a case.
+///
+/// # Errors
+/// What `out` says.
+pub fn csv(ranking: &Ranking, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{COLUMNS}\r")?;
+    for metric in &ranking.metrics {
+        let lead = [
+            cell(metric.case.id().as_str()),
+            cell(&metric.metric),
+            metric.unit.name().to_owned(),
+            metric.better.word().to_owned(),
+            metric.headline.to_string(),
+        ];
+        for place in &metric.places {
+            row_of(ranking, &lead, place.side, &figures_of(place), out)?;
+        }
+        for index in &metric.without {
+            row_of(ranking, &lead, *index, &Default::default(), out)?;
+        }
+    }
+    let lead = ["", "score", Unit::One.name(), Better::Higher.word(), ""].map(str::to_owned);
+    for score in &ranking.scores {
+        let mut figures: [String; 9] = Default::default();
+        (figures[2], figures[3]) = (score.value.to_string(), optional(score.half));
+        row_of(ranking, &lead, score.side, &figures, out)?;
+    }
+    Ok(())
+}
+
+fn optional(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+/// Ranks, value, interval, share, parameters, and the same by price.
+fn figures_of(place: &Place) -> [String; 9] {
+    let by_price = |index: usize| optional(place.ranks_per_price.map(|ranks| ranks[index]));
+    [
+        place.ranks[0].to_string(),
+        place.ranks[1].to_string(),
+        place.value.to_string(),
+        optional(place.half),
+        optional(place.of_limit),
+        cell(&place.with.join(" ")),
+        optional(place.per_price),
+        by_price(0),
+        by_price(1),
+    ]
+}
+
+fn row_of(
+    ranking: &Ranking,
+    lead: &[String; 5],
+    index: usize,
+    figures: &[String; 9],
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let of_side = [
+        ranking.sides.get(index).map(|name| cell(name)).unwrap_or_default(),
+        optional(ranking.runs.get(index)),
+    ];
+    let prices = ranking.prices.as_ref();
+    let price = [
+        optional(prices.and_then(|prices| prices.values.get(index))),
+        prices.map(|prices| cell(&prices.unit)).unwrap_or_default(),
+    ];
+    let (own, by_price) = figures.split_at(6);
+    let cells = [lead.as_slice(), &of_side, own, &price, by_price].concat();
+    write!(out, "{}\r\n", cells.join(","))
 }
 
 /// What the score is called.
@@ -284,7 +362,33 @@ mod tests {
     use super::*;
     use crate::case::Case;
     use crate::compare::rank::{Prices, Score};
-    use crate::quantity::Unit;
+
+    #[test]
+    fn as_rows_each_side_of_a_metric_has_one_with_as_many_cells_as_the_head() {
+        let mut out = Vec::new();
+        csv(&ranking(), &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let rows: Vec<Vec<&str>> =
+            text.split_terminator("\r\n").map(|row| row.split(',').collect()).collect();
+        assert_eq!(rows.len(), 1 + 4 + 1, "head, four sides, a score: {text}");
+        assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{text}");
+        let column = |name: &str| rows[0].iter().position(|one| *one == name).unwrap();
+        let of = |row: usize, name: &str| rows[row][column(name)];
+        assert_eq!(
+            ["side", "best_rank", "worst_rank", "value", "unit"].map(|name| of(1, name)),
+            ["m7a", "1", "1", "200000000000", "FLOP/s"]
+        );
+        assert_eq!(
+            ["side", "value", "price", "price_unit"].map(|name| of(4, name)),
+            ["t3", "", "0.1", "$/h"],
+            "no figure"
+        );
+        assert_eq!(
+            ["case", "metric", "side", "value", "best_rank"].map(|name| of(5, name)),
+            ["", "score", "m7a", "1", ""]
+        );
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
 
     fn ranking() -> Ranking {
         let place = |side: usize, value: f64, ranks: [usize; 2]| Place {

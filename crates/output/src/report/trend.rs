@@ -8,7 +8,7 @@ use super::wrap::{cut, paragraph};
 use crate::bench::{self, Better};
 use crate::case::Case;
 use crate::quantity::{Quantity, percent};
-use crate::stats::{MIN_SEGMENT, Seed, Timed, segments};
+use crate::stats::{MIN_SEGMENT, Seed, Segment, Timed, segments};
 use crate::store::{Began, Trend};
 use crate::text::counted;
 
@@ -81,9 +81,11 @@ pub(super) fn sparkline(values: &[f64], style: &Style) -> String {
 }
 
 /// A change of level.
-struct Change<'a> {
+pub(super) struct Change<'a> {
     /// The first run of the new level.
-    since: &'a Began,
+    pub(super) since: &'a Began,
+    /// Its place among the points.
+    pub(super) at: usize,
     before: f64,
     after: f64,
 }
@@ -94,34 +96,42 @@ fn changes(trend: &Trend) -> Vec<Change<'_>> {
     }
     let series: Vec<Timed> =
         trend.points.iter().enumerate().map(|(i, p)| Timed { t: i as f64, value: p.median }).collect();
-    let levels = segments(&series, Seed::new(1, &trend.case, &trend.metric));
-    let change = |pair: &[crate::stats::Segment]| {
-        let since = &trend.points.get(pair[1].points.start)?.run;
-        Some(Change { since, before: pair[0].median, after: pair[1].median })
+    between(trend, &segments(&series, Seed::new(1, &trend.case, &trend.metric)))
+}
+
+/// The changes between levels, whose points are the trend's by their places. Small ones are left out.
+pub(super) fn between<'a>(trend: &'a Trend, levels: &[Segment]) -> Vec<Change<'a>> {
+    let change = |pair: &[Segment]| {
+        let at = pair[1].points.start;
+        let since = &trend.points.get(at)?.run;
+        Some(Change { since, at, before: pair[0].median, after: pair[1].median })
     };
     let found = levels.windows(2).filter_map(change);
     found.filter(|c| (c.after / c.before - 1.0).abs() >= NOTABLE).collect()
 }
 
 impl Change<'_> {
-    fn said(&self, of: &Trend, style: &Style) -> (Role, String) {
+    /// `20 GB/s → 18 GB/s, −10 %`.
+    pub(super) fn figures(&self, of: &Trend) -> String {
         let ratio = self.after / self.before - 1.0;
-        let good = (ratio > 0.0) == (of.better == Better::Higher);
         let sign = if ratio > 0.0 { "+" } else { "−" };
         let human = |value: f64| Quantity::new(value, of.unit).to_string();
-        let run: String = self.since.id.chars().take(13).collect();
-        let text = format!(
-            "since {} (run {run}): {} → {}, {sign}{}",
-            when(&self.since.started, style),
-            human(self.before),
-            human(self.after),
-            percent(ratio.abs(), 2)
-        );
+        format!("{} → {}, {sign}{}", human(self.before), human(self.after), percent(ratio.abs(), 2))
+    }
+
+    /// Whether it is for the better; `None` of a metric by which no run is judged.
+    pub(super) fn is_good(&self, of: &Trend) -> Option<bool> {
         let told = of.case.parse().is_ok_and(|case: Case| bench::is_informative(&case, &of.metric));
-        let role = match good {
-            _ if told => Role::Plain,
-            true => Role::Good,
-            false => Role::Bad,
+        (!told).then_some((self.after > self.before) == (of.better == Better::Higher))
+    }
+
+    fn said(&self, of: &Trend, style: &Style) -> (Role, String) {
+        let run: String = self.since.id.chars().take(13).collect();
+        let text = format!("since {} (run {run}): {}", when(&self.since.started, style), self.figures(of));
+        let role = match self.is_good(of) {
+            None => Role::Plain,
+            Some(true) => Role::Good,
+            Some(false) => Role::Bad,
         };
         (role, text)
     }

@@ -34,6 +34,7 @@ pub(super) fn history(typed: &History) -> Result<ExitCode, Failure> {
             let asked = |cases| store::Asked {
                 cases,
                 metric: metric.clone(),
+                all: false,
                 since: began.clone(),
                 machine: machine.clone(),
             };

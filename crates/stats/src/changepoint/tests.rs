@@ -207,3 +207,52 @@ proptest! {
         prop_assert_eq!(starts(&values, seed(n)), starts(&other, seed(n)));
     }
 }
+
+#[test]
+fn of_many_series_of_noise_hardly_ever_one_changes() {
+    let changed = (0..40u64).filter(|trial| {
+        let all: Vec<Vec<Timed>> = (0..100).map(|n| series(&noise(1000 * trial + n, 24, 0.0))).collect();
+        let all: Vec<(&[Timed], Seed)> = all.iter().map(|one| (one.as_slice(), seed(*trial))).collect();
+        segments_of_many(&all, 0.05).iter().any(|levels| levels.len() > 1)
+    });
+    // 2 are expected at most; more than 6 come about with a probability of 0.3 %.
+    let changed = changed.count();
+    assert!(changed <= 6, "{changed} of 40");
+}
+
+#[test]
+fn a_step_among_many_series_of_noise_is_found_at_its_run() {
+    for n in 0..12 {
+        let mut all: Vec<Vec<f64>> = (0..60).map(|m| noise(100 * n + m, 40, 0.0)).collect();
+        all[7].iter_mut().skip(25).for_each(|x| *x += 6.0);
+        let all: Vec<Vec<Timed>> = all.iter().map(|one| series(one)).collect();
+        let asked: Vec<(&[Timed], Seed)> = all.iter().map(|one| (one.as_slice(), seed(n))).collect();
+        let found = segments_of_many(&asked, 0.05);
+        assert_eq!(found.len(), 60);
+        assert_eq!(found[7].iter().map(|s| s.points.clone()).collect::<Vec<_>>(), [0..25, 25..40], "{n}");
+    }
+}
+
+#[test]
+fn a_step_that_many_series_share_is_found_in_few_runs() {
+    let stepped = |m: u64| -> Vec<Timed> {
+        let mut values = noise(m, 16, 0.0);
+        values.iter_mut().skip(8).for_each(|x| *x += 8.0);
+        series(&values)
+    };
+    let all: Vec<Vec<Timed>> = (0..60).map(stepped).collect();
+    let asked: Vec<(&[Timed], Seed)> = all.iter().map(|one| (one.as_slice(), seed(3))).collect();
+    let found = segments_of_many(&asked, 0.05);
+    let right = found.iter().filter(|levels| levels.len() == 2 && levels[1].points.start == 8).count();
+    assert!(right >= 54, "{right} of 60");
+}
+
+#[test]
+fn one_series_among_many_is_what_it_is_alone_at_the_same_level() {
+    let mut values = noise(4, 60, 0.0);
+    values.iter_mut().skip(20).for_each(|x| *x -= 7.0);
+    let own = series(&values);
+    assert_eq!(segments_of_many(&[(&own, seed(4))], 0.05), [segments(&own, seed(4))]);
+    assert_eq!(segments_of_many(&[(&[], seed(4))], 0.05), [vec![]]);
+    assert!(segments_of_many(&[], 0.05).is_empty());
+}

@@ -186,6 +186,11 @@ pub fn unfinished_name() -> String {
     format!("{UNFINISHED}{:016x}", crate::random::number())
 }
 
+/// Whether a name is one that [`unfinished_name`] makes.
+pub fn is_unfinished(name: &OsStr) -> bool {
+    kind_of(name) == Some(Kind::File)
+}
+
 /// What bears a name of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use super::*;
+use crate::compare::rank::{Wanted, rank};
 use crate::compare::{Side, compare};
 use crate::fixture;
 
@@ -32,6 +33,9 @@ fn each_writes_what_it_says_it_can() {
     let side = |name: &str| Side { name: name.to_owned(), runs: vec![run.clone()] };
     let both = [side("before"), side("after")];
     let comparison = compare(&both[0], &both[1], &[], None);
+    let three = ["a", "b", "c"].map(side);
+    let ranking = rank(&three, &[], &Wanted::default());
+    let ranked = Ranked { ranking: &ranking, sides: &three, style: &style };
     for format in FORMATS {
         let of = OneRun { run: &run, held: &[], style: &style };
         let sides = TwoSides {
@@ -46,6 +50,7 @@ fn each_writes_what_it_says_it_can() {
             format.run.map(|write| written(|out| write(&of, out))),
             format.tools.map(|write| written(|out| write(&of, out))),
             format.comparison.map(|write| written(|out| write(&sides, out))),
+            format.ranking.map(|write| written(|out| write(&ranked, out))),
         ];
         let has_none = run.measurements.iter().all(|measurement| (format.leaves_out)(measurement));
         for text in texts.iter().flatten() {

@@ -12,12 +12,13 @@ mod gauge;
 mod machines;
 mod nodes;
 mod page;
-mod parts;
+pub(super) mod parts;
 pub(super) mod plain;
 mod ranking;
 mod reports;
 mod roofline;
 mod single;
+pub mod site;
 mod stated;
 #[cfg(test)]
 mod tests;
@@ -160,6 +161,20 @@ impl Beside {
 /// # Errors
 /// A figure that JSON cannot hold.
 pub fn page(runs: &[Run], beside: &Beside) -> Result<String, serde_json::Error> {
+    let made = made(runs, beside)?;
+    Ok(document(&made.bodies, &made.island, &made.held, &title(runs)))
+}
+
+/// What a page consists of besides its scripts.
+struct Made {
+    bodies: Vec<Markup>,
+    /// The data of its charts.
+    island: String,
+    /// The run documents that it holds.
+    held: Markup,
+}
+
+fn made(runs: &[Run], beside: &Beside) -> Result<Made, serde_json::Error> {
     let mut charts = Vec::new();
     let mut bodies = Vec::new();
     for (index, run) in runs.iter().enumerate() {
@@ -179,7 +194,7 @@ pub fn page(runs: &[Run], beside: &Beside) -> Result<String, serde_json::Error> 
             bodies.insert(0, html! { header { h1 { (counted(many, "run")) } } main { (machines.section) } })
         }
     }
-    Ok(document(&bodies, &island, &machines.held, &title(runs)))
+    Ok(Made { bodies, island, held: machines.held })
 }
 
 fn title(runs: &[Run]) -> String {
@@ -199,10 +214,19 @@ fn hash(script: &str) -> String {
 /// The page: what is to be read, the data of its charts, and the run documents that it holds.
 fn document(bodies: &[Markup], island: &str, held: &Markup, title: &str) -> String {
     let script = script();
+    let sources = format!("{} {}", hash(LIBRARY), hash(&script));
+    let scripts = html! {
+        script { (PreEscaped(LIBRARY)) }
+        script { (PreEscaped(&script)) }
+        (held)
+    };
+    with_scripts(bodies, island, title, &sources, &scripts).into_string()
+}
+
+/// A page whose scripts these are; the policy lets nothing but its `sources` run.
+fn with_scripts(bodies: &[Markup], island: &str, title: &str, sources: &str, scripts: &Markup) -> Markup {
     let policy = format!(
-        "default-src 'none'; script-src {} {}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'",
-        hash(LIBRARY),
-        hash(&script)
+        "default-src 'none'; script-src {sources}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
     );
     html! {
         (DOCTYPE)
@@ -220,11 +244,8 @@ fn document(bodies: &[Markup], island: &str, held: &Markup, title: &str) -> Stri
                 @for body in bodies { (body) }
                 noscript { p.remark { "The charts below need JavaScript; all figures are in the tables." } }
                 script type="application/json" id="charts" { (PreEscaped(island)) }
-                script { (PreEscaped(LIBRARY)) }
-                script { (PreEscaped(script)) }
-                (held)
+                (scripts)
             }
         }
     }
-    .into_string()
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
+use serde::{Deserialize, Serialize};
 
 use crate::document::{Finding, Run, RunStatus};
 use crate::fleet;
@@ -28,6 +29,51 @@ const GOOD: f64 = 0.9;
 /// A share of lost time from which a machine is not quiet.
 const DISTURBED: f64 = 0.05;
 
+/// A verdict in words.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Told {
+    pub(in crate::report) grade: Grade,
+    pub(in crate::report) word: String,
+    /// Empty where there is nothing to add.
+    pub(in crate::report) why: String,
+}
+
+/// The colour of a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::report) enum Grade {
+    /// As it should be.
+    Good,
+    /// Not all is.
+    Fair,
+    /// To be looked at.
+    Poor,
+    /// Nothing is known.
+    Unknown,
+}
+
+impl Grade {
+    const fn class(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Fair => "fair",
+            Self::Poor => "poor",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// A verdict under its name.
+pub(super) fn verdict(name: &str, told: &Told) -> Markup {
+    html! {
+        div.verdict.(told.grade.class()) {
+            span.word { (name) ": " (told.word) }
+            @if !told.why.is_empty() { span.why { (told.why) } }
+        }
+    }
+}
+
 /// What machine, which run, how near its limits, was it quiet, do the tools agree.
 pub(super) fn header(run: &Run) -> Markup {
     let host = match run.nodes.len() {
@@ -41,8 +87,8 @@ pub(super) fn header(run: &Run) -> Markup {
                 p.machine { (machine_line(&run.machine)) }
             }
             div.verdicts {
-                (limits(run))
-                (quiet(run))
+                (verdict("Limits", &limits(run)))
+                (verdict("Conditions", &quiet(run)))
                 (agreement(run))
                 (counts(run))
             }
@@ -57,7 +103,7 @@ pub(super) fn header(run: &Run) -> Markup {
 }
 
 /// The machine in a line.
-pub(super) fn machine_line(machine: &Machine) -> String {
+pub(in crate::report) fn machine_line(machine: &Machine) -> String {
     let mut said = vec![machine.cpu.model_name.clone().unwrap_or_else(|| "unknown processor".to_owned())];
     said.push(counted(machine.cpu.threads, "CPU"));
     said.extend(machine.memory.total_bytes.map(|b| Quantity::new(b as f64, Unit::Byte).to_string()));
@@ -67,7 +113,7 @@ pub(super) fn machine_line(machine: &Machine) -> String {
 }
 
 /// How many figures come near their limits, in all and by subsystem.
-fn limits(run: &Run) -> Markup {
+pub(in crate::report) fn limits(run: &Run) -> Told {
     let shares = |part: Option<&str>| -> Vec<Option<f64>> {
         let of =
             |m: &&Measurement| m.status == Status::Ok && part.is_none_or(|part| m.case.subsystem() == part);
@@ -76,11 +122,11 @@ fn limits(run: &Run) -> Markup {
     let known = |shares: &[Option<f64>]| shares.iter().flatten().count();
     let good = |shares: &[Option<f64>]| shares.iter().flatten().filter(|share| **share >= GOOD).count();
     let all = shares(None);
-    let (class, word) = match known(&all) {
-        0 => ("unknown", "none known".to_owned()),
+    let (grade, word) = match known(&all) {
+        0 => (Grade::Unknown, "none known".to_owned()),
         n => {
-            let class = if good(&all) == n { "good" } else { "fair" };
-            (class, format!("{} of {n} figures reach {}", good(&all), percent(GOOD, 2)))
+            let grade = if good(&all) == n { Grade::Good } else { Grade::Fair };
+            (grade, format!("{} of {n} figures reach {}", good(&all), percent(GOOD, 2)))
         }
     };
     let mut why: Vec<String> = Vec::new();
@@ -95,7 +141,7 @@ fn limits(run: &Run) -> Markup {
         n if n == all.len() => why.push("give them with --limits FILE".to_owned()),
         n => why.push(format!("{n} have no known limit")),
     }
-    html! { div.verdict.(class) { span.word { "Limits: " (word) } span.why { (why.join(" · ")) } } }
+    Told { grade, word, why: why.join(" · ") }
 }
 
 struct Loss<'a> {
@@ -120,21 +166,22 @@ fn worst(run: &Run) -> Option<Loss<'_>> {
     losses.filter(|l| l.share.is_finite()).max_by(|a, b| a.share.total_cmp(&b.share))
 }
 
-fn quiet(run: &Run) -> Markup {
+/// Whether the machine was quiet.
+pub(in crate::report) fn quiet(run: &Run) -> Told {
     let lost = |m: &&Measurement| m.warnings.iter().any(|w| CAUSES.contains(&w.code.as_str()));
     let disturbed = run.measurements.iter().filter(lost).count();
     let worst = worst(run);
     let told = worst
         .as_ref()
         .map(|l| format!("most: {} of the time {}, {}", percent(l.share, 2), l.what, label(&l.case.case)));
-    let (class, word) = match (&worst, disturbed) {
-        (None, _) => ("unknown", "not recorded".to_owned()),
-        (Some(l), 0) if l.share < DISTURBED => ("good", "quiet".to_owned()),
+    let (grade, word) = match (&worst, disturbed) {
+        (None, _) => (Grade::Unknown, "not recorded".to_owned()),
+        (Some(l), 0) if l.share < DISTURBED => (Grade::Good, "quiet".to_owned()),
         (Some(_), n) => {
-            ("poor", format!("{} of {} lost time", n.max(1), counted(run.measurements.len(), "case")))
+            (Grade::Poor, format!("{} of {} lost time", n.max(1), counted(run.measurements.len(), "case")))
         }
     };
-    html! { div.verdict.(class) { span.word { "Conditions: " (word) } @if let Some(told) = told { span.why { (told) } } } }
+    Told { grade, word, why: told.unwrap_or_default() }
 }
 
 fn results(run: &Run) -> Vec<&PeerResult> {

@@ -1,0 +1,162 @@
+//! The page of a machine: what changed, its figures over time by subsystem, and all its runs.
+
+use maud::{Markup, html};
+
+use super::plot::plot;
+use super::{changes, class, method, name, short, since, text_page, when};
+use crate::document::RunStatus;
+use crate::quantity::{Quantity, percent};
+use crate::report::context::title;
+use crate::report::html::parts::verdict;
+use crate::report::progress::span;
+use crate::report::site::{Listed, OfMachine, Series, names};
+use crate::report::trend::between;
+use crate::text::{counted, shown_within};
+
+/// From its place to the site's top.
+const BASE: &str = "../";
+/// Changes that are told of one run.
+const MOST_CHANGES: usize = 40;
+
+/// The page.
+pub fn machine(of: &OfMachine<'_>) -> String {
+    let body = html! {
+        nav { a href="../index.html" { "all machines" } }
+        (header(of))
+        main {
+            (changed(of))
+            (trends(of))
+            (runs(of))
+            p.note { (method()) }
+        }
+    };
+    text_page(&of.name(), &body)
+}
+
+fn header(of: &OfMachine<'_>) -> Markup {
+    html! {
+        header {
+            div.name {
+                h1 { (of.name()) }
+                @if let Some(newest) = of.newest() { p.machine { (shown_within(&newest.summary.machine, 300)) } }
+            }
+            @if let Some(newest) = of.newest() {
+                div.verdicts { (verdict("Limits", &newest.summary.limits)) (verdict("Conditions", &newest.summary.quiet)) }
+                p.run {
+                    (counted(of.runs.len(), "run")) " · fingerprint " (shown_within(of.fingerprint, 40)) " · newest run "
+                    a href=(format!("{BASE}{}", names::run(&newest.entry.line.id))) { (when(&newest.entry.line.started)) }
+                }
+            }
+        }
+    }
+}
+
+fn changed(of: &OfMachine<'_>) -> Markup {
+    let changes = changes(of);
+    html! {
+        section {
+            h2 { "What changed" }
+            @if changes.is_empty() { p.note { "no change of level in " (counted(of.runs.len(), "run")) } }
+            ul.changes { @for one in &changes { (since(one, BASE, MOST_CHANGES)) } }
+        }
+    }
+}
+
+/// The figures of more than one run, by subsystem.
+fn trends(of: &OfMachine<'_>) -> Markup {
+    let (drawn, once): (Vec<&Series>, Vec<&Series>) =
+        of.series.iter().partition(|series| series.trend.points.len() > 1);
+    let part = |series: &Series| series.trend.case.split('.').next().unwrap_or_default().to_owned();
+    let mut parts: Vec<String> = Vec::new();
+    for series in &drawn {
+        let own = part(series);
+        if !parts.contains(&own) {
+            parts.push(own);
+        }
+    }
+    let of_part = |wanted: &str| -> (Vec<&Series>, Vec<&Series>) {
+        let own = drawn.iter().copied().filter(|series| part(series) == wanted);
+        own.partition(|series| series.headline)
+    };
+    html! {
+        @for wanted in &parts {
+            @let (headlines, others) = of_part(wanted);
+            section {
+                h2 { (shown_within(title(wanted), 60)) " over time" }
+                div.trends { @for series in &headlines { (trend(series)) } }
+                @if !others.is_empty() {
+                    details.trends-more {
+                        summary { (counted(others.len(), "further metric")) }
+                        div.trends { @for series in &others { (trend(series)) } }
+                    }
+                }
+            }
+        }
+        @if drawn.is_empty() { p.note { "no figure of more than one run yet" } }
+        @if !once.is_empty() && !drawn.is_empty() { p.note { (counted(once.len(), "figure")) " of one run alone: in the report of that run" } }
+    }
+}
+
+fn trend(series: &Series) -> Markup {
+    let trend = &series.trend;
+    let changes = between(trend, &series.levels);
+    let human = |value: f64| Quantity::new(value, trend.unit).to_string();
+    let values = || trend.points.iter().map(|point| point.median);
+    let (low, high) = values().fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(v), high.max(v)));
+    html! {
+        div.trend {
+            @if let (Some(first), Some(last)) = (trend.points.first(), trend.points.last()) {
+                p.head {
+                    span title=(trend.case) { (name(series)) }
+                    span.value {
+                        (human(last.median))
+                        @if let Some(share) = last.of_limit { span.note { " · " (percent(share, 3)) " of limit" } }
+                    }
+                }
+                (plot(series, &changes))
+                p.ends {
+                    span { (when(&first.run.started)) }
+                    span { (counted(trend.points.len(), "run")) ", " (human(low)) " … " (human(high)) }
+                    span { (when(&last.run.started)) }
+                }
+                @for change in &changes {
+                    p {
+                        "since " a href=(format!("{BASE}{}", names::run(&change.since.id))) { (when(&change.since.started)) } ": "
+                        span.(class(series, change)) { (change.figures(trend)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// All runs, the newest first.
+fn runs(of: &OfMachine<'_>) -> Markup {
+    html! {
+        section {
+            h2 { "Runs" }
+            div.wide { table {
+                thead { tr { th { "began" } th { "run" } th { "plan" } th { "cases" } th { "conditions" } th.n { "took" } @if !of.redacted { th { "tags, note" } } } }
+                tbody { @for run in of.runs.iter().rev() { (row(run, of.redacted)) } }
+            } }
+        }
+    }
+}
+
+fn row(run: &Listed<'_>, redacted: bool) -> Markup {
+    let line = &run.entry.line;
+    let counts = line.counts.said().join(" · ");
+    let is_bad = line.counts.failed + line.counts.invalid > 0 || line.status == RunStatus::Partial;
+    let took = if line.elapsed_s > 0.0 { span(line.elapsed_s) } else { "–".to_owned() };
+    html! {
+        tr {
+            td { (when(&line.started)) }
+            td { a href=(format!("{BASE}{}", names::run(&line.id))) { (short(&line.id)) } }
+            td { (shown_within(&run.summary.plan, 80)) @if run.entry.nodes > 1 { " · " (counted(run.entry.nodes, "machine")) } }
+            td.poor-word[is_bad] { @if line.status == RunStatus::Partial { "partial " } (counts) }
+            td { (run.summary.quiet.word) }
+            td.n { (took) }
+            @if !redacted { td { (shown_within(&line.said.line().unwrap_or_default(), 300)) } }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! A trend as a drawing: the figures in the order of runs, their levels, and a mark where the level changes.
+
+use std::fmt::Write as _;
+
+use maud::{Markup, html};
+
+use super::{class, when};
+use crate::quantity::{Quantity, percent};
+use crate::report::site::{Series, names};
+use crate::report::trend::Change;
+use crate::store::Point;
+
+/// The drawing's size in its own units.
+const WIDTH: f64 = 560.0;
+const HEIGHT: f64 = 120.0;
+/// What is free around the line.
+const FREE: f64 = 8.0;
+/// Points up to which each is drawn and leads to its run.
+const MOST_POINTS: usize = 120;
+/// Groups of neighbours of which the lowest and the highest are drawn, where there are more than twice as many.
+const GROUPS: usize = 200;
+/// The least height of the scale, as a share of the figures: noise of a thousandth fills no drawing.
+const LEAST_SCALE: f64 = 0.02;
+
+/// From figures to places.
+struct Scale {
+    count: usize,
+    low: f64,
+    high: f64,
+}
+
+impl Scale {
+    fn of(values: &[f64]) -> Self {
+        let (low, high) =
+            values.iter().fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(*v), high.max(*v)));
+        let middle = low / 2.0 + high / 2.0;
+        let half = (high / 2.0 - low / 2.0).max(middle.abs() * LEAST_SCALE / 2.0);
+        // All at zero: any scale shows that.
+        let half = if half > 0.0 { half } else { 1.0 };
+        Self { count: values.len(), low: middle - half, high: middle + half }
+    }
+
+    fn x(&self, index: f64) -> f64 {
+        let last = self.count.saturating_sub(1).max(1) as f64;
+        FREE + index / last * (WIDTH - 2.0 * FREE)
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        let share = (value - self.low) / (self.high - self.low);
+        let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.5 };
+        HEIGHT - FREE - share * (HEIGHT - 2.0 * FREE)
+    }
+}
+
+/// The drawing.
+pub(super) fn plot(series: &Series, changes: &[Change<'_>]) -> Markup {
+    let points = &series.trend.points;
+    let values: Vec<f64> = points.iter().map(|point| point.median).collect();
+    let scale = Scale::of(&values);
+    let told = |index: &usize| points.get(*index).map(|point| (*index, point));
+    let mut shown: Vec<usize> = match points.len() {
+        few if few <= MOST_POINTS => (0..few).collect(),
+        many => changes.iter().map(|change| change.at).chain([many - 1]).collect(),
+    };
+    shown.dedup();
+    let last = points.last().map(|point| said(point, series)).unwrap_or_default();
+    html! {
+        svg.plot viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img"
+            aria-label=(format!("{} runs, {} changes of level, last {last}", points.len(), changes.len())) {
+            @for change in changes {
+                // Between the last run before and the first run after.
+                @let x = format!("{:.1}", scale.x(change.at as f64 - 0.5));
+                line.mark.(class(series, change)) x1=(x) x2=(x) y1="0" y2=(HEIGHT) {}
+            }
+            path.line d=(line(&values, &scale)) {}
+            @if !changes.is_empty() {
+                @for level in &series.levels {
+                    @let ends = [level.points.start as f64, level.points.end.saturating_sub(1) as f64].map(|x| scale.x(x));
+                    path.level d=(format!("M{:.1} {:.1}H{:.1}", ends[0], scale.y(level.median), ends[1])) {}
+                }
+            }
+            @for (index, point) in shown.iter().filter_map(told) {
+                a href=(format!("../{}", names::run(&point.run.id))) {
+                    circle.point cx=(format!("{:.1}", scale.x(index as f64))) cy=(format!("{:.1}", scale.y(point.median))) r="3" {
+                        title { (when(&point.run.started)) ": " (said(point, series)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A figure and its share of the limit.
+fn said(point: &Point, series: &Series) -> String {
+    let share = point.of_limit.map(|share| format!(", {} of limit", percent(share, 3))).unwrap_or_default();
+    format!("{}{share}", Quantity::new(point.median, series.trend.unit))
+}
+
+/// The line through the figures; of very many the lowest and the highest of each group of neighbours.
+fn line(values: &[f64], scale: &Scale) -> String {
+    let mut path = String::new();
+    let mut add = |index: usize, value: f64| {
+        let lead = if path.is_empty() { 'M' } else { 'L' };
+        let _ = write!(path, "{lead}{:.1} {:.1}", scale.x(index as f64), scale.y(value));
+    };
+    if values.len() <= 2 * GROUPS {
+        values.iter().enumerate().for_each(|(index, value)| add(index, *value));
+        return path;
+    }
+    let size = values.len().div_ceil(GROUPS);
+    for (group, chunk) in values.chunks(size).enumerate() {
+        let by_value = |a: &(usize, &f64), b: &(usize, &f64)| a.1.total_cmp(b.1);
+        let all = || chunk.iter().enumerate();
+        let ends =
+            [all().min_by(by_value), all().max_by(by_value)].map(|end| end.map_or(0, |(index, _)| index));
+        let mut ends = ends.to_vec();
+        ends.sort_unstable();
+        ends.dedup();
+        ends.into_iter().filter_map(|index| Some((index, chunk.get(index)?))).for_each(|(index, value)| {
+            add(group * size + index, *value);
+        });
+    }
+    path
+}
