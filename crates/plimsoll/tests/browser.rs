@@ -32,6 +32,11 @@ impl Drop for Browser {
 impl Browser {
     /// Opens the page in a window of `width` × 900; `None`, and a skipped test by name, where there is no browser.
     pub(crate) fn open(test: &str, page: &Path, width: u32) -> Option<Self> {
+        Self::open_at(test, &format!("file://{}", page.display()), width)
+    }
+
+    /// The same, by the page's address.
+    pub(crate) fn open_at(test: &str, address: &str, width: u32) -> Option<Self> {
         let mut browser = match Self::start() {
             Ok(browser) => browser,
             Err(e) => {
@@ -55,15 +60,20 @@ impl Browser {
         browser.order("Emulation.setDeviceMetricsOverride", size);
         browser.order("Emulation.setFocusEmulationEnabled", json!({ "enabled": true }));
         browser.order("Page.setLifecycleEventsEnabled", json!({ "enabled": true }));
-        let url = format!("file://{}#all", page.display());
-        let loader = browser.order("Page.navigate", json!({ "url": url }))["loaderId"].clone();
+        browser.visit(address);
+        Some(browser)
+    }
+
+    /// Leads the browser to another page; what it heard of those before is kept.
+    pub(crate) fn visit(&mut self, address: &str) {
+        let url = format!("{address}#all");
+        let loader = self.order("Page.navigate", json!({ "url": url }))["loaderId"].clone();
         // The empty page before it is loaded too.
         let loaded = |e: &Value| e["params"]["name"] == "load" && e["params"]["loaderId"] == loader;
-        while !browser.events.iter().any(loaded) {
-            let event = browser.next();
-            browser.events.push(event.expect("the page was not loaded within two minutes"));
+        while !self.events.iter().any(loaded) {
+            let event = self.next();
+            self.events.push(event.expect("the page was not loaded within two minutes"));
         }
-        Some(browser)
     }
 
     fn start() -> std::io::Result<Self> {

@@ -336,7 +336,7 @@ fn several_runs_are_ranked_with_prices_and_on_a_page() {
             2,
             "--format junit is not supported on compare A B C (it is for export): use text, html, json, csv, markdown",
         ),
-        (&["--format", "pdf"], 2, "invalid value 'pdf'"),
+        (&["--format", "pdf"], 2, "--format must be text, html, json, csv or markdown: 'pdf' is not"),
     ] {
         let (_, err) = ended(&mut compare(more), code);
         assert!(err.contains(says), "{more:?}: {err}");

@@ -38,6 +38,7 @@ mod plans;
 mod quick;
 mod quota;
 mod redact;
+mod site;
 mod store;
 mod support;
 mod tools;

@@ -1,96 +1,267 @@
-//! OpenMetrics text (<https://github.com/prometheus/OpenMetrics>, version 1.0), as node_exporter's textfile collector
-//! and Prometheus read it: one gauge a kind of metric and unit, a line a case.
+//! OpenMetrics text (<https://github.com/prometheus/OpenMetrics/blob/v1.0.0/specification/OpenMetrics.md>, version 1.0): a
+//! family a kind of metric and unit, a line a case, figures with their limits and verdicts.
+//!
+//! There are two forms. node_exporter's textfile collector takes no times, and no types but those of Prometheus' own text, so
+//! that its verdicts are gauges. The other is for what takes figures of the past: it has the time of the run on each line,
+//! and verdicts as state sets.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::{self, Write};
 
-use super::Format;
+use super::{Format, OneRun};
+use crate::compare::Holds;
 use crate::document::Run;
-use crate::measurement::Status;
+use crate::limit::{Kind as LimitKind, Limit};
+use crate::measurement::{Measurement, MetricResult, PeerResult, Status};
 use crate::quantity::Unit;
+use crate::stats::Verdict;
 
-/// The format.
-pub(super) static FORMAT: Format = Format {
+/// The format for what is scraped.
+pub(super) static SCRAPED: Format = Format {
     name: "openmetrics",
-    about: "gauges for Prometheus and node_exporter's textfile collector",
+    about: "gauges for Prometheus and node_exporter's textfile collector: figures, limits, verdicts",
     extension: "prom",
-    run: Some(|of, out| out.write_all(text(of.run).as_bytes())),
+    run: Some(|of, out| out.write_all(text(&[one(of)], Form::Scraped).as_bytes())),
     ..Format::NONE
 };
 
+/// The format for what takes figures of the past.
+pub(super) static TIMED: Format = Format {
+    name: "openmetrics-timed",
+    about: "OpenMetrics 1.0 with the time of each run (of a tag all its runs) and state sets, as promtool and VictoriaMetrics import it",
+    extension: "om",
+    run: Some(|of, out| out.write_all(text(&[one(of)], Form::Timed).as_bytes())),
+    runs: Some(several),
+    ..Format::NONE
+};
+
+fn one<'a>(of: &OneRun<'a>) -> Held<'a> {
+    Held { run: of.run, held: of.held }
+}
+
+/// The runs, the oldest first: the times of a series must rise.
+fn several(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
+    let mut all: Vec<Held<'_>> = runs.iter().map(|run| Held { run, held: &[] }).collect();
+    all.sort_by(|a, b| began(a.run).total_cmp(&began(b.run)).then_with(|| a.run.id.cmp(&b.run.id)));
+    // Of two runs at one time a series would have two figures.
+    all.dedup_by(|later, earlier| began(later.run) <= began(earlier.run));
+    out.write_all(text(&all, Form::Timed).as_bytes())
+}
+
+/// A run, and the requirements that were held against it.
+struct Held<'a> {
+    run: &'a Run,
+    held: &'a [Holds],
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Scraped,
+    Timed,
+}
+
+/// When a run began, in seconds since 1970.
+fn began(run: &Run) -> f64 {
+    run.started.parse::<jiff::Timestamp>().map_or(0.0, |t| t.as_millisecond() as f64 / 1e3)
+}
+
 /// The text.
-fn text(run: &Run) -> String {
-    let mut families: BTreeMap<String, Family> = BTreeMap::new();
-    let mut add = |name: String, unit: &'static str, help: String, line: Line| {
-        families.entry(name).or_insert_with(|| Family { unit, help, lines: Vec::new() }).lines.push(line);
-    };
-    for measurement in &run.measurements {
-        let case = measurement.case.id();
-        let repeat = measurement.repeat.to_string();
-        let labels = |more: &[(&str, &str)]| {
-            let mut all = vec![("case", case.as_str()), ("node", measurement.node.as_str())];
-            // One series a repeat, or a scraper would see the same series twice.
-            all.extend((run.plan.repeat > 1).then_some(("repeat", repeat.as_str())));
-            all.extend_from_slice(more);
-            labelled(&all)
-        };
-        for code in measurement.warning_codes() {
-            let help = "1: the case carries this warning".to_owned();
-            let labels = labels(&[("code", code)]);
-            add("plimsoll_case_warning".to_owned(), "", help, Line { labels, value: 1.0 });
+fn text(runs: &[Held<'_>], form: Form) -> String {
+    let mut families = Families { form, time: None, all: BTreeMap::new() };
+    for of in runs {
+        families.time = (form == Form::Timed).then(|| began(of.run));
+        families.run(of.run);
+        for measurement in &of.run.measurements {
+            families.measurement(of.run, measurement);
         }
-        let believed = measurement.metrics.iter().filter(|_| measurement.status == Status::Ok);
-        for metric in believed {
-            let unit = unit_name(metric.unit);
-            let stem = format!("plimsoll_{}_{}", word(measurement.case.benchmark()), word(&metric.name));
-            let name = if unit.is_empty() { stem.clone() } else { format!("{stem}_{unit}") };
-            let help = format!("{} of {}, median of the samples", metric.name, measurement.case.benchmark());
-            add(name, unit, help, Line { labels: labels(&[]), value: metric.summary.median });
-            if let Some(share) = metric.of_limit {
-                let help = "share of the physical limit, 1 is best".to_owned();
-                let labels = labels(&[("metric", &metric.name)]);
-                add("plimsoll_of_limit_ratio".to_owned(), "ratio", help, Line { labels, value: share });
-            }
+        families.requirements(of.held);
+    }
+    families.all.iter().map(|(name, family)| family.text(name)).collect::<String>() + "# EOF\n"
+}
+
+/// The families of metrics by their names.
+struct Families {
+    form: Form,
+    /// What each line has as its time.
+    time: Option<f64>,
+    all: BTreeMap<String, Family>,
+}
+
+/// What a family is.
+struct About {
+    kind: &'static str,
+    unit: &'static str,
+    help: String,
+}
+
+impl About {
+    fn gauge(unit: &'static str, help: impl Into<String>) -> Self {
+        Self { kind: "gauge", unit, help: help.into() }
+    }
+}
+
+/// Names and values of labels.
+type Labels<'a> = Vec<(&'a str, &'a str)>;
+
+impl Families {
+    fn add(&mut self, name: &str, about: About, labels: &[(&str, &str)], value: f64) {
+        self.lines(name, about, &labelled(labels), &[(labelled(labels), value)]);
+    }
+
+    /// The lines of one metric at one time, each with what follows the family's name. Those of other times follow them.
+    fn lines(&mut self, name: &str, about: About, metric: &str, lines: &[(String, f64)]) {
+        let family = self.all.entry(name.to_owned());
+        let family = family.or_insert_with(|| Family { about, metrics: Vec::new(), lines: BTreeMap::new() });
+        if !family.lines.contains_key(metric) {
+            family.metrics.push(metric.to_owned());
+        }
+        let time = self.time.map(|time| format!(" {time:.3}")).unwrap_or_default();
+        let lines = lines.iter().map(|(rest, value)| format!("{name}{rest} {}{time}\n", number(*value)));
+        family.lines.entry(metric.to_owned()).or_default().extend(lines);
+    }
+
+    /// A verdict as the one of these states that is 1. `label` names it where it is a gauge; in a state set the family does.
+    fn state(&mut self, name: &str, help: &str, labels: &Labels<'_>, label: &str, states: &[(&str, bool)]) {
+        let (kind, label) = match self.form {
+            Form::Scraped => ("gauge", label),
+            Form::Timed => ("stateset", name),
+        };
+        let line = |(state, is): &(&str, bool)| {
+            (labelled(&with(labels, [(label, *state)])), f64::from(u8::from(*is)))
+        };
+        let lines: Vec<(String, f64)> = states.iter().map(line).collect();
+        self.lines(name, About { kind, unit: "", help: help.to_owned() }, &labelled(labels), &lines);
+    }
+
+    /// What holds for the whole run.
+    fn run(&mut self, run: &Run) {
+        let labels = [("run", run.id.as_str()), ("plan", &run.plan.name), ("version", &run.version)];
+        if self.form == Form::Timed {
+            let about = About { kind: "info", unit: "", help: "the run of these figures".to_owned() };
+            let line = format!("_info{}", labelled(&labels));
+            self.lines("plimsoll_run", about, &line, &[(line.clone(), 1.0)]);
+        } else {
+            let about = About::gauge("seconds", "when the run began, seconds since 1970");
+            self.add("plimsoll_run_started_timestamp_seconds", about, &labels, began(run));
+        }
+        let bad = run.measurements.iter().filter(|m| matches!(m.status, Status::Failed | Status::Invalid));
+        let about = About::gauge("", "cases that failed or are invalid");
+        self.add("plimsoll_run_bad_cases", about, &[], bad.count() as f64);
+    }
+
+    fn measurement(&mut self, run: &Run, measurement: &Measurement) {
+        let (case, repeat) = (measurement.case.id(), measurement.repeat.to_string());
+        let mut labels: Labels<'_> = vec![("case", case.as_str()), ("node", &measurement.node)];
+        // One series a repeat, or a scraper would see the same series twice.
+        labels.extend((run.plan.repeat > 1).then_some(("repeat", repeat.as_str())));
+        for code in measurement.warning_codes() {
+            let about = About::gauge("", "1: the case carries this warning");
+            self.add("plimsoll_case_warning", about, &with(&labels, [("code", code)]), 1.0);
+        }
+        let is = |status| measurement.status == status;
+        let states = [
+            ("ok", is(Status::Ok)),
+            ("invalid", is(Status::Invalid)),
+            ("failed", is(Status::Failed)),
+            ("skipped", is(Status::Skipped)),
+        ];
+        let help = "what became of the case; of an invalid one no figure is believed";
+        self.state("plimsoll_case_status", help, &labels, "status", &states);
+        for metric in measurement.metrics.iter().filter(|_| is(Status::Ok)) {
+            self.figure(measurement, metric, &labels);
         }
     }
-    let started = run.started.parse::<jiff::Timestamp>().map_or(0.0, |t| t.as_millisecond() as f64 / 1e3);
-    let labels = labelled(&[("run", &run.id), ("plan", &run.plan.name), ("version", &run.version)]);
-    let help = "when the run began, seconds since 1970".to_owned();
-    add(
-        "plimsoll_run_started_timestamp_seconds".to_owned(),
-        "seconds",
-        help,
-        Line { labels, value: started },
-    );
-    let failed =
-        run.measurements.iter().filter(|m| matches!(m.status, Status::Failed | Status::Invalid)).count();
-    let help = "cases that failed or are invalid".to_owned();
-    add("plimsoll_run_bad_cases".to_owned(), "", help, Line { labels: String::new(), value: failed as f64 });
-    families.iter().map(|(name, family)| family.text(name)).collect::<String>() + "# EOF\n"
+
+    /// A figure with its limit, its share of it, and the reference tools beside it.
+    fn figure(&mut self, measurement: &Measurement, metric: &MetricResult, labels: &Labels<'_>) {
+        let unit = unit_name(metric.unit);
+        let benchmark = measurement.case.benchmark();
+        let named = |middle: &str| {
+            let end = if unit.is_empty() { String::new() } else { format!("_{unit}") };
+            format!("plimsoll_{}_{}{middle}{end}", word(benchmark), word(&metric.name))
+        };
+        let of = &metric.name;
+        let about = About::gauge(unit, format!("{of} of {benchmark}, median of the samples"));
+        self.add(&named(""), about, labels, metric.summary.median);
+        if let Some((limit, value)) = metric.limit.as_ref().and_then(|limit| Some((limit, limit.value?))) {
+            let help = format!(
+                "limit of {of} of {benchmark}: at most, where the kind is ceiling; at least, where it is floor"
+            );
+            let labels = with(labels, [("kind", kind(limit))]);
+            self.add(&named("_limit"), About::gauge(unit, help), &labels, value);
+        }
+        if let Some(share) = metric.of_limit {
+            let about = About::gauge("ratio", "share of the physical limit, 1 is best");
+            self.add("plimsoll_of_limit_ratio", about, &with(labels, [("metric", of.as_str())]), share);
+        }
+        for tool in metric.peers.iter().filter(|tool| tool.ratio.is_some()) {
+            self.reference(tool, of, labels);
+        }
+    }
+
+    /// A reference tool beside a figure.
+    fn reference(&mut self, tool: &PeerResult, metric: &str, labels: &Labels<'_>) {
+        let labels = with(labels, [("metric", metric), ("reference", tool.peer.as_str())]);
+        if let Some(ratio) = &tool.ratio {
+            let about =
+                About::gauge("ratio", "own figure divided by the reference tool's, median of the pairs");
+            self.add("plimsoll_reference_ratio", about, &labels, ratio.median);
+        }
+        let is = |verdict| tool.verdict == verdict;
+        let states = [
+            ("equivalent", is(Verdict::Equivalent)),
+            ("higher", is(Verdict::Higher)),
+            ("lower", is(Verdict::Lower)),
+            ("inconclusive", is(Verdict::Inconclusive)),
+        ];
+        let help = "own figure beside the reference tool's, by a test of equivalence";
+        self.state("plimsoll_reference_verdict", help, &labels, "verdict", &states);
+    }
+
+    /// Requirements; one that several figures of a case were held to is met where all are.
+    fn requirements(&mut self, held: &[Holds]) {
+        let mut met: BTreeMap<(&str, &str), bool> = BTreeMap::new();
+        for one in held {
+            let key = (one.requirement.as_str(), one.case.as_deref().unwrap_or_default());
+            *met.entry(key).or_insert(true) &= one.met;
+        }
+        for ((requirement, case), met) in met {
+            let labels = vec![("requirement", requirement), ("case", case)];
+            let help = "whether the figure meets the requirement";
+            self.state("plimsoll_requirement", help, &labels, "verdict", &[("met", met), ("unmet", !met)]);
+        }
+    }
+}
+
+fn with<'a, const N: usize>(labels: &Labels<'a>, more: [(&'a str, &'a str); N]) -> Labels<'a> {
+    labels.iter().copied().chain(more).collect()
+}
+
+const fn kind(limit: &Limit) -> &'static str {
+    match limit.kind {
+        LimitKind::Ceiling => "ceiling",
+        LimitKind::Floor => "floor",
+    }
 }
 
 struct Family {
-    unit: &'static str,
-    help: String,
-    lines: Vec<Line>,
-}
-
-struct Line {
-    labels: String,
-    value: f64,
+    about: About,
+    /// The labels of each metric, in the order in which they came; the states of a verdict are one metric.
+    metrics: Vec<String>,
+    lines: BTreeMap<String, Vec<String>>,
 }
 
 impl Family {
     fn text(&self, name: &str) -> String {
-        let mut text = format!("# TYPE {name} gauge\n");
-        if !self.unit.is_empty() {
-            let _ = writeln!(text, "# UNIT {name} {}", self.unit);
+        let About { kind, unit, help } = &self.about;
+        let mut text = format!("# TYPE {name} {kind}\n");
+        if !unit.is_empty() {
+            let _ = writeln!(text, "# UNIT {name} {unit}");
         }
-        let _ = writeln!(text, "# HELP {name} {}", escaped(&self.help));
-        for line in &self.lines {
-            let _ = writeln!(text, "{name}{} {}", line.labels, number(line.value));
-        }
-        text
+        let _ = writeln!(text, "# HELP {name} {}", escaped(help));
+        let lines = self.metrics.iter().filter_map(|metric| self.lines.get(metric)).flatten();
+        text + &lines.map(String::as_str).collect::<String>()
     }
 }
 
@@ -122,7 +293,11 @@ fn number(value: f64) -> String {
     }
 }
 
+/// Nothing where there are none.
 fn labelled(labels: &[(&str, &str)]) -> String {
+    if labels.is_empty() {
+        return String::new();
+    }
     let one = |(name, value): &(&str, &str)| format!("{name}=\"{}\"", escaped(value));
     format!("{{{}}}", labels.iter().map(one).collect::<Vec<_>>().join(","))
 }
@@ -133,17 +308,182 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::process::{Command, Stdio};
+
     use super::*;
     use crate::fixture;
 
+    fn scraped(run: &Run) -> String {
+        text(&[Held { run, held: &[] }], Form::Scraped)
+    }
+
+    /// A run with limits and with reference tools.
+    fn whole() -> Run {
+        let mut run = fixture::with_tools();
+        run.measurements.extend(fixture::run().measurements);
+        run
+    }
+
+    fn required() -> Vec<Holds> {
+        let one = |case: Option<&str>, met| Holds {
+            requirement: "cpu rate >= 80% of \"limit\"\n".to_owned(),
+            case: case.map(str::to_owned),
+            met,
+            found: "found".to_owned(),
+        };
+        vec![one(Some("cpu.peak/op=fma"), true), one(Some("cpu.peak/op=fma"), false), one(None, false)]
+    }
+
+    /// Three runs of two repeats with reference tools, the later ones first.
+    fn timed() -> String {
+        let run = |n: usize| {
+            let mut run = Run { started: format!("2026-11-0{n}T08:00:00.5Z"), ..whole() };
+            run.id = format!("019aa5c3-000{n}-7c40-9d21-5b0c3f6a7e88");
+            let mut again = run.measurements.clone();
+            again.iter_mut().for_each(|m| m.repeat = 1);
+            run.measurements.extend(again);
+            run.plan.repeat = 2;
+            run
+        };
+        let mut out = Vec::new();
+        several(&[run(3), run(1), run(2), run(2)], &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
     #[test]
     fn the_text_of_a_run() {
-        insta::assert_snapshot!(text(&fixture::run()));
+        insta::assert_snapshot!(scraped(&fixture::run()));
+    }
+
+    #[test]
+    fn a_limit_stands_beside_its_figure_and_verdicts_are_states() {
+        let run = whole();
+        let held = required();
+        let both = [Form::Scraped, Form::Timed].map(|form| text(&[Held { run: &run, held: &held }], form));
+        for text in &both {
+            let lines = |begin: &str| text.lines().filter(|line| line.starts_with(begin)).count();
+            let limits = run.measurements.iter().filter(|m| m.status == Status::Ok).flat_map(|m| &m.metrics);
+            let limits =
+                limits.filter(|metric| metric.limit.as_ref().is_some_and(|limit| limit.value.is_some()));
+            let all = text.lines().filter(|line| !line.starts_with('#') && line.contains(",kind=\"")).count();
+            assert!(all > 0 && all == limits.count(), "{text}");
+            assert_eq!(lines("plimsoll_case_status{"), 4 * run.measurements.len());
+            assert!(
+                lines("plimsoll_reference_verdict{") >= 4 && lines("plimsoll_reference_verdict{") % 4 == 0
+            );
+            assert_eq!(lines("plimsoll_requirement{"), 4, "one of a case, one without");
+        }
+        let [scraped, timed] = both;
+        assert!(
+            scraped.contains(r#"case="cpu.peak/op=fma",verdict="met"} 0"#),
+            "one of two figures failed: {scraped}"
+        );
+        assert!(
+            timed.contains("# TYPE plimsoll_case_status stateset\n")
+                && timed.contains("plimsoll_case_status=\"ok\"} 1 ")
+        );
+        assert!(timed.contains("# TYPE plimsoll_run info\n") && timed.contains("\nplimsoll_run_info{run="));
+        assert!(!scraped.contains("stateset") && !scraped.contains(" info\n"));
+    }
+
+    #[test]
+    fn times_rise_within_a_metric_and_metrics_stand_together() {
+        let text = timed();
+        let mut last: Option<(String, f64)> = None;
+        let mut done: Vec<String> = Vec::new();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let (rest, time) = line.rsplit_once(' ').unwrap();
+            let (series, time) = (rest.rsplit_once(' ').unwrap().0, time.parse::<f64>().unwrap());
+            // The states of one verdict are one metric.
+            let name = series.split('{').next().unwrap();
+            let (metric, least) = match series.split_once(&format!(",{name}=\"")) {
+                Some((metric, _)) => (metric, 0.0),
+                None => (series, 1.0),
+            };
+            match &last {
+                Some((known, before)) if known == metric => assert!(time - before >= least, "{line}"),
+                _ => {
+                    assert!(!done.iter().any(|known| known == metric), "{metric} stands in two places");
+                    done.push(metric.to_owned());
+                }
+            }
+            last = Some((metric.to_owned(), time));
+        }
+        assert!(text.contains(" 1793520000.500\n"), "the first run's: {text}");
+        assert_eq!(text.lines().filter(|line| line.starts_with("plimsoll_run_bad_cases ")).count(), 3);
+    }
+
+    /// What a real parser finds in a text: how many series and families, and of which types. (It passes over states of a second
+    /// time, which it takes for doubles, so lines are not counted.)
+    fn parsed(module: &str, text: &str) -> Option<String> {
+        const SCRIPT: &str = "import sys, importlib\n\
+            parser = importlib.import_module(sys.argv[1])\n\
+            found = list(parser.text_string_to_metric_families(sys.stdin.read()))\n\
+            series = {(of.name, *sorted(of.labels.items())) for one in found for of in one.samples}\n\
+            print(len(series), len(found), *sorted({one.type for one in found}))";
+        let python = std::env::var("PLIMSOLL_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+        let has =
+            Command::new(&python).args(["-c", "import prometheus_client"]).stderr(Stdio::null()).status();
+        if !has.is_ok_and(|status| status.success()) {
+            return None;
+        }
+        let mut child = Command::new(&python)
+            .args(["-c", SCRIPT, module])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Some(String::from_utf8(output.stdout).unwrap().trim().to_owned())
+    }
+
+    #[test]
+    fn the_parsers_of_prometheus_read_all_of_it() {
+        let held = required();
+        let run = whole();
+        let of = |form| text(&[Held { run: &run, held: &held }], form);
+        let said = |text: &str, types: &str| {
+            // Without time and value; the label's closing brace ends the series.
+            let series = |line: &str| line.rfind('}').map_or("plimsoll_run_bad_cases".len(), |at| at + 1);
+            let lines = text.lines().filter(|line| !line.starts_with('#'));
+            let series: BTreeSet<&str> = lines.map(|line| &line[..series(line)]).collect();
+            let families = text.lines().filter(|line| line.starts_with("# TYPE ")).count();
+            format!("{} {families} {types}", series.len())
+        };
+        for (module, text, types) in [
+            ("prometheus_client.openmetrics.parser", of(Form::Scraped), "gauge"),
+            ("prometheus_client.parser", of(Form::Scraped), "gauge"),
+            ("prometheus_client.openmetrics.parser", of(Form::Timed), "gauge info stateset"),
+            ("prometheus_client.openmetrics.parser", timed(), "gauge info stateset"),
+        ] {
+            match parsed(module, &text) {
+                Some(found) => assert_eq!(found, said(&text, types), "{module}"),
+                None => {
+                    return skipped(
+                        "needs python3 with prometheus_client; PLIMSOLL_TEST_PYTHON names a python",
+                    );
+                }
+            }
+        }
+    }
+
+    /// Names the test on stderr, and in the list that `make test` prints at its end.
+    fn skipped(why: &str) {
+        let line = format!("format::openmetrics::the_parsers_of_prometheus_read_all_of_it: {why}\n");
+        let _ = write!(io::stderr(), "skipped: {line}");
+        if let Some(list) = std::env::var_os("PLIMSOLL_SKIPPED") {
+            let mut list = std::fs::OpenOptions::new().create(true).append(true).open(list).unwrap();
+            list.write_all(line.as_bytes()).unwrap();
+        }
     }
 
     #[test]
     fn every_family_stands_together_and_ends_in_its_unit() {
-        let text = text(&fixture::run());
+        let text = scraped(&fixture::run());
         assert!(text.ends_with("# EOF\n"));
         let mut seen = Vec::new();
         for line in text.lines().filter(|l| !l.starts_with("# ")) {
@@ -168,7 +508,7 @@ mod tests {
         again.iter_mut().for_each(|m| m.repeat = 1);
         run.measurements.extend(again);
         run.plan.repeat = 2;
-        let text = text(&run);
+        let text = scraped(&run);
         let mut series: Vec<&str> = text
             .lines()
             .filter(|l| !l.starts_with('#'))
@@ -185,7 +525,7 @@ mod tests {
     fn hostile_labels_stay_in_their_quotes() {
         let mut run = fixture::run();
         run.measurements[0].node = "a\"} 1\n# EOF\n\\".to_owned();
-        let text = text(&run);
+        let text = scraped(&run);
         assert_eq!(text.matches("\n# EOF").count(), 1);
         assert!(text.contains(r#"node="a\"} 1\\u{a}# EOF\\u{a}\\""#), "{text}");
     }

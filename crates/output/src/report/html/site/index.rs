@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{changes, method, since, text_page, when};
+use super::{Since, change, changes, method, since, text_page, when};
 use crate::report::html::parts::verdict;
 use crate::report::site::{Headline, OfMachine, names};
 use crate::text::{counted, shown_within};
@@ -64,10 +64,20 @@ fn machine(of: &OfMachine<'_>) -> Markup {
             @if changes.is_empty() {
                 p.note { "no change of level in " (counted(of.runs.len(), "run")) }
             } @else {
-                ul.changes { @for one in changes.iter().take(MOST_RUNS) { (since(one, "", MOST_CHANGES)) } }
+                ul.changes { @for one in changes.iter().take(MOST_RUNS) { li { (line(one)) } } }
                 @if untold > 0 { p.note { a href=(of.page) { "and since " (counted(untold, "earlier run")) } } }
             }
         }
+    }
+}
+
+/// The changes since one run, in a line.
+fn line(of: &Since<'_>) -> Markup {
+    let more = of.changes.len().saturating_sub(MOST_CHANGES);
+    html! {
+        (since(of, ""))
+        @for (index, one) in of.changes.iter().take(MOST_CHANGES).enumerate() { @if index > 0 { "; " } (change(one)) }
+        @if more > 0 { "; and " (more) " more" }
     }
 }
 

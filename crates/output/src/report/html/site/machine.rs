@@ -3,8 +3,10 @@
 use maud::{Markup, html};
 
 use super::plot::plot;
-use super::{changes, class, method, name, short, since, text_page, when};
+use super::{change, changes, class, day, method, name, short, since, text_page, when};
+use crate::case::Case;
 use crate::document::RunStatus;
+use crate::label::label;
 use crate::quantity::{Quantity, percent};
 use crate::report::context::title;
 use crate::report::html::parts::verdict;
@@ -15,8 +17,6 @@ use crate::text::{counted, shown_within};
 
 /// From its place to the site's top.
 const BASE: &str = "../";
-/// Changes that are told of one run.
-const MOST_CHANGES: usize = 40;
 
 /// The page.
 pub fn machine(of: &OfMachine<'_>) -> String {
@@ -57,7 +57,11 @@ fn changed(of: &OfMachine<'_>) -> Markup {
         section {
             h2 { "What changed" }
             @if changes.is_empty() { p.note { "no change of level in " (counted(of.runs.len(), "run")) } }
-            ul.changes { @for one in &changes { (since(one, BASE, MOST_CHANGES)) } }
+            ul.changes {
+                @for one in &changes {
+                    li { (since(one, BASE)) ul.each { @for one in &one.changes { li { (change(one)) } } } }
+                }
+            }
         }
     }
 }
@@ -99,7 +103,7 @@ fn trends(of: &OfMachine<'_>) -> Markup {
 
 fn trend(series: &Series) -> Markup {
     let trend = &series.trend;
-    let changes = between(trend, &series.levels);
+    let found = between(trend, &series.levels);
     let human = |value: f64| Quantity::new(value, trend.unit).to_string();
     let values = || trend.points.iter().map(|point| point.median);
     let (low, high) = values().fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(v), high.max(v)));
@@ -107,19 +111,19 @@ fn trend(series: &Series) -> Markup {
         div.trend {
             @if let (Some(first), Some(last)) = (trend.points.first(), trend.points.last()) {
                 p.head {
-                    span title=(trend.case) { (name(series)) }
+                    span title=(shown_within(&trend.case, 300)) { (name(series, &said(&trend.case))) }
                     span.value {
                         (human(last.median))
                         @if let Some(share) = last.of_limit { span.note { " · " (percent(share, 3)) " of limit" } }
                     }
                 }
-                (plot(series, &changes))
+                (plot(series, &found))
                 p.ends {
-                    span { (when(&first.run.started)) }
+                    span { (day(&first.run.started)) }
                     span { (counted(trend.points.len(), "run")) ", " (human(low)) " … " (human(high)) }
-                    span { (when(&last.run.started)) }
+                    span { (day(&last.run.started)) }
                 }
-                @for change in &changes {
+                @for change in &found {
                     p {
                         "since " a href=(format!("{BASE}{}", names::run(&change.since.id))) { (when(&change.since.started)) } ": "
                         span.(class(series, change)) { (change.figures(trend)) }
@@ -128,6 +132,11 @@ fn trend(series: &Series) -> Markup {
             }
         }
     }
+}
+
+/// The case in words, which the heading of its subsystem stands above.
+fn said(id: &str) -> String {
+    id.parse::<Case>().map_or_else(|_| id.to_owned(), |case| label(&case))
 }
 
 /// All runs, the newest first.

@@ -70,6 +70,11 @@ fn when(started: &str) -> String {
     format!("{} UTC", shown_within(started.get(..16).unwrap_or(started), 40).replace('T', " "))
 }
 
+/// The day on which a run began.
+fn day(started: &str) -> String {
+    shown_within(started.get(..10).unwrap_or(started), 40)
+}
+
 /// The beginning of a run's id.
 fn short(id: &str) -> String {
     shown_within(id.get(..13).unwrap_or(id), 40)
@@ -116,25 +121,22 @@ fn class(series: &Series, change: &Change<'_>) -> &'static str {
 }
 
 /// A case in words and, where it is not the first, the metric.
-fn name(series: &Series) -> String {
-    let case = crate::label::of_id(&series.trend.case);
+fn name(series: &Series, case: &str) -> String {
     let metric = if series.headline { String::new() } else { format!(", {}", series.trend.metric) };
     shown_within(&format!("{case}{metric}"), 200)
 }
 
-/// The changes since one run; `base` leads from the page to the site's top.
-fn since(since: &Since<'_>, base: &str, most: usize) -> Markup {
-    let more = since.changes.len().saturating_sub(most);
+/// Since which run; `base` leads from the page to the site's top.
+fn since(since: &Since<'_>, base: &str) -> Markup {
     html! {
-        li {
-            "since " a href=(format!("{base}{}", names::run(since.run))) { (when(since.started)) " (run " (short(since.run)) ")" } ": "
-            @for (index, (series, change)) in since.changes.iter().take(most).enumerate() {
-                @if index > 0 { "; " }
-                (name(series)) " " span.(class(series, change)) { (change.figures(&series.trend)) }
-            }
-            @if more > 0 { "; and " (more) " more" }
-        }
+        "since " a href=(format!("{base}{}", names::run(since.run))) { (when(since.started)) " (run " (short(since.run)) ")" } ": "
     }
+}
+
+/// What changed, and by how much.
+fn change((series, change): &(&Series, Change<'_>)) -> Markup {
+    let name = name(series, &crate::label::of_id(&series.trend.case));
+    html! { (name) " " span.(class(series, change)) { (change.figures(&series.trend)) } }
 }
 
 /// What a marked change is.

@@ -1,1 +1,164 @@
+use std::sync::Arc;
 
+use proptest::prelude::*;
+
+use super::plot::plot;
+use super::*;
+use crate::bench::Better;
+use crate::document::RunStatus;
+use crate::fixture;
+use crate::quantity::Unit;
+use crate::report::site::{Listed, Summary, series};
+use crate::store::{Began, Counts, Entry, Point, RunLine, Said, Trend};
+
+const HOSTILE: &str =
+    "</script><script>alert(1)</script><img src=x onerror=\"alert(1)\">\u{1b}[31m\u{202e}'&";
+
+fn id(n: usize) -> String {
+    format!("019aa5c3-{n:04x}-7c40-9d21-5b0c3f6a7e88")
+}
+
+fn entry(n: usize) -> Entry {
+    let line = RunLine {
+        id: id(n),
+        started: format!("2026-11-{:02}T08:00:00Z", n % 28 + 1),
+        elapsed_s: 12.0,
+        plan: HOSTILE.to_owned(),
+        host: Some(HOSTILE.to_owned()),
+        status: RunStatus::Complete,
+        counts: Counts { ok: 3, ..Counts::default() },
+        said: Said { tags: vec!["nightly".to_owned()], note: Some(HOSTILE.to_owned()) },
+    };
+    Entry { line, machine: "m-1".to_owned(), nodes: 1 }
+}
+
+fn trend(metric: &str, values: &[f64]) -> Trend {
+    let point = |(n, median): (usize, &f64)| Point {
+        run: Arc::new(Began { id: id(n), started: entry(n).line.started }),
+        median: *median,
+        of_limit: Some(0.5),
+    };
+    Trend {
+        machine: "m-1".to_owned(),
+        host: Some(HOSTILE.to_owned()),
+        case: "memory.bandwidth/op=read/threads=2".to_owned(),
+        metric: metric.to_owned(),
+        unit: Unit::BytePerSecond,
+        better: Better::Higher,
+        points: values.iter().enumerate().map(point).collect(),
+    }
+}
+
+/// 20 GB/s, from the 15th run on 18 GB/s.
+fn stepped() -> Vec<f64> {
+    (0..24).map(|n| (if n < 14 { 20e9 } else { 18e9 }) * (1.0 + 0.002 * f64::from(n % 3))).collect()
+}
+
+fn hostile_run() -> Run {
+    let mut run = fixture::run();
+    run.machine.host = Some(HOSTILE.to_owned());
+    run.machine.cpu.model_name = Some(HOSTILE.to_owned());
+    run.plan.name = HOSTILE.to_owned();
+    run
+}
+
+fn of<'a>(entries: &'a [Entry], summary: &'a Summary, redacted: bool) -> OfMachine<'a> {
+    OfMachine {
+        page: names::machine("m-1", 0),
+        fingerprint: HOSTILE,
+        runs: entries.iter().map(|entry| Listed { entry, summary }).collect(),
+        series: series(vec![trend("bandwidth", &stepped()), trend(HOSTILE, &[1.0, 2.0])]),
+        redacted,
+    }
+}
+
+/// No element that the text could have made, no control character, no script, and nothing from elsewhere.
+#[track_caller]
+fn harmless(page: &str) {
+    for wrong in ["<script", "<img", "onerror=\"", "http://", "https://", "\u{1b}", "\u{202e}", "javascript:"]
+    {
+        let at = page.find(wrong).map(|at| &page[at.saturating_sub(80)..]);
+        assert!(at.is_none(), "{wrong}: {}", at.unwrap_or_default().chars().take(160).collect::<String>());
+    }
+    assert!(
+        page.contains("default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'")
+    );
+}
+
+#[test]
+fn a_change_is_told_at_its_run_on_both_pages() {
+    let entries: Vec<Entry> = (0..24).map(entry).collect();
+    let summary = Summary::of(&fixture::run(), String::new(), 0);
+    let of = of(&entries, &summary, false);
+    let says = "20.0 GB/s → 18.0 GB/s, −10 %";
+    let page = machine(&of);
+    let step = format!("<a href=\"../{}\">2026-11-15 08:00 UTC", names::run(&id(14)));
+    assert!(page.contains(&step) && page.contains(says), "{page}");
+    assert_eq!(page.matches("class=\"mark regression\"").count(), 1);
+    assert_eq!(page.matches("class=\"level\"").count(), 2);
+    assert!(page.matches("<circle").count() == 24 + 2, "every run can be reached");
+    let index = index(&[of]);
+    assert!(index.contains(&format!("<a href=\"{}\">2026-11-15", names::run(&id(14)))), "{index}");
+    assert!(index.contains(says) && index.contains("1 machine, 24 runs"));
+}
+
+#[test]
+fn hostile_names_tags_and_documents_do_nothing() {
+    let entries: Vec<Entry> = (0..24).map(entry).collect();
+    let made = hostile_run();
+    let summary = Summary::of(&made, String::new(), 0);
+    harmless(&machine(&of(&entries, &summary, false)));
+    harmless(&index(&[of(&entries, &summary, false)]));
+    let report = run(&made, &names::machine("m-1", 0)).unwrap();
+    assert!(!report.contains("<script>alert") && !report.contains("<img"), "the report");
+}
+
+#[test]
+fn of_a_redacted_site_what_the_history_and_the_user_call_things_is_left_out() {
+    let mut entries: Vec<Entry> = (0..24).map(entry).collect();
+    for line in entries.iter_mut().map(|entry| &mut entry.line) {
+        (line.plan, line.host) = ("secret plan".to_owned(), Some("secret host".to_owned()));
+        line.said = Said { tags: vec!["secret-tag".to_owned()], note: Some("secret note".to_owned()) };
+    }
+    let summary = Summary::of(&fixture::run(), String::new(), 0);
+    let open = machine(&of(&entries, &summary, false));
+    assert!(open.contains("secret-tag · secret note"));
+    for page in [machine(&of(&entries, &summary, true)), index(&[of(&entries, &summary, true)])] {
+        assert!(!page.contains("secret"));
+    }
+}
+
+#[test]
+fn a_site_without_runs_says_so() {
+    let page = index(&[]);
+    harmless(&page);
+    assert!(page.contains("0 machines, 0 runs") && page.contains("has no runs yet"), "{page}");
+}
+
+#[test]
+fn the_report_has_its_library_in_a_file_of_the_site_and_its_policy_names_it() {
+    let page = run(&fixture::run(), &names::machine("m-1", 0)).unwrap();
+    let (file, text) = library();
+    assert!(!page.contains(text), "it is not within");
+    assert!(page.contains(&format!("source: \"../{file}\"")));
+    assert!(page.contains(&format!("script-src {} {} file:;", hash(LIBRARY), hash(&script()))));
+    assert!(page.contains(&format!("<script>{}</script>", script())));
+    assert!(page.contains("href=\"../index.html\""));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn any_figures_stay_in_their_drawing(values in prop::collection::vec(-1e300f64..1e300, 1..900)) {
+        let all = series(vec![trend("bandwidth", &values)]);
+        let drawn = plot(&all[0], &between(&all[0].trend, &all[0].levels)).into_string();
+        prop_assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{}", drawn);
+        let path = drawn.split("path class=\"line\" d=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+        for place in path.split(['M', 'L']).skip(1) {
+            let (x, y) = place.split_once(' ').unwrap();
+            let (x, y): (f64, f64) = (x.parse().unwrap(), y.parse().unwrap());
+            prop_assert!((0.0..=560.0).contains(&x) && (0.0..=120.0).contains(&y), "{}", place);
+        }
+        prop_assert!(path.matches(['M', 'L']).count() <= 402);
+    }
+}

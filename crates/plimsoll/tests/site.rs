@@ -1,0 +1,314 @@
+//! `plimsoll site`: pages of all runs, written again only where something has changed, on the disk and behind a web server.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::browser::Browser;
+use crate::quick::validated;
+use crate::support::{ended, plimsoll, scratch, until};
+
+const HOSTILE: &str = "</title><script>document.title='owned'</script><img src=http://192.0.2.1/x onerror=\"document.title='owned'\">\u{1b}[31m\u{202e}../../x";
+
+/// A run that was measured once, as the n-th of a series on this machine, `factor` times as quick as it was.
+fn run(n: usize, host: &str, factor: f64) -> Value {
+    let mut run = validated(include_str!("fixtures/runs/threads.json"));
+    run["id"] = format!("019aa5c3-{n:04x}-7c40-9d21-5b0c3f6a7e88").into();
+    run["started"] = format!("2026-{:02}-{:02}T08:00:00Z", n / 28 + 1, n % 28 + 1).into();
+    run["machine"]["host"] = host.into();
+    run["nodes"][0]["name"] = host.into();
+    for measurement in run["measurements"].as_array_mut().unwrap() {
+        measurement["node"] = host.into();
+        for metric in measurement["metrics"].as_array_mut().unwrap() {
+            let by = |value: &mut Value| {
+                if let Some(number) = value.as_f64() {
+                    *value = (number * factor).into();
+                }
+            };
+            by(&mut metric["of_limit"]);
+            metric["samples"].as_array_mut().unwrap().iter_mut().for_each(by);
+            metric["series"] = json!([]);
+            for (_, value) in
+                metric["summary"].as_object_mut().unwrap().iter_mut().filter(|(key, _)| *key != "n")
+            {
+                match value.as_array_mut() {
+                    Some(ends) => ends.iter_mut().for_each(by),
+                    None => by(value),
+                }
+            }
+        }
+    }
+    run
+}
+
+/// Noise of a thousandth.
+fn noise(n: usize) -> f64 {
+    1.0 + 0.001 * ((n * 7 % 5) as f64 - 2.0)
+}
+
+/// Enters the runs in a history of this name.
+fn history(dir: &Path, name: &str, runs: &[Value]) {
+    let files: Vec<String> = (0..runs.len()).map(|n| format!("{name}-{n}.json")).collect();
+    for (file, run) in files.iter().zip(runs) {
+        fs::write(dir.join(file), run.to_string()).unwrap();
+    }
+    ended(plimsoll(dir).args(["history", "import", "--store", name]).args(&files), 0);
+}
+
+fn site(dir: &Path, history: &str, more: &[&str], code: i32) -> (String, String) {
+    ended(plimsoll(dir).args(["site", "public", "--store", history]).args(more), code)
+}
+
+/// Every file of the site with its text, and when it was written.
+fn files(dir: &Path) -> BTreeMap<String, (String, std::time::SystemTime)> {
+    let top = dir.join("public");
+    let mut found = BTreeMap::new();
+    for below in ["", "run", "machine"] {
+        for entry in fs::read_dir(top.join(below)).unwrap().map(Result::unwrap).filter(|e| e.path().is_file())
+        {
+            let name = entry.path().strip_prefix(&top).unwrap().display().to_string();
+            let written = entry.metadata().unwrap().modified().unwrap();
+            found.insert(name, (fs::read_to_string(entry.path()).unwrap(), written));
+        }
+    }
+    found
+}
+
+/// The files that the pages of a site lead to, of which every one must be there.
+#[track_caller]
+fn all_links_lead_somewhere(dir: &Path) -> usize {
+    let top = dir.join("public");
+    let mut links = 0;
+    for (name, (text, _)) in files(dir).iter().filter(|(name, _)| name.ends_with(".html")) {
+        for link in text.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
+            let target = top.join(name).parent().unwrap().join(link);
+            assert!(target.is_file(), "{name} leads to {link}");
+            links += 1;
+        }
+    }
+    links
+}
+
+#[test]
+fn a_second_call_writes_what_has_changed_and_removes_what_is_gone() {
+    let dir = scratch();
+    let dir = dir.path();
+    let runs: Vec<Value> =
+        (0..14).map(|n| run(n, "bench-1", noise(n) * if n < 7 { 1.0 } else { 0.9 })).collect();
+    history(dir, "some.db", &runs[..13]);
+    let (out, _) = site(dir, "some.db", &[], 0);
+    assert!(
+        out.starts_with("13 runs: 16 files written, 0 unchanged, 0 removed; open public/index.html"),
+        "{out}"
+    );
+    assert!(all_links_lead_somewhere(dir) > 13);
+    let first = files(dir);
+    let (out, _) = site(dir, "some.db", &[], 0);
+    assert!(out.contains("0 files written, 16 unchanged, 0 removed"), "{out}");
+    assert_eq!(files(dir), first, "not even touched");
+    // One more run.
+    history(dir, "some.db", &runs[13..]);
+    let (out, _) = site(dir, "some.db", &[], 0);
+    assert!(out.contains("3 files written, 14 unchanged, 0 removed"), "{out}");
+    let index = &files(dir)["index.html"].0;
+    assert!(
+        index.contains("2026-01-08 08:00 UTC") && index.contains("−10 %"),
+        "the step, at its run: {index}"
+    );
+    // A history that lacks a run.
+    history(dir, "fewer.db", &runs[1..]);
+    let (out, _) = site(dir, "fewer.db", &[], 0);
+    assert!(out.contains(" 1 removed"), "{out}");
+    let after = files(dir);
+    assert_eq!(after.len(), 13 + 4);
+    assert!(after.values().all(|(text, _)| !text.contains("019aa5c3-0000")), "nothing tells of it");
+    all_links_lead_somewhere(dir);
+    // A page that somebody changed is made again.
+    let page = after.keys().find(|name| name.starts_with("run/")).unwrap();
+    fs::write(dir.join("public").join(page), "changed").unwrap();
+    assert!(site(dir, "fewer.db", &[], 0).0.contains("1 file written"));
+    assert_eq!(files(dir)[page].0, after[page].0);
+}
+
+#[test]
+fn a_directory_of_somebody_else_is_refused_and_a_missing_history_empties_no_site() {
+    let dir = scratch();
+    let dir = dir.path();
+    history(dir, "some.db", &[run(0, "bench-1", 1.0)]);
+    fs::create_dir(dir.join("public")).unwrap();
+    fs::write(dir.join("public/index.html"), "mine").unwrap();
+    let (out, err) = site(dir, "some.db", &[], 3);
+    assert!(
+        out.is_empty() && err.contains("public is not empty (index.html)") && err.lines().count() == 1,
+        "{err}"
+    );
+    assert_eq!(fs::read_to_string(dir.join("public/index.html")).unwrap(), "mine");
+    fs::remove_file(dir.join("public/index.html")).unwrap();
+    site(dir, "some.db", &[], 0);
+    let whole = files(dir);
+    site(dir, "missing.db", &[], 2);
+    site(dir, "none", &[], 2);
+    assert_eq!(files(dir), whole);
+    // Made by the attempt, and empty.
+    ended(plimsoll(dir).args(["history", "tag", "last", "x", "--store", "empty.db"]), 2);
+    let (out, _) = site(dir, "empty.db", &[], 0);
+    assert!(out.starts_with("0 runs: "), "{out}");
+    assert!(files(dir)["index.html"].0.contains("The history has no runs yet"));
+    assert!(!files(dir).keys().any(|name| name.starts_with("run/")));
+}
+
+#[test]
+fn nothing_redacted_is_on_a_site_that_was_open_before() {
+    let dir = scratch();
+    let dir = dir.path();
+    history(dir, "some.db", &(0..3).map(|n| run(n, "secret-host", noise(n))).collect::<Vec<_>>());
+    ended(plimsoll(dir).args(["history", "note", "last", "secret-note", "--store", "some.db"]), 0);
+    site(dir, "some.db", &[], 0);
+    assert!(files(dir).values().any(|(text, _)| text.contains("secret-host")));
+    site(dir, "some.db", &["--redact"], 0);
+    for (name, (text, _)) in files(dir) {
+        assert!(!text.contains("secret"), "{name}");
+    }
+    let (out, _) = site(dir, "some.db", &["--redact"], 0);
+    assert!(out.contains("0 files written"), "{out}");
+}
+
+#[test]
+fn a_call_that_is_killed_leaves_a_whole_site_and_the_next_one_ends_it() {
+    let dir = scratch();
+    let dir = dir.path();
+    let runs: Vec<Value> = (0..30).map(|n| run(n, "bench-1", noise(n))).collect();
+    history(dir, "some.db", &runs[..2]);
+    site(dir, "some.db", &[], 0);
+    let before = files(dir);
+    history(dir, "some.db", &runs[2..]);
+    let pages = || fs::read_dir(dir.join("public/run")).unwrap().count();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_plimsoll"))
+        .args(["site", "public", "--store", "some.db"])
+        .current_dir(dir)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    until("a new page", || pages() > 3);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(pages() < 30, "it was killed too late for this test");
+    let after = files(dir);
+    for (name, (text, _)) in before.iter().filter(|(name, _)| name.ends_with(".html")) {
+        assert_eq!(after[name].0, *text, "{name}");
+    }
+    all_links_lead_somewhere(dir);
+    let (out, _) = site(dir, "some.db", &[], 0);
+    assert!(out.starts_with("30 runs: ") && !out.contains(" 0 unchanged"), "{out}");
+    all_links_lead_somewhere(dir);
+    assert_eq!(pages(), 30, "what was not finished is gone");
+}
+
+/// Serves the site below a path, as any web server does, as long as the test runs.
+fn served(top: PathBuf, below: &'static str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let answer = move |mut stream: TcpStream, top: &Path| -> std::io::Result<()> {
+        let mut lines = BufReader::new(stream.try_clone()?).lines().map_while(Result::ok);
+        let asked = lines.next().unwrap_or_default();
+        lines.take_while(|line| !line.is_empty()).for_each(drop);
+        let name = asked.split(' ').nth(1).and_then(|path| path.strip_prefix(below)).unwrap_or("missing");
+        let kind = if name.ends_with(".js") { "text/javascript" } else { "text/html" };
+        let (status, body) = match fs::read(top.join(name)) {
+            Ok(body) => ("200 OK", body),
+            Err(_) => ("404 Not Found", Vec::new()),
+        };
+        let length = body.len();
+        write!(
+            stream,
+            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+        )?;
+        stream.write_all(&body)
+    };
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let _ = answer(stream, &top);
+        }
+    });
+    address
+}
+
+/// Each page in a browser: nothing complains, nothing ran that is not ours, the charts of reports are drawn.
+#[track_caller]
+fn looked_at(browser: &mut Browser, top: &str, pages: &[String]) {
+    for page in pages {
+        browser.visit(&format!("{top}{page}"));
+        let title = browser.evaluate("document.title");
+        assert!(title.as_str().unwrap().starts_with("plimsoll: "), "{page}: {title}");
+        let drawn = browser.evaluate("document.documentElement.dataset.drawn ?? null");
+        let wanted = browser.evaluate("document.querySelectorAll('[data-chart]').length").as_u64().unwrap();
+        if page.starts_with("run/") {
+            assert!(
+                wanted > 0 && drawn == wanted.to_string().as_str(),
+                "{page}: {drawn} of {wanted}: {:?}",
+                browser.complaints()
+            );
+        }
+        let room = browser.evaluate("document.documentElement.clientWidth");
+        assert_eq!(
+            browser.evaluate("document.documentElement.scrollWidth"),
+            room,
+            "{page} is wider than its window"
+        );
+    }
+    assert_eq!(browser.complaints(), [&Value::Null; 0]);
+    let elsewhere: Vec<&str> =
+        browser.requests().into_iter().filter(|asked| !asked.starts_with(top)).collect();
+    assert_eq!(elsewhere, [""; 0], "a request left");
+}
+
+#[test]
+fn pages_work_from_the_disk_and_below_a_path_of_a_web_server_and_hostile_names_do_nothing() {
+    const TEST: &str =
+        "site::pages_work_from_the_disk_and_below_a_path_of_a_web_server_and_hostile_names_do_nothing";
+    let dir = scratch();
+    let dir = dir.path();
+    let mut runs: Vec<Value> =
+        (0..12).map(|n| run(n, HOSTILE, noise(n) * if n < 6 { 1.0 } else { 1.2 })).collect();
+    for run in &mut runs {
+        run["plan"]["name"] = HOSTILE.into();
+        run["machine"]["cpu"]["model_name"] = HOSTILE.into();
+    }
+    history(dir, "some.db", &runs);
+    ended(plimsoll(dir).args(["history", "note", "last", HOSTILE, "--store", "some.db"]), 0);
+    site(dir, "some.db", &[], 0);
+    assert!(all_links_lead_somewhere(dir) > 0);
+    let own = files(dir);
+    let plain = |name: &String| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"/.-".contains(&b));
+    assert!(own.keys().all(plain), "{:?}", own.keys());
+    let mut pages: Vec<String> = own.keys().filter(|name| name.ends_with(".html")).cloned().collect();
+    // Two reports stand for all.
+    pages.retain(|name| !name.starts_with("run/"));
+    pages.extend(own.keys().filter(|name| name.starts_with("run/")).take(2).cloned());
+    let top = dir.join("public").canonicalize().unwrap();
+    let from_disk = format!("file://{}/", top.display());
+    for width in [1440, 500] {
+        let Some(mut browser) = Browser::open_at(TEST, &format!("{from_disk}{}", pages[2]), width) else {
+            return;
+        };
+        looked_at(&mut browser, &from_disk, &pages);
+    }
+    let address = served(top, "/some/path/");
+    let from_server = format!("http://{address}/some/path/");
+    let Some(mut browser) = Browser::open_at(TEST, &format!("{from_server}{}", pages[2]), 1440) else {
+        return;
+    };
+    looked_at(&mut browser, &from_server, &pages);
+    // What is not the library does not run in its place.
+    let library = own.keys().find(|name| name.ends_with(".js")).unwrap();
+    fs::write(dir.join("public").join(library), "document.title = 'owned';").unwrap();
+    let report = pages.last().unwrap();
+    let Some(mut browser) = Browser::open_at(TEST, &format!("{from_server}{report}"), 1440) else { return };
+    assert_ne!(browser.evaluate("document.title"), "owned");
+    assert!(!browser.complaints().is_empty(), "the browser says that it refused it");
+}
