@@ -54,6 +54,53 @@ fn figures_are_found_by_case_metric_time_and_machine() {
 }
 
 #[test]
+fn all_metrics_are_found_where_that_is_asked_for() {
+    let (_directory, mut store) = store();
+    stored(&mut store, &run(0));
+    let metrics = |all: bool| {
+        let found = store.trends(&Asked { all, ..asked("memory.bandwidth") }).unwrap();
+        found.into_iter().map(|trend| trend.metric).collect::<Vec<_>>()
+    };
+    let headlines = metrics(false);
+    assert!(headlines.iter().all(|name| name == "bandwidth"), "{headlines:?}");
+    assert!(metrics(true).len() > headlines.len() && metrics(true).contains(&"bus_bandwidth".to_owned()));
+}
+
+#[test]
+fn entries_are_in_the_order_of_entering_and_a_digest_changes_with_its_run_alone() {
+    let (_directory, mut store) = store();
+    assert!(store.entries().unwrap().is_empty());
+    let mut later = run(1);
+    later.nodes = vec![later.nodes[0].clone(); 3];
+    later.machine.id = "another".to_owned();
+    // Its clock was behind.
+    later.started = "2026-01-01T00:00:00Z".to_owned();
+    stored(&mut store, &run(0));
+    store.begin(&later).unwrap();
+    store.tag(&run(0).id, "nightly").unwrap();
+    let entries = store.entries().unwrap();
+    let told = |n: usize| (entries[n].line.id.clone(), entries[n].machine.clone(), entries[n].nodes);
+    assert_eq!(told(0), (run(0).id, run(0).machine.id, 1));
+    assert_eq!(told(1), (later.id.clone(), "another".to_owned(), 3));
+    let lines = store.list().unwrap();
+    assert!(lines.iter().all(|line| entries.iter().any(|entry| entry.line == *line)), "{lines:?}");
+    assert_eq!(
+        (entries[0].line.said.line(), entries[1].line.status),
+        (Some("nightly".to_owned()), RunStatus::Partial)
+    );
+    let first = store.digest(&run(0).id).unwrap();
+    let before = store.digest(&later.id).unwrap();
+    assert!(first != before && first.len() == 64);
+    store.add(&later.id, 0, &later.measurements[..1]).unwrap();
+    let added = store.digest(&later.id).unwrap();
+    store.finish(&Run { measurements: later.measurements[..1].to_vec(), ..later.clone() }).unwrap();
+    let finished = store.digest(&later.id).unwrap();
+    assert!(before != added && added != finished, "a case more, and the end");
+    assert_eq!(store.digest(&run(0).id).unwrap(), first);
+    assert!(matches!(store.digest("019aa5c3"), Err(StoreError::NoSuchRun { .. })));
+}
+
+#[test]
 fn what_a_machine_has_of_its_cache_is_that_of_its_latest_own_run_that_looked() {
     let (_directory, mut store) = store();
     let found = |n: usize, bytes: Option<u64>| {

@@ -101,6 +101,37 @@ mod tests {
         insta::assert_snapshot!(written(&fixture::run()));
     }
 
+    /// What <https://bencher.dev/bmf.json> asks for, and the longest slug of a measure (64 characters).
+    #[test]
+    fn the_document_is_as_the_published_schema_says() {
+        let schema = serde_json::json!({
+            "$schema": "http://json-schema.org/draft-07/schema",
+            "type": "object",
+            "patternProperties": { ".+": {
+                "type": "object",
+                "patternProperties": { ".+": {
+                    "type": "object",
+                    "properties": {
+                        "value": { "type": "number" },
+                        "lower_value": { "type": "number" },
+                        "upper_value": { "type": "number" },
+                    },
+                    "required": ["value"],
+                } },
+                "propertyNames": { "maxLength": 64, "pattern": "^[0-9a-z]+(-[0-9a-z]+)*$" },
+            } },
+            "propertyNames": { "maxLength": 1024 },
+        });
+        let schema = jsonschema::validator_for(&schema).unwrap();
+        for run in [fixture::run(), fixture::with_tools()] {
+            let document: serde_json::Value = serde_json::from_str(&written(&run)).unwrap();
+            let errors: Vec<String> = schema.iter_errors(&document).map(|e| e.to_string()).collect();
+            assert_eq!(errors, [""; 0]);
+            assert!(!document.as_object().unwrap().is_empty());
+        }
+        assert!(!schema.is_valid(&serde_json::json!({ "a": { "b": { "lower_value": 1 } } })));
+    }
+
     #[test]
     fn what_is_not_believed_is_left_out_and_repeats_have_names_of_their_own() {
         let mut run = fixture::run();

@@ -215,7 +215,7 @@ impl Families {
             ("lower", is(Verdict::Lower)),
             ("inconclusive", is(Verdict::Inconclusive)),
         ];
-        let help = "own figure beside the reference tool's, by a test of equivalence";
+        let help = "own figure compared with the reference tool's, by a test of equivalence";
         self.state("plimsoll_reference_verdict", help, &labels, "verdict", &states);
     }
 
