@@ -93,6 +93,7 @@ const PLACES: &[(&str, &str)] = &[
     ("metal/", "4"),
     ("model/src/sample.rs", "invalid"),
     ("model/", "2"),
+    ("output/src/report/site/directory.rs", "3 or 4"),
     ("output/src/report/target.rs", "2, 3 or 4"),
     ("output/", "2"),
     ("plimsoll/", "2 or 4"),
