@@ -645,7 +645,6 @@ fn a_page_of_thirty_machines_is_small_and_quick_and_its_documents_come_back() {
     let found = format!(
         "usable, and sorted by a machine, after {fastest:.0} ms; {least:.3} s of a CPU; {size} bytes"
     );
-    eprintln!("{found}");
     // Where others take the CPUs, what the page takes of one.
     assert!(fastest <= 1000.0 || is_busy() && least <= 1.0, "{found}");
 
