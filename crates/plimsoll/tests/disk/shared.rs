@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::devices::{Mounted, SIZE, on_device, run};
-use super::{Alone, Loop, Told, measurements, one_line, possible, set_free, with_code};
+use super::{Alone, Loop, Told, measurements, one_line, possible, set_free};
 use crate::support::{scratch, skipped};
 
 const MIB: u64 = 1 << 20;
