@@ -105,7 +105,7 @@ impl Failure {
 pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
     signals::settle();
     crate::random::usable().map_err(|e| Failure::environment(e.to_string()))?;
-    if matches!(typed, Typed::Measure { .. } | Typed::Plan(_) | Typed::Peers { .. }) {
+    if matches!(typed, Typed::Measure { .. } | Typed::Plan(_) | Typed::Peers { .. } | Typed::Site(_)) {
         // What cannot be removed is told by `plimsoll doctor`.
         let _ = peers::reaped();
     }

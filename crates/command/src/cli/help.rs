@@ -36,8 +36,8 @@ const OF_ROOT: &[&str] = &["only", "dry-run", "json", "html", "version"];
 
 /// Exit codes, as every command ends.
 pub(super) const CODES: &str = "Without a command: plimsoll run quick. Exit codes: 0 done, 1 a requirement failed, 2 wrong usage, \
-    3 refused for safety, 4 the environment failed (space, memory, I/O) or nothing was measured, 5 a server or another \
-    machine, 130 interrupted.";
+    3 refused for safety, 4 the environment failed (space, memory) or nothing measured, 5 a server or another machine, 130 \
+    interrupted.";
 
 /// Columns of what is laid out here.
 const WIDTH: usize = 80;

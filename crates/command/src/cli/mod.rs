@@ -447,7 +447,7 @@ fn gather() -> Command {
 
 fn site() -> Command {
     Site::augment_args(Command::new("site"))
-        .about("Write all runs as pages for any web server: machines, trends, what changed")
+        .about("Write all runs as pages for a web server: trends, what changed")
 }
 
 fn doctor() -> Command {
@@ -480,7 +480,9 @@ fn peers() -> Command {
         .arg(path.help("Where a tool is, if not on PATH").action(ArgAction::Append))
         .arg(install.conflicts_with_all(["hosts", "inventory"]))
         .arg(flag("yes", "With --install: run that command"));
-    Hosts::augment_args(command)
+    // The options that are added bring a sentence of their own.
+    let about = command.get_about().cloned().unwrap_or_default();
+    Hosts::augment_args(command).about(about)
 }
 
 /// Hidden: how reference tools are started.

@@ -133,6 +133,7 @@ impl Directory {
                     "{directory} is not a directory of this site; nothing was written: move it, or name another directory"
                 )));
             }
+            swept(&directory);
         }
         let foreign = files.iter().filter(|name| !self.marker.files.contains(*name));
         let foreign =
@@ -199,6 +200,14 @@ impl Directory {
         Target::new(&file, &self.waits)?.put(&(text + "\n"))?;
         Ok(())
     }
+}
+
+/// Removes what a killed call had not finished in a directory in which only the holder of the lock writes.
+fn swept(directory: &Path) {
+    let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
+    // What cannot be removed is in nobody's way.
+    let unfinished = entries.filter(|entry| crate::leftover::is_unfinished(&entry.file_name()));
+    unfinished.for_each(|entry| drop(fs::remove_file(entry.path())));
 }
 
 /// What the marker says; one of an empty site where nothing is in the directory.
