@@ -243,8 +243,7 @@ fn engine(case: &Case) -> Result<&'static [&'static str], No> {
 /// Options of every job on the shared file.
 const SHARED: &[&str] = &["--allow_file_create=0"];
 /// Options of every job.
-const ALWAYS: &[&str] =
-    &["--time_based", "--group_reporting", "--thread", "--refill_buffers", "--output-format=json"];
+const ALWAYS: &[&str] = &["--time_based", "--group_reporting", "--thread", "--output-format=json"];
 
 impl Fio {
     /// One write through the page cache and fdatasync, again and again, at the end of a log whose space is reserved.
@@ -254,6 +253,7 @@ impl Fio {
         arguments.extend(words(&["--fdatasync=1", "--fallocate=keep", &format!("--bs={block}")]));
         arguments.extend(words(&[&format!("--size={}", LOG / block * block), &time(ask)]));
         arguments.extend(words(ALWAYS));
+        arguments.push("--refill_buffers".to_owned());
         let cpus = ask.offer.cpus.clone();
         Ok(Invocation { program: "fio", arguments, cpus, disk_bytes: LOG, ..Invocation::default() })
     }
@@ -359,9 +359,9 @@ impl Peer for Fio {
         let cold = ask.case.word("cache") == Some("cold");
         arguments.extend(words(if cold { &["--direct=0"] } else { &["--direct=1", "--invalidate=0"] }));
         arguments.push("--randrepeat=0".to_owned());
-        // Without a job file, as few of its own costs as can be: no map of blocks.
+        // Without a job file, no map of blocks, and data that is as little alike as ours.
         match ask.offer.job.is_empty() {
-            true => arguments.push("--norandommap".to_owned()),
+            true => arguments.extend(words(&["--norandommap", "--refill_buffers"])),
             false => arguments.extend(carried(&ask.offer.job)),
         }
         Ok(Invocation { program: "fio", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
