@@ -17,8 +17,7 @@ const RUN: &str = "run";
 const GROUPS: &[(&str, &[&str])] = &[
     ("Measure", &[RUN, "serve", "key"]),
     ("Look at results", &["report", "export", "import", "history", "compare", "check", "gather", "site"]),
-    ("Know the machine", &["machine", "doctor"]),
-    ("Plans and reference tools", &["plan", "references"]),
+    ("Know the machine, plans, reference tools", &["machine", "doctor", "plan", "references"]),
 ];
 
 /// Options that each short help shows.
@@ -36,8 +35,7 @@ const OF_ROOT: &[&str] = &["only", "dry-run", "json", "html", "version"];
 
 /// Exit codes, as every command ends.
 pub(super) const CODES: &str = "Without a command: plimsoll run quick. Exit codes: 0 done, 1 a requirement failed, 2 wrong usage, \
-    3 refused for safety, 4 the environment failed (space, memory) or nothing measured, 5 a server or another machine, 130 \
-    interrupted.";
+    3 refused for safety, 4 environment or nothing measured, 5 another machine, 130 interrupted.";
 
 /// Columns of what is laid out here.
 const WIDTH: usize = 80;

@@ -421,8 +421,7 @@ fn history() -> Command {
 }
 
 fn import() -> Command {
-    Import::augment_args(Command::new("import"))
-        .about("Enter runs into the history from run documents and pages, as history import does")
+    Import::augment_args(Command::new("import")).about("Enter runs of documents and pages into the history")
 }
 
 fn report() -> Command {
@@ -436,7 +435,7 @@ fn export() -> Command {
 }
 
 fn check() -> Command {
-    let about = "Check results of other tools: which figure cannot be true on this machine, and why";
+    let about = "Check results of other tools: which cannot be true, and why";
     Check::augment_args(Command::new("check")).about(about).after_help(CHECKED)
 }
 
