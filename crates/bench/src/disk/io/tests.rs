@@ -505,7 +505,10 @@ fn what_job_files_ask_for_is_a_case_or_is_refused_by_parameter() {
             "--pattern sequential-each requires --op mixed",
         ),
         (&[("align", &["1000"]), ("pattern", &["random"])], "--align requires a multiple"),
-        (&[("align", &["8K"]), ("pattern", &["sequential"])], "--align requires --pattern random"),
+        (
+            &[("align", &["8K"]), ("block", &["4K"]), ("pattern", &["sequential"])],
+            "--align requires --pattern random",
+        ),
         (&[("pattern", &["zoned:50-5"])], "pattern zoned must have 1 to 8 parts"),
         (&[("op", &["write"]), ("sync", &["fsync:0"])], "sync every:N must have an N"),
     ] {
