@@ -1,6 +1,6 @@
 //! fio's job files as plans: options that have a counterpart are taken exactly, the others are named with their line.
 //!
-//! [`syntax`] reads the text, [`option`] knows every option, [`job`] makes one job a case, and here the jobs become the groups
+//! `syntax` reads the text, `option` knows every option, `job` makes one job a case, and here the jobs become the groups
 //! of a plan. A job file names a directory or device as `--dir` and `--target` do; it gives no consent to write to a device,
 //! starts no program and opens no file but those that it includes.
 //!
