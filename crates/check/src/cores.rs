@@ -15,10 +15,10 @@ pub(crate) fn held(figure: &Figure, used: &CoreUse, place: &Place<'_>) -> Held {
     let mut held = ask(figure, place, alternatives);
     held.limit = held.limit.map(at_highest_clock);
     held.possible =
-        "work that was counted twice, the figure of many threads held against one, bits for bytes";
+        "work that was counted twice, the figure of many threads taken for one, bits and bytes confused";
     held.sure = used.by_time.filter(|busy| *busy > used.threads * ROUNDING + 0.1).map(|busy| {
         let (busy, threads) = (significant(busy, 3), significant(used.threads, 3));
-        (Cause::ManyThreads, format!("its latencies add up to {busy} busy threads, and it says {threads}"))
+        (Cause::ManyThreads, format!("the latencies show {busy} busy threads; the file states {threads}"))
     });
     held
 }

@@ -42,7 +42,8 @@ pub(crate) fn held(figure: &Figure, used: &DiskUse, place: &Place<'_>) -> Held {
         _ => cached(used, place.machine).or_else(|| compressed(used, place.machine)),
     };
     held.likely = likely(used, behind.as_ref().ok());
-    held.possible = "a cache of the host or the controller, data that the device compresses, bits for bytes";
+    held.possible =
+        "a cache of the host or the controller, data that the device compresses, bits and bytes confused";
     held.note = note(used, behind.as_ref().ok(), place);
     held
 }
@@ -73,8 +74,7 @@ fn cached(used: &DiskUse, machine: &Machine) -> Option<(Cause, String)> {
     }
     let lone = used.lone_seconds.filter(|seconds| *seconds < SOONEST)?;
     let lone = Quantity::new(lone, Unit::Second);
-    let text =
-        format!("buffered (direct=0), and a transfer took {lone} in the mean: no disk answers so soon");
+    let text = format!("buffered (direct=0), and a transfer took {lone} on average: too fast for a disk");
     Some((Cause::PageCache, text))
 }
 

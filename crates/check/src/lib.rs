@@ -90,13 +90,19 @@ fn judged(figure: &Figure, place: &Place<'_>, foreign: Option<&str>) -> Row {
     if let Some(why) = &figure.void {
         return Row::unjudged(figure, None, why.clone());
     }
-    let held = match &figure.subject {
+    let mut held = match &figure.subject {
         Subject::Disk(used) => disk::held(figure, used, place),
         Subject::Link(used) => link::held(figure, used, place),
         Subject::Memory(used) => memory::held(figure, used, place),
         Subject::Cores(used) => cores::held(figure, used, place),
         Subject::Other => ask::ask(figure, place, |like| vec![like.clone()]),
     };
+    // What is sure of this machine's caches is not of another's.
+    if foreign.is_some()
+        && matches!(&figure.subject, Subject::Memory(used) if memory::rests_on_the_machine(used))
+    {
+        held.sure = None;
+    }
     if held.sure.is_none()
         && let Some(account) = &figure.account
         && let Some(row) = contradicted(figure, account, &held)
@@ -115,13 +121,7 @@ fn contradicted(figure: &Figure, account: &Account, held: &Held) -> Option<Row> 
     let is = |wanted: f64| (factor / wanted - 1.0).abs() < NEAR;
     let limit = held.limit.as_ref();
     let bits = |how: &str| {
-        Row::impossible(
-            figure,
-            limit,
-            Cause::BitsForBytes,
-            true,
-            format!("{why}, which is {how}: bits for bytes"),
-        )
+        Row::impossible(figure, limit, Cause::BitsForBytes, true, format!("{why}, which is {how}"))
     };
     Some(match () {
         () if is(8.0) => bits("an eighth of it"),
@@ -165,7 +165,7 @@ fn decided(figure: &Figure, held: Held, place: &Place<'_>, foreign: Option<&str>
         Ok(()) => match likely {
             Some((cause, why)) => Row::impossible(figure, Some(&limit), cause, true, why),
             None => {
-                let why = format!("past the limit; possible causes: {possible}");
+                let why = format!("above the limit; possible causes: {possible}");
                 Row::impossible(figure, Some(&limit), Cause::Unexplained, false, why)
             }
         },

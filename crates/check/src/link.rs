@@ -26,7 +26,7 @@ pub(crate) fn held(figure: &Figure, used: &LinkUse, place: &Place<'_>) -> Held {
         Ok(speed) => ask(figure, place, |like| vec![asked(like, used, speed)]),
         Err(why) => Held::unknown(why.clone()),
     };
-    held.possible = "bits for bytes, both directions counted, both ends on one machine, such as two containers, or a link that is not this machine's";
+    held.possible = "bits and bytes confused, the sum of both directions, both ends on one machine, such as two containers, or a link that is not this machine's";
     held.spare = buffered(figure, used);
     held.sure = both_ways(figure, used);
     if used.is_sent {

@@ -23,15 +23,18 @@ pub(crate) fn held(figure: &Figure, used: &MemoryUse, place: &Place<'_>) -> Held
         return of_a_cache(figure, place);
     }
     let mut held = ask(figure, place, |like| vec![asked(figure, like, Some(BEYOND_CACHES))]);
-    held.possible = "bits for bytes, a cache that answered, the figures of several machines added up";
+    held.possible =
+        "bits and bytes confused, a cache that answered, the figures of several machines added up";
     let Some(array) = used.array else {
         held.doubt =
             Some("its file does not say how large the arrays were, and a cache may have answered".to_owned());
         return held;
     };
     if let Some(cache) = fits {
-        let answered =
-            format!("all it goes over is {}, which stays in {cache}: not memory's", bytes(used.footprint));
+        let answered = format!(
+            "the working set of {} fits in {cache}: this is not memory bandwidth",
+            bytes(used.footprint)
+        );
         held.sure = Some((Cause::CacheAnswered, answered));
     } else if array < least(place.machine) {
         let small = format!(
@@ -45,12 +48,17 @@ pub(crate) fn held(figure: &Figure, used: &MemoryUse, place: &Place<'_>) -> Held
     held
 }
 
+/// Whether what is said of the array rests on the caches of the machine, and not on those that any processor has.
+pub(crate) fn rests_on_the_machine(used: &MemoryUse) -> bool {
+    used.footprint.is_none_or(|bytes| bytes > FIRST_LEVEL)
+}
+
 /// What a tool says openly is a cache's.
 fn of_a_cache(figure: &Figure, place: &Place<'_>) -> Held {
     let mut held = ask(figure, place, |like| vec![asked(figure, like, None)]);
     held.limit = held.limit.map(at_highest_clock);
-    held.possible = "bits for bytes, the figure of many threads held against one";
-    held.note = Some("a cache's figure, as its size says".to_owned());
+    held.possible = "bits and bytes confused, the figure of many threads taken for one";
+    held.note = Some("cache bandwidth: the working set fits in a cache".to_owned());
     held
 }
 

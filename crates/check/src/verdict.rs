@@ -54,14 +54,14 @@ impl Cause {
         match self {
             Self::PageCache => "page cache",
             Self::Memory => "memory, not a disk",
-            Self::NoDevice => "no device",
+            Self::NoDevice => "no I/O (null device)",
             Self::Compressed => "compressed data",
-            Self::BothDirections => "both directions counted",
-            Self::BitsForBytes => "bits for bytes",
+            Self::BothDirections => "sum of both directions",
+            Self::BitsForBytes => "bits and bytes confused",
             Self::Loopback => "loopback",
-            Self::CacheAnswered => "too small an array",
-            Self::ManyThreads => "many threads",
-            Self::Unexplained => "past the limit",
+            Self::CacheAnswered => "fits in a cache",
+            Self::ManyThreads => "more threads than stated",
+            Self::Unexplained => "above the limit",
         }
     }
 }

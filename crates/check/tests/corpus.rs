@@ -229,6 +229,12 @@ fn a_file_of_another_machine_is_not_judged_by_its_limits() {
     let row = verdict(&desk, false);
     assert_eq!(row.verdict, Verdict::Unjudged);
     assert!(row.reason.contains("it says box, this is desk"), "{}", row.reason);
+    // Nor by its caches.
+    let text = fs::read_to_string(folder("corpus").join("hpcc-small.txt")).unwrap();
+    let stated = stated::read(&text, None).unwrap();
+    let place = Place { machine: &desk.machine, root: &desk.root, is_named: false };
+    let checked = check("x", &stated, &place);
+    assert!(checked.rows.iter().all(|row| row.verdict != Verdict::Impossible), "{:?}", checked.rows);
     desk.machine.kernel.architecture = Some("aarch64".to_owned());
     assert_eq!(verdict(&desk, true).verdict, Verdict::Unjudged);
 }

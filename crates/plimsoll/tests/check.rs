@@ -21,7 +21,7 @@ fn impossible_figures_are_named_with_their_cause_and_end_with_1() {
     let dir = scratch();
     let files = [corpus("iperf3-lo-tcp.json"), corpus("sysbench-memory-1k.txt")];
     let (out, err) = ended(plimsoll(dir.path()).args(words(&files, &["--json", "found.json"])), 1);
-    assert!(out.contains("IMPOSSIBLE: loopback") && out.contains("IMPOSSIBLE: too small an array"), "{out}");
+    assert!(out.contains("IMPOSSIBLE: loopback") && out.contains("IMPOSSIBLE: fits in a cache"), "{out}");
     assert!(out.ends_with("2 figures in 2 files: 2 impossible, 0 fine, 0 cannot be judged\n"), "{out}");
     assert!(err.is_empty(), "{err}");
     let text = fs::read_to_string(dir.path().join("found.json")).unwrap();

@@ -79,7 +79,7 @@ fn no_disk(name: &str, used: &DiskUse) -> Option<Nothing> {
             Some(option) => Nothing::is(
                 Cause::Compressed,
                 format!(
-                    "{shown} is compressed memory and no disk, and {option} makes data that takes none of it"
+                    "{shown} is compressed memory, not a disk, and {option} writes data that takes no space in it"
                 ),
             ),
             None => Nothing::is(Cause::Memory, format!("{shown} is compressed memory and no disk")),

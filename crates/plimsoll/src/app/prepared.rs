@@ -1,5 +1,6 @@
 //! What is decided before the first measurement: plan, machine, cases, and whether the disk can take them.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::{IpAddr, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use crate::evaluate::Maker;
 use crate::limit::user::UserLimits;
 use crate::machine::{Machine, Root};
 use crate::output;
-use crate::plan::Plan;
+use crate::plan::{Plan, Sampling};
 use crate::report;
 use crate::resolve;
 use crate::run::Planned;
@@ -205,26 +206,37 @@ pub(super) fn kernels(prepared: &Prepared, what: &What) -> String {
 
 /// What would be done, for `--dry-run`.
 pub(super) fn foretold(prepared: &Prepared) -> String {
-    let (plan, sampling) = (&prepared.plan, &prepared.plan.sampling);
+    let plan = &prepared.plan;
     let feasible: Vec<_> = prepared.planned.iter().filter(|p| p.candidate.feasible.is_ok()).collect();
     // The sum of nothing is -0 in Rust.
     let all = (0.0 + feasible.iter().map(|p| expected_of(p)).sum::<f64>()) * f64::from(plan.repeat);
+    let sampled: BTreeSet<String> = feasible.iter().map(|p| sampled(&p.sampling)).collect();
+    let sampled = match sampled.len() {
+        0 => self::sampled(&plan.sampling),
+        1 | 2 => sampled.into_iter().collect::<Vec<_>>().join(" or "),
+        _ => "samples as each group says".to_owned(),
+    };
     let feasible = feasible.len();
     let expected = plan.budget.map_or(all, |b| b.min(all));
-    let samples = sampling.samples.map_or("6 to 30 samples".to_owned(), |n| format!("{n} samples"));
     let times = if plan.repeat > 1 { format!(", {} times", plan.repeat) } else { String::new() };
     let on_files = prepared.planned.iter().any(|p| bench::subsystem_of(&p.candidate.case).on_files);
     let dir = crate::text::shown_bytes(plan.dir.as_os_str().as_encoded_bytes());
     let files = if on_files { format!(", files in {dir}") } else { String::new() };
     let notes: String = notes(plan, &prepared.planned).iter().map(|note| format!("note: {note}\n")).collect();
     format!(
-        "{}{notes}plan {}: {feasible} of {} cases{times}, {samples} of {} each, about {expected:.0} s, seed {}{files}\n",
+        "{}{notes}plan {}: {feasible} of {} cases{times}, {sampled}, about {expected:.0} s, seed {}{files}\n",
         listed(prepared),
         plan.name,
         prepared.planned.len(),
-        crate::quantity::format_duration(std::time::Duration::from_secs_f64(sampling.sample_time)),
         plan.seed,
     )
+}
+
+/// How many samples of which length.
+fn sampled(sampling: &Sampling) -> String {
+    let samples = sampling.samples.map_or("6 to 30 samples".to_owned(), |n| format!("{n} samples"));
+    let time = std::time::Duration::from_secs_f64(sampling.sample_time);
+    format!("{samples} of {} each", crate::quantity::format_duration(time))
 }
 
 /// The directory of the test files. Cases whose file does not fit there are marked; where that is all there is to

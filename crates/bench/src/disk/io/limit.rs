@@ -265,7 +265,7 @@ fn linkless(disk: &Disk) -> String {
     let name = &disk.name;
     match disk.kind {
         DiskKind::Virtio | DiskKind::Xen => {
-            format!("virtual device {name}: the host states no rate, and may cache")
+            format!("virtual device {name}: the hypervisor states no speed, and its page cache may answer")
         }
         DiskKind::Network => format!("{name} is on another machine"),
         DiskKind::Zram | DiskKind::Ram => format!("{name} is in memory: there is no device"),

@@ -63,7 +63,7 @@ fn cpu(text: &str, general: &General) -> Vec<Figure> {
     // Old versions print the number and the time alone.
     let rate = stated.or_else(|| counted.map(|account| account.amount / account.seconds.value()));
     let Some(rate) = rate else { return Vec::new() };
-    let no = "plimsoll derives no limit for divisions that wait for each other".to_owned();
+    let no = "plimsoll derives no limit for dependent divisions".to_owned();
     let mut figure = Figure::new("cpu: events per second", rate, Unit::PerSecond, Err(no));
     figure.account = counted.filter(|_| stated.is_some());
     figure.subject = Subject::Cores(CoreUse { threads: general.threads, by_time: general.busy });
