@@ -203,6 +203,22 @@ fn distinct<const N: usize>(named: [(&'static str, &Option<PathBuf>); N]) -> Res
     all_different(&places(&named))
 }
 
+/// Refuses to write where something is read: what was read would be gone.
+fn kept_apart<'a, const N: usize>(
+    read: impl IntoIterator<Item = &'a Path>,
+    named: [(&'static str, &Option<PathBuf>); N],
+) -> Result<(), Failure> {
+    let read: Vec<PathBuf> =
+        read.into_iter().filter(|path| !is_stdout(path) && path.exists()).map(place).collect();
+    match places(&named).into_iter().find(|(_, to)| read.contains(to)) {
+        None => Ok(()),
+        Some((flag, path)) => {
+            let path = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+            Err(Failure::usage(format!("{flag} would replace {path}, which is read; name another file")))
+        }
+    }
+}
+
 /// Where the paths lead that are given.
 fn places(named: &[(&'static str, &Option<PathBuf>)]) -> Vec<(&'static str, PathBuf)> {
     named.iter().filter_map(|(flag, path)| Some((*flag, place(path.as_ref()?)))).collect()

@@ -224,3 +224,37 @@ fn all_runs_of_a_tag_are_rows_for_otava() {
     let (out, err) = ended(plimsoll(dir.path()).args(["export", "./invalid.json", "--format", "otava"]), 2);
     assert!(out.is_empty() && err.contains("otava requires a headline"), "{err}");
 }
+
+/// What is read is there afterwards as well.
+#[test]
+fn no_output_replaces_what_is_read() {
+    let dir = scratch();
+    let run = "run --only null --samples 3 --sample-time 5ms --store none --quiet --json";
+    for name in ["a.json", "b.json", "c.json"] {
+        ended(plimsoll(dir.path()).args(run.split(' ')).arg(name), 0);
+    }
+    fs::create_dir(dir.path().join("all")).unwrap();
+    fs::copy(dir.path().join("a.json"), dir.path().join("all/a.json")).unwrap();
+    let before = fs::read(dir.path().join("a.json")).unwrap();
+    for words in [
+        "check a.json --json ./a.json",
+        "report a.json --html a.json",
+        "compare a.json b.json --html ./a.json",
+        "compare a.json b.json c.json --html a.json",
+        "export a.json --format csv --output ./a.json",
+        "gather a.json b.json --json a.json",
+        "gather all --json all/a.json",
+    ] {
+        let (_, err) = ended(plimsoll(dir.path()).args(words.split(' ')), 2);
+        assert!(
+            err.contains("a.json, which is read; name another file") && err.lines().count() == 1,
+            "{words}: {err}"
+        );
+        assert!(fs::read(dir.path().join("a.json")).unwrap() == before, "{words}");
+    }
+    assert!(fs::read(dir.path().join("all/a.json")).unwrap() == before);
+    // A page is named as a document is.
+    ended(plimsoll(dir.path()).args(["report", "a.json", "--html", "page.html"]), 0);
+    let (out, _) = ended(plimsoll(dir.path()).args(["compare", "page.html", "b.json", "--store", "none"]), 0);
+    assert!(out.contains("page.html"), "{out}");
+}

@@ -1,7 +1,7 @@
 //! `plimsoll check`: results of other tools, held to the limits of this machine or of a saved one.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::{Failure, code, printed, target, unwritten};
@@ -21,6 +21,7 @@ pub(super) fn check(typed: &Check) -> Result<ExitCode, Failure> {
     if typed.files.iter().filter(|file| is_stdin(file)).count() > 1 {
         return Err(Failure::usage("- may be given once: stdin can be read only once"));
     }
+    super::kept_apart(typed.files.iter().map(PathBuf::as_path), [("--json", &typed.json)])?;
     let to_json = typed.json.as_deref().map(target).transpose()?;
     let opened = typed.machine.as_deref().map(saved::Opened::at).transpose();
     let opened = opened.map_err(|e| Failure::usage(format!("--machine {e}")))?;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::named_runs::{History, redacted};
+use super::named_runs::{History, files, redacted};
 use super::ranked;
 use super::{Failure, code, complain, printed, target, unwritten};
 use crate::case::Case;
@@ -33,6 +33,7 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let write = writer(&typed.format, Subject::Comparison, |format| format.comparison);
     let write = write.map_err(|e| Failure::usage(e.to_string()))?;
     let requirements = requirements(&typed.require)?;
+    super::kept_apart(files([&typed.a, &typed.b]), [("--html", &typed.html)])?;
     let target = typed.html.as_deref().map(target).transpose()?;
     let mut history = History::new(typed.store.as_deref());
     let both = history.sides(&typed.a, &typed.b)?;

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::named_runs::History;
+use super::named_runs::{History, files};
 use super::{Failure, code, complain, target, unwritten};
 use crate::cli::Export;
 use crate::document::Run;
@@ -29,6 +29,7 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     };
     let write = write.map_err(|e| Failure::usage(e.to_string()))?;
     let requirements = super::compare::requirements(&typed.require)?;
+    super::kept_apart(files([&typed.run]), [("--output", &typed.output)])?;
     let target = target(typed.output.as_deref().unwrap_or(Path::new("-")))?;
     let mut history = History::new(typed.store.as_deref());
     let runs = history.runs(std::slice::from_ref(&typed.run))?;

@@ -58,6 +58,8 @@ pub(super) fn gather(typed: &Gather) -> Result<ExitCode, Failure> {
 /// Where the document and the page go, which are two places.
 fn targets(typed: &Gather) -> Result<[Option<Target>; 2], Failure> {
     super::distinct([("--expect", &typed.expect), ("--json", &typed.json), ("--html", &typed.html)])?;
+    let read: Vec<PathBuf> = typed.paths.iter().flat_map(|path| files_of(path).unwrap_or_default()).collect();
+    super::kept_apart(read.iter().map(PathBuf::as_path), [("--json", &typed.json), ("--html", &typed.html)])?;
     let of = |path: &Option<PathBuf>| path.as_deref().map(target).transpose();
     Ok([of(&typed.json)?, of(&typed.html)?])
 }

@@ -31,6 +31,18 @@ pub(super) fn redacted(sides: &[Side]) -> Result<Vec<Side>, Failure> {
     sides.iter().enumerate().map(one).collect()
 }
 
+/// Whether a name is that of a file, and not of a run or a tag.
+fn is_file(name: &str) -> bool {
+    name.contains('/') || [".json", ".html"].iter().any(|end| name.ends_with(end))
+}
+
+/// Those of these names that are files.
+pub(super) fn files<'a>(
+    names: impl IntoIterator<Item = &'a (impl AsRef<str> + ?Sized + 'a)>,
+) -> impl Iterator<Item = &'a Path> {
+    names.into_iter().map(AsRef::as_ref).filter(|name| is_file(name)).map(Path::new)
+}
+
 impl<'a> History<'a> {
     pub(super) fn new(named: Option<&'a Path>) -> Self {
         Self { named, store: None, notes: Vec::new() }
@@ -188,7 +200,7 @@ impl<'a> History<'a> {
 
     /// What a name stands for: a file, the runs of a tag, a run.
     fn named(&mut self, name: &str) -> Result<Side, Failure> {
-        if name.contains('/') || name.ends_with(".json") {
+        if is_file(name) {
             let run = Run::read(Path::new(name)).map_err(Failure::usage)?;
             return Ok(Side { name: shown(name), runs: vec![run] });
         }

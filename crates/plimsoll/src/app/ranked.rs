@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::named_runs::{History, redacted};
+use super::named_runs::{History, files, redacted};
 use super::{Failure, printed, target, unwritten};
 use crate::case::Pattern;
 use crate::cli::Compare;
@@ -40,9 +40,10 @@ pub(super) fn rank(typed: &Compare) -> Result<ExitCode, Failure> {
     let write = writer(&typed.format, Subject::Ranking, |format| format.ranking);
     let write = write.map_err(|e| Failure::usage(e.to_string()))?;
     let weights = weights(&typed.weights)?;
-    let target = typed.html.as_deref().map(target).transpose()?;
     let names: Vec<&str> =
         [&typed.a, &typed.b].into_iter().chain(&typed.others).map(String::as_str).collect();
+    super::kept_apart(files(names.iter().copied()), [("--html", &typed.html)])?;
+    let target = typed.html.as_deref().map(target).transpose()?;
     if let Some(twice) = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
         return Err(Failure::usage(format!("{} is named twice", shown_within(twice.1, 120))));
     }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::named_runs::History;
+use super::named_runs::{History, files};
 use super::{Failure, target, unwritten};
 use crate::cli::Report;
 use crate::document::Run;
@@ -17,6 +17,7 @@ use crate::report::{Style, Wishes, card, published as tables, terminal};
 /// A run that is not there, no report that it replays, or a file that cannot be written.
 pub(super) fn report(typed: &Report) -> Result<ExitCode, Failure> {
     let mut history = History::new(typed.store.as_deref());
+    super::kept_apart(files(&typed.runs), [("--html", &typed.html)])?;
     let target = typed.html.as_deref().map(target).transpose()?;
     let runs = history.runs(&typed.runs)?;
     let before = runs.first().and_then(|run| history.before(run, 1).ok()?.0.pop());

@@ -144,6 +144,7 @@ impl Directory {
                 "{file} is no file of this site; nothing was written: move it, or name another directory"
             )));
         }
+        files.iter().try_for_each(|name| regular(&self.path.join(name)))?;
         let claimed: BTreeSet<String> = self.marker.files.union(files).cloned().collect();
         if claimed != self.marker.files || *kept != self.marker.runs {
             self.marker.files = claimed;
@@ -165,6 +166,7 @@ impl Directory {
         if is_whole(&file, text.len() as u64) && has(&file, text) {
             return Ok(false);
         }
+        regular(&file)?;
         Target::new(&file, &self.waits)?.put(text)?;
         Ok(true)
     }
@@ -199,6 +201,17 @@ impl Directory {
         let text = serde_json::to_string(&self.marker).map_err(|e| failed(&file, &e.into()))?;
         Target::new(&file, &self.waits)?.put(&(text + "\n"))?;
         Ok(())
+    }
+}
+
+/// Refuses what is there and no regular file: to write there would write to where a link leads.
+fn regular(file: &Path) -> Result<(), SiteError> {
+    match fs::symlink_metadata(file) {
+        Ok(about) if !about.is_file() => Err(SiteError::Refused(format!(
+            "{} is a link or no regular file; nothing was written to it: remove it, or name another directory",
+            shown(file)
+        ))),
+        _ => Ok(()),
     }
 }
 

@@ -88,6 +88,25 @@ fn another_version_or_redaction_and_a_page_that_is_not_whole_make_pages_anew() {
 }
 
 #[test]
+fn what_a_link_leads_to_is_left_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, elsewhere) = (dir.path().join("site"), dir.path().join("elsewhere"));
+    let page = made(&path, "a");
+    fs::write(&elsewhere, "mine").unwrap();
+    for name in [names::INDEX, &page] {
+        let file = path.join(name);
+        fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &file).unwrap();
+        let mut again = open(&path).unwrap();
+        let error = again.claim(&files(&[names::INDEX, &page]), &BTreeMap::new()).unwrap_err();
+        assert!(matches!(&error, SiteError::Refused(why) if why.contains("is a link")), "{error}");
+        assert!(again.put(name, "other").is_err());
+        assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "mine");
+        fs::remove_file(&file).unwrap();
+    }
+}
+
+#[test]
 fn what_is_no_site_is_left_as_it_is() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("mine.txt"), "mine").unwrap();
