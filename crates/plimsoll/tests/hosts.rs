@@ -319,7 +319,10 @@ fn a_machine_that_stands_out_measures_that_again() {
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     assert!(err.contains("measuring again what differs: 1 of "), "{err}");
     let run = machines.document();
-    let outliers = run["findings"].as_array().unwrap().iter().filter(|f| f["code"] == "outlier");
+    // Where the machine is so busy that those it is measured with stand out as well, chance is not ruled out.
+    let codes = ["outlier", "not-confirmed"];
+    let outliers =
+        run["findings"].as_array().unwrap().iter().filter(|f| codes.contains(&f["code"].as_str().unwrap()));
     let texts: Vec<&str> = outliers.map(|finding| finding["text"].as_str().unwrap()).collect();
     // What else runs on this machine may slow others as well.
     let expected = |text: &&str| text.starts_with("n2: ") && text.contains(". Measured again alone");

@@ -211,18 +211,19 @@ pub fn job_file(name: &str, common: &Common) -> Result<JobFile, UsageError> {
 }
 
 fn named_plan(name: &str, common: &Common) -> Result<PlanFile, UsageError> {
+    let is_job_file = built_in::find(name).is_none() && fio::is_job_file(name);
+    if !is_job_file && (common.ignore_unsupported || common.target.is_some()) {
+        let flag = if common.ignore_unsupported { "ignore-unsupported" } else { "target" };
+        return Err(other(format!("--{flag} requires a fio job file, FILE.fio")));
+    }
     if let Some(plan) = built_in::find(name) {
         return Ok(file::parse(plan.name, plan.text)?);
     }
-    if fio::is_job_file(name) {
+    if is_job_file {
         let mut plan = job_file(name, common)?.plan;
         let stem = std::path::Path::new(name).file_stem().unwrap_or_default();
         plan.name = Some(fio::plain(&stem.to_string_lossy()));
         return Ok(plan);
-    }
-    if common.ignore_unsupported || common.target.is_some() {
-        let flag = if common.ignore_unsupported { "ignore-unsupported" } else { "target" };
-        return Err(other(format!("--{flag} requires a fio job file, FILE.fio")));
     }
     let looks_like_a_file = name.ends_with(".toml") || name.contains('/');
     if !looks_like_a_file && !std::path::Path::new(name).exists() {
