@@ -10,6 +10,9 @@ use crate::{Cause, Place};
 /// file does not say, and a limit at another clock could accuse it wrongly.
 pub(crate) const HIGHEST_CLOCK: f64 = 6.2e9;
 
+/// Threads that a limit is asked for at most: Linux runs no more CPUs (x86's NR_CPUS is at most 8192), and a case lists its threads.
+const MOST_THREADS: u64 = 1 << 16;
+
 /// What a figure is held to, and what speaks for or against it.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
@@ -47,6 +50,9 @@ pub(crate) fn ask(figure: &Figure, place: &Place<'_>, alternatives: impl Fn(&Lik
 /// The same of a machine that is put together.
 pub(crate) fn ask_of(figure: &Figure, machine: &Machine, alternatives: impl Fn(&Like) -> Vec<Like>) -> Held {
     let like = match &figure.like {
+        Ok(like) if like.case.threads() as u64 > MOST_THREADS => {
+            return Held::unknown("it states more threads than any machine runs");
+        }
         Ok(like) => like,
         Err(why) => return Held::unknown(why.clone()),
     };

@@ -15,6 +15,10 @@ use place::{Behind, Nothing};
 const LARGEST_REQUEST: f64 = (4 << 20) as f64;
 /// The least that the jobs of a file must have moved, for the disk's own counts to say something.
 const LEAST_MOVED: f64 = (4 << 20) as f64;
+/// How long before its end a tool may have counted last (fio's DISK_UTIL_MSEC).
+const LAG: f64 = 0.25;
+/// The least run whose counts say something.
+const LEAST_SECONDS: f64 = 1.0;
 /// The share of a job's bytes that the disk must have moved at least.
 const LEAST_SHARE: f64 = 0.5;
 /// A block device does not answer sooner: submission, interrupt and the crossings of PCI Express alone take as long (the quickest
@@ -23,7 +27,7 @@ const SOONEST: f64 = 2e-6;
 
 pub(crate) fn held(figure: &Figure, used: &DiskUse, place: &Place<'_>) -> Held {
     if let Some(client) = &used.client {
-        let counts = cached(used, place.machine).or_else(|| compressed(used, place.machine));
+        let counts = by_counts(figure, used, place.machine);
         let why = format!(
             "its job ran on {client}: check it there, or name that machine's saved file with --machine"
         );
@@ -39,54 +43,121 @@ pub(crate) fn held(figure: &Figure, used: &DiskUse, place: &Place<'_>) -> Held {
     };
     held.sure = match &behind {
         Err(Nothing { is: Some(cause), why }) => Some((*cause, why.clone())),
-        _ => cached(used, place.machine).or_else(|| compressed(used, place.machine)),
+        _ => by_counts(figure, used, place.machine),
     };
     held.likely = likely(used, behind.as_ref().ok());
     held.possible =
         "a cache of the host or the controller, data that the device compresses, bits and bytes confused";
     held.note = note(used, behind.as_ref().ok(), place);
+    if used.cached == Some(true)
+        && let Some(Short::Open(why)) = short(figure, used, place.machine)
+    {
+        held.doubt = Some(why);
+    }
     held
 }
 
+/// What the disks' counts or a latency show to be wrong.
+fn by_counts(figure: &Figure, used: &DiskUse, machine: &Machine) -> Option<(Cause, String)> {
+    cached(figure, used, machine)
+        .or_else(|| compressed(used, machine))
+        .or_else(|| unwritten(figure, used, machine))
+}
+
 /// That the page cache answered, as the disk's own counts or a latency show.
-fn cached(used: &DiskUse, machine: &Machine) -> Option<(Cause, String)> {
+fn cached(figure: &Figure, used: &DiskUse, machine: &Machine) -> Option<(Cause, String)> {
     if used.cached != Some(true) {
         return None;
     }
-    let counts = Counts::of(used, machine);
-    let verb = if used.writes { "wrote" } else { "read" };
-    if let Some(Counts { disks, bytes, requests }) = &counts {
-        if used.moved >= LEAST_MOVED && *bytes < used.moved * LEAST_SHARE {
-            let (jobs, disk) = (shown(used.moved), shown(*bytes));
-            let text =
-                format!("buffered (direct=0): its jobs {verb} {jobs}, and {disks} moved at most {disk}");
-            return Some((Cause::PageCache, text));
-        }
-        // What is at random places and not in the page cache takes a request each.
-        let random = used.random.filter(|_| used.moved >= LEAST_MOVED)?;
-        return (*requests < random * LEAST_SHARE).then(|| {
-            let (jobs, disk) = (significant(random, 3), significant(*requests, 3));
-            let text = format!(
-                "buffered (direct=0): its jobs {verb} {jobs} times at random places, and {disks} got {disk} requests"
-            );
-            (Cause::PageCache, text)
-        });
+    if let Some(Short::Sure(text)) = short(figure, used, machine) {
+        return Some((Cause::PageCache, format!("buffered (direct=0): {text}")));
     }
-    let lone = used.lone_seconds.filter(|seconds| *seconds < SOONEST)?;
+    // A rate includes the wait for the disk, a latency does not.
+    let waits = used.writes && used.syncs && figure.unit != Unit::Second;
+    let took = sooner(used).filter(|_| !waits && Counts::of(used, machine).is_none_or(|_| is_short(used)))?;
+    Some((Cause::PageCache, format!("buffered (direct=0), and {took}")))
+}
+
+/// That a direct read reached no disk.
+fn unwritten(figure: &Figure, used: &DiskUse, machine: &Machine) -> Option<(Cause, String)> {
+    if !used.reads_directly || used.counted.is_empty() || used.counted.iter().any(Counted::is_memory) {
+        return None;
+    }
+    let shown = match short(figure, used, machine) {
+        Some(Short::Sure(text)) => text,
+        _ => sooner(used)?,
+    };
+    let text = format!(
+        "direct=1, but {shown}: what is read was never written (a hole, or space that is only allocated)"
+    );
+    Some((Cause::Unwritten, text))
+}
+
+/// That a transfer took less than a disk needs.
+fn sooner(used: &DiskUse) -> Option<String> {
+    let lone = used.lone_seconds.filter(|seconds| *seconds > 0.0 && *seconds < SOONEST)?;
     let lone = Quantity::new(lone, Unit::Second);
-    let text = format!("buffered (direct=0), and a transfer took {lone} on average: too fast for a disk");
-    Some((Cause::PageCache, text))
+    Some(format!("a transfer took {lone} on average: too fast for a disk"))
+}
+
+/// That the disks were asked for less than the jobs count.
+enum Short {
+    /// Whichever job the disks' counts are of.
+    Sure(String),
+    /// Something else explains it.
+    Open(String),
+}
+
+/// Whether the jobs are too short for the tool's counts.
+fn is_short(used: &DiskUse) -> bool {
+    used.seconds.is_none_or(|seconds| seconds < LEAST_SECONDS)
+}
+
+/// Whether the disks did too little for the figure. Their counts are those of all jobs, and lack the end of the run.
+fn short(figure: &Figure, used: &DiskUse, machine: &Machine) -> Option<Short> {
+    let Counts { disks, bytes, requests } = Counts::of(used, machine)?;
+    let verb = if used.writes { "wrote" } else { "read" };
+    let waits = used.writes && used.syncs;
+    let late = used.seconds.map_or(1.0, |seconds| (LAG / seconds).min(1.0));
+    let lacks = |counted: f64, own: f64| counted + own * late < own * LEAST_SHARE;
+    let moved = shown(bytes);
+    if used.own >= LEAST_MOVED && !is_short(used) && !waits {
+        if lacks(bytes, used.own) {
+            let own = shown(used.own);
+            return Some(Short::Sure(format!("it {verb} {own}, and {disks} moved at most {moved}")));
+        }
+        // What is at random places and not in the page cache takes a request each. Neighbouring pages are written as one.
+        let each = !used.writes || figure.unit == Unit::IoPerSecond;
+        if let Some(random) = used.random.filter(|random| each && lacks(requests, *random)) {
+            let (own, asked) = (significant(random, 3), significant(requests, 3));
+            return Some(Short::Sure(format!(
+                "it {verb} {own} times at random places, and {disks} got {asked} requests"
+            )));
+        }
+    }
+    let few = bytes < used.moved * LEAST_SHARE;
+    few.then(|| {
+        let why = match () {
+            () if is_short(used) => "its run is too short for these counts, which may lack the last 250 ms",
+            () if waits => "what it waited for at the end may not be counted",
+            () => "the counts are of all jobs, and do not say whose transfers the page cache answered",
+        };
+        let all = shown(used.moved);
+        Short::Open(format!("the jobs {verb} {all}, and {disks} moved at most {moved}, but {why}"))
+    })
 }
 
 /// That less was moved than counted because the data could be compressed.
 fn compressed(used: &DiskUse, machine: &Machine) -> Option<(Cause, String)> {
     let option = used.compressible.as_ref()?;
     let Counts { disks, bytes, .. } = Counts::of(used, machine)?;
-    let less = used.moved >= LEAST_MOVED && bytes > 0.0 && bytes < used.moved * LEAST_SHARE;
+    let late = used.seconds.map_or(1.0, |seconds| (LAG / seconds).min(1.0));
+    let few = bytes + used.own * late < used.own * LEAST_SHARE;
+    let less = used.own >= LEAST_MOVED && bytes > 0.0 && few && !is_short(used);
     (less && used.cached == Some(false)).then(|| {
         let text = format!(
-            "{option}: its jobs moved {}, and {disks} at most {}: the rest was compressed away",
-            shown(used.moved),
+            "{option}: it moved {}, and {disks} at most {}: the rest was compressed away",
+            shown(used.own),
             shown(bytes)
         );
         (Cause::Compressed, text)
@@ -107,8 +178,7 @@ impl Counts {
     /// What was counted; `None` where the kernel does not count all.
     fn of(used: &DiskUse, machine: &Machine) -> Option<Self> {
         // An NVMe device of several paths counts nothing itself, and persistent memory may be read without requests.
-        let blind =
-            |disk: &Counted| disk.name.starts_with("pmem") || disk.silent && disk.name.starts_with("nvme");
+        let blind = |disk: &Counted| disk.is_memory() || disk.silent && disk.name.starts_with("nvme");
         if used.counted.is_empty() || used.counted.iter().any(blind) {
             return None;
         }

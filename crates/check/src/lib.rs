@@ -22,7 +22,7 @@ use plimsoll_reference::{Account, stated};
 use plimsoll_units::{quantity, text};
 
 use crate::machine::{Machine, Root};
-use crate::quantity::significant;
+use crate::quantity::{Unit, significant};
 use crate::stated::{Figure, Origin, Stated, Subject};
 use ask::Held;
 
@@ -105,7 +105,7 @@ fn judged(figure: &Figure, place: &Place<'_>, foreign: Option<&str>) -> Row {
     }
     if held.sure.is_none()
         && let Some(account) = &figure.account
-        && let Some(row) = contradicted(figure, account, &held)
+        && let Some(row) = contradicted(figure, account, &held, foreign.is_some())
     {
         return row;
     }
@@ -113,29 +113,31 @@ fn judged(figure: &Figure, place: &Place<'_>, foreign: Option<&str>) -> Row {
 }
 
 /// A figure that its own work and time contradict.
-fn contradicted(figure: &Figure, account: &Account, held: &Held) -> Option<Row> {
+fn contradicted(figure: &Figure, account: &Account, held: &Held, foreign: bool) -> Option<Row> {
     /// How near a factor must be to 8.
     const NEAR: f64 = 0.06;
     let why = account.contradicts(figure.value, figure.unit, f64::INFINITY)?;
     let factor = figure.value / (account.amount / account.seconds.value());
     let is = |wanted: f64| (factor / wanted - 1.0).abs() < NEAR;
     let limit = held.limit.as_ref();
-    let bits = |how: &str| {
-        Row::impossible(figure, limit, Cause::BitsForBytes, true, format!("{why}, which is {how}"))
-    };
-    Some(match () {
-        () if is(8.0) => bits("an eighth of it"),
-        () if is(0.125) => bits("8 times as much"),
-        () if factor.is_finite() => {
+    let past = limit.filter(|_| !foreign).and_then(|limit| Some(limit.share(figure.value, limit.value?)));
+    let row = |cause, why| Row::impossible(figure, limit, cause, true, why);
+    let bits = |how: &str| row(Cause::BitsForBytes, format!("{why}, which is {how}"));
+    let found = match () {
+        () if figure.unit != Unit::Second && is(8.0) => bits("an eighth of it"),
+        () if figure.unit != Unit::Second && is(0.125) => bits("8 times as much"),
+        () if past.is_some_and(|share| share > TOLERANCE) => row(
+            Cause::Unexplained,
+            format!("above the limit, and contradicts its own bytes and seconds: {why}"),
+        ),
+        () if factor.is_finite() && figure.unit != Unit::Second => {
             let times = significant(factor, 3);
-            Row::unjudged(
-                figure,
-                limit,
-                format!("{why}: the figure is {times} times what its file says otherwise"),
-            )
+            let text = format!("{why}: the figure is {times} times what its file says otherwise");
+            Row::unjudged(figure, limit, text)
         }
-        () => Row::unjudged(figure, limit, why),
-    })
+        () => Row::unjudged(figure, limit, why.clone()),
+    };
+    Some(Row { contradicts_itself: true, ..found })
 }
 
 /// The verdict on a figure that is not contradicted by its own file's numbers.

@@ -4,6 +4,7 @@ use crate::ask::{Held, ask};
 use crate::bench::network::condition::{
     PATH_IPV6, PATH_LOOPBACK, PATH_MTU, PATH_SPEED, TCP_MSS, TCP_TIMESTAMPS,
 };
+use crate::limit::Limit;
 use crate::machine::Nic;
 use crate::quantity::{Quantity, Unit};
 use crate::stated::{Figure, Like, LinkUse};
@@ -17,6 +18,8 @@ const BUFFERS: f64 = (8 << 20) as f64;
 const MOST_BUFFERED: f64 = 0.25;
 /// How far a sender that keeps to a rate is past it in a short test.
 const PACED: f64 = 1.1;
+/// Bit/s that a tunnel of one process may reach, which copies and often encrypts each byte.
+const TUNNEL: f64 = 10e9;
 /// Payload of a jumbo frame, where the segment size is not known: it leaves the program most.
 const JUMBO: f64 = 8948.0;
 
@@ -33,12 +36,26 @@ pub(crate) fn held(figure: &Figure, used: &LinkUse, place: &Place<'_>) -> Held {
         held.note = Some("as sent, not as received".to_owned());
     }
     if let Some(end) = loopback(used) {
-        let said = format!("both ends are this machine ({end}), so no link was crossed");
+        let said = format!("both ends are this machine ({}), so no link was crossed", end.name);
         let paced = used.asked.is_some_and(|asked| figure.value <= asked * PACED);
         if paced {
             return Held::unknown(format!(
                 "{said}, and the rate is the one that was asked for: it says nothing of a link"
             ));
+        }
+        // What a tunnel's own end sends is bound by the link all the same.
+        let within = |limit: &Limit| limit.value.is_some_and(|value| figure.value <= value);
+        if end.is_reserved
+            && held.sure.is_none()
+            && held.limit.as_ref().map_or(figure.value <= TUNNEL, within)
+        {
+            let why = format!(
+                "both ends are this machine's loopback ({}): loopback, or a tunnel such as ssh -L makes",
+                end.name
+            );
+            held.doubt = Some(why.clone());
+            held.why_not = Some(why);
+            return held;
         }
         held.sure = held.sure.or(Some((Cause::Loopback, format!("{said}: not a link's figure"))));
     }
@@ -64,15 +81,24 @@ fn both_ways(figure: &Figure, used: &LinkUse) -> Option<(Cause, String)> {
 }
 
 /// The end by which both are seen to be one machine.
-fn loopback(used: &LinkUse) -> Option<String> {
+fn loopback(used: &LinkUse) -> Option<End> {
     let is_own = |end: &str| {
         let end = end.trim_start_matches("::ffff:");
         end == "::1" || end.starts_with("127.") || end.eq_ignore_ascii_case("localhost")
     };
     if let Some([near, far]) = &used.ends {
-        return (near == far || is_own(far) && is_own(near)).then(|| shown_within(far, 64));
+        let is_reserved = is_own(far) && is_own(near);
+        return (near == far || is_reserved).then(|| End { name: shown_within(far, 64), is_reserved });
     }
-    used.to.as_deref().filter(|end| is_own(end)).map(|end| shown_within(end, 64))
+    let end = used.to.as_deref().filter(|end| is_own(end))?;
+    Some(End { name: shown_within(end, 64), is_reserved: true })
+}
+
+/// An end of a stream within one machine.
+struct End {
+    name: String,
+    /// Whether its address is one of loopback, where a tunnel may listen.
+    is_reserved: bool,
 }
 
 /// How fast the interfaces with a line are that the figure may have crossed.

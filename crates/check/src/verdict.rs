@@ -30,6 +30,8 @@ pub enum Cause {
     PageCache,
     /// What was measured is in memory, and no disk.
     Memory,
+    /// What was read was never written, and no disk was asked.
+    Unwritten,
     /// Nothing was transferred.
     NoDevice,
     /// The data was zero or compressed, and less was moved.
@@ -54,6 +56,7 @@ impl Cause {
         match self {
             Self::PageCache => "page cache",
             Self::Memory => "memory, not a disk",
+            Self::Unwritten => "holes or unwritten space",
             Self::NoDevice => "no I/O (null device)",
             Self::Compressed => "compressed data",
             Self::BothDirections => "sum of both directions",
@@ -87,6 +90,9 @@ pub struct Row {
     pub certain: Option<bool>,
     /// The verdict's reason in a sentence; empty where there is nothing to say.
     pub reason: String,
+    /// Whether its own file contradicts it.
+    #[serde(skip)]
+    pub contradicts_itself: bool,
 }
 
 /// A limit, as a row tells it.
@@ -151,9 +157,10 @@ impl Checked {
         self.rows.iter().filter(|row| row.verdict == verdict).count()
     }
 
-    /// Whether it passes: no figure is impossible, and one at least can be judged.
+    /// Whether it passes: no figure is impossible or contradicted by its own file, and one at least can be judged.
     pub fn passes(&self) -> bool {
-        self.count(Verdict::Impossible) == 0 && self.count(Verdict::Fine) > 0
+        let contradicted = self.rows.iter().any(|row| row.contradicts_itself);
+        !contradicted && self.count(Verdict::Impossible) == 0 && self.count(Verdict::Fine) > 0
     }
 }
 
@@ -182,6 +189,7 @@ impl Row {
             cause: None,
             certain: None,
             reason,
+            contradicts_itself: false,
         }
     }
 

@@ -94,10 +94,18 @@ pub struct DiskUse {
     pub paths: Vec<String>,
     /// Whether it wrote.
     pub writes: bool,
+    /// Whether the kernel read straight from the device: `direct=1` with an engine of system calls.
+    pub reads_directly: bool,
+    /// Whether the tool waits until what it wrote is on the device, beside the writing itself.
+    pub syncs: bool,
     /// Bytes that all jobs of the file moved in this direction.
     pub moved: f64,
-    /// How many transfers that were, where all of them were at random places.
+    /// Bytes of the figure's own jobs.
+    pub own: f64,
+    /// How many transfers those were, where all of them were at random places.
     pub random: Option<f64>,
+    /// Seconds that they took.
+    pub seconds: Option<f64>,
     /// What the kernel counted meanwhile at each disk.
     pub counted: Vec<Counted>,
     /// Bytes of all files of the job, where known.
@@ -166,6 +174,13 @@ pub struct CoreUse {
     pub threads: f64,
     /// Threads that its own times add up to.
     pub by_time: Option<f64>,
+}
+
+impl Counted {
+    /// Whether it is persistent memory, which may be read without requests and sooner than a disk.
+    pub fn is_memory(&self) -> bool {
+        self.name.starts_with("pmem")
+    }
 }
 
 impl Figure {

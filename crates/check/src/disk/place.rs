@@ -36,8 +36,23 @@ impl Nothing {
     }
 }
 
+/// Engines of fio that move no data: they do nothing, or ask for names and lengths of files only (fio(1), "I/O engine").
+const MOVE_NOTHING: &[&str] = &[
+    "null",
+    "cpuio",
+    "ftruncate",
+    "falloc",
+    "filecreate",
+    "fileopen",
+    "filestat",
+    "filedelete",
+    "dircreate",
+    "dirstat",
+    "dirdelete",
+];
+
 pub(super) fn behind(used: &DiskUse, place: &Place<'_>) -> Result<Behind, Nothing> {
-    if let Some(engine) = used.engine.as_deref().filter(|engine| ["null", "cpuio"].contains(engine)) {
+    if let Some(engine) = used.engine.as_deref().filter(|engine| MOVE_NOTHING.contains(engine)) {
         return Err(Nothing::is(Cause::NoDevice, format!("ioengine={engine} transfers nothing")));
     }
     let devices: Vec<&str> = match used.counted.is_empty() {

@@ -21,6 +21,9 @@ const ONE_AT_A_TIME: &[&str] = &["sync", "psync", "vsync", "pvsync", "pvsync2", 
 /// Engines whose transfers go through the page cache unless direct=1.
 const CACHED: &[&str] =
     &["sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "mmap", "splice"];
+/// Options by which a job waits for what it wrote.
+const SYNCS: &[&str] =
+    &["fsync", "fdatasync", "end_fsync", "fsync_on_close", "sync_file_range", "sync", "write_barrier"];
 
 /// Options by which a job's blocks need not be of its one size.
 const MIXES: &[&str] =
@@ -203,31 +206,25 @@ impl Told<'_> {
 
     fn used(&self, way: &Way, side: &Side) -> DiskUse {
         let lone = self.is_random() && self.is_one_at_a_time();
+        let cached = self.cached();
+        let by_calls = CACHED.contains(&self.engine().unwrap_or("psync"));
         DiskUse {
-            cached: self.cached(),
+            cached,
+            reads_directly: way.name == "read" && by_calls && cached == Some(false),
+            syncs: SYNCS.iter().any(|key| self.option(key).is_some_and(|value| value != "0")),
             engine: self.engine().map(|engine| shown_within(engine, 40)),
             paths: self.paths(),
             writes: way.name == "write",
             moved: moved(self.report, way),
-            random: self.random_transfers(way),
+            own: bytes(side).unwrap_or(0.0),
+            random: self.is_random().then(|| side.transfers()),
+            seconds: duration(side).map(|seconds| seconds.value()),
             counted: counted(self.report, way),
             file_bytes: self.file_bytes(),
             compressible: self.compressible(),
             lone_seconds: finite(side.latency_ns()).filter(|_| lone).map(|ns| ns * 1e-9),
             client: self.client(),
         }
-    }
-
-    /// Transfers of all jobs in a direction, where those of all are at random places.
-    fn random_transfers(&self, way: &Way) -> Option<f64> {
-        let all = self.report.jobs.iter().chain(&self.report.client_stats);
-        let all =
-            all.filter(|job| job.jobname != ALL_CLIENTS && bandwidth((way.side)(job)).unwrap_or(0.0) > 0.0);
-        let of = |job| {
-            let told = Told::of(self.report, job);
-            told.is_random().then(|| (way.side)(job).transfers())
-        };
-        all.map(of).sum()
     }
 
     /// Whether transfers went through the page cache. Options are only in the document where the version writes them.
@@ -373,6 +370,12 @@ fn sum(group: i64, all: &[Told<'_>], way: &Way) -> Option<Figure> {
     used.cached = first.cached().filter(|cached| all.iter().all(|told| told.cached() == Some(*cached)));
     used.paths = all.iter().flat_map(Told::paths).collect();
     used.lone_seconds = None;
+    used.own = total;
+    let random = |told: &Told<'_>| told.is_random().then(|| (way.side)(told.job).transfers());
+    used.random = all.iter().map(random).sum();
+    used.seconds = Some(seconds);
+    used.syncs = all.iter().any(|told| told.used(way, (way.side)(told.job)).syncs);
+    used.reads_directly &= used.cached == Some(false);
     let name = format!("{jobs} jobs of group {group}: {} bandwidth", way.name);
     let case = first.case(way, (way.side)(first.job));
     let mut figure =
