@@ -25,8 +25,33 @@ pub fn contents(path: &Path, stdin: impl Read) -> Result<String, String> {
     if bytes.len() as u64 > MOST_BYTES {
         return Err(format!("larger than {} MiB", MOST_BYTES >> 20));
     }
+    match bytes.as_slice() {
+        [0x1f, 0x8b, ..] => return Err("compressed by gzip: unpack it with gunzip first".to_owned()),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+            return Err(
+                "its text is UTF-16, and must be UTF-8: iconv -f UTF-16 -t UTF-8 converts it".to_owned()
+            );
+        }
+        _ => {}
+    }
     if bytes.contains(&0) {
         return Err("not a text: it has NUL bytes".to_owned());
     }
     Ok(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn what_is_no_plain_text_is_named() {
+        let why = |bytes: &[u8]| contents(Path::new("-"), bytes).unwrap_err();
+        assert!(why(&[0x1f, 0x8b, 8, 0]).contains("gunzip"));
+        assert!(why(&[0xff, 0xfe, b'{', 0]).contains("UTF-16"));
+        assert!(why(&[0xfe, 0xff, 0, b'{']).contains("UTF-16"));
+        assert!(why(b"{\0}").contains("NUL"));
+        assert_eq!(contents(Path::new("-"), &b"{}"[..]).unwrap(), "{}");
+    }
 }

@@ -246,6 +246,18 @@ fn a_file_that_contradicts_itself_does_not_pass() {
 }
 
 #[test]
+fn absurdly_many_threads_are_survived() {
+    let desk = saved("desk");
+    let text = fs::read_to_string(folder("corpus").join("stream-480m.txt")).unwrap();
+    let counted = "Number of Threads counted = 2";
+    assert!(text.contains(counted), "{text}");
+    let text = text.replace(counted, "Number of Threads counted = 18446744073709551615");
+    let stated = stated::read(&text, None).unwrap();
+    let place = Place { machine: &desk.machine, root: &desk.root, is_named: true };
+    assert!(!check("x", &stated, &place).passes());
+}
+
+#[test]
 fn every_file_of_the_corpus_is_judged_and_there_are_enough() {
     let mut names: Vec<String> = fs::read_dir(folder("corpus"))
         .unwrap()

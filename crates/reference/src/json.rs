@@ -18,6 +18,9 @@ pub(crate) fn documents<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, Strin
 /// # Errors
 /// There is none, or one is nested too deep.
 pub(crate) fn texts(text: &str) -> Result<Vec<&str>, String> {
+    if text.trim_start().strip_prefix('[').is_some_and(|inner| inner.trim_start().starts_with('{')) {
+        return Err("its JSON is an array: give each of its documents as a file of its own".to_owned());
+    }
     let mut found = Vec::new();
     let mut rest = start(text).ok_or("its output is no JSON")?;
     loop {

@@ -407,7 +407,7 @@ impl Peer for Fio {
     }
 
     fn recognises(&self, text: &str) -> bool {
-        text.contains("\"fio version\"")
+        text.contains("\"fio version\"") || stated::is_plain(text)
     }
 
     fn stated(&self, text: &str) -> Result<Stated, String> {

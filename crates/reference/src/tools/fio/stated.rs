@@ -30,6 +30,11 @@ const MIXES: &[&str] =
     &["group_reporting", "bssplit", "bsrange", "blocksize_range", "bs_unaligned", "bs_is_seq_rand"];
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
+    if !text.contains("\"fio version\"") && is_plain(text) {
+        return Err(
+            "it is fio's text for people; fio --output-format=json writes what can be read".to_owned()
+        );
+    }
     // With --status-interval there is a document for each interval, and the last has all.
     let report = json::documents::<Report>(text)?.pop().ok_or("its output is no JSON")?;
     let all: Vec<&Measured> = report.jobs.iter().chain(&report.client_stats).collect();
@@ -43,7 +48,23 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
         stated.figures.extend(WAYS.iter().flat_map(|way| told.figures(way)));
     }
     stated.figures.extend(sums(&report));
+    if stated.figures.is_empty() {
+        stated.trouble = all
+            .iter()
+            .find(|job| job.error != 0)
+            .map(|job| format!("its job {} failed, errno {}", shown_within(&job.jobname, 40), job.error));
+    }
     Ok(stated)
+}
+
+/// Whether a text is fio's normal or terse output.
+pub(super) fn is_plain(text: &str) -> bool {
+    let terse = |line: &str| {
+        let mut fields = line.split(';');
+        matches!(fields.next(), Some("2" | "3" | "4" | "5"))
+            && fields.next().is_some_and(|field| field.starts_with("fio-"))
+    };
+    text.contains("(groupid=") && text.contains("err=") || text.lines().any(terse)
 }
 
 /// A job's name; of several with one name with its place among them.
@@ -138,7 +159,9 @@ impl Told<'_> {
             figures.push(figure);
         }
         if let Some(latency) = finite(side.latency_ns()).filter(|ns| *ns > 0.0) {
-            figures.push(Figure::new(&name("latency"), latency * 1e-9, Unit::Second, like("latency")));
+            let mut figure = Figure::new(&name("latency"), latency * 1e-9, Unit::Second, like("latency"));
+            figure.account = self.in_flight(side);
+            figures.push(figure);
         }
         let used = self.used(way, side);
         for figure in &mut figures {
@@ -202,6 +225,28 @@ impl Told<'_> {
         let speaks =
             |account: &&Account| account.contradicts(bandwidth, Unit::BytePerSecond, f64::INFINITY).is_some();
         all.iter().flatten().find(speaks).or_else(|| all.iter().flatten().next()).copied()
+    }
+
+    /// What a mean latency can be checked with: by Little's law no more transfers are in flight than were asked for.
+    fn in_flight(&self, side: &Side) -> Option<Account> {
+        /// Of fewer transfers, or in a shorter time, what is in flight at the ends counts for too much.
+        const LEAST: f64 = 1000.0;
+        /// How far past it a figure must be: 1.5 times, with the tolerance of an account.
+        const SPARE: f64 = 1.5 / 1.1;
+        // Latencies that begin before the transfer, and entries that are of several jobs.
+        const OTHERS: [&str; 5] =
+            ["group_reporting", "io_submit_mode", "read_iolog", "verify", "replay_redirect"];
+        let told = !self.job.options.is_empty() && !OTHERS.iter().any(|key| self.options.contains_key(*key));
+        if !told || self.job.jobname == ALL_CLIENTS || side.transfers() < LEAST {
+            return None;
+        }
+        let number = |key: &str| match self.option(key) {
+            Some(value) => value.parse().ok().filter(|n: &f64| *n >= 1.0),
+            None => Some(1.0),
+        };
+        let most = number("iodepth")? * number("numjobs")? * SPARE;
+        let seconds = duration(side).filter(|seconds| seconds.value() >= 0.1)?;
+        Some(Account::of(side.transfers() / most, seconds.filled(0.0)))
     }
 
     fn used(&self, way: &Way, side: &Side) -> DiskUse {
@@ -397,6 +442,40 @@ mod tests {
             assert_eq!(size(text), Some(bytes), "{text}");
         }
         assert_eq!((size("10%"), size("4k,64k"), size("k"), size("")), (None, None, None, None));
+    }
+
+    #[test]
+    fn text_for_people_is_told_from_json() {
+        let normal = "fio-3.33\nStarting 1 process\n\na: (groupid=0, jobs=1): err= 0: pid=1: Thu\n  read: IOPS=20.9k\n";
+        for text in [normal, "3;fio-3.33;a;0;0;84948\n"] {
+            assert!(crate::stated::read(text, None).unwrap_err().contains("--output-format=json"), "{text}");
+        }
+        assert!(!is_plain("3;4;fio-3.33"));
+    }
+
+    #[test]
+    fn a_job_that_failed_without_a_figure_is_named() {
+        let stated = read("{\"jobs\": [{\"jobname\": \"a\", \"error\": 5}]}").unwrap();
+        assert_eq!(stated.trouble.as_deref(), Some("its job a failed, errno 5"));
+    }
+
+    #[test]
+    fn a_latency_is_held_to_the_transfers_in_flight() {
+        let contradicted = |options: &str, mean: f64| {
+            let text = format!(
+                "{{\"jobs\": [{{\"job options\": {{{options}}}, \"read\": {{\"bw\": 4000, \"io_bytes\": 4096000, \
+                 \"iops\": 1000, \"total_ios\": 1000, \"runtime\": 1000, \"lat_ns\": {{\"mean\": {mean}}}}}}}]}}"
+            );
+            let figure = read(&text).unwrap().figures.pop().unwrap();
+            assert_eq!(figure.unit, Unit::Second);
+            let account =
+                figure.account.map(|account| account.contradicts(figure.value, figure.unit, f64::INFINITY));
+            account.flatten().is_some()
+        };
+        let four = "\"rw\": \"read\", \"iodepth\": \"4\"";
+        assert!(!contradicted(four, 10.0) && !contradicted(four, 4.0e6) && !contradicted(four, 5.9e6));
+        assert!(contradicted(four, 6.1e6));
+        assert!(!contradicted("\"rw\": \"read\", \"iodepth\": \"4\", \"group_reporting\": \"\"", 7.0e6));
     }
 
     #[test]

@@ -105,9 +105,16 @@ impl Sum {
     }
 }
 
+/// Whether a text is what iperf3 prints for people.
+fn is_plain(text: &str) -> bool {
+    let header = |line: &str| line.trim_start().starts_with("[ ID] Interval") && line.contains("Bitrate");
+    !text.contains("\"start\"") && text.lines().any(header)
+}
+
 pub(super) fn recognises(text: &str) -> bool {
     let has = |key: &str| text.contains(key);
-    has("\"event\"") && has("\"data\"") && (has("\"test_start\"") || has("\"sum_sent\""))
+    is_plain(text)
+        || has("\"event\"") && has("\"data\"") && (has("\"test_start\"") || has("\"sum_sent\""))
         || has("\"start\"") && (has("\"test_start\"") || has("\"iperf 3") || has("\"error\""))
         || has("\"error\"") && has("\"end\"")
         || text.trim_start().starts_with('{')
@@ -117,6 +124,9 @@ pub(super) fn recognises(text: &str) -> bool {
 }
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
+    if is_plain(text) {
+        return Err("it is iperf3's text for people; iperf3 -J writes what can be read".to_owned());
+    }
     let report = report(text)?;
     let version = report.start.version.as_deref().map(|v| v.trim_start_matches("iperf "));
     let mut stated = Stated::by(TOOL.name, version);
@@ -262,4 +272,14 @@ fn with_ways(report: &Report, mut figure: Figure, is_back: bool) -> Figure {
         used.each_way = Some(if is_back { [back, there] } else { [there, back] });
     }
     figure
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn text_for_people_is_told_from_json() {
+        let text =
+            "Connecting to host box, port 5201\n[ ID] Interval           Transfer     Bitrate         Retr\n";
+        assert!(crate::stated::read(text, None).unwrap_err().contains("-J"));
+    }
 }
