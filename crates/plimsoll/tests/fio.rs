@@ -251,16 +251,38 @@ fn a_file_that_a_job_names_is_not_touched() {
     assert!(!dir.path().join("victim.ran").exists(), "no program is started");
     fs::write(dir.path().join("deep.fio"), format!("{SMALL}[a]\niodepth=5000\n")).unwrap();
     let (_, told) = ended(plimsoll(dir.path()).args(["plan", "check", "deep.fio"]), 2);
-    assert!(
-        told.contains("plan deep.fio, line 7, column 1: disk.io: depth must be between 1 and 1024"),
-        "{told}"
-    );
+    assert!(told.contains("deep.fio:7: iodepth=5000: disk.io: depth must be between 1 and 1024"), "{told}");
+    fs::write(dir.path().join("deep.inc"), "\nnumjobs=1000000\n").unwrap();
+    fs::write(dir.path().join("huge.fio"), format!("{SMALL}[a]\ninclude deep.inc\n")).unwrap();
+    let (_, told) = ended(plimsoll(dir.path()).args(["plan", "check", "huge.fio"]), 2);
+    assert!(told.contains("deep.inc:2: numjobs=1000000: disk.io: threads must be between 1 and"), "{told}");
+}
+
+/// A job that writes to a device without consent ends the whole run before the job before it is measured.
+#[test]
+fn no_job_of_a_file_is_measured_where_one_may_not_write() {
+    for (device, typed) in [
+        ("filename=/dev/none", &[][..]),
+        ("directory=/dev\nfilename=none", &[]),
+        ("", &["--target", "/dev/none"]),
+    ] {
+        let text =
+            format!("[global]\nsize=16m\ndirect=1\n{device}\n[r]\nrw=read\n[w]\nstonewall\nrw=write\n");
+        let line = text.lines().position(|line| line == "[w]").unwrap() + 1;
+        let dir = with_job(&text);
+        let (_, told) =
+            ended(plimsoll(dir.path()).args(["run", "job.fio", "--store", "none"]).args(typed), 3);
+        let begins =
+            format!("plimsoll: job.fio:{line}: [w] destroys the data on /dev/none, which requires --target");
+        assert!(told.starts_with(&begins) && told.ends_with("nothing was measured\n"), "{told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+    }
 }
 
 /// Without consent a device is only read, and what is no device is none.
 #[test]
 fn a_job_file_gives_no_consent() {
-    let dir = with_job(&format!("{SMALL}[a]\nrw=write\nfilename=/dev/null\n"));
+    let dir = with_job(&format!("{SMALL}[a]\nfilename=/dev/null\n"));
     let (_, told) = ended(plimsoll(dir.path()).args(["run", "job.fio", "--store", "none"]), 2);
     assert!(told.contains("/dev/null"), "{told}");
     let consent = ["run", "job.fio", "--store", "none", "--destroy-data-on", "/dev/null:1"];

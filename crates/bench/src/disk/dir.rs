@@ -51,6 +51,11 @@ pub enum DirError {
         "--dir {0} cannot be used: its file system stores no files (its size is 0 bytes); use another directory"
     )]
     NoSize(String),
+    /// What is there are devices.
+    #[error(
+        "--dir {0} cannot be used: it holds devices, not files; use another directory, or --target DEVICE"
+    )]
+    Devices(String),
     /// Any other reason of the system.
     #[error("--dir {dir} cannot be used: {errno}; use another directory")]
     Other {
@@ -151,6 +156,10 @@ pub fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
     }
     if vfs.f_blocks == 0 {
         return Err(DirError::NoSize(name()));
+    }
+    // devtmpfs has the number of tmpfs; in a container a tmpfs is there instead.
+    if mount == Path::new("/dev") && !path.starts_with("/dev/shm") {
+        return Err(DirError::Devices(name()));
     }
     may_create(&path).map_err(|errno| match errno {
         Errno::ROFS => read_only(),
@@ -309,6 +318,17 @@ mod tests {
         assert!(facts.file_system.name.is_some());
         assert!(facts.available > 0);
         assert_eq!(std::fs::read_dir(dir.path()).expect("list").count(), 0);
+    }
+
+    #[test]
+    fn a_directory_of_devices_holds_no_files() {
+        if mount_point(Path::new("/dev")) == Path::new("/dev") {
+            assert_eq!(check_dir(Path::new("/dev")), Err(DirError::Devices("/dev".to_owned())));
+        }
+        for none in ["/proc", "/sys"] {
+            let refused = check_dir(Path::new(none));
+            assert!(matches!(refused, Err(DirError::NoSize(_) | DirError::ReadOnly { .. })), "{refused:?}");
+        }
     }
 
     #[test]

@@ -74,6 +74,9 @@ fn in_group(places: &Places, key: &str, index: Option<usize>, why: String) -> Us
     }
     let at = places.of(key, index);
     let why = why.replace('\n', " ");
+    if let Some(told) = places.told(key) {
+        return other(format!("{told}: {why}"));
+    }
     FileError::Wrong { file: places.file.clone(), line: at.line, column: at.column, why }.into()
 }
 

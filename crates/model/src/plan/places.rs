@@ -29,12 +29,21 @@ pub struct Places {
     pub group: Position,
     /// Its keys.
     pub keys: BTreeMap<String, Place>,
+    /// What a file that is no plan's own text has for a key, with its file and line.
+    pub told: BTreeMap<String, String>,
+    /// The same for the group.
+    pub told_group: Option<String>,
 }
 
 impl Places {
     /// Whether the group was read from a file.
     pub fn known(&self) -> bool {
         !self.file.is_empty()
+    }
+
+    /// What a file that is no plan's own text has for a key or, where it has nothing, for the group.
+    pub fn told(&self, key: &str) -> Option<&str> {
+        self.told.get(key).or(self.told_group.as_ref()).map(String::as_str)
     }
 
     /// The value at `index` of a key; the key, or the group, where there is none.

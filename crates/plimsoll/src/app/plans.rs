@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::{Failure, complain, printed};
+use super::{Failure, code, complain, printed};
 use crate::bench::disk::fio::{self, JobFile, Place};
 use crate::bench::disk::raw::RawTarget;
 use crate::cli::{self, Common, PlanWork, What};
@@ -19,7 +19,7 @@ use crate::report::{Style, Wishes};
 use crate::resolve::{self, UsageError};
 use crate::run::Planned;
 use crate::run::expected_seconds;
-use crate::text::counted;
+use crate::text::{counted, shown_bytes};
 
 /// Does what was asked with plans.
 ///
@@ -69,16 +69,28 @@ pub(super) fn usage(error: UsageError) -> Failure {
 /// The job file is wrong, or it would write to a device without consent.
 pub(super) fn located(what: &What, mut common: Common) -> Result<Common, Failure> {
     let Some(job) = job_file(what, &common)? else { return Ok(common) };
-    if common.dir.is_some() || common.target.is_some() {
-        return Ok(common);
+    if common.dir.is_none() && common.target.is_none() {
+        match job.place {
+            Some(Place::Directory(directory)) => common.dir = Some(directory),
+            // To be read: consent must name the device twice on the command line.
+            Some(Place::Device(device)) => common.target = Some(RawTarget { device, consent: None }),
+            None => {}
+        }
     }
-    match job.place {
-        Some(Place::Directory(directory)) => common.dir = Some(directory),
-        // To be read: consent must name the device twice on the command line.
-        Some(Place::Device(device)) => common.target = Some(RawTarget { device, consent: None }),
-        None => {}
+    match (&common.target, job.writes) {
+        (Some(RawTarget { device, consent: None }), Some(job)) => Err(unconsented(device, &job)),
+        _ => Ok(common),
     }
-    Ok(common)
+}
+
+/// The whole of a job file is refused where one of its jobs may not write, so that no part of it passes for all.
+fn unconsented(device: &Path, job: &str) -> Failure {
+    let device = shown_bytes(device.as_os_str().as_encoded_bytes());
+    let line = format!(
+        "{job} destroys the data on {device}, which requires --target {device} and --destroy-data-on={device}:SERIAL; \
+         nothing was measured"
+    );
+    Failure { line, code: code::REFUSED }
 }
 
 /// Refuses a job file that names a directory or device of this machine for a run on others.
@@ -170,7 +182,7 @@ pub(super) fn limits(plan: &PlanFile, typed: Option<&Path>) -> Result<UserLimits
     let mut limits = match typed {
         Some(path) => {
             let limits = UserLimits::read(path).map_err(Failure::usage)?;
-            let file = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+            let file = shown_bytes(path.as_os_str().as_encoded_bytes());
             fitting(&limits).map_err(|why| Failure::usage(format!("--limits {file}{why}")))?;
             limits
         }

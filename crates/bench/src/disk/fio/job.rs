@@ -49,8 +49,8 @@ pub(super) struct Job {
     pub(super) line: Line,
     /// Parameters of the case, but for size, layout and threads.
     pub(super) lists: BTreeMap<&'static str, Value>,
-    /// Where they are said.
-    pub(super) lines: BTreeMap<&'static str, Line>,
+    /// The options that they come from.
+    pub(super) given: BTreeMap<&'static str, Given>,
     pub(super) threads: u64,
     pub(super) files: Files,
     pub(super) place: Option<Place>,
@@ -105,6 +105,16 @@ impl Job {
         }
         self.threads = self.threads.saturating_add(other.threads);
         self.remarks.extend(other.remarks);
+    }
+
+    /// Its name with its line.
+    pub(super) fn told(&self) -> String {
+        format!("{}:{}: [{}]", self.line.file, self.line.number, self.name)
+    }
+
+    /// Whether what it works on is not the same afterwards.
+    pub(super) fn changes_data(&self) -> bool {
+        self.lists.get("op") != Some(&Value::Word("read".to_owned())) && self.lists.contains_key("op")
     }
 
     fn is_on_device(&self) -> bool {
@@ -168,7 +178,7 @@ pub(super) fn read(
         name: section.name.clone(),
         line: section.line.clone(),
         lists: BTreeMap::new(),
-        lines: BTreeMap::new(),
+        given: BTreeMap::new(),
         threads: 1,
         files: Files { named: None, each: None, parted: false },
         place: None,
@@ -204,6 +214,7 @@ impl<'a> Reading<'a> {
         self.latency_target();
         self.order(before);
         self.job.threads = self.number("numjobs").unwrap_or(1).max(1);
+        self.came_from("threads", self.get("numjobs"));
         self.place();
         self.files();
         self.amount();
@@ -250,7 +261,14 @@ impl<'a> Reading<'a> {
 
     fn set(&mut self, key: &'static str, value: Value, from: &str) {
         self.job.lists.insert(key, value);
-        self.job.lines.insert(key, self.line(from));
+        self.came_from(key, self.get(from));
+    }
+
+    /// Keeps the option that a parameter comes from; one with fio's default comes from none.
+    fn came_from(&mut self, key: &'static str, given: Option<&Given>) {
+        if let Some(given) = given {
+            self.job.given.insert(key, given.clone());
+        }
     }
 
     fn word(&mut self, key: &'static str, word: &str, from: &str) {
@@ -276,11 +294,8 @@ impl<'a> Reading<'a> {
 
     fn switch(&mut self, name: &str) -> Option<bool> {
         let given = self.get(name)?;
-        let switch = value::switch(&given.value);
-        if switch.is_none() {
-            self.not(given, "0 or 1");
-        }
-        switch
+        // What is no switch is told with the options that are taken or change nothing.
+        value::switch(&given.value)
     }
 
     fn time(&mut self, name: &str, unit: u64) -> Option<Duration> {
@@ -305,6 +320,10 @@ impl<'a> Reading<'a> {
                 continue;
             }
             seen.push(given.name.clone());
+            if given.row.is_switch() && value::switch(&given.value).is_none() {
+                self.not(given, "0 or 1 (fio knows no words for them)");
+                continue;
+            }
             match given.row.means {
                 Means::Near(off, how) if !off.contains(&given.value.as_str()) => self.remark(given, how),
                 Means::Refused(off, why) if !off.contains(&given.value.as_str()) => self.refuse(given, why),
@@ -545,7 +564,7 @@ impl<'a> Reading<'a> {
         let direct = match self.last_of("direct", "buffered") {
             Some(given) => match value::switch(&given.value) {
                 Some(on) => on == (given.row.name == "direct"),
-                None => return self.not(given, "0 or 1"),
+                None => return,
             },
             None => false,
         };
@@ -694,20 +713,22 @@ impl<'a> Reading<'a> {
             }
         }
         let plain = |given: &Given| given.value.replace("\\:", ":");
-        let directory = directory.map(|given| PathBuf::from(plain(given)));
+        let directory = directory.map(plain);
         let file = named.map(plain);
         self.job.files.named.clone_from(&file);
-        self.job.place = match (&directory, &file) {
-            (_, Some(file)) if is_device(file, self.around) => Some(Place::Device(file.into())),
-            (None, Some(file)) => match Path::new(file).parent() {
+        // fio puts the directory before the name, also before one that begins with a slash.
+        let whole = match (&directory, &file) {
+            (Some(directory), Some(file)) => Some(single_slashes(&format!("{directory}/{file}"))),
+            (None, file) => file.as_deref().map(single_slashes),
+            (Some(_), None) => None,
+        };
+        self.job.place = match (whole, directory) {
+            (Some(whole), _) if is_device(&whole, self.around) => Some(Place::Device(whole.into())),
+            (Some(whole), _) => match Path::new(&whole).parent() {
                 Some(parent) if parent != Path::new("") => Some(Place::Directory(parent.to_owned())),
                 _ => None,
             },
-            (Some(directory), Some(file)) => {
-                let whole = directory.join(file);
-                whole.parent().map(|parent| Place::Directory(parent.to_owned()))
-            }
-            (Some(directory), None) => Some(Place::Directory(directory.clone())),
+            (None, Some(directory)) => Some(Place::Directory(directory.into())),
             (None, None) => None,
         };
         if let (Some(given), Some(Place::Directory(_)) | None) = (named, &self.job.place) {
@@ -749,7 +770,12 @@ impl<'a> Reading<'a> {
                     }
                 }
             }
-            (Some(given), _) => self.size(given).filter(|size| *size > 0),
+            (Some(given), _) => self.size(given).and_then(|size| {
+                if size == 0 {
+                    self.not(given, "at least 1 byte");
+                }
+                (size > 0).then_some(size)
+            }),
             (None, Some(whole)) => whole,
             (None, None) => {
                 let why = "the job has no size: plimsoll makes a file of its own and does not use one that is there; write size=1g";
@@ -757,9 +783,7 @@ impl<'a> Reading<'a> {
                 None
             }
         };
-        if let Some(line) = self.get("filesize").or(self.get("size")).map(|given| given.line.clone()) {
-            self.job.lines.insert("size", line);
-        }
+        self.came_from("size", self.get("filesize").or(self.get("size")));
         self.offsets(device.flatten());
     }
 
@@ -960,6 +984,11 @@ fn zones(text: &str) -> Option<String> {
     fits.then(|| {
         all.iter().map(|(transfers, of_file)| format!("{transfers}-{of_file}")).collect::<Vec<_>>().join(":")
     })
+}
+
+/// The same path without empty parts and `.`.
+fn single_slashes(path: &str) -> String {
+    Path::new(path).components().collect::<PathBuf>().to_string_lossy().into_owned()
 }
 
 /// Whether a path is meant as a device, also where this machine has none of that name.

@@ -52,6 +52,8 @@ pub struct JobFile {
     pub plan: PlanFile,
     /// Where it works; none: where plimsoll does.
     pub place: Option<Place>,
+    /// The first job that writes or trims, with its line.
+    pub writes: Option<String>,
 }
 
 /// Whether a plan's name is that of a job file.
@@ -118,6 +120,7 @@ pub fn parse(
         groups.iter().filter(|job| job.left_out).flat_map(|job| job.remarks.clone()).collect();
     let note =
         std::iter::once(format!("a fio job file: {file}")).chain(left_out).collect::<Vec<_>>().join("; ");
+    let writes = groups.iter().find(|job| !job.left_out && job.changes_data()).map(Job::told);
     let plan = PlanFile {
         note: Some(shown_within(&note, LONGEST_NOTE)),
         groups: groups.iter().filter(|job| !job.left_out).map(|job| group(job, file)).collect(),
@@ -126,7 +129,7 @@ pub fn parse(
     };
     match plan.groups.is_empty() {
         true => Err(vec![format!("{file}:1: nothing is left of the job file: no job has a counterpart")]),
-        false => Ok(JobFile { plan, place }),
+        false => Ok(JobFile { plan, place, writes }),
     }
 }
 
@@ -195,13 +198,19 @@ fn group(job: &Job, file: &str) -> Group {
     }
     let here = |line: &Line| (&*line.file == file).then_some(Position { line: line.number, column: 1 });
     let keys = lists.keys().map(|key| {
-        let at = job.lines.get(key).and_then(here).unwrap_or(Position { line: job.line.number, column: 1 });
+        let at = job
+            .given
+            .get(key)
+            .and_then(|given| here(&given.line))
+            .unwrap_or(Position { line: job.line.number, column: 1 });
         ((*key).to_owned(), plan::Place { key: at, values: vec![at] })
     });
     let places = Places {
         file: file.to_owned(),
         group: Position { line: job.line.number, column: 1 },
         keys: keys.collect(),
+        told: job.given.iter().map(|(key, given)| ((*key).to_owned(), given.told())).collect(),
+        told_group: Some(job.told()),
     };
     let note = (!job.remarks.is_empty()).then(|| shown_within(&job.remarks.join("; "), LONGEST_NOTE));
     Group {

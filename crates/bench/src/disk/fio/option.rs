@@ -50,6 +50,11 @@ const fn refused(name: &'static str, off: &'static [&'static str], why: &'static
 }
 
 impl Row {
+    /// Whether its value is 0 or 1.
+    pub fn is_switch(&self) -> bool {
+        SWITCHES.contains(&self.name)
+    }
+
     const fn or(self, aliases: &'static [&'static str]) -> Self {
         Self { aliases, ..self }
     }
@@ -81,6 +86,66 @@ const NO_CHECKS: &str = "--verify checks each block that is read by plimsoll's o
 const NO_CONTENT: &str = "what is written is always incompressible and different";
 const REQUIREMENT: &str = "a figure that must hold is --require on the command line";
 const NO_FILES: &str = "there is one file";
+
+/// Options that are on or off, as `fio --cmdhelp=NAME` says of those that are not refused.
+const SWITCHES: &[&str] = &[
+    "hipri",
+    "sqthread_poll",
+    "registerfiles",
+    "fixedbufs",
+    "direct",
+    "buffered",
+    "invalidate",
+    "pre_read",
+    "time_based",
+    "end_fsync",
+    "fsync_on_close",
+    "norandommap",
+    "stonewall",
+    "thread",
+    "group_reporting",
+    "new_group",
+    "unique_filename",
+    "stats",
+    "clat_percentiles",
+    "lat_percentiles",
+    "slat_percentiles",
+    "disk_util",
+    "block_error_percentiles",
+    "error_dump",
+    "gtod_reduce",
+    "disable_lat",
+    "disable_clat",
+    "disable_slat",
+    "disable_bw_measurement",
+    "per_job_logs",
+    "log_max_value",
+    "log_offset",
+    "log_prio",
+    "log_store_compressed",
+    "log_unix_epoch",
+    "log_alternate_epoch",
+    "randrepeat",
+    "allrandrepeat",
+    "softrandommap",
+    "overwrite",
+    "create_serialize",
+    "create_fsync",
+    "allow_file_create",
+    "unlink",
+    "unlink_each_loop",
+    "allow_mounted_write",
+    "refill_buffers",
+    "scramble_buffers",
+    "rate_ignore_thinktime",
+    "latency_run",
+    "exitall",
+    "exitall_on_error",
+    "do_verify",
+    "verify_fatal",
+    "verify_dump",
+    "verify_state_save",
+];
 
 /// Every option of fio 3.33, by its manual page.
 pub const OPTIONS: &[Row] = &[

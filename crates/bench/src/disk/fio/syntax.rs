@@ -48,6 +48,14 @@ pub(super) struct Given {
     pub(super) line: Line,
 }
 
+impl Given {
+    /// With its line.
+    pub(super) fn told(&self) -> String {
+        let Line { file, number } = &self.line;
+        format!("{file}:{number}: {}={}", self.name, shown_within(&self.value, 60))
+    }
+}
+
 /// A job.
 #[derive(Clone, Debug)]
 pub(super) struct Section {

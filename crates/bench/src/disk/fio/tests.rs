@@ -171,6 +171,14 @@ fn a_path_is_a_directory_or_a_device_and_never_a_file_to_write_to() {
     assert_eq!(place("filename=y"), None);
     assert_eq!(place("directory=/mnt\nfilename=y"), Some(Place::Directory("/mnt".into())));
     assert_eq!(place("filename=/dev/nvme0n1"), Some(Place::Device("/dev/nvme0n1".into())));
+    for lines in [
+        "directory=/dev\nfilename=nvme0n1",
+        "directory=/dev/\nfilename=nvme0n1",
+        "directory=/\nfilename=/dev/sdx",
+    ] {
+        assert!(matches!(place(lines), Some(Place::Device(_))), "{lines}");
+    }
+    assert_eq!(place("directory=/mnt\nfilename=/dev/sdx"), Some(Place::Directory("/mnt/dev".into())));
     assert_eq!(place("filename=/dev/shm/x"), Some(Place::Directory("/dev/shm".into())));
     let two = refusals("[a]\nrw=read\nsize=1g\nfilename=/dev/sda:/dev/sdb\n");
     assert!(two[0].contains("there is one directory and one file"), "{two:?}");
@@ -179,6 +187,41 @@ fn a_path_is_a_directory_or_a_device_and_never_a_file_to_write_to() {
         one("rw=randread\ndirect=1\nfilename=/dev/sdx\nruntime=1\ntime_based")
             .contains("pattern=random threads=1")
     );
+}
+
+#[test]
+fn the_first_job_that_writes_is_known_with_its_line() {
+    let writes = |text: &str| read(text).unwrap().writes;
+    let reads = "[r]\nrw=read\nsize=1g\n";
+    assert_eq!(writes(reads), None);
+    for op in ["write", "randrw", "trim"] {
+        let both = format!("{reads}[w]\nstonewall\nrw={op}\nsize=1g\n");
+        assert_eq!(writes(&both), Some("job.fio:4: [w]".to_owned()), "{op}");
+    }
+}
+
+/// fio knows no words for 0 and 1, and drops a job that has one.
+#[test]
+fn values_that_fio_drops_a_job_for_are_refused() {
+    for (lines, told) in [
+        ("size=0", "job.fio:2: size must be at least 1 byte: '0' is not"),
+        ("size=0k", "job.fio:2: size must be at least 1 byte: '0k' is not"),
+        ("direct=true", "job.fio:2: direct must be 0 or 1 (fio knows no words for them): 'true' is not"),
+        (
+            "group_reporting=yes",
+            "job.fio:2: group_reporting must be 0 or 1 (fio knows no words for them): 'yes' is not",
+        ),
+        (
+            "invalidate=off",
+            "job.fio:2: invalidate must be 0 or 1 (fio knows no words for them): 'off' is not",
+        ),
+        ("hipri=on", "job.fio:2: hipri must be 0 or 1 (fio knows no words for them): 'on' is not"),
+        ("direct=2", "job.fio:2: direct must be 0 or 1 (fio knows no words for them): '2' is not"),
+    ] {
+        let size = if lines.starts_with("size") { "" } else { "size=1g\n" };
+        assert_eq!(refusals(&format!("[a]\n{lines}\nrw=read\n{size}")), [told]);
+    }
+    assert!(one("rw=read\nsize=1g\ndirect=0x1\ngroup_reporting=0\nthread").contains("cache=direct"));
 }
 
 #[test]

@@ -65,13 +65,9 @@ pub(super) fn microseconds(text: &str, unit: u64) -> Option<u64> {
 /// Microseconds of a second.
 pub(super) const SECOND: u64 = 1_000_000;
 
-/// `0`, `1`, or a word for them.
+/// `0` or `1`; fio has no words for them.
 pub(super) fn switch(text: &str) -> Option<bool> {
-    match text.trim().to_ascii_lowercase().as_str() {
-        "1" | "true" | "yes" | "on" => Some(true),
-        "0" | "false" | "no" | "off" => Some(false),
-        other => count(other).map(|n| n != 0),
-    }
+    count(text).filter(|n| *n <= 1).map(|n| n == 1)
 }
 
 /// The directions of fio's lists.
