@@ -88,7 +88,7 @@ fn unwritten(figure: &Figure, used: &DiskUse, machine: &Machine) -> Option<(Caus
         _ => sooner(used)?,
     };
     let text = format!(
-        "direct=1, but {shown}: what is read was never written (a hole, or space that is only allocated)"
+        "direct=1, but {shown}: reads of what was never written (a hole, or space that is only allocated) ask no disk"
     );
     Some((Cause::Unwritten, text))
 }
