@@ -240,6 +240,13 @@ fn engine(case: &Case) -> Result<&'static [&'static str], No> {
     }
 }
 
+/// Where its buffers begin if the blocks are large: in memory from its malloc that huge pages fit into. A disk that takes 254
+/// segments a request has 1 MiB in 4 KiB pages as two requests, and in a huge page, as ours is, as one.
+fn buffers(block: u64) -> Option<String> {
+    const ALIGNED: u64 = 4 << 20;
+    (block as f64 > SMALL).then(|| format!("--iomem_align={ALIGNED}"))
+}
+
 /// Options of every job on the shared file.
 const SHARED: &[&str] = &["--allow_file_create=0"];
 /// Options of every job.
@@ -359,6 +366,8 @@ impl Peer for Fio {
         let cold = ask.case.word("cache") == Some("cold");
         arguments.extend(words(if cold { &["--direct=0"] } else { &["--direct=1", "--invalidate=0"] }));
         arguments.push("--randrepeat=0".to_owned());
+        // Before those of the job file, of which the last counts.
+        arguments.extend(buffers(block.max(mix.unwrap_or_default())));
         // Without a job file, no map of blocks, and data that is as little alike as ours.
         match ask.offer.job.is_empty() {
             true => arguments.extend(words(&["--norandommap", "--refill_buffers"])),
@@ -509,6 +518,12 @@ mod tests {
         assert!(job(&case("op=read/pattern=strided/block=4K/depth=1")).unwrap().differs.is_some());
         let offered = job(&case("op=read/pattern=random/block=4K/depth=1/rate=100/arrivals=even")).unwrap();
         assert!(offered.differs.is_some() && offered.options.contains(&"--rate_iops=100".to_owned()));
+    }
+
+    #[test]
+    fn buffers_of_large_blocks_begin_where_a_huge_page_can() {
+        assert_eq!(buffers(64 << 10), None);
+        assert_eq!(buffers(1 << 20).as_deref(), Some("--iomem_align=4194304"));
     }
 
     /// A stranger's options are no programs, files or logs, and have no value that a shell or fio would expand.
