@@ -240,11 +240,12 @@ fn engine(case: &Case) -> Result<&'static [&'static str], No> {
     }
 }
 
-/// Where its buffers begin if the blocks are large: in memory from its malloc that huge pages fit into. A disk that takes 254
+/// Where its buffers begin if those of a queue fill a huge page, as ours are in one then (a smaller queue of ours is not). A disk that takes 254
 /// segments a request has 1 MiB in 4 KiB pages as two requests, and in a huge page, as ours is, as one.
-fn buffers(block: u64) -> Option<String> {
+fn buffers(block: u64, depth: u64) -> Option<String> {
     const ALIGNED: u64 = 4 << 20;
-    (block as f64 > SMALL).then(|| format!("--iomem_align={ALIGNED}"))
+    const HUGE: u64 = 2 << 20;
+    (block as f64 > SMALL && block.saturating_mul(depth) >= HUGE).then(|| format!("--iomem_align={ALIGNED}"))
 }
 
 /// Options of every job on the shared file.
@@ -367,7 +368,7 @@ impl Peer for Fio {
         arguments.extend(words(if cold { &["--direct=0"] } else { &["--direct=1", "--invalidate=0"] }));
         arguments.push("--randrepeat=0".to_owned());
         // Before those of the job file, of which the last counts.
-        arguments.extend(buffers(block.max(mix.unwrap_or_default())));
+        arguments.extend(buffers(block.max(mix.unwrap_or_default()), depth));
         // Without a job file, no map of blocks, and data that is as little alike as ours.
         match ask.offer.job.is_empty() {
             true => arguments.extend(words(&["--norandommap", "--refill_buffers"])),
@@ -522,8 +523,9 @@ mod tests {
 
     #[test]
     fn buffers_of_large_blocks_begin_where_a_huge_page_can() {
-        assert_eq!(buffers(64 << 10), None);
-        assert_eq!(buffers(1 << 20).as_deref(), Some("--iomem_align=4194304"));
+        assert_eq!(buffers(64 << 10, 64), None);
+        assert_eq!(buffers(1 << 20, 1), None);
+        assert_eq!(buffers(1 << 20, 2).as_deref(), Some("--iomem_align=4194304"));
     }
 
     /// A stranger's options are no programs, files or logs, and have no value that a shell or fio would expand.
