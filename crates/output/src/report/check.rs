@@ -137,6 +137,7 @@ mod tests {
             cause,
             certain: cause.map(|_| true),
             reason: reason.to_owned(),
+            contradicts_itself: false,
         }
     }
 
