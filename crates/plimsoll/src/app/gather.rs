@@ -39,20 +39,34 @@ pub(super) fn gather(typed: &Gather) -> Result<ExitCode, Failure> {
     if typed.redact {
         run = super::shareable(&run, true)?;
     }
-    if let Some(to_html) = &to_html {
-        let page = html::page(std::slice::from_ref(&run), &Beside::default());
-        let page = page.map_err(|e| Failure::environment(e.to_string()))?;
-        to_html.put(&page).map_err(|e| unwritten(&e))?;
-    }
-    if let Some(to_json) = &to_json {
-        to_json.fill(|file| on_one_line(&run, file)).map_err(|e| unwritten(&e))?;
-    }
+    written(&run, to_json.as_ref(), to_html.as_ref())?;
     if ![&to_json, &to_html].into_iter().flatten().any(Target::is_stdout) {
         let style = Style::detect(Wishes::default());
         let printed = terminal::print(&run, io::stdout(), &style);
         printed.map_err(|e| Failure::environment(format!("cannot write to stdout: {e}")))?;
     }
     Ok(ExitCode::from(if run.status == RunStatus::Complete { 0 } else { code::FAR_END }))
+}
+
+/// Writes the document and makes the page at the same time: of thousands of machines each takes seconds.
+fn written(run: &Run, to_json: Option<&Target>, to_html: Option<&Target>) -> Result<(), Failure> {
+    let (document, page) = std::thread::scope(|scope| {
+        let page = || html::page(std::slice::from_ref(run), &Beside::default());
+        let page = to_html.map(|to| (to, scope.spawn(page)));
+        let document = to_json.map_or(Ok(()), |to| to.fill(|file| on_one_line(run, file)));
+        (document, page.map(|(to, thread)| (to, thread.join())))
+    });
+    if let Some((to, page)) = page {
+        let page = page.map_err(|_| panicked())?.map_err(|e| Failure::environment(e.to_string()))?;
+        to.put(&page).map_err(|e| unwritten(&e))?;
+    }
+    document.map_err(|e| unwritten(&e))
+}
+
+fn panicked() -> Failure {
+    Failure::environment(
+        "a thread of plimsoll panicked: this is a bug, please report it with the output above",
+    )
 }
 
 /// Where the document and the page go, which are two places.
@@ -105,11 +119,7 @@ impl Found {
             threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
         });
         for part in parts {
-            let part = part.map_err(|_| {
-                Failure::environment(
-                    "a thread of plimsoll panicked: this is a bug, please report it with the output above",
-                )
-            })?;
+            let part = part.map_err(|_| panicked())?;
             all.runs.extend(part.runs);
             all.wrong.extend(part.wrong);
         }

@@ -23,13 +23,15 @@ impl Run {
     /// # Errors
     /// A figure that JSON cannot hold.
     pub fn packed(&self, most: usize) -> serde_json::Result<Option<String>> {
-        let mut packer =
-            GzEncoder::new(Room { bytes: Vec::new(), most: most / 4 * 3 }, Compression::default());
+        let room = Room { bytes: Vec::new(), most: most / 4 * 3 };
+        // Word by word it takes ten times as long.
+        let mut packer = io::BufWriter::with_capacity(1 << 16, GzEncoder::new(room, Compression::default()));
         match serde_json::to_writer(&mut packer, self) {
             Err(full) if full.is_io() => return Ok(None),
             written => written?,
         }
-        Ok(packer.finish().ok().map(|room| STANDARD.encode(room.bytes)))
+        let packed = packer.into_inner().ok().and_then(|packer| packer.finish().ok());
+        Ok(packed.map(|room| STANDARD.encode(room.bytes)))
     }
 }
 
