@@ -1,7 +1,7 @@
 //! How often a figure that stands out is measured again: until chance would have none stand out each time in 99 runs of a hundred.
 //!
-//! What stands out by chance mostly does not when it is measured again. So the figures that did not tell how often chance strikes in a
-//! benchmark here: where none did not, one more measurement may be enough; where one figure in ten did not, it takes four.
+//! What stands out by chance mostly does not when it is measured again. So the figures of a case that did not tell how often chance
+//! strikes there: of 200 machines two more measurements are enough where none did not, and four where one in ten did not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -89,31 +89,25 @@ fn courses<'a>(run: &Run, tried: &'a [Tried]) -> BTreeMap<usize, Course<'a>> {
     courses.into_iter().map(|(finding, (_, course))| (finding, course)).collect()
 }
 
-/// The least number of measurements after which at most one run in a hundred has a figure of any benchmark that chance alone had stand out
-/// each time. Where a case has figures that did not, its own count says more than that of its benchmark.
+/// The least number of measurements after which at most one run in a hundred has a figure that chance alone had stand out each time, by
+/// case: how often chance strikes differs by case.
 fn needed(run: &Run, all: &[Suspect], courses: &BTreeMap<usize, Course<'_>>) -> BTreeMap<String, usize> {
     let mut looked_at: BTreeMap<String, usize> = BTreeMap::new();
     for measurement in run.measurements.iter().filter(|m| m.headline().is_some()) {
-        *looked_at.entry(measurement.case.benchmark().to_owned()).or_default() += 1;
         *looked_at.entry(measurement.case.id().to_string()).or_default() += 1;
     }
     let mut refuted: BTreeMap<&str, usize> = BTreeMap::new();
     for suspect in all.iter().filter(|s| courses.get(&s.finding).is_some_and(|course| course.is_refuted)) {
-        *refuted.entry(suspect.of().1).or_default() += 1;
         *refuted.entry(&suspect.case).or_default() += 1;
     }
     let benchmarks: BTreeSet<&str> = run.measurements.iter().map(|m| m.case.benchmark()).collect();
     let allowed = FALSE_ALARMS / benchmarks.len().max(1) as f64;
-    let of = |name: &str| {
-        let by_chance = refuted.get(name).copied().unwrap_or(0) + 1;
-        times(by_chance, looked_at.get(name).copied().unwrap_or(1), allowed)
+    let of = |suspect: &Suspect| {
+        let case = suspect.case.as_str();
+        let by_chance = refuted.get(case).copied().unwrap_or(0) + 1;
+        (suspect.case.clone(), times(by_chance, looked_at.get(case).copied().unwrap_or(1), allowed))
     };
-    let of_suspect = |suspect: &Suspect| {
-        let (_, benchmark) = suspect.of();
-        let of_case = refuted.contains_key(suspect.case.as_str()).then(|| of(&suspect.case));
-        (suspect.case.clone(), of(benchmark).max(of_case.unwrap_or(0)))
-    };
-    all.iter().map(of_suspect).collect()
+    all.iter().map(of).collect()
 }
 
 /// So many figures of `looked_at` stood out by chance; `k` times more they do so at `(by_chance / looked_at)^k` each, which is to be no
