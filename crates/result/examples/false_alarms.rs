@@ -42,21 +42,14 @@ fn drawn<'a>(repeats: &'a [Repeat<'a>], random: &mut impl Rng) -> &'a Repeat<'a>
     &repeats[random.random_range(0..repeats.len())]
 }
 
-/// The case as another machine would give it: no two of them measure the inputs of a limit alike to the last digit.
-fn on(node: &str, of: &Measurement, random: &mut impl Rng) -> Measurement {
-    let mut made = Measurement { node: node.to_owned(), repeat: 0, ..of.clone() };
-    let limits = made.metrics.iter_mut().filter_map(|metric| metric.limit.as_mut());
-    for input in limits.flat_map(|limit| &mut limit.inputs).filter(|input| input.value.fract() != 0.0) {
-        input.value *= 1.0 + random.random_range(0.0..1e-9);
-    }
-    made
+fn on(node: &str, of: &Measurement) -> Measurement {
+    Measurement { node: node.to_owned(), repeat: 0, ..of.clone() }
 }
 
 /// The case in a repeat that has it.
 fn again(repeats: &[Repeat<'_>], case: &str, node: &str, random: &mut impl Rng) -> Measurement {
     let with: Vec<&Measurement> = repeats.iter().filter_map(|repeat| repeat.get(case).copied()).collect();
-    let one = with[random.random_range(0..with.len())];
-    on(node, one, random)
+    on(node, with[random.random_range(0..with.len())])
 }
 
 /// The cases of the figures that are called outliers.
@@ -75,8 +68,7 @@ fn fleet(
     let mut run = header.clone();
     for machine in 0..machines {
         let node = format!("n{machine}");
-        let of = drawn(repeats, random);
-        run.measurements.extend(of.values().map(|of| on(&node, of, random)));
+        run.measurements.extend(drawn(repeats, random).values().map(|of| on(&node, of)));
     }
     run.findings = finding::findings(&run.measurements);
     let at_first = outliers(&run);

@@ -105,10 +105,12 @@ impl<'a> Figure<'a> {
         Self { device: device.map(String::as_str), ..self }
     }
 
-    /// What may tell it from others, each by its name: the device and what its limit rests on.
+    /// What may tell it from others, each by its name: the device and what its limit rests on, but for what the run measured, such
+    /// as the clock: that is no property of a machine.
     fn made_of(&self) -> BTreeMap<&'a str, Made<'a>> {
         let inputs = self.metric.limit.as_ref().map_or(&[][..], |limit| &limit.inputs);
-        let inputs = inputs.iter().map(|input| (input.name.as_str(), Made::Of(input.value.to_bits())));
+        let inputs = inputs.iter().filter(|input| !is_measured(input.value));
+        let inputs = inputs.map(|input| (input.name.as_str(), Made::Of(input.value.to_bits())));
         inputs.chain(self.device.map(|device| ("", Made::On(device)))).collect()
     }
 
@@ -137,10 +139,19 @@ fn delivered(metric: &MetricResult) -> Option<Samples> {
 /// What a figure was measured with.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Made<'a> {
-    /// The bits of an input: those that are measured differ in the last of them.
+    /// The bits of an input.
     Of(u64),
     /// A device.
     On(&'a str),
+}
+
+/// Whether a number is one that was measured: it has all the digits that a number can have, where data of chips and interfaces have a few.
+fn is_measured(value: f64) -> bool {
+    const DIGITS: usize = 12;
+    format!("{value:e}")
+        .split('e')
+        .next()
+        .is_some_and(|digits| digits.chars().filter(char::is_ascii_digit).count() > DIGITS)
 }
 
 /// The figures in groups that were made with the same, as far as at least [`ENOUGH`] machines have each; the rest are in the largest.
@@ -618,6 +629,30 @@ mod tests {
         let found = find(&few);
         assert_eq!(found.len(), 4, "{found:?}");
         assert!(found[0].text.ends_with("its limit is lower too: channels 1, on most others 2"), "{found:?}");
+    }
+
+    /// Six copies of one document and three of others: no figure is held to those six alone, because they measured the same clock.
+    #[test]
+    fn what_was_measured_makes_no_kind() {
+        let one = |i: u32| {
+            let (clock, rate) = if i < 6 { (0, 100.0) } else { (i, 80.0 + f64::from(i) * 4.0) };
+            let mut made = on(&format!("n{i}"), rate);
+            let inputs = vec![Input::new("clock", 3_123_456_789.012_345 + f64::from(clock), "Hz", "test")];
+            made.metrics[0].limit = Some(Limit::fixed(Kind::Ceiling, Source::Derived, 1.0, "", inputs));
+            made
+        };
+        let group = |all: &[Measurement]| {
+            alike(all.iter().map(|m| Figure::of(m, &m.metrics[0])).collect())
+                .iter()
+                .map(Vec::len)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(group(&(0..9).map(one).collect::<Vec<_>>()), [9]);
+        assert_eq!(group(&mixed()), [5, 10]);
+        for few_digits in [1e10, 2.933e9, 25.6e9, 64.0, 0.5, 1448.0] {
+            assert!(!is_measured(few_digits), "{few_digits}");
+        }
+        assert!(is_measured(3_692_478_116.213_4) && is_measured(1.0 / 3.0));
     }
 
     #[test]

@@ -301,6 +301,29 @@ fn a_plan_of_a_job_file_is_read_back_as_the_same() {
 
 /// Hostile texts are refused within bounds, or are plans that can be written.
 #[test]
+fn numbers_too_large_to_add_up_are_refused() {
+    let most = u64::MAX;
+    for (option, value) in [
+        ("random_distribution", format!("zoned:50/{most}:25/{most}:25/1")),
+        ("random_distribution", format!("zoned:{most}/50:{most}/25:2/25")),
+        ("bssplit", format!("4k/{most}:8k/{most}")),
+        ("size", format!("{most}g")),
+        ("numjobs", most.to_string()),
+        ("rate_iops", most.to_string()),
+        ("offset_increment", format!("{most}k")),
+        ("loops", most.to_string()),
+        ("runtime", format!("{most}d")),
+    ] {
+        let text = format!("[a]\nrw=randread\nfilename=x\nsize=1g\nnumjobs=2\n{option}={value}\n");
+        // It is refused, or it is bounded later: with a line in any case, and never a panic.
+        let refused = read(&text).err().unwrap_or_default();
+        assert!(refused.iter().all(|line| !line.contains('\n')), "{refused:?}");
+    }
+    let text = format!("[a]\nrw=randread\nsize=1g\nrandom_distribution=zoned:50/{most}:25/{most}:25/1\n");
+    assert!(refusals(&text)[0].contains("random_distribution"), "{:?}", refusals(&text));
+}
+
+#[test]
 fn a_hostile_text_is_refused_in_bounds() {
     let long = format!("[a]\nsize={}\n", "9".repeat(100_000));
     let many = "[a]\nsize=1g\n".repeat(2000);

@@ -317,6 +317,34 @@ mod tests {
         assert_eq!(all.findings[1].evidence["figures"][0]["node"], "n5");
     }
 
+    /// Of two figures of a benchmark on a machine the further one is measured until it is sure; the other needs to stand out once.
+    #[test]
+    fn one_figure_of_a_benchmark_speaks_for_the_others() {
+        let rates = |slow: f64| [100.0, 100.1, 100.4, slow, 99.0, 99.9, 100.2, 100.3];
+        let of = |threads: u64, slow: f64| {
+            let one = move |(index, rate): (usize, &f64)| {
+                let mut made = on(&format!("n{index}"), *rate);
+                made.case = made.case.with_count("threads", threads);
+                made
+            };
+            rates(slow).iter().enumerate().map(one).collect::<Vec<Measurement>>()
+        };
+        let measurements = [of(1, 50.0), of(2, 40.0)].concat();
+        let findings = find(&measurements, &Devices::new());
+        let all = Run { measurements, findings, ..fixture::run() };
+        let mut made = Vec::new();
+        let mut rounds = Vec::new();
+        while let suspects @ [_, ..] = next(&all, &made).as_slice() {
+            rounds.push(suspects.iter().map(|s| s.case.ends_with("threads=2")).collect::<Vec<bool>>());
+            made.extend(suspects.iter().map(|suspect| tried(suspect.clone(), [50.0, 100.0])));
+        }
+        assert_eq!(rounds[0].len(), 2, "{rounds:?}");
+        assert!(rounds.len() > 2 && rounds[1..].iter().all(|round| *round == [true]), "{rounds:?}");
+        let mut run = all;
+        judged(&mut run, &made);
+        assert!(run.findings.iter().all(|finding| finding.code == OUTLIER), "{:?}", run.findings);
+    }
+
     #[test]
     fn it_is_measured_until_chance_is_ruled_out() {
         let rates = [100.0, 100.1, 100.4, 50.0, 99.0, 99.9, 100.2, 100.3];
