@@ -30,7 +30,7 @@ pub(crate) fn before_handshake(bytes: &[u8]) {
         let answer = respond(&key, &first).expect("an answer").message;
         let message = laid_over(answer, rest, choice & 2 != 0);
         match near.finish(&message) {
-            Ok(_) => assert_eq!(message, answer, "only the far end that has the key is believed"),
+            Ok(_) => assert_eq!(message, answer, "only a server that has the key is believed"),
             Err(error) => assert_eq!(error, HandshakeError::Refused),
         }
     }

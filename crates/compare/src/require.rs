@@ -567,7 +567,7 @@ mod tests {
         );
         assert!(check("cpu rate within 10 %", &run).iter().all(|h| h.0));
         run.measurements.truncate(1);
-        assert!(!check("cpu within 5%", &run)[0].0, "one machine has none beside it");
+        assert!(!check("cpu within 5%", &run)[0].0, "one machine has no other to compare with");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::buffer::Buffer;
 use crate::ticks::Clock;
-use crate::uring::{Completion, MAX_BLOCK, MAX_DEPTH, Op, Patience, Request, RingError, transfer_buffer};
+use crate::uring::{Completion, Op, Patience, Request, RingError, laid_out, transfer_buffer};
 
 /// `IOCB_CMD_PREAD` and `IOCB_CMD_PWRITE` (linux/aio_abi.h).
 const READ: u16 = 0;
@@ -90,13 +90,8 @@ impl<F: AsFd> Aio<F> {
     /// [`RingError::Geometry`], [`RingError::Memory`], or [`RingError::Enter`] with what io_setup(2) said: `EAGAIN` is the
     /// limit `fs.aio-max-nr`, `ENOSYS` a kernel without it.
     pub fn new(files: Vec<F>, depth: usize, block: usize) -> Result<Self, RingError> {
-        let geometry = RingError::Geometry { depth, block };
-        if files.is_empty() || depth == 0 || depth > MAX_DEPTH || block == 0 || block > MAX_BLOCK {
-            return Err(geometry);
-        }
-        // Each buffer begins on a page of its own, whatever the block.
-        let stride = block.next_multiple_of(rustix::param::page_size());
-        let region = transfer_buffer(stride.checked_mul(depth).ok_or(geometry)?)?;
+        let (stride, bytes) = laid_out(files.len(), depth, block)?;
+        let region = transfer_buffer(bytes)?;
         let mut context: libc::c_ulong = 0;
         // SAFETY: the kernel writes the context's number to the variable, which must be 0 before.
         let made = unsafe { libc::syscall(libc::SYS_io_setup, depth as libc::c_ulong, &raw mut context) };

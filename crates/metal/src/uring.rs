@@ -24,6 +24,7 @@ mod tests;
 
 pub use error::{RingError, Unavailable};
 pub use request::{Completion, Delivery, Granted, Op, Patience, Polling, Request};
+pub(crate) use setup::laid_out;
 pub use setup::transfer_buffer;
 use setup::{errno_of, register_buffers, set_up};
 
@@ -105,13 +106,7 @@ impl<F: AsFd> Ring<F> {
     /// # Errors
     /// As [`Ring::new`]; a ring without any file has no geometry either.
     pub fn on(files: Vec<F>, depth: usize, block: usize, polling: Polling) -> Result<Self, RingError> {
-        let geometry = RingError::Geometry { depth, block };
-        if files.is_empty() || depth == 0 || depth > MAX_DEPTH || block == 0 || block > MAX_BLOCK {
-            return Err(geometry);
-        }
-        // Each buffer begins on a page of its own, whatever the block.
-        let stride = block.next_multiple_of(rustix::param::page_size());
-        let bytes = stride.checked_mul(depth).ok_or(geometry)?;
+        let (stride, bytes) = laid_out(files.len(), depth, block)?;
         let entries = u32::try_from(depth).map_err(|_| RingError::Geometry { depth, block })?;
         let (uring, delivery) = set_up(entries, polling)?;
         let region = transfer_buffer(bytes)?;

@@ -326,7 +326,7 @@ mod tests {
         engine.submit().expect("submit");
         assert_eq!(engine.push(read), Err(RingError::Slot { slot: 0, depth: 1 }));
         assert_eq!(waited(engine).len(), 1);
-        assert_eq!(waited(engine), [], "it is told once");
+        assert_eq!(waited(engine), [], "it is said once");
         assert!(engine.push(Request { slot: 1, ..read }).is_err());
         assert!(engine.push(Request { len: 513, ..read }).is_err());
         assert!(engine.push(Request { start: usize::MAX, ..read }).is_err());

@@ -3,12 +3,25 @@
 use io_uring::{IoUring, opcode};
 use rustix::io::Errno;
 
-use super::{Delivery, Polling, RingError, Unavailable};
+use super::{Delivery, MAX_BLOCK, MAX_DEPTH, Polling, RingError, Unavailable};
 use crate::buffer::{self, Buffer, Pages};
 
 /// How long a submission-polling kernel thread looks in vain before it sleeps, in milliseconds: longer than any pause
 /// between two batches under load.
 const SQPOLL_IDLE_MS: u32 = 100;
+
+/// Bytes from one slot's buffer to the next, and of all: each begins on a page of its own, whatever the block.
+///
+/// # Errors
+/// [`RingError::Geometry`]: no file, no slot, no bytes, or more than there may be.
+pub(crate) fn laid_out(files: usize, depth: usize, block: usize) -> Result<(usize, usize), RingError> {
+    let geometry = RingError::Geometry { depth, block };
+    if files == 0 || depth == 0 || depth > MAX_DEPTH || block == 0 || block > MAX_BLOCK {
+        return Err(geometry);
+    }
+    let stride = block.next_multiple_of(rustix::param::page_size());
+    stride.checked_mul(depth).map(|bytes| (stride, bytes)).ok_or(geometry)
+}
 
 /// Zeroed memory for transfers to or from a device, fit for O_DIRECT: in huge pages where it fills one, so that a transfer
 /// is handed over in few pieces. A device takes only so many at once (a virtio disk 254), and one such disk moved 1 MiB in

@@ -125,12 +125,14 @@ pub fn judged(run: &mut Run, tried: &[Tried]) {
             gone.insert(suspect.finding, (suspect, last));
             continue;
         }
-        let Some((finding, nearest)) = run.findings.get_mut(suspect.finding).zip(course.nearest) else {
-            continue;
-        };
-        if let Some(second) = Second::of(finding, nearest) {
-            second.told(finding, course.far, rounds.needed(suspect));
-            kept.insert(suspect.of());
+        let Some(finding) = run.findings.get_mut(suspect.finding) else { continue };
+        match course.nearest.and_then(|nearest| Second::of(finding, nearest)) {
+            Some(second) => {
+                second.told(finding, course.far, rounds.needed(suspect));
+                kept.insert(suspect.of());
+            }
+            None if course.says_nothing => unsure(finding),
+            None => {}
         }
     }
     let not_again: BTreeSet<(&str, &str)> = gone.values().map(|(suspect, _)| suspect.of()).collect();
@@ -153,6 +155,12 @@ pub fn judged(run: &mut Run, tried: &[Tried]) {
     run.findings.splice(place..place, not_confirmed(&gone));
 }
 
+/// What a finding says whose figure was measured again, and whose other machine stood out then.
+fn unsure(finding: &mut Finding) {
+    finding.code = NOT_CONFIRMED.to_owned();
+    finding.text += ". Measured again, the machine that it is compared with differed as well. Chance is not ruled out: measure it again";
+}
+
 /// A figure that stood out once, and its second measurement, if there is one.
 type Once<'a> = (&'a Suspect, Option<&'a Tried>);
 
@@ -164,10 +172,12 @@ pub(super) struct Second<'a> {
     pub(super) away: f64,
     /// As far as the first, and on the same side.
     pub(super) is_far: bool,
+    /// Whether the other machine's figure is near the median again; else this says nothing.
+    pub(super) is_usual: bool,
 }
 
 impl<'a> Second<'a> {
-    /// None where one of the two has no figure now, or where the other machine's stands out itself.
+    /// None where one of the two has no figure now.
     pub(super) fn of(outlier: &Finding, tried: &'a Tried) -> Option<Self> {
         let watched = watched(outlier);
         let (own, control) = (figure(&tried.own, watched)?, figure(&tried.control, watched)?);
@@ -179,7 +189,7 @@ impl<'a> Second<'a> {
         let is_far = away.signum() == before.signum()
             && away.ln_1p().abs() > reach
             && away.abs() > FLOOR.max(own.reach() + control.reach());
-        is_usual.then_some(Self { own, control, away, is_far })
+        Some(Self { own, control, away, is_far, is_usual })
     }
 
     /// The sentence, with the second measurement and what that says of the cause. It stood out so many `times`, of those that are
@@ -315,6 +325,23 @@ mod tests {
         );
         assert_eq!(all.findings[0].evidence["again"]["control"], "n0");
         assert_eq!(all.findings[1].evidence["figures"][0]["node"], "n5");
+    }
+
+    #[test]
+    fn where_the_other_machine_differs_each_time_nothing_is_confirmed() {
+        let mut all = run([100.0, 100.1, 100.4, 50.0, 99.0, 99.9]);
+        let mut made = Vec::new();
+        while let [suspect, ..] = next(&all, &made).as_slice() {
+            made.push(tried(suspect.clone(), [50.0, 60.0]));
+        }
+        assert_eq!(made.len(), 6);
+        judged(&mut all, &made);
+        assert_eq!((all.findings.len(), all.findings[0].code.as_str()), (1, NOT_CONFIRMED));
+        assert!(
+            all.findings[0].text.contains("differed as well. Chance is not ruled out"),
+            "{:?}",
+            all.findings
+        );
     }
 
     /// Of two figures of a benchmark on a machine the further one is measured until it is sure; the other needs to stand out once.

@@ -21,6 +21,8 @@ pub(super) struct Course<'a> {
     pub(super) far: usize,
     /// Whether it did not once.
     pub(super) is_refuted: bool,
+    /// Whether the other machine stood out in one of them.
+    pub(super) says_nothing: bool,
     /// Of the measurements in which it stood out, the one that did least.
     pub(super) nearest: Option<&'a Tried>,
 }
@@ -89,6 +91,10 @@ fn courses<'a>(run: &Run, tried: &'a [Tried]) -> BTreeMap<usize, Course<'a>> {
             courses.entry(one.suspect.finding).or_insert((f64::INFINITY, Course::default()));
         course.times += 1;
         let Some(second) = Second::of(finding, one) else { continue };
+        if !second.is_usual {
+            course.says_nothing = true;
+            continue;
+        }
         course.far += usize::from(second.is_far);
         course.is_refuted |= !second.is_far;
         let away = second.away.ln_1p().abs();
