@@ -131,6 +131,14 @@ impl Noise {
         student.map_or(1.0, |student| (2.0 * student.cdf(-t.abs())).clamp(0.0, 1.0))
     }
 
+    /// The probability that a figure is this far below (or above) the mean, as a logarithm, if nothing changed.
+    pub fn beyond(&self, distance: f64) -> f64 {
+        match self.deviation {
+            0.0 => 0.0,
+            deviation => self.probability(distance / deviation) / 2.0,
+        }
+    }
+
     /// The worse of both.
     pub fn worse(self, other: Self) -> Self {
         if self.smallest() >= other.smallest() { self } else { other }

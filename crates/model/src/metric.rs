@@ -108,6 +108,9 @@ pub struct Metric {
     pub floor: bool,
     /// What it says of transfers that are all alike; `None` where it follows from no other metric.
     pub transfers: Option<OfTransfers>,
+    /// The share of its limit that every machine reaches on which nothing is wrong; `None` where machines differ in that, so that only
+    /// other figures of its kind say what is usual.
+    pub reaches: Option<f64>,
 }
 
 impl Metric {
@@ -124,12 +127,18 @@ impl Metric {
             drawn: false,
             floor: false,
             transfers: None,
+            reaches: None,
         }
     }
 
     /// The same, with what it is.
     pub const fn about(self, about: &'static str) -> Self {
         Self { about, ..self }
+    }
+
+    /// The same, which reaches this share of its limit on every machine on which nothing is wrong.
+    pub const fn reaching(self, share: f64) -> Self {
+        Self { reaches: Some(share), ..self }
     }
 
     /// The same, never judged.

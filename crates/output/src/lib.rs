@@ -10,6 +10,7 @@ use plimsoll_check as check;
 use plimsoll_command::{cli, resolve};
 use plimsoll_compare as compare;
 use plimsoll_doctor as doctor;
+use plimsoll_gate as gate;
 use plimsoll_history as store;
 use plimsoll_machine as machine;
 use plimsoll_model::{case, limit, measurement, metric, plan, sample, warning, words};

@@ -8,6 +8,7 @@ mod ending;
 mod export;
 mod far_end;
 mod formats;
+mod gate;
 mod gather;
 mod generate;
 mod history;
@@ -82,6 +83,8 @@ pub mod code {
     pub const ENVIRONMENT: u8 = 4;
     /// The far end failed.
     pub const FAR_END: u8 = 5;
+    /// A gate cannot say whether the machine is healthy or sick.
+    pub const UNKNOWN: u8 = 6;
     /// Interrupted.
     pub const INTERRUPTED: u8 = 130;
 }
@@ -105,7 +108,10 @@ impl Failure {
 pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
     signals::settle();
     crate::random::usable().map_err(|e| Failure::environment(e.to_string()))?;
-    if matches!(typed, Typed::Measure { .. } | Typed::Plan(_) | Typed::Peers { .. } | Typed::Site(_)) {
+    if matches!(
+        typed,
+        Typed::Measure { .. } | Typed::Plan(_) | Typed::Peers { .. } | Typed::Site(_) | Typed::Gate(_)
+    ) {
         // What cannot be removed is told by `plimsoll doctor`.
         let _ = peers::reaped();
     }
@@ -129,6 +135,7 @@ pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
         Typed::Report(typed) => replay::report(&typed),
         Typed::Export(typed) => export::export(&typed),
         Typed::Gather(typed) => gather::gather(&typed),
+        Typed::Gate(typed) => gate::gate(&typed),
         Typed::Site(typed) => site::site(&typed),
         Typed::Doctor(typed) => doctor::doctor(&typed),
         Typed::History(typed) => history::history(&typed),

@@ -14,6 +14,7 @@ pub use plimsoll_cluster as cluster;
 pub use plimsoll_command::{cli, resolve};
 pub use plimsoll_compare as compare;
 pub use plimsoll_doctor as doctor;
+pub use plimsoll_gate as gate;
 pub use plimsoll_history as store;
 pub use plimsoll_machine as machine;
 pub use plimsoll_model::{case, limit, measurement, plan, sample, warning};

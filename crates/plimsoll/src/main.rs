@@ -1,6 +1,7 @@
 //! The command line: parse, do, exit code.
 #![forbid(unsafe_code)]
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook};
 use std::process::ExitCode;
@@ -9,20 +10,21 @@ use plimsoll::{app, cli, text};
 
 fn main() -> ExitCode {
     tell_faults_in_a_line();
-    let typed = match cli::parse(app::command(), std::env::args_os()) {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let typed = match cli::parse(app::command(), words.iter().cloned()) {
         Ok(typed) => typed,
         Err(asked) if !asked.use_stderr() => {
             // Help or version; a reader that has gone is no failure.
             let _ = asked.print();
             return ExitCode::SUCCESS;
         }
-        Err(wrong) => return failed(&cli::one_line(&wrong), app::code::USAGE),
+        Err(wrong) => return failed(&cli::one_line(&wrong), cli::exit_code(&words, app::code::USAGE)),
     };
     match catch_unwind(AssertUnwindSafe(|| app::execute(typed))) {
         Ok(Ok(code)) => code,
-        Ok(Err(failure)) => failed(&failure.line, failure.code),
+        Ok(Err(failure)) => failed(&failure.line, cli::exit_code(&words, failure.code)),
         // It is told already.
-        Err(_) => ExitCode::from(app::code::ENVIRONMENT),
+        Err(_) => ExitCode::from(cli::exit_code(&words, app::code::ENVIRONMENT)),
     }
 }
 

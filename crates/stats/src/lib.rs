@@ -24,6 +24,7 @@ mod testing;
 mod times;
 mod trend;
 mod usl;
+mod wald;
 
 pub use apart::{FALSE_ALARMS, apart};
 pub use bootstrap::{RESAMPLES, median_interval};
@@ -43,3 +44,4 @@ pub use summary::Summary;
 pub use times::Times;
 pub use trend::Trend;
 pub use usl::{Coefficient, Load, Usl};
+pub use wald::{Decided, Wald};

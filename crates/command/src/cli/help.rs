@@ -15,7 +15,7 @@ const RUN: &str = "run";
 
 /// The commands by what somebody wants to do; those of the subsystems follow [`RUN`].
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Measure", &[RUN, "serve", "key"]),
+    ("Measure", &[RUN, "gate", "serve", "key"]),
     ("Look at results", &["report", "export", "import", "history", "compare", "check", "gather", "site"]),
     ("Know the machine, plans, reference tools", &["machine", "doctor", "plan", "references"]),
 ];
@@ -35,7 +35,7 @@ const OF_ROOT: &[&str] = &["only", "dry-run", "json", "html", "version"];
 
 /// Exit codes, as every command ends.
 pub(super) const CODES: &str = "Without a command: plimsoll run quick. Exit codes: 0 done, 1 a requirement failed, 2 wrong usage, \
-    3 refused for safety, 4 environment or nothing measured, 5 another machine, 130 interrupted.";
+    3 refused for safety, 4 environment or nothing measured, 5 another machine, 6 unknown (gate), 130 interrupted.";
 
 /// Columns of what is laid out here.
 const WIDTH: usize = 80;

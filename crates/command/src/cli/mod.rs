@@ -2,6 +2,7 @@
 //!
 //! The subsystems' flags come from the benchmarks' own keys, so that a new parameter needs no line here.
 
+mod gate;
 mod habits;
 mod help;
 mod history;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
+pub use gate::{Form, Gate, exit_code};
 pub use help::rows;
 use history::Import;
 pub use history::{Asked, History};
@@ -104,6 +106,8 @@ pub enum Typed {
     Gather(Box<Gather>),
     /// Write all runs as pages for a web server.
     Site(Box<Site>),
+    /// Say whether this machine does what it usually does.
+    Gate(Box<Gate>),
     /// Look whether the machine is quiet.
     Doctor(Box<Doctor>),
     /// Look into the history.
@@ -294,6 +298,10 @@ impl Device {
 const CHECKED: &str = "Exit code 1 where a figure is impossible, or where none of a file can be judged: what cannot be checked \
     must not pass for checked.";
 
+/// What `plimsoll gate` says of its exit codes.
+const GATED: &str = "Exit codes: 0 healthy, 1 sick, 6 unknown; 2 to 5 and 130 as everywhere, which say nothing of the machine either. Only 1 is a \
+    reason to drain a node. docs/gate.md has schedulers and monitors.";
+
 fn keys_of(subsystem: &str) -> impl Iterator<Item = &'static Key> {
     KEYS.iter().filter(move |key| {
         let takes =
@@ -397,7 +405,18 @@ pub fn command() -> Command {
     root.subcommand(run())
         .subcommands(bench::commands().map(subsystem))
         .subcommands([far_end(), key(), machine, peers(), plans::command(), history()])
-        .subcommands([report(), export(), import(), gather(), site(), compare(), check(), doctor(), launch()])
+        .subcommands([
+            report(),
+            export(),
+            import(),
+            gather(),
+            site(),
+            compare(),
+            check(),
+            doctor(),
+            gate(),
+            launch(),
+        ])
         .subcommands([
             Command::new("worker").hide(true),
             Command::new("far-end").hide(true),
@@ -452,6 +471,12 @@ fn site() -> Command {
 fn doctor() -> Command {
     Hosts::augment_args(Doctor::augment_args(Command::new("doctor").allow_negative_numbers(true)))
         .about("Say whether this machine is quiet: noise, clocks, rights")
+}
+
+fn gate() -> Command {
+    Gate::augment_args(Command::new("gate").allow_negative_numbers(true))
+        .about("Say in seconds: healthy, sick or unknown, for schedulers")
+        .after_help(GATED)
 }
 
 fn key() -> Command {
@@ -579,6 +604,7 @@ pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) ->
         Some(("export", m)) => Ok(Typed::Export(Box::new(Export::from_arg_matches(m)?))),
         Some(("check", m)) => Ok(Typed::Check(Box::new(Check::from_arg_matches(m)?))),
         Some(("gather", m)) => Ok(Typed::Gather(Box::new(Gather::from_arg_matches(m)?))),
+        Some(("gate", m)) => Ok(Typed::Gate(Box::new(Gate::from_arg_matches(m)?))),
         Some(("site", m)) => Ok(Typed::Site(Box::new(Site::from_arg_matches(m)?))),
         Some(("doctor", m)) => match hosts::said(&known, "doctor", m)? {
             Some(elsewhere) => Ok(elsewhere),

@@ -8,6 +8,7 @@ mod context;
 pub mod doctor;
 mod escape;
 pub mod format;
+pub mod gate;
 mod group;
 pub mod history;
 pub mod html;

@@ -37,9 +37,14 @@ const MAX_THREADS: u64 = 1 << 16;
 /// The benchmark itself.
 pub struct Peak;
 
+/// The share of the limit at the clock held that the kernels reach where nothing is wrong: docs/performance.md has 0.995 and more on all
+/// machines that were measured, for `fma`; the rest is for those that were not.
+const REACHED: f64 = 0.97;
+
 /// The headline; of whole numbers it counts operations.
 const FLOPS: Metric = Metric::new(RATE, Unit::FlopPerSecond, Better::Higher)
-    .about("operations per second: of whole numbers OP/s");
+    .about("operations per second: of whole numbers OP/s")
+    .reaching(REACHED);
 
 impl Benchmark for Peak {
     fn descriptor(&self) -> &Descriptor {

@@ -1,0 +1,138 @@
+//! `plimsoll gate`.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::values::{precision, whole};
+
+/// `plimsoll gate`.
+#[derive(Args, Clone, Debug)]
+pub struct Gate {
+    /// How much is measured: 1 takes up to 15 seconds, 2 up to 2 minutes, 3 up to 15 minutes
+    #[arg(long, value_name = "1|2|3", default_value_t = 1, value_parser = whole::<1, 3>)]
+    pub level: u32,
+    /// How the answer is printed
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub format: Form,
+    /// Also write the answer to FILE: as JSON, or as --format says where that is not text
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Print what would be measured, where each threshold comes from and what it can find, and end
+    #[arg(long)]
+    pub explain: bool,
+    /// Nothing else should run here: also measure all cores at once
+    #[arg(long)]
+    pub exclusive: bool,
+    /// Machines of the same kind that say what is usual: a document that plimsoll gather --json wrote
+    #[arg(long, value_name = "FILE")]
+    pub fleet: Option<PathBuf>,
+    /// The history whose runs of this machine say what is usual; none: limits alone
+    #[arg(long, value_name = "FILE|none")]
+    pub store: Option<PathBuf>,
+    /// Also measure the disk of this directory; the test file is removed at the end
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Also measure the network to this running plimsoll serve
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub server: Option<String>,
+    /// File with the key of --server [default: the environment's PLIMSOLL_KEY]
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// The loss that is to be found
+    #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = loss, allow_hyphen_values = true)]
+    pub loss: f64,
+    /// The share of gates that may call a healthy machine sick
+    #[arg(long, value_name = "SHARE", default_value = "0.0001", value_parser = rate, allow_hyphen_values = true)]
+    pub false_alarms: f64,
+    /// Exit code where the answer is unknown or nothing could be measured, such as 0 in a prolog [default: 6, or what stopped it: 2 to 5]
+    #[arg(long, value_name = "CODE", value_parser = whole::<0, 255>)]
+    pub exit_unknown: Option<u32>,
+    /// No progress line
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// How an answer is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// The line, and a table of the checks.
+    Text,
+    /// A document: schema/gate.v1.json.
+    Json,
+    /// A line with performance data; exit codes 0, 2 and 3, as Nagios and Icinga read them.
+    Nagios,
+    /// The line alone; exit codes 0, 1 and 2, as Node Problem Detector reads them.
+    Npd,
+    /// Gauges for node_exporter's textfile collector.
+    Openmetrics,
+}
+
+impl Gate {
+    /// The most that it takes.
+    pub fn most(&self) -> Duration {
+        Duration::from_secs(match self.level {
+            1 => 15,
+            2 => 120,
+            _ => 900,
+        })
+    }
+}
+
+fn loss(text: &str) -> Result<f64, String> {
+    let share = precision(text)?;
+    (0.03..=0.5).contains(&share).then_some(share).ok_or_else(|| "must be between 3% and 50%".to_owned())
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let share = precision(text)?;
+    (1e-9..=0.1).contains(&share).then_some(share).ok_or_else(|| "must be between 1e-9 and 0.1".to_owned())
+}
+
+/// The exit code of a gate that could not be made, whose usual code is `code`: a scheduler must not take a mistyped option for a sick
+/// machine. `words` is the command line, which may be wrong.
+pub fn exit_code(words: &[OsString], code: u8) -> u8 {
+    if words.get(1).is_none_or(|command| command != OsStr::new("gate")) {
+        return code;
+    }
+    let value = |name: &str| {
+        let mut values = words.iter().enumerate().filter_map(|(at, word)| {
+            let word = word.to_str()?;
+            match word.strip_prefix(name)? {
+                "" => words.get(at + 1)?.to_str().map(str::to_owned),
+                rest => rest.strip_prefix('=').map(str::to_owned),
+            }
+        });
+        values.next_back()
+    };
+    let unknown = value("--exit-unknown").and_then(|code| code.parse().ok());
+    let form = value("--format").and_then(|name| Form::from_str(&name, false).ok());
+    unknown.unwrap_or(match form {
+        Some(Form::Nagios) => 3,
+        Some(Form::Npd) => 2,
+        _ => code,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(line: &str) -> u8 {
+        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        exit_code(&words, 2)
+    }
+
+    #[test]
+    fn what_cannot_be_gated_is_unknown_in_the_codes_of_who_asks() {
+        assert_eq!(code("plimsoll gate --no-such"), 2);
+        assert_eq!(code("plimsoll gate --format nagios --no-such"), 3);
+        assert_eq!(code("plimsoll gate --format=npd --no-such"), 2);
+        assert_eq!(code("plimsoll gate --exit-unknown 0 --no-such --format nagios"), 0);
+        assert_eq!(code("plimsoll gate --exit-unknown=7"), 7);
+        assert_eq!(code("plimsoll gate --exit-unknown"), 2);
+        assert_eq!(code("plimsoll run --exit-unknown 0"), 2);
+    }
+}

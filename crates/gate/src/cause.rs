@@ -1,0 +1,122 @@
+//! Why a figure is low, by what was seen beside the measurement.
+
+use std::fmt;
+
+use crate::bench::network::condition::SHAPED;
+use crate::machine::{Machine, Others};
+use crate::measurement::Measurement;
+use crate::quantity::{Quantity, Unit, percent, significant};
+use crate::view::NOTABLE;
+
+/// CPUs that others use from which on they may be why.
+const BUSY: f64 = 0.25;
+/// A figure up to this many times the rate of a shaper is what the shaper lets through: a bucket that was full adds to it.
+const SHAPED_TO: f64 = 1.5;
+
+/// Why a figure is low.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cause {
+    /// A CPU quota stopped the threads.
+    Quota {
+        /// CPUs that it allows, where it is known.
+        cpus: Option<f64>,
+        /// Share of the time.
+        share: f64,
+    },
+    /// A queueing discipline holds the interface to a rate.
+    Shaper {
+        /// Bits a second.
+        rate: f64,
+    },
+    /// Other processes used the CPUs.
+    Busy {
+        /// CPUs that they used.
+        cpus: f64,
+        /// The one that used most, and its id.
+        most: Option<(String, u32)>,
+    },
+    /// The hypervisor gave the CPUs to others.
+    Stolen {
+        /// Share of the time.
+        share: f64,
+    },
+    /// Threads waited for a CPU, and nobody was seen to use it.
+    Waited {
+        /// Share of the time.
+        share: f64,
+    },
+}
+
+impl Cause {
+    /// What was seen beside a measurement whose figure is low.
+    pub(super) fn of(measurement: &Measurement, others: &Others, machine: &Machine) -> Option<Self> {
+        let conditions = &measurement.conditions;
+        let notable = |share: Option<f64>| share.filter(|share| *share >= NOTABLE);
+        let quota = notable(conditions.throttled).map(|share| Self::Quota {
+            cpus: machine.cgroup.cpu_quota.as_ref().map(|quota| quota.cpus()),
+            share,
+        });
+        let figure = measurement.headline().map_or(f64::INFINITY, |headline| headline.summary.median);
+        let shaped = || {
+            let rate = conditions.more.get(&SHAPED)?;
+            (figure <= rate * SHAPED_TO).then_some(Self::Shaper { rate })
+        };
+        let busy = || {
+            (others.cpus >= BUSY).then(|| Self::Busy {
+                cpus: others.cpus,
+                most: others.most.as_ref().map(|most| (most.name.clone(), most.id)),
+            })
+        };
+        let stolen = || notable(conditions.steal).map(|share| Self::Stolen { share });
+        let lost =
+            [conditions.waited, conditions.excluded_by.switched].into_iter().flatten().reduce(f64::max);
+        let waited = || notable(lost).map(|share| Self::Waited { share });
+        quota.or_else(shaped).or_else(busy).or_else(stolen).or_else(waited)
+    }
+
+    /// Whether it is this machine's own setting, and no work that somebody else does at the moment.
+    pub fn is_own(&self) -> bool {
+        matches!(self, Self::Quota { .. } | Self::Shaper { .. })
+    }
+
+    /// Its stable name.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Quota { .. } => "cpu-quota",
+            Self::Shaper { .. } => "shaper",
+            Self::Busy { .. } => "busy",
+            Self::Stolen { .. } => "stolen",
+            Self::Waited { .. } => "preempted",
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Quota { cpus: Some(cpus), share } => {
+                write!(
+                    f,
+                    "CPU quota of {} CPUs, throttled {} of the time",
+                    significant(*cpus, 2),
+                    percent(*share, 2)
+                )
+            }
+            Self::Quota { cpus: None, share } => {
+                write!(f, "a CPU quota, throttled {} of the time", percent(*share, 2))
+            }
+            Self::Shaper { rate } => {
+                let rate = Quantity { value: *rate, unit: Unit::BitPerSecond };
+                write!(f, "a shaper limits the interface to {rate}")
+            }
+            Self::Busy { cpus, most: Some((name, id)) } => {
+                write!(f, "others use {} CPUs, most of it {name} (pid {id})", significant(*cpus, 2))
+            }
+            Self::Busy { cpus, most: None } => write!(f, "others use {} CPUs", significant(*cpus, 2)),
+            Self::Stolen { share } => write!(f, "hypervisor took {} of the CPU time", percent(*share, 2)),
+            Self::Waited { share } => {
+                write!(f, "threads waited for a CPU {} of the time", percent(*share, 2))
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! One figure of a case that is held to what is usual, and what came of measuring it again.
+
+use crate::bench;
+use crate::case::Case;
+use crate::cause::Cause;
+use crate::limit::Source as LimitSource;
+use crate::machine::{Machine, Others};
+use crate::measurement::{Measurement, MetricResult};
+use crate::quantity::Unit;
+use crate::stats::{Decided, Wald};
+use crate::threshold::{Source, Threshold};
+use crate::usual::Usual;
+use crate::{IN_VAIN, MISSED};
+
+/// What of a case is held to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// The headline.
+    Figure,
+    /// Its share of the limit at the clock held.
+    OfLimit,
+    /// Its wall-clock rate as a share of the rate without interruptions.
+    WallClock,
+}
+
+/// One further measurement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Round {
+    /// The figure.
+    pub value: f64,
+    /// Whether it is low.
+    pub is_low: bool,
+    /// What was seen beside it, where it is low.
+    pub cause: Option<Cause>,
+}
+
+impl Round {
+    /// What others took says nothing of this machine.
+    fn counts(&self) -> bool {
+        self.cause.as_ref().is_none_or(Cause::is_own)
+    }
+}
+
+/// How far a check is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum State {
+    /// Not measured yet.
+    Waiting,
+    /// Usual.
+    Passed,
+    /// Low, and not decided yet.
+    Suspect,
+    /// The loss is there.
+    Low,
+    /// Others took of it each time, so that nothing is known.
+    InVain,
+    /// This machine has no such figure, and why.
+    NotHere(&'static str),
+    /// Not measured, and why.
+    Failed(String),
+}
+
+/// One figure of a case.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// The case.
+    pub case: Case,
+    /// What of it.
+    pub what: What,
+    /// What it is held to.
+    pub threshold: Threshold,
+    /// How far it is.
+    pub state: State,
+    /// The first measurement.
+    pub first: Option<f64>,
+    /// Further ones.
+    pub rounds: Vec<Round>,
+    test: Wald,
+}
+
+/// What a case is held to.
+///
+/// # Errors
+/// Why it is held to nothing.
+pub(super) fn thresholds(case: &Case, usual: &[Usual], loss: f64) -> Result<Vec<(What, Threshold)>, String> {
+    let headline =
+        bench::find(case.benchmark()).and_then(|benchmark| benchmark.metrics(case).first().copied());
+    let Some(headline) = headline else { return Err("its benchmark has no figure".to_owned()) };
+    let known = usual.iter().find_map(|usual| usual.threshold(case, headline.better, loss));
+    let mut all = Vec::new();
+    if let Some(share) = headline.reaches {
+        all.push((What::OfLimit, Threshold::reached(1.0, share, loss, Source::Limit)));
+        all.push((What::WallClock, Threshold::reached(1.0, share, loss, Source::Uninterrupted)));
+    }
+    match known {
+        Some(Ok(threshold)) => all.push((What::Figure, threshold)),
+        Some(Err(why)) if all.is_empty() => return Err(why),
+        None if all.is_empty() => return Err("no earlier run and no fleet says what is usual".to_owned()),
+        _ => {}
+    }
+    Ok(all)
+}
+
+impl Check {
+    /// `None` where measurements cannot tell a loss from chance.
+    pub(super) fn new(case: Case, what: What, threshold: Threshold, false_alarms: f64) -> Option<Self> {
+        let test = Wald::new(false_alarms, MISSED, threshold.by_chance, threshold.of_a_loss)?;
+        Some(Self { case, what, threshold, state: State::Waiting, first: None, rounds: Vec::new(), test })
+    }
+
+    /// The unit of its figures; `None` where they are shares.
+    pub fn unit(&self) -> Option<Unit> {
+        let headline = bench::find(self.case.benchmark())?.metrics(&self.case).first().copied()?;
+        (self.what == What::Figure).then_some(headline.unit)
+    }
+
+    /// The figure of a measurement.
+    fn value(&self, measurement: &Measurement) -> Result<Option<f64>, String> {
+        let Some(headline) = measurement.headline() else {
+            let reason = measurement.standing().1.unwrap_or_default();
+            return Err(format!("{}: {reason}", measurement.status.word()));
+        };
+        Ok(match self.what {
+            What::Figure => Some(headline.summary.median),
+            What::OfLimit => of_limit(headline),
+            What::WallClock => wall_clock(headline),
+        })
+    }
+
+    pub(super) fn screen(&mut self, measurement: &Measurement) {
+        self.state = match self.value(measurement) {
+            Err(why) => State::Failed(why),
+            Ok(None) => State::NotHere(match self.what {
+                What::OfLimit => "the limit of this chip is not known",
+                _ => "it has no such figure here",
+            }),
+            Ok(Some(value)) => {
+                self.first = Some(value);
+                if self.threshold.is_low(value) { State::Suspect } else { State::Passed }
+            }
+        };
+    }
+
+    pub(super) fn add(&mut self, measurement: &Measurement, others: &Others, machine: &Machine) {
+        // What fails now was measured before: the next one may work.
+        let Ok(Some(value)) = self.value(measurement) else { return };
+        let is_low = self.threshold.is_low(value);
+        let cause = is_low.then(|| Cause::of(measurement, others, machine)).flatten();
+        self.rounds.push(Round { value, is_low, cause });
+        let counted = self.rounds.iter().filter(|round| round.counts());
+        let (low, all) = (counted.clone().filter(|round| round.is_low).count(), counted.count());
+        let in_vain = self.rounds.iter().rev().take_while(|round| !round.counts()).count();
+        self.state = match self.test.decided(low, all) {
+            Decided::Usual => State::Passed,
+            Decided::Low => State::Low,
+            Decided::Open if in_vain >= IN_VAIN => State::InVain,
+            Decided::Open => State::Suspect,
+        };
+    }
+
+    /// The fewest further measurements that decide it.
+    pub(super) fn needed(&self) -> usize {
+        let low = self.rounds.iter().filter(|round| round.counts() && round.is_low).count();
+        self.fewest().saturating_sub(low).max(1)
+    }
+
+    /// The fewest measurements that show the loss.
+    pub fn fewest(&self) -> usize {
+        self.test.fewest()
+    }
+
+    /// Why it is low: what was seen most often beside the measurements that were.
+    pub fn cause(&self) -> Option<&Cause> {
+        let low = || self.rounds.iter().filter(|round| round.is_low);
+        let count =
+            |code: Option<&str>| low().filter(|round| round.cause.as_ref().map(Cause::code) == code).count();
+        let most = low().max_by_key(|round| count(round.cause.as_ref().map(Cause::code)))?;
+        most.cause.as_ref()
+    }
+
+    /// Whether it shows that this machine is sick. Where others share it (`shares`), only a cause of its own does.
+    pub(super) fn accuses(&self, shares: bool) -> bool {
+        self.state == State::Low && self.cause().map_or(!shares, Cause::is_own)
+    }
+
+    /// The middle one of the figures that were low, or the first.
+    pub fn value_shown(&self) -> Option<f64> {
+        let low = self.rounds.iter().filter(|round| round.is_low).map(|round| round.value).collect();
+        crate::stats::median(low).or(self.first)
+    }
+}
+
+/// Its share of the limit, where the limit is computed or documented and holds.
+fn of_limit(metric: &MetricResult) -> Option<f64> {
+    let limit = metric.limit.as_ref().filter(|limit| limit.refuted.is_none())?;
+    matches!(limit.source, LimitSource::Derived | LimitSource::Documented).then_some(())?;
+    metric.of_limit.filter(|share| share.is_finite())
+}
+
+/// Its wall-clock rate over all samples, by the rate without interruptions. The samples do equal work, so that the rate over all of them is
+/// their harmonic mean.
+fn wall_clock(metric: &MetricResult) -> Option<f64> {
+    let rates: Vec<f64> = metric.series.iter().filter_map(|point| point.delivered).collect();
+    let times: f64 = rates.iter().filter(|rate| **rate > 0.0).map(|rate| 1.0 / rate).sum();
+    (!rates.is_empty() && times > 0.0 && metric.summary.median > 0.0)
+        .then(|| rates.len() as f64 / times / metric.summary.median)
+}

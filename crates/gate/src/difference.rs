@@ -1,0 +1,92 @@
+//! What a machine has less of than is usual: CPUs, memory, quota. No measurement is needed to know it.
+
+use std::fmt;
+
+use crate::machine::Machine;
+use crate::quantity::{Quantity, Unit, significant};
+
+/// Memory below this share of what was there is missing; kernels reserve differing parts of it.
+const MEMORY: f64 = 0.97;
+/// A quota below this share of another is tighter.
+const TIGHTER: f64 = 0.99;
+
+/// Something that a machine has less of.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Difference {
+    /// CPUs that it may use.
+    Cpus {
+        /// Now.
+        now: usize,
+        /// What is usual.
+        usual: usize,
+        /// "before" or "others".
+        of: &'static str,
+    },
+    /// Memory, in bytes.
+    Memory {
+        /// Now.
+        now: u64,
+        /// What is usual.
+        usual: u64,
+        /// "before" or "others".
+        of: &'static str,
+    },
+    /// A CPU quota, in CPUs.
+    Quota {
+        /// Now.
+        now: f64,
+        /// What is usual; `None` is no quota.
+        usual: Option<f64>,
+        /// "before" or "others".
+        of: &'static str,
+    },
+}
+
+impl Difference {
+    /// What `machine` has less of than `usual`.
+    pub(super) fn between(usual: &Machine, machine: &Machine, of: &'static str) -> Vec<Self> {
+        let cpus = (machine.cpu.allowed.len(), usual.cpu.allowed.len());
+        let cpus = (cpus.0 < cpus.1).then_some(Self::Cpus { now: cpus.0, usual: cpus.1, of });
+        let memory = machine.memory.total_bytes.zip(usual.memory.total_bytes);
+        let memory = memory
+            .filter(|(now, usual)| (*now as f64) < *usual as f64 * MEMORY)
+            .map(|(now, usual)| Self::Memory { now, usual, of });
+        let quota = |machine: &Machine| machine.cgroup.cpu_quota.as_ref().map(|quota| quota.cpus());
+        let tighter = |now: f64| quota(usual).unwrap_or(usual.cpu.allowed.len() as f64) * TIGHTER > now;
+        let quota = quota(machine).filter(|now| tighter(*now)).map(|now| Self::Quota {
+            now,
+            usual: quota(usual),
+            of,
+        });
+        cpus.into_iter().chain(memory).chain(quota).collect()
+    }
+
+    /// Its stable name.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Cpus { .. } => "fewer-cpus",
+            Self::Memory { .. } => "less-memory",
+            Self::Quota { .. } => "cpu-quota",
+        }
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpus { now, usual, of } => {
+                write!(f, "{} usable, {usual} {of}", crate::text::counted(*now, "CPU"))
+            }
+            Self::Memory { now, usual, of } => {
+                let shown = |bytes: &u64| Quantity { value: *bytes as f64, unit: Unit::Byte };
+                write!(f, "memory {}, {} {of}", shown(now), shown(usual))
+            }
+            Self::Quota { now, usual: Some(usual), of } => {
+                write!(f, "CPU quota of {} CPUs, {} {of}", significant(*now, 2), significant(*usual, 2))
+            }
+            Self::Quota { now, usual: None, of } => {
+                write!(f, "CPU quota of {} CPUs, none {of}", significant(*now, 2))
+            }
+        }
+    }
+}

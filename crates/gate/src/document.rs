@@ -1,0 +1,170 @@
+//! The answer as a document: `schema/gate.v1.json`.
+
+use serde::Serialize;
+
+use crate::check::{Check, State, What};
+use crate::metric::Better;
+use crate::verdict::Answer;
+use crate::{Gate, MISSED, Source};
+
+/// Name of the schema.
+pub const SCHEMA: &str = "plimsoll.gate.v1";
+
+/// The whole answer.
+#[derive(Debug, Serialize)]
+pub struct Document<'a> {
+    schema: &'static str,
+    version: &'a str,
+    started: &'a str,
+    elapsed_s: f64,
+    host: Option<&'a str>,
+    machine: &'a str,
+    level: u8,
+    answer: Answer,
+    line: String,
+    cause: Option<&'static str>,
+    /// Share of gates on usual machines that may answer sick.
+    false_alarms: f64,
+    /// Share of losses that may be missed, where a check can find them.
+    missed: f64,
+    differences: Vec<Differs>,
+    checks: Vec<Row<'a>>,
+    not_judged: Vec<NotJudged<'a>>,
+}
+
+/// When and where a gate was.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// Version of this program.
+    pub version: &'a str,
+    /// RFC 3339.
+    pub started: &'a str,
+    /// Seconds that it took.
+    pub elapsed_s: f64,
+    /// Name of the machine.
+    pub host: Option<&'a str>,
+    /// Its fingerprint.
+    pub machine: &'a str,
+    /// 1, 2 or 3.
+    pub level: u8,
+}
+
+#[derive(Debug, Serialize)]
+struct Differs {
+    code: &'static str,
+    text: String,
+}
+
+#[derive(Debug, Serialize)]
+struct NotJudged<'a> {
+    case: String,
+    reason: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct Row<'a> {
+    case: String,
+    what: &'static str,
+    state: &'static str,
+    reason: Option<&'a str>,
+    better: Better,
+    value: Option<f64>,
+    usual: f64,
+    threshold: f64,
+    from: &'static str,
+    figures: Option<usize>,
+    loss: f64,
+    low_by_chance: f64,
+    measured_again: usize,
+    low: usize,
+    fewest: usize,
+    cause: Option<&'static str>,
+    evidence: Option<String>,
+}
+
+impl<'a> Document<'a> {
+    /// The document of a gate.
+    pub fn of(gate: &'a Gate, about: About<'a>) -> Self {
+        let verdict = gate.verdict();
+        Self {
+            schema: SCHEMA,
+            version: about.version,
+            started: about.started,
+            elapsed_s: about.elapsed_s,
+            host: about.host,
+            machine: about.machine,
+            level: about.level,
+            answer: verdict.answer,
+            line: verdict.line,
+            cause: verdict.cause,
+            false_alarms: gate.rates.false_alarms,
+            missed: MISSED,
+            differences: gate
+                .differences
+                .iter()
+                .map(|it| Differs { code: it.code(), text: it.to_string() })
+                .collect(),
+            checks: gate.checks.iter().map(row).collect(),
+            not_judged: gate
+                .unjudged
+                .iter()
+                .map(|it| NotJudged { case: it.case.id().to_string(), reason: &it.why })
+                .collect(),
+        }
+    }
+}
+
+fn row(check: &Check) -> Row<'_> {
+    let (state, reason) = check.state.words();
+    let (from, figures) = match check.threshold.source {
+        Source::Limit => ("limit", None),
+        Source::History { runs } => ("history", Some(runs)),
+        Source::Fleet { machines } => ("fleet", Some(machines)),
+        Source::Uninterrupted => ("uninterrupted", None),
+    };
+    Row {
+        case: check.case.id().to_string(),
+        what: check.what.code(),
+        state,
+        reason,
+        better: check.threshold.better,
+        value: check.value_shown(),
+        usual: check.threshold.usual,
+        threshold: check.threshold.low,
+        from,
+        figures,
+        loss: check.threshold.loss,
+        low_by_chance: check.threshold.by_chance,
+        measured_again: check.rounds.len(),
+        low: check.rounds.iter().filter(|round| round.is_low).count(),
+        fewest: check.fewest(),
+        cause: check.cause().map(crate::Cause::code),
+        evidence: check.cause().map(ToString::to_string),
+    }
+}
+
+impl What {
+    /// Its word.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Figure => "figure",
+            Self::OfLimit => "share-of-limit",
+            Self::WallClock => "wall-clock-share",
+        }
+    }
+}
+
+impl State {
+    /// Its word, and the reason where it has one.
+    pub fn words(&self) -> (&'static str, Option<&str>) {
+        match self {
+            Self::Waiting => ("not measured", None),
+            Self::Passed => ("usual", None),
+            Self::Suspect => ("not decided", None),
+            Self::Low => ("low", None),
+            Self::InVain => ("others", None),
+            Self::NotHere(why) => ("not judged", Some(why)),
+            Self::Failed(why) => ("not measured", Some(why)),
+        }
+    }
+}

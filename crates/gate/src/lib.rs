@@ -1,0 +1,157 @@
+//! Whether a machine does what it usually does: `plimsoll gate`.
+//!
+//! Each case has one or more [`Check`]s, each with a figure below which a measurement is low. What is low is measured again until Wald's
+//! sequential test ([`crate::stats::Wald`]) says that it is usual or that the loss is there. Thresholds come from the derived limit, from this
+//! machine's own history or from its fleet ([`Usual`]); where none of them knows, nothing is judged. Pure: measurements in, a verdict out.
+//!
+//! A machine is sick only where the loss is there and either this machine shows its cause (a quota, a shaper), or nobody else can have
+//! taken what is missing. What other processes or other guests may have taken makes it unknown, never sick.
+#![forbid(unsafe_code)]
+
+mod cause;
+mod check;
+mod difference;
+mod document;
+mod threshold;
+mod usual;
+mod verdict;
+
+use plimsoll_bench as bench;
+use plimsoll_compare as compare;
+use plimsoll_machine as machine;
+use plimsoll_model::{case, limit, measurement, metric, view};
+use plimsoll_result::document as run;
+use plimsoll_stats as stats;
+use plimsoll_units::{quantity, text};
+
+pub use cause::Cause;
+pub use check::{Check, State, What};
+pub use difference::Difference;
+pub use document::{About, Document, SCHEMA};
+pub use threshold::{Source, Threshold};
+pub use usual::Usual;
+pub use verdict::{Answer, Verdict};
+
+use crate::case::Case;
+use crate::machine::{Machine, Others};
+use crate::measurement::Measurement;
+
+/// How sure it must be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rates {
+    /// The share of gates on usual machines that may call one sick.
+    pub false_alarms: f64,
+    /// The loss that is to be found, as a share: 0.1 is 10 %.
+    pub loss: f64,
+}
+
+/// The share of losses of that size that may be missed.
+pub const MISSED: f64 = 0.05;
+
+/// Measurements in a row that say nothing, after which a check is given up.
+const IN_VAIN: usize = 5;
+
+/// A case that is measured and not judged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unjudged {
+    /// The case.
+    pub case: Case,
+    /// Why.
+    pub why: String,
+}
+
+/// All checks of one gate.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    /// The checks, in the order of the cases.
+    pub checks: Vec<Check>,
+    /// Cases without a check.
+    pub unjudged: Vec<Unjudged>,
+    /// How sure it is.
+    pub rates: Rates,
+    /// What differs from what is usual without any measurement.
+    pub differences: Vec<Difference>,
+    /// Whether a hypervisor may give what this machine has to others.
+    shares: bool,
+}
+
+impl Gate {
+    /// The checks of these cases on this machine. `usual` is what is known of their figures; the first that knows a case is asked.
+    pub fn new(cases: &[Case], machine: &Machine, usual: &[Usual], rates: Rates) -> Self {
+        let mut made: Vec<(Case, What, Threshold)> = Vec::new();
+        let mut unjudged = Vec::new();
+        for case in cases {
+            match check::thresholds(case, usual, rates.loss) {
+                Ok(thresholds) => {
+                    made.extend(thresholds.into_iter().map(|(what, it)| (case.clone(), what, it)))
+                }
+                Err(why) => unjudged.push(Unjudged { case: case.clone(), why }),
+            }
+        }
+        // Bonferroni: each check has its part of the false alarms.
+        let each = rates.false_alarms / made.len().max(1) as f64;
+        let checks =
+            made.into_iter().filter_map(|(case, what, threshold)| Check::new(case, what, threshold, each));
+        Self {
+            checks: checks.collect(),
+            unjudged,
+            rates,
+            differences: usual.first().map(|usual| usual.differences(machine)).unwrap_or_default(),
+            shares: machine.virtualisation.hypervisor.is_some()
+                || machine.virtualisation.is_virtual == Some(true),
+        }
+    }
+
+    /// Takes the first measurement of each case: what is not low passes, the rest is to be measured again.
+    pub fn screen(&mut self, measurements: &[Measurement]) {
+        for check in &mut self.checks {
+            match measurements.iter().find(|made| made.case == check.case) {
+                Some(measurement) => check.screen(measurement),
+                None => check.state = State::Failed("not measured: the time of the gate was over".to_owned()),
+            }
+        }
+    }
+
+    /// The case to be measured next: first each that is low, then the one that is nearest to being decided. None where all is known, or
+    /// where the machine is sick already.
+    pub fn next(&self) -> Option<&Case> {
+        if self.answers_sick() {
+            return None;
+        }
+        let open = || self.checks.iter().filter(|check| check.state == State::Suspect);
+        let first = open().find(|check| check.rounds.is_empty());
+        first.or_else(|| open().min_by_key(|check| check.needed())).map(|check| &check.case)
+    }
+
+    /// The fewest further measurements that [`Gate::next`] leads to.
+    pub fn needed(&self) -> usize {
+        let open = self.checks.iter().filter(|check| check.state == State::Suspect);
+        open.map(Check::needed).min().unwrap_or(0)
+    }
+
+    /// Takes a further measurement of a case, beside which others used the CPUs as `others` says.
+    pub fn add(&mut self, measurement: &Measurement, others: &Others, machine: &Machine) {
+        for check in &mut self.checks {
+            if check.case == measurement.case && check.state == State::Suspect {
+                check.add(measurement, others, machine);
+            }
+        }
+    }
+
+    fn answers_sick(&self) -> bool {
+        !self.differences.is_empty() || self.checks.iter().any(|check| check.accuses(self.shares))
+    }
+
+    /// What it comes to, as far as it is known.
+    pub fn verdict(&self) -> Verdict {
+        verdict::of(self)
+    }
+
+    /// Whether other guests of a hypervisor may take what this machine has.
+    pub fn shares(&self) -> bool {
+        self.shares
+    }
+}
+
+#[cfg(test)]
+mod tests;

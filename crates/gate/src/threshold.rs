@@ -1,0 +1,199 @@
+//! Below which figure a measurement is low, and how often it is by chance.
+
+use crate::compare::Noise;
+use crate::metric::Better;
+use crate::stats::median;
+
+use crate::MISSED;
+
+/// Where a threshold comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Source {
+    /// The derived limit of the figure.
+    Limit,
+    /// Runs of this machine.
+    History {
+        /// How many have the case.
+        runs: usize,
+    },
+    /// Machines of the same kind.
+    Fleet {
+        /// How many have the case.
+        machines: usize,
+    },
+    /// The same figure without its interruptions.
+    Uninterrupted,
+}
+
+impl Source {
+    /// "12 runs of this machine", as what a threshold is from.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Limit => "its limit".to_owned(),
+            Self::History { runs } => format!("{runs} earlier runs"),
+            Self::Fleet { machines } => format!("{machines} machines of its kind"),
+            Self::Uninterrupted => "the rate without interruptions".to_owned(),
+        }
+    }
+}
+
+/// A figure that is compared, and the one below which it is low.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Threshold {
+    /// What is usual, in the unit of the figure.
+    pub usual: f64,
+    /// The figure at which a measurement begins to be low.
+    pub low: f64,
+    /// Whether more is better.
+    pub better: Better,
+    /// The loss that is found: the one that was asked for, or the smallest that stands out from the noise.
+    pub loss: f64,
+    /// The probability that a measurement is low though nothing is wrong.
+    pub by_chance: f64,
+    /// The probability that it is low where the loss is there.
+    pub of_a_loss: f64,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+/// Losses that are tried until one stands out from the noise.
+const LOSSES: [f64; 5] = [0.1, 0.15, 0.2, 0.3, 0.5];
+/// Runs or machines from which on they say what is usual.
+pub(super) const LEAST: usize = 3;
+/// What is assumed of a figure that is held to its limit: half of the measurements are low by chance. No measurement of the machine says so,
+/// so the most cautious number is taken at which repeating still decides.
+const UNKNOWN_CHANCE: f64 = 0.5;
+/// The same of one whose loss is there.
+const UNKNOWN_LOSS: f64 = 0.98;
+
+impl Threshold {
+    /// Of a figure that reaches this share of `whole` where nothing is wrong: low is what is nearer to the loss than to that.
+    pub(super) fn reached(whole: f64, share: f64, loss: f64, source: Source) -> Self {
+        Self {
+            usual: whole,
+            low: whole * (share * (1.0 - loss)).sqrt(),
+            better: Better::Higher,
+            loss,
+            by_chance: UNKNOWN_CHANCE,
+            of_a_loss: UNKNOWN_LOSS,
+            source,
+        }
+    }
+
+    /// Of figures of the same case: low is what is nearer to the loss than to their median, on logarithms, so that twice and half are as far.
+    ///
+    /// # Errors
+    /// Why they do not say what is usual.
+    pub(super) fn usual(
+        values: &[f64],
+        better: Better,
+        loss: f64,
+        source: impl Fn(usize) -> Source,
+    ) -> Result<Self, String> {
+        let values: Vec<f64> =
+            values.iter().copied().filter(|value| value.is_finite() && *value > 0.0).collect();
+        let n = values.len();
+        let few = || format!("{n} earlier figures, and {LEAST} are needed");
+        let (noise, _) = Noise::of_runs(&values).filter(|_| n >= LEAST).ok_or_else(few)?;
+        let middle = median(values.clone()).ok_or_else(few)?;
+        // The next figure differs from the median of n by its own noise and by theirs.
+        let spread = 1.0 + 1.0 / n as f64;
+        let wider = Noise { deviation: noise.deviation * spread.sqrt(), ..noise };
+        let losses = std::iter::once(loss).chain(LOSSES.into_iter().filter(|larger| *larger > loss));
+        for loss in losses {
+            let half = -(1.0 - loss).ln() / 2.0;
+            let missed = wider.beyond(half);
+            if missed <= MISSED {
+                let away = |value: f64| match better {
+                    Better::Higher => (value / middle).ln(),
+                    Better::Lower => (middle / value).ln(),
+                };
+                let seen = values.iter().filter(|value| away(**value) < -half).count();
+                // What was not seen in n figures may happen once in n + 2 (Laplace's rule of succession).
+                let by_chance = wider.beyond(half).max((seen + 1) as f64 / (n + 2) as f64);
+                let low = match better {
+                    Better::Higher => middle * (-half).exp(),
+                    Better::Lower => middle * half.exp(),
+                };
+                let of_a_loss = 1.0 - missed;
+                return Ok(Self {
+                    usual: middle,
+                    low,
+                    better,
+                    loss,
+                    by_chance,
+                    of_a_loss,
+                    source: source(n),
+                });
+            }
+        }
+        Err(format!("its {n} earlier figures differ by chance too much to find a loss of 50 %"))
+    }
+
+    /// Whether this figure is low.
+    pub fn is_low(&self, value: f64) -> bool {
+        match self.better {
+            Better::Higher => value < self.low,
+            Better::Lower => value > self.low,
+        }
+    }
+
+    /// What of the usual figure is lost, as a share; of a latency what of the usual speed.
+    pub fn lost(&self, value: f64) -> f64 {
+        match self.better {
+            Better::Higher => 1.0 - value / self.usual,
+            Better::Lower => 1.0 - self.usual / value,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(values: &[f64], better: Better) -> Result<Threshold, String> {
+        Threshold::usual(values, better, 0.1, |runs| Source::History { runs })
+    }
+
+    #[test]
+    fn quiet_figures_find_the_loss_that_was_asked_for() {
+        let values: Vec<f64> = (0..12).map(|n| 100.0 + f64::from(n % 5) * 0.4).collect();
+        let it = of(&values, Better::Higher).unwrap();
+        assert_eq!((it.loss, it.source.clone()), (0.1, Source::History { runs: 12 }));
+        assert!(it.is_low(90.0) && !it.is_low(97.0), "{it:?}");
+        assert!(it.by_chance >= 1.0 / 14.0 && it.of_a_loss > 0.99, "{it:?}");
+        let it = of(&values, Better::Lower).unwrap();
+        assert!(it.is_low(112.0) && !it.is_low(103.0), "{it:?}");
+        assert!((it.lost(201.6) - 0.5).abs() < 0.01);
+    }
+
+    #[test]
+    fn noise_makes_the_loss_that_is_found_larger_and_then_unknown() {
+        let noisy =
+            |spread: f64| -> Vec<f64> { (0..10).map(|n| 100.0 + f64::from(n % 5) * spread).collect() };
+        let loss = |spread| of(&noisy(spread), Better::Higher).map(|it| it.loss);
+        assert_eq!(loss(0.5), Ok(0.1));
+        assert!(loss(4.0).unwrap() > 0.1);
+        assert!(loss(90.0).unwrap_err().contains("differ by chance too much"));
+        assert_eq!(of(&[1.0, 1.0], Better::Higher).unwrap_err(), "2 earlier figures, and 3 are needed");
+        // Three figures that happen to be equal do not make chance impossible.
+        assert!(of(&[5.0, 5.0, 5.0], Better::Higher).unwrap().by_chance >= 0.2);
+    }
+
+    proptest! {
+        #[test]
+        fn the_usual_figure_is_not_low_and_the_loss_is(
+            values in prop::collection::vec(0.9..1.1_f64, 3..40), scale in 1e-9..1e12_f64, higher: bool
+        ) {
+            let better = if higher { Better::Higher } else { Better::Lower };
+            let values: Vec<f64> = values.iter().map(|value| value * scale).collect();
+            if let Ok(it) = of(&values, better) {
+                prop_assert!(!it.is_low(it.usual) && it.by_chance > 0.0 && it.of_a_loss > 0.5);
+                let lost = if higher { it.usual * (1.0 - it.loss) } else { it.usual / (1.0 - it.loss) };
+                prop_assert!(it.is_low(lost));
+                prop_assert!((it.lost(lost) - it.loss).abs() < 1e-9);
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What the checks come to: healthy, sick or unknown, in a line of at most 80 characters, and what it rests on.
+
+use crate::bench::label;
+use crate::check::{Check, State, What};
+use crate::difference::Difference;
+use crate::quantity::percent;
+use crate::text::{counted, shown_within};
+use crate::threshold::Source;
+use crate::{Cause, Gate};
+
+/// Characters of the line.
+const WIDTH: usize = 80;
+
+/// The answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Answer {
+    /// Nothing that was judged is low.
+    Healthy,
+    /// The loss is there, and it is this machine's.
+    Sick,
+    /// It cannot be said.
+    Unknown,
+}
+
+impl Answer {
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Sick => "sick",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// The answer with its line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// The answer.
+    pub answer: Answer,
+    /// Answer, cause and evidence, in at most 80 characters.
+    pub line: String,
+    /// The stable name of the cause, where there is one.
+    pub cause: Option<&'static str>,
+}
+
+/// What the checks come to.
+pub(super) fn of(gate: &Gate) -> Verdict {
+    sick(gate).or_else(|| unknown(gate)).unwrap_or_else(|| healthy(gate))
+}
+
+fn verdict(answer: Answer, cause: Option<&'static str>, first: &str, then: Option<String>) -> Verdict {
+    let short = format!("{}: {first}", answer.word());
+    let long = then.map(|then| format!("{short}; {then}")).filter(|long| long.chars().count() <= WIDTH);
+    Verdict { answer, cause, line: cut(&long.unwrap_or(short)) }
+}
+
+/// A line of at most 80 characters.
+fn cut(line: &str) -> String {
+    let shown = shown_within(line, 4 * WIDTH);
+    match shown.chars().count() {
+        ..=WIDTH => shown,
+        _ => shown.chars().take(WIDTH - 1).chain(['…']).collect(),
+    }
+}
+
+fn sick(gate: &Gate) -> Option<Verdict> {
+    let found = gate
+        .checks
+        .iter()
+        .filter(|check| check.accuses(gate.shares))
+        .max_by(|a, b| lost(a).total_cmp(&lost(b)));
+    // A measured cause says more than a setting that differs.
+    if let Some(check) = found {
+        return Some(match check.cause() {
+            Some(cause) => {
+                verdict(Answer::Sick, Some(cause.code()), &cause.to_string(), Some(evidence(check)))
+            }
+            None => verdict(Answer::Sick, None, &evidence(check), Some("cause unknown".to_owned())),
+        });
+    }
+    let all: Vec<String> = gate.differences.iter().map(Difference::to_string).collect();
+    let (first, rest) = all.split_first()?;
+    let rest = Some(rest.join("; ")).filter(|rest| !rest.is_empty());
+    Some(verdict(Answer::Sick, gate.differences.first().map(Difference::code), first, rest))
+}
+
+fn unknown(gate: &Gate) -> Option<Verdict> {
+    let of = |is: fn(&Check) -> bool| gate.checks.iter().find(|check| is(check));
+    if let Some(check) = of(|check| check.state == State::Low) {
+        return Some(verdict(
+            Answer::Unknown,
+            None,
+            &evidence(check),
+            Some("other guests may take it".to_owned()),
+        ));
+    }
+    // What others take of the wall-clock time is theirs, and says nothing of the rest.
+    if let Some(check) = of(|check| check.state == State::InVain && check.what != What::WallClock) {
+        let cause = check.cause();
+        let first = cause.map_or_else(|| "others take CPU time".to_owned(), Cause::to_string);
+        return Some(verdict(Answer::Unknown, cause.map(Cause::code), &first, Some(evidence(check))));
+    }
+    if let Some(check) = of(|check| check.state == State::Suspect) {
+        let first = check.cause().filter(|cause| !cause.is_own()).map(Cause::to_string);
+        let then = Some("not decided in time".to_owned());
+        return Some(verdict(Answer::Unknown, Some("not-decided"), &first.unwrap_or(evidence(check)), then));
+    }
+    let failed = gate.checks.iter().find_map(|check| match &check.state {
+        State::Failed(why) => Some((check, why)),
+        _ => None,
+    });
+    if let Some((check, why)) = failed {
+        return Some(verdict(
+            Answer::Unknown,
+            Some("not-measured"),
+            &format!("{}: {why}", label::full(&check.case)),
+            None,
+        ));
+    }
+    let passed = gate.checks.iter().any(|check| check.state == State::Passed);
+    let nothing = "no figure can be judged here; runs of the gate's plan make a history";
+    (!passed).then(|| verdict(Answer::Unknown, Some("not-judged"), nothing, None))
+}
+
+fn healthy(gate: &Gate) -> Verdict {
+    let passed = gate.checks.iter().filter(|check| check.state == State::Passed).count();
+    let first = format!("{} passed", counted(passed, "check"));
+    let busy = gate.checks.iter().filter(|check| check.state == State::InVain).find_map(Check::cause);
+    let then = match (busy, gate.unjudged.len()) {
+        (Some(cause), _) => Some(cause.to_string()),
+        (None, 0) => None,
+        (None, n) => Some(format!("{} not judged: no history", counted(n, "case"))),
+    };
+    verdict(Answer::Healthy, None, &first, then)
+}
+
+fn lost(check: &Check) -> f64 {
+    check.value_shown().map_or(0.0, |value| check.threshold.lost(value))
+}
+
+/// "cpu fma f64 avx512 49 % below its limit".
+fn evidence(check: &Check) -> String {
+    let of = match check.threshold.source {
+        Source::Limit => "its limit",
+        Source::History { .. } => "usual",
+        Source::Fleet { .. } => "its fleet",
+        Source::Uninterrupted => "its uninterrupted rate",
+    };
+    format!("{} {} below {of}", label::full(&check.case), percent(lost(check), 2))
+}

@@ -1,0 +1,228 @@
+//! What other processes use of the CPUs, so that a low figure is not blamed on a machine that somebody else is using.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use plimsoll_units::text::shown_within;
+
+use super::Root;
+
+/// Longest name that is shown; the kernel keeps 15 bytes.
+const NAME: usize = 24;
+
+/// CPU time of all processes at one moment.
+#[derive(Debug, Clone)]
+pub struct Processes {
+    at: Instant,
+    /// By process id.
+    all: BTreeMap<u32, Process>,
+    /// Busy ticks of all CPUs together, and those that a hypervisor took.
+    busy: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Process {
+    name: String,
+    parent: u32,
+    /// When it began, in ticks since boot: an id may be used again.
+    began: u64,
+    /// Ticks in user and kernel mode.
+    ticks: u64,
+    /// The same of children that ended and were waited for.
+    of_children: u64,
+}
+
+/// What others used between two moments.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Others {
+    /// CPUs that were busy on the mean with anything but our own processes.
+    pub cpus: f64,
+    /// The process that used most of it; none where it cannot be seen, as from within a container.
+    pub most: Option<Busy>,
+}
+
+/// A process that used CPUs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Busy {
+    /// Its id.
+    pub id: u32,
+    /// Its name, made harmless.
+    pub name: String,
+    /// CPUs on the mean.
+    pub cpus: f64,
+}
+
+impl Processes {
+    /// Reads them now. What ends meanwhile is left out.
+    pub fn read(root: &Root) -> Self {
+        let one = |id: u32| Some((id, process(&root.text(format!("proc/{id}/stat")).ok()?)?));
+        Self {
+            at: Instant::now(),
+            all: root.processes().into_iter().filter_map(one).collect(),
+            busy: busy(root),
+        }
+    }
+
+    /// What others than `own` and its descendants used until `later`, with `second` ticks in a second (sysconf(_SC_CLK_TCK)).
+    pub fn until(&self, later: &Self, own: u32, second: u64) -> Others {
+        let elapsed = later.at.saturating_duration_since(self.at).as_secs_f64();
+        let whole = elapsed * second as f64;
+        if whole <= 0.0 {
+            return Others::default();
+        }
+        // Workers that ended meanwhile are children of ours.
+        let ended = |all: &Self| all.all.get(&own).map_or(0, |own| own.of_children);
+        let mut ours = ended(later).saturating_sub(ended(self));
+        let (mut theirs, mut most) = (0, None::<(u64, u32)>);
+        for (&id, process) in &later.all {
+            let used = self.used(id, process);
+            if later.descends(id, own) {
+                ours += used;
+                continue;
+            }
+            theirs += used;
+            most = most.max(Some((used, id)));
+        }
+        let seen = theirs as f64 / whole;
+        let all = self.busy.zip(later.busy).map(|(before, after)| after.saturating_sub(before));
+        // What is busy and not ours is others', also where they cannot be seen.
+        let unseen = all.map_or(0.0, |all| all.saturating_sub(ours) as f64 / whole);
+        let most = most.filter(|(used, _)| *used > 0).and_then(|(used, id)| {
+            let name = later.all.get(&id)?.name.clone();
+            Some(Busy { id, name, cpus: used as f64 / whole })
+        });
+        Others { cpus: seen.max(unseen), most }
+    }
+
+    fn used(&self, id: u32, now: &Process) -> u64 {
+        let before = self.all.get(&id).filter(|before| before.began == now.began);
+        now.ticks.saturating_sub(before.map_or(0, |before| before.ticks))
+    }
+
+    /// Whether a process is `own` or below it.
+    fn descends(&self, id: u32, own: u32) -> bool {
+        let mut at = id;
+        // No chain of parents is longer than there are processes.
+        for _ in 0..=self.all.len() {
+            if at == own {
+                return true;
+            }
+            match self.all.get(&at) {
+                Some(process) if process.parent != 0 => at = process.parent,
+                _ => return false,
+            }
+        }
+        false
+    }
+}
+
+/// `4711 (a name) S 1 …`: fields 2, 4, 14 to 17 and 22 of proc_pid_stat(5). The name may hold anything, also parentheses.
+fn process(text: &str) -> Option<Process> {
+    let (open, close) = (text.find('(')?, text.rfind(')')?);
+    let name = text.get(open + 1..close)?;
+    let fields: Vec<&str> = text.get(close + 1..)?.split_ascii_whitespace().collect();
+    // The third field of the file is the first here.
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    Some(Process {
+        name: shown_within(name, NAME),
+        parent: u32::try_from(number(4)?).ok()?,
+        began: number(22)?,
+        ticks: number(14)?.saturating_add(number(15)?),
+        of_children: number(16)?.saturating_add(number(17)?),
+    })
+}
+
+/// Busy ticks of all CPUs (proc_stat(5)): user, nice, system, irq and softirq; stolen time is not of this machine.
+fn busy(root: &Root) -> Option<u64> {
+    let head = root.head(std::path::Path::new("proc/stat"), 4096).ok()?;
+    let text = String::from_utf8_lossy(&head);
+    let line = text.lines().next()?.strip_prefix("cpu ")?;
+    let times: Vec<u64> = line.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
+    [0, 1, 2, 5, 6].iter().try_fold(0_u64, |sum, &field| sum.checked_add(*times.get(field)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    fn line(id: u32, name: &str, parent: u32, ticks: u64) -> String {
+        format!("{id} ({name}) R {parent} 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 {} 0 0", id + 1000)
+    }
+
+    fn at(seconds: f64, all: &[(u32, &str, u32, u64)], busy: u64) -> Processes {
+        let start = *START;
+        let one = |&(id, name, parent, ticks): &(u32, &str, u32, u64)| {
+            (id, process(&line(id, name, parent, ticks)).unwrap())
+        };
+        Processes {
+            at: start + Duration::from_secs_f64(seconds),
+            all: all.iter().map(one).collect(),
+            busy: Some(busy),
+        }
+    }
+
+    static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
+
+    #[test]
+    fn the_busiest_of_others_is_named_and_our_own_are_not() {
+        let before = at(0.0, &[(1, "init", 0, 5), (10, "gate", 1, 0), (20, "hog", 1, 100)], 1000);
+        let after = at(
+            2.0,
+            &[(1, "init", 0, 5), (10, "gate", 1, 20), (11, "worker", 10, 180), (20, "hog", 1, 290)],
+            1400,
+        );
+        let others = before.until(&after, 10, 100);
+        assert_eq!(others.most, Some(Busy { id: 20, name: "hog".to_owned(), cpus: 0.95 }));
+        // 400 ticks were busy, 200 of them ours.
+        assert_eq!(others.cpus, 1.0);
+    }
+
+    #[test]
+    fn an_id_that_is_used_again_begins_at_nothing() {
+        let mut before = at(0.0, &[(20, "old", 1, 1_000_000)], 0);
+        before.all.get_mut(&20).unwrap().began = 1;
+        let after = at(1.0, &[(20, "new", 1, 50)], 50);
+        assert_eq!(before.until(&after, 9, 100).most.unwrap().cpus, 0.5);
+    }
+
+    #[test]
+    fn a_worker_that_ended_is_ours() {
+        let (mut before, mut after) = (at(0.0, &[(10, "gate", 1, 0)], 0), at(1.0, &[(10, "gate", 1, 5)], 95));
+        before.all.get_mut(&10).unwrap().of_children = 7;
+        after.all.get_mut(&10).unwrap().of_children = 97;
+        assert_eq!(before.until(&after, 10, 100).cpus, 0.0);
+    }
+
+    #[test]
+    fn what_is_not_seen_is_others() {
+        let others = at(0.0, &[(10, "gate", 1, 0)], 0).until(&at(1.0, &[(10, "gate", 1, 100)], 200), 10, 100);
+        assert_eq!((others.cpus, others.most), (1.0, None));
+    }
+
+    #[test]
+    fn names_are_made_harmless() {
+        let hostile = process(&line(7, "a) b (\u{1b}[31m\n", 1, 3)).unwrap();
+        assert!(
+            hostile.name.starts_with("a) b (") && !hostile.name.contains(['\u{1b}', '\n']),
+            "{}",
+            hostile.name
+        );
+        assert_eq!((hostile.parent, hostile.ticks), (1, 3));
+    }
+
+    #[test]
+    fn this_process_is_read() {
+        let own = std::process::id();
+        let all = Processes::read(&Root::live());
+        assert!(all.all.contains_key(&own) && all.descends(own, own));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in ".{0,200}") {
+            let _ = process(&text);
+        }
+    }
+}

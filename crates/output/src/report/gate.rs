@@ -1,0 +1,258 @@
+//! The answer of a gate, in the forms that people, schedulers and monitors read. Pure: a gate in, text out.
+
+use std::fmt::Write as _;
+
+use serde_json::to_string_pretty;
+
+use super::style::{Role, Style};
+use super::wrap::{pad, paragraph, widths};
+use crate::gate::{About, Answer, Check, Document, Gate, MISSED, State, What};
+use crate::label::full;
+use crate::quantity::{Quantity, Unit, percent, significant};
+
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// The line, and a table of the checks.
+    Text,
+    /// The line alone.
+    Line,
+    /// A document.
+    Json,
+    /// A line with performance data.
+    Nagios,
+    /// Gauges.
+    OpenMetrics,
+}
+
+/// The columns of the table.
+const HEAD: [&str; 6] = ["figure", "measured", "usual", "low from", "usual by", "answer"];
+
+/// The answer.
+pub fn text(gate: &Gate, about: About<'_>, shape: Shape, style: &Style) -> String {
+    match shape {
+        Shape::Text => for_people(gate, style),
+        Shape::Line => gate.verdict().line + "\n",
+        Shape::Json => to_string_pretty(&Document::of(gate, about)).unwrap_or_default() + "\n",
+        Shape::Nagios => nagios(gate),
+        Shape::OpenMetrics => metrics(gate, about),
+    }
+}
+
+fn for_people(gate: &Gate, style: &Style) -> String {
+    let verdict = gate.verdict();
+    let role = match verdict.answer {
+        Answer::Healthy => Role::Good,
+        Answer::Sick => Role::Bad,
+        Answer::Unknown => Role::Warning,
+    };
+    let mut out = format!("{}\n", style.paint(role, &style.say(&verdict.line)));
+    for difference in &gate.differences {
+        out += &paragraph(style, Role::Bad, "  ! ", &difference.to_string());
+    }
+    out += &table(gate, style, |check| {
+        let (state, reason) = check.state.words();
+        let again = match check.rounds.len() {
+            0 => String::new(),
+            n => format!(
+                ", {} of {n} measured again are low",
+                check.rounds.iter().filter(|r| r.is_low).count()
+            ),
+        };
+        let cause = check.cause().map(|cause| format!(": {cause}")).unwrap_or_default();
+        let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+        format!("{state}{reason}{again}{cause}")
+    });
+    out + &not_judged(gate, style)
+}
+
+/// What would be measured, where each threshold is from and what it can find.
+pub fn explained(gate: &Gate, level: u32, style: &Style) -> String {
+    let rate = significant(1.0 / gate.rates.false_alarms, 2);
+    let most = ["15 seconds", "2 minutes", "15 minutes"][(level.clamp(1, 3) - 1) as usize];
+    let intro = format!(
+        "Level {level} takes up to {most}. Of {rate} gates of healthy machines at most one answers sick, if disturbances that nothing shows \
+         are shorter than the gate. Each check finds the loss in its row in {} of gates.",
+        percent(1.0 - MISSED, 2)
+    );
+    let mut out = paragraph(style, Role::Plain, "", &intro);
+    for difference in &gate.differences {
+        out += &paragraph(style, Role::Bad, "  ! ", &difference.to_string());
+    }
+    out += &table(gate, style, |check| {
+        format!(
+            "finds a loss of {}; {} low measurements show it",
+            percent(check.threshold.loss, 2),
+            check.fewest()
+        )
+    });
+    if gate.shares() {
+        let text = "Other guests may share this machine: a loss without a cause that this machine shows answers unknown.";
+        out += &paragraph(style, Role::Plain, "", text);
+    }
+    out + &not_judged(gate, style)
+}
+
+/// What is not judged, a line for each reason.
+fn not_judged(gate: &Gate, style: &Style) -> String {
+    const NAMED: usize = 3;
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for it in &gate.unjudged {
+        match reasons.iter_mut().find(|(why, _)| *why == it.why) {
+            Some((_, cases)) => cases.push(full(&it.case)),
+            None => reasons.push((&it.why, vec![full(&it.case)])),
+        }
+    }
+    let line = |(why, cases): &(&str, Vec<String>)| {
+        let more = cases.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let named: Vec<&str> = cases.iter().take(NAMED).map(String::as_str).collect();
+        paragraph(style, Role::Dim, "  ", &format!("not judged: {}{more}: {why}", named.join(", ")))
+    };
+    reasons.iter().map(line).collect()
+}
+
+/// A row for each check; `last` is its last cell, which has a line of its own where it is long.
+fn table(gate: &Gate, style: &Style, last: impl Fn(&Check) -> String) -> String {
+    if gate.checks.is_empty() {
+        return String::new();
+    }
+    let mut rows = vec![HEAD.map(|cell| style.say(cell)).to_vec()];
+    rows.extend(gate.checks.iter().map(|check| cells(check, &last).map(|cell| style.say(&cell)).to_vec()));
+    let shown: Vec<Vec<String>> = rows.iter().map(|row| row[..row.len() - 1].to_vec()).collect();
+    let widths = widths(&shown);
+    let used: usize = widths.iter().map(|width| width + 2).sum();
+    let mut out = String::new();
+    for (index, row) in rows.iter().enumerate() {
+        let role = index.checked_sub(1).and_then(|at| gate.checks.get(at)).map_or(Role::Dim, role);
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            line += &if column == 0 {
+                format!("{cell}{}", pad(cell, *width))
+            } else {
+                format!("  {}{cell}", pad(cell, *width))
+            };
+        }
+        let end = row.last().map(String::as_str).unwrap_or_default();
+        match used + end.chars().count() <= style.width {
+            true => out += &format!("{line}  {}\n", style.paint(role, end)),
+            false => {
+                out += &format!("{line}\n");
+                out += &paragraph(style, role, "    ", end);
+            }
+        }
+    }
+    out
+}
+
+fn role(check: &Check) -> Role {
+    match check.state {
+        State::Passed => Role::Good,
+        State::Low => Role::Bad,
+        State::Waiting | State::NotHere(_) => Role::Dim,
+        State::Suspect | State::InVain | State::Failed(_) => Role::Warning,
+    }
+}
+
+fn cells(check: &Check, last: &impl Fn(&Check) -> String) -> [String; 6] {
+    let name = match check.what {
+        What::Figure => full(&check.case),
+        What::OfLimit => format!("{}, of its limit", full(&check.case)),
+        What::WallClock => format!("{}, wall clock", full(&check.case)),
+    };
+    let shown = |value: f64| shown(check, value);
+    [
+        name,
+        check.value_shown().map_or_else(|| "-".to_owned(), shown),
+        shown(check.threshold.usual),
+        shown(check.threshold.low),
+        check.threshold.source.words(),
+        last(check),
+    ]
+}
+
+/// A value in the unit of the check.
+fn shown(check: &Check, value: f64) -> String {
+    match check.unit() {
+        Some(unit) => Quantity { value, unit }.to_string(),
+        None => percent(value, 3),
+    }
+}
+
+/// <https://nagios-plugins.org/doc/guidelines.html>: a line, `|`, and `'label'=value[UOM];warn;crit` of each check. A threshold is a range
+/// outside of which it alarms: `low:` of what must not be lower, `high` of what must not be higher.
+fn nagios(gate: &Gate) -> String {
+    let verdict = gate.verdict();
+    let word = match verdict.answer {
+        Answer::Healthy => "OK",
+        Answer::Sick => "CRITICAL",
+        Answer::Unknown => "UNKNOWN",
+    };
+    // The bar begins performance data.
+    let mut out = format!("PLIMSOLL {word} - {}", verdict.line.replace('|', "/"));
+    let mut separator = " |";
+    for check in gate.checks.iter().filter(|check| check.value_shown().is_some()) {
+        let label = format!("{} {}", full(&check.case), check.what.code()).replace(['\'', '=', '|'], " ");
+        let unit = if check.unit() == Some(Unit::Second) { "s" } else { "" };
+        let value = check.value_shown().unwrap_or_default();
+        let critical = match check.threshold.better {
+            crate::bench::Better::Higher => format!("{}:", check.threshold.low),
+            crate::bench::Better::Lower => format!("{}", check.threshold.low),
+        };
+        // Writing to a String cannot fail.
+        let _ = write!(out, "{separator} '{label}'={value}{unit};;{critical}");
+        separator = "";
+    }
+    out + "\n"
+}
+
+/// Gauges as node_exporter's textfile collector takes them.
+fn metrics(gate: &Gate, about: About<'_>) -> String {
+    let verdict = gate.verdict();
+    let mut out = String::new();
+    let mut family = |name: &str, help: &str, lines: Vec<(String, f64)>| {
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge");
+        for (labels, value) in lines {
+            let _ = writeln!(out, "{name}{labels} {value}");
+        }
+    };
+    let answers = [Answer::Healthy, Answer::Sick, Answer::Unknown];
+    let is = |answer: Answer| {
+        (format!("{{answer=\"{}\"}}", answer.word()), f64::from(u8::from(answer == verdict.answer)))
+    };
+    family("plimsoll_gate_answer", "1 for the answer of the gate.", answers.map(is).to_vec());
+    let cause = format!("{{cause=\"{}\",line=\"{}\"}}", verdict.cause.unwrap_or(""), escaped(&verdict.line));
+    family("plimsoll_gate_info", "The answer in words, with its cause.", vec![(cause, 1.0)]);
+    family("plimsoll_gate_level", "The level of the gate.", vec![(String::new(), f64::from(about.level))]);
+    family(
+        "plimsoll_gate_duration_seconds",
+        "Time that the gate took.",
+        vec![(String::new(), about.elapsed_s)],
+    );
+    let time = about.started.parse::<jiff::Timestamp>().map_or(0.0, |t| t.as_millisecond() as f64 / 1e3);
+    family(
+        "plimsoll_gate_start_time_seconds",
+        "When the gate began, since 1970.",
+        vec![(String::new(), time)],
+    );
+    let of = |value: fn(&Check) -> Option<f64>| -> Vec<(String, f64)> {
+        let labels = |check: &Check| {
+            format!("{{case=\"{}\",what=\"{}\"}}", escaped(check.case.id().as_str()), check.what.code())
+        };
+        gate.checks.iter().filter_map(|check| Some((labels(check), value(check)?))).collect()
+    };
+    family("plimsoll_gate_value", "The figure of a check, in its base unit.", of(Check::value_shown));
+    family(
+        "plimsoll_gate_threshold",
+        "The figure from which it is low.",
+        of(|check| Some(check.threshold.low)),
+    );
+    let low = of(|check| Some(f64::from(u8::from(check.state == State::Low))));
+    family("plimsoll_gate_low", "1 where the loss is there.", low);
+    out + "# EOF\n"
+}
+
+/// The value of a label.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

@@ -1,0 +1,280 @@
+//! `plimsoll gate`: measures the cases of a level, measures again what is low, and answers healthy, sick or unknown.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Receiver;
+
+use super::prepared::Prepared;
+use super::{Failure, Seat, code, document, far_end, interrupts, printed, store_failure, target, unwritten};
+use crate::bench;
+use crate::case::Case;
+use crate::cli::{Common, Form, Gate as Typed, What};
+use crate::document::{Run, RunStatus};
+use crate::event::Event;
+use crate::gate::{About, Answer, Gate, Rates, Unjudged, Usual};
+use crate::machine::{Machine, Others, Processes, Root};
+use crate::measurement::Measurement;
+use crate::output;
+use crate::plan::file::SERVER;
+use crate::report::{self, Style, Wishes};
+use crate::run::{Alone, Planned};
+use crate::store::Store;
+use crate::wall;
+
+/// Share of the level's time after which nothing is measured any more: the last measurement must still end.
+const MEASURING: f64 = 0.85;
+/// Share of the level's time for the first measurements.
+const FIRST: f64 = 0.55;
+/// Share of the memory that level 1 may take.
+const MEMORY: f64 = 0.05;
+/// Earlier runs of this machine that say what is usual.
+const RUNS: usize = 30;
+/// Runs of the history that are looked at for them.
+const LOOKED_AT: usize = 200;
+/// Longest pause between two measurements of one case: what disturbs one shall not disturb all.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Measures, prints the answer, and ends with its exit code.
+///
+/// # Errors
+/// Nothing can be measured: the code of that says nothing of the machine.
+pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
+    let begun = Instant::now();
+    let started = wall::now().to_string();
+    let to = typed.output.as_deref().map(target).transpose()?;
+    let asked = interrupts()?;
+    let mut prepared = prepared(typed)?;
+    let dropped = reduced(&mut prepared, typed);
+    let usual = usual(typed, &prepared.machine)?;
+    let cases: Vec<Case> = prepared.planned.iter().map(|planned| planned.candidate.case.clone()).collect();
+    let rates = Rates { false_alarms: typed.false_alarms, loss: typed.loss };
+    let mut gate = Gate::new(&cases, &prepared.machine, &usual, rates);
+    gate.unjudged.extend(dropped);
+    let style = Style::detect(Wishes { quiet: typed.quiet, ..Wishes::default() });
+    if typed.explain {
+        return printed(&report::gate::explained(&gate, typed.level, &style));
+    }
+    let mut measuring = Measuring { prepared, asked, style: &style, begun, most: typed.most() };
+    let interrupted = measuring.all(&mut gate)?;
+    let about = About {
+        version: env!("CARGO_PKG_VERSION"),
+        started: &started,
+        elapsed_s: begun.elapsed().as_secs_f64(),
+        host: measuring.prepared.machine.host.as_deref(),
+        machine: &measuring.prepared.machine.id,
+        level: u8::try_from(typed.level).unwrap_or(u8::MAX),
+    };
+    let shown = |form| report::gate::text(&gate, about, form, &style);
+    if let Some(to) = &to {
+        let form = if typed.format == Form::Text { Form::Json } else { typed.format };
+        to.put(&shown(shape(form))).map_err(|e| unwritten(&e))?;
+    }
+    printed(&shown(shape(typed.format)))?;
+    Ok(ExitCode::from(exit_code(typed, gate.verdict().answer, interrupted)))
+}
+
+fn shape(form: Form) -> report::gate::Shape {
+    match form {
+        Form::Text => report::gate::Shape::Text,
+        Form::Json => report::gate::Shape::Json,
+        Form::Nagios => report::gate::Shape::Nagios,
+        Form::Npd => report::gate::Shape::Line,
+        Form::Openmetrics => report::gate::Shape::OpenMetrics,
+    }
+}
+
+/// The exit code of an answer, as who asks reads it.
+fn exit_code(typed: &Typed, answer: Answer, interrupted: bool) -> u8 {
+    let unknown = typed.exit_unknown.and_then(|code| u8::try_from(code).ok());
+    match (answer, typed.format) {
+        (Answer::Healthy, _) => 0,
+        (Answer::Sick, Form::Nagios) => 2,
+        (Answer::Sick, _) => code::VERDICT,
+        (Answer::Unknown, form) => unknown.unwrap_or(match form {
+            Form::Nagios => 3,
+            Form::Npd => 2,
+            _ if interrupted => code::INTERRUPTED,
+            _ => code::UNKNOWN,
+        }),
+    }
+}
+
+/// The plan of the level, on this machine.
+fn prepared(typed: &Typed) -> Result<Prepared, Failure> {
+    let common = Common {
+        dir: typed.dir.clone(),
+        store: typed.store.clone(),
+        server: typed.server.iter().cloned().collect(),
+        quiet: typed.quiet,
+        ..Common::default()
+    };
+    let key = far_end::key(typed.key.as_deref())?;
+    let prepared = Prepared::new(&What::Plan(format!("gate-{}", typed.level)), &common, None)?;
+    Ok(Prepared { key, ..prepared })
+}
+
+/// Leaves out what this gate does not measure, and says of each case why.
+fn reduced(prepared: &mut Prepared, typed: &Typed) -> Vec<Unjudged> {
+    let memory =
+        prepared.machine.memory_available_bytes().or(prepared.machine.memory.total_bytes).unwrap_or(u64::MAX);
+    let most = (memory as f64 * MEMORY) as u64;
+    let mut dropped = Vec::new();
+    prepared.planned.retain(|planned| {
+        let case = &planned.candidate.case;
+        let takes_server = bench::find(case.benchmark()).is_some_and(|b| b.keys().contains(&SERVER));
+        let on_files = bench::subsystem_of(case).on_files;
+        let size = case.number("size").unwrap_or(0).saturating_mul(case.threads().max(1) as u64);
+        let why = match &planned.candidate.feasible {
+            // Without a directory nothing is written anywhere.
+            _ if on_files && typed.dir.is_none() => Some("needs --dir".to_owned()),
+            Err(why) => Some(why.to_string()),
+            Ok(()) if takes_server && case.word(SERVER).is_none() => Some("needs --server".to_owned()),
+            Ok(()) if case.busy_threads() > 1 && !typed.exclusive && !takes_server => {
+                Some("takes more than one core: needs --exclusive".to_owned())
+            }
+            Ok(()) if typed.level == 1 && !on_files && size > most => {
+                Some("takes more than 5 % of the memory: needs --level 2".to_owned())
+            }
+            Ok(()) => None,
+        };
+        let is_kept = why.is_none();
+        dropped.extend(why.map(|why| Unjudged { case: case.clone(), why }));
+        is_kept
+    });
+    dropped
+}
+
+/// What is usual: of the fleet first, then of the history.
+fn usual(typed: &Typed, machine: &Machine) -> Result<Vec<Usual>, Failure> {
+    let fleet = typed.fleet.as_deref().map(|file| fleet(file, machine)).transpose()?;
+    Ok(fleet.into_iter().chain(history(typed.store.as_deref(), machine)?).collect())
+}
+
+fn fleet(file: &Path, machine: &Machine) -> Result<Usual, Failure> {
+    let wrong = |why: String| {
+        let file = crate::text::shown_bytes(file.as_os_str().as_encoded_bytes());
+        Failure::usage(format!("--fleet {file}: {why}; it must be a document of plimsoll gather --json"))
+    };
+    let run = Run::read(file).map_err(wrong)?;
+    Usual::of_fleet(&run, machine).map_err(wrong)
+}
+
+/// The runs of this machine in the history; none where there is no history. One that was named must be there.
+fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<Usual>, Failure> {
+    let location = match (output::location(store), store) {
+        (Ok(Some(location)), _) => location,
+        (Ok(None), _) | (Err(_), None) => return Ok(None),
+        (Err(e), Some(_)) => return Err(store_failure(&e)),
+    };
+    let store = match (Store::read(&location), store) {
+        (Ok(store), _) => store,
+        (Err(e), Some(_)) => return Err(store_failure(&e)),
+        (Err(_), None) => return Ok(None),
+    };
+    let lines = store.list().map_err(|e| store_failure(&e))?;
+    let of_host = |host: &Option<String>| host.is_some() && *host == machine.host;
+    let own = lines.iter().filter(|line| line.status == RunStatus::Complete && of_host(&line.host));
+    let mut runs: Vec<Run> = Vec::new();
+    for line in own.take(LOOKED_AT) {
+        let run = store.load(&line.id).map_err(|e| store_failure(&e))?;
+        if run.nodes.len() == 1 && is_same(&run.machine, machine) {
+            runs.push(run);
+        }
+        if runs.len() == RUNS {
+            break;
+        }
+    }
+    runs.reverse();
+    Ok(Usual::of_history(&runs))
+}
+
+/// Whether a run is of this machine, also where it has lost CPUs or memory since.
+fn is_same(before: &Machine, now: &Machine) -> bool {
+    let model = |machine: &Machine| (machine.cpu.vendor.clone(), machine.cpu.model_name.clone());
+    before.id == now.id || (model(before) == model(now) && before.virtualisation == now.virtualisation)
+}
+
+/// What measures.
+struct Measuring<'a> {
+    prepared: Prepared,
+    asked: Receiver<()>,
+    style: &'a Style,
+    begun: Instant,
+    most: Duration,
+}
+
+impl Measuring<'_> {
+    /// Measures all cases, and again what is low, until it is decided or the time is over. Whether it was interrupted.
+    fn all(&mut self, gate: &mut Gate) -> Result<bool, Failure> {
+        let every = self.prepared.planned.clone();
+        if every.is_empty() {
+            return Ok(false);
+        }
+        let budget = self.most.as_secs_f64() * FIRST;
+        let (measurements, _, mut interrupted) = self.measured(&every, Some(budget))?;
+        gate.screen(&measurements);
+        while let Some(case) = gate.next().cloned() {
+            if interrupted || self.left().is_zero() {
+                break;
+            }
+            let again: Vec<Planned> = every.iter().filter(|p| p.candidate.case == case).cloned().collect();
+            let before = Instant::now();
+            let (measurements, others, ended) = self.measured(&again, None)?;
+            interrupted = ended;
+            for measurement in &measurements {
+                gate.add(measurement, &others, &self.prepared.machine);
+            }
+            if measurements.is_empty() {
+                break;
+            }
+            interrupted |= self.paused(gate.needed(), before.elapsed());
+        }
+        self.clear();
+        Ok(interrupted)
+    }
+
+    /// What is left of the time for measuring.
+    fn left(&self) -> Duration {
+        self.most.mul_f64(MEASURING).saturating_sub(self.begun.elapsed())
+    }
+
+    /// Waits so that the measurements that are needed are spread over the time that is left. Whether it was interrupted.
+    fn paused(&self, needed: usize, took: Duration) -> bool {
+        let each = self.left() / u32::try_from(needed.max(1)).unwrap_or(u32::MAX);
+        let pause = each.saturating_sub(took).min(PAUSE);
+        needed > 0 && !pause.is_zero() && self.asked.recv_timeout(pause).is_ok()
+    }
+
+    /// Measures these cases once: what came of them, what others used meanwhile, and whether it was interrupted.
+    fn measured(
+        &self,
+        cases: &[Planned],
+        budget: Option<f64>,
+    ) -> Result<(Vec<Measurement>, Others, bool), Failure> {
+        let mut prepared = Prepared { planned: cases.to_vec(), ..self.prepared.clone() };
+        prepared.plan.budget = budget;
+        let run = document(&prepared, &wall::run_id(), None);
+        let mut seat = Seat::new(&prepared, run, self.asked.clone(), None)?;
+        let (root, second) = (Root::live(), rustix::param::clock_ticks_per_second());
+        let before = Processes::read(&root);
+        let interrupted = seat.carry_out(&prepared, &mut Alone, &mut |event| self.shown(&event));
+        let others = before.until(&Processes::read(&root), std::process::id(), second);
+        Ok((seat.document.measurements, others, interrupted))
+    }
+
+    fn shown(&self, event: &Event) {
+        if let (Some(width), Event::Preparing { case, .. }) = (self.style.progress, event) {
+            let line: String = format!("gate: {case}").chars().take(width.saturating_sub(1)).collect();
+            let _ = write!(std::io::stderr(), "\r\u{1b}[2K{line}");
+        }
+    }
+
+    fn clear(&self) {
+        if self.style.progress.is_some() {
+            let _ = write!(std::io::stderr(), "\r\u{1b}[2K");
+        }
+    }
+}
