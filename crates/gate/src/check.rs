@@ -7,10 +7,15 @@ use crate::limit::Source as LimitSource;
 use crate::machine::{Machine, Others};
 use crate::measurement::{Measurement, MetricResult};
 use crate::quantity::Unit;
+use crate::sample::Conditions;
 use crate::stats::{Decided, Wald};
 use crate::threshold::{Source, Threshold};
 use crate::usual::Usual;
+use crate::view::NOTABLE;
 use crate::{IN_VAIN, MISSED};
+
+/// Why a check says nothing where its case was measured.
+const NO_FIGURE: &str = "this machine does not tell it";
 
 /// What of a case is held to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +24,8 @@ pub enum What {
     Figure,
     /// Its share of the limit at the clock held.
     OfLimit,
-    /// Its wall-clock rate as a share of the rate without interruptions.
-    WallClock,
+    /// The share of the time in which its threads had their CPUs.
+    CpuTime,
 }
 
 /// One further measurement.
@@ -90,7 +95,7 @@ pub(super) fn thresholds(case: &Case, usual: &[Usual], loss: f64) -> Result<Vec<
     let mut all = Vec::new();
     if let Some(share) = headline.reaches {
         all.push((What::OfLimit, Threshold::reached(1.0, share, loss, Source::Limit)));
-        all.push((What::WallClock, Threshold::reached(1.0, share, loss, Source::Uninterrupted)));
+        all.push((What::CpuTime, Threshold::reached(1.0, share, loss, Source::Whole)));
     }
     match known {
         Some(Ok(threshold)) => all.push((What::Figure, threshold)),
@@ -122,8 +127,8 @@ impl Check {
         };
         Ok(match self.what {
             What::Figure => Some(headline.summary.median),
-            What::OfLimit => of_limit(headline),
-            What::WallClock => wall_clock(headline),
+            What::OfLimit => of_limit(headline, &measurement.conditions),
+            What::CpuTime => cpu_time(&measurement.conditions),
         })
     }
 
@@ -132,7 +137,7 @@ impl Check {
             Err(why) => State::Failed(why),
             Ok(None) => State::NotHere(match self.what {
                 What::OfLimit => "the limit of this chip is not known",
-                _ => "it has no such figure here",
+                _ => NO_FIGURE,
             }),
             Ok(Some(value)) => {
                 self.first = Some(value);
@@ -143,14 +148,19 @@ impl Check {
 
     pub(super) fn add(&mut self, measurement: &Measurement, others: &Others, machine: &Machine) {
         // What fails now was measured before: the next one may work.
-        let Ok(Some(value)) = self.value(measurement) else { return };
+        let Ok(value) = self.value(measurement) else { return };
+        let Some(value) = value else {
+            self.state = State::NotHere(NO_FIGURE);
+            return;
+        };
         let is_low = self.threshold.is_low(value);
         let cause = is_low.then(|| Cause::of(measurement, others, machine)).flatten();
         self.rounds.push(Round { value, is_low, cause });
         let counted = self.rounds.iter().filter(|round| round.counts());
+        let stated = counted.clone().filter(|round| round.cause.is_some()).count();
         let (low, all) = (counted.clone().filter(|round| round.is_low).count(), counted.count());
         let in_vain = self.rounds.iter().rev().take_while(|round| !round.counts()).count();
-        self.state = match self.test.decided(low, all) {
+        self.state = match self.test.decided(low, stated, all) {
             Decided::Usual => State::Passed,
             Decided::Low => State::Low,
             Decided::Open if in_vain >= IN_VAIN => State::InVain,
@@ -162,6 +172,11 @@ impl Check {
     pub(super) fn needed(&self) -> usize {
         let low = self.rounds.iter().filter(|round| round.counts() && round.is_low).count();
         self.fewest().saturating_sub(low).max(1)
+    }
+
+    /// Whether the last measurement was low by a cause of this machine that the system states: then chance has no part in it.
+    pub(super) fn is_stated(&self) -> bool {
+        self.rounds.last().and_then(|round| round.cause.as_ref()).is_some_and(Cause::is_own)
     }
 
     /// The fewest measurements that show the loss.
@@ -190,18 +205,19 @@ impl Check {
     }
 }
 
-/// Its share of the limit, where the limit is computed or documented and holds.
-fn of_limit(metric: &MetricResult) -> Option<f64> {
+/// Its share of the limit, where the limit is computed or documented and holds. Where threads were stopped, limit and figure are those of a
+/// quota, which the CPU time shows.
+fn of_limit(metric: &MetricResult, conditions: &Conditions) -> Option<f64> {
     let limit = metric.limit.as_ref().filter(|limit| limit.refuted.is_none())?;
-    matches!(limit.source, LimitSource::Derived | LimitSource::Documented).then_some(())?;
+    let is_known = matches!(limit.source, LimitSource::Derived | LimitSource::Documented);
+    let is_stopped = conditions.throttled.is_some_and(|share| share >= NOTABLE);
+    (is_known && !is_stopped).then_some(())?;
     metric.of_limit.filter(|share| share.is_finite())
 }
 
-/// Its wall-clock rate over all samples, by the rate without interruptions. The samples do equal work, so that the rate over all of them is
-/// their harmonic mean.
-fn wall_clock(metric: &MetricResult) -> Option<f64> {
-    let rates: Vec<f64> = metric.series.iter().filter_map(|point| point.delivered).collect();
-    let times: f64 = rates.iter().filter(|rate| **rate > 0.0).map(|rate| 1.0 / rate).sum();
-    (!rates.is_empty() && times > 0.0 && metric.summary.median > 0.0)
-        .then(|| rates.len() as f64 / times / metric.summary.median)
+/// The share of the time in which the threads had their CPUs.
+fn cpu_time(conditions: &Conditions) -> Option<f64> {
+    let lost = [conditions.throttled, conditions.steal, conditions.waited];
+    let most = lost.into_iter().flatten().reduce(f64::max)?;
+    Some((1.0 - most).clamp(0.0, 1.0))
 }

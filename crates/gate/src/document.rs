@@ -120,7 +120,7 @@ fn row(check: &Check) -> Row<'_> {
         Source::Limit => ("limit", None),
         Source::History { runs } => ("history", Some(runs)),
         Source::Fleet { machines } => ("fleet", Some(machines)),
-        Source::Uninterrupted => ("uninterrupted", None),
+        Source::Whole => ("whole", None),
     };
     Row {
         case: check.case.id().to_string(),
@@ -149,7 +149,7 @@ impl What {
         match self {
             Self::Figure => "figure",
             Self::OfLimit => "share-of-limit",
-            Self::WallClock => "wall-clock-share",
+            Self::CpuTime => "cpu-time-share",
         }
     }
 }

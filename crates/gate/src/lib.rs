@@ -19,7 +19,7 @@ mod verdict;
 use plimsoll_bench as bench;
 use plimsoll_compare as compare;
 use plimsoll_machine as machine;
-use plimsoll_model::{case, limit, measurement, metric, view};
+use plimsoll_model::{case, limit, measurement, metric, sample, view};
 use plimsoll_result::document as run;
 use plimsoll_stats as stats;
 use plimsoll_units::{quantity, text};
@@ -123,10 +123,12 @@ impl Gate {
         first.or_else(|| open().min_by_key(|check| check.needed())).map(|check| &check.case)
     }
 
-    /// The fewest further measurements that [`Gate::next`] leads to.
-    pub fn needed(&self) -> usize {
+    /// The fewest further measurements of the case that is next, where they should be spread over time: what disturbs one shall not disturb
+    /// all. 0 where that makes no difference.
+    pub fn spread(&self) -> usize {
         let open = self.checks.iter().filter(|check| check.state == State::Suspect);
-        open.map(Check::needed).min().unwrap_or(0)
+        let next = open.min_by_key(|check| check.needed());
+        next.filter(|check| !check.is_stated()).map_or(0, Check::needed)
     }
 
     /// Takes a further measurement of a case, beside which others used the CPUs as `others` says.

@@ -21,8 +21,8 @@ pub enum Source {
         /// How many have the case.
         machines: usize,
     },
-    /// The same figure without its interruptions.
-    Uninterrupted,
+    /// All of the time.
+    Whole,
 }
 
 impl Source {
@@ -32,7 +32,7 @@ impl Source {
             Self::Limit => "its limit".to_owned(),
             Self::History { runs } => format!("{runs} earlier runs"),
             Self::Fleet { machines } => format!("{machines} machines of its kind"),
-            Self::Uninterrupted => "the rate without interruptions".to_owned(),
+            Self::Whole => "all of the time".to_owned(),
         }
     }
 }

@@ -96,8 +96,10 @@ fn unknown(gate: &Gate) -> Option<Verdict> {
             Some("other guests may take it".to_owned()),
         ));
     }
-    // What others take of the wall-clock time is theirs, and says nothing of the rest.
-    if let Some(check) = of(|check| check.state == State::InVain && check.what != What::WallClock) {
+    let passed = gate.checks.iter().any(|check| check.state == State::Passed);
+    // What others take of the CPU time is theirs, and says nothing of figures that passed.
+    let in_vain = |check: &&Check| check.state == State::InVain && (!passed || check.what != What::CpuTime);
+    if let Some(check) = gate.checks.iter().find(in_vain) {
         let cause = check.cause();
         let first = cause.map_or_else(|| "others take CPU time".to_owned(), Cause::to_string);
         return Some(verdict(Answer::Unknown, cause.map(Cause::code), &first, Some(evidence(check))));
@@ -119,7 +121,6 @@ fn unknown(gate: &Gate) -> Option<Verdict> {
             None,
         ));
     }
-    let passed = gate.checks.iter().any(|check| check.state == State::Passed);
     let nothing = "no figure can be judged here; runs of the gate's plan make a history";
     (!passed).then(|| verdict(Answer::Unknown, Some("not-judged"), nothing, None))
 }
@@ -146,7 +147,7 @@ fn evidence(check: &Check) -> String {
         Source::Limit => "its limit",
         Source::History { .. } => "usual",
         Source::Fleet { .. } => "its fleet",
-        Source::Uninterrupted => "its uninterrupted rate",
+        Source::Whole => "all of the CPU time",
     };
     format!("{} {} below {of}", label::full(&check.case), percent(lost(check), 2))
 }

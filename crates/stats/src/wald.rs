@@ -20,6 +20,8 @@ pub enum Decided {
 pub struct Wald {
     /// What a low measurement adds to the logarithm of the ratio.
     low: f64,
+    /// The same of one whose cause the system states.
+    stated: f64,
     /// What another one adds; below 0.
     usual: f64,
     upper: f64,
@@ -28,6 +30,9 @@ pub struct Wald {
 
 /// A probability is never taken to be nearer to 0 or 1 than this: a few measurements do not show more.
 const LEAST: f64 = 1e-3;
+/// The probability that a measurement is low though nothing is wrong, where the system itself states the cause beside it: that it is another
+/// one than the loss that is looked for.
+const STATED: f64 = 0.01;
 
 impl Wald {
     /// A test that calls a usual machine low with the probability `false_alarm` at most, and misses the loss with `missed`. `by_chance` is
@@ -42,15 +47,19 @@ impl Wald {
         }
         Some(Self {
             low: (p1 / p0).ln(),
+            stated: (p1 / p0.min(STATED)).ln(),
             usual: ((1.0 - p1) / (1.0 - p0)).ln(),
             upper: ((1.0 - missed) / false_alarm).ln(),
             lower: (missed / (1.0 - false_alarm)).ln(),
         })
     }
 
-    /// What `low` low measurements of `all` say.
-    pub fn decided(&self, low: usize, all: usize) -> Decided {
-        let ratio = low as f64 * self.low + all.saturating_sub(low) as f64 * self.usual;
+    /// What `low` low measurements of `all` say, of which `stated` have a cause that the system states.
+    pub fn decided(&self, low: usize, stated: usize, all: usize) -> Decided {
+        let stated = stated.min(low);
+        let ratio = (low - stated) as f64 * self.low
+            + stated as f64 * self.stated
+            + all.saturating_sub(low) as f64 * self.usual;
         match ratio {
             _ if ratio >= self.upper => Decided::Low,
             _ if ratio <= self.lower => Decided::Usual,
@@ -79,7 +88,7 @@ mod tests {
             loop {
                 low += usize::from(generator.random_range(0.0..1.0) < probability);
                 all += 1;
-                match test.decided(low, all) {
+                match test.decided(low, 0, all) {
                     Decided::Open => {}
                     other => break other == Decided::Low,
                 }
@@ -102,9 +111,11 @@ mod tests {
     #[test]
     fn one_that_is_not_low_is_enough_where_a_loss_shows_nearly_always() {
         let test = Wald::new(5e-6, 0.05, 0.5, 0.98).unwrap();
-        assert_eq!(test.decided(0, 1), Decided::Usual);
-        assert_eq!(test.decided(test.fewest(), test.fewest()), Decided::Low);
-        assert_eq!(test.decided(test.fewest() - 1, test.fewest() - 1), Decided::Open);
+        assert_eq!(test.decided(0, 0, 1), Decided::Usual);
+        assert_eq!(test.decided(test.fewest(), 0, test.fewest()), Decided::Low);
+        assert_eq!(test.decided(test.fewest() - 1, 0, test.fewest() - 1), Decided::Open);
+        assert_eq!(test.decided(3, 3, 3), Decided::Low);
+        assert_eq!(test.decided(2, 2, 2), Decided::Open);
         assert_eq!(test.fewest(), 19);
         assert_eq!(Wald::new(1e-4, 0.05, 0.9, 0.5), None);
     }

@@ -158,7 +158,7 @@ fn cells(check: &Check, last: &impl Fn(&Check) -> String) -> [String; 6] {
     let name = match check.what {
         What::Figure => full(&check.case),
         What::OfLimit => format!("{}, of its limit", full(&check.case)),
-        What::WallClock => format!("{}, wall clock", full(&check.case)),
+        What::CpuTime => format!("{}, CPU time", full(&check.case)),
     };
     let shown = |value: f64| shown(check, value);
     [

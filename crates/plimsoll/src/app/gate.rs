@@ -230,7 +230,7 @@ impl Measuring<'_> {
             if measurements.is_empty() {
                 break;
             }
-            interrupted |= self.paused(gate.needed(), before.elapsed());
+            interrupted |= self.paused(gate.spread(), before.elapsed());
         }
         self.clear();
         Ok(interrupted)
