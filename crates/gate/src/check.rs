@@ -179,6 +179,12 @@ impl Check {
         self.rounds.last().and_then(|round| round.cause.as_ref()).is_some_and(Cause::is_own)
     }
 
+    /// Whether all that was seen again was taken by others.
+    pub(super) fn is_in_vain(&self) -> bool {
+        let is_open = matches!(self.state, State::InVain | State::Suspect);
+        is_open && !self.rounds.is_empty() && !self.rounds.iter().any(Round::counts)
+    }
+
     /// The fewest measurements that show the loss.
     pub fn fewest(&self) -> usize {
         self.test.fewest()

@@ -4,19 +4,215 @@ use rand::RngExt;
 
 use super::*;
 use crate::machine::Busy;
-use crate::measurement::{Point, Status};
+use crate::measurement::Status;
+use crate::run::Run;
 use crate::stats::Seed;
 use crate::view::testing::peak;
-use plimsoll_machine::fixture;
+use plimsoll_machine::fixture::Fixture;
+use plimsoll_result::fixture::run_of;
 
 const RATES: Rates = Rates { false_alarms: 1e-4, loss: 0.1 };
 
 fn bare() -> Machine {
-    Machine::default()
+    Fixture::unpack("").unwrap().machine()
 }
 
 fn guest() -> Machine {
     let mut machine = bare();
     machine.virtualisation.hypervisor = Some("KVM".to_owned());
     machine
+}
+
+fn case() -> Case {
+    peak(1, 1.0).case
+}
+
+/// A measurement at this share of its limit, whose threads had this share of the CPU time.
+fn made(share: f64, stopped: impl Fn(&mut Measurement)) -> Measurement {
+    let mut measurement = peak(1, 100.0 * share);
+    measurement.metrics[0].of_limit = Some(share);
+    let limit = limit::Limit::fixed(limit::Kind::Ceiling, limit::Source::Derived, 100.0, "", Vec::new());
+    measurement.metrics[0].limit = Some(limit);
+    measurement.conditions.waited = Some(0.0);
+    stopped(&mut measurement);
+    measurement
+}
+
+fn nobody() -> Others {
+    Others::default()
+}
+
+fn hog() -> Others {
+    Others { cpus: 1.0, most: Some(Busy { id: 4711, name: "stress-ng".to_owned(), cpus: 1.0 }) }
+}
+
+/// A gate of one case that measures `first` and then `then` until it asks for no more.
+fn gated(
+    machine: &Machine,
+    usual: &[Usual],
+    first: &Measurement,
+    then: &Measurement,
+    others: &Others,
+) -> Gate {
+    let mut gate = Gate::new(&[case()], machine, usual, RATES);
+    gate.screen(std::slice::from_ref(first));
+    for _ in 0..100 {
+        match gate.next() {
+            Some(_) => gate.add(then, others, machine),
+            None => return gate,
+        }
+    }
+    panic!("it does not end: {:?}", gate.verdict());
+}
+
+fn answer(machine: &Machine, measurement: &Measurement, others: &Others) -> Verdict {
+    gated(machine, &[], measurement, measurement, others).verdict()
+}
+
+#[test]
+fn what_reaches_its_limit_is_healthy() {
+    let verdict = answer(&bare(), &made(0.995, |_| {}), &nobody());
+    assert_eq!((verdict.answer, verdict.line.as_str()), (Answer::Healthy, "healthy: 2 checks passed"));
+}
+
+#[test]
+fn what_is_low_once_is_measured_again() {
+    let (low, good) = (made(0.5, |_| {}), made(0.99, |_| {}));
+    let gate = gated(&bare(), &[], &low, &good, &nobody());
+    assert_eq!(gate.verdict().answer, Answer::Healthy);
+    assert_eq!(gate.checks[0].rounds.len(), 1);
+}
+
+#[test]
+fn a_quota_makes_it_sick_with_its_cause_also_on_a_guest() {
+    let stopped = made(0.99, |m| {
+        m.conditions.throttled = Some(0.49);
+        m.conditions.waited = Some(0.5);
+    });
+    for others in [nobody(), hog()] {
+        let verdict = answer(&guest(), &stopped, &others);
+        assert_eq!(
+            verdict.line,
+            "sick: a CPU quota, throttled 49 % of the time"
+        );
+        assert_eq!((verdict.answer, verdict.cause), (Answer::Sick, Some("cpu-quota")));
+    }
+    assert_eq!(gated(&guest(), &[], &stopped, &stopped, &nobody()).checks[1].rounds.len(), 3);
+}
+
+#[test]
+fn what_others_take_is_never_sick() {
+    // The figure itself excludes interruptions.
+    let crowded = |share| made(share, |m| m.conditions.waited = Some(0.5));
+    let verdict = answer(&bare(), &crowded(0.99), &hog());
+    assert_eq!(verdict.line, "healthy: 1 check passed; others use 1.0 CPUs, most of it stress-ng (pid 4711)");
+    let verdict = answer(&bare(), &crowded(0.7), &hog());
+    assert_eq!((verdict.answer, verdict.cause), (Answer::Unknown, Some("busy")));
+    assert!(
+        verdict.line.starts_with("unknown: others use 1.0 CPUs, most of it stress-ng (pid 4711)"),
+        "{}",
+        verdict.line
+    );
+    let stolen = made(0.7, |m| m.conditions.steal = Some(0.3));
+    assert_eq!(answer(&bare(), &stolen, &nobody()).cause, Some("stolen"));
+}
+
+#[test]
+fn a_loss_without_a_cause_is_sick_where_nobody_shares_the_machine() {
+    let low = made(0.8, |_| {});
+    let verdict = answer(&bare(), &low, &nobody());
+    assert_eq!(verdict.line, "sick: cpu fma f64 avx2 20 % below its limit; cause unknown");
+    let verdict = answer(&guest(), &low, &nobody());
+    assert_eq!(verdict.line, "unknown: cpu fma f64 avx2 20 % below its limit; other guests may take it");
+}
+
+#[test]
+fn what_cannot_be_measured_or_judged_is_unknown() {
+    let mut failed = made(0.9, |_| {});
+    (failed.status, failed.reason) = (Status::Failed, Some("the worker was killed".to_owned()));
+    let verdict = answer(&bare(), &failed, &nobody());
+    assert_eq!((verdict.answer, verdict.cause), (Answer::Unknown, Some("not-measured")));
+    assert!(verdict.line.contains("cpu fma f64 avx2: failed: the worker was killed"), "{}", verdict.line);
+    let mut gate = Gate::new(&[], &bare(), &[], RATES);
+    gate.screen(&[]);
+    assert_eq!(gate.verdict().cause, Some("not-judged"));
+    let mut unmeasured = Gate::new(&[case()], &bare(), &[], RATES);
+    unmeasured.screen(&[]);
+    assert_eq!(unmeasured.verdict().answer, Answer::Unknown);
+}
+
+fn history(values: &[f64], machine: &Machine) -> Usual {
+    let run = |value: &f64| Run { machine: machine.clone(), ..run_of(vec![peak(1, *value)]) };
+    let runs: Vec<Run> = values.iter().map(run).collect();
+    Usual::of_history(&runs).unwrap()
+}
+
+#[test]
+fn fewer_cpus_and_less_memory_than_before_need_no_measurement() {
+    let mut before = bare();
+    before.cpu.allowed = plimsoll_machine::CpuSet::from_iter([0, 1]);
+    before.memory.total_bytes = Some(8 << 30);
+    let mut now = before.clone();
+    now.cpu.allowed = plimsoll_machine::CpuSet::single(0);
+    now.memory.total_bytes = Some(4 << 30);
+    let usual = [history(&[100.0, 100.0, 101.0, 100.5], &before)];
+    let gate = gated(&now, &usual, &made(0.99, |_| {}), &made(0.99, |_| {}), &nobody());
+    let verdict = gate.verdict();
+    assert_eq!(verdict.line, "sick: 1 CPU usable, 2 before; memory 4 GiB, 8 GiB before");
+    assert_eq!(
+        gated(&before, &usual, &made(0.99, |_| {}), &made(0.99, |_| {}), &nobody()).verdict().answer,
+        Answer::Healthy
+    );
+}
+
+#[test]
+fn the_history_finds_what_the_limit_cannot() {
+    let values: Vec<f64> = (0..12).map(|n| 100.0 + f64::from(n % 4) * 0.3).collect();
+    let usual = [history(&values, &bare())];
+    // The clock is lower: the share of the limit at that clock is what it was.
+    let mut slower = made(0.99, |_| {});
+    slower.metrics[0].summary.median = 80.0;
+    let verdict = gated(&bare(), &usual, &slower, &slower, &nobody()).verdict();
+    assert_eq!(verdict.line, "sick: cpu fma f64 avx2 20 % below usual; cause unknown");
+}
+
+#[test]
+fn lines_have_80_characters_at_most() {
+    let mut most = hog();
+    most.most = Some(Busy { id: u32::MAX, name: "a very long name".repeat(9), cpus: 1.0 });
+    let verdict = answer(&bare(), &made(0.5, |_| {}), &most);
+    assert!(verdict.line.chars().count() <= 80 && verdict.line.ends_with('…'), "{}", verdict.line);
+}
+
+/// Noise as machines have it: mostly small, now and then a measurement that lost much, and bursts of a few in a row.
+#[test]
+fn of_a_thousand_gates_on_a_healthy_machine_none_is_sick_and_a_loss_is_found() {
+    let mut generator = Seed::new(26, "gate", "noise").generator();
+    let values: Vec<f64> = (0..10).map(|_| 100.0 * (1.0 + generator.random_range(-0.01..0.01))).collect();
+    let usual = [history(&values, &bare())];
+    let template = made(0.99, |_| {});
+    let mut gates = |whole: f64, count: usize| -> usize {
+        let mut one = || {
+            let mut gate = Gate::new(&[case()], &bare(), &usual, RATES);
+            let mut figure = || {
+                let lost = if generator.random_range(0.0..1.0) < 0.08 {
+                    generator.random_range(0.1..0.6)
+                } else {
+                    0.0
+                };
+                let mut it = template.clone();
+                it.metrics[0].summary.median =
+                    whole * (1.0 - lost) * (1.0 + generator.random_range(-0.01..0.01));
+                it
+            };
+            gate.screen(&[figure()]);
+            while gate.next().is_some() {
+                gate.add(&figure(), &nobody(), &bare());
+            }
+            gate.verdict().answer == Answer::Sick
+        };
+        (0..count).filter(|_| one()).count()
+    };
+    assert_eq!(gates(100.0, 1000), 0);
+    assert!(gates(90.0, 200) >= 190);
 }

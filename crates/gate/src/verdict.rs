@@ -98,13 +98,13 @@ fn unknown(gate: &Gate) -> Option<Verdict> {
     }
     let passed = gate.checks.iter().any(|check| check.state == State::Passed);
     // What others take of the CPU time is theirs, and says nothing of figures that passed.
-    let in_vain = |check: &&Check| check.state == State::InVain && (!passed || check.what != What::CpuTime);
-    if let Some(check) = gate.checks.iter().find(in_vain) {
+    let is_theirs = |check: &Check| passed && check.what == What::CpuTime && check.is_in_vain();
+    if let Some(check) = gate.checks.iter().find(|check| check.state == State::InVain && !is_theirs(check)) {
         let cause = check.cause();
         let first = cause.map_or_else(|| "others take CPU time".to_owned(), Cause::to_string);
         return Some(verdict(Answer::Unknown, cause.map(Cause::code), &first, Some(evidence(check))));
     }
-    if let Some(check) = of(|check| check.state == State::Suspect) {
+    if let Some(check) = gate.checks.iter().find(|check| check.state == State::Suspect && !is_theirs(check)) {
         let first = check.cause().filter(|cause| !cause.is_own()).map(Cause::to_string);
         let then = Some("not decided in time".to_owned());
         return Some(verdict(Answer::Unknown, Some("not-decided"), &first.unwrap_or(evidence(check)), then));
@@ -128,7 +128,7 @@ fn unknown(gate: &Gate) -> Option<Verdict> {
 fn healthy(gate: &Gate) -> Verdict {
     let passed = gate.checks.iter().filter(|check| check.state == State::Passed).count();
     let first = format!("{} passed", counted(passed, "check"));
-    let busy = gate.checks.iter().filter(|check| check.state == State::InVain).find_map(Check::cause);
+    let busy = gate.checks.iter().filter(|check| check.is_in_vain()).find_map(Check::cause);
     let then = match (busy, gate.unjudged.len()) {
         (Some(cause), _) => Some(cause.to_string()),
         (None, 0) => None,
@@ -147,7 +147,10 @@ fn evidence(check: &Check) -> String {
         Source::Limit => "its limit",
         Source::History { .. } => "usual",
         Source::Fleet { .. } => "its fleet",
-        Source::Whole => "all of the CPU time",
+        Source::Whole => {
+            let share = check.value_shown().unwrap_or_default();
+            return format!("{} had {} of the CPU time", label::full(&check.case), percent(share, 2));
+        }
     };
     format!("{} {} below {of}", label::full(&check.case), percent(lost(check), 2))
 }
