@@ -156,7 +156,7 @@ impl DiskKind {
 }
 
 /// Whether `name` is `prefix` and a number.
-fn numbered(name: &str, prefix: &str) -> bool {
+pub(crate) fn numbered(name: &str, prefix: &str) -> bool {
     name.strip_prefix(prefix).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 

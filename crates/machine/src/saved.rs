@@ -4,11 +4,12 @@
 //! What is saved is a list (`SAVED`, and what the parts list of control groups, mounts and disks) and nothing else, so that
 //! nothing slips in that names a machine or its user: no host name, address or serial number. Paths, volumes and groups get
 //! numbers in place of names. Of `/proc/cpuinfo` the line with a serial number goes, of the firmware's tables all but memory
-//! devices, and of their names all but the slots'.
+//! devices, and of their names all but the slots'. Of health there is what [`crate::Health`] reads, except network interfaces.
 
 mod archive;
 mod disks;
 mod groups;
+mod health;
 mod rename;
 
 pub use archive::Archive;
@@ -38,6 +39,9 @@ const SAVED: &[&str] = &[
     "sys/class/dmi/id/board_vendor",
     "sys/class/dmi/id/product_name",
     "sys/class/dmi/id/sys_vendor",
+    "sys/class/powercap/*/energy_uj",
+    "sys/class/powercap/*/max_energy_range_uj",
+    "sys/class/powercap/*/name",
     "sys/devices/cpu_atom/cpus",
     "sys/devices/cpu_core/cpus",
     "sys/devices/cpu_lowpower/cpus",
@@ -56,8 +60,11 @@ const SAVED: &[&str] = &[
     "sys/devices/system/cpu/cpu*/cpufreq/scaling_driver",
     "sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
     "sys/devices/system/cpu/cpu*/cpufreq/scaling_min_freq",
+    "sys/devices/system/cpu/cpu*/microcode/version",
     "sys/devices/system/cpu/cpu*/online",
     "sys/devices/system/cpu/cpu*/regs/identification/midr_el1",
+    "sys/devices/system/cpu/cpu*/thermal_throttle/core_throttle_count",
+    "sys/devices/system/cpu/cpu*/thermal_throttle/package_throttle_count",
     "sys/devices/system/cpu/cpu*/topology/cluster_id",
     "sys/devices/system/cpu/cpu*/topology/core_cpus_list",
     "sys/devices/system/cpu/cpu*/topology/core_id",
@@ -67,6 +74,9 @@ const SAVED: &[&str] = &[
     "sys/devices/system/cpu/intel_pstate/no_turbo",
     "sys/devices/system/cpu/online",
     "sys/devices/system/cpu/present",
+    "sys/devices/system/cpu/vulnerabilities/*",
+    "sys/devices/system/edac/mc/mc*/ce_count",
+    "sys/devices/system/edac/mc/mc*/ue_count",
     "sys/devices/system/node/node*/cpulist",
     "sys/devices/system/node/node*/distance",
     "sys/devices/system/node/node*/hugepages/*/free_hugepages",
@@ -199,6 +209,7 @@ fn content(root: &Root, machine: &Machine) -> Content {
     let mut names = rename::Names::default();
     groups::add(root, &mut names, &mut content);
     disks::add(root, machine, &mut names, &mut content);
+    health::add(root, &mut names, &mut content);
     content
 }
 

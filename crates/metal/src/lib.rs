@@ -24,6 +24,7 @@ pub mod kernel;
 pub mod lu;
 pub mod mapped;
 pub mod numa;
+pub mod nvme;
 pub mod one_core;
 pub mod residency;
 pub mod signal;

@@ -127,7 +127,7 @@ pub(crate) fn pcie(root: &Root, place: &Path) -> Option<Link> {
 }
 
 /// `8.0 GT/s PCIe`, on older kernels `8 GT/s`, `Unknown` where there is none.
-fn transfers_per_s(text: &str) -> Option<u64> {
+pub(crate) fn transfers_per_s(text: &str) -> Option<u64> {
     match text.split_once(" GT/s")?.0 {
         "2.5" => Some(2_500_000_000),
         "5" | "5.0" => Some(5_000_000_000),

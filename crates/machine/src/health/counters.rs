@@ -1,0 +1,347 @@
+//! Counters that only rise: cheap to read, and what they say is what happened between two readings.
+
+use super::energy::{Energy, Zone, Zones, used};
+use crate::disk::numbered;
+use crate::root::Root;
+use plimsoll_units::text::shown_within;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+const CPUS: &str = "sys/devices/system/cpu";
+const EDAC: &str = "sys/devices/system/edac/mc";
+const NET: &str = "sys/class/net";
+/// Counters of all interfaces in one file (proc_net(5)).
+const NET_DEV: &str = "proc/net/dev";
+/// The most memory controllers and interfaces that are read.
+const MOST: usize = 256;
+
+/// Counters at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// How often the hardware slowed a processor because it was too hot; `None` where that is not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled: Option<Throttled>,
+    /// Memory errors of each memory controller.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub controllers: Vec<Controller>,
+    /// Energy of the processors, where this user may read it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub energy: Vec<Zone>,
+    /// Errors of network interfaces that have a device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interfaces: Vec<Interface>,
+}
+
+/// Thermal throttling since boot (`cpuN/thermal_throttle`, Linux `Documentation/ABI/testing/sysfs-devices-system-cpu`,
+/// `Documentation/admin-guide/thermal/intel_thermal_throttle.rst`). Intel alone counts it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Throttled {
+    /// Times a core was throttled (`core_throttle_count`), by package and core, `0:3`; those that never were are absent.
+    pub cores: BTreeMap<String, u64>,
+    /// Times a package was (`package_throttle_count`), by its number; those that never were are absent.
+    pub packages: BTreeMap<String, u64>,
+}
+
+/// Errors that a memory controller counted since boot (Linux `Documentation/ABI/testing/sysfs-devices-edac`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Controller {
+    /// The kernel's name: `mc0`.
+    pub name: String,
+    /// Errors that were corrected (`ce_count`).
+    pub corrected: u64,
+    /// Errors that were not (`ue_count`).
+    pub uncorrected: u64,
+}
+
+/// Errors of a network interface since it was made (`/proc/net/dev`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interface {
+    /// The kernel's name.
+    pub name: String,
+    /// Packets that came damaged.
+    pub rx_errors: u64,
+    /// Received packets that were dropped, those that the device had no buffer for included.
+    pub rx_dropped: u64,
+    /// Packets that could not be sent.
+    pub tx_errors: u64,
+    /// Packets dropped before they were sent.
+    pub tx_dropped: u64,
+}
+
+/// What happened between two readings. Nothing happened, or nothing is known, where a part is zero or empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HealthChange {
+    /// Times that each core was throttled, by package and core; those that were not are absent.
+    pub cores_throttled: BTreeMap<String, u64>,
+    /// Times that each package was.
+    pub packages_throttled: BTreeMap<String, u64>,
+    /// New errors of memory controllers that have any.
+    pub controllers: Vec<Controller>,
+    /// New errors of interfaces that have any.
+    pub interfaces: Vec<Interface>,
+}
+
+impl HealthChange {
+    /// Whether nothing happened.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Times that a processor was throttled: the sum over cores or over packages, whichever is larger, because one event can
+    /// be counted by both.
+    pub fn throttled(&self) -> u64 {
+        let sum = |counts: &BTreeMap<String, u64>| counts.values().fold(0, |sum: u64, n| sum.saturating_add(*n));
+        sum(&self.cores_throttled).max(sum(&self.packages_throttled))
+    }
+
+    /// Memory errors that were corrected, and those that were not.
+    pub fn memory_errors(&self) -> [u64; 2] {
+        self.controllers.iter().fold([0, 0], |[corrected, uncorrected], controller| {
+            [
+                corrected.saturating_add(controller.corrected),
+                uncorrected.saturating_add(controller.uncorrected),
+            ]
+        })
+    }
+}
+
+impl Counters {
+    /// Whether nothing is counted.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What happened since an earlier reading. A counter that fell was reset (a module was loaded again): what it shows now
+    /// came later.
+    pub fn since(&self, before: &Self) -> HealthChange {
+        let throttled = self.throttled.as_ref().zip(before.throttled.as_ref());
+        let rises = |of: fn(&Throttled) -> &BTreeMap<String, u64>| {
+            throttled.map(|(now, then)| rises(of(then), of(now))).unwrap_or_default()
+        };
+        let controllers = self.controllers.iter().filter_map(|now| {
+            let then = before.controllers.iter().find(|one| one.name == now.name)?;
+            now.since(then)
+        });
+        let interfaces = self.interfaces.iter().filter_map(|now| {
+            let then = before.interfaces.iter().find(|one| one.name == now.name)?;
+            now.since(then)
+        });
+        HealthChange {
+            cores_throttled: rises(|all| &all.cores),
+            packages_throttled: rises(|all| &all.packages),
+            controllers: controllers.collect(),
+            interfaces: interfaces.collect(),
+        }
+    }
+}
+
+/// By how much a counter rose.
+fn rise(then: u64, now: u64) -> u64 {
+    now.checked_sub(then).unwrap_or(now)
+}
+
+/// The counters that rose; one that is absent was zero.
+fn rises(then: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let each = now.iter().map(|(name, n)| (name.clone(), rise(then.get(name).copied().unwrap_or(0), *n)));
+    each.filter(|(_, n)| *n > 0).collect()
+}
+
+impl Controller {
+    fn since(&self, then: &Self) -> Option<Self> {
+        let corrected = rise(then.corrected, self.corrected);
+        let uncorrected = rise(then.uncorrected, self.uncorrected);
+        (corrected > 0 || uncorrected > 0).then(|| Self { name: self.name.clone(), corrected, uncorrected })
+    }
+}
+
+impl Interface {
+    fn since(&self, then: &Self) -> Option<Self> {
+        let change = Self {
+            name: self.name.clone(),
+            rx_errors: rise(then.rx_errors, self.rx_errors),
+            rx_dropped: rise(then.rx_dropped, self.rx_dropped),
+            tx_errors: rise(then.tx_errors, self.tx_errors),
+            tx_dropped: rise(then.tx_dropped, self.tx_dropped),
+        };
+        let any = [change.rx_errors, change.rx_dropped, change.tx_errors, change.tx_dropped];
+        any.iter().any(|n| *n > 0).then_some(change)
+    }
+
+    /// `eth0: 1296 10 0 0 0 0 0 0 1256 9 0 0 …`: bytes, packets, errors and drops received, of eight; then the same sent.
+    fn of_line(line: &str) -> Option<Self> {
+        let (name, counts) = line.rsplit_once(':')?;
+        let counts: Vec<u64> = counts.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
+        let count = |n: usize| counts.get(n).copied();
+        Some(Self {
+            name: name.trim().to_owned(),
+            rx_errors: count(2)?,
+            rx_dropped: count(3)?,
+            tx_errors: count(10)?,
+            tx_dropped: count(11)?,
+        })
+    }
+}
+
+/// Knows where the counters are, so that reading them is cheap: one file for each core and package, two for each memory
+/// controller, one for all interfaces.
+#[derive(Debug, Clone)]
+pub struct Probe {
+    root: Root,
+    zones: Zones,
+    cores: Vec<(String, PathBuf)>,
+    packages: Vec<(String, PathBuf)>,
+    controllers: Vec<(String, PathBuf)>,
+    interfaces: BTreeSet<String>,
+}
+
+impl Probe {
+    /// Finds the counters that are there.
+    pub fn new(root: &Root) -> Self {
+        let (cores, packages) = throttle_counts(root);
+        let controllers = root.names(EDAC).unwrap_or_default();
+        let controllers = controllers.into_iter().filter(|name| numbered(name, "mc")).take(MOST);
+        let interfaces = root.names(NET).unwrap_or_default();
+        let has_device = |name: &String| root.exists(Path::new(NET).join(name).join("device"));
+        Self {
+            root: root.clone(),
+            zones: Zones::find(root),
+            cores,
+            packages,
+            controllers: controllers.map(|name| (name.clone(), Path::new(EDAC).join(name))).collect(),
+            interfaces: interfaces.into_iter().filter(has_device).take(MOST).collect(),
+        }
+    }
+
+    /// Reads all counters.
+    pub fn counters(&self) -> Counters {
+        Counters {
+            throttled: self.throttled(),
+            controllers: self.controllers.iter().filter_map(|(name, dir)| self.controller(name, dir)).collect(),
+            energy: self.energy(),
+            interfaces: self.interfaces(),
+        }
+    }
+
+    /// Reads the counters of energy alone.
+    pub fn energy(&self) -> Vec<Zone> {
+        self.zones.read(&self.root)
+    }
+
+    /// The energy used since an earlier reading, `seconds` ago.
+    pub fn energy_since(&self, before: &[Zone], seconds: f64) -> Energy {
+        used(before, &self.energy(), seconds)
+    }
+
+    /// What is counted and may not be read by this user, in a few words.
+    pub fn missing(&self) -> Option<&'static str> {
+        self.zones.is_denied.then_some("energy of the processors (energy_uj of /sys/class/powercap)")
+    }
+
+    fn throttled(&self) -> Option<Throttled> {
+        let read = |files: &[(String, PathBuf)]| -> BTreeMap<String, u64> {
+            let count = |(name, path): &(String, PathBuf)| Some((name.clone(), self.root.number(path).ok()?));
+            files.iter().filter_map(count).filter(|(_, n)| *n > 0).collect()
+        };
+        let is_counted = !self.cores.is_empty() || !self.packages.is_empty();
+        is_counted.then(|| Throttled { cores: read(&self.cores), packages: read(&self.packages) })
+    }
+
+    fn controller(&self, name: &str, dir: &Path) -> Option<Controller> {
+        let corrected = self.root.number(dir.join("ce_count")).ok()?;
+        let uncorrected = self.root.number(dir.join("ue_count")).ok()?;
+        Some(Controller { name: shown_within(name, 16), corrected, uncorrected })
+    }
+
+    fn interfaces(&self) -> Vec<Interface> {
+        if self.interfaces.is_empty() {
+            return Vec::new();
+        }
+        let text = self.root.text(NET_DEV).unwrap_or_default();
+        let all = text.lines().skip(2).filter_map(Interface::of_line);
+        let own = all.filter(|one| self.interfaces.contains(&one.name));
+        own.map(|one| Interface { name: shown_within(&one.name, 32), ..one }).collect()
+    }
+}
+
+/// Files that count throttling.
+type Files = Vec<(String, PathBuf)>;
+
+/// Where throttling is counted: of each core and each package at its first CPU. The hardware threads of a core tell the same.
+fn throttle_counts(root: &Root) -> (Files, Files) {
+    let (mut cores, mut packages) = (BTreeMap::new(), BTreeMap::new());
+    for id in root.names(CPUS).unwrap_or_default() {
+        let dir = Path::new(CPUS).join(&id);
+        let counts = dir.join("thermal_throttle");
+        if !numbered(&id, "cpu") || !root.exists(&counts) {
+            continue;
+        }
+        let part = |name: &str| root.number(dir.join("topology").join(name)).ok();
+        let Some((package, core)) = part("physical_package_id").zip(part("core_id")) else { continue };
+        for (files, name, file) in [
+            (&mut cores, format!("{package}:{core}"), "core_throttle_count"),
+            (&mut packages, package.to_string(), "package_throttle_count"),
+        ] {
+            let path = counts.join(file);
+            if !files.contains_key(&name) && root.exists(&path) {
+                files.insert(name, path);
+            }
+        }
+    }
+    (cores.into_iter().collect(), packages.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_line_of_an_interface_is_read() {
+        let line = "  eth0: 62937641   51344    1    2    0     0          0         0 1256   9    3    4    0     0       0          0";
+        let read = Interface::of_line(line).unwrap();
+        assert_eq!((read.rx_errors, read.rx_dropped, read.tx_errors, read.tx_dropped), (1, 2, 3, 4));
+        assert_eq!(Interface::of_line("eth0: 1 2 3"), None);
+    }
+
+    fn counted(core: u64, corrected: u64, dropped: u64) -> Counters {
+        Counters {
+            throttled: Some(Throttled {
+                cores: [("0:1".to_owned(), core)].into_iter().filter(|(_, n)| *n > 0).collect(),
+                packages: BTreeMap::new(),
+            }),
+            controllers: vec![Controller { name: "mc0".to_owned(), corrected, uncorrected: 0 }],
+            energy: Vec::new(),
+            interfaces: vec![Interface { name: "eth0".to_owned(), rx_dropped: dropped, ..Interface::default() }],
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_rose_is_told_and_nothing_else(a in 0_u64..1 << 40, b in 0_u64..1 << 40, c in 0_u64..3, rise in 0_u64..3) {
+            let change = counted(a + rise, b + c, c).since(&counted(a, b, 0));
+            prop_assert_eq!(change.throttled(), rise);
+            prop_assert_eq!(change.memory_errors(), [c, 0]);
+            prop_assert_eq!(change.interfaces.len(), usize::from(c > 0));
+            prop_assert_eq!(change.is_empty(), rise == 0 && c == 0);
+            prop_assert!(counted(a, b, c).since(&counted(a, b, c)).is_empty());
+        }
+
+        #[test]
+        fn no_counters_are_too_large(a in any::<[u64; 3]>(), b in any::<[u64; 3]>()) {
+            let change = counted(a[0], a[1], a[2]).since(&counted(b[0], b[1], b[2]));
+            let _ = (change.throttled(), change.memory_errors());
+        }
+
+        #[test]
+        fn no_line_is_too_strange(line in ".{0,80}") {
+            let _ = Interface::of_line(&line);
+        }
+    }
+
+    #[test]
+    fn what_is_not_in_both_readings_is_not_known() {
+        assert!(counted(5, 5, 5).since(&Counters::default()).is_empty());
+        assert!(Counters::default().since(&counted(5, 5, 5)).is_empty());
+    }
+}

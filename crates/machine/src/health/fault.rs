@@ -1,0 +1,221 @@
+//! What is wrong with the hardware, each with a stable code and a sentence.
+
+use super::{Health, Pace};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Wear in % from which on a drive is past what its maker expects it to endure.
+const WORN: u8 = 100;
+/// What the bits of a critical warning mean, from bit 0.
+const WARNINGS: [&str; 6] = [
+    "few spare blocks left",
+    "temperature past its limit",
+    "reliability degraded",
+    "read-only",
+    "backup of memory failed",
+    "persistent memory unreliable",
+];
+
+/// Something that is wrong with the hardware. Displayed, a sentence of at most 80 characters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "fault", rename_all = "kebab-case")]
+pub enum Fault {
+    /// A memory controller counted errors that it could not correct.
+    EdacUncorrected {
+        /// The controller.
+        controller: String,
+        /// Errors since boot.
+        count: u64,
+    },
+    /// An NVMe drive gives a critical warning.
+    NvmeCriticalWarning {
+        /// The drive.
+        drive: String,
+        /// The warning's bits.
+        bits: u8,
+    },
+    /// An NVMe drive has lost data.
+    NvmeMediaErrors {
+        /// The drive.
+        drive: String,
+        /// Errors in its life.
+        count: u64,
+    },
+    /// An NVMe drive is past what its maker expects it to endure.
+    NvmeWorn {
+        /// The drive.
+        drive: String,
+        /// Wear in %.
+        percent: u8,
+    },
+    /// A sensor is at its critical limit.
+    TooHot {
+        /// The sensor.
+        sensor: String,
+        /// In °C.
+        celsius: f64,
+        /// The limit, in °C.
+        critical: f64,
+    },
+    /// A PCI Express link has fewer lanes than both of its ends can do.
+    PcieLink {
+        /// What the device is.
+        what: String,
+        /// The device's address.
+        device: String,
+        /// The link now.
+        now: Pace,
+        /// The lesser of what both ends can do.
+        possible: Pace,
+    },
+    /// A PCI Express link is slower than both of its ends can do; it was read while idle, and such a device does not lower its
+    /// speed then.
+    PcieSpeed {
+        /// What the device is.
+        what: String,
+        /// The device's address.
+        device: String,
+        /// The link now.
+        now: Pace,
+        /// The lesser of what both ends can do.
+        possible: Pace,
+    },
+    /// CPUs of one machine run different microcode.
+    MicrocodeDiffers {
+        /// How many revisions there are.
+        revisions: usize,
+    },
+}
+
+/// The faults that a snapshot shows.
+pub(super) fn of(health: &Health) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let uncorrected = health.counters.controllers.iter().filter(|one| one.uncorrected > 0);
+    faults.extend(
+        uncorrected
+            .map(|one| Fault::EdacUncorrected { controller: one.name.clone(), count: one.uncorrected }),
+    );
+    for drive in &health.drives {
+        let (name, smart) = (|| drive.name.clone(), &drive.smart);
+        if smart.critical_warning != 0 {
+            faults.push(Fault::NvmeCriticalWarning { drive: name(), bits: smart.critical_warning });
+        }
+        if smart.media_errors > 0 {
+            faults.push(Fault::NvmeMediaErrors { drive: name(), count: smart.media_errors });
+        }
+        if smart.used_percent >= WORN {
+            faults.push(Fault::NvmeWorn { drive: name(), percent: smart.used_percent });
+        }
+    }
+    let hot = health.sensors.iter().filter(|sensor| sensor.is_critical());
+    faults.extend(hot.filter_map(|sensor| {
+        let (celsius, critical) = (sensor.celsius, sensor.critical?);
+        Some(Fault::TooHot { sensor: sensor.name(), celsius, critical })
+    }));
+    for link in &health.links {
+        let (what, device) = (link.what.clone(), link.device.clone());
+        let (now, possible) = (link.now, link.possible);
+        if link.is_narrow() {
+            faults.push(Fault::PcieLink { what, device, now, possible });
+        } else if !link.saves_power {
+            faults.push(Fault::PcieSpeed { what, device, now, possible });
+        }
+    }
+    let revisions = health.microcode.len();
+    faults.extend((revisions > 1).then_some(Fault::MicrocodeDiffers { revisions }));
+    faults
+}
+
+impl Fault {
+    /// Codes of all faults.
+    pub const CODES: [&str; 8] = [
+        "edac-uncorrected",
+        "nvme-critical-warning",
+        "nvme-media-errors",
+        "nvme-worn",
+        "too-hot",
+        "pcie-link",
+        "pcie-speed",
+        "microcode-differs",
+    ];
+
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        let at = match self {
+            Self::EdacUncorrected { .. } => 0,
+            Self::NvmeCriticalWarning { .. } => 1,
+            Self::NvmeMediaErrors { .. } => 2,
+            Self::NvmeWorn { .. } => 3,
+            Self::TooHot { .. } => 4,
+            Self::PcieLink { .. } => 5,
+            Self::PcieSpeed { .. } => 6,
+            Self::MicrocodeDiffers { .. } => 7,
+        };
+        Self::CODES[at]
+    }
+
+    /// What it means for figures, and what to do, in a sentence.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::EdacUncorrected { .. } => {
+                "results computed on this memory may be wrong; test the memory and replace the module that the kernel log names"
+            }
+            Self::NvmeCriticalWarning { .. } => {
+                "the drive asks to be looked after; see `smartctl -a`, and save its data"
+            }
+            Self::NvmeMediaErrors { .. } => {
+                "the drive lost data in its life; see `smartctl -a`, and replace it where the number grows"
+            }
+            Self::NvmeWorn { .. } => "it may fail, and its write figures may be below a new drive's; replace it",
+            Self::TooHot { .. } => {
+                "the hardware slows itself down at this temperature; look after fans, dust and the temperature of the room"
+            }
+            Self::PcieLink { .. } => {
+                "fewer lanes carry the traffic; seat the device again, and look at riser, cable and the slot's setting in the firmware"
+            }
+            Self::PcieSpeed { .. } => {
+                "it was read while the link was idle; seat the device again, and look at riser, cable and the slot's setting in the firmware"
+            }
+            Self::MicrocodeDiffers { .. } => {
+                "its cores may differ in speed and errata; update firmware and microcode"
+            }
+        }
+    }
+}
+
+/// `8 GT/s ×4`
+fn pace(pace: Pace) -> String {
+    format!("{} GT/s ×{}", pace.transfers_per_s as f64 / 1e9, pace.lanes)
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EdacUncorrected { controller, count } => {
+                write!(f, "memory controller {controller}: uncorrected errors: {count}")
+            }
+            Self::NvmeCriticalWarning { drive, bits } => {
+                let set = (0..8_u32).filter(|bit| bits >> bit & 1 == 1);
+                let first = set.clone().next().and_then(|bit| WARNINGS.get(bit as usize));
+                let more = match set.count() {
+                    0 | 1 => "",
+                    _ => " and more",
+                };
+                write!(f, "{drive}: critical warning {bits:#04x}: {}{more}", first.unwrap_or(&"reserved"))
+            }
+            Self::NvmeMediaErrors { drive, count } => write!(f, "{drive}: media errors: {count}"),
+            Self::NvmeWorn { drive, percent } => {
+                write!(f, "{drive}: {percent} % of its expected endurance used")
+            }
+            Self::TooHot { sensor, celsius, critical } => {
+                write!(f, "{sensor}: {celsius:.0} °C; critical from {critical:.0} °C")
+            }
+            Self::PcieLink { what, device, now, possible } | Self::PcieSpeed { what, device, now, possible } => {
+                write!(f, "{what} {device}: link {}, both ends can do {}", pace(*now), pace(*possible))
+            }
+            Self::MicrocodeDiffers { revisions } => {
+                write!(f, "the CPUs run {revisions} different revisions of microcode")
+            }
+        }
+    }
+}

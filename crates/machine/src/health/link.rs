@@ -1,0 +1,217 @@
+//! PCI Express links that are slower or narrower than both of their ends can do (Linux
+//! `Documentation/ABI/testing/sysfs-bus-pci`: `current_link_speed`, `max_link_speed` and the same of the width).
+//!
+//! A device's own maximum says nothing of the slot that it is in: a slot may have fewer lanes by design. So a link is held to
+//! the lesser of what the device and the port above it can do. Where the port's maximum is not known, or the port is made up by
+//! a hypervisor, nothing is said.
+
+use crate::disk::link::transfers_per_s;
+use crate::root::Root;
+use plimsoll_units::text::shown_within;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+const DEVICES: &str = "sys/bus/pci/devices";
+/// The most devices that are looked at.
+const MOST: usize = 8192;
+/// Vendors whose ports are a hypervisor's: Red Hat (QEMU) twice, VMware, Parallels, VirtualBox.
+const MADE_UP: [&str; 5] = ["0x1b36", "0x1af4", "0x15ad", "0x1ab8", "0x80ee"];
+
+/// Speed and width of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pace {
+    /// Transfers per second of one lane (one raw bit each).
+    pub transfers_per_s: u64,
+    /// Lanes.
+    pub lanes: u32,
+}
+
+/// A link that is below what both of its ends can do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PcieLink {
+    /// Address of the device, `0000:41:00.0`.
+    pub device: String,
+    /// What the device is, by its class: `NVMe drive`, `network controller` …
+    pub what: String,
+    /// What the link does now.
+    pub now: Pace,
+    /// The lesser of what the device and the port above it can do.
+    pub possible: Pace,
+    /// Whether such a device lowers the speed of its link while it is idle, as GPUs do; it was read while idle.
+    pub saves_power: bool,
+}
+
+impl PcieLink {
+    /// Whether it has fewer lanes than possible, which no saving of power explains.
+    pub fn is_narrow(&self) -> bool {
+        self.now.lanes < self.possible.lanes
+    }
+
+    /// Whether its speed is below what is possible.
+    pub fn is_slow(&self) -> bool {
+        self.now.transfers_per_s < self.possible.transfers_per_s
+    }
+}
+
+/// All such links, by address.
+pub(super) fn slower(root: &Root) -> Vec<PcieLink> {
+    let names = root.names(DEVICES).unwrap_or_default();
+    if names.is_empty() || is_guest(root) {
+        return Vec::new();
+    }
+    names.iter().take(MOST).filter_map(|name| of_device(root, name)).collect()
+}
+
+/// Whether the kernel says that it runs on a hypervisor, whose links are not the hardware's.
+fn is_guest(root: &Root) -> bool {
+    let head = root.head(Path::new("proc/cpuinfo"), 1 << 16).unwrap_or_default();
+    let text = String::from_utf8_lossy(&head);
+    let flags = text.lines().find(|line| line.starts_with("flags"));
+    flags.is_some_and(|flags| flags.split_ascii_whitespace().any(|flag| flag == "hypervisor"))
+}
+
+fn of_device(root: &Root, name: &str) -> Option<PcieLink> {
+    let place = root.resolve(Path::new(DEVICES).join(name)).ok()?;
+    let port = place.parent()?;
+    // All functions of a device share its link; a virtual function has none.
+    if !is_first(root, &place, port) || root.exists(place.join("physfn")) || !faces_down(port) {
+        return None;
+    }
+    if root.line(port.join("vendor")).is_ok_and(|vendor| MADE_UP.contains(&vendor.as_str())) {
+        return None;
+    }
+    let (now, device, above) =
+        (pace(root, &place, "current")?, pace(root, &place, "max")?, pace(root, port, "max")?);
+    let possible = Pace {
+        transfers_per_s: device.transfers_per_s.min(above.transfers_per_s),
+        lanes: device.lanes.min(above.lanes),
+    };
+    let class = root.line(place.join("class")).unwrap_or_default();
+    let (what, saves_power) = kind(&class);
+    let device = shown_within(name, 16);
+    let link = PcieLink { device, what: what.to_owned(), now, possible, saves_power };
+    (link.is_narrow() || link.is_slow()).then_some(link)
+}
+
+/// Whether no function of the same device has a lower number.
+fn is_first(root: &Root, place: &Path, port: &Path) -> bool {
+    let name = place.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let Some((slot, function)) = name.rsplit_once('.') else { return false };
+    let lower = function.parse::<u8>().unwrap_or(0);
+    !(0..lower).any(|n| root.exists(port.join(format!("{slot}.{n}"))))
+}
+
+/// Whether a link leads down from this port: from a root port, and from the second port on the way through each switch. The
+/// first port of a switch, and a device that is part of the root, have none below them.
+fn faces_down(port: &Path) -> bool {
+    let is_address = |dir: &PathBuf| {
+        dir.file_name().and_then(|name| name.to_str()).is_some_and(|name| {
+            name.matches(':').count() == 2 && name.matches('.').count() == 1 && !name.starts_with("pci")
+        })
+    };
+    let ports = port.ancestors().map(Path::to_path_buf).take_while(is_address).count();
+    ports % 2 == 1
+}
+
+fn pace(root: &Root, place: &Path, which: &str) -> Option<Pace> {
+    let speed = root.text(place.join(format!("{which}_link_speed"))).ok()?;
+    let lanes = root.parse::<u32>(place.join(format!("{which}_link_width")), "a width").ok()?;
+    let transfers_per_s = transfers_per_s(&speed)?;
+    // 0 where there is no link, 255 where the device does not answer.
+    (1..=32).contains(&lanes).then_some(Pace { transfers_per_s, lanes })
+}
+
+/// What a device is by its class (PCI Code and ID Assignment Specification), and whether such devices lower the speed of
+/// their link while they are idle.
+fn kind(class: &str) -> (&'static str, bool) {
+    match class.get(2..6) {
+        Some("0108") => ("NVMe drive", false),
+        Some(class) => match &class[..2] {
+            "01" => ("storage controller", false),
+            "02" => ("network controller", false),
+            "03" => ("GPU", true),
+            "06" => ("bridge", false),
+            "12" => ("accelerator", true),
+            _ => ("device", false),
+        },
+        None => ("device", false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Fixture;
+
+    /// A device below a root port, each with speed and width now and at most.
+    fn tree(class: &str, device: [&str; 4], port: [&str; 2]) -> String {
+        let above = "sys/devices/pci0000:40/0000:40:01.1";
+        let own = format!("{above}/0000:41:00.0");
+        let [now, lanes, max, max_lanes] = device;
+        format!(
+            "sys/bus/pci/devices/0000:41:00.0 -> ../../../../{own}\n{own}/class = {class}\n\
+             {own}/current_link_speed = {now} GT/s PCIe\n{own}/current_link_width = {lanes}\n\
+             {own}/max_link_speed = {max} GT/s PCIe\n{own}/max_link_width = {max_lanes}\n\
+             {above}/max_link_speed = {} GT/s PCIe\n{above}/max_link_width = {}\n",
+            port[0], port[1]
+        )
+    }
+
+    fn found(tree: &str) -> Vec<PcieLink> {
+        slower(&Fixture::unpack(tree).unwrap().root)
+    }
+
+    const NVME: &str = "0x010802";
+
+    #[test]
+    fn a_link_is_held_to_what_both_ends_can_do() {
+        let fine = tree(NVME, ["16.0", "4", "16.0", "4"], ["16.0", "16"]);
+        assert!(found(&fine).is_empty());
+        // The slot has fewer lanes and an older generation: all that is possible is done.
+        let old_slot = tree(NVME, ["8.0", "2", "32.0", "4"], ["8.0", "2"]);
+        assert!(found(&old_slot).is_empty());
+        let narrow = found(&tree(NVME, ["16.0", "2", "16.0", "4"], ["16.0", "4"]));
+        assert_eq!(narrow.len(), 1);
+        assert!(narrow[0].is_narrow() && !narrow[0].is_slow() && !narrow[0].saves_power);
+        assert_eq!((narrow[0].what.as_str(), narrow[0].possible.lanes), ("NVMe drive", 4));
+        let slow = found(&tree(NVME, ["2.5", "4", "16.0", "4"], ["8.0", "4"]));
+        assert_eq!(slow[0].possible, Pace { transfers_per_s: 8_000_000_000, lanes: 4 });
+        assert!(slow[0].is_slow() && !slow[0].is_narrow());
+    }
+
+    #[test]
+    fn a_gpu_saves_power() {
+        let link = found(&tree("0x030200", ["2.5", "16", "32.0", "16"], ["32.0", "16"]));
+        assert!(link[0].saves_power && link[0].is_slow());
+    }
+
+    #[test]
+    fn nothing_is_said_of_links_that_are_not_real_or_not_known() {
+        let slow = tree(NVME, ["2.5", "1", "16.0", "4"], ["8.0", "4"]);
+        let guest = slow.clone() + "proc/cpuinfo = flags\\t\\t: fpu hypervisor\n";
+        assert!(found(&guest).is_empty());
+        let emulated = slow.clone() + "sys/devices/pci0000:40/0000:40:01.1/vendor = 0x1b36\n";
+        assert!(found(&emulated).is_empty());
+        let unknown: String = slow.lines().filter(|l| !l.contains("01.1/max_link")).map(|l| format!("{l}\n")).collect();
+        assert!(found(&unknown).is_empty());
+        assert!(found(&tree(NVME, ["Unknown", "0", "16.0", "4"], ["8.0", "4"])).is_empty());
+        assert_eq!(found(&slow).len(), 1);
+    }
+
+    #[test]
+    fn links_of_a_switch_are_between_its_ports() {
+        let down = |path: &str| faces_down(Path::new(path));
+        assert!(!down("/sys/devices/pci0000:40"));
+        assert!(down("/sys/devices/pci0000:40/0000:40:01.1"));
+        assert!(!down("/sys/devices/pci0000:40/0000:40:01.1/0000:41:00.0"));
+        assert!(down("/sys/devices/pci0000:40/0000:40:01.1/0000:41:00.0/0000:42:02.0"));
+    }
+
+    #[test]
+    fn the_second_function_of_a_device_is_not_told_again() {
+        let above = "sys/devices/pci0000:40/0000:40:01.1";
+        let slow = tree("0x020000", ["2.5", "4", "16.0", "4"], ["16.0", "4"]);
+        let second = slow.replace("0000:41:00.0", "0000:41:00.1").replace(&format!("{above}/max"), &format!("{above}/x"));
+        assert_eq!(found(&(slow + &second)).len(), 1);
+    }
+}

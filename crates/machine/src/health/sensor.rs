@@ -1,0 +1,117 @@
+//! Temperatures: sensors of drivers (`/sys/class/hwmon`, Linux `Documentation/hwmon/sysfs-interface.rst`) and thermal zones
+//! (`/sys/class/thermal`, `Documentation/ABI/testing/sysfs-class-thermal`).
+
+use crate::disk::numbered;
+use crate::root::Root;
+use plimsoll_units::text::shown_within;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+const HWMON: &str = "sys/class/hwmon";
+const THERMAL: &str = "sys/class/thermal";
+/// The most sensors that are read.
+const MOST: usize = 1024;
+/// The longest name of a chip or of what it measures.
+const NAME: usize = 20;
+/// What any temperature may be, in °C.
+const BELIEVED: std::ops::RangeInclusive<f64> = -60.0..=200.0;
+/// What a critical temperature may be, in °C.
+const CRITICAL: std::ops::RangeInclusive<f64> = 50.0..=150.0;
+/// Drivers that are not read: they ask a disk, which would begin its time to spin down again.
+const NOT_READ: [&str; 1] = ["drivetemp"];
+/// Chips on the board with inputs that nothing may be connected to: their temperatures are shown and never judged.
+const UNSURE: [&str; 6] = ["nct", "it8", "w83", "f71", "asus", "acpitz"];
+
+/// A temperature.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sensor {
+    /// The driver or zone: `coretemp`, `nvme`, `x86_pkg_temp`.
+    pub chip: String,
+    /// What is measured, where that is said: `Package id 0`, `Composite`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// In °C.
+    pub celsius: f64,
+    /// From where on it is critical for the hardware, in °C.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub critical: Option<f64>,
+}
+
+impl Sensor {
+    /// Whether it is at its critical limit. Inputs of a board's own chip may have nothing connected, and say nothing.
+    pub fn is_critical(&self) -> bool {
+        let is_sure = !UNSURE.iter().any(|chip| self.chip.starts_with(chip));
+        is_sure && self.critical.is_some_and(|critical| self.celsius >= critical)
+    }
+
+    /// Chip and label.
+    pub fn name(&self) -> String {
+        let label = self.label.as_ref().map(|label| format!(" {label}")).unwrap_or_default();
+        format!("{}{label}", self.chip)
+    }
+}
+
+/// All temperatures; of a zone that a driver shows as well, the driver's.
+pub(super) fn all(root: &Root) -> Vec<Sensor> {
+    let mut found = Vec::new();
+    for chip in root.names(HWMON).unwrap_or_default().iter().filter(|name| numbered(name, "hwmon")) {
+        of_chip(root, &Path::new(HWMON).join(chip), &mut found);
+    }
+    for zone in root.names(THERMAL).unwrap_or_default().iter().filter(|name| numbered(name, "thermal_zone")) {
+        let zone = of_zone(root, &Path::new(THERMAL).join(zone));
+        // The kernel's driver of a zone has the zone's name with other dashes; coretemp has the same sensor.
+        let alike = |one: &Sensor, name: &str| {
+            one.chip.replace('-', "_") == name.replace('-', "_") || (one.chip == "coretemp" && name == "x86_pkg_temp")
+        };
+        found.extend(zone.filter(|zone| !found.iter().any(|one| alike(one, &zone.chip))));
+    }
+    found.truncate(MOST);
+    found
+}
+
+fn of_chip(root: &Root, dir: &Path, found: &mut Vec<Sensor>) {
+    let Ok(chip) = root.line(dir.join("name")) else { return };
+    if NOT_READ.contains(&chip.as_str()) {
+        return;
+    }
+    let files = root.names(dir).unwrap_or_default();
+    let numbers = files.iter().filter_map(|name| {
+        let number = name.strip_prefix("temp")?.strip_suffix("_input")?;
+        number.parse::<u16>().ok()
+    });
+    for number in numbers.take(MOST) {
+        let file = |what: &str| dir.join(format!("temp{number}_{what}"));
+        let Some(celsius) = celsius(root, &file("input"), &BELIEVED) else { continue };
+        found.push(Sensor {
+            chip: shown_within(&chip, NAME),
+            label: root.line(file("label")).ok().map(|label| shown_within(&label, NAME)),
+            celsius,
+            critical: celsius_critical(root, &file("crit")),
+        });
+    }
+}
+
+fn of_zone(root: &Root, dir: &Path) -> Option<Sensor> {
+    let files = root.names(dir).unwrap_or_default();
+    let trips = files.iter().filter_map(|name| name.strip_prefix("trip_point_")?.strip_suffix("_type"));
+    let critical = trips.filter(|trip| {
+        root.line(dir.join(format!("trip_point_{trip}_type"))).is_ok_and(|kind| kind == "critical")
+    });
+    let critical = critical.filter_map(|trip| celsius_critical(root, &dir.join(format!("trip_point_{trip}_temp"))));
+    Some(Sensor {
+        chip: shown_within(&root.line(dir.join("type")).ok()?, NAME),
+        label: None,
+        celsius: celsius(root, &dir.join("temp"), &BELIEVED)?,
+        critical: critical.reduce(f64::min),
+    })
+}
+
+fn celsius_critical(root: &Root, file: &Path) -> Option<f64> {
+    celsius(root, file, &CRITICAL)
+}
+
+/// A temperature, which the kernel writes in thousandths of a degree; `None` where it cannot be.
+fn celsius(root: &Root, file: &Path, believed: &std::ops::RangeInclusive<f64>) -> Option<f64> {
+    let millidegrees: i64 = root.parse(file, "a temperature in m°C").ok()?;
+    Some(millidegrees as f64 / 1000.0).filter(|celsius| believed.contains(celsius))
+}

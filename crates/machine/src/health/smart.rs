@@ -1,0 +1,170 @@
+//! What an NVMe drive says of its own health: its SMART / Health Information log page (NVM Express Base Specification, Get Log
+//! Page, log page identifier 02h), which Linux shows to root alone, by an ioctl.
+//!
+//! In a saved tree the page is the file `smart/nvmeN`; it holds no serial number.
+
+use crate::disk::numbered;
+use crate::root::Root;
+use plimsoll_metal::nvme::{SMART_BYTES, smart_log};
+use plimsoll_units::text::shown_within;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+const CONTROLLERS: &str = "sys/class/nvme";
+/// Where a saved tree has the pages.
+const SAVED: &str = "smart";
+/// The most drives that are asked.
+const MOST: usize = 256;
+/// Said where this user may not ask.
+const DENIED: &str = "wear and media errors of NVMe drives (SMART log page)";
+
+/// An NVMe drive and what it says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drive {
+    /// The kernel's name of its controller: `nvme0`.
+    pub name: String,
+    /// What its log page says.
+    #[serde(flatten)]
+    pub smart: Smart,
+}
+
+/// The log page, as far as it is used. Counts that do not fit are the largest number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Smart {
+    /// Bits of what is critical: 0 spare blocks below the threshold, 1 temperature, 2 reliability degraded, 3 read-only,
+    /// 4 backup of volatile memory failed, 5 persistent memory region unreliable.
+    pub critical_warning: u8,
+    /// Composite temperature in K; `None` where it is not told.
+    pub kelvin: Option<u16>,
+    /// Spare blocks left, in % of what there was.
+    pub spare_percent: u8,
+    /// Spare blocks below which the drive warns, in %.
+    pub spare_threshold_percent: u8,
+    /// Wear, in % of what the maker expects the drive to endure; may exceed 100, 255 is the most.
+    pub used_percent: u8,
+    /// Bytes read, in the page's units of 512,000.
+    pub read_bytes: u64,
+    /// Bytes written, in the page's units of 512,000.
+    pub written_bytes: u64,
+    /// Hours that it was on.
+    pub power_on_hours: u64,
+    /// Times that power was lost without warning.
+    pub unsafe_shutdowns: u64,
+    /// Times that it detected data that it could not recover.
+    pub media_errors: u64,
+}
+
+impl Smart {
+    /// Reads a log page; `None` where it is too short or all of it is zero, which no drive writes.
+    pub fn parse(page: &[u8]) -> Option<Self> {
+        let page: &[u8; SMART_BYTES] = page.get(..SMART_BYTES)?.try_into().ok()?;
+        if page.iter().all(|byte| *byte == 0) {
+            return None;
+        }
+        let count = |at: usize| {
+            let bytes: [u8; 16] = page[at..at + 16].try_into().unwrap_or_default();
+            u64::try_from(u128::from_le_bytes(bytes)).unwrap_or(u64::MAX)
+        };
+        // A data unit is a thousand blocks of 512 bytes.
+        let bytes = |at: usize| count(at).saturating_mul(512_000);
+        Some(Self {
+            critical_warning: page[0],
+            kelvin: Some(u16::from_le_bytes([page[1], page[2]])).filter(|kelvin| *kelvin > 0),
+            spare_percent: page[3],
+            spare_threshold_percent: page[4],
+            used_percent: page[5],
+            read_bytes: bytes(32),
+            written_bytes: bytes(48),
+            power_on_hours: count(128),
+            unsafe_shutdowns: count(144),
+            media_errors: count(160),
+        })
+    }
+}
+
+/// What the drives say; and, where this user may not ask, what that lacks.
+pub(super) fn drives(root: &Root) -> (Vec<Drive>, Option<&'static str>) {
+    let mut denied = None;
+    let mut found = Vec::new();
+    for (name, place) in controllers(root) {
+        match page(root, &place) {
+            Ok(page) => {
+                let smart = Smart::parse(&page);
+                found.extend(smart.map(|smart| Drive { name: shown_within(&name, 16), smart }));
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => denied = Some(DENIED),
+            Err(_) => {}
+        }
+    }
+    (found, denied)
+}
+
+/// The drives, each with where its page is.
+fn controllers(root: &Root) -> Vec<(String, PathBuf)> {
+    let names = root.names(if root.is_live() { CONTROLLERS } else { SAVED }).unwrap_or_default();
+    let names = names.into_iter().filter(|name| numbered(name, "nvme")).take(MOST);
+    let dir = Path::new(if root.is_live() { "/dev" } else { SAVED });
+    names.map(|name| (name.clone(), dir.join(name))).collect()
+}
+
+/// The log page: asked of the drive, or from a saved tree.
+fn page(root: &Root, place: &Path) -> std::io::Result<Vec<u8>> {
+    if root.is_live() {
+        // By its name alone: /dev is the system's, and what is no NVMe controller refuses the request.
+        return smart_log(File::open(place)?).map(Vec::from);
+    }
+    root.bytes(place, SMART_BYTES as u64).map_err(std::io::Error::other)
+}
+
+/// The pages of all drives that this user may ask, by name, to be saved.
+pub(crate) fn pages(root: &Root) -> Vec<(PathBuf, Vec<u8>)> {
+    let all = controllers(root).into_iter();
+    all.filter_map(|(name, place)| Some((Path::new(SAVED).join(name), page(root, &place).ok()?))).collect()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A page: critical warning, K, wear in %, media errors.
+    pub(in crate::health) fn made(warning: u8, kelvin: u16, used: u8, errors: u64) -> Vec<u8> {
+        let mut page = vec![0; SMART_BYTES];
+        page[0] = warning;
+        page[1..3].copy_from_slice(&kelvin.to_le_bytes());
+        page[3..6].copy_from_slice(&[100, 10, used]);
+        page[48..56].copy_from_slice(&2_000_u64.to_le_bytes());
+        page[128..136].copy_from_slice(&8760_u64.to_le_bytes());
+        page[160..168].copy_from_slice(&errors.to_le_bytes());
+        page
+    }
+
+    #[test]
+    fn a_page_is_read_by_the_places_of_the_specification() {
+        let smart = Smart::parse(&made(0b100, 311, 7, 3)).unwrap();
+        assert_eq!((smart.critical_warning, smart.kelvin, smart.used_percent), (4, Some(311), 7));
+        assert_eq!((smart.spare_percent, smart.spare_threshold_percent), (100, 10));
+        assert_eq!((smart.media_errors, smart.power_on_hours), (3, 8760));
+        assert_eq!((smart.read_bytes, smart.written_bytes), (0, 1_024_000_000));
+        let mut large = made(0, 0, 0, u64::MAX);
+        large[168] = 1;
+        large[32..48].fill(0xff);
+        let smart = Smart::parse(&large).unwrap();
+        assert_eq!((smart.media_errors, smart.read_bytes, smart.kelvin), (u64::MAX, u64::MAX, None));
+        assert_eq!(Smart::parse(&[0; SMART_BYTES]), None);
+        assert_eq!(Smart::parse(&large[..SMART_BYTES - 1]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_page_is_too_strange(page in prop::collection::vec(any::<u8>(), 0..600)) {
+            let smart = Smart::parse(&page);
+            prop_assert!(page.len() >= SMART_BYTES || smart.is_none());
+            if let Some(smart) = smart {
+                let json = serde_json::to_string(&smart).unwrap();
+                prop_assert_eq!(serde_json::from_str::<Smart>(&json).unwrap(), smart);
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+use super::*;
+use crate::fixture::{Fault as Wrong, Fixture};
+use smart::tests::made;
+
+/// A server as the kernel shows one, by Documentation/ABI/testing/sysfs-class-powercap, sysfs-devices-edac,
+/// sysfs-devices-system-cpu, sysfs-class-thermal, sysfs-bus-pci and Documentation/hwmon/sysfs-interface.rst.
+const SERVER: &str = r"
+proc/cpuinfo = processor\t: 0\nmicrocode\t: 0x5003604\nflags\t\t: fpu vme\n\nprocessor\t: 1\nmicrocode\t: 0x5003604
+sys/devices/system/cpu/vulnerabilities/meltdown = Not affected
+sys/devices/system/cpu/vulnerabilities/mds = Mitigation: Clear CPU buffers; SMT vulnerable
+sys/devices/system/cpu/cpu[0-3]/topology/physical_package_id = 0
+sys/devices/system/cpu/cpu[0-3]/topology/core_id = {n%2}
+sys/devices/system/cpu/cpu[0-3]/thermal_throttle/core_throttle_count = {n%2}
+sys/devices/system/cpu/cpu[0-3]/thermal_throttle/package_throttle_count = 7
+sys/devices/system/edac/mc/mc0/ce_count = 2
+sys/devices/system/edac/mc/mc0/ue_count = 0
+sys/devices/system/edac/mc/mc1/ce_count = 0
+sys/devices/system/edac/mc/mc1/ue_count = 0
+sys/class/powercap/intel-rapl:0/name = package-0
+sys/class/powercap/intel-rapl:0/energy_uj = 262143000000
+sys/class/powercap/intel-rapl:0/max_energy_range_uj = 262143328850
+sys/class/powercap/intel-rapl:0:0/name = dram
+sys/class/powercap/intel-rapl:0:0/energy_uj = 1000000
+sys/class/powercap/intel-rapl:0:0/max_energy_range_uj = 65712999613
+sys/class/powercap/intel-rapl-mmio:0/name = package-0
+sys/class/powercap/intel-rapl-mmio:0/energy_uj = 5
+sys/class/powercap/intel-rapl-mmio:0/max_energy_range_uj = 262143328850
+sys/class/hwmon/hwmon0/name = coretemp
+sys/class/hwmon/hwmon0/temp1_label = Package id 0
+sys/class/hwmon/hwmon0/temp1_input = 64000
+sys/class/hwmon/hwmon0/temp1_crit = 100000
+sys/class/hwmon/hwmon1/name = drivetemp
+sys/class/hwmon/hwmon1/temp1_input = 30000
+sys/class/hwmon/hwmon2/name = nct6775
+sys/class/hwmon/hwmon2/temp1_input = 127000
+sys/class/hwmon/hwmon2/temp1_crit = 100000
+sys/class/hwmon/hwmon2/temp2_input = -128000
+sys/class/thermal/thermal_zone0/type = x86_pkg_temp
+sys/class/thermal/thermal_zone0/temp = 64000
+sys/class/thermal/thermal_zone1/type = pch_lewisburg
+sys/class/thermal/thermal_zone1/temp = 41500
+sys/class/thermal/thermal_zone1/trip_point_0_type = passive
+sys/class/thermal/thermal_zone1/trip_point_0_temp = 60000
+sys/class/thermal/thermal_zone1/trip_point_1_type = critical
+sys/class/thermal/thermal_zone1/trip_point_1_temp = 115000
+sys/class/net/eth0/mtu = 1500
+sys/class/net/eth0/device/vendor = 0x8086
+sys/class/net/lo/mtu = 65536
+proc/net/dev = Inter-|   Receive                                                |  Transmit
+proc/net/dev =  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+proc/net/dev =     lo:  100       1    9    9    0     0          0         0      100       1    9    9    0     0       0          0
+proc/net/dev =   eth0:  100       1    1    2    0     0          0         0      100       1    0    0    0     0       0          0
+";
+
+#[test]
+fn a_server_is_read() -> Result<(), Wrong> {
+    let fixture = Fixture::unpack(SERVER)?;
+    let health = Health::read(&fixture.root);
+    assert_eq!(health.microcode, ["0x5003604"]);
+    let mds = "Mitigation: Clear CPU buffers; SMT vulnerable";
+    assert_eq!(health.mitigations, BTreeMap::from([("mds".to_owned(), mds.to_owned())]));
+    let throttled = health.counters.throttled.as_ref().ok_or("not counted")?;
+    assert_eq!(throttled.cores, BTreeMap::from([("0:1".to_owned(), 1)]));
+    assert_eq!(throttled.packages, BTreeMap::from([("0".to_owned(), 7)]));
+    let names: Vec<String> = health.sensors.iter().map(Sensor::name).collect();
+    assert_eq!(names, ["coretemp Package id 0", "nct6775", "pch_lewisburg"]);
+    assert_eq!(health.sensors[2].critical, Some(115.0));
+    let zones: Vec<&str> = health.counters.energy.iter().map(|zone| zone.name.as_str()).collect();
+    assert_eq!(zones, ["package-0", "dram"]);
+    assert_eq!(health.counters.interfaces.len(), 1);
+    assert_eq!((health.faults(), health.missing.len()), (Vec::new(), 0));
+    let json = serde_json::to_string(&health)?;
+    assert_eq!(serde_json::from_str::<Health>(&json)?, health);
+    Ok(())
+}
+
+#[test]
+fn what_happens_between_two_readings_is_told() -> Result<(), Wrong> {
+    let fixture = Fixture::unpack(SERVER)?;
+    let probe = Probe::new(&fixture.root);
+    let before = Health::read(&fixture.root);
+    assert!(Health::read(&fixture.root).since(&before).is_empty());
+    fixture.write("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", b"4\n")?;
+    fixture.write("sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count", b"9\n")?;
+    fixture.write("sys/devices/system/edac/mc/mc1/ce_count", b"3\n")?;
+    fixture.write("sys/class/powercap/intel-rapl:0/energy_uj", b"671150\n")?;
+    let change = Health::read(&fixture.root).since(&before);
+    assert_eq!((change.throttled(), change.memory_errors()), (4, [3, 0]));
+    assert_eq!(change.packages_throttled, BTreeMap::from([("0".to_owned(), 2)]));
+    assert_eq!(change.controllers[0].name, "mc1");
+    // The counter began again at its range: 0.32885 J up to it, and 0.67115 J after.
+    let energy = probe.energy_since(&before.counters.energy, 0.5);
+    assert_eq!((energy.packages_j, energy.memory_j), (Some(1.0), Some(0.0)));
+    assert!(before.lasting().counters.energy.is_empty());
+    Ok(())
+}
+
+#[test]
+fn faults_have_a_code_and_a_short_sentence() -> Result<(), Wrong> {
+    let fixture = Fixture::unpack(SERVER)?;
+    fixture.write("sys/devices/system/edac/mc/mc0/ue_count", b"18446744073709551615\n")?;
+    fixture.write("sys/class/hwmon/hwmon0/temp1_input", b"100000\n")?;
+    fixture.write("smart/nvme0", &made(0b1010, 350, 130, u64::MAX))?;
+    let faults = Health::read(&fixture.root).faults();
+    let said: Vec<String> = faults.iter().map(|fault| format!("{}: {fault}", fault.code())).collect();
+    assert_eq!(
+        said,
+        [
+            "edac-uncorrected: memory controller mc0: uncorrected errors: 18446744073709551615",
+            "nvme-critical-warning: nvme0: critical warning 0x0a: temperature past its limit and more",
+            "nvme-media-errors: nvme0: media errors: 18446744073709551615",
+            "nvme-worn: nvme0: 130 % of its expected endurance used",
+            "too-hot: coretemp Package id 0: 100 °C; critical from 100 °C",
+        ]
+    );
+    Ok(())
+}
+
+#[test]
+fn no_sentence_is_longer_than_80_characters() {
+    let long = || "W".repeat(20);
+    let pace = |lanes| Pace { transfers_per_s: 2_500_000_000, lanes };
+    let (what, device) = (|| "storage controller".to_owned(), || "0000:41:00.0".to_owned());
+    let faults = [
+        Fault::EdacUncorrected { controller: "W".repeat(16), count: u64::MAX },
+        Fault::NvmeCriticalWarning { drive: "W".repeat(16), bits: 0b11_0000 },
+        Fault::NvmeMediaErrors { drive: "W".repeat(16), count: u64::MAX },
+        Fault::NvmeWorn { drive: "W".repeat(16), percent: 255 },
+        Fault::TooHot { sensor: format!("{} {}", long(), long()), celsius: 150.0, critical: 150.0 },
+        Fault::PcieLink { what: what(), device: device(), now: pace(16), possible: pace(32) },
+        Fault::PcieSpeed { what: what(), device: device(), now: pace(16), possible: pace(32) },
+        Fault::MicrocodeDiffers { revisions: 8 },
+    ];
+    let codes: Vec<&str> = faults.iter().map(Fault::code).collect();
+    assert_eq!(codes, Fault::CODES);
+    for fault in faults {
+        let text = fault.to_string();
+        assert!(text.chars().count() <= 80, "{text}");
+        assert!(!fault.remedy().is_empty());
+    }
+}
+
+#[test]
+fn a_saved_machine_has_the_health_of_the_machine() -> Result<(), Wrong> {
+    let port = "sys/devices/pci0000:40/0000:40:01.1";
+    let link = format!(
+        "sys/bus/pci/devices/0000:41:00.0 -> ../../../../{port}/0000:41:00.0\n{port}/0000:41:00.0/serial = SECRET\n\
+         {port}/max_link_speed = 16.0 GT/s PCIe\n{port}/max_link_width = 4\n\
+         {port}/0000:41:00.0/max_link_speed = 16.0 GT/s PCIe\n{port}/0000:41:00.0/max_link_width = 4\n\
+         {port}/0000:41:00.0/current_link_speed = 8.0 GT/s PCIe\n{port}/0000:41:00.0/current_link_width = 4\n\
+         sys/class/hwmon/hwmon0/device/serial = SECRET\n"
+    );
+    let fixture = Fixture::unpack(&format!("{SERVER}{link}"))?;
+    let mut page = made(0, 300, 20, 0);
+    page[400..406].copy_from_slice(b"SECRET");
+    fixture.write("smart/nvme1", &page)?;
+    let mut health = Health::read(&fixture.root);
+    assert_eq!((health.links.len(), health.drives.len()), (1, 1));
+    let dir = tempfile::tempdir()?;
+    let place = dir.path().join("saved.tar.gz");
+    crate::saved::save(&fixture.root, &fixture.machine(), &place)?;
+    let opened = crate::saved::Opened::at(&place)?;
+    // Interfaces have names of their user's.
+    health.counters.interfaces.clear();
+    assert_eq!(Health::read(&opened.root()), health);
+    let saved = opened.root();
+    assert!(!saved.exists(format!("{port}/0000:41:00.0/serial")));
+    assert!(!String::from_utf8_lossy(&saved.bytes(Path::new("smart/nvme1"), 512)?).contains("SECRET"));
+    Ok(())
+}
+
+#[test]
+fn a_system_that_shows_nothing_is_healthy() -> Result<(), Wrong> {
+    let health = Health::read(&Fixture::unpack("proc/\nsys/\n")?.root);
+    assert!(health.is_empty() && health.faults().is_empty());
+    assert_eq!(serde_json::to_string(&health)?, "{}");
+    Ok(())
+}
+
+#[test]
+fn garbage_is_no_fault() -> Result<(), Wrong> {
+    let fixture = Fixture::unpack(&SERVER.replace(" = ", " = \\x1b[31m"))?;
+    let health = Health::read(&fixture.root);
+    assert_eq!(health.faults(), []);
+    assert!(!serde_json::to_string(&health)?.contains("\\u001b["));
+    for name in ["garbage", "epyc-7543-nps4", "xeon-gold-6230-2s", "nvme-and-raid", "graviton2-container"] {
+        let _ = Health::read(&Fixture::open(name)?.root).faults();
+    }
+    Ok(())
+}
+
+/// What is real here, whatever that is: two readings, which agree with themselves, and cost little.
+#[test]
+fn this_machine_is_read() {
+    let root = Root::live();
+    let before = Health::read(&root);
+    let after = Health::read(&root);
+    assert_eq!(after.microcode, before.microcode);
+    assert!(after.sensors.iter().all(|sensor| sensor.celsius.is_finite()));
+    let _ = after.since(&before);
+    let probe = Probe::new(&root);
+    let began = std::time::Instant::now();
+    let counters = probe.counters();
+    println!("read in {:?}: {counters:?}", began.elapsed());
+}

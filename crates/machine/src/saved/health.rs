@@ -1,0 +1,76 @@
+//! Of a machine that is saved: temperatures, links of PCI Express and what NVMe drives say of themselves. Other files of health
+//! are in the list of all that is saved. Counters of network interfaces are not saved: they mean nothing without a second
+//! reading, and interfaces have names of their user's.
+
+use std::path::Path;
+
+use super::Content;
+use super::rename::Names;
+use crate::disk::numbered;
+use crate::health::smart_pages;
+use crate::root::{FILE_CAP, Root};
+
+/// What is read of a PCI device.
+const OF_PCI: [&str; 6] =
+    ["class", "current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "vendor"];
+/// Bytes of an NVMe drive's log page that the specification names; what follows is reserved.
+const OF_PAGE: usize = 200;
+/// The most devices, and files of one sensor chip.
+const MOST: usize = 8192;
+
+/// Adds them.
+pub(super) fn add(root: &Root, names: &mut Names, content: &mut Content) {
+    sensors(root, "sys/class/hwmon", "hwmon", &["name"], content);
+    sensors(root, "sys/class/thermal", "thermal_zone", &["temp", "type"], content);
+    for (path, mut page) in smart_pages(root) {
+        page.iter_mut().skip(OF_PAGE).for_each(|byte| *byte = 0);
+        content.file(path, page);
+    }
+    links(root, names, content);
+}
+
+/// Adds chips or zones: files of these names, inputs with what belongs to them, and trip points.
+fn sensors(root: &Root, class: &str, prefix: &str, fixed: &[&str], content: &mut Content) {
+    let chips = root.names(class).unwrap_or_default();
+    for dir in chips.iter().filter(|name| numbered(name, prefix)).map(|name| Path::new(class).join(name)) {
+        let is_read = |name: &&String| {
+            let is_input = name.starts_with("temp")
+                && ["_input", "_label", "_crit"].iter().any(|end| name.ends_with(end));
+            let is_trip =
+                name.starts_with("trip_point_") && ["_type", "_temp"].iter().any(|end| name.ends_with(end));
+            is_input || is_trip || fixed.contains(&name.as_str())
+        };
+        for file in root.names(&dir).unwrap_or_default().iter().filter(is_read).take(MOST) {
+            copy(root, &dir.join(file), &dir.join(file), content);
+        }
+    }
+}
+
+/// Adds the PCI devices that have a link, and the ports above them.
+fn links(root: &Root, names: &mut Names, content: &mut Content) {
+    const DEVICES: &str = "sys/bus/pci/devices";
+    for name in root.names(DEVICES).unwrap_or_default().into_iter().take(MOST) {
+        let listed = Path::new(DEVICES).join(&name);
+        let Ok(place) = root.resolve(&listed) else { continue };
+        if !root.exists(place.join("current_link_speed")) {
+            continue;
+        }
+        let to = names.place(&place);
+        for file in OF_PCI {
+            copy(root, &place.join(file), &to.join(file), content);
+            if let (Some(port), Some(port_to)) = (place.parent(), to.parent()) {
+                copy(root, &port.join(file), &port_to.join(file), content);
+            }
+        }
+        if let Ok(physical) = root.resolve(place.join("physfn")) {
+            content.link(to.join("physfn"), names.place(&physical));
+        }
+        content.link(Path::new(DEVICES).join(names.device(&name)), to);
+    }
+}
+
+fn copy(root: &Root, from: &Path, to: &Path, content: &mut Content) {
+    if let Ok(bytes) = root.bytes(from, FILE_CAP) {
+        content.file(to, bytes);
+    }
+}

@@ -1,0 +1,83 @@
+//! Asking an NVMe controller for its SMART / Health Information log page: `NVME_IOCTL_ADMIN_CMD` of linux/nvme_ioctl.h.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Bytes of the log page (NVM Express Base Specification, Get Log Page, log page identifier 02h).
+pub const SMART_BYTES: usize = 512;
+
+/// `_IOWR('N', 0x41, struct nvme_admin_cmd)`, as x86, Arm, RISC-V, s390 and LoongArch make it of direction, size and number.
+const ADMIN_CMD: libc::Ioctl = 0xC048_4E41_u32 as libc::Ioctl;
+/// Opcode of Get Log Page.
+const GET_LOG_PAGE: u8 = 0x02;
+/// The log page of the whole controller: namespace FFFFFFFFh.
+const ALL_NAMESPACES: u32 = u32::MAX;
+/// Identifier of the page in bits 7:0; in bits 31:16 how many words of four bytes are asked for, less one.
+const SMART_PAGE: u32 = 0x02 | ((SMART_BYTES as u32 / 4 - 1) << 16);
+/// How long the controller may take, in ms.
+const TIMEOUT_MS: u32 = 1000;
+
+/// `struct nvme_passthru_cmd`, 72 bytes.
+#[repr(C)]
+#[derive(Default)]
+struct Command {
+    opcode: u8,
+    flags: u8,
+    reserved: u16,
+    namespace: u32,
+    words_2_and_3: [u32; 2],
+    metadata: u64,
+    address: u64,
+    metadata_bytes: u32,
+    bytes: u32,
+    word_10: u32,
+    words_11_to_15: [u32; 5],
+    timeout_ms: u32,
+    result: u32,
+}
+
+/// The log page as the controller writes it. `device` is its character device, `/dev/nvme0`; nothing on it is changed.
+///
+/// # Errors
+/// What ioctl(2) says: EACCES without CAP_SYS_ADMIN, ENOTTY where it is no NVMe controller; or the status with which the
+/// controller refused.
+pub fn smart_log(device: impl AsFd) -> io::Result<[u8; SMART_BYTES]> {
+    let mut page = [0_u8; SMART_BYTES];
+    let mut command = Command {
+        opcode: GET_LOG_PAGE,
+        namespace: ALL_NAMESPACES,
+        address: page.as_mut_ptr() as u64,
+        bytes: SMART_BYTES as u32,
+        word_10: SMART_PAGE,
+        timeout_ms: TIMEOUT_MS,
+        ..Command::default()
+    };
+    // SAFETY: the request reads and writes one `Command`, and writes at most `bytes` bytes at `address`; both live until it
+    // returns.
+    let status =
+        unsafe { libc::ioctl(device.as_fd().as_raw_fd(), ADMIN_CMD, std::ptr::from_mut(&mut command)) };
+    match status {
+        0 => Ok(page),
+        ..0 => Err(io::Error::last_os_error()),
+        status => Err(io::Error::other(format!("the controller answered with status {status:#x}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_is_as_the_kernel_has_it() {
+        // linux/nvme_ioctl.h: the size is part of the request's number.
+        assert_eq!(size_of::<Command>(), 72);
+        assert_eq!((std::mem::offset_of!(Command, address), std::mem::offset_of!(Command, word_10)), (24, 40));
+        assert_eq!(SMART_PAGE, 0x007f_0002);
+    }
+
+    #[test]
+    fn a_file_is_no_controller() {
+        let file = tempfile::tempfile().expect("temporary file");
+        assert_eq!(smart_log(&file).unwrap_err().raw_os_error(), Some(libc::ENOTTY));
+    }
+}
