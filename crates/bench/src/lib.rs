@@ -159,6 +159,8 @@ pub struct Subsystem {
     pub second_cost: Loss,
     /// Where CPUs must stay for its figures to be of one place.
     pub stay: Stay,
+    /// Whether its cases send through network interfaces, so that their errors and drops are theirs.
+    pub uses_interfaces: bool,
 }
 
 impl Subsystem {
@@ -178,6 +180,7 @@ impl Subsystem {
         instead_of_threads: None,
         second_cost: Loss::MemoryShared,
         stay: Stay::AtCaches,
+        uses_interfaces: false,
     };
 }
 

@@ -415,6 +415,7 @@ fn named(mut run: Run, name: &str) -> Result<Run, String> {
     }
     run.measurements.iter_mut().for_each(|measurement| measurement.node = name.to_owned());
     run.clock_steps.iter_mut().for_each(|step| step.node = name.to_owned());
+    run.health.iter_mut().for_each(|one| one.node = name.to_owned());
     // What it says of other machines is not its to say; of itself the join finds it again.
     run.findings.clear();
     Ok(run)

@@ -71,7 +71,10 @@ mod tests {
     fn the_command_is_as_the_kernel_has_it() {
         // linux/nvme_ioctl.h: the size is part of the request's number.
         assert_eq!(size_of::<Command>(), 72);
-        assert_eq!((std::mem::offset_of!(Command, address), std::mem::offset_of!(Command, word_10)), (24, 40));
+        assert_eq!(
+            (std::mem::offset_of!(Command, address), std::mem::offset_of!(Command, word_10)),
+            (24, 40)
+        );
         assert_eq!(SMART_PAGE, 0x007f_0002);
     }
 

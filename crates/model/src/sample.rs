@@ -4,6 +4,7 @@
 
 mod achieved;
 mod conditions;
+pub mod energy;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -30,6 +30,8 @@ pub enum Topic {
     Concurrency,
     /// What is between a figure and its limit.
     Limit,
+    /// What power and energy it took.
+    Energy,
 }
 
 /// A sentence that follows from the figures.

@@ -35,12 +35,12 @@ mod site;
 use crate::bench::Candidate;
 use crate::cli::{Common, Typed, What};
 use crate::clock::SystemClock;
-use crate::document::{Node, PlanInfo, Run, RunStatus, SCHEMA};
+use crate::document::{Node, NodeHealth, PlanInfo, Run, RunStatus, SCHEMA};
 use crate::evaluate::Maker;
 use crate::event::Event;
 use crate::finding;
 use crate::leftover::Registry;
-use crate::machine::{Machine, Root, saved};
+use crate::machine::{Health, Machine, Root, saved};
 use crate::measurement::Measurement;
 use crate::output::{Begins, OutputError, Outputs, complain};
 use crate::peer::Companions;
@@ -439,6 +439,11 @@ impl Seat {
         }
         .run(&self.document.id, &left, before);
         self.document.clock_steps.extend(clock.steps(&node));
+        let shown = clock.health();
+        self.document.health = Some(NodeHealth { node: node.clone(), shown })
+            .filter(|one| !one.shown.is_empty())
+            .into_iter()
+            .collect();
         finish(&mut self.document, &ran, maker, wall::monotonic() - begun);
         ran.interrupted
     }
@@ -455,6 +460,7 @@ fn document(prepared: &Prepared, id: &str, name: Option<&str>) -> Run {
         started: wall::now().to_string(),
         elapsed_s: 0.0,
         clock_steps: Vec::new(),
+        health: Vec::new(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         seed: plan.seed,
         status: RunStatus::Partial,
@@ -483,6 +489,7 @@ fn finish(document: &mut Run, ran: &Ran, maker: Maker<'_>, took_s: f64) {
     document.measurements.extend(ran.measurements(maker));
     document.findings = finding::findings(&document.measurements);
     document.findings.extend(finding::clock_steps(&document.clock_steps));
+    document.findings.extend(finding::health(&document.health));
     document.status = if ran.interrupted { RunStatus::Partial } else { RunStatus::Complete };
     document.elapsed_s += took_s;
 }
@@ -510,6 +517,7 @@ fn show_machine(json: bool, save: Option<&Path>, from: Option<&Path>) -> Result<
     }
     let mut sections = report::machine::describe(&machine);
     sections.extend(report::machine::cores(&machine));
+    sections.extend(report::machine::health(&Health::read(&root)));
     // What is measured here is no limit of another machine.
     if from.is_none() {
         sections.extend(limits_of_quick(&machine)?);

@@ -9,7 +9,7 @@ mod upgrade;
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::Machine;
+use crate::machine::{Health, Machine};
 use crate::measurement::Measurement;
 use crate::view;
 use crate::wall::Step;
@@ -95,6 +95,15 @@ pub struct Node {
     pub machine: Option<Machine>,
 }
 
+/// What a machine's system showed of its hardware's health when the run ended there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeHealth {
+    /// Name of the machine.
+    pub node: String,
+    /// What was shown.
+    pub shown: Health,
+}
+
 /// A sentence that plimsoll computed, with its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
@@ -126,6 +135,9 @@ pub struct Run {
     /// When the wall clock was set in the course of the run: `started` and times of day are to be read with that, no duration is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clock_steps: Vec<Step>,
+    /// The hardware's health on each machine whose system shows anything of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub health: Vec<NodeHealth>,
     /// Version of plimsoll.
     pub version: String,
     /// Seed of all that was random.
@@ -167,6 +179,7 @@ impl Run {
             started: self.started.clone(),
             elapsed_s: self.elapsed_s,
             clock_steps: self.clock_steps.clone(),
+            health: self.health.clone(),
             version: self.version.clone(),
             seed: self.seed,
             status: self.status,

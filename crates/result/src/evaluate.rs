@@ -298,6 +298,8 @@ fn over_all(samples: &[Sample]) -> Conditions {
         pages_swapped: mean(&|c| c.pages_swapped),
         vector_units_shared: mean(&|c| c.vector_units_shared),
         waited: mean(&|c| c.waited),
+        package_power: mean(&|c| c.package_power),
+        memory_power: mean(&|c| c.memory_power),
         more: Numbers::each(samples.iter().map(|s| &s.conditions.more), |read| mean(&|c| read(&c.more))),
     }
 }

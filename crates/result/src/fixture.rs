@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use crate::document::{Finding, Node, PlanInfo, Run, RunStatus, SCHEMA};
+use crate::document::{Finding, Node, NodeHealth, PlanInfo, Run, RunStatus, SCHEMA};
 use crate::limit::{Kind, Limit};
 use crate::measurement::{Measurement, Note, PeerResult, Status};
 use crate::quantity::Unit;
@@ -25,6 +25,7 @@ pub fn run_of(measurements: Vec<Measurement>) -> Run {
         started: "2026-11-21T08:19:04.123Z".to_owned(),
         elapsed_s: 47.3,
         clock_steps: Vec::new(),
+        health: Vec::new(),
         version: "0.1.0".to_owned(),
         seed: 42,
         status: RunStatus::Complete,
@@ -50,6 +51,30 @@ pub fn run_of(measurements: Vec<Measurement>) -> Run {
         }],
         measurements,
     }
+}
+
+/// What a machine shows of a hot drive behind a narrow link, with all kinds of facts.
+pub fn node_health(node: &str) -> NodeHealth {
+    let shown = serde_json::json!({
+        "microcode": ["0x1"],
+        "mitigations": { "mds": "Mitigation: Clear CPU buffers" },
+        "links": [{
+            "device": "0000:41:00.0",
+            "what": "NVMe drive",
+            "now": { "transfers_per_s": 8_000_000_000_u64, "lanes": 2 },
+            "possible": { "transfers_per_s": 8_000_000_000_u64, "lanes": 4 },
+            "saves_power": false,
+        }],
+        "sensors": [{ "chip": "nvme", "label": "Composite", "celsius": 85.5, "critical": 85.0 }],
+        "drives": [{
+            "name": "nvme0", "critical_warning": 2, "kelvin": 358, "spare_percent": 100, "spare_threshold_percent": 10,
+            "used_percent": 3, "read_bytes": 0, "written_bytes": 512_000, "power_on_hours": 9, "unsafe_shutdowns": 0,
+            "media_errors": 1,
+        }],
+        "counters": { "throttled": { "cores": { "0:1": 3 }, "packages": {} } },
+        "missing": ["energy"],
+    });
+    NodeHealth { node: node.to_owned(), shown: serde_json::from_value(shown).unwrap() }
 }
 
 /// A run with every kind of row.

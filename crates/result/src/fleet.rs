@@ -20,16 +20,19 @@ const OTHER_MEMORY: f64 = 0.1;
 /// The rows of `parts` in one document, whose other parts are those of `header`; what the figures say of the machines
 /// comes after `lost`. It is whole where `whole` is and nobody is lost.
 pub fn merged(header: Run, parts: impl IntoIterator<Item = Run>, lost: Vec<Finding>, whole: bool) -> Run {
-    let mut run = Run { nodes: Vec::new(), measurements: Vec::new(), clock_steps: Vec::new(), ..header };
+    let (clock_steps, health) = (Vec::new(), Vec::new());
+    let mut run = Run { nodes: Vec::new(), measurements: Vec::new(), clock_steps, health, ..header };
     for mut part in parts {
         run.nodes.extend(part.nodes_beside(&run.machine));
         run.measurements.append(&mut part.measurements);
         run.clock_steps.append(&mut part.clock_steps);
+        run.health.append(&mut part.health);
     }
     run.status = if lost.is_empty() && whole { RunStatus::Complete } else { RunStatus::Partial };
     run.findings = lost;
     run.findings.extend(of_machines(&run));
     run.findings.extend(finding::clock_steps(&run.clock_steps));
+    run.findings.extend(finding::health(&run.health));
     run
 }
 
@@ -43,6 +46,7 @@ pub fn part(run: &Run, name: &str) -> Option<Run> {
         nodes: vec![Node { name: name.to_owned(), machine: None }],
         measurements: own.cloned().collect(),
         clock_steps: steps.cloned().collect(),
+        health: run.health.iter().filter(|one| one.node == name).cloned().collect(),
         findings: Vec::new(),
         elapsed_s: 0.0,
         status: RunStatus::Partial,
@@ -111,6 +115,7 @@ pub fn once_each(mut runs: Vec<Run>) -> (Vec<Run>, Vec<String>) {
             run.nodes.retain(|node| !again.contains(&node.name));
             run.measurements.retain(|m| !again.contains(&m.node));
             run.clock_steps.retain(|step| !again.contains(&step.node));
+            run.health.retain(|one| !again.contains(&one.node));
         }
     }
     runs.retain(|run| !run.nodes.is_empty());
@@ -149,6 +154,7 @@ pub fn renamed(runs: &mut [Run]) -> Vec<String> {
         };
         run.measurements.iter_mut().for_each(|m| rename(&mut m.node));
         run.clock_steps.iter_mut().for_each(|step| rename(&mut step.node));
+        run.health.iter_mut().for_each(|one| rename(&mut one.node));
     }
     said
 }
@@ -340,6 +346,7 @@ mod tests {
     fn machines_of_one_name_get_numbers_that_are_free() {
         let mut step = run_at("n", "z", 3);
         step.clock_steps.push(crate::wall::Step { node: "n".to_owned(), at_s: 1.0, by_s: 5.0 });
+        step.health.push(fixture::node_health("n"));
         let mut runs = vec![run_at("n", "x", 1), run_at("n-2", "y", 2), step];
         assert_eq!(renamed(&mut runs), ["several machines have the name n: one is n-3 here"]);
         assert_eq!(
@@ -347,6 +354,11 @@ mod tests {
             ("n-3", "n-3")
         );
         assert_eq!(runs[1].nodes[0].name, "n-2");
+        let alone = part(&runs[2], "n-3").unwrap();
+        assert_eq!((runs[2].health[0].node.as_str(), alone.health.len()), ("n-3", 1));
+        let joined = merged(run_at("a", "x", 1), runs, Vec::new(), true);
+        assert_eq!(joined.health.len(), 1);
+        assert!(joined.findings.iter().any(|finding| finding.code == "pcie-link"));
     }
 
     #[test]

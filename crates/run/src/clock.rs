@@ -1,7 +1,9 @@
-//! The run loop's real clock: monotonic time, and the steal and throttling seen while a sample ran.
+//! The run loop's real clock: monotonic time, the steal, throttling and power seen while a sample ran, and what happened to the
+//! hardware during a case. Nothing is read while a sample runs.
 
 use crate::Clock;
-use crate::machine::{CpuSet, Root, Snapshot, Watch};
+use crate::machine::health::{Counters, Energy, HealthChange, Probe, Zone};
+use crate::machine::{CpuSet, Health, Root, Snapshot, Watch};
 use crate::sample::Conditions;
 use crate::wall;
 
@@ -12,7 +14,16 @@ pub struct SystemClock {
     watch: Watch,
     cpus: CpuSet,
     before: Option<Snapshot>,
+    root: Root,
+    probe: Probe,
+    /// Counters of energy before a sample, and when they were read.
+    energy: Option<(f64, Vec<Zone>)>,
+    /// Counters before a case.
+    counters: Option<Counters>,
 }
+
+/// Seconds below which no power is told: the counters of energy move once a millisecond.
+const LEAST_FOR_POWER: f64 = 0.02;
 
 impl SystemClock {
     /// Starts at zero; steal is that of `cpus`.
@@ -23,6 +34,10 @@ impl SystemClock {
             watch: Watch::new(root),
             cpus: cpus.clone(),
             before: None,
+            root: root.clone(),
+            probe: Probe::new(root),
+            energy: None,
+            counters: None,
         }
     }
 }
@@ -33,6 +48,25 @@ impl SystemClock {
         self.wall.look(self.now());
         self.wall.steps(node)
     }
+
+    /// What the system shows of the hardware's health now.
+    pub fn health(&self) -> Health {
+        Health::read(&self.root).lasting()
+    }
+
+    /// The power since the sample began, in W.
+    fn power(&mut self) -> Energy {
+        let Some((began, before)) = self.energy.take().filter(|(_, zones)| !zones.is_empty()) else {
+            return Energy::default();
+        };
+        let seconds = self.now() - began;
+        if seconds < LEAST_FOR_POWER {
+            return Energy::default();
+        }
+        let Energy { packages_j, memory_j } = self.probe.energy_since(&before, seconds);
+        let power = |joules: f64| joules / seconds;
+        Energy { packages_j: packages_j.map(power), memory_j: memory_j.map(power) }
+    }
 }
 
 impl Clock for SystemClock {
@@ -42,15 +76,32 @@ impl Clock for SystemClock {
 
     fn watch(&mut self) {
         self.before = Some(self.watch.snapshot());
+        self.energy = Some((self.now(), self.probe.energy()));
     }
 
     fn watched(&mut self) -> Conditions {
+        let power = self.power();
         self.wall.look(self.now());
         let Some(before) = self.before.take() else { return Conditions::default() };
         let change = before.until(&self.watch.snapshot(), &self.cpus);
         // The counter adds the CPUs up; the loop, which knows how many a case uses, makes a share of it.
         let throttled = change.throttled_s.filter(|_| change.elapsed_s > 0.0).map(|s| s / change.elapsed_s);
         let pages_swapped = change.pages_swapped.filter(|n| *n > 0).map(|n| n as f64);
-        Conditions { steal: change.steal_share, throttled, pages_swapped, ..Conditions::default() }
+        Conditions {
+            steal: change.steal_share,
+            throttled,
+            pages_swapped,
+            package_power: power.packages_j,
+            memory_power: power.memory_j,
+            ..Conditions::default()
+        }
+    }
+
+    fn begin_case(&mut self) {
+        self.counters = Some(self.probe.counters());
+    }
+
+    fn end_case(&mut self) -> HealthChange {
+        self.counters.take().map(|before| self.probe.counters().since(&before)).unwrap_or_default()
     }
 }

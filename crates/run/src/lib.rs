@@ -7,6 +7,7 @@
 mod causes;
 pub mod clock;
 mod companions;
+mod health;
 mod overrun;
 mod planned;
 mod rounds;
@@ -31,9 +32,11 @@ use crate::case::Case;
 use crate::evaluate::Maker;
 use crate::event::Event;
 use crate::limit::Evidence;
+use crate::machine::health::HealthChange;
 use crate::measurement::Measurement;
 use crate::peer::Companion;
 use crate::plan::Sampling;
+use crate::sample::energy::{self, ENERGY, ENERGY_PER_UNIT};
 use crate::sample::{
     Amount, Beside, CannotMeasure, Cause, Conditions, End, Fact, Facts, Offer, Outcome, Sample, WrongAnswer,
 };
@@ -63,6 +66,9 @@ const LONGER: f64 = 1.0;
 
 /// Seconds past the end of the budget up to which nobody needs to know of it.
 const LEAST_PAST: f64 = 1.0;
+
+/// The least share that the timed part has of a sample whose power is told.
+const MOSTLY_TIMED: f64 = 0.9;
 
 /// Seconds that a case is expected to take before its first sample.
 const SET_UP: f64 = 0.5;
@@ -106,6 +112,14 @@ pub trait Clock {
 
     /// What happened since [`Clock::watch`].
     fn watched(&mut self) -> Conditions;
+
+    /// Begins to count what happens to the hardware during a case.
+    fn begin_case(&mut self) {}
+
+    /// What happened to the hardware since [`Clock::begin_case`].
+    fn end_case(&mut self) -> HealthChange {
+        HealthChange::default()
+    }
 }
 
 /// Keeps step with other machines that measure the same.
@@ -336,6 +350,8 @@ impl Harness<'_> {
             companions.keep_few();
         }
         companions.seconds = self.clock.now() - looking;
+        let sampling_began = self.clock.now();
+        self.clock.begin_case();
         let ending = loop {
             let named = headline.map(|m| m.name);
             let before = self.clock.now() - companions.seconds;
@@ -364,6 +380,7 @@ impl Harness<'_> {
                 break ending;
             }
         };
+        let (change, seconds) = (self.clock.end_case(), self.clock.now() - sampling_began);
         taken.peers = companions.heard();
         prepared.verify().map_err(End::Wrong)?;
         taken.facts = prepared.facts();
@@ -373,7 +390,10 @@ impl Harness<'_> {
         }
         let overrun = self.overrun(planned, room, begun, taken.beside_s);
         taken.facts.warnings.extend(overrun.map(Note::from));
-        let second = bench::subsystem_of(case).second_cost;
+        let part = bench::subsystem_of(case);
+        taken.note_health(&change, seconds, part.uses_interfaces);
+        taken.note_energy(headline);
+        let second = part.second_cost;
         taken.remark(ending, sampling.precision, second, cpus > 0 && case.crowding(cpus) > 0.0);
         Ok(())
     }
@@ -428,6 +448,12 @@ impl Harness<'_> {
         sample.conditions.steal = sample.conditions.steal.or(seen.steal);
         sample.conditions.throttled = sample.conditions.throttled.or(seen.throttled);
         sample.conditions.pages_swapped = seen.pages_swapped;
+        // Power was watched from before the sample to after it: where that is much longer than its timed part, it is of something
+        // else.
+        if sample.elapsed >= MOSTLY_TIMED * (self.clock.now() - at) {
+            sample.conditions.package_power = seen.package_power;
+            sample.conditions.memory_power = seen.memory_power;
+        }
         Ok(sample)
     }
 }
@@ -504,6 +530,20 @@ impl Taken {
     /// Keeps what ended the sampling.
     fn note_end(&mut self, by: EndedBy) {
         self.facts.achieved.set(&ENDED_BY, by);
+    }
+
+    /// Adds the warnings that follow from what happened to the hardware.
+    fn note_health(&mut self, change: &HealthChange, seconds: f64, uses_interfaces: bool) {
+        let remarks = health::remarks(change, seconds, uses_interfaces);
+        self.facts.warnings.extend(remarks.into_iter().map(Note::from));
+    }
+
+    /// Keeps the energy of the samples and, where the headline is a rate of work, that of a unit of it.
+    fn note_energy(&mut self, headline: Option<bench::Metric>) {
+        self.facts.achieved.set_some(&ENERGY, energy::energy(&self.samples));
+        let rate = headline.filter(|metric| metric.unit.work().is_some());
+        let each = rate.and_then(|rate| limit::median(energy::per_unit(&self.samples, rate.name)));
+        self.facts.achieved.set_some(&ENERGY_PER_UNIT, each);
     }
 
     /// Adds the warnings that follow from the samples.

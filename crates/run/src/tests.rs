@@ -28,6 +28,8 @@ struct Script {
     stretch: f64,
     /// Whether tools give the least number of pairs.
     few_pairs: bool,
+    /// Times that the processor is throttled in each case.
+    throttled: u64,
 }
 
 impl Script {
@@ -43,12 +45,17 @@ impl Script {
             tools: Vec::new(),
             stretch: 1.0,
             few_pairs: false,
+            throttled: 0,
         }
     }
 }
 
 #[derive(Default)]
 struct Log {
+    /// Samples that were taken when a case began.
+    case_begun: Cell<Option<usize>>,
+    /// Times that the processor is throttled in each case.
+    throttled: Cell<u64>,
     now: Cell<f64>,
     amounts: RefCell<Vec<Amount>>,
     alive: Cell<i32>,
@@ -172,8 +179,32 @@ impl Clock for MockClock {
     }
     fn watch(&mut self) {}
     fn watched(&mut self) -> Conditions {
-        Conditions { steal: Some(0.25), ..Conditions::default() }
+        Conditions { steal: Some(0.25), package_power: Some(50.0), ..Conditions::default() }
     }
+    fn begin_case(&mut self) {
+        self.0.case_begun.set(Some(self.0.amounts.borrow().len()));
+    }
+    fn end_case(&mut self) -> HealthChange {
+        let times = self.0.throttled.get();
+        let packages_throttled =
+            [("0".to_owned(), times)].into_iter().filter(|(_, times)| *times > 0).collect();
+        HealthChange { packages_throttled, ..HealthChange::default() }
+    }
+}
+
+#[test]
+fn what_happens_to_the_hardware_is_a_warning_and_energy_a_fact() {
+    let done = run_with(Script { throttled: 2, ..Script::steady() }, Some(5), None, 1);
+    // The case begins after the warm-up and before the first sample.
+    assert_eq!(done.log.case_begun.get(), Some(1));
+    let made = &done.measurements[0];
+    assert!(made.warns("thermal-throttling"));
+    assert_eq!(made.conditions.package_power, Some(50.0));
+    // Five samples of 0.1 s at 50 W.
+    let energy = made.achieved.get(&ENERGY).unwrap();
+    assert!((energy - 25.0).abs() < 1e-9, "{energy}");
+    // The headline of this benchmark is a time, no rate of work.
+    assert_eq!(made.achieved.get(&ENERGY_PER_UNIT), None);
 }
 
 struct Finished {
@@ -186,6 +217,7 @@ struct Finished {
 fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: usize) -> Finished {
     let machine = Machine::discover(&Root::at("/nonexistent"));
     let log = Rc::new(Log::default());
+    log.throttled.set(script.throttled);
     let mut events = Vec::new();
     let user_limits = UserLimits::default();
     let maker = Maker { machine: &machine, node: "here", seed: 7, user_limits: &user_limits, margin: 0.03 };

@@ -17,8 +17,13 @@ use crate::sample::{CannotMeasure, Condition, Fact};
 /// The part of the names before the dot.
 pub const SUBSYSTEM: &str = "mpi";
 /// What they have in common.
-pub static PART: Subsystem =
-    Subsystem { name: SUBSYSTEM, title: "MPI between machines", is_command: false, ..Subsystem::USUAL };
+pub static PART: Subsystem = Subsystem {
+    name: SUBSYSTEM,
+    title: "MPI between machines",
+    is_command: false,
+    uses_interfaces: true,
+    ..Subsystem::USUAL
+};
 
 /// Messages under way at once in `mpi.bandwidth`, as `osu_bw` has without a flag.
 pub const WINDOW: usize = 64;

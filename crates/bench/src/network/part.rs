@@ -21,6 +21,7 @@ pub static PART: Subsystem = Subsystem {
     ],
     cpus: |machine, _| place(machine, 2),
     instead_of_threads: Some("a stream has a thread of its own; use --streams"),
+    uses_interfaces: true,
     ..Subsystem::USUAL
 };
 

@@ -91,7 +91,8 @@ impl HealthChange {
     /// Times that a processor was throttled: the sum over cores or over packages, whichever is larger, because one event can
     /// be counted by both.
     pub fn throttled(&self) -> u64 {
-        let sum = |counts: &BTreeMap<String, u64>| counts.values().fold(0, |sum: u64, n| sum.saturating_add(*n));
+        let sum =
+            |counts: &BTreeMap<String, u64>| counts.values().fold(0, |sum: u64, n| sum.saturating_add(*n));
         sum(&self.cores_throttled).max(sum(&self.packages_throttled))
     }
 
@@ -217,7 +218,11 @@ impl Probe {
     pub fn counters(&self) -> Counters {
         Counters {
             throttled: self.throttled(),
-            controllers: self.controllers.iter().filter_map(|(name, dir)| self.controller(name, dir)).collect(),
+            controllers: self
+                .controllers
+                .iter()
+                .filter_map(|(name, dir)| self.controller(name, dir))
+                .collect(),
             energy: self.energy(),
             interfaces: self.interfaces(),
         }
@@ -312,7 +317,11 @@ mod tests {
             }),
             controllers: vec![Controller { name: "mc0".to_owned(), corrected, uncorrected: 0 }],
             energy: Vec::new(),
-            interfaces: vec![Interface { name: "eth0".to_owned(), rx_dropped: dropped, ..Interface::default() }],
+            interfaces: vec![Interface {
+                name: "eth0".to_owned(),
+                rx_dropped: dropped,
+                ..Interface::default()
+            }],
         }
     }
 

@@ -122,7 +122,8 @@ mod tests {
     #[test]
     fn packages_are_added_and_their_parts_are_not() {
         let before = [zone("package-0", 0, RANGE), zone("package-1", 5, RANGE), zone("core", 0, RANGE)];
-        let after = [zone("package-0", 3_000_000, RANGE), zone("package-1", 5, RANGE), zone("core", 9, RANGE)];
+        let after =
+            [zone("package-0", 3_000_000, RANGE), zone("package-1", 5, RANGE), zone("core", 9, RANGE)];
         assert_eq!(used(&before, &after, 1.0), Energy { packages_j: Some(3.0), memory_j: None });
         // Half of the packages is no sum.
         assert_eq!(used(&before[..1], &after, 1.0).packages_j, None);

@@ -166,7 +166,9 @@ impl Fault {
             Self::NvmeMediaErrors { .. } => {
                 "the drive lost data in its life; see `smartctl -a`, and replace it where the number grows"
             }
-            Self::NvmeWorn { .. } => "it may fail, and its write figures may be below a new drive's; replace it",
+            Self::NvmeWorn { .. } => {
+                "it may fail, and its write figures may be below a new drive's; replace it"
+            }
             Self::TooHot { .. } => {
                 "the hardware slows itself down at this temperature; look after fans, dust and the temperature of the room"
             }
@@ -210,7 +212,8 @@ impl fmt::Display for Fault {
             Self::TooHot { sensor, celsius, critical } => {
                 write!(f, "{sensor}: {celsius:.0} °C; critical from {critical:.0} °C")
             }
-            Self::PcieLink { what, device, now, possible } | Self::PcieSpeed { what, device, now, possible } => {
+            Self::PcieLink { what, device, now, possible }
+            | Self::PcieSpeed { what, device, now, possible } => {
                 write!(f, "{what} {device}: link {}, both ends can do {}", pace(*now), pace(*possible))
             }
             Self::MicrocodeDiffers { revisions } => {

@@ -31,7 +31,7 @@ pub struct Pace {
 pub struct PcieLink {
     /// Address of the device, `0000:41:00.0`.
     pub device: String,
-    /// What the device is, by its class: `NVMe drive`, `network controller` …
+    /// What the device is, by its class: `NVMe drive`, `NIC` …
     pub what: String,
     /// What the link does now.
     pub now: Pace,
@@ -127,8 +127,8 @@ fn kind(class: &str) -> (&'static str, bool) {
     match class.get(2..6) {
         Some("0108") => ("NVMe drive", false),
         Some(class) => match &class[..2] {
-            "01" => ("storage controller", false),
-            "02" => ("network controller", false),
+            "01" => ("storage device", false),
+            "02" => ("NIC", false),
             "03" => ("GPU", true),
             "06" => ("bridge", false),
             "12" => ("accelerator", true),
@@ -192,7 +192,8 @@ mod tests {
         assert!(found(&guest).is_empty());
         let emulated = slow.clone() + "sys/devices/pci0000:40/0000:40:01.1/vendor = 0x1b36\n";
         assert!(found(&emulated).is_empty());
-        let unknown: String = slow.lines().filter(|l| !l.contains("01.1/max_link")).map(|l| format!("{l}\n")).collect();
+        let unknown: String =
+            slow.lines().filter(|l| !l.contains("01.1/max_link")).map(|l| format!("{l}\n")).collect();
         assert!(found(&unknown).is_empty());
         assert!(found(&tree(NVME, ["Unknown", "0", "16.0", "4"], ["8.0", "4"])).is_empty());
         assert_eq!(found(&slow).len(), 1);
@@ -211,7 +212,9 @@ mod tests {
     fn the_second_function_of_a_device_is_not_told_again() {
         let above = "sys/devices/pci0000:40/0000:40:01.1";
         let slow = tree("0x020000", ["2.5", "4", "16.0", "4"], ["16.0", "4"]);
-        let second = slow.replace("0000:41:00.0", "0000:41:00.1").replace(&format!("{above}/max"), &format!("{above}/x"));
+        let second = slow
+            .replace("0000:41:00.0", "0000:41:00.1")
+            .replace(&format!("{above}/max"), &format!("{above}/x"));
         assert_eq!(found(&(slow + &second)).len(), 1);
     }
 }

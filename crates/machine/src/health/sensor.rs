@@ -61,7 +61,8 @@ pub(super) fn all(root: &Root) -> Vec<Sensor> {
         let zone = of_zone(root, &Path::new(THERMAL).join(zone));
         // The kernel's driver of a zone has the zone's name with other dashes; coretemp has the same sensor.
         let alike = |one: &Sensor, name: &str| {
-            one.chip.replace('-', "_") == name.replace('-', "_") || (one.chip == "coretemp" && name == "x86_pkg_temp")
+            one.chip.replace('-', "_") == name.replace('-', "_")
+                || (one.chip == "coretemp" && name == "x86_pkg_temp")
         };
         found.extend(zone.filter(|zone| !found.iter().any(|one| alike(one, &zone.chip))));
     }
@@ -97,7 +98,8 @@ fn of_zone(root: &Root, dir: &Path) -> Option<Sensor> {
     let critical = trips.filter(|trip| {
         root.line(dir.join(format!("trip_point_{trip}_type"))).is_ok_and(|kind| kind == "critical")
     });
-    let critical = critical.filter_map(|trip| celsius_critical(root, &dir.join(format!("trip_point_{trip}_temp"))));
+    let critical =
+        critical.filter_map(|trip| celsius_critical(root, &dir.join(format!("trip_point_{trip}_temp"))));
     Some(Sensor {
         chip: shown_within(&root.line(dir.join("type")).ok()?, NAME),
         label: None,

@@ -120,7 +120,7 @@ fn faults_have_a_code_and_a_short_sentence() -> Result<(), Wrong> {
 fn no_sentence_is_longer_than_80_characters() {
     let long = || "W".repeat(20);
     let pace = |lanes| Pace { transfers_per_s: 2_500_000_000, lanes };
-    let (what, device) = (|| "storage controller".to_owned(), || "0000:41:00.0".to_owned());
+    let (what, device) = (|| "storage device".to_owned(), || "0000:41:00.0".to_owned());
     let faults = [
         Fault::EdacUncorrected { controller: "W".repeat(16), count: u64::MAX },
         Fault::NvmeCriticalWarning { drive: "W".repeat(16), bits: 0b11_0000 },

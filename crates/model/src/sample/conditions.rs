@@ -44,6 +44,12 @@ pub struct Conditions {
     /// The largest share of the time that a thread was ready to run and had no CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited: Option<f64>,
+    /// Power of all processor packages in W, as they count it themselves (RAPL); whoever used it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package_power: Option<f64>,
+    /// Power of the memory modules in W, where that is counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_power: Option<f64>,
     /// What the benchmark tells besides.
     #[serde(default, flatten)]
     pub more: Numbers,
@@ -131,6 +137,8 @@ impl Conditions {
             pages_swapped: same(&|c| c.pages_swapped),
             vector_units_shared: same(&|c| c.vector_units_shared),
             waited: same(&|c| c.waited),
+            package_power: same(&|c| c.package_power),
+            memory_power: same(&|c| c.memory_power),
             more: Numbers::alike(&numbers),
             ..Self::default()
         }

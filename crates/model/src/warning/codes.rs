@@ -159,6 +159,16 @@ pub const ENTRIES: &[Entry] = &[
         "Take five or more samples with a longer `--sample-time`, on an idle machine.",
     ),
     entry(
+        "memory-errors-corrected",
+        "Memory controllers corrected errors during the case (EDAC), and each correction takes time.",
+        "Replace the module that the kernel log names if more follow.",
+    ),
+    entry(
+        "memory-errors-uncorrected",
+        "Memory controllers counted errors during the case that they could not correct (EDAC): results may be wrong.",
+        "Replace the module that the kernel log names.",
+    ),
+    entry(
         "memory-shared",
         "A part of the work took longer although no thread left its CPU, as when others use the same cache or memory.",
         "Stop other work, or choose a dedicated host.",
@@ -177,6 +187,16 @@ pub const ENTRIES: &[Entry] = &[
         "named-file",
         "The file system has no nameless files (O_TMPFILE): the test file had a name for a moment.",
         "Nothing; a file that a kill leaves is removed by the next run.",
+    ),
+    entry(
+        "nic-drops",
+        "A network interface dropped more than 10 packets a second during the case.",
+        "Enlarge its rings (`ethtool -G`), or use a lower rate.",
+    ),
+    entry(
+        "nic-errors",
+        "A network interface received damaged packets during the case, or failed to send some: each is sent again or lost.",
+        "Check cable, transceiver and switch port.",
     ),
     entry(
         "node-without-memory",
@@ -303,6 +323,11 @@ pub const ENTRIES: &[Entry] = &[
         "stolen",
         "The hypervisor, interrupts or firmware used the CPUs for a share of the time, which is excluded.",
         "Choose a quieter or dedicated host.",
+    ),
+    entry(
+        "thermal-throttling",
+        "The processor slowed itself down during the case because of its temperature (`thermal_throttle`). A cooler one is faster.",
+        "Check fans, heat sinks and the temperature of the room.",
     ),
     entry(
         "throttled",

@@ -5,11 +5,13 @@
 mod core;
 mod cost;
 mod cpu;
+mod health;
 mod layout;
 mod limits;
 mod storage;
 
 pub use core::cores;
+pub use health::health;
 pub use layout::{Row, Section, text};
 pub use limits::limits;
 

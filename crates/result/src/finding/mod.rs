@@ -5,12 +5,15 @@
 
 mod changed;
 mod clock_steps;
+mod energy;
+mod health;
 mod outlier;
 mod pairs;
 mod scales;
 mod shortfall;
 
 pub use clock_steps::clock_steps;
+pub use health::health;
 pub use outlier::{Devices, Suspect, Tried, judged, next};
 pub use pairs::{PairPath, pairs};
 
@@ -25,7 +28,7 @@ use crate::view::{self, RunView};
 pub type Rule = fn(&RunView<'_>) -> Vec<view::Finding>;
 
 /// The rules for all benchmarks.
-pub const RULES: &[Rule] = &[scales::find, changed::find, shortfall::find];
+pub const RULES: &[Rule] = &[scales::find, changed::find, shortfall::find, energy::find];
 
 /// Machines up to which the findings of each are told; above, only how they differ.
 const FEW: usize = 8;

@@ -83,6 +83,14 @@ impl Unit {
         }
     }
 
+    /// What a rate counts, in a word: `FLOP` of `FLOP/s`; `None` of what is no rate of work.
+    pub fn work(self) -> Option<&'static str> {
+        match self.name().strip_suffix("/s")? {
+            "1" => Some("operation"),
+            work => Some(work),
+        }
+    }
+
     /// The unit of that machine name, or `None`.
     pub fn from_name(name: &str) -> Option<Unit> {
         if name == "IOPS" {

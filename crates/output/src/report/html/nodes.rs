@@ -61,6 +61,7 @@ pub(super) fn first(run: &Run) -> Run {
         nodes: run.nodes.clone(),
         machine: run.machine.clone(),
         clock_steps: run.clock_steps.clone(),
+        health: run.health.clone(),
         plan: run.plan.clone(),
         findings: run.findings.clone(),
         schema: run.schema.clone(),

@@ -461,7 +461,9 @@ pub(super) fn peers(run: &Run) -> Markup {
 
 /// What was discovered.
 pub(super) fn machine(run: &Run) -> Markup {
-    let sections = crate::report::machine::describe(&run.machine);
+    let mut sections = crate::report::machine::describe(&run.machine);
+    let own = run.nodes.first().and_then(|node| run.health.iter().find(|one| one.node == node.name));
+    sections.extend(own.and_then(|one| crate::report::machine::health(&one.shown)));
     let text = crate::report::machine::text(&sections, 110);
     let caches = run
         .machine

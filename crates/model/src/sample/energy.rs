@@ -1,0 +1,54 @@
+//! Energy of a case, where the processor counts it and this user may read that (RAPL).
+//!
+//! The counters are of whole packages, whoever uses them: idle power and other work are in them.
+
+use super::{Conditions, Fact, Sample};
+
+/// Energy of the processor packages.
+pub const ENERGY: Fact<f64> =
+    Fact::new("energy_j", "J that all processor packages used during the samples, idle power included");
+/// The same for the work of the headline metric.
+pub const ENERGY_PER_UNIT: Fact<f64> = Fact::new(
+    "energy_per_unit_j",
+    "J of all processor packages for each unit of work of the headline metric (FLOP, B, bit, IO …), median of the samples",
+);
+
+/// The energy of these samples in J, as far as their power is known: `None` where that of some is not.
+pub fn energy(samples: &[Sample]) -> Option<f64> {
+    let joules = samples.iter().map(|sample| Some(power(&sample.conditions)? * sample.elapsed));
+    joules.collect::<Option<Vec<f64>>>().filter(|all| !all.is_empty()).map(|all| all.iter().sum())
+}
+
+/// J for each unit of work, a sample; `rate` is the metric that counts work per second.
+pub fn per_unit(samples: &[Sample], rate: &str) -> Vec<f64> {
+    let each = samples.iter().filter_map(|sample| {
+        let rate = sample.values.get(rate).copied().filter(|rate| *rate > 0.0)?;
+        Some(power(&sample.conditions)? / rate)
+    });
+    each.filter(|joules| joules.is_finite()).collect()
+}
+
+fn power(conditions: &Conditions) -> Option<f64> {
+    conditions.package_power.filter(|watts| *watts > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn energy_is_power_over_time_and_power_over_rate() {
+        let sample = |power: Option<f64>, rate: f64| Sample {
+            elapsed: 0.5,
+            values: [("rate".to_owned(), rate)].into(),
+            conditions: Conditions { package_power: power, ..Conditions::default() },
+            ..Sample::default()
+        };
+        let both = [sample(Some(100.0), 1e9), sample(Some(200.0), 1e9)];
+        assert_eq!(energy(&both), Some(150.0));
+        assert_eq!(per_unit(&both, "rate"), [1e-7, 2e-7]);
+        let one = [sample(Some(100.0), 0.0), sample(None, 1e9)];
+        assert_eq!((energy(&one), per_unit(&one, "rate").len()), (None, 0));
+        assert_eq!((energy(&[]), per_unit(&both, "other").len()), (None, 0));
+    }
+}

@@ -1,0 +1,166 @@
+//! The health of the hardware, in one short section.
+
+use super::Section;
+use crate::machine::Health;
+use crate::machine::health::{Drive, PcieLink, Sensor, Throttled};
+use crate::quantity::significant;
+
+/// Sensor chips, drives and links that are shown each.
+const MOST: usize = 8;
+
+/// What the system shows of the hardware's health; nothing where it shows nothing.
+pub fn health(health: &Health) -> Option<Section> {
+    let mut section = Section::new("health");
+    if !health.microcode.is_empty() {
+        section.row("microcode", health.microcode.join(", "));
+    }
+    if !health.mitigations.is_empty() {
+        section.row("mitigations", mitigations(health));
+    }
+    let hottest = hottest(&health.sensors);
+    if !hottest.is_empty() {
+        section.row("temperature", hottest.into_iter().map(sensor).collect::<Vec<_>>().join("; "));
+    }
+    if let Some(throttled) = &health.counters.throttled {
+        section.row("throttled by heat", throttle_counts(throttled));
+    }
+    let controllers = &health.counters.controllers;
+    if !controllers.is_empty() {
+        let sum = |each: &dyn Fn(usize) -> u64| {
+            (0..controllers.len()).fold(0, |sum: u64, n| sum.saturating_add(each(n)))
+        };
+        let (corrected, uncorrected) =
+            (sum(&|n| controllers[n].corrected), sum(&|n| controllers[n].uncorrected));
+        section.row("memory errors", format!("{corrected} corrected, {uncorrected} uncorrected since boot"));
+    }
+    for one in health.drives.iter().take(MOST) {
+        section.row(one.name.as_str(), drive(one));
+    }
+    for one in health.links.iter().take(MOST) {
+        section.row("PCIe link", link(one));
+    }
+    for fault in health.faults() {
+        section.row(format!("fault {}", fault.code()), fault.to_string());
+    }
+    if !health.missing.is_empty() {
+        section.row("only for root", health.missing.join("; "));
+    }
+    (!section.rows.is_empty()).then_some(section)
+}
+
+/// `3 mitigated; vulnerable: mmio_stale_data`
+fn mitigations(health: &Health) -> String {
+    let is_open = |text: &str| text.starts_with("Vulnerable");
+    let open: Vec<&str> =
+        health.mitigations.iter().filter(|(_, text)| is_open(text)).map(|(name, _)| name.as_str()).collect();
+    let mitigated = health.mitigations.values().filter(|text| text.starts_with("Mitigation")).count();
+    let open = if open.is_empty() { "none".to_owned() } else { open.join(", ") };
+    format!("{mitigated} on; vulnerable: {open}")
+}
+
+/// The hottest sensor of each chip, hottest first.
+fn hottest(sensors: &[Sensor]) -> Vec<&Sensor> {
+    let mut all: Vec<&Sensor> = sensors.iter().collect();
+    all.sort_by(|a, b| b.celsius.total_cmp(&a.celsius));
+    let mut kept: Vec<&Sensor> = Vec::new();
+    for sensor in all {
+        if kept.len() < MOST && !kept.iter().any(|one| one.chip == sensor.chip) {
+            kept.push(sensor);
+        }
+    }
+    kept
+}
+
+fn sensor(sensor: &Sensor) -> String {
+    let critical = sensor.critical.map(|limit| format!(" (critical from {limit:.0} °C)")).unwrap_or_default();
+    format!("{} {:.0} °C{critical}", sensor.name(), sensor.celsius)
+}
+
+fn throttle_counts(throttled: &Throttled) -> String {
+    let (cores, packages) = (throttled.cores.len(), throttled.packages.len());
+    match cores.max(packages) {
+        0 => "never since boot".to_owned(),
+        _ => {
+            let most =
+                throttled.cores.values().chain(throttled.packages.values()).max().copied().unwrap_or(0);
+            format!("{cores} cores and {packages} packages since boot, one of them {most} times")
+        }
+    }
+}
+
+fn drive(drive: &Drive) -> String {
+    let smart = &drive.smart;
+    let celsius = smart.kelvin.map(|kelvin| format!(", {} °C", i32::from(kelvin) - 273)).unwrap_or_default();
+    let written = significant(smart.written_bytes as f64 / 1e12, 3);
+    format!(
+        "{} % of its endurance used, {} % spare, media errors: {}, {written} TB written{celsius}",
+        smart.used_percent, smart.spare_percent, smart.media_errors
+    )
+}
+
+fn link(link: &PcieLink) -> String {
+    let pace = |pace: crate::machine::health::Pace| {
+        format!("{} GT/s ×{}", pace.transfers_per_s as f64 / 1e9, pace.lanes)
+    };
+    let idle = if link.saves_power && !link.is_narrow() { "; it lowers its speed while idle" } else { "" };
+    format!(
+        "{} {}: {}; both ends can do {}{idle}",
+        link.what,
+        link.device,
+        pace(link.now),
+        pace(link.possible)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::health::{Controller, Pace, Smart};
+
+    #[test]
+    fn what_is_shown_is_short_and_nothing_is_no_section() {
+        assert_eq!(health(&Health::default()), None);
+        let mut shown = Health { microcode: vec!["0x1".to_owned()], ..Health::default() };
+        shown.mitigations.insert("mds".to_owned(), "Mitigation: Clear CPU buffers".to_owned());
+        shown.mitigations.insert("tsa".to_owned(), "Vulnerable: No microcode".to_owned());
+        let sensor = |chip: &str, celsius| Sensor {
+            chip: chip.to_owned(),
+            label: Some("a".to_owned()),
+            celsius,
+            critical: Some(100.0),
+        };
+        shown.sensors = vec![sensor("coretemp", 50.0), sensor("coretemp", 64.0), sensor("nvme", 38.4)];
+        shown.counters.throttled = Some(Throttled::default());
+        shown.counters.controllers =
+            vec![Controller { name: "mc0".to_owned(), corrected: 2, uncorrected: 0 }];
+        let mut page = vec![0; 512];
+        page[1..6].copy_from_slice(&[0x37, 1, 100, 10, 7]);
+        let smart = Smart::parse(&page).unwrap();
+        shown.drives = vec![Drive { name: "nvme0".to_owned(), smart }];
+        let pace = |transfers_per_s| Pace { transfers_per_s, lanes: 16 };
+        shown.links = vec![PcieLink {
+            device: "0000:41:00.0".to_owned(),
+            what: "GPU".to_owned(),
+            now: pace(2_500_000_000),
+            possible: pace(32_000_000_000),
+            saves_power: true,
+        }];
+        shown.missing = vec!["energy".to_owned()];
+        let section = health(&shown).unwrap();
+        let rows: Vec<String> =
+            section.rows.iter().map(|row| format!("{}: {}", row.label, row.value)).collect();
+        assert_eq!(
+            rows,
+            [
+                "microcode: 0x1",
+                "mitigations: 1 on; vulnerable: tsa",
+                "temperature: coretemp a 64 °C (critical from 100 °C); nvme a 38 °C (critical from 100 °C)",
+                "throttled by heat: never since boot",
+                "memory errors: 2 corrected, 0 uncorrected since boot",
+                "nvme0: 7 % of its endurance used, 100 % spare, media errors: 0, 0 TB written, 38 °C",
+                "PCIe link: GPU 0000:41:00.0: 2.5 GT/s ×16; both ends can do 32 GT/s ×16; it lowers its speed while idle",
+                "only for root: energy",
+            ]
+        );
+    }
+}

@@ -1,0 +1,100 @@
+//! What is wrong with the hardware of each machine, and what this user may not read of it.
+
+use super::finding;
+use crate::document::{Finding, NodeHealth};
+use crate::machine::health::Fault;
+use crate::text::shown;
+
+/// Faults of one kind of a machine that are told each; of more, how many there are.
+const MOST: usize = 4;
+
+/// The faults of each machine, then, once for all of them, what could not be read.
+pub fn health(machines: &[NodeHealth]) -> Vec<Finding> {
+    let mut found: Vec<Finding> =
+        machines.iter().flat_map(|one| of_machine(one, machines.len() > 1)).collect();
+    found.extend(missing(machines));
+    found
+}
+
+fn of_machine(one: &NodeHealth, is_one_of_many: bool) -> Vec<Finding> {
+    let who = if is_one_of_many { format!("{}: ", shown(&one.node)) } else { String::new() };
+    let faults = one.shown.faults();
+    let of_code = |code: &&str| {
+        let of_it: Vec<&Fault> = faults.iter().filter(|fault| fault.code() == *code).collect();
+        let first = of_it.first()?;
+        let said: Vec<String> = of_it.iter().take(MOST).map(ToString::to_string).collect();
+        let more = of_it.len().saturating_sub(MOST);
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        let text = format!("{who}{}{more}. {}", said.join("; "), capital(first.remedy()));
+        Some(finding(code, text, serde_json::json!({ "node": one.node, "faults": of_it })))
+    };
+    Fault::CODES.iter().filter_map(of_code).collect()
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+/// What may not be read, on any of the machines.
+fn missing(machines: &[NodeHealth]) -> Option<Finding> {
+    let mut lacks: Vec<&str> =
+        machines.iter().flat_map(|one| &one.shown.missing).map(String::as_str).collect();
+    lacks.sort_unstable();
+    lacks.dedup();
+    if lacks.is_empty() {
+        return None;
+    }
+    let text = format!("not read, because only root may: {}. Run as root to have it", lacks.join("; "));
+    Some(finding("health-rights", text, serde_json::json!({ "missing": lacks })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Health;
+    use crate::machine::health::{Controller, Drive, Smart};
+
+    fn machine(node: &str, errors: &[u64]) -> NodeHealth {
+        let mut page = [1_u8; 512];
+        page[0] = 0;
+        page[5] = 3;
+        let drive = |(n, errors): (usize, &u64)| {
+            let smart = Smart { media_errors: *errors, ..Smart::parse(&page).unwrap() };
+            Drive { name: format!("nvme{n}"), smart }
+        };
+        let drives = errors.iter().enumerate().map(drive).collect();
+        NodeHealth { node: node.to_owned(), shown: Health { drives, ..Health::default() } }
+    }
+
+    #[test]
+    fn faults_are_told_with_their_remedy_and_machine() {
+        assert_eq!(health(&[]), []);
+        assert_eq!(health(&[machine("a", &[0])]), []);
+        let found = health(&[machine("a", &[0, 2])]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].code, "nvme-media-errors");
+        assert!(
+            found[0].text.starts_with("nvme1: media errors: 2. The drive lost data"),
+            "{}",
+            found[0].text
+        );
+        let found = health(&[machine("a", &[0]), machine("b", &[1, 1, 1, 1, 1, 1])]);
+        assert!(found[0].text.starts_with("b: nvme0: media errors: 1; nvme1"), "{}", found[0].text);
+        assert!(found[0].text.contains("nvme3: media errors: 1; and 2 more. "), "{}", found[0].text);
+        assert_eq!(found[0].evidence["faults"].as_array().unwrap().len(), 6);
+    }
+
+    #[test]
+    fn missing_rights_are_told_once() {
+        let mut machines = [machine("a", &[]), machine("b", &[])];
+        for one in &mut machines {
+            one.shown.missing = vec!["energy".to_owned()];
+            one.shown.counters.controllers =
+                vec![Controller { name: "mc0".to_owned(), corrected: 3, uncorrected: 0 }];
+        }
+        let found = health(&machines);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].text, "not read, because only root may: energy. Run as root to have it");
+    }
+}
