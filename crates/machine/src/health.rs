@@ -59,7 +59,7 @@ impl Health {
     /// Reads all below `root`. Nothing is opened for writing; of the machine itself, NVMe controllers are asked for their
     /// SMART log page where this user may.
     pub fn read(root: &Root) -> Self {
-        let probe = Probe::new(root);
+        let probe = Probe::whole(root);
         let mut missing: Vec<String> = probe.missing().map(str::to_owned).into_iter().collect();
         let (drives, refused) = smart::drives(root);
         missing.extend(refused.map(str::to_owned));

@@ -15,6 +15,8 @@ const NET: &str = "sys/class/net";
 const NET_DEV: &str = "proc/net/dev";
 /// The most memory controllers and interfaces that are read.
 const MOST: usize = 256;
+/// Cores up to which each is read for each case: a file takes some 10 µs.
+const MANY_CORES: usize = 64;
 
 /// Counters at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -197,8 +199,18 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Finds the counters that are there.
+    /// Finds the counters that can be read within a millisecond: where there are many cores, throttling is counted by package
+    /// alone. A core that is too hot makes its package too hot.
     pub fn new(root: &Root) -> Self {
+        let mut probe = Self::whole(root);
+        if probe.cores.len() > MANY_CORES && !probe.packages.is_empty() {
+            probe.cores.clear();
+        }
+        probe
+    }
+
+    /// Finds all counters that are there.
+    pub(super) fn whole(root: &Root) -> Self {
         let (cores, packages) = throttle_counts(root);
         let controllers = root.names(EDAC).unwrap_or_default();
         let controllers = controllers.into_iter().filter(|name| numbered(name, "mc")).take(MOST);

@@ -154,33 +154,39 @@ impl Fault {
         Self::CODES[at]
     }
 
-    /// What it means for figures, and what to do, in a sentence.
+    /// What it means for figures, in a sentence without advice.
+    pub fn meaning(&self) -> &'static str {
+        match self {
+            Self::EdacUncorrected { .. } => "Results computed on this memory may be wrong",
+            Self::NvmeCriticalWarning { .. } => "The drive may lose data or refuse writes",
+            Self::NvmeMediaErrors { .. } => "At some time the drive had data that it could not recover",
+            Self::NvmeWorn { .. } => "Its write figures may be below those of a new drive",
+            Self::TooHot { .. } => "Hardware slows itself down at its critical temperature",
+            Self::PcieLink { .. } => {
+                "Both ends are the device and the port above it. Fewer lanes carry the traffic"
+            }
+            Self::PcieSpeed { .. } => {
+                "Both ends are the device and the port above it. The speed was read while the link was idle; such a device does not \
+                 lower it then"
+            }
+            Self::MicrocodeDiffers { .. } => "The cores may differ in speed and in errata",
+        }
+    }
+
+    /// What to do.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::EdacUncorrected { .. } => {
-                "results computed on this memory may be wrong; test the memory and replace the module that the kernel log names"
+                "test the memory and replace the module that the kernel log names"
             }
-            Self::NvmeCriticalWarning { .. } => {
-                "the drive asks to be looked after; see `smartctl -a`, and save its data"
+            Self::NvmeCriticalWarning { .. } => "save its data, and see `smartctl -a`",
+            Self::NvmeMediaErrors { .. } => "see `smartctl -a`; replace it if the number grows",
+            Self::NvmeWorn { .. } => "replace it",
+            Self::TooHot { .. } => "check fans, heat sinks and the temperature of the room",
+            Self::PcieLink { .. } | Self::PcieSpeed { .. } => {
+                "seat the device again; check riser, cable and the slot's setting in the firmware"
             }
-            Self::NvmeMediaErrors { .. } => {
-                "the drive lost data in its life; see `smartctl -a`, and replace it where the number grows"
-            }
-            Self::NvmeWorn { .. } => {
-                "it may fail, and its write figures may be below a new drive's; replace it"
-            }
-            Self::TooHot { .. } => {
-                "the hardware slows itself down at this temperature; look after fans, dust and the temperature of the room"
-            }
-            Self::PcieLink { .. } => {
-                "fewer lanes carry the traffic; seat the device again, and look at riser, cable and the slot's setting in the firmware"
-            }
-            Self::PcieSpeed { .. } => {
-                "it was read while the link was idle; seat the device again, and look at riser, cable and the slot's setting in the firmware"
-            }
-            Self::MicrocodeDiffers { .. } => {
-                "its cores may differ in speed and errata; update firmware and microcode"
-            }
+            Self::MicrocodeDiffers { .. } => "update firmware and microcode",
         }
     }
 }

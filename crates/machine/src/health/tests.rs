@@ -136,7 +136,7 @@ fn no_sentence_is_longer_than_80_characters() {
     for fault in faults {
         let text = fault.to_string();
         assert!(text.chars().count() <= 80, "{text}");
-        assert!(!fault.remedy().is_empty());
+        assert!(!fault.remedy().is_empty() && !fault.meaning().ends_with('.'));
     }
 }
 
@@ -202,4 +202,19 @@ fn this_machine_is_read() {
     let began = std::time::Instant::now();
     let counters = probe.counters();
     println!("read in {:?}: {counters:?}", began.elapsed());
+}
+
+#[test]
+fn many_cores_are_read_by_package_for_each_case() -> Result<(), Wrong> {
+    let fixture = Fixture::unpack(
+        "sys/devices/system/cpu/cpu[0-99]/topology/physical_package_id = {n/50}\n\
+         sys/devices/system/cpu/cpu[0-99]/topology/core_id = {n%50}\n\
+         sys/devices/system/cpu/cpu[0-99]/thermal_throttle/core_throttle_count = 1\n\
+         sys/devices/system/cpu/cpu[0-99]/thermal_throttle/package_throttle_count = 2\n",
+    )?;
+    let of_case = Probe::new(&fixture.root).counters().throttled.ok_or("not counted")?;
+    assert_eq!((of_case.cores.len(), of_case.packages.len()), (0, 2));
+    let whole = Health::read(&fixture.root).counters.throttled.ok_or("not counted")?;
+    assert_eq!((whole.cores.len(), whole.packages.len()), (100, 2));
+    Ok(())
 }
