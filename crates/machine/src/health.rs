@@ -89,9 +89,20 @@ impl Health {
         *self == Self::default()
     }
 
-    /// Without what means something only next to a second snapshot: counters of energy and of network interfaces.
+    /// As it is kept: without what means something only next to a second snapshot (counters of energy and of network interfaces),
+    /// and of the sensors of each chip with the hottest alone, besides those at their limit.
     #[must_use]
     pub fn lasting(mut self) -> Self {
+        let mut hottest: BTreeMap<String, f64> = BTreeMap::new();
+        for sensor in &self.sensors {
+            let most = hottest.entry(sensor.chip.clone()).or_insert(sensor.celsius);
+            *most = most.max(sensor.celsius);
+        }
+        self.sensors.retain(|sensor| {
+            // Of several that are as hot, the first.
+            let is_hottest = hottest.get(&sensor.chip) == Some(&sensor.celsius);
+            (is_hottest && hottest.remove(&sensor.chip).is_some()) || sensor.is_critical()
+        });
         self.counters.energy.clear();
         self.counters.interfaces.clear();
         self

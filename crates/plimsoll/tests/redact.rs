@@ -30,6 +30,12 @@ fn telling() -> Value {
         "medium": "network"
     });
     run["nodes"] = json!([{ "name": host, "machine": run["machine"] }]);
+    run["health"] = json!([{ "node": host, "shown": {
+        "counters": { "interfaces": [{
+            "name": "zq7xlink", "rx_errors": 0, "rx_dropped": 0, "tx_errors": 0, "tx_dropped": 0
+        }] },
+        "missing": ["energy of zq7xhost"],
+    } }]);
     run["plan"]["text"] = "[[group]]\nserver = [\"zq7xnever.example:1\", '198.51.100.9:2']\n".into();
     let text = format!(
         "{host} (zq7xhost) from 198.51.100.7:80 and [2001:db8:77::9]:1 on zq7xlink, mac 52:54:00:a7:b8:c9, \

@@ -252,7 +252,7 @@ impl Probe {
 
     /// What is counted and may not be read by this user, in a few words.
     pub fn missing(&self) -> Option<&'static str> {
-        self.zones.is_denied.then_some("energy of the processors (energy_uj of /sys/class/powercap)")
+        self.zones.is_denied.then_some("energy of the processors (RAPL, energy_uj)")
     }
 
     fn throttled(&self) -> Option<Throttled> {

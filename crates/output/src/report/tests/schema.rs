@@ -48,7 +48,7 @@ fn a_run_without_measurements_is_valid() {
     assert_eq!(errors(&written(&fixture::run_of(Vec::new()))), [""; 0]);
     let mut stepped = fixture::run();
     stepped.clock_steps = vec![crate::wall::Step { node: "n".to_owned(), at_s: 2.5, by_s: -3596.0 }];
-    stepped.health = vec![crate::fixture::node_health("n")];
+    stepped.health = vec![fixture::node_health("n")];
     assert_eq!(errors(&written(&stepped)), [""; 0]);
 }
 
