@@ -202,6 +202,8 @@ impl Warning {
     pub const QUOTA: &str = "cpu-quota";
     /// Code where a hypervisor moved the CPUs while a case was measured.
     pub const CPUS_MOVED: &str = "cpus-moved";
+    /// Code where the processor slowed itself down because it was too hot.
+    pub const TOO_HOT: &str = "thermal-throttling";
 }
 
 impl Warn for Warning {

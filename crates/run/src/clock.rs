@@ -105,3 +105,46 @@ impl Clock for SystemClock {
         self.counters.take().map(|before| self.probe.counters().since(&before)).unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::fixture::{Fault, Fixture};
+
+    #[test]
+    fn power_and_what_happened_are_seen_between_two_readings() -> Result<(), Fault> {
+        let zone = "sys/class/powercap/intel-rapl:0";
+        let fixture = Fixture::unpack(&format!(
+            "{zone}/name = package-0\n{zone}/max_energy_range_uj = 262143328850\n{zone}/energy_uj = 0\n\
+             sys/devices/system/edac/mc/mc0/ce_count = 1\nsys/devices/system/edac/mc/mc0/ue_count = 0\n"
+        ))?;
+        let mut clock = SystemClock::new(&fixture.root, &CpuSet::single(0));
+        clock.begin_case();
+        clock.watch();
+        let began = clock.now();
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        fixture.write(&format!("{zone}/energy_uj"), b"6000000\n")?;
+        fixture.write("sys/devices/system/edac/mc/mc0/ce_count", b"3\n")?;
+        let most = 6.0 / (clock.now() - began);
+        let power = clock.watched().package_power.ok_or("no power")?;
+        // 6 J in the time between, of which both readings take a little.
+        assert!(power > 0.0 && power <= most, "{power} W, at most {most} W");
+        assert_eq!(clock.end_case().memory_errors(), [2, 0]);
+        // Without a beginning nothing is known.
+        assert!(clock.end_case().is_empty() && clock.watched().package_power.is_none());
+        assert_eq!(clock.health().counters.controllers.len(), 1);
+        Ok(())
+    }
+
+    #[test]
+    fn a_system_without_counters_tells_nothing() -> Result<(), Fault> {
+        let fixture = Fixture::unpack("proc/\n")?;
+        let mut clock = SystemClock::new(&fixture.root, &CpuSet::single(0));
+        clock.begin_case();
+        clock.watch();
+        std::thread::sleep(std::time::Duration::from_millis(21));
+        assert_eq!(clock.watched().package_power, None);
+        assert!(clock.end_case().is_empty() && clock.health().is_empty());
+        Ok(())
+    }
+}

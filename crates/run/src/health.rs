@@ -4,7 +4,7 @@
 use std::fmt;
 
 use crate::machine::health::{HealthChange, Interface};
-use crate::warning::Warn;
+use crate::warning::{Warn, Warning};
 
 /// Dropped packets each second from which on they are told: a few are dropped on any network, as of protocols that nobody
 /// listens to.
@@ -61,7 +61,7 @@ fn of_interface(change: &Interface, seconds: f64) -> impl Iterator<Item = Remark
 impl Warn for Remark {
     fn code(&self) -> &'static str {
         match self {
-            Self::ThermalThrottling { .. } => "thermal-throttling",
+            Self::ThermalThrottling { .. } => Warning::TOO_HOT,
             Self::MemoryCorrected { .. } => "memory-errors-corrected",
             Self::MemoryUncorrected { .. } => "memory-errors-uncorrected",
             Self::NicErrors { .. } => "nic-errors",

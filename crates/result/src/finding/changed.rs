@@ -144,8 +144,14 @@ impl Change {
             cause => cause,
         };
         let case = full(&measurement.case);
+        let heat = match cause {
+            Cause::Clock if measurement.warns(Warning::TOO_HOT) => {
+                "; the processor slowed itself down during the case because it was too hot"
+            }
+            _ => "",
+        };
         let text = format!(
-            "{case}: the {what} {way} by {share} after {after} s{}",
+            "{case}: the {what} {way} by {share} after {after} s{}{heat}",
             self.because(cause, metric.better)
         );
         let evidence = json!({
@@ -393,6 +399,21 @@ mod tests {
         assert_eq!((&evidence["cause"], &evidence["changes"]), (&json!("steal"), &json!(1)));
         assert_eq!(evidence["before"]["samples"], json!([0, 212]));
         assert_eq!(evidence["after_s"], 212.0);
+    }
+
+    #[test]
+    fn a_clock_that_fell_because_of_heat_says_so() {
+        let mut hot = run(Better::Higher, |p| {
+            p.value *= 0.784;
+            p.clock_hz = p.clock_hz.map(|hz| 0.784 * hz);
+        });
+        hot.warnings.push(Note { code: Warning::TOO_HOT.to_owned(), text: String::new() });
+        let (text, evidence) = told(&hot);
+        assert!(
+            text.ends_with("GHz); the processor slowed itself down during the case because it was too hot"),
+            "{text}"
+        );
+        assert_eq!(evidence["cause"], json!("clock"));
     }
 
     #[test]

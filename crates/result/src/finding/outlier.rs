@@ -30,6 +30,7 @@ use crate::metric::Better;
 use crate::quantity::{Quantity, Unit, percent, significant};
 use crate::stats::{Samples, Seed, Summary, apart};
 use crate::view::{NOTABLE, lost};
+use crate::warning::Warning;
 pub use again::{Suspect, Tried, judged};
 pub use rounds::next;
 
@@ -313,6 +314,8 @@ struct Usual {
     lost: f64,
     excluded: f64,
     clock: Option<f64>,
+    /// Share of the machines whose processor was too hot.
+    hot: f64,
     shaped: Option<f64>,
     /// Inputs of the figure's limit, such as the link's speed or the number of memory channels.
     inputs: BTreeMap<String, f64>,
@@ -332,6 +335,7 @@ impl Usual {
             lost: share(figures.iter().map(|f| Some(lost(f.measurement).share)).collect()),
             excluded: share(figures.iter().map(|f| f.measurement.conditions.excluded).collect()),
             clock: over(figures.iter().map(|f| f.measurement.conditions.clock_hz).collect()),
+            hot: figures.iter().filter(|f| is_hot(f)).count() as f64 / figures.len().max(1) as f64,
             shaped: over(figures.iter().map(Figure::shaped).collect()),
             device: most(figures.iter().filter_map(|figure| figure.device)),
             inputs: inputs.into_iter().filter_map(|(name, values)| Some((name, median(values)?))).collect(),
@@ -361,11 +365,20 @@ fn cause(figure: &Figure<'_>, away: f64, usual: &Usual) -> Option<String> {
     }
     let below = |own: Option<f64>, all: Option<f64>| own.zip(all).map(|(own, all)| 1.0 - own / all);
     let slower = below(figure.measurement.conditions.clock_hz, usual.clock).filter(|share| *share > SLOWER);
+    // What most machines have is no cause.
+    let is_hot = is_hot(figure) && usual.hot < 0.5;
+    let heat = if is_hot { ", because its processor was too hot" } else { "" };
     slower
-        .map(|share| format!("its core clock is {} lower", percent(share, 2)))
+        .map(|share| format!("its core clock is {} lower{heat}", percent(share, 2)))
+        .or_else(|| is_hot.then(|| "its processor slowed itself down because it was too hot".to_owned()))
         .or_else(|| held(figure, usual))
         .or_else(|| unlike(figure, usual))
         .or_else(|| elsewhere(figure, usual))
+}
+
+/// Whether its processor slowed itself down because it was too hot.
+fn is_hot(figure: &Figure<'_>) -> bool {
+    figure.measurement.warns(Warning::TOO_HOT)
 }
 
 /// A device that most others do not have.
@@ -462,7 +475,7 @@ mod tests {
 
     use super::*;
     use crate::limit::{Kind, Limit, Source};
-    use crate::measurement::Point;
+    use crate::measurement::{Note, Point};
     use crate::view::testing::peak;
     use proptest::prelude::*;
 
@@ -566,6 +579,15 @@ mod tests {
         all[4] = on("n4", 80.0);
         all[4].conditions.clock_hz = Some(2.4e9);
         assert!(find(&all)[0].text.ends_with("its core clock is 20 % lower"), "{:?}", find(&all));
+        let hot = || Note { code: Warning::TOO_HOT.to_owned(), text: String::new() };
+        all[4].warnings.push(hot());
+        let told = find(&all)[0].text.clone();
+        assert!(told.ends_with("its core clock is 20 % lower, because its processor was too hot"), "{told}");
+        all[4].conditions.clock_hz = None;
+        let told = find(&all)[0].text.clone();
+        assert!(told.ends_with("its processor slowed itself down because it was too hot"), "{told}");
+        all.iter_mut().for_each(|m| m.warnings = vec![hot()]);
+        assert!(find(&all)[0].text.ends_with("Cause unknown"), "{:?}", find(&all));
     }
 
     #[test]
