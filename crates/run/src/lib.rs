@@ -341,15 +341,7 @@ impl Harness<'_> {
         let cpus_used = case.busy_threads().min(cpus.max(1));
         let headline = bench::find(case.benchmark()).and_then(|b| b.metrics(case).first().copied());
         let seed = Seed::new(self.maker.seed, case.id().as_str(), headline.map_or("elapsed", |m| m.name));
-        let looking = self.clock.now();
-        let mut offer = prepared.offer();
-        offer.writable = self.station.writes_beside(planned).then(|| prepared.lend());
-        let beside = self.station.beside(planned, &offer);
-        let mut companions = Companions::new(beside, seed, room.beside);
-        if self.few_pairs {
-            companions.keep_few();
-        }
-        companions.seconds = self.clock.now() - looking;
+        let mut companions = self.companions(planned, prepared.as_mut(), seed, room.beside);
         let sampling_began = self.clock.now();
         self.clock.begin_case();
         let ending = loop {
@@ -390,12 +382,31 @@ impl Harness<'_> {
         }
         let overrun = self.overrun(planned, room, begun, taken.beside_s);
         taken.facts.warnings.extend(overrun.map(Note::from));
-        let part = bench::subsystem_of(case);
-        taken.note_health(&change, seconds, part.uses_interfaces);
+        taken.note_health(&change, seconds, bench::subsystem_of(case).uses_interfaces);
         taken.note_energy(headline);
-        let second = part.second_cost;
+        let second = bench::subsystem_of(case).second_cost;
         taken.remark(ending, sampling.precision, second, cpus > 0 && case.crowding(cpus) > 0.0);
         Ok(())
+    }
+
+    /// The reference tools of a case that is set up; `allowed` is how many seconds they may take.
+    fn companions(
+        &mut self,
+        planned: &Planned,
+        prepared: &mut dyn Prepared,
+        seed: Seed,
+        allowed: Option<f64>,
+    ) -> Companions {
+        let looking = self.clock.now();
+        let mut offer = prepared.offer();
+        offer.writable = self.station.writes_beside(planned).then(|| prepared.lend());
+        let beside = self.station.beside(planned, &offer);
+        let mut companions = Companions::new(beside, seed, allowed);
+        if self.few_pairs {
+            companions.keep_few();
+        }
+        companions.seconds = self.clock.now() - looking;
+        companions
     }
 
     /// That a case ran past the end of the budget, which ends no sample that has begun; `beside_s` is what its reference tools took.
