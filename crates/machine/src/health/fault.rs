@@ -163,7 +163,7 @@ impl Fault {
             Self::NvmeWorn { .. } => "Its write figures may be below those of a new drive",
             Self::TooHot { .. } => "Hardware slows itself down at its critical temperature",
             Self::PcieLink { .. } => {
-                "Both ends are the device and the port above it. Fewer lanes carry the traffic"
+                "Both ends are the device and the port above it; the slot or cable between them may have fewer lanes"
             }
             Self::PcieSpeed { .. } => {
                 "Both ends are the device and the port above it. The speed was read while the link was idle; such a device does not \

@@ -9,7 +9,7 @@ use crate::disk::link::transfers_per_s;
 use crate::root::Root;
 use plimsoll_units::text::shown_within;
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const DEVICES: &str = "sys/bus/pci/devices";
 /// The most devices that are looked at.
@@ -87,7 +87,8 @@ fn of_device(root: &Root, name: &str) -> Option<PcieLink> {
         lanes: device.lanes.min(above.lanes),
     };
     let class = root.line(place.join("class")).unwrap_or_default();
-    let (what, saves_power) = kind(&class);
+    let what = kind(&class);
+    let saves_power = saves_power(root, &place, MOST_DEEP);
     let device = shown_within(name, 16);
     let link = PcieLink { device, what: what.to_owned(), now, possible, saves_power };
     (link.is_narrow() || link.is_slow()).then_some(link)
@@ -104,12 +105,8 @@ fn is_first(root: &Root, place: &Path, port: &Path) -> bool {
 /// Whether a link leads down from this port: from a root port, and from the second port on the way through each switch. The
 /// first port of a switch, and a device that is part of the root, have none below them.
 fn faces_down(port: &Path) -> bool {
-    let is_address = |dir: &PathBuf| {
-        dir.file_name().and_then(|name| name.to_str()).is_some_and(|name| {
-            name.matches(':').count() == 2 && name.matches('.').count() == 1 && !name.starts_with("pci")
-        })
-    };
-    let ports = port.ancestors().map(Path::to_path_buf).take_while(is_address).count();
+    let is_port = |dir: &&Path| dir.file_name().and_then(|name| name.to_str()).is_some_and(is_address);
+    let ports = port.ancestors().take_while(is_port).count();
     ports % 2 == 1
 }
 
@@ -121,21 +118,43 @@ fn pace(root: &Root, place: &Path, which: &str) -> Option<Pace> {
     (1..=32).contains(&lanes).then_some(Pace { transfers_per_s, lanes })
 }
 
-/// What a device is by its class (PCI Code and ID Assignment Specification), and whether such devices lower the speed of
-/// their link while they are idle.
-fn kind(class: &str) -> (&'static str, bool) {
-    match class.get(2..6) {
-        Some("0108") => ("NVMe drive", false),
-        Some(class) => match &class[..2] {
-            "01" => ("storage device", false),
-            "02" => ("NIC", false),
-            "03" => ("GPU", true),
-            "06" => ("bridge", false),
-            "12" => ("accelerator", true),
-            _ => ("device", false),
-        },
-        None => ("device", false),
+/// The most bridges that are below each other where a device is looked for.
+const MOST_DEEP: usize = 4;
+const GPU: &str = "GPU";
+const ACCELERATOR: &str = "accelerator";
+
+/// Whether a device lowers the speed of its link while it is idle: GPUs and accelerators do, and on the cards of some makers
+/// they are behind a switch, whose link to the slot it is.
+fn saves_power(root: &Root, place: &Path, deep: usize) -> bool {
+    let class = root.line(place.join("class")).unwrap_or_default();
+    match kind(&class) {
+        GPU | ACCELERATOR => true,
+        "bridge" if deep > 0 => {
+            let below = root.names(place).unwrap_or_default();
+            let below = below.iter().filter(|name| is_address(name)).take(256);
+            below.map(|name| place.join(name)).any(|place| saves_power(root, &place, deep - 1))
+        }
+        _ => false,
     }
+}
+
+/// What a device is by its class (PCI Code and ID Assignment Specification).
+fn kind(class: &str) -> &'static str {
+    let (class, rest) = (class.get(2..4), class.get(4..6));
+    match (class, rest) {
+        (Some("01"), Some("08")) => "NVMe drive",
+        (Some("01"), _) => "storage device",
+        (Some("02"), _) => "NIC",
+        (Some("03"), _) => GPU,
+        (Some("06"), _) => "bridge",
+        (Some("12"), _) => ACCELERATOR,
+        _ => "device",
+    }
+}
+
+/// Whether a name is the address of a PCI device, `0000:41:00.0`.
+fn is_address(name: &str) -> bool {
+    name.matches(':').count() == 2 && name.matches('.').count() == 1 && !name.starts_with("pci")
 }
 
 #[cfg(test)]
@@ -183,6 +202,18 @@ mod tests {
     fn a_gpu_saves_power() {
         let link = found(&tree("0x030200", ["2.5", "16", "32.0", "16"], ["32.0", "16"]));
         assert!(link[0].saves_power && link[0].is_slow());
+    }
+
+    #[test]
+    fn a_switch_on_the_card_of_a_gpu_saves_power_too() {
+        let switch = tree("0x060400", ["2.5", "16", "16.0", "16"], ["16.0", "16"]);
+        assert!(!found(&switch)[0].saves_power);
+        let own = "sys/devices/pci0000:40/0000:40:01.1/0000:41:00.0";
+        let card = format!(
+            "{switch}{own}/0000:42:00.0/class = 0x060400\n{own}/0000:42:00.0/0000:43:00.0/class = 0x030000\n"
+        );
+        let link = found(&card);
+        assert_eq!((link.len(), link[0].what.as_str(), link[0].saves_power), (1, "bridge", true));
     }
 
     #[test]
