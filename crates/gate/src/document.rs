@@ -28,6 +28,7 @@ pub struct Document<'a> {
     /// Share of losses that may be missed, where a check can find them.
     missed: f64,
     differences: Vec<Differs>,
+    faults: Vec<Differs>,
     checks: Vec<Row<'a>>,
     not_judged: Vec<NotJudged<'a>>,
 }
@@ -104,6 +105,7 @@ impl<'a> Document<'a> {
                 .iter()
                 .map(|it| Differs { code: it.code(), text: it.to_string() })
                 .collect(),
+            faults: gate.faults.iter().map(|it| Differs { code: it.code(), text: it.to_string() }).collect(),
             checks: gate.checks.iter().map(row).collect(),
             not_judged: gate
                 .unjudged

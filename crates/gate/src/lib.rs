@@ -33,6 +33,7 @@ pub use usual::Usual;
 pub use verdict::{Answer, Verdict};
 
 use crate::case::Case;
+use crate::machine::health::Fault;
 use crate::machine::{Machine, Others};
 use crate::measurement::Measurement;
 
@@ -47,6 +48,9 @@ pub struct Rates {
 
 /// The share of losses of that size that may be missed.
 pub const MISSED: f64 = 0.05;
+
+/// Codes of faults for which a machine is sick, whatever its figures are.
+const DRAINING: [&str; 4] = ["edac-uncorrected", "nvme-critical-warning", "too-hot", "pcie-link"];
 
 /// Measurements in a row that say nothing, after which a check is given up.
 const IN_VAIN: usize = 5;
@@ -71,6 +75,8 @@ pub struct Gate {
     pub rates: Rates,
     /// What differs from what is usual without any measurement.
     pub differences: Vec<Difference>,
+    /// Faults of the hardware that the system tells.
+    pub faults: Vec<Fault>,
     /// Whether a hypervisor may give what this machine has to others.
     shares: bool,
 }
@@ -97,6 +103,7 @@ impl Gate {
             unjudged,
             rates,
             differences: usual.first().map(|usual| usual.differences(machine)).unwrap_or_default(),
+            faults: Vec::new(),
             shares: machine.virtualisation.hypervisor.is_some()
                 || machine.virtualisation.is_virtual == Some(true),
         }
@@ -141,7 +148,14 @@ impl Gate {
     }
 
     fn answers_sick(&self) -> bool {
-        !self.differences.is_empty() || self.checks.iter().any(|check| check.accuses(self.shares))
+        !self.differences.is_empty()
+            || self.accusing_fault().is_some()
+            || self.checks.iter().any(|check| check.accuses(self.shares))
+    }
+
+    /// A fault for which a machine should get no work. What wears out or is slower by the way it is built is only told.
+    fn accusing_fault(&self) -> Option<&Fault> {
+        self.faults.iter().find(|fault| DRAINING.contains(&fault.code()))
     }
 
     /// What it comes to, as far as it is known.

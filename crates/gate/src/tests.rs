@@ -91,10 +91,7 @@ fn a_quota_makes_it_sick_with_its_cause_also_on_a_guest() {
     });
     for others in [nobody(), hog()] {
         let verdict = answer(&guest(), &stopped, &others);
-        assert_eq!(
-            verdict.line,
-            "sick: a CPU quota, throttled 49 % of the time"
-        );
+        assert_eq!(verdict.line, "sick: a CPU quota, throttled 49 % of the time");
         assert_eq!((verdict.answer, verdict.cause), (Answer::Sick, Some("cpu-quota")));
     }
     assert_eq!(gated(&guest(), &[], &stopped, &stopped, &nobody()).checks[1].rounds.len(), 3);
@@ -215,4 +212,16 @@ fn of_a_thousand_gates_on_a_healthy_machine_none_is_sick_and_a_loss_is_found() {
     };
     assert_eq!(gates(100.0, 1000), 0);
     assert!(gates(90.0, 200) >= 190);
+}
+
+#[test]
+fn a_fault_that_the_system_tells_is_a_reason_and_wear_is_not() {
+    let mut gate = Gate::new(&[case()], &bare(), &[], RATES);
+    gate.screen(&[made(0.99, |_| {})]);
+    let all = Fault::CODES;
+    assert!(DRAINING.iter().all(|code| all.contains(code)), "{all:?}");
+    gate.faults = vec![Fault::NvmeWorn { drive: "nvme0".to_owned(), percent: 104 }];
+    assert_eq!((gate.next(), gate.verdict().answer), (None, Answer::Healthy));
+    gate.faults.push(Fault::EdacUncorrected { controller: "mc0".to_owned(), count: 2 });
+    assert_eq!((gate.verdict().answer, gate.verdict().cause), (Answer::Sick, Some("edac-uncorrected")));
 }

@@ -80,6 +80,9 @@ fn sick(gate: &Gate) -> Option<Verdict> {
             None => verdict(Answer::Sick, None, &evidence(check), Some("cause unknown".to_owned())),
         });
     }
+    if let Some(fault) = gate.accusing_fault() {
+        return Some(verdict(Answer::Sick, Some(fault.code()), &fault.to_string(), None));
+    }
     let all: Vec<String> = gate.differences.iter().map(Difference::to_string).collect();
     let (first, rest) = all.split_first()?;
     let rest = Some(rest.join("; ")).filter(|rest| !rest.is_empty());

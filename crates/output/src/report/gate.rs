@@ -50,6 +50,9 @@ fn for_people(gate: &Gate, style: &Style) -> String {
     for difference in &gate.differences {
         out += &paragraph(style, Role::Bad, "  ! ", &difference.to_string());
     }
+    for fault in &gate.faults {
+        out += &paragraph(style, Role::Warning, "  ! ", &format!("{fault}: {}", fault.remedy()));
+    }
     out += &table(gate, style, |check| {
         let (state, reason) = check.state.words();
         let again = match check.rounds.len() {

@@ -15,6 +15,7 @@ use crate::cli::{Common, Form, Gate as Typed, What};
 use crate::document::{Run, RunStatus};
 use crate::event::Event;
 use crate::gate::{About, Answer, Gate, Rates, Unjudged, Usual};
+use crate::machine::health::Health;
 use crate::machine::{Machine, Others, Processes, Root};
 use crate::measurement::Measurement;
 use crate::output;
@@ -53,6 +54,7 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
     let rates = Rates { false_alarms: typed.false_alarms, loss: typed.loss };
     let mut gate = Gate::new(&cases, &prepared.machine, &usual, rates);
     gate.unjudged.extend(dropped);
+    gate.faults = Health::read(&Root::live()).faults();
     let style = Style::detect(Wishes { quiet: typed.quiet, ..Wishes::default() });
     if typed.explain {
         return printed(&report::gate::explained(&gate, typed.level, &style));
