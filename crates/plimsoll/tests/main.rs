@@ -15,6 +15,7 @@ mod earlier;
 mod examples;
 mod faults;
 mod fio;
+mod gate;
 mod gather;
 mod guide;
 mod history;

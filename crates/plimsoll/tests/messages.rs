@@ -83,6 +83,7 @@ const PLACES: &[(&str, &str)] = &[
     ("compare/", "2"),
     ("cluster/", "5"),
     ("doctor/", "–"),
+    ("gate/", "6"),
     ("history/src/error.rs", "2, 3 or 4"),
     ("history/", "4"),
     ("machine/src/saved", "2 or 4"),

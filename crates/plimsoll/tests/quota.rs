@@ -14,7 +14,7 @@ const SAMPLES: &str = "80";
 const FREE: u64 = 40;
 
 /// A control group of the test's own; it is removed on drop.
-struct Group {
+pub(crate) struct Group {
     dir: PathBuf,
     /// The file that a quota is written to.
     file: &'static str,
@@ -26,7 +26,7 @@ const PERIOD: u32 = 10_000;
 impl Group {
     /// A group with the right of way before other work, so that this test sees little of it. Version 1 first: where it
     /// has the controller, version 2 lacks it.
-    fn make(name: &str) -> io::Result<Self> {
+    pub(crate) fn make(name: &str) -> io::Result<Self> {
         let name = format!("plimsoll-{name}-{}", std::process::id());
         let v1 = Path::new("/sys/fs/cgroup/cpu");
         if v1.join("cpu.cfs_quota_us").exists() {
@@ -49,14 +49,14 @@ impl Group {
     }
 
     /// Leaves so much of a CPU.
-    fn limit(&self, share: f64) {
+    pub(crate) fn limit(&self, share: f64) {
         let time = (share * f64::from(PERIOD)) as u32;
         let text = if self.file == "cpu.max" { format!("{time} {PERIOD}") } else { time.to_string() };
         self.set(self.file, &text).unwrap();
     }
 
     /// The program in this group, with these words.
-    fn run(&self, dir: &Path, words: &str) -> Command {
+    pub(crate) fn run(&self, dir: &Path, words: &str) -> Command {
         let enter = r#"echo $$ > "$0/cgroup.procs" && exec "$@""#;
         let mut run = Command::new("sh");
         run.args(["-c", enter])

@@ -1,0 +1,123 @@
+//! `plimsoll gate` by the program: what it answers, how it ends, and that it leaves nothing.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::quota::Group;
+use crate::support::{ended, plimsoll, scratch, skipped, under_a_quota};
+
+fn is_valid(document: &Value) -> Vec<String> {
+    let schema =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema/gate.v1.json")).unwrap();
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    validator.iter_errors(document).map(|error| error.to_string()).collect()
+}
+
+#[test]
+fn a_machine_is_not_sick_for_what_others_take_and_nothing_is_left() {
+    let dir = scratch();
+    let gate = plimsoll(dir.path()).args(["gate", "--store", "none", "--format", "json"]).output().unwrap();
+    let document: Value = serde_json::from_slice(&gate.stdout).unwrap();
+    assert_eq!(is_valid(&document), Vec::<String>::new());
+    let line = document["line"].as_str().unwrap();
+    assert!(line.chars().count() <= 80 && !line.contains('\n'), "{line}");
+    let answer = document["answer"].as_str().unwrap();
+    let code = ["healthy", "sick", "?", "?", "?", "?", "unknown"].iter().position(|word| *word == answer);
+    assert_eq!(gate.status.code(), code.and_then(|code| i32::try_from(code).ok()), "{line}");
+    // A quota and a fault of this hardware are reasons.
+    let is_told = !document["faults"].as_array().unwrap().is_empty();
+    assert!(answer != "sick" || under_a_quota() || is_told, "{document:#}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn half_a_cpu_is_sick_with_the_quota_as_its_cause() {
+    let name = "half_a_cpu_is_sick_with_the_quota_as_its_cause";
+    let group = match Group::make("gate") {
+        Ok(group) => group,
+        Err(why) => return skipped(name, &format!("no group: {why}")),
+    };
+    group.limit(0.5);
+    let dir = scratch();
+    let output =
+        group.run(dir.path(), "gate --store none --output gate.json --format nagios").output().unwrap();
+    let line = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(2), "{line}");
+    assert!(line.starts_with("PLIMSOLL CRITICAL - sick: CPU quota of 0.50 CPUs, throttled "), "{line}");
+    assert!(line.contains(" | 'cpu fma f64 ") && line.lines().count() == 1, "{line}");
+    assert_eq!(fs::read_to_string(dir.path().join("gate.json")).unwrap(), line);
+}
+
+#[test]
+fn fewer_cpus_than_in_the_history_are_a_reason() {
+    let name = "fewer_cpus_than_in_the_history_are_a_reason";
+    if std::thread::available_parallelism().map_or(1, |n| n.get()) < 2 {
+        return skipped(name, "needs two CPUs");
+    }
+    let dir = scratch();
+    let run = [
+        "run",
+        "gate-1",
+        "--only",
+        "cpu.peak",
+        "--samples",
+        "1",
+        "--sample-time",
+        "5ms",
+        "--store",
+        "kept.db",
+    ];
+    ended(plimsoll(dir.path()).args(run), 0);
+    let (out, _) = ended(plimsoll(dir.path()).args(["gate", "--store", "kept.db", "--explain"]), 0);
+    assert!(!out.contains("CPU usable"), "{out}");
+    let allowed = fs::read_to_string("/proc/self/status").unwrap();
+    let allowed =
+        allowed.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_owned();
+    let first = allowed.split([',', '-']).next().unwrap();
+    let mut bound = Command::new("taskset");
+    bound.args([
+        "-c",
+        first,
+        env!("CARGO_BIN_EXE_plimsoll"),
+        "gate",
+        "--store",
+        "kept.db",
+        "--format",
+        "npd",
+    ]);
+    let output = match bound.current_dir(dir.path()).output() {
+        Ok(output) => output,
+        Err(why) => return skipped(name, &format!("taskset: {why}")),
+    };
+    let line = String::from_utf8_lossy(&output.stdout);
+    assert!(line.starts_with("sick: 1 CPU usable, ") && line.ends_with(" before\n"), "{line}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn what_is_wrong_with_the_command_never_drains_a_node() {
+    let dir = scratch();
+    for (words, code) in [
+        (&["gate", "--level", "4"][..], 2),
+        (&["gate", "--level", "4", "--exit-unknown", "0"], 0),
+        (&["gate", "--fleet", "none.json", "--format", "nagios"], 3),
+        (&["gate", "--fleet", "none.json"], 2),
+        (&["gate", "--store", "none.db"], 2),
+        (&["gate", "--loss", "90%"], 2),
+    ] {
+        let (_, err) = ended(plimsoll(dir.path()).args(words), code);
+        assert!(err.starts_with("plimsoll: ") && err.lines().count() == 1, "{words:?}: {err}");
+    }
+}
+
+#[test]
+fn what_would_be_measured_is_explained_without_measuring() {
+    let dir = scratch();
+    let (out, _) = ended(plimsoll(dir.path()).args(["gate", "--explain", "--store", "none"]), 0);
+    assert!(out.contains("finds a loss of 10 %; 16 low measurements show it"), "{out}");
+    assert!(out.contains("needs --server") && out.contains("needs --dir"), "{out}");
+}
