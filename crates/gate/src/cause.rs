@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::bench;
 use crate::bench::network::condition::SHAPED;
 use crate::machine::{Machine, Others};
 use crate::measurement::Measurement;
@@ -12,6 +13,9 @@ use crate::view::NOTABLE;
 const BUSY: f64 = 0.25;
 /// A figure up to this many times the rate of a shaper is what the shaper lets through: a bucket that was full adds to it.
 const SHAPED_TO: f64 = 1.5;
+
+/// A figure within this share of a group's limit is held by it.
+const IO_NEAR: f64 = 0.15;
 
 /// Why a figure is low.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +31,11 @@ pub enum Cause {
     Shaper {
         /// Bits a second.
         rate: f64,
+    },
+    /// A control group holds the device to a rate.
+    IoLimit {
+        /// The rate.
+        rate: Quantity,
     },
     /// Other processes used the CPUs.
     Busy {
@@ -71,12 +80,17 @@ impl Cause {
         let lost =
             [conditions.waited, conditions.excluded_by.switched].into_iter().flatten().reduce(f64::max);
         let waited = || notable(lost).map(|share| Self::Waited { share });
-        quota.or_else(shaped).or_else(busy).or_else(stolen).or_else(waited)
+        quota
+            .or_else(shaped)
+            .or_else(|| io_limit(measurement, machine))
+            .or_else(busy)
+            .or_else(stolen)
+            .or_else(waited)
     }
 
     /// Whether it is this machine's own setting, and no work that somebody else does at the moment.
     pub fn is_own(&self) -> bool {
-        matches!(self, Self::Quota { .. } | Self::Shaper { .. })
+        matches!(self, Self::Quota { .. } | Self::Shaper { .. } | Self::IoLimit { .. })
     }
 
     /// Its stable name.
@@ -84,11 +98,26 @@ impl Cause {
         match self {
             Self::Quota { .. } => "cpu-quota",
             Self::Shaper { .. } => "shaper",
+            Self::IoLimit { .. } => "io-limit",
             Self::Busy { .. } => "busy",
             Self::Stolen { .. } => "stolen",
             Self::Waited { .. } => "preempted",
         }
     }
+}
+
+/// The limit of a control group that the figure is at: of its own unit, whatever the direction.
+fn io_limit(measurement: &Measurement, machine: &Machine) -> Option<Cause> {
+    let headline = measurement.headline().filter(|_| bench::subsystem_of(&measurement.case).on_files)?;
+    let value = headline.summary.median;
+    let rates = machine.cgroup.io.iter().flat_map(|limit| match headline.unit {
+        Unit::BytePerSecond => [limit.read_bytes, limit.write_bytes],
+        Unit::IoPerSecond => [limit.reads, limit.writes],
+        _ => [None, None],
+    });
+    let rates = rates.flatten().map(|rate| rate as f64).filter(|rate| (value / rate - 1.0).abs() < IO_NEAR);
+    let rate = rates.reduce(f64::min)?;
+    Some(Cause::IoLimit { rate: Quantity { value: rate, unit: headline.unit } })
 }
 
 impl fmt::Display for Cause {
@@ -109,6 +138,7 @@ impl fmt::Display for Cause {
                 let rate = Quantity { value: *rate, unit: Unit::BitPerSecond };
                 write!(f, "a shaper limits the interface to {rate}")
             }
+            Self::IoLimit { rate } => write!(f, "a control group limits the device to {rate}"),
             Self::Busy { cpus, most: Some((name, id)) } => {
                 write!(f, "others use {} CPUs, most of it {name} (pid {id})", significant(*cpus, 2))
             }

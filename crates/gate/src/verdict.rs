@@ -135,7 +135,7 @@ fn healthy(gate: &Gate) -> Verdict {
     let then = match (busy, gate.unjudged.len()) {
         (Some(cause), _) => Some(cause.to_string()),
         (None, 0) => None,
-        (None, n) => Some(format!("{} not judged: no history", counted(n, "case"))),
+        (None, n) => Some(format!("{} not judged", counted(n, "case"))),
     };
     verdict(Answer::Healthy, None, &first, then)
 }

@@ -5,9 +5,11 @@
 //! tightest answer counts. `None` is "no limit", unless `Machine::unknown` says why it was not found out.
 
 mod hierarchy;
+mod io;
 
 pub(crate) use hierarchy::Groups;
 pub use hierarchy::Version;
+pub use io::IoLimit;
 
 use super::root::{ReadError, Root, garbled};
 use super::{CpuSet, Survey};
@@ -36,6 +38,9 @@ pub struct Cgroup {
     pub cpuset: Option<CpuSet>,
     /// How often the quota stopped this process's groups, since they were made.
     pub throttling: Option<Throttling>,
+    /// What it may read and write in a second, by device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub io: Vec<IoLimit>,
 }
 
 /// CPU time that a group may use in each period.
@@ -95,7 +100,7 @@ impl Cgroup {
         let cpu = s.keep("cgroup.cpu", cpu).flatten();
         let memory = s.keep("cgroup.memory", memory).flatten();
         let cpuset = s.keep("cgroup.cpuset", cpuset).flatten();
-        let mut found = Self::default();
+        let mut found = Self { io: io::limits(s.root), ..Self::default() };
         if let Some(groups) = &cpu {
             found.cpu_version = Some(groups.version);
             found.group = groups.dirs.first().map(|dir| name_of(dir));

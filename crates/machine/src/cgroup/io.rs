@@ -1,0 +1,132 @@
+//! How much a control group may read and write: `io.max` of version 2, `blkio.throttle.*` of version 1 (Linux
+//! `Documentation/admin-guide/cgroup-v2.rst`, `cgroup-v1/blkio-controller.rst`). The lines name devices by number: `254:0 1048576`,
+//! `254:0 rbps=1048576 wbps=max riops=max wiops=max`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Groups, Version};
+use crate::root::Root;
+
+/// What a group may move to and from a device in a second.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IoLimit {
+    /// The device's number, `MAJOR:MINOR`.
+    pub device: String,
+    /// Bytes read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_bytes: Option<u64>,
+    /// Bytes written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_bytes: Option<u64>,
+    /// Reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reads: Option<u64>,
+    /// Writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writes: Option<u64>,
+}
+
+impl IoLimit {
+    /// Keeps the tighter one under this name.
+    fn tighten(&mut self, name: &str, value: u64) {
+        let of = match name {
+            "rbps" => &mut self.read_bytes,
+            "wbps" => &mut self.write_bytes,
+            "riops" => &mut self.reads,
+            "wiops" => &mut self.writes,
+            _ => return,
+        };
+        *of = Some(of.map_or(value, |tightest| tightest.min(value)));
+    }
+}
+
+/// Files of version 1, each with the name that version 2 gives its number.
+const V1: [(&str, &str); 4] = [
+    ("blkio.throttle.read_bps_device", "rbps"),
+    ("blkio.throttle.write_bps_device", "wbps"),
+    ("blkio.throttle.read_iops_device", "riops"),
+    ("blkio.throttle.write_iops_device", "wiops"),
+];
+
+/// The tightest limits of this process's groups, by device. Whoever cannot read them has none.
+pub(super) fn limits(root: &Root) -> Vec<IoLimit> {
+    let groups =
+        ["blkio", "io"].into_iter().find_map(|controller| Groups::of(root, controller).ok().flatten());
+    let Some(groups) = groups else { return Vec::new() };
+    let mut all: BTreeMap<String, IoLimit> = BTreeMap::new();
+    for dir in &groups.dirs {
+        for (device, name, value) in said(root, groups.version, dir) {
+            let limit = || IoLimit { device: device.clone(), ..IoLimit::default() };
+            all.entry(device.clone()).or_insert_with(limit).tighten(&name, value);
+        }
+    }
+    all.into_values().collect()
+}
+
+/// Device, name and number of each limit of a group.
+fn said(root: &Root, version: Version, dir: &Path) -> Vec<(String, String, u64)> {
+    let text = |file: &str| root.text(dir.join(file)).unwrap_or_default();
+    match version {
+        Version::V1 => V1
+            .iter()
+            .flat_map(|(file, name)| {
+                let text = text(file);
+                let of = |line: &str| {
+                    let (device, value) = line.split_once(' ')?;
+                    Some((number(device)?, (*name).to_owned(), value.trim().parse().ok().filter(|n| *n > 0)?))
+                };
+                text.lines().filter_map(of).collect::<Vec<_>>()
+            })
+            .collect(),
+        Version::V2 => {
+            let text = text("io.max");
+            let of = |line: &str| {
+                let (device, rest) = line.split_once(' ')?;
+                let device = number(device)?;
+                let named = rest.split_ascii_whitespace().filter_map(|pair| pair.split_once('='));
+                let named = named.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)));
+                Some(named.map(|(name, value)| (device.clone(), name, value)).collect::<Vec<_>>())
+            };
+            text.lines().filter_map(of).flatten().collect()
+        }
+    }
+}
+
+/// `254:0`, if it is a device's number.
+fn number(text: &str) -> Option<String> {
+    let (major, minor) = text.split_once(':')?;
+    let is_number = |part: &str| part.parse::<u32>().is_ok();
+    (is_number(major) && is_number(minor)).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Fault, Fixture};
+
+    #[test]
+    fn the_tightest_of_all_groups_counts_in_both_versions() -> Result<(), Fault> {
+        let v1 = "proc/self/mountinfo = 30 1 0:26 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n\
+                  proc/self/cgroup = 3:blkio:/a\n\
+                  sys/fs/cgroup/blkio/a/blkio.throttle.read_bps_device = 254:0 50000000\\n8:16 x\\nnone 3\n\
+                  sys/fs/cgroup/blkio/blkio.throttle.read_bps_device = 254:0 40000000\n\
+                  sys/fs/cgroup/blkio/a/blkio.throttle.write_iops_device = 254:0 100\n";
+        let fixture = Fixture::unpack(v1)?;
+        let expected = IoLimit {
+            device: "254:0".to_owned(),
+            read_bytes: Some(40_000_000),
+            writes: Some(100),
+            ..IoLimit::default()
+        };
+        assert_eq!(limits(&fixture.root), std::slice::from_ref(&expected));
+        let v2 = "proc/self/mountinfo = 30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n\
+                  proc/self/cgroup = 0::/a\n\
+                  sys/fs/cgroup/a/io.max = 254:0 rbps=40000000 wbps=max riops=max wiops=100\n";
+        assert_eq!(limits(&Fixture::unpack(v2)?.root), [expected]);
+        assert_eq!(limits(&Fixture::unpack("")?.root), []);
+        Ok(())
+    }
+}
