@@ -64,6 +64,75 @@ fn each_is_short_and_named_in_the_docs() {
 }
 
 #[test]
+fn those_of_the_gate_are_short_named_in_the_docs_and_use_options_that_exist() {
+    let docs = fs::read_to_string(example("../docs/recipes.md")).unwrap();
+    let dir = scratch();
+    let (help, _) = ended(plimsoll(dir.path()).args(["gate", "--help-all"]), 0);
+    for name in [
+        "slurm/plimsoll-health-check.sh",
+        "slurm/plimsoll-prolog.sh",
+        "node-problem-detector/plimsoll-gate.json",
+        "nagios/plimsoll.cfg",
+        "systemd/plimsoll-gate.service",
+        "systemd/plimsoll-gate.timer",
+        "ansible/gate.yml",
+    ] {
+        let text = text(name);
+        assert!(text.lines().count() <= LINES, "{name}");
+        assert!(docs.contains(&format!("examples/{name}")), "{name}");
+        let words = text.split(|c: char| c.is_whitespace() || "[],\"".contains(c));
+        for option in words.filter(|word| word.starts_with("--") && !word.contains("collector")) {
+            assert!(help.contains(option), "{name}: {option}");
+        }
+    }
+    let detector: Value = serde_json::from_str(&text("node-problem-detector/plimsoll-gate.json")).unwrap();
+    assert_eq!(
+        (&detector["plugin"], &detector["pluginConfig"]["max_output_length"]),
+        (&"custom".into(), &80.into())
+    );
+    assert_eq!(detector["conditions"][0]["type"], detector["rules"][0]["condition"]);
+    assert_eq!(yaml("ansible/gate.yml")[0]["tasks"][0]["failed_when"], "gate.rc == 1");
+}
+
+/// A node is drained for exit code 1 alone, with the line as the reason, and not where somebody drained it before.
+#[test]
+fn a_sick_node_is_drained_with_its_cause_and_no_other() {
+    let dir = scratch();
+    let line = "sick: CPU quota of 0.50 CPUs, throttled 49 % of the time";
+    for (code, state, drains) in [
+        (1, "IDLE", true),
+        (1, "IDLE+DRAIN", false),
+        (0, "IDLE", false),
+        (6, "IDLE", false),
+        (137, "IDLE", false),
+    ] {
+        let _ = fs::remove_file(dir.path().join("said"));
+        let plimsoll =
+            script(dir.path(), "plimsoll", &format!("printf '%s\\033\"\\n' '{line}'; exit {code}"));
+        script(
+            dir.path(),
+            "scontrol",
+            &format!(
+                "case $1 in show) echo '   State={state} ThreadsPerCore=1';; *) printf '%s\\n' \"$@\" > \"$0.said\";; esac"
+            ),
+        );
+        script(dir.path(), "logger", "exit 0");
+        let run = |name: &str| {
+            let path = format!("{}:/usr/bin:/bin", dir.path().display());
+            let mut run = Command::new("sh");
+            run.arg(example(name)).env("PATH", path).env("PLIMSOLL", &plimsoll).env("SLURMD_NODENAME", "n7");
+            run.output().unwrap().status.code()
+        };
+        let _ = fs::remove_file(dir.path().join("scontrol.said"));
+        assert_eq!(run("slurm/plimsoll-health-check.sh"), Some(0));
+        let said = fs::read_to_string(dir.path().join("scontrol.said")).ok();
+        let expected = drains.then(|| format!("update\nNodeName=n7\nState=DRAIN\nReason=plimsoll: {line}\n"));
+        assert_eq!(said, expected, "{code} {state}");
+        assert_eq!(run("slurm/plimsoll-prolog.sh"), Some(i32::from(code == 1)));
+    }
+}
+
+#[test]
 fn the_log_of_a_pod_is_a_document_that_gather_takes() {
     for (name, place) in [
         ("kubernetes/plimsoll-job.yaml", "containers"),
