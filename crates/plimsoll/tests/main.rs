@@ -40,6 +40,7 @@ mod quick;
 mod quota;
 mod redact;
 mod site;
+mod slurm;
 mod store;
 mod support;
 mod tools;

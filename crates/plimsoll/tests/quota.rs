@@ -57,24 +57,38 @@ impl Group {
 
     /// The program in this group, with these words.
     pub(crate) fn run(&self, dir: &Path, words: &str) -> Command {
-        let enter = r#"echo $$ > "$0/cgroup.procs" && exec "$@""#;
-        let mut run = Command::new("sh");
-        run.args(["-c", enter])
-            .arg(&self.dir)
-            .arg(env!("CARGO_BIN_EXE_plimsoll"))
-            .args(words.split(' '))
+        let mut run = self.enter(Path::new(env!("CARGO_BIN_EXE_plimsoll")));
+        run.args(words.split(' '))
             .current_dir(dir)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         run
     }
+
+    /// Any program in this group.
+    pub(crate) fn enter(&self, program: &Path) -> Command {
+        let enter = r#"echo $$ > "$0/cgroup.procs" && exec "$@""#;
+        let mut run = Command::new("sh");
+        run.args(["-c", enter]).arg(&self.dir).arg(program);
+        run
+    }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A group can be removed once the last process in it is gone, and those of this test were waited for.
-        let _ = fs::remove_dir(&self.dir);
+        // What a daemon of a test has started and was not waited for is ended here: only a group without processes can be removed.
+        for _ in 0..200 {
+            let all = fs::read_to_string(self.dir.join("cgroup.procs")).unwrap_or_default();
+            let ids = all.lines().filter_map(|id| rustix::process::Pid::from_raw(id.parse().ok()?));
+            for id in ids {
+                let _ = rustix::process::kill_process(id, rustix::process::Signal::KILL);
+            }
+            if fs::remove_dir(&self.dir).is_ok() || !self.dir.exists() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
     }
 }
 

@@ -1,0 +1,174 @@
+//! Real slurmctld and slurmd with the example of a health check: the node under a CPU quota is drained with its cause, the other is not.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::quota::Group;
+use crate::support::skipped;
+
+/// Rounds of a test; `PLIMSOLL_TEST_ROUNDS` asks for more.
+const ROUNDS: usize = 2;
+/// A loaded machine takes its time.
+const MOST: Duration = Duration::from_secs(300);
+
+/// Daemons of this test alone, ended with it.
+struct Cluster {
+    dir: tempfile::TempDir,
+    daemons: Vec<Child>,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for daemon in self.daemons.iter_mut().rev() {
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+    }
+}
+
+fn program(name: &str) -> Option<PathBuf> {
+    ["/usr/sbin", "/usr/bin"].iter().map(|dir| Path::new(dir).join(name)).find(|path| path.exists())
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+impl Cluster {
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Starts a daemon that stays in the foreground; what it says is in its log.
+    fn start(&mut self, mut command: Command) {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.env("SLURM_CONF", self.path("slurm.conf"));
+        self.daemons.push(command.spawn().unwrap());
+    }
+
+    fn munge(&mut self) {
+        let key = self.path("munge.key");
+        fs::write(&key, fs::read("/proc/self/exe").unwrap().get(..1024).unwrap()).unwrap();
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+        let mut munged = Command::new(program("munged").unwrap());
+        munged.args(["--force", "--foreground", "--num-threads=1"]);
+        for (option, name) in [
+            ("key-file", "munge.key"),
+            ("socket", "munge.sock"),
+            ("pid-file", "munge.pid"),
+            ("log-file", "munge.log"),
+            ("seed-file", "munge.seed"),
+        ] {
+            munged.arg(format!("--{option}={}", self.path(name).display()));
+        }
+        self.start(munged);
+    }
+
+    fn configure(&self) {
+        let dir = self.dir.path().display();
+        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        let host = host.trim().split('.').next().unwrap().to_owned();
+        let [controller, slow, sound] = [free_port(), free_port(), free_port()];
+        let text = format!(
+            "ClusterName=plimsoll\nSlurmctldHost={host}(127.0.0.1)\nSlurmUser=root\nAuthType=auth/munge\n\
+             AuthInfo=socket={dir}/munge.sock\nSlurmctldPort={controller}\nSlurmctldPidFile={dir}/slurmctld.pid\n\
+             SlurmdPidFile={dir}/slurmd.%n.pid\nSlurmdSpoolDir={dir}/spool.%n\nStateSaveLocation={dir}/state\n\
+             SlurmctldLogFile={dir}/slurmctld.log\nSlurmdLogFile={dir}/slurmd.%n.log\nProctrackType=proctrack/linuxproc\n\
+             TaskPlugin=task/none\nSelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\nReturnToService=2\nMpiDefault=none\n\
+             SlurmdParameters=config_overrides\nHealthCheckProgram={dir}/check\nHealthCheckInterval=20\n\
+             NodeName=slow NodeHostname={host} NodeAddr=127.0.0.1 Port={slow} CPUs=1 State=UNKNOWN\n\
+             NodeName=sound NodeHostname={host} NodeAddr=127.0.0.1 Port={sound} CPUs=1 State=UNKNOWN\n\
+             PartitionName=all Nodes=ALL Default=YES MaxTime=10 State=UP\n"
+        );
+        fs::write(self.path("slurm.conf"), text).unwrap();
+        let example =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/slurm/plimsoll-health-check.sh");
+        let check = format!(
+            "#!/bin/sh\nexport PLIMSOLL='{}' SLURM_CONF='{dir}/slurm.conf' XDG_DATA_HOME='{dir}'\nexec sh '{}'\n",
+            env!("CARGO_BIN_EXE_plimsoll"),
+            example.display()
+        );
+        fs::write(self.path("check"), check).unwrap();
+        fs::set_permissions(self.path("check"), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::create_dir(self.path("state")).unwrap();
+    }
+
+    fn node(&self, name: &str) -> String {
+        let mut show = Command::new("scontrol");
+        let output =
+            show.args(["show", "node", name]).env("SLURM_CONF", self.path("slurm.conf")).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn logs(&self) -> String {
+        let all = ["slurmctld.log", "slurmd.slow.log", "slurmd.sound.log", "munge.log"];
+        all.iter().map(|name| fs::read_to_string(self.path(name)).unwrap_or_default()).collect()
+    }
+
+    /// Waits until the node says this of itself.
+    fn until(&self, name: &str, holds: impl Fn(&str) -> bool) -> String {
+        let begun = Instant::now();
+        loop {
+            let node = self.node(name);
+            if holds(&node) {
+                return node;
+            }
+            assert!(begun.elapsed() < MOST, "{name}: {node}\n{}", self.logs());
+            // scontrol tells no changes: it has to be asked.
+            std::thread::sleep(Duration::from_millis(250));
+        }
+    }
+}
+
+fn state(node: &str) -> &str {
+    node.split_whitespace().find_map(|word| word.strip_prefix("State=")).unwrap_or_default()
+}
+
+#[test]
+fn slurm_drains_the_slowed_node_with_its_cause_and_no_other() {
+    let name = "slurm_drains_the_slowed_node_with_its_cause_and_no_other";
+    for needed in ["slurmctld", "slurmd", "munged", "scontrol"] {
+        if program(needed).is_none() {
+            return skipped(name, &format!("needs {needed} (slurmctld, slurmd, slurm-client, munge)"));
+        }
+    }
+    let groups = [Group::make("slurm-slow"), Group::make("slurm-sound")];
+    let [Ok(group), Ok(whole)] = groups else { return skipped(name, "needs a control group of its own") };
+    group.limit(0.5);
+    // A socket's path is short.
+    let dir = tempfile::Builder::new().prefix("plimsoll-").tempdir_in("/tmp").unwrap();
+    let mut cluster = Cluster { dir, daemons: Vec::new() };
+    cluster.configure();
+    cluster.munge();
+    let mut controller = Command::new(program("slurmctld").unwrap());
+    controller.arg("-D");
+    cluster.start(controller);
+    let slurmd = program("slurmd").unwrap();
+    let mut sound = whole.enter(&slurmd);
+    sound.args(["-D", "-N", "sound"]);
+    cluster.start(sound);
+    let mut slow = group.enter(&slurmd);
+    slow.args(["-D", "-N", "slow"]);
+    cluster.start(slow);
+    let rounds = std::env::var("PLIMSOLL_TEST_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(ROUNDS);
+    for round in 0..rounds {
+        let node = cluster.until("slow", |node| state(node).contains("DRAIN"));
+        assert!(
+            node.contains("Reason=plimsoll: sick: CPU quota of 0.50 CPUs, throttled "),
+            "{round}: {node}"
+        );
+        let sound =
+            cluster.until("sound", |node| state(node).starts_with("IDLE") || state(node).contains("DRAIN"));
+        assert_eq!(state(&sound), "IDLE", "{sound}");
+        let mut resume = Command::new("scontrol");
+        resume
+            .args(["update", "NodeName=slow", "State=RESUME"])
+            .env("SLURM_CONF", cluster.path("slurm.conf"));
+        assert!(resume.status().unwrap().success());
+        cluster.until("slow", |node| state(node).starts_with("IDLE"));
+    }
+}
