@@ -132,7 +132,9 @@ impl Check {
         })
     }
 
-    pub(super) fn screen(&mut self, measurement: &Measurement) {
+    /// Takes the first measurement. Where it is low by a cause that the system states, it counts as one of those that decide; else it only
+    /// says that the case is to be measured again, because the lowest of many is low by chance.
+    pub(super) fn screen(&mut self, measurement: &Measurement, machine: &Machine) {
         self.state = match self.value(measurement) {
             Err(why) => State::Failed(why),
             Ok(None) => State::NotHere(match self.what {
@@ -141,7 +143,12 @@ impl Check {
             }),
             Ok(Some(value)) => {
                 self.first = Some(value);
-                if self.threshold.is_low(value) { State::Suspect } else { State::Passed }
+                let is_low = self.threshold.is_low(value);
+                let cause = is_low.then(|| Cause::of(measurement, &Others::default(), machine)).flatten();
+                if cause.as_ref().is_some_and(Cause::is_own) {
+                    self.rounds.push(Round { value, is_low, cause });
+                }
+                if is_low { State::Suspect } else { State::Passed }
             }
         };
     }

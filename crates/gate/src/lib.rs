@@ -110,10 +110,10 @@ impl Gate {
     }
 
     /// Takes the first measurement of each case: what is not low passes, the rest is to be measured again.
-    pub fn screen(&mut self, measurements: &[Measurement]) {
+    pub fn screen(&mut self, measurements: &[Measurement], machine: &Machine) {
         for check in &mut self.checks {
             match measurements.iter().find(|made| made.case == check.case) {
-                Some(measurement) => check.screen(measurement),
+                Some(measurement) => check.screen(measurement, machine),
                 None => check.state = State::Failed("not measured: the time of the gate was over".to_owned()),
             }
         }

@@ -55,7 +55,7 @@ fn gated(
     others: &Others,
 ) -> Gate {
     let mut gate = Gate::new(&[case()], machine, usual, RATES);
-    gate.screen(std::slice::from_ref(first));
+    gate.screen(std::slice::from_ref(first), machine);
     for _ in 0..100 {
         match gate.next() {
             Some(_) => gate.add(then, others, machine),
@@ -131,10 +131,10 @@ fn what_cannot_be_measured_or_judged_is_unknown() {
     assert_eq!((verdict.answer, verdict.cause), (Answer::Unknown, Some("not-measured")));
     assert!(verdict.line.contains("cpu fma f64 avx2: failed: the worker was killed"), "{}", verdict.line);
     let mut gate = Gate::new(&[], &bare(), &[], RATES);
-    gate.screen(&[]);
+    gate.screen(&[], &bare());
     assert_eq!(gate.verdict().cause, Some("not-judged"));
     let mut unmeasured = Gate::new(&[case()], &bare(), &[], RATES);
-    unmeasured.screen(&[]);
+    unmeasured.screen(&[], &bare());
     assert_eq!(unmeasured.verdict().answer, Answer::Unknown);
 }
 
@@ -187,10 +187,10 @@ fn of_a_thousand_gates_on_a_healthy_machine_none_is_sick_and_a_loss_is_found() {
     let mut generator = Seed::new(26, "gate", "noise").generator();
     let values: Vec<f64> = (0..10).map(|_| 100.0 * (1.0 + generator.random_range(-0.01..0.01))).collect();
     let usual = [history(&values, &bare())];
-    let template = made(0.99, |_| {});
+    let (template, machine) = (made(0.99, |_| {}), bare());
     let mut gates = |whole: f64, count: usize| -> usize {
         let mut one = || {
-            let mut gate = Gate::new(&[case()], &bare(), &usual, RATES);
+            let mut gate = Gate::new(&[case()], &machine, &usual, RATES);
             let mut figure = || {
                 let lost = if generator.random_range(0.0..1.0) < 0.08 {
                     generator.random_range(0.1..0.6)
@@ -202,9 +202,9 @@ fn of_a_thousand_gates_on_a_healthy_machine_none_is_sick_and_a_loss_is_found() {
                     whole * (1.0 - lost) * (1.0 + generator.random_range(-0.01..0.01));
                 it
             };
-            gate.screen(&[figure()]);
+            gate.screen(&[figure()], &machine);
             while gate.next().is_some() {
-                gate.add(&figure(), &nobody(), &bare());
+                gate.add(&figure(), &nobody(), &machine);
             }
             gate.verdict().answer == Answer::Sick
         };
@@ -217,7 +217,7 @@ fn of_a_thousand_gates_on_a_healthy_machine_none_is_sick_and_a_loss_is_found() {
 #[test]
 fn a_fault_that_the_system_tells_is_a_reason_and_wear_is_not() {
     let mut gate = Gate::new(&[case()], &bare(), &[], RATES);
-    gate.screen(&[made(0.99, |_| {})]);
+    gate.screen(&[made(0.99, |_| {})], &bare());
     let all = Fault::CODES;
     assert!(DRAINING.iter().all(|code| all.contains(code)), "{all:?}");
     gate.faults = vec![Fault::NvmeWorn { drive: "nvme0".to_owned(), percent: 104 }];

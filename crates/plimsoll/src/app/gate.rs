@@ -217,7 +217,7 @@ impl Measuring<'_> {
         }
         let budget = self.most.as_secs_f64() * FIRST;
         let (measurements, _, mut interrupted) = self.measured(&every, Some(budget))?;
-        gate.screen(&measurements);
+        gate.screen(&measurements, &self.prepared.machine);
         while let Some(case) = gate.next().cloned() {
             if interrupted || self.left().is_zero() {
                 break;
