@@ -48,6 +48,13 @@ impl Group {
         fs::write(self.dir.join(file), text)
     }
 
+    /// Gives it another right of way; 1024 is that of other work.
+    pub(crate) fn weigh(&self, shares: u32) {
+        let (file, weight) =
+            if self.file == "cpu.max" { ("cpu.weight", shares * 100 / 1024) } else { ("cpu.shares", shares) };
+        self.set(file, &weight.to_string()).unwrap();
+    }
+
     /// Leaves so much of a CPU.
     pub(crate) fn limit(&self, share: f64) {
         let time = (share * f64::from(PERIOD)) as u32;

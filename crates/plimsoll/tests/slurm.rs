@@ -139,6 +139,9 @@ fn slurm_drains_the_slowed_node_with_its_cause_and_no_other() {
     let groups = [Group::make("slurm-slow"), Group::make("slurm-sound")];
     let [Ok(group), Ok(whole)] = groups else { return skipped(name, "needs a control group of its own") };
     group.limit(0.5);
+    // The other tests go on beside it.
+    whole.weigh(1024);
+    group.weigh(4096);
     // A socket's path is short.
     let dir = tempfile::Builder::new().prefix("plimsoll-").tempdir_in("/tmp").unwrap();
     let mut cluster = Cluster { dir, daemons: Vec::new() };
