@@ -1,8 +1,9 @@
 //! Real slurmctld and slurmd with the example of a health check: the node under a CPU quota is drained with its cause, the other is not.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -34,8 +35,10 @@ fn program(name: &str) -> Option<PathBuf> {
     ["/usr/sbin", "/usr/bin"].iter().map(|dir| Path::new(dir).join(name)).find(|path| path.exists())
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+/// All are held until each is known, so that none is given twice.
+fn free_ports() -> [u16; 3] {
+    let held: [TcpListener; 3] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    held.map(|listener| listener.local_addr().unwrap().port())
 }
 
 impl Cluster {
@@ -52,8 +55,17 @@ impl Cluster {
 
     fn munge(&mut self) {
         let key = self.path("munge.key");
-        fs::write(&key, fs::read("/proc/self/exe").unwrap().get(..1024).unwrap()).unwrap();
-        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+        // Whoever knows the key is root on this cluster.
+        let mut random = [0; 1024];
+        fs::File::open("/dev/urandom").unwrap().read_exact(&mut random).unwrap();
+        fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&key)
+            .unwrap()
+            .write_all(&random)
+            .unwrap();
         let mut munged = Command::new(program("munged").unwrap());
         munged.args(["--force", "--foreground", "--num-threads=1"]);
         for (option, name) in [
@@ -72,10 +84,10 @@ impl Cluster {
         let dir = self.dir.path().display();
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
         let host = host.trim().split('.').next().unwrap().to_owned();
-        let [controller, slow, sound] = [free_port(), free_port(), free_port()];
+        let [controller, slow, sound] = free_ports();
         let text = format!(
             "ClusterName=plimsoll\nSlurmctldHost={host}(127.0.0.1)\nSlurmUser=root\nAuthType=auth/munge\n\
-             AuthInfo=socket={dir}/munge.sock\nSlurmctldPort={controller}\nSlurmctldPidFile={dir}/slurmctld.pid\n\
+             AuthInfo=socket={dir}/munge.sock\nSlurmctldPort={controller}\nCommunicationParameters=NoInAddrAny,NoCtldInAddrAny\nSlurmctldPidFile={dir}/slurmctld.pid\n\
              SlurmdPidFile={dir}/slurmd.%n.pid\nSlurmdSpoolDir={dir}/spool.%n\nStateSaveLocation={dir}/state\n\
              SlurmctldLogFile={dir}/slurmctld.log\nSlurmdLogFile={dir}/slurmd.%n.log\nProctrackType=proctrack/linuxproc\n\
              TaskPlugin=task/none\nSelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\nReturnToService=2\nMpiDefault=none\n\
@@ -87,14 +99,34 @@ impl Cluster {
         fs::write(self.path("slurm.conf"), text).unwrap();
         let example =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/slurm/plimsoll-health-check.sh");
-        let check = format!(
-            "#!/bin/sh\nexport PLIMSOLL='{}' SLURM_CONF='{dir}/slurm.conf' XDG_DATA_HOME='{dir}'\nexec sh '{}'\n",
-            env!("CARGO_BIN_EXE_plimsoll"),
-            example.display()
+        // What each gate answers is kept, with its exit code.
+        let plimsoll = env!("CARGO_BIN_EXE_plimsoll");
+        self.script(
+            "plimsoll",
+            &format!(
+                "line=$('{plimsoll}' \"$@\")\ncode=$?\nprintf '%s %s\\n' $code \"$line\" >> '{dir}/answers.'$SLURMD_NODENAME\n\
+                 printf '%s\\n' \"$line\"\nexit $code\n"
+            ),
         );
-        fs::write(self.path("check"), check).unwrap();
-        fs::set_permissions(self.path("check"), fs::Permissions::from_mode(0o755)).unwrap();
+        let example = example.display();
+        self.script(
+            "check",
+            &format!(
+                "export PLIMSOLL='{dir}/plimsoll' SLURM_CONF='{dir}/slurm.conf' XDG_DATA_HOME='{dir}'\nexec sh '{example}'\n"
+            ),
+        );
         fs::create_dir(self.path("state")).unwrap();
+    }
+
+    fn script(&self, name: &str, text: &str) {
+        fs::write(self.path(name), format!("#!/bin/sh\n{text}")).unwrap();
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Exit codes and lines of the gates on a node.
+    fn answers(&self, node: &str) -> Vec<String> {
+        let text = fs::read_to_string(self.path(&format!("answers.{node}"))).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
     }
 
     fn node(&self, name: &str) -> String {
@@ -164,9 +196,13 @@ fn slurm_drains_the_slowed_node_with_its_cause_and_no_other() {
             node.contains("Reason=plimsoll: sick: CPU quota of 0.50 CPUs, throttled "),
             "{round}: {node}"
         );
-        let sound =
-            cluster.until("sound", |node| state(node).starts_with("IDLE") || state(node).contains("DRAIN"));
-        assert_eq!(state(&sound), "IDLE", "{sound}");
+        // The other one is gated in each round too, and is not sick.
+        let before = cluster.answers("sound").len();
+        let sound = cluster.until("sound", |_| cluster.answers("sound").len() > before);
+        let answers = cluster.answers("sound");
+        let is_fit = |answer: &String| answer.starts_with("0 healthy: ") || answer.starts_with("2 unknown: ");
+        assert!(answers.iter().all(is_fit), "{answers:?}");
+        assert!(state(&sound).starts_with("IDLE") && !state(&sound).contains("DRAIN"), "{sound}");
         let mut resume = Command::new("scontrol");
         resume
             .args(["update", "NodeName=slow", "State=RESUME"])
@@ -174,4 +210,6 @@ fn slurm_drains_the_slowed_node_with_its_cause_and_no_other() {
         assert!(resume.status().unwrap().success());
         cluster.until("slow", |node| state(node).starts_with("IDLE"));
     }
+    let sound = cluster.node("sound");
+    assert!(!state(&sound).contains("DRAIN"), "{sound}");
 }

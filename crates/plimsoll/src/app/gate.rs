@@ -22,7 +22,7 @@ use crate::output;
 use crate::plan::file::SERVER;
 use crate::report::{self, Style, Wishes};
 use crate::run::{Alone, Planned};
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use crate::wall;
 
 /// Share of the level's time after which nothing is measured any more: the last measurement must still end.
@@ -168,13 +168,15 @@ fn fleet(file: &Path, machine: &Machine) -> Result<Usual, Failure> {
 fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<Usual>, Failure> {
     let location = match (output::location(store), store) {
         (Ok(Some(location)), _) => location,
-        (Ok(None), _) | (Err(_), None) => return Ok(None),
+        (Ok(None), _) => return Ok(None),
+        (Err(e), None) => return Ok(unused(&e)),
         (Err(e), Some(_)) => return Err(store_failure(&e)),
     };
     let store = match (Store::read(&location), store) {
         (Ok(store), _) => store,
         (Err(e), Some(_)) => return Err(store_failure(&e)),
-        (Err(_), None) => return Ok(None),
+        (Err(e), None) if e.is_not_found() => return Ok(None),
+        (Err(e), None) => return Ok(unused(&e)),
     };
     let lines = store.list().map_err(|e| store_failure(&e))?;
     let of_host = |host: &Option<String>| host.is_some() && *host == machine.host;
@@ -191,6 +193,12 @@ fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<Usual>, Fai
     }
     runs.reverse();
     Ok(Usual::of_history(&runs))
+}
+
+/// Says that the usual history cannot be used: under a daemon there is often no HOME to find it by.
+fn unused(why: &StoreError) -> Option<Usual> {
+    output::complain(&format!("no history is used: {why}"));
+    None
 }
 
 /// Whether a run is of this machine, also where it has lost CPUs or memory since.
