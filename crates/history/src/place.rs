@@ -68,6 +68,15 @@ impl Location {
         }
     }
 
+    /// A file beside the history whose name has `suffix` more, in a directory that is as safe as the history's; that of the usual
+    /// place is made.
+    ///
+    /// # Errors
+    /// The directory is missing or belongs to somebody else.
+    pub fn companion(&self, suffix: &str) -> Result<PathBuf, StoreError> {
+        Ok(beside(&self.resolved(Make::Directory)?, suffix))
+    }
+
     /// The file with all links in its *directory* resolved, so that the rest of the program can refuse links
     /// altogether. Makes the directory of the usual place, for its owner alone.
     ///

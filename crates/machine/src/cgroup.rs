@@ -145,14 +145,24 @@ pub(super) fn throttling(root: &Root, groups: &Groups) -> Option<Throttling> {
     sum
 }
 
+/// The quota that allows least, now. What cannot be read counts as none.
+pub(super) fn quota_now(root: &Root, groups: &Groups) -> Option<CpuQuota> {
+    let quotas = groups.dirs.iter().filter_map(|dir| quota_in(root, groups, dir).ok().flatten());
+    quotas.min_by(|a, b| a.cpus().total_cmp(&b.cpus()))
+}
+
+fn quota_in(root: &Root, groups: &Groups, dir: &Path) -> Result<Option<CpuQuota>, ReadError> {
+    match groups.version {
+        Version::V2 => quota_v2(root, dir),
+        Version::V1 => quota_v1(root, dir),
+    }
+}
+
 /// The quota that allows least.
 fn cpu_quota(s: &mut Survey, groups: &Groups) -> Option<CpuQuota> {
     let mut tightest: Option<CpuQuota> = None;
     for dir in &groups.dirs {
-        let found = match groups.version {
-            Version::V2 => quota_v2(s.root, dir),
-            Version::V1 => quota_v1(s.root, dir),
-        };
+        let found = quota_in(s.root, groups, dir);
         let Some(quota) = s.keep("cgroup.cpu_quota", found).flatten() else { continue };
         if tightest.as_ref().is_none_or(|t| quota.cpus() < t.cpus()) {
             tightest = Some(quota);

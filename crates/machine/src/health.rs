@@ -55,6 +55,11 @@ pub struct Health {
     pub missing: Vec<String>,
 }
 
+/// All temperatures that can be read now, in °C, without those that say nothing for sure.
+pub fn temperatures(root: &Root) -> Vec<f64> {
+    sensor::all(root).into_iter().filter(Sensor::is_sure).map(|sensor| sensor.celsius).collect()
+}
+
 impl Health {
     /// Reads all below `root`. Nothing is opened for writing; of the machine itself, NVMe controllers are asked for their
     /// SMART log page where this user may.

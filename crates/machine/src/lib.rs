@@ -32,7 +32,7 @@ pub use memory::Memory;
 pub use network::Nic;
 pub use processes::{Busy, Others, Processes};
 pub use root::Root;
-pub use state::{Snapshot, State, Watch};
+pub use state::{Change, Snapshot, State, Watch};
 pub use storage::{Storage, storage_behind};
 pub use virtualisation::Virtualisation;
 

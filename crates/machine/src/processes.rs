@@ -116,6 +116,11 @@ impl Processes {
     }
 }
 
+/// When a process began, in ticks since the boot; `None` where there is none of this id.
+pub fn began(root: &Root, id: u32) -> Option<u64> {
+    Some(process(&root.text(format!("proc/{id}/stat")).ok()?)?.began)
+}
+
 /// `4711 (a name) S 1 …`: fields 2, 4, 14 to 17 and 22 of proc_pid_stat(5). The name may hold anything, also parentheses.
 fn process(text: &str) -> Option<Process> {
     let (open, close) = (text.find('(')?, text.rfind(')')?);

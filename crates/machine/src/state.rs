@@ -92,6 +92,11 @@ impl Watch {
         Self { root: root.clone(), groups: cgroup::cpu_groups(root) }
     }
 
+    /// The CPU quota of this process's groups now, in CPUs; `None` where there is none, or none can be read.
+    pub fn quota(&self) -> Option<f64> {
+        Some(cgroup::quota_now(&self.root, self.groups.as_ref()?)?.cpus())
+    }
+
     /// Reads the counters now.
     pub fn snapshot(&self) -> Snapshot {
         let root = &self.root;

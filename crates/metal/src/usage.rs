@@ -1,8 +1,10 @@
 //! What the process has used of the CPUs, as getrusage(2) counts it.
 
 /// Counts since the process began, over all its threads.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Usage {
+    /// CPU time, in user and kernel mode.
+    pub cpu_seconds: f64,
     /// Times that a thread gave up the CPU to wait for something.
     pub voluntary_switches: u64,
     /// Times that the CPU was taken from a thread.
@@ -12,6 +14,11 @@ pub struct Usage {
 /// What this process has used so far; zeros where the kernel does not tell.
 pub fn usage() -> Usage {
     used_by(libc::RUSAGE_SELF)
+}
+
+/// CPU time in seconds that this process has used, and its children that have ended and were waited for.
+pub fn cpu_seconds_with_children() -> f64 {
+    usage().cpu_seconds + used_by(libc::RUSAGE_CHILDREN).cpu_seconds
 }
 
 fn used_by(whom: libc::c_int) -> Usage {
@@ -24,12 +31,18 @@ fn used_by(whom: libc::c_int) -> Usage {
     // SAFETY: it was zeroed, and all its fields are integers, for which zeros are valid.
     let told = unsafe { told.assume_init() };
     let count = |n| u64::try_from(n).unwrap_or(0);
-    Usage { voluntary_switches: count(told.ru_nvcsw), involuntary_switches: count(told.ru_nivcsw) }
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
+    let cpu_seconds = seconds(told.ru_utime) + seconds(told.ru_stime);
+    Usage {
+        cpu_seconds,
+        voluntary_switches: count(told.ru_nvcsw),
+        involuntary_switches: count(told.ru_nivcsw),
+    }
 }
 
 /// How often the calling thread has left its CPU so far, by itself or not; 0 where the kernel does not tell.
 pub fn thread_switches() -> u64 {
-    let Usage { voluntary_switches, involuntary_switches } = used_by(libc::RUSAGE_THREAD);
+    let Usage { voluntary_switches, involuntary_switches, .. } = used_by(libc::RUSAGE_THREAD);
     voluntary_switches + involuntary_switches
 }
 

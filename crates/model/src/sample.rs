@@ -271,7 +271,8 @@ pub struct Outcome {
 }
 
 /// How a case ended when it did not end well.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum End {
     /// It could not be measured.
     Cannot(CannotMeasure),

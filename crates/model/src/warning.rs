@@ -204,6 +204,21 @@ impl Warning {
     pub const CPUS_MOVED: &str = "cpus-moved";
     /// Code where the processor slowed itself down because it was too hot.
     pub const TOO_HOT: &str = "thermal-throttling";
+
+    /// Whether a warning of this code follows from the samples alone, so that other samples may have another one.
+    pub fn is_of_samples(code: &str) -> bool {
+        let lost = [
+            Loss::Preempted,
+            Loss::Stolen,
+            Loss::Throttled,
+            Loss::ClockChanged,
+            Loss::SiblingBusy,
+            Loss::TwoRates,
+            Loss::MemoryShared,
+        ];
+        ["not-converged", "mostly-excluded", "few-samples"].contains(&code)
+            || lost.iter().any(|how| how.code() == code)
+    }
 }
 
 impl Warn for Warning {

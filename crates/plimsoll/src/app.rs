@@ -31,6 +31,7 @@ mod replay;
 mod resume;
 mod signals;
 mod site;
+mod watch;
 
 use crate::bench::Candidate;
 use crate::cli::{Common, Typed, What};
@@ -110,7 +111,12 @@ pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
     crate::random::usable().map_err(|e| Failure::environment(e.to_string()))?;
     if matches!(
         typed,
-        Typed::Measure { .. } | Typed::Plan(_) | Typed::Peers { .. } | Typed::Site(_) | Typed::Gate(_)
+        Typed::Measure { .. }
+            | Typed::Plan(_)
+            | Typed::Peers { .. }
+            | Typed::Site(_)
+            | Typed::Gate(_)
+            | Typed::Watch(_)
     ) {
         // What cannot be removed is told by `plimsoll doctor`.
         let _ = peers::reaped();
@@ -136,6 +142,7 @@ pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
         Typed::Export(typed) => export::export(&typed),
         Typed::Gather(typed) => gather::gather(&typed),
         Typed::Gate(typed) => gate::gate(&typed),
+        Typed::Watch(typed) => watch::watch(&typed),
         Typed::Site(typed) => site::site(&typed),
         Typed::Doctor(typed) => doctor::doctor(&typed),
         Typed::History(typed) => history::history(&typed),

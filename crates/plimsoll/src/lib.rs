@@ -27,6 +27,7 @@ pub use plimsoll_run::{clock, worker};
 pub use plimsoll_server::{serve, traffic, wire};
 pub use plimsoll_system::{leftover, program, random, wall};
 pub use plimsoll_units::{quantity, text};
+pub use plimsoll_watch as watch;
 
 #[cfg(test)]
 use plimsoll_result::fixture;

@@ -11,9 +11,11 @@ mod health;
 mod overrun;
 mod planned;
 mod rounds;
+mod together;
 pub mod worker;
 
 pub use planned::Planned;
+pub use together::together;
 
 use plimsoll_bench as bench;
 use plimsoll_machine as machine;

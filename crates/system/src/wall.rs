@@ -20,6 +20,11 @@ pub fn before(age: std::time::Duration) -> Timestamp {
     now().checked_sub(age).unwrap_or(Timestamp::MIN)
 }
 
+/// Seconds of the wall clock since a moment in RFC 3339; negative where it is to come, `None` where it is none.
+pub fn since(moment: &str) -> Option<f64> {
+    Some(now().duration_since(moment.parse().ok()?).as_secs_f64())
+}
+
 fn stamp(time: SystemTime) -> Timestamp {
     let bound = if time < SystemTime::UNIX_EPOCH { Timestamp::MIN } else { Timestamp::MAX };
     Timestamp::try_from(time).unwrap_or(bound)
@@ -50,6 +55,11 @@ pub struct Step {
 /// its C library.
 pub fn monotonic() -> f64 {
     seconds(clock_gettime(ClockId::Monotonic))
+}
+
+/// Seconds since the boot, the time that the machine slept included. Nobody can set it.
+pub fn since_boot() -> f64 {
+    seconds(clock_gettime(ClockId::Boottime))
 }
 
 fn seconds(time: Timespec) -> f64 {

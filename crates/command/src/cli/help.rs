@@ -15,7 +15,7 @@ const RUN: &str = "run";
 
 /// The commands by what somebody wants to do; those of the subsystems follow [`RUN`].
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Measure", &[RUN, "gate", "serve", "key"]),
+    ("Measure", &[RUN, "gate", "watch", "serve", "key"]),
     ("Look at results", &["report", "export", "import", "history", "compare", "check", "gather", "site"]),
     ("Know the machine, plans, reference tools", &["machine", "doctor", "plan", "references"]),
 ];

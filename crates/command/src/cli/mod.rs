@@ -13,6 +13,7 @@ mod plans;
 mod results;
 mod serve;
 mod values;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -30,6 +31,7 @@ pub use plans::{PlanWork, built_in_rows};
 pub use results::{Check, Compare, Doctor, Export, Gather, Report, Site};
 pub use serve::Serve;
 use values::{duration, named_path, named_server, precision, sample_time, scale, seed, whole};
+pub use watch::Watch;
 
 use crate::bench::disk::raw::{Consent, RawTarget};
 use crate::bench::{self, BENCHMARKS};
@@ -108,6 +110,8 @@ pub enum Typed {
     Site(Box<Site>),
     /// Say whether this machine does what it usually does.
     Gate(Box<Gate>),
+    /// Say what this machine does over hours and days.
+    Watch(Box<Watch>),
     /// Look whether the machine is quiet.
     Doctor(Box<Doctor>),
     /// Look into the history.
@@ -298,6 +302,10 @@ impl Device {
 const CHECKED: &str = "Exit code 1 where a figure is impossible, or where none of a file can be judged: what cannot be checked \
     must not pass for checked.";
 
+/// What `plimsoll watch` says of how it ends.
+const WATCHED: &str =
+    "A signal stops it, and --resume goes on; --stop ends it. docs/watch.md has units for systemd.";
+
 /// What `plimsoll gate` says of its exit codes.
 const GATED: &str = "Exit codes: 0 healthy, 1 sick, 6 unknown; 2 to 5 and 130 as everywhere, which say nothing of the machine either. Only 1 is a \
     reason to drain a node. docs/gate.md has schedulers and monitors.";
@@ -415,6 +423,7 @@ pub fn command() -> Command {
             check(),
             doctor(),
             gate(),
+            watch(),
             launch(),
         ])
         .subcommands([
@@ -477,6 +486,12 @@ fn gate() -> Command {
     Gate::augment_args(Command::new("gate").allow_negative_numbers(true))
         .about("Say in seconds: healthy, sick or unknown, for schedulers")
         .after_help(GATED)
+}
+
+fn watch() -> Command {
+    Watch::augment_args(Command::new("watch").allow_negative_numbers(true))
+        .about("Probe for hours: steady or not, the worst hour, when what changed")
+        .after_help(WATCHED)
 }
 
 fn key() -> Command {
@@ -605,6 +620,7 @@ pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) ->
         Some(("check", m)) => Ok(Typed::Check(Box::new(Check::from_arg_matches(m)?))),
         Some(("gather", m)) => Ok(Typed::Gather(Box::new(Gather::from_arg_matches(m)?))),
         Some(("gate", m)) => Ok(Typed::Gate(Box::new(Gate::from_arg_matches(m)?))),
+        Some(("watch", m)) => Ok(Typed::Watch(Box::new(Watch::from_arg_matches(m)?))),
         Some(("site", m)) => Ok(Typed::Site(Box::new(Site::from_arg_matches(m)?))),
         Some(("doctor", m)) => match hosts::said(&known, "doctor", m)? {
             Some(elsewhere) => Ok(elsewhere),

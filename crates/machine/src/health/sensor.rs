@@ -38,10 +38,14 @@ pub struct Sensor {
 }
 
 impl Sensor {
-    /// Whether it is at its critical limit. Inputs of a board's own chip may have nothing connected, and say nothing.
+    /// Whether something is connected for sure: inputs of a board's own chip may have nothing.
+    pub fn is_sure(&self) -> bool {
+        !UNSURE.iter().any(|chip| self.chip.starts_with(chip))
+    }
+
+    /// Whether it is at its critical limit.
     pub fn is_critical(&self) -> bool {
-        let is_sure = !UNSURE.iter().any(|chip| self.chip.starts_with(chip));
-        is_sure && self.critical.is_some_and(|critical| self.celsius >= critical)
+        self.is_sure() && self.critical.is_some_and(|critical| self.celsius >= critical)
     }
 
     /// Chip and label.

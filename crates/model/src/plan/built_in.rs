@@ -43,6 +43,7 @@ pub const BUILT_IN: &[BuiltIn] = &[
         "what plimsoll gate --level 3 measures in 15 minutes",
         include_str!("built_in/gate-3.toml"),
     ),
+    plan("watch", "what plimsoll watch measures in each probe", include_str!("built_in/watch.toml")),
     plan(
         "chains",
         "arithmetic by number of independent chains in each vector width: where a core saturates",

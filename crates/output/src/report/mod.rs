@@ -31,6 +31,7 @@ pub mod terminal;
 mod tests;
 pub mod tidy;
 pub mod trend;
+pub mod watch;
 mod wrap;
 
 pub use format::json;

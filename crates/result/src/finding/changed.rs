@@ -13,7 +13,7 @@ use crate::measurement::{Measurement, MetricResult, Point};
 use crate::metric::Better;
 use crate::quantity::format::significant;
 use crate::quantity::percent;
-use crate::stats::{Seed, Segment, Timed, segments};
+use crate::stats::{Seed, Segment, Timed, segments, segments_of_many};
 use crate::view::{Finding, NOTABLE, RunView, Topic};
 use crate::warning::Warning;
 
@@ -42,6 +42,68 @@ fn changed(measurement: &Measurement) -> Option<Finding> {
     (change.size() >= NOTABLE).then(|| change.told(measurement, metric))
 }
 
+/// A step of a case's level, between two of its samples.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Seconds of the last sample before it.
+    pub before: f64,
+    /// Seconds of the first sample after it.
+    pub after: f64,
+    /// The level after ÷ the level before, of the metric's own kind.
+    pub ratio: f64,
+    /// Medians before and after, in the metric's unit.
+    pub levels: [f64; 2],
+    /// Whether it is to the worse.
+    pub is_worse: bool,
+    /// Whether its cause was seen, and lies in this machine: its quota, its clock, its other work.
+    pub is_own: bool,
+    /// "the rate fell by 50 %".
+    pub what: String,
+    /// ". Likely cause: the CPU quota (throttled 0 % of the time before and 50 % after)".
+    pub because: String,
+    /// The levels, with what was seen during each.
+    pub evidence: Value,
+}
+
+/// The steps of 5 % or more of each of the measurements, in the order of time. All series are looked at together: where all are noise,
+/// the chance that any step is told is `false_share`.
+pub fn steps(measurements: &[Measurement], false_share: f64) -> Vec<Vec<Step>> {
+    let both = [Watched::Value, Watched::Delivered];
+    let series: Vec<(usize, Watched, Vec<Timed>)> = measurements
+        .iter()
+        .enumerate()
+        .filter_map(|(at, measurement)| Some((at, measurement.headline()?)))
+        .flat_map(|(at, metric)| both.map(|watched| (at, watched, watched.of(metric))))
+        .filter(|(_, _, series)| series.iter().any(|point| point.value.is_finite()))
+        .collect();
+    let seeded: Vec<(&[Timed], Seed)> = series
+        .iter()
+        .map(|(at, watched, series)| {
+            let id = measurements.get(*at).map(|m| m.case.id());
+            let seed = Seed::new(0, id.as_ref().map_or("", |id| id.as_str()), watched.name());
+            (series.as_slice(), seed)
+        })
+        .collect();
+    let found = segments_of_many(&seeded, false_share);
+    let of = |at: usize, watched: Watched| {
+        let place = series.iter().position(|(of, which, _)| *of == at && *which == watched)?;
+        found.get(place).map(Vec::as_slice)
+    };
+    let told = |(at, measurement): (usize, &Measurement)| {
+        let Some(metric) = measurement.headline() else { return Vec::new() };
+        let all = both.map(|watched| changes(metric, watched, of(at, watched).unwrap_or_default()));
+        let size = |changes: &[Change]| changes.iter().map(Change::size).fold(0.0, f64::max);
+        let [value, delivered] = all;
+        let notable = if size(&delivered) > size(&value) + NOTABLE { delivered } else { value };
+        notable
+            .iter()
+            .filter(|change| change.size() >= NOTABLE)
+            .map(|change| change.step(measurement, metric))
+            .collect()
+    };
+    measurements.iter().enumerate().map(told).collect()
+}
+
 /// Which of the two series of a metric.
 #[derive(Clone, Copy, PartialEq)]
 enum Watched {
@@ -50,6 +112,13 @@ enum Watched {
 }
 
 impl Watched {
+    fn name(self) -> &'static str {
+        match self {
+            Watched::Value => "value",
+            Watched::Delivered => "delivered",
+        }
+    }
+
     fn of(self, metric: &MetricResult) -> Vec<Timed> {
         // What is not finite counts for nothing.
         let delivered = |p: &Point| Timed { t: p.t, value: p.delivered.unwrap_or(f64::NAN) };
@@ -83,15 +152,20 @@ struct Level {
 /// The largest change of the series, if there is any.
 fn largest(measurement: &Measurement, metric: &MetricResult, watched: Watched) -> Option<Change> {
     let found = segments(&watched.of(metric), Seed::new(0, measurement.case.id().as_str(), &metric.name));
+    changes(metric, watched, &found).into_iter().max_by(|a, b| a.size().total_cmp(&b.size()))
+}
+
+/// The changes between the segments of a series.
+fn changes(metric: &MetricResult, watched: Watched, found: &[Segment]) -> Vec<Change> {
     let changes = found.len().saturating_sub(1);
-    let pairs = found.windows(2).filter_map(|pair| {
-        let ratio = pair[1].median / pair[0].median;
+    let pairs = found.iter().zip(found.iter().skip(1)).filter_map(|(before, after)| {
+        let ratio = after.median / before.median;
         // A level of zero, or on the other side of it, is no share of the one before.
-        let usable = pair[0].median > 0.0 && ratio.is_finite() && ratio > 0.0;
+        let usable = before.median > 0.0 && ratio.is_finite() && ratio > 0.0;
         let level = |segment: &Segment| Level::new(segment.clone(), &metric.series);
-        usable.then(|| Change { watched, before: level(&pair[0]), after: level(&pair[1]), ratio, changes })
+        usable.then(|| Change { watched, before: level(before), after: level(after), ratio, changes })
     });
-    pairs.max_by(|a, b| a.size().total_cmp(&b.size()))
+    pairs.collect()
 }
 
 impl Level {
@@ -130,36 +204,46 @@ impl Change {
     }
 
     fn told(&self, measurement: &Measurement, metric: &MetricResult) -> Finding {
-        let id = measurement.case.id();
-        let what = match self.watched {
+        let begun = metric.series.first().map_or(0.0, |point| point.t);
+        let after = significant(self.after.segment.from - begun, 3);
+        let Step { what, because, evidence, .. } = self.step(measurement, metric);
+        let text = format!("{}: {what} after {after} s{because}", full(&measurement.case));
+        Finding { topic: Topic::Change, code: "changed", text, evidence }
+    }
+
+    fn step(&self, measurement: &Measurement, metric: &MetricResult) -> Step {
+        let name = match self.watched {
             Watched::Value => metric.name.clone(),
             Watched::Delivered => format!("wall-clock {}", metric.name),
         };
         let way = if self.ratio < 1.0 { "fell" } else { "rose" };
         let share = percent((self.ratio - 1.0).abs(), 2);
-        let begun = metric.series.first().map_or(0.0, |point| point.t);
-        let after = significant(self.after.segment.from - begun, 3);
         let cause = match self.cause(metric.better) {
             Cause::NotSeen if measurement.warns(Warning::CPUS_MOVED) => Cause::Moved,
             cause => cause,
         };
-        let case = full(&measurement.case);
         let heat = match cause {
             Cause::Clock if measurement.warns(Warning::TOO_HOT) => {
                 "; the processor slowed itself down during the case because it was too hot"
             }
             _ => "",
         };
-        let text = format!(
-            "{case}: the {what} {way} by {share} after {after} s{}{heat}",
-            self.because(cause, metric.better)
-        );
-        let evidence = json!({
-            "case": id, "metric": metric.name, "delivered": self.watched == Watched::Delivered,
-            "after_s": self.after.segment.from - begun, "ratio": self.ratio, "changes": self.changes,
-            "before": self.before.json(), "after": self.after.json(), "cause": cause.code(),
-        });
-        Finding { topic: Topic::Change, code: "changed", text, evidence }
+        let begun = metric.series.first().map_or(0.0, |point| point.t);
+        Step {
+            before: self.before.segment.to,
+            after: self.after.segment.from,
+            ratio: self.ratio,
+            levels: [self.before.segment.median, self.after.segment.median],
+            is_worse: self.slows(metric.better),
+            is_own: matches!(cause, Cause::Quota | Cause::Clock | Cause::Others),
+            what: format!("the {name} {way} by {share}"),
+            because: format!("{}{heat}", self.because(cause, metric.better)),
+            evidence: json!({
+                "case": measurement.case.id(), "metric": metric.name, "delivered": self.watched == Watched::Delivered,
+                "after_s": self.after.segment.from - begun, "ratio": self.ratio, "changes": self.changes,
+                "before": self.before.json(), "after": self.after.json(), "cause": cause.code(),
+            }),
+        }
     }
 
     /// The level at which more was done in the same time, and the other.

@@ -12,6 +12,7 @@ mod pairs;
 mod scales;
 mod shortfall;
 
+pub use changed::{Step, steps};
 pub use clock_steps::clock_steps;
 pub use health::health;
 pub use outlier::{Devices, Suspect, Tried, judged, next};

@@ -1,0 +1,89 @@
+//! `plimsoll watch`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::values::{duration, precision};
+use crate::quantity;
+
+/// `plimsoll watch`.
+#[derive(Args, Clone, Debug)]
+pub struct Watch {
+    /// What a probe measures: a built-in plan or a plan file, one sample a case
+    #[arg(value_name = "PLAN", default_value = "watch")]
+    pub plan: String,
+    /// How long it lasts, from its begin on; a reboot does not make it longer
+    #[arg(long = "for", value_name = "TIME", default_value = "24h", value_parser = lasting)]
+    pub lasts: Duration,
+    /// Time between two probes on the mean; each comes at a random moment
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = spacing)]
+    pub every: Duration,
+    /// Measure only these cases of the plan: memory, network.tcp, globs on ids
+    #[arg(long, value_name = "NAME")]
+    pub only: Vec<String>,
+    /// Also measure the disk of this directory
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Also measure the network to this running plimsoll serve
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub server: Option<String>,
+    /// File with the key of --server [default: the environment's PLIMSOLL_KEY]
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// Leave a probe out while others use the machine
+    #[arg(long)]
+    pub idle_only: bool,
+    /// Share of one CPU that the watch takes at most: probes come more seldom where that needs it
+    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share, allow_hyphen_values = true)]
+    pub cpu_share: f64,
+    /// Bytes a day that it reads from and writes to disks at most
+    #[arg(long, value_name = "SIZE", default_value = "32G", value_parser = quantity::parse_size)]
+    pub disk_a_day: u64,
+    /// Bytes a day that it sends and receives at most
+    #[arg(long, value_name = "SIZE", default_value = "32G", value_parser = quantity::parse_size)]
+    pub network_a_day: u64,
+    /// Go on with the watch that a reboot or a signal stopped, with the options it began with
+    #[arg(long, conflicts_with_all = ["status", "stop", "plan", "lasts", "every", "only", "dir", "server", "idle_only", "cpu_share", "disk_a_day", "network_a_day"])]
+    pub resume: bool,
+    /// Show what the watch has measured so far
+    #[arg(long, conflicts_with = "stop")]
+    pub status: bool,
+    /// End the watch, and show and keep what it has measured
+    #[arg(long)]
+    pub stop: bool,
+    /// The history that the result goes to; the journal of the watch is beside it
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
+    /// Write the result as JSON; -: to stdout, without the table
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+    /// Write the report with its charts to FILE, as one HTML page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// No progress line
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// From a few probes to a month.
+fn lasting(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    let sensible = Duration::from_secs(10)..=Duration::from_secs(31 * 24 * 3600);
+    sensible
+        .contains(&time)
+        .then_some(time)
+        .ok_or_else(|| "must be between 10s and 744h (31 days)".to_owned())
+}
+
+fn spacing(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    let sensible = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
+    sensible.contains(&time).then_some(time).ok_or_else(|| "must be between 1s and 24h".to_owned())
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = precision(text)?;
+    (0.001..=1.0).contains(&share).then_some(share).ok_or_else(|| "must be between 0.1% and 100%".to_owned())
+}

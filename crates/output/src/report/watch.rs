@@ -1,0 +1,34 @@
+//! `plimsoll watch --status`.
+
+use plimsoll_watch::Kept;
+
+use super::style::{Role, Style};
+use super::wrap::paragraph;
+use crate::document::Run;
+use crate::text::{counted, shown, shown_within};
+
+pub use plimsoll_watch::lasting;
+
+/// How far a watch is: whether a process runs it, and what it has found.
+pub fn status(kept: &Kept, run: &Run, runs: bool, elapsed: f64, style: &Style) -> String {
+    let begun = &kept.begun;
+    let left = begun.seconds - elapsed;
+    let state = match (runs, kept.sessions.last()) {
+        (true, Some(session)) => format!("running, process {}", session.pid),
+        _ if left <= 0.0 => "over; its result is made by plimsoll watch --stop".to_owned(),
+        _ => "stopped; go on with plimsoll watch --resume, or end it with plimsoll watch --stop".to_owned(),
+    };
+    let mut text = format!(
+        "watch {} on {}: {state}\nbegan {}, {} of {} are over, {}\n",
+        shown_within(&run.id, 13),
+        shown(run.nodes.first().map_or("this machine", |node| &node.name)),
+        shown(&begun.run.started),
+        lasting(elapsed.min(begun.seconds)),
+        lasting(begun.seconds),
+        counted(kept.probes.len(), "probe"),
+    );
+    for finding in &run.findings {
+        text += &paragraph(style, Role::Plain, "- ", &shown(&finding.text));
+    }
+    text
+}

@@ -1,0 +1,353 @@
+//! `plimsoll watch`: begins or goes on, probes until the time is over, shows how far it is, ends it.
+
+mod probing;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::prepared::Prepared;
+use super::{Failure, code, document, ending, far_end, interrupts, outputs, printed, resume, store_failure};
+use crate::bench;
+use crate::case::Case;
+use crate::cli::{Common, Watch as Typed, What};
+use crate::document::{Run, RunStatus};
+use crate::event::Event;
+use crate::finding;
+use crate::limit::Evidence;
+use crate::machine::Root;
+use crate::machine::processes;
+use crate::output::{self, Begins, complain};
+use crate::plan::file::SERVER;
+use crate::report;
+use crate::store::Store;
+use crate::wall;
+use crate::watch::{Begun, Journal, JournalError, Kept, Line, Session, Shares, findings, joined};
+use probing::{Probing, Stopped};
+
+/// The journal's name is that of the history with this at its end.
+const JOURNAL: &str = ".watch";
+/// Seconds that a process that was asked to stop is waited for.
+const ENDS_WITHIN: i64 = 120;
+/// A finding that a watch tells in its own way.
+const OF_SERIES: &str = "changed";
+
+/// Does what was typed.
+///
+/// # Errors
+/// There is no place for the journal, another watch is unfinished, or nothing can be measured.
+pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
+    let location = output::location(typed.store.as_deref()).map_err(|e| store_failure(&e))?;
+    let location = location.ok_or_else(|| {
+        Failure::usage(
+            "watch keeps its journal beside the history: --store none is not possible, use --store FILE",
+        )
+    })?;
+    let path = location.companion(JOURNAL).map_err(|e| store_failure(&e))?;
+    match () {
+        () if typed.status => status(&path),
+        () if typed.stop => stop(typed, &path),
+        () if typed.resume => {
+            let mut journal = Journal::open(&path).map_err(|e| failure(&e))?;
+            let kept = journal.kept().map_err(|e| failure(&e))?;
+            go_on(typed, journal, kept)
+        }
+        () => begin(typed, &path),
+    }
+}
+
+fn failure(error: &JournalError) -> Failure {
+    match error {
+        JournalError::Failed { .. } => Failure::environment(error.to_string()),
+        _ => Failure::usage(error.to_string()),
+    }
+}
+
+/// The options of a run that has these cases.
+fn common(typed: &Typed, begun: Option<&Begun>) -> Common {
+    let server = |begun: Option<&Begun>| match begun {
+        Some(begun) => begun.server.clone(),
+        None => typed.server.clone(),
+    };
+    Common {
+        only: begun.map_or_else(|| typed.only.clone(), |begun| begun.only.clone()),
+        dir: begun.map_or_else(|| typed.dir.clone(), |begun| begun.dir.clone()),
+        server: server(begun).into_iter().collect(),
+        samples: begun.is_none().then_some(1),
+        store: typed.store.clone(),
+        json: typed.json.clone(),
+        html: typed.html.clone(),
+        quiet: typed.quiet,
+        ..Common::default()
+    }
+}
+
+fn begin(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
+    let common = common(typed, None);
+    // What cannot be written is told before a day is over.
+    drop(outputs(&common, &crossbeam_channel::never())?);
+    if path.exists() {
+        // Also where it is no journal: what is there is not replaced.
+        let there = Journal::open(path);
+        return Err(failure(&match there {
+            Ok(_) => JournalError::Unfinished {
+                file: crate::text::shown_bytes(path.as_os_str().as_encoded_bytes()),
+            },
+            Err(e) => e,
+        }));
+    }
+    let key = far_end::key(typed.key.as_deref())?;
+    let prepared = Prepared { key, ..Prepared::new(&What::Plan(typed.plan.clone()), &common, None)? };
+    let prepared = measurable(prepared, typed.dir.is_some());
+    if prepared.planned.is_empty() {
+        return Err(Failure::usage("no case of the plan can be watched here: the lines above say why"));
+    }
+    let begun = Begun {
+        schema: String::new(),
+        seconds: typed.lasts.as_secs_f64(),
+        every: typed.every.as_secs_f64(),
+        shares: Shares {
+            cpu: typed.cpu_share,
+            disk: typed.disk_a_day as f64,
+            network: typed.network_a_day as f64,
+        },
+        idle_only: typed.idle_only,
+        dir: typed.dir.as_deref().map(absolute),
+        server: typed.server.clone(),
+        only: typed.only.clone(),
+        run: document(&prepared, &wall::run_id(), None),
+    };
+    let mut journal = Journal::make(path, begun).map_err(|e| failure(&e))?;
+    let kept = journal.kept().map_err(|e| failure(&e))?;
+    watched(typed, &prepared, journal, kept, &common)
+}
+
+/// A directory as it is found from everywhere.
+fn absolute(dir: &Path) -> PathBuf {
+    std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned())
+}
+
+/// Goes on with a watch, with the options that it began with.
+fn go_on(typed: &Typed, journal: Journal, kept: Kept) -> Result<ExitCode, Failure> {
+    if is_over(&kept) {
+        drop(journal);
+        return ended(typed, kept);
+    }
+    let common = common(typed, Some(&kept.begun));
+    drop(outputs(&common, &crossbeam_channel::never())?);
+    let key = far_end::key(typed.key.as_deref())?;
+    let run = &kept.begun.run;
+    let mut prepared = Prepared { key, ..Prepared::new(&plan(&kept.begun), &common, Some(&run.machine))? };
+    resume::same_text(run, &mut prepared)?;
+    let prepared = measurable(prepared, kept.begun.dir.is_some());
+    watched(typed, &prepared, journal, kept, &common)
+}
+
+fn plan(begun: &Begun) -> What {
+    let plan = &begun.run.plan;
+    What::Text { name: crate::text::shown(&plan.name), text: plan.text.clone() }
+}
+
+fn is_over(kept: &Kept) -> bool {
+    elapsed(kept) >= kept.begun.seconds
+}
+
+/// Seconds since the watch began: by the clock that counts sleep where the machine was not booted since, else by the wall clock.
+fn elapsed(kept: &Kept) -> f64 {
+    let here = boot();
+    let by_boot = kept.sessions.last().filter(|session| session.boot == here);
+    let by_boot = by_boot.map(|session| session.at + wall::since_boot() - session.since_boot);
+    let by_wall = || wall::since(&kept.begun.run.started).unwrap_or(0.0);
+    by_boot.unwrap_or_else(by_wall).max(kept.reached())
+}
+
+/// The kernel's id of this boot.
+fn boot() -> String {
+    let id = Root::live().line("proc/sys/kernel/random/boot_id").unwrap_or_default();
+    crate::text::shown_within(&id, 64)
+}
+
+/// Leaves out what cannot be measured here, and says why.
+fn measurable(mut prepared: Prepared, has_dir: bool) -> Prepared {
+    let mut left_out: Vec<(Case, String)> = Vec::new();
+    prepared.planned.retain(|planned| {
+        let case = &planned.candidate.case;
+        let takes_server = bench::find(case.benchmark()).is_some_and(|b| b.keys().contains(&SERVER));
+        let why = match &planned.candidate.feasible {
+            _ if bench::subsystem_of(case).on_files && !has_dir => Some("needs --dir".to_owned()),
+            _ if takes_server && case.word(SERVER).is_none() => Some("needs --server".to_owned()),
+            Err(why) => Some(why.to_string()),
+            Ok(()) => None,
+        };
+        left_out.extend(why.clone().map(|why| (case.clone(), why)));
+        why.is_none()
+    });
+    for (case, why) in left_out {
+        complain(&format!("not watched: {}: {why}", bench::label::full(&case)));
+    }
+    prepared.plan.budget = None;
+    prepared
+}
+
+/// Probes until the time is over or it is stopped.
+fn watched(
+    typed: &Typed,
+    prepared: &Prepared,
+    mut journal: Journal,
+    kept: Kept,
+    common: &Common,
+) -> Result<ExitCode, Failure> {
+    let session = Session {
+        pid: std::process::id(),
+        pid_began: processes::began(&Root::live(), std::process::id()).unwrap_or(0),
+        boot: boot(),
+        since_boot: wall::since_boot(),
+        at: elapsed(&kept),
+    };
+    journal.add(&Line::Session(session.clone())).map_err(|e| failure(&e))?;
+    let style = report::Style::detect(report::Wishes { quiet: typed.quiet, ..report::Wishes::default() });
+    let asked = interrupts()?;
+    let mut probing = Probing::new(prepared, &kept, journal, &session, asked, style);
+    match probing.all().map_err(|e| failure(&e))? {
+        Stopped::Over => {
+            let path = probing.released();
+            let kept = Kept::read(&path).map_err(|e| failure(&e))?;
+            shown(&kept, common, &path)
+        }
+        Stopped::Asked => {
+            complain(
+                "the watch is stopped, not ended: go on with plimsoll watch --resume, or end it with plimsoll watch --stop",
+            );
+            Ok(ExitCode::from(code::INTERRUPTED))
+        }
+    }
+}
+
+/// Makes the result of a watch that is over.
+fn ended(typed: &Typed, kept: Kept) -> Result<ExitCode, Failure> {
+    let common = common(typed, Some(&kept.begun));
+    let location = output::location(typed.store.as_deref()).map_err(|e| store_failure(&e))?;
+    let path =
+        location.map(|location| location.companion(JOURNAL)).transpose().map_err(|e| store_failure(&e))?;
+    shown(&kept, &common, &path.unwrap_or_default())
+}
+
+/// The document of a watch, from its journal alone.
+fn result(kept: &Kept, common: &Common) -> Result<Run, Failure> {
+    let begun = &kept.begun;
+    let prepared =
+        Prepared::elsewhere(&plan(begun), &Common { ..common.clone() }, begun.run.machine.clone())?;
+    let mut cases: Vec<Case> =
+        prepared.planned.iter().map(|planned| planned.candidate.case.clone()).collect();
+    for probed in kept.probes.iter().flat_map(|probe| &probe.cases) {
+        if !cases.contains(&probed.case) {
+            cases.push(probed.case.clone());
+        }
+    }
+    let outcomes = joined(kept, &cases, begun.run.machine.cpu.allowed.len());
+    let mut run = begun.run.clone();
+    let node = run.nodes.first().map(|node| node.name.clone()).unwrap_or_default();
+    let maker = crate::evaluate::Maker { seed: run.seed, ..prepared.maker(&node) };
+    let evidence = Evidence { outcomes: &outcomes };
+    run.measurements = outcomes.iter().map(|outcome| maker.measurement(outcome, evidence)).collect();
+    run.findings = findings(kept, &run.measurements);
+    let general = finding::findings(&run.measurements).into_iter();
+    run.findings.extend(general.filter(|finding| finding.code != OF_SERIES));
+    run.plan.cases = run.measurements.len();
+    run.status = RunStatus::Complete;
+    run.elapsed_s = kept.reached();
+    Ok(run)
+}
+
+/// Shows the result and enters it in the history; the journal is removed when it is there.
+fn shown(kept: &Kept, common: &Common, path: &Path) -> Result<ExitCode, Failure> {
+    let run = result(kept, common)?;
+    let mut outputs = outputs(common, &crossbeam_channel::never())?;
+    let is_kept = is_in_history(&run, common);
+    outputs.begin(
+        &Run { measurements: Vec::new(), ..run.clone() },
+        if is_kept { Begins::Again } else { Begins::Anew },
+    );
+    for measurement in &run.measurements {
+        outputs.event(&Event::Measured { measurement: Box::new(measurement.clone()) });
+    }
+    let all = outputs.finish(&run);
+    if is_in_history(&run, common) {
+        let journal = Journal::open(path).map_err(|e| failure(&e))?;
+        journal.remove().map_err(|e| failure(&e))?;
+    } else {
+        complain(
+            "the history does not have the result, so the journal stays: try again with plimsoll watch --stop",
+        );
+    }
+    let own = ending::own(&run, false, all);
+    Ok(ExitCode::from(ending::whole(&run, &[own])))
+}
+
+fn is_in_history(run: &Run, common: &Common) -> bool {
+    let location = output::location(common.store.as_deref()).ok().flatten();
+    let store = location.and_then(|location| Store::read(&location).ok());
+    store.and_then(|store| store.load(&run.id).ok()).is_some_and(|kept| kept.status == RunStatus::Complete)
+}
+
+/// How far a watch is.
+fn status(path: &Path) -> Result<ExitCode, Failure> {
+    let kept = match Kept::read(path) {
+        Err(JournalError::Missing { .. }) => {
+            return printed("no watch is running or unfinished\n");
+        }
+        kept => kept.map_err(|e| failure(&e))?,
+    };
+    let runs = matches!(Journal::open(path), Err(JournalError::Running { .. }));
+    let run = result(&kept, &Common::default())?;
+    let style = report::Style::detect(report::Wishes::default());
+    printed(&report::watch::status(&kept, &run, runs, elapsed(&kept), &style))
+}
+
+/// Ends a watch: stops the process, if one runs, and shows the result.
+fn stop(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
+    let kept = Kept::read(path).map_err(|e| failure(&e))?;
+    if let Err(e) = Journal::open(path) {
+        match (e, kept.sessions.last()) {
+            (JournalError::Running { .. }, Some(session)) => stopped(session)?,
+            (e, _) => return Err(failure(&e)),
+        }
+    }
+    let mut journal = Journal::open(path).map_err(|e| failure(&e))?;
+    let kept = journal.kept().map_err(|e| failure(&e))?;
+    drop(journal);
+    ended(typed, kept)
+}
+
+/// Asks the process to stop, and waits until it has.
+fn stopped(session: &Session) -> Result<(), Failure> {
+    let why = |why: &str| {
+        Failure::environment(format!(
+            "--stop: process {}, which watches, {why}; stop it by hand, then type plimsoll watch --stop again",
+            session.pid
+        ))
+    };
+    let pid =
+        i32::try_from(session.pid).ok().and_then(Pid::from_raw).ok_or_else(|| why("has no usable id"))?;
+    let process = match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(process) => process,
+        // It has ended meanwhile.
+        Err(rustix::io::Errno::SRCH) => return Ok(()),
+        Err(e) => return Err(why(&format!("cannot be reached: {e}"))),
+    };
+    // Its id may have been given to another one.
+    if processes::began(&Root::live(), session.pid).is_some_and(|began| began != session.pid_began) {
+        return Err(why("is another process now, perhaps of another container"));
+    }
+    pidfd_send_signal(&process, Signal::INT).map_err(|e| why(&format!("cannot be signalled: {e}")))?;
+    let _ = writeln!(std::io::stderr(), "plimsoll: stopping the watch of process {}", session.pid);
+    let within = Timespec { tv_sec: ENDS_WITHIN, tv_nsec: 0 };
+    match poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&within)) {
+        Ok(0) => Err(why(&format!("did not stop within {ENDS_WITHIN} s"))),
+        Ok(_) => Ok(()),
+        Err(e) => Err(why(&format!("cannot be waited for: {e}"))),
+    }
+}

@@ -1,0 +1,291 @@
+//! The process that watches: waits, probes, writes what it found.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use plimsoll_metal::usage::cpu_seconds_with_children;
+
+use super::super::own_program;
+use super::super::prepared::Prepared;
+use crate::bench::subsystem_of;
+use crate::clock::SystemClock;
+use crate::machine::{Root, Snapshot, Watch, health};
+use crate::quantity::Unit;
+use crate::report::Style;
+use crate::run::{Alone, Harness, Planned};
+use crate::sample::Outcome;
+use crate::wall;
+use crate::watch::{Journal, JournalError, Kept, Line, PassedOver, Probe, Probed, Schedule, Session, Spent};
+use crate::worker::Workers;
+
+/// The longest wait without a look at the clock that counts sleep, which no wait does.
+const LOOK: Duration = Duration::from_secs(20);
+/// How long it is looked whether others use the machine.
+const OBSERVED: Duration = Duration::from_secs(1);
+/// CPUs that others keep busy, from which on they use the machine.
+const BUSY: f64 = 0.25;
+/// Share of the time in which somebody waits for I/O, from which on others use the machine.
+const WAITING: f64 = 0.1;
+/// Part of a sample's time that warming up and finding the amount take beside it.
+const BESIDE: f64 = 1.5;
+
+/// Why probing ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stopped {
+    /// The time is over.
+    Over,
+    /// Somebody asked.
+    Asked,
+}
+
+/// A process that watches.
+pub(super) struct Probing<'a> {
+    prepared: &'a Prepared,
+    journal: Journal,
+    schedule: Schedule,
+    asked: Receiver<()>,
+    style: Style,
+    seconds: f64,
+    idle_only: bool,
+    run: String,
+    node: String,
+    /// Seconds of the watch at a time since the boot.
+    origin: (f64, f64),
+    /// When the last probe began, if there was one.
+    last: Option<f64>,
+    probes: usize,
+    state: Watch,
+    snapshot: Snapshot,
+    /// Seconds of sleep until the last probe.
+    slept: f64,
+    /// CPU time that is accounted for.
+    cpu: f64,
+}
+
+impl<'a> Probing<'a> {
+    /// Goes on after what is kept.
+    pub(super) fn new(
+        prepared: &'a Prepared,
+        kept: &Kept,
+        journal: Journal,
+        session: &Session,
+        asked: Receiver<()>,
+        style: Style,
+    ) -> Self {
+        let state = Watch::new(&Root::live());
+        let last = kept.probes.last();
+        let begun = &kept.begun;
+        // Each session has times of its own.
+        let seed = begun.run.seed.wrapping_add(kept.sessions.len() as u64);
+        let spent = last.map(|probe| probe.spent).unwrap_or_default();
+        Self {
+            prepared,
+            journal,
+            schedule: Schedule::new(begun.every, begun.shares, kept.spent(), spent, seed),
+            asked,
+            style,
+            seconds: begun.seconds,
+            idle_only: begun.idle_only,
+            run: begun.run.id.clone(),
+            node: begun.run.nodes.first().map(|node| node.name.clone()).unwrap_or_default(),
+            origin: (session.at, session.since_boot),
+            last: last.map(|probe| probe.at),
+            probes: kept.probes.len(),
+            snapshot: state.snapshot(),
+            state,
+            slept: asleep(),
+            cpu: 0.0,
+        }
+    }
+
+    /// Lets the journal go, for whoever reads it; where it is.
+    pub(super) fn released(self) -> PathBuf {
+        self.journal.path().to_owned()
+    }
+
+    /// Probes until the time is over or somebody asks for the end.
+    pub(super) fn all(&mut self) -> Result<Stopped, JournalError> {
+        loop {
+            let now = self.now();
+            let due = self.last.map_or(now, |last| self.schedule.next(last).max(now));
+            if due >= self.seconds {
+                let over = self.waited(self.seconds, None);
+                return Ok(over.unwrap_or(Stopped::Over));
+            }
+            if let Some(stopped) = self.waited(due, Some(due)) {
+                return Ok(stopped);
+            }
+            self.last = Some(self.now());
+            let stopped = match self.busy() {
+                Err(stopped) => Some(stopped),
+                Ok(Some(busy)) => self.passed_over(busy)?,
+                Ok(None) => self.probe()?,
+            };
+            if let Some(stopped) = stopped {
+                return Ok(stopped);
+            }
+        }
+    }
+
+    /// Seconds since the watch began, sleep included.
+    fn now(&self) -> f64 {
+        let (at, since_boot) = self.origin;
+        at + wall::since_boot() - since_boot
+    }
+
+    /// Waits until so many seconds have passed since the watch began; why it must end before that.
+    fn waited(&self, until: f64, next: Option<f64>) -> Option<Stopped> {
+        self.shown(next);
+        loop {
+            let left = until - self.now();
+            if left <= 0.0 {
+                self.clear();
+                return None;
+            }
+            let wait = Duration::try_from_secs_f64(left).unwrap_or(LOOK).min(LOOK);
+            match self.asked.recv_timeout(wait) {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => {
+                    self.clear();
+                    return Some(Stopped::Asked);
+                }
+            }
+        }
+    }
+
+    /// CPUs that others keep busy, where they are too many for a watch that gives way; what asks for the end.
+    fn busy(&self) -> Result<Option<f64>, Stopped> {
+        if !self.idle_only {
+            return Ok(None);
+        }
+        let before = self.state.snapshot();
+        if self.asked.recv_timeout(OBSERVED).is_ok() {
+            return Err(Stopped::Asked);
+        }
+        let cpus = &self.prepared.machine.cpu.allowed;
+        let change = before.until(&self.state.snapshot(), cpus);
+        let busy = change.busy_share.unwrap_or(0.0) * cpus.len() as f64;
+        let waits = change.io_pressure.is_some_and(|share| share >= WAITING);
+        Ok((busy >= BUSY || waits).then_some(busy))
+    }
+
+    fn passed_over(&mut self, busy: f64) -> Result<Option<Stopped>, JournalError> {
+        let spent = Spent { cpu: self.cpu_spent(), ..Spent::default() };
+        self.schedule.took(spent);
+        let at = self.last.unwrap_or_default();
+        self.journal.add(&Line::Passed(PassedOver { at, busy, spent }))?;
+        Ok(None)
+    }
+
+    /// CPU seconds since the last call.
+    fn cpu_spent(&mut self) -> f64 {
+        let now = cpu_seconds_with_children();
+        let spent = now - self.cpu;
+        self.cpu = now;
+        spent
+    }
+
+    fn probe(&mut self) -> Result<Option<Stopped>, JournalError> {
+        let at = self.last.unwrap_or_default();
+        let cpus = &self.prepared.machine.cpu.allowed;
+        let before = self.snapshot.until(&self.state.snapshot(), cpus);
+        let slept = asleep() - std::mem::replace(&mut self.slept, asleep());
+        let transferred = transferred();
+        let (outcomes, interrupted) = self.measured(at);
+        let disk =
+            transferred.zip(self::transferred()).map_or(0.0, |(before, after)| (after - before).max(0.0));
+        let network = outcomes.iter().map(sent).sum();
+        let spent = Spent { cpu: self.cpu_spent(), disk, network };
+        self.schedule.took(spent);
+        self.snapshot = self.state.snapshot();
+        if outcomes.is_empty() {
+            return Ok(interrupted.then_some(Stopped::Asked));
+        }
+        let celsius = health::temperatures(&Root::live()).into_iter().reduce(f64::max);
+        let cases = outcomes.into_iter().map(|outcome| Probed::of(outcome, at)).collect();
+        let probe = Probe {
+            at,
+            took: self.now() - at,
+            spent,
+            before,
+            slept: if slept > 0.001 { slept } else { 0.0 },
+            quota: self.state.quota(),
+            celsius,
+            cases,
+        };
+        self.journal.add(&Line::Probe(Box::new(probe)))?;
+        self.probes += 1;
+        Ok(interrupted.then_some(Stopped::Asked))
+    }
+
+    /// Measures the cases whose budgets allow it, with workers that end with the probe; whether that was interrupted.
+    fn measured(&self, at: f64) -> (Vec<Outcome>, bool) {
+        let allowed = |planned: &&Planned| {
+            let subsystem = subsystem_of(&planned.candidate.case);
+            (!subsystem.on_files || self.schedule.allows_disk(at))
+                && (!subsystem.uses_interfaces || self.schedule.allows_network(at))
+        };
+        let planned: Vec<Planned> = self.prepared.planned.iter().filter(allowed).cloned().collect();
+        let Ok(own) = own_program() else { return (Vec::new(), false) };
+        let machine = &self.prepared.machine;
+        let mut station = Workers::new(own, machine, &self.prepared.options(), self.asked.clone());
+        let mut clock = SystemClock::new(&Root::live(), &machine.cpu.allowed);
+        let ran = Harness {
+            station: &mut station,
+            clock: &mut clock,
+            pace: &mut Alone,
+            emit: &mut |_| (),
+            maker: self.prepared.maker(&self.node),
+            budget: None,
+            beside_s: 0.0,
+            few_pairs: true,
+        }
+        .run(&self.run, &planned, Vec::new());
+        (ran.outcomes, ran.interrupted)
+    }
+
+    /// How far it is, on stderr.
+    fn shown(&self, next: Option<f64>) {
+        let Some(width) = self.style.progress else { return };
+        let left = crate::report::watch::lasting(self.seconds - self.now());
+        let next = next.map_or_else(String::new, |next| {
+            format!(", the next one in {}", crate::report::watch::lasting(next - self.now()))
+        });
+        let line = format!("watch: {}{next}, {left} left", crate::text::counted(self.probes, "probe"));
+        let line: String = line.chars().take(width.saturating_sub(1)).collect();
+        let _ = write!(std::io::stderr(), "\r\u{1b}[2K{line}");
+    }
+
+    fn clear(&self) {
+        if self.style.progress.is_some() {
+            let _ = write!(std::io::stderr(), "\r\u{1b}[2K");
+        }
+    }
+}
+
+/// Seconds that the machine has slept since its boot.
+fn asleep() -> f64 {
+    wall::since_boot() - wall::monotonic()
+}
+
+/// Bytes that this process and its children that have ended have read from and written to disks (proc_pid_io(5)).
+fn transferred() -> Option<f64> {
+    let text = Root::live().text("proc/self/io").ok()?;
+    let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<f64>().ok());
+    Some(value("read_bytes:")? + value("write_bytes:")?)
+}
+
+/// Bytes that a case sent and received, from its rate and the time that it took with what is beside it.
+fn sent(outcome: &Outcome) -> f64 {
+    if !subsystem_of(&outcome.case).uses_interfaces {
+        return 0.0;
+    }
+    let metric =
+        crate::bench::find(outcome.case.benchmark()).and_then(|b| b.metrics(&outcome.case).first().copied());
+    let Some(metric) = metric.filter(|metric| metric.unit == Unit::BitPerSecond) else { return 0.0 };
+    let bits =
+        outcome.samples.iter().filter_map(|sample| Some(sample.values.get(metric.name)? * sample.elapsed));
+    bits.sum::<f64>() / 8.0 * (1.0 + BESIDE)
+}

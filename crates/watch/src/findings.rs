@@ -1,0 +1,364 @@
+//! What the probes of a watch show over time: how steady each figure is, its worst hour, when its level changed and why, what the
+//! hypervisor took, how warm it was, and when nobody watched.
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use crate::bench::{label::full, subsystem_of};
+use crate::document::Finding;
+use crate::finding::{Step, steps};
+use crate::hours::{self, after};
+use crate::journal::{Kept, Probe};
+use crate::measurement::{Measurement, MetricResult};
+use crate::quantity::{Quantity, percent, significant};
+use crate::text::counted;
+use crate::view::NOTABLE;
+
+/// Where all is noise, the chance that a watch tells of any step.
+const FALSE_SHARE: f64 = 0.01;
+/// The share of the probes that "nearly all" are.
+const NEARLY_ALL: f64 = 0.95;
+/// Days on each of which an hour of the day must be worse.
+const DAYS: usize = 2;
+/// Steal from which on it is told, as a share of the time.
+const STOLEN: f64 = 0.01;
+/// A fall to less than this share of the level before it is what the end of a credit looks like.
+const FALL: f64 = 0.9;
+/// A temperature that varies by less, in °C, is not told.
+const WARMER: f64 = 5.0;
+/// Seconds without a process that watches, from which on that is told.
+const UNWATCHED: f64 = 1.0;
+
+/// What the journal and the measurements made of it show, the most general first.
+pub fn findings(kept: &Kept, measurements: &[Measurement]) -> Vec<Finding> {
+    let watch = Watched { kept, begun: kept.begun.run.started.parse().unwrap_or(Timestamp::UNIX_EPOCH) };
+    let changed = steps(measurements, FALSE_SHARE);
+    let mut found = vec![watch.watched()];
+    found.extend(measurements.iter().filter_map(|measurement| watch.steadiness(measurement)));
+    for (measurement, steps) in measurements.iter().zip(&changed) {
+        found.extend(steps.iter().map(|step| watch.step(measurement, step)));
+        found.extend(watch.credit(measurement, steps));
+        found.extend(watch.daily(measurement));
+    }
+    found.extend(watch.quota());
+    found.extend(watch.failed());
+    found.extend(watch.stolen());
+    found.extend(watch.temperature());
+    found.extend(watch.unwatched());
+    found
+}
+
+/// A watch, and when it began.
+struct Watched<'a> {
+    kept: &'a Kept,
+    begun: Timestamp,
+}
+
+impl Watched<'_> {
+    fn time(&self, at: f64) -> Timestamp {
+        after(self.begun, at)
+    }
+
+    /// "2026-11-26 14:03:10 UTC".
+    fn shown(&self, at: f64) -> String {
+        self.time(at).strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
+    }
+
+    /// How much was watched, and what that took.
+    fn watched(&self) -> Finding {
+        let Kept { begun, probes, passed, .. } = self.kept;
+        let (reached, spent) = (self.kept.reached(), self.kept.spent());
+        let share = spent.cpu / reached.max(1.0);
+        let left_out = match passed.len() {
+            0 => String::new(),
+            n => format!(", {n} left out because others used the machine"),
+        };
+        let bytes = |what: &str, value: f64| match value {
+            0.0 => String::new(),
+            value => format!(", {} of {what}", Quantity { value, unit: crate::quantity::Unit::Byte }),
+        };
+        let text = format!(
+            "{} in {}{left_out}; the watch took {} of one CPU{}{}",
+            counted(probes.len(), "probe"),
+            lasting(reached),
+            percent(share, 2),
+            bytes("disk traffic", spent.disk),
+            bytes("network traffic", spent.network),
+        );
+        let times: Vec<f64> = probes.iter().map(|probe| probe.at).collect();
+        told(
+            "watched",
+            text,
+            json!({
+                "probes": probes.len(), "passed_over": passed.len(), "seconds": reached, "of_seconds": begun.seconds,
+                "cpu_share": share, "disk_bytes": spent.disk, "network_bytes": spent.network, "at_s": times,
+            }),
+        )
+    }
+
+    /// Within which share of the median nearly all figures of a case are, and its worst hour.
+    fn steadiness(&self, measurement: &Measurement) -> Option<Finding> {
+        let metric = measurement.headline()?;
+        let median = metric.summary.median;
+        let within = within(metric).filter(|_| metric.samples.len() > 1)?;
+        let hours = hours::hours(metric, self.begun);
+        let worst = hours::worst(&hours, metric.better);
+        let worse = |hour: &&hours::Hour| hours::worse(hour.median, median, metric.better);
+        let hour = worst.map_or_else(String::new, |hour| {
+            format!(
+                "; worst hour {}, {} {}",
+                hour.name(),
+                percent(worse(&hour).abs(), 2),
+                if worse(&hour) < 0.0 { "better" } else { "worse" }
+            )
+        });
+        let text = format!(
+            "{}: {} % of {} within {} of the median{hour}",
+            full(&measurement.case),
+            significant(NEARLY_ALL * 100.0, 2),
+            counted(metric.samples.len(), "figure"),
+            percent(within, 2),
+        );
+        let hours: Vec<_> = hours
+            .iter()
+            .map(
+                |hour| json!({ "from": hour.from.to_string(), "median": hour.median, "probes": hour.probes }),
+            )
+            .collect();
+        Some(told(
+            "steadiness",
+            text,
+            json!({
+                "case": measurement.case.id(), "metric": metric.name, "within": within, "share": NEARLY_ALL,
+                "worst_hour": worst.map(|hour| json!({ "from": hour.from.to_string(), "median": hour.median, "worse": worse(&hour) })),
+                "hours": hours,
+            }),
+        ))
+    }
+
+    /// When a level changed, and why.
+    fn step(&self, measurement: &Measurement, step: &Step) -> Finding {
+        let text = format!(
+            "{}: {} between {} and {}{}",
+            full(&measurement.case),
+            step.what,
+            self.shown(step.before),
+            self.shown(step.after),
+            step.because
+        );
+        let mut evidence = step.evidence.clone();
+        evidence["between"] = json!([self.time(step.before).to_string(), self.time(step.after).to_string()]);
+        evidence["between_s"] = json!([step.before, step.after]);
+        told("level-changed", text, evidence)
+    }
+
+    /// A fall from the best level that nothing in this machine explains: what a credit that is used up looks like.
+    fn credit(&self, measurement: &Measurement, steps: &[Step]) -> Option<Finding> {
+        let metric = measurement.headline()?;
+        let fall = |step: &Step| step.ratio.min(1.0 / step.ratio);
+        let step = steps.first().filter(|step| step.is_worse && !step.is_own && fall(step) < FALL)?;
+        let later = |level: f64| hours::worse(level, step.levels[0], metric.better) >= 1.0 - FALL;
+        let subsystem = subsystem_of(&measurement.case);
+        let can_have = subsystem.on_files || subsystem.uses_interfaces || step.evidence["cause"] == "steal";
+        if !can_have || !steps.iter().all(|step| later(step.levels[1])) {
+            return None;
+        }
+        let [burst, base] = step.levels.map(|value| Quantity { value, unit: metric.unit });
+        let text = format!(
+            "{}: {burst} for the first {}, {base} after {}: as where a burst credit is used up",
+            full(&measurement.case),
+            lasting(step.before),
+            self.shown(step.after),
+        );
+        Some(told(
+            "burst-credit",
+            text,
+            json!({
+                "case": measurement.case.id(), "burst": step.levels[0], "base": step.levels[1],
+                "between_s": [step.before, step.after],
+            }),
+        ))
+    }
+
+    /// Hours of the day that are worse on each day.
+    fn daily(&self, measurement: &Measurement) -> Option<Finding> {
+        let metric = measurement.headline()?;
+        let hours = hours::hours(metric, self.begun);
+        let found = hours::daily(&hours, metric.summary.median, metric.better, NOTABLE, DAYS);
+        let named: Vec<String> = found
+            .iter()
+            .map(|one| format!("{:02}:00 ({} or more on {} days)", one.hour, percent(one.least, 2), one.days))
+            .collect();
+        if named.is_empty() {
+            return None;
+        }
+        let text = format!(
+            "{}: worse in the same hour of each day: {} UTC",
+            full(&measurement.case),
+            named.join(", ")
+        );
+        let hours: Vec<_> = found
+            .iter()
+            .map(|one| json!({ "hour": one.hour, "days": one.days, "least": one.least }))
+            .collect();
+        Some(told("time-of-day", text, json!({ "case": measurement.case.id(), "hours": hours })))
+    }
+
+    /// When the CPU quota was changed.
+    fn quota(&self) -> Vec<Finding> {
+        let named = |quota: Option<f64>| match quota {
+            Some(cpus) => format!("{} CPUs", significant(cpus, 3)),
+            None => "none".to_owned(),
+        };
+        let pairs = self.kept.probes.iter().zip(self.kept.probes.iter().skip(1));
+        let changed = pairs.filter(|(before, after)| before.quota != after.quota);
+        let finding = |(before, after): (&Probe, &Probe)| {
+            let text = format!(
+                "the CPU quota changed between {} and {}: {} before, {} after",
+                self.shown(before.at),
+                self.shown(after.at),
+                named(before.quota),
+                named(after.quota)
+            );
+            told(
+                "quota-changed",
+                text,
+                json!({
+                    "before": before.quota, "after": after.quota, "between_s": [before.at, after.at],
+                }),
+            )
+        };
+        changed.map(finding).collect()
+    }
+
+    /// Probes that gave no figure.
+    fn failed(&self) -> Option<Finding> {
+        let ended = |probe: &Probe| {
+            let reason = probe.cases.iter().find_map(|case| case.ended.as_ref().map(|end| (case, end)))?;
+            Some(format!("{}: {}", full(&reason.0.case), said(reason.1)))
+        };
+        let failed: Vec<(f64, String)> =
+            self.kept.probes.iter().filter_map(|probe| Some((probe.at, ended(probe)?))).collect();
+        let (at, why) = failed.last()?;
+        let text = format!(
+            "{} of {} gave no figure for some case; the last one at {}: {}",
+            failed.len(),
+            counted(self.kept.probes.len(), "probe"),
+            self.shown(*at),
+            crate::text::shown(why)
+        );
+        let times: Vec<f64> = failed.iter().map(|(at, _)| *at).collect();
+        Some(told("no-figure", text, json!({ "at_s": times, "reason": why })))
+    }
+
+    /// What the hypervisor took all the time, and in the worst hour.
+    fn stolen(&self) -> Option<Finding> {
+        let known: Vec<(f64, f64, f64)> = self
+            .kept
+            .probes
+            .iter()
+            .filter_map(|probe| Some((probe.at, probe.before.elapsed_s, probe.before.steal_share?)))
+            .collect();
+        let share = weighted(known.iter().map(|(_, seconds, share)| (*seconds, *share)))?;
+        let (at, worst) =
+            known.iter().map(|(at, _, share)| (*at, *share)).max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let text = format!(
+            "the hypervisor gave {} of the CPU time to others (steal); most before the probe of {}: {}",
+            percent(share, 2),
+            self.shown(at),
+            percent(worst, 2)
+        );
+        (share >= STOLEN).then(|| {
+            told("stolen-over-time", text, json!({ "share": share, "most": worst, "most_at_s": at }))
+        })
+    }
+
+    /// The lowest and the highest temperature.
+    fn temperature(&self) -> Option<Finding> {
+        let known: Vec<(f64, f64)> =
+            self.kept.probes.iter().filter_map(|probe| Some((probe.at, probe.celsius?))).collect();
+        let low = known.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+        let high = known.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let text = format!(
+            "the hottest sensor was between {} and {} °C, highest at {}",
+            significant(low.1, 3),
+            significant(high.1, 3),
+            self.shown(high.0)
+        );
+        (high.1 - low.1 >= WARMER)
+            .then(|| told("temperature", text, json!({ "low": low.1, "high": high.1, "high_at_s": high.0 })))
+    }
+
+    /// When nobody watched: no process did, or the machine slept.
+    fn unwatched(&self) -> Option<Finding> {
+        let Kept { sessions, probes, .. } = self.kept;
+        let last = |before: f64| {
+            let ended = probes.iter().map(|probe| probe.at + probe.took).filter(|end| *end <= before);
+            ended.fold(0.0, f64::max)
+        };
+        let gaps: Vec<[f64; 2]> = sessions
+            .iter()
+            .skip(1)
+            .map(|session| [last(session.at), session.at])
+            .filter(|[from, to]| to - from >= UNWATCHED)
+            .collect();
+        let boots = sessions.iter().zip(sessions.iter().skip(1)).filter(|(a, b)| a.boot != b.boot).count();
+        let slept: f64 = probes.iter().map(|probe| probe.slept).sum();
+        let mut said = Vec::new();
+        if let Some([from, to]) = gaps.iter().max_by(|a, b| (a[1] - a[0]).total_cmp(&(b[1] - b[0]))) {
+            said.push(format!(
+                "the watch was stopped {}, longest from {} to {}",
+                counted(gaps.len(), "time"),
+                self.shown(*from),
+                self.shown(*to)
+            ));
+        }
+        if boots > 0 {
+            said.push(format!("the machine was booted {}", counted(boots, "time")));
+        }
+        if slept >= UNWATCHED {
+            said.push(format!("the machine slept for {}", lasting(slept)));
+        }
+        (!said.is_empty()).then(|| {
+            told("unwatched", said.join("; "), json!({ "gaps_s": gaps, "boots": boots, "slept_s": slept }))
+        })
+    }
+}
+
+/// The share of the median within which nearly all samples are.
+fn within(metric: &MetricResult) -> Option<f64> {
+    let median = metric.summary.median;
+    let mut off: Vec<f64> = metric.samples.iter().map(|value| (value / median - 1.0).abs()).collect();
+    off.sort_by(f64::total_cmp);
+    let place = (off.len() as f64 * NEARLY_ALL).ceil() as usize;
+    off.get(place.saturating_sub(1)).copied().filter(|share| share.is_finite())
+}
+
+/// The mean of shares, each of so many seconds.
+fn weighted(all: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
+    let (seconds, sum) = all.fold((0.0, 0.0), |(seconds, sum), (s, share)| (seconds + s, sum + s * share));
+    (seconds > 0.0).then(|| sum / seconds)
+}
+
+fn said(end: &crate::sample::End) -> String {
+    match end {
+        crate::sample::End::Cannot(why) => why.to_string(),
+        crate::sample::End::Wrong(why) => why.to_string(),
+    }
+}
+
+/// A time for people: "23 h 59 min", "4 min 10 s".
+pub fn lasting(seconds: f64) -> String {
+    let whole = seconds.max(0.0).round() as u64;
+    let (hours, minutes, rest) = (whole / 3600, whole / 60 % 60, whole % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{rest} s"),
+        (0, _) => format!("{minutes} min {rest} s"),
+        (1..48, _) => format!("{hours} h {minutes} min"),
+        _ => format!("{} d {} h", hours / 24, hours % 24),
+    }
+}
+
+fn told(code: &str, text: String, evidence: serde_json::Value) -> Finding {
+    Finding { code: code.to_owned(), text, evidence }
+}

@@ -1,0 +1,106 @@
+//! The hours of a watch: which was the worst, and whether the same hour of each day is.
+
+use jiff::{Timestamp, Unit as Span};
+
+use crate::measurement::MetricResult;
+use crate::metric::Better;
+
+const HOUR: f64 = 3600.0;
+/// Probes of an hour below which it is not compared with others.
+const LEAST: usize = 3;
+
+/// An hour of the watch, of the clock in UTC.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Hour {
+    /// Its begin.
+    pub(crate) from: Timestamp,
+    /// Median of the figures.
+    pub(crate) median: f64,
+    /// How many.
+    pub(crate) probes: usize,
+}
+
+impl Hour {
+    /// "14:00 to 15:00 UTC", with the date.
+    pub(crate) fn name(&self) -> String {
+        format!(
+            "{} to {}",
+            self.from.strftime("%Y-%m-%d %H:%M"),
+            after(self.from, HOUR).strftime("%H:%M UTC")
+        )
+    }
+
+    /// Which hour of the day it is.
+    fn of_day(&self) -> i64 {
+        self.from.as_second().div_euclid(3600).rem_euclid(24)
+    }
+}
+
+/// The moment so many seconds after another.
+pub(crate) fn after(from: Timestamp, seconds: f64) -> Timestamp {
+    let nanos = (seconds * 1e9).clamp(-9e18, 9e18) as i64;
+    from.checked_add(jiff::SignedDuration::from_nanos(nanos)).unwrap_or(Timestamp::MAX)
+}
+
+/// The hours with enough probes, in the order of time. `begun` is when the watch did.
+pub(crate) fn hours(metric: &MetricResult, begun: Timestamp) -> Vec<Hour> {
+    let mut found: Vec<(Timestamp, Vec<f64>)> = Vec::new();
+    for point in metric.timed() {
+        let at = after(begun, point.t);
+        let Ok(from) = at
+            .to_zoned(jiff::tz::TimeZone::UTC)
+            .round(jiff::ZonedRound::new().smallest(Span::Hour).mode(jiff::RoundMode::Trunc))
+        else {
+            continue;
+        };
+        match found.last_mut().filter(|(last, _)| *last == from.timestamp()) {
+            Some((_, values)) => values.push(point.value),
+            None => found.push((from.timestamp(), vec![point.value])),
+        }
+    }
+    let hour = |(from, values): (Timestamp, Vec<f64>)| {
+        let probes = values.len();
+        let median = crate::limit::median(values).filter(|_| probes >= LEAST)?;
+        Some(Hour { from, median, probes })
+    };
+    found.into_iter().filter_map(hour).collect()
+}
+
+/// How much worse a figure is than another, as a share of it; below 0 where it is better.
+pub(crate) fn worse(value: f64, than: f64, better: Better) -> f64 {
+    match better {
+        Better::Higher => 1.0 - value / than,
+        Better::Lower => value / than - 1.0,
+    }
+}
+
+/// The worst of at least two hours.
+pub(crate) fn worst(hours: &[Hour], better: Better) -> Option<&Hour> {
+    let by = |hour: &&Hour| worse(hour.median, 1.0, better);
+    hours.iter().max_by(|a, b| by(a).total_cmp(&by(b))).filter(|_| hours.len() > 1)
+}
+
+/// An hour of the day that is worse on each of several days.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Daily {
+    /// From 0 to 23, in UTC.
+    pub(crate) hour: i64,
+    /// Days on which it was watched: on each of them it was worse.
+    pub(crate) days: usize,
+    /// By how much on the day on which that was least.
+    pub(crate) least: f64,
+}
+
+/// The hours of the day that are worse than the usual figure by `notable` on each of at least `days` days.
+pub(crate) fn daily(hours: &[Hour], usual: f64, better: Better, notable: f64, days: usize) -> Vec<Daily> {
+    let of = |hour: i64| {
+        let losses: Vec<f64> = hours
+            .iter()
+            .filter(|one| one.of_day() == hour)
+            .map(|one| worse(one.median, usual, better))
+            .collect();
+        let least = losses.iter().copied().reduce(f64::min)?;
+        (losses.len() >= days && least >= notable).then_some(Daily { hour, days: losses.len(), least })
+    };
+    (0..24).filter_map(of).collect()
+}

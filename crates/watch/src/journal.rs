@@ -1,0 +1,438 @@
+//! The journal of a watch: a line of JSON a probe, on the disk before the next one begins.
+//!
+//! It is appended to and never changed. A line that a kill or a reboot cut short is no line: whoever goes on removes it. The process that
+//! watches holds a lock of the file (flock(2)), which the kernel frees with it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::case::Case;
+use crate::document::Run;
+use crate::machine::Change;
+use crate::sample::{End, Facts, Outcome, Sample};
+use crate::text::shown_bytes;
+
+/// The largest journal that is read: a probe a second for a week has less.
+pub const MOST_BYTES: u64 = 4 << 30;
+/// What the first line says that it is.
+const SCHEMA: &str = "plimsoll-watch-journal/1";
+
+/// A line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Line {
+    /// The first line: what is watched.
+    Watch(Box<Begun>),
+    /// A process began to watch, or went on.
+    Session(Session),
+    /// A probe was made.
+    Probe(Box<Probe>),
+    /// A probe was left out.
+    Passed(PassedOver),
+}
+
+/// What is watched, and how.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Begun {
+    /// What this file is.
+    pub schema: String,
+    /// Seconds that it lasts.
+    pub seconds: f64,
+    /// Seconds between two probes, on the mean.
+    pub every: f64,
+    /// What it may take.
+    pub shares: Shares,
+    /// Whether it measures only while nobody else uses the machine.
+    pub idle_only: bool,
+    /// The directory whose disk is measured.
+    #[serde(default, with = "crate::text::path::option", skip_serializing_if = "Option::is_none")]
+    pub dir: Option<PathBuf>,
+    /// The server that the network is measured to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// Only these cases of the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub only: Vec<String>,
+    /// The document before anything was measured: id, begin, plan, machine, seed.
+    pub run: Run,
+}
+
+/// What a watch may take on the mean.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Shares {
+    /// Of the time of one CPU: 0.02 is 2 %.
+    pub cpu: f64,
+    /// Bytes a day that are read from and written to disks.
+    pub disk: f64,
+    /// Bytes a day that cross the network.
+    pub network: f64,
+}
+
+/// What was taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spent {
+    /// Seconds of CPU time.
+    pub cpu: f64,
+    /// Bytes.
+    pub disk: f64,
+    /// Bytes.
+    pub network: f64,
+}
+
+/// A process that watches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Session {
+    /// Its process id.
+    pub pid: u32,
+    /// When that process began, in ticks since the boot: an id may be used again.
+    pub pid_began: u64,
+    /// The kernel's id of the boot (`/proc/sys/kernel/random/boot_id`).
+    pub boot: String,
+    /// Seconds from the boot to the begin of this session.
+    pub since_boot: f64,
+    /// Seconds from the begin of the watch to the begin of this session.
+    pub at: f64,
+}
+
+/// A probe.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Probe {
+    /// Seconds from the begin of the watch to that of the probe; sleep counts.
+    pub at: f64,
+    /// Seconds that it took.
+    pub took: f64,
+    /// What it took, and what the watch took since the last line.
+    pub spent: Spent,
+    /// What the machine did since the last probe, without what the watch itself did in probes.
+    #[serde(default)]
+    pub before: Change,
+    /// Seconds since the last probe in which the machine slept.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub slept: f64,
+    /// The CPU quota, in CPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<f64>,
+    /// The highest temperature, in °C.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub celsius: Option<f64>,
+    /// What became of its cases.
+    pub cases: Vec<Probed>,
+}
+
+fn is_zero(seconds: &f64) -> bool {
+    *seconds == 0.0
+}
+
+/// A case of a probe.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Probed {
+    /// The case.
+    pub case: Case,
+    /// What was measured; the times are those of the watch.
+    pub samples: Vec<Sample>,
+    /// What was achieved, and warnings.
+    pub facts: Facts,
+    /// Why there is no figure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<End>,
+}
+
+impl Probed {
+    /// Of what a short run made of a case, `at` seconds after the watch began.
+    pub fn of(outcome: Outcome, at: f64) -> Self {
+        let Outcome { case, samples, facts, ended, .. } = outcome;
+        let samples = samples.into_iter().map(|sample| Sample { at: at + sample.at, ..sample }).collect();
+        Self { case, samples, facts, ended }
+    }
+}
+
+/// A probe that was left out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PassedOver {
+    /// Seconds from the begin of the watch.
+    pub at: f64,
+    /// CPUs that others kept busy.
+    pub busy: f64,
+    /// What the watch took since the last line.
+    pub spent: Spent,
+}
+
+/// Why a journal cannot be used: one line.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// There is none.
+    #[error("no watch is there: {file} does not exist")]
+    Missing {
+        /// The file.
+        file: String,
+    },
+    /// There is one already.
+    #[error("a watch is unfinished: {file}; go on with --resume, or end it with plimsoll watch --stop")]
+    Unfinished {
+        /// The file.
+        file: String,
+    },
+    /// Another process watches.
+    #[error("a watch runs already: {file}; plimsoll watch --status shows it, plimsoll watch --stop ends it")]
+    Running {
+        /// The file.
+        file: String,
+    },
+    /// It is not what a watch wrote.
+    #[error("{file} is no journal of a watch: {why}; it was not changed: move it away")]
+    Foreign {
+        /// The file.
+        file: String,
+        /// Why.
+        why: String,
+    },
+    /// It cannot be read or written.
+    #[error(
+        "cannot {what} the journal {file}: {why}; check the disk's space and the directory's rights, or name another --store"
+    )]
+    Failed {
+        /// "read", "write" or "make".
+        what: &'static str,
+        /// The file.
+        file: String,
+        /// Why.
+        why: io::Error,
+    },
+}
+
+/// All that a journal holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    /// What is watched.
+    pub begun: Begun,
+    /// Who watched, in the order of time.
+    pub sessions: Vec<Session>,
+    /// The probes, in the order of time.
+    pub probes: Vec<Probe>,
+    /// The probes that were left out.
+    pub passed: Vec<PassedOver>,
+}
+
+impl Kept {
+    /// What the watch took in all.
+    pub fn spent(&self) -> Spent {
+        let all = self.probes.iter().map(|p| &p.spent).chain(self.passed.iter().map(|p| &p.spent));
+        all.fold(Spent::default(), |sum, spent| sum + *spent)
+    }
+
+    /// Seconds from the begin of the watch to the last line.
+    pub fn reached(&self) -> f64 {
+        let probe = self.probes.last().map_or(0.0, |probe| probe.at + probe.took);
+        let passed = self.passed.last().map_or(0.0, |passed| passed.at);
+        self.sessions.last().map_or(0.0, |session| session.at).max(probe).max(passed)
+    }
+}
+
+impl std::ops::Add for Spent {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            cpu: self.cpu + other.cpu,
+            disk: self.disk + other.disk,
+            network: self.network + other.network,
+        }
+    }
+}
+
+/// An open journal, whose lock this process holds.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+}
+
+impl Journal {
+    /// Makes a new one.
+    ///
+    /// # Errors
+    /// There is one already, or it cannot be made.
+    pub fn make(path: &Path, begun: Begun) -> Result<Self, JournalError> {
+        let made = options().create_new(true).mode(0o600).open(path);
+        let file = match made {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                let running = Self::open(path).is_err_and(|e| matches!(e, JournalError::Running { .. }));
+                return Err(if running { running_at(path) } else { unfinished(path) });
+            }
+            made => made.map_err(|e| failed("make", path, e))?,
+        };
+        let mut journal = Self { file, path: path.to_owned() };
+        journal.locked()?;
+        let begun = Begun { schema: SCHEMA.to_owned(), ..begun };
+        journal.add(&Line::Watch(Box::new(begun)))?;
+        // The name must last as well as the line.
+        let directory =
+            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(directory)
+            .and_then(|directory| directory.sync_all())
+            .map_err(|e| failed("make", path, e))?;
+        Ok(journal)
+    }
+
+    /// Opens one to go on with it.
+    ///
+    /// # Errors
+    /// There is none, another process has it, or it is no journal of this user's.
+    pub fn open(path: &Path) -> Result<Self, JournalError> {
+        let file = options().open(path).map_err(|e| unopened(path, e))?;
+        owned(path, &file)?;
+        let journal = Self { file, path: path.to_owned() };
+        journal.locked()?;
+        Ok(journal)
+    }
+
+    fn locked(&self) -> Result<(), JournalError> {
+        match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(()),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(running_at(&self.path)),
+            Err(e) => Err(failed("write", &self.path, e.into())),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it holds; a last line that was cut short is removed from the file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no journal.
+    pub fn kept(&mut self) -> Result<Kept, JournalError> {
+        let (kept, whole) = read(&self.path, &mut self.file)?;
+        self.file.set_len(whole).map_err(|e| failed("write", &self.path, e))?;
+        Ok(kept)
+    }
+
+    /// Adds a line, which is on the disk then.
+    ///
+    /// # Errors
+    /// It cannot be written: what was added before is as it was.
+    pub fn add(&mut self, line: &Line) -> Result<(), JournalError> {
+        let mut bytes = serde_json::to_vec(line).map_err(|e| failed("write", &self.path, e.into()))?;
+        bytes.push(b'\n');
+        let before = self.file.seek(SeekFrom::End(0)).map_err(|e| failed("write", &self.path, e))?;
+        let written = self.file.write_all(&bytes).and_then(|()| self.file.sync_data());
+        written.map_err(|e| {
+            // Half a line would make the next one unreadable.
+            let _ = self.file.set_len(before);
+            failed("write", &self.path, e)
+        })
+    }
+
+    /// Removes it: what it held is elsewhere.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn remove(self) -> Result<(), JournalError> {
+        std::fs::remove_file(&self.path).map_err(|e| failed("remove", &self.path, e))
+    }
+}
+
+impl Kept {
+    /// Reads a journal that another process may be writing.
+    ///
+    /// # Errors
+    /// There is none, or it is no journal of this user's.
+    pub fn read(path: &Path) -> Result<Self, JournalError> {
+        let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or(0);
+        let mut file =
+            OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(|e| unopened(path, e))?;
+        owned(path, &file)?;
+        Ok(read(path, &mut file)?.0)
+    }
+}
+
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or(0);
+    options.read(true).append(true).custom_flags(flags);
+    options
+}
+
+fn named(path: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt;
+    shown_bytes(path.as_os_str().as_bytes())
+}
+
+fn running_at(path: &Path) -> JournalError {
+    JournalError::Running { file: named(path) }
+}
+
+fn unfinished(path: &Path) -> JournalError {
+    JournalError::Unfinished { file: named(path) }
+}
+
+fn failed(what: &'static str, path: &Path, why: io::Error) -> JournalError {
+    JournalError::Failed { what, file: named(path), why }
+}
+
+fn foreign(path: &Path, why: impl Into<String>) -> JournalError {
+    JournalError::Foreign { file: named(path), why: why.into() }
+}
+
+fn unopened(path: &Path, error: io::Error) -> JournalError {
+    match error.raw_os_error() {
+        Some(code) if code == rustix::io::Errno::NOENT.raw_os_error() => {
+            JournalError::Missing { file: named(path) }
+        }
+        Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => foreign(path, "it is a link"),
+        _ => failed("read", path, error),
+    }
+}
+
+/// Only a plain file of this user's is believed: what it says is measured and sent by this process.
+fn owned(path: &Path, file: &File) -> Result<(), JournalError> {
+    let about = file.metadata().map_err(|e| failed("read", path, e))?;
+    match () {
+        () if !about.is_file() => Err(foreign(path, "it is no plain file")),
+        () if about.uid() != rustix::process::geteuid().as_raw() => {
+            Err(foreign(path, "it belongs to another user"))
+        }
+        () if about.len() > MOST_BYTES => Err(foreign(path, "it is larger than 4 GiB")),
+        () => Ok(()),
+    }
+}
+
+/// All lines, and where the last whole one ends.
+fn read(path: &Path, file: &mut File) -> Result<(Kept, u64), JournalError> {
+    let mut bytes = Vec::new();
+    file.rewind()
+        .and_then(|()| Read::by_ref(file).take(MOST_BYTES).read_to_end(&mut bytes))
+        .map_err(|e| failed("read", path, e))?;
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+    let mut lines = bytes.get(..whole).unwrap_or_default().split(|byte| *byte == b'\n').enumerate();
+    let wrong = |number: usize, why: String| foreign(path, format!("line {}: {why}", number + 1));
+    let parsed = |number: usize, line: &[u8]| {
+        serde_json::from_slice::<Line>(line).map_err(|e| wrong(number, crate::text::shown(&e.to_string())))
+    };
+    let Some((_, first)) = lines.next().filter(|(_, first)| !first.is_empty()) else {
+        return Err(foreign(path, "it is empty"));
+    };
+    let Line::Watch(begun) = parsed(0, first)? else {
+        return Err(wrong(0, "not the begin of a watch".to_owned()));
+    };
+    if begun.schema != SCHEMA {
+        return Err(wrong(0, format!("its format is {}", crate::text::shown_within(&begun.schema, 64))));
+    }
+    let mut kept = Kept { begun: *begun, sessions: Vec::new(), probes: Vec::new(), passed: Vec::new() };
+    for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
+        match parsed(number, line)? {
+            Line::Watch(_) => return Err(wrong(number, "a second begin".to_owned())),
+            Line::Session(session) => kept.sessions.push(session),
+            Line::Probe(probe) => kept.probes.push(*probe),
+            Line::Passed(passed) => kept.passed.push(passed),
+        }
+    }
+    Ok((kept, u64::try_from(whole).unwrap_or(u64::MAX)))
+}

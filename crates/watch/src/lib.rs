@@ -1,0 +1,27 @@
+//! What a machine does over hours and days: `plimsoll watch`.
+//!
+//! Short probes at random times, each a line of a [`Journal`] that survives a kill, a reboot and sleep. A [`Schedule`] says when the next
+//! one may begin, so that the watch keeps to its shares of the CPU, the disk and the network. What the probes measured of a case becomes
+//! one outcome ([`joined`]), and what they show over time becomes [`findings`].
+#![forbid(unsafe_code)]
+
+mod findings;
+mod hours;
+mod joined;
+mod journal;
+mod schedule;
+
+use plimsoll_bench as bench;
+use plimsoll_machine as machine;
+use plimsoll_model::{case, limit, measurement, metric, sample, view};
+use plimsoll_result::{document, finding};
+use plimsoll_run as run;
+use plimsoll_stats as stats;
+use plimsoll_units::{quantity, text};
+
+pub use findings::{findings, lasting};
+pub use joined::joined;
+pub use journal::{
+    Begun, Journal, JournalError, Kept, Line, MOST_BYTES, PassedOver, Probe, Probed, Session, Shares, Spent,
+};
+pub use schedule::Schedule;

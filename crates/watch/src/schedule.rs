@@ -1,0 +1,116 @@
+//! When the next probe may begin: at random times, and so seldom that the watch keeps to what it may take.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::Rng;
+
+use crate::journal::{Shares, Spent};
+use crate::stats::Seed;
+
+const DAY: f64 = 86_400.0;
+/// The time between two probes is between these parts of the mean one.
+const NEAREST: f64 = 0.5;
+const WIDTH: f64 = 1.0;
+
+/// The times of a watch.
+#[derive(Debug)]
+pub struct Schedule {
+    every: f64,
+    shares: Shares,
+    /// What was taken so far, and by the last probe that took any of it.
+    spent: Spent,
+    last: Spent,
+    random: ChaCha8Rng,
+}
+
+impl Schedule {
+    /// Probes `every` so many seconds on the mean; `spent` is what was taken before.
+    pub fn new(every: f64, shares: Shares, spent: Spent, last: Spent, seed: u64) -> Self {
+        Self { every, shares, spent, last, random: Seed::new(seed, "watch", "times").generator() }
+    }
+
+    /// Adds what was taken.
+    pub fn took(&mut self, spent: Spent) {
+        self.spent = self.spent + spent;
+        let keep = |before: f64, now: f64| if now > 0.0 { now } else { before };
+        self.last = Spent {
+            cpu: keep(self.last.cpu, spent.cpu),
+            disk: keep(self.last.disk, spent.disk),
+            network: keep(self.last.network, spent.network),
+        };
+    }
+
+    /// When the next probe may begin, in seconds from the begin of the watch, where the last one began at `last`: at random, because
+    /// what comes at fixed times would otherwise never be seen, or always.
+    pub fn next(&mut self, last: f64) -> f64 {
+        let random = self.random.next_u32() as f64 / f64::from(u32::MAX);
+        let at = last + self.every * (NEAREST + WIDTH * random);
+        at.max(due(self.spent.cpu, self.last.cpu, self.shares.cpu))
+    }
+
+    /// Whether the disk may be used again.
+    pub fn allows_disk(&self, at: f64) -> bool {
+        due(self.spent.disk, self.last.disk, self.shares.disk / DAY) <= at
+    }
+
+    /// Whether the network may be used again.
+    pub fn allows_network(&self, at: f64) -> bool {
+        due(self.spent.network, self.last.network, self.shares.network / DAY) <= at
+    }
+}
+
+/// When as much may be taken again as the last probe took, so that all of it is within `rate` of the time that has passed.
+fn due(spent: f64, last: f64, rate: f64) -> f64 {
+    if spent <= 0.0 { 0.0 } else { (spent + last) / rate }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SHARES: Shares = Shares { cpu: 0.02, disk: 8e9, network: 8e9 };
+
+    proptest! {
+        #[test]
+        fn whatever_a_probe_takes_the_shares_are_kept(costs in prop::collection::vec(0.01..0.2f64, 2..200), every in 0.5..30.0f64, seed: u64) {
+            let mut schedule = Schedule::new(every, SHARES, Spent::default(), Spent::default(), seed);
+            let (mut at, mut used, mut first) = (0.0, 0.0, true);
+            for cost in costs {
+                // A probe that takes more than the one before may exceed the share by that, and the next one waits for it.
+                prop_assert!(first || used <= 0.02 * at + 1e-9, "{used} at {at}");
+                schedule.took(Spent { cpu: cost, ..Spent::default() });
+                used += cost;
+                let next = schedule.next(at);
+                prop_assert!(next >= at + 0.5 * every && (next - at <= 1.5 * every || next <= (used + cost) / 0.02 + 1e-9));
+                (at, first) = (next, false);
+            }
+        }
+    }
+
+    #[test]
+    fn probes_are_at_random_times_with_the_mean_that_was_asked_for() {
+        let mut schedule = Schedule::new(300.0, SHARES, Spent::default(), Spent::default(), 7);
+        let times: Vec<f64> =
+            std::iter::successors(Some(0.0), |last| Some(schedule.next(*last))).take(1001).collect();
+        let mean = times[1000] / 1000.0;
+        assert!((285.0..315.0).contains(&mean), "{mean}");
+        let gaps: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(gaps.iter().any(|gap| *gap < 180.0) && gaps.iter().any(|gap| *gap > 420.0));
+    }
+
+    #[test]
+    fn the_disk_and_the_network_have_budgets_of_their_own() {
+        let mut schedule = Schedule::new(1.0, SHARES, Spent::default(), Spent::default(), 1);
+        assert!(schedule.allows_disk(0.0) && schedule.allows_network(0.0));
+        schedule.took(Spent { cpu: 0.0, disk: 1e9, network: 0.0 });
+        assert!(
+            !schedule.allows_disk(DAY / 8.0)
+                && schedule.allows_disk(DAY / 4.0)
+                && schedule.allows_network(0.0)
+        );
+        // A probe without the disk does not make the next one cheaper.
+        schedule.took(Spent { cpu: 1.0, disk: 0.0, network: 0.0 });
+        assert!(!schedule.allows_disk(DAY / 8.0));
+    }
+}
