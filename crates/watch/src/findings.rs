@@ -9,8 +9,10 @@ use crate::document::Finding;
 use crate::finding::{Step, steps};
 use crate::hours::{self, after};
 use crate::journal::{Kept, Probe};
+use crate::limit::median;
 use crate::measurement::{Measurement, MetricResult};
 use crate::quantity::{Quantity, percent, significant};
+use crate::stats::Timed;
 use crate::text::counted;
 use crate::view::NOTABLE;
 
@@ -96,42 +98,39 @@ impl Watched<'_> {
         )
     }
 
-    /// Within which share of the median nearly all figures of a case are, and its worst hour.
+    /// Within which share of the median nearly all figures of a case are, and its worst hour. Where it is known what was delivered by the
+    /// wall clock, that counts for the hours: the figure leaves out what others took.
     fn steadiness(&self, measurement: &Measurement) -> Option<Finding> {
-        let metric = measurement.headline()?;
-        let median = metric.summary.median;
-        let within = within(metric).filter(|_| metric.samples.len() > 1)?;
-        let hours = hours::hours(metric, self.begun);
+        let metric = measurement.headline().filter(|metric| metric.samples.len() > 1)?;
+        let own = within(&metric.samples)?;
+        let delivered = delivered(metric);
+        let by_wall = within(&delivered.iter().map(|point| point.value).collect::<Vec<_>>());
+        let series = if delivered.is_empty() { metric.timed() } else { delivered };
+        let median = median(series.iter().map(|point| point.value).collect())?;
+        let hours = hours::hours(&series, self.begun);
         let worst = hours::worst(&hours, metric.better);
-        let worse = |hour: &&hours::Hour| hours::worse(hour.median, median, metric.better);
+        let worse = |hour: &hours::Hour| hours::worse(hour.median, median, metric.better);
         let hour = worst.map_or_else(String::new, |hour| {
-            format!(
-                "; worst hour {}, {} {}",
-                hour.name(),
-                percent(worse(&hour).abs(), 2),
-                if worse(&hour) < 0.0 { "better" } else { "worse" }
-            )
+            let (by, way) = (worse(hour), if worse(hour) < 0.0 { "better" } else { "worse" });
+            format!("; worst hour {}: {} {way}", hour.name(), percent(by.abs(), 2))
         });
+        let wall = by_wall
+            .map_or_else(String::new, |share| format!(", by the wall clock within {}", percent(share, 2)));
         let text = format!(
-            "{}: {} % of {} within {} of the median{hour}",
+            "{}: {} % of {} within {} of the median{wall}{hour}",
             full(&measurement.case),
             significant(NEARLY_ALL * 100.0, 2),
             counted(metric.samples.len(), "figure"),
-            percent(within, 2),
+            percent(own, 2),
         );
-        let hours: Vec<_> = hours
-            .iter()
-            .map(
-                |hour| json!({ "from": hour.from.to_string(), "median": hour.median, "probes": hour.probes }),
-            )
-            .collect();
+        let listed = |hour: &hours::Hour| json!({ "from": hour.from.to_string(), "median": hour.median, "probes": hour.probes, "worse": worse(hour) });
         Some(told(
             "steadiness",
             text,
             json!({
-                "case": measurement.case.id(), "metric": metric.name, "within": within, "share": NEARLY_ALL,
-                "worst_hour": worst.map(|hour| json!({ "from": hour.from.to_string(), "median": hour.median, "worse": worse(&hour) })),
-                "hours": hours,
+                "case": measurement.case.id(), "metric": metric.name, "share": NEARLY_ALL, "within": own,
+                "within_by_wall_clock": by_wall, "worst_hour": worst.map(listed),
+                "hours": hours.iter().map(listed).collect::<Vec<_>>(),
             }),
         ))
     }
@@ -183,7 +182,7 @@ impl Watched<'_> {
     /// Hours of the day that are worse on each day.
     fn daily(&self, measurement: &Measurement) -> Option<Finding> {
         let metric = measurement.headline()?;
-        let hours = hours::hours(metric, self.begun);
+        let hours = hours::hours(&metric.timed(), self.begun);
         let found = hours::daily(&hours, metric.summary.median, metric.better, NOTABLE, DAYS);
         let named: Vec<String> = found
             .iter()
@@ -325,10 +324,16 @@ impl Watched<'_> {
     }
 }
 
-/// The share of the median within which nearly all samples are.
-fn within(metric: &MetricResult) -> Option<f64> {
-    let median = metric.summary.median;
-    let mut off: Vec<f64> = metric.samples.iter().map(|value| (value / median - 1.0).abs()).collect();
+/// What was delivered of a metric, where that is known.
+fn delivered(metric: &MetricResult) -> Vec<Timed> {
+    let known = metric.series.iter().filter_map(|point| Some(Timed { t: point.t, value: point.delivered? }));
+    known.filter(|point| point.value.is_finite()).collect()
+}
+
+/// The share of the median within which nearly all values are.
+fn within(values: &[f64]) -> Option<f64> {
+    let median = median(values.to_vec())?;
+    let mut off: Vec<f64> = values.iter().map(|value| (value / median - 1.0).abs()).collect();
     off.sort_by(f64::total_cmp);
     let place = (off.len() as f64 * NEARLY_ALL).ceil() as usize;
     off.get(place.saturating_sub(1)).copied().filter(|share| share.is_finite())

@@ -2,8 +2,8 @@
 
 use jiff::{Timestamp, Unit as Span};
 
-use crate::measurement::MetricResult;
 use crate::metric::Better;
+use crate::stats::Timed;
 
 const HOUR: f64 = 3600.0;
 /// Probes of an hour below which it is not compared with others.
@@ -43,9 +43,9 @@ pub(crate) fn after(from: Timestamp, seconds: f64) -> Timestamp {
 }
 
 /// The hours with enough probes, in the order of time. `begun` is when the watch did.
-pub(crate) fn hours(metric: &MetricResult, begun: Timestamp) -> Vec<Hour> {
+pub(crate) fn hours(series: &[Timed], begun: Timestamp) -> Vec<Hour> {
     let mut found: Vec<(Timestamp, Vec<f64>)> = Vec::new();
-    for point in metric.timed() {
+    for point in series {
         let at = after(begun, point.t);
         let Ok(from) = at
             .to_zoned(jiff::tz::TimeZone::UTC)

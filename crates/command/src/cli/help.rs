@@ -31,7 +31,7 @@ const OF_RUN: &[&str] = &[
     "plan", "server", "hosts", "only", "dry-run", "samples", "budget", "repeat", "dir", "against", "require",
     "json", "html",
 ];
-const OF_ROOT: &[&str] = &["only", "dry-run", "json", "html", "version"];
+const OF_ROOT: &[&str] = &["only", "json", "html", "version"];
 
 /// Exit codes, as every command ends.
 pub(super) const CODES: &str = "No command: run quick. Exit codes: 0 done, 1 a requirement failed, 2 usage, 3 refused, \

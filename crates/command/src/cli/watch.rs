@@ -39,10 +39,10 @@ pub struct Watch {
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share, allow_hyphen_values = true)]
     pub cpu_share: f64,
     /// Bytes a day that it reads from and writes to disks at most
-    #[arg(long, value_name = "SIZE", default_value = "32G", value_parser = quantity::parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "16G", value_parser = quantity::parse_size)]
     pub disk_a_day: u64,
     /// Bytes a day that it sends and receives at most
-    #[arg(long, value_name = "SIZE", default_value = "32G", value_parser = quantity::parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "16G", value_parser = quantity::parse_size)]
     pub network_a_day: u64,
     /// Go on with the watch that a reboot or a signal stopped, with the options it began with
     #[arg(long, conflicts_with_all = ["status", "stop", "plan", "lasts", "every", "only", "dir", "server", "idle_only", "cpu_share", "disk_a_day", "network_a_day"])]

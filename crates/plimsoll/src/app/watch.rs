@@ -316,7 +316,12 @@ fn stop(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
             (e, _) => return Err(failure(&e)),
         }
     }
-    let mut journal = Journal::open(path).map_err(|e| failure(&e))?;
+    let mut journal = match Journal::open(path) {
+        Err(JournalError::Missing { .. }) => {
+            return printed("the watch ended by itself meanwhile: plimsoll history shows its result\n");
+        }
+        journal => journal.map_err(|e| failure(&e))?,
+    };
     let kept = journal.kept().map_err(|e| failure(&e))?;
     drop(journal);
     ended(typed, kept)
@@ -342,7 +347,7 @@ fn stopped(session: &Session) -> Result<(), Failure> {
     if processes::began(&Root::live(), session.pid).is_some_and(|began| began != session.pid_began) {
         return Err(why("is another process now, perhaps of another container"));
     }
-    pidfd_send_signal(&process, Signal::INT).map_err(|e| why(&format!("cannot be signalled: {e}")))?;
+    pidfd_send_signal(&process, Signal::TERM).map_err(|e| why(&format!("cannot be signalled: {e}")))?;
     let _ = writeln!(std::io::stderr(), "plimsoll: stopping the watch of process {}", session.pid);
     let within = Timespec { tv_sec: ENDS_WITHIN, tv_nsec: 0 };
     match poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&within)) {

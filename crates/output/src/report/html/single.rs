@@ -11,6 +11,7 @@ use crate::document::Run;
 use crate::label::label;
 use crate::measurement::{Flow, Measurement, MetricResult, Status};
 use crate::stats::{Seed, segments};
+use crate::view::NOTABLE;
 use crate::words::human;
 
 /// Samples from which a series is drawn.
@@ -53,12 +54,21 @@ pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64
         return None;
     }
     let timed = metric.timed();
-    let points = timed.iter().map(|p| vec![Some(p.t), Some(p.value)]).collect();
+    let (unit, second) = unit_of_time(&timed);
+    let points = timed.iter().map(|p| vec![Some(p.t * second), Some(p.value)]).collect();
     let id = measurement.case.id();
     let levels = segments(&timed, Seed::new(seed, id.as_str(), &metric.name));
     let mut lines = vec![Series::new(metric.name.clone(), Role::Own, points)];
-    let level =
-        |s: &crate::stats::Segment| [vec![Some(s.from), Some(s.median)], vec![Some(s.to), Some(s.median)]];
+    let level = |s: &crate::stats::Segment| [s.from, s.to].map(|t| vec![Some(t * second), Some(s.median)]);
+    // The figure leaves out what others took, which is what a long series is looked at for.
+    let by_wall = metric.series.iter().zip(&metric.samples).filter(|(point, value)| {
+        point.delivered.is_some_and(|delivered| (delivered / **value - 1.0).abs() >= NOTABLE)
+    });
+    if by_wall.count() > 0 {
+        let delivered =
+            metric.series.iter().map(|point| vec![Some(point.t * second), point.delivered]).collect();
+        lines.push(Series::new(format!("wall-clock {}", metric.name), Role::Peer, delivered));
+    }
     lines.push(Series::new("level", Role::Fit, levels.iter().flat_map(level).collect()));
     let note = match levels.len() {
         0 | 1 => "no change of level".to_owned(),
@@ -70,11 +80,21 @@ pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64
         title: format!("{} over time", name(measurement)),
         note,
         kind: Kind::Lines,
-        x: Axis::linear("time", "s"),
+        x: Axis::linear("time", unit),
         y: Axis::of(metric.unit, &metric.name),
         series: lines,
         bands: Vec::new(),
     })
+}
+
+/// The unit in which a series is drawn, and what a second is in it.
+fn unit_of_time(series: &[crate::stats::Timed]) -> (&'static str, f64) {
+    let span = series.last().map_or(0.0, |last| last.t);
+    match span {
+        span if span >= 3.0 * 3600.0 => ("h", 1.0 / 3600.0),
+        span if span >= 1200.0 => ("min", 1.0 / 60.0),
+        _ => ("s", 1.0),
+    }
 }
 
 /// The share of operations that took at most so long: all cases of the subsystem in one picture, or where those are many a
