@@ -5,7 +5,7 @@
 //! machine's own history or from its fleet ([`Usual`]); where none of them knows, nothing is judged. Pure: measurements in, a verdict out.
 //!
 //! A machine is sick only where the loss is there and either this machine shows its cause (a quota, a shaper), or nobody else can have
-//! taken what is missing. What other processes or other guests may have taken makes it unknown, never sick.
+//! taken what is missing. What other processes, guests or containers may have taken makes it unknown, never sick.
 #![forbid(unsafe_code)]
 
 mod cause;
@@ -77,7 +77,7 @@ pub struct Gate {
     pub differences: Vec<Difference>,
     /// Faults of the hardware that the system tells.
     pub faults: Vec<Fault>,
-    /// Whether a hypervisor may give what this machine has to others.
+    /// Whether others may share its hardware.
     shares: bool,
 }
 
@@ -104,8 +104,7 @@ impl Gate {
             rates,
             differences: usual.first().map(|usual| usual.differences(machine)).unwrap_or_default(),
             faults: Vec::new(),
-            shares: machine.virtualisation.hypervisor.is_some()
-                || machine.virtualisation.is_virtual == Some(true),
+            shares: may_share(machine),
         }
     }
 
@@ -163,10 +162,15 @@ impl Gate {
         verdict::of(self)
     }
 
-    /// Whether other guests of a hypervisor may take what this machine has.
+    /// Whether others may take what this machine has: guests of the same hypervisor, containers of the same host.
     pub fn shares(&self) -> bool {
         self.shares
     }
+}
+
+/// Whether others may share the hardware: where it is not certain that nobody does.
+fn may_share(machine: &Machine) -> bool {
+    machine.virtualisation.is_virtual != Some(false) || machine.virtualisation.container.is_some()
 }
 
 #[cfg(test)]

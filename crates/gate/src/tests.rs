@@ -14,12 +14,15 @@ use plimsoll_result::fixture::run_of;
 const RATES: Rates = Rates { false_alarms: 1e-4, loss: 0.1 };
 
 fn bare() -> Machine {
-    Fixture::unpack("").unwrap().machine()
+    let mut machine = Fixture::unpack("").unwrap().machine();
+    machine.virtualisation.is_virtual = Some(false);
+    machine
 }
 
 fn guest() -> Machine {
     let mut machine = bare();
     machine.virtualisation.hypervisor = Some("KVM".to_owned());
+    machine.virtualisation.is_virtual = Some(true);
     machine
 }
 
@@ -120,7 +123,19 @@ fn a_loss_without_a_cause_is_sick_where_nobody_shares_the_machine() {
     let verdict = answer(&bare(), &low, &nobody());
     assert_eq!(verdict.line, "sick: cpu fma f64 avx2 20 % below its limit; cause unknown");
     let verdict = answer(&guest(), &low, &nobody());
-    assert_eq!(verdict.line, "unknown: cpu fma f64 avx2 20 % below its limit; other guests may take it");
+    assert_eq!(verdict.line, "unknown: cpu fma f64 avx2 20 % below its limit; others may take it");
+}
+
+#[test]
+fn a_machine_that_may_be_shared_is_not_sick_for_a_loss_without_a_cause() {
+    let low = made(0.8, |_| {});
+    let mut not_known = bare();
+    not_known.virtualisation.is_virtual = None;
+    let mut container = bare();
+    container.virtualisation.container = Some("docker".to_owned());
+    for machine in [not_known, container] {
+        assert_eq!(answer(&machine, &low, &nobody()).answer, Answer::Unknown, "{:?}", machine.virtualisation);
+    }
 }
 
 #[test]

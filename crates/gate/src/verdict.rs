@@ -96,7 +96,7 @@ fn unknown(gate: &Gate) -> Option<Verdict> {
             Answer::Unknown,
             None,
             &evidence(check),
-            Some("other guests may take it".to_owned()),
+            Some("others may take it".to_owned()),
         ));
     }
     let passed = gate.checks.iter().any(|check| check.state == State::Passed);
