@@ -33,7 +33,7 @@ pub use usual::Usual;
 pub use verdict::{Answer, Verdict};
 
 use crate::case::Case;
-use crate::machine::health::Fault;
+use crate::machine::health::{Fault, Health};
 use crate::machine::{Machine, Others};
 use crate::measurement::Measurement;
 
@@ -50,7 +50,7 @@ pub struct Rates {
 pub const MISSED: f64 = 0.05;
 
 /// Codes of faults for which a machine is sick, whatever its figures are.
-const DRAINING: [&str; 4] = ["edac-uncorrected", "nvme-critical-warning", "too-hot", "pcie-link"];
+const DRAINING: [&str; 2] = ["edac-uncorrected", "nvme-critical-warning"];
 
 /// Measurements in a row that say nothing, after which a check is given up.
 const IN_VAIN: usize = 5;
@@ -77,6 +77,8 @@ pub struct Gate {
     pub differences: Vec<Difference>,
     /// Faults of the hardware that the system tells.
     pub faults: Vec<Fault>,
+    /// What the latest earlier run of this machine kept of its health.
+    before: Option<Health>,
     /// Whether others may share its hardware.
     shares: bool,
 }
@@ -104,6 +106,7 @@ impl Gate {
             rates,
             differences: usual.first().map(|usual| usual.differences(machine)).unwrap_or_default(),
             faults: Vec::new(),
+            before: usual.iter().find_map(|usual| usual.health().cloned()),
             shares: may_share(machine),
         }
     }
@@ -154,7 +157,22 @@ impl Gate {
 
     /// A fault for which a machine should get no work. What wears out or is slower by the way it is built is only told.
     fn accusing_fault(&self) -> Option<&Fault> {
-        self.faults.iter().find(|fault| DRAINING.contains(&fault.code()))
+        self.faults.iter().find(|fault| DRAINING.contains(&fault.code()) || self.is_new(fault))
+    }
+
+    /// Whether a narrow link or lost data was not there at the latest run of this machine. A slot may have fewer lanes by design, and a drive
+    /// keeps its count for life, so without an earlier look at the same device they say nothing.
+    fn is_new(&self, fault: &Fault) -> bool {
+        let Some(before) = &self.before else { return false };
+        match fault {
+            Fault::PcieLink { .. } => !before.faults().contains(fault),
+            // The kernel numbers drives anew at each boot, so no drive may have had so many.
+            Fault::NvmeMediaErrors { drive, count } => {
+                before.drives.iter().any(|one| one.name == *drive)
+                    && before.drives.iter().all(|one| one.smart.media_errors < *count)
+            }
+            _ => false,
+        }
     }
 
     /// What it comes to, as far as it is known.

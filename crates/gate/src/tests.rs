@@ -4,6 +4,7 @@ use rand::RngExt;
 
 use super::*;
 use crate::machine::Busy;
+use crate::machine::health::{Drive, Pace, PcieLink, Smart};
 use crate::measurement::Status;
 use crate::run::Run;
 use crate::stats::Seed;
@@ -237,6 +238,59 @@ fn a_fault_that_the_system_tells_is_a_reason_and_wear_is_not() {
     assert!(DRAINING.iter().all(|code| all.contains(code)), "{all:?}");
     gate.faults = vec![Fault::NvmeWorn { drive: "nvme0".to_owned(), percent: 104 }];
     assert_eq!((gate.next(), gate.verdict().answer), (None, Answer::Healthy));
+    // CPUs work at their critical temperature by design, and slots may have fewer lanes than both ends.
+    gate.faults.push(Fault::TooHot { sensor: "coretemp".to_owned(), celsius: 100.0, critical: 100.0 });
+    gate.faults.push(narrow(4));
+    gate.faults.push(lost(1));
+    assert_eq!(gate.verdict().answer, Answer::Healthy);
     gate.faults.push(Fault::EdacUncorrected { controller: "mc0".to_owned(), count: 2 });
     assert_eq!((gate.verdict().answer, gate.verdict().cause), (Answer::Sick, Some("edac-uncorrected")));
+}
+
+fn narrow(lanes: u32) -> Fault {
+    let pace = |lanes| Pace { transfers_per_s: 8_000_000_000, lanes };
+    let device = "0000:41:00.0".to_owned();
+    Fault::PcieLink { what: "NIC".to_owned(), device, now: pace(lanes), possible: pace(16) }
+}
+
+fn lost(count: u64) -> Fault {
+    Fault::NvmeMediaErrors { drive: "nvme0".to_owned(), count }
+}
+
+/// The health of a machine with a link of so many lanes, and a drive that lost data so often where it could be asked.
+fn health(lanes: u32, lost: Option<u64>) -> Health {
+    let Fault::PcieLink { what, device, now, possible } = narrow(lanes) else { panic!() };
+    let links = vec![PcieLink { device, what, now, possible, saves_power: false }];
+    let mut page = [0; 512];
+    page[3] = 100;
+    let smart = Smart::parse(&page).unwrap();
+    let drive =
+        |media_errors| Drive { name: "nvme0".to_owned(), smart: Smart { media_errors, ..smart.clone() } };
+    Health { links, drives: lost.map(drive).into_iter().collect(), ..Health::default() }
+}
+
+#[test]
+fn narrow_links_and_lost_data_are_a_reason_where_they_are_new() {
+    let answer = |before: Option<Health>, fault: Fault| {
+        let shown = |shown| run::NodeHealth { node: "localhost".to_owned(), shown };
+        let run = Run { health: before.map(shown).into_iter().collect(), machine: bare(), ..run_of(vec![peak(1, 100.0)]) };
+        let mut gate = Gate::new(&[case()], &bare(), &[Usual::of_history(&[run]).unwrap()], RATES);
+        gate.screen(&[made(0.99, |_| {})], &bare());
+        gate.faults = vec![fault];
+        gate.verdict()
+    };
+    let (sick, healthy) = (Answer::Sick, Answer::Healthy);
+    assert_eq!(answer(Some(health(4, Some(1))), narrow(4)).answer, healthy);
+    assert_eq!(answer(Some(health(4, Some(1))), lost(1)).answer, healthy);
+    assert_eq!(answer(Some(health(4, Some(1))), lost(2)).line, "sick: nvme0: media errors: 2; not so before");
+    assert_eq!(answer(Some(health(16, Some(0))), narrow(4)).cause, Some("pcie-link"));
+    assert_eq!(answer(Some(health(16, Some(0))), narrow(4)).answer, sick);
+    // The kernel numbers drives anew at each boot.
+    let mut renamed = health(4, Some(2));
+    renamed.drives[0].name = "nvme1".to_owned();
+    renamed.drives.extend(health(4, Some(0)).drives);
+    assert_eq!(answer(Some(renamed), lost(2)).answer, healthy);
+    // The earlier run could not ask the drive, or kept nothing.
+    assert_eq!(answer(Some(health(4, None)), lost(1)).answer, healthy);
+    assert_eq!(answer(None, narrow(4)).answer, healthy);
 }

@@ -81,7 +81,8 @@ fn sick(gate: &Gate) -> Option<Verdict> {
         });
     }
     if let Some(fault) = gate.accusing_fault() {
-        return Some(verdict(Answer::Sick, Some(fault.code()), &fault.to_string(), None));
+        let then = gate.is_new(fault).then(|| "not so before".to_owned());
+        return Some(verdict(Answer::Sick, Some(fault.code()), &fault.to_string(), then));
     }
     let all: Vec<String> = gate.differences.iter().map(Difference::to_string).collect();
     let (first, rest) = all.split_first()?;
