@@ -179,6 +179,19 @@ fn fewer_cpus_and_less_memory_than_before_need_no_measurement() {
 }
 
 #[test]
+fn memory_that_a_kernel_reserves_is_not_missing() {
+    const GIB: u64 = 1 << 30;
+    let of = |gib: f64| Machine {
+        memory: plimsoll_machine::Memory { total_bytes: Some((gib * GIB as f64) as u64), ..bare().memory },
+        ..bare()
+    };
+    let missing = |usual, now| !Difference::between(&of(usual), &of(now), "before").is_empty();
+    // Much of a small machine, but little memory; much memory, but little of a large machine; both.
+    assert!(!missing(4.0, 3.1) && !missing(64.0, 62.0) && !missing(8.0, 16.0));
+    assert!(missing(16.0, 14.9) && missing(64.0, 60.0));
+}
+
+#[test]
 fn the_history_finds_what_the_limit_cannot() {
     let values: Vec<f64> = (0..12).map(|n| 100.0 + f64::from(n % 4) * 0.3).collect();
     let usual = [history(&values, &bare())];
