@@ -183,6 +183,10 @@ fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<Usual>, Fai
     let own = lines.iter().filter(|line| line.status == RunStatus::Complete && of_host(&line.host));
     let mut runs: Vec<Run> = Vec::new();
     for line in own.take(LOOKED_AT) {
+        // An imported run may be of another machine of that name.
+        if store.is_imported(&line.id).map_err(|e| store_failure(&e))? {
+            continue;
+        }
         let run = store.load(&line.id).map_err(|e| store_failure(&e))?;
         if run.nodes.len() == 1 && is_same(&run.machine, machine) {
             runs.push(run);
