@@ -98,10 +98,15 @@ impl Gate {
         }
         // Bonferroni: each check has its part of the false alarms.
         let each = rates.false_alarms / made.len().max(1) as f64;
-        let checks =
-            made.into_iter().filter_map(|(case, what, threshold)| Check::new(case, what, threshold, each));
+        let mut checks = Vec::new();
+        for (case, what, threshold) in made {
+            match Check::new(case, what, threshold, each) {
+                Ok(check) => checks.push(check),
+                Err(it) => unjudged.push(it),
+            }
+        }
         Self {
-            checks: checks.collect(),
+            checks,
             unjudged,
             rates,
             differences: usual.first().map(|usual| usual.differences(machine)).unwrap_or_default(),
@@ -127,17 +132,19 @@ impl Gate {
         if self.answers_sick() {
             return None;
         }
-        let open = || self.checks.iter().filter(|check| check.state == State::Suspect);
-        let first = open().find(|check| check.rounds.is_empty());
-        first.or_else(|| open().min_by_key(|check| check.needed())).map(|check| &check.case)
+        self.nearest().map(|check| &check.case)
+    }
+
+    /// The open check that is measured next.
+    fn nearest(&self) -> Option<&Check> {
+        let open = self.checks.iter().filter(|check| check.state == State::Suspect);
+        open.min_by_key(|check| if check.rounds.is_empty() { 0 } else { check.needed() })
     }
 
     /// The fewest further measurements of the case that is next, where they should be spread over time: what disturbs one shall not disturb
     /// all. 0 where that makes no difference.
     pub fn spread(&self) -> usize {
-        let open = self.checks.iter().filter(|check| check.state == State::Suspect);
-        let next = open.min_by_key(|check| check.needed());
-        next.filter(|check| !check.is_stated()).map_or(0, Check::needed)
+        self.nearest().filter(|check| !check.is_stated()).map_or(0, Check::needed)
     }
 
     /// Takes a further measurement of a case, beside which others used the CPUs as `others` says.

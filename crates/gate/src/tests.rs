@@ -88,6 +88,42 @@ fn what_is_low_once_is_measured_again() {
 }
 
 #[test]
+fn a_case_that_cannot_be_measured_again_is_unknown() {
+    let (low, mut failed) = (made(0.5, |_| {}), made(0.5, |_| {}));
+    (failed.status, failed.reason) = (Status::Failed, Some("the worker was killed".to_owned()));
+    let gate = gated(&bare(), &[], &low, &failed, &nobody());
+    assert_eq!((gate.verdict().answer, gate.verdict().cause), (Answer::Unknown, Some("not-measured")));
+    assert!(gate.verdict().line.ends_with("failed: the worker was killed"), "{}", gate.verdict().line);
+}
+
+#[test]
+fn what_cannot_be_told_from_chance_is_not_judged() {
+    // No test has such an error rate.
+    let gate = Gate::new(&[case()], &bare(), &[], Rates { false_alarms: 1.5, ..RATES });
+    assert!(gate.checks.is_empty());
+    assert_eq!(gate.unjudged.len(), 2);
+    assert!(gate.unjudged.iter().all(|it| it.case == case()), "{:?}", gate.unjudged);
+}
+
+#[test]
+fn the_case_that_is_next_is_the_one_that_is_spread() {
+    let machine = bare();
+    let other = peak(2, 1.0).case;
+    let mut gate = Gate::new(&[case(), other.clone()], &machine, &[], RATES);
+    let low = made(0.5, |_| {});
+    let low_other = Measurement { case: other.clone(), ..low.clone() };
+    gate.screen(&[low.clone(), low_other.clone()], &machine);
+    assert_eq!(gate.next(), Some(&case()));
+    let fewest = gate.spread();
+    gate.add(&low, &nobody(), &machine);
+    // Each is measured once more before one is measured twice more.
+    assert_eq!((gate.next(), gate.spread()), (Some(&other), fewest));
+    gate.add(&low_other, &nobody(), &machine);
+    gate.add(&low_other, &nobody(), &machine);
+    assert_eq!((gate.next(), gate.spread()), (Some(&other), fewest - 2));
+}
+
+#[test]
 fn a_quota_makes_it_sick_with_its_cause_also_on_a_guest() {
     let stopped = made(0.99, |m| {
         m.conditions.throttled = Some(0.49);
