@@ -61,7 +61,7 @@ fn fewer_cpus_than_in_the_history_are_a_reason() {
     let dir = scratch();
     let run = [
         "run",
-        "gate-1",
+        "gate",
         "--only",
         "cpu.peak",
         "--samples",
@@ -101,7 +101,7 @@ fn fewer_cpus_than_in_the_history_are_a_reason() {
 #[test]
 fn imported_runs_say_nothing_of_what_was_before() {
     let dir = scratch();
-    let run = "run gate-1 --only cpu.peak --samples 1 --sample-time 5ms --store none --json kept.json";
+    let run = "run gate --only cpu.peak --samples 1 --sample-time 5ms --store none --json kept.json";
     ended(plimsoll(dir.path()).args(run.split(' ')), 0);
     let mut other: Value =
         serde_json::from_slice(&fs::read(dir.path().join("kept.json")).unwrap()).unwrap();

@@ -31,6 +31,10 @@ const MEASURING: f64 = 0.85;
 const FIRST: f64 = 0.55;
 /// Share of the memory that level 1 may take.
 const MEMORY: f64 = 0.05;
+/// The plans of the levels. They say nothing of how long a gate may take: [`Typed::most`] does.
+const PLANS: [&str; 3] = ["gate", "quick", "standard"];
+/// Samples of a case that is measured again, where its plan would go on until its figure is precise.
+const AGAIN: u32 = 10;
 /// Earlier runs of this machine that say what is usual.
 const RUNS: usize = 30;
 /// Runs of the history that are looked at for them.
@@ -114,7 +118,8 @@ fn prepared(typed: &Typed) -> Result<Prepared, Failure> {
         ..Common::default()
     };
     let key = far_end::key(typed.key.as_deref())?;
-    let prepared = Prepared::new(&What::Plan(format!("gate-{}", typed.level)), &common, None)?;
+    let plan = PLANS[(typed.level.clamp(1, 3) - 1) as usize];
+    let prepared = Prepared::new(&What::Plan(plan.to_owned()), &common, None)?;
     Ok(Prepared { key, ..prepared })
 }
 
@@ -234,7 +239,10 @@ impl Measuring<'_> {
             if interrupted || self.left().is_zero() {
                 break;
             }
-            let again: Vec<Planned> = every.iter().filter(|p| p.candidate.case == case).cloned().collect();
+            let mut again: Vec<Planned> = every.iter().filter(|p| p.candidate.case == case).cloned().collect();
+            for planned in &mut again {
+                planned.sampling.samples.get_or_insert(AGAIN);
+            }
             let before = Instant::now();
             let (measurements, others, ended) = self.measured(&again, None)?;
             interrupted = ended;
