@@ -99,12 +99,10 @@ fn exit_code(typed: &Typed, answer: Answer, interrupted: bool) -> u8 {
         (Answer::Healthy, _) => 0,
         (Answer::Sick, Form::Nagios) => 2,
         (Answer::Sick, _) => code::VERDICT,
-        (Answer::Unknown, form) => unknown.unwrap_or(match form {
-            Form::Nagios => 3,
-            Form::Npd => 2,
-            _ if interrupted => code::INTERRUPTED,
-            _ => code::UNKNOWN,
-        }),
+        (Answer::Unknown, form) => {
+            let own = if interrupted { code::INTERRUPTED } else { code::UNKNOWN };
+            unknown.or(form.unknown()).unwrap_or(own)
+        }
     }
 }
 
