@@ -26,6 +26,7 @@ mod named_runs;
 mod peers;
 mod plans;
 mod prepared;
+mod progress;
 mod ranked;
 mod replay;
 mod resume;

@@ -1,6 +1,5 @@
 //! `plimsoll gate`: measures the cases of a level, measures again what is low, and answers healthy, sick or unknown.
 
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -8,6 +7,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Receiver;
 
 use super::prepared::Prepared;
+use super::progress::Progress;
 use super::{Failure, Seat, code, document, far_end, interrupts, printed, store_failure, target, unwritten};
 use crate::bench;
 use crate::case::Case;
@@ -63,7 +63,7 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
     if typed.explain {
         return printed(&report::gate::explained(&gate, typed.level, &style));
     }
-    let mut measuring = Measuring { prepared, asked, style: &style, begun, most: typed.most() };
+    let mut measuring = Measuring { prepared, asked, progress: Progress { style: &style }, begun, most: typed.most() };
     let interrupted = measuring.all(&mut gate)?;
     let about = About {
         version: env!("CARGO_PKG_VERSION"),
@@ -218,7 +218,7 @@ fn is_same(before: &Machine, now: &Machine) -> bool {
 struct Measuring<'a> {
     prepared: Prepared,
     asked: Receiver<()>,
-    style: &'a Style,
+    progress: Progress<'a>,
     begun: Instant,
     most: Duration,
 }
@@ -252,7 +252,7 @@ impl Measuring<'_> {
             }
             interrupted |= self.paused(gate.spread(), before.elapsed());
         }
-        self.clear();
+        self.progress.clear();
         Ok(interrupted)
     }
 
@@ -280,21 +280,12 @@ impl Measuring<'_> {
         let mut seat = Seat::new(&prepared, run, self.asked.clone(), None)?;
         let (root, second) = (Root::live(), rustix::param::clock_ticks_per_second());
         let before = Processes::read(&root);
-        let interrupted = seat.carry_out(&prepared, &mut Alone, &mut |event| self.shown(&event));
+        let interrupted = seat.carry_out(&prepared, &mut Alone, &mut |event| {
+            if let Event::Preparing { case, .. } = event {
+                self.progress.show(&format!("gate: {case}"));
+            }
+        });
         let others = before.until(&Processes::read(&root), std::process::id(), second);
         Ok((seat.document.measurements, others, interrupted))
-    }
-
-    fn shown(&self, event: &Event) {
-        if let (Some(width), Event::Preparing { case, .. }) = (self.style.progress, event) {
-            let line: String = format!("gate: {case}").chars().take(width.saturating_sub(1)).collect();
-            let _ = write!(std::io::stderr(), "\r\u{1b}[2K{line}");
-        }
-    }
-
-    fn clear(&self) {
-        if self.style.progress.is_some() {
-            let _ = write!(std::io::stderr(), "\r\u{1b}[2K");
-        }
     }
 }
