@@ -118,9 +118,15 @@ impl Check {
         false_alarms: f64,
     ) -> Result<Self, Unjudged> {
         match Wald::new(false_alarms, MISSED, threshold.by_chance, threshold.of_a_loss) {
-            Some(test) => {
-                Ok(Self { case, what, threshold, state: State::Waiting, first: None, rounds: Vec::new(), test })
-            }
+            Some(test) => Ok(Self {
+                case,
+                what,
+                threshold,
+                state: State::Waiting,
+                first: None,
+                rounds: Vec::new(),
+                test,
+            }),
             None => Err(Unjudged { case, why: "measurements cannot tell a loss from chance".to_owned() }),
         }
     }

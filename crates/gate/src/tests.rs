@@ -322,7 +322,11 @@ fn health(lanes: u32, lost: Option<u64>) -> Health {
 fn narrow_links_and_lost_data_are_a_reason_where_they_are_new() {
     let answer = |before: Option<Health>, fault: Fault| {
         let shown = |shown| run::NodeHealth { node: "localhost".to_owned(), shown };
-        let run = Run { health: before.map(shown).into_iter().collect(), machine: bare(), ..run_of(vec![peak(1, 100.0)]) };
+        let run = Run {
+            health: before.map(shown).into_iter().collect(),
+            machine: bare(),
+            ..run_of(vec![peak(1, 100.0)])
+        };
         let mut gate = Gate::new(&[case()], &bare(), &[Usual::of_history(&[run]).unwrap()], RATES);
         gate.screen(&[made(0.99, |_| {})], &bare());
         gate.faults = vec![fault];

@@ -63,7 +63,8 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
     if typed.explain {
         return printed(&report::gate::explained(&gate, typed.level, &style));
     }
-    let mut measuring = Measuring { prepared, asked, progress: Progress { style: &style }, begun, most: typed.most() };
+    let mut measuring =
+        Measuring { prepared, asked, progress: Progress { style: &style }, begun, most: typed.most() };
     let interrupted = measuring.all(&mut gate)?;
     let about = About {
         version: env!("CARGO_PKG_VERSION"),
@@ -237,7 +238,8 @@ impl Measuring<'_> {
             if interrupted || self.left().is_zero() {
                 break;
             }
-            let mut again: Vec<Planned> = every.iter().filter(|p| p.candidate.case == case).cloned().collect();
+            let mut again: Vec<Planned> =
+                every.iter().filter(|p| p.candidate.case == case).cloned().collect();
             for planned in &mut again {
                 planned.sampling.samples.get_or_insert(AGAIN);
             }
