@@ -92,7 +92,7 @@ fn those_of_the_gate_are_short_named_in_the_docs_and_use_options_that_exist() {
     );
     assert_eq!(detector["conditions"][0]["type"], detector["rules"][0]["condition"]);
     let tasks = yaml("ansible/gate.yml")[0]["tasks"].clone();
-    assert_eq!(tasks[1]["ansible.builtin.assert"]["that"], "found.rc == 0");
+    assert_eq!(tasks[1]["ansible.builtin.assert"]["that"], "found.stdout != \"missing\"");
     assert_eq!(tasks[2]["failed_when"], "gate.rc == 1");
 }
 
