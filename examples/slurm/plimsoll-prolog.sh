@@ -5,7 +5,7 @@
 #                PrologEpilogTimeout=60
 #                SchedulerParameters=nohold_on_prolog_fail    (else a batch job is held)
 plimsoll=${PLIMSOLL:-/usr/bin/plimsoll}
-# Slurm may give it no PATH and no HOME. The history is /var/lib/plimsoll/history.db: XDG_DATA_HOME=/var/lib plimsoll run gate-1
+# Slurm may give it no PATH and no HOME. The history is /var/lib/plimsoll/history.db: XDG_DATA_HOME=/var/lib plimsoll run gate
 export PATH="${PATH:-/usr/sbin:/usr/bin:/sbin:/bin}" XDG_DATA_HOME="${XDG_DATA_HOME:-/var/lib}"
 line=$("$plimsoll" gate --level 1 --format npd --quiet 2> /dev/null)
 # 1 is sick. Any other code says nothing against the node.

@@ -9,7 +9,9 @@ use crate::measurement::Measurement;
 use crate::quantity::{Quantity, Unit, percent, significant};
 use crate::view::NOTABLE;
 
-/// CPUs that others use from which on they may be why.
+/// CPUs that others use from which on they may be why, however many CPUs there are and whatever is lost. It is no share of what the case uses:
+/// this is the mean of the whole measurement, and others may have been at work in its samples alone; and what a process takes of a cache or of
+/// memory bandwidth is more than its CPU time.
 const BUSY: f64 = 0.25;
 /// A figure up to this many times the rate of a shaper is what the shaper lets through: a bucket that was full adds to it.
 const SHAPED_TO: f64 = 1.5;

@@ -12,7 +12,7 @@ use crate::stats::{Decided, Wald};
 use crate::threshold::{Source, Threshold};
 use crate::usual::Usual;
 use crate::view::NOTABLE;
-use crate::{IN_VAIN, MISSED};
+use crate::{IN_VAIN, MISSED, Unjudged};
 
 /// Why a check says nothing where its case was measured.
 const NO_FIGURE: &str = "this machine does not tell it";
@@ -107,10 +107,28 @@ pub(super) fn thresholds(case: &Case, usual: &[Usual], loss: f64) -> Result<Vec<
 }
 
 impl Check {
-    /// `None` where measurements cannot tell a loss from chance.
-    pub(super) fn new(case: Case, what: What, threshold: Threshold, false_alarms: f64) -> Option<Self> {
-        let test = Wald::new(false_alarms, MISSED, threshold.by_chance, threshold.of_a_loss)?;
-        Some(Self { case, what, threshold, state: State::Waiting, first: None, rounds: Vec::new(), test })
+    /// The check of a figure.
+    ///
+    /// # Errors
+    /// Measurements cannot tell a loss from chance.
+    pub(super) fn new(
+        case: Case,
+        what: What,
+        threshold: Threshold,
+        false_alarms: f64,
+    ) -> Result<Self, Unjudged> {
+        match Wald::new(false_alarms, MISSED, threshold.by_chance, threshold.of_a_loss) {
+            Some(test) => Ok(Self {
+                case,
+                what,
+                threshold,
+                state: State::Waiting,
+                first: None,
+                rounds: Vec::new(),
+                test,
+            }),
+            None => Err(Unjudged { case, why: "measurements cannot tell a loss from chance".to_owned() }),
+        }
     }
 
     /// The unit of its figures; `None` where they are shares.
@@ -154,11 +172,10 @@ impl Check {
     }
 
     pub(super) fn add(&mut self, measurement: &Measurement, others: &Others, machine: &Machine) {
-        // What fails now was measured before: the next one may work.
-        let Ok(value) = self.value(measurement) else { return };
-        let Some(value) = value else {
-            self.state = State::NotHere(NO_FIGURE);
-            return;
+        let value = match self.value(measurement) {
+            Ok(Some(value)) => value,
+            Ok(None) => return self.state = State::NotHere(NO_FIGURE),
+            Err(why) => return self.state = State::Failed(why),
         };
         let is_low = self.threshold.is_low(value);
         let cause = is_low.then(|| Cause::of(measurement, others, machine)).flatten();

@@ -5,8 +5,11 @@ use std::fmt;
 use crate::machine::Machine;
 use crate::quantity::{Quantity, Unit, significant};
 
-/// Memory below this share of what was there is missing; kernels reserve differing parts of it.
-const MEMORY: f64 = 0.97;
+/// Memory is missing if more than this share of it is gone, and more than [`MEMORY_BYTES`]: a kernel reserves differing parts of it (crashkernel),
+/// and a hypervisor takes some back for a while (ballooning).
+const MEMORY_SHARE: f64 = 0.06;
+/// See [`MEMORY_SHARE`].
+const MEMORY_BYTES: u64 = 1 << 30;
 /// A quota below this share of another is tighter.
 const TIGHTER: f64 = 0.99;
 
@@ -49,7 +52,10 @@ impl Difference {
         let cpus = (cpus.0 < cpus.1).then_some(Self::Cpus { now: cpus.0, usual: cpus.1, of });
         let memory = machine.memory.total_bytes.zip(usual.memory.total_bytes);
         let memory = memory
-            .filter(|(now, usual)| (*now as f64) < *usual as f64 * MEMORY)
+            .filter(|(now, usual)| {
+                let gone = usual.saturating_sub(*now);
+                gone > MEMORY_BYTES && gone as f64 > *usual as f64 * MEMORY_SHARE
+            })
             .map(|(now, usual)| Self::Memory { now, usual, of });
         let quota = |machine: &Machine| machine.cgroup.cpu_quota.as_ref().map(|quota| quota.cpus());
         let tighter = |now: f64| quota(usual).unwrap_or(usual.cpu.allowed.len() as f64) * TIGHTER > now;

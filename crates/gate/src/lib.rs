@@ -5,7 +5,7 @@
 //! machine's own history or from its fleet ([`Usual`]); where none of them knows, nothing is judged. Pure: measurements in, a verdict out.
 //!
 //! A machine is sick only where the loss is there and either this machine shows its cause (a quota, a shaper), or nobody else can have
-//! taken what is missing. What other processes or other guests may have taken makes it unknown, never sick.
+//! taken what is missing. What other processes, guests or containers may have taken makes it unknown, never sick.
 #![forbid(unsafe_code)]
 
 mod cause;
@@ -33,7 +33,7 @@ pub use usual::Usual;
 pub use verdict::{Answer, Verdict};
 
 use crate::case::Case;
-use crate::machine::health::Fault;
+use crate::machine::health::{Fault, Health};
 use crate::machine::{Machine, Others};
 use crate::measurement::Measurement;
 
@@ -50,7 +50,7 @@ pub struct Rates {
 pub const MISSED: f64 = 0.05;
 
 /// Codes of faults for which a machine is sick, whatever its figures are.
-const DRAINING: [&str; 4] = ["edac-uncorrected", "nvme-critical-warning", "too-hot", "pcie-link"];
+const DRAINING: [&str; 2] = ["edac-uncorrected", "nvme-critical-warning"];
 
 /// Measurements in a row that say nothing, after which a check is given up.
 const IN_VAIN: usize = 5;
@@ -77,7 +77,9 @@ pub struct Gate {
     pub differences: Vec<Difference>,
     /// Faults of the hardware that the system tells.
     pub faults: Vec<Fault>,
-    /// Whether a hypervisor may give what this machine has to others.
+    /// What the latest earlier run of this machine kept of its health.
+    before: Option<Health>,
+    /// Whether others may share its hardware.
     shares: bool,
 }
 
@@ -96,16 +98,21 @@ impl Gate {
         }
         // Bonferroni: each check has its part of the false alarms.
         let each = rates.false_alarms / made.len().max(1) as f64;
-        let checks =
-            made.into_iter().filter_map(|(case, what, threshold)| Check::new(case, what, threshold, each));
+        let mut checks = Vec::new();
+        for (case, what, threshold) in made {
+            match Check::new(case, what, threshold, each) {
+                Ok(check) => checks.push(check),
+                Err(it) => unjudged.push(it),
+            }
+        }
         Self {
-            checks: checks.collect(),
+            checks,
             unjudged,
             rates,
             differences: usual.first().map(|usual| usual.differences(machine)).unwrap_or_default(),
             faults: Vec::new(),
-            shares: machine.virtualisation.hypervisor.is_some()
-                || machine.virtualisation.is_virtual == Some(true),
+            before: usual.iter().find_map(|usual| usual.health().cloned()),
+            shares: may_share(machine),
         }
     }
 
@@ -125,17 +132,19 @@ impl Gate {
         if self.answers_sick() {
             return None;
         }
-        let open = || self.checks.iter().filter(|check| check.state == State::Suspect);
-        let first = open().find(|check| check.rounds.is_empty());
-        first.or_else(|| open().min_by_key(|check| check.needed())).map(|check| &check.case)
+        self.nearest().map(|check| &check.case)
+    }
+
+    /// The open check that is measured next.
+    fn nearest(&self) -> Option<&Check> {
+        let open = self.checks.iter().filter(|check| check.state == State::Suspect);
+        open.min_by_key(|check| if check.rounds.is_empty() { 0 } else { check.needed() })
     }
 
     /// The fewest further measurements of the case that is next, where they should be spread over time: what disturbs one shall not disturb
     /// all. 0 where that makes no difference.
     pub fn spread(&self) -> usize {
-        let open = self.checks.iter().filter(|check| check.state == State::Suspect);
-        let next = open.min_by_key(|check| check.needed());
-        next.filter(|check| !check.is_stated()).map_or(0, Check::needed)
+        self.nearest().filter(|check| !check.is_stated()).map_or(0, Check::needed)
     }
 
     /// Takes a further measurement of a case, beside which others used the CPUs as `others` says.
@@ -155,7 +164,22 @@ impl Gate {
 
     /// A fault for which a machine should get no work. What wears out or is slower by the way it is built is only told.
     fn accusing_fault(&self) -> Option<&Fault> {
-        self.faults.iter().find(|fault| DRAINING.contains(&fault.code()))
+        self.faults.iter().find(|fault| DRAINING.contains(&fault.code()) || self.is_new(fault))
+    }
+
+    /// Whether a narrow link or lost data was not there at the latest run of this machine. A slot may have fewer lanes by design, and a drive
+    /// keeps its count for life, so without an earlier look at the same device they say nothing.
+    fn is_new(&self, fault: &Fault) -> bool {
+        let Some(before) = &self.before else { return false };
+        match fault {
+            Fault::PcieLink { .. } => !before.faults().contains(fault),
+            // The kernel numbers drives anew at each boot, so no drive may have had so many.
+            Fault::NvmeMediaErrors { drive, count } => {
+                before.drives.iter().any(|one| one.name == *drive)
+                    && before.drives.iter().all(|one| one.smart.media_errors < *count)
+            }
+            _ => false,
+        }
     }
 
     /// What it comes to, as far as it is known.
@@ -163,10 +187,15 @@ impl Gate {
         verdict::of(self)
     }
 
-    /// Whether other guests of a hypervisor may take what this machine has.
+    /// Whether others may take what this machine has: guests of the same hypervisor, containers of the same host.
     pub fn shares(&self) -> bool {
         self.shares
     }
+}
+
+/// Whether others may share the hardware: where it is not certain that nobody does.
+fn may_share(machine: &Machine) -> bool {
+    machine.virtualisation.is_virtual != Some(false) || machine.virtualisation.container.is_some()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use rand::RngExt;
 
 use super::*;
 use crate::machine::Busy;
+use crate::machine::health::{Drive, Pace, PcieLink, Smart};
 use crate::measurement::Status;
 use crate::run::Run;
 use crate::stats::Seed;
@@ -14,12 +15,15 @@ use plimsoll_result::fixture::run_of;
 const RATES: Rates = Rates { false_alarms: 1e-4, loss: 0.1 };
 
 fn bare() -> Machine {
-    Fixture::unpack("").unwrap().machine()
+    let mut machine = Fixture::unpack("").unwrap().machine();
+    machine.virtualisation.is_virtual = Some(false);
+    machine
 }
 
 fn guest() -> Machine {
     let mut machine = bare();
     machine.virtualisation.hypervisor = Some("KVM".to_owned());
+    machine.virtualisation.is_virtual = Some(true);
     machine
 }
 
@@ -84,6 +88,42 @@ fn what_is_low_once_is_measured_again() {
 }
 
 #[test]
+fn a_case_that_cannot_be_measured_again_is_unknown() {
+    let (low, mut failed) = (made(0.5, |_| {}), made(0.5, |_| {}));
+    (failed.status, failed.reason) = (Status::Failed, Some("the worker was killed".to_owned()));
+    let gate = gated(&bare(), &[], &low, &failed, &nobody());
+    assert_eq!((gate.verdict().answer, gate.verdict().cause), (Answer::Unknown, Some("not-measured")));
+    assert!(gate.verdict().line.ends_with("failed: the worker was killed"), "{}", gate.verdict().line);
+}
+
+#[test]
+fn what_cannot_be_told_from_chance_is_not_judged() {
+    // No test has such an error rate.
+    let gate = Gate::new(&[case()], &bare(), &[], Rates { false_alarms: 1.5, ..RATES });
+    assert!(gate.checks.is_empty());
+    assert_eq!(gate.unjudged.len(), 2);
+    assert!(gate.unjudged.iter().all(|it| it.case == case()), "{:?}", gate.unjudged);
+}
+
+#[test]
+fn the_case_that_is_next_is_the_one_that_is_spread() {
+    let machine = bare();
+    let other = peak(2, 1.0).case;
+    let mut gate = Gate::new(&[case(), other.clone()], &machine, &[], RATES);
+    let low = made(0.5, |_| {});
+    let low_other = Measurement { case: other.clone(), ..low.clone() };
+    gate.screen(&[low.clone(), low_other.clone()], &machine);
+    assert_eq!(gate.next(), Some(&case()));
+    let fewest = gate.spread();
+    gate.add(&low, &nobody(), &machine);
+    // Each is measured once more before one is measured twice more.
+    assert_eq!((gate.next(), gate.spread()), (Some(&other), fewest));
+    gate.add(&low_other, &nobody(), &machine);
+    gate.add(&low_other, &nobody(), &machine);
+    assert_eq!((gate.next(), gate.spread()), (Some(&other), fewest - 2));
+}
+
+#[test]
 fn a_quota_makes_it_sick_with_its_cause_also_on_a_guest() {
     let stopped = made(0.99, |m| {
         m.conditions.throttled = Some(0.49);
@@ -120,7 +160,19 @@ fn a_loss_without_a_cause_is_sick_where_nobody_shares_the_machine() {
     let verdict = answer(&bare(), &low, &nobody());
     assert_eq!(verdict.line, "sick: cpu fma f64 avx2 20 % below its limit; cause unknown");
     let verdict = answer(&guest(), &low, &nobody());
-    assert_eq!(verdict.line, "unknown: cpu fma f64 avx2 20 % below its limit; other guests may take it");
+    assert_eq!(verdict.line, "unknown: cpu fma f64 avx2 20 % below its limit; others may take it");
+}
+
+#[test]
+fn a_machine_that_may_be_shared_is_not_sick_for_a_loss_without_a_cause() {
+    let low = made(0.8, |_| {});
+    let mut not_known = bare();
+    not_known.virtualisation.is_virtual = None;
+    let mut container = bare();
+    container.virtualisation.container = Some("docker".to_owned());
+    for machine in [not_known, container] {
+        assert_eq!(answer(&machine, &low, &nobody()).answer, Answer::Unknown, "{:?}", machine.virtualisation);
+    }
 }
 
 #[test]
@@ -160,6 +212,19 @@ fn fewer_cpus_and_less_memory_than_before_need_no_measurement() {
         gated(&before, &usual, &made(0.99, |_| {}), &made(0.99, |_| {}), &nobody()).verdict().answer,
         Answer::Healthy
     );
+}
+
+#[test]
+fn memory_that_a_kernel_reserves_is_not_missing() {
+    const GIB: u64 = 1 << 30;
+    let of = |gib: f64| Machine {
+        memory: plimsoll_machine::Memory { total_bytes: Some((gib * GIB as f64) as u64), ..bare().memory },
+        ..bare()
+    };
+    let missing = |usual, now| !Difference::between(&of(usual), &of(now), "before").is_empty();
+    // Much of a small machine, but little memory; much memory, but little of a large machine; both.
+    assert!(!missing(4.0, 3.1) && !missing(64.0, 62.0) && !missing(8.0, 16.0));
+    assert!(missing(16.0, 14.9) && missing(64.0, 60.0));
 }
 
 #[test]
@@ -222,6 +287,63 @@ fn a_fault_that_the_system_tells_is_a_reason_and_wear_is_not() {
     assert!(DRAINING.iter().all(|code| all.contains(code)), "{all:?}");
     gate.faults = vec![Fault::NvmeWorn { drive: "nvme0".to_owned(), percent: 104 }];
     assert_eq!((gate.next(), gate.verdict().answer), (None, Answer::Healthy));
+    // CPUs work at their critical temperature by design, and slots may have fewer lanes than both ends.
+    gate.faults.push(Fault::TooHot { sensor: "coretemp".to_owned(), celsius: 100.0, critical: 100.0 });
+    gate.faults.push(narrow(4));
+    gate.faults.push(lost(1));
+    assert_eq!(gate.verdict().answer, Answer::Healthy);
     gate.faults.push(Fault::EdacUncorrected { controller: "mc0".to_owned(), count: 2 });
     assert_eq!((gate.verdict().answer, gate.verdict().cause), (Answer::Sick, Some("edac-uncorrected")));
+}
+
+fn narrow(lanes: u32) -> Fault {
+    let pace = |lanes| Pace { transfers_per_s: 8_000_000_000, lanes };
+    let device = "0000:41:00.0".to_owned();
+    Fault::PcieLink { what: "NIC".to_owned(), device, now: pace(lanes), possible: pace(16) }
+}
+
+fn lost(count: u64) -> Fault {
+    Fault::NvmeMediaErrors { drive: "nvme0".to_owned(), count }
+}
+
+/// The health of a machine with a link of so many lanes, and a drive that lost data so often where it could be asked.
+fn health(lanes: u32, lost: Option<u64>) -> Health {
+    let Fault::PcieLink { what, device, now, possible } = narrow(lanes) else { panic!() };
+    let links = vec![PcieLink { device, what, now, possible, saves_power: false }];
+    let mut page = [0; 512];
+    page[3] = 100;
+    let smart = Smart::parse(&page).unwrap();
+    let drive =
+        |media_errors| Drive { name: "nvme0".to_owned(), smart: Smart { media_errors, ..smart.clone() } };
+    Health { links, drives: lost.map(drive).into_iter().collect(), ..Health::default() }
+}
+
+#[test]
+fn narrow_links_and_lost_data_are_a_reason_where_they_are_new() {
+    let answer = |before: Option<Health>, fault: Fault| {
+        let shown = |shown| run::NodeHealth { node: "localhost".to_owned(), shown };
+        let run = Run {
+            health: before.map(shown).into_iter().collect(),
+            machine: bare(),
+            ..run_of(vec![peak(1, 100.0)])
+        };
+        let mut gate = Gate::new(&[case()], &bare(), &[Usual::of_history(&[run]).unwrap()], RATES);
+        gate.screen(&[made(0.99, |_| {})], &bare());
+        gate.faults = vec![fault];
+        gate.verdict()
+    };
+    let (sick, healthy) = (Answer::Sick, Answer::Healthy);
+    assert_eq!(answer(Some(health(4, Some(1))), narrow(4)).answer, healthy);
+    assert_eq!(answer(Some(health(4, Some(1))), lost(1)).answer, healthy);
+    assert_eq!(answer(Some(health(4, Some(1))), lost(2)).line, "sick: nvme0: media errors: 2; not so before");
+    assert_eq!(answer(Some(health(16, Some(0))), narrow(4)).cause, Some("pcie-link"));
+    assert_eq!(answer(Some(health(16, Some(0))), narrow(4)).answer, sick);
+    // The kernel numbers drives anew at each boot.
+    let mut renamed = health(4, Some(2));
+    renamed.drives[0].name = "nvme1".to_owned();
+    renamed.drives.extend(health(4, Some(0)).drives);
+    assert_eq!(answer(Some(renamed), lost(2)).answer, healthy);
+    // The earlier run could not ask the drive, or kept nothing.
+    assert_eq!(answer(Some(health(4, None)), lost(1)).answer, healthy);
+    assert_eq!(answer(None, narrow(4)).answer, healthy);
 }

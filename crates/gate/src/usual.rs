@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::case::Case;
 use crate::difference::Difference;
 use crate::machine::Machine;
+use crate::machine::health::Health;
 use crate::metric::Better;
 use crate::run::Run;
 use crate::threshold::{Source, Threshold};
@@ -17,6 +18,7 @@ const LEAST_MACHINES: usize = 5;
 pub struct Usual {
     figures: BTreeMap<String, Vec<f64>>,
     machine: Option<Machine>,
+    health: Option<Health>,
     is_fleet: bool,
 }
 
@@ -27,6 +29,7 @@ impl Usual {
         Some(Self {
             figures: figures(runs, |_| true),
             machine: Some(latest.machine.clone()),
+            health: latest.health.first().map(|one| one.shown.clone()),
             is_fleet: false,
         })
     }
@@ -53,7 +56,7 @@ impl Usual {
         let figures = figures(std::slice::from_ref(run), |node| alike.contains(&node));
         let typical = run.nodes.iter().filter(|node| alike.contains(&node.name.as_str()));
         let machine = most_common(typical.map(|node| run.machine_of(node)));
-        Ok(Self { figures, machine: machine.cloned(), is_fleet: true })
+        Ok(Self { figures, machine: machine.cloned(), health: None, is_fleet: true })
     }
 
     /// The threshold of a case; `None` where no figure of it is known.
@@ -69,6 +72,11 @@ impl Usual {
             false => Source::History { runs: count },
         };
         Some(Threshold::usual(values, better, loss, source))
+    }
+
+    /// The health of this machine at its latest run.
+    pub(super) fn health(&self) -> Option<&Health> {
+        self.health.as_ref()
     }
 
     /// What this machine lacks of what is usual.

@@ -81,7 +81,8 @@ fn sick(gate: &Gate) -> Option<Verdict> {
         });
     }
     if let Some(fault) = gate.accusing_fault() {
-        return Some(verdict(Answer::Sick, Some(fault.code()), &fault.to_string(), None));
+        let then = gate.is_new(fault).then(|| "not so before".to_owned());
+        return Some(verdict(Answer::Sick, Some(fault.code()), &fault.to_string(), then));
     }
     let all: Vec<String> = gate.differences.iter().map(Difference::to_string).collect();
     let (first, rest) = all.split_first()?;
@@ -92,12 +93,7 @@ fn sick(gate: &Gate) -> Option<Verdict> {
 fn unknown(gate: &Gate) -> Option<Verdict> {
     let of = |is: fn(&Check) -> bool| gate.checks.iter().find(|check| is(check));
     if let Some(check) = of(|check| check.state == State::Low) {
-        return Some(verdict(
-            Answer::Unknown,
-            None,
-            &evidence(check),
-            Some("other guests may take it".to_owned()),
-        ));
+        return Some(verdict(Answer::Unknown, None, &evidence(check), Some("others may take it".to_owned())));
     }
     let passed = gate.checks.iter().any(|check| check.state == State::Passed);
     // What others take of the CPU time is theirs, and says nothing of figures that passed.

@@ -1,6 +1,6 @@
 //! Health: what the system shows of hardware that is worn, too hot, slowed down or faulty.
 //!
-//! [`Health::read`] takes all of it, once a run. A [`Probe`] knows where the counters are, so that reading them around a case
+//! [`Health::read`] takes all of it, once a stored run. A [`Probe`] knows where the counters are, so that reading them around a case
 //! is cheap. Everything is optional: what the system does not show is absent, and what only root may read is named in
 //! [`Health::missing`].
 

@@ -26,6 +26,7 @@ mod named_runs;
 mod peers;
 mod plans;
 mod prepared;
+mod progress;
 mod ranked;
 mod replay;
 mod resume;
@@ -395,6 +396,7 @@ fn run(
     let mut seat = Seat::new(prepared, document, interrupts, companions)?;
     outputs.begin(&seat.document, begins);
     let interrupted = seat.carry_out(prepared, &mut Alone, &mut |event| outputs.event(&event));
+    seat.keep_health();
     let kept = outputs.finish(&seat.document);
     // Also while the documents were written.
     let interrupted = interrupted || !asked.is_empty();
@@ -424,7 +426,7 @@ impl Seat {
         Ok(Self { station, document })
     }
 
-    /// Measures all that is left of the plan; the document is whole then. Whether it was interrupted.
+    /// Measures all that is left of the plan; the document is whole then but for the hardware's health. Whether it was interrupted.
     fn carry_out(&mut self, prepared: &Prepared, pace: &mut dyn Pace, emit: &mut dyn FnMut(Event)) -> bool {
         let (plan, machine) = (&prepared.plan, &prepared.machine);
         let begun = wall::monotonic();
@@ -446,13 +448,17 @@ impl Seat {
         }
         .run(&self.document.id, &left, before);
         self.document.clock_steps.extend(clock.steps(&node));
-        let shown = clock.health();
-        self.document.health = Some(NodeHealth { node: node.clone(), shown })
-            .filter(|one| !one.shown.is_empty())
-            .into_iter()
-            .collect();
         finish(&mut self.document, &ran, maker, wall::monotonic() - begun);
         ran.interrupted
+    }
+
+    /// Keeps what the system shows of the hardware's health now: part of a run that is stored, at its end.
+    fn keep_health(&mut self) {
+        let node = self.document.nodes.first().map(|node| node.name.clone()).unwrap_or_default();
+        let shown = Health::read(&Root::live()).lasting();
+        let seen = (!shown.is_empty()).then_some(NodeHealth { node, shown });
+        self.document.health = seen.into_iter().collect();
+        self.document.findings.extend(finding::health(&self.document.health));
     }
 }
 
@@ -496,7 +502,6 @@ fn finish(document: &mut Run, ran: &Ran, maker: Maker<'_>, took_s: f64) {
     document.measurements.extend(ran.measurements(maker));
     document.findings = finding::findings(&document.measurements);
     document.findings.extend(finding::clock_steps(&document.clock_steps));
-    document.findings.extend(finding::health(&document.health));
     document.status = if ran.interrupted { RunStatus::Partial } else { RunStatus::Complete };
     document.elapsed_s += took_s;
 }

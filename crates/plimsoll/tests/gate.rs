@@ -59,18 +59,8 @@ fn fewer_cpus_than_in_the_history_are_a_reason() {
         return skipped(name, "needs two CPUs");
     }
     let dir = scratch();
-    let run = [
-        "run",
-        "gate-1",
-        "--only",
-        "cpu.peak",
-        "--samples",
-        "1",
-        "--sample-time",
-        "5ms",
-        "--store",
-        "kept.db",
-    ];
+    let run =
+        ["run", "gate", "--only", "cpu.peak", "--samples", "1", "--sample-time", "5ms", "--store", "kept.db"];
     ended(plimsoll(dir.path()).args(run), 0);
     let (out, _) = ended(plimsoll(dir.path()).args(["gate", "--store", "kept.db", "--explain"]), 0);
     assert!(!out.contains("CPU usable"), "{out}");
@@ -96,6 +86,21 @@ fn fewer_cpus_than_in_the_history_are_a_reason() {
     let line = String::from_utf8_lossy(&output.stdout);
     assert!(line.starts_with("sick: 1 CPU usable, ") && line.ends_with(" before\n"), "{line}");
     assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn imported_runs_say_nothing_of_what_was_before() {
+    let dir = scratch();
+    let run = "run gate --only cpu.peak --samples 1 --sample-time 5ms --store none --json kept.json";
+    ended(plimsoll(dir.path()).args(run.split(' ')), 0);
+    let mut other: Value = serde_json::from_slice(&fs::read(dir.path().join("kept.json")).unwrap()).unwrap();
+    let memory = other["machine"]["memory"]["total_bytes"].as_u64().unwrap();
+    other["machine"]["memory"]["total_bytes"] = (memory * 4).into();
+    fs::write(dir.path().join("other.json"), other.to_string()).unwrap();
+    let explained = "gate --store other.db --explain".split(' ');
+    ended(plimsoll(dir.path()).args("history import other.json --store other.db".split(' ')), 0);
+    let (out, _) = ended(plimsoll(dir.path()).args(explained), 0);
+    assert!(!out.contains(" before"), "{out}");
 }
 
 #[test]

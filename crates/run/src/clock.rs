@@ -3,7 +3,7 @@
 
 use crate::Clock;
 use crate::machine::health::{Counters, Energy, HealthChange, Probe, Zone};
-use crate::machine::{CpuSet, Health, Root, Snapshot, Watch};
+use crate::machine::{CpuSet, Root, Snapshot, Watch};
 use crate::sample::Conditions;
 use crate::wall;
 
@@ -14,7 +14,6 @@ pub struct SystemClock {
     watch: Watch,
     cpus: CpuSet,
     before: Option<Snapshot>,
-    root: Root,
     probe: Probe,
     /// Counters of energy before a sample, and when they were read.
     energy: Option<(f64, Vec<Zone>)>,
@@ -34,7 +33,6 @@ impl SystemClock {
             watch: Watch::new(root),
             cpus: cpus.clone(),
             before: None,
-            root: root.clone(),
             probe: Probe::new(root),
             energy: None,
             counters: None,
@@ -47,11 +45,6 @@ impl SystemClock {
     pub fn steps(&mut self, node: &str) -> Vec<wall::Step> {
         self.wall.look(self.now());
         self.wall.steps(node)
-    }
-
-    /// What the system shows of the hardware's health now.
-    pub fn health(&self) -> Health {
-        Health::read(&self.root).lasting()
     }
 
     /// The power since the sample began, in W.
@@ -132,7 +125,6 @@ mod tests {
         assert_eq!(clock.end_case().memory_errors(), [2, 0]);
         // Without a beginning nothing is known.
         assert!(clock.end_case().is_empty() && clock.watched().package_power.is_none());
-        assert_eq!(clock.health().counters.controllers.len(), 1);
         Ok(())
     }
 
@@ -144,7 +136,7 @@ mod tests {
         clock.watch();
         std::thread::sleep(std::time::Duration::from_millis(21));
         assert_eq!(clock.watched().package_power, None);
-        assert!(clock.end_case().is_empty() && clock.health().is_empty());
+        assert!(clock.end_case().is_empty());
         Ok(())
     }
 }

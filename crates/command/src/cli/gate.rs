@@ -70,6 +70,17 @@ pub enum Form {
     Openmetrics,
 }
 
+impl Form {
+    /// The exit code of "unknown" for those who read this format; `None` where they read plimsoll's own.
+    pub fn unknown(self) -> Option<u8> {
+        match self {
+            Self::Nagios => Some(3),
+            Self::Npd => Some(2),
+            Self::Text | Self::Json | Self::Openmetrics => None,
+        }
+    }
+}
+
 impl Gate {
     /// The most that it takes.
     pub fn most(&self) -> Duration {
@@ -109,11 +120,7 @@ pub fn exit_code(words: &[OsString], code: u8) -> u8 {
     };
     let unknown = value("--exit-unknown").and_then(|code| code.parse().ok());
     let form = value("--format").and_then(|name| Form::from_str(&name, false).ok());
-    unknown.unwrap_or(match form {
-        Some(Form::Nagios) => 3,
-        Some(Form::Npd) => 2,
-        _ => code,
-    })
+    unknown.or(form.and_then(Form::unknown)).unwrap_or(code)
 }
 
 #[cfg(test)]

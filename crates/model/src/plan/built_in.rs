@@ -29,19 +29,9 @@ pub const BUILT_IN: &[BuiltIn] = &[
         include_str!("built_in/thorough.toml"),
     ),
     plan(
-        "gate-1",
+        "gate",
         "what plimsoll gate measures in 15 seconds, as figures for its history",
-        include_str!("built_in/gate-1.toml"),
-    ),
-    plan(
-        "gate-2",
-        "what plimsoll gate --level 2 measures in two minutes",
-        include_str!("built_in/gate-2.toml"),
-    ),
-    plan(
-        "gate-3",
-        "what plimsoll gate --level 3 measures in 15 minutes",
-        include_str!("built_in/gate-3.toml"),
+        include_str!("built_in/gate.toml"),
     ),
     plan("watch", "what plimsoll watch measures in each probe", include_str!("built_in/watch.toml")),
     plan(

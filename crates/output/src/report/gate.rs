@@ -90,7 +90,8 @@ pub fn explained(gate: &Gate, level: u32, style: &Style) -> String {
         )
     });
     if gate.shares() {
-        let text = "Other guests may share this machine: a loss without a cause that this machine shows answers unknown.";
+        let text =
+            "Others may share this hardware: a loss without a cause that this machine shows answers unknown.";
         out += &paragraph(style, Role::Plain, "", text);
     }
     out + &not_judged(gate, style)

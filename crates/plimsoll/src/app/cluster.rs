@@ -282,6 +282,7 @@ fn led(fabric: &Fabric, common: &Common, admitted: Admitted) -> (Ended, u8) {
     lead.run(
         |pace: &mut dyn Pace| {
             let interrupted = seat.carry_out(prepared, pace, &mut |event| emit(event));
+            seat.keep_health();
             finished(&seat.document, interrupted)
         },
         |member, finished| {
@@ -412,6 +413,7 @@ fn measured(
         Order::Together => seat.carry_out(prepared, follower, &mut note),
         Order::OneByOne => seat.carry_out(prepared, &mut crate::run::Alone, &mut note),
     };
+    seat.keep_health();
     let written = copy.filter(|file| keep(file, &seat.document).is_ok());
     if follower.hand_over(finished(&seat.document, interrupted))
         && let Some(file) = written

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use crossbeam_channel::Receiver;
 
 use super::prepared::Prepared;
+use super::progress::Progress;
 use super::{Failure, Seat, cluster, code, document, interrupts, peers, printed, store_failure};
 use crate::cli::{Common, Doctor, What};
 use crate::compare::Floors;
@@ -58,8 +59,13 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
     let interrupts = interrupts()?;
     let mut runs = Vec::new();
     for round in 1..=typed.rounds {
-        let mut progress = Progress { style: &style, round, rounds: typed.rounds };
-        let (run, ended) = once(&prepared, &interrupts, &mut |event| progress.event(&event))?;
+        let progress = Progress { style: &style };
+        let (run, ended) = once(&prepared, &interrupts, &mut |event| {
+            if let Event::Preparing { case, index, cases, .. } = event {
+                let rounds = typed.rounds;
+                progress.show(&format!("round {round} of {rounds}, case {} of {cases}: {case}", index + 1));
+            }
+        })?;
         progress.clear();
         if ended == Ended::Interrupted {
             let _ = writeln!(
@@ -94,28 +100,4 @@ fn once(
     let mut seat = Seat::new(prepared, run, interrupts.clone(), None)?;
     let interrupted = seat.carry_out(prepared, &mut Alone, emit);
     Ok((seat.document, if interrupted { Ended::Interrupted } else { Ended::Wholly }))
-}
-
-/// Which case of which round is at hand, on stderr.
-struct Progress<'a> {
-    style: &'a Style,
-    round: u32,
-    rounds: u32,
-}
-
-impl Progress<'_> {
-    fn event(&mut self, event: &Event) {
-        let (Some(width), Event::Preparing { case, index, cases, .. }) = (self.style.progress, event) else {
-            return;
-        };
-        let line = format!("round {} of {}, case {} of {cases}: {case}", self.round, self.rounds, index + 1);
-        let line: String = line.chars().take(width.saturating_sub(1)).collect();
-        let _ = write!(std::io::stderr(), "\r\u{1b}[2K{line}");
-    }
-
-    fn clear(&self) {
-        if self.style.progress.is_some() {
-            let _ = write!(std::io::stderr(), "\r\u{1b}[2K");
-        }
-    }
 }

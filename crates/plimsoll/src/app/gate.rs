@@ -1,6 +1,5 @@
 //! `plimsoll gate`: measures the cases of a level, measures again what is low, and answers healthy, sick or unknown.
 
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -8,6 +7,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Receiver;
 
 use super::prepared::Prepared;
+use super::progress::Progress;
 use super::{Failure, Seat, code, document, far_end, interrupts, printed, store_failure, target, unwritten};
 use crate::bench;
 use crate::case::Case;
@@ -31,6 +31,10 @@ const MEASURING: f64 = 0.85;
 const FIRST: f64 = 0.55;
 /// Share of the memory that level 1 may take.
 const MEMORY: f64 = 0.05;
+/// The plans of the levels. They say nothing of how long a gate may take: [`Typed::most`] does.
+const PLANS: [&str; 3] = ["gate", "quick", "standard"];
+/// Samples of a case that is measured again, where its plan would go on until its figure is precise.
+const AGAIN: u32 = 10;
 /// Earlier runs of this machine that say what is usual.
 const RUNS: usize = 30;
 /// Runs of the history that are looked at for them.
@@ -59,7 +63,8 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
     if typed.explain {
         return printed(&report::gate::explained(&gate, typed.level, &style));
     }
-    let mut measuring = Measuring { prepared, asked, style: &style, begun, most: typed.most() };
+    let mut measuring =
+        Measuring { prepared, asked, progress: Progress { style: &style }, begun, most: typed.most() };
     let interrupted = measuring.all(&mut gate)?;
     let about = About {
         version: env!("CARGO_PKG_VERSION"),
@@ -95,12 +100,10 @@ fn exit_code(typed: &Typed, answer: Answer, interrupted: bool) -> u8 {
         (Answer::Healthy, _) => 0,
         (Answer::Sick, Form::Nagios) => 2,
         (Answer::Sick, _) => code::VERDICT,
-        (Answer::Unknown, form) => unknown.unwrap_or(match form {
-            Form::Nagios => 3,
-            Form::Npd => 2,
-            _ if interrupted => code::INTERRUPTED,
-            _ => code::UNKNOWN,
-        }),
+        (Answer::Unknown, form) => {
+            let own = if interrupted { code::INTERRUPTED } else { code::UNKNOWN };
+            unknown.or(form.unknown()).unwrap_or(own)
+        }
     }
 }
 
@@ -114,7 +117,8 @@ fn prepared(typed: &Typed) -> Result<Prepared, Failure> {
         ..Common::default()
     };
     let key = far_end::key(typed.key.as_deref())?;
-    let prepared = Prepared::new(&What::Plan(format!("gate-{}", typed.level)), &common, None)?;
+    let plan = PLANS[(typed.level.clamp(1, 3) - 1) as usize];
+    let prepared = Prepared::new(&What::Plan(plan.to_owned()), &common, None)?;
     Ok(Prepared { key, ..prepared })
 }
 
@@ -183,6 +187,10 @@ fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<Usual>, Fai
     let own = lines.iter().filter(|line| line.status == RunStatus::Complete && of_host(&line.host));
     let mut runs: Vec<Run> = Vec::new();
     for line in own.take(LOOKED_AT) {
+        // An imported run may be of another machine of that name.
+        if store.is_imported(&line.id).map_err(|e| store_failure(&e))? {
+            continue;
+        }
         let run = store.load(&line.id).map_err(|e| store_failure(&e))?;
         if run.nodes.len() == 1 && is_same(&run.machine, machine) {
             runs.push(run);
@@ -211,7 +219,7 @@ fn is_same(before: &Machine, now: &Machine) -> bool {
 struct Measuring<'a> {
     prepared: Prepared,
     asked: Receiver<()>,
-    style: &'a Style,
+    progress: Progress<'a>,
     begun: Instant,
     most: Duration,
 }
@@ -230,7 +238,11 @@ impl Measuring<'_> {
             if interrupted || self.left().is_zero() {
                 break;
             }
-            let again: Vec<Planned> = every.iter().filter(|p| p.candidate.case == case).cloned().collect();
+            let mut again: Vec<Planned> =
+                every.iter().filter(|p| p.candidate.case == case).cloned().collect();
+            for planned in &mut again {
+                planned.sampling.samples.get_or_insert(AGAIN);
+            }
             let before = Instant::now();
             let (measurements, others, ended) = self.measured(&again, None)?;
             interrupted = ended;
@@ -242,7 +254,7 @@ impl Measuring<'_> {
             }
             interrupted |= self.paused(gate.spread(), before.elapsed());
         }
-        self.clear();
+        self.progress.clear();
         Ok(interrupted)
     }
 
@@ -270,21 +282,12 @@ impl Measuring<'_> {
         let mut seat = Seat::new(&prepared, run, self.asked.clone(), None)?;
         let (root, second) = (Root::live(), rustix::param::clock_ticks_per_second());
         let before = Processes::read(&root);
-        let interrupted = seat.carry_out(&prepared, &mut Alone, &mut |event| self.shown(&event));
+        let interrupted = seat.carry_out(&prepared, &mut Alone, &mut |event| {
+            if let Event::Preparing { case, .. } = event {
+                self.progress.show(&format!("gate: {case}"));
+            }
+        });
         let others = before.until(&Processes::read(&root), std::process::id(), second);
         Ok((seat.document.measurements, others, interrupted))
-    }
-
-    fn shown(&self, event: &Event) {
-        if let (Some(width), Event::Preparing { case, .. }) = (self.style.progress, event) {
-            let line: String = format!("gate: {case}").chars().take(width.saturating_sub(1)).collect();
-            let _ = write!(std::io::stderr(), "\r\u{1b}[2K{line}");
-        }
-    }
-
-    fn clear(&self) {
-        if self.style.progress.is_some() {
-            let _ = write!(std::io::stderr(), "\r\u{1b}[2K");
-        }
     }
 }
