@@ -16,8 +16,8 @@ const BUSY: f64 = 0.25;
 /// A figure up to this many times the rate of a shaper is what the shaper lets through: a bucket that was full adds to it.
 const SHAPED_TO: f64 = 1.5;
 
-/// A figure within this share of a group's limit is held by it.
-const IO_NEAR: f64 = 0.15;
+/// A figure up to this share above a group's limit is held by it: the kernel counts in slices.
+const IO_ABOVE: f64 = 0.15;
 
 /// Why a figure is low.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,8 +59,13 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// What was seen beside a measurement whose figure is low.
-    pub(super) fn of(measurement: &Measurement, others: &Others, machine: &Machine) -> Option<Self> {
+    /// What was seen beside a measurement whose figure is low; `low` is where that begins, in the unit of the headline.
+    pub(super) fn of(
+        measurement: &Measurement,
+        others: &Others,
+        machine: &Machine,
+        low: Option<f64>,
+    ) -> Option<Self> {
         let conditions = &measurement.conditions;
         let notable = |share: Option<f64>| share.filter(|share| *share >= NOTABLE);
         let quota = notable(conditions.throttled).map(|share| Self::Quota {
@@ -84,7 +89,7 @@ impl Cause {
         let waited = || notable(lost).map(|share| Self::Waited { share });
         quota
             .or_else(shaped)
-            .or_else(|| io_limit(measurement, machine))
+            .or_else(|| io_limit(measurement, machine, low))
             .or_else(busy)
             .or_else(stolen)
             .or_else(waited)
@@ -108,8 +113,9 @@ impl Cause {
     }
 }
 
-/// The limit of a control group that the figure is at: of its own unit, whatever the direction.
-fn io_limit(measurement: &Measurement, machine: &Machine) -> Option<Cause> {
+/// The limit of a control group that holds the figure: one that is itself below where the figure begins to be low, so that it cannot be
+/// usual, and that the figure does not exceed.
+fn io_limit(measurement: &Measurement, machine: &Machine, low: Option<f64>) -> Option<Cause> {
     let headline = measurement.headline().filter(|_| bench::subsystem_of(&measurement.case).on_files)?;
     let value = headline.summary.median;
     let rates = machine.cgroup.io.iter().flat_map(|limit| match headline.unit {
@@ -117,8 +123,8 @@ fn io_limit(measurement: &Measurement, machine: &Machine) -> Option<Cause> {
         Unit::IoPerSecond => [limit.reads, limit.writes],
         _ => [None, None],
     });
-    let rates = rates.flatten().map(|rate| rate as f64).filter(|rate| (value / rate - 1.0).abs() < IO_NEAR);
-    let rate = rates.reduce(f64::min)?;
+    let holds = |rate: &f64| low.is_some_and(|low| *rate < low) && value <= rate * (1.0 + IO_ABOVE);
+    let rate = rates.flatten().map(|rate| rate as f64).filter(holds).reduce(f64::min)?;
     Some(Cause::IoLimit { rate: Quantity { value: rate, unit: headline.unit } })
 }
 
@@ -150,5 +156,38 @@ impl fmt::Display for Cause {
                 write!(f, "threads waited for a CPU {} of the time", percent(*share, 2))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use plimsoll_machine::cgroup::IoLimit;
+    use plimsoll_machine::fixture::Fixture;
+
+    use super::*;
+    use crate::view::testing::peak;
+
+    /// What explains a disk's figure in MB/s where the group allows 250 MB/s.
+    fn explained(figure: f64, low: Option<f64>) -> Option<&'static str> {
+        let mut machine = Fixture::unpack("").unwrap().machine();
+        machine.cgroup.io = vec![IoLimit { read_bytes: Some(250_000_000), ..IoLimit::default() }];
+        let mut measurement = peak(1, figure * 1e6);
+        measurement.case = "disk.io/op=read/pattern=sequential/block=1M/depth=8/size=64M".parse().unwrap();
+        measurement.metrics[0].unit = Unit::BytePerSecond;
+        Cause::of(&measurement, &Others::default(), &machine, low.map(|low| low * 1e6))
+            .map(|cause| cause.code())
+    }
+
+    #[test]
+    fn a_limit_of_the_group_explains_what_it_alone_makes_low() {
+        assert_eq!(explained(250.0, Some(450.0)), Some("io-limit"));
+        // Short measurements fall into a slice in which nothing was allowed.
+        assert_eq!(explained(175.0, Some(450.0)), Some("io-limit"));
+        // More than it allows, or less than is usual while it allows what is usual.
+        assert_eq!(explained(400.0, Some(450.0)), None);
+        assert_eq!(explained(90.0, Some(100.0)), None);
+        assert_eq!(explained(175.0, None), None);
     }
 }

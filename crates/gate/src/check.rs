@@ -162,7 +162,9 @@ impl Check {
             Ok(Some(value)) => {
                 self.first = Some(value);
                 let is_low = self.threshold.is_low(value);
-                let cause = is_low.then(|| Cause::of(measurement, &Others::default(), machine)).flatten();
+                let cause = is_low
+                    .then(|| Cause::of(measurement, &Others::default(), machine, self.low_figure()))
+                    .flatten();
                 if cause.as_ref().is_some_and(Cause::is_own) {
                     self.rounds.push(Round { value, is_low, cause });
                 }
@@ -178,7 +180,7 @@ impl Check {
             Err(why) => return self.state = State::Failed(why),
         };
         let is_low = self.threshold.is_low(value);
-        let cause = is_low.then(|| Cause::of(measurement, others, machine)).flatten();
+        let cause = is_low.then(|| Cause::of(measurement, others, machine, self.low_figure())).flatten();
         self.rounds.push(Round { value, is_low, cause });
         let counted = self.rounds.iter().filter(|round| round.counts());
         let stated = counted.clone().filter(|round| round.cause.is_some()).count();
@@ -190,6 +192,11 @@ impl Check {
             Decided::Open if in_vain >= IN_VAIN => State::InVain,
             Decided::Open => State::Suspect,
         };
+    }
+
+    /// The figure at which a measurement begins to be low, where figures are compared and no shares.
+    fn low_figure(&self) -> Option<f64> {
+        matches!(self.what, What::Figure).then_some(self.threshold.low)
     }
 
     /// The fewest further measurements that decide it.

@@ -11,8 +11,8 @@ use crate::document::Run;
 use crate::label::label;
 use crate::measurement::{Flow, Measurement, MetricResult, Status};
 use crate::stats::{Seed, segments};
-use crate::view::NOTABLE;
 use crate::words::human;
+use plimsoll_model::view::NOTABLE;
 
 /// Samples from which a series is drawn.
 const LEAST_SERIES: usize = 30;
