@@ -46,3 +46,53 @@ fn warnings(parts: &[&Outcome]) -> Vec<Note> {
     }
     told
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::sample::{CannotMeasure, Conditions, Facts, WrongAnswer};
+
+    fn part(at: f64, steal: f64) -> Outcome {
+        let conditions = Conditions { steal: Some(steal), ..Conditions::default() };
+        let note = Note { code: "few-samples".to_owned(), text: "no CI".to_owned() };
+        let lasting = Note { code: "cpus-moved".to_owned(), text: format!("at {at}") };
+        Outcome {
+            case: "null/threads=1".parse().unwrap(),
+            repeat: 0,
+            samples: vec![Sample { at, elapsed: 0.1, conditions, ..Sample::default() }],
+            facts: Facts { warnings: vec![note, lasting], ..Facts::default() },
+            peers: Vec::new(),
+            ended: None,
+        }
+    }
+
+    fn codes(outcome: &Outcome) -> Vec<String> {
+        outcome.facts.warnings.iter().map(|note| note.code().to_owned()).collect()
+    }
+
+    #[test]
+    fn the_samples_are_joined_and_what_they_show_is_told_of_all() {
+        let parts: Vec<Outcome> = (0..6).map(|i| part(f64::from(i), 0.2)).collect();
+        let joined = together(parts, 2).unwrap();
+        let times: Vec<f64> = joined.samples.iter().map(|sample| sample.at).collect();
+        assert_eq!(times, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert_eq!(codes(&joined), ["cpus-moved", "stolen"]);
+        assert_eq!(joined.facts.warnings[0].text, "at 5");
+        assert_eq!(codes(&together(vec![part(0.0, 0.0)], 2).unwrap()), ["cpus-moved", "few-samples"]);
+        assert_eq!(together(Vec::new(), 2), None);
+    }
+
+    #[test]
+    fn a_run_that_failed_takes_nothing_from_the_others_and_a_wrong_answer_voids_all() {
+        let failed = |ended| Outcome { samples: Vec::new(), ended: Some(ended), ..part(9.0, 0.0) };
+        let gone = End::Cannot(CannotMeasure::far_end("gone"));
+        let joined = together(vec![part(0.0, 0.0), failed(gone.clone()), part(2.0, 0.0)], 2).unwrap();
+        assert_eq!((joined.samples.len(), joined.ended), (2, None));
+        assert_eq!(together(vec![failed(gone.clone())], 2).unwrap().ended, Some(gone));
+        let wrong = End::Wrong(WrongAnswer("2 + 2 = 5".to_owned()));
+        let joined = together(vec![part(0.0, 0.0), failed(wrong.clone()), part(2.0, 0.0)], 2).unwrap();
+        assert_eq!(joined.ended, Some(wrong));
+    }
+}

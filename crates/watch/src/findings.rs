@@ -20,6 +20,8 @@ use crate::view::NOTABLE;
 const FALSE_SHARE: f64 = 0.01;
 /// The share of the probes that "nearly all" are.
 const NEARLY_ALL: f64 = 0.95;
+/// Changes of a case's level that are told one by one.
+const MOST_STEPS: usize = 5;
 /// Days on each of which an hour of the day must be worse.
 const DAYS: usize = 2;
 /// Steal from which on it is told, as a share of the time.
@@ -38,7 +40,7 @@ pub fn findings(kept: &Kept, measurements: &[Measurement]) -> Vec<Finding> {
     let mut found = vec![watch.watched()];
     found.extend(measurements.iter().filter_map(|measurement| watch.steadiness(measurement)));
     for (measurement, steps) in measurements.iter().zip(&changed) {
-        found.extend(steps.iter().map(|step| watch.step(measurement, step)));
+        found.extend(watch.changes(measurement, steps));
         found.extend(watch.credit(measurement, steps));
         found.extend(watch.daily(measurement));
     }
@@ -133,6 +135,28 @@ impl Watched<'_> {
                 "hours": hours.iter().map(listed).collect::<Vec<_>>(),
             }),
         ))
+    }
+
+    /// The largest changes of a level, in the order of time, and how many more there are.
+    fn changes(&self, measurement: &Measurement, steps: &[Step]) -> Vec<Finding> {
+        let size = |step: &Step| step.ratio.max(1.0 / step.ratio);
+        let mut largest: Vec<&Step> = steps.iter().collect();
+        largest.sort_by(|a, b| size(b).total_cmp(&size(a)));
+        largest.truncate(MOST_STEPS);
+        largest.sort_by(|a, b| a.after.total_cmp(&b.after));
+        let mut found: Vec<Finding> = largest.iter().map(|step| self.step(measurement, step)).collect();
+        let more = steps.len() - found.len();
+        if more > 0 {
+            let text = format!(
+                "{}: {}, smaller than these",
+                full(&measurement.case),
+                counted(more, "further change")
+            );
+            let times: Vec<[f64; 2]> = steps.iter().map(|step| [step.before, step.after]).collect();
+            let evidence = json!({ "case": measurement.case.id(), "between_s": times });
+            found.push(told("levels-changed", text, evidence));
+        }
+        found
     }
 
     /// When a level changed, and why.
@@ -366,4 +390,176 @@ pub fn lasting(seconds: f64) -> String {
 
 fn told(code: &str, text: String, evidence: serde_json::Value) -> Finding {
     Finding { code: code.to_owned(), text, evidence }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::journal::{Begun, Probed, Session, Shares, Spent};
+    use crate::machine::Change;
+    use crate::measurement::Point;
+    use crate::sample::{CannotMeasure, End, Facts, Sample};
+    use plimsoll_result::fixture::{self, run_of};
+
+    const EVERY: f64 = 300.0;
+
+    /// A watch with a probe each five minutes, of which `value` says the figure at an hour, and its measurement.
+    fn watched(hours: f64, id: &str, value: impl Fn(f64) -> f64) -> (Kept, Measurement) {
+        let count = (hours * 3600.0 / EVERY) as usize;
+        let times: Vec<f64> = (0..count).map(|i| i as f64 * EVERY).collect();
+        let noise = |i: usize| 1.0 + 0.002 * ((i * 7919 % 101) as f64 / 50.0 - 1.0);
+        let mut measurement = fixture::cpu("f64", 1, 1.0, 2.0);
+        measurement.case = id.parse().unwrap();
+        let metric = &mut measurement.metrics[0];
+        metric.samples = times.iter().enumerate().map(|(i, t)| value(t / 3600.0) * noise(i)).collect();
+        metric.series = times.iter().map(|t| Point { t: *t, ..Point::default() }).collect();
+        metric.summary.median = median(metric.samples.clone()).unwrap();
+        let mut run = run_of(Vec::new());
+        run.started = "2026-11-26T09:00:00Z".to_owned();
+        let probe = |t: &f64| Probe {
+            at: *t,
+            took: 1.0,
+            spent: Spent { cpu: 0.5, disk: 1e6, network: 0.0 },
+            before: Change { elapsed_s: EVERY - 1.0, steal_share: Some(0.0), ..Change::default() },
+            slept: 0.0,
+            quota: None,
+            celsius: Some(50.0),
+            cases: vec![Probed {
+                case: measurement.case.clone(),
+                samples: vec![Sample { at: *t, elapsed: 0.1, ..Sample::default() }],
+                facts: Facts::default(),
+                ended: None,
+            }],
+        };
+        let begun = Begun {
+            schema: String::new(),
+            seconds: hours * 3600.0,
+            every: EVERY,
+            shares: Shares { cpu: 0.02, disk: 1e10, network: 1e10 },
+            idle_only: false,
+            dir: None,
+            server: None,
+            only: Vec::new(),
+            run,
+        };
+        let session = Session { pid: 7, pid_began: 7, boot: "a".to_owned(), since_boot: 100.0, at: 0.0 };
+        let probes = times.iter().map(probe).collect();
+        (Kept { begun, sessions: vec![session], probes, passed: Vec::new() }, measurement)
+    }
+
+    const CPU: &str = "cpu.peak/op=fma/type=f64/threads=1";
+    const DISK: &str = "disk.io/op=read/pattern=random/block=4K/depth=1/size=16M";
+
+    fn texts(kept: &Kept, measurement: &Measurement) -> Vec<(String, String)> {
+        let found = findings(kept, std::slice::from_ref(measurement));
+        found.into_iter().map(|finding| (finding.code, finding.text)).collect()
+    }
+
+    fn codes(kept: &Kept, measurement: &Measurement) -> Vec<String> {
+        texts(kept, measurement).into_iter().map(|(code, _)| code).collect()
+    }
+
+    #[test]
+    fn a_steady_machine_has_nothing_but_its_steadiness() {
+        let (kept, measurement) = watched(24.0, CPU, |_| 100.0);
+        let told = texts(&kept, &measurement);
+        assert_eq!(codes(&kept, &measurement), ["watched", "steadiness"]);
+        assert!(
+            told[0].1.starts_with("288 probes in 23 h 55 min; the watch took 0.17 % of one CPU"),
+            "{}",
+            told[0].1
+        );
+        assert!(
+            told[1].1.contains("95 % of 288 figures within 0.1") && told[1].1.contains("worst hour"),
+            "{}",
+            told[1].1
+        );
+    }
+
+    #[test]
+    fn the_worst_hour_and_the_hour_of_each_day_are_named() {
+        let (kept, measurement) = watched(50.0, CPU, |hour| match hour % 24.0 {
+            h if (5.0..6.0).contains(&h) => 80.0,
+            _ => 100.0,
+        });
+        let told = texts(&kept, &measurement);
+        let of = |code: &str| {
+            told.iter().find(|(of, _)| of == code).map(|(_, text)| text.clone()).unwrap_or_default()
+        };
+        assert!(of("steadiness").contains("14:00 to 15:00 UTC: 20 % worse"), "{}", of("steadiness"));
+        assert!(of("time-of-day").contains("14:00 (20 % or more on 2 days) UTC"), "{}", of("time-of-day"));
+        let changes: Vec<&str> =
+            told.iter().filter(|(code, _)| code == "level-changed").map(|(_, text)| text.as_str()).collect();
+        assert_eq!(changes.len(), 4, "{told:?}");
+        assert!(
+            changes[0].contains("fell by 20 % between 2026-11-26 13:55:00 UTC and 2026-11-26 14:00:00 UTC"),
+            "{changes:?}"
+        );
+    }
+
+    #[test]
+    fn a_burst_that_is_used_up_is_told_with_its_time_and_a_recovery_is_none() {
+        let (kept, measurement) = watched(24.0, DISK, |hour| if hour < 9.0 { 3000.0 } else { 300.0 });
+        let told = texts(&kept, &measurement);
+        let burst =
+            told.iter().find(|(code, _)| code == "burst-credit").map(|(_, text)| text.as_str()).unwrap();
+        assert!(
+            burst.contains("for the first 8 h 55 min") && burst.contains("after 2026-11-26 18:00:00 UTC"),
+            "{burst}"
+        );
+        let (kept, measurement) =
+            watched(24.0, DISK, |hour| if (9.0..11.0).contains(&hour) { 300.0 } else { 3000.0 });
+        assert!(!codes(&kept, &measurement).contains(&"burst-credit".to_owned()));
+        // What no credit is known for.
+        let (kept, measurement) = watched(24.0, CPU, |hour| if hour < 9.0 { 100.0 } else { 30.0 });
+        assert!(!codes(&kept, &measurement).contains(&"burst-credit".to_owned()));
+    }
+
+    #[test]
+    fn what_happened_around_the_probes_is_told() {
+        let (mut kept, measurement) = watched(24.0, CPU, |_| 100.0);
+        for probe in &mut kept.probes[100..] {
+            probe.quota = Some(0.5);
+        }
+        for probe in &mut kept.probes[50..100] {
+            probe.before.steal_share = Some(0.3);
+            probe.celsius = Some(80.0);
+        }
+        kept.probes[60].slept = 7200.0;
+        kept.probes[70].cases[0].ended = Some(End::Cannot(CannotMeasure::far_end("no answer")));
+        kept.sessions.push(Session {
+            boot: "b".to_owned(),
+            at: kept.probes[200].at - 10.0,
+            ..kept.sessions[0].clone()
+        });
+        let told = texts(&kept, &measurement);
+        let of = |code: &str| told.iter().find(|(of, _)| of == code).map(|(_, text)| text.clone()).unwrap();
+        assert!(
+            of("quota-changed")
+                .contains("17:15:00 UTC and 2026-11-26 17:20:00 UTC: none before, 0.500 CPUs after"),
+            "{told:?}"
+        );
+        assert!(of("stolen-over-time").contains("gave 5.2 % of the CPU time"), "{}", of("stolen-over-time"));
+        assert!(of("temperature").contains("between 50.0 and 80.0 °C"));
+        assert!(of("no-figure").contains("1 of 288 probes") && of("no-figure").contains("no answer"));
+        let unwatched = of("unwatched");
+        assert!(
+            unwatched.contains("stopped 1 time")
+                && unwatched.contains("booted 1 time")
+                && unwatched.contains("slept for 2 h 0 min"),
+            "{unwatched}"
+        );
+    }
+
+    #[test]
+    fn many_changes_are_counted() {
+        let (kept, measurement) =
+            watched(96.0, CPU, |hour| if (hour / 6.0) as usize % 2 == 0 { 100.0 } else { 80.0 });
+        let told = texts(&kept, &measurement);
+        assert_eq!(told.iter().filter(|(code, _)| code == "level-changed").count(), MOST_STEPS);
+        let more = &told.iter().find(|(code, _)| code == "levels-changed").unwrap().1;
+        assert!(more.contains("10 further changes"), "{more}");
+    }
 }
