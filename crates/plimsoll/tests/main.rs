@@ -44,4 +44,5 @@ mod slurm;
 mod store;
 mod support;
 mod tools;
+mod watch;
 mod words;

@@ -205,6 +205,13 @@ pub enum JournalError {
     },
 }
 
+impl JournalError {
+    /// That there is one which can be gone on with.
+    pub fn unfinished(path: &Path) -> Self {
+        Self::Unfinished { file: named(path) }
+    }
+}
+
 /// All that a journal holds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kept {
@@ -262,7 +269,7 @@ impl Journal {
         let file = match made {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                 let running = Self::open(path).is_err_and(|e| matches!(e, JournalError::Running { .. }));
-                return Err(if running { running_at(path) } else { unfinished(path) });
+                return Err(if running { running_at(path) } else { JournalError::unfinished(path) });
             }
             made => made.map_err(|e| failed("make", path, e))?,
         };
@@ -367,10 +374,6 @@ fn named(path: &Path) -> String {
 
 fn running_at(path: &Path) -> JournalError {
     JournalError::Running { file: named(path) }
-}
-
-fn unfinished(path: &Path) -> JournalError {
-    JournalError::Unfinished { file: named(path) }
 }
 
 fn failed(what: &'static str, path: &Path, why: io::Error) -> JournalError {

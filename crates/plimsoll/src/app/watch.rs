@@ -89,15 +89,10 @@ fn begin(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
     let common = common(typed, None);
     // What cannot be written is told before a day is over.
     drop(outputs(&common, &crossbeam_channel::never())?);
-    if path.exists() {
+    if path.symlink_metadata().is_ok() {
         // Also where it is no journal: what is there is not replaced.
-        let there = Journal::open(path);
-        return Err(failure(&match there {
-            Ok(_) => JournalError::Unfinished {
-                file: crate::text::shown_bytes(path.as_os_str().as_encoded_bytes()),
-            },
-            Err(e) => e,
-        }));
+        let there = Journal::open(path).and_then(|mut journal| journal.kept());
+        return Err(failure(&there.err().unwrap_or_else(|| JournalError::unfinished(path))));
     }
     let key = far_end::key(typed.key.as_deref())?;
     let prepared = Prepared { key, ..Prepared::new(&What::Plan(typed.plan.clone()), &common, None)? };

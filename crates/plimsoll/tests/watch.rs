@@ -1,0 +1,228 @@
+//! `plimsoll watch`, scaled to minutes: what happens meanwhile is found with its time, and whatever ends it loses one probe at most.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::quota::Group;
+use crate::support::{scratch, skipped, until, valid_operation};
+
+/// What a probe measures, as little as a test needs.
+fn plan(dir: &Path, operation: &str) {
+    let text = format!(
+        "name = \"probe\"\nsamples = 1\nsample-time = \"40ms\"\n\n[[group]]\nbenchmark = \"cpu.peak\"\nop = \"{operation}\"\n\
+         type = \"f64\"\nthreads = 1\n"
+    );
+    fs::write(dir.join("probe.toml"), text).unwrap();
+}
+
+fn lines(dir: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(dir.join("h.db.watch")).unwrap_or_default();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+fn probes(dir: &Path) -> Vec<f64> {
+    lines(dir).iter().filter_map(|line| line["probe"]["at"].as_f64()).collect()
+}
+
+/// Waits until there are so many probes, while the process lives.
+fn until_probes(dir: &Path, child: &mut Child, wanted: usize) {
+    until("a probe", || {
+        assert!(child.try_wait().unwrap().is_none(), "ended with {} probes", probes(dir).len());
+        probes(dir).len() >= wanted
+    });
+}
+
+fn document(dir: &Path) -> Value {
+    serde_json::from_slice(&fs::read(dir.join("run.json")).unwrap()).unwrap()
+}
+
+fn finding<'a>(run: &'a Value, code: &str) -> Option<&'a Value> {
+    run["findings"].as_array().unwrap().iter().find(|finding| finding["code"] == code)
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn words(dir: &Path, words: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+    command.args(words.split(' ')).current_dir(dir).env("NO_COLOR", "1").stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// CPU seconds of a process and of its children that have ended (proc_pid_stat(5)).
+fn cpu_seconds(pid: u32) -> Option<f64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<f64> =
+        text.rsplit_once(')')?.1.split_whitespace().map(|f| f.parse().unwrap_or(0.0)).collect();
+    let second = rustix::param::clock_ticks_per_second() as f64;
+    Some(fields.get(11..15)?.iter().sum::<f64>() / second)
+}
+
+#[test]
+fn a_quota_that_is_set_is_found_with_its_time_and_the_watch_keeps_to_its_share() {
+    let name = "a_quota_that_is_set_is_found_with_its_time_and_the_watch_keeps_to_its_share";
+    let group = match Group::make("watch") {
+        Ok(group) => group,
+        Err(why) => return skipped(name, &format!("no group: {why}")),
+    };
+    let Some(operation) = valid_operation(name) else { return };
+    let dir = scratch();
+    plan(dir.path(), &operation);
+    let words = "watch probe.toml --for 120s --every 2s --cpu-share 2% --store h.db --json run.json --quiet";
+    let begun = Instant::now();
+    let mut child = group.run(dir.path(), words).spawn().unwrap();
+    // Half of the probes that its share allows.
+    until_probes(dir.path(), &mut child, 2);
+    let (mut used, mut set) = (None, None);
+    until("its end", || {
+        if set.is_none() && begun.elapsed() > Duration::from_secs(60) {
+            group.limit(0.3);
+            set = Some(probes(dir.path()).len());
+        }
+        used = cpu_seconds(child.id()).map(|cpu| (cpu, begun.elapsed().as_secs_f64())).or(used);
+        child.try_wait().unwrap().is_some()
+    });
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", told(&output));
+    let run = document(dir.path());
+    let set = set.unwrap();
+    let quota = finding(&run, "quota-changed").unwrap_or_else(|| panic!("{}", told(&output)));
+    assert_eq!((&quota["evidence"]["before"], &quota["evidence"]["after"]), (&Value::Null, &0.3.into()));
+    // The probes around the moment at which it was set; one more where that was during a probe.
+    let times: Vec<f64> = finding(&run, "watched").unwrap()["evidence"]["at_s"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|at| at.as_f64().unwrap())
+        .collect();
+    let around = |pair: &Value| {
+        let at = times.iter().rposition(|at| *at <= pair[1].as_f64().unwrap()).unwrap();
+        assert!(at.abs_diff(set) <= 1, "{pair} is not around probe {set} of {times:?}");
+    };
+    around(&quota["evidence"]["between_s"]);
+    let level = finding(&run, "level-changed").unwrap_or_else(|| panic!("{}", told(&output)));
+    assert_eq!(level["evidence"]["cause"], "quota", "{level}");
+    around(&level["evidence"]["between_s"]);
+    // What it says that it took is what the kernel says, and within its share.
+    let (cpu, seconds) = used.unwrap();
+    let said = finding(&run, "watched").unwrap()["evidence"]["cpu_share"].as_f64().unwrap();
+    assert!((cpu / seconds - said).abs() < 0.004, "{cpu} s in {seconds} s, {said} said");
+    assert!(said <= 0.021, "{said}");
+    assert!(!dir.path().join("h.db.watch").exists());
+}
+
+#[test]
+fn a_kill_and_a_boot_lose_one_probe_at_most() {
+    let name = "a_kill_and_a_boot_lose_one_probe_at_most";
+    let Some(operation) = valid_operation(name) else { return };
+    let dir = scratch();
+    plan(dir.path(), &operation);
+    let begin = "watch probe.toml --for 60s --every 1s --cpu-share 50% --store h.db --quiet";
+    let mut child = words(dir.path(), begin).spawn().unwrap();
+    until_probes(dir.path(), &mut child, 5);
+    // While it runs, no other one begins.
+    let second = words(dir.path(), begin).output().unwrap();
+    assert_eq!(second.status.code(), Some(2));
+    assert!(told(&second).contains("a watch runs already"), "{}", told(&second));
+    let status = words(dir.path(), "watch --status --store h.db").output().unwrap();
+    assert!(told(&status).contains(&format!("running, process {}", child.id())), "{}", told(&status));
+    kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
+    child.wait().unwrap();
+    let before = probes(dir.path());
+    let unfinished = words(dir.path(), begin).output().unwrap();
+    assert_eq!(unfinished.status.code(), Some(2));
+    assert!(told(&unfinished).contains("go on with --resume"), "{}", told(&unfinished));
+    // After a boot the clock since the boot begins anew, and a line that was being written is cut short.
+    let text = fs::read_to_string(dir.path().join("h.db.watch")).unwrap();
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    fs::write(dir.path().join("h.db.watch"), text.replace(boot.trim(), "another") + "{\"probe\":{\"at\":")
+        .unwrap();
+    let mut child = words(dir.path(), "watch --resume --store h.db --quiet").spawn().unwrap();
+    until_probes(dir.path(), &mut child, before.len() + 3);
+    let output = words(dir.path(), "watch --stop --store h.db --json run.json").output().unwrap();
+    assert!(output.status.success(), "{}", told(&output));
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let run = document(dir.path());
+    let measured: Vec<f64> = run["measurements"][0]["metrics"][0]["series"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|point| point["t"].as_f64().unwrap())
+        .collect();
+    // Every probe that was written is there, once, in the order of time.
+    assert!(measured.len() >= before.len() + 3);
+    assert!(measured.windows(2).all(|pair| pair[0] < pair[1]), "{measured:?}");
+    assert!(measured.iter().zip(&before).all(|(sample, probe)| (0.0..60.0).contains(&(sample - probe))));
+    let unwatched = finding(&run, "unwatched").unwrap_or_else(|| panic!("{}", told(&output)));
+    assert_eq!(unwatched["evidence"]["boots"], 1);
+    assert!(told(&output).contains("booted 1 time"), "{}", told(&output));
+    // It is in the history, and another one may begin.
+    assert!(!dir.path().join("h.db.watch").exists());
+    let id = run["id"].as_str().unwrap();
+    let listed = words(dir.path(), &format!("history show {id} --store h.db")).output().unwrap();
+    assert!(listed.status.success() && told(&listed).contains("watch"), "{}", told(&listed));
+    let none = words(dir.path(), "watch --status --store h.db").output().unwrap();
+    assert!(told(&none).contains("no watch is running or unfinished"), "{}", told(&none));
+}
+
+#[test]
+fn a_watch_gives_way_to_who_uses_the_machine() {
+    let name = "a_watch_gives_way_to_who_uses_the_machine";
+    let Some(operation) = valid_operation(name) else { return };
+    let dir = scratch();
+    plan(dir.path(), &operation);
+    // Ended by its own id below; it cannot outlive the test by more.
+    let mut busy = Command::new("timeout").args(["120", "sh", "-c", "while :; do :; done"]).spawn().unwrap();
+    let output = words(
+        dir.path(),
+        "watch probe.toml --for 12s --every 2s --idle-only --store h.db --json run.json --quiet",
+    )
+    .output()
+    .unwrap();
+    kill_process(Pid::from_child(&busy), Signal::TERM).unwrap();
+    busy.wait().unwrap();
+    // Nothing was measured, which is no success.
+    assert_eq!(output.status.code(), Some(4), "{}", told(&output));
+    let run = document(dir.path());
+    let watched = finding(&run, "watched").unwrap();
+    assert_eq!(watched["evidence"]["probes"], 0);
+    assert!(watched["evidence"]["passed_over"].as_u64().unwrap() >= 2, "{watched}");
+    assert!(watched["text"].as_str().unwrap().contains("left out because others used the machine"));
+}
+
+#[test]
+fn what_cannot_be_watched_is_told() {
+    let dir = scratch();
+    let code = |line: &str| {
+        let output = words(dir.path(), line).output().unwrap();
+        (output.status.code(), told(&output))
+    };
+    let (status, text) = code("watch --store none --for 10s");
+    assert!(status == Some(2) && text.contains("keeps its journal beside the history"), "{text}");
+    let (status, text) = code("watch --store h.db --only network --for 10s");
+    assert!(status == Some(2) && text.contains("needs --server") && text.contains("no case"), "{text}");
+    let (status, text) = code("watch --store h.db --resume");
+    assert!(status == Some(2) && text.contains("no watch is there"), "{text}");
+    let (status, text) = code("watch --store h.db --resume --every 3s");
+    assert!(status == Some(2) && text.contains("--resume and --every are mutually exclusive"), "{text}");
+    let (status, text) = code("watch --for 1s");
+    assert!(status == Some(2) && text.contains("between 10s and 744h"), "{text}");
+    fs::write(dir.path().join("h.db.watch"), "not a journal\n").unwrap();
+    for line in [
+        "watch --store h.db --for 10s --only cpu",
+        "watch --store h.db --resume",
+        "watch --store h.db --stop",
+        "watch --store h.db --status",
+    ] {
+        let (status, text) = code(line);
+        assert!(status == Some(2) && text.contains("is no journal of a watch: line 1"), "{line}: {text}");
+    }
+    assert_eq!(fs::read_to_string(dir.path().join("h.db.watch")).unwrap(), "not a journal\n");
+}
