@@ -182,7 +182,7 @@ fn a_watch_gives_way_to_who_uses_the_machine() {
     let mut busy = Command::new("timeout").args(["120", "sh", "-c", "while :; do :; done"]).spawn().unwrap();
     let output = words(
         dir.path(),
-        "watch probe.toml --for 12s --every 2s --idle-only --store h.db --json run.json --quiet",
+        "watch probe.toml --for 12s --every 2s --cpu-share 50% --idle-only --store h.db --json run.json --quiet",
     )
     .output()
     .unwrap();

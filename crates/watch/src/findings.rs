@@ -314,10 +314,11 @@ impl Watched<'_> {
 
     /// When nobody watched: no process did, or the machine slept.
     fn unwatched(&self) -> Option<Finding> {
-        let Kept { sessions, probes, .. } = self.kept;
+        let Kept { sessions, probes, stopped, .. } = self.kept;
         let last = |before: f64| {
-            let ended = probes.iter().map(|probe| probe.at + probe.took).filter(|end| *end <= before);
-            ended.fold(0.0, f64::max)
+            let ended =
+                probes.iter().map(|probe| probe.at + probe.took).chain(stopped.iter().map(|stop| stop.at));
+            ended.filter(|end| *end <= before).fold(0.0, f64::max)
         };
         let gaps: Vec<[f64; 2]> = sessions
             .iter()
@@ -444,9 +445,19 @@ mod tests {
             only: Vec::new(),
             run,
         };
-        let session = Session { pid: 7, pid_began: 7, boot: "a".to_owned(), since_boot: 100.0, at: 0.0 };
+        let session = Session {
+            pid: 7,
+            pid_began: 7,
+            boot: "a".to_owned(),
+            since_boot: 100.0,
+            at: 0.0,
+            spent: Spent::default(),
+        };
         let probes = times.iter().map(probe).collect();
-        (Kept { begun, sessions: vec![session], probes, passed: Vec::new() }, measurement)
+        (
+            Kept { begun, sessions: vec![session], probes, passed: Vec::new(), stopped: Vec::new() },
+            measurement,
+        )
     }
 
     const CPU: &str = "cpu.peak/op=fma/type=f64/threads=1";

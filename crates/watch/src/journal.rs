@@ -34,6 +34,8 @@ pub enum Line {
     Probe(Box<Probe>),
     /// A probe was left out.
     Passed(PassedOver),
+    /// A process stopped watching, not by force.
+    Stopped(Stopped),
 }
 
 /// What is watched, and how.
@@ -97,6 +99,8 @@ pub struct Session {
     pub since_boot: f64,
     /// Seconds from the begin of the watch to the begin of this session.
     pub at: f64,
+    /// What was taken before its first probe.
+    pub spent: Spent,
 }
 
 /// A probe.
@@ -162,6 +166,15 @@ pub struct PassedOver {
     pub spent: Spent,
 }
 
+/// The end of a session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stopped {
+    /// Seconds from the begin of the watch.
+    pub at: f64,
+    /// What the watch took since the last line.
+    pub spent: Spent,
+}
+
 /// Why a journal cannot be used: one line.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
@@ -223,12 +236,16 @@ pub struct Kept {
     pub probes: Vec<Probe>,
     /// The probes that were left out.
     pub passed: Vec<PassedOver>,
+    /// The ends of sessions that were not ended by force.
+    pub stopped: Vec<Stopped>,
 }
 
 impl Kept {
     /// What the watch took in all.
     pub fn spent(&self) -> Spent {
-        let all = self.probes.iter().map(|p| &p.spent).chain(self.passed.iter().map(|p| &p.spent));
+        let probes = self.probes.iter().map(|probe| &probe.spent).chain(self.passed.iter().map(|p| &p.spent));
+        let around = self.sessions.iter().map(|s| &s.spent).chain(self.stopped.iter().map(|s| &s.spent));
+        let all = probes.chain(around);
         all.fold(Spent::default(), |sum, spent| sum + *spent)
     }
 
@@ -236,7 +253,8 @@ impl Kept {
     pub fn reached(&self) -> f64 {
         let probe = self.probes.last().map_or(0.0, |probe| probe.at + probe.took);
         let passed = self.passed.last().map_or(0.0, |passed| passed.at);
-        self.sessions.last().map_or(0.0, |session| session.at).max(probe).max(passed)
+        let stopped = self.stopped.last().map_or(0.0, |stopped| stopped.at);
+        self.sessions.last().map_or(0.0, |session| session.at).max(probe).max(passed).max(stopped)
     }
 }
 
@@ -428,13 +446,20 @@ fn read(path: &Path, file: &mut File) -> Result<(Kept, u64), JournalError> {
     if begun.schema != SCHEMA {
         return Err(wrong(0, format!("its format is {}", crate::text::shown_within(&begun.schema, 64))));
     }
-    let mut kept = Kept { begun: *begun, sessions: Vec::new(), probes: Vec::new(), passed: Vec::new() };
+    let mut kept = Kept {
+        begun: *begun,
+        sessions: Vec::new(),
+        probes: Vec::new(),
+        passed: Vec::new(),
+        stopped: Vec::new(),
+    };
     for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
         match parsed(number, line)? {
             Line::Watch(_) => return Err(wrong(number, "a second begin".to_owned())),
             Line::Session(session) => kept.sessions.push(session),
             Line::Probe(probe) => kept.probes.push(*probe),
             Line::Passed(passed) => kept.passed.push(passed),
+            Line::Stopped(stopped) => kept.stopped.push(stopped),
         }
     }
     Ok((kept, u64::try_from(whole).unwrap_or(u64::MAX)))

@@ -23,5 +23,6 @@ pub use findings::{findings, lasting};
 pub use joined::joined;
 pub use journal::{
     Begun, Journal, JournalError, Kept, Line, MOST_BYTES, PassedOver, Probe, Probed, Session, Shares, Spent,
+    Stopped,
 };
 pub use schedule::Schedule;

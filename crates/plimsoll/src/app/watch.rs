@@ -25,8 +25,9 @@ use crate::plan::file::SERVER;
 use crate::report;
 use crate::store::Store;
 use crate::wall;
-use crate::watch::{Begun, Journal, JournalError, Kept, Line, Session, Shares, findings, joined};
-use probing::{Probing, Stopped};
+use crate::watch::{Begun, Journal, JournalError, Kept, Line, Session, Shares, Spent, findings, joined};
+use plimsoll_metal::usage::cpu_seconds_with_children;
+use probing::{Ending, Probing};
 
 /// The journal's name is that of the history with this at its end.
 const JOURNAL: &str = ".watch";
@@ -201,18 +202,20 @@ fn watched(
         boot: boot(),
         since_boot: wall::since_boot(),
         at: elapsed(&kept),
+        spent: Spent { cpu: cpu_seconds_with_children(), ..Spent::default() },
     };
     journal.add(&Line::Session(session.clone())).map_err(|e| failure(&e))?;
     let style = report::Style::detect(report::Wishes { quiet: typed.quiet, ..report::Wishes::default() });
     let asked = interrupts()?;
     let mut probing = Probing::new(prepared, &kept, journal, &session, asked, style);
-    match probing.all().map_err(|e| failure(&e))? {
-        Stopped::Over => {
+    let ending = probing.all().and_then(|ending| probing.stopped().map(|()| ending));
+    match ending.map_err(|e| failure(&e))? {
+        Ending::Over => {
             let path = probing.released();
             let kept = Kept::read(&path).map_err(|e| failure(&e))?;
             shown(&kept, common, &path)
         }
-        Stopped::Asked => {
+        Ending::Asked => {
             complain(
                 "the watch is stopped, not ended: go on with plimsoll watch --resume, or end it with plimsoll watch --stop",
             );

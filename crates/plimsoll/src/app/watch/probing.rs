@@ -17,7 +17,9 @@ use crate::report::Style;
 use crate::run::{Alone, Harness, Planned};
 use crate::sample::Outcome;
 use crate::wall;
-use crate::watch::{Journal, JournalError, Kept, Line, PassedOver, Probe, Probed, Schedule, Session, Spent};
+use crate::watch::{
+    Journal, JournalError, Kept, Line, PassedOver, Probe, Probed, Schedule, Session, Spent, Stopped,
+};
 use crate::worker::Workers;
 
 /// The longest wait without a look at the clock that counts sleep, which no wait does.
@@ -33,7 +35,7 @@ const BESIDE: f64 = 1.5;
 
 /// Why probing ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stopped {
+pub(super) enum Ending {
     /// The time is over.
     Over,
     /// Somebody asked.
@@ -83,7 +85,7 @@ impl<'a> Probing<'a> {
         Self {
             prepared,
             journal,
-            schedule: Schedule::new(begun.every, begun.shares, kept.spent(), spent, seed),
+            schedule: Schedule::new(begun.every, begun.shares, kept.spent() + session.spent, spent, seed),
             asked,
             style,
             seconds: begun.seconds,
@@ -96,8 +98,14 @@ impl<'a> Probing<'a> {
             snapshot: state.snapshot(),
             state,
             slept: asleep(),
-            cpu: 0.0,
+            cpu: session.spent.cpu,
         }
+    }
+
+    /// Writes that this process watches no more.
+    pub(super) fn stopped(&mut self) -> Result<(), JournalError> {
+        let spent = Spent { cpu: self.cpu_spent(), ..Spent::default() };
+        self.journal.add(&Line::Stopped(Stopped { at: self.now(), spent }))
     }
 
     /// Lets the journal go, for whoever reads it; where it is.
@@ -106,13 +114,13 @@ impl<'a> Probing<'a> {
     }
 
     /// Probes until the time is over or somebody asks for the end.
-    pub(super) fn all(&mut self) -> Result<Stopped, JournalError> {
+    pub(super) fn all(&mut self) -> Result<Ending, JournalError> {
         loop {
             let now = self.now();
             let due = self.last.map_or(now, |last| self.schedule.next(last).max(now));
             if due >= self.seconds {
                 let over = self.waited(self.seconds, None);
-                return Ok(over.unwrap_or(Stopped::Over));
+                return Ok(over.unwrap_or(Ending::Over));
             }
             if let Some(stopped) = self.waited(due, Some(due)) {
                 return Ok(stopped);
@@ -136,7 +144,7 @@ impl<'a> Probing<'a> {
     }
 
     /// Waits until so many seconds have passed since the watch began; why it must end before that.
-    fn waited(&self, until: f64, next: Option<f64>) -> Option<Stopped> {
+    fn waited(&self, until: f64, next: Option<f64>) -> Option<Ending> {
         self.shown(next);
         loop {
             let left = until - self.now();
@@ -149,20 +157,20 @@ impl<'a> Probing<'a> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => {
                     self.clear();
-                    return Some(Stopped::Asked);
+                    return Some(Ending::Asked);
                 }
             }
         }
     }
 
     /// CPUs that others keep busy, where they are too many for a watch that gives way; what asks for the end.
-    fn busy(&self) -> Result<Option<f64>, Stopped> {
+    fn busy(&self) -> Result<Option<f64>, Ending> {
         if !self.idle_only {
             return Ok(None);
         }
         let before = self.state.snapshot();
         if self.asked.recv_timeout(OBSERVED).is_ok() {
-            return Err(Stopped::Asked);
+            return Err(Ending::Asked);
         }
         let cpus = &self.prepared.machine.cpu.allowed;
         let change = before.until(&self.state.snapshot(), cpus);
@@ -171,7 +179,7 @@ impl<'a> Probing<'a> {
         Ok((busy >= BUSY || waits).then_some(busy))
     }
 
-    fn passed_over(&mut self, busy: f64) -> Result<Option<Stopped>, JournalError> {
+    fn passed_over(&mut self, busy: f64) -> Result<Option<Ending>, JournalError> {
         let spent = Spent { cpu: self.cpu_spent(), ..Spent::default() };
         self.schedule.took(spent);
         let at = self.last.unwrap_or_default();
@@ -187,7 +195,7 @@ impl<'a> Probing<'a> {
         spent
     }
 
-    fn probe(&mut self) -> Result<Option<Stopped>, JournalError> {
+    fn probe(&mut self) -> Result<Option<Ending>, JournalError> {
         let at = self.last.unwrap_or_default();
         let cpus = &self.prepared.machine.cpu.allowed;
         let before = self.snapshot.until(&self.state.snapshot(), cpus);
@@ -201,7 +209,7 @@ impl<'a> Probing<'a> {
         self.schedule.took(spent);
         self.snapshot = self.state.snapshot();
         if outcomes.is_empty() {
-            return Ok(interrupted.then_some(Stopped::Asked));
+            return Ok(interrupted.then_some(Ending::Asked));
         }
         let celsius = health::temperatures(&Root::live()).into_iter().reduce(f64::max);
         let cases = outcomes.into_iter().map(|outcome| Probed::of(outcome, at)).collect();
@@ -217,7 +225,7 @@ impl<'a> Probing<'a> {
         };
         self.journal.add(&Line::Probe(Box::new(probe)))?;
         self.probes += 1;
-        Ok(interrupted.then_some(Stopped::Asked))
+        Ok(interrupted.then_some(Ending::Asked))
     }
 
     /// Measures the cases whose budgets allow it, with workers that end with the probe; whether that was interrupted.
