@@ -96,6 +96,23 @@ fn those_of_the_gate_are_short_named_in_the_docs_and_use_options_that_exist() {
     assert_eq!(tasks[2]["failed_when"], "gate.rc == 1");
 }
 
+#[test]
+fn that_of_the_watch_is_short_named_in_the_docs_and_uses_options_that_exist() {
+    let docs = fs::read_to_string(example("../docs/recipes.md")).unwrap();
+    let dir = scratch();
+    let (help, _) = ended(plimsoll(dir.path()).args(["watch", "--help-all"]), 0);
+    let name = "systemd/plimsoll-watch.service";
+    let text = text(name);
+    assert!(text.lines().count() <= LINES && docs.contains(&format!("examples/{name}")));
+    let words: Vec<&str> = text
+        .split(|c: char| c.is_whitespace() || ";".contains(c))
+        .filter(|word| word.starts_with("--"))
+        .collect();
+    // `set --` begins the words of the shell.
+    assert!(words.iter().filter(|word| **word != "--").all(|option| help.contains(option)), "{words:?}");
+    assert!(words.contains(&"--resume") && words.contains(&"--for"));
+}
+
 /// A node is drained for exit code 1 alone, with the line as the reason, and not where somebody drained it before.
 #[test]
 fn a_sick_node_is_drained_with_its_cause_and_no_other() {

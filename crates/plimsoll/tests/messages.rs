@@ -109,6 +109,7 @@ const PLACES: &[(&str, &str)] = &[
     ("stats/", "4"),
     ("system/", "3 or 4"),
     ("units/", "2"),
+    ("watch/", "2 or 4"),
 ];
 
 /// The code of a file without comments and its own tests.

@@ -205,7 +205,10 @@ fn what_cannot_be_watched_is_told() {
         (output.status.code(), told(&output))
     };
     let (status, text) = code("watch --store none --for 10s");
-    assert!(status == Some(2) && text.contains("keeps its journal beside the history"), "{text}");
+    assert!(
+        status == Some(2) && text.contains("keeps its journal in the directory of the history"),
+        "{text}"
+    );
     let (status, text) = code("watch --store h.db --only network --for 10s");
     assert!(status == Some(2) && text.contains("needs --server") && text.contains("no case"), "{text}");
     let (status, text) = code("watch --store h.db --resume");

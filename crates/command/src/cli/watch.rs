@@ -53,7 +53,7 @@ pub struct Watch {
     /// End the watch, and show and keep what it has measured
     #[arg(long)]
     pub stop: bool,
-    /// The history that the result goes to; the journal of the watch is beside it
+    /// The history that the result goes to; the journal of the watch is in the same directory
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
     /// Write the result as JSON; -: to stdout, without the table

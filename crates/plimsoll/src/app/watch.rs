@@ -44,7 +44,7 @@ pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
     let location = output::location(typed.store.as_deref()).map_err(|e| store_failure(&e))?;
     let location = location.ok_or_else(|| {
         Failure::usage(
-            "watch keeps its journal beside the history: --store none is not possible, use --store FILE",
+            "watch keeps its journal in the directory of the history: --store none is not possible, use --store FILE",
         )
     })?;
     let path = location.companion(JOURNAL).map_err(|e| store_failure(&e))?;
