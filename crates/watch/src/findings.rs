@@ -567,7 +567,7 @@ mod tests {
     #[test]
     fn many_changes_are_counted() {
         let (kept, measurement) =
-            watched(96.0, CPU, |hour| if (hour / 6.0) as usize % 2 == 0 { 100.0 } else { 80.0 });
+            watched(96.0, CPU, |hour| if ((hour / 6.0) as usize).is_multiple_of(2) { 100.0 } else { 80.0 });
         let told = texts(&kept, &measurement);
         assert_eq!(told.iter().filter(|(code, _)| code == "level-changed").count(), MOST_STEPS);
         let more = &told.iter().find(|(code, _)| code == "levels-changed").unwrap().1;
