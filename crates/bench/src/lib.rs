@@ -20,7 +20,7 @@ use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::measurement::Measurement;
 use crate::plan::Group;
-use crate::sample::{Amount, CannotMeasure, Facts, Offer, Point, Sample, Writable, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, End, Facts, Offer, Point, Sample, Writable, WrongAnswer};
 use crate::view::{Finding, RunView};
 use crate::warning::Loss;
 use crate::wire::Key;
@@ -407,6 +407,15 @@ pub trait Prepared {
     /// # Errors
     /// What is wrong; the measurement is void then.
     fn verify(&mut self) -> Result<(), WrongAnswer>;
+
+    /// The same, where the check itself may not come about: a worker is lost, or the user ends the run. Then nothing is known of the
+    /// answer, and it is not called wrong.
+    ///
+    /// # Errors
+    /// The answer is wrong, or why it could not be checked.
+    fn verified(&mut self) -> Result<(), End> {
+        self.verify().map_err(End::Wrong)
+    }
 
     /// What was really used, and what the reader must know. Asked after the last sample.
     fn facts(&self) -> Facts {

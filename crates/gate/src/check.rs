@@ -127,7 +127,11 @@ impl Check {
                 rounds: Vec::new(),
                 test,
             }),
-            None => Err(Unjudged { case, why: "measurements cannot tell a loss from chance".to_owned() }),
+            None => Err(Unjudged {
+                case,
+                why: "measurements cannot tell a loss from chance".to_owned(),
+                failed: false,
+            }),
         }
     }
 

@@ -35,7 +35,7 @@ pub use verdict::{Answer, Verdict};
 use crate::case::Case;
 use crate::machine::health::{Fault, Health};
 use crate::machine::{Machine, Others};
-use crate::measurement::Measurement;
+use crate::measurement::{Measurement, Status};
 
 /// How sure it must be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,6 +62,8 @@ pub struct Unjudged {
     pub case: Case,
     /// Why.
     pub why: String,
+    /// Whether it was tried and failed: then the gate does not know.
+    pub failed: bool,
 }
 
 /// All checks of one gate.
@@ -93,7 +95,7 @@ impl Gate {
                 Ok(thresholds) => {
                     made.extend(thresholds.into_iter().map(|(what, it)| (case.clone(), what, it)))
                 }
-                Err(why) => unjudged.push(Unjudged { case: case.clone(), why }),
+                Err(why) => unjudged.push(Unjudged { case: case.clone(), why, failed: false }),
             }
         }
         // Bonferroni: each check has its part of the false alarms.
@@ -118,6 +120,13 @@ impl Gate {
 
     /// Takes the first measurement of each case: what is not low passes, the rest is to be measured again.
     pub fn screen(&mut self, measurements: &[Measurement], machine: &Machine) {
+        for one in &mut self.unjudged {
+            let made =
+                measurements.iter().find(|made| made.case == one.case && made.status == Status::Failed);
+            if let Some(reason) = made.and_then(|made| made.reason.clone()) {
+                (one.why, one.failed) = (reason, true);
+            }
+        }
         for check in &mut self.checks {
             match measurements.iter().find(|made| made.case == check.case) {
                 Some(measurement) => check.screen(measurement, machine),

@@ -347,3 +347,17 @@ fn narrow_links_and_lost_data_are_a_reason_where_they_are_new() {
     assert_eq!(answer(Some(health(4, None)), lost(1)).answer, healthy);
     assert_eq!(answer(None, narrow(4)).answer, healthy);
 }
+
+#[test]
+fn a_case_that_fails_is_unknown_also_where_nothing_says_what_is_usual() {
+    let mut failed = made(0.99, |_| {});
+    failed.case = "network.tcp/direction=up".parse().unwrap();
+    (failed.status, failed.reason) = (Status::Failed, Some("connection refused".to_owned()));
+    failed.metrics.clear();
+    let mut gate = Gate::new(&[case(), failed.case.clone()], &bare(), &[], RATES);
+    assert_eq!(gate.unjudged.len(), 1);
+    gate.screen(&[made(0.995, |_| {}), failed], &bare());
+    let verdict = gate.verdict();
+    assert_eq!((verdict.answer, verdict.cause.as_deref()), (Answer::Unknown, Some("not-measured")));
+    assert!(verdict.line.contains("connection refused"), "{}", verdict.line);
+}

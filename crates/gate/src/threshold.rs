@@ -93,7 +93,7 @@ impl Threshold {
         let values: Vec<f64> =
             values.iter().copied().filter(|value| value.is_finite() && *value > 0.0).collect();
         let n = values.len();
-        let few = || format!("{n} earlier figures, and {LEAST} are needed");
+        let few = || format!("{} known, {LEAST} required", crate::text::counted(n, "earlier figure"));
         let (noise, _) = Noise::of_runs(&values).filter(|_| n >= LEAST).ok_or_else(few)?;
         let middle = median(values.clone()).ok_or_else(few)?;
         // The next figure differs from the median of n by its own noise and by theirs.
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(loss(0.5), Ok(0.1));
         assert!(loss(4.0).unwrap() > 0.1);
         assert!(loss(90.0).unwrap_err().contains("differ by chance too much"));
-        assert_eq!(of(&[1.0, 1.0], Better::Higher).unwrap_err(), "2 earlier figures, and 3 are needed");
+        assert_eq!(of(&[1.0, 1.0], Better::Higher).unwrap_err(), "2 earlier figures known, 3 required");
         // Three figures that happen to be equal do not make chance impossible.
         assert!(of(&[5.0, 5.0, 5.0], Better::Higher).unwrap().by_chance >= 0.2);
     }

@@ -112,13 +112,11 @@ fn unknown(gate: &Gate) -> Option<Verdict> {
         State::Failed(why) => Some((check, why)),
         _ => None,
     });
-    if let Some((check, why)) = failed {
-        return Some(verdict(
-            Answer::Unknown,
-            Some("not-measured"),
-            &format!("{}: {why}", label::full(&check.case)),
-            None,
-        ));
+    // A server that does not answer is no health of this machine either way.
+    let tried = gate.unjudged.iter().find(|one| one.failed).map(|one| (&one.case, &one.why));
+    if let Some((case, why)) = failed.map(|(check, why)| (&check.case, why)).or(tried) {
+        let first = format!("{}: {why}", label::full(case));
+        return Some(verdict(Answer::Unknown, Some("not-measured"), &first, None));
     }
     let nothing = "no figure can be judged here; runs of the gate's plan make a history";
     (!passed).then(|| verdict(Answer::Unknown, Some("not-judged"), nothing, None))
@@ -128,6 +126,7 @@ fn healthy(gate: &Gate) -> Verdict {
     let passed = gate.checks.iter().filter(|check| check.state == State::Passed).count();
     let first = format!("{} passed", counted(passed, "check"));
     let busy = gate.checks.iter().filter(|check| check.is_in_vain()).find_map(Check::cause);
+    // The line has room for one of them.
     let then = match (busy, gate.unjudged.len()) {
         (Some(cause), _) => Some(cause.to_string()),
         (None, 0) => None,

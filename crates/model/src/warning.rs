@@ -205,6 +205,9 @@ impl Warning {
     /// Code where the processor slowed itself down because it was too hot.
     pub const TOO_HOT: &str = "thermal-throttling";
 
+    /// Code of [`Warning::FewSamples`].
+    pub const FEW: &str = "few-samples";
+
     /// Whether a warning of this code follows from the samples alone, so that other samples may have another one.
     pub fn is_of_samples(code: &str) -> bool {
         let lost = [
@@ -216,7 +219,7 @@ impl Warning {
             Loss::TwoRates,
             Loss::MemoryShared,
         ];
-        ["not-converged", "mostly-excluded", "few-samples"].contains(&code)
+        ["not-converged", "mostly-excluded", Self::FEW].contains(&code)
             || lost.iter().any(|how| how.code() == code)
     }
 }
@@ -226,7 +229,7 @@ impl Warn for Warning {
         match self {
             Warning::NotConverged { .. } => "not-converged",
             Warning::MostlyExcluded { .. } => "mostly-excluded",
-            Warning::FewSamples { .. } => "few-samples",
+            Warning::FewSamples { .. } => Self::FEW,
             Warning::Lost { how, .. } => how.code(),
             Warning::MoreThreadsThanCpus { .. } => Self::CROWDED,
             Warning::CpuQuota { .. } => Self::QUOTA,

@@ -105,7 +105,7 @@ fn that_of_the_watch_is_short_named_in_the_docs_and_uses_options_that_exist() {
     let text = text(name);
     assert!(text.lines().count() <= LINES && docs.contains(&format!("examples/{name}")));
     let words: Vec<&str> = text
-        .split(|c: char| c.is_whitespace() || ";".contains(c))
+        .split(|c: char| c.is_whitespace() || ";.".contains(c))
         .filter(|word| word.starts_with("--"))
         .collect();
     // `set --` begins the words of the shell.

@@ -376,7 +376,7 @@ impl Harness<'_> {
         };
         let (change, seconds) = (self.clock.end_case(), self.clock.now() - sampling_began);
         taken.peers = companions.heard();
-        prepared.verify().map_err(End::Wrong)?;
+        prepared.verified()?;
         taken.facts = prepared.facts();
         taken.note_end(ending.ended_by());
         if let (StopRule::Steady { .. }, Some(metric)) = (rule, headline) {

@@ -17,6 +17,8 @@ struct Script {
     refuse: Option<CannotMeasure>,
     break_after: Option<(usize, Cause)>,
     wrong: bool,
+    /// Why the answer cannot be checked.
+    unchecked: Option<Cause>,
     work: bool,
     /// Share of the time that each sample excludes.
     excluded: Option<f64>,
@@ -39,6 +41,7 @@ impl Script {
             refuse: None,
             break_after: None,
             wrong: false,
+            unchecked: None,
             work: true,
             excluded: None,
             set_up: Vec::new(),
@@ -154,6 +157,13 @@ impl Prepared for MockCase {
 
     fn verify(&mut self) -> Result<(), WrongAnswer> {
         if self.script.wrong { Err(WrongAnswer("sum differs".to_owned())) } else { Ok(()) }
+    }
+
+    fn verified(&mut self) -> Result<(), End> {
+        match self.script.unchecked {
+            Some(cause) => Err(End::Cannot(CannotMeasure { cause, reason: "no check".to_owned() })),
+            None => self.verify().map_err(End::Wrong),
+        }
     }
 
     fn facts(&self) -> Facts {
@@ -529,4 +539,13 @@ fn a_stated_amount_is_expected_to_take_its_time() {
     assert!(expected_of(&stated) > 10.0 * free, "{}", expected_of(&stated));
     let capped = Planned { budget: Some(2.0), ..stated };
     assert!((expected_of(&capped) - 2.0).abs() < 1e-9, "the budget of its group ends it");
+}
+
+#[test]
+fn an_answer_that_could_not_be_checked_is_not_called_wrong() {
+    let done = run_with(Script { unchecked: Some(Cause::Environment), ..Script::steady() }, Some(5), None, 1);
+    assert_eq!(done.measurements[0].reason.as_deref(), Some("no check"));
+    // An interrupt then leaves the case out, as one at any other time.
+    let done = run_with(Script { unchecked: Some(Cause::Interrupted), ..Script::steady() }, Some(5), None, 1);
+    assert!(done.measurements.is_empty());
 }

@@ -27,6 +27,8 @@ pub fn together(parts: Vec<Outcome>, cpus: usize) -> Option<Outcome> {
     taken.note_energy(headline);
     let second = bench::subsystem_of(&case).second_cost;
     taken.remark(Ending::Fixed, ANY, second, cpus > 0 && case.crowding(cpus) > 0.0);
+    // What would give more samples is not an option of a run that has them over time.
+    taken.facts.warnings.retain(|note| note.code() != Warning::FEW);
     let ended = if usable.is_empty() || wrong.is_some() { source.ended.clone() } else { None };
     let Taken { samples, facts, .. } = taken;
     Some(Outcome { case, repeat: 0, samples, facts, peers: Vec::new(), ended })
@@ -80,7 +82,7 @@ mod tests {
         assert_eq!(times, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
         assert_eq!(codes(&joined), ["cpus-moved", "stolen"]);
         assert_eq!(joined.facts.warnings[0].text, "at 5");
-        assert_eq!(codes(&together(vec![part(0.0, 0.0)], 2).unwrap()), ["cpus-moved", "few-samples"]);
+        assert_eq!(codes(&together(vec![part(0.0, 0.0)], 2).unwrap()), ["cpus-moved"]);
         assert_eq!(together(Vec::new(), 2), None);
     }
 

@@ -31,7 +31,11 @@ const FALL: f64 = 0.9;
 /// A temperature that varies by less, in °C, is not told.
 const WARMER: f64 = 5.0;
 /// Seconds without a process that watches, from which on that is told.
-const UNWATCHED: f64 = 1.0;
+const UNWATCHED: f64 = 5.0;
+/// Bytes of a mebibyte.
+const MIB: f64 = 1_048_576.0;
+/// Figures below which a share of them has no meaning.
+const ENOUGH: usize = 20;
 
 /// What the journal and the measurements made of it show, the most general first.
 pub fn findings(kept: &Kept, measurements: &[Measurement]) -> Vec<Finding> {
@@ -44,6 +48,7 @@ pub fn findings(kept: &Kept, measurements: &[Measurement]) -> Vec<Finding> {
         found.extend(watch.credit(measurement, steps));
         found.extend(watch.daily(measurement));
     }
+    found.extend(watch.seldom(measurements));
     found.extend(watch.quota());
     found.extend(watch.failed());
     found.extend(watch.stolen());
@@ -75,11 +80,11 @@ impl Watched<'_> {
         let share = spent.cpu / reached.max(1.0);
         let left_out = match passed.len() {
             0 => String::new(),
-            n => format!(", {n} left out because others used the machine"),
+            n => format!(", {n} skipped because others used the machine"),
         };
         let bytes = |what: &str, value: f64| match value {
             0.0 => String::new(),
-            value => format!(", {} of {what}", Quantity { value, unit: crate::quantity::Unit::Byte }),
+            value => format!(", {} MiB of {what}", significant(value / MIB, 3)),
         };
         let text = format!(
             "{} in {}{left_out}; the watch took {} of one CPU{}{}",
@@ -116,13 +121,17 @@ impl Watched<'_> {
             let (by, way) = (worse(hour), if worse(hour) < 0.0 { "better" } else { "worse" });
             format!("; worst hour {}: {} {way}", hour.name(), percent(by.abs(), 2))
         });
-        let wall = by_wall
-            .map_or_else(String::new, |share| format!(", by the wall clock within {}", percent(share, 2)));
+        let wall = by_wall.map_or_else(String::new, |share| {
+            format!("; with the time that others took, within {}", percent(share, 2))
+        });
+        let figures = counted(metric.samples.len(), "figure");
+        let which = match metric.samples.len() {
+            ..ENOUGH => format!("all {figures} are"),
+            _ => format!("{} % of {figures} are", significant(NEARLY_ALL * 100.0, 2)),
+        };
         let text = format!(
-            "{}: {} % of {} within {} of the median{wall}{hour}",
+            "{}: {which} within {} of the median{wall}{hour}",
             full(&measurement.case),
-            significant(NEARLY_ALL * 100.0, 2),
-            counted(metric.samples.len(), "figure"),
             percent(own, 2),
         );
         let listed = |hour: &hours::Hour| json!({ "from": hour.from.to_string(), "median": hour.median, "probes": hour.probes, "worse": worse(hour) });
@@ -227,6 +236,32 @@ impl Watched<'_> {
         Some(told("time-of-day", text, json!({ "case": measurement.case.id(), "hours": hours })))
     }
 
+    /// The cases that a budget kept out of probes.
+    fn seldom(&self, measurements: &[Measurement]) -> Vec<Finding> {
+        let probes = self.kept.probes.len();
+        let option = |measurement: &Measurement| {
+            let subsystem = subsystem_of(&measurement.case);
+            match (subsystem.on_files, subsystem.uses_interfaces) {
+                (true, _) => Some("--disk-a-day"),
+                (_, true) => Some("--network-a-day"),
+                _ => None,
+            }
+        };
+        let finding = |measurement: &Measurement| {
+            let option = option(measurement)?;
+            let all = self.kept.probes.iter().flat_map(|probe| &probe.cases);
+            let made = all.filter(|probed| probed.case == measurement.case).count();
+            let text = format!(
+                "{}: measured in {made} of {}, because {option} allows no more; a larger one allows more",
+                full(&measurement.case),
+                counted(probes, "probe"),
+            );
+            let evidence = json!({ "case": measurement.case.id(), "measured": made, "probes": probes });
+            (made < probes).then(|| told("budget-used", text, evidence))
+        };
+        measurements.iter().filter_map(finding).collect()
+    }
+
     /// When the CPU quota was changed.
     fn quota(&self) -> Vec<Finding> {
         let named = |quota: Option<f64>| match quota {
@@ -264,7 +299,7 @@ impl Watched<'_> {
             self.kept.probes.iter().filter_map(|probe| Some((probe.at, ended(probe)?))).collect();
         let (at, why) = failed.last()?;
         let text = format!(
-            "{} of {} gave no figure for some case; the last one at {}: {}",
+            "{} of {} failed in part; the last one at {}: {}",
             failed.len(),
             counted(self.kept.probes.len(), "probe"),
             self.shown(*at),
@@ -286,10 +321,10 @@ impl Watched<'_> {
         let (at, worst) =
             known.iter().map(|(at, _, share)| (*at, *share)).max_by(|a, b| a.1.total_cmp(&b.1))?;
         let text = format!(
-            "the hypervisor gave {} of the CPU time to others (steal); most before the probe of {}: {}",
+            "the hypervisor gave {} of the CPU time to others (steal), {} at most, before the probe of {}",
             percent(share, 2),
-            self.shown(at),
-            percent(worst, 2)
+            percent(worst, 2),
+            self.shown(at)
         );
         (share >= STOLEN).then(|| {
             told("stolen-over-time", text, json!({ "share": share, "most": worst, "most_at_s": at }))
@@ -324,6 +359,7 @@ impl Watched<'_> {
             .iter()
             .skip(1)
             .map(|session| [last(session.at), session.at])
+            .chain([[self.kept.reached(), self.kept.until]])
             .filter(|[from, to]| to - from >= UNWATCHED)
             .collect();
         let boots = sessions.iter().zip(sessions.iter().skip(1)).filter(|(a, b)| a.boot != b.boot).count();
@@ -360,7 +396,8 @@ fn within(values: &[f64]) -> Option<f64> {
     let median = median(values.to_vec())?;
     let mut off: Vec<f64> = values.iter().map(|value| (value / median - 1.0).abs()).collect();
     off.sort_by(f64::total_cmp);
-    let place = (off.len() as f64 * NEARLY_ALL).ceil() as usize;
+    let share = if off.len() < ENOUGH { 1.0 } else { NEARLY_ALL };
+    let place = (off.len() as f64 * share).ceil() as usize;
     off.get(place.saturating_sub(1)).copied().filter(|share| share.is_finite())
 }
 
@@ -455,7 +492,14 @@ mod tests {
         };
         let probes = times.iter().map(probe).collect();
         (
-            Kept { begun, sessions: vec![session], probes, passed: Vec::new(), stopped: Vec::new() },
+            Kept {
+                begun,
+                sessions: vec![session],
+                probes,
+                passed: Vec::new(),
+                stopped: Vec::new(),
+                until: 0.0,
+            },
             measurement,
         )
     }
@@ -483,7 +527,7 @@ mod tests {
             told[0].1
         );
         assert!(
-            told[1].1.contains("95 % of 288 figures within 0.1") && told[1].1.contains("worst hour"),
+            told[1].1.contains("95 % of 288 figures are within 0.1") && told[1].1.contains("worst hour"),
             "{}",
             told[1].1
         );
@@ -552,9 +596,16 @@ mod tests {
                 .contains("17:15:00 UTC and 2026-11-26 17:20:00 UTC: none before, 0.500 CPUs after"),
             "{told:?}"
         );
-        assert!(of("stolen-over-time").contains("gave 5.2 % of the CPU time"), "{}", of("stolen-over-time"));
+        assert!(
+            of("stolen-over-time").contains("gave 5.2 % of the CPU time to others (steal), 30 % at most"),
+            "{}",
+            of("stolen-over-time")
+        );
         assert!(of("temperature").contains("between 50.0 and 80.0 °C"));
-        assert!(of("no-figure").contains("1 of 288 probes") && of("no-figure").contains("no answer"));
+        assert!(
+            of("no-figure").contains("1 of 288 probes failed in part")
+                && of("no-figure").contains("no answer")
+        );
         let unwatched = of("unwatched");
         assert!(
             unwatched.contains("stopped 1 time")

@@ -179,19 +179,25 @@ pub struct Stopped {
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// There is none.
-    #[error("no watch is there: {file} does not exist")]
+    #[error(
+        "no watch is unfinished: {file} does not exist; plimsoll history lists those that ended, and --store names another history"
+    )]
     Missing {
         /// The file.
         file: String,
     },
     /// There is one already.
-    #[error("a watch is unfinished: {file}; go on with --resume, or end it with plimsoll watch --stop")]
+    #[error(
+        "a watch is unfinished: {file}; go on with plimsoll watch --resume, or end it with plimsoll watch --stop, with the same --store"
+    )]
     Unfinished {
         /// The file.
         file: String,
     },
     /// Another process watches.
-    #[error("a watch runs already: {file}; plimsoll watch --status shows it, plimsoll watch --stop ends it")]
+    #[error(
+        "a watch runs already: {file}; plimsoll watch --status shows it and plimsoll watch --stop ends it, with the same --store"
+    )]
     Running {
         /// The file.
         file: String,
@@ -238,6 +244,8 @@ pub struct Kept {
     pub passed: Vec<PassedOver>,
     /// The ends of sessions that were not ended by force.
     pub stopped: Vec<Stopped>,
+    /// Seconds from the begin of the watch to the time up to which it is told of, where nobody watched at the end.
+    pub until: f64,
 }
 
 impl Kept {
@@ -452,6 +460,7 @@ fn read(path: &Path, file: &mut File) -> Result<(Kept, u64), JournalError> {
         probes: Vec::new(),
         passed: Vec::new(),
         stopped: Vec::new(),
+        until: 0.0,
     };
     for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
         match parsed(number, line)? {

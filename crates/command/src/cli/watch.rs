@@ -14,10 +14,10 @@ pub struct Watch {
     /// What a probe measures: a built-in plan or a plan file, one sample a case
     #[arg(value_name = "PLAN", default_value = "watch")]
     pub plan: String,
-    /// How long it lasts, from its begin on; a reboot does not make it longer
+    /// How long it lasts, stops and reboots included: 10s to 744h
     #[arg(long = "for", value_name = "TIME", default_value = "24h", value_parser = lasting)]
     pub lasts: Duration,
-    /// Time between two probes on the mean; each comes at a random moment
+    /// Mean time between two probes; each comes at a random moment
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = spacing)]
     pub every: Duration,
     /// Measure only these cases of the plan: memory, network.tcp, globs on ids
@@ -32,17 +32,17 @@ pub struct Watch {
     /// File with the key of --server [default: the environment's PLIMSOLL_KEY]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
-    /// Leave a probe out while others use the machine
+    /// Skip a probe while others use the machine
     #[arg(long)]
     pub idle_only: bool,
-    /// Share of one CPU that the watch takes at most: probes come more seldom where that needs it
+    /// Most that the watch takes of one CPU: probes are delayed to stay below it
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share, allow_hyphen_values = true)]
     pub cpu_share: f64,
-    /// Bytes a day that it reads from and writes to disks at most
-    #[arg(long, value_name = "SIZE", default_value = "16G", value_parser = quantity::parse_size)]
+    /// Most bytes a day that it reads from and writes to disks
+    #[arg(long, value_name = "SIZE", default_value = "16G", value_parser = budget)]
     pub disk_a_day: u64,
-    /// Bytes a day that it sends and receives at most
-    #[arg(long, value_name = "SIZE", default_value = "16G", value_parser = quantity::parse_size)]
+    /// Most bytes a day that it sends and receives
+    #[arg(long, value_name = "SIZE", default_value = "16G", value_parser = budget)]
     pub network_a_day: u64,
     /// Go on with the watch that a reboot or a signal stopped, with the options it began with
     #[arg(long, conflicts_with_all = ["status", "stop", "plan", "lasts", "every", "only", "dir", "server", "idle_only", "cpu_share", "disk_a_day", "network_a_day"])]
@@ -81,6 +81,14 @@ fn spacing(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
     let sensible = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
     sensible.contains(&time).then_some(time).ok_or_else(|| "must be between 1s and 24h".to_owned())
+}
+
+/// A probe of a disk is some MiB, so less than one allows none.
+fn budget(text: &str) -> Result<u64, String> {
+    let bytes = quantity::parse_size(text).map_err(|e| e.to_string())?;
+    (bytes >= 1 << 20)
+        .then_some(bytes)
+        .ok_or_else(|| "must be at least 1M; leave out --dir or --server to measure none".to_owned())
 }
 
 fn share(text: &str) -> Result<f64, String> {

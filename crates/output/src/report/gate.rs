@@ -74,8 +74,8 @@ pub fn explained(gate: &Gate, level: u32, style: &Style) -> String {
     let rate = significant(1.0 / gate.rates.false_alarms, 2);
     let most = ["15 seconds", "2 minutes", "15 minutes"][(level.clamp(1, 3) - 1) as usize];
     let intro = format!(
-        "Level {level} takes up to {most}. Of {rate} gates of healthy machines at most one answers sick, if disturbances that nothing shows \
-         are shorter than the gate. Each check finds the loss in its row in {} of gates.",
+        "Level {level} takes up to {most}. Of {rate} gates of healthy machines at most one answers sick. This \
+         assumes that no disturbance which the system does not show lasts for the whole gate. Each check finds the loss in its row in {} of gates.",
         percent(1.0 - MISSED, 2)
     );
     let mut out = paragraph(style, Role::Plain, "", &intro);
@@ -90,8 +90,7 @@ pub fn explained(gate: &Gate, level: u32, style: &Style) -> String {
         )
     });
     if gate.shares() {
-        let text =
-            "Others may share this hardware: a loss without a cause that this machine shows answers unknown.";
+        let text = "Others may share this hardware: a loss without a visible cause gives the answer unknown.";
         out += &paragraph(style, Role::Plain, "", text);
     }
     out + &not_judged(gate, style)

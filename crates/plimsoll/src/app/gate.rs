@@ -147,7 +147,7 @@ fn reduced(prepared: &mut Prepared, typed: &Typed) -> Vec<Unjudged> {
             Ok(()) => None,
         };
         let is_kept = why.is_none();
-        dropped.extend(why.map(|why| Unjudged { case: case.clone(), why }));
+        dropped.extend(why.map(|why| Unjudged { case: case.clone(), why, failed: false }));
         is_kept
     });
     dropped

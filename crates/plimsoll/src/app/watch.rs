@@ -18,12 +18,13 @@ use crate::document::{Run, RunStatus};
 use crate::event::Event;
 use crate::finding;
 use crate::limit::Evidence;
-use crate::machine::Root;
 use crate::machine::processes;
+use crate::machine::{Root, State};
 use crate::output::{self, Begins, complain};
 use crate::plan::file::SERVER;
 use crate::report;
 use crate::store::Store;
+use crate::text::counted;
 use crate::wall;
 use crate::watch::{Begun, Journal, JournalError, Kept, Line, Session, Shares, Spent, findings, joined};
 use plimsoll_metal::usage::cpu_seconds_with_children;
@@ -130,7 +131,7 @@ fn absolute(dir: &Path) -> PathBuf {
 fn go_on(typed: &Typed, journal: Journal, kept: Kept) -> Result<ExitCode, Failure> {
     if is_over(&kept) {
         drop(journal);
-        return ended(typed, kept);
+        return ended(typed, until_now(kept));
     }
     let common = common(typed, Some(&kept.begun));
     drop(outputs(&common, &crossbeam_channel::never())?);
@@ -149,6 +150,12 @@ fn plan(begun: &Begun) -> What {
 
 fn is_over(kept: &Kept) -> bool {
     elapsed(kept) >= kept.begun.seconds
+}
+
+/// Tells of the time until now, or until the watch should have ended: a process that was killed has told nothing of its end.
+fn until_now(kept: Kept) -> Kept {
+    let until = elapsed(&kept).min(kept.begun.seconds);
+    Kept { until, ..kept }
 }
 
 /// Seconds since the watch began: by the clock that counts sleep where the machine was not booted since, else by the wall clock.
@@ -181,8 +188,11 @@ fn measurable(mut prepared: Prepared, has_dir: bool) -> Prepared {
         left_out.extend(why.clone().map(|why| (case.clone(), why)));
         why.is_none()
     });
-    for (case, why) in left_out {
-        complain(&format!("not watched: {}: {why}", bench::label::full(&case)));
+    let mut reasons: Vec<&String> = left_out.iter().map(|(_, why)| why).collect();
+    reasons.dedup();
+    for why in reasons {
+        let cases = left_out.iter().filter(|(_, of)| of == why).map(|(case, _)| bench::label::full(case));
+        complain(&format!("not watched ({why}): {}", cases.collect::<Vec<_>>().join(", ")));
     }
     prepared.plan.budget = None;
     prepared
@@ -217,7 +227,7 @@ fn watched(
         }
         Ending::Asked => {
             complain(
-                "the watch is stopped, not ended: go on with plimsoll watch --resume, or end it with plimsoll watch --stop",
+                "this process watches no more: plimsoll watch --resume goes on, plimsoll watch --stop ends the watch (with the same --store)",
             );
             Ok(ExitCode::from(code::INTERRUPTED))
         }
@@ -257,11 +267,16 @@ fn result(kept: &Kept, common: &Common) -> Result<Run, Failure> {
     run.plan.cases = run.measurements.len();
     run.status = RunStatus::Complete;
     run.elapsed_s = kept.reached();
+    // What the machine did before the first probe says nothing of a day.
+    run.machine.state = State::default();
     Ok(run)
 }
 
 /// Shows the result and enters it in the history; the journal is removed when it is there.
 fn shown(kept: &Kept, common: &Common, path: &Path) -> Result<ExitCode, Failure> {
+    if kept.probes.is_empty() {
+        return nothing(kept, path);
+    }
     let run = result(kept, common)?;
     let mut outputs = outputs(common, &crossbeam_channel::never())?;
     let is_kept = is_in_history(&run, common);
@@ -283,6 +298,19 @@ fn shown(kept: &Kept, common: &Common, path: &Path) -> Result<ExitCode, Failure>
     }
     let own = ending::own(&run, false, all);
     Ok(ExitCode::from(ending::whole(&run, &[own])))
+}
+
+/// Removes the journal of a watch that has no probe: there is no result.
+fn nothing(kept: &Kept, path: &Path) -> Result<ExitCode, Failure> {
+    Journal::open(path).and_then(Journal::remove).map_err(|e| failure(&e))?;
+    let why = match kept.passed.len() {
+        0 => "it was stopped before the first one".to_owned(),
+        n => format!(
+            "others used the machine at {}; leave out --idle-only to measure all the same",
+            counted(n, "time")
+        ),
+    };
+    Err(Failure::environment(format!("no probe was made: {why}")))
 }
 
 fn is_in_history(run: &Run, common: &Common) -> bool {
@@ -322,7 +350,7 @@ fn stop(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
     };
     let kept = journal.kept().map_err(|e| failure(&e))?;
     drop(journal);
-    ended(typed, kept)
+    ended(typed, until_now(kept))
 }
 
 /// Asks the process to stop, and waits until it has.

@@ -19,7 +19,7 @@ use crate::bench::{self, Candidate, Options, Prepared};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::peer::{Companion, Companions};
-use crate::sample::{Amount, CannotMeasure, Cause, Facts, Offer, Sample, Writable, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Cause, End, Facts, Offer, Sample, Writable, WrongAnswer};
 
 /// Seconds that a worker may take to start, prepare, verify or finish.
 const PATIENCE: f64 = 120.0;
@@ -228,14 +228,23 @@ impl Prepared for Remote {
     }
 
     fn verify(&mut self) -> Result<(), WrongAnswer> {
+        self.verified().map_err(|end| match end {
+            End::Wrong(wrong) => wrong,
+            End::Cannot(cannot) => WrongAnswer(cannot.reason),
+        })
+    }
+
+    fn verified(&mut self) -> Result<(), End> {
         match self.worker.borrow_mut().ask(&Request::Verify, PATIENCE) {
             Ok(Reply::Verified(facts)) => {
                 self.facts = facts;
                 Ok(())
             }
-            Ok(Reply::Wrong(wrong)) => Err(wrong),
-            Ok(_) => Err(WrongAnswer("the worker did not say whether the answer is right".to_owned())),
-            Err(cannot) => Err(WrongAnswer(cannot.reason)),
+            Ok(Reply::Wrong(wrong)) => Err(End::Wrong(wrong)),
+            Ok(_) => {
+                Err(End::Wrong(WrongAnswer("the worker did not say whether the answer is right".to_owned())))
+            }
+            Err(cannot) => Err(End::Cannot(cannot)),
         }
     }
 

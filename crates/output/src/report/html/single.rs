@@ -17,6 +17,10 @@ use plimsoll_model::view::NOTABLE;
 /// Samples from which a series is drawn.
 const LEAST_SERIES: usize = 30;
 
+/// Seconds from which on it is time that a series is about, and samples from which it is drawn then.
+const LONG: f64 = 30.0;
+const LEAST_LONG: usize = 5;
+
 /// Most distributions in one picture.
 const MOST_DISTRIBUTIONS: usize = 8;
 
@@ -50,10 +54,11 @@ pub(super) fn of(run: &Run, subsystem: &str, elsewhere: impl Fn(&Measurement) ->
 
 /// The samples over time, with the levels between changes.
 pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64) -> Option<Chart> {
-    if metric.series.len() < LEAST_SERIES {
+    let timed = metric.timed();
+    let span = timed.last().zip(timed.first()).map_or(0.0, |(last, first)| last.t - first.t);
+    if timed.len() < if span >= LONG { LEAST_LONG } else { LEAST_SERIES } {
         return None;
     }
-    let timed = metric.timed();
     let (unit, second) = unit_of_time(&timed);
     let points = timed.iter().map(|p| vec![Some(p.t * second), Some(p.value)]).collect();
     let id = measurement.case.id();

@@ -12,10 +12,11 @@ use super::super::prepared::Prepared;
 use crate::bench::subsystem_of;
 use crate::clock::SystemClock;
 use crate::machine::{Root, Snapshot, Watch, health};
+use crate::output::complain;
 use crate::quantity::Unit;
 use crate::report::Style;
 use crate::run::{Alone, Harness, Planned};
-use crate::sample::Outcome;
+use crate::sample::{End, Outcome};
 use crate::wall;
 use crate::watch::{
     Journal, JournalError, Kept, Line, PassedOver, Probe, Probed, Schedule, Session, Spent, Stopped,
@@ -211,6 +212,7 @@ impl<'a> Probing<'a> {
         if outcomes.is_empty() {
             return Ok(interrupted.then_some(Ending::Asked));
         }
+        self.told(&outcomes);
         let celsius = health::temperatures(&Root::live()).into_iter().reduce(f64::max);
         let cases = outcomes.into_iter().map(|outcome| Probed::of(outcome, at)).collect();
         let probe = Probe {
@@ -226,6 +228,16 @@ impl<'a> Probing<'a> {
         self.journal.add(&Line::Probe(Box::new(probe)))?;
         self.probes += 1;
         Ok(interrupted.then_some(Ending::Asked))
+    }
+
+    /// Says at once what fails in the first probe: somebody may still be there to mend it.
+    fn told(&self, outcomes: &[Outcome]) {
+        for outcome in outcomes.iter().filter(|_| self.probes == 0) {
+            if let Some(End::Cannot(why)) = &outcome.ended {
+                let case = crate::label::full(&outcome.case);
+                complain(&format!("{case}: {why}; the watch goes on and tries again"));
+            }
+        }
     }
 
     /// Measures the cases whose budgets allow it, with workers that end with the probe; whether that was interrupted.
