@@ -194,9 +194,9 @@ fn place(path: &Path) -> PathBuf {
     path
 }
 
-/// The files that belong to a history: its own, and those that SQLite keeps with it (sqlite.org/tempfiles.html).
+/// The files that belong to a history: its own, those that SQLite keeps with it (sqlite.org/tempfiles.html), and the journal of a watch.
 fn files_of_a_history(store: &Path) -> impl Iterator<Item = PathBuf> {
-    ["", "-wal", "-shm", "-journal"].into_iter().map(|end| {
+    ["", "-wal", "-shm", "-journal", ".watch"].into_iter().map(|end| {
         let mut file = store.as_os_str().to_owned();
         file.push(end);
         PathBuf::from(file)
@@ -449,7 +449,7 @@ impl Seat {
         .run(&self.document.id, &left, before);
         self.document.clock_steps.extend(clock.steps(&node));
         finish(&mut self.document, &ran, maker, wall::monotonic() - begun);
-        ran.interrupted
+        ran.interrupted || self.station.was_interrupted()
     }
 
     /// Keeps what the system shows of the hardware's health now: part of a run that is stored, at its end.

@@ -230,3 +230,46 @@ fn what_cannot_be_watched_is_told() {
     }
     assert_eq!(fs::read_to_string(dir.path().join("h.db.watch")).unwrap(), "not a journal\n");
 }
+
+/// Whoever ends a watch holds its journal until the result is in the history: the others wait, and nothing is entered twice.
+#[test]
+fn many_who_end_a_watch_make_one_result() {
+    let name = "many_who_end_a_watch_make_one_result";
+    let Some(operation) = valid_operation(name) else { return };
+    let dir = scratch();
+    plan(dir.path(), &operation);
+    let begin = "watch probe.toml --for 60s --every 1s --cpu-share 50% --store h.db --quiet";
+    let mut child = words(dir.path(), begin).spawn().unwrap();
+    until_probes(dir.path(), &mut child, 2);
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let journal = fs::read(dir.path().join("h.db.watch")).unwrap();
+    let all: Vec<Child> =
+        (0..4).map(|_| words(dir.path(), "watch --stop --store h.db").spawn().unwrap()).collect();
+    let ended: Vec<Output> = all.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
+    for output in &ended {
+        let text = told(output);
+        assert!(!text.contains("UNIQUE") && !text.contains("only copy"), "{text}");
+        // A loser finds no watch, or that it has just ended.
+        assert!([Some(0), Some(2)].contains(&output.status.code()), "{text}");
+    }
+    assert_eq!(ended.iter().filter(|output| told(output).contains("kept in h.db")).count(), 1);
+    assert!(!dir.path().join("h.db.watch").exists());
+    // A journal whose result is in the history already, as after a kill between the two.
+    fs::write(dir.path().join("h.db.watch"), &journal).unwrap();
+    let again = words(dir.path(), "watch --stop --store h.db").output().unwrap();
+    assert!(
+        again.status.success() && told(&again).contains("the result is in the history"),
+        "{}",
+        told(&again)
+    );
+    // A journal that was never begun is none; nothing is written over one.
+    fs::write(dir.path().join("h.db.watch"), &journal[..40]).unwrap();
+    let none = words(dir.path(), "watch --resume --store h.db").output().unwrap();
+    assert!(told(&none).contains("no watch is unfinished"), "{}", told(&none));
+    assert!(!dir.path().join("h.db.watch").exists());
+    fs::write(dir.path().join("h.db.watch"), &journal).unwrap();
+    let over = words(dir.path(), "watch --stop --store h.db --json h.db.watch").output().unwrap();
+    assert_eq!(over.status.code(), Some(2), "{}", told(&over));
+    assert_eq!(fs::read(dir.path().join("h.db.watch")).unwrap(), journal);
+}

@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
@@ -17,8 +18,14 @@ use crate::machine::Change;
 use crate::sample::{End, Facts, Outcome, Sample};
 use crate::text::shown_bytes;
 
-/// The largest journal that is read: a probe a second for a week has less.
-pub const MOST_BYTES: u64 = 4 << 30;
+/// The largest journal that is read and written. A probe of the default plan takes some 14 KB, so [`MOST_PROBES`] of them have room.
+const MOST_BYTES: u64 = 2 << 30;
+/// The most probes of a watch: what they show is computed from all of them.
+pub const MOST_PROBES: f64 = 20_000.0;
+/// Between two looks whether a lock is free.
+const RETRY: Duration = Duration::from_millis(50);
+/// How the first line begins.
+const FIRST: &[u8] = b"{\"watch\":";
 /// What the first line says that it is.
 const SCHEMA: &str = "plimsoll-watch-journal/1";
 
@@ -225,6 +232,11 @@ pub enum JournalError {
 }
 
 impl JournalError {
+    /// That there is none.
+    pub fn missing(path: &Path) -> Self {
+        Self::Missing { file: named(path) }
+    }
+
     /// That there is one which can be gone on with.
     pub fn unfinished(path: &Path) -> Self {
         Self::Unfinished { file: named(path) }
@@ -302,7 +314,10 @@ impl Journal {
         let mut journal = Self { file, path: path.to_owned() };
         journal.locked()?;
         let begun = Begun { schema: SCHEMA.to_owned(), ..begun };
-        journal.add(&Line::Watch(Box::new(begun)))?;
+        if let Err(e) = journal.add(&Line::Watch(Box::new(begun))) {
+            let _ = journal.remove();
+            return Err(e);
+        }
         // The name must last as well as the line.
         let directory =
             path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -310,6 +325,20 @@ impl Journal {
             .and_then(|directory| directory.sync_all())
             .map_err(|e| failed("make", path, e))?;
         Ok(journal)
+    }
+
+    /// Opens one to go on with it, once no other process has it, which is waited for.
+    ///
+    /// # Errors
+    /// As [`Journal::open`].
+    pub fn open_at_last(path: &Path, patience: Duration) -> Result<Self, JournalError> {
+        let begun = Instant::now();
+        loop {
+            match Self::open(path) {
+                Err(JournalError::Running { .. }) if begun.elapsed() < patience => std::thread::sleep(RETRY),
+                opened => return opened,
+            }
+        }
     }
 
     /// Opens one to go on with it.
@@ -355,6 +384,9 @@ impl Journal {
         let mut bytes = serde_json::to_vec(line).map_err(|e| failed("write", &self.path, e.into()))?;
         bytes.push(b'\n');
         let before = self.file.seek(SeekFrom::End(0)).map_err(|e| failed("write", &self.path, e))?;
+        if before.saturating_add(bytes.len() as u64) > MOST_BYTES {
+            return Err(failed("write", &self.path, io::ErrorKind::FileTooLarge.into()));
+        }
         let written = self.file.write_all(&bytes).and_then(|()| self.file.sync_data());
         written.map_err(|e| {
             // Half a line would make the next one unreadable.
@@ -363,12 +395,35 @@ impl Journal {
         })
     }
 
+    /// Whether the process that made it ended before its first line was whole: then there is no watch.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn is_stillborn(&mut self) -> Result<bool, JournalError> {
+        let mut bytes = Vec::new();
+        let read = self
+            .file
+            .rewind()
+            .and_then(|()| Read::by_ref(&mut self.file).take(MOST_BYTES).read_to_end(&mut bytes));
+        read.map_err(|e| failed("read", &self.path, e))?;
+        let is_begun = FIRST.starts_with(&bytes) || bytes.starts_with(FIRST);
+        Ok(is_begun && !bytes.contains(&b'\n'))
+    }
+
     /// Removes it: what it held is elsewhere.
     ///
     /// # Errors
     /// It cannot be removed.
     pub fn remove(self) -> Result<(), JournalError> {
-        std::fs::remove_file(&self.path).map_err(|e| failed("remove", &self.path, e))
+        let of = |about: std::fs::Metadata| (about.dev(), about.ino());
+        let own = self.file.metadata().map(of).map_err(|e| failed("remove", &self.path, e))?;
+        // What somebody has put there meanwhile is not this journal.
+        match std::fs::symlink_metadata(&self.path).map(of) {
+            Ok(there) if there == own => {
+                std::fs::remove_file(&self.path).map_err(|e| failed("remove", &self.path, e))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -428,7 +483,7 @@ fn owned(path: &Path, file: &File) -> Result<(), JournalError> {
         () if about.uid() != rustix::process::geteuid().as_raw() => {
             Err(foreign(path, "it belongs to another user"))
         }
-        () if about.len() > MOST_BYTES => Err(foreign(path, "it is larger than 4 GiB")),
+        () if about.len() > MOST_BYTES => Err(foreign(path, "it is larger than 2 GiB")),
         () => Ok(()),
     }
 }
@@ -439,39 +494,74 @@ fn read(path: &Path, file: &mut File) -> Result<(Kept, u64), JournalError> {
     file.rewind()
         .and_then(|()| Read::by_ref(file).take(MOST_BYTES).read_to_end(&mut bytes))
         .map_err(|e| failed("read", path, e))?;
-    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-    let mut lines = bytes.get(..whole).unwrap_or_default().split(|byte| *byte == b'\n').enumerate();
+    let mut whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
     let wrong = |number: usize, why: String| foreign(path, format!("line {}: {why}", number + 1));
     let parsed = |number: usize, line: &[u8]| {
-        serde_json::from_slice::<Line>(line).map_err(|e| wrong(number, crate::text::shown(&e.to_string())))
+        let line = serde_json::from_slice::<Line>(line);
+        line.map_err(|e| wrong(number, crate::text::shown_within(&e.to_string(), 200)))
     };
-    let Some((_, first)) = lines.next().filter(|(_, first)| !first.is_empty()) else {
-        return Err(foreign(path, "it is empty"));
-    };
+    let text = bytes.get(..whole).unwrap_or_default();
+    let mut lines = text.split_inclusive(|byte| *byte == b'\n').enumerate().peekable();
+    let Some((_, first)) = lines.next() else { return Err(foreign(path, "it is empty")) };
     let Line::Watch(begun) = parsed(0, first)? else {
         return Err(wrong(0, "not the begin of a watch".to_owned()));
     };
-    if begun.schema != SCHEMA {
-        return Err(wrong(0, format!("its format is {}", crate::text::shown_within(&begun.schema, 64))));
-    }
-    let mut kept = Kept {
-        begun: *begun,
-        sessions: Vec::new(),
-        probes: Vec::new(),
-        passed: Vec::new(),
-        stopped: Vec::new(),
-        until: 0.0,
-    };
-    for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
-        match parsed(number, line)? {
-            Line::Watch(_) => return Err(wrong(number, "a second begin".to_owned())),
-            Line::Session(session) => kept.sessions.push(session),
-            Line::Probe(probe) => kept.probes.push(*probe),
-            Line::Passed(passed) => kept.passed.push(passed),
-            Line::Stopped(stopped) => kept.stopped.push(stopped),
+    begun.checked().map_err(|why| wrong(0, why))?;
+    let mut kept = Kept::of(*begun);
+    while let Some((number, line)) = lines.next() {
+        match parsed(number, line) {
+            Ok(line) => kept.take(line).map_err(|why| wrong(number, why))?,
+            // A block of the last line that never reached the disk.
+            Err(_) if lines.peek().is_none() => whole -= line.len(),
+            Err(e) => return Err(e),
         }
     }
     Ok((kept, u64::try_from(whole).unwrap_or(u64::MAX)))
+}
+
+impl Begun {
+    /// That its numbers are some that a watch can have.
+    fn checked(&self) -> Result<(), String> {
+        let Self { schema, seconds, every, shares, .. } = self;
+        if schema != SCHEMA {
+            return Err(format!("its format is {}", crate::text::shown_within(schema, 64)));
+        }
+        let all = [*seconds, *every, shares.cpu, shares.disk, shares.network];
+        match all.iter().all(|number| number.is_finite() && *number > 0.0 && *number < 1e18) {
+            true => Ok(()),
+            false => Err("its times and shares are not all above 0".to_owned()),
+        }
+    }
+}
+
+impl Kept {
+    fn of(begun: Begun) -> Self {
+        let (sessions, probes, passed, stopped) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { begun, sessions, probes, passed, stopped, until: 0.0 }
+    }
+
+    fn take(&mut self, line: Line) -> Result<(), String> {
+        let (at, spent) = match &line {
+            Line::Watch(_) => return Err("a second begin".to_owned()),
+            Line::Session(session) => (session.at, session.spent),
+            Line::Probe(probe) => (probe.at + probe.took, probe.spent),
+            Line::Passed(passed) => (passed.at, passed.spent),
+            Line::Stopped(stopped) => (stopped.at, stopped.spent),
+        };
+        // Longer than any watch, and more than any machine has.
+        let sensible = |number: f64| (0.0..1e15).contains(&number);
+        if !(sensible(at) && [spent.cpu, spent.disk, spent.network].into_iter().all(sensible)) {
+            return Err("a time or an amount that cannot be".to_owned());
+        }
+        match line {
+            Line::Watch(_) => {}
+            Line::Session(session) => self.sessions.push(session),
+            Line::Probe(probe) => self.probes.push(*probe),
+            Line::Passed(passed) => self.passed.push(passed),
+            Line::Stopped(stopped) => self.stopped.push(stopped),
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use plimsoll_units::{quantity, text};
 pub use findings::{findings, lasting};
 pub use joined::joined;
 pub use journal::{
-    Begun, Journal, JournalError, Kept, Line, MOST_BYTES, PassedOver, Probe, Probed, Session, Shares, Spent,
+    Begun, Journal, JournalError, Kept, Line, MOST_PROBES, PassedOver, Probe, Probed, Session, Shares, Spent,
     Stopped,
 };
 pub use schedule::Schedule;

@@ -48,7 +48,7 @@ pub struct Gate {
     #[arg(long, value_name = "SHARE", default_value = "0.0001", value_parser = rate, allow_hyphen_values = true)]
     pub false_alarms: f64,
     /// Exit code where the answer is unknown or nothing could be measured, such as 0 in a prolog [default: 6, or what stopped it: 2 to 5]
-    #[arg(long, value_name = "CODE", value_parser = whole::<0, 255>)]
+    #[arg(long, value_name = "CODE", value_parser = code)]
     pub exit_unknown: Option<u32>,
     /// No progress line
     #[arg(long, short)]
@@ -90,6 +90,12 @@ impl Gate {
             _ => 900,
         })
     }
+}
+
+/// Code 1 says sick.
+fn code(text: &str) -> Result<u32, String> {
+    let code = whole::<0, 255>(text)?;
+    (code != 1).then_some(code).ok_or_else(|| "must not be 1, which says sick".to_owned())
 }
 
 fn loss(text: &str) -> Result<f64, String> {

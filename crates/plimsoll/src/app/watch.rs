@@ -5,6 +5,7 @@ mod probing;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -26,7 +27,9 @@ use crate::report;
 use crate::store::Store;
 use crate::text::counted;
 use crate::wall;
-use crate::watch::{Begun, Journal, JournalError, Kept, Line, Session, Shares, Spent, findings, joined};
+use crate::watch::{
+    Begun, Journal, JournalError, Kept, Line, MOST_PROBES, Session, Shares, Spent, findings, joined,
+};
 use plimsoll_metal::usage::cpu_seconds_with_children;
 use probing::{Ending, Probing};
 
@@ -34,6 +37,8 @@ use probing::{Ending, Probing};
 const JOURNAL: &str = ".watch";
 /// Seconds that a process that was asked to stop is waited for.
 const ENDS_WITHIN: i64 = 120;
+/// How long a process may take to show the result of a watch.
+const SETTLES: Duration = Duration::from_secs(60);
 /// A finding that a watch tells in its own way.
 const OF_SERIES: &str = "changed";
 
@@ -53,12 +58,23 @@ pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
         () if typed.status => status(&path),
         () if typed.stop => stop(typed, &path),
         () if typed.resume => {
-            let mut journal = Journal::open(&path).map_err(|e| failure(&e))?;
-            let kept = journal.kept().map_err(|e| failure(&e))?;
+            let journal = Journal::open(&path).map_err(|e| failure(&e))?;
+            let (journal, kept) = begun(journal)?;
             go_on(typed, journal, kept)
         }
         () => begin(typed, &path),
     }
+}
+
+/// A journal with what it holds. One whose first line was never whole is removed: no watch had begun.
+fn begun(mut journal: Journal) -> Result<(Journal, Kept), Failure> {
+    if journal.is_stillborn().map_err(|e| failure(&e))? {
+        let missing = JournalError::missing(journal.path());
+        journal.remove().map_err(|e| failure(&e))?;
+        return Err(failure(&missing));
+    }
+    let kept = journal.kept().map_err(|e| failure(&e))?;
+    Ok((journal, kept))
 }
 
 fn failure(error: &JournalError) -> Failure {
@@ -93,8 +109,19 @@ fn begin(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
     drop(outputs(&common, &crossbeam_channel::never())?);
     if path.symlink_metadata().is_ok() {
         // Also where it is no journal: what is there is not replaced.
-        let there = Journal::open(path).and_then(|mut journal| journal.kept());
-        return Err(failure(&there.err().unwrap_or_else(|| JournalError::unfinished(path))));
+        let mut journal = Journal::open(path).map_err(|e| failure(&e))?;
+        if !journal.is_stillborn().map_err(|e| failure(&e))? {
+            let there = journal.kept().err();
+            return Err(failure(&there.unwrap_or_else(|| JournalError::unfinished(path))));
+        }
+        journal.remove().map_err(|e| failure(&e))?;
+    }
+    let probes = typed.lasts.as_secs_f64() / typed.every.as_secs_f64();
+    if probes > MOST_PROBES {
+        let least = (typed.lasts.as_secs_f64() / MOST_PROBES).ceil();
+        return Err(Failure::usage(format!(
+            "--every: a watch has at most {MOST_PROBES} probes; for so long it must be {least}s or more"
+        )));
     }
     let key = far_end::key(typed.key.as_deref())?;
     let prepared = Prepared { key, ..Prepared::new(&What::Plan(typed.plan.clone()), &common, None)? };
@@ -130,8 +157,7 @@ fn absolute(dir: &Path) -> PathBuf {
 /// Goes on with a watch, with the options that it began with.
 fn go_on(typed: &Typed, journal: Journal, kept: Kept) -> Result<ExitCode, Failure> {
     if is_over(&kept) {
-        drop(journal);
-        return ended(typed, until_now(kept));
+        return ended(typed, journal, until_now(kept));
     }
     let common = common(typed, Some(&kept.begun));
     drop(outputs(&common, &crossbeam_channel::never())?);
@@ -218,12 +244,13 @@ fn watched(
     let style = report::Style::detect(report::Wishes { quiet: typed.quiet, ..report::Wishes::default() });
     let asked = interrupts()?;
     let mut probing = Probing::new(prepared, &kept, journal, &session, asked, style);
-    let ending = probing.all().and_then(|ending| probing.stopped().map(|()| ending));
-    match ending.map_err(|e| failure(&e))? {
+    let ending = probing.all();
+    probing.stopped();
+    match ending {
         Ending::Over => {
-            let path = probing.released();
-            let kept = Kept::read(&path).map_err(|e| failure(&e))?;
-            shown(&kept, common, &path)
+            let mut journal = probing.journal();
+            let kept = journal.kept().map_err(|e| failure(&e))?;
+            shown(&kept, common, journal)
         }
         Ending::Asked => {
             complain(
@@ -235,12 +262,10 @@ fn watched(
 }
 
 /// Makes the result of a watch that is over.
-fn ended(typed: &Typed, kept: Kept) -> Result<ExitCode, Failure> {
+fn ended(typed: &Typed, journal: Journal, kept: Kept) -> Result<ExitCode, Failure> {
     let common = common(typed, Some(&kept.begun));
-    let location = output::location(typed.store.as_deref()).map_err(|e| store_failure(&e))?;
-    let path =
-        location.map(|location| location.companion(JOURNAL)).transpose().map_err(|e| store_failure(&e))?;
-    shown(&kept, &common, &path.unwrap_or_default())
+    super::distinct_outputs(&common)?;
+    shown(&kept, &common, journal)
 }
 
 /// The document of a watch, from its journal alone.
@@ -273,36 +298,37 @@ fn result(kept: &Kept, common: &Common) -> Result<Run, Failure> {
 }
 
 /// Shows the result and enters it in the history; the journal is removed when it is there.
-fn shown(kept: &Kept, common: &Common, path: &Path) -> Result<ExitCode, Failure> {
+fn shown(kept: &Kept, common: &Common, journal: Journal) -> Result<ExitCode, Failure> {
     if kept.probes.is_empty() {
-        return nothing(kept, path);
+        return nothing(kept, journal);
+    }
+    let id = &kept.begun.run.id;
+    if is_in_history(id, common) {
+        journal.remove().map_err(|e| failure(&e))?;
+        return printed(&format!(
+            "the result is in the history: plimsoll history show {}\n",
+            crate::text::shown(id)
+        ));
     }
     let run = result(kept, common)?;
     let mut outputs = outputs(common, &crossbeam_channel::never())?;
-    let is_kept = is_in_history(&run, common);
-    outputs.begin(
-        &Run { measurements: Vec::new(), ..run.clone() },
-        if is_kept { Begins::Again } else { Begins::Anew },
-    );
+    outputs.begin(&Run { measurements: Vec::new(), ..run.clone() }, Begins::Anew);
     for measurement in &run.measurements {
         outputs.event(&Event::Measured { measurement: Box::new(measurement.clone()) });
     }
     let all = outputs.finish(&run);
-    if is_in_history(&run, common) {
-        let journal = Journal::open(path).map_err(|e| failure(&e))?;
+    if is_in_history(id, common) {
         journal.remove().map_err(|e| failure(&e))?;
     } else {
-        complain(
-            "the history does not have the result, so the journal stays: try again with plimsoll watch --stop",
-        );
+        complain("the journal of the watch stays as well: plimsoll watch --stop tries again to enter it");
     }
     let own = ending::own(&run, false, all);
     Ok(ExitCode::from(ending::whole(&run, &[own])))
 }
 
 /// Removes the journal of a watch that has no probe: there is no result.
-fn nothing(kept: &Kept, path: &Path) -> Result<ExitCode, Failure> {
-    Journal::open(path).and_then(Journal::remove).map_err(|e| failure(&e))?;
+fn nothing(kept: &Kept, journal: Journal) -> Result<ExitCode, Failure> {
+    journal.remove().map_err(|e| failure(&e))?;
     let why = match kept.passed.len() {
         0 => "it was stopped before the first one".to_owned(),
         n => format!(
@@ -313,10 +339,10 @@ fn nothing(kept: &Kept, path: &Path) -> Result<ExitCode, Failure> {
     Err(Failure::environment(format!("no probe was made: {why}")))
 }
 
-fn is_in_history(run: &Run, common: &Common) -> bool {
+fn is_in_history(id: &str, common: &Common) -> bool {
     let location = output::location(common.store.as_deref()).ok().flatten();
     let store = location.and_then(|location| Store::read(&location).ok());
-    store.and_then(|store| store.load(&run.id).ok()).is_some_and(|kept| kept.status == RunStatus::Complete)
+    store.and_then(|store| store.load(id).ok()).is_some_and(|kept| kept.status == RunStatus::Complete)
 }
 
 /// How far a watch is.
@@ -342,15 +368,14 @@ fn stop(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
             (e, _) => return Err(failure(&e)),
         }
     }
-    let mut journal = match Journal::open(path) {
+    let journal = match Journal::open_at_last(path, SETTLES) {
         Err(JournalError::Missing { .. }) => {
             return printed("the watch ended by itself meanwhile: plimsoll history shows its result\n");
         }
         journal => journal.map_err(|e| failure(&e))?,
     };
-    let kept = journal.kept().map_err(|e| failure(&e))?;
-    drop(journal);
-    ended(typed, until_now(kept))
+    let (journal, kept) = begun(journal)?;
+    ended(typed, journal, until_now(kept))
 }
 
 /// Asks the process to stop, and waits until it has.

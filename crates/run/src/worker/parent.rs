@@ -1,6 +1,6 @@
 //! The parent's side: starts workers, asks them in turn, and survives their death.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
@@ -35,6 +35,8 @@ pub struct Workers {
     interrupts: Receiver<()>,
     kept: Option<(String, Shared)>,
     companions: Option<Companions>,
+    /// Whether an interrupt has come, also in a request whose outcome nobody reads.
+    interrupted: Rc<Cell<bool>>,
 }
 
 type Shared = Rc<RefCell<Worker>>;
@@ -49,6 +51,7 @@ impl Workers {
             interrupts,
             kept: None,
             companions: None,
+            interrupted: Rc::default(),
         }
     }
 
@@ -59,6 +62,11 @@ impl Workers {
         self
     }
 
+    /// Whether an interrupt has come.
+    pub fn was_interrupted(&self) -> bool {
+        self.interrupted.get()
+    }
+
     fn worker_for(&mut self, case: &Case) -> Result<Shared, CannotMeasure> {
         let kept = self
             .kept
@@ -67,8 +75,9 @@ impl Workers {
         let worker = match kept {
             Some((_, worker)) => worker,
             None => {
+                let (interrupts, interrupted) = (self.interrupts.clone(), Rc::clone(&self.interrupted));
                 let started =
-                    Worker::start(&self.program, &self.machine, &self.options, self.interrupts.clone())?;
+                    Worker::start(&self.program, &self.machine, &self.options, interrupts, interrupted)?;
                 Rc::new(RefCell::new(started))
             }
         };
@@ -86,6 +95,9 @@ impl Station for Workers {
         within: Option<f64>,
     ) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let case = &candidate.case;
+        if self.was_interrupted() {
+            return Err(interrupted());
+        }
         let worker = self.worker_for(case)?;
         let within = within
             .filter(|_| bench::find(case.benchmark()).is_some_and(|b| b.descriptor().waits_for_a_device));
@@ -269,12 +281,17 @@ impl Drop for Remote {
     }
 }
 
+fn interrupted() -> CannotMeasure {
+    CannotMeasure { cause: Cause::Interrupted, reason: "interrupted".to_owned() }
+}
+
 /// One worker process.
 struct Worker {
     child: Option<Child>,
     stdin: Option<ChildStdin>,
     replies: Receiver<std::io::Result<Reply>>,
     interrupts: Receiver<()>,
+    interrupted: Rc<Cell<bool>>,
     last_words: Receiver<String>,
     alive: bool,
 }
@@ -285,6 +302,7 @@ impl Worker {
         machine: &Machine,
         options: &Options,
         interrupts: Receiver<()>,
+        interrupted: Rc<Cell<bool>>,
     ) -> Result<Self, CannotMeasure> {
         let failed = |e: std::io::Error| {
             CannotMeasure::environment(format!("cannot start a worker process: {e}; {}", remedy(&e)))
@@ -317,7 +335,8 @@ impl Worker {
         };
         named("replies", listen).map_err(failed)?;
         let stdin = child.stdin.take();
-        let mut worker = Self { child: Some(child), stdin, replies, interrupts, last_words, alive: true };
+        let child = Some(child);
+        let mut worker = Self { child, stdin, replies, interrupts, interrupted, last_words, alive: true };
         let begin = Request::Begin { machine: Box::new(machine.clone()), options: options.clone() };
         worker.done(&begin, PATIENCE)?;
         Ok(worker)
@@ -355,7 +374,8 @@ impl Worker {
                 Err(_) => Err(self.lost()),
             },
             recv(self.interrupts) -> _ => {
-                Err(CannotMeasure { cause: Cause::Interrupted, reason: "interrupted".to_owned() })
+                self.interrupted.set(true);
+                Err(interrupted())
             }
             recv(deadline) -> _ => Err(CannotMeasure::environment(format!(
                 "the worker gave no answer within {seconds:.0} s and was ended; the device may hang, or the amount is too large"

@@ -1,7 +1,6 @@
 //! The process that watches: waits, probes, writes what it found.
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
@@ -18,9 +17,7 @@ use crate::report::Style;
 use crate::run::{Alone, Harness, Planned};
 use crate::sample::{End, Outcome};
 use crate::wall;
-use crate::watch::{
-    Journal, JournalError, Kept, Line, PassedOver, Probe, Probed, Schedule, Session, Spent, Stopped,
-};
+use crate::watch::{Journal, Kept, Line, PassedOver, Probe, Probed, Schedule, Session, Spent, Stopped};
 use crate::worker::Workers;
 
 /// The longest wait without a look at the clock that counts sleep, which no wait does.
@@ -104,36 +101,36 @@ impl<'a> Probing<'a> {
     }
 
     /// Writes that this process watches no more.
-    pub(super) fn stopped(&mut self) -> Result<(), JournalError> {
+    pub(super) fn stopped(&mut self) {
         let spent = Spent { cpu: self.cpu_spent(), ..Spent::default() };
-        self.journal.add(&Line::Stopped(Stopped { at: self.now(), spent }))
+        self.write(&Line::Stopped(Stopped { at: self.now(), spent }));
     }
 
-    /// Lets the journal go, for whoever reads it; where it is.
-    pub(super) fn released(self) -> PathBuf {
-        self.journal.path().to_owned()
+    /// The journal, which is still this process's.
+    pub(super) fn journal(self) -> Journal {
+        self.journal
     }
 
     /// Probes until the time is over or somebody asks for the end.
-    pub(super) fn all(&mut self) -> Result<Ending, JournalError> {
+    pub(super) fn all(&mut self) -> Ending {
         loop {
             let now = self.now();
             let due = self.last.map_or(now, |last| self.schedule.next(last).max(now));
             if due >= self.seconds {
                 let over = self.waited(self.seconds, None);
-                return Ok(over.unwrap_or(Ending::Over));
+                return over.unwrap_or(Ending::Over);
             }
             if let Some(stopped) = self.waited(due, Some(due)) {
-                return Ok(stopped);
+                return stopped;
             }
             self.last = Some(self.now());
             let stopped = match self.busy() {
                 Err(stopped) => Some(stopped),
-                Ok(Some(busy)) => self.passed_over(busy)?,
-                Ok(None) => self.probe()?,
+                Ok(Some(busy)) => self.passed_over(busy),
+                Ok(None) => self.probe(),
             };
             if let Some(stopped) = stopped {
-                return Ok(stopped);
+                return stopped;
             }
         }
     }
@@ -180,12 +177,19 @@ impl<'a> Probing<'a> {
         Ok((busy >= BUSY || waits).then_some(busy))
     }
 
-    fn passed_over(&mut self, busy: f64) -> Result<Option<Ending>, JournalError> {
+    fn passed_over(&mut self, busy: f64) -> Option<Ending> {
         let spent = Spent { cpu: self.cpu_spent(), ..Spent::default() };
         self.schedule.took(spent);
         let at = self.last.unwrap_or_default();
-        self.journal.add(&Line::Passed(PassedOver { at, busy, spent }))?;
-        Ok(None)
+        self.write(&Line::Passed(PassedOver { at, busy, spent }));
+        None
+    }
+
+    /// Adds a line. One that cannot be written is lost, and the watch goes on: a disk that is full now may have room later.
+    fn write(&mut self, line: &Line) {
+        if let Err(e) = self.journal.add(line) {
+            complain(&format!("{e}; this probe is lost, and the watch goes on"));
+        }
     }
 
     /// CPU seconds since the last call.
@@ -196,7 +200,7 @@ impl<'a> Probing<'a> {
         spent
     }
 
-    fn probe(&mut self) -> Result<Option<Ending>, JournalError> {
+    fn probe(&mut self) -> Option<Ending> {
         let at = self.last.unwrap_or_default();
         let cpus = &self.prepared.machine.cpu.allowed;
         let before = self.snapshot.until(&self.state.snapshot(), cpus);
@@ -209,8 +213,8 @@ impl<'a> Probing<'a> {
         let spent = Spent { cpu: self.cpu_spent(), disk, network };
         self.schedule.took(spent);
         self.snapshot = self.state.snapshot();
-        if outcomes.is_empty() {
-            return Ok(interrupted.then_some(Ending::Asked));
+        if outcomes.is_empty() && interrupted {
+            return Some(Ending::Asked);
         }
         self.told(&outcomes);
         let celsius = health::temperatures(&Root::live()).into_iter().reduce(f64::max);
@@ -225,9 +229,9 @@ impl<'a> Probing<'a> {
             celsius,
             cases,
         };
-        self.journal.add(&Line::Probe(Box::new(probe)))?;
+        self.write(&Line::Probe(Box::new(probe)));
         self.probes += 1;
-        Ok(interrupted.then_some(Ending::Asked))
+        interrupted.then_some(Ending::Asked)
     }
 
     /// Says at once what fails in the first probe: somebody may still be there to mend it.
@@ -263,7 +267,7 @@ impl<'a> Probing<'a> {
             few_pairs: true,
         }
         .run(&self.run, &planned, Vec::new());
-        (ran.outcomes, ran.interrupted)
+        (ran.outcomes, ran.interrupted || station.was_interrupted())
     }
 
     /// How far it is, on stderr.
