@@ -358,6 +358,6 @@ fn a_case_that_fails_is_unknown_also_where_nothing_says_what_is_usual() {
     assert_eq!(gate.unjudged.len(), 1);
     gate.screen(&[made(0.995, |_| {}), failed], &bare());
     let verdict = gate.verdict();
-    assert_eq!((verdict.answer, verdict.cause.as_deref()), (Answer::Unknown, Some("not-measured")));
+    assert_eq!((verdict.answer, verdict.cause), (Answer::Unknown, Some("not-measured")));
     assert!(verdict.line.contains("connection refused"), "{}", verdict.line);
 }
