@@ -271,8 +271,7 @@ fn ended(typed: &Typed, journal: Journal, kept: Kept) -> Result<ExitCode, Failur
 /// The document of a watch, from its journal alone.
 fn result(kept: &Kept, common: &Common) -> Result<Run, Failure> {
     let begun = &kept.begun;
-    let prepared =
-        Prepared::elsewhere(&plan(begun), &Common { ..common.clone() }, begun.run.machine.clone())?;
+    let prepared = Prepared::elsewhere(&plan(begun), common, begun.run.machine.clone())?;
     let mut cases: Vec<Case> =
         prepared.planned.iter().map(|planned| planned.candidate.case.clone()).collect();
     for probed in kept.probes.iter().flat_map(|probe| &probe.cases) {
@@ -332,8 +331,8 @@ fn nothing(kept: &Kept, journal: Journal) -> Result<ExitCode, Failure> {
     let why = match kept.passed.len() {
         0 => "it was stopped before the first one".to_owned(),
         n => format!(
-            "others used the machine at {}; leave out --idle-only to measure all the same",
-            counted(n, "time")
+            "others used the machine whenever one was due ({}); leave out --idle-only to measure all the same",
+            counted(n, "probe")
         ),
     };
     Err(Failure::environment(format!("no probe was made: {why}")))
