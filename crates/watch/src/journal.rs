@@ -4,7 +4,7 @@
 //! watches holds a lock of the file (flock(2)), which the kernel frees with it.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -401,10 +401,8 @@ impl Journal {
     /// It cannot be read.
     pub fn is_stillborn(&mut self) -> Result<bool, JournalError> {
         let mut bytes = Vec::new();
-        let read = self
-            .file
-            .rewind()
-            .and_then(|()| Read::by_ref(&mut self.file).take(MOST_BYTES).read_to_end(&mut bytes));
+        // The first line alone.
+        let read = self.file.rewind().and_then(|()| BufReader::new(&self.file).read_until(b'\n', &mut bytes));
         read.map_err(|e| failed("read", &self.path, e))?;
         let is_begun = FIRST.starts_with(&bytes) || bytes.starts_with(FIRST);
         Ok(is_begun && !bytes.contains(&b'\n'))

@@ -1,6 +1,5 @@
 //! The process that watches: waits, probes, writes what it found.
 
-use std::io::Write;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
@@ -8,6 +7,7 @@ use plimsoll_metal::usage::cpu_seconds_with_children;
 
 use super::super::own_program;
 use super::super::prepared::Prepared;
+use super::super::progress::Progress;
 use crate::bench::subsystem_of;
 use crate::clock::SystemClock;
 use crate::machine::{Root, Snapshot, Watch, health};
@@ -147,14 +147,14 @@ impl<'a> Probing<'a> {
         loop {
             let left = until - self.now();
             if left <= 0.0 {
-                self.clear();
+                self.progress().clear();
                 return None;
             }
             let wait = Duration::try_from_secs_f64(left).unwrap_or(LOOK).min(LOOK);
             match self.asked.recv_timeout(wait) {
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => {
-                    self.clear();
+                    self.progress().clear();
                     return Some(Ending::Asked);
                 }
             }
@@ -272,20 +272,16 @@ impl<'a> Probing<'a> {
 
     /// How far it is, on stderr.
     fn shown(&self, next: Option<f64>) {
-        let Some(width) = self.style.progress else { return };
         let left = crate::report::watch::lasting(self.seconds - self.now());
         let next = next.map_or_else(String::new, |next| {
             format!(", the next one in {}", crate::report::watch::lasting(next - self.now()))
         });
-        let line = format!("watch: {}{next}, {left} left", crate::text::counted(self.probes, "probe"));
-        let line: String = line.chars().take(width.saturating_sub(1)).collect();
-        let _ = write!(std::io::stderr(), "\r\u{1b}[2K{line}");
+        let probes = crate::text::counted(self.probes, "probe");
+        self.progress().show(&format!("watch: {probes}{next}, {left} left"));
     }
 
-    fn clear(&self) {
-        if self.style.progress.is_some() {
-            let _ = write!(std::io::stderr(), "\r\u{1b}[2K");
-        }
+    fn progress(&self) -> Progress<'_> {
+        Progress { style: &self.style }
     }
 }
 
