@@ -34,6 +34,7 @@ pub mod memory;
 pub mod mpi;
 pub mod network;
 pub mod null;
+pub mod setting;
 
 use plimsoll_machine as machine;
 #[cfg(test)]
@@ -47,6 +48,7 @@ use plimsoll_units::{quantity, text};
 pub use crate::apart::{Look, Stay};
 pub use crate::metric::{Better, Curve, Metric, OfTransfers, Role, Roofline};
 pub use crate::place::{Placement, place, placed, places};
+pub use crate::setting::Setting;
 pub use crate::words::{PATTERN, Say};
 
 /// Every benchmark there is. A new one is one file and one line here.
@@ -161,6 +163,8 @@ pub struct Subsystem {
     pub stay: Stay,
     /// Whether its cases send through network interfaces, so that their errors and drops are theirs.
     pub uses_interfaces: bool,
+    /// The rate that a setting of the machine holds the headline to; none where nobody set one.
+    pub setting: fn(&Measurement, &Machine) -> Option<Setting>,
 }
 
 impl Subsystem {
@@ -181,6 +185,7 @@ impl Subsystem {
         second_cost: Loss::MemoryShared,
         stay: Stay::AtCaches,
         uses_interfaces: false,
+        setting: |_, _| None,
     };
 }
 

@@ -2,9 +2,9 @@
 
 use crate::bench;
 use crate::case::Case;
-use crate::cause::Cause;
+use crate::cause::{Cause, Quota};
 use crate::limit::Source as LimitSource;
-use crate::machine::{Machine, Others};
+use crate::machine::Others;
 use crate::measurement::{Measurement, MetricResult};
 use crate::quantity::Unit;
 use crate::sample::Conditions;
@@ -87,7 +87,12 @@ pub struct Check {
 ///
 /// # Errors
 /// Why it is held to nothing.
-pub(super) fn thresholds(case: &Case, usual: &[Usual], loss: f64) -> Result<Vec<(What, Threshold)>, String> {
+pub(super) fn thresholds(
+    case: &Case,
+    usual: &[Usual],
+    quota: Quota,
+    loss: f64,
+) -> Result<Vec<(What, Threshold)>, String> {
     let headline =
         bench::find(case.benchmark()).and_then(|benchmark| benchmark.metrics(case).first().copied());
     let Some(headline) = headline else { return Err("its benchmark has no figure".to_owned()) };
@@ -95,7 +100,10 @@ pub(super) fn thresholds(case: &Case, usual: &[Usual], loss: f64) -> Result<Vec<
     let mut all = Vec::new();
     if let Some(share) = headline.reaches {
         all.push((What::OfLimit, Threshold::reached(1.0, share, loss, Source::Limit)));
-        all.push((What::CpuTime, Threshold::reached(1.0, share, loss, Source::Whole)));
+        // Under the usual quota no thread has all of the time.
+        if quota != Quota::Usual {
+            all.push((What::CpuTime, Threshold::reached(1.0, share, loss, Source::Whole)));
+        }
     }
     match known {
         Some(Ok(threshold)) => all.push((What::Figure, threshold)),
@@ -156,7 +164,7 @@ impl Check {
 
     /// Takes the first measurement. Where it is low by a cause that the system states, it counts as one of those that decide; else it only
     /// says that the case is to be measured again, because the lowest of many is low by chance.
-    pub(super) fn screen(&mut self, measurement: &Measurement, machine: &Machine) {
+    pub(super) fn screen(&mut self, measurement: &Measurement, quota: Quota) {
         self.state = match self.value(measurement) {
             Err(why) => State::Failed(why),
             Ok(None) => State::NotHere(match self.what {
@@ -166,9 +174,7 @@ impl Check {
             Ok(Some(value)) => {
                 self.first = Some(value);
                 let is_low = self.threshold.is_low(value);
-                let cause = is_low
-                    .then(|| Cause::of(measurement, &Others::default(), machine, self.low_figure()))
-                    .flatten();
+                let cause = is_low.then(|| Cause::of(measurement, &Others::default(), quota)).flatten();
                 if cause.as_ref().is_some_and(Cause::is_own) {
                     self.rounds.push(Round { value, is_low, cause });
                 }
@@ -177,14 +183,14 @@ impl Check {
         };
     }
 
-    pub(super) fn add(&mut self, measurement: &Measurement, others: &Others, machine: &Machine) {
+    pub(super) fn add(&mut self, measurement: &Measurement, others: &Others, quota: Quota) {
         let value = match self.value(measurement) {
             Ok(Some(value)) => value,
             Ok(None) => return self.state = State::NotHere(NO_FIGURE),
             Err(why) => return self.state = State::Failed(why),
         };
         let is_low = self.threshold.is_low(value);
-        let cause = is_low.then(|| Cause::of(measurement, others, machine, self.low_figure())).flatten();
+        let cause = is_low.then(|| Cause::of(measurement, others, quota)).flatten();
         self.rounds.push(Round { value, is_low, cause });
         let counted = self.rounds.iter().filter(|round| round.counts());
         let stated = counted.clone().filter(|round| round.cause.is_some()).count();
@@ -196,11 +202,6 @@ impl Check {
             Decided::Open if in_vain >= IN_VAIN => State::InVain,
             Decided::Open => State::Suspect,
         };
-    }
-
-    /// The figure at which a measurement begins to be low, where figures are compared and no shares.
-    fn low_figure(&self) -> Option<f64> {
-        matches!(self.what, What::Figure).then_some(self.threshold.low)
     }
 
     /// The fewest further measurements that decide it.

@@ -1,7 +1,8 @@
-//! What a machine has less of than is usual: CPUs, memory, quota. No measurement is needed to know it.
+//! What a machine has less of than is usual: CPUs, memory, quota, and rates that settings hold it to. No figure is needed to know it.
 
 use std::fmt;
 
+use crate::bench::Setting;
 use crate::machine::Machine;
 use crate::quantity::{Quantity, Unit, significant};
 
@@ -10,8 +11,8 @@ use crate::quantity::{Quantity, Unit, significant};
 const MEMORY_SHARE: f64 = 0.06;
 /// See [`MEMORY_SHARE`].
 const MEMORY_BYTES: u64 = 1 << 30;
-/// A quota below this share of another is tighter.
-const TIGHTER: f64 = 0.99;
+/// A quota or rate below this share of another is tighter.
+pub(super) const TIGHTER: f64 = 0.99;
 
 /// Something that a machine has less of.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +44,13 @@ pub enum Difference {
         /// "before" or "others".
         of: &'static str,
     },
+    /// A rate that a setting holds a case to, and that is below its usual figure.
+    Setting {
+        /// Now.
+        now: Setting,
+        /// The usual figure.
+        usual: Quantity,
+    },
 }
 
 impl Difference {
@@ -73,6 +81,7 @@ impl Difference {
             Self::Cpus { .. } => "fewer-cpus",
             Self::Memory { .. } => "less-memory",
             Self::Quota { .. } => "cpu-quota",
+            Self::Setting { now, .. } => now.kind.code(),
         }
     }
 }
@@ -93,6 +102,7 @@ impl fmt::Display for Difference {
             Self::Quota { now, usual: None, of } => {
                 write!(f, "CPU quota of {} CPUs, none {of}", significant(*now, 2))
             }
+            Self::Setting { now, usual } => write!(f, "{now}, usual is {usual}"),
         }
     }
 }

@@ -33,6 +33,7 @@ pub use usual::Usual;
 pub use verdict::{Answer, Verdict};
 
 use crate::case::Case;
+use crate::cause::Quota;
 use crate::machine::health::{Fault, Health};
 use crate::machine::{Machine, Others};
 use crate::measurement::{Measurement, Status};
@@ -83,6 +84,10 @@ pub struct Gate {
     before: Option<Health>,
     /// Whether others may share its hardware.
     shares: bool,
+    /// Its CPU quota, against what it usually has.
+    quota: Quota,
+    /// What is known of its figures.
+    usual: Vec<Usual>,
 }
 
 impl Gate {
@@ -90,8 +95,9 @@ impl Gate {
     pub fn new(cases: &[Case], machine: &Machine, usual: &[Usual], rates: Rates) -> Self {
         let mut made: Vec<(Case, What, Threshold)> = Vec::new();
         let mut unjudged = Vec::new();
+        let quota = usual.first().cloned().unwrap_or_default().quota(machine);
         for case in cases {
-            match check::thresholds(case, usual, rates.loss) {
+            match check::thresholds(case, usual, quota, rates.loss) {
                 Ok(thresholds) => {
                     made.extend(thresholds.into_iter().map(|(what, it)| (case.clone(), what, it)))
                 }
@@ -115,11 +121,14 @@ impl Gate {
             faults: Vec::new(),
             before: usual.iter().find_map(|usual| usual.health().cloned()),
             shares: may_share(machine),
+            quota,
+            usual: usual.to_vec(),
         }
     }
 
-    /// Takes the first measurement of each case: what is not low passes, the rest is to be measured again.
-    pub fn screen(&mut self, measurements: &[Measurement], machine: &Machine) {
+    /// Takes the first measurement of each case: what is not low passes, the rest is to be measured again. `interrupted`: somebody ended it
+    /// before all were measured.
+    pub fn screen(&mut self, measurements: &[Measurement], machine: &Machine, interrupted: bool) {
         for one in &mut self.unjudged {
             let made =
                 measurements.iter().find(|made| made.case == one.case && made.status == Status::Failed);
@@ -129,10 +138,25 @@ impl Gate {
         }
         for check in &mut self.checks {
             match measurements.iter().find(|made| made.case == check.case) {
-                Some(measurement) => check.screen(measurement, machine),
-                None => check.state = State::Failed("not measured: the time of the gate was over".to_owned()),
+                Some(measurement) => check.screen(measurement, self.quota),
+                None => {
+                    let why =
+                        if interrupted { "it was interrupted" } else { "the time of the gate was over" };
+                    check.state = State::Failed(format!("not measured: {why}"));
+                }
             }
         }
+        for measurement in measurements {
+            self.add_setting(measurement, machine);
+        }
+    }
+
+    /// Takes the setting that newly holds a case below what is usual. One that holds several cases is told once.
+    fn add_setting(&mut self, measurement: &Measurement, machine: &Machine) {
+        let loss = self.rates.loss;
+        let held = self.usual.iter().find_map(|usual| usual.newly_held(measurement, machine, loss)).flatten();
+        let is_told = |held: &Difference| self.differences.iter().any(|told| told.code() == held.code());
+        self.differences.extend(held.filter(|held| !is_told(held)));
     }
 
     /// The case to be measured next: first each that is low, then the one that is nearest to being decided. None where all is known, or
@@ -157,10 +181,10 @@ impl Gate {
     }
 
     /// Takes a further measurement of a case, beside which others used the CPUs as `others` says.
-    pub fn add(&mut self, measurement: &Measurement, others: &Others, machine: &Machine) {
+    pub fn add(&mut self, measurement: &Measurement, others: &Others) {
         for check in &mut self.checks {
             if check.case == measurement.case && check.state == State::Suspect {
-                check.add(measurement, others, machine);
+                check.add(measurement, others, self.quota);
             }
         }
     }

@@ -6,6 +6,7 @@ use super::*;
 use crate::machine::Busy;
 use crate::machine::health::{Drive, Pace, PcieLink, Smart};
 use crate::measurement::Status;
+use crate::quantity::Unit;
 use crate::run::Run;
 use crate::stats::Seed;
 use crate::view::testing::peak;
@@ -59,10 +60,10 @@ fn gated(
     others: &Others,
 ) -> Gate {
     let mut gate = Gate::new(&[case()], machine, usual, RATES);
-    gate.screen(std::slice::from_ref(first), machine);
+    gate.screen(std::slice::from_ref(first), machine, false);
     for _ in 0..100 {
         match gate.next() {
-            Some(_) => gate.add(then, others, machine),
+            Some(_) => gate.add(then, others),
             None => return gate,
         }
     }
@@ -112,14 +113,14 @@ fn the_case_that_is_next_is_the_one_that_is_spread() {
     let mut gate = Gate::new(&[case(), other.clone()], &machine, &[], RATES);
     let low = made(0.5, |_| {});
     let low_other = Measurement { case: other.clone(), ..low.clone() };
-    gate.screen(&[low.clone(), low_other.clone()], &machine);
+    gate.screen(&[low.clone(), low_other.clone()], &machine, false);
     assert_eq!(gate.next(), Some(&case()));
     let fewest = gate.spread();
-    gate.add(&low, &nobody(), &machine);
+    gate.add(&low, &nobody());
     // Each is measured once more before one is measured twice more.
     assert_eq!((gate.next(), gate.spread()), (Some(&other), fewest));
-    gate.add(&low_other, &nobody(), &machine);
-    gate.add(&low_other, &nobody(), &machine);
+    gate.add(&low_other, &nobody());
+    gate.add(&low_other, &nobody());
     assert_eq!((gate.next(), gate.spread()), (Some(&other), fewest - 2));
 }
 
@@ -183,10 +184,10 @@ fn what_cannot_be_measured_or_judged_is_unknown() {
     assert_eq!((verdict.answer, verdict.cause), (Answer::Unknown, Some("not-measured")));
     assert!(verdict.line.contains("cpu fma f64 avx2: failed: the worker was killed"), "{}", verdict.line);
     let mut gate = Gate::new(&[], &bare(), &[], RATES);
-    gate.screen(&[], &bare());
+    gate.screen(&[], &bare(), false);
     assert_eq!(gate.verdict().cause, Some("not-judged"));
     let mut unmeasured = Gate::new(&[case()], &bare(), &[], RATES);
-    unmeasured.screen(&[], &bare());
+    unmeasured.screen(&[], &bare(), false);
     assert_eq!(unmeasured.verdict().answer, Answer::Unknown);
 }
 
@@ -238,6 +239,99 @@ fn the_history_finds_what_the_limit_cannot() {
     assert_eq!(verdict.line, "sick: cpu fma f64 avx2 20 % below usual; cause unknown");
 }
 
+/// A figure of a case, in a unit, and the rate that a shaper holds it to.
+fn figure(case: &str, unit: Unit, value: f64, shaped: Option<f64>) -> Measurement {
+    let mut it = peak(1, value);
+    (it.case, it.metrics[0].unit) = (case.parse().unwrap(), unit);
+    if let Some(rate) = shaped {
+        it.conditions.more.set(&bench::network::condition::SHAPED, rate);
+    }
+    it
+}
+
+/// What is said of `now`, after figures that say nothing by themselves: they differ too much.
+fn after(before: &[Measurement], was: &Machine, now: &Measurement, is: &Machine) -> Verdict {
+    let run = |it: &Measurement| Run { machine: was.clone(), ..run_of(vec![it.clone()]) };
+    let usual = [Usual::of_history(&before.iter().map(run).collect::<Vec<_>>()).unwrap()];
+    let mut gate = Gate::new(std::slice::from_ref(&now.case), is, &usual, RATES);
+    assert_eq!((gate.checks.len(), gate.unjudged.len()), (0, 1));
+    gate.screen(std::slice::from_ref(now), is, false);
+    gate.verdict()
+}
+
+#[test]
+fn a_shaper_below_what_is_usual_is_a_reason_where_it_is_new() {
+    let link = |value, shaped| {
+        figure("network.tcp/message=128K/streams=1/direction=up", Unit::BitPerSecond, value, shaped)
+    };
+    let of = |before: Option<f64>, now| {
+        let before = [2e9, 6e9, 9e9].map(|value| link(value, before));
+        after(&before, &bare(), &now, &bare())
+    };
+    let verdict = of(None, link(0.97e9, Some(1e9)));
+    assert_eq!(verdict.line, "sick: a shaper limits the interface to 1.00 Gbit/s, usual is 6.00 Gbit/s");
+    assert_eq!((verdict.answer, verdict.cause), (Answer::Sick, Some("shaper")));
+    // It was there before; it allows what is usual; what is sent does not pass it.
+    assert_eq!(of(Some(1e9), link(0.97e9, Some(1e9))).answer, Answer::Unknown);
+    assert_eq!(of(None, link(5.8e9, Some(5.9e9))).answer, Answer::Unknown);
+    assert_eq!(of(None, link(5.8e9, Some(1e9))).answer, Answer::Unknown);
+    assert_eq!(of(Some(4e9), link(0.97e9, Some(1e9))).answer, Answer::Sick);
+}
+
+#[test]
+fn a_limit_of_the_group_below_what_is_usual_is_a_reason_whatever_short_samples_show() {
+    let read = |value| {
+        let case = "disk.io/op=read/pattern=sequential/block=1M/depth=8/size=64M";
+        figure(case, Unit::BytePerSecond, value, None)
+    };
+    let limited = |bytes: Option<u64>| {
+        let mut machine = bare();
+        let number: plimsoll_machine::mounts::DeviceNumber = "254:0".parse().unwrap();
+        machine.storage = Some(plimsoll_machine::Storage { number: Some(number), ..Default::default() });
+        let limit = |read_bytes| plimsoll_machine::cgroup::IoLimit {
+            device: number.to_string(),
+            read_bytes: Some(read_bytes),
+            ..Default::default()
+        };
+        machine.cgroup.io = bytes.map(limit).into_iter().collect();
+        machine
+    };
+    let of = |before, now| after(&[2e8, 5e8, 9e8].map(read), &limited(before), &read(5e8), &limited(now));
+    let verdict = of(None, Some(250_000_000));
+    assert_eq!(verdict.line, "sick: a control group limits the device to 250 MB/s, usual is 500 MB/s");
+    assert_eq!((verdict.answer, verdict.cause), (Answer::Sick, Some("io-limit")));
+    assert_eq!(of(Some(250_000_000), Some(250_000_000)).answer, Answer::Unknown);
+    assert_eq!(of(None, Some(500_000_000)).answer, Answer::Unknown);
+    assert_eq!(of(None, None).answer, Answer::Unknown);
+}
+
+#[test]
+fn a_quota_that_is_usual_is_no_reason() {
+    let with = |quota: Option<u64>| {
+        let mut machine = guest();
+        let of = |quota_us| plimsoll_machine::cgroup::CpuQuota {
+            quota_us,
+            period_us: 100_000,
+            group: String::new(),
+        };
+        machine.cgroup.cpu_quota = quota.map(of);
+        machine
+    };
+    let stopped = made(0.99, |m| m.conditions.throttled = Some(0.49));
+    let of = |before: &Machine, now: &Machine| {
+        gated(now, &[history(&[100.0, 100.5, 99.5], before)], &stopped, &stopped, &nobody()).verdict()
+    };
+    assert_eq!(of(&with(None), &with(Some(50_000))).cause, Some("cpu-quota"));
+    assert_eq!(of(&with(Some(80_000)), &with(Some(50_000))).cause, Some("cpu-quota"));
+    assert_eq!(of(&with(Some(50_000)), &with(Some(50_000))).answer, Answer::Healthy);
+    // A figure that is low under the usual quota has another cause, and others may be it.
+    let mut lower = stopped.clone();
+    lower.metrics[0].summary.median = 60.0;
+    let usual = [history(&[100.0, 100.5, 99.5], &with(Some(50_000)))];
+    let verdict = gated(&with(Some(50_000)), &usual, &lower, &lower, &nobody()).verdict();
+    assert_eq!((verdict.answer, verdict.cause), (Answer::Unknown, None));
+}
+
 #[test]
 fn lines_have_80_characters_at_most() {
     let mut most = hog();
@@ -267,9 +361,9 @@ fn of_a_thousand_gates_on_a_healthy_machine_none_is_sick_and_a_loss_is_found() {
                     whole * (1.0 - lost) * (1.0 + generator.random_range(-0.01..0.01));
                 it
             };
-            gate.screen(&[figure()], &machine);
+            gate.screen(&[figure()], &machine, false);
             while gate.next().is_some() {
-                gate.add(&figure(), &nobody(), &machine);
+                gate.add(&figure(), &nobody());
             }
             gate.verdict().answer == Answer::Sick
         };
@@ -282,7 +376,7 @@ fn of_a_thousand_gates_on_a_healthy_machine_none_is_sick_and_a_loss_is_found() {
 #[test]
 fn a_fault_that_the_system_tells_is_a_reason_and_wear_is_not() {
     let mut gate = Gate::new(&[case()], &bare(), &[], RATES);
-    gate.screen(&[made(0.99, |_| {})], &bare());
+    gate.screen(&[made(0.99, |_| {})], &bare(), false);
     let all = Fault::CODES;
     assert!(DRAINING.iter().all(|code| all.contains(code)), "{all:?}");
     gate.faults = vec![Fault::NvmeWorn { drive: "nvme0".to_owned(), percent: 104 }];
@@ -328,7 +422,7 @@ fn narrow_links_and_lost_data_are_a_reason_where_they_are_new() {
             ..run_of(vec![peak(1, 100.0)])
         };
         let mut gate = Gate::new(&[case()], &bare(), &[Usual::of_history(&[run]).unwrap()], RATES);
-        gate.screen(&[made(0.99, |_| {})], &bare());
+        gate.screen(&[made(0.99, |_| {})], &bare(), false);
         gate.faults = vec![fault];
         gate.verdict()
     };
@@ -356,7 +450,7 @@ fn a_case_that_fails_is_unknown_also_where_nothing_says_what_is_usual() {
     failed.metrics.clear();
     let mut gate = Gate::new(&[case(), failed.case.clone()], &bare(), &[], RATES);
     assert_eq!(gate.unjudged.len(), 1);
-    gate.screen(&[made(0.995, |_| {}), failed], &bare());
+    gate.screen(&[made(0.995, |_| {}), failed], &bare(), false);
     let verdict = gate.verdict();
     assert_eq!((verdict.answer, verdict.cause), (Answer::Unknown, Some("not-measured")));
     assert!(verdict.line.contains("connection refused"), "{}", verdict.line);

@@ -537,6 +537,38 @@ struct Written<'a> {
 #[derive(Deserialize)]
 struct Read {
     id: String,
+    benchmark: Option<String>,
+    params: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+impl Read {
+    /// What is written beside the id and is not what the id says.
+    fn contradicts(&self, case: &Case) -> Option<&'static str> {
+        let benchmark = self.benchmark.as_ref().is_none_or(|benchmark| *benchmark == case.benchmark);
+        let params = self.params.as_ref().is_none_or(|params| {
+            let written = |name: &str| {
+                let before = || params.get(Key::find(name).ok()?.formerly?);
+                params.get(name).or_else(before)
+            };
+            let is_same = |name: &str, value| written(name).is_some_and(|written| is_written(value, written));
+            params.len() == case.params.len()
+                && case.params().iter().all(|(name, value)| is_same(name, value))
+        });
+        match (benchmark, params) {
+            (false, _) => Some("benchmark"),
+            (true, false) => Some("params"),
+            (true, true) => None,
+        }
+    }
+}
+
+/// Whether JSON has this value, but for the rounding of the last digits.
+fn is_written(value: &Value, written: &serde_json::Value) -> bool {
+    const ROUNDING: f64 = 1e-9;
+    serde_json::to_value(value).is_ok_and(|right| match (right.as_f64(), written.as_f64()) {
+        (Some(right), Some(written)) => written == right || (written - right).abs() <= ROUNDING * right.abs(),
+        _ => right == *written,
+    })
 }
 
 impl Serialize for Case {
@@ -552,9 +584,16 @@ impl Serialize for Case {
 }
 
 impl<'de> Deserialize<'de> for Case {
-    /// Reads the id alone: benchmark and parameters follow from it.
+    /// Reads the id: benchmark and parameters follow from it, and what is written of them must be the same.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        Read::deserialize(d)?.id.parse().map_err(serde::de::Error::custom)
+        let read = Read::deserialize(d)?;
+        let case: Self = read.id.parse().map_err(serde::de::Error::custom)?;
+        match read.contradicts(&case) {
+            None => Ok(case),
+            Some(what) => {
+                Err(serde::de::Error::custom(format_args!("{}: {what} contradicts its id", case.id())))
+            }
+        }
     }
 }
 

@@ -120,6 +120,8 @@ const CRATES: &[(&str, &str)] = &[
     ("compare", "compare/"),
     ("history", "history/"),
     ("doctor", "doctor/"),
+    ("gate", "gate/"),
+    ("watch", "watch/"),
     ("cluster", "cluster/"),
     ("command", "command/"),
     ("model", "model/"),

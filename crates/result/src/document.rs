@@ -1,11 +1,14 @@
 //! The run document: a plan executed on a machine, as `--json` prints it and the history keeps it.
 
+mod bounded;
 mod double;
 mod in_page;
 mod read;
 mod redact;
 mod sound;
 mod upgrade;
+
+use std::io::{self, BufWriter, Write};
 
 use serde::{Deserialize, Serialize};
 
@@ -14,11 +17,18 @@ use crate::measurement::Measurement;
 use crate::view;
 use crate::wall::Step;
 
+use bounded::at_most;
 pub use in_page::IN_PAGE;
 pub use upgrade::{Kept, is_known};
 
 /// The schema's name; it changes when a name, unit or code does.
 pub const SCHEMA: &str = "plimsoll.run/2";
+
+/// Most machines of a document.
+const MOST_NODES: usize = 50_000;
+
+/// Most measurements of a document: those of five thousand machines with forty cases.
+const MOST_MEASUREMENTS: usize = 200_000;
 
 /// Whether all of the plan was carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,7 +146,11 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clock_steps: Vec<Step>,
     /// The hardware's health on each machine whose system shows anything of it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "at_most::<_, _, MOST_NODES>"
+    )]
     pub health: Vec<NodeHealth>,
     /// Version of plimsoll.
     pub version: String,
@@ -149,10 +163,12 @@ pub struct Run {
     /// This machine.
     pub machine: Machine,
     /// All machines of the run; one, unless in a cluster.
+    #[serde(deserialize_with = "at_most::<_, _, MOST_NODES>")]
     pub nodes: Vec<Node>,
     /// What the figures say.
     pub findings: Vec<Finding>,
     /// One a case.
+    #[serde(deserialize_with = "at_most::<_, _, MOST_MEASUREMENTS>")]
     pub measurements: Vec<Measurement>,
 }
 
@@ -169,6 +185,17 @@ impl Run {
             Node { name: node.name.clone(), machine: (machine != own).then(|| machine.clone()) }
         };
         self.nodes.iter().map(beside).collect()
+    }
+
+    /// Writes it as JSON on one line: of many machines the indentation alone would be more than half of it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write_on_one_line(&self, to: &mut dyn Write) -> io::Result<()> {
+        let mut out = BufWriter::with_capacity(1 << 16, to);
+        serde_json::to_writer(&mut out, self)?;
+        out.write_all(b"\n")?;
+        out.flush()
     }
 
     /// All but the measurements, which may be those of thousands of machines.

@@ -19,6 +19,7 @@ pub mod fill;
 mod findings;
 pub mod fio;
 pub mod fsync;
+mod held;
 pub mod io;
 mod job;
 pub mod knee;

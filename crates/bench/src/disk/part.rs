@@ -25,6 +25,7 @@ pub static PART: Subsystem = Subsystem {
     ],
     cpus: |_, _| Vec::new(),
     on_files: true,
+    setting: super::held::setting,
     ..Subsystem::USUAL
 };
 

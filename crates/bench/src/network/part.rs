@@ -1,7 +1,10 @@
 //! The network benchmarks as a part of a report.
 
+use super::condition::{POLICED, SHAPED};
 use super::fact::LINK;
 use crate::measurement::Measurement;
+use crate::quantity::{Quantity, Unit};
+use crate::setting::{Kind, Setting};
 use crate::{Subsystem, place};
 
 /// The network benchmarks.
@@ -22,6 +25,7 @@ pub static PART: Subsystem = Subsystem {
     cpus: |machine, _| place(machine, 2),
     instead_of_threads: Some("a stream has a thread of its own; use --streams"),
     uses_interfaces: true,
+    setting: |measurement, _| setting(measurement),
     ..Subsystem::USUAL
 };
 
@@ -31,4 +35,16 @@ fn context(first: &Measurement) -> Vec<String> {
         Some(link) => vec![link.to_owned()],
         None => Vec::new(),
     }
+}
+
+/// What this machine's kernel holds what it sends or receives to. Of both directions together neither is the limit.
+fn setting(measurement: &Measurement) -> Option<Setting> {
+    let unit = measurement.headline()?.unit;
+    let (kind, condition) = match measurement.case.word("direction") {
+        Some("up") | None => (Kind::Shaper, SHAPED),
+        Some("down") => (Kind::Policer, POLICED),
+        Some(_) => return None,
+    };
+    let rate = measurement.conditions.more.get(&condition).filter(|_| unit == Unit::BitPerSecond)?;
+    Some(Setting { kind, rate: Quantity { value: rate, unit } })
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::beside::Beside;
 use super::values::{precision, whole};
 
 /// `plimsoll gate`.
@@ -21,7 +22,7 @@ pub struct Gate {
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Print what would be measured, where each threshold comes from and what it can find, and end
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["format", "output"])]
     pub explain: bool,
     /// Nothing else should run here: also measure all cores at once
     #[arg(long)]
@@ -32,15 +33,9 @@ pub struct Gate {
     /// The history whose runs of this machine say what is usual; none: limits alone
     #[arg(long, value_name = "FILE|none")]
     pub store: Option<PathBuf>,
-    /// Also measure the disk of this directory; the test file is removed at the end
-    #[arg(long, value_name = "DIR")]
-    pub dir: Option<PathBuf>,
-    /// Also measure the network to this running plimsoll serve
-    #[arg(long, value_name = "HOST[:PORT]")]
-    pub server: Option<String>,
-    /// File with the key of --server [default: the environment's PLIMSOLL_KEY]
-    #[arg(long, value_name = "FILE")]
-    pub key: Option<PathBuf>,
+    /// What it also measures.
+    #[command(flatten)]
+    pub beside: Beside,
     /// The loss that is to be found
     #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = loss, allow_hyphen_values = true)]
     pub loss: f64,

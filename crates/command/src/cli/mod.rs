@@ -2,6 +2,7 @@
 //!
 //! The subsystems' flags come from the benchmarks' own keys, so that a new parameter needs no line here.
 
+mod beside;
 mod gate;
 mod habits;
 mod help;

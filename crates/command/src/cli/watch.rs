@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::beside::Beside;
 use super::values::{duration, precision};
 use crate::quantity;
 
@@ -23,15 +24,9 @@ pub struct Watch {
     /// Measure only these cases of the plan: memory, network.tcp, globs on ids
     #[arg(long, value_name = "NAME")]
     pub only: Vec<String>,
-    /// Also measure the disk of this directory
-    #[arg(long, value_name = "DIR")]
-    pub dir: Option<PathBuf>,
-    /// Also measure the network to this running plimsoll serve
-    #[arg(long, value_name = "HOST[:PORT]")]
-    pub server: Option<String>,
-    /// File with the key of --server [default: the environment's PLIMSOLL_KEY]
-    #[arg(long, value_name = "FILE")]
-    pub key: Option<PathBuf>,
+    /// What it also measures.
+    #[command(flatten)]
+    pub beside: Beside,
     /// Skip a probe while others use the machine
     #[arg(long)]
     pub idle_only: bool,
@@ -48,10 +43,10 @@ pub struct Watch {
     #[arg(long, conflicts_with_all = ["status", "stop", "plan", "lasts", "every", "only", "dir", "server", "idle_only", "cpu_share", "disk_a_day", "network_a_day"])]
     pub resume: bool,
     /// Show what the watch has measured so far
-    #[arg(long, conflicts_with = "stop")]
+    #[arg(long, conflicts_with_all = ["stop", "plan", "lasts", "every", "only", "dir", "server", "key", "idle_only", "cpu_share", "disk_a_day", "network_a_day", "json", "html"])]
     pub status: bool,
     /// End the watch, and show and keep what it has measured
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["plan", "lasts", "every", "only", "dir", "server", "key", "idle_only", "cpu_share", "disk_a_day", "network_a_day"])]
     pub stop: bool,
     /// The history that the result goes to; the journal of the watch is in the same directory
     #[arg(long, value_name = "FILE")]

@@ -139,6 +139,7 @@ fn table(gate: &Gate, style: &Style, last: impl Fn(&Check) -> String) -> String 
         let end = row.last().map(String::as_str).unwrap_or_default();
         match used + end.chars().count() <= style.width {
             true => out += &format!("{line}  {}\n", style.paint(role, end)),
+            false if index == 0 => out += &format!("{line}\n"),
             false => {
                 out += &format!("{line}\n");
                 out += &paragraph(style, role, "    ", end);

@@ -110,13 +110,13 @@ fn exit_code(typed: &Typed, answer: Answer, interrupted: bool) -> u8 {
 /// The plan of the level, on this machine.
 fn prepared(typed: &Typed) -> Result<Prepared, Failure> {
     let common = Common {
-        dir: typed.dir.clone(),
+        dir: typed.beside.dir.clone(),
         store: typed.store.clone(),
-        server: typed.server.iter().cloned().collect(),
+        server: typed.beside.server.iter().cloned().collect(),
         quiet: typed.quiet,
         ..Common::default()
     };
-    let key = far_end::key(typed.key.as_deref())?;
+    let key = far_end::key(typed.beside.key.as_deref())?;
     let plan = PLANS[(typed.level.clamp(1, 3) - 1) as usize];
     let prepared = Prepared::new(&What::Plan(plan.to_owned()), &common, None)?;
     Ok(Prepared { key, ..prepared })
@@ -135,7 +135,7 @@ fn reduced(prepared: &mut Prepared, typed: &Typed) -> Vec<Unjudged> {
         let size = case.number("size").unwrap_or(0).saturating_mul(case.threads().max(1) as u64);
         let why = match &planned.candidate.feasible {
             // Without a directory nothing is written anywhere.
-            _ if on_files && typed.dir.is_none() => Some("needs --dir".to_owned()),
+            _ if on_files && typed.beside.dir.is_none() => Some("needs --dir".to_owned()),
             Err(why) => Some(why.to_string()),
             Ok(()) if takes_server && case.word(SERVER).is_none() => Some("needs --server".to_owned()),
             Ok(()) if case.busy_threads() > 1 && !typed.exclusive && !takes_server => {
@@ -233,7 +233,7 @@ impl Measuring<'_> {
         }
         let budget = self.most.as_secs_f64() * FIRST;
         let (measurements, _, mut interrupted) = self.measured(&every, Some(budget))?;
-        gate.screen(&measurements, &self.prepared.machine);
+        gate.screen(&measurements, &self.prepared.machine, interrupted);
         while let Some(case) = gate.next().cloned() {
             if interrupted || self.left().is_zero() {
                 break;
@@ -247,7 +247,7 @@ impl Measuring<'_> {
             let (measurements, others, ended) = self.measured(&again, None)?;
             interrupted = ended;
             for measurement in &measurements {
-                gate.add(measurement, &others, &self.prepared.machine);
+                gate.add(measurement, &others);
             }
             if measurements.is_empty() {
                 break;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -53,7 +53,7 @@ fn written(run: &Run, to_json: Option<&Target>, to_html: Option<&Target>) -> Res
     let (document, page) = std::thread::scope(|scope| {
         let page = || html::page(std::slice::from_ref(run), &Beside::default());
         let page = to_html.map(|to| (to, scope.spawn(page)));
-        let document = to_json.map_or(Ok(()), |to| to.fill(|file| on_one_line(run, file)));
+        let document = to_json.map_or(Ok(()), |to| to.fill(|file| run.write_on_one_line(file)));
         (document, page.map(|(to, thread)| (to, thread.join())))
     });
     if let Some((to, page)) = page {
@@ -76,14 +76,6 @@ fn targets(typed: &Gather) -> Result<[Option<Target>; 2], Failure> {
     super::kept_apart(read.iter().map(PathBuf::as_path), [("--json", &typed.json), ("--html", &typed.html)])?;
     let of = |path: &Option<PathBuf>| path.as_deref().map(target).transpose();
     Ok([of(&typed.json)?, of(&typed.html)?])
-}
-
-/// Of many machines the indentation alone would be more than half of the document.
-fn on_one_line(run: &Run, file: &mut dyn Write) -> io::Result<()> {
-    let mut out = BufWriter::new(file);
-    serde_json::to_writer(&mut out, run)?;
-    out.write_all(b"\n")?;
-    out.flush()
 }
 
 /// What was read.

@@ -88,11 +88,11 @@ fn failure(error: &JournalError) -> Failure {
 fn common(typed: &Typed, begun: Option<&Begun>) -> Common {
     let server = |begun: Option<&Begun>| match begun {
         Some(begun) => begun.server.clone(),
-        None => typed.server.clone(),
+        None => typed.beside.server.clone(),
     };
     Common {
         only: begun.map_or_else(|| typed.only.clone(), |begun| begun.only.clone()),
-        dir: begun.map_or_else(|| typed.dir.clone(), |begun| begun.dir.clone()),
+        dir: begun.map_or_else(|| typed.beside.dir.clone(), |begun| begun.dir.clone()),
         server: server(begun).into_iter().collect(),
         samples: begun.is_none().then_some(1),
         store: typed.store.clone(),
@@ -123,9 +123,9 @@ fn begin(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
             "--every: a watch has at most {MOST_PROBES} probes; for so long it must be {least}s or more"
         )));
     }
-    let key = far_end::key(typed.key.as_deref())?;
+    let key = far_end::key(typed.beside.key.as_deref())?;
     let prepared = Prepared { key, ..Prepared::new(&What::Plan(typed.plan.clone()), &common, None)? };
-    let prepared = measurable(prepared, typed.dir.is_some());
+    let prepared = measurable(prepared, typed.beside.dir.is_some());
     if prepared.planned.is_empty() {
         return Err(Failure::usage("no case of the plan can be watched here: the lines above say why"));
     }
@@ -139,8 +139,8 @@ fn begin(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
             network: typed.network_a_day as f64,
         },
         idle_only: typed.idle_only,
-        dir: typed.dir.as_deref().map(absolute),
-        server: typed.server.clone(),
+        dir: typed.beside.dir.as_deref().map(absolute),
+        server: typed.beside.server.clone(),
         only: typed.only.clone(),
         run: document(&prepared, &wall::run_id(), None),
     };
@@ -161,7 +161,7 @@ fn go_on(typed: &Typed, journal: Journal, kept: Kept) -> Result<ExitCode, Failur
     }
     let common = common(typed, Some(&kept.begun));
     drop(outputs(&common, &crossbeam_channel::never())?);
-    let key = far_end::key(typed.key.as_deref())?;
+    let key = far_end::key(typed.beside.key.as_deref())?;
     let run = &kept.begun.run;
     let mut prepared = Prepared { key, ..Prepared::new(&plan(&kept.begun), &common, Some(&run.machine))? };
     resume::same_text(run, &mut prepared)?;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use super::Run;
 use crate::bench;
-use crate::case::{Case, Key};
+use crate::case::Case;
 use crate::limit::{Limit, Varies, median};
 use crate::measurement::{Measurement, MetricResult, PeerResult, Point, Status};
 use crate::sample::Conditions;
@@ -209,51 +209,6 @@ fn peer(peer: &PeerResult) -> Result<(), String> {
         true => Ok(()),
         false => Err("its ratio is not that of its pairs".to_owned()),
     }
-}
-
-/// That what is written beside the id of each case is what the id says.
-pub(super) fn ids(text: &str) -> Result<(), String> {
-    #[derive(serde::Deserialize)]
-    struct Document {
-        measurements: Vec<Of>,
-    }
-    #[derive(serde::Deserialize)]
-    struct Of {
-        case: Written,
-    }
-    #[derive(serde::Deserialize)]
-    struct Written {
-        id: String,
-        benchmark: Option<String>,
-        params: Option<serde_json::Map<String, serde_json::Value>>,
-    }
-    let Ok(document) = serde_json::from_str::<Document>(text) else { return Ok(()) };
-    for Written { id, benchmark, params } in document.measurements.into_iter().map(|of| of.case) {
-        let Ok(case) = id.parse::<Case>() else { continue };
-        let said = |what: &str| Err(format!("{}: {what} contradicts its id", case.id()));
-        if benchmark.is_some_and(|benchmark| benchmark != case.benchmark()) {
-            return said("benchmark");
-        }
-        let same = |value: &crate::case::Value, written: &serde_json::Value| {
-            serde_json::to_value(value).is_ok_and(|right| match (right.as_f64(), written.as_f64()) {
-                (Some(right), Some(written)) => is_near(written, right),
-                _ => right == *written,
-            })
-        };
-        let alike = |params: serde_json::Map<String, serde_json::Value>| {
-            let mut all = case.params().iter();
-            let written = |name: &str| {
-                let before = || params.get(Key::find(name).ok()?.formerly?);
-                params.get(name).or_else(before)
-            };
-            params.len() == all.len()
-                && all.all(|(name, value)| written(name).is_some_and(|written| same(value, written)))
-        };
-        if !params.is_none_or(alike) {
-            return said("params");
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

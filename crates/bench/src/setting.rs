@@ -1,0 +1,62 @@
+//! Rates that settings of this machine hold a case to: a shaper on its interface, a control group's limit on its device.
+
+use std::fmt;
+
+use crate::quantity::Quantity;
+
+/// A rate that somebody set on this machine, and that all of a case has to keep.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Setting {
+    /// What was set.
+    pub kind: Kind,
+    /// The rate, in the unit of the case's headline.
+    pub rate: Quantity,
+}
+
+/// What holds something to a rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A queueing discipline, of what leaves the interface.
+    Shaper,
+    /// A policer, of what comes in by it.
+    Policer,
+    /// A limit of a control group on a block device.
+    IoLimit,
+}
+
+impl Kind {
+    /// Its stable name.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Shaper => "shaper",
+            Self::Policer => "policer",
+            Self::IoLimit => "io-limit",
+        }
+    }
+}
+
+/// A figure beyond this many times the rate of a shaper shows that what is sent does not pass it: classes of a discipline, or another device, take
+/// it. Up to it, a bucket that was full adds to the rate.
+const PASSED: f64 = 1.5;
+
+impl Setting {
+    /// Whether a figure refutes that the setting holds it. A group's limit on a device is kept by the kernel for each transfer, but over slices of a
+    /// tenth of a second (Linux `block/blk-throttle.c`), so that short samples may be above it.
+    pub fn is_refuted_by(&self, figure: f64) -> bool {
+        match self.kind {
+            Kind::Shaper | Kind::Policer => figure > self.rate.value * PASSED,
+            Kind::IoLimit => false,
+        }
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, rate } = self;
+        match kind {
+            Kind::Shaper => write!(f, "a shaper limits the interface to {rate}"),
+            Kind::Policer => write!(f, "a policer limits the interface to {rate}"),
+            Kind::IoLimit => write!(f, "a control group limits the device to {rate}"),
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! What `plimsoll gate` and `plimsoll watch` measure beside processor and memory, where it is asked for.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// A disk and a network.
+#[derive(Args, Clone, Debug)]
+pub struct Beside {
+    /// Also measure the disk of this directory; the test file is removed at the end
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Also measure the network to this running plimsoll serve
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub server: Option<String>,
+    /// File with the key of --server [default: the environment's PLIMSOLL_KEY]
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+}
