@@ -35,16 +35,19 @@ impl Kind {
     }
 }
 
-/// A figure beyond this many times the rate of a shaper shows that what is sent does not pass it: classes of a discipline, or another device, take
-/// it. Up to it, a bucket that was full adds to the rate.
+/// A figure beyond this many times the rate of a shaper shows that what is sent does not pass it: another class of its discipline takes it. Up to
+/// it, a bucket that was full adds to the rate.
 const PASSED: f64 = 1.5;
+/// The same of a figure that is as usual: it shows no loss that a bucket could hide.
+const PASSED_AS_USUAL: f64 = 1.05;
 
 impl Setting {
-    /// Whether a figure refutes that the setting holds it. A group's limit on a device is kept by the kernel for each transfer, but over slices of a
-    /// tenth of a second (Linux `block/blk-throttle.c`), so that short samples may be above it.
-    pub fn is_refuted_by(&self, figure: f64) -> bool {
+    /// Whether a figure, which `is_low` or as usual, refutes that the setting holds it. A group's limit on a device is kept by the kernel for each
+    /// transfer, but over slices of a tenth of a second (Linux `block/blk-throttle.c`), so that short samples may be above it.
+    pub fn is_refuted_by(&self, figure: f64, is_low: bool) -> bool {
+        let passed = if is_low { PASSED } else { PASSED_AS_USUAL };
         match self.kind {
-            Kind::Shaper | Kind::Policer => figure > self.rate.value * PASSED,
+            Kind::Shaper | Kind::Policer => figure > self.rate.value * passed,
             Kind::IoLimit => false,
         }
     }

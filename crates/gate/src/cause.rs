@@ -11,6 +11,7 @@ use crate::view::NOTABLE;
 /// this is the mean of the whole measurement, and others may have been at work in its samples alone; and what a process takes of a cache or of
 /// memory bandwidth is more than its CPU time.
 const BUSY: f64 = 0.25;
+
 /// The CPU quota of a machine, against what it usually has.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Quota {
@@ -65,8 +66,10 @@ impl Cause {
             })
         };
         let stolen = || notable(conditions.steal).map(|share| Self::Stolen { share });
-        let lost =
-            [conditions.waited, conditions.excluded_by.switched].into_iter().flatten().reduce(f64::max);
+        // What a quota stops waits for its CPU, too, and is switched from it.
+        let stopped = conditions.throttled.unwrap_or(0.0);
+        let lost = [conditions.waited, conditions.excluded_by.switched].into_iter().flatten();
+        let lost = lost.map(|share| share - stopped).reduce(f64::max);
         let waited = || notable(lost).map(|share| Self::Waited { share });
         throttled().or_else(busy).or_else(stolen).or_else(waited)
     }

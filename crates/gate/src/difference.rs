@@ -1,4 +1,4 @@
-//! What a machine has less of than is usual: CPUs, memory, quota, and rates that settings hold it to. No figure is needed to know it.
+//! What a machine has less of than is usual: CPUs, memory, quota, and rates that settings hold it to. No low figure is needed to know it.
 
 use std::fmt;
 

@@ -4,8 +4,9 @@
 //! sequential test ([`crate::stats::Wald`]) says that it is usual or that the loss is there. Thresholds come from the derived limit, from this
 //! machine's own history or from its fleet ([`Usual`]); where none of them knows, nothing is judged. Pure: measurements in, a verdict out.
 //!
-//! A machine is sick only where the loss is there and either this machine shows its cause (a quota, a shaper), or nobody else can have
-//! taken what is missing. What other processes, guests or containers may have taken makes it unknown, never sick.
+//! A machine is sick where the loss is there and either a new quota causes it or nobody else can have taken what is missing; where it has less of
+//! something than is usual ([`Difference`]); or where it has a fault. What other processes, guests or containers may have taken makes it unknown,
+//! never sick.
 #![forbid(unsafe_code)]
 
 mod cause;
@@ -95,7 +96,7 @@ impl Gate {
     pub fn new(cases: &[Case], machine: &Machine, usual: &[Usual], rates: Rates) -> Self {
         let mut made: Vec<(Case, What, Threshold)> = Vec::new();
         let mut unjudged = Vec::new();
-        let quota = usual.first().cloned().unwrap_or_default().quota(machine);
+        let quota = usual.first().unwrap_or(&Usual::default()).quota(machine);
         for case in cases {
             match check::thresholds(case, usual, quota, rates.loss) {
                 Ok(thresholds) => {

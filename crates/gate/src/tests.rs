@@ -276,6 +276,11 @@ fn a_shaper_below_what_is_usual_is_a_reason_where_it_is_new() {
     assert_eq!(of(None, link(5.8e9, Some(5.9e9))).answer, Answer::Unknown);
     assert_eq!(of(None, link(5.8e9, Some(1e9))).answer, Answer::Unknown);
     assert_eq!(of(Some(4e9), link(0.97e9, Some(1e9))).answer, Answer::Sick);
+    // One earlier run that was held says nothing of what is usual.
+    let before = [link(2e9, None), link(6e9, None), link(0.97e9, Some(1e9))];
+    assert_eq!(after(&before, &bare(), &link(0.97e9, Some(1e9)), &bare()).cause, Some("shaper"));
+    // A figure as usual has passed it.
+    assert_eq!(of(None, link(5.8e9, Some(5e9))).answer, Answer::Unknown);
 }
 
 #[test]
@@ -317,10 +322,22 @@ fn a_quota_that_is_usual_is_no_reason() {
         machine.cgroup.cpu_quota = quota.map(of);
         machine
     };
-    let stopped = made(0.99, |m| m.conditions.throttled = Some(0.49));
+    let stopped = made(0.99, |m| {
+        m.conditions.throttled = Some(0.49);
+        m.conditions.waited = Some(0.5);
+    });
     let of = |before: &Machine, now: &Machine| {
         gated(now, &[history(&[100.0, 100.5, 99.5], before)], &stopped, &stopped, &nobody()).verdict()
     };
+    // One run under it does not make it usual.
+    let two = gated(
+        &with(Some(50_000)),
+        &[history(&[100.0, 100.5], &with(Some(50_000)))],
+        &stopped,
+        &stopped,
+        &nobody(),
+    );
+    assert_eq!(two.verdict().cause, Some("cpu-quota"));
     assert_eq!(of(&with(None), &with(Some(50_000))).cause, Some("cpu-quota"));
     assert_eq!(of(&with(Some(80_000)), &with(Some(50_000))).cause, Some("cpu-quota"));
     assert_eq!(of(&with(Some(50_000)), &with(Some(50_000))).answer, Answer::Healthy);

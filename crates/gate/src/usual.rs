@@ -21,8 +21,10 @@ const LEAST_MACHINES: usize = 5;
 #[derive(Clone, Debug, Default)]
 pub struct Usual {
     figures: BTreeMap<String, Vec<f64>>,
-    /// The tightest rate that a setting held a case to.
-    settings: BTreeMap<String, f64>,
+    /// The rates that settings held each case to; without end where none did.
+    settings: BTreeMap<String, Vec<f64>>,
+    /// The CPU quotas, in CPUs; without end where there was none.
+    quotas: Vec<f64>,
     machine: Option<Machine>,
     health: Option<Health>,
     is_fleet: bool,
@@ -35,6 +37,7 @@ impl Usual {
         Some(Self {
             figures: figures(runs, |_| true),
             settings: settings(runs, |_| true),
+            quotas: runs.iter().map(|run| quota(&run.machine)).collect(),
             machine: Some(latest.machine.clone()),
             health: latest.health.first().map(|one| one.shown.clone()),
             is_fleet: false,
@@ -63,9 +66,9 @@ impl Usual {
         let runs = std::slice::from_ref(run);
         let is_of = |node: &str| alike.contains(&node);
         let (figures, settings) = (figures(runs, is_of), settings(runs, is_of));
-        let typical = run.nodes.iter().filter(|node| alike.contains(&node.name.as_str()));
-        let machine = most_common(typical.map(|node| run.machine_of(node)));
-        Ok(Self { figures, settings, machine: machine.cloned(), health: None, is_fleet: true })
+        let typical = || run.nodes.iter().filter(|node| is_of(&node.name)).map(|node| run.machine_of(node));
+        let (machine, quotas) = (most_common(typical()), typical().map(quota).collect());
+        Ok(Self { figures, settings, quotas, machine: machine.cloned(), health: None, is_fleet: true })
     }
 
     /// The threshold of a case; `None` where no figure of it is known.
@@ -88,7 +91,7 @@ impl Usual {
         self.health.as_ref()
     }
 
-    /// The setting that holds a case below what is usual, where none did so when that was measured. It needs no figure that is low: short samples may
+    /// The setting that holds a case below what is usual, where that is not usual. It needs no figure that is low: short samples may
     /// pass it, and what is usual may differ by chance. `None` where no figures of the case are known.
     pub(super) fn newly_held(
         &self,
@@ -101,23 +104,24 @@ impl Usual {
         let usual = crate::stats::median(figures.clone())?;
         let held = || {
             let now = (bench::subsystem_of(&measurement.case).setting)(measurement, machine)?;
-            let rate = now.rate.value;
-            let is_tighter = self.settings.get(&id).is_none_or(|before| rate < before * TIGHTER);
-            let is_refuted = measurement.headline().is_some_and(|it| now.is_refuted_by(it.summary.median));
-            let is_low = rate < usual * (1.0 - loss).sqrt();
+            let (rate, low) = (now.rate.value, usual * (1.0 - loss).sqrt());
+            let before = self.settings.get(&id).and_then(|rates| crate::stats::median(rates.clone()));
+            let is_tighter = before.is_none_or(|before| rate < before * TIGHTER);
+            let figure = measurement.headline().map_or(0.0, |headline| headline.summary.median);
+            let is_refuted = now.is_refuted_by(figure, figure < low);
             let usual = Quantity { value: usual, unit: now.rate.unit };
-            (is_tighter && is_low && !is_refuted).then_some(Difference::Setting { now, usual })
+            (is_tighter && rate < low && !is_refuted).then_some(Difference::Setting { now, usual })
         };
         Some(held())
     }
 
-    /// The CPU quota of this machine, against what it had when this was measured.
+    /// The CPU quota of this machine, against what it usually has.
     pub(super) fn quota(&self, machine: &Machine) -> Quota {
-        let cpus = |machine: &Machine| machine.cgroup.cpu_quota.as_ref().map(|quota| quota.cpus());
-        let (now, before) = (cpus(machine), self.machine.as_ref().and_then(cpus));
-        match now.zip(before) {
-            Some((now, before)) if now >= before * TIGHTER => Quota::Usual,
-            _ => Quota::New(now),
+        let now = quota(machine);
+        let usual = crate::stats::median(self.quotas.clone()).filter(|_| self.quotas.len() >= LEAST);
+        match usual.is_some_and(|usual| usual.is_finite() && now >= usual * TIGHTER) {
+            true => Quota::Usual,
+            false => Quota::New(Some(now).filter(|cpus| cpus.is_finite())),
         }
     }
 
@@ -139,19 +143,21 @@ fn figures(runs: &[Run], is_of: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<f
     all
 }
 
-/// The tightest rate that a setting held each case to.
-fn settings(runs: &[Run], is_of: impl Fn(&str) -> bool) -> BTreeMap<String, f64> {
-    let mut all = BTreeMap::new();
+/// The CPUs of a machine's quota; without end where it has none.
+fn quota(machine: &Machine) -> f64 {
+    machine.cgroup.cpu_quota.as_ref().map_or(f64::INFINITY, |quota| quota.cpus())
+}
+
+/// The rates that settings held each case to, without end where none did.
+fn settings(runs: &[Run], is_of: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<f64>> {
+    let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for run in runs {
         for measurement in run.measurements.iter().filter(|m| is_of(&m.node)) {
-            let machine = run.nodes.iter().find(|node| node.name == measurement.node);
-            let machine = machine.map_or(&run.machine, |node| run.machine_of(node));
-            if let Some(setting) = (bench::subsystem_of(&measurement.case).setting)(measurement, machine) {
-                let rate = setting.rate.value;
-                all.entry(measurement.case.id().to_string())
-                    .and_modify(|tightest: &mut f64| *tightest = tightest.min(rate))
-                    .or_insert(rate);
-            }
+            let node = run.nodes.iter().find(|node| node.name == measurement.node);
+            let machine = node.map_or(&run.machine, |node| run.machine_of(node));
+            let setting = (bench::subsystem_of(&measurement.case).setting)(measurement, machine);
+            let rate = setting.map_or(f64::INFINITY, |setting| setting.rate.value);
+            all.entry(measurement.case.id().to_string()).or_default().push(rate);
         }
     }
     all

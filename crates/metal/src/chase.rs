@@ -281,6 +281,10 @@ impl Load for Chaser {
     fn spread(&self) -> f64 {
         self.spread
     }
+
+    fn shares_memory(&self) -> bool {
+        true
+    }
 }
 
 /// Follows `steps` links from each of the nodes at the addresses `at`.

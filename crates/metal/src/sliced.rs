@@ -56,6 +56,12 @@ pub trait Load: Send {
     fn spread(&self) -> f64 {
         SPREAD
     }
+
+    /// Whether it works on caches or memory, which others may use too: they make a slice dearer by any amount, and not by the one factor that a
+    /// busy sibling or another state of the core has.
+    fn shares_memory(&self) -> bool {
+        false
+    }
 }
 
 /// How much to count.
@@ -82,7 +88,7 @@ pub struct CpuOutcome {
     pub turns_per_second: f64,
     /// The core clock over the same time, in Hz; `None` where it cannot be probed.
     pub clock_hz: Option<f64>,
-    /// Share of the time that was set aside, from 0 to 1.
+    /// Share of the time that was set aside, from 0 to 1. Work on memory that others made dearer has the time that it takes without them.
     pub set_aside: f64,
     /// Why.
     pub causes: Causes,
@@ -282,7 +288,7 @@ impl<L: Load> Sliced<L> {
                 let station = &mut self.stations[one];
                 station.clock.clone_from(&clock);
                 let reference = *reference.get_or_insert_with(|| station.cycles_per_turn());
-                station.ledger = Ledger::new(reference, station.load.spread());
+                station.ledger = Ledger::new(reference, station.load.spread(), station.load.shares_memory());
             }
         }
     }
@@ -371,7 +377,8 @@ fn outcome(cpu: usize, threads: usize, books: &Ledger, clock_known: bool) -> Res
         return Err(SlicedError::AllDisturbed { cpu, slices });
     }
     // Each of the sharers saw the same time go by, so the processor's own time is their mean.
-    let present = seconds / threads as f64;
+    let excluded = books.excluded();
+    let present = seconds / threads as f64 - excluded.contended;
     let set_aside = (1.0 - kept.seconds / present).clamp(0.0, 1.0);
     Ok(CpuOutcome {
         cpu,
@@ -381,14 +388,15 @@ fn outcome(cpu: usize, threads: usize, books: &Ledger, clock_known: bool) -> Res
         turns_per_second: kept.turns / kept.seconds,
         clock_hz: clock_known.then(|| kept.cycles / kept.seconds),
         set_aside,
-        causes: causes(&books.excluded(), set_aside),
+        causes: causes(&excluded, set_aside),
         units_shared: None,
     })
 }
 
 /// The causes of what is set aside, each with its part of it.
 fn causes(excluded: &Excluded, set_aside: f64) -> Causes {
-    let Excluded { switched, clock, second, other, taken, second_cost, second_work } = *excluded;
+    let Excluded { switched, clock, second, contended, other, taken, second_cost, second_work } = *excluded;
+    let second = second - contended;
     let all = switched + clock + second + other;
     let part = |seconds: f64| if all > 0.0 { seconds / all * set_aside } else { 0.0 };
     Causes {
@@ -413,7 +421,7 @@ impl<L: Load> Station<L> {
             }
             turns *= 2;
         };
-        let ledger = Ledger::new(1.0, load.spread());
+        let ledger = Ledger::new(1.0, load.spread(), load.shares_memory());
         let clock = CoreClock::calibrate(load.work());
         Self { load, clock, ledger, turn_seconds, probes: [0; 2] }
     }

@@ -562,11 +562,10 @@ impl Read {
     }
 }
 
-/// Whether JSON has this value, but for the rounding of the last digits.
+/// Whether JSON has this value.
 fn is_written(value: &Value, written: &serde_json::Value) -> bool {
-    const ROUNDING: f64 = 1e-9;
     serde_json::to_value(value).is_ok_and(|right| match (right.as_f64(), written.as_f64()) {
-        (Some(right), Some(written)) => written == right || (written - right).abs() <= ROUNDING * right.abs(),
+        (Some(right), Some(written)) => quantity::is_rounded(written, right),
         _ => right == *written,
     })
 }

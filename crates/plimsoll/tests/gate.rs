@@ -6,6 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::namespaces::{Namespaces, SERVER};
 use crate::quota::Group;
 use crate::support::{ended, plimsoll, scratch, skipped, under_a_quota};
 
@@ -86,6 +87,28 @@ fn fewer_cpus_than_in_the_history_are_a_reason() {
     let line = String::from_utf8_lossy(&output.stdout);
     assert!(line.starts_with("sick: 1 CPU usable, ") && line.ends_with(" before\n"), "{line}");
     assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_new_shaper_is_a_reason_until_it_is_usual() {
+    let Some(mut ends) = Namespaces::new("a_new_shaper_is_a_reason_until_it_is_usual") else { return };
+    ends.serve();
+    let dir = scratch();
+    let made = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let server = ["--server", SERVER, "--store", "kept.db", "--quiet"];
+        let output = ends.plimsoll(&[&words[..], &server].concat()).current_dir(dir.path()).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let run = || assert_eq!(made("run gate --only network.tcp --samples 2 --sample-time 10ms").0, Some(0));
+    (0..3).for_each(|_| run());
+    ends.near("tc qdisc add dev veth0 root tbf rate 20mbit burst 64kb latency 50ms");
+    let (code, line) = made("gate --format npd");
+    assert!(line.starts_with("sick: a shaper limits the interface to 20.0 Mbit/s, usual is "), "{line}");
+    assert_eq!(code, Some(1));
+    (0..4).for_each(|_| run());
+    let (_, line) = made("gate --format npd");
+    assert!(!line.contains("shaper"), "{line}");
 }
 
 #[test]

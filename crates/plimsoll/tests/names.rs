@@ -15,9 +15,12 @@ use std::path::Path;
 use plimsoll::bench::BENCHMARKS;
 use plimsoll::case::KEYS;
 
-/// Words that are names of metrics too and mean something else in a file: the wall clock, axes of any metric, a kind of figure in a report.
+/// Words that are names of metrics too and mean something else in a file: the wall clock, how often, a code of a cause, axes of any metric, a kind of
+/// figure in a report.
 const OTHER_MEANINGS: &[(&str, &str)] = &[
     ("doctor/proof.rs", "time"),
+    ("watch/findings.rs", "time"),
+    ("gate/cause.rs", "busy"),
     ("output/report/html/single.rs", "time"),
     ("output/report/html/single.rs", "latency"),
 ];

@@ -87,24 +87,23 @@ impl Namespaces {
         self.server.as_ref().unwrap().id()
     }
 
-    /// A `plimsoll network` in the near namespace that measures to the server; its run document goes to stdout.
-    pub(crate) fn network(&self, arguments: &[&str]) -> Command {
+    /// A `plimsoll` in the near namespace.
+    pub(crate) fn plimsoll(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
+        let near = self.near.id().to_string();
         command
-            .args([
-                "--net",
-                "-t",
-                &self.near.id().to_string(),
-                "timeout",
-                "300",
-                env!("CARGO_BIN_EXE_plimsoll"),
-            ])
-            .args(["network", "--server", SERVER, "--json", "-", "--store", "none", "--quiet"])
+            .args(["--net", "-t", &near, "timeout", "300", env!("CARGO_BIN_EXE_plimsoll")])
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command
+    }
+
+    /// A `plimsoll network` in the near namespace that measures to the server; its run document goes to stdout.
+    pub(crate) fn network(&self, arguments: &[&str]) -> Command {
+        let usual = ["network", "--server", SERVER, "--json", "-", "--store", "none", "--quiet"];
+        self.plimsoll(&[&usual[..], arguments].concat())
     }
 
     /// Runs it; it must end with 0, and the first measurement is handed back.

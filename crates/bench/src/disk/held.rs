@@ -2,6 +2,7 @@
 
 use crate::case::Case;
 use crate::machine::cgroup::IoLimit;
+use crate::machine::disk::DiskKind;
 use crate::machine::mounts::DeviceNumber;
 use crate::machine::storage::Medium;
 use crate::machine::{Machine, Storage};
@@ -36,11 +37,13 @@ fn reaches_the_device(case: &Case) -> bool {
     case.word("cache").is_none_or(|cache| cache == "direct")
 }
 
-/// Whether all transfers pass the device of a limit: the one below the file system, or the only disk below that.
+/// Whether all transfers pass the device of a limit: the one below the file system, or the only disk below that. A file system that holds the
+/// file of a loop device may answer from its cache.
 fn is_on(storage: &Storage, limit: &IoLimit) -> bool {
     let on_disk = storage.file_system.as_ref().is_none_or(|fs| fs.medium == Medium::Device);
+    let is_looped = storage.layers.iter().any(|layer| layer.kind == DiskKind::Loop);
     let only = match storage.disks.as_slice() {
-        [disk] => disk.number,
+        [disk] if !is_looped => disk.number,
         _ => None,
     };
     let is = |number: Option<DeviceNumber>| number.is_some_and(|number| number.to_string() == limit.device);

@@ -51,13 +51,18 @@ const V1: [(&str, &str); 4] = [
     ("blkio.throttle.write_iops_device", "wiops"),
 ];
 
-/// The tightest limits of this process's groups, by device. Whoever cannot read them has none.
+/// The tightest limits of this process's groups, by device. Whoever cannot read them has none. In version 1 a group's limit does not hold the
+/// groups below it (`cgroup-v1/blkio-controller.rst`, "Hierarchical Cgroups"), so its own alone counts.
 pub(super) fn limits(root: &Root) -> Vec<IoLimit> {
     let groups =
         ["blkio", "io"].into_iter().find_map(|controller| Groups::of(root, controller).ok().flatten());
     let Some(groups) = groups else { return Vec::new() };
     let mut all: BTreeMap<String, IoLimit> = BTreeMap::new();
-    for dir in &groups.dirs {
+    let held = match groups.version {
+        Version::V1 => 1,
+        Version::V2 => groups.dirs.len(),
+    };
+    for dir in groups.dirs.iter().take(held) {
         for (device, name, value) in said(root, groups.version, dir) {
             let limit = || IoLimit { device: device.clone(), ..IoLimit::default() };
             all.entry(device.clone()).or_insert_with(limit).tighten(&name, value);
@@ -108,7 +113,7 @@ mod tests {
     use crate::fixture::{Fault, Fixture};
 
     #[test]
-    fn the_tightest_of_all_groups_counts_in_both_versions() -> Result<(), Fault> {
+    fn the_tightest_of_all_groups_counts_where_groups_hold_those_below_them() -> Result<(), Fault> {
         let v1 = "proc/self/mountinfo = 30 1 0:26 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n\
                   proc/self/cgroup = 3:blkio:/a\n\
                   sys/fs/cgroup/blkio/a/blkio.throttle.read_bps_device = 254:0 50000000\\n8:16 x\\nnone 3\n\
@@ -117,14 +122,15 @@ mod tests {
         let fixture = Fixture::unpack(v1)?;
         let expected = IoLimit {
             device: "254:0".to_owned(),
-            read_bytes: Some(40_000_000),
+            read_bytes: Some(50_000_000),
             writes: Some(100),
             ..IoLimit::default()
         };
         assert_eq!(limits(&fixture.root), std::slice::from_ref(&expected));
         let v2 = "proc/self/mountinfo = 30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n\
                   proc/self/cgroup = 0::/a\n\
-                  sys/fs/cgroup/a/io.max = 254:0 rbps=40000000 wbps=max riops=max wiops=100\n";
+                  sys/fs/cgroup/a/io.max = 254:0 rbps=60000000 wbps=max riops=max wiops=100\n\
+                  sys/fs/cgroup/io.max = 254:0 rbps=50000000 wbps=max riops=max wiops=200\n";
         assert_eq!(limits(&Fixture::unpack(v2)?.root), [expected]);
         assert_eq!(limits(&Fixture::unpack("")?.root), []);
         Ok(())

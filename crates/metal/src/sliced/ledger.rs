@@ -63,13 +63,15 @@ pub(super) struct Excluded {
     pub(super) switched: f64,
     /// The clock was another one after the slice than before it.
     pub(super) clock: f64,
-    /// Slices of a second common cost.
+    /// Slices of a second common cost, or of any higher cost where others may use the same memory.
     pub(super) second: f64,
+    /// By how much the latter were longer than their work takes: no time that somebody took, since they may do so in all of the time.
+    pub(super) contended: f64,
     /// What is dearer, or cheaper, and none of these.
     pub(super) other: f64,
     /// By how much the dearer of those were longer than their work takes: what something else took.
     pub(super) taken: f64,
-    /// The second cost ÷ the most common one, where there is one with [`SECOND`] of the work.
+    /// The second cost, or the mean of the higher ones, ÷ the most common one, where they have [`SECOND`] of the work.
     pub(super) second_cost: Option<f64>,
     /// Its share of the work.
     pub(super) second_work: f64,
@@ -92,6 +94,8 @@ pub(super) struct Ledger {
     reference: f64,
     /// A slice whose cost is further from the level than this share of it is set aside.
     spread: f64,
+    /// Whether others may make slices dearer by any amount, because they use the same caches or memory.
+    shares_memory: bool,
     bins: Vec<Sum>,
     all: Sum,
     /// Slices whose clock is in doubt.
@@ -104,10 +108,11 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// Empty books around a cost of about `reference` cycles for each turn.
-    pub(super) fn new(reference: f64, spread: f64) -> Self {
+    pub(super) fn new(reference: f64, spread: f64, shares_memory: bool) -> Self {
         Self {
             reference,
             spread,
+            shares_memory,
             bins: repeat_n(Sum::default(), BINS).collect(),
             all: Sum::default(),
             unsure: Sum::default(),
@@ -212,6 +217,7 @@ impl Ledger {
             switched,
             clock,
             second: apart,
+            contended: if self.shares_memory { beyond(&second, kept) } else { 0.0 },
             other: (all - switched - clock - apart).max(0.0),
             taken: self.taken(kept, second),
             second_cost: (second.slices > 0)
@@ -224,11 +230,7 @@ impl Ledger {
     /// slice with a short interrupt is excluded whole, and hardly any of it was taken.
     fn taken(&self, kept: Sum, second: Sum) -> f64 {
         let Some(level) = (kept.turns > 0.0).then(|| kept.cycles / kept.turns) else { return 0.0 };
-        let staying = |sum: &Sum| sum.seconds - sum.switched;
-        let beyond = |sum: &Sum| {
-            let share = if sum.cycles > 0.0 { 1.0 - level * sum.turns / sum.cycles } else { 0.0 };
-            staying(sum) * share.max(0.0)
-        };
+        let beyond = |sum: &Sum| beyond(sum, kept);
         let near = |bin: &Sum| (bin.cycles / bin.turns / level - 1.0).abs() <= self.spread;
         let bins = || self.bins.iter().filter(|bin| bin.slices > 0);
         let dearer: f64 = bins().filter(|bin| !near(bin)).map(beyond).sum();
@@ -238,11 +240,17 @@ impl Ledger {
     }
 
     /// The slices of the second most common cost, beside the kept ones; none if they did too little of the work. What
-    /// interrupts slices makes them dearer by any amount, so that many which agree are another state of the core.
+    /// interrupts slices makes them dearer by any amount, so that many which agree are another state of the core. Where others may use the same
+    /// memory, all that are dearer: an interruption comes a few times in a millisecond at most, and is in few slices.
     fn second(&self, kept: Sum) -> Sum {
         let mut best = Sum::default();
         let Some(level) = (kept.turns > 0.0).then(|| kept.cycles / kept.turns) else { return best };
         let near = |bin: &Sum| (bin.cycles / bin.turns / level - 1.0).abs() <= self.spread + BIN;
+        if self.shares_memory {
+            let dearer = |bin: &&Sum| bin.slices > 0 && !near(bin) && bin.cycles / bin.turns > level;
+            self.bins.iter().filter(dearer).for_each(|bin| best.add(*bin));
+            return if best.turns >= SECOND * self.all.turns { best } else { Sum::default() };
+        }
         for group in self.bins.windows(GROUP) {
             let mut sum = Sum::default();
             group.iter().filter(|bin| bin.slices > 0 && !near(bin)).for_each(|bin| sum.add(*bin));
@@ -265,6 +273,19 @@ impl Ledger {
         }
         (best.slices > 0).then(|| best.cycles / best.turns)
     }
+}
+
+/// Seconds of slices during which no thread left its CPU.
+fn staying(sum: &Sum) -> f64 {
+    sum.seconds - sum.switched
+}
+
+/// By how much slices were longer than their work takes at the cost of the kept ones, in seconds.
+fn beyond(sum: &Sum, kept: Sum) -> f64 {
+    if sum.cycles <= 0.0 || kept.turns <= 0.0 {
+        return 0.0;
+    }
+    staying(sum) * (1.0 - kept.cycles / kept.turns * sum.turns / sum.cycles).max(0.0)
 }
 
 /// The bin of a cost; a cost of zero or no number at all has none.
@@ -321,7 +342,7 @@ mod tests {
     }
 
     fn ledger(slices: &[Slice]) -> Ledger {
-        let mut ledger = Ledger::new(15.0, SPREAD);
+        let mut ledger = Ledger::new(15.0, SPREAD, false);
         slices.iter().for_each(|slice| ledger.record(slice));
         ledger
     }
@@ -411,6 +432,28 @@ mod tests {
     }
 
     #[test]
+    fn others_who_use_the_same_memory_make_slices_dearer_by_any_amount() {
+        let one = TURNS as f64 * COST / HZ;
+        let is = |seconds: f64, slices: f64| (seconds / one - slices).abs() < 1e-6;
+        let scattered: Vec<Slice> = (0..40).map(|i| slice(1.5 + f64::from(i) * 0.25)).collect();
+        let time = (0..40).map(|i| 1.5 + f64::from(i) * 0.25).sum::<f64>();
+        let of = |more: &[Slice], shares| {
+            let mut books = Ledger::new(15.0, SPREAD, shares);
+            [vec![slice(1.0); 60], more.to_vec()].concat().iter().for_each(|slice| books.record(slice));
+            books.excluded()
+        };
+        let shared = of(&scattered, true);
+        assert!(is(shared.second, time) && is(shared.contended, time - 40.0), "{shared:?}");
+        assert!((shared.second_work - 0.4).abs() < 1e-9 && shared.other.abs() < 1e-12, "{shared:?}");
+        assert!((shared.second_cost.unwrap() - time / 40.0).abs() < 1e-9 && shared.taken.abs() < 1e-12);
+        // A core of its own has no second cost there, and a few dear slices are interruptions in both.
+        let alone = of(&scattered, false);
+        assert!(alone.second_cost.is_none() && is(alone.taken, time - 40.0), "{alone:?}");
+        let few = of(&scattered[..4], true);
+        assert!(few.second_cost.is_none() && few.contended == 0.0 && is(few.taken, 3.5), "{few:?}");
+    }
+
+    #[test]
     fn a_short_interrupt_excludes_a_slice_and_takes_little_of_it() {
         let excluded =
             ledger(&[vec![slice(1.0); 90], vec![slice(1.07); 9], vec![slice(100.0)]].concat()).excluded();
@@ -422,7 +465,7 @@ mod tests {
 
     #[test]
     fn nothing_kept_is_nothing_and_not_a_division_by_zero() {
-        assert_eq!(Ledger::new(15.0, SPREAD).kept(), Sum::default());
+        assert_eq!(Ledger::new(15.0, SPREAD, false).kept(), Sum::default());
         assert_eq!(ledger(&[slice(1e6), slice(1e-6)]).kept(), Sum::default());
     }
 
@@ -432,7 +475,7 @@ mod tests {
             clocks in prop::collection::vec(1.0e9_f64..5.0e9, 1..60),
             late in prop::collection::vec(prop_oneof![3 => Just(1.0), 1 => 1.06_f64..20.0], 60),
         ) {
-            let mut books = Ledger::new(20.0, SPREAD);
+            let mut books = Ledger::new(20.0, SPREAD, false);
             for (hz, late) in clocks.iter().zip(&late) {
                 let seconds = TURNS as f64 * COST / hz * late;
                 books.record(&Slice { turns: TURNS, seconds, before: Some(*hz), after: Some(*hz), switched: false });

@@ -11,6 +11,9 @@ use super::{Run, SCHEMA};
 /// Largest file that is read: a document of five thousand machines is three quarters of it.
 const MAX_BYTES: u64 = 1 << 30;
 
+/// Most bytes of a document of the first schema, which is many times as large in memory until it is of this one.
+const MOST_OF_FIRST: usize = 256 << 20;
+
 /// Most bytes of the documents that a page holds, which are compressed there: a page takes 8 MiB of those.
 const MAX_HELD: u64 = 256 << 20;
 
@@ -70,6 +73,9 @@ impl Run {
     fn of_schema(schema: Option<&Schema>, text: &str) -> Result<Self, String> {
         let shown = |e: serde_json::Error| crate::text::shown(&e.to_string());
         let run = match schema.and_then(Schema::name) {
+            Some(FIRST) if text.len() > MOST_OF_FIRST => {
+                return Err(format!("is larger than {} MiB, and of schema {FIRST}", MOST_OF_FIRST >> 20));
+            }
             Some(FIRST) => Self::from_first(text),
             Some(SCHEMA) => serde_json::from_str(text),
             Some(other) => {

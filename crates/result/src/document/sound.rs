@@ -8,11 +8,9 @@ use crate::bench;
 use crate::case::Case;
 use crate::limit::{Limit, Varies, median};
 use crate::measurement::{Measurement, MetricResult, PeerResult, Point, Status};
+use crate::quantity::{ROUNDING, is_rounded};
 use crate::sample::Conditions;
 use crate::stats::Ratio;
-
-/// How far a stored figure may be from the one that follows, as a share of it: rounding of the last digits.
-const ROUNDING: f64 = 1e-9;
 
 /// Longest run that is believed, in seconds: ten years.
 pub(super) const LONGEST_RUN: f64 = 3.2e8;
@@ -106,10 +104,6 @@ fn metric(case: &Case, metric: &MetricResult) -> Result<(), String> {
     })
 }
 
-fn is_near(value: f64, right: f64) -> bool {
-    value == right || (value - right).abs() <= ROUNDING * right.abs()
-}
-
 /// That the summary is that of the samples.
 fn summary(metric: &MetricResult) -> Result<(), String> {
     let (samples, summary) = (&metric.samples, &metric.summary);
@@ -118,9 +112,9 @@ fn summary(metric: &MetricResult) -> Result<(), String> {
     let most = samples.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let ordered = |[low, high]: [f64; 2]| low <= high;
     let alike = summary.n == samples.len()
-        && is_near(summary.median, middle)
-        && is_near(summary.min, least)
-        && is_near(summary.max, most)
+        && is_rounded(summary.median, middle)
+        && is_rounded(summary.min, least)
+        && is_rounded(summary.max, most)
         && summary.ci95.is_none_or(ordered);
     match alike {
         true => Ok(()),
@@ -197,7 +191,7 @@ fn clock_spread(metric: &MetricResult) -> f64 {
 /// That what is said of a reference tool follows from its figures and ours.
 fn peer(peer: &PeerResult) -> Result<(), String> {
     let same = |said: Option<f64>, right: Option<f64>| match (said, right) {
-        (Some(said), Some(right)) => is_near(said, right),
+        (Some(said), Some(right)) => is_rounded(said, right),
         (said, right) => said.is_none() && right.is_none(),
     };
     if peer.own.len() != peer.samples.len() || !same(peer.median, median(peer.samples.clone())) {

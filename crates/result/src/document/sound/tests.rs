@@ -111,7 +111,7 @@ fn limits_of_cores_of_several_kinds_come_back() {
         assert_eq!(varies, Some(Varies::Otherwise), "{:?}", one.metrics[0].limit);
         let headline = &one.metrics[0];
         let of_median = headline.summary.median / headline.limit.as_ref().unwrap().value.unwrap();
-        assert!(share.is_some_and(|share| !is_near(share, of_median)), "{share:?} {of_median}");
+        assert!(share.is_some_and(|share| !is_rounded(share, of_median)), "{share:?} {of_median}");
     }
 }
 
