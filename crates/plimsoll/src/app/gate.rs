@@ -27,6 +27,10 @@ use crate::wall;
 
 /// Share of the level's time after which nothing is measured any more: the last measurement must still end.
 const MEASURING: f64 = 0.85;
+/// Share of the level's time at which the last measurement has ended.
+const ENDED: f64 = 0.95;
+/// How many times as long as the longest measurement so far the next one may be.
+const LONGER: f64 = 1.5;
 /// Share of the level's time for the first measurements.
 const FIRST: f64 = 0.55;
 /// Share of the memory that level 1 may take.
@@ -234,8 +238,9 @@ impl Measuring<'_> {
         let budget = self.most.as_secs_f64() * FIRST;
         let (measurements, _, mut interrupted) = self.measured(&every, Some(budget))?;
         gate.screen(&measurements, &self.prepared.machine, interrupted);
+        let mut longest = Duration::ZERO;
         while let Some(case) = gate.next().cloned() {
-            if interrupted || self.left().is_zero() {
+            if interrupted || self.left().is_zero() || self.may_end_late(longest) {
                 break;
             }
             let mut again: Vec<Planned> =
@@ -252,6 +257,7 @@ impl Measuring<'_> {
             if measurements.is_empty() {
                 break;
             }
+            longest = longest.max(before.elapsed());
             interrupted |= self.paused(gate.spread(), before.elapsed());
         }
         self.progress.clear();
@@ -261,6 +267,11 @@ impl Measuring<'_> {
     /// What is left of the time for measuring.
     fn left(&self) -> Duration {
         self.most.mul_f64(MEASURING).saturating_sub(self.begun.elapsed())
+    }
+
+    /// Whether a measurement may end after the time of the level, by the longest one so far: where others use the machine, the next may be longer.
+    fn may_end_late(&self, longest: Duration) -> bool {
+        self.begun.elapsed() + longest.mul_f64(LONGER) > self.most.mul_f64(ENDED)
     }
 
     /// Waits so that the measurements that are needed are spread over the time that is left. Whether it was interrupted.

@@ -8,8 +8,8 @@ use super::sound::{LONGEST_RUN, check, is_span};
 use super::upgrade::{FIRST, Kept};
 use super::{Run, SCHEMA};
 
-/// Largest file that is read: a document of five thousand machines is three quarters of it.
-const MAX_BYTES: u64 = 1 << 30;
+/// Largest file that is read: a document of five thousand machines is half of it.
+const MAX_BYTES: u64 = 2 << 30;
 
 /// Most bytes of a document of the first schema, which is many times as large in memory until it is of this one.
 const MOST_OF_FIRST: usize = 256 << 20;
