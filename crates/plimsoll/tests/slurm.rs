@@ -1,4 +1,5 @@
-//! Real slurmctld and slurmd with the example of a health check: the node under a CPU quota is drained with its cause, the other is not.
+//! Real slurmctld and slurmd with two examples: of a health check, where the node under a CPU quota is drained with its cause and the other is
+//! not; and of a job that measures all nodes without MPI and joins their documents.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -80,10 +81,34 @@ impl Cluster {
         self.start(munged);
     }
 
-    fn configure(&self) {
+    /// A cluster whose daemons are still to be started; none, told as a skip, where they are missing.
+    fn new(test: &str) -> Option<Self> {
+        for needed in ["slurmctld", "slurmd", "munged", "scontrol", "sbatch", "srun"] {
+            if program(needed).is_none() {
+                skipped(test, &format!("needs {needed} (slurmctld, slurmd, slurm-client, munge)"));
+                return None;
+            }
+        }
+        // A socket's path is short.
+        let dir = tempfile::Builder::new().prefix("plimsoll-").tempdir_in("/tmp").unwrap();
+        Some(Cluster { dir, daemons: Vec::new() })
+    }
+
+    /// Starts the controller, with nodes that are checked by `check`, or by none.
+    fn control(&mut self, check: Option<&str>) {
+        self.configure(check);
+        self.munge();
+        let mut controller = Command::new(program("slurmctld").unwrap());
+        controller.arg("-D");
+        self.start(controller);
+    }
+
+    fn configure(&self, check: Option<&str>) {
         let dir = self.dir.path().display();
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
         let host = host.trim().split('.').next().unwrap().to_owned();
+        let check = check.map(|name| format!("HealthCheckProgram={dir}/{name}\nHealthCheckInterval=20\n"));
+        let check = check.unwrap_or_default();
         let [controller, slow, sound] = free_ports();
         let text = format!(
             "ClusterName=plimsoll\nSlurmctldHost={host}(127.0.0.1)\nSlurmUser=root\nAuthType=auth/munge\n\
@@ -91,7 +116,7 @@ impl Cluster {
              SlurmdPidFile={dir}/slurmd.%n.pid\nSlurmdSpoolDir={dir}/spool.%n\nStateSaveLocation={dir}/state\n\
              SlurmctldLogFile={dir}/slurmctld.log\nSlurmdLogFile={dir}/slurmd.%n.log\nProctrackType=proctrack/linuxproc\n\
              TaskPlugin=task/none\nSelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\nReturnToService=2\nMpiDefault=none\n\
-             SlurmdParameters=config_overrides\nHealthCheckProgram={dir}/check\nHealthCheckInterval=20\n\
+             SlurmdParameters=config_overrides\n{check}\
              NodeName=slow NodeHostname={host} NodeAddr=127.0.0.1 Port={slow} CPUs=1 State=UNKNOWN\n\
              NodeName=sound NodeHostname={host} NodeAddr=127.0.0.1 Port={sound} CPUs=1 State=UNKNOWN\n\
              PartitionName=all Nodes=ALL Default=YES MaxTime=10 State=UP\n"
@@ -163,25 +188,14 @@ fn state(node: &str) -> &str {
 #[test]
 fn slurm_drains_the_slowed_node_with_its_cause_and_no_other() {
     let name = "slurm_drains_the_slowed_node_with_its_cause_and_no_other";
-    for needed in ["slurmctld", "slurmd", "munged", "scontrol"] {
-        if program(needed).is_none() {
-            return skipped(name, &format!("needs {needed} (slurmctld, slurmd, slurm-client, munge)"));
-        }
-    }
+    let Some(mut cluster) = Cluster::new(name) else { return };
     let groups = [Group::make("slurm-slow"), Group::make("slurm-sound")];
     let [Ok(group), Ok(whole)] = groups else { return skipped(name, "needs a control group of its own") };
     group.limit(0.5);
     // The other tests go on beside it.
     whole.weigh(1024);
     group.weigh(4096);
-    // A socket's path is short.
-    let dir = tempfile::Builder::new().prefix("plimsoll-").tempdir_in("/tmp").unwrap();
-    let mut cluster = Cluster { dir, daemons: Vec::new() };
-    cluster.configure();
-    cluster.munge();
-    let mut controller = Command::new(program("slurmctld").unwrap());
-    controller.arg("-D");
-    cluster.start(controller);
+    cluster.control(Some("check"));
     let slurmd = program("slurmd").unwrap();
     let mut sound = whole.enter(&slurmd);
     sound.args(["-D", "-N", "sound"]);
@@ -198,7 +212,9 @@ fn slurm_drains_the_slowed_node_with_its_cause_and_no_other() {
         );
         // The other one is gated in each round too, and is not sick.
         let before = cluster.answers("sound").len();
-        let sound = cluster.until("sound", |_| cluster.answers("sound").len() > before);
+        // It may answer before slurmctld knows it.
+        let is_known = |node: &str| !state(node).starts_with("UNKNOWN");
+        let sound = cluster.until("sound", |node| is_known(node) && cluster.answers("sound").len() > before);
         let answers = cluster.answers("sound");
         let is_fit = |answer: &String| answer.starts_with("0 healthy: ") || answer.starts_with("2 unknown: ");
         assert!(answers.iter().all(is_fit), "{answers:?}");
@@ -212,4 +228,46 @@ fn slurm_drains_the_slowed_node_with_its_cause_and_no_other() {
     }
     let sound = cluster.node("sound");
     assert!(!state(&sound).contains("DRAIN"), "{sound}");
+}
+
+#[test]
+fn the_nodes_of_a_job_without_mpi_are_gathered() {
+    let name = "the_nodes_of_a_job_without_mpi_are_gathered";
+    let Some(mut cluster) = Cluster::new(name) else { return };
+    if !Command::new("unshare").args(["--uts", "true"]).status().is_ok_and(|ended| ended.success()) {
+        return skipped(name, "needs the right to make namespaces");
+    }
+    cluster.control(None);
+    for node in ["slow", "sound"] {
+        let mut slurmd = Command::new(program("slurmd").unwrap());
+        slurmd.args(["-D", "-N", node]);
+        cluster.start(slurmd);
+    }
+    // A machine is known by its host name: what measures on a node has that of the node.
+    let own = "hostname \"$SLURMD_NODENAME\" && exec \"$@\"";
+    let plimsoll = env!("CARGO_BIN_EXE_plimsoll");
+    cluster.script(
+        "there",
+        &format!("[ \"$1\" = run ] && exec unshare --uts sh -c '{own}' sh '{plimsoll}' \"$@\"\nexec '{plimsoll}' \"$@\"\n"),
+    );
+    for node in ["slow", "sound"] {
+        cluster.until(node, |node| state(node).starts_with("IDLE"));
+    }
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/slurm/plimsoll-gather.sbatch");
+    let mut job = Command::new("sbatch");
+    job.args(["--wait", "-N", "2"]).arg(example);
+    job.args(["quick", "--only", "null", "--samples=5", "--sample-time", "10ms"]);
+    job.current_dir(cluster.dir.path()).env("SLURM_CONF", cluster.path("slurm.conf"));
+    let output = job.env("PLIMSOLL", cluster.path("there")).output().unwrap();
+    let read = |name: &str| fs::read_to_string(cluster.path(name)).unwrap_or_default();
+    let said = read("plimsoll-1.txt");
+    assert!(output.status.success(), "{output:?}\n{said}\n{}", cluster.logs());
+    let page = read("plimsoll-1/fleet.html");
+    for node in ["slow", "sound"] {
+        assert!(page.contains(node) && read("plimsoll-1/hosts.txt").contains(node), "{node}: {said}");
+        let document: serde_json::Value =
+            serde_json::from_str(&read(&format!("plimsoll-1/{node}.json"))).unwrap();
+        assert_eq!(document["nodes"][0]["name"], node);
+    }
+    assert!(!said.contains("is missing") && said.contains("quick on 2 machines"), "{said}");
 }
