@@ -1,6 +1,6 @@
 //! What is usual: figures of earlier runs of this machine, or of machines of its kind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bench;
 use crate::case::Case;
@@ -51,7 +51,7 @@ impl Usual {
     pub fn of_fleet(run: &Run, machine: &Machine) -> Result<Self, String> {
         let is_alike = |other: &Machine| other.id == machine.id;
         let of_others = |name: &str| Some(name) != machine.host.as_deref();
-        let alike: Vec<&str> = run
+        let alike: BTreeSet<&str> = run
             .nodes
             .iter()
             .filter(|node| is_alike(run.machine_of(node)) && of_others(&node.name))
@@ -64,7 +64,7 @@ impl Usual {
             ));
         }
         let runs = std::slice::from_ref(run);
-        let is_of = |node: &str| alike.contains(&node);
+        let is_of = |node: &str| alike.contains(node);
         let (figures, settings) = (figures(runs, is_of), settings(runs, is_of));
         let typical = || run.nodes.iter().filter(|node| is_of(&node.name)).map(|node| run.machine_of(node));
         let (machine, quotas) = (most_common(typical()), typical().map(quota).collect());
@@ -152,9 +152,10 @@ fn quota(machine: &Machine) -> f64 {
 fn settings(runs: &[Run], is_of: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<f64>> {
     let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for run in runs {
+        let nodes: BTreeMap<&str, &Machine> =
+            run.nodes.iter().map(|node| (node.name.as_str(), run.machine_of(node))).collect();
         for measurement in run.measurements.iter().filter(|m| is_of(&m.node)) {
-            let node = run.nodes.iter().find(|node| node.name == measurement.node);
-            let machine = node.map_or(&run.machine, |node| run.machine_of(node));
+            let machine = nodes.get(measurement.node.as_str()).copied().unwrap_or(&run.machine);
             let setting = (bench::subsystem_of(&measurement.case).setting)(measurement, machine);
             let rate = setting.map_or(f64::INFINITY, |setting| setting.rate.value);
             all.entry(measurement.case.id().to_string()).or_default().push(rate);
