@@ -165,6 +165,8 @@ pub struct Subsystem {
     pub uses_interfaces: bool,
     /// The rate that a setting of the machine holds the headline to; none where nobody set one.
     pub setting: fn(&Measurement, &Machine) -> Option<Setting>,
+    /// Whether nobody else can have used what it measures without being seen. Who uses a disk or a link needs little CPU time for it.
+    pub is_alone: fn(&Measurement, &Machine) -> bool,
 }
 
 impl Subsystem {
@@ -186,6 +188,7 @@ impl Subsystem {
         stay: Stay::AtCaches,
         uses_interfaces: false,
         setting: |_, _| None,
+        is_alone: |_, _| true,
     };
 }
 

@@ -33,6 +33,15 @@ impl Kind {
             Self::IoLimit => "io-limit",
         }
     }
+
+    /// Its name in a sentence, after "the".
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Shaper => "rate of the shaper",
+            Self::Policer => "rate of the policer",
+            Self::IoLimit => "I/O limit of the control group",
+        }
+    }
 }
 
 /// A figure beyond this many times the rate of a shaper shows that what is sent does not pass it: another class of its discipline takes it. Up to

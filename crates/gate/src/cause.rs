@@ -5,6 +5,7 @@ use std::fmt;
 use crate::machine::Others;
 use crate::measurement::Measurement;
 use crate::quantity::{percent, significant};
+use crate::sample::Conditions;
 use crate::view::NOTABLE;
 
 /// CPUs that others use from which on they may be why, however many CPUs there are and whatever is lost. It is no share of what the case uses:
@@ -55,9 +56,13 @@ impl Cause {
     pub(super) fn of(measurement: &Measurement, others: &Others, quota: Quota) -> Option<Self> {
         let conditions = &measurement.conditions;
         let notable = |share: Option<f64>| share.filter(|share| *share >= NOTABLE);
-        let throttled = || match quota {
-            Quota::Usual => None,
-            Quota::New(cpus) => notable(conditions.throttled).map(|share| Self::Quota { cpus, share }),
+        // A quota that allows all of the case's threads stops them only for what others in its group use.
+        let is_small = |cpus: f64| cpus < measurement.case.busy_threads() as f64;
+        let by_quota = || match quota {
+            Quota::New(cpus) if cpus.map_or(others.cpus < BUSY, is_small) => {
+                notable(throttled(conditions)).map(|share| Self::Quota { cpus, share })
+            }
+            _ => None,
         };
         let busy = || {
             (others.cpus >= BUSY).then(|| Self::Busy {
@@ -67,11 +72,11 @@ impl Cause {
         };
         let stolen = || notable(conditions.steal).map(|share| Self::Stolen { share });
         // What a quota stops waits for its CPU, too, and is switched from it.
-        let stopped = conditions.throttled.unwrap_or(0.0);
+        let stopped = throttled(conditions).filter(|_| quota == Quota::Usual).unwrap_or(0.0);
         let lost = [conditions.waited, conditions.excluded_by.switched].into_iter().flatten();
         let lost = lost.map(|share| share - stopped).reduce(f64::max);
         let waited = || notable(lost).map(|share| Self::Waited { share });
-        throttled().or_else(busy).or_else(stolen).or_else(waited)
+        by_quota().or_else(busy).or_else(stolen).or_else(waited)
     }
 
     /// Whether it is this machine's own setting, and no work that somebody else does at the moment.
@@ -88,6 +93,13 @@ impl Cause {
             Self::Waited { .. } => "preempted",
         }
     }
+}
+
+/// The share of the time in which a quota stopped the threads. The kernel counts the stops of the whole group; the threads themselves waited for no
+/// less than theirs.
+pub(super) fn throttled(conditions: &Conditions) -> Option<f64> {
+    let most = conditions.waited.unwrap_or(f64::INFINITY);
+    conditions.throttled.map(|share| share.min(most))
 }
 
 impl fmt::Display for Cause {

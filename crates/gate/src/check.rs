@@ -2,7 +2,7 @@
 
 use crate::bench;
 use crate::case::Case;
-use crate::cause::{Cause, Quota};
+use crate::cause::{Cause, Quota, throttled};
 use crate::limit::Source as LimitSource;
 use crate::machine::Others;
 use crate::measurement::{Measurement, MetricResult};
@@ -15,7 +15,7 @@ use crate::view::NOTABLE;
 use crate::{IN_VAIN, MISSED, Unjudged};
 
 /// Why a check says nothing where its case was measured.
-const NO_FIGURE: &str = "this machine does not tell it";
+const NO_FIGURE: &str = "this machine does not report it";
 
 /// What of a case is held to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct Round {
     pub is_low: bool,
     /// What was seen beside it, where it is low.
     pub cause: Option<Cause>,
+    /// Whether nobody else can have used what it measures without being seen.
+    pub is_alone: bool,
 }
 
 impl Round {
@@ -164,7 +166,7 @@ impl Check {
 
     /// Takes the first measurement. Where it is low by a cause that the system states, it counts as one of those that decide; else it only
     /// says that the case is to be measured again, because the lowest of many is low by chance.
-    pub(super) fn screen(&mut self, measurement: &Measurement, quota: Quota) {
+    pub(super) fn screen(&mut self, measurement: &Measurement, quota: Quota, is_alone: bool) {
         self.state = match self.value(measurement) {
             Err(why) => State::Failed(why),
             Ok(None) => State::NotHere(match self.what {
@@ -176,14 +178,15 @@ impl Check {
                 let is_low = self.threshold.is_low(value);
                 let cause = is_low.then(|| Cause::of(measurement, &Others::default(), quota)).flatten();
                 if cause.as_ref().is_some_and(Cause::is_own) {
-                    self.rounds.push(Round { value, is_low, cause });
+                    self.rounds.push(Round { value, is_low, cause, is_alone });
                 }
                 if is_low { State::Suspect } else { State::Passed }
             }
         };
     }
 
-    pub(super) fn add(&mut self, measurement: &Measurement, others: &Others, quota: Quota) {
+    /// Takes a further measurement.
+    pub(super) fn add(&mut self, measurement: &Measurement, others: &Others, quota: Quota, is_alone: bool) {
         let value = match self.value(measurement) {
             Ok(Some(value)) => value,
             Ok(None) => return self.state = State::NotHere(NO_FIGURE),
@@ -191,7 +194,7 @@ impl Check {
         };
         let is_low = self.threshold.is_low(value);
         let cause = is_low.then(|| Cause::of(measurement, others, quota)).flatten();
-        self.rounds.push(Round { value, is_low, cause });
+        self.rounds.push(Round { value, is_low, cause, is_alone });
         let counted = self.rounds.iter().filter(|round| round.counts());
         let stated = counted.clone().filter(|round| round.cause.is_some()).count();
         let (low, all) = (counted.clone().filter(|round| round.is_low).count(), counted.count());
@@ -235,9 +238,10 @@ impl Check {
         most.cause.as_ref()
     }
 
-    /// Whether it shows that this machine is sick. Where others share it (`shares`), only a cause of its own does.
+    /// Whether it shows that this machine is sick. Where others share it (`shares`) or may use the disk or the link, only a cause of its own does.
     pub(super) fn accuses(&self, shares: bool) -> bool {
-        self.state == State::Low && self.cause().map_or(!shares, Cause::is_own)
+        let is_alone = || self.rounds.iter().filter(|round| round.is_low).all(|round| round.is_alone);
+        self.state == State::Low && self.cause().map_or_else(|| !shares && is_alone(), Cause::is_own)
     }
 
     /// The middle one of the figures that were low, or the first.
@@ -252,14 +256,14 @@ impl Check {
 fn of_limit(metric: &MetricResult, conditions: &Conditions) -> Option<f64> {
     let limit = metric.limit.as_ref().filter(|limit| limit.refuted.is_none())?;
     let is_known = matches!(limit.source, LimitSource::Derived | LimitSource::Documented);
-    let is_stopped = conditions.throttled.is_some_and(|share| share >= NOTABLE);
+    let is_stopped = throttled(conditions).is_some_and(|share| share >= NOTABLE);
     (is_known && !is_stopped).then_some(())?;
     metric.of_limit.filter(|share| share.is_finite())
 }
 
 /// The share of the time in which the threads had their CPUs.
 fn cpu_time(conditions: &Conditions) -> Option<f64> {
-    let lost = [conditions.throttled, conditions.steal, conditions.waited];
+    let lost = [throttled(conditions), conditions.steal, conditions.waited];
     let most = lost.into_iter().flatten().reduce(f64::max)?;
     Some((1.0 - most).clamp(0.0, 1.0))
 }

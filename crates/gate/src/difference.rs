@@ -23,7 +23,7 @@ pub enum Difference {
         now: usize,
         /// What is usual.
         usual: usize,
-        /// "before" or "others".
+        /// "before" or "in the fleet".
         of: &'static str,
     },
     /// Memory, in bytes.
@@ -32,7 +32,7 @@ pub enum Difference {
         now: u64,
         /// What is usual.
         usual: u64,
-        /// "before" or "others".
+        /// "before" or "in the fleet".
         of: &'static str,
     },
     /// A CPU quota, in CPUs.
@@ -41,7 +41,7 @@ pub enum Difference {
         now: f64,
         /// What is usual; `None` is no quota.
         usual: Option<f64>,
-        /// "before" or "others".
+        /// "before" or "in the fleet".
         of: &'static str,
     },
     /// A rate that a setting holds a case to, and that is below its usual figure.

@@ -30,7 +30,7 @@ pub use check::{Check, State, What};
 pub use difference::Difference;
 pub use document::{About, Document, SCHEMA};
 pub use threshold::{Source, Threshold};
-pub use usual::Usual;
+pub use usual::{Usual, is_same};
 pub use verdict::{Answer, Verdict};
 
 use crate::case::Case;
@@ -89,6 +89,7 @@ pub struct Gate {
     quota: Quota,
     /// What is known of its figures.
     usual: Vec<Usual>,
+    machine: Machine,
 }
 
 impl Gate {
@@ -124,12 +125,13 @@ impl Gate {
             shares: may_share(machine),
             quota,
             usual: usual.to_vec(),
+            machine: machine.clone(),
         }
     }
 
     /// Takes the first measurement of each case: what is not low passes, the rest is to be measured again. `interrupted`: somebody ended it
     /// before all were measured.
-    pub fn screen(&mut self, measurements: &[Measurement], machine: &Machine, interrupted: bool) {
+    pub fn screen(&mut self, measurements: &[Measurement], interrupted: bool) {
         for one in &mut self.unjudged {
             let made =
                 measurements.iter().find(|made| made.case == one.case && made.status == Status::Failed);
@@ -139,22 +141,24 @@ impl Gate {
         }
         for check in &mut self.checks {
             match measurements.iter().find(|made| made.case == check.case) {
-                Some(measurement) => check.screen(measurement, self.quota),
+                Some(measurement) => {
+                    check.screen(measurement, self.quota, is_alone(measurement, &self.machine));
+                }
                 None => {
                     let why =
                         if interrupted { "it was interrupted" } else { "the time of the gate was over" };
-                    check.state = State::Failed(format!("not measured: {why}"));
+                    check.state = State::Failed(why.to_owned());
                 }
             }
         }
         for measurement in measurements {
-            self.add_setting(measurement, machine);
+            self.add_setting(measurement);
         }
     }
 
     /// Takes the setting that newly holds a case below what is usual. One that holds several cases is told once.
-    fn add_setting(&mut self, measurement: &Measurement, machine: &Machine) {
-        let loss = self.rates.loss;
+    fn add_setting(&mut self, measurement: &Measurement) {
+        let (loss, machine) = (self.rates.loss, &self.machine);
         let held = self.usual.iter().find_map(|usual| usual.newly_held(measurement, machine, loss)).flatten();
         let is_told = |held: &Difference| self.differences.iter().any(|told| told.code() == held.code());
         self.differences.extend(held.filter(|held| !is_told(held)));
@@ -185,7 +189,7 @@ impl Gate {
     pub fn add(&mut self, measurement: &Measurement, others: &Others) {
         for check in &mut self.checks {
             if check.case == measurement.case && check.state == State::Suspect {
-                check.add(measurement, others, self.quota);
+                check.add(measurement, others, self.quota, is_alone(measurement, &self.machine));
             }
         }
     }
@@ -206,7 +210,15 @@ impl Gate {
     fn is_new(&self, fault: &Fault) -> bool {
         let Some(before) = &self.before else { return false };
         match fault {
-            Fault::PcieLink { .. } => !before.faults().contains(fault),
+            // The kernel may give a device another address, and an idle link may be slower: a slot of fewer lanes is one more of them.
+            Fault::PcieLink { what, now, possible, .. } => {
+                let is_such = |of: &Fault| {
+                    matches!(of, Fault::PcieLink { what: a, now: b, possible: c, .. }
+                        if (a, c.lanes) == (what, possible.lanes) && b.lanes <= now.lanes)
+                };
+                let count = |faults: &[Fault]| faults.iter().filter(|one| is_such(one)).count();
+                count(&self.faults) > count(&before.faults())
+            }
             // The kernel numbers drives anew at each boot, so no drive may have had so many.
             Fault::NvmeMediaErrors { drive, count } => {
                 before.drives.iter().any(|one| one.name == *drive)
@@ -225,6 +237,11 @@ impl Gate {
     pub fn shares(&self) -> bool {
         self.shares
     }
+}
+
+/// Whether nobody else can have used what a measurement is of without being seen.
+fn is_alone(measurement: &Measurement, machine: &Machine) -> bool {
+    (bench::subsystem_of(&measurement.case).is_alone)(measurement, machine)
 }
 
 /// Whether others may share the hardware: where it is not certain that nobody does.

@@ -60,7 +60,7 @@ fn gated(
     others: &Others,
 ) -> Gate {
     let mut gate = Gate::new(&[case()], machine, usual, RATES);
-    gate.screen(std::slice::from_ref(first), machine, false);
+    gate.screen(std::slice::from_ref(first), false);
     for _ in 0..100 {
         match gate.next() {
             Some(_) => gate.add(then, others),
@@ -113,7 +113,7 @@ fn the_case_that_is_next_is_the_one_that_is_spread() {
     let mut gate = Gate::new(&[case(), other.clone()], &machine, &[], RATES);
     let low = made(0.5, |_| {});
     let low_other = Measurement { case: other.clone(), ..low.clone() };
-    gate.screen(&[low.clone(), low_other.clone()], &machine, false);
+    gate.screen(&[low.clone(), low_other.clone()], false);
     assert_eq!(gate.next(), Some(&case()));
     let fewest = gate.spread();
     gate.add(&low, &nobody());
@@ -124,18 +124,70 @@ fn the_case_that_is_next_is_the_one_that_is_spread() {
     assert_eq!((gate.next(), gate.spread()), (Some(&other), fewest - 2));
 }
 
+/// A quota of so many microseconds in each tenth of a second.
+fn allowed(quota_us: u64) -> plimsoll_machine::cgroup::CpuQuota {
+    plimsoll_machine::cgroup::CpuQuota { quota_us, period_us: 100_000, group: "/job".to_owned() }
+}
+
 #[test]
 fn a_quota_makes_it_sick_with_its_cause_also_on_a_guest() {
     let stopped = made(0.99, |m| {
         m.conditions.throttled = Some(0.49);
         m.conditions.waited = Some(0.5);
     });
+    let mut half = guest();
+    half.cgroup.cpu_quota = Some(allowed(50_000));
     for others in [nobody(), hog()] {
-        let verdict = answer(&guest(), &stopped, &others);
-        assert_eq!(verdict.line, "sick: a CPU quota, throttled 49 % of the time");
+        let verdict = answer(&half, &stopped, &others);
+        assert_eq!(verdict.line, "sick: CPU quota of 0.50 CPUs, throttled 49 % of the time");
         assert_eq!((verdict.answer, verdict.cause), (Answer::Sick, Some("cpu-quota")));
     }
-    assert_eq!(gated(&guest(), &[], &stopped, &stopped, &nobody()).checks[1].rounds.len(), 3);
+    assert_eq!(gated(&half, &[], &stopped, &stopped, &nobody()).checks[1].rounds.len(), 3);
+    // A namespace may hide how much it allows; others may then use it up.
+    let verdict = answer(&guest(), &stopped, &nobody());
+    assert_eq!(verdict.line, "sick: a CPU quota, throttled 49 % of the time");
+    assert_eq!(answer(&guest(), &stopped, &hog()).cause, Some("busy"));
+}
+
+#[test]
+fn a_quota_that_others_of_the_group_use_up_is_no_reason() {
+    let mut machine = bare();
+    machine.cgroup.cpu_quota = Some(allowed(1_600_000));
+    // The kernel counts the stops of all CPUs of the group.
+    let stopped = |waited| {
+        made(0.99, |m| {
+            m.conditions.throttled = Some(1.0);
+            m.conditions.waited = Some(waited);
+        })
+    };
+    assert_eq!(answer(&machine, &stopped(0.02), &hog()).line, "healthy: 2 checks passed");
+    for (others, cause) in [(nobody(), "preempted"), (hog(), "busy")] {
+        let verdict = answer(&machine, &stopped(0.3), &others);
+        assert_eq!((verdict.answer, verdict.cause), (Answer::Unknown, Some(cause)), "{}", verdict.line);
+    }
+}
+
+#[test]
+fn a_disk_or_link_that_others_may_use_is_not_sick_for_a_low_figure() {
+    for (id, unit) in [
+        ("disk.io/op=read/block=1M", Unit::BytePerSecond),
+        ("network.tcp/streams=1/direction=up/server=n2", Unit::BitPerSecond),
+    ] {
+        let runs: Vec<Run> = (0..12_u32)
+            .map(|n| run_of(vec![figure(id, unit, 1000.0 + f64::from(n % 3), None)]))
+            .map(|run| Run { machine: bare(), ..run })
+            .collect();
+        let now = figure(id, unit, 700.0, None);
+        let mut gate =
+            Gate::new(std::slice::from_ref(&now.case), &bare(), &[Usual::of_history(&runs).unwrap()], RATES);
+        gate.screen(std::slice::from_ref(&now), false);
+        while gate.next().is_some() {
+            gate.add(&now, &nobody());
+        }
+        let verdict = gate.verdict();
+        assert_eq!(verdict.answer, Answer::Unknown, "{}", verdict.line);
+        assert!(verdict.line.contains("30 % below usual"), "{}", verdict.line);
+    }
 }
 
 #[test]
@@ -161,7 +213,7 @@ fn a_loss_without_a_cause_is_sick_where_nobody_shares_the_machine() {
     let verdict = answer(&bare(), &low, &nobody());
     assert_eq!(verdict.line, "sick: cpu fma f64 avx2 20 % below its limit; cause unknown");
     let verdict = answer(&guest(), &low, &nobody());
-    assert_eq!(verdict.line, "unknown: cpu fma f64 avx2 20 % below its limit; others may take it");
+    assert_eq!(verdict.line, "unknown: cpu fma f64 avx2 20 % below its limit; others may be the cause");
 }
 
 #[test]
@@ -184,10 +236,10 @@ fn what_cannot_be_measured_or_judged_is_unknown() {
     assert_eq!((verdict.answer, verdict.cause), (Answer::Unknown, Some("not-measured")));
     assert!(verdict.line.contains("cpu fma f64 avx2: failed: the worker was killed"), "{}", verdict.line);
     let mut gate = Gate::new(&[], &bare(), &[], RATES);
-    gate.screen(&[], &bare(), false);
+    gate.screen(&[], false);
     assert_eq!(gate.verdict().cause, Some("not-judged"));
     let mut unmeasured = Gate::new(&[case()], &bare(), &[], RATES);
-    unmeasured.screen(&[], &bare(), false);
+    unmeasured.screen(&[], false);
     assert_eq!(unmeasured.verdict().answer, Answer::Unknown);
 }
 
@@ -255,7 +307,7 @@ fn after(before: &[Measurement], was: &Machine, now: &Measurement, is: &Machine)
     let usual = [Usual::of_history(&before.iter().map(run).collect::<Vec<_>>()).unwrap()];
     let mut gate = Gate::new(std::slice::from_ref(&now.case), is, &usual, RATES);
     assert_eq!((gate.checks.len(), gate.unjudged.len()), (0, 1));
-    gate.screen(std::slice::from_ref(now), is, false);
+    gate.screen(std::slice::from_ref(now), false);
     gate.verdict()
 }
 
@@ -349,6 +401,58 @@ fn a_quota_that_is_usual_is_no_reason() {
     assert_eq!((verdict.answer, verdict.cause), (Answer::Unknown, None));
 }
 
+/// A gathered run of machines, each with a figure.
+fn fleet_of(machines: &[(&str, &Machine, f64)]) -> Run {
+    let mut all = Run { nodes: Vec::new(), ..run_of(Vec::new()) };
+    for (name, machine, value) in machines {
+        all.nodes.push(run::Node { name: (*name).to_owned(), machine: Some((*machine).clone()) });
+        all.measurements.push(Measurement { node: (*name).to_owned(), ..peak(1, *value) });
+    }
+    all
+}
+
+#[test]
+fn a_fleet_says_what_is_usual_for_its_kind() {
+    let here = Machine { host: Some("n0".to_owned()), id: "a".to_owned(), ..bare() };
+    let other_kind = Machine { id: "b".to_owned(), ..bare() };
+    let names: Vec<String> = (0..12).map(|n| format!("n{n}")).collect();
+    // What it measured itself does not say what is usual, and neither does another kind.
+    let made_of = |count: usize| -> Vec<(&str, &Machine, f64)> {
+        let kind = |n: usize| if (1..=4).contains(&n) { &other_kind } else { &here };
+        let rate = |n: usize| if n <= 4 { 10.0 } else { 100.0 + (n % 3) as f64 * 0.1 };
+        (0..count).map(|n| (names[n].as_str(), kind(n), rate(n))).collect()
+    };
+    assert!(Usual::of_fleet(&fleet_of(&made_of(9)), &here).is_err(), "four of its kind");
+    let usual = [Usual::of_fleet(&fleet_of(&made_of(12)), &here).unwrap()];
+    let mut slower = made(0.99, |_| {});
+    slower.metrics[0].summary.median = 80.0;
+    let verdict = gated(&here, &usual, &slower, &slower, &nobody()).verdict();
+    assert_eq!(verdict.line, "sick: cpu fma f64 avx2 20 % below its fleet; cause unknown");
+    let mut as_usual = slower;
+    as_usual.metrics[0].summary.median = 100.0;
+    assert_eq!(gated(&here, &usual, &as_usual, &as_usual, &nobody()).verdict().answer, Answer::Healthy);
+}
+
+#[test]
+fn a_machine_that_lost_memory_since_its_fleet_was_gathered_is_of_the_kind_that_it_was() {
+    let of = |gib: u64, id: &str| {
+        let mut machine = Machine { host: Some("n0".to_owned()), id: id.to_owned(), ..bare() };
+        machine.memory.total_bytes = Some(gib << 30);
+        machine
+    };
+    let (before, now) = (of(64, "a"), of(32, "b"));
+    let names: Vec<String> = (0..6).map(|n| format!("n{n}")).collect();
+    let machines: Vec<_> = names.iter().map(|name| (name.as_str(), &before, 100.0)).collect();
+    let usual = [Usual::of_fleet(&fleet_of(&machines), &now).unwrap()];
+    let verdict = gated(&now, &usual, &made(0.99, |_| {}), &made(0.99, |_| {}), &nobody()).verdict();
+    assert_eq!(verdict.line, "sick: memory 32 GiB, 64 GiB in the fleet");
+    // Without an entry of its own, or where that is of another processor, it is of another kind.
+    assert!(Usual::of_fleet(&fleet_of(&machines[1..]), &now).is_err());
+    let mut other = now;
+    other.cpu.model_name = Some("another".to_owned());
+    assert!(Usual::of_fleet(&fleet_of(&machines), &other).is_err());
+}
+
 #[test]
 fn lines_have_80_characters_at_most() {
     let mut most = hog();
@@ -378,7 +482,7 @@ fn of_a_thousand_gates_on_a_healthy_machine_none_is_sick_and_a_loss_is_found() {
                     whole * (1.0 - lost) * (1.0 + generator.random_range(-0.01..0.01));
                 it
             };
-            gate.screen(&[figure()], &machine, false);
+            gate.screen(&[figure()], false);
             while gate.next().is_some() {
                 gate.add(&figure(), &nobody());
             }
@@ -393,7 +497,7 @@ fn of_a_thousand_gates_on_a_healthy_machine_none_is_sick_and_a_loss_is_found() {
 #[test]
 fn a_fault_that_the_system_tells_is_a_reason_and_wear_is_not() {
     let mut gate = Gate::new(&[case()], &bare(), &[], RATES);
-    gate.screen(&[made(0.99, |_| {})], &bare(), false);
+    gate.screen(&[made(0.99, |_| {})], false);
     let all = Fault::CODES;
     assert!(DRAINING.iter().all(|code| all.contains(code)), "{all:?}");
     gate.faults = vec![Fault::NvmeWorn { drive: "nvme0".to_owned(), percent: 104 }];
@@ -439,7 +543,7 @@ fn narrow_links_and_lost_data_are_a_reason_where_they_are_new() {
             ..run_of(vec![peak(1, 100.0)])
         };
         let mut gate = Gate::new(&[case()], &bare(), &[Usual::of_history(&[run]).unwrap()], RATES);
-        gate.screen(&[made(0.99, |_| {})], &bare(), false);
+        gate.screen(&[made(0.99, |_| {})], false);
         gate.faults = vec![fault];
         gate.verdict()
     };
@@ -449,6 +553,15 @@ fn narrow_links_and_lost_data_are_a_reason_where_they_are_new() {
     assert_eq!(answer(Some(health(4, Some(1))), lost(2)).line, "sick: nvme0: media errors: 2; not so before");
     assert_eq!(answer(Some(health(16, Some(0))), narrow(4)).cause, Some("pcie-link"));
     assert_eq!(answer(Some(health(16, Some(0))), narrow(4)).answer, sick);
+    // Faster than it was while idle, at another address, with more lanes; one such link more.
+    let other = |lanes: u32, address: &str| {
+        let Fault::PcieLink { what, mut now, possible, .. } = narrow(lanes) else { panic!() };
+        now.transfers_per_s *= 2;
+        Fault::PcieLink { what, now, possible, device: address.to_owned() }
+    };
+    assert_eq!(answer(Some(health(4, None)), other(4, "0000:42:00.0")).answer, healthy);
+    assert_eq!(answer(Some(health(4, None)), other(8, "0000:41:00.0")).answer, healthy);
+    assert_eq!(answer(Some(health(8, None)), other(4, "0000:41:00.0")).answer, sick);
     // The kernel numbers drives anew at each boot.
     let mut renamed = health(4, Some(2));
     renamed.drives[0].name = "nvme1".to_owned();
@@ -467,7 +580,7 @@ fn a_case_that_fails_is_unknown_also_where_nothing_says_what_is_usual() {
     failed.metrics.clear();
     let mut gate = Gate::new(&[case(), failed.case.clone()], &bare(), &[], RATES);
     assert_eq!(gate.unjudged.len(), 1);
-    gate.screen(&[made(0.995, |_| {}), failed], &bare(), false);
+    gate.screen(&[made(0.995, |_| {}), failed], false);
     let verdict = gate.verdict();
     assert_eq!((verdict.answer, verdict.cause), (Answer::Unknown, Some("not-measured")));
     assert!(verdict.line.contains("connection refused"), "{}", verdict.line);

@@ -44,12 +44,16 @@ impl Usual {
         })
     }
 
-    /// Of the machines of a gathered run that are of the kind of `machine`, this one itself left out.
+    /// Of the machines of a gathered run that are of the kind of `machine`, this one itself excluded. If the run has this machine, its kind
+    /// is what it was then: one that has lost a CPU or memory since would be of no kind of that run.
     ///
     /// # Errors
     /// There are fewer than five of them.
     pub fn of_fleet(run: &Run, machine: &Machine) -> Result<Self, String> {
-        let is_alike = |other: &Machine| other.id == machine.id;
+        let own = run.nodes.iter().find(|node| Some(node.name.as_str()) == machine.host.as_deref());
+        let then = own.map(|node| run.machine_of(node)).filter(|then| is_same(then, machine));
+        let kind = &then.unwrap_or(machine).id;
+        let is_alike = |other: &Machine| other.id == *kind;
         let of_others = |name: &str| Some(name) != machine.host.as_deref();
         let alike: BTreeSet<&str> = run
             .nodes
@@ -59,7 +63,7 @@ impl Usual {
             .collect();
         if alike.len() < LEAST_MACHINES {
             return Err(format!(
-                "the fleet has {} of the kind of this machine, and {LEAST_MACHINES} are needed",
+                "it has {} of the kind of this one, and {LEAST_MACHINES} are required",
                 crate::text::counted(alike.len(), "other machine")
             ));
         }
@@ -127,9 +131,18 @@ impl Usual {
 
     /// What this machine lacks of what is usual.
     pub(super) fn differences(&self, machine: &Machine) -> Vec<Difference> {
-        let before = if self.is_fleet { "others" } else { "before" };
-        self.machine.as_ref().map(|usual| Difference::between(usual, machine, before)).unwrap_or_default()
+        let before = if self.is_fleet { "in the fleet" } else { "before" };
+        let all = self.machine.iter().flat_map(|usual| Difference::between(usual, machine, before));
+        // One run without the quota that all others had does not make it new.
+        let is_usual = self.quota(machine) == Quota::Usual;
+        all.filter(|one| !is_usual || !matches!(one, Difference::Quota { .. })).collect()
     }
+}
+
+/// Whether two descriptions of one name are of one machine, also where it has lost CPUs or memory in between.
+pub fn is_same(before: &Machine, now: &Machine) -> bool {
+    let model = |machine: &Machine| (machine.cpu.vendor.clone(), machine.cpu.model_name.clone());
+    before.id == now.id || (model(before) == model(now) && before.virtualisation == now.virtualisation)
 }
 
 /// The headlines by case.

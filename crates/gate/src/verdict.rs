@@ -93,7 +93,12 @@ fn sick(gate: &Gate) -> Option<Verdict> {
 fn unknown(gate: &Gate) -> Option<Verdict> {
     let of = |is: fn(&Check) -> bool| gate.checks.iter().find(|check| is(check));
     if let Some(check) = of(|check| check.state == State::Low) {
-        return Some(verdict(Answer::Unknown, None, &evidence(check), Some("others may take it".to_owned())));
+        return Some(verdict(
+            Answer::Unknown,
+            None,
+            &evidence(check),
+            Some("others may be the cause".to_owned()),
+        ));
     }
     let passed = gate.checks.iter().any(|check| check.state == State::Passed);
     // What others take of the CPU time is theirs, and says nothing of figures that passed.

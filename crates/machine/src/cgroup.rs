@@ -5,7 +5,7 @@
 //! tightest answer counts. `None` is "no limit", unless `Machine::unknown` says why it was not found out.
 
 mod hierarchy;
-mod io;
+pub(crate) mod io;
 
 pub(crate) use hierarchy::Groups;
 pub use hierarchy::Version;

@@ -16,6 +16,7 @@ pub use archive::Archive;
 
 use super::cpuid;
 use super::root::{CPUINFO_CAP, FILE_CAP, Root};
+use super::virtualisation::{FIRST_NAMESPACES, namespace};
 use super::{Machine, smbios};
 use std::collections::BTreeMap;
 use std::io;
@@ -222,6 +223,11 @@ fn environment(root: &Root, machine: &Machine, content: &mut Content) {
     for bus in BUSES {
         if root.names(bus).is_ok_and(|names| !names.is_empty()) {
             content.file(Path::new(bus).join("device-1/modalias"), Vec::new());
+        }
+    }
+    for (name, _) in FIRST_NAMESPACES {
+        if let Some(own) = namespace(root, name) {
+            content.file(Path::new("proc/self/ns").join(name), own.into_bytes());
         }
     }
     if let Some(instance) = &machine.virtualisation.instance {

@@ -97,6 +97,11 @@ impl Watch {
         Some(cgroup::quota_now(&self.root, self.groups.as_ref()?)?.cpus())
     }
 
+    /// What this process's groups may move to and from devices now.
+    pub fn io_limits(&self) -> Vec<cgroup::IoLimit> {
+        cgroup::io::limits(&self.root)
+    }
+
     /// Reads the counters now.
     pub fn snapshot(&self) -> Snapshot {
         let root = &self.root;

@@ -65,6 +65,10 @@ fn is_made_by_somebody(root: &Root, found: &Virtualisation) -> bool {
     board || product
 }
 
+/// Namespaces that containers have of their own, and the inode numbers of the kernel's first ones (Linux `include/uapi/linux/nsfs.h`,
+/// `PID_NS_INIT_INO` and `CGROUP_NS_INIT_INO`; the same since Linux 3.8 and 4.6).
+pub(super) const FIRST_NAMESPACES: [(&str, u32); 2] = [("pid", 0xEFFF_FFFC), ("cgroup", 0xEFFF_FFFB)];
+
 /// A clock that only one hypervisor offers.
 const BY_CLOCK: [(&str, &str); 3] = [("kvm-clock", "KVM"), ("hyperv_clocksource", "Hyper-V"), ("xen", "Xen")];
 
@@ -208,7 +212,20 @@ impl Virtualisation {
         if let Some((hint, kind)) = hints.iter().find(|(hint, _)| groups.contains(hint)) {
             found(Some(kind), format!("/proc/self/cgroup names {hint}"));
         }
+        // A container whose control groups have a namespace of their own sees no name in them.
+        for (name, first) in FIRST_NAMESPACES {
+            if namespace(root, name).is_some_and(|own| own != format!("{name}:[{first}]")) {
+                found(Some("unknown kind"), format!("/proc/self/ns/{name} is not the kernel's first"));
+            }
+        }
     }
+}
+
+/// A namespace of this process: `pid:[4026531836]`. In a saved machine it is a file's content.
+pub(super) fn namespace(root: &Root, name: &str) -> Option<String> {
+    let path = Path::new("proc/self/ns").join(name);
+    let link = root.link_text(&path).map(|link| link.display().to_string());
+    link.or_else(|_| root.line(&path)).ok()
 }
 
 /// Whether the whole of a file system that is on a block device is mounted on `/`, as containers seldom have it.
@@ -286,6 +303,12 @@ mod tests {
         assert_eq!(container("run/systemd/container = lxc\n")?.as_deref(), Some("lxc"));
         let pod = "proc/self/cgroup = 4:memory:/kubepods/burstable/pod1/2\n";
         assert_eq!(container(pod)?.as_deref(), Some("kubernetes"));
+        let own = |pid: u64, cgroup: u64| {
+            format!("proc/self/ns/pid -> pid:[{pid}]\nproc/self/ns/cgroup -> cgroup:[{cgroup}]\n")
+        };
+        assert_eq!(container(&own(4_026_531_836, 4_026_531_835))?, None);
+        assert_eq!(container(&own(4_026_531_836, 4_026_532_400))?.as_deref(), Some("unknown kind"));
+        assert_eq!(container(&own(4_026_532_401, 4_026_531_835))?.as_deref(), Some("unknown kind"));
         assert_eq!(container("")?, None);
         Ok(())
     }

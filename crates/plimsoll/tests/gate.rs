@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -112,6 +113,27 @@ fn a_new_shaper_is_a_reason_until_it_is_usual() {
 }
 
 #[test]
+fn a_gate_ends_in_time_where_its_server_measures_for_others() {
+    let name = "a_gate_ends_in_time_where_its_server_measures_for_others";
+    let Some(mut ends) = Namespaces::new(name) else { return };
+    ends.serve();
+    let dir = scratch();
+    let mut other = ends.network(&["--only", "network.tcp", "--samples", "1000", "--sample-time", "50s"]);
+    let mut other = other.spawn().unwrap();
+    // Until it is past its trials, which are short.
+    ends.near("until awk '/veth0/ { exit $10 < 2e9 }' /proc/net/dev; do sleep 0.1; done");
+    let begun = Instant::now();
+    let words = ["gate", "--server", SERVER, "--store", "none", "--format", "json"];
+    let output = ends.plimsoll(&words).current_dir(dir.path()).output().unwrap();
+    // The server makes others wait for up to 90 s.
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &document["answer"]), (Some(6), &"unknown".into()), "{document:#}");
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
+
+#[test]
 fn imported_runs_say_nothing_of_what_was_before() {
     let dir = scratch();
     let run = "run gate --only cpu.peak --samples 1 --sample-time 5ms --store none --json kept.json";
@@ -124,6 +146,49 @@ fn imported_runs_say_nothing_of_what_was_before() {
     ended(plimsoll(dir.path()).args("history import other.json --store other.db".split(' ')), 0);
     let (out, _) = ended(plimsoll(dir.path()).args(explained), 0);
     assert!(!out.contains(" before"), "{out}");
+}
+
+#[test]
+fn a_fleet_says_what_is_usual_for_its_kind_also_of_a_machine_that_lost_memory_since() {
+    let dir = scratch();
+    let run = "run gate --only cpu.peak --samples 1 --sample-time 5ms --store none --json own.json";
+    ended(plimsoll(dir.path()).args(run.split(' ')), 0);
+    let own: Value = serde_json::from_slice(&fs::read(dir.path().join("own.json")).unwrap()).unwrap();
+    let host = own["nodes"][0]["name"].as_str().unwrap();
+    // Five others with four times the memory, and perhaps this one as it was then.
+    let gathered = |names: &[&str], to: &str| {
+        let results = dir.path().join(format!("of-{to}"));
+        fs::create_dir(&results).unwrap();
+        for name in names {
+            let mut other = own.clone();
+            let memory = other["machine"]["memory"]["total_bytes"].as_u64().unwrap();
+            other["machine"]["memory"]["total_bytes"] = (memory * 4).into();
+            other["machine"]["id"] = "0123456789abcdef".into();
+            other["machine"]["host"] = (*name).into();
+            other["nodes"][0]["name"] = (*name).into();
+            for measurement in other["measurements"].as_array_mut().unwrap() {
+                measurement["node"] = (*name).into();
+            }
+            fs::write(results.join(format!("{name}.json")), other.to_string()).unwrap();
+        }
+        let words = format!("gather of-{to} --json {to}");
+        ended(plimsoll(dir.path()).args(words.split(' ')), 0);
+    };
+    let others = ["other-1", "other-2", "other-3", "other-4", "other-5"];
+    let explained = |fleet: &str| {
+        let words = format!("gate --store none --explain --fleet {fleet}");
+        ended(plimsoll(dir.path()).args(words.split(' ')), 0)
+    };
+    gathered(&[&others[..], &[host]].concat(), "with.json");
+    let (out, err) = explained("with.json");
+    assert!(out.contains("! memory ") && out.contains(" in the fleet") && err.is_empty(), "{out}{err}");
+    gathered(&others, "without.json");
+    let (out, err) = explained("without.json");
+    assert!(!out.contains("in the fleet"), "{out}");
+    assert!(
+        err.contains("no fleet is used: without.json: it has 0 other machines of the kind of this one"),
+        "{err}"
+    );
 }
 
 #[test]

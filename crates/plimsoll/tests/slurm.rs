@@ -151,7 +151,11 @@ impl Cluster {
     /// Exit codes and lines of the gates on a node.
     fn answers(&self, node: &str) -> Vec<String> {
         let text = fs::read_to_string(self.path(&format!("answers.{node}"))).unwrap_or_default();
-        text.lines().map(str::to_owned).collect()
+        // The table below the line says nothing that the line does not.
+        text.lines()
+            .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()))
+            .map(str::to_owned)
+            .collect()
     }
 
     fn node(&self, name: &str) -> String {
@@ -216,7 +220,7 @@ fn slurm_drains_the_slowed_node_with_its_cause_and_no_other() {
         let is_known = |node: &str| !state(node).starts_with("UNKNOWN");
         let sound = cluster.until("sound", |node| is_known(node) && cluster.answers("sound").len() > before);
         let answers = cluster.answers("sound");
-        let is_fit = |answer: &String| answer.starts_with("0 healthy: ") || answer.starts_with("2 unknown: ");
+        let is_fit = |answer: &String| answer.starts_with("0 healthy: ") || answer.starts_with("6 unknown: ");
         assert!(answers.iter().all(is_fit), "{answers:?}");
         assert!(state(&sound).starts_with("IDLE") && !state(&sound).contains("DRAIN"), "{sound}");
         let mut resume = Command::new("scontrol");

@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::bench::{label::full, subsystem_of};
 use crate::document::Finding;
 use crate::finding::{Step, steps};
+use crate::held::{self, Held};
 use crate::hours::{self, after};
 use crate::journal::{Kept, Probe};
 use crate::limit::median;
@@ -44,8 +45,10 @@ pub fn findings(kept: &Kept, measurements: &[Measurement]) -> Vec<Finding> {
     let mut found = vec![watch.watched()];
     found.extend(measurements.iter().filter_map(|measurement| watch.steadiness(measurement)));
     for (measurement, steps) in measurements.iter().zip(&changed) {
+        let settings = held::settings(kept, measurement);
         found.extend(watch.changes(measurement, steps));
-        found.extend(watch.credit(measurement, steps));
+        found.extend(watch.limits(measurement, &settings));
+        found.extend(watch.credit(measurement, steps, &settings));
         found.extend(watch.daily(measurement));
     }
     found.extend(watch.seldom(measurements));
@@ -105,14 +108,12 @@ impl Watched<'_> {
         )
     }
 
-    /// Within which share of the median nearly all figures of a case are, and its worst hour. Where it is known what was delivered by the
-    /// wall clock, that counts for the hours: the figure leaves out what others took.
+    /// Within which share of the median nearly all figures of a case are, and its worst hour.
     fn steadiness(&self, measurement: &Measurement) -> Option<Finding> {
         let metric = measurement.headline().filter(|metric| metric.samples.len() > 1)?;
         let own = within(&metric.samples)?;
-        let delivered = delivered(metric);
-        let by_wall = within(&delivered.iter().map(|point| point.value).collect::<Vec<_>>());
-        let series = if delivered.is_empty() { metric.timed() } else { delivered };
+        let by_wall = within(&delivered(metric).iter().map(|point| point.value).collect::<Vec<_>>());
+        let series = by_wall_clock(metric);
         let median = median(series.iter().map(|point| point.value).collect())?;
         let hours = hours::hours(&series, self.begun);
         let worst = hours::worst(&hours, metric.better);
@@ -184,15 +185,40 @@ impl Watched<'_> {
         told("level-changed", text, evidence)
     }
 
+    /// When a setting began or ceased to hold a case to a rate.
+    fn limits(&self, measurement: &Measurement, settings: &[Held]) -> Vec<Finding> {
+        let rate = |held: Held| held.by.map_or_else(|| "none".to_owned(), |setting| setting.rate.to_string());
+        let value = |held: Held| held.by.map(|setting| setting.rate.value);
+        let finding = |(before, after): (Held, Held)| {
+            let kind = after.by.or(before.by)?.kind;
+            let text = format!(
+                "{}: the {} changed between {} and {}: {} before, {} after",
+                full(&measurement.case),
+                kind.word(),
+                self.shown(before.at),
+                self.shown(after.at),
+                rate(before),
+                rate(after)
+            );
+            let evidence = json!({
+                "case": measurement.case.id(), "kind": kind.code(), "before": value(before), "after": value(after),
+                "between_s": [before.at, after.at],
+            });
+            Some(told("limit-changed", text, evidence))
+        };
+        held::changes(settings).filter_map(finding).collect()
+    }
+
     /// A fall from the best level that nothing in this machine explains: what a credit that is used up looks like.
-    fn credit(&self, measurement: &Measurement, steps: &[Step]) -> Option<Finding> {
+    fn credit(&self, measurement: &Measurement, steps: &[Step], settings: &[Held]) -> Option<Finding> {
         let metric = measurement.headline()?;
         let fall = |step: &Step| step.ratio.min(1.0 / step.ratio);
         let step = steps.first().filter(|step| step.is_worse && !step.is_own && fall(step) < FALL)?;
         let later = |level: f64| hours::worse(level, step.levels[0], metric.better) >= 1.0 - FALL;
         let subsystem = subsystem_of(&measurement.case);
         let can_have = subsystem.on_files || subsystem.uses_interfaces || step.evidence["cause"] == "steal";
-        if !can_have || !steps.iter().all(|step| later(step.levels[1])) {
+        let is_set = held::changes(settings).any(|(from, to)| from.at < step.after && to.at > step.before);
+        if !can_have || is_set || !steps.iter().all(|step| later(step.levels[1])) {
             return None;
         }
         let [burst, base] = step.levels.map(|value| Quantity { value, unit: metric.unit });
@@ -212,11 +238,13 @@ impl Watched<'_> {
         ))
     }
 
-    /// Hours of the day that are worse on each day.
+    /// Hours of the day that are worse on each day, by the wall clock where that is known.
     fn daily(&self, measurement: &Measurement) -> Option<Finding> {
         let metric = measurement.headline()?;
-        let hours = hours::hours(&metric.timed(), self.begun);
-        let found = hours::daily(&hours, metric.summary.median, metric.better, NOTABLE, DAYS);
+        let series = by_wall_clock(metric);
+        let usual = median(series.iter().map(|point| point.value).collect())?;
+        let hours = hours::hours(&series, self.begun);
+        let found = hours::daily(&hours, usual, metric.better, NOTABLE, DAYS);
         let named: Vec<String> = found
             .iter()
             .map(|one| format!("{:02}:00 ({} or more on {} days)", one.hour, percent(one.least, 2), one.days))
@@ -249,10 +277,10 @@ impl Watched<'_> {
         };
         let finding = |measurement: &Measurement| {
             let option = option(measurement)?;
-            let all = self.kept.probes.iter().flat_map(|probe| &probe.cases);
-            let made = all.filter(|probed| probed.case == measurement.case).count();
+            let left_out = self.kept.probes.iter().filter(|probe| probe.left_out.contains(&measurement.case));
+            let made = probes - left_out.count();
             let text = format!(
-                "{}: measured in {made} of {}, because {option} allows no more; a larger one allows more",
+                "{}: measured in {made} of {}, because {option} allows no more",
                 full(&measurement.case),
                 counted(probes, "probe"),
             );
@@ -299,7 +327,7 @@ impl Watched<'_> {
             self.kept.probes.iter().filter_map(|probe| Some((probe.at, ended(probe)?))).collect();
         let (at, why) = failed.last()?;
         let text = format!(
-            "{} of {} failed in part; the last one at {}: {}",
+            "{} of {} had a case that failed; the last one at {}: {}",
             failed.len(),
             counted(self.kept.probes.len(), "probe"),
             self.shown(*at),
@@ -391,6 +419,12 @@ fn delivered(metric: &MetricResult) -> Vec<Timed> {
     known.filter(|point| point.value.is_finite()).collect()
 }
 
+/// What counts for the hours: the figure itself leaves out what others took.
+fn by_wall_clock(metric: &MetricResult) -> Vec<Timed> {
+    let delivered = delivered(metric);
+    if delivered.is_empty() { metric.timed() } else { delivered }
+}
+
 /// The share of the median within which nearly all values are.
 fn within(values: &[f64]) -> Option<f64> {
     let median = median(values.to_vec())?;
@@ -437,7 +471,9 @@ mod tests {
     use super::*;
     use crate::journal::{Begun, Probed, Session, Shares, Spent};
     use crate::machine::Change;
+    use crate::machine::cgroup::IoLimit;
     use crate::measurement::Point;
+    use crate::quantity::Unit;
     use crate::sample::{CannotMeasure, End, Facts, Sample};
     use plimsoll_result::fixture::{self, run_of};
 
@@ -463,7 +499,9 @@ mod tests {
             before: Change { elapsed_s: EVERY - 1.0, steal_share: Some(0.0), ..Change::default() },
             slept: 0.0,
             quota: None,
+            io_limits: Vec::new(),
             celsius: Some(50.0),
+            left_out: Vec::new(),
             cases: vec![Probed {
                 case: measurement.case.clone(),
                 samples: vec![Sample { at: *t, elapsed: 0.1, ..Sample::default() }],
@@ -603,7 +641,7 @@ mod tests {
         );
         assert!(of("temperature").contains("between 50.0 and 80.0 °C"));
         assert!(
-            of("no-figure").contains("1 of 288 probes failed in part")
+            of("no-figure").contains("1 of 288 probes had a case that failed")
                 && of("no-figure").contains("no answer")
         );
         let unwatched = of("unwatched");
@@ -612,6 +650,57 @@ mod tests {
                 && unwatched.contains("booted 1 time")
                 && unwatched.contains("slept for 2 h 0 min"),
             "{unwatched}"
+        );
+    }
+
+    #[test]
+    fn a_limit_that_somebody_sets_is_told_and_is_no_used_up_credit() {
+        let (mut kept, mut measurement) = watched(24.0, DISK, |hour| if hour < 9.0 { 3000.0 } else { 300.0 });
+        measurement.metrics[0].unit = Unit::IoPerSecond;
+        kept.begun.run.machine.storage.as_mut().unwrap().number = "254:0".parse().ok();
+        assert!(codes(&kept, &measurement).contains(&"burst-credit".to_owned()));
+        let limit = IoLimit { device: "254:0".to_owned(), reads: Some(300), ..IoLimit::default() };
+        for probe in &mut kept.probes[108..] {
+            probe.io_limits = vec![limit.clone()];
+        }
+        let told = texts(&kept, &measurement);
+        let of = |code: &str| told.iter().find(|(of, _)| of == code).map(|(_, text)| text.as_str());
+        assert!(
+            of("limit-changed").is_some_and(|text| text.ends_with(
+                "the I/O limit of the control group changed between 2026-11-26 17:55:00 UTC and 2026-11-26 18:00:00 UTC: \
+                 none before, 300 IOPS after"
+            )),
+            "{told:?}"
+        );
+        assert_eq!(of("burst-credit"), None);
+    }
+
+    #[test]
+    fn what_a_budget_left_out_is_counted_and_what_a_signal_cut_off_is_not() {
+        let (mut kept, measurement) = watched(24.0, DISK, |_| 3000.0);
+        kept.probes[5].cases.clear();
+        assert!(!codes(&kept, &measurement).contains(&"budget-used".to_owned()));
+        for probe in &mut kept.probes[100..200] {
+            probe.cases.clear();
+            probe.left_out = vec![measurement.case.clone()];
+        }
+        let told = texts(&kept, &measurement);
+        let budget = told.iter().find(|(code, _)| code == "budget-used").unwrap();
+        assert!(budget.1.contains("measured in 188 of 288 probes, because --disk-a-day"), "{}", budget.1);
+    }
+
+    #[test]
+    fn time_that_others_take_each_day_counts_for_the_hours() {
+        let (kept, mut measurement) = watched(50.0, CPU, |_| 100.0);
+        let metric = &mut measurement.metrics[0];
+        for (point, value) in metric.series.iter_mut().zip(&metric.samples) {
+            let taken = if (5.0..6.0).contains(&(point.t / 3600.0 % 24.0)) { 0.2 } else { 0.0 };
+            point.delivered = Some(value * (1.0 - taken));
+        }
+        let told = texts(&kept, &measurement);
+        assert!(
+            told.iter().any(|(code, text)| code == "time-of-day" && text.contains("14:00 (20 %")),
+            "{told:?}"
         );
     }
 

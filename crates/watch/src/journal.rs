@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::case::Case;
 use crate::document::Run;
 use crate::machine::Change;
+use crate::machine::cgroup::IoLimit;
 use crate::sample::{End, Facts, Outcome, Sample};
 use crate::text::shown_bytes;
 
@@ -128,9 +129,15 @@ pub struct Probe {
     /// The CPU quota, in CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<f64>,
+    /// What control groups limit devices to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub io_limits: Vec<IoLimit>,
     /// The highest temperature, in °C.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub celsius: Option<f64>,
+    /// Cases that were not measured, because their budget was used up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<Case>,
     /// What became of its cases.
     pub cases: Vec<Probed>,
 }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod findings;
+mod held;
 mod hours;
 mod joined;
 mod journal;

@@ -4,6 +4,7 @@
 //! the page cache bypassed. [`load`] is the measured loop, [`driver`] the thread it is on, [`engine`] how it talks to the kernel, [`pattern`] where
 //! it goes and [`data`] what it writes.
 
+mod alone;
 mod busy;
 mod case_files;
 pub mod claim;

@@ -26,6 +26,8 @@ pub static PART: Subsystem = Subsystem {
     instead_of_threads: Some("a stream has a thread of its own; use --streams"),
     uses_interfaces: true,
     setting: |measurement, _| setting(measurement),
+    // The other end and the way to it have other users.
+    is_alone: |_, _| false,
     ..Subsystem::USUAL
 };
 

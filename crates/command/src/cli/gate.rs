@@ -24,13 +24,13 @@ pub struct Gate {
     /// Print what would be measured, where each threshold comes from and what it can find, and end
     #[arg(long, conflicts_with_all = ["format", "output"])]
     pub explain: bool,
-    /// Nothing else should run here: also measure all cores at once
+    /// Also measure all cores at once; requires that nothing else runs here
     #[arg(long)]
     pub exclusive: bool,
     /// Machines of the same kind that say what is usual: a document that plimsoll gather --json wrote
     #[arg(long, value_name = "FILE")]
     pub fleet: Option<PathBuf>,
-    /// The history whose runs of this machine say what is usual; none: limits alone
+    /// The history whose runs of this machine say what is usual; none: use limits only
     #[arg(long, value_name = "FILE|none")]
     pub store: Option<PathBuf>,
     /// What it also measures.
@@ -42,7 +42,7 @@ pub struct Gate {
     /// The share of gates that may call a healthy machine sick
     #[arg(long, value_name = "SHARE", default_value = "0.0001", value_parser = rate, allow_hyphen_values = true)]
     pub false_alarms: f64,
-    /// Exit code where the answer is unknown or nothing could be measured, such as 0 in a prolog [default: 6, or what stopped it: 2 to 5]
+    /// Exit code where the answer is unknown or nothing could be measured, such as 0 in a prolog [default: 6, or what stopped it: 2 to 5, 130; nagios: 3; npd: 2]
     #[arg(long, value_name = "CODE", value_parser = code)]
     pub exit_unknown: Option<u32>,
     /// No progress line

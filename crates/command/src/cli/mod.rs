@@ -305,11 +305,11 @@ const CHECKED: &str = "Exit code 1 where a figure is impossible, or where none o
 
 /// What `plimsoll watch` says of how it ends.
 const WATCHED: &str =
-    "A signal stops it, and --resume goes on; --stop ends it. docs/watch.md has units for systemd.";
+    "A signal stops it, and --resume goes on; --stop ends it. docs/watch.md has a unit for systemd.";
 
 /// What `plimsoll gate` says of its exit codes.
 const GATED: &str = "Exit codes: 0 healthy, 1 sick, 6 unknown; 2 to 5 and 130 as everywhere, which say nothing of the machine either. Only 1 is a \
-    reason to drain a node. docs/gate.md has schedulers and monitors.";
+    reason to drain a node. docs/recipes.md has Slurm, Nagios, systemd and others.";
 
 fn keys_of(subsystem: &str) -> impl Iterator<Item = &'static Key> {
     KEYS.iter().filter(move |key| {

@@ -53,7 +53,7 @@ const V1: [(&str, &str); 4] = [
 
 /// The tightest limits of this process's groups, by device. Whoever cannot read them has none. In version 1 a group's limit does not hold the
 /// groups below it (`cgroup-v1/blkio-controller.rst`, "Hierarchical Cgroups"), so its own alone counts.
-pub(super) fn limits(root: &Root) -> Vec<IoLimit> {
+pub(crate) fn limits(root: &Root) -> Vec<IoLimit> {
     let groups =
         ["blkio", "io"].into_iter().find_map(|controller| Groups::of(root, controller).ok().flatten());
     let Some(groups) = groups else { return Vec::new() };

@@ -26,7 +26,7 @@ pub enum Shape {
 }
 
 /// The columns of the table.
-const HEAD: [&str; 6] = ["figure", "measured", "usual", "low from", "usual by", "answer"];
+const HEAD: [&str; 6] = ["figure", "measured", "usual", "low from", "threshold from", "answer"];
 
 /// The answer.
 pub fn text(gate: &Gate, about: About<'_>, shape: Shape, style: &Style) -> String {

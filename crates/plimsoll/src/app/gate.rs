@@ -14,7 +14,7 @@ use crate::case::Case;
 use crate::cli::{Common, Form, Gate as Typed, What};
 use crate::document::{Run, RunStatus};
 use crate::event::Event;
-use crate::gate::{About, Answer, Gate, Rates, Unjudged, Usual};
+use crate::gate::{About, Answer, Gate, Rates, Unjudged, Usual, is_same};
 use crate::machine::health::Health;
 use crate::machine::{Machine, Others, Processes, Root};
 use crate::measurement::Measurement;
@@ -27,10 +27,8 @@ use crate::wall;
 
 /// Share of the level's time after which nothing is measured any more: the last measurement must still end.
 const MEASURING: f64 = 0.85;
-/// Share of the level's time at which the last measurement has ended.
+/// Share of the level's time after which a measurement is broken off: a server that is busy, or a disk that hangs, may keep one for minutes.
 const ENDED: f64 = 0.95;
-/// How many times as long as the longest measurement so far the next one may be.
-const LONGER: f64 = 1.5;
 /// Share of the level's time for the first measurements.
 const FIRST: f64 = 0.55;
 /// Share of the memory that level 1 may take.
@@ -54,7 +52,7 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
     let started = wall::now().to_string();
     let to = typed.output.as_deref().map(target).transpose()?;
-    let asked = interrupts()?;
+    let asked = until(interrupts()?, begun + typed.most().mul_f64(ENDED));
     let mut prepared = prepared(typed)?;
     let dropped = reduced(&mut prepared, typed);
     let usual = usual(typed, &prepared.machine)?;
@@ -159,17 +157,19 @@ fn reduced(prepared: &mut Prepared, typed: &Typed) -> Vec<Unjudged> {
 
 /// What is usual: of the fleet first, then of the history.
 fn usual(typed: &Typed, machine: &Machine) -> Result<Vec<Usual>, Failure> {
-    let fleet = typed.fleet.as_deref().map(|file| fleet(file, machine)).transpose()?;
+    let fleet = typed.fleet.as_deref().map(|file| fleet(file, machine)).transpose()?.flatten();
     Ok(fleet.into_iter().chain(history(typed.store.as_deref(), machine)?).collect())
 }
 
-fn fleet(file: &Path, machine: &Machine) -> Result<Usual, Failure> {
+/// The fleet of a document; none where it has too few machines of this kind: one command serves all machines of a mixed fleet.
+fn fleet(file: &Path, machine: &Machine) -> Result<Option<Usual>, Failure> {
+    let shown = || crate::text::shown_bytes(file.as_os_str().as_encoded_bytes());
     let wrong = |why: String| {
-        let file = crate::text::shown_bytes(file.as_os_str().as_encoded_bytes());
-        Failure::usage(format!("--fleet {file}: {why}; it must be a document of plimsoll gather --json"))
+        Failure::usage(format!("--fleet {}: {why}; it must be a document of plimsoll gather --json", shown()))
     };
     let run = Run::read(file).map_err(wrong)?;
-    Usual::of_fleet(&run, machine).map_err(wrong)
+    let few = |why: String| output::complain(&format!("no fleet is used: {}: {why}", shown()));
+    Ok(Usual::of_fleet(&run, machine).map_err(few).ok())
 }
 
 /// The runs of this machine in the history; none where there is no history. One that was named must be there.
@@ -213,10 +213,15 @@ fn unused(why: &StoreError) -> Option<Usual> {
     None
 }
 
-/// Whether a run is of this machine, also where it has lost CPUs or memory since.
-fn is_same(before: &Machine, now: &Machine) -> bool {
-    let model = |machine: &Machine| (machine.cpu.vendor.clone(), machine.cpu.model_name.clone());
-    before.id == now.id || (model(before) == model(now) && before.virtualisation == now.virtualisation)
+/// What asks for the end: a signal, or that the time is over.
+fn until(asked: Receiver<()>, end: Instant) -> Receiver<()> {
+    let (ends, ended) = crossbeam_channel::unbounded();
+    std::thread::spawn(move || {
+        let _ = asked.recv_deadline(end);
+        // Nobody waits for it any more where the gate has ended.
+        let _ = ends.send(());
+    });
+    ended
 }
 
 /// What measures.
@@ -237,10 +242,9 @@ impl Measuring<'_> {
         }
         let budget = self.most.as_secs_f64() * FIRST;
         let (measurements, _, mut interrupted) = self.measured(&every, Some(budget))?;
-        gate.screen(&measurements, &self.prepared.machine, interrupted);
-        let mut longest = Duration::ZERO;
+        gate.screen(&measurements, interrupted && !self.is_over());
         while let Some(case) = gate.next().cloned() {
-            if interrupted || self.left().is_zero() || self.may_end_late(longest) {
+            if interrupted || self.left().is_zero() {
                 break;
             }
             let mut again: Vec<Planned> =
@@ -257,21 +261,20 @@ impl Measuring<'_> {
             if measurements.is_empty() {
                 break;
             }
-            longest = longest.max(before.elapsed());
             interrupted |= self.paused(gate.spread(), before.elapsed());
         }
         self.progress.clear();
-        Ok(interrupted)
+        Ok(interrupted && !self.is_over())
+    }
+
+    /// Whether measurements are broken off because the time is over, and not because somebody asked.
+    fn is_over(&self) -> bool {
+        self.begun.elapsed() >= self.most.mul_f64(ENDED)
     }
 
     /// What is left of the time for measuring.
     fn left(&self) -> Duration {
         self.most.mul_f64(MEASURING).saturating_sub(self.begun.elapsed())
-    }
-
-    /// Whether a measurement may end after the time of the level, by the longest one so far: where others use the machine, the next may be longer.
-    fn may_end_late(&self, longest: Duration) -> bool {
-        self.begun.elapsed() + longest.mul_f64(LONGER) > self.most.mul_f64(ENDED)
     }
 
     /// Waits so that the measurements that are needed are spread over the time that is left. Whether it was interrupted.

@@ -118,9 +118,9 @@ fn begin(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
     }
     let probes = typed.lasts.as_secs_f64() / typed.every.as_secs_f64();
     if probes > MOST_PROBES {
-        let least = (typed.lasts.as_secs_f64() / MOST_PROBES).ceil();
+        let least = (typed.lasts.as_secs_f64() / MOST_PROBES * 10.0).ceil() / 10.0;
         return Err(Failure::usage(format!(
-            "--every: a watch has at most {MOST_PROBES} probes; for so long it must be {least}s or more"
+            "--every: a watch has at most {MOST_PROBES} probes; with this --for it must be {least}s or more"
         )));
     }
     let key = far_end::key(typed.beside.key.as_deref())?;
@@ -254,7 +254,7 @@ fn watched(
         }
         Ending::Asked => {
             complain(
-                "this process watches no more: plimsoll watch --resume goes on, plimsoll watch --stop ends the watch (with the same --store)",
+                "the watch is stopped: plimsoll watch --resume continues it, plimsoll watch --stop ends it with its result (with the same --store)",
             );
             Ok(ExitCode::from(code::INTERRUPTED))
         }
@@ -319,7 +319,9 @@ fn shown(kept: &Kept, common: &Common, journal: Journal) -> Result<ExitCode, Fai
     if is_in_history(id, common) {
         journal.remove().map_err(|e| failure(&e))?;
     } else {
-        complain("the journal of the watch stays as well: plimsoll watch --stop tries again to enter it");
+        complain(
+            "the result is not in the history, so the journal of the watch stays: plimsoll watch --stop tries again",
+        );
     }
     let own = ending::own(&run, false, all);
     Ok(ExitCode::from(ending::whole(&run, &[own])))
@@ -381,7 +383,7 @@ fn stop(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
 fn stopped(session: &Session) -> Result<(), Failure> {
     let why = |why: &str| {
         Failure::environment(format!(
-            "--stop: process {}, which watches, {why}; stop it by hand, then type plimsoll watch --stop again",
+            "--stop: process {} {why}; stop the watch by hand, then type plimsoll watch --stop again",
             session.pid
         ))
     };
@@ -395,7 +397,7 @@ fn stopped(session: &Session) -> Result<(), Failure> {
     };
     // Its id may have been given to another one.
     if processes::began(&Root::live(), session.pid).is_some_and(|began| began != session.pid_began) {
-        return Err(why("is another process now, perhaps of another container"));
+        return Err(why("may be another process now, or be in another container"));
     }
     pidfd_send_signal(&process, Signal::TERM).map_err(|e| why(&format!("cannot be signalled: {e}")))?;
     let _ = writeln!(std::io::stderr(), "plimsoll: stopping the watch of process {}", session.pid);

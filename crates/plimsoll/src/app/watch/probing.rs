@@ -9,7 +9,9 @@ use super::super::own_program;
 use super::super::prepared::Prepared;
 use super::super::progress::Progress;
 use crate::bench::subsystem_of;
+use crate::case::Case;
 use crate::clock::SystemClock;
+use crate::event::Event;
 use crate::machine::{Root, Snapshot, Watch, health};
 use crate::output::complain;
 use crate::quantity::Unit;
@@ -28,8 +30,6 @@ const OBSERVED: Duration = Duration::from_secs(1);
 const BUSY: f64 = 0.25;
 /// Share of the time in which somebody waits for I/O, from which on others use the machine.
 const WAITING: f64 = 0.1;
-/// Part of a sample's time that warming up and finding the amount take beside it.
-const BESIDE: f64 = 1.5;
 
 /// Why probing ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,10 +206,11 @@ impl<'a> Probing<'a> {
         let before = self.snapshot.until(&self.state.snapshot(), cpus);
         let slept = asleep() - std::mem::replace(&mut self.slept, asleep());
         let transferred = transferred();
-        let (outcomes, interrupted) = self.measured(at);
+        let measured = self.measured(at);
         let disk =
             transferred.zip(self::transferred()).map_or(0.0, |(before, after)| (after - before).max(0.0));
-        let network = outcomes.iter().map(sent).sum();
+        let Measured { outcomes, seconds, left_out, interrupted } = measured;
+        let network = outcomes.iter().zip(seconds).map(|(outcome, seconds)| sent(outcome, seconds)).sum();
         let spent = Spent { cpu: self.cpu_spent(), disk, network };
         self.schedule.took(spent);
         self.snapshot = self.state.snapshot();
@@ -226,7 +227,9 @@ impl<'a> Probing<'a> {
             before,
             slept: if slept > 0.001 { slept } else { 0.0 },
             quota: self.state.quota(),
+            io_limits: self.state.io_limits(),
             celsius,
+            left_out,
             cases,
         };
         self.write(&Line::Probe(Box::new(probe)));
@@ -244,15 +247,24 @@ impl<'a> Probing<'a> {
         }
     }
 
-    /// Measures the cases whose budgets allow it, with workers that end with the probe; whether that was interrupted.
-    fn measured(&self, at: f64) -> (Vec<Outcome>, bool) {
-        let allowed = |planned: &&Planned| {
+    /// Measures the cases whose budgets allow it, with workers that end with the probe.
+    fn measured(&self, at: f64) -> Measured {
+        let allowed = |planned: &Planned| {
             let subsystem = subsystem_of(&planned.candidate.case);
             (!subsystem.on_files || self.schedule.allows_disk(at))
                 && (!subsystem.uses_interfaces || self.schedule.allows_network(at))
         };
-        let planned: Vec<Planned> = self.prepared.planned.iter().filter(allowed).cloned().collect();
-        let Ok(own) = own_program() else { return (Vec::new(), false) };
+        let (planned, left_out): (Vec<Planned>, Vec<Planned>) =
+            self.prepared.planned.iter().cloned().partition(allowed);
+        let left_out = left_out.into_iter().map(|planned| planned.candidate.case).collect();
+        let own = match own_program() {
+            Ok(own) => own,
+            Err(why) => {
+                complain(&format!("{}; this probe is lost, and the watch goes on", why.line));
+                return Measured { left_out, ..Measured::default() };
+            }
+        };
+        let mut begun: Vec<f64> = Vec::new();
         let machine = &self.prepared.machine;
         let mut station = Workers::new(own, machine, &self.prepared.options(), self.asked.clone());
         let mut clock = SystemClock::new(&Root::live(), &machine.cpu.allowed);
@@ -260,14 +272,21 @@ impl<'a> Probing<'a> {
             station: &mut station,
             clock: &mut clock,
             pace: &mut Alone,
-            emit: &mut |_| (),
+            emit: &mut |event| {
+                if let Event::Preparing { .. } = event {
+                    begun.push(wall::monotonic());
+                }
+            },
             maker: self.prepared.maker(&self.node),
             budget: None,
             beside_s: 0.0,
             few_pairs: true,
         }
         .run(&self.run, &planned, Vec::new());
-        (ran.outcomes, ran.interrupted || station.was_interrupted())
+        begun.push(wall::monotonic());
+        let seconds = begun.iter().zip(begun.iter().skip(1)).map(|(from, to)| to - from).collect();
+        let interrupted = ran.interrupted || station.was_interrupted();
+        Measured { outcomes: ran.outcomes, seconds, left_out, interrupted }
     }
 
     /// How far it is, on stderr.
@@ -285,6 +304,17 @@ impl<'a> Probing<'a> {
     }
 }
 
+/// What came of the cases of a probe.
+#[derive(Default)]
+struct Measured {
+    outcomes: Vec<Outcome>,
+    /// What each outcome took, its set-up included.
+    seconds: Vec<f64>,
+    /// What a budget did not allow.
+    left_out: Vec<Case>,
+    interrupted: bool,
+}
+
 /// Seconds that the machine has slept since its boot.
 fn asleep() -> f64 {
     wall::since_boot() - wall::monotonic()
@@ -297,15 +327,15 @@ fn transferred() -> Option<f64> {
     Some(value("read_bytes:")? + value("write_bytes:")?)
 }
 
-/// Bytes that a case sent and received, from its rate and the time that it took with what is beside it.
-fn sent(outcome: &Outcome) -> f64 {
+/// The most that a case can have sent and received, in bytes: its rate for all the time that it took. To warm up, to choose CPUs and to look for a
+/// shaper it sends as well.
+fn sent(outcome: &Outcome, seconds: f64) -> f64 {
     if !subsystem_of(&outcome.case).uses_interfaces {
         return 0.0;
     }
     let metric =
         crate::bench::find(outcome.case.benchmark()).and_then(|b| b.metrics(&outcome.case).first().copied());
     let Some(metric) = metric.filter(|metric| metric.unit == Unit::BitPerSecond) else { return 0.0 };
-    let bits =
-        outcome.samples.iter().filter_map(|sample| Some(sample.values.get(metric.name)? * sample.elapsed));
-    bits.sum::<f64>() / 8.0 * (1.0 + BESIDE)
+    let rates = outcome.samples.iter().filter_map(|sample| sample.values.get(metric.name).copied());
+    rates.reduce(f64::max).unwrap_or(0.0) / 8.0 * seconds
 }

@@ -1,0 +1,40 @@
+//! The settings that held a case to a rate at each probe: a shaper on the interface, a control group's limit on the device.
+
+use crate::bench::{Setting, subsystem_of};
+use crate::journal::{Kept, Probe};
+use crate::measurement::Measurement;
+
+/// What held a case at a probe.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Held {
+    /// Seconds from the begin of the watch.
+    pub(crate) at: f64,
+    /// `None` where nothing did.
+    pub(crate) by: Option<Setting>,
+}
+
+/// What held the case of a measurement, at each probe that has it. Only rates of disks and networks can be set.
+pub(crate) fn settings(kept: &Kept, measurement: &Measurement) -> Vec<Held> {
+    let subsystem = subsystem_of(&measurement.case);
+    if !subsystem.on_files && !subsystem.uses_interfaces {
+        return Vec::new();
+    }
+    let mut machine = kept.begun.run.machine.clone();
+    let mut then = measurement.clone();
+    for metric in &mut then.metrics {
+        (metric.samples, metric.series) = (Vec::new(), Vec::new());
+    }
+    let of = |probe: &Probe| {
+        let probed = probe.cases.iter().find(|probed| probed.case == measurement.case)?;
+        then.conditions = probed.samples.first()?.conditions.clone();
+        machine.cgroup.io.clone_from(&probe.io_limits);
+        Some(Held { at: probe.at, by: (subsystem.setting)(&then, &machine) })
+    };
+    kept.probes.iter().filter_map(of).collect()
+}
+
+/// The pairs of neighbours between which it changed.
+pub(crate) fn changes(settings: &[Held]) -> impl Iterator<Item = (Held, Held)> {
+    let pairs = settings.iter().copied().zip(settings.iter().skip(1).copied());
+    pairs.filter(|(before, after)| before.by != after.by)
+}
