@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use crate::bench;
 use crate::machine::Others;
 use crate::measurement::Measurement;
 use crate::quantity::{percent, significant};
-use crate::sample::Conditions;
 use crate::view::NOTABLE;
 
 /// CPUs that others use from which on they may be why, however many CPUs there are and whatever is lost. It is no share of what the case uses:
@@ -60,7 +60,7 @@ impl Cause {
         let is_small = |cpus: f64| cpus < measurement.case.busy_threads() as f64;
         let by_quota = || match quota {
             Quota::New(cpus) if cpus.map_or(others.cpus < BUSY, is_small) => {
-                notable(throttled(conditions)).map(|share| Self::Quota { cpus, share })
+                notable(throttled(measurement)).map(|share| Self::Quota { cpus, share })
             }
             _ => None,
         };
@@ -72,7 +72,7 @@ impl Cause {
         };
         let stolen = || notable(conditions.steal).map(|share| Self::Stolen { share });
         // What a quota stops waits for its CPU, too, and is switched from it.
-        let stopped = throttled(conditions).filter(|_| quota == Quota::Usual).unwrap_or(0.0);
+        let stopped = throttled(measurement).filter(|_| quota == Quota::Usual).unwrap_or(0.0);
         let lost = [conditions.waited, conditions.excluded_by.switched].into_iter().flatten();
         let lost = lost.map(|share| share - stopped).reduce(f64::max);
         let waited = || notable(lost).map(|share| Self::Waited { share });
@@ -95,10 +95,13 @@ impl Cause {
     }
 }
 
-/// The share of the time in which a quota stopped the threads. The kernel counts the stops of the whole group; the threads themselves waited for no
-/// less than theirs.
-pub(super) fn throttled(conditions: &Conditions) -> Option<f64> {
-    let most = conditions.waited.unwrap_or(f64::INFINITY);
+/// The share of the time in which a quota stopped the threads. The kernel counts the stops of the whole group; threads that are there for the whole case, as
+/// those of CPU and memory are, waited for no less than theirs.
+pub(super) fn throttled(measurement: &Measurement) -> Option<f64> {
+    let subsystem = bench::subsystem_of(&measurement.case);
+    let conditions = &measurement.conditions;
+    let stay = !subsystem.on_files && !subsystem.uses_interfaces;
+    let most = conditions.waited.filter(|_| stay).unwrap_or(f64::INFINITY);
     conditions.throttled.map(|share| share.min(most))
 }
 

@@ -7,7 +7,6 @@ use crate::limit::Source as LimitSource;
 use crate::machine::Others;
 use crate::measurement::{Measurement, MetricResult};
 use crate::quantity::Unit;
-use crate::sample::Conditions;
 use crate::stats::{Decided, Wald};
 use crate::threshold::{Source, Threshold};
 use crate::usual::Usual;
@@ -42,9 +41,9 @@ pub struct Round {
 }
 
 impl Round {
-    /// What others took says nothing of this machine.
+    /// What others took, or may have taken of a disk or link unseen, says nothing of this machine.
     fn counts(&self) -> bool {
-        self.cause.as_ref().is_none_or(Cause::is_own)
+        self.cause.as_ref().map_or(!self.is_low || self.is_alone, Cause::is_own)
     }
 }
 
@@ -140,6 +139,7 @@ impl Check {
             None => Err(Unjudged {
                 case,
                 why: "measurements cannot tell a loss from chance".to_owned(),
+                is_measured: true,
                 failed: false,
             }),
         }
@@ -159,8 +159,8 @@ impl Check {
         };
         Ok(match self.what {
             What::Figure => Some(headline.summary.median),
-            What::OfLimit => of_limit(headline, &measurement.conditions),
-            What::CpuTime => cpu_time(&measurement.conditions),
+            What::OfLimit => of_limit(headline, measurement),
+            What::CpuTime => cpu_time(measurement),
         })
     }
 
@@ -177,7 +177,8 @@ impl Check {
                 self.first = Some(value);
                 let is_low = self.threshold.is_low(value);
                 let cause = is_low.then(|| Cause::of(measurement, &Others::default(), quota)).flatten();
-                if cause.as_ref().is_some_and(Cause::is_own) {
+                // Nobody has looked for others yet, who may use up a quota whose size is not known.
+                if matches!(cause, Some(Cause::Quota { cpus: Some(_), .. })) {
                     self.rounds.push(Round { value, is_low, cause, is_alone });
                 }
                 if is_low { State::Suspect } else { State::Passed }
@@ -238,10 +239,9 @@ impl Check {
         most.cause.as_ref()
     }
 
-    /// Whether it shows that this machine is sick. Where others share it (`shares`) or may use the disk or the link, only a cause of its own does.
+    /// Whether it shows that this machine is sick. Where others share it (`shares`), only a cause of its own does.
     pub(super) fn accuses(&self, shares: bool) -> bool {
-        let is_alone = || self.rounds.iter().filter(|round| round.is_low).all(|round| round.is_alone);
-        self.state == State::Low && self.cause().map_or_else(|| !shares && is_alone(), Cause::is_own)
+        self.state == State::Low && self.cause().map_or(!shares, Cause::is_own)
     }
 
     /// The middle one of the figures that were low, or the first.
@@ -253,17 +253,18 @@ impl Check {
 
 /// Its share of the limit, where the limit is computed or documented and holds. Where threads were stopped, limit and figure are those of a
 /// quota, which the CPU time shows.
-fn of_limit(metric: &MetricResult, conditions: &Conditions) -> Option<f64> {
+fn of_limit(metric: &MetricResult, measurement: &Measurement) -> Option<f64> {
     let limit = metric.limit.as_ref().filter(|limit| limit.refuted.is_none())?;
     let is_known = matches!(limit.source, LimitSource::Derived | LimitSource::Documented);
-    let is_stopped = throttled(conditions).is_some_and(|share| share >= NOTABLE);
+    let is_stopped = throttled(measurement).is_some_and(|share| share >= NOTABLE);
     (is_known && !is_stopped).then_some(())?;
     metric.of_limit.filter(|share| share.is_finite())
 }
 
 /// The share of the time in which the threads had their CPUs.
-fn cpu_time(conditions: &Conditions) -> Option<f64> {
-    let lost = [throttled(conditions), conditions.steal, conditions.waited];
+fn cpu_time(measurement: &Measurement) -> Option<f64> {
+    let conditions = &measurement.conditions;
+    let lost = [throttled(measurement), conditions.steal, conditions.waited];
     let most = lost.into_iter().flatten().reduce(f64::max)?;
     Some((1.0 - most).clamp(0.0, 1.0))
 }

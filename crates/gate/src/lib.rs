@@ -20,7 +20,7 @@ mod verdict;
 use plimsoll_bench as bench;
 use plimsoll_compare as compare;
 use plimsoll_machine as machine;
-use plimsoll_model::{case, limit, measurement, metric, sample, view};
+use plimsoll_model::{case, limit, measurement, metric, view};
 use plimsoll_result::document as run;
 use plimsoll_stats as stats;
 use plimsoll_units::{quantity, text};
@@ -64,6 +64,8 @@ pub struct Unjudged {
     pub case: Case,
     /// Why.
     pub why: String,
+    /// Whether it is measured all the same.
+    pub is_measured: bool,
     /// Whether it was tried and failed: then the gate does not know.
     pub failed: bool,
 }
@@ -103,7 +105,9 @@ impl Gate {
                 Ok(thresholds) => {
                     made.extend(thresholds.into_iter().map(|(what, it)| (case.clone(), what, it)))
                 }
-                Err(why) => unjudged.push(Unjudged { case: case.clone(), why, failed: false }),
+                Err(why) => {
+                    unjudged.push(Unjudged { case: case.clone(), why, is_measured: true, failed: false })
+                }
             }
         }
         // Bonferroni: each check has its part of the false alarms.
@@ -132,11 +136,15 @@ impl Gate {
     /// Takes the first measurement of each case: what is not low passes, the rest is to be measured again. `interrupted`: somebody ended it
     /// before all were measured.
     pub fn screen(&mut self, measurements: &[Measurement], interrupted: bool) {
-        for one in &mut self.unjudged {
-            let made =
-                measurements.iter().find(|made| made.case == one.case && made.status == Status::Failed);
-            if let Some(reason) = made.and_then(|made| made.reason.clone()) {
-                (one.why, one.failed) = (reason, true);
+        let missing = if interrupted { "it was interrupted" } else { "the time of the gate was over" };
+        for one in self.unjudged.iter_mut().filter(|one| one.is_measured) {
+            let why = match measurements.iter().find(|made| made.case == one.case) {
+                None => Some(missing.to_owned()),
+                Some(made) if is_failed(made) => made.reason.clone(),
+                Some(_) => None,
+            };
+            if let Some(why) = why {
+                (one.why, one.failed) = (why, true);
             }
         }
         for check in &mut self.checks {
@@ -144,11 +152,7 @@ impl Gate {
                 Some(measurement) => {
                     check.screen(measurement, self.quota, is_alone(measurement, &self.machine));
                 }
-                None => {
-                    let why =
-                        if interrupted { "it was interrupted" } else { "the time of the gate was over" };
-                    check.state = State::Failed(why.to_owned());
-                }
+                None => check.state = State::Failed(missing.to_owned()),
             }
         }
         for measurement in measurements {
@@ -210,7 +214,8 @@ impl Gate {
     fn is_new(&self, fault: &Fault) -> bool {
         let Some(before) = &self.before else { return false };
         match fault {
-            // The kernel may give a device another address, and an idle link may be slower: a slot of fewer lanes is one more of them.
+            // The kernel may give a device another address, and an idle link may be slower. So links of one kind that have as few lanes are
+            // counted, and one more than before is new.
             Fault::PcieLink { what, now, possible, .. } => {
                 let is_such = |of: &Fault| {
                     matches!(of, Fault::PcieLink { what: a, now: b, possible: c, .. }
@@ -237,6 +242,12 @@ impl Gate {
     pub fn shares(&self) -> bool {
         self.shares
     }
+}
+
+/// Whether it was tried and could not be measured. A disk that hangs is one that the time was too short for.
+fn is_failed(measurement: &Measurement) -> bool {
+    let hangs = || measurement.status == Status::Skipped && bench::subsystem_of(&measurement.case).on_files;
+    measurement.status == Status::Failed || hangs()
 }
 
 /// Whether nobody else can have used what a measurement is of without being seen.

@@ -168,6 +168,50 @@ fn a_quota_that_others_of_the_group_use_up_is_no_reason() {
 }
 
 #[test]
+fn a_disk_of_its_own_that_is_low_is_sick_where_nobody_shares_the_machine() {
+    let id = "disk.io/op=read/block=1M";
+    let mut machine = bare();
+    machine.storage = plimsoll_model::fixture::machine().storage;
+    let storage = machine.storage.as_mut().unwrap();
+    storage.disks[0].kind = plimsoll_machine::disk::DiskKind::Sata;
+    let runs: Vec<Run> = (0..12_u32)
+        .map(|n| run_of(vec![figure(id, Unit::BytePerSecond, 1000.0 + f64::from(n % 3), None)]))
+        .map(|run| Run { machine: machine.clone(), ..run })
+        .collect();
+    let mut now = figure(id, Unit::BytePerSecond, 700.0, None);
+    let mut each = now.metrics[0].clone();
+    "await".clone_into(&mut each.name);
+    now.metrics.push(each);
+    // Work of others beside one measurement, and a stray write in another, do not count.
+    let mut disturbed = now.clone();
+    disturbed.metrics[1].samples.pop();
+    let usual = [Usual::of_history(&runs).unwrap()];
+    let answer = |machine: &Machine| {
+        let mut gate = Gate::new(std::slice::from_ref(&now.case), machine, &usual, RATES);
+        gate.screen(std::slice::from_ref(&now), false);
+        gate.add(&disturbed, &nobody());
+        gate.add(&now, &hog());
+        while gate.next().is_some() {
+            gate.add(&now, &nobody());
+        }
+        gate.verdict()
+    };
+    assert_eq!(answer(&machine).line, "sick: disk read 1 MiB 30 % below usual; cause unknown");
+    machine.virtualisation.is_virtual = Some(true);
+    assert_eq!(answer(&machine).answer, Answer::Unknown);
+}
+
+#[test]
+fn a_case_that_is_broken_off_is_unknown_also_where_nothing_says_what_is_usual() {
+    let broken: Case = "network.tcp/direction=up".parse().unwrap();
+    let mut gate = Gate::new(&[case(), broken], &bare(), &[], RATES);
+    gate.screen(&[made(0.995, |_| {})], false);
+    let verdict = gate.verdict();
+    assert_eq!((verdict.answer, verdict.cause), (Answer::Unknown, Some("not-measured")));
+    assert!(verdict.line.ends_with("the time of the gate was over"), "{}", verdict.line);
+}
+
+#[test]
 fn a_disk_or_link_that_others_may_use_is_not_sick_for_a_low_figure() {
     for (id, unit) in [
         ("disk.io/op=read/block=1M", Unit::BytePerSecond),

@@ -11,6 +11,9 @@ use crate::{Cause, Gate};
 /// Characters of the line.
 const WIDTH: usize = 80;
 
+/// What is said of a loss that others may have caused unseen.
+const OTHERS: &str = "others may be the cause";
+
 /// The answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -93,20 +96,18 @@ fn sick(gate: &Gate) -> Option<Verdict> {
 fn unknown(gate: &Gate) -> Option<Verdict> {
     let of = |is: fn(&Check) -> bool| gate.checks.iter().find(|check| is(check));
     if let Some(check) = of(|check| check.state == State::Low) {
-        return Some(verdict(
-            Answer::Unknown,
-            None,
-            &evidence(check),
-            Some("others may be the cause".to_owned()),
-        ));
+        return Some(verdict(Answer::Unknown, None, &evidence(check), Some(OTHERS.to_owned())));
     }
     let passed = gate.checks.iter().any(|check| check.state == State::Passed);
     // What others take of the CPU time is theirs, and says nothing of figures that passed.
     let is_theirs = |check: &Check| passed && check.what == What::CpuTime && check.is_in_vain();
     if let Some(check) = gate.checks.iter().find(|check| check.state == State::InVain && !is_theirs(check)) {
-        let cause = check.cause();
-        let first = cause.map_or_else(|| "others take CPU time".to_owned(), Cause::to_string);
-        return Some(verdict(Answer::Unknown, cause.map(Cause::code), &first, Some(evidence(check))));
+        return Some(match check.cause() {
+            Some(cause) => {
+                verdict(Answer::Unknown, Some(cause.code()), &cause.to_string(), Some(evidence(check)))
+            }
+            None => verdict(Answer::Unknown, None, &evidence(check), Some(OTHERS.to_owned())),
+        });
     }
     if let Some(check) = gate.checks.iter().find(|check| check.state == State::Suspect && !is_theirs(check)) {
         let first = check.cause().filter(|cause| !cause.is_own()).map(Cause::to_string);

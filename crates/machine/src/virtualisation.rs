@@ -213,12 +213,18 @@ impl Virtualisation {
             found(Some(kind), format!("/proc/self/cgroup names {hint}"));
         }
         // A container whose control groups have a namespace of their own sees no name in them.
-        for (name, first) in FIRST_NAMESPACES {
-            if namespace(root, name).is_some_and(|own| own != format!("{name}:[{first}]")) {
+        for (name, _) in FIRST_NAMESPACES {
+            if is_first_namespace(root, name) == Some(false) {
                 found(Some("unknown kind"), format!("/proc/self/ns/{name} is not the kernel's first"));
             }
         }
     }
+}
+
+/// Whether a namespace of this process is the kernel's first, as outside of containers; `None` where nothing tells.
+pub(super) fn is_first_namespace(root: &Root, name: &str) -> Option<bool> {
+    let first = FIRST_NAMESPACES.iter().find(|(of, _)| *of == name)?.1;
+    Some(namespace(root, name)? == format!("{name}:[{first}]"))
 }
 
 /// A namespace of this process: `pid:[4026531836]`. In a saved machine it is a file's content.

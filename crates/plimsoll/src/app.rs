@@ -59,7 +59,7 @@ use crate::wire::Key;
 use crate::worker::{self, Workers};
 use prepared::Prepared;
 use resume::{Begun, Held};
-use signals::interrupts;
+use signals::{interrupts, interrupts_until};
 
 pub use formats::command;
 

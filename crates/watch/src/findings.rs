@@ -217,7 +217,8 @@ impl Watched<'_> {
         let later = |level: f64| hours::worse(level, step.levels[0], metric.better) >= 1.0 - FALL;
         let subsystem = subsystem_of(&measurement.case);
         let can_have = subsystem.on_files || subsystem.uses_interfaces || step.evidence["cause"] == "steal";
-        let is_set = held::changes(settings).any(|(from, to)| from.at < step.after && to.at > step.before);
+        let is_within = |from: Held, to: Held| from.at < step.after && to.at > step.before;
+        let is_set = held::changes(settings).any(|(from, to)| is_within(from, to) && to.rate() < from.rate());
         if !can_have || is_set || !steps.iter().all(|step| later(step.levels[1])) {
             return None;
         }
@@ -278,14 +279,14 @@ impl Watched<'_> {
         let finding = |measurement: &Measurement| {
             let option = option(measurement)?;
             let left_out = self.kept.probes.iter().filter(|probe| probe.left_out.contains(&measurement.case));
-            let made = probes - left_out.count();
+            let left_out = left_out.count();
             let text = format!(
-                "{}: measured in {made} of {}, because {option} allows no more",
+                "{}: left out of {left_out} of {}, because {option} allows no more",
                 full(&measurement.case),
                 counted(probes, "probe"),
             );
-            let evidence = json!({ "case": measurement.case.id(), "measured": made, "probes": probes });
-            (made < probes).then(|| told("budget-used", text, evidence))
+            let evidence = json!({ "case": measurement.case.id(), "left_out": left_out, "probes": probes });
+            (left_out > 0).then(|| told("budget-used", text, evidence))
         };
         measurements.iter().filter_map(finding).collect()
     }
@@ -686,7 +687,7 @@ mod tests {
         }
         let told = texts(&kept, &measurement);
         let budget = told.iter().find(|(code, _)| code == "budget-used").unwrap();
-        assert!(budget.1.contains("measured in 188 of 288 probes, because --disk-a-day"), "{}", budget.1);
+        assert!(budget.1.contains("left out of 100 of 288 probes, because --disk-a-day"), "{}", budget.1);
     }
 
     #[test]

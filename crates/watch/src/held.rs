@@ -7,7 +7,7 @@ use crate::measurement::Measurement;
 /// What held a case at a probe.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Held {
-    /// Seconds from the begin of the watch.
+    /// Seconds from the begin of the watch to the sample.
     pub(crate) at: f64,
     /// `None` where nothing did.
     pub(crate) by: Option<Setting>,
@@ -26,11 +26,19 @@ pub(crate) fn settings(kept: &Kept, measurement: &Measurement) -> Vec<Held> {
     }
     let of = |probe: &Probe| {
         let probed = probe.cases.iter().find(|probed| probed.case == measurement.case)?;
-        then.conditions = probed.samples.first()?.conditions.clone();
+        let sample = probed.samples.first()?;
+        then.conditions.clone_from(&sample.conditions);
         machine.cgroup.io.clone_from(&probe.io_limits);
-        Some(Held { at: probe.at, by: (subsystem.setting)(&then, &machine) })
+        Some(Held { at: sample.at, by: (subsystem.setting)(&then, &machine) })
     };
     kept.probes.iter().filter_map(of).collect()
+}
+
+impl Held {
+    /// The rate; without end where nothing held it.
+    pub(crate) fn rate(self) -> f64 {
+        self.by.map_or(f64::INFINITY, |setting| setting.rate.value)
+    }
 }
 
 /// The pairs of neighbours between which it changed.

@@ -1,19 +1,31 @@
 //! Whether a case had its disk for itself.
 
 use super::metrics::AWAIT;
+use crate::machine::Disk;
 use crate::machine::Machine;
-use crate::machine::disk::DiskKind;
+use crate::machine::disk::{DiskKind, Link};
 use crate::measurement::Measurement;
 
-/// Whether a disk of this machine alone moved just the bytes of the case, in all samples: only then each has the time of a request
+/// Whether a single disk of this machine moved just the bytes of the case, in all samples: only then each has the time of a request
 /// ([`super::busy::Done::each`]).
 pub(super) fn is_alone(measurement: &Measurement, machine: &Machine) -> bool {
-    let is_own = |kind| matches!(kind, DiskKind::Nvme | DiskKind::Sata | DiskKind::Usb | DiskKind::Mmc);
-    let disks = machine.storage.as_ref().map_or(&[][..], |storage| &storage.disks);
+    let Some(storage) = &machine.storage else { return false };
+    let is_single = storage.layers.is_empty() && storage.disks.len() == 1;
     let of = |name: &str| measurement.metrics.iter().find(|metric| metric.name == name);
     let told = of(AWAIT).map_or(0, |metric| metric.samples.len());
     let all = measurement.headline().map_or(0, |metric| metric.samples.len());
-    told > 0 && told == all && !disks.is_empty() && disks.iter().all(|disk| is_own(disk.kind))
+    told > 0 && told == all && is_single && storage.disks.iter().all(is_own)
+}
+
+/// Whether a disk is in this machine, and not behind a network that others use.
+fn is_own(disk: &Disk) -> bool {
+    let is_network = disk.model.as_deref().is_some_and(|model| model.contains("Elastic Block Store"));
+    match disk.kind {
+        // NVMe over Fabrics has no link of PCI Express.
+        DiskKind::Nvme => matches!(disk.link, Some(Link::Pcie { .. })) && !is_network,
+        DiskKind::Sata | DiskKind::Usb | DiskKind::Mmc => true,
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -39,8 +51,12 @@ mod tests {
             });
             is_alone(&measurement, &machine)
         };
-        assert!(holds(DiskKind::Nvme, samples));
-        assert!(!holds(DiskKind::Nvme, samples - 1) && !holds(DiskKind::Nvme, 0));
-        assert!(!holds(DiskKind::Network, samples) && !holds(DiskKind::Virtio, samples));
+        assert!(holds(DiskKind::Sata, samples));
+        assert!(!holds(DiskKind::Sata, samples - 1) && !holds(DiskKind::Sata, 0));
+        assert!(
+            !holds(DiskKind::Network, samples)
+                && !holds(DiskKind::Virtio, samples)
+                && !holds(DiskKind::Nvme, samples)
+        );
     }
 }

@@ -56,13 +56,13 @@ pub(super) struct Done {
 }
 
 impl Busy {
-    /// Of the device that holds the file system, or of the one disk below it.
+    /// Of the one disk that holds the file system, whose other partitions have users of their own; else of the device that holds it.
     pub(super) fn behind(machine: &Machine) -> Self {
         let storage = machine.storage.as_ref();
         let device = storage.and_then(|storage| match (&storage.device, storage.disks.as_slice()) {
-            (Some(device), _) => Some(device.clone()),
-            (None, [only]) => Some(only.name.clone()),
-            _ => None,
+            (Some(device), _) if !storage.layers.is_empty() => Some(device.clone()),
+            (_, [only]) => Some(only.name.clone()),
+            (device, _) => device.clone(),
         });
         Busy { device }
     }

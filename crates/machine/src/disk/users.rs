@@ -17,6 +17,7 @@ use super::thing::Thing;
 use crate::mounts::DeviceNumber;
 use crate::root::Root;
 use crate::storage::Medium;
+use crate::virtualisation::is_first_namespace;
 use plimsoll_units::text::{counted, shown_bytes};
 
 /// How many users are named.
@@ -302,13 +303,8 @@ impl Look<'_> {
             let processes = counted(unseen, "process");
             said.push(format!("plimsoll cannot see the mounts of {processes}; {}", openers::remedy()));
         }
-        // The first namespace has this number in every kernel (include/linux/proc_ns.h, PROC_PID_INIT_INO).
-        let first = self
-            .survey
-            .root
-            .link_text("proc/self/ns/pid")
-            .is_ok_and(|ns| ns.as_os_str() == "pid:[4026531836]");
-        if self.survey.root.is_live() && !first {
+        let root = &self.survey.root;
+        if root.is_live() && !is_first_namespace(root, "pid").unwrap_or(false) {
             said.push(
                 "processes outside of this container cannot be seen: they may use the device".to_owned(),
             );

@@ -8,7 +8,9 @@ use crossbeam_channel::Receiver;
 
 use super::prepared::Prepared;
 use super::progress::Progress;
-use super::{Failure, Seat, code, document, far_end, interrupts, printed, store_failure, target, unwritten};
+use super::{
+    Failure, Seat, code, document, far_end, interrupts_until, printed, store_failure, target, unwritten,
+};
 use crate::bench;
 use crate::case::Case;
 use crate::cli::{Common, Form, Gate as Typed, What};
@@ -25,7 +27,7 @@ use crate::run::{Alone, Planned};
 use crate::store::{Store, StoreError};
 use crate::wall;
 
-/// Share of the level's time after which nothing is measured any more: the last measurement must still end.
+/// Share of the level's time after which no measurement begins.
 const MEASURING: f64 = 0.85;
 /// Share of the level's time after which a measurement is broken off: a server that is busy, or a disk that hangs, may keep one for minutes.
 const ENDED: f64 = 0.95;
@@ -52,7 +54,7 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
     let started = wall::now().to_string();
     let to = typed.output.as_deref().map(target).transpose()?;
-    let asked = until(interrupts()?, begun + typed.most().mul_f64(ENDED));
+    let asked = interrupts_until(begun + typed.most().mul_f64(ENDED))?;
     let mut prepared = prepared(typed)?;
     let dropped = reduced(&mut prepared, typed);
     let usual = usual(typed, &prepared.machine)?;
@@ -149,7 +151,12 @@ fn reduced(prepared: &mut Prepared, typed: &Typed) -> Vec<Unjudged> {
             Ok(()) => None,
         };
         let is_kept = why.is_none();
-        dropped.extend(why.map(|why| Unjudged { case: case.clone(), why, failed: false }));
+        dropped.extend(why.map(|why| Unjudged {
+            case: case.clone(),
+            why,
+            is_measured: false,
+            failed: false,
+        }));
         is_kept
     });
     dropped
@@ -211,17 +218,6 @@ fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<Usual>, Fai
 fn unused(why: &StoreError) -> Option<Usual> {
     output::complain(&format!("no history is used: {why}"));
     None
-}
-
-/// What asks for the end: a signal, or that the time is over.
-fn until(asked: Receiver<()>, end: Instant) -> Receiver<()> {
-    let (ends, ended) = crossbeam_channel::unbounded();
-    std::thread::spawn(move || {
-        let _ = asked.recv_deadline(end);
-        // Nobody waits for it any more where the gate has ended.
-        let _ = ends.send(());
-    });
-    ended
 }
 
 /// What measures.

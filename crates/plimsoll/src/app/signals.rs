@@ -4,6 +4,7 @@
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use crossbeam_channel::{Receiver, unbounded};
 use plimsoll_metal::signal::is_ignored;
@@ -42,7 +43,7 @@ pub(super) fn settle() {
 pub(super) fn interrupts() -> Result<Receiver<()>, Failure> {
     let (sender, receiver) = unbounded();
     let mut signals = Signals::new(heeded()).map_err(|e| unwatched(&e))?;
-    let watch = std::thread::Builder::new().spawn(move || {
+    beside(move || {
         let mut seen = 0;
         for _ in signals.forever() {
             seen += 1;
@@ -50,11 +51,36 @@ pub(super) fn interrupts() -> Result<Receiver<()>, Failure> {
                 std::process::exit(i32::from(code::INTERRUPTED));
             }
         }
-    });
-    watch.map_err(|e| {
-        Failure::environment(format!("cannot start a thread: {e}; see ulimit -u and ulimit -v"))
     })?;
     Ok(receiver)
+}
+
+/// A message on the first signal or at a time, whichever comes first. A second signal ends the program at once.
+///
+/// # Errors
+/// As [`interrupts`].
+pub(super) fn interrupts_until(end: Instant) -> Result<Receiver<()>, Failure> {
+    let asked = interrupts()?;
+    let (sender, receiver) = unbounded();
+    beside(move || {
+        let _ = asked.recv_deadline(end);
+        // A signal that comes later finds this still listening, and ends nothing. Nobody may wait for the message any more.
+        loop {
+            let _ = sender.send(());
+            if asked.recv().is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(receiver)
+}
+
+/// Starts a thread that ends with the program.
+fn beside(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    let thread = std::thread::Builder::new().spawn(work);
+    thread
+        .map(drop)
+        .map_err(|e| Failure::environment(format!("cannot start a thread: {e}; see ulimit -u and ulimit -v")))
 }
 
 /// A byte into `end` at each signal.

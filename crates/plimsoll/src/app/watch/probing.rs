@@ -31,6 +31,9 @@ const BUSY: f64 = 0.25;
 /// Share of the time in which somebody waits for I/O, from which on others use the machine.
 const WAITING: f64 = 0.1;
 
+/// Seconds that a network case sends at most beside its samples and warming up.
+const BESIDE: f64 = 5.0;
+
 /// Why probing ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
@@ -327,8 +330,8 @@ fn transferred() -> Option<f64> {
     Some(value("read_bytes:")? + value("write_bytes:")?)
 }
 
-/// The most that a case can have sent and received, in bytes: its rate for all the time that it took. To warm up, to choose CPUs and to look for a
-/// shaper it sends as well.
+/// What a case has sent and received at most, in bytes; 0 where it has no figure. To warm up, to choose CPUs and to look for a shaper it sends as well, but
+/// not while it waits for a server.
 fn sent(outcome: &Outcome, seconds: f64) -> f64 {
     if !subsystem_of(&outcome.case).uses_interfaces {
         return 0.0;
@@ -337,5 +340,6 @@ fn sent(outcome: &Outcome, seconds: f64) -> f64 {
         crate::bench::find(outcome.case.benchmark()).and_then(|b| b.metrics(&outcome.case).first().copied());
     let Some(metric) = metric.filter(|metric| metric.unit == Unit::BitPerSecond) else { return 0.0 };
     let rates = outcome.samples.iter().filter_map(|sample| sample.values.get(metric.name).copied());
-    rates.reduce(f64::max).unwrap_or(0.0) / 8.0 * seconds
+    let timed: f64 = outcome.samples.iter().map(|sample| sample.elapsed).sum();
+    rates.reduce(f64::max).unwrap_or(0.0) / 8.0 * seconds.min(3.0 * timed + BESIDE)
 }
