@@ -1,6 +1,6 @@
 """plimsoll gate: how often it calls a machine sick that is not, quiet and beside an endless loop, and which faults that are made here it finds.
 
-ROUNDS gates of each (500), then each fault FAULTS times (3). It takes hours, so it runs only where it is named. The history is made first, in a
+ROUNDS gates of each (500), then each fault FAULTS times (3). PARTS names some of them: quiet, loop, faults. All take hours, so it runs only where it is named. The history is made first, in a
 directory below HOME, because a file system in memory has no disk. Every process, control group and network namespace is gone at the end."""
 
 import collections
@@ -19,10 +19,13 @@ from shared import CPUS, PLIMSOLL, Missing, metric_of, table
 
 GATES = int(os.environ.get("ROUNDS", "500"))
 FAULTS = int(os.environ.get("FAULTS", "3"))
+PARTS = os.environ.get("PARTS", "quiet,loop,faults").split(",")
 # The fewest runs that say what is usual.
 RUNS = 3
 PERIOD = 100_000
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
+# What the gates of a part are called, and what runs beside them.
+MACHINES = {"quiet": ("quiet", None), "loop": ("an endless loop on one CPU", ["sh", "-c", "while :; do :; done"])}
 ANSWERS = {0: "healthy", 1: "sick", 6: "unknown"}
 
 
@@ -32,13 +35,17 @@ def bench():
         raise Missing("takes hours: benches/run gate")
     if os.geteuid() != 0:
         raise Missing("needs root for control groups and network namespaces")
+    unknown = set(PARTS) - {*MACHINES, "faults"}
+    if unknown:
+        raise RuntimeError(f"PARTS: no part {sorted(unknown)[0]!r}: choose among quiet, loop, faults")
     with contextlib.ExitStack() as stack:
         home = stack.enter_context(tempfile.TemporaryDirectory(prefix="plimsoll-bench-", dir=pathlib.Path.home()))
         base = Gate(["--store", f"{home}/history.db"])
         print(f"\nlevel 1, history of {RUNS} runs of `gate`", flush=True)
         figures = history(base.also("--dir", home))
         alarms(base)
-        faults(base, home, figures)
+        if "faults" in PARTS:
+            faults(base, home, figures)
 
 
 class Gate:
@@ -89,7 +96,7 @@ def half(figures, benchmark):
 def alarms(gate):
     """Gates of a machine that nothing is wrong with."""
     rows, sick = [], []
-    for name, beside in [("quiet", None), ("an endless loop on one CPU", ["sh", "-c", "while :; do :; done"])]:
+    for name, beside in [MACHINES[part] for part in PARTS if part in MACHINES]:
         with process(beside):
             made = []
             for number in range(GATES):
@@ -101,6 +108,8 @@ def alarms(gate):
         times = [one["took"] for one in made]
         rows.append((name, len(made), *(answers[answer] for answer in ("healthy", "unknown", "sick")), told or "-", took(times)))
         sick += [one["line"] for one in made if one["answer"] == "sick"]
+    if not rows:
+        return
     table("Nothing is wrong", ["machine", "gates", "healthy", "unknown", "sick", "causes of the unknown", "median and longest time"], rows)
     for line in sick:
         print(f"\nfalse alarm: {line}")
