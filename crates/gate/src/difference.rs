@@ -56,7 +56,8 @@ pub enum Difference {
 impl Difference {
     /// What `machine` has less of than `usual`.
     pub(super) fn between(usual: &Machine, machine: &Machine, of: &'static str) -> Vec<Self> {
-        let cpus = (machine.cpu.allowed.len(), usual.cpu.allowed.len());
+        let cpus_of = |machine: &Machine| machine.cpu.allowed.len();
+        let cpus = (cpus_of(machine), cpus_of(usual));
         let cpus = (cpus.0 < cpus.1).then_some(Self::Cpus { now: cpus.0, usual: cpus.1, of });
         let memory = machine.memory.total_bytes.zip(usual.memory.total_bytes);
         let memory = memory
@@ -66,7 +67,9 @@ impl Difference {
             })
             .map(|(now, usual)| Self::Memory { now, usual, of });
         let quota = |machine: &Machine| machine.cgroup.cpu_quota.as_ref().map(|quota| quota.cpus());
-        let tighter = |now: f64| quota(usual).unwrap_or(usual.cpu.allowed.len() as f64) * TIGHTER > now;
+        // A quota of more CPUs than there are holds nothing.
+        let most = cpus_of(usual).min(cpus_of(machine)) as f64;
+        let tighter = |now: f64| quota(usual).unwrap_or(most).min(most) * TIGHTER > now;
         let quota = quota(machine).filter(|now| tighter(*now)).map(|now| Self::Quota {
             now,
             usual: quota(usual),

@@ -216,7 +216,7 @@ impl Gate {
         match fault {
             // The kernel may give a device another address, and an idle link may be slower. So links of one kind that have as few lanes are
             // counted, and one more than before is new.
-            Fault::PcieLink { what, now, possible, .. } => {
+            Fault::PcieLink { what, now, possible, saves_power: false, .. } => {
                 let is_such = |of: &Fault| {
                     matches!(of, Fault::PcieLink { what: a, now: b, possible: c, .. }
                         if (a, c.lanes) == (what, possible.lanes) && b.lanes <= now.lanes)

@@ -312,6 +312,22 @@ fn fewer_cpus_and_less_memory_than_before_need_no_measurement() {
 }
 
 #[test]
+fn a_quota_of_more_cpus_than_there_are_is_none() {
+    let of = |cpus: usize, quota: u64| {
+        let mut machine = bare();
+        machine.cpu.allowed = plimsoll_machine::CpuSet::from_iter(0..cpus);
+        machine.cgroup.cpu_quota = Some(allowed(quota * 100_000));
+        machine
+    };
+    let codes = |usual: &Machine, now: &Machine| -> Vec<&str> {
+        Difference::between(usual, now, "before").iter().map(Difference::code).collect()
+    };
+    assert_eq!(codes(&of(4, 8), &of(4, 5)), Vec::<&str>::new());
+    assert_eq!(codes(&of(4, 8), &of(4, 3)), ["cpu-quota"]);
+    assert_eq!(codes(&of(4, 8), &of(2, 2)), ["fewer-cpus"]);
+}
+
+#[test]
 fn memory_that_a_kernel_reserves_is_not_missing() {
     const GIB: u64 = 1 << 30;
     let of = |gib: f64| Machine {
@@ -445,11 +461,30 @@ fn a_quota_that_is_usual_is_no_reason() {
     assert_eq!((verdict.answer, verdict.cause), (Answer::Unknown, None));
 }
 
+#[test]
+fn what_half_of_a_fleet_has_is_not_what_is_usual_of_it() {
+    let of = |cpus: usize| {
+        let mut machine = bare();
+        machine.cpu.allowed = plimsoll_machine::CpuSet::from_iter(0..cpus);
+        machine
+    };
+    let (large, small) = (of(64), of(62));
+    let names: Vec<String> = (0..6).map(|n| format!("n{n}")).collect();
+    let differences = |large_ones: usize| {
+        let kind = |n: usize| if n < large_ones { &large } else { &small };
+        let machines: Vec<_> = (0..6).map(|n| (names[n].as_str(), kind(n), 100.0)).collect();
+        Usual::of_fleet(&fleet_of(&machines), &small).unwrap().differences(&small)
+    };
+    assert!(differences(3).is_empty());
+    assert_eq!(differences(4).len(), 1);
+}
+
 /// A gathered run of machines, each with a figure.
 fn fleet_of(machines: &[(&str, &Machine, f64)]) -> Run {
     let mut all = Run { nodes: Vec::new(), ..run_of(Vec::new()) };
     for (name, machine, value) in machines {
-        all.nodes.push(run::Node { name: (*name).to_owned(), machine: Some((*machine).clone()) });
+        let machine = Machine { host: Some((*name).to_owned()), ..(*machine).clone() };
+        all.nodes.push(run::Node { name: (*name).to_owned(), machine: Some(machine) });
         all.measurements.push(Measurement { node: (*name).to_owned(), ..peak(1, *value) });
     }
     all
@@ -490,6 +525,14 @@ fn a_machine_that_lost_memory_since_its_fleet_was_gathered_is_of_the_kind_that_i
     let usual = [Usual::of_fleet(&fleet_of(&machines), &now).unwrap()];
     let verdict = gated(&now, &usual, &made(0.99, |_| {}), &made(0.99, |_| {}), &nobody()).verdict();
     assert_eq!(verdict.line, "sick: memory 32 GiB, 64 GiB in the fleet");
+    // By the name that its own document has, whatever the user called it.
+    let mut renamed = fleet_of(&machines);
+    renamed.nodes[0].name = "10.0.0.1".to_owned();
+    assert_eq!(Usual::of_fleet(&renamed, &now).unwrap().differences(&now).len(), 1);
+    // What it is found to run on may have another wording since.
+    let mut reworded = now.clone();
+    reworded.virtualisation.evidence.push("another".to_owned());
+    assert!(Usual::of_fleet(&fleet_of(&machines), &reworded).is_ok());
     // Without an entry of its own, or where that is of another processor, it is of another kind.
     assert!(Usual::of_fleet(&fleet_of(&machines[1..]), &now).is_err());
     let mut other = now;
@@ -558,7 +601,8 @@ fn a_fault_that_the_system_tells_is_a_reason_and_wear_is_not() {
 fn narrow(lanes: u32) -> Fault {
     let pace = |lanes| Pace { transfers_per_s: 8_000_000_000, lanes };
     let device = "0000:41:00.0".to_owned();
-    Fault::PcieLink { what: "NIC".to_owned(), device, now: pace(lanes), possible: pace(16) }
+    let what = "NIC".to_owned();
+    Fault::PcieLink { what, device, now: pace(lanes), possible: pace(16), saves_power: false }
 }
 
 fn lost(count: u64) -> Fault {
@@ -567,8 +611,8 @@ fn lost(count: u64) -> Fault {
 
 /// The health of a machine with a link of so many lanes, and a drive that lost data so often where it could be asked.
 fn health(lanes: u32, lost: Option<u64>) -> Health {
-    let Fault::PcieLink { what, device, now, possible } = narrow(lanes) else { panic!() };
-    let links = vec![PcieLink { device, what, now, possible, saves_power: false }];
+    let Fault::PcieLink { what, device, now, possible, saves_power } = narrow(lanes) else { panic!() };
+    let links = vec![PcieLink { device, what, now, possible, saves_power }];
     let mut page = [0; 512];
     page[3] = 100;
     let smart = Smart::parse(&page).unwrap();
@@ -601,11 +645,15 @@ fn narrow_links_and_lost_data_are_a_reason_where_they_are_new() {
     let other = |lanes: u32, address: &str| {
         let Fault::PcieLink { what, mut now, possible, .. } = narrow(lanes) else { panic!() };
         now.transfers_per_s *= 2;
-        Fault::PcieLink { what, now, possible, device: address.to_owned() }
+        Fault::PcieLink { what, now, possible, device: address.to_owned(), saves_power: false }
     };
     assert_eq!(answer(Some(health(4, None)), other(4, "0000:42:00.0")).answer, healthy);
     assert_eq!(answer(Some(health(4, None)), other(8, "0000:41:00.0")).answer, healthy);
     assert_eq!(answer(Some(health(8, None)), other(4, "0000:41:00.0")).answer, sick);
+    // An idle GPU may save power by lanes as well.
+    let Fault::PcieLink { what, device, now, possible, .. } = narrow(4) else { panic!() };
+    let idle = Fault::PcieLink { what, device, now, possible, saves_power: true };
+    assert_eq!(answer(Some(health(16, None)), idle).answer, healthy);
     // The kernel numbers drives anew at each boot.
     let mut renamed = health(4, Some(2));
     renamed.drives[0].name = "nvme1".to_owned();

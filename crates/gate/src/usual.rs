@@ -6,12 +6,12 @@ use crate::bench;
 use crate::case::Case;
 use crate::cause::Quota;
 use crate::difference::{Difference, TIGHTER};
-use crate::machine::Machine;
 use crate::machine::health::Health;
+use crate::machine::{Machine, Virtualisation};
 use crate::measurement::Measurement;
 use crate::metric::Better;
 use crate::quantity::Quantity;
-use crate::run::Run;
+use crate::run::{Node, Run};
 use crate::threshold::{LEAST, Source, Threshold};
 
 /// Machines of a kind from which on they say what is usual.
@@ -50,17 +50,18 @@ impl Usual {
     /// # Errors
     /// There are fewer than five of them.
     pub fn of_fleet(run: &Run, machine: &Machine) -> Result<Self, String> {
-        let own = run.nodes.iter().find(|node| Some(node.name.as_str()) == machine.host.as_deref());
-        let then = own.map(|node| run.machine_of(node)).filter(|then| is_same(then, machine));
-        let kind = &then.unwrap_or(machine).id;
-        let is_alike = |other: &Machine| other.id == *kind;
-        let of_others = |name: &str| Some(name) != machine.host.as_deref();
-        let alike: BTreeSet<&str> = run
-            .nodes
-            .iter()
-            .filter(|node| is_alike(run.machine_of(node)) && of_others(&node.name))
-            .map(|node| node.name.as_str())
-            .collect();
+        // A run over SSH has it by the name that the user typed.
+        let host = machine.host.as_deref();
+        let is_own = |node: &&Node| {
+            host.is_some_and(|host| {
+                [Some(node.name.as_str()), run.machine_of(node).host.as_deref()].contains(&Some(host))
+            })
+        };
+        let then = run.nodes.iter().find(is_own).map(|node| run.machine_of(node));
+        let kind = &then.filter(|then| is_same(then, machine)).unwrap_or(machine).id;
+        let others = run.nodes.iter().filter(|node| !is_own(node));
+        let alike: BTreeSet<&str> =
+            others.filter(|node| run.machine_of(node).id == *kind).map(|node| node.name.as_str()).collect();
         if alike.len() < LEAST_MACHINES {
             return Err(format!(
                 "it has {} of the kind of this one, and {LEAST_MACHINES} are required",
@@ -141,8 +142,11 @@ impl Usual {
 
 /// Whether two descriptions of one name are of one machine, also where it has lost CPUs or memory in between.
 pub fn is_same(before: &Machine, now: &Machine) -> bool {
-    let model = |machine: &Machine| (machine.cpu.vendor.clone(), machine.cpu.model_name.clone());
-    before.id == now.id || (model(before) == model(now) && before.virtualisation == now.virtualisation)
+    let facts = |machine: &Machine| {
+        let Virtualisation { hypervisor, system_vendor, product, .. } = machine.virtualisation.clone();
+        (machine.cpu.vendor.clone(), machine.cpu.model_name.clone(), hypervisor, system_vendor, product)
+    };
+    before.id == now.id || facts(before) == facts(now)
 }
 
 /// The headlines by case.
@@ -177,12 +181,13 @@ fn settings(runs: &[Run], is_of: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<
     all
 }
 
-/// The one whose CPUs and quota most have.
+/// The one whose CPUs and quota more than half of them have.
 fn most_common<'a>(machines: impl Iterator<Item = &'a Machine>) -> Option<&'a Machine> {
     let mut kinds: BTreeMap<(usize, u64), (usize, &Machine)> = BTreeMap::new();
     for machine in machines {
         let quota = machine.cgroup.cpu_quota.as_ref().map_or(0, |quota| (quota.cpus() * 100.0) as u64);
         kinds.entry((machine.cpu.allowed.len(), quota)).or_insert((0, machine)).0 += 1;
     }
-    kinds.into_values().max_by_key(|(count, _)| *count).map(|(_, machine)| machine)
+    let all: usize = kinds.values().map(|(count, _)| count).sum();
+    kinds.into_values().find(|(count, _)| count * 2 > all).map(|(_, machine)| machine)
 }

@@ -14,8 +14,9 @@ const GET_LOG_PAGE: u8 = 0x02;
 const ALL_NAMESPACES: u32 = u32::MAX;
 /// Identifier of the page in bits 7:0; in bits 31:16 how many words of four bytes are asked for, less one.
 const SMART_PAGE: u32 = 0x02 | ((SMART_BYTES as u32 / 4 - 1) << 16);
-/// How long the controller may take, in ms.
-const TIMEOUT_MS: u32 = 1000;
+/// How long the controller may take, in ms: 0 is the kernel's own limit. Never less: Linux resets a controller whose admin command runs out of time
+/// (`nvme_timeout` of drivers/nvme/host/pci.c), also while others use the drive.
+const TIMEOUT_MS: u32 = 0;
 
 /// `struct nvme_passthru_cmd`, 72 bytes.
 #[repr(C)]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::disk::{in_own_mounts, possible};
 use crate::namespaces::{Namespaces, SERVER};
 use crate::quota::Group;
 use crate::support::{ended, plimsoll, scratch, skipped, under_a_quota};
@@ -131,6 +132,44 @@ fn a_gate_ends_in_time_where_its_server_measures_for_others() {
     assert_eq!((output.status.code(), &document["answer"]), (Some(6), &"unknown".into()), "{document:#}");
     other.kill().unwrap();
     other.wait().unwrap();
+}
+
+#[test]
+fn without_a_directory_none_is_needed_that_it_may_write_to() {
+    let (out, _) = ended(plimsoll(Path::new("/proc")).args(["gate", "--explain", "--store", "none"]), 0);
+    assert!(out.contains("needs --dir"), "{out}");
+}
+
+#[test]
+fn a_directory_whose_disk_cannot_be_measured_is_unknown() {
+    if !possible("a_directory_whose_disk_cannot_be_measured_is_unknown", &["unshare"]) {
+        return;
+    }
+    let dir = scratch();
+    let script = "mkdir mnt; mount -t tmpfs -o size=4M none mnt; exec \"$1\" gate --dir mnt --store none --quiet --format json";
+    let output = in_own_mounts(dir.path(), script, &[]);
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let disk: Vec<&Value> = document["not_judged"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|row| row["case"].as_str().unwrap().starts_with("disk.io"))
+        .collect();
+    assert!(!disk.is_empty(), "{document:#}");
+    // A quota or a fault of this hardware comes first.
+    let is_told = under_a_quota() || !document["faults"].as_array().unwrap().is_empty();
+    assert!(document["answer"] == "unknown" || (document["answer"] == "sick" && is_told), "{document:#}");
+}
+
+#[test]
+fn the_answer_is_printed_also_where_its_file_cannot_be_written() {
+    let dir = scratch();
+    let words = ["gate", "--store", "none", "--format", "npd", "--output", "/dev/full"];
+    let output = plimsoll(dir.path()).args(words).output().unwrap();
+    let line = String::from_utf8_lossy(&output.stdout);
+    assert!(["healthy: ", "sick: ", "unknown: "].iter().any(|word| line.starts_with(word)), "{output:?}");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("/dev/full"), "{output:?}");
 }
 
 #[test]

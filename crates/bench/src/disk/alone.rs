@@ -14,16 +14,24 @@ pub(super) fn is_alone(measurement: &Measurement, machine: &Machine) -> bool {
     let of = |name: &str| measurement.metrics.iter().find(|metric| metric.name == name);
     let told = of(AWAIT).map_or(0, |metric| metric.samples.len());
     let all = measurement.headline().map_or(0, |metric| metric.samples.len());
-    told > 0 && told == all && is_single && storage.disks.iter().all(is_own)
+    told > 0 && told == all && is_single && storage.disks.iter().all(|disk| is_own(disk, &machine.disks))
 }
 
-/// Whether a disk is in this machine, and not behind a network that others use.
-fn is_own(disk: &Disk) -> bool {
-    let is_network = disk.model.as_deref().is_some_and(|model| model.contains("Elastic Block Store"));
+/// What clouds call the volumes of their networks that look like NVMe drives: Amazon EBS, Alibaba, Google, and others of the kind.
+const VOLUMES: [&str; 5] = ["elastic block", "cloud", "nvme_card", "persistent", "volume"];
+
+/// Whether a disk is in this machine, and neither behind a network nor on a controller or bus that others of `all` disks use.
+fn is_own(disk: &Disk, all: &[Disk]) -> bool {
+    let model = disk.model.as_deref().unwrap_or_default().to_ascii_lowercase();
+    let is_volume = VOLUMES.iter().any(|volume| model.contains(volume));
+    // The namespaces of a controller: nvme0n1, nvme0n2.
+    let controller = |name: &str| name.rsplit_once('n').map(|(controller, _)| controller.to_owned());
+    let shares =
+        || all.iter().any(|one| one.name != disk.name && controller(&one.name) == controller(&disk.name));
     match disk.kind {
         // NVMe over Fabrics has no link of PCI Express.
-        DiskKind::Nvme => matches!(disk.link, Some(Link::Pcie { .. })) && !is_network,
-        DiskKind::Sata | DiskKind::Usb | DiskKind::Mmc => true,
+        DiskKind::Nvme => matches!(disk.link, Some(Link::Pcie { .. })) && !is_volume && !shares(),
+        DiskKind::Sata | DiskKind::Mmc => true,
         _ => false,
     }
 }
@@ -51,12 +59,34 @@ mod tests {
             });
             is_alone(&measurement, &machine)
         };
-        assert!(holds(DiskKind::Sata, samples));
+        assert!(holds(DiskKind::Sata, samples) && !holds(DiskKind::Usb, samples));
         assert!(!holds(DiskKind::Sata, samples - 1) && !holds(DiskKind::Sata, 0));
         assert!(
             !holds(DiskKind::Network, samples)
                 && !holds(DiskKind::Virtio, samples)
                 && !holds(DiskKind::Nvme, samples)
         );
+    }
+
+    #[test]
+    fn an_nvme_drive_is_its_own_in_a_slot_with_all_its_blocks_in_one_namespace() {
+        let disk = |name: &str, model: &str| {
+            let mut disk = crate::fixture::machine().storage.unwrap().disks.remove(0);
+            (disk.name, disk.model, disk.kind) = (name.to_owned(), Some(model.to_owned()), DiskKind::Nvme);
+            let link = Link::Pcie {
+                transfers_per_s: 8_000_000_000,
+                lanes: 4,
+                max_transfers_per_s: None,
+                max_lanes: None,
+            };
+            Disk { link: Some(link), ..disk }
+        };
+        let own = disk("nvme0n1", "SAMSUNG MZQL21T9HCJR");
+        assert!(is_own(&own, &[own.clone(), disk("nvme1n1", "the same")]));
+        assert!(!is_own(&own, &[own.clone(), disk("nvme0n2", "the same")]));
+        assert!(!is_own(&Disk { link: None, ..own }, &[]));
+        for volume in ["Amazon Elastic Block Store", "Alibaba Cloud Elastic Block Storage", "nvme_card-pd"] {
+            assert!(!is_own(&disk("nvme0n1", volume), &[]));
+        }
     }
 }

@@ -67,6 +67,8 @@ pub enum Fault {
         now: Pace,
         /// The lesser of what both ends can do.
         possible: Pace,
+        /// Whether such a device may save power while it is idle, as it was.
+        saves_power: bool,
     },
     /// A PCI Express link is slower than both of its ends can do; it was read while idle, and such a device does not lower its
     /// speed then.
@@ -116,7 +118,7 @@ pub(super) fn of(health: &Health) -> Vec<Fault> {
         let (what, device) = (link.what.clone(), link.device.clone());
         let (now, possible) = (link.now, link.possible);
         if link.is_narrow() {
-            faults.push(Fault::PcieLink { what, device, now, possible });
+            faults.push(Fault::PcieLink { what, device, now, possible, saves_power: link.saves_power });
         } else if !link.saves_power {
             faults.push(Fault::PcieSpeed { what, device, now, possible });
         }
@@ -218,7 +220,7 @@ impl fmt::Display for Fault {
             Self::TooHot { sensor, celsius, critical } => {
                 write!(f, "{sensor}: {celsius:.0} °C; critical from {critical:.0} °C")
             }
-            Self::PcieLink { what, device, now, possible }
+            Self::PcieLink { what, device, now, possible, .. }
             | Self::PcieSpeed { what, device, now, possible } => {
                 write!(f, "{what} {device}: link {}, both ends can do {}", pace(*now), pace(*possible))
             }

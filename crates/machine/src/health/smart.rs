@@ -100,12 +100,20 @@ pub(super) fn drives(root: &Root) -> (Vec<Drive>, Option<&'static str>) {
     (found, denied)
 }
 
-/// The drives, each with where its page is.
+/// The drives of this machine, each with where its page is. The health of one that NVMe over Fabrics shows here is another machine's. In a saved tree all
+/// pages are of its own drives.
 fn controllers(root: &Root) -> Vec<(String, PathBuf)> {
     let names = root.names(if root.is_live() { CONTROLLERS } else { SAVED }).unwrap_or_default();
-    let names = names.into_iter().filter(|name| numbered(name, "nvme")).take(MOST);
+    let names =
+        names.into_iter().filter(|name| numbered(name, "nvme") && is_in_a_slot(root, name)).take(MOST);
     let dir = Path::new(if root.is_live() { "/dev" } else { SAVED });
     names.map(|name| (name.clone(), dir.join(name))).collect()
+}
+
+/// Whether a controller is not said to be reached by another transport than PCI Express (`Documentation/ABI/testing/sysfs-nvme`).
+fn is_in_a_slot(root: &Root, name: &str) -> bool {
+    root.line(Path::new(CONTROLLERS).join(name).join("transport"))
+        .map_or(true, |transport| transport == "pcie")
 }
 
 /// The log page: asked of the drive, or from a saved tree.

@@ -131,7 +131,13 @@ fn no_sentence_is_longer_than_80_characters() {
         Fault::NvmeMediaErrors { drive: "W".repeat(16), count: u64::MAX },
         Fault::NvmeWorn { drive: "W".repeat(16), percent: 255 },
         Fault::TooHot { sensor: format!("{} {}", long(), long()), celsius: 150.0, critical: 150.0 },
-        Fault::PcieLink { what: what(), device: device(), now: pace(16), possible: pace(32) },
+        Fault::PcieLink {
+            what: what(),
+            device: device(),
+            now: pace(16),
+            possible: pace(32),
+            saves_power: false,
+        },
         Fault::PcieSpeed { what: what(), device: device(), now: pace(16), possible: pace(32) },
         Fault::MicrocodeDiffers { revisions: 8 },
     ];

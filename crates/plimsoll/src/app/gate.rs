@@ -79,11 +79,11 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
         level: u8::try_from(typed.level).unwrap_or(u8::MAX),
     };
     let shown = |form| report::gate::text(&gate, about, form, &style);
+    printed(&shown(shape(typed.format)))?;
     if let Some(to) = &to {
         let form = if typed.format == Form::Text { Form::Json } else { typed.format };
         to.put(&shown(shape(form))).map_err(|e| unwritten(&e))?;
     }
-    printed(&shown(shape(typed.format)))?;
     Ok(ExitCode::from(exit_code(typed, gate.verdict().answer, interrupted)))
 }
 
@@ -122,7 +122,7 @@ fn prepared(typed: &Typed) -> Result<Prepared, Failure> {
     };
     let key = far_end::key(typed.beside.key.as_deref())?;
     let plan = PLANS[(typed.level.clamp(1, 3) - 1) as usize];
-    let prepared = Prepared::new(&What::Plan(plan.to_owned()), &common, None)?;
+    let prepared = Prepared::where_named(&What::Plan(plan.to_owned()), &common, None)?;
     Ok(Prepared { key, ..prepared })
 }
 
@@ -131,11 +131,12 @@ fn reduced(prepared: &mut Prepared, typed: &Typed) -> Vec<Unjudged> {
     let memory =
         prepared.machine.memory_available_bytes().or(prepared.machine.memory.total_bytes).unwrap_or(u64::MAX);
     let most = (memory as f64 * MEMORY) as u64;
-    let mut dropped = Vec::new();
+    let is_file = |case: &Case| bench::subsystem_of(case).on_files;
+    let mut dropped: Vec<Unjudged> = Vec::new();
     prepared.planned.retain(|planned| {
         let case = &planned.candidate.case;
         let takes_server = bench::find(case.benchmark()).is_some_and(|b| b.keys().contains(&SERVER));
-        let on_files = bench::subsystem_of(case).on_files;
+        let on_files = is_file(case);
         let size = case.number("size").unwrap_or(0).saturating_mul(case.threads().max(1) as u64);
         let why = match &planned.candidate.feasible {
             // Without a directory nothing is written anywhere.
@@ -159,6 +160,11 @@ fn reduced(prepared: &mut Prepared, typed: &Typed) -> Vec<Unjudged> {
         }));
         is_kept
     });
+    // The disk that was asked for is not known to be well where none of its cases can be measured.
+    if typed.beside.dir.is_some() && !prepared.planned.iter().any(|planned| is_file(&planned.candidate.case))
+    {
+        dropped.iter_mut().filter(|one| is_file(&one.case)).for_each(|one| one.failed = true);
+    }
     dropped
 }
 

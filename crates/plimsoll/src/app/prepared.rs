@@ -63,12 +63,27 @@ impl Prepared {
 
     /// `before` is the machine of a run that goes on: what was measured of it then holds on.
     pub(super) fn new(what: &What, common: &Common, before: Option<&Machine>) -> Result<Self, Failure> {
+        Self::made(what, common, before, true)
+    }
+
+    /// For a command that measures files only where a directory is named: else it looks at none, and may run where it can write nothing.
+    pub(super) fn where_named(
+        what: &What,
+        common: &Common,
+        before: Option<&Machine>,
+    ) -> Result<Self, Failure> {
+        Self::made(what, common, before, common.dir.is_some())
+    }
+
+    fn made(what: &What, common: &Common, before: Option<&Machine>, files: bool) -> Result<Self, Failure> {
         super::distinct_outputs(common)?;
         let Meant { mut plan, requirements, user_limits } = Meant::by(what, common)?;
         let root = Root::live();
         let mut machine = Machine::discover(&root);
         let place = common.target.as_ref().map_or(&plan.dir, |target| &target.device);
-        machine.look_behind(&root, place);
+        if files {
+            machine.look_behind(&root, place);
+        }
         let mut planned = resolve::planned(&plan, &machine).map_err(usage)?;
         match before {
             Some(before) => {
@@ -87,7 +102,7 @@ impl Prepared {
         let on_files = planned.iter().any(|p| bench::subsystem_of(&p.candidate.case).on_files);
         match &common.target {
             Some(target) => checked_target(&root, target, &mut planned)?,
-            None if on_files || common.dir.is_some() => {
+            None if files && (on_files || common.dir.is_some()) => {
                 plan.dir = checked_dir(&plan.dir, &machine, &mut planned)?
             }
             None => {}

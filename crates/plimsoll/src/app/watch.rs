@@ -124,7 +124,7 @@ fn begin(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
         )));
     }
     let key = far_end::key(typed.beside.key.as_deref())?;
-    let prepared = Prepared { key, ..Prepared::new(&What::Plan(typed.plan.clone()), &common, None)? };
+    let prepared = Prepared { key, ..Prepared::where_named(&What::Plan(typed.plan.clone()), &common, None)? };
     let prepared = measurable(prepared, typed.beside.dir.is_some());
     if prepared.planned.is_empty() {
         return Err(Failure::usage("no case of the plan can be watched here: the lines above say why"));
@@ -163,7 +163,8 @@ fn go_on(typed: &Typed, journal: Journal, kept: Kept) -> Result<ExitCode, Failur
     drop(outputs(&common, &crossbeam_channel::never())?);
     let key = far_end::key(typed.beside.key.as_deref())?;
     let run = &kept.begun.run;
-    let mut prepared = Prepared { key, ..Prepared::new(&plan(&kept.begun), &common, Some(&run.machine))? };
+    let mut prepared =
+        Prepared { key, ..Prepared::where_named(&plan(&kept.begun), &common, Some(&run.machine))? };
     resume::same_text(run, &mut prepared)?;
     let prepared = measurable(prepared, kept.begun.dir.is_some());
     watched(typed, &prepared, journal, kept, &common)
