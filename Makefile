@@ -9,6 +9,9 @@ SKIPPED := $(CURDIR)/target/skipped-tests
 # Tests mostly wait: for intervals, devices, networks and other programs. So two CPUs do four at a time; one does one.
 TEST_THREADS := $(shell n=$$(nproc); echo $$((n == 2 || n == 3 ? 4 : n)))
 
+# Clusters that are tested at a time.
+CLUSTERS := $(shell n=$$(nproc); echo $$((n == 1 ? 1 : 2)))
+
 ARM := aarch64-unknown-linux-gnu
 
 .PHONY: help cargo build run install uninstall test test-mpi test-arm lint bench fuzz cluster dist setup
@@ -41,12 +44,12 @@ test: setup ## install what the tests need, and run all of them
 	@PLIMSOLL_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory -j2 --output-sync=target test-mpi test-arm
 	@touch $(SKIPPED); echo "skipped here: $$(wc -l < $(SKIPPED))"; sed 's/^/  /' $(SKIPPED)
 
-# Runs over many machines need the program with MPI, which builds only where an MPI library is. One after another: each is
-# a whole cluster on this machine.
+# Runs over many machines need the program with MPI, which builds only where an MPI library is. Each is a whole cluster on this
+# machine.
 test-mpi: cargo
 	@if ! command -v mpicc mpirun >/dev/null; then \
 		echo "runs over many machines: needs mpicc and mpirun (openmpi-bin, libopenmpi-dev)" | tee -a "$${PLIMSOLL_SKIPPED:-/dev/null}"; exit 0; fi; \
-	"$(CARGO)" test --locked --package plimsoll --features mpi --test cluster -- --test-threads=1
+	"$(CARGO)" test --locked --package plimsoll --features mpi --test cluster -- --test-threads=$(CLUSTERS)
 
 # The NEON and SVE kernels under an emulator (SVE's vectors of 256 bits): that they compute rightly, not how fast. The
 # emulator knows neither pinning nor io_uring, so only the kernels' own tests are made, with fewer and smaller cases.

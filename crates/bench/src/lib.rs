@@ -276,6 +276,8 @@ pub struct Descriptor {
     pub shares_worker: bool,
     /// Whether setting up and samples wait for a device, which may be slower than anyone thought: a budget ends them then.
     pub waits_for_a_device: bool,
+    /// The size of the test file that a case needs in its directory, by what [`Benchmark::cases`] made of its parameters; `None` where it needs none.
+    pub file: fn(&Parsed) -> Option<disk::Size>,
     /// Measures what default cases rest on and no file tells, and notes it in the machine. Called before a run, where this
     /// benchmark has cases whose sizes were not asked for; takes a second at most.
     pub look: fn(&mut Machine),
@@ -306,6 +308,7 @@ impl Descriptor {
         of_all_machines: false,
         shares_worker: false,
         waits_for_a_device: false,
+        file: |_| None,
         look: |_| (),
         limits: |_| Vec::new(),
         findings: |_| Vec::new(),

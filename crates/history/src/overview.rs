@@ -76,6 +76,6 @@ impl Store {
         };
         let mut made = made;
         made().map_err(|e| self.failed(&e))?;
-        Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        Ok(format!("{:x}", digest.finalize()))
     }
 }

@@ -1,7 +1,7 @@
 //! The plain, serialisable values that cross plimsoll from left to right: what is asked for (`plan`), a point of the matrix
 //! and its parameters (`case`) and where its threads run (`place`), what was measured (`sample`) and what the reader must know
 //! of it (`warning`), what bounds it (`limit`), and what follows of all of these (`measurement`, `view`). What a benchmark says
-//! of itself are rows (`metric`, `words`); no benchmark is known here.
+//! of itself are rows (`metric`, `words`); no benchmark is known here but by name in the help of parameters.
 #![forbid(unsafe_code)]
 
 pub mod case;

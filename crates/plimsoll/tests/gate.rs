@@ -105,7 +105,9 @@ fn a_new_shaper_is_a_reason_until_it_is_usual() {
     let run = || assert_eq!(made("run gate --only network.tcp --samples 2 --sample-time 10ms").0, Some(0));
     (0..3).for_each(|_| run());
     ends.near("tc qdisc add dev veth0 root tbf rate 20mbit burst 64kb latency 50ms");
-    let (code, line) = made("gate --format npd");
+    // On a machine that is used up the time of a gate may be over before it comes to the network.
+    let mut answers = (0..5).map(|_| made("gate --format npd"));
+    let (code, line) = answers.find(|(_, line)| !line.ends_with("not decided in time\n")).unwrap();
     assert!(line.starts_with("sick: a shaper limits the interface to 20.0 Mbit/s, usual is "), "{line}");
     assert_eq!(code, Some(1));
     (0..4).for_each(|_| run());

@@ -1,7 +1,7 @@
 //! The only loop: prepare, warm up, calibrate, sample, stop, verify.
 //!
-//! It knows no benchmark, no process and no clock of its own: cases are prepared by a [`Station`], time comes
-//! from a [`Clock`], and all that happens leaves as [`Event`]s.
+//! The loop knows no benchmark, no process and no clock of its own: cases are prepared by a [`Station`], time comes
+//! from a [`Clock`], and all that happens leaves as [`Event`]s. The real ones are here, too: `worker` and [`clock`].
 #![forbid(unsafe_code)]
 
 mod causes;

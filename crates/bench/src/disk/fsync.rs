@@ -54,6 +54,7 @@ impl Benchmark for DiskFsync {
         &Descriptor {
             name: "disk.fsync",
             about: "append and fdatasync: what a database's commit costs",
+            file: |parsed| parsed.read().ok().map(Commits::size),
             words: &[Say::Word("append"), Say::Value("block"), Say::Word("+ fdatasync"), Say::Times],
             keys: &["block", "threads"],
             waits_for_a_device: true,

@@ -18,9 +18,11 @@ use crate::plan::Group;
 use crate::text::counted;
 use crate::within;
 
-/// The largest block, the deepest queue and the most threads that a case may have.
+/// The largest block that a case may have.
 const MAX_BLOCK: u64 = 1 << 30;
-pub(super) const MAX_DEPTH: u64 = 1024;
+/// The deepest queue that a case may have.
+pub const MAX_DEPTH: u64 = 1024;
+/// The most threads that a case may have.
 pub(super) const MAX_THREADS: u64 = 128;
 
 /// The most memory that the buffers of one case may take.

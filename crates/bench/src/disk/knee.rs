@@ -28,6 +28,7 @@ impl Benchmark for DiskKnee {
         &Descriptor {
             name: "disk.knee",
             about: "depth and threads at which the rate stops growing (by --only)",
+            file: |parsed| parsed.read().ok().map(|job: Job| job.size()),
             words: &[Say::Word("saturation point,"), PATTERN, Say::Value("op"), Say::Value("block")],
             keys: &["op", "read-share", "pattern", "block", "size", "engine", "cache", "sync"],
             by_default: false,

@@ -55,8 +55,9 @@ use crate::machine::Machine;
 use crate::quantity::{Mix, Quantity, Unit};
 use crate::sample;
 use crate::stats::Times;
-pub use dir::DirError;
+pub use dir::{DirError, Size};
 use dir::{DirFacts, NoSpace, check_dir};
+pub use job::MAX_DEPTH;
 pub use part::PART;
 
 /// Why the disk cases of a plan cannot be measured in a directory.
@@ -81,11 +82,7 @@ pub fn check<'a>(
 ) -> Result<DirFacts, Refusal> {
     let facts = check_dir(dir)?.within_memory(machine);
     for Candidate { case, parsed, .. } in cases {
-        let size = match case.benchmark() {
-            "disk.io" | "disk.knee" => parsed.read().map(|job: job::Job| job.size()),
-            "disk.fsync" => parsed.read().map(fsync::Commits::size),
-            _ => continue,
-        };
+        let size = crate::find(case.benchmark()).and_then(|of| (of.descriptor().file)(parsed));
         size.map_or(Ok(()), |size| facts.file_size(size).map(drop))?;
     }
     Ok(facts)

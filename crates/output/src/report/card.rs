@@ -39,8 +39,7 @@ pub fn card(run: &Run, style: &Style) -> std::io::Result<String> {
     let mut lines: Vec<String> = lines.into_iter().map(|line| cut(&style.say(&line), WIDTH)).collect();
     let mut document = Vec::new();
     json::write(run, &mut document)?;
-    let digest: String = Sha256::digest(&document).iter().map(|byte| format!("{byte:02x}")).collect();
-    lines.push(format!("sha256 of the document (plimsoll export): {digest}"));
+    lines.push(format!("sha256 of the document (plimsoll export): {:x}", Sha256::digest(&document)));
     Ok(lines.join("\n") + "\n")
 }
 

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::to_string_pretty;
 
+use super::format::Families;
 use super::style::{Role, Style};
 use super::wrap::{pad, paragraph, widths};
 use crate::gate::{About, Answer, Check, Document, Gate, MISSED, State, What};
@@ -213,50 +214,34 @@ fn nagios(gate: &Gate) -> String {
 /// Gauges as node_exporter's textfile collector takes them.
 fn metrics(gate: &Gate, about: About<'_>) -> String {
     let verdict = gate.verdict();
-    let mut out = String::new();
-    let mut family = |name: &str, help: &str, lines: Vec<(String, f64)>| {
-        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge");
-        for (labels, value) in lines {
-            let _ = writeln!(out, "{name}{labels} {value}");
-        }
-    };
-    let answers = [Answer::Healthy, Answer::Sick, Answer::Unknown];
-    let is = |answer: Answer| {
-        (format!("{{answer=\"{}\"}}", answer.word()), f64::from(u8::from(answer == verdict.answer)))
-    };
-    family("plimsoll_gate_answer", "1 for the answer of the gate.", answers.map(is).to_vec());
-    let cause = format!("{{cause=\"{}\",line=\"{}\"}}", verdict.cause.unwrap_or(""), escaped(&verdict.line));
-    family("plimsoll_gate_info", "The answer in words, with its cause.", vec![(cause, 1.0)]);
-    family("plimsoll_gate_level", "The level of the gate.", vec![(String::new(), f64::from(about.level))]);
-    family(
-        "plimsoll_gate_duration_seconds",
-        "Time that the gate took.",
-        vec![(String::new(), about.elapsed_s)],
-    );
+    let mut families = Families::scraped();
+    let is = |answer: Answer| (answer.word(), answer == verdict.answer);
+    let answers = [Answer::Healthy, Answer::Sick, Answer::Unknown].map(is);
+    families.state("plimsoll_gate_answer", "1 for the answer of the gate", &Vec::new(), "answer", &answers);
+    let cause = [("cause", verdict.cause.unwrap_or_default()), ("line", &verdict.line)];
+    families.gauge("plimsoll_gate_info", "", "the answer in words, with its cause", &cause, 1.0);
+    families.gauge("plimsoll_gate_level", "", "the level of the gate", &[], f64::from(about.level));
+    let took = "time that the gate took";
+    families.gauge("plimsoll_gate_duration_seconds", "seconds", took, &[], about.elapsed_s);
     let time = about.started.parse::<jiff::Timestamp>().map_or(0.0, |t| t.as_millisecond() as f64 / 1e3);
-    family(
-        "plimsoll_gate_start_time_seconds",
-        "When the gate began, since 1970.",
-        vec![(String::new(), time)],
-    );
-    let of = |value: fn(&Check) -> Option<f64>| -> Vec<(String, f64)> {
-        let labels = |check: &Check| {
-            format!("{{case=\"{}\",what=\"{}\"}}", escaped(check.case.id().as_str()), check.what.code())
-        };
-        gate.checks.iter().filter_map(|check| Some((labels(check), value(check)?))).collect()
-    };
-    family("plimsoll_gate_value", "The figure of a check, in its base unit.", of(Check::value_shown));
-    family(
-        "plimsoll_gate_threshold",
-        "The figure from which it is low.",
-        of(|check| Some(check.threshold.low)),
-    );
-    let low = of(|check| Some(f64::from(u8::from(check.state == State::Low))));
-    family("plimsoll_gate_low", "1 where the loss is there.", low);
-    out + "# EOF\n"
-}
-
-/// The value of a label.
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    let began = "when the gate began, seconds since 1970";
+    families.gauge("plimsoll_gate_start_time_seconds", "seconds", began, &[], time);
+    for check in &gate.checks {
+        let id = check.case.id();
+        let labels = [("case", id.as_str()), ("what", check.what.code())];
+        if let Some(value) = check.value_shown() {
+            families.gauge(
+                "plimsoll_gate_value",
+                "",
+                "the figure of a check, in its base unit",
+                &labels,
+                value,
+            );
+        }
+        let low = "the figure from which it is low";
+        families.gauge("plimsoll_gate_threshold", "", low, &labels, check.threshold.low);
+        let is_low = f64::from(u8::from(check.state == State::Low));
+        families.gauge("plimsoll_gate_low", "", "1 where the loss is there", &labels, is_low);
+    }
+    families.text()
 }

@@ -110,6 +110,7 @@ impl Benchmark for DiskIo {
         &Descriptor {
             name: "disk.io",
             about: "reads and writes past the page cache: latency, rate, throughput",
+            file: |parsed| parsed.read().ok().map(|job: Job| job.size()),
             words: &[PATTERN, Say::Value("op"), Say::Value("block"), Say::Named("depth"), Say::Times],
             keys: &[
                 "op",
@@ -167,12 +168,22 @@ impl Benchmark for DiskIo {
     fn metrics(&self, case: &Case) -> Vec<Metric> {
         let block = mean_block(case);
         let mut all = METRICS.to_vec();
-        all[0].transfers = block.map(OfTransfers::Rate);
-        all[2].transfers = Some(OfTransfers::Time(under_way(case)));
+        for metric in &mut all {
+            metric.transfers = match metric.name {
+                THROUGHPUT => block.map(OfTransfers::Rate),
+                LATENCY => Some(OfTransfers::Time(under_way(case))),
+                _ => continue,
+            };
+        }
         let small = block.is_some_and(|bytes| bytes <= SMALL);
         let lone = case.threads() == 1 && case.number("depth") == Some(1);
-        let headline = if small && lone { 2 } else { usize::from(small) };
-        all[..=headline].rotate_right(1);
+        let headline = match small {
+            true if lone => LATENCY,
+            true => RATE,
+            false => THROUGHPUT,
+        };
+        let place = all.iter().position(|metric| metric.name == headline).unwrap_or_default();
+        all[..=place].rotate_right(1);
         all
     }
 

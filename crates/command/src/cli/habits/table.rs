@@ -136,7 +136,7 @@ pub(super) const HABITS: &[Habit] = &[
     fio(&["--rwmixwrite"], |v, _| read_share(v, true)),
     fio(&["--bs", "--blocksize"], block),
     fio(&["--bssplit"], mix),
-    fio(&["--iodepth"], |v, _| whole("--depth", Some(1024), v)),
+    fio(&["--iodepth"], |v, _| whole("--depth", Some(bench::disk::MAX_DEPTH), v)),
     fio(&["--numjobs"], |v, _| whole("--threads", None, v)),
     fio(&["--runtime", "--timeout"], |v, line| {
         time(v, line.has(&["--io_size", "--io_limit", "--number_ios"]))

@@ -24,8 +24,8 @@ fn must(option: &str, rule: &str, value: &str) -> Here {
 }
 
 /// A number from 1 to `most`, or to what the machine takes.
-pub(super) fn whole(option: &str, most: Option<u32>, value: &str) -> Here {
-    let is_right = |number: u32| number > 0 && most.is_none_or(|most| number <= most);
+pub(super) fn whole(option: &str, most: Option<u64>, value: &str) -> Here {
+    let is_right = |number: u64| number > 0 && most.is_none_or(|most| number <= most);
     let rule = most.map_or("1 or more".to_owned(), |most| format!("between 1 and {most}"));
     match value == VALUE || value.parse().is_ok_and(is_right) {
         true => Here::Write(format!("{option} {value}")),

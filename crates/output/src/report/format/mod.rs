@@ -12,6 +12,7 @@ mod junit;
 mod markdown;
 mod ndjson;
 mod openmetrics;
+pub(super) use openmetrics::Families;
 mod otava;
 mod text;
 

@@ -68,7 +68,7 @@ fn began(run: &Run) -> f64 {
 
 /// The text.
 fn text(runs: &[Held<'_>], form: Form) -> String {
-    let mut families = Families { form, time: None, all: BTreeMap::new() };
+    let mut families = Families { form, ..Families::scraped() };
     for of in runs {
         families.time = (form == Form::Timed).then(|| began(of.run));
         families.run(of.run);
@@ -77,11 +77,11 @@ fn text(runs: &[Held<'_>], form: Form) -> String {
         }
         families.requirements(of.held);
     }
-    families.all.iter().map(|(name, family)| family.text(name)).collect::<String>() + "# EOF\n"
+    families.text()
 }
 
 /// The families of metrics by their names.
-struct Families {
+pub(in crate::report) struct Families {
     form: Form,
     /// What each line has as its time.
     time: Option<f64>,
@@ -102,9 +102,31 @@ impl About {
 }
 
 /// Names and values of labels.
-type Labels<'a> = Vec<(&'a str, &'a str)>;
+pub(in crate::report) type Labels<'a> = Vec<(&'a str, &'a str)>;
 
 impl Families {
+    /// None yet, of now.
+    pub(in crate::report) fn scraped() -> Self {
+        Self { form: Form::Scraped, time: None, all: BTreeMap::new() }
+    }
+
+    /// All of them.
+    pub(in crate::report) fn text(&self) -> String {
+        self.all.iter().map(|(name, family)| family.text(name)).collect::<String>() + "# EOF\n"
+    }
+
+    /// A figure. A unit must end the name.
+    pub(in crate::report) fn gauge(
+        &mut self,
+        name: &str,
+        unit: &'static str,
+        help: &str,
+        labels: &[(&str, &str)],
+        value: f64,
+    ) {
+        self.add(name, About::gauge(unit, help), labels, value);
+    }
+
     fn add(&mut self, name: &str, about: About, labels: &[(&str, &str)], value: f64) {
         self.lines(name, about, &labelled(labels), &[(labelled(labels), value)]);
     }
@@ -122,7 +144,14 @@ impl Families {
     }
 
     /// A verdict as the one of these states that is 1. `label` names it where it is a gauge; in a state set the family does.
-    fn state(&mut self, name: &str, help: &str, labels: &Labels<'_>, label: &str, states: &[(&str, bool)]) {
+    pub(in crate::report) fn state(
+        &mut self,
+        name: &str,
+        help: &str,
+        labels: &Labels<'_>,
+        label: &str,
+        states: &[(&str, bool)],
+    ) {
         let (kind, label) = match self.form {
             Form::Scraped => ("gauge", label),
             Form::Timed => ("stateset", name),

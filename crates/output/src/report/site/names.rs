@@ -19,8 +19,7 @@ fn hash(kind: &str, texts: &[&str]) -> String {
         digest.update((text.len() as u64).to_le_bytes());
         digest.update(text);
     }
-    let digest = digest.finalize();
-    digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>().chars().take(DIGITS).collect()
+    format!("{:x}", digest.finalize()).chars().take(DIGITS).collect()
 }
 
 /// The page of a run: `run/HASH.html`.
