@@ -6,8 +6,8 @@ PLIMSOLL := target/release/plimsoll
 # Where `make install` copies to; DESTDIR is put before it.
 PREFIX := /usr/local
 SKIPPED := $(CURDIR)/target/skipped-tests
-# Tests mostly wait: for intervals, devices, networks and other programs. So two CPUs do four at a time; one does one.
-TEST_THREADS := $(shell n=$$(nproc); echo $$((n == 2 || n == 3 ? 4 : n)))
+# Tests mostly wait: for intervals, devices, networks and other programs. So two CPUs do five at a time; one does one.
+TEST_THREADS := $(shell n=$$(nproc); echo $$((n > 1 && n < 5 ? 5 : n)))
 
 # Clusters that are tested at a time.
 CLUSTERS := $(shell n=$$(nproc); echo $$((n == 1 ? 1 : 2)))

@@ -218,7 +218,7 @@ impl Gate {
             // counted, and one more than before is new.
             Fault::PcieLink { what, now, possible, saves_power: false, .. } => {
                 let is_such = |of: &Fault| {
-                    matches!(of, Fault::PcieLink { what: a, now: b, possible: c, .. }
+                    matches!(of, Fault::PcieLink { what: a, now: b, possible: c, saves_power: false, .. }
                         if (a, c.lanes) == (what, possible.lanes) && b.lanes <= now.lanes)
                 };
                 let count = |faults: &[Fault]| faults.iter().filter(|one| is_such(one)).count();

@@ -477,6 +477,17 @@ fn what_half_of_a_fleet_has_is_not_what_is_usual_of_it() {
     };
     assert!(differences(3).is_empty());
     assert_eq!(differences(4).len(), 1);
+    // Quotas that differ hide no CPU.
+    let held = |quota: Option<u64>| {
+        let mut machine = of(64);
+        machine.cgroup.cpu_quota = quota.map(|cpus| allowed(cpus * 100_000));
+        machine
+    };
+    let (one, other) = (held(Some(8)), held(None));
+    let machines: Vec<_> =
+        (0..6).map(|n| (names[n].as_str(), if n % 2 == 0 { &one } else { &other }, 100.0)).collect();
+    let found = Usual::of_fleet(&fleet_of(&machines), &small).unwrap().differences(&small);
+    assert_eq!(found.iter().map(Difference::code).collect::<Vec<_>>(), ["fewer-cpus"]);
 }
 
 /// A gathered run of machines, each with a figure.
@@ -529,6 +540,14 @@ fn a_machine_that_lost_memory_since_its_fleet_was_gathered_is_of_the_kind_that_i
     let mut renamed = fleet_of(&machines);
     renamed.nodes[0].name = "10.0.0.1".to_owned();
     assert_eq!(Usual::of_fleet(&renamed, &now).unwrap().differences(&now).len(), 1);
+    // Not where several call themselves so: they are copies of one image.
+    let mut copies = fleet_of(&machines);
+    copies.nodes.iter_mut().for_each(|node| {
+        node.name.insert(0, 'x');
+        node.machine.as_mut().unwrap().host = Some("n0".to_owned());
+    });
+    copies.measurements.iter_mut().for_each(|measurement| measurement.node.insert(0, 'x'));
+    assert!(Usual::of_fleet(&copies, &before).is_ok() && Usual::of_fleet(&copies, &now).is_err());
     // What it is found to run on may have another wording since.
     let mut reworded = now.clone();
     reworded.virtualisation.evidence.push("another".to_owned());
@@ -653,7 +672,10 @@ fn narrow_links_and_lost_data_are_a_reason_where_they_are_new() {
     // An idle GPU may save power by lanes as well.
     let Fault::PcieLink { what, device, now, possible, .. } = narrow(4) else { panic!() };
     let idle = Fault::PcieLink { what, device, now, possible, saves_power: true };
-    assert_eq!(answer(Some(health(16, None)), idle).answer, healthy);
+    assert_eq!(answer(Some(health(16, None)), idle.clone()).answer, healthy);
+    let mut gate = Gate::new(&[case()], &bare(), &[], RATES);
+    (gate.before, gate.faults) = (Some(health(4, None)), vec![idle, narrow(4)]);
+    assert!(gate.accusing_fault().is_none());
     // The kernel numbers drives anew at each boot.
     let mut renamed = health(4, Some(2));
     renamed.drives[0].name = "nvme1".to_owned();

@@ -50,14 +50,9 @@ impl Usual {
     /// # Errors
     /// There are fewer than five of them.
     pub fn of_fleet(run: &Run, machine: &Machine) -> Result<Self, String> {
-        // A run over SSH has it by the name that the user typed.
-        let host = machine.host.as_deref();
-        let is_own = |node: &&Node| {
-            host.is_some_and(|host| {
-                [Some(node.name.as_str()), run.machine_of(node).host.as_deref()].contains(&Some(host))
-            })
-        };
-        let then = run.nodes.iter().find(is_own).map(|node| run.machine_of(node));
+        let own = own(run, machine);
+        let is_own = |node: &&Node| own.is_some_and(|own| own.name == node.name);
+        let then = own.map(|node| run.machine_of(node));
         let kind = &then.filter(|then| is_same(then, machine)).unwrap_or(machine).id;
         let others = run.nodes.iter().filter(|node| !is_own(node));
         let alike: BTreeSet<&str> =
@@ -72,8 +67,15 @@ impl Usual {
         let is_of = |node: &str| alike.contains(node);
         let (figures, settings) = (figures(runs, is_of), settings(runs, is_of));
         let typical = || run.nodes.iter().filter(|node| is_of(&node.name)).map(|node| run.machine_of(node));
-        let (machine, quotas) = (most_common(typical()), typical().map(quota).collect());
-        Ok(Self { figures, settings, quotas, machine: machine.cloned(), health: None, is_fleet: true })
+        let quotas = typical().map(quota).collect();
+        Ok(Self {
+            figures,
+            settings,
+            quotas,
+            machine: most(typical(), machine),
+            health: None,
+            is_fleet: true,
+        })
     }
 
     /// The threshold of a case; `None` where no figure of it is known.
@@ -181,12 +183,34 @@ fn settings(runs: &[Run], is_of: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<
     all
 }
 
-/// The one whose CPUs and quota more than half of them have.
-fn most_common<'a>(machines: impl Iterator<Item = &'a Machine>) -> Option<&'a Machine> {
-    let mut kinds: BTreeMap<(usize, u64), (usize, &Machine)> = BTreeMap::new();
-    for machine in machines {
-        let quota = machine.cgroup.cpu_quota.as_ref().map_or(0, |quota| (quota.cpus() * 100.0) as u64);
-        kinds.entry((machine.cpu.allowed.len(), quota)).or_insert((0, machine)).0 += 1;
+/// The node that `machine` is in a run: by its name, else by its own name for itself, where one alone has it. A run over SSH has the names that the user typed.
+fn own<'a>(run: &'a Run, machine: &Machine) -> Option<&'a Node> {
+    let host = machine.host.as_deref()?;
+    let by_name = run.nodes.iter().find(|node| node.name == host);
+    let mut by_host = run.nodes.iter().filter(|node| run.machine_of(node).host.as_deref() == Some(host));
+    by_name.or_else(|| by_host.next().filter(|_| by_host.next().is_none()))
+}
+
+/// A machine of these with the CPUs and the quota that more than half of them have; what no such part has is that of `machine`, so that it does not
+/// differ.
+fn most<'a>(all: impl Iterator<Item = &'a Machine> + Clone, machine: &Machine) -> Option<Machine> {
+    let mut typical = all.clone().next()?.clone();
+    let cpus = |of: &Machine| of.cpu.allowed.len() as u64;
+    let hundredths = |of: &Machine| (quota(of).min(cpus(of) as f64) * 100.0) as u64;
+    let (by_cpus, by_quota) = (majority(all.clone(), cpus), majority(all, hundredths));
+    typical.cpu.allowed = by_cpus.unwrap_or(machine).cpu.allowed.clone();
+    typical.cgroup.cpu_quota = by_quota.unwrap_or(machine).cgroup.cpu_quota.clone();
+    Some(typical)
+}
+
+/// One of the machines that agree in a number with more than half of all.
+fn majority<'a>(
+    all: impl Iterator<Item = &'a Machine>,
+    number: impl Fn(&Machine) -> u64,
+) -> Option<&'a Machine> {
+    let mut kinds: BTreeMap<u64, (usize, &Machine)> = BTreeMap::new();
+    for machine in all {
+        kinds.entry(number(machine)).or_insert((0, machine)).0 += 1;
     }
     let all: usize = kinds.values().map(|(count, _)| count).sum();
     kinds.into_values().find(|(count, _)| count * 2 > all).map(|(_, machine)| machine)

@@ -42,7 +42,7 @@ pub struct PcieLink {
 }
 
 impl PcieLink {
-    /// Whether it has fewer lanes than possible, which no saving of power explains.
+    /// Whether it has fewer lanes than possible. Few devices save power that way.
     pub fn is_narrow(&self) -> bool {
         self.now.lanes < self.possible.lanes
     }

@@ -100,20 +100,18 @@ pub(super) fn drives(root: &Root) -> (Vec<Drive>, Option<&'static str>) {
     (found, denied)
 }
 
-/// The drives of this machine, each with where its page is. The health of one that NVMe over Fabrics shows here is another machine's. In a saved tree all
-/// pages are of its own drives.
+/// The drives of this machine, each with where its page is. The health of one that NVMe over Fabrics shows here is another machine's.
 fn controllers(root: &Root) -> Vec<(String, PathBuf)> {
     let names = root.names(if root.is_live() { CONTROLLERS } else { SAVED }).unwrap_or_default();
-    let names =
-        names.into_iter().filter(|name| numbered(name, "nvme") && is_in_a_slot(root, name)).take(MOST);
+    let names = names.into_iter().filter(|name| numbered(name, "nvme") && is_here(root, name)).take(MOST);
     let dir = Path::new(if root.is_live() { "/dev" } else { SAVED });
     names.map(|name| (name.clone(), dir.join(name))).collect()
 }
 
-/// Whether a controller is not said to be reached by another transport than PCI Express (`Documentation/ABI/testing/sysfs-nvme`).
-fn is_in_a_slot(root: &Root, name: &str) -> bool {
-    root.line(Path::new(CONTROLLERS).join(name).join("transport"))
-        .map_or(true, |transport| transport == "pcie")
+/// Whether a controller is not behind a network (`transport` of drivers/nvme/host). `pcie` and `apple-nvme` are here; so is what is not told.
+fn is_here(root: &Root, name: &str) -> bool {
+    let transport = root.line(Path::new(CONTROLLERS).join(name).join("transport")).unwrap_or_default();
+    !["tcp", "rdma", "fc", "loop"].contains(&transport.as_str())
 }
 
 /// The log page: asked of the drive, or from a saved tree.
@@ -162,6 +160,16 @@ pub(super) mod tests {
         assert_eq!((smart.media_errors, smart.read_bytes, smart.kelvin), (u64::MAX, u64::MAX, None));
         assert_eq!(Smart::parse(&[0; SMART_BYTES]), None);
         assert_eq!(Smart::parse(&large[..SMART_BYTES - 1]), None);
+    }
+
+    #[test]
+    fn a_drive_behind_a_network_is_another_machines() {
+        let tree = crate::fixture::Fixture::unpack(
+            "sys/class/nvme/nvme0/transport = pcie\nsys/class/nvme/nvme1/transport = tcp\nsmart/nvme3 = x\n\
+             smart/nvme0 = x\nsmart/nvme1 = x\nsys/class/nvme/nvme2/transport = apple-nvme\nsmart/nvme2 = x\n",
+        );
+        let found = controllers(&tree.unwrap().root).into_iter().map(|(name, _)| name);
+        assert_eq!(found.collect::<Vec<_>>(), ["nvme0", "nvme2", "nvme3"]);
     }
 
     proptest! {

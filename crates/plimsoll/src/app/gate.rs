@@ -79,11 +79,12 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
         level: u8::try_from(typed.level).unwrap_or(u8::MAX),
     };
     let shown = |form| report::gate::text(&gate, about, form, &style);
-    printed(&shown(shape(typed.format)))?;
+    let said = printed(&shown(shape(typed.format)));
     if let Some(to) = &to {
         let form = if typed.format == Form::Text { Form::Json } else { typed.format };
         to.put(&shown(shape(form))).map_err(|e| unwritten(&e))?;
     }
+    said?;
     Ok(ExitCode::from(exit_code(typed, gate.verdict().answer, interrupted)))
 }
 
