@@ -215,14 +215,14 @@ impl Gate {
         let Some(before) = &self.before else { return false };
         match fault {
             // The kernel may give a device another address, and an idle link may be slower. So links of one kind that have as few lanes are
-            // counted, and one more than before is new.
+            // counted, and one more than before is new. A bridge that lost its GPU saves no power any more: of before, all are counted.
             Fault::PcieLink { what, now, possible, saves_power: false, .. } => {
-                let is_such = |of: &Fault| {
-                    matches!(of, Fault::PcieLink { what: a, now: b, possible: c, saves_power: false, .. }
-                        if (a, c.lanes) == (what, possible.lanes) && b.lanes <= now.lanes)
+                let is_such = |of: &Fault, all: bool| {
+                    matches!(of, Fault::PcieLink { what: a, now: b, possible: c, saves_power, .. }
+                        if (a, c.lanes) == (what, possible.lanes) && b.lanes <= now.lanes && (all || !saves_power))
                 };
-                let count = |faults: &[Fault]| faults.iter().filter(|one| is_such(one)).count();
-                count(&self.faults) > count(&before.faults())
+                let count = |faults: &[Fault], all| faults.iter().filter(|one| is_such(one, all)).count();
+                count(&self.faults, false) > count(&before.faults(), true)
             }
             // The kernel numbers drives anew at each boot, so no drive may have had so many.
             Fault::NvmeMediaErrors { drive, count } => {

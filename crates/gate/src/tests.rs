@@ -536,11 +536,19 @@ fn a_machine_that_lost_memory_since_its_fleet_was_gathered_is_of_the_kind_that_i
     let usual = [Usual::of_fleet(&fleet_of(&machines), &now).unwrap()];
     let verdict = gated(&now, &usual, &made(0.99, |_| {}), &made(0.99, |_| {}), &nobody()).verdict();
     assert_eq!(verdict.line, "sick: memory 32 GiB, 64 GiB in the fleet");
-    // By the name that its own document has, whatever the user called it.
+    // What it calls itself is enough to leave a node out, whatever the user called it: here four others are left. It is not enough to be
+    // taken for one that had more memory: many machines may have the name of an image.
+    let mut renamed = fleet_of(&machines[..5]);
+    assert!(Usual::of_fleet(&fleet_of(&machines[1..]), &before).is_ok());
+    renamed.nodes[0].name = "10.0.0.1".to_owned();
+    assert!(Usual::of_fleet(&renamed, &before).is_err() && Usual::of_fleet(&renamed, &now).is_err());
     let mut renamed = fleet_of(&machines);
     renamed.nodes[0].name = "10.0.0.1".to_owned();
-    assert_eq!(Usual::of_fleet(&renamed, &now).unwrap().differences(&now).len(), 1);
-    // Not where several call themselves so: they are copies of one image.
+    assert!(Usual::of_fleet(&renamed, &before).is_ok() && Usual::of_fleet(&renamed, &now).is_err());
+    let nameless = |machine: &Machine| Machine { host: Some("localhost".to_owned()), ..machine.clone() };
+    renamed.nodes[0].name = "localhost".to_owned();
+    assert!(Usual::of_fleet(&renamed, &nameless(&now)).is_err());
+    // Nor where several call themselves so.
     let mut copies = fleet_of(&machines);
     copies.nodes.iter_mut().for_each(|node| {
         node.name.insert(0, 'x');
@@ -552,6 +560,18 @@ fn a_machine_that_lost_memory_since_its_fleet_was_gathered_is_of_the_kind_that_i
     let mut reworded = now.clone();
     reworded.virtualisation.evidence.push("another".to_owned());
     assert!(Usual::of_fleet(&fleet_of(&machines), &reworded).is_ok());
+    // One in a container now, or of another instance type, is another.
+    let mut contained = now.clone();
+    contained.virtualisation.container = Some("lxc".to_owned());
+    assert!(Usual::of_fleet(&fleet_of(&machines), &contained).is_err());
+    let typed = |machine: &Machine, instance: &str| {
+        let mut machine = machine.clone();
+        machine.virtualisation.instance = Some(instance.to_owned());
+        machine
+    };
+    assert!(is_same(&before, &typed(&now, "m4.xlarge")));
+    assert!(is_same(&typed(&before, "m4.xlarge"), &typed(&now, "m4.xlarge")));
+    assert!(!is_same(&typed(&before, "m4.2xlarge"), &typed(&now, "m4.xlarge")));
     // Without an entry of its own, or where that is of another processor, it is of another kind.
     assert!(Usual::of_fleet(&fleet_of(&machines[1..]), &now).is_err());
     let mut other = now;
@@ -676,6 +696,10 @@ fn narrow_links_and_lost_data_are_a_reason_where_they_are_new() {
     let mut gate = Gate::new(&[case()], &bare(), &[], RATES);
     (gate.before, gate.faults) = (Some(health(4, None)), vec![idle, narrow(4)]);
     assert!(gate.accusing_fault().is_none());
+    // A bridge whose GPU was taken out.
+    let mut with_gpu = health(4, None);
+    with_gpu.links[0].saves_power = true;
+    assert_eq!(answer(Some(with_gpu), narrow(4)).answer, healthy);
     // The kernel numbers drives anew at each boot.
     let mut renamed = health(4, Some(2));
     renamed.drives[0].name = "nvme1".to_owned();

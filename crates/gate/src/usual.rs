@@ -44,17 +44,15 @@ impl Usual {
         })
     }
 
-    /// Of the machines of a gathered run that are of the kind of `machine`, this one itself excluded. If the run has this machine, its kind
-    /// is what it was then: one that has lost a CPU or memory since would be of no kind of that run.
+    /// Of the machines of a gathered run that are of the kind of `machine`, this one itself excluded. If the run has a node of this machine's
+    /// name, its kind is what it was then: one that has lost a CPU or memory since would be of no kind of that run.
     ///
     /// # Errors
     /// There are fewer than five of them.
     pub fn of_fleet(run: &Run, machine: &Machine) -> Result<Self, String> {
-        let own = own(run, machine);
-        let is_own = |node: &&Node| own.is_some_and(|own| own.name == node.name);
-        let then = own.map(|node| run.machine_of(node));
+        let then = named(run, machine).map(|node| run.machine_of(node));
         let kind = &then.filter(|then| is_same(then, machine)).unwrap_or(machine).id;
-        let others = run.nodes.iter().filter(|node| !is_own(node));
+        let others = run.nodes.iter().filter(|node| !is_own(run, node, machine));
         let alike: BTreeSet<&str> =
             others.filter(|node| run.machine_of(node).id == *kind).map(|node| node.name.as_str()).collect();
         if alike.len() < LEAST_MACHINES {
@@ -145,10 +143,13 @@ impl Usual {
 /// Whether two descriptions of one name are of one machine, also where it has lost CPUs or memory in between.
 pub fn is_same(before: &Machine, now: &Machine) -> bool {
     let facts = |machine: &Machine| {
-        let Virtualisation { hypervisor, system_vendor, product, .. } = machine.virtualisation.clone();
-        (machine.cpu.vendor.clone(), machine.cpu.model_name.clone(), hypervisor, system_vendor, product)
+        // Not the evidence, whose words may change with the version, nor the type of an instance, which is not told each time.
+        let all = Virtualisation { instance: None, evidence: Vec::new(), ..machine.virtualisation.clone() };
+        (machine.cpu.vendor.clone(), machine.cpu.model_name.clone(), all)
     };
-    before.id == now.id || facts(before) == facts(now)
+    let instances = [before, now].map(|machine| machine.virtualisation.instance.as_ref());
+    let is_resized = matches!(instances, [Some(before), Some(now)] if before != now);
+    before.id == now.id || (facts(before) == facts(now) && !is_resized)
 }
 
 /// The headlines by case.
@@ -183,12 +184,21 @@ fn settings(runs: &[Run], is_of: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<
     all
 }
 
-/// The node that `machine` is in a run: by its name, else by its own name for itself, where one alone has it. A run over SSH has the names that the user typed.
-fn own<'a>(run: &'a Run, machine: &Machine) -> Option<&'a Node> {
-    let host = machine.host.as_deref()?;
-    let by_name = run.nodes.iter().find(|node| node.name == host);
-    let mut by_host = run.nodes.iter().filter(|node| run.machine_of(node).host.as_deref() == Some(host));
-    by_name.or_else(|| by_host.next().filter(|_| by_host.next().is_none()))
+/// The node of a run that has the name of `machine`.
+fn named<'a>(run: &'a Run, machine: &Machine) -> Option<&'a Node> {
+    let host = machine.host.as_deref().filter(|host| !host.starts_with("localhost"))?;
+    run.nodes.iter().find(|node| node.name == host)
+}
+
+/// Whether a node is `machine` itself: by its name, else by what it calls itself, where one alone does. A run over SSH has the names that the user
+/// typed. Many machines may call themselves by one name, that of an image, so this is enough to leave a node out and for no more.
+fn is_own(run: &Run, node: &Node, machine: &Machine) -> bool {
+    let own = named(run, machine).or_else(|| {
+        let is_of = |node: &&Node| machine.host.is_some() && run.machine_of(node).host == machine.host;
+        let mut by_host = run.nodes.iter().filter(is_of);
+        by_host.next().filter(|_| by_host.next().is_none())
+    });
+    own.is_some_and(|own| own.name == node.name)
 }
 
 /// A machine of these with the CPUs and the quota that more than half of them have; what no such part has is that of `machine`, so that it does not

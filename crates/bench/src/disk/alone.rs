@@ -17,8 +17,10 @@ pub(super) fn is_alone(measurement: &Measurement, machine: &Machine) -> bool {
     told > 0 && told == all && is_single && storage.disks.iter().all(|disk| is_own(disk, &machine.disks))
 }
 
-/// What clouds call the volumes of their networks that look like NVMe drives: Amazon EBS, Alibaba, Google, and others of the kind.
-const VOLUMES: [&str; 5] = ["elastic block", "cloud", "nvme_card", "persistent", "volume"];
+/// Words in the models of volumes of a network that look like NVMe drives: Amazon EBS, Alibaba, Google, network cards that show a remote volume
+/// (NVIDIA BlueField SNAP), and others of the kind.
+const VOLUMES: [&str; 8] =
+    ["elastic block", "cloud", "nvme_card", "persistent", "volume", "snap", "bluefield", "virtual"];
 
 /// Whether a disk is in this machine, and neither behind a network nor on a controller or bus that others of `all` disks use.
 fn is_own(disk: &Disk, all: &[Disk]) -> bool {
@@ -85,7 +87,9 @@ mod tests {
         assert!(is_own(&own, &[own.clone(), disk("nvme1n1", "the same")]));
         assert!(!is_own(&own, &[own.clone(), disk("nvme0n2", "the same")]));
         assert!(!is_own(&Disk { link: None, ..own }, &[]));
-        for volume in ["Amazon Elastic Block Store", "Alibaba Cloud Elastic Block Storage", "nvme_card-pd"] {
+        for volume in
+            ["Amazon Elastic Block Store", "Alibaba Cloud Elastic Block Storage", "nvme_card-pd", "NVMe SNAP"]
+        {
             assert!(!is_own(&disk("nvme0n1", volume), &[]));
         }
     }

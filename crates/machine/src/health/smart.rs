@@ -100,10 +100,13 @@ pub(super) fn drives(root: &Root) -> (Vec<Drive>, Option<&'static str>) {
     (found, denied)
 }
 
-/// The drives of this machine, each with where its page is. The health of one that NVMe over Fabrics shows here is another machine's.
+/// The drives of this machine that answer, each with where its page is. The health of one that NVMe over Fabrics shows here is another machine's.
 fn controllers(root: &Root) -> Vec<(String, PathBuf)> {
     let names = root.names(if root.is_live() { CONTROLLERS } else { SAVED }).unwrap_or_default();
-    let names = names.into_iter().filter(|name| numbered(name, "nvme") && is_here(root, name)).take(MOST);
+    let names = names
+        .into_iter()
+        .filter(|name| numbered(name, "nvme") && is_here(root, name) && answers(root, name))
+        .take(MOST);
     let dir = Path::new(if root.is_live() { "/dev" } else { SAVED });
     names.map(|name| (name.clone(), dir.join(name))).collect()
 }
@@ -112,6 +115,12 @@ fn controllers(root: &Root) -> Vec<(String, PathBuf)> {
 fn is_here(root: &Root, name: &str) -> bool {
     let transport = root.line(Path::new(CONTROLLERS).join(name).join("transport")).unwrap_or_default();
     !["tcp", "rdma", "fc", "loop"].contains(&transport.as_str())
+}
+
+/// Whether a controller is up (`state` of drivers/nvme/host/sysfs.c), or nothing says. A command to one that is being reset, or that is dead, would
+/// wait for the end of that.
+fn answers(root: &Root, name: &str) -> bool {
+    root.line(Path::new(CONTROLLERS).join(name).join("state")).map_or(true, |state| state == "live")
 }
 
 /// The log page: asked of the drive, or from a saved tree.
@@ -163,10 +172,11 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_drive_behind_a_network_is_another_machines() {
+    fn a_drive_behind_a_network_or_that_is_reset_is_not_asked() {
         let tree = crate::fixture::Fixture::unpack(
             "sys/class/nvme/nvme0/transport = pcie\nsys/class/nvme/nvme1/transport = tcp\nsmart/nvme3 = x\n\
-             smart/nvme0 = x\nsmart/nvme1 = x\nsys/class/nvme/nvme2/transport = apple-nvme\nsmart/nvme2 = x\n",
+             smart/nvme0 = x\nsmart/nvme1 = x\nsys/class/nvme/nvme2/transport = apple-nvme\nsmart/nvme2 = x\n\
+             sys/class/nvme/nvme0/state = live\nsys/class/nvme/nvme4/state = resetting\nsmart/nvme4 = x\n",
         );
         let found = controllers(&tree.unwrap().root).into_iter().map(|(name, _)| name);
         assert_eq!(found.collect::<Vec<_>>(), ["nvme0", "nvme2", "nvme3"]);

@@ -159,7 +159,9 @@ fn same_machine(run: &Run, prepared: &Prepared) -> Result<(), Failure> {
         let storage = machine.storage.as_ref()?;
         Some((storage.device.clone(), storage.file_system.as_ref().map(|fs| fs.mount_point.clone())))
     };
-    let on_files = prepared.planned.iter().any(|p| subsystem_of(&p.candidate.case).on_files);
+    // A watch without --dir measures no disk and looks behind no directory, whatever its plan has.
+    let looked = now.storage.is_some();
+    let on_files = looked && prepared.planned.iter().any(|p| subsystem_of(&p.candidate.case).on_files);
     if on_files && mount(then) != mount(now) {
         return Err(Failure::usage(format!("--resume: run {} {}", run.id, elsewhere(then.storage.as_ref()))));
     }
