@@ -5,7 +5,7 @@ use crate::bench::network::condition::{
     PATH_IPV6, PATH_LOOPBACK, PATH_MTU, PATH_SPEED, TCP_MSS, TCP_TIMESTAMPS,
 };
 use crate::limit::Limit;
-use crate::machine::Nic;
+use crate::machine::{Machine, Nic};
 use crate::quantity::{Quantity, Unit};
 use crate::stated::{Figure, Like, LinkUse};
 use crate::text::shown_within;
@@ -24,7 +24,7 @@ const TUNNEL: f64 = 10e9;
 const JUMBO: f64 = 8948.0;
 
 pub(crate) fn held(figure: &Figure, used: &LinkUse, place: &Place<'_>) -> Held {
-    let speed = speed(&place.machine.network);
+    let speed = speed(place.machine);
     let mut held = match &speed {
         Ok(speed) => ask(figure, place, |like| vec![asked(like, used, speed)]),
         Err(why) => Held::unknown(why.clone()),
@@ -102,16 +102,17 @@ struct End {
 }
 
 /// How fast the interfaces with a line are that the figure may have crossed.
-fn speed(network: &[Nic]) -> Result<Crossed, String> {
+fn speed(machine: &Machine) -> Result<Crossed, String> {
+    let rate = |nic: &Nic| nic.line_rate(machine.virtualisation.is_virtual);
     let lines: Vec<&Nic> =
-        network.iter().filter(|nic| nic.has_line() && nic.state.as_deref() != Some("down")).collect();
+        machine.network.iter().filter(|nic| nic.has_line() && nic.state.as_deref() != Some("down")).collect();
     let Some(largest) = lines.iter().filter_map(|nic| nic.mtu_bytes).max() else {
         return Err("this machine has no network interface that is up and has a line".to_owned());
     };
-    if let Some(unknown) = lines.iter().find(|nic| nic.speed_bit_per_s.is_none()) {
+    if let Some(unknown) = lines.iter().find(|nic| rate(nic).is_none()) {
         return Err(format!("the limit of the link is unknown: {} does not state its speed", unknown.name));
     }
-    let speeds = lines.iter().filter_map(|nic| nic.speed_bit_per_s).map(|speed| speed as f64);
+    let speeds = lines.iter().filter_map(|nic| rate(nic)).map(|speed| speed as f64);
     // A bond or several paths spread streams over links, even one.
     let speed = speeds.sum();
     Ok(Crossed { speed, mtu: largest as f64 })

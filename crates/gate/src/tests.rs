@@ -185,7 +185,7 @@ fn a_disk_of_its_own_that_is_low_is_sick_where_nobody_shares_the_machine() {
     // Work of others beside one measurement, and a stray write in another, do not count.
     let mut disturbed = now.clone();
     disturbed.metrics[1].samples.pop();
-    let usual = [Usual::of_history(&runs).unwrap()];
+    let usual = [Usual::of_history(&runs, &machine).unwrap()];
     let answer = |machine: &Machine| {
         let mut gate = Gate::new(std::slice::from_ref(&now.case), machine, &usual, RATES);
         gate.screen(std::slice::from_ref(&now), false);
@@ -222,8 +222,12 @@ fn a_disk_or_link_that_others_may_use_is_not_sick_for_a_low_figure() {
             .map(|run| Run { machine: bare(), ..run })
             .collect();
         let now = figure(id, unit, 700.0, None);
-        let mut gate =
-            Gate::new(std::slice::from_ref(&now.case), &bare(), &[Usual::of_history(&runs).unwrap()], RATES);
+        let mut gate = Gate::new(
+            std::slice::from_ref(&now.case),
+            &bare(),
+            &[Usual::of_history(&runs, &bare()).unwrap()],
+            RATES,
+        );
         gate.screen(std::slice::from_ref(&now), false);
         while gate.next().is_some() {
             gate.add(&now, &nobody());
@@ -232,6 +236,27 @@ fn a_disk_or_link_that_others_may_use_is_not_sick_for_a_low_figure() {
         assert_eq!(verdict.answer, Answer::Unknown, "{}", verdict.line);
         assert!(verdict.line.contains("30 % below usual"), "{}", verdict.line);
     }
+}
+
+#[test]
+fn figures_of_another_disk_say_nothing_of_this_one() {
+    let on = |model: &str| {
+        let mut storage = plimsoll_model::fixture::machine().storage.unwrap();
+        storage.disks[0].model = Some(model.to_owned());
+        Machine { storage: Some(storage), ..bare() }
+    };
+    let now = figure("disk.io/op=read/block=1M", Unit::BytePerSecond, 200.0, None);
+    let runs: Vec<Run> = (0..12_u32)
+        .map(|n| {
+            run_of(vec![figure("disk.io/op=read/block=1M", Unit::BytePerSecond, 1000.0 + f64::from(n), None)])
+        })
+        .map(|run| Run { machine: on("fast"), nodes: Vec::new(), ..run })
+        .collect();
+    let judged = |machine: &Machine| {
+        let usual = [Usual::of_history(&runs, machine).unwrap()];
+        Gate::new(std::slice::from_ref(&now.case), machine, &usual, RATES).unjudged.is_empty()
+    };
+    assert!(judged(&on("fast")) && !judged(&on("slow")));
 }
 
 #[test]
@@ -290,7 +315,7 @@ fn what_cannot_be_measured_or_judged_is_unknown() {
 fn history(values: &[f64], machine: &Machine) -> Usual {
     let run = |value: &f64| Run { machine: machine.clone(), ..run_of(vec![peak(1, *value)]) };
     let runs: Vec<Run> = values.iter().map(run).collect();
-    Usual::of_history(&runs).unwrap()
+    Usual::of_history(&runs, &bare()).unwrap()
 }
 
 #[test]
@@ -364,7 +389,7 @@ fn figure(case: &str, unit: Unit, value: f64, shaped: Option<f64>) -> Measuremen
 /// What is said of `now`, after figures that say nothing by themselves: they differ too much.
 fn after(before: &[Measurement], was: &Machine, now: &Measurement, is: &Machine) -> Verdict {
     let run = |it: &Measurement| Run { machine: was.clone(), ..run_of(vec![it.clone()]) };
-    let usual = [Usual::of_history(&before.iter().map(run).collect::<Vec<_>>()).unwrap()];
+    let usual = [Usual::of_history(&before.iter().map(run).collect::<Vec<_>>(), is).unwrap()];
     let mut gate = Gate::new(std::slice::from_ref(&now.case), is, &usual, RATES);
     assert_eq!((gate.checks.len(), gate.unjudged.len()), (0, 1));
     gate.screen(std::slice::from_ref(now), false);
@@ -669,7 +694,7 @@ fn narrow_links_and_lost_data_are_a_reason_where_they_are_new() {
             machine: bare(),
             ..run_of(vec![peak(1, 100.0)])
         };
-        let mut gate = Gate::new(&[case()], &bare(), &[Usual::of_history(&[run]).unwrap()], RATES);
+        let mut gate = Gate::new(&[case()], &bare(), &[Usual::of_history(&[run], &bare()).unwrap()], RATES);
         gate.screen(&[made(0.99, |_| {})], false);
         gate.faults = vec![fault];
         gate.verdict()

@@ -31,12 +31,12 @@ pub struct Usual {
 }
 
 impl Usual {
-    /// Of runs of this machine, the oldest first. `None` without any.
-    pub fn of_history(runs: &[Run]) -> Option<Self> {
+    /// Of runs of `machine`, the oldest first. `None` without any.
+    pub fn of_history(runs: &[Run], machine: &Machine) -> Option<Self> {
         let latest = runs.last()?;
         Some(Self {
-            figures: figures(runs, |_| true),
-            settings: settings(runs, |_| true),
+            figures: figures(runs, machine, |_| true),
+            settings: settings(runs, machine, |_| true),
             quotas: runs.iter().map(|run| quota(&run.machine)).collect(),
             machine: Some(latest.machine.clone()),
             health: latest.health.first().map(|one| one.shown.clone()),
@@ -63,7 +63,7 @@ impl Usual {
         }
         let runs = std::slice::from_ref(run);
         let is_of = |node: &str| alike.contains(node);
-        let (figures, settings) = (figures(runs, is_of), settings(runs, is_of));
+        let (figures, settings) = (figures(runs, machine, is_of), settings(runs, machine, is_of));
         let typical = || run.nodes.iter().filter(|node| is_of(&node.name)).map(|node| run.machine_of(node));
         let quotas = typical().map(quota).collect();
         Ok(Self {
@@ -152,10 +152,41 @@ pub fn is_same(before: &Machine, now: &Machine) -> bool {
     before.id == now.id || (facts(before) == facts(now) && !is_resized)
 }
 
+/// Whether what a machine measured on its files says anything of those of another: a case does not name its disk.
+fn has_such_disks(then: &Machine, now: &Machine) -> bool {
+    let kinds = |machine: &Machine| {
+        let storage = machine.storage.as_ref()?;
+        let file_system = storage.file_system.as_ref().map(|file_system| file_system.fs_type.clone());
+        let layers: Vec<_> = storage.layers.iter().map(|layer| layer.kind).collect();
+        let disks = storage.disks.iter().map(|disk| (disk.model.clone(), disk.size_bytes, disk.kind));
+        let mut disks: Vec<_> = disks.collect();
+        disks.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
+        Some((file_system, layers, disks))
+    };
+    kinds(then) == kinds(now)
+}
+
+/// The measurements of these nodes that say what is usual for `now`, each with its machine.
+fn told<'a>(
+    runs: &'a [Run],
+    now: &'a Machine,
+    is_of: impl Fn(&str) -> bool,
+) -> impl Iterator<Item = (&'a Measurement, &'a Machine)> {
+    let of = |run: &'a Run| run.measurements.iter().map(move |measurement| (run, measurement));
+    let all = runs.iter().flat_map(of).filter(move |(_, measurement)| is_of(&measurement.node));
+    let all = all.map(|(run, measurement)| {
+        let node = run.nodes.iter().find(|node| node.name == measurement.node);
+        (measurement, node.map_or(&run.machine, |node| run.machine_of(node)))
+    });
+    all.filter(move |(measurement, then)| {
+        !bench::subsystem_of(&measurement.case).on_files || has_such_disks(then, now)
+    })
+}
+
 /// The headlines by case.
-fn figures(runs: &[Run], is_of: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<f64>> {
+fn figures(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<f64>> {
     let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for measurement in runs.iter().flat_map(|run| &run.measurements).filter(|m| is_of(&m.node)) {
+    for (measurement, _) in told(runs, now, is_of) {
         if let Some(headline) = measurement.headline() {
             all.entry(measurement.case.id().to_string()).or_default().push(headline.summary.median);
         }
@@ -169,17 +200,12 @@ fn quota(machine: &Machine) -> f64 {
 }
 
 /// The rates that settings held each case to, without end where none did.
-fn settings(runs: &[Run], is_of: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<f64>> {
+fn settings(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<f64>> {
     let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for run in runs {
-        let nodes: BTreeMap<&str, &Machine> =
-            run.nodes.iter().map(|node| (node.name.as_str(), run.machine_of(node))).collect();
-        for measurement in run.measurements.iter().filter(|m| is_of(&m.node)) {
-            let machine = nodes.get(measurement.node.as_str()).copied().unwrap_or(&run.machine);
-            let setting = (bench::subsystem_of(&measurement.case).setting)(measurement, machine);
-            let rate = setting.map_or(f64::INFINITY, |setting| setting.rate.value);
-            all.entry(measurement.case.id().to_string()).or_default().push(rate);
-        }
+    for (measurement, machine) in told(runs, now, is_of) {
+        let setting = (bench::subsystem_of(&measurement.case).setting)(measurement, machine);
+        let rate = setting.map_or(f64::INFINITY, |setting| setting.rate.value);
+        all.entry(measurement.case.id().to_string()).or_default().push(rate);
     }
     all
 }

@@ -98,6 +98,22 @@ impl Nic {
     }
 }
 
+/// Drivers of what a hypervisor provides whose speed is a number that nothing keeps to.
+const NOMINAL: [&str; 2] = ["vmxnet3", "hv_netvsc"];
+/// Drivers of cards that hypervisors imitate, with the speed of the card.
+const IMITATED: [&str; 6] = ["e1000", "e1000e", "8139cp", "8139too", "pcnet32", "ne2k-pci"];
+
+impl Nic {
+    /// The rate of its line in bit/s, where it has one and the number that it states is the line's; `is_virtual` says whether this machine is a
+    /// guest.
+    pub fn line_rate(&self, is_virtual: Option<bool>) -> Option<u64> {
+        let driver = self.driver.as_deref().unwrap_or_default();
+        let is_made_up =
+            NOMINAL.contains(&driver) || (is_virtual == Some(true) && IMITATED.contains(&driver));
+        self.speed_bit_per_s.filter(|_| self.has_line() && !is_made_up)
+    }
+}
+
 impl NicKind {
     fn of(root: &Root, dir: &Path, driver: Option<&str>) -> Self {
         /// `ARPHRD_LOOPBACK` (linux/if_arp.h).
@@ -130,6 +146,18 @@ fn speed(root: &Root, dir: &Path) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_hypervisor_makes_up_is_no_line() {
+        let of = |kind, driver: &str| Nic { driver: Some(driver.to_owned()), ..crate::fixture::nic(kind) };
+        let (real, made) = (NicKind::Physical, NicKind::Paravirtual);
+        for is_virtual in [None, Some(false), Some(true)] {
+            assert_eq!(of(made, "vmxnet3").line_rate(is_virtual), None);
+            assert_eq!(of(real, "mlx5_core").line_rate(is_virtual), Some(10_000_000_000));
+            assert_eq!(of(real, "e1000e").line_rate(is_virtual).is_some(), is_virtual != Some(true));
+            assert_eq!(of(NicKind::Virtual, "veth").line_rate(is_virtual), None);
+        }
+    }
 
     #[test]
     fn software_has_no_line() {

@@ -151,6 +151,13 @@ impl Content {
         self.files.insert(below(path.as_ref()), bytes);
     }
 
+    /// A file of a machine as it is, where it can be read.
+    fn copy(&mut self, root: &Root, from: impl AsRef<Path>, to: impl AsRef<Path>) {
+        if let Ok(bytes) = root.bytes(from.as_ref(), FILE_CAP) {
+            self.file(to, bytes);
+        }
+    }
+
     fn link(&mut self, path: impl AsRef<Path>, to: impl AsRef<Path>) {
         let (path, to) = (below(path.as_ref()), below(to.as_ref()));
         if path != to {

@@ -144,13 +144,16 @@ fn module(structure: &Structure<'_>) -> Option<Module> {
         let extended = structure.double(0x58).filter(|_| structure.word(0x20) == Some(0xffff));
         extended.map(|speed| speed & 0x7fff_ffff)
     });
+    // Some firmware states the memory's clock for its rate, which is twice that: nothing that runs is so far below what it is made for.
+    let speed = speed.filter(|speed| (100..=100_000).contains(speed));
+    let speed = speed.filter(|speed| known(structure.word(0x15)).is_none_or(|made| speed * 20 > made * 11));
     let (slot, bank) = (structure.string(0x10), structure.string(0x11));
     Some(Module {
         channel: channel(&slot, &bank),
         slot,
         size_bytes,
         width_bits: known(structure.word(0x0a)).filter(|bits| (8..=1024).contains(bits)),
-        megatransfers: speed.filter(|speed| (100..=100_000).contains(speed)),
+        megatransfers: speed,
     })
     .filter(|module| module.size_bytes > 0)
 }
@@ -229,6 +232,12 @@ mod tests {
             d[0x58..0x5c].copy_from_slice(&70_000_u32.to_le_bytes());
         });
         assert_eq!(fast[0].megatransfers, Some(70_000));
+        let made = |made: u16, runs: u16| {
+            let mut table = table(&[("DIMM 0", "BANK 0", Some((8, runs)))]);
+            table[14 + 0x15..14 + 0x17].copy_from_slice(&made.to_le_bytes());
+            parse(&table)[0].megatransfers
+        };
+        assert_eq!((made(2400, 1200), made(3200, 2133)), (None, Some(2133)), "the clock for the rate");
         assert_eq!(one(|d| d[0x0a..0x0c].copy_from_slice(&[0, 0]))[0].width_bits, None);
     }
 

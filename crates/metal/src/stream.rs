@@ -189,12 +189,13 @@ impl StreamKernel {
     /// stores also the lines that are read only to be overwritten.
     ///
     /// Some processors leave that read out when whole lines are overwritten (Intel since Ice Lake, in part: SpecI2M);
-    /// then this is too high. A string instruction is counted without it, as makers intend for long ones; where a
+    /// then this is too high. A string instruction is counted without it, as makers intend for long ones, and so is all on Arm, whose
+    /// cores overwrite streams of whole lines without reading them (Arm Neoverse N1 Technical Reference Manual, write streaming mode); where a
     /// processor reads first all the same, this is too low.
     pub fn bus_bytes(&self, elements: u64) -> u64 {
         let allocated = match self.store {
-            Store::Ordinary => self.op.arrays() - self.op.loads(),
-            Store::NonTemporal | Store::String => 0,
+            Store::Ordinary if native::READS_BEFORE_OVERWRITING => self.op.arrays() - self.op.loads(),
+            Store::Ordinary | Store::NonTemporal | Store::String => 0,
         };
         self.program_bytes(elements) + elements * ELEMENT as u64 * allocated
     }

@@ -49,10 +49,52 @@ pub struct Key {
     pub formerly: Option<&'static str>,
     /// Whether its value follows the machine unless one is typed: another machine has another value for the same question.
     pub of_machine: bool,
+    /// The value that means the same as leaving the parameter out, as a case in words has it (`256 KiB`): never refused as without
+    /// effect. `usual` is left out of the words of a case; this, by most benchmarks, of the case itself. `off` is such a value of all.
+    pub unsaid: Option<&'static str>,
+    /// The axis of curves along it, where such curves are drawn.
+    pub axis: Option<Axis>,
+    /// Whether its values are lines of one chart; otherwise each value has its own chart.
+    pub overlaid: bool,
+}
+
+/// The axis of curves along a parameter.
+#[derive(Clone, Copy, Debug)]
+pub struct Axis {
+    /// What is written at it.
+    pub name: &'static str,
+    /// How values are spaced on it.
+    pub spacing: Spacing,
+    /// Parameters that are overlaid elsewhere, but whose values have a chart each along this axis, as their units or limits differ.
+    pub apart: &'static [&'static str],
+    /// How the curve is read; empty where that is plain.
+    pub note: &'static str,
+    /// Whether it counts what works at once, threads or streams: such charts come first, two points are enough for one, few are drawn as
+    /// bars, and the shares of the limit have a chart as well.
+    pub workers: bool,
+}
+
+/// How the values of a parameter are spaced on an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spacing {
+    /// Evenly.
+    Linear,
+    /// By their logarithm.
+    Log,
 }
 
 const fn key(name: &'static str, kind: Kind, help: &'static str) -> Key {
-    Key { name, kind, help, usual: None, formerly: None, of_machine: false }
+    Key {
+        name,
+        kind,
+        help,
+        usual: None,
+        formerly: None,
+        of_machine: false,
+        unsaid: None,
+        axis: None,
+        overlaid: false,
+    }
 }
 
 impl Key {
@@ -67,6 +109,27 @@ impl Key {
     const fn of_machine(self) -> Self {
         Self { of_machine: true, ..self }
     }
+
+    const fn unsaid(self, value: &'static str) -> Self {
+        Self { unsaid: Some(value), ..self }
+    }
+
+    const fn axis(self, name: &'static str, spacing: Spacing) -> Self {
+        Self { axis: Some(Axis { name, spacing, apart: &[], note: "", workers: false }), ..self }
+    }
+
+    const fn axis_of_workers(self, name: &'static str) -> Self {
+        let axis = Axis { name, spacing: Spacing::Linear, apart: &[], note: "", workers: true };
+        Self { axis: Some(axis), ..self }
+    }
+
+    const fn axis_of(self, axis: Axis) -> Self {
+        Self { axis: Some(axis), ..self }
+    }
+
+    const fn overlaid(self) -> Self {
+        Self { overlaid: true, ..self }
+    }
 }
 
 /// Every parameter that a case may have. A new option is one row here.
@@ -75,10 +138,13 @@ pub const KEYS: &[Key] = &[
         "op",
         Kind::Word,
         "operation, such as read, write, fma, triad; all takes every one, and a wrong name prints the list",
-    ),
+    )
+    .overlaid(),
     key("read-share", Kind::Count, "percentage of reads of a mixed load"),
-    key("type", Kind::Word, "number type: f64, f32, f16, bf16, i64, i32, i16, i8, all"),
-    key("n", Kind::Count, "order of the matrices [default: one that fits memory and --budget]").of_machine(),
+    key("type", Kind::Word, "number type: f64, f32, f16, bf16, i64, i32, i16, i8, all").overlaid(),
+    key("n", Kind::Count, "order of the matrices [default: one that fits memory and --budget]")
+        .of_machine()
+        .axis("n", Spacing::Log),
     key("nb", Kind::Count, "block size of the factorisation, in columns; rounded up to whole register tiles")
         .usually("192"),
     key("p", Kind::Count, "rows of the process grid (HPL's P)").of_machine(),
@@ -88,33 +154,50 @@ pub const KEYS: &[Key] = &[
         Kind::Word,
         "instruction set: best, all, or portable, sse2, avx2, avx512, amx, neon, sve, mmla",
     )
-    .of_machine(),
+    .of_machine()
+    .overlaid(),
     key("width", Kind::Word, "vector width in bits, with --chains: full, all, scalar, 128, 256, 512")
-        .of_machine(),
+        .of_machine()
+        .overlaid(),
     key(
         "chains",
         Kind::Count,
         "independent chains of dependent instructions per thread; 1,2,4,8 shows the step from latency to throughput",
-    ),
-    key("pattern", Kind::Word, "access pattern: sequential, sequential-each (of a mix, reads and writes apart), random, strided, backward, same, zipf, zipf:0.9, zoned:80-20:20-80 (80 % of the transfers to the first 20 %)"),
+    )
+    .axis_of(Axis {
+        name: "independent chains",
+        spacing: Spacing::Linear,
+        apart: &["op", "type"],
+        note: "it rises by 1 ÷ latency with each chain and is flat where latency × units of them are in flight",
+        workers: false,
+    }),
+    key("pattern", Kind::Word, "access pattern: sequential, sequential-each (of a mix, reads and writes apart), random, strided, backward, same, zipf, zipf:0.9, zoned:80-20:20-80 (80 % of the transfers to the first 20 %)").overlaid(),
     key(
         "size",
         Kind::Size,
         "working set. memory: bytes per thread over all arrays, or sweep; disk: bytes of the test file",
     )
-    .of_machine(),
-    key("block", Kind::Sizes, "block size of a transfer, or a mix by weight: 4K@60+64K@40"),
+    .of_machine()
+    .axis("size", Spacing::Log),
+    key("block", Kind::Sizes, "block size of a transfer, or a mix by weight: 4K@60+64K@40")
+        .axis("block", Spacing::Log),
     key("align", Kind::Size, "random transfers begin at multiples of this [default: what divides all blocks]"),
-    key("variant", Kind::Word, "kernel of memory.bandwidth: best, all, or a name such as nt_ahead256_avx2: nt_ non-temporal stores (past the caches), aheadN_ software prefetch N bytes ahead, then the instruction set").usually("best"),
+    key("variant", Kind::Word, "kernel of memory.bandwidth: best, all, or a name such as nt_ahead256_avx2: nt_ non-temporal stores (past the caches), aheadN_ software prefetch N bytes ahead, then the instruction set").usually("best").overlaid(),
     key("pages", Kind::Word, "page size: 4k, thp (transparent huge pages), 2m, 1g (from reserved pools)")
         .usually("thp"),
     key("layout", Kind::Word, "arrays: private to each thread, or shared (each thread a part of one)")
-        .usually("private"),
-    key("chases", Kind::Count, "parallel chains of dependent loads").usually("1"),
-    key("group", Kind::Size, "bytes that a chain visits completely before it goes on [default: 256K]"),
+        .usually("private")
+        .unsaid("private"),
+    key("chases", Kind::Count, "parallel chains of dependent loads")
+        .usually("1")
+        .axis("chases at once", Spacing::Linear),
+    key("group", Kind::Size, "bytes that a chain visits completely before it goes on [default: 256K]")
+        .unsaid("256 KiB"),
     key("node", Kind::Count, "NUMA node of the memory [default: the node of each thread]"),
     key("delay", Kind::Word, "pauses of the load threads after each 4 KiB, all in one sweep: 0ns,100ns,1us"),
-    key("depth", Kind::Count, "queue depth: transfers in flight per thread"),
+    key("depth", Kind::Count, "queue depth: transfers in flight per thread")
+        .axis("queue depth", Spacing::Log)
+        .overlaid(),
     key("engine", Kind::Word, "I/O engine: io_uring (also +sqpoll, +iopoll), libaio, psync, mmap")
         .usually("io_uring"),
     key(
@@ -133,7 +216,9 @@ pub const KEYS: &[Key] = &[
         "sync",
         Kind::Word,
         "when writes become durable: none, each (O_DSYNC), o_sync (O_SYNC), every:N (fdatasync), fsync:N, end (of each sample), fsync-end",
-    ),
+    )
+    .unsaid("none")
+    .overlaid(),
     key(
         "rate",
         Kind::Rate,
@@ -149,11 +234,16 @@ pub const KEYS: &[Key] = &[
         "protocol",
         Kind::Word,
         "protocol of the round trips: tcp, udp, icmp, connect (a new TCP connection each)",
-    ),
-    key("message", Kind::Size, "message size"),
-    key("direction", Kind::Word, "who sends: up (the client), down (the server), both").usually("up"),
+    )
+    .overlaid(),
+    key("message", Kind::Size, "message size").axis("message", Spacing::Log),
+    key("direction", Kind::Word, "who sends: up (the client), down (the server), both")
+        .usually("up")
+        .overlaid(),
     key("streams", Kind::Count, "parallel connections, each with its own thread on client and server")
-        .usually("1"),
+        .usually("1")
+        .axis_of_workers("streams")
+        .overlaid(),
     key(
         "server",
         Kind::Word,
@@ -178,7 +268,10 @@ pub const KEYS: &[Key] = &[
         "time from one message to the next, as ping -i [default: each follows the answer before it]",
     ),
     key("load", Kind::Word, "TCP stream during the round trips: up, down, both"),
-    key("threads", Kind::Count, "number of threads").usually("1"),
+    key("threads", Kind::Count, "number of threads")
+        .usually("1")
+        .axis_of_workers("threads")
+        .overlaid(),
     key(
         "affinity",
         Kind::Word,
@@ -192,7 +285,8 @@ pub const KEYS: &[Key] = &[
         "scaling",
         Kind::Word,
         "what --work, --volume and --count mean: weak (per thread) or strong (in total)",
-    ),
+    )
+    .unsaid("weak"),
 ];
 
 /// A size that stands for many, in benchmarks of memory; never in a case.
@@ -261,6 +355,12 @@ impl Key {
                 nearest: nearest(name, KEYS.iter().map(|k| k.name)),
             }
         })
+    }
+
+    /// Whether it says how much is done at once, or how large a problem: a count with an axis. Rows of a page that differ in it alone share a
+    /// heading, and lines of charts name it, as in `depth 8`.
+    pub fn is_load(&self) -> bool {
+        self.kind == Kind::Count && self.axis.is_some()
     }
 
     /// Reads one value of this parameter from text.

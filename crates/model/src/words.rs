@@ -164,6 +164,12 @@ pub fn is_usual(name: &str, value: &Value) -> bool {
     usual(name) == Some(human(value).as_str())
 }
 
+/// Whether a value means the same as leaving the parameter out.
+pub fn is_unsaid(name: &str, value: &Value) -> bool {
+    let said = human(value);
+    said == "off" || Key::find(name).is_ok_and(|key| key.unsaid == Some(said.as_str()))
+}
+
 /// What goes without saying of a parameter.
 fn usual(name: &str) -> Option<&'static str> {
     Key::find(name).ok()?.usual

@@ -1,5 +1,6 @@
 //! All integration tests in one binary.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::too_many_lines, reason = "a test may be a long table of cases")]
 
 mod browser;
 mod check;

@@ -133,7 +133,8 @@ impl<L: Load> Slices<L> {
         let clocks: Vec<_> = outcome.cpus.iter().map(|cpu| (cpu.cpu, cpu.clock_hz)).collect();
         Conditions {
             clock_hz: outcome.clock_hz(),
-            excluded: Some(outcome.set_aside()),
+            // Under a quota the figure is what was delivered, and leaves nothing out.
+            excluded: self.quota.is_none().then(|| outcome.set_aside()),
             delivered: Some(self.delivered(outcome)),
             excluded_by: ExcludedBy::of(&outcome.causes()),
             vector_units_shared: outcome.units_shared(),

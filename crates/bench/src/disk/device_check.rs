@@ -135,6 +135,15 @@ impl DeviceCheck {
             }
             None => (below, None),
         };
+        // What is mapped from persistent memory past the block device, or kept on a device of its own, is in no counter of the disk.
+        let options =
+            storage.and_then(|storage| storage.file_system.as_ref()).map(|fs| fs.options.as_slice());
+        let passes =
+            |option: &String| matches!(option.as_str(), "dax" | "dax=always") || option.starts_with("rtdev=");
+        let near = match options.unwrap_or_default().iter().any(passes) {
+            true => Counted::new(&root, Vec::new(), near.names),
+            false => near,
+        };
         Self { root, file, bytes, near, far }
     }
 

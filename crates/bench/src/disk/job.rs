@@ -236,6 +236,12 @@ impl Job {
 
     /// Why the kernel, a file or an engine would refuse it on any machine; `None` where it can be tried.
     pub(super) fn impossible(&self) -> Option<String> {
+        let by_engine = self.refused_engine();
+        by_engine.or_else(|| self.refused_layout()).or_else(|| self.refused_checks())
+    }
+
+    /// Why its engine and its `--cache` do not go together, or not with its operation or blocks.
+    fn refused_engine(&self) -> Option<String> {
         if self.kind == Kind::Mmap && self.cache == Cache::Direct {
             return Some(
                 "--engine mmap requires --cache buffered: a mapping goes through the page cache".to_owned(),
@@ -259,6 +265,11 @@ impl Job {
                     .to_owned(),
             );
         }
+        None
+    }
+
+    /// Why its threads cannot share the file, take its blocks in that order, or find them out of the cache.
+    fn refused_layout(&self) -> Option<String> {
         if self.shared
             && (self.verify || !matches!(self.doing, Doing::Read | Doing::Write | Doing::Mixed { .. }))
         {
@@ -293,6 +304,11 @@ impl Job {
                     .to_owned(),
             );
         }
+        None
+    }
+
+    /// Why its blocks cannot be verified, or the device made steady.
+    fn refused_checks(&self) -> Option<String> {
         if self.verify && !matches!(self.doing, Doing::Read | Doing::Write | Doing::Mixed { .. }) {
             return Some(
                 "--verify requires --op read, write or mixed; of other operations plimsoll always checks the last blocks"

@@ -180,15 +180,13 @@ impl Transfers {
         let (team, about) = Threads::start(job.directions(), makes)
             .map_err(|error| CannotMeasure::environment(error.to_string()))?;
         facts.achieved.set(&ENGINE, about.kind.word());
-        let (wanted, used) = (job.kind, about.kind);
-        let fell_back = |why| TransferWarning::EngineFellBack { wanted, used, why };
-        facts.warnings.extend(about.fell_back.map(fell_back).map(Note::from));
-        facts.warnings.extend(about.remark.map(|why| TransferWarning::NotRegistered { why }).map(Note::from));
+        let kind = about.kind;
+        facts.warnings.extend(engine_warnings(job.kind, about));
         let page_cache = Note::from(FileWarning::PageCache { avoidable: past });
         facts.warnings.extend((job.cache == Cache::Buffered).then_some(page_cache));
         Ok(Transfers {
             team,
-            kind: about.kind,
+            kind,
             job,
             busy: Busy::behind(cx.machine),
             facts,
@@ -318,6 +316,14 @@ impl Transfers {
             facts.warnings.extend(missed.map(Note::from));
         }
     }
+}
+
+/// What of the engine is not as it was asked for, as warnings.
+fn engine_warnings(wanted: Kind, about: About) -> impl Iterator<Item = Note> {
+    let used = about.kind;
+    let fell_back = about.fell_back.map(|why| TransferWarning::EngineFellBack { wanted, used, why });
+    let remark = about.remark.map(|why| TransferWarning::NotRegistered { why });
+    fell_back.into_iter().chain(remark).map(Note::from)
 }
 
 /// What failed; of data that is wrong also whether a reference tool could have written there.

@@ -2,7 +2,7 @@
 //! seen to carry it. Of times nothing is derived: what cables, switches and the library take is not known.
 
 use super::{PATH_KERNEL, PATH_SEVERAL, What, what};
-use crate::limit::frame::{ETHERNET, IPV4_HEADER, PASSED_BY, TCP_HEADER};
+use crate::limit::frame::{ETHERNET, IPV4_HEADER, PASSED_BY, TCP_HEADER, stated};
 use crate::limit::{Input, Kind, Limit, Question, Source};
 use crate::network::condition::{PATH_MTU, PATH_SPEED};
 
@@ -59,7 +59,8 @@ fn ceiling(question: &Question<'_>) -> Limit {
         }
         None => (1.0, "speed ÷ 8"),
     };
-    Limit::fixed(Kind::Ceiling, Source::Derived, speed / 8.0 * share, formula, inputs).passed_by(PASSED_BY)
+    let limit = Limit::fixed(Kind::Ceiling, Source::Derived, speed / 8.0 * share, formula, inputs);
+    stated(limit, question.machine).passed_by(PASSED_BY)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@
 mod held;
 
 use crate::limit::device::{Burstable, NetworkPromise};
-use crate::limit::frame::{ETHERNET, IPV4_HEADER, IPV6_HEADER, PASSED_BY};
+use crate::limit::frame::{ETHERNET, IPV4_HEADER, IPV6_HEADER, PASSED_BY, stated};
 use crate::limit::{Input, Kind, Limit, Question, Source};
 use crate::network::condition::{PATH_COPY, PATH_IPV6, PATH_LINE, PATH_LOOPBACK, PATH_SPEED};
 use crate::network::{GOODPUT, MESSAGES};
@@ -100,7 +100,8 @@ fn framing(question: &Question<'_>, framed: &Framed) -> Limit {
     inputs.extend(framed.inputs.iter().cloned());
     let both = if directions(question) > 1.0 { "2 × " } else { "" };
     let formula = format!("{both}speed × {}", framed.formula);
-    Limit::fixed(Kind::Ceiling, Source::Derived, directions(question) * speed * share, &formula, inputs)
+    let value = directions(question) * speed * share;
+    stated(Limit::fixed(Kind::Ceiling, Source::Derived, value, &formula, inputs), question.machine)
 }
 
 /// What the instance type promises: the same for both directions, so twice for both at once. What leaves by an interface
@@ -120,10 +121,14 @@ fn promised(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
     let formula = format!("{both}promise × {}", framed.formula);
     let mut limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, &formula, inputs);
     let lasting = Quantity::new(promise.baseline, Unit::BitPerSecond);
-    limit.reason = (promise.baseline < promise.burst).then(|| {
-        format!("a burst, while credit lasts; what {} promises for ever is {lasting}", promise.product)
-    });
-    Some(limit)
+    limit.reason = match promise.baseline < promise.burst {
+        true => Some(format!(
+            "a burst, while credit lasts; what {} promises for ever is {lasting}",
+            promise.product
+        )),
+        false => promise.weighting,
+    };
+    Some(limit.promised())
 }
 
 /// The ceiling over loopback: the sending CPUs' copies.
@@ -252,5 +257,6 @@ mod tests {
         assert_eq!((found.len(), found[0].source, found[1].source), (2, Source::Unknown, Source::Rated));
         assert!((found[1].value.unwrap() / (12.5e9 * 1448.0 / 1538.0) - 1.0).abs() < 1e-9);
         assert!(found[1].reason.as_ref().unwrap().contains("781 Mbit/s"), "{found:?}");
+        assert!(found[1].is_promise && !found[0].is_promise, "what passes a promise is not invalid");
     }
 }

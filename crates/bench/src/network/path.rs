@@ -44,7 +44,7 @@ impl Path {
         Path {
             loopback,
             line: line.is_some(),
-            speed: line.and_then(|nic| nic.speed_bit_per_s),
+            speed: line.and_then(|nic| nic.line_rate(machine?.virtualisation.is_virtual)),
             mtu: nic.and_then(|nic| nic.mtu_bytes),
             shaping: interface.as_deref().map(|name| shaper::of(&Root::live(), name)).unwrap_or_default(),
             ipv6: far.is_ipv6(),

@@ -24,22 +24,22 @@ pub struct Gate {
     /// Print what would be measured, where each threshold comes from and what it can find, and end
     #[arg(long, conflicts_with_all = ["format", "output"])]
     pub explain: bool,
-    /// Also measure all cores at once; requires that nothing else runs here
+    /// Also measure all cores at once; use it only while no other work runs
     #[arg(long)]
     pub exclusive: bool,
     /// Machines of the same kind that say what is usual: a document that plimsoll gather --json wrote
     #[arg(long, value_name = "FILE")]
     pub fleet: Option<PathBuf>,
-    /// The history whose runs of this machine say what is usual; none: use limits only
+    /// The history whose runs of this machine say what is usual; none: use limits only [default: plimsoll/history.db in $XDG_DATA_HOME or ~/.local/share]
     #[arg(long, value_name = "FILE|none")]
     pub store: Option<PathBuf>,
     /// What it also measures.
     #[command(flatten)]
     pub beside: Beside,
-    /// The loss that is to be found
+    /// Smallest loss to find, as a share of the usual figure
     #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = loss, allow_hyphen_values = true)]
     pub loss: f64,
-    /// The share of gates that may call a healthy machine sick
+    /// Highest probability that a gate calls a healthy machine sick
     #[arg(long, value_name = "SHARE", default_value = "0.0001", value_parser = rate, allow_hyphen_values = true)]
     pub false_alarms: f64,
     /// Exit code where the answer is unknown or nothing could be measured, such as 0 in a prolog [default: 6, or what stopped it: 2 to 5, 130; nagios: 3; npd: 2]

@@ -34,8 +34,8 @@ const OF_RUN: &[&str] = &[
 const OF_ROOT: &[&str] = &["only", "json", "html", "version"];
 
 /// Exit codes, as every command ends.
-pub(super) const CODES: &str = "No command: run quick. Exit codes: 0 done, 1 a requirement failed, 2 usage, 3 refused, \
-    4 environment, 5 another machine, 6 unknown, 130 interrupted.";
+pub(super) const CODES: &str = "Without a command: run quick. Exit codes: 0 done, 1 requirement failed, 2 usage, \
+    3 refused, 4 environment, 5 another machine, 6 unknown, 130 interrupted.";
 
 /// Columns of what is laid out here.
 const WIDTH: usize = 80;

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 /// `plimsoll history`.
 #[derive(Args, Clone, Debug)]
 pub struct History {
-    /// The history file
+    /// The history file [default: plimsoll/history.db in $XDG_DATA_HOME or ~/.local/share]
     #[arg(long, value_name = "FILE", global = true)]
     pub store: Option<PathBuf>,
     #[command(subcommand)]

@@ -155,13 +155,7 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &Order<'_
             format!("{command} requires a command: {}", one_of(&names))
         }
         ErrorKind::InvalidValue if value.as_deref().is_none_or(str::is_empty) => {
-            let here = path.last().copied().unwrap_or(root);
-            // Of a placeholder for anything nothing is learned.
-            let wants = placeholder(&argument).filter(|wants| !wants.starts_with("VALUE"));
-            let wants = wants.map(|wants| format!(": {option} {wants}")).unwrap_or_default();
-            let about = order::option(here, &option).and_then(clap::Arg::get_help);
-            let about = about.map(|help| format!(" ({help})")).unwrap_or_default();
-            format!("{option} requires a value{wants}{about}")
+            valueless(&argument, path.last().copied().unwrap_or(root))
         }
         ErrorKind::InvalidValue => {
             let valid = texts(error, ContextKind::ValidValue);
@@ -203,6 +197,17 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &Order<'_
         }
         _ => return None,
     })
+}
+
+/// An option of this command without its value: what it takes.
+fn valueless(argument: &str, command: &Command) -> String {
+    let option = bare(argument);
+    // Of a placeholder for anything nothing is learned.
+    let wants = placeholder(argument).filter(|wants| !wants.starts_with("VALUE"));
+    let wants = wants.map(|wants| format!(": {option} {wants}")).unwrap_or_default();
+    let about = order::option(command, &option).and_then(clap::Arg::get_help);
+    let about = about.map(|help| format!(" ({help})")).unwrap_or_default();
+    format!("{option} requires a value{wants}{about}")
 }
 
 /// `text, html or json`.

@@ -181,7 +181,7 @@ pub enum What {
 /// Flags of everything that measures.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Common {
-    /// Measure only these: memory, network.tcp, globs on ids
+    /// Measure only these benchmarks or globs on case ids
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// List the cases and end
@@ -249,7 +249,7 @@ pub struct Common {
     /// Write events as JSON lines to FILE, or to stdout (-)
     #[arg(long, value_name = "FILE|-")]
     pub events: Option<PathBuf>,
-    /// Keep the run in this history file, or in none (none)
+    /// Keep the run in this history file; none: keep no history [default: plimsoll/history.db in $XDG_DATA_HOME or ~/.local/share]
     #[arg(long, value_name = "FILE|none")]
     pub store: Option<PathBuf>,
     /// Replace host names, addresses, serial numbers, user names and directories in --json and --html, not in the history
@@ -300,16 +300,15 @@ impl Device {
 }
 
 /// What `plimsoll check` says of its exit code.
-const CHECKED: &str = "Exit code 1 where a figure is impossible, or where none of a file can be judged: what cannot be checked \
-    must not pass for checked.";
+const CHECKED: &str = "Exit code 1: a figure is impossible, or no figure of a file can be judged.";
 
 /// What `plimsoll watch` says of how it ends.
 const WATCHED: &str =
     "A signal stops it, and --resume goes on; --stop ends it. docs/watch.md has a unit for systemd.";
 
 /// What `plimsoll gate` says of its exit codes.
-const GATED: &str = "Exit codes: 0 healthy, 1 sick, 6 unknown; 2 to 5 and 130 as everywhere, which say nothing of the machine either. Only 1 is a \
-    reason to drain a node. docs/recipes.md has Slurm, Nagios, systemd and others.";
+const GATED: &str = "Exit codes: 0 healthy, 1 sick, 6 unknown; 2 to 5 and 130: the gate could not run. Drain a node only on \
+    1: no other code says anything about the machine. docs/recipes.md has Slurm, Nagios, systemd and others.";
 
 fn keys_of(subsystem: &str) -> impl Iterator<Item = &'static Key> {
     KEYS.iter().filter(move |key| {
@@ -587,23 +586,7 @@ pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) ->
     habits::values(&known, &words)?;
     match matches.subcommand() {
         None => measure(What::Plan("quick".to_owned()), &matches),
-        Some(("run", m)) => {
-            let mut common = Common::from_arg_matches(m)?;
-            common.server = m.get_many::<String>("server").into_iter().flatten().cloned().collect();
-            common.target = Device::from_arg_matches(m)?.target();
-            common.ignore_unsupported = m.get_flag("ignore-unsupported");
-            let what = match (m.get_one::<String>("plan"), &common.resume) {
-                (None, Some(_)) => What::Kept,
-                (named, _) => What::Plan(named.map_or("quick", String::as_str).to_owned()),
-            };
-            let (common, key) = (Box::new(common), m.get_one::<PathBuf>("key").cloned());
-            let hosts = Hosts::from_arg_matches(m)?;
-            if !hosts.is_named() {
-                return Ok(Typed::Measure { what, common, key });
-            }
-            let words = hosts::forwarded(&known, "run", m);
-            Ok(Typed::OnHosts { what, common, key, hosts: Box::new(hosts), words })
-        }
+        Some(("run", m)) => asked_of_run(m, &known),
         Some(("hosted", m)) => {
             Ok(Typed::Hosted { directory: m.get_one::<PathBuf>("directory").cloned().unwrap_or_default() })
         }
@@ -641,20 +624,42 @@ pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) ->
         Some(("generate", m)) => {
             Ok(Typed::Generate { directory: m.get_one::<PathBuf>("directory").cloned().unwrap_or_default() })
         }
-        Some((name, m)) => {
-            let lists = keys_of(name).filter_map(|key| {
-                let values: Vec<String> = m.get_many::<String>(key.name)?.cloned().collect();
-                Some((key.name.to_owned(), values))
-            });
-            let what = What::Subsystem { name: name.to_owned(), lists: lists.collect() };
-            let mut common = Common::from_arg_matches(m)?;
-            if on_files(name) {
-                common.target = Device::from_arg_matches(m)?.target();
-            }
-            let key = m.try_get_one::<PathBuf>("key").ok().flatten().cloned();
-            Ok(Typed::Measure { what, common: Box::new(common), key })
-        }
+        Some((name, m)) => asked_of_subsystem(name, m),
     }
+}
+
+/// What `plimsoll run` asks for, here or on hosts.
+fn asked_of_run(m: &ArgMatches, known: &Command) -> Result<Typed, clap::Error> {
+    let mut common = Common::from_arg_matches(m)?;
+    common.server = m.get_many::<String>("server").into_iter().flatten().cloned().collect();
+    common.target = Device::from_arg_matches(m)?.target();
+    common.ignore_unsupported = m.get_flag("ignore-unsupported");
+    let what = match (m.get_one::<String>("plan"), &common.resume) {
+        (None, Some(_)) => What::Kept,
+        (named, _) => What::Plan(named.map_or("quick", String::as_str).to_owned()),
+    };
+    let (common, key) = (Box::new(common), m.get_one::<PathBuf>("key").cloned());
+    let hosts = Hosts::from_arg_matches(m)?;
+    if !hosts.is_named() {
+        return Ok(Typed::Measure { what, common, key });
+    }
+    let words = hosts::forwarded(known, "run", m);
+    Ok(Typed::OnHosts { what, common, key, hosts: Box::new(hosts), words })
+}
+
+/// What the command of a subsystem asks for: its lists of parameters.
+fn asked_of_subsystem(name: &str, m: &ArgMatches) -> Result<Typed, clap::Error> {
+    let lists = keys_of(name).filter_map(|key| {
+        let values: Vec<String> = m.get_many::<String>(key.name)?.cloned().collect();
+        Some((key.name.to_owned(), values))
+    });
+    let what = What::Subsystem { name: name.to_owned(), lists: lists.collect() };
+    let mut common = Common::from_arg_matches(m)?;
+    if on_files(name) {
+        common.target = Device::from_arg_matches(m)?.target();
+    }
+    let key = m.try_get_one::<PathBuf>("key").ok().flatten().cloned();
+    Ok(Typed::Measure { what, common: Box::new(common), key })
 }
 
 fn measure(what: What, matches: &ArgMatches) -> Result<Typed, clap::Error> {

@@ -60,13 +60,13 @@ pub struct Doctor {
     /// Runs that are compared with each other; 0 measures nothing
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = whole::<0, 100>)]
     pub rounds: u32,
-    /// Measure only these: dotted names (memory, network.tcp) or globs on case ids
+    /// Measure only these benchmarks (memory, network.tcp) or globs on case ids
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Directory for test files [default: .]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Keep the noise floors in this history file, or nowhere (none)
+    /// Keep the noise floors in this history file; none: keep them nowhere
     #[arg(long, value_name = "FILE|none")]
     pub store: Option<PathBuf>,
     /// No progress line

@@ -21,8 +21,8 @@ pub struct Watch {
     /// Mean time between two probes; each comes at a random moment
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = spacing)]
     pub every: Duration,
-    /// Measure only these cases of the plan: memory, network.tcp, globs on ids
-    #[arg(long, value_name = "NAME")]
+    /// Measure only these cases of the plan: benchmarks (memory, network.tcp) or globs on case ids
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// What it also measures.
     #[command(flatten)]

@@ -12,7 +12,7 @@ use crate::run::Planned;
 use crate::sample::CannotMeasure;
 use crate::stats::Seed;
 use crate::text::counted;
-use crate::words::human;
+use crate::words::is_unsaid;
 
 /// Expands the plan's groups into cases, and keeps those that its `only` names.
 ///
@@ -163,18 +163,10 @@ fn of_group(group: &Group, machine: &Machine, filters: &[Pattern]) -> Result<Vec
     Ok(candidates)
 }
 
-/// Values that are as if nothing was said: a case does not have them.
-const UNSAID: &[(&str, &str)] =
-    &[("sync", "none"), ("scaling", "weak"), ("layout", "private"), ("group", "256 KiB")];
-
 /// Refuses a parameter that no case of the group has: what was asked for would be ignored.
 fn ignored(group: &Group, cases: &[Candidate]) -> Result<(), UsageError> {
-    let unsaid = |key: &str, value: &Value| {
-        let value = human(value);
-        value == "off" || UNSAID.contains(&(key, value.as_str()))
-    };
     let is_ignored = |(key, values): &(&&'static str, &Vec<Value>)| {
-        !values.iter().all(|value| unsaid(key, value)) && cases.iter().all(|c| c.case.get(key).is_none())
+        !values.iter().all(|value| is_unsaid(key, value)) && cases.iter().all(|c| c.case.get(key).is_none())
     };
     match group.lists.iter().find(is_ignored).filter(|_| !cases.is_empty()) {
         Some((key, _)) => {

@@ -68,6 +68,14 @@ impl Link {
         }
     }
 
+    /// The transfers per second of each lane, of PCI Express.
+    fn transfers_per_s(&self) -> Option<u64> {
+        match *self {
+            Self::Pcie { transfers_per_s, .. } => Some(transfers_per_s),
+            _ => None,
+        }
+    }
+
     /// Whether both ways have the whole rate at once: a SATA link and USB before 3.0 turn round.
     pub fn is_duplex(&self) -> bool {
         match *self {
@@ -116,6 +124,12 @@ pub(crate) fn pcie(root: &Root, place: &Path) -> Option<Link> {
         };
         if slowest.is_none() {
             own = (speed("max_link_speed"), width("max_link_width"));
+        }
+        // A tunnel through Thunderbolt or USB4 states 2.5 GT/s whatever it carries (USB4 1.0 §11.2.1 asks its ports to).
+        let is_slowest = transfers_per_s == 2_500_000_000 && speed("max_link_speed") == Some(transfers_per_s);
+        if is_slowest && slowest.as_ref().is_some_and(|below| below.transfers_per_s() > Some(transfers_per_s))
+        {
+            continue;
         }
         let (max_transfers_per_s, max_lanes) = own;
         let link = Link::Pcie { transfers_per_s, lanes, max_transfers_per_s, max_lanes };
@@ -223,6 +237,29 @@ mod tests {
         assert_eq!(link(&format!("{port}/device = x\n")), None);
         let fast = Link::Sas { line_bit_per_s: 22_500_000_000, lanes: 1 };
         assert_eq!((fast.coded_bit_per_s(), fast.is_duplex()), (19.2e9, true));
+    }
+
+    #[test]
+    fn a_tunnel_through_thunderbolt_is_no_slow_link() {
+        let root = "sys/devices/pci0000:00/0000:00:07.0";
+        let bridge = |place: &str, speed: &str, most: &str| {
+            format!(
+                "{place}/current_link_speed = {speed} GT/s PCIe\n{place}/max_link_speed = {most} GT/s PCIe\n\
+                 {place}/current_link_width = 4\n{place}/max_link_width = 4\n"
+            )
+        };
+        let drive = format!("{root}/0000:03:00.0/0000:05:00.0");
+        let at = |tunnel: (&str, &str), own: &str| {
+            let tree = bridge(root, tunnel.0, tunnel.1)
+                + &bridge(&format!("{root}/0000:03:00.0"), "8.0", "8.0")
+                + &bridge(&drive, own, "8.0");
+            let fixture = crate::fixture::Fixture::unpack(&tree).unwrap();
+            pcie(&fixture.root, &Path::new("/").join(&drive)).and_then(|link| link.transfers_per_s())
+        };
+        assert_eq!(at(("2.5", "2.5"), "8.0"), Some(8_000_000_000));
+        // A slot that could be faster is slow; so is a drive whose own link is.
+        assert_eq!(at(("2.5", "8.0"), "8.0"), Some(2_500_000_000));
+        assert_eq!(at(("2.5", "2.5"), "2.5"), Some(2_500_000_000));
     }
 
     #[test]

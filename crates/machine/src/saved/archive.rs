@@ -86,16 +86,7 @@ pub(super) fn read(from: &Path) -> Result<Archive, SavedError> {
     // One byte more than there may be, so that what is cut off is noticed.
     let unpacked = GzDecoder::new(file).take(MOST_BYTES + 1);
     let mut tar = tar::Archive::new(unpacked);
-    let no_archive = |e: io::Error| {
-        let most = MOST_BYTES >> 20;
-        refused(match e.kind() {
-            // What has no header of gzip is no archive, whatever its size.
-            io::ErrorKind::InvalidInput => {
-                format!("it is not a tar.gz that plimsoll machine --save wrote ({e})")
-            }
-            _ => format!("it is a damaged tar.gz, or unpacks to more than {most} MiB ({e})"),
-        })
-    };
+    let no_archive = |e: io::Error| unreadable(&e, refused);
     let twice = |path: &Path, cause: io::Error| match cause.kind() {
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => refused(format!(
             "{} is in the archive twice, or below an entry that is no directory",
@@ -142,6 +133,18 @@ pub(super) fn read(from: &Path) -> Result<Archive, SavedError> {
     }
     let top = top_of(copy.path()).ok_or_else(|| refused(super::NO_MACHINE.to_owned()))?;
     Ok(Archive { _copy: copy, top })
+}
+
+/// Why bytes are no archive.
+fn unreadable(e: &io::Error, refused: impl Fn(String) -> SavedError) -> SavedError {
+    let most = MOST_BYTES >> 20;
+    match e.kind() {
+        // What has no header of gzip is no archive, whatever its size.
+        io::ErrorKind::InvalidInput => {
+            refused(format!("it is not a tar.gz that plimsoll machine --save wrote ({e})"))
+        }
+        _ => refused(format!("it is a damaged tar.gz, or unpacks to more than {most} MiB ({e})")),
+    }
 }
 
 /// Where the machine is: at the top, or in the one directory that is all there is at the top.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::Content;
 use super::rename::Names;
 use crate::Machine;
-use crate::root::{FILE_CAP, Root};
+use crate::root::Root;
 
 /// What is read of a device, beside what it is made of.
 const OF_DEVICE: [&str; 15] = [
@@ -69,7 +69,7 @@ fn btrfs(root: &Root, names: &mut Names, content: &mut Content) {
 fn device(root: &Root, place: &Path, names: &mut Names, content: &mut Content) -> PathBuf {
     let to = names.place(place);
     for file in OF_DEVICE {
-        copy(root, &place.join(file), to.join(file), content);
+        content.copy(root, place.join(file), to.join(file));
     }
     // The type of a mapped device; the rest identifies the volume.
     if let Some(kind) =
@@ -97,18 +97,18 @@ fn above(root: &Root, place: &Path, names: &mut Names, content: &mut Content) {
     for dir in place.ancestors().filter(|dir| dir.starts_with("/sys/devices")) {
         let to = names.place(dir);
         for file in ABOVE {
-            copy(root, &dir.join(file), to.join(file), content);
+            content.copy(root, dir.join(file), to.join(file));
         }
         let Some(name) = dir.file_name().and_then(|name| name.to_str()) else { continue };
         if let Some(number) = name.strip_prefix("ata") {
             let link = format!("link{number}");
             let speed = Path::new(&link).join("ata_link").join(&link).join("sata_spd");
-            copy(root, &dir.join(&speed), to.join(&speed), content);
+            content.copy(root, dir.join(&speed), to.join(&speed));
         }
         if name.starts_with("port-") {
             for phy in root.names(dir).unwrap_or_default().iter().filter(|name| name.starts_with("phy-")) {
                 let rate = Path::new(phy).join("sas_phy").join(phy).join("negotiated_linkrate");
-                copy(root, &dir.join(&rate), to.join(&rate), content);
+                content.copy(root, dir.join(&rate), to.join(&rate));
             }
         }
     }
@@ -128,14 +128,8 @@ fn paths(root: &Root, place: &Path, names: &mut Names, content: &mut Content) {
         if let Ok(controller) = root.resolve(subsystem.join(&name)) {
             above(root, &controller, names, content);
             let to = names.place(&controller);
-            copy(root, &controller.join("model"), to.join("model"), content);
+            content.copy(root, controller.join("model"), to.join("model"));
             content.link(names.place(subsystem).join(name), to);
         }
-    }
-}
-
-fn copy(root: &Root, from: &Path, to: PathBuf, content: &mut Content) {
-    if let Ok(bytes) = root.bytes(from, FILE_CAP) {
-        content.file(to, bytes);
     }
 }

@@ -8,7 +8,7 @@ use super::rename::Names;
 use crate::cgroup::Groups;
 use crate::disk::place_of;
 use crate::mounts::{self, Mount};
-use crate::root::{FILE_CAP, Root};
+use crate::root::Root;
 use crate::storage::{Medium, device_by_source};
 
 /// The files of a group that tell its limits and what it used: numbers alone.
@@ -47,9 +47,7 @@ pub(super) fn add(root: &Root, names: &mut Names, content: &mut Content) {
         let Ok(Some(groups)) = Groups::of(root, controller) else { continue };
         for dir in groups.dirs() {
             for name in OF_GROUP {
-                if let Ok(bytes) = root.bytes(&dir.join(name), FILE_CAP) {
-                    content.file(names.path(dir).join(name), bytes);
-                }
+                content.copy(root, dir.join(name), names.path(dir).join(name));
             }
         }
     }

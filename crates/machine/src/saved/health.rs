@@ -8,7 +8,7 @@ use super::Content;
 use super::rename::Names;
 use crate::disk::numbered;
 use crate::health::smart_pages;
-use crate::root::{FILE_CAP, Root};
+use crate::root::Root;
 
 /// What is read of a PCI device.
 const OF_PCI: [&str; 6] =
@@ -41,7 +41,7 @@ fn sensors(root: &Root, class: &str, prefix: &str, fixed: &[&str], content: &mut
             is_input || is_trip || fixed.contains(&name.as_str())
         };
         for file in root.names(&dir).unwrap_or_default().iter().filter(is_read).take(MOST) {
-            copy(root, &dir.join(file), &dir.join(file), content);
+            content.copy(root, dir.join(file), dir.join(file));
         }
     }
 }
@@ -57,20 +57,14 @@ fn links(root: &Root, names: &mut Names, content: &mut Content) {
         }
         let to = names.place(&place);
         for file in OF_PCI {
-            copy(root, &place.join(file), &to.join(file), content);
+            content.copy(root, place.join(file), to.join(file));
             if let (Some(port), Some(port_to)) = (place.parent(), to.parent()) {
-                copy(root, &port.join(file), &port_to.join(file), content);
+                content.copy(root, port.join(file), port_to.join(file));
             }
         }
         if let Ok(physical) = root.resolve(place.join("physfn")) {
             content.link(to.join("physfn"), names.place(&physical));
         }
         content.link(Path::new(DEVICES).join(names.device(&name)), to);
-    }
-}
-
-fn copy(root: &Root, from: &Path, to: &Path, content: &mut Content) {
-    if let Ok(bytes) = root.bytes(from, FILE_CAP) {
-        content.file(to, bytes);
     }
 }

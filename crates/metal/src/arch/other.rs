@@ -9,6 +9,9 @@ use crate::lu::narrow::Narrow;
 use crate::stream::StreamKernel;
 use crate::ticks::Ticks;
 
+/// Whether the cores read a line before ordinary stores overwrite all of it.
+pub(crate) const READS_BEFORE_OVERWRITING: bool = true;
+
 /// Kernels of this architecture beyond the portable ones.
 pub(crate) fn kernels() -> impl Iterator<Item = &'static [Kernel]> {
     std::iter::empty()

@@ -29,7 +29,13 @@ const SMBIOS: &str = "SMBIOS, memory devices (type 17)";
 pub fn carried(machine: &Machine, case: &Case) -> Result<Vec<Limit>, String> {
     let populated = populated(machine, case);
     match (populated, most(machine, case)) {
-        (Ok(populated), most) => Ok([populated].into_iter().chain(most).collect()),
+        (Ok(populated), most) => {
+            // Where the firmware names the channels and they carry more than the row of the chip says, the row is another chip's, or the
+            // modules run faster than rated.
+            let is_passed = |most: &Limit| populated.reason.is_none() && most.value < populated.value;
+            let most = most.ok().filter(|most| !is_passed(most));
+            Ok([populated].into_iter().chain(most).collect())
+        }
         (Err(why), Ok(mut most)) => {
             most.reason =
                 Some(format!("of the whole socket with all channels filled{why}; {}", may_be_less(machine)));
@@ -122,7 +128,9 @@ fn populated(machine: &Machine, case: &Case) -> Result<Limit, String> {
     ];
     let value = mine * bits / 8.0 * speed * 1e6;
     let limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, "channels × width × transfers", inputs);
-    Ok(Limit { reason, ..limit.passed_by(PASSED_BY) })
+    let limit =
+        limit.passed_by(PASSED_BY).resting_on_or("what the firmware says of the memory", "a cache answered");
+    Ok(Limit { reason, ..limit })
 }
 
 /// Channels with at least one module; `None` where a module's channel is not told.
@@ -230,9 +238,21 @@ mod tests {
     }
 
     #[test]
+    fn modules_that_are_faster_than_the_row_of_the_chip_count() -> Result<(), Fault> {
+        let mut fast = xeon(|_| true)?;
+        fast.memory.modules.iter_mut().flatten().for_each(|module| module.megatransfers = Some(3600));
+        assert_eq!(values(&fast, 1), [(Some(6.0 * 8.0 * 3600e6), Source::Derived)]);
+        // Without names a module may be the second of its channel: then the row holds.
+        fast.memory.modules.iter_mut().flatten().for_each(|module| module.channel = None);
+        assert_eq!(values(&fast, 1).len(), 2);
+        Ok(())
+    }
+
+    #[test]
     fn a_guests_sockets_are_a_fact_that_a_figure_can_refute() -> Result<(), Fault> {
         let mut machine = xeon(|_| true)?;
-        assert!(carried(&machine, &on(1))?.iter().all(|limit| limit.fact.is_none()), "firmware's word");
+        let of_firmware = carried(&machine, &on(1))?.remove(0).fact.map(|fact| fact.text);
+        assert_eq!(of_firmware.as_deref(), Some("what the firmware says of the memory"));
         for is_virtual in [Some(true), None] {
             machine.virtualisation.is_virtual = is_virtual;
             let limit = carried(&machine, &on(1))?.remove(0);

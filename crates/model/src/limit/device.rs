@@ -59,7 +59,22 @@ struct Instances {
     burstable: Vec<Burstable>,
     network_source: String,
     network_list_source: String,
+    weighted: Vec<String>,
+    weighted_source: String,
     network: Vec<Network>,
+}
+
+impl Instances {
+    /// What a setting that the guest cannot see may add to a baseline of this instance type, in words.
+    fn weighting(&self, product: &str, setting: &str) -> Option<String> {
+        let family = product.split('.').next()?;
+        self.weighted.iter().any(|known| known == family).then(|| {
+            format!(
+                "up to 25 % more with the bandwidth weighting {setting}, which a guest cannot see ({})",
+                self.weighted_source
+            )
+        })
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -74,7 +89,7 @@ struct Network {
 }
 
 /// What an instance type promises its network, in bit/s, each direction.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct NetworkPromise<'a> {
     /// The instance type.
     pub product: &'a str,
@@ -82,6 +97,8 @@ pub struct NetworkPromise<'a> {
     pub burst: f64,
     /// For ever.
     pub baseline: f64,
+    /// What a setting may add to the baseline, in words.
+    pub weighting: Option<String>,
     /// Where the figures are from.
     pub source: &'static str,
 }
@@ -96,6 +113,7 @@ impl<'a> NetworkPromise<'a> {
             product,
             burst: row.burst,
             baseline: row.baseline,
+            weighting: table.weighting(product, "vpc-1"),
             source: if row.listed { &table.network_list_source } else { &table.network_source },
         })
     }
@@ -152,7 +170,7 @@ struct Instance {
 }
 
 /// What an instance type promises all its volumes together.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Promise<'a> {
     /// The instance type.
     pub product: &'a str,
@@ -160,6 +178,8 @@ pub struct Promise<'a> {
     pub bytes: f64,
     /// Transfers a second.
     pub transfers: f64,
+    /// What a setting may add to the bytes, in words.
+    pub weighting: Option<String>,
     /// Where the figures are from.
     pub source: &'static str,
 }
@@ -186,7 +206,8 @@ impl<'a> Promise<'a> {
             return None;
         }
         let row = table.instance.iter().find(|row| row.products.iter().any(|known| known == product))?;
-        Some(Promise { product, bytes: row.volumes / 8.0, transfers: row.volumes_io, source: &table.source })
+        let (bytes, weighting) = (row.volumes / 8.0, table.weighting(product, "ebs-1"));
+        Some(Promise { product, bytes, transfers: row.volumes_io, weighting, source: &table.source })
     }
 }
 
@@ -212,6 +233,9 @@ mod tests {
         assert_eq!(promised("r8i.96xlarge"), Some((100e9, 100e9, true)));
         assert_eq!(promised("m9g.8xlarge"), Some((17e9, 17e9, true)));
         assert_eq!(promised("m8i.large"), None);
+        let weighting = |product| INSTANCE_TABLE.weighting(product, "vpc-1");
+        assert!(weighting("m8i.8xlarge").is_some_and(|text| text.contains("vpc-1")));
+        assert_eq!((weighting("m7i.8xlarge"), weighting("m8i-flex.large")), (None, None));
         let products: Vec<_> = INSTANCE_TABLE.network.iter().flat_map(|row| &row.products).collect();
         assert_eq!(products.iter().collect::<HashSet<_>>().len(), products.len());
     }

@@ -1,5 +1,8 @@
 //! What a frame of Ethernet has beside the program's bytes.
 
+use super::Limit;
+use crate::machine::Machine;
+
 /// What is the matter where a figure is past what the link carries.
 pub const PASSED_BY: &str = "the traffic did not cross the link";
 /// Ethernet beside the IP packet: preamble and delimiter 8, header 14, check 4, gap 12 (IEEE 802.3).
@@ -18,3 +21,12 @@ pub const TIMESTAMPS: f64 = 12.0;
 pub const UDP_HEADER: f64 = 8.0;
 /// The shortest frame on the wire: 64 bytes, preamble and gap (IEEE 802.3).
 pub const SMALLEST: f64 = 84.0;
+
+/// The same limit by the speed that an interface states. In a guest that is what the hypervisor shows, and a virtual function may reach others
+/// of its card faster than the line.
+pub fn stated(limit: Limit, machine: &Machine) -> Limit {
+    match machine.virtualisation.is_virtual {
+        Some(true) => limit.resting_on_or("the speed of the line that the hypervisor shows", PASSED_BY),
+        _ => limit,
+    }
+}

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::to_string_pretty;
 
-use super::format::Families;
+use super::format::{Families, since_1970};
 use super::style::{Role, Style};
 use super::wrap::{pad, paragraph, widths};
 use crate::gate::{About, Answer, Check, Document, Gate, MISSED, State, What};
@@ -223,8 +223,8 @@ fn metrics(gate: &Gate, about: About<'_>) -> String {
     families.gauge("plimsoll_gate_level", "", "the level of the gate", &[], f64::from(about.level));
     let took = "time that the gate took";
     families.gauge("plimsoll_gate_duration_seconds", "seconds", took, &[], about.elapsed_s);
-    let time = about.started.parse::<jiff::Timestamp>().map_or(0.0, |t| t.as_millisecond() as f64 / 1e3);
     let began = "when the gate began, seconds since 1970";
+    let time = since_1970(about.started);
     families.gauge("plimsoll_gate_start_time_seconds", "seconds", began, &[], time);
     for check in &gate.checks {
         let id = check.case.id();

@@ -218,7 +218,7 @@ fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<Usual>, Fai
         }
     }
     runs.reverse();
-    Ok(Usual::of_history(&runs))
+    Ok(Usual::of_history(&runs, machine))
 }
 
 /// Says that the usual history cannot be used: under a daemon there is often no HOME to find it by.

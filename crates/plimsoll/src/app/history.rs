@@ -1,5 +1,6 @@
 //! `plimsoll history`: lists, shows, tags, notes, imports, repairs.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::cluster::with_late;
@@ -65,22 +66,24 @@ pub(super) fn history(typed: &History) -> Result<ExitCode, Failure> {
                 store::repair(&location, Registry::here().as_ref()).map_err(|e| store_failure(&e))?;
             printed(&report::history::repaired(&repaired, &style))
         }
-        Asked::Import { files } => {
-            // All are read before the first is entered.
-            let mut runs = Vec::new();
-            for file in &files {
-                runs.extend(Run::read_all(file).map_err(Failure::usage)?);
-            }
-            let mut store = writable(typed)?;
-            let mut entered = 0;
-            for run in &runs {
-                entered += usize::from(import(&mut store, run)?);
-            }
-            let known = runs.len() - entered;
-            let here = if known > 0 { format!(", {known} here already") } else { String::new() };
-            printed(&format!("{entered} entered{here}\n"))
-        }
+        Asked::Import { files } => import_all(typed, &files),
     }
+}
+
+/// Enters the runs of files. All are read before the first is entered.
+fn import_all(typed: &History, files: &[PathBuf]) -> Result<ExitCode, Failure> {
+    let mut runs = Vec::new();
+    for file in files {
+        runs.extend(Run::read_all(file).map_err(Failure::usage)?);
+    }
+    let mut store = writable(typed)?;
+    let mut entered = 0;
+    for run in &runs {
+        entered += usize::from(import(&mut store, run)?);
+    }
+    let known = runs.len() - entered;
+    let here = if known > 0 { format!(", {known} here already") } else { String::new() };
+    printed(&format!("{entered} entered{here}\n"))
 }
 
 /// Enters a run, or what a lost machine left into the run that it was lost from. Whether anything was new.

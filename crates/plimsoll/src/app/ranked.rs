@@ -150,7 +150,7 @@ fn prices(typed: &[String], names: &[&str]) -> Result<Option<Prices>, Failure> {
             return Err(wrong(&word, &format!("no run is named so; they are {}", names.join(", "))));
         }
         let (value, unit) = amount(value.trim()).ok_or_else(|| {
-            wrong(&word, "must be an amount from 1e-9 to 1e12, such as 0.0416/h or $30/month")
+            wrong(&word, "must be an amount from 1e-9 to 1e12, such as 0.0416/h or '$30/month'")
         })?;
         if found.insert(name.to_owned(), value).is_some() {
             return Err(wrong(&word, "the run has two prices"));

@@ -9,9 +9,9 @@ use crate::disk::mean_block;
 use crate::disk::metrics::{LATENCY, RATE, THROUGHPUT};
 use crate::limit::device::{Burstable, Device, Promise};
 use crate::limit::{Input, Kind, Limit, Question, Source, tightest_first};
-use crate::machine::Disk;
 use crate::machine::disk::{DiskKind, Link};
 use crate::machine::storage::{Medium, Storage};
+use crate::machine::{Disk, Machine};
 
 /// What is the matter where a figure is past its link.
 const PASSED_BY: &str = "the page cache or the host's cache answered instead of the device";
@@ -99,7 +99,16 @@ fn ceilings(question: &Question<'_>, counted: Counted) -> Vec<Limit> {
         Ok(known) => known,
         Err(reason) => return vec![Limit::unknown(Kind::Ceiling, reason)],
     };
-    let link = links(&disks).map(|links| crossing(&links, shares, counted));
+    let machine = question.machine;
+    let link = links(machine, &disks).map(|links| {
+        let limit = crossing(&links, shares, counted);
+        let reason = mirrored(machine).filter(|_| shares.write > 0.0);
+        let limit = Limit { reason: reason.or(limit.reason.clone()), ..limit };
+        match machine.virtualisation.is_virtual {
+            Some(true) => limit.resting_on_or("the link that the hypervisor shows", "its cache answered"),
+            _ => limit,
+        }
+    });
     let rated = [rated(&disks, shares, counted), promised(question, &disks, shares, counted)];
     let rated = rated.into_iter().flatten().map(Limit::promised);
     let mut all: Vec<Limit> = rated.chain(link.clone().ok()).collect();
@@ -185,7 +194,8 @@ fn promised(question: &Question<'_>, disks: &[&Disk], shares: Shares, counted: C
     };
     let formula = format!("promise of the instance to all its volumes{}", shares.suffix());
     let mut limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, &formula, vec![input]);
-    limit.reason = Some("small sizes reach it for half an hour a day, and less for longer".to_owned());
+    let small = "small sizes reach it for half an hour a day, and less for longer".to_owned();
+    limit.reason = Some(std::iter::once(small).chain(promise.weighting).collect::<Vec<_>>().join("; "));
     Some(limit)
 }
 
@@ -198,16 +208,19 @@ fn access(question: &Question<'_>) -> Limit {
         && case.number("depth") == Some(1)
         && case.threads() == 1;
     let Ok(disks) = disks(question) else { return unknown() };
-    // Virtual disks claim to rotate without reason.
-    let real = question.machine.virtualisation.is_virtual != Some(true);
-    let spins = |disk: &&&Disk| {
-        disk.rotational == Some(true) && matches!(disk.kind, DiskKind::Sata | DiskKind::Scsi | DiskKind::Usb)
-    };
-    if !lone || !real || !disks.iter().all(|disk| spins(&disk)) {
-        return unknown();
-    }
     let turns =
         |disk: &&Disk| Device::of(disk).and_then(|row| Some((row.turns_per_minute?, row.source.as_str())));
+    // Virtual disks, bridges to USB and volumes of a RAID controller or a SAN claim to rotate without reason.
+    let real = question.machine.virtualisation.is_virtual == Some(false);
+    let is_told = |disk: &Disk| {
+        disk.kind == DiskKind::Sata
+            || (disk.kind == DiskKind::Scsi && matches!(disk.link, Some(Link::Sas { .. })))
+    };
+    let spins =
+        |disk: &&Disk| disk.rotational == Some(true) && (turns(disk).is_some() || (real && is_told(disk)));
+    if !lone || !disks.iter().all(spins) {
+        return unknown();
+    }
     let fastest = disks.iter().filter_map(turns).max_by(|a, b| a.0.total_cmp(&b.0));
     let all_known = disks.iter().all(|disk| turns(disk).is_some());
     let (turns, from) = fastest.filter(|_| all_known).unwrap_or((
@@ -245,9 +258,22 @@ fn disks<'a>(question: &Question<'a>) -> Result<Vec<&'a Disk>, String> {
     Ok(storage.disks.iter().collect())
 }
 
+/// What the sum of the disks leaves out, where not all of them hold other data.
+fn mirrored(machine: &Machine) -> Option<String> {
+    let is_redundant = |level: &str| ["raid1", "raid4", "raid5", "raid6", "raid10"].contains(&level);
+    let mut layers = machine.storage.iter().flat_map(|storage| &storage.layers);
+    let layer = layers.find(|layer| layer.detail.as_deref().is_some_and(is_redundant))?;
+    Some(format!("of all disks together; {} also writes copies or parity to them", layer.name))
+}
+
 /// The links of all disks, or why one has none.
-fn links<'a>(disks: &[&'a Disk]) -> Result<Vec<(&'a Disk, &'a Link)>, String> {
+fn links<'a>(machine: &Machine, disks: &[&'a Disk]) -> Result<Vec<(&'a Disk, &'a Link)>, String> {
+    let is_guest = machine.virtualisation.is_virtual == Some(true);
     let link = |disk: &&'a Disk| {
+        // An emulated controller states the link of what it imitates; only a drive of PCI Express may be passed through.
+        if is_guest && matches!(disk.kind, DiskKind::Sata | DiskKind::Scsi | DiskKind::Usb) {
+            return Err(format!("{}: the hypervisor makes up the speed of its link", disk.name));
+        }
         // A network volume that poses as a local disk states a link that is not there.
         let link = disk.link.as_ref().filter(|_| !Device::of(disk).is_some_and(|row| row.any));
         link.map(|link| (*disk, link)).ok_or_else(|| linkless(disk))

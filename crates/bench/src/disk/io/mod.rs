@@ -30,6 +30,7 @@ use crate::measurement::Measurement;
 use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::CannotMeasure;
+use crate::words::is_unsaid;
 use crate::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, OfTransfers, PATTERN, Parsed, Ready, Say,
 };
@@ -225,9 +226,8 @@ impl Benchmark for DiskIo {
 /// A parameter that was asked for and that no case has, for want of an operation that it is for.
 fn unused(group: &Group, candidates: &[Candidate]) -> Option<String> {
     const FOR: &[(&str, &str)] = &[("read-share", "mixed"), ("sync", "write, append, mixed or copy")];
-    let none = |value: &Value| matches!(value, Value::Word(word) if word == "none");
     let is_unused = |(key, _): &&(&str, &str)| {
-        group.lists.get(key).is_some_and(|values| !values.iter().all(none))
+        group.lists.get(key).is_some_and(|values| !values.iter().all(|value| is_unsaid(key, value)))
             && candidates.iter().all(|candidate| candidate.case.get(key).is_none())
     };
     FOR.iter().find(is_unused).map(|(key, operations)| format!("--{key} requires --op {operations}"))
@@ -272,12 +272,9 @@ fn settled(case: Case, group: &Group) -> Case {
     for (name, value) in case.params() {
         let value = match (*name, value) {
             ("read-share", _) if op != "mixed" => continue,
-            // What is switched off is not part of a case.
-            ("verify" | "steady", Value::Word(word)) if word == "off" => continue,
-            ("layout", Value::Word(word)) if word == "private" => continue,
-            ("sync", Value::Word(word)) if word == "none" || !writes => continue,
+            (name, value) if is_unsaid(name, value) => continue,
+            ("sync", _) if !writes => continue,
             ("sync", Value::Word(word)) => Value::Word(canonical_sync(word)),
-            ("scaling", Value::Word(word)) if word == "weak" => continue,
             ("pattern", _) if op == "append" => Value::Word("sequential".to_owned()),
             ("latency-target", Value::Word(word)) => {
                 let target = Target::parse(word).map(|target| target.canonical());

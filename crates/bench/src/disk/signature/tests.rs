@@ -48,6 +48,7 @@ fn every_mark_is_found_at_all_its_places_and_nothing_in_zeros() {
 
 /// As the formats' specifications have them, apart from the table.
 #[test]
+#[allow(clippy::too_many_lines, reason = "a row for each format")]
 fn formats_are_found_by_name() {
     let magic = |magic: u32| [magic.to_le_bytes(), magic.to_be_bytes()];
     let mut cases: Vec<(&str, u64, Vec<u8>)> = vec![

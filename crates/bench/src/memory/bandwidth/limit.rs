@@ -39,6 +39,7 @@ fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     }
     let cpu = memory::first_cpu(machine, case);
     let width = width(machine, cpu, level)?;
+    Core::of_one_kind(machine, &placed(machine, case))?;
     let bytes = width.bytes;
     let missed = missed(machine, cpu, level, case.number("size").unwrap_or(0))?;
     let cpus: CpuSet = placed(machine, case).into_iter().collect();

@@ -66,10 +66,7 @@ fn ports(question: &Question<'_>) -> Result<Limit, String> {
     let cpus = placed(machine, case);
     let first = cpus.first().copied().ok_or("no CPU is known that the threads ran on")?;
     let core = Core::of(machine, first).map_err(|unknown| unknown.to_string())?;
-    if cpus.iter().any(|cpu| Core::of(machine, *cpu).map_or(true, |other| other.name != core.name)) {
-        return Err("the threads ran on cores of several kinds; choose the CPUs of one kind with --affinity"
-            .to_owned());
-    }
+    Core::of_one_kind(machine, &cpus)?;
     let (name, per_cycle, unit) = per_cycle(question, &core)?;
     let clocks: Option<Vec<f64>> = samples.iter().map(|sample| sample.conditions.clock_hz).collect();
     let clocks = clocks.filter(|clocks| !clocks.is_empty()).ok_or("the core clock could not be measured")?;

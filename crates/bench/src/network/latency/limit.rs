@@ -40,8 +40,10 @@ fn floor(question: &Question<'_>) -> Limit {
     if question.case.word("protocol") == Some("icmp") {
         return unknown("an ICMP echo is itself the floor that other round trips are held against");
     }
-    // An end that waits by looking is quicker than one that sleeps: each is held against its like.
-    let alike = |case: &Case| ["server", "mode"].iter().all(|key| case.word(key) == question.case.word(key));
+    // An end that waits by looking is quicker than one that sleeps, and so is one that has slept for less: each is held against its like.
+    let alike = |case: &Case| {
+        ["server", "mode", "interval"].iter().all(|key| case.get(key) == question.case.get(key))
+    };
     let echoes = question.evidence.outcomes.iter().filter(|o| {
         o.ended.is_none()
             && o.case.benchmark() == Latency.name()
@@ -50,7 +52,7 @@ fn floor(question: &Question<'_>) -> Limit {
     });
     let Some(echo) = echoes.filter_map(Echo::of).min_by(|a, b| a.seconds.total_cmp(&b.seconds)) else {
         return unknown(&format!(
-            "the ICMP echo time, which is the limit, was not measured: run plimsoll network --protocol {},icmp (with the same --server and --mode, if any)",
+            "the ICMP echo time, which is the limit, was not measured: run plimsoll network --protocol {},icmp (with the same --server, --mode and --interval, if any)",
             question.case.word("protocol").unwrap_or("tcp")
         ));
     };
@@ -78,7 +80,9 @@ fn floor(question: &Question<'_>) -> Limit {
             "/sys/class/net of the interface that the packets take",
         ));
     }
-    Limit::fixed(Kind::Floor, Source::Derived, value, &formula, inputs)
+    // A server that polls is awake, and the kernel that answers its echoes may have to be woken.
+    let source = if question.case.word("mode") == Some("poll") { Source::Inferred } else { Source::Derived };
+    Limit::fixed(Kind::Floor, source, value, &formula, inputs)
 }
 
 /// As many round trips as fit: one at a time on each stream.
@@ -100,7 +104,10 @@ fn ceiling(question: &Question<'_>) -> Limit {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::case::Value;
     use crate::limit::Evidence;
     use crate::machine::{Machine, Root};
     use crate::sample::{Conditions, Facts, Histogram, Sample};
@@ -155,7 +162,15 @@ mod tests {
         let polled = ask(&case("tcp", 1).with_word("mode", "poll"), "rtt", &outcomes, None);
         assert!(polled.value.is_none() && polled.reason.unwrap().contains("--mode"));
         let blocked = ask(&case("tcp", 1).with_word("mode", "block"), "rtt", &outcomes, None);
-        assert_eq!(blocked.value, Some(20e-6));
+        assert_eq!((blocked.value, blocked.source), (Some(20e-6), Source::Derived));
+        // Nor one after a longer sleep; and where the server looks, its kernel's echo only compares.
+        let spaced = case("tcp", 1)
+            .with_word("mode", "block")
+            .with("interval", Value::Time(Duration::from_millis(10)));
+        assert_eq!(ask(&spaced, "rtt", &outcomes, None).value, None);
+        outcomes[0].case = outcomes[0].case.clone().with_word("mode", "poll");
+        let polled = ask(&case("tcp", 1).with_word("mode", "poll"), "rtt", &outcomes, None);
+        assert_eq!((polled.value, polled.source), (Some(20e-6), Source::Inferred));
     }
 
     #[test]

@@ -275,6 +275,7 @@ fn a_port_is_part_of_the_server_and_an_option_of_serve() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a row for each command line")]
 fn options_are_translated_in_commands_that_do_what_the_tool_does() {
     for line in [
         "report last --bs 4k",

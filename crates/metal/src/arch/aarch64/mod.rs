@@ -25,6 +25,9 @@ use crate::ticks::Ticks;
 
 pub(crate) use chain::{SCALAR, WOVEN};
 
+/// Whether the cores read a line before ordinary stores overwrite all of it.
+pub(crate) const READS_BEFORE_OVERWRITING: bool = false;
+
 /// Kernels of this architecture beyond the portable ones.
 pub(crate) fn kernels() -> impl Iterator<Item = &'static [Kernel]> {
     let tables: [&'static [Kernel]; 3] = [neon::KERNELS, &sve::KERNELS, general::KERNELS];

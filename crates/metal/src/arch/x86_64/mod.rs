@@ -32,6 +32,9 @@ pub(crate) use chain::{SCALAR, WOVEN};
 pub(crate) use probe::LOOPS;
 pub(crate) use stream::STREAMS;
 
+/// Whether the cores read a line before ordinary stores overwrite all of it.
+pub(crate) const READS_BEFORE_OVERWRITING: bool = true;
+
 /// Kernels of this architecture beyond the portable ones.
 pub(crate) fn kernels() -> impl Iterator<Item = &'static [Kernel]> {
     let vectors = [sse2::KERNELS, avx2::KERNELS, avx512::KERNELS, amx::KERNELS, pipeline::KERNELS];

@@ -1,5 +1,7 @@
 //! Which row a core is of, by its numbers and by what else it tells.
 
+use std::collections::BTreeSet;
+
 use plimsoll_metal::kernel::Rate;
 
 use super::Unknown;
@@ -62,6 +64,22 @@ impl Core {
     /// What is missing: the chip's numbers, a row for them, or a row for this kind of core.
     pub fn of(machine: &Machine, number: usize) -> Result<Self, Unknown> {
         Self::seen(&machine.cpu, machine.virtualisation.is_virtual == Some(true), number)
+    }
+
+    /// Whether these CPUs are cores of one kind, or all of an unknown one.
+    ///
+    /// # Errors
+    /// They are of several kinds: what holds for one does not hold for all.
+    pub fn of_one_kind(machine: &Machine, cpus: &[usize]) -> Result<(), String> {
+        let kind = |cpu: &usize| Self::of(machine, *cpu).ok().map(|core| core.name);
+        let kinds: BTreeSet<Option<String>> = cpus.iter().map(kind).collect();
+        match kinds.len() {
+            0 | 1 => Ok(()),
+            _ => {
+                Err("the threads ran on cores of several kinds; choose the CPUs of one kind with --affinity"
+                    .to_owned())
+            }
+        }
     }
 
     /// The same of processors alone, where something else than they tells that there is a hypervisor, or nothing does.

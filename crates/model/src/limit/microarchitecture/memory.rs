@@ -18,10 +18,10 @@ pub struct SocketMemory {
     /// Which chip, by how the firmware's product name begins: on Arm a core is in many chips.
     #[serde(default)]
     pub(super) products: Vec<String>,
-    /// Parts of names one of which the chip's name must have.
+    /// Parts of names one of which the chip's name must have; `#` stands for a digit.
     #[serde(default)]
     pub(super) only: Vec<String>,
-    /// Parts of names that the chip's name must not have: chips of the same number with other memory.
+    /// Parts of names, written alike, that the chip's name must not have: chips of the same number with other memory.
     #[serde(default, rename = "except")]
     pub(super) excepted: Vec<String>,
     /// 64-bit channels.
@@ -58,7 +58,10 @@ impl SocketMemory {
     }
 
     fn fits(&self, name: &str) -> bool {
-        let has = |part: &String| name.contains(part.as_str());
+        let is = |(shown, part): (&u8, &u8)| shown == part || (*part == b'#' && shown.is_ascii_digit());
+        let has = |part: &String| {
+            name.as_bytes().windows(part.len().max(1)).any(|place| place.iter().zip(part.as_bytes()).all(is))
+        };
         (self.only.is_empty() || self.only.iter().any(has)) && !self.excepted.iter().any(has)
     }
 

@@ -245,6 +245,37 @@ fn socket_memory_depends_on_the_stepping_where_a_model_is_many_chips() {
         Some(("Granite Rapids, 6700P and 6500P", 512.0))
     );
     assert_eq!(memory(x86(AMD, 25, 97, 2), "AMD Ryzen 9 7950X"), None);
+    let name = |cpu: Cpu, name: &str| memory(cpu, name).map(|(row, _)| row);
+    for (model, xeon, row, others) in [
+        (
+            0x3e,
+            "Xeon(R) CPU E5-2680 v2",
+            "Ivy Bridge-EP",
+            ["Core(TM) i7-4930K CPU", "Xeon(R) CPU E5-2430 v2"],
+        ),
+        (0x3f, "Xeon(R) CPU E5-2666 v3", "Haswell-EP", ["Core(TM) i7-5960X CPU", "Xeon(R) CPU E5-1660 v3"]),
+        (0x4f, "Xeon(R) CPU E5-2686 v4", "Broadwell-EP", ["Core(TM) i7-6900K CPU", "Xeon(R) CPU E7-8880 v4"]),
+        (0x8f, "Xeon(R) Platinum 8488C", "Sapphire Rapids", ["Xeon(R) w9-3495X", "Xeon(R) w5-2465X"]),
+        (0xad, "Xeon(R) 6975P-C", "Granite Rapids, 6900P", ["Xeon(R) 698X", "Xeon(R) 656"]),
+        (0xad, "Xeon(R) 6520P", "Granite Rapids, 6700P and 6500P", ["Xeon(R) 674X", "Xeon(R) 654"]),
+    ] {
+        assert_eq!(name(x86(INTEL, 6, model, 4), &format!("Intel(R) {xeon}")), Some(row));
+        for other in others {
+            assert_eq!(name(x86(INTEL, 6, model, 4), &format!("Intel(R) {other}")), None, "{other}");
+        }
+    }
+    for other in
+        ["Core(TM) i9-7980XE CPU", "Xeon(R) W-2195 CPU", "Xeon(R) D-2183IT CPU", "Xeon(R) W-3175X CPU"]
+    {
+        assert_eq!(name(x86(INTEL, 6, 85, 4), &format!("Intel(R) {other}")), None, "{other}");
+    }
+    assert_eq!(name(x86(INTEL, 6, 85, 7), "Intel(R) Core(TM) i9-10980XE CPU"), None);
+    assert_eq!(memory(x86(AMD, 25, 0xa0, 2), "AMD EPYC 8324P 32-Core Processor"), Some(("Siena", 230.4)));
+    assert_eq!(memory(x86(AMD, 25, 0xa0, 2), "AMD EPYC 9754 128-Core Processor"), Some(("Bergamo", 460.8)));
+    assert_eq!(name(x86(AMD, 23, 0x31, 0), "AMD EPYC 7742 64-Core Processor"), Some("Rome"));
+    assert_eq!(name(x86(AMD, 23, 0x31, 0), "AMD Ryzen Threadripper 3970X 32-Core Processor"), None);
+    assert_eq!(name(x86(AMD, 23, 1, 2), "AMD EPYC 3251 8-Core Processor"), None);
+    assert_eq!(name(x86(AMD, 23, 1, 2), "AMD EPYC 7571"), Some("Naples"));
     let mut graviton = Machine::discover(&Root::at("/nonexistent"));
     graviton.cpu = arm(0xd4f);
     assert!(SocketMemory::of(&graviton).unwrap().is_none(), "this core is in several chips");

@@ -12,7 +12,7 @@ mod junit;
 mod markdown;
 mod ndjson;
 mod openmetrics;
-pub(super) use openmetrics::Families;
+pub(super) use openmetrics::{Families, since_1970};
 mod otava;
 mod text;
 

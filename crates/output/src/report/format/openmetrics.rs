@@ -61,9 +61,13 @@ enum Form {
     Timed,
 }
 
-/// When a run began, in seconds since 1970.
 fn began(run: &Run) -> f64 {
-    run.started.parse::<jiff::Timestamp>().map_or(0.0, |t| t.as_millisecond() as f64 / 1e3)
+    since_1970(&run.started)
+}
+
+/// A time of a document in seconds since 1970; 0 where it is none.
+pub(in crate::report) fn since_1970(time: &str) -> f64 {
+    time.parse::<jiff::Timestamp>().map_or(0.0, |t| t.as_millisecond() as f64 / 1e3)
 }
 
 /// The text.

@@ -1,12 +1,9 @@
 //! What neighbouring rows have in common, said once above them: the amounts and settings that their plan states alike.
 
 use super::stated::Stated;
-use crate::case::{Case, Value};
+use crate::case::{Case, Key, Value};
 use crate::label::{added, label, named};
 use crate::measurement::Measurement;
-
-/// Parameters by which neighbouring rows are told apart: how much at once, and how large.
-const LOADS: &[&str] = &["streams", "depth", "chains", "chases", "n"];
 
 /// Rows below each other.
 pub(super) struct Block<'a> {
@@ -21,7 +18,8 @@ pub(super) struct Block<'a> {
 /// The rows in their order, in blocks of what the plan states alike. What `--scale` made of an amount is in the heading too.
 pub(super) fn blocks<'a>(all: &[&'a Measurement], stated: &Stated) -> Vec<Block<'a>> {
     let key = |m: &Measurement| {
-        let settings = named(&stated.case(&m.case)).into_iter().filter(|(name, _)| !LOADS.contains(name));
+        let is_load = |name: &str| Key::find(name).is_ok_and(Key::is_load);
+        let settings = named(&stated.case(&m.case)).into_iter().filter(|(name, _)| !is_load(name));
         (m.case.benchmark().to_owned(), settings.collect::<Vec<_>>())
     };
     let alike = |a: &&'a Measurement, b: &&'a Measurement| key(a) == key(b);

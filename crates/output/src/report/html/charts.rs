@@ -7,63 +7,40 @@ use super::Reference;
 use super::data::{Axis, Band, Chart, Kind, Role, Scale, Series};
 use super::stated::Stated;
 use crate::bench;
-use crate::case::{AT_ONCE, AT_ONCE_BACK, EACH};
-use crate::case::{Case, Value};
+use crate::case::{self, AT_ONCE, AT_ONCE_BACK, Case, EACH, KEYS, Key, Spacing, Value};
 use crate::document::Run;
 use crate::label::label;
 use crate::machine::Machine;
 use crate::measurement::{Measurement, MetricResult, Status};
 use crate::words::{human, is_usual};
 
-/// Parameters along which a curve is drawn, with the words on the axis and whether it is logarithmic.
-const AXES: &[Along] = &[
-    Along::new("threads", "threads", Scale::Linear),
-    Along::new("streams", "streams", Scale::Linear),
-    Along::new("size", "size", Scale::Log),
-    Along::new("block", "block", Scale::Log),
-    Along::new("depth", "queue depth", Scale::Log),
-    Along::new("message", "message", Scale::Log),
-    Along::new("n", "n", Scale::Log),
-    Along::new("chases", "chases at once", Scale::Linear),
-    Along {
-        apart: &["op", "type"],
-        note: "it rises by 1 ÷ latency with each chain and is flat where latency × units of them are in flight",
-        ..Along::new("chains", "independent chains", Scale::Linear)
-    },
-];
-
+/// A parameter along which a curve is drawn.
 #[derive(Clone, Copy)]
 struct Along {
-    key: &'static str,
-    name: &'static str,
-    scale: Scale,
-    /// Parameters of [`OVERLAID`] that part charts all the same, as they have another unit or limit.
-    apart: &'static [&'static str],
-    /// How the curve is read; empty where that is plain.
-    note: &'static str,
+    key: &'static Key,
+    axis: case::Axis,
 }
 
 impl Along {
-    const fn new(key: &'static str, name: &'static str, scale: Scale) -> Self {
-        Self { key, name, scale, apart: &[], note: "" }
+    /// All of them, how many work at once first.
+    fn all() -> Vec<Self> {
+        let all = KEYS.iter().filter_map(|key| Some(Self { key, axis: key.axis? }));
+        let (workers, others): (Vec<Self>, Vec<Self>) = all.partition(|along| along.axis.workers);
+        [workers, others].concat()
+    }
+
+    fn scale(&self) -> Scale {
+        match self.axis.spacing {
+            Spacing::Linear => Scale::Linear,
+            Spacing::Log => Scale::Log,
+        }
+    }
+
+    /// Whether the values of a parameter are lines of one chart.
+    fn overlays(&self, key: &Key) -> bool {
+        key.overlaid && !self.axis.apart.contains(&key.name)
     }
 }
-
-/// Parameters whose values are laid over each other in one chart; all others part charts.
-const OVERLAID: &[&str] = &[
-    "op",
-    "pattern",
-    "type",
-    "isa",
-    "width",
-    "variant",
-    "protocol",
-    "direction",
-    "threads",
-    "streams",
-    "depth",
-    "sync",
-];
 
 /// Beyond this ratio between the least and the most that is drawn, a linear axis shows the one as nothing.
 const WIDE: f64 = 20.0;
@@ -81,7 +58,7 @@ pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[Reference]) -> Ve
     let usable: Vec<Drawn<'_>> = of.flat_map(drawn).collect();
     let stated = Stated::of(run);
     let mut charts = Vec::new();
-    for along in AXES {
+    for along in &Along::all() {
         let mut left = usable.clone();
         for sizes in [Sizes::Each, Sizes::InAll] {
             let all = std::mem::take(&mut left);
@@ -125,7 +102,7 @@ impl Sizes {
     /// The bytes in all, where it is they that are kept.
     fn total(self, case: &Case, along: &Along) -> Option<String> {
         let each = bench::subsystem_of(case).of_each_thread.contains(&"size");
-        let counts = self == Self::InAll && along.key == "threads" && each;
+        let counts = self == Self::InAll && along.key.name == "threads" && each;
         let bytes = case.number("size").filter(|_| counts)?.checked_mul(case.number("threads")?)?;
         Some(format!("size {} in all", human(&Value::Size(bytes))))
     }
@@ -155,18 +132,18 @@ impl<'a> Facet<'a> {
 
 fn facets<'a>(all: &[Drawn<'a>], along: &Along, sizes: Sizes, stated: &Stated) -> Vec<Facet<'a>> {
     let mut found: Vec<Facet<'a>> = Vec::new();
-    for drawn in all.iter().filter(|d| place(&d.measurement.case, along.key).is_some()) {
+    for drawn in all.iter().filter(|d| place(&d.measurement.case, along.key.name).is_some()) {
         let (case, metric) = (&drawn.measurement.case, drawn.metric.name.as_str());
         let total = sizes.total(case, along);
         let kept = |key: &str, _: &Value| {
-            let laid_over = OVERLAID.contains(&key) && !along.apart.contains(&key);
-            key != along.key && !laid_over && (total.is_none() || key != "size")
+            let overlaid = Key::find(key).is_ok_and(|key| along.overlays(key));
+            key != along.key.name && !overlaid && (total.is_none() || key != "size")
         };
         let text = |all: Vec<String>| all.into_iter().chain(total.clone()).collect::<Vec<_>>();
         let shared = text(others(&stated.case(case), kept));
         // The title has these anyway.
         let unusual = |name: &str, value: &Value| {
-            kept(name, value) && !along.apart.contains(&name) && !is_usual(name, value)
+            kept(name, value) && !along.axis.apart.contains(&name) && !is_usual(name, value)
         };
         let fixed = text(others(case, unusual));
         let benchmark = case.benchmark();
@@ -221,27 +198,27 @@ impl Facet<'_> {
         let lines = self.lines(along, references);
         let places: BTreeSet<u64> = lines.iter().flat_map(|l| &l.points).map(|(x, _)| x.to_bits()).collect();
         let longest = lines.iter().map(|l| l.points.len()).max().unwrap_or(0);
-        let threads = along.key == "threads" || along.key == "streams";
-        if places.len() < 2 || longest < 2 || (!threads && longest < 3) {
+        if places.len() < 2 || longest < 2 || (!along.axis.workers && longest < 3) {
             return Vec::new();
         }
         let mut charts = vec![self.rates(&lines, along, run)];
         let shares = self.shares(&lines, along);
-        charts.extend(shares.filter(|_| threads));
+        charts.extend(shares.filter(|_| along.axis.workers));
         charts
     }
 
     /// The lines of the overlaid parameters, named by what differs among them.
     fn lines(&self, along: &Along, references: &[Reference]) -> Vec<Lines<'_>> {
-        let differs = |key: &&str| *key != along.key && self.values(key).len() > 1;
-        let varying: Vec<&str> = OVERLAID.iter().copied().filter(differs).collect();
+        let differs =
+            |key: &&Key| key.overlaid && key.name != along.key.name && self.values(key.name).len() > 1;
+        let varying: Vec<&Key> = KEYS.iter().filter(differs).collect();
         let several = self.benchmarks().len() > 1;
         let mut lines: Vec<Lines<'_>> = Vec::new();
         for measurement in &self.all {
-            let named = |key: &&str| {
-                let value = measurement.case.get(key)?;
-                Some(match *key {
-                    "threads" | "streams" | "depth" => format!("{key} {value}"),
+            let named = |key: &&Key| {
+                let value = measurement.case.get(key.name)?;
+                Some(match key.name {
+                    name if key.is_load() => format!("{name} {value}"),
                     "width" if value.to_string().parse::<u32>().is_ok() => format!("{value} bits"),
                     _ => value.to_string(),
                 })
@@ -251,7 +228,9 @@ impl Facet<'_> {
             let name = by.chain(varying.iter().filter_map(named)).collect::<Vec<_>>().join(" ");
             let name = if name.is_empty() { "plimsoll".to_owned() } else { name };
             let metric = measurement.metrics.iter().find(|m| m.name == self.metric);
-            let (Some(x), Some(metric)) = (place(&measurement.case, along.key), metric) else { continue };
+            let (Some(x), Some(metric)) = (place(&measurement.case, along.key.name), metric) else {
+                continue;
+            };
             let at = lines.iter().position(|l| l.name == name).unwrap_or_else(|| {
                 lines.push(Lines { name, ..Lines::default() });
                 lines.len() - 1
@@ -290,7 +269,7 @@ impl Facet<'_> {
         // A benchmark that is called after what it measures: memory.latency.
         let metric =
             if of.ends_with(&format!(".{}", self.metric)) { "" } else { &format!(" {}", self.metric) };
-        format!("{of}{metric} by {}{said}", along.name)
+        format!("{of}{metric} by {}{said}", along.axis.name)
     }
 
     /// The figures themselves, with limits, tools, and for threads what perfect scaling would give.
@@ -316,7 +295,7 @@ impl Facet<'_> {
             if !limits.is_empty() {
                 series.push(Series::new(format!("{} limit", line.name), Role::Limit, limits));
             }
-            if along.key == "threads" && line.points.len() >= 3 {
+            if along.key.name == "threads" && line.points.len() >= 3 {
                 series.extend(ideal(line));
             }
         }
@@ -324,20 +303,20 @@ impl Facet<'_> {
         let unit = unit.map_or("", |unit| unit.name());
         let longest = lines.iter().map(|l| l.points.len()).max().unwrap_or(0);
         // Latencies of caches and of memory are two orders apart.
-        let wide = unit == "s" && along.scale == Scale::Log || is_wide(&series);
+        let wide = unit == "s" && along.scale() == Scale::Log || is_wide(&series);
         let scale = if wide { Scale::Log } else { Scale::Linear };
-        let bytes = ["size", "block", "message"].contains(&along.key);
+        let unit_of_x = if along.key.kind == case::Kind::Count { "" } else { "B" };
         let mut chart = Chart {
             id: String::new(),
             title: self.title(along),
-            note: along.note.to_owned(),
+            note: along.axis.note.to_owned(),
             kind: Kind::Lines,
-            x: Axis { scale: along.scale, ..Axis::linear(along.name, if bytes { "B" } else { "" }) },
+            x: Axis { scale: along.scale(), ..Axis::linear(along.axis.name, unit_of_x) },
             y: Axis { scale, ..Axis::linear(self.metric, unit) },
             series,
-            bands: if along.key == "size" { caches(&run.machine) } else { Vec::new() },
+            bands: if along.key.name == "size" { caches(&run.machine) } else { Vec::new() },
         };
-        if longest <= 3 && ["threads", "streams"].contains(&along.key) {
+        if longest <= 3 && along.axis.workers {
             // A bar begins at nothing, which a logarithmic axis has not.
             as_places(&mut chart);
             chart.kind = if wide { Kind::Lines } else { Kind::Bars };
@@ -382,7 +361,7 @@ impl Facet<'_> {
             title: format!("{}, share of limit", self.title(along)),
             note: "100 % is the limit, for rates and latencies alike".to_owned(),
             kind: Kind::Lines,
-            x: Axis { scale: along.scale, ..Axis::linear(along.name, "") },
+            x: Axis { scale: along.scale(), ..Axis::linear(along.axis.name, "") },
             y: Axis::linear("share of limit", "%"),
             series,
             bands: Vec::new(),

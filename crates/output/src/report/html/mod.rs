@@ -28,7 +28,7 @@ pub use ranking::ranking;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
 use crate::document::Run;
@@ -228,24 +228,11 @@ fn with_scripts(bodies: &[Markup], island: &str, title: &str, sources: &str, scr
     let policy = format!(
         "default-src 'none'; script-src {sources}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
     );
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(policy);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="referrer" content="no-referrer";
-                meta name="color-scheme" content="light dark";
-                title { (title) }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                @for body in bodies { (body) }
-                noscript { p.remark { "The charts below need JavaScript; all figures are in the tables." } }
-                script type="application/json" id="charts" { (PreEscaped(island)) }
-                (scripts)
-            }
-        }
-    }
+    let body = html! {
+        @for body in bodies { (body) }
+        noscript { p.remark { "The charts below need JavaScript; all figures are in the tables." } }
+        script type="application/json" id="charts" { (PreEscaped(island)) }
+        (scripts)
+    };
+    plain::document(title, &policy, "", &body)
 }

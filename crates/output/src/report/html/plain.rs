@@ -7,6 +7,11 @@ use super::STYLE;
 /// A page with this body; `more` is added to the style of all pages. It needs no other file and may load none.
 pub(in crate::report) fn page(title: &str, body: &Markup, more: &str) -> String {
     let policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+    document(title, policy, more, body).into_string()
+}
+
+/// A document of which the policy says what it may load and run; `more` is added to the style of all pages.
+pub(super) fn document(title: &str, policy: &str, more: &str, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -22,5 +27,4 @@ pub(in crate::report) fn page(title: &str, body: &Markup, more: &str) -> String 
             body { (body) }
         }
     }
-    .into_string()
 }

@@ -368,7 +368,7 @@ impl Way {
         Self {
             seen: payload > 0.0,
             several: all && interface.is_none(),
-            speed: nic.and_then(|nic| nic.speed_bit_per_s),
+            speed: nic.and_then(|nic| nic.line_rate(machine.virtualisation.is_virtual)),
             mtu: nic.and_then(|nic| nic.mtu_bytes),
             interface,
         }

@@ -30,6 +30,7 @@ fn pcie(transfers_per_s: u64, lanes: u32) -> Option<Link> {
 
 fn machine(medium: Medium, layers: &[(&str, DiskKind)], disks: Vec<Disk>) -> Machine {
     let mut machine = Machine::discover(&Root::live());
+    machine.virtualisation.is_virtual = Some(false);
     let file_system = FileSystem {
         fs_type: "somefs".to_owned(),
         mount_point: "/".to_owned(),
@@ -85,6 +86,34 @@ fn a_sata_disk_by_its_line_and_striped_disks_by_the_sum() {
     let limit = of(&two, &case(1 << 20, "direct"), "throughput");
     assert_eq!((limit.value, limit.inputs.len()), (Some(1.2e9), 6));
     assert!(limit.formula.contains("Σ disks"));
+}
+
+#[test]
+fn what_a_hypervisor_says_of_a_link_bounds_nothing() {
+    let sata = disk("sda", DiskKind::Sata, Some(Link::Sata { line_bit_per_s: 1_500_000_000 }));
+    let mut guest = machine(Medium::Device, &[], vec![sata]);
+    guest.virtualisation.is_virtual = Some(true);
+    let limit = of(&guest, &case(1 << 20, "direct"), "throughput");
+    assert!(limit.value.is_none() && limit.reason.is_some_and(|why| why.contains("hypervisor makes up")));
+    // A drive may be passed through: what passes its link refutes it.
+    let mut guest =
+        machine(Medium::Device, &[], vec![disk("nvme0n1", DiskKind::Nvme, pcie(2_500_000_000, 1))]);
+    assert!(of(&guest, &case(4096, "direct"), "throughput").fact.is_none());
+    guest.virtualisation.is_virtual = Some(true);
+    assert!(of(&guest, &case(4096, "direct"), "throughput").fact.is_some());
+}
+
+#[test]
+fn a_mirror_or_parity_is_named() {
+    let sata = || Some(Link::Sata { line_bit_per_s: 6_000_000_000 });
+    let disks = vec![disk("sda", DiskKind::Sata, sata()), disk("sdb", DiskKind::Sata, sata())];
+    let mut machine = machine(Medium::Device, &[("md0", DiskKind::Md)], disks);
+    let mut named = |level: &str, op: &str| {
+        machine.storage.as_mut().unwrap().layers[0].detail = Some(level.to_owned());
+        let limit = of(&machine, &case(1 << 20, "direct").with_word("op", op), "throughput");
+        limit.reason.is_some_and(|why| why.contains("md0 also writes copies or parity"))
+    };
+    assert!(named("raid1", "write") && !named("raid1", "read") && !named("raid0", "write"));
 }
 
 #[test]
@@ -208,4 +237,13 @@ fn a_spinning_disk_answers_after_half_a_turn_in_the_mean() {
         assert_eq!(floor(disk, virtual_, case).value, None);
     }
     assert_eq!(floor(disk("sda", DiskKind::Sata, None), false, &lone).value, None);
+    // A stick, or a volume of a SAN or of a RAID controller, claims to rotate as well.
+    for (kind, link) in
+        [(DiskKind::Usb, Some(Link::Usb { line_bit_per_s: 5_000_000_000 })), (DiskKind::Scsi, None)]
+    {
+        assert_eq!(floor(Disk { kind, link, ..spinning(None) }, false, &lone).value, None);
+    }
+    let sas = Some(Link::Sas { line_bit_per_s: 12_000_000_000, lanes: 1 });
+    let of_sas = Disk { kind: DiskKind::Scsi, link: sas, ..spinning(None) };
+    assert_eq!(floor(of_sas, false, &lone).value, Some(0.002));
 }
