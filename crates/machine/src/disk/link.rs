@@ -125,7 +125,8 @@ pub(crate) fn pcie(root: &Root, place: &Path) -> Option<Link> {
         if slowest.is_none() {
             own = (speed("max_link_speed"), width("max_link_width"));
         }
-        // A tunnel through Thunderbolt or USB4 states 2.5 GT/s whatever it carries (USB4 1.0 §11.2.1 asks its ports to).
+        // A tunnel through Thunderbolt or USB4 states 2.5 GT/s whatever it carries (linux-pci, November 2023, on
+        // `pcie_bandwidth_available` and USB4).
         let is_slowest = transfers_per_s == 2_500_000_000 && speed("max_link_speed") == Some(transfers_per_s);
         if is_slowest && slowest.as_ref().is_some_and(|below| below.transfers_per_s() > Some(transfers_per_s))
         {
