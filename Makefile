@@ -9,12 +9,15 @@ SKIPPED := $(CURDIR)/target/skipped-tests
 # Tests mostly wait: for intervals, devices, networks and other programs. So two CPUs do five at a time; one does one.
 TEST_THREADS := $(shell n=$$(nproc); echo $$((n > 1 && n < 5 ? 5 : n)))
 
+# Test programs of the crates beside the program's own.
+CRATE_TESTS := $(sort $(basename $(notdir $(filter-out crates/plimsoll/%,$(wildcard crates/*/tests/*.rs)))))
+
 # Clusters that are tested at a time.
 CLUSTERS := $(shell n=$$(nproc); echo $$((n == 1 ? 1 : 2)))
 
 ARM := aarch64-unknown-linux-gnu
 
-.PHONY: help cargo build run install uninstall test test-mpi test-arm lint bench fuzz cluster dist setup
+.PHONY: help cargo build run install uninstall test test-crates test-mpi test-arm lint bench fuzz cluster dist setup
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -40,9 +43,15 @@ setup: cargo
 
 test: setup ## install what the tests need, and run all of them
 	@mkdir -p target && rm -f $(SKIPPED)
-	@PLIMSOLL_SKIPPED=$(SKIPPED) RUST_TEST_THREADS=$(TEST_THREADS) "$(CARGO)" test --locked --workspace
-	@PLIMSOLL_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory -j2 --output-sync=target test-mpi test-arm
+	@"$(CARGO)" test --locked --workspace --no-run
+	@PLIMSOLL_SKIPPED=$(SKIPPED) RUST_TEST_THREADS=$(TEST_THREADS) "$(CARGO)" test --locked --workspace --test integration
+	@PLIMSOLL_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory -j3 --output-sync=target test-mpi test-arm test-crates
 	@touch $(SKIPPED); echo "skipped here: $$(wc -l < $(SKIPPED))"; sed 's/^/  /' $(SKIPPED)
+
+# All but the whole program. With --workspace, which builds the crates as for the program's tests.
+test-crates: cargo
+	@"$(CARGO)" test --locked --workspace --lib --bins $(addprefix --test ,$(CRATE_TESTS))
+	@"$(CARGO)" test --locked --workspace --doc
 
 # Runs over many machines need the program with MPI, which builds only where an MPI library is. Each is a whole cluster on this
 # machine.

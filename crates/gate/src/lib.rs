@@ -20,7 +20,7 @@ mod verdict;
 use plimsoll_bench as bench;
 use plimsoll_compare as compare;
 use plimsoll_machine as machine;
-use plimsoll_model::{case, limit, measurement, metric, view};
+use plimsoll_model::{case, limit, measurement, metric, sample, view};
 use plimsoll_result::document as run;
 use plimsoll_stats as stats;
 use plimsoll_units::{quantity, text};
@@ -38,6 +38,7 @@ use crate::cause::Quota;
 use crate::machine::health::{Fault, Health};
 use crate::machine::{Machine, Others};
 use crate::measurement::{Measurement, Status};
+use crate::sample::Cause as Lost;
 
 /// How sure it must be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -137,8 +138,11 @@ impl Gate {
     /// before all were measured.
     pub fn screen(&mut self, measurements: &[Measurement], interrupted: bool) {
         let missing = if interrupted { "it was interrupted" } else { "the time of the gate was over" };
+        // The budget of the run is the gate's own, and no option of its user.
+        let in_time = |made: &&Measurement| made.cause != Some(Lost::OutOfTime);
+        let made = |case: &Case| measurements.iter().filter(in_time).find(|made| made.case == *case);
         for one in self.unjudged.iter_mut().filter(|one| one.is_measured) {
-            let why = match measurements.iter().find(|made| made.case == one.case) {
+            let why = match made(&one.case) {
                 None => Some(missing.to_owned()),
                 Some(made) if is_failed(made) => made.reason.clone(),
                 Some(_) => None,
@@ -148,7 +152,7 @@ impl Gate {
             }
         }
         for check in &mut self.checks {
-            match measurements.iter().find(|made| made.case == check.case) {
+            match made(&check.case) {
                 Some(measurement) => {
                     check.screen(measurement, self.quota, is_alone(measurement, &self.machine));
                 }
@@ -244,10 +248,10 @@ impl Gate {
     }
 }
 
-/// Whether it was tried and could not be measured. A disk that hangs is one that the time was too short for.
+/// Whether it was tried and could not be measured. The disk that was asked for is not known to be well without its figures.
 fn is_failed(measurement: &Measurement) -> bool {
-    let hangs = || measurement.status == Status::Skipped && bench::subsystem_of(&measurement.case).on_files;
-    measurement.status == Status::Failed || hangs()
+    let is_disk = || measurement.status == Status::Skipped && bench::subsystem_of(&measurement.case).on_files;
+    measurement.status == Status::Failed || is_disk()
 }
 
 /// Whether nobody else can have used what a measurement is of without being seen.

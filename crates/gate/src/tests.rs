@@ -204,11 +204,17 @@ fn a_disk_of_its_own_that_is_low_is_sick_where_nobody_shares_the_machine() {
 #[test]
 fn a_case_that_is_broken_off_is_unknown_also_where_nothing_says_what_is_usual() {
     let broken: Case = "network.tcp/direction=up".parse().unwrap();
-    let mut gate = Gate::new(&[case(), broken], &bare(), &[], RATES);
-    gate.screen(&[made(0.995, |_| {})], false);
-    let verdict = gate.verdict();
-    assert_eq!((verdict.answer, verdict.cause), (Answer::Unknown, Some("not-measured")));
-    assert!(verdict.line.ends_with("the time of the gate was over"), "{}", verdict.line);
+    let mut late = made(0.0, |_| {});
+    (late.case, late.status, late.cause) = (broken.clone(), Status::Skipped, Some(Lost::OutOfTime));
+    late.metrics.clear();
+    late.reason = Some("--budget was used up before this case's turn".to_owned());
+    for measured in [vec![made(0.995, |_| {})], vec![made(0.995, |_| {}), late]] {
+        let mut gate = Gate::new(&[case(), broken.clone()], &bare(), &[], RATES);
+        gate.screen(&measured, false);
+        let verdict = gate.verdict();
+        assert_eq!((verdict.answer, verdict.cause), (Answer::Unknown, Some("not-measured")));
+        assert!(verdict.line.ends_with("TCP writes: the time of the gate was over"), "{}", verdict.line);
+    }
 }
 
 #[test]

@@ -151,6 +151,8 @@ impl Offer {
 pub enum Cause {
     /// This machine cannot do it: the case is skipped.
     NotHere,
+    /// The time that the run has was over: the case is skipped.
+    OutOfTime,
     /// It could do harm: the case is skipped; exit 3 if nothing else ran.
     Unsafe,
     /// No space, no memory, an I/O error, a lost worker: the case failed; exit 4.
@@ -174,6 +176,11 @@ impl CannotMeasure {
     /// This machine lacks something.
     pub fn not_here(reason: impl Into<String>) -> Self {
         Self { cause: Cause::NotHere, reason: reason.into() }
+    }
+
+    /// The budget of the run is used up.
+    pub fn out_of_time(reason: impl Into<String>) -> Self {
+        Self { cause: Cause::OutOfTime, reason: reason.into() }
     }
 
     /// Refused for safety.

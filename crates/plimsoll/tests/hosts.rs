@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{ended, plimsoll, scratch, skipped, until};
+use crate::support::{PATIENCE, ended, plimsoll, scratch, skipped, until};
 
 const SSHD: &str = "/usr/sbin/sshd";
 
@@ -152,9 +152,9 @@ impl Machines {
 
     /// `plimsoll` among them, with these words.
     fn plimsoll(&self, hosts: &str, words: &[&str]) -> Command {
-        let mut command = Command::new("nsenter");
+        let (mut command, most) = (Command::new("nsenter"), PATIENCE.as_secs().to_string());
         command
-            .args(["--net", "-t", &self.bridge.0.id().to_string(), "timeout", "-k", "5", "400"])
+            .args(["--net", "-t", &self.bridge.0.id().to_string(), "timeout", "-k", "5", &most])
             .arg(env!("CARGO_BIN_EXE_plimsoll"))
             .args(words)
             .args(["--hosts", hosts, "--ssh-config", "config"])

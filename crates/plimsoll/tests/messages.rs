@@ -46,6 +46,7 @@ A part in braces is filled in. The exit code is that of a run in which nothing w
 /// How an error is made, and the exit code that follows. Longer ones first.
 const MAKERS: &[(&str, &str)] = &[
     ("CannotMeasure::not_here(", "skipped"),
+    ("CannotMeasure::out_of_time(", "skipped"),
     ("CannotMeasure::refused(", "3"),
     ("CannotMeasure::environment(", "4"),
     ("CannotMeasure::far_end(", "5"),

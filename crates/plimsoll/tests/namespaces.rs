@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Output, Stdio};
 
-use crate::support::skipped;
+use crate::support::{PATIENCE, skipped};
 
 /// Addresses of both ends: a network for benchmarks (RFC 2544) that only these namespaces know.
 const NEAR: &str = "198.18.0.1/24";
@@ -90,9 +90,9 @@ impl Namespaces {
     /// A `plimsoll` in the near namespace.
     pub(crate) fn plimsoll(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
-        let near = self.near.id().to_string();
+        let (near, most) = (self.near.id().to_string(), PATIENCE.as_secs().to_string());
         command
-            .args(["--net", "-t", &near, "timeout", "300", env!("CARGO_BIN_EXE_plimsoll")])
+            .args(["--net", "-t", &near, "timeout", &most, env!("CARGO_BIN_EXE_plimsoll")])
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -9,8 +9,8 @@ use rustix::process::Signal;
 
 pub(crate) use crate::common::{skipped, until, valid_operation};
 
-/// How long the program may take before a test ends it.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// How long the program may take before a test ends it: it is to end a test that hangs, also where all tests share half of a CPU.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(900);
 
 /// The program, in an empty directory, with its history switched off and no colour.
 pub(crate) fn plimsoll(dir: &Path) -> Command {

@@ -46,7 +46,7 @@ impl Maker<'_> {
         match &outcome.ended {
             Some(End::Cannot(cannot)) => {
                 made.status = match cannot.cause {
-                    Cause::NotHere | Cause::Unsafe | Cause::Interrupted => Status::Skipped,
+                    Cause::NotHere | Cause::OutOfTime | Cause::Unsafe | Cause::Interrupted => Status::Skipped,
                     Cause::Environment | Cause::FarEnd => Status::Failed,
                 };
                 (made.cause, made.reason) = (Some(cannot.cause), Some(cannot.reason.clone()));

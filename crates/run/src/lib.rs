@@ -299,7 +299,7 @@ impl Harness<'_> {
         let ended = match (&candidate.feasible, room.own) {
             (Err(why), _) => Err(End::Cannot(why.clone())),
             (Ok(()), Some(Own { seconds, .. })) if seconds <= 0.0 => {
-                Err(End::Cannot(CannotMeasure::not_here(
+                Err(End::Cannot(CannotMeasure::out_of_time(
                     "--budget was used up before this case's turn; use a larger --budget, or fewer cases with --only",
                 )))
             }

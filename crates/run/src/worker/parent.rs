@@ -187,7 +187,7 @@ impl Left {
         self.seconds = self.seconds.map(|seconds| seconds - took);
         match answer {
             Err(cannot) if cannot.cause == Cause::Environment && left < patience && took >= left => {
-                Err(CannotMeasure::not_here(format!(
+                Err(CannotMeasure::out_of_time(format!(
                     "the budget ended while the case was {what}; use a smaller --size, --block or --depth, or a larger --budget"
                 )))
             }

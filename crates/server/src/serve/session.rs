@@ -17,6 +17,9 @@ use crate::wire::{Amount, Channel, Message, Shaping, Tcp, Trip, Trips, Udp, Welc
 /// The client may be silent this long between two requests: other tools may have its machine.
 const IDLE: Duration = Duration::from_secs(600);
 
+/// What a client hears whose transfer ends because it said nothing.
+const SILENT: &str = "it heard nothing from this machine for too long, which is overloaded or hard to reach";
+
 /// What became of a session.
 #[derive(Debug, Default)]
 pub(super) struct Ended {
@@ -98,9 +101,14 @@ impl Session<'_> {
                     self.channel.send(&said)?;
                 }
                 Err(Err(lost)) => {
-                    if let Lost::Here(e) | Lost::Thread(e) = &lost {
+                    let why = match &lost {
+                        Lost::Here(e) | Lost::Thread(e) => Some(lacks(e)),
+                        Lost::Wire(WireError::Silent) => Some(SILENT.to_owned()),
+                        _ => None,
+                    };
+                    if let Some(why) = why {
                         // It hears why it is left alone; that it cannot be told either is what is told here.
-                        let _ = self.channel.send(&Message::Refused(lacks(e)));
+                        let _ = self.channel.send(&Message::Refused(why));
                     }
                     return Err(lost);
                 }

@@ -15,7 +15,8 @@ use crate::traffic::{End, Fnv, Lost};
 use crate::wire::handshake::tests::message_of_version;
 use crate::wire::handshake::{HandshakeError, Initiator, LENGTH};
 use crate::wire::{
-    Amount, Channel, Direction, Hex128, Join, Message, Receiving, Sending, Sockets, Tcp, Welcome, WireError,
+    Amount, Channel, Direction, Hex128, Join, Message, Receiving, SILENCE, Sending, Sockets, Tcp, Welcome,
+    WireError,
 };
 
 /// A server, and all that it told. It ends when dropped.
@@ -404,6 +405,25 @@ fn a_client_that_falls_silent_in_a_transfer_is_given_up() {
     silent.channel.send(&Message::Go).unwrap();
     // It holds its connections open, reads nothing and says nothing.
     until("the end", || !far.ended().is_empty());
+    assert_eq!(far.ended(), [(0, Some("it was silent for too long".to_owned()))]);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let said = std::iter::from_fn(|| silent.channel.receive(deadline).ok());
+    let why = said.filter(|message| !matches!(message, Message::Alive)).collect::<Vec<_>>();
+    assert!(matches!(&why[..], [Message::Refused(why)] if why.contains("it heard nothing")), "{why:?}");
+}
+
+#[test]
+fn a_client_that_takes_long_to_begin_is_waited_for() {
+    let far = served();
+    let mut slow = far.ready(1);
+    let both = Tcp { direction: Direction::Both, ..work(1) };
+    assert_eq!(slow.channel.ask(&Message::Tcp(both.clone())).unwrap(), Message::Ready);
+    // Its threads are still being started.
+    let begun = Instant::now();
+    until("the time of a silence", || begun.elapsed() > 2 * SILENCE);
+    assert!(far.ended().is_empty());
+    slow.channel.send(&Message::Go).unwrap();
+    until("an end by silence after the word to begin", || !far.ended().is_empty());
     assert_eq!(far.ended(), [(0, Some("it was silent for too long".to_owned()))]);
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{End, Lost, Shared};
-use crate::wire::{Channel, Message, PULSE, SILENCE, WireError};
+use crate::wire::{Channel, Message, PULSE, RESULTS, SILENCE, WireError};
 
 /// What there is to see.
 #[derive(Debug)]
@@ -22,8 +22,10 @@ pub enum Seen {
 pub struct Supervision<'a> {
     channel: &'a mut Channel,
     shared: &'a Shared,
-    /// When the other end was last heard of.
-    heard: Instant,
+    /// How long the other end has been silent while this end looked: the time that this process had no CPU is not the other's silence.
+    silent: Duration,
+    /// When this end last looked.
+    looked: Instant,
     /// When this end last said that it is alive.
     told: Instant,
     /// When the transfer must be over.
@@ -40,7 +42,8 @@ impl<'a> Supervision<'a> {
         Supervision {
             channel,
             shared,
-            heard: now,
+            silent: Duration::ZERO,
+            looked: now,
             told: now,
             end: now + longest,
             longest,
@@ -62,7 +65,14 @@ impl<'a> Supervision<'a> {
 
     /// The other end was heard of by other means: it has taken or given bytes.
     pub fn heard(&mut self) {
-        self.heard = Instant::now();
+        (self.silent, self.looked) = (Duration::ZERO, Instant::now());
+    }
+
+    /// Adds to the silence what has passed since the last look, which comes each [`PULSE`] where this process has its CPU.
+    fn add_silence(&mut self) {
+        let now = Instant::now();
+        self.silent += now.duration_since(self.looked).min(PULSE);
+        self.looked = now;
     }
 
     /// Sends a message.
@@ -78,10 +88,18 @@ impl<'a> Supervision<'a> {
     /// # Errors
     /// The other end is silent or gone, or says something else.
     pub fn begin(&mut self, end: End) -> Result<(), Lost> {
-        if end == End::Near {
-            return Ok(self.send(&Message::Go)?);
+        // The near end starts its threads first, and nothing is sent to it so long.
+        let patience = std::mem::replace(&mut self.patience, RESULTS);
+        self.send(if end == End::Near { &Message::Go } else { &Message::Ready })?;
+        if end == End::Far {
+            self.await_go()?;
         }
-        self.send(&Message::Ready)?;
+        self.patience = patience;
+        self.heard();
+        Ok(())
+    }
+
+    fn await_go(&mut self) -> Result<(), Lost> {
         loop {
             match self.await_next()? {
                 Seen::Local => {}
@@ -103,7 +121,8 @@ impl<'a> Supervision<'a> {
         if now >= self.end {
             return Err(Lost::TooLong(self.longest.as_secs()));
         }
-        if now.duration_since(self.heard) >= self.patience {
+        self.add_silence();
+        if self.silent >= self.patience {
             return Err(WireError::Silent.into());
         }
         if !self.quiet && now.duration_since(self.told) >= PULSE {
@@ -116,7 +135,7 @@ impl<'a> Supervision<'a> {
 
     fn message(&mut self) -> Result<Option<Seen>, Lost> {
         while let Some(message) = self.channel.try_receive()? {
-            self.heard = Instant::now();
+            self.heard();
             match message {
                 Message::Alive => {}
                 Message::Refused(why) => return Err(Lost::Refused(crate::text::shown(&why))),
@@ -139,5 +158,25 @@ impl<'a> Supervision<'a> {
         // Nothing there is no failure: the descriptor does not block.
         let _ = rustix::io::read(self.shared.waker(), &mut [0; 8]);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::tests::channels;
+
+    #[test]
+    fn time_without_a_cpu_is_no_silence_of_the_other() {
+        let ((mut near, _far), shared) = (channels(), Shared::new(1).unwrap());
+        let mut watch = Supervision::new(&mut near, &shared, RESULTS);
+        for looks in 1..=u32::try_from(SILENCE.as_millis() / PULSE.as_millis()).unwrap() {
+            watch.looked = Instant::now().checked_sub(10 * SILENCE).unwrap();
+            watch.add_silence();
+            assert_eq!(watch.silent, looks * PULSE);
+        }
+        assert!(matches!(watch.await_next(), Err(Lost::Wire(WireError::Silent))));
+        watch.heard();
+        assert!(matches!(watch.await_next(), Ok(Seen::Local)));
     }
 }

@@ -19,7 +19,7 @@ use super::send::{self, Until, send};
 use super::tcp_samples::TcpSamples;
 use super::team::{Gate, Team, Threads, joined, share};
 use super::{Cpus, End, Lost, Seen, Shared, Supervision, account, nanos};
-use crate::wire::{Amount, Channel, Look, Message, RESULTS, Received, Report, Sent, Tcp};
+use crate::wire::{Amount, Channel, Gone, Look, Message, PULSE, RESULTS, Received, Report, Sent, Tcp};
 
 /// What an end brings to a transfer.
 #[derive(Debug)]
@@ -60,14 +60,30 @@ pub fn transfer(channel: &mut Channel, work: &Tcp, means: &Means<'_>) -> Result<
     let before = means.ledger.look();
     let origin = Instant::now();
     let first = AtomicU64::new(u64::MAX);
-    std::thread::scope(|scope| {
+    let outcome = std::thread::scope(|scope| {
         let run = Run { work, means, shared: &shared, origin, first: &first };
         let supervision = Supervision::new(channel, &shared, means.longest + RESULTS);
         let outcome = run.through(scope, supervision, &before);
         // Whatever happened, no thread goes on.
         shared.stop.store(true, Ordering::Relaxed);
         outcome
-    })
+    });
+    outcome.map_err(|lost| reason(channel, lost))
+}
+
+/// Why a transfer was lost: an end that gives up says why, and its streams may end before its word is read.
+fn reason(channel: &mut Channel, lost: Lost) -> Lost {
+    if !matches!(&lost, Lost::Stream(e) if Gone::of(e) == Gone::Closed) {
+        return lost;
+    }
+    let deadline = Instant::now() + PULSE;
+    loop {
+        match channel.receive(deadline) {
+            Ok(Message::Refused(why)) => return Lost::Refused(crate::text::shown(&why)),
+            Ok(_) => {}
+            Err(_) => return lost,
+        }
+    }
 }
 
 struct Run<'env> {
@@ -357,5 +373,32 @@ impl<'a> Infos<'a> {
             copied: threads.iter().map(|t| t.copied).sum(),
             looks: self.tcp_samples.taken().to_vec(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::tests::channels;
+
+    fn shown(channel: &mut Channel, kind: std::io::ErrorKind) -> String {
+        reason(channel, Lost::Stream(kind.into())).to_string()
+    }
+
+    #[test]
+    fn an_end_that_says_why_it_ends_is_believed_before_its_streams() {
+        let (mut near, mut far) = channels();
+        far.send(&Message::Alive).unwrap();
+        far.send(&Message::Refused("no thread".to_owned())).unwrap();
+        assert_eq!(
+            shown(&mut near, std::io::ErrorKind::PermissionDenied),
+            "a stream failed: permission denied"
+        );
+        assert_eq!(shown(&mut near, std::io::ErrorKind::UnexpectedEof), "it refused: no thread");
+        drop(far);
+        assert_eq!(
+            shown(&mut near, std::io::ErrorKind::UnexpectedEof),
+            "a stream failed: unexpected end of file"
+        );
     }
 }

@@ -60,3 +60,21 @@ pub const MAX_LOOKS: usize = 128;
 
 /// Most streams that any far end serves in one session.
 pub const MAX_STREAMS: u16 = 256;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// Both ends of a control connection.
+    pub(crate) fn channels() -> (Channel, Channel) {
+        let key = Key::random().unwrap();
+        let (near, first) = handshake::Initiator::new(&key).unwrap();
+        let answer = handshake::respond(&key, &first).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let near = Channel::new(stream, near.finish(&answer.message).unwrap());
+        (near, Channel::new(listener.accept().unwrap().0, answer.transport.unwrap()))
+    }
+}

@@ -35,7 +35,7 @@ use crate::case::Case;
 use crate::fixed::{self, Pace};
 use crate::machine::Machine;
 use crate::plan::Group;
-use crate::quantity::Unit;
+use crate::quantity::{Quantity, Unit};
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Numbers, Offer, Point, Sample, WrongAnswer};
 use crate::stats::Trend;
 use crate::traffic::probe::path::{UdpPath, Wait};
@@ -329,8 +329,9 @@ impl Datagrams {
                 Ok(sample)
             }
             None => Err(CannotMeasure::not_here(format!(
-                "every rate that was tried {}, down to {lowest:.0} bit/s; measure with --rate and read the loss",
-                found.too_much()
+                "every rate that was tried {}, down to {}; measure with --rate and read the loss",
+                found.too_much(),
+                Quantity { value: lowest, unit: Unit::BitPerSecond }
             ))),
         }
     }
