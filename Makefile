@@ -10,10 +10,12 @@ SKIPPED := $(CURDIR)/target/skipped-tests
 TEST_THREADS := $(shell n=$$(nproc); echo $$((n > 1 && n < 5 ? 5 : n)))
 
 # Test programs of the crates beside the program's own.
-CRATE_TESTS := $(sort $(basename $(notdir $(filter-out crates/plimsoll/%,$(wildcard crates/*/tests/*.rs)))))
+CRATE_TESTS := $(sort $(basename $(notdir $(filter-out crates/plimsoll/%,$(wildcard crates/*/tests/*.rs)))) \
+	$(notdir $(patsubst %/main.rs,%,$(filter-out crates/plimsoll/%,$(wildcard crates/*/tests/*/main.rs)))))
 
-# Clusters that are tested at a time.
+# Clusters that are tested at a time, and suites.
 CLUSTERS := $(shell n=$$(nproc); echo $$((n == 1 ? 1 : 2)))
+SUITES := $(shell n=$$(nproc); echo $$((n == 1 ? 1 : 3)))
 
 ARM := aarch64-unknown-linux-gnu
 
@@ -45,7 +47,7 @@ test: setup ## install what the tests need, and run all of them
 	@mkdir -p target && rm -f $(SKIPPED)
 	@"$(CARGO)" test --locked --workspace --no-run
 	@PLIMSOLL_SKIPPED=$(SKIPPED) RUST_TEST_THREADS=$(TEST_THREADS) "$(CARGO)" test --locked --workspace --test integration
-	@PLIMSOLL_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory -j3 --output-sync=target test-mpi test-arm test-crates
+	@PLIMSOLL_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory -j$(SUITES) --output-sync=target test-mpi test-arm test-crates
 	@touch $(SKIPPED); echo "skipped here: $$(wc -l < $(SKIPPED))"; sed 's/^/  /' $(SKIPPED)
 
 # All but the whole program. With --workspace, which builds the crates as for the program's tests.

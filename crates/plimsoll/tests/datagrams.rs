@@ -68,11 +68,12 @@ fn twice_what_a_shaped_link_carries_loses_half() {
     let (loss, goodput) = (median(&seen, "loss"), median(&seen, "goodput"));
     let offered = seen["conditions"]["offered"].as_f64().unwrap();
     // 1400 of the 1442 bytes that tbf counts are payload: 97.1 Mbit/s of 200 go through. Its bucket holds 2.6 ms, so a
-    // machine that is busy for longer loses more; what is lost is what did not arrive in any case.
-    assert!((0.47..0.8).contains(&loss), "{loss}");
-    assert!((30e6..=100e6).contains(&goodput), "{goodput}");
+    // machine that is busy for longer loses more; what is lost is what did not arrive in any case. Under a quota the sender may offer
+    // less, and the bucket fill while it is stopped.
     assert!((loss - (1.0 - goodput / offered)).abs() < 0.03, "{loss}: {goodput} of {offered}");
-    assert!((offered / 200e6 - 1.0).abs() < 0.05, "{offered}");
+    assert!(goodput <= 100e6 && offered <= 1.05 * 200e6, "{goodput} of {offered}");
+    assert!(under_a_quota() || (0.47..0.8).contains(&loss), "{loss}");
+    assert!(under_a_quota() || (goodput >= 30e6 && offered >= 0.95 * 200e6), "{goodput} of {offered}");
 }
 
 /// How often is measured what other work on the machine can spoil, but hardly each time.

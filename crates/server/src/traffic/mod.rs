@@ -21,7 +21,7 @@ pub mod udp;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
@@ -31,7 +31,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 pub use supervision::{Seen, Supervision};
 
-use crate::wire::{Direction, WireError};
+use crate::wire::{Channel, Direction, Gone, Message, SILENCE, WireError};
 
 /// Raises how many descriptors this process may have to what the system allows; how many those are, if they are limited.
 pub fn raise_descriptors() -> Option<u64> {
@@ -97,6 +97,9 @@ pub enum Lost {
     /// The control connection failed.
     #[error("{0}")]
     Wire(#[from] WireError),
+    /// The other end said nothing while it had to.
+    #[error("it was silent for too long")]
+    Silent,
     /// The other end will not or cannot.
     #[error("it refused: {0}")]
     Refused(String),
@@ -211,6 +214,30 @@ pub fn thread_cpu() -> Duration {
     Duration::try_from(time).unwrap_or_default()
 }
 
+/// CPU time that all threads of this process have used.
+fn process_cpu() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
+}
+
+/// Why a transfer was lost: an end that gives up says why, and its streams may end before its word is read.
+fn reason(channel: &mut Channel, end: End, lost: Lost) -> Lost {
+    let is_gone = match &lost {
+        Lost::Stream(e) => Gone::of(e) == Gone::Closed || e.kind() == io::ErrorKind::ConnectionRefused,
+        Lost::Wire(WireError::Closed) => true,
+        _ => false,
+    };
+    // The far end has nobody to tell it to.
+    let deadline = Instant::now() + if end == End::Near && is_gone { SILENCE } else { Duration::ZERO };
+    while Instant::now() < deadline {
+        match channel.receive(deadline) {
+            Ok(Message::Refused(why)) => return Lost::Refused(crate::text::shown(&why)),
+            Ok(_) => {}
+            Err(_) => break,
+        }
+    }
+    lost
+}
+
 /// Nanoseconds, held at the largest number there is.
 pub fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
@@ -223,6 +250,23 @@ mod tests {
     #[test]
     fn the_published_hash() {
         assert_eq!(Fnv::EMPTY.with(b"foo").with(b"bar"), Fnv(0x8594_4171_f739_67e8));
+    }
+
+    #[test]
+    fn an_end_that_says_why_it_ends_is_believed_before_its_streams() {
+        use io::ErrorKind::{ConnectionRefused, PermissionDenied, UnexpectedEof};
+        let (mut near, mut far) = crate::wire::tests::channels();
+        let mut shown =
+            |end, kind: io::ErrorKind| reason(&mut near, end, Lost::Stream(kind.into())).to_string();
+        for kind in [UnexpectedEof, ConnectionRefused] {
+            far.send(&Message::Alive).unwrap();
+            far.send(&Message::Refused("no thread".to_owned())).unwrap();
+            assert_eq!(shown(End::Near, PermissionDenied), "a stream failed: permission denied");
+            assert_eq!(shown(End::Far, kind), format!("a stream failed: {kind}"));
+            assert_eq!(shown(End::Near, kind), "it refused: no thread");
+        }
+        drop(far);
+        assert_eq!(shown(End::Near, UnexpectedEof), "a stream failed: unexpected end of file");
     }
 
     #[test]

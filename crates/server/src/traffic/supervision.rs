@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{End, Lost, Shared};
+use super::{End, Lost, Shared, process_cpu};
 use crate::wire::{Channel, Message, PULSE, RESULTS, SILENCE, WireError};
 
 /// What there is to see.
@@ -22,10 +22,10 @@ pub enum Seen {
 pub struct Supervision<'a> {
     channel: &'a mut Channel,
     shared: &'a Shared,
-    /// How long the other end has been silent while this end looked: the time that this process had no CPU is not the other's silence.
+    /// How long the other end has been silent, without the time in which this process had no CPU.
     silent: Duration,
-    /// When this end last looked.
-    looked: Instant,
+    /// When this end last looked, and the CPU time that its process had used by then.
+    looked: (Instant, Duration),
     /// When this end last said that it is alive.
     told: Instant,
     /// When the transfer must be over.
@@ -43,7 +43,7 @@ impl<'a> Supervision<'a> {
             channel,
             shared,
             silent: Duration::ZERO,
-            looked: now,
+            looked: (now, process_cpu()),
             told: now,
             end: now + longest,
             longest,
@@ -65,13 +65,16 @@ impl<'a> Supervision<'a> {
 
     /// The other end was heard of by other means: it has taken or given bytes.
     pub fn heard(&mut self) {
-        (self.silent, self.looked) = (Duration::ZERO, Instant::now());
+        self.silent = Duration::ZERO;
+        self.looked = (Instant::now(), process_cpu());
     }
 
-    /// Adds to the silence what has passed since the last look, which comes each [`PULSE`] where this process has its CPU.
+    /// Adds to the silence what has passed since the last look. A look is due each [`PULSE`]; what it is late counts as far as this process,
+    /// whose threads may be sending, had a CPU.
     fn add_silence(&mut self) {
-        let now = Instant::now();
-        self.silent += now.duration_since(self.looked).min(PULSE);
+        let now = (Instant::now(), process_cpu());
+        let (passed, ran) = (now.0.duration_since(self.looked.0), now.1.saturating_sub(self.looked.1));
+        self.silent += passed.min(PULSE.max(ran));
         self.looked = now;
     }
 
@@ -88,7 +91,7 @@ impl<'a> Supervision<'a> {
     /// # Errors
     /// The other end is silent or gone, or says something else.
     pub fn begin(&mut self, end: End) -> Result<(), Lost> {
-        // The near end starts its threads first, and nothing is sent to it so long.
+        // The near end starts its threads first, and nothing is sent to it until then.
         let patience = std::mem::replace(&mut self.patience, RESULTS);
         self.send(if end == End::Near { &Message::Go } else { &Message::Ready })?;
         if end == End::Far {
@@ -123,7 +126,7 @@ impl<'a> Supervision<'a> {
         }
         self.add_silence();
         if self.silent >= self.patience {
-            return Err(WireError::Silent.into());
+            return Err(Lost::Silent);
         }
         if !self.quiet && now.duration_since(self.told) >= PULSE {
             self.told = now;
@@ -171,11 +174,17 @@ mod tests {
         let ((mut near, _far), shared) = (channels(), Shared::new(1).unwrap());
         let mut watch = Supervision::new(&mut near, &shared, RESULTS);
         for looks in 1..=u32::try_from(SILENCE.as_millis() / PULSE.as_millis()).unwrap() {
-            watch.looked = Instant::now().checked_sub(10 * SILENCE).unwrap();
+            watch.looked = (Instant::now().checked_sub(10 * SILENCE).unwrap(), process_cpu());
             watch.add_silence();
-            assert_eq!(watch.silent, looks * PULSE);
+            assert!(watch.silent.abs_diff(looks * PULSE) < PULSE / 10, "{:?}", watch.silent);
         }
-        assert!(matches!(watch.await_next(), Err(Lost::Wire(WireError::Silent))));
+        assert!(matches!(watch.await_next(), Err(Lost::Silent)));
+        // Where other threads of it had a CPU all the time, they may have sent.
+        watch.heard();
+        watch.looked = (Instant::now().checked_sub(SILENCE).unwrap(), Duration::ZERO);
+        let ran = process_cpu();
+        watch.add_silence();
+        assert!(watch.silent >= PULSE.max(ran.min(SILENCE)), "{:?} of {ran:?}", watch.silent);
         watch.heard();
         assert!(matches!(watch.await_next(), Ok(Seen::Local)));
     }

@@ -18,8 +18,8 @@ use super::receive::{self, receive};
 use super::send::{self, Until, send};
 use super::tcp_samples::TcpSamples;
 use super::team::{Gate, Team, Threads, joined, share};
-use super::{Cpus, End, Lost, Seen, Shared, Supervision, account, nanos};
-use crate::wire::{Amount, Channel, Gone, Look, Message, PULSE, RESULTS, Received, Report, Sent, Tcp};
+use super::{Cpus, End, Lost, Seen, Shared, Supervision, account, nanos, reason};
+use crate::wire::{Amount, Channel, Look, Message, RESULTS, Received, Report, Sent, Tcp};
 
 /// What an end brings to a transfer.
 #[derive(Debug)]
@@ -68,22 +68,7 @@ pub fn transfer(channel: &mut Channel, work: &Tcp, means: &Means<'_>) -> Result<
         shared.stop.store(true, Ordering::Relaxed);
         outcome
     });
-    outcome.map_err(|lost| reason(channel, lost))
-}
-
-/// Why a transfer was lost: an end that gives up says why, and its streams may end before its word is read.
-fn reason(channel: &mut Channel, lost: Lost) -> Lost {
-    if !matches!(&lost, Lost::Stream(e) if Gone::of(e) == Gone::Closed) {
-        return lost;
-    }
-    let deadline = Instant::now() + PULSE;
-    loop {
-        match channel.receive(deadline) {
-            Ok(Message::Refused(why)) => return Lost::Refused(crate::text::shown(&why)),
-            Ok(_) => {}
-            Err(_) => return lost,
-        }
-    }
+    outcome.map_err(|lost| reason(channel, means.end, lost))
 }
 
 struct Run<'env> {
@@ -126,7 +111,8 @@ impl<'env> Run<'env> {
         let (gate, opened) = crossbeam_channel::bounded(0);
         let sending = if self.sends() { Some(self.senders(scope, &opened)?) } else { None };
         let infos = Infos::new(if self.sends() { self.means.sockets } else { &[] });
-        supervision.begin(self.means.end)?;
+        // Who waits at the gate sends nothing where the word to begin did not come.
+        supervision.begin(self.means.end).inspect_err(|_| self.shared.stop.store(true, Ordering::Relaxed))?;
         let go = Instant::now() + self.way_back();
         drop(gate);
         let mut progress = Progress { go, sending, receiving, infos, outcome: Outcome::default() };
@@ -213,6 +199,9 @@ impl<'env> Run<'env> {
             move || {
                 let message = send::on_a_page(message)?;
                 let _ = gate.recv();
+                if shared.stop.load(Ordering::Relaxed) {
+                    return Ok(send::Done::default());
+                }
                 send(socket, send::Orders { message: message.bytes(), until, sending, most }, shared)
             }
         });
@@ -373,32 +362,5 @@ impl<'a> Infos<'a> {
             copied: threads.iter().map(|t| t.copied).sum(),
             looks: self.tcp_samples.taken().to_vec(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::wire::tests::channels;
-
-    fn shown(channel: &mut Channel, kind: std::io::ErrorKind) -> String {
-        reason(channel, Lost::Stream(kind.into())).to_string()
-    }
-
-    #[test]
-    fn an_end_that_says_why_it_ends_is_believed_before_its_streams() {
-        let (mut near, mut far) = channels();
-        far.send(&Message::Alive).unwrap();
-        far.send(&Message::Refused("no thread".to_owned())).unwrap();
-        assert_eq!(
-            shown(&mut near, std::io::ErrorKind::PermissionDenied),
-            "a stream failed: permission denied"
-        );
-        assert_eq!(shown(&mut near, std::io::ErrorKind::UnexpectedEof), "it refused: no thread");
-        drop(far);
-        assert_eq!(
-            shown(&mut near, std::io::ErrorKind::UnexpectedEof),
-            "a stream failed: unexpected end of file"
-        );
     }
 }

@@ -21,7 +21,7 @@ use pace::Pace;
 use super::account::{Ledger, Look};
 use super::course::Recorder;
 use super::team::{Gate, Team, Threads, joined, share};
-use super::{Cpus, End, Lost, Seen, Shared, Supervision, nanos};
+use super::{Cpus, End, Lost, Seen, Shared, Supervision, nanos, reason};
 use crate::wire::{Amount, Channel, Message, RESULTS, Udp, UdpReceived, UdpReport, UdpSent, WireError};
 
 /// What an end brings to a transfer of datagrams.
@@ -62,14 +62,15 @@ pub fn transfer(channel: &mut Channel, work: &Udp, means: &Means<'_>) -> Result<
     for socket in means.sockets {
         flow::drain(socket).map_err(Lost::Stream)?;
     }
-    std::thread::scope(|scope| {
+    let outcome = std::thread::scope(|scope| {
         let run = Run { work, means, shared: &shared };
         let supervision = Supervision::new(channel, &shared, means.longest + RESULTS);
         let outcome = run.through(scope, supervision, &before);
         // Whatever happened, no thread goes on.
         shared.stop.store(true, Ordering::Relaxed);
         outcome
-    })
+    });
+    outcome.map_err(|lost| reason(channel, means.end, lost))
 }
 
 struct Run<'env> {
@@ -108,7 +109,8 @@ impl<'env> Run<'env> {
         let receiving = if self.receives() { Some(self.receivers(scope)?) } else { None };
         let (gate, opened) = crossbeam_channel::bounded(0);
         let sending = if self.sends() { Some(self.senders(scope, &opened)?) } else { None };
-        supervision.begin(self.means.end)?;
+        // Who waits at the gate sends nothing where the word to begin did not come.
+        supervision.begin(self.means.end).inspect_err(|_| self.shared.stop.store(true, Ordering::Relaxed))?;
         drop(gate);
         let mut progress = Progress { sending, receiving, totals: Vec::new(), outcome: Outcome::default() };
         loop {
