@@ -65,6 +65,11 @@ impl Cpuid {
         }
     }
 
+    /// How the hypervisor names itself, by any CPU.
+    pub fn hypervisor(&self) -> Option<String> {
+        self.0.first()?.hypervisor()
+    }
+
     /// Whether no CPU was asked.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -108,12 +113,18 @@ impl Cpuid {
         if leaves.is_empty() {
             return;
         }
+        let is_full = self.0.len() >= MOST_KINDS;
         match self.0.iter_mut().find(|answers| answers.leaves == leaves) {
             Some(alike) => alike.cpus.insert(cpu),
-            None => self.0.push(Answers { cpus: CpuSet::single(cpu), leaves }),
+            None if !is_full => self.0.push(Answers { cpus: CpuSet::single(cpu), leaves }),
+            None => {}
         }
     }
 }
+
+/// Kinds of answers that are kept. Each CPU may have one of its own where a hypervisor numbers caches by CPU; more kinds than this are
+/// no machine's, and each is compared with all.
+const MOST_KINDS: usize = 1024;
 
 /// The most subleaves that are asked of one leaf.
 const MOST_SUBLEAVES: u32 = 16;

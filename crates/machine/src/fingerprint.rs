@@ -12,7 +12,7 @@ pub(super) fn of(machine: &Machine) -> String {
         format!("{:?} {:?} {:?} {:?} {:?}", cpu.model_name, cpu.vendor, cpu.family, cpu.model, cpu.stepping),
         format!("{:?}", cpu.arm),
         format!("{:?} {:?} {}", cpu.sockets, cpu.cores, cpu.logical.len()),
-        format!("{:?}", machine.memory.total_bytes.map(|bytes| (bytes + (1 << 29)) >> 30)),
+        format!("{:?}", machine.memory.total_bytes.map(|bytes| bytes.saturating_add(1 << 29) >> 30)),
         format!("{:?}", machine.memory.nodes.len()),
         format!("{:?} {:?}", machine.virtualisation.hypervisor, machine.virtualisation.product),
     ];

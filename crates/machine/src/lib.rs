@@ -178,6 +178,11 @@ impl<'a> Survey<'a> {
         }
     }
 
+    /// Drops the reason, because the fact is known from elsewhere.
+    pub(crate) fn forget(&mut self, what: &str) {
+        self.unknown.retain(|known| known.what != what);
+    }
+
     /// The value, or `None` with its reason kept.
     pub(crate) fn keep<T, E: Display>(&mut self, what: &str, found: Result<T, E>) -> Option<T> {
         found.map_err(|why| self.note(what, why)).ok()

@@ -169,7 +169,10 @@ fn node(s: &mut Survey, id: usize, ids: &[usize], dir: &Path) -> Node {
     let meminfo = dir.join("meminfo");
     let text = s.root.text(&meminfo);
     let bytes = |key: &str| text.clone().and_then(|t| meminfo_bytes(&meminfo.to_string_lossy(), &t, key));
-    let of_files = ["Active(file)", "Inactive(file)"].map(|key| bytes(key).unwrap_or(0)).into_iter().sum();
+    let of_files = ["Active(file)", "Inactive(file)"]
+        .map(|key| bytes(key).unwrap_or(0))
+        .into_iter()
+        .fold(0, u64::saturating_add);
     let (total, free) = (bytes("MemTotal"), bytes("MemFree").map(|free: u64| free.saturating_add(of_files)));
     let distance = dir.join("distance");
     let distances = s.root.text(&distance).and_then(|text| {

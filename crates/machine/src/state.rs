@@ -219,7 +219,7 @@ fn pages_swapped(root: &Root) -> Option<u64> {
 }
 
 /// Whether turbo is allowed: Intel's driver says when it is not, the others when it is.
-fn turbo(root: &Root) -> Option<bool> {
+pub(super) fn turbo(root: &Root) -> Option<bool> {
     let dir = PathBuf::from("sys/devices/system/cpu");
     let flag = |name: &str| root.number(dir.join(name)).ok().filter(|&n| n <= 1).map(|n| n == 1);
     flag("intel_pstate/no_turbo").map(|off| !off).or_else(|| flag("cpufreq/boost"))

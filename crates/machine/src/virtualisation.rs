@@ -72,6 +72,17 @@ pub(super) const FIRST_NAMESPACES: [(&str, u32); 2] = [("pid", 0xEFFF_FFFC), ("c
 /// A clock that only one hypervisor offers.
 const BY_CLOCK: [(&str, &str); 3] = [("kvm-clock", "KVM"), ("hyperv_clocksource", "Hyper-V"), ("xen", "Xen")];
 
+/// How hypervisors name themselves in CPUID leaf 0x4000_0000 (Linux, arch/x86/kernel/cpu/{kvm,mshyperv,vmware}.c and xen/enlighten_hvm.c; QEMU,
+/// target/i386/cpu.c; bhyve, x86.c). KVM may name Hyper-V for Windows guests; a guest that runs Linux has its clock then.
+const BY_SIGNATURE: [(&str, &str); 6] = [
+    ("KVMKVMKVM", "KVM"),
+    ("Microsoft Hv", "Hyper-V"),
+    ("VMwareVMware", "VMware"),
+    ("XenVMMXenVMM", "Xen"),
+    ("TCGTCGTCGTCG", "QEMU"),
+    ("bhyve bhyve", "bhyve"),
+];
+
 impl Virtualisation {
     pub(super) fn discover(s: &mut Survey, cpu: &Cpu) -> Self {
         let root = s.root;
@@ -178,7 +189,13 @@ impl Virtualisation {
             }
         }
         if cpu.has("hypervisor") {
-            self.guess(None, "the processor has the flag hypervisor".into());
+            let named = cpu.cpuid.hypervisor();
+            let known = BY_SIGNATURE.iter().find(|(signature, _)| named.as_deref() == Some(signature));
+            let evidence = match &named {
+                Some(name) => format!("the processor has the flag hypervisor and names {name}"),
+                None => "the processor has the flag hypervisor".to_owned(),
+            };
+            self.guess(known.map(|(_, hypervisor)| *hypervisor), evidence);
         }
     }
 

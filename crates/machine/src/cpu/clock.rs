@@ -4,6 +4,7 @@
 
 use super::sys_cpu;
 use crate::root::garbled;
+use crate::state::turbo;
 use crate::{CpuSet, Survey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -24,6 +25,9 @@ pub struct Clock {
     /// Governors in use on the allowed CPUs.
     pub governors: BTreeSet<String>,
 }
+
+/// ACPI's table of clocks may have one for turbo, 1 MHz above the nominal clock, which says no more than that turbo exists.
+const TURBO_MARK_HZ: u64 = 1_000_000;
 
 impl Clock {
     pub(super) fn discover(s: &mut Survey, allowed: &CpuSet, model_name: Option<&str>) -> Self {
@@ -46,7 +50,16 @@ impl Clock {
         let governors = allowed.iter().filter_map(|cpu| policy(cpu, "scaling_governor").ok()).collect();
         let first = allowed.first().unwrap_or(0);
         let driver = policy(first, "scaling_driver").ok();
-        if max_hz.is_none() {
+        let is_nominal = |max: u64| base.is_none_or(|(_, base)| max <= base.saturating_add(TURBO_MARK_HZ));
+        let hides_turbo = driver.as_deref() == Some("acpi-cpufreq") && turbo(s.root) == Some(true);
+        let shown_hz = max_hz;
+        let max_hz = shown_hz.filter(|&max| !(hides_turbo && is_nominal(max)));
+        if shown_hz.is_some() && max_hz.is_none() {
+            s.note(
+                "cpu.clock.max_hz",
+                "acpi-cpufreq reports the highest clock without turbo, and turbo is allowed",
+            );
+        } else if max_hz.is_none() {
             let path = sys_cpu(first).join("cpufreq/cpuinfo_max_freq");
             let why =
                 s.root.text(&path).map_or_else(|why| why, |text| garbled(&path, &text, "a clock in kHz"));
@@ -86,6 +99,28 @@ fn clock_in_name(name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_without_turbo_is_not_the_highest_where_turbo_is_allowed() -> Result<(), crate::fixture::Fault>
+    {
+        let highest = |driver: &str, boost: u8, khz: u64| {
+            let cpufreq = "sys/devices/system/cpu/cpu0/cpufreq";
+            let tree = format!(
+                "{cpufreq}/cpuinfo_max_freq = {khz}\n{cpufreq}/scaling_driver = {driver}\n\
+                 sys/devices/system/cpu/cpufreq/boost = {boost}\n"
+            );
+            let fixture = crate::fixture::Fixture::unpack(&tree)?;
+            let mut survey = Survey::new(&fixture.root);
+            let name = Some("Intel(R) Xeon(R) CPU E5-2670 v3 @ 2.30GHz");
+            Ok::<_, crate::fixture::Fault>(Clock::discover(&mut survey, &CpuSet::single(0), name).max_hz)
+        };
+        assert_eq!(highest("acpi-cpufreq", 1, 2_300_000)?, None);
+        assert_eq!(highest("acpi-cpufreq", 1, 2_301_000)?, None);
+        assert_eq!(highest("acpi-cpufreq", 1, 3_100_000)?, Some(3_100_000_000));
+        assert_eq!(highest("acpi-cpufreq", 0, 2_300_000)?, Some(2_300_000_000));
+        assert_eq!(highest("intel_pstate", 1, 2_300_000)?, Some(2_300_000_000));
+        Ok(())
+    }
 
     #[test]
     fn the_clock_in_a_name_is_read_exactly() {

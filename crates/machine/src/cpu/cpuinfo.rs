@@ -86,6 +86,18 @@ impl CpuInfo {
             self.flags = answers.features().map(str::to_owned).collect();
         }
     }
+
+    /// The facts of an x86 processor that are known.
+    pub(super) fn told(&self) -> impl Iterator<Item = &'static str> {
+        let facts = [
+            ("cpu.model_name", self.model_name.is_some()),
+            ("cpu.vendor", self.vendor.is_some()),
+            ("cpu.family", self.family.is_some()),
+            ("cpu.model", self.model.is_some()),
+            ("cpu.flags", !self.flags.is_empty()),
+        ];
+        facts.into_iter().filter(|(_, is_known)| *is_known).map(|(what, _)| what)
+    }
 }
 
 /// Reads cpuinfo; what an x86 should tell and does not is noted.

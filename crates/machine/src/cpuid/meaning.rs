@@ -168,6 +168,14 @@ impl Answers {
         })
     }
 
+    /// The twelve characters by which a hypervisor names itself (leaf 0x4000_0000), their padding left out.
+    pub fn hypervisor(&self) -> Option<String> {
+        let [_, ebx, ecx, edx] = self.get(0x4000_0000, 0)?;
+        let bytes: Vec<u8> = [ebx, ecx, edx].into_iter().flat_map(u32::to_le_bytes).collect();
+        let name = shown(String::from_utf8_lossy(&bytes).trim_matches(['\0', ' ']));
+        Some(name).filter(|name| !name.is_empty())
+    }
+
     /// The processor's name, its blanks tidied.
     pub fn name(&self) -> Option<String> {
         let leaves = [0x8000_0002, 0x8000_0003, 0x8000_0004];
@@ -187,6 +195,9 @@ impl Answers {
     }
 }
 
+/// No cache is larger, in bytes: what is was made up by a hypervisor.
+const LARGEST: u64 = 1 << 40;
+
 /// A subleaf of leaf 4, which is as that of 8000_001D.
 fn geometry([eax, ebx, ecx, _]: [u32; 4]) -> Option<Geometry> {
     let field = |value: u32, shift: u32, bits: u32| value >> shift & ((1 << bits) - 1);
@@ -197,14 +208,9 @@ fn geometry([eax, ebx, ecx, _]: [u32; 4]) -> Option<Geometry> {
         _ => return None,
     };
     let (ways, partitions, line) = (field(ebx, 22, 10) + 1, field(ebx, 12, 10) + 1, field(ebx, 0, 12) + 1);
-    let sets = u64::from(ecx) + 1;
-    Some(Geometry {
-        level: u8::try_from(field(eax, 5, 3)).ok()?,
-        kind,
-        bytes: u64::from(ways) * u64::from(partitions) * u64::from(line) * sets,
-        ways,
-        line_bytes: line,
-    })
+    let bytes = (u64::from(ways) * u64::from(partitions) * u64::from(line)).checked_mul(u64::from(ecx) + 1);
+    let bytes = bytes.filter(|&bytes| bytes <= LARGEST)?;
+    Some(Geometry { level: u8::try_from(field(eax, 5, 3)).ok()?, kind, bytes, ways, line_bytes: line })
 }
 
 /// A table with these features, for tests.

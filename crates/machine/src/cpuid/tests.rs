@@ -86,3 +86,24 @@ proptest! {
         let _ = (answers.is_512_wide(), answers.native_model(), answers.max_hz());
     }
 }
+
+#[test]
+fn whatever_a_hypervisor_says_is_a_number() {
+    let huge = "CPU 0:\n   0x8000001d 0x00: eax=0x00000121 ebx=0xffffffff ecx=0xffffffff edx=0x0\n";
+    assert_eq!(parse(huge).unwrap().of(0).unwrap().caches(), []);
+    let many: String = (0..3 * MOST_KINDS)
+        .map(|n| format!("CPU 0:\n   0x00000000 0x00: eax={n:#x} ebx=0x0 ecx=0x0 edx=0x0\n"))
+        .collect();
+    assert_eq!(parse(&many).unwrap().0.len(), MOST_KINDS);
+}
+
+#[test]
+fn a_hypervisor_names_itself() {
+    let named = |ebx: u32, ecx: u32, edx: u32| {
+        let text = format!("CPU 0:\n   0x40000000 0x00: eax=0x0 ebx={ebx:#x} ecx={ecx:#x} edx={edx:#x}\n");
+        parse(&text).unwrap().hypervisor()
+    };
+    assert_eq!(named(0x4b4d_564b, 0x564b_4d56, 0x4d).as_deref(), Some("KVMKVMKVM"));
+    assert_eq!(named(0x6177_4d56, 0x4d56_6572, 0x6572_6177).as_deref(), Some("VMwareVMware"));
+    assert_eq!(named(0, 0, 0), None);
+}

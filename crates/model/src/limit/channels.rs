@@ -156,6 +156,14 @@ fn no_channels(machine: &Machine) -> String {
     format!("data/microarchitectures.toml has no memory of this chip, and {hidden}; give it by --limits")
 }
 
+/// How many sockets of the hardware these sockets are. A hypervisor may show each of its CPUs as a socket (QEMU's `-smp 8`), but each socket of the
+/// hardware has NUMA nodes of its own.
+fn of_hardware(machine: &Machine, shown: usize) -> usize {
+    let nodes =
+        machine.memory.nodes.iter().filter(|node| node.total_bytes.is_some_and(|bytes| bytes > 0)).count();
+    if machine.virtualisation.is_virtual == Some(false) { shown } else { shown.min(nodes.max(1)) }
+}
+
 /// Sockets that carry the case's traffic, and all sockets.
 fn sockets(machine: &Machine, case: &Case) -> Result<(f64, f64), String> {
     let unknown = || "the kernel does not tell which socket the CPUs are on".to_owned();
@@ -173,7 +181,9 @@ fn sockets(machine: &Machine, case: &Case) -> Result<(f64, f64), String> {
     let all: Option<BTreeSet<u32>> = machine.cpu.logical.iter().map(|cpu| cpu.package).collect();
     match (used, all) {
         (Some(_), Some(all)) if case.number("node").is_some() => Ok((1.0, all.len() as f64)),
-        (Some(used), Some(all)) if !used.is_empty() => Ok((used.len() as f64, all.len() as f64)),
+        (Some(used), Some(all)) if !used.is_empty() => {
+            Ok((of_hardware(machine, used.len()) as f64, all.len() as f64))
+        }
         _ => Err(unknown()),
     }
 }
@@ -261,6 +271,13 @@ mod tests {
             let half = times(limit, 0.5, &[], "× share");
             assert!(half.fact.is_some(), "what the program moves rests on it too");
         }
+        // Each CPU a socket of its own, as QEMU shows them: the hardware has no more of them than NUMA nodes.
+        for (number, cpu) in machine.cpu.logical.iter_mut().enumerate() {
+            cpu.package = u32::try_from(number).ok();
+        }
+        machine.cpu.allowed = machine.cpu.online.clone();
+        let limit = carried(&machine, &on(40))?.remove(0);
+        assert_eq!(limit.value, Some(2.0 * 6.0 * 8.0 * 2933e6));
         Ok(())
     }
 

@@ -190,10 +190,17 @@ impl Size {
     }
 }
 
+/// Words of which a maker's own name of a processor has one.
+const MAKERS: [&str; 8] = ["(R)", "(tm)", "Intel", "AMD", "Hygon", "Zhaoxin", "ZHAOXIN", "VIA"];
+
 /// What a name is worth. A product's number has a word with three digits or more that is no clock; the words in
-/// parentheses are marks or, in QEMU, the model's name, and QEMU's `xx` stand for digits.
+/// parentheses are marks or, in QEMU, the model's name, and QEMU's `xx` stand for digits. A name without its maker is a provider's
+/// (`Virtual CPU 714389bda930`), whatever digits it has.
 fn name(name: Option<&str>) -> Name {
     let Some(name) = name.filter(|name| !name.trim().is_empty()) else { return Name::Missing };
+    if is_of_a_hypervisor(name) || !MAKERS.iter().any(|maker| name.contains(maker)) {
+        return Name::MadeUp;
+    }
     let mut words = String::new();
     let mut depth = 0_u32;
     for c in name.chars() {
@@ -206,7 +213,7 @@ fn name(name: Option<&str>) -> Name {
         }
     }
     let is_number = |word: &str| word.bytes().filter(u8::is_ascii_digit).count() >= 3 && !word.contains("xx");
-    let is_makers = name.contains("(R)") || name.trim() == "AMD EPYC";
+    let is_makers = name.contains("(R)") || name.trim() == "AMD EPYC" || name.starts_with("AMD Ryzen ");
     match words.split_whitespace().any(is_number) {
         true => Name::Product,
         false if is_makers => Name::General,
@@ -216,8 +223,9 @@ fn name(name: Option<&str>) -> Name {
 
 /// Whether only a hypervisor gives a processor this name: how those of QEMU's models begin (target/i386/cpu.c, `model_id`).
 fn is_of_a_hypervisor(name: &str) -> bool {
-    const BEGINNINGS: [&str; 10] = [
-        "QEMU Virtual CPU",
+    const BEGINNINGS: [&str; 16] = [
+        "QEMU ",
+        "Virtual CPU",
         "Common KVM",
         "Common 32-bit KVM",
         "Intel Xeon Processor (",
@@ -225,6 +233,11 @@ fn is_of_a_hypervisor(name: &str) -> bool {
         "Intel Atom Processor (",
         "Intel Xeon E312xx",
         "Intel Xeon E3-12xx",
+        "Intel Core 2 Duo P9xxx",
+        "Intel Core i7 9xx",
+        "Intel Celeron_4x0",
+        "Westmere E56xx",
+        "AMD Opteron ",
         "AMD EPYC Processor",
         "AMD EPYC-",
     ];
@@ -259,6 +272,7 @@ mod tests {
             "Intel(R) Xeon(R) CPU @ 2.00GHz",
             "Intel(R) Xeon(R) Platinum",
             "AMD EPYC",
+            "AMD Ryzen Z1 Extreme",
         ] {
             assert_eq!(name(Some(general)), Name::General, "{general}");
         }
@@ -270,11 +284,20 @@ mod tests {
             "AMD EPYC Processor (with IBPB)",
             "AMD EPYC-Milan Processor",
             "QEMU Virtual CPU version 2.5+",
+            "QEMU Virtual CPU version 1.5.3",
+            "QEMU TCG CPU version 2.5+",
             "Common KVM processor",
+            "AMD Opteron 240 (Gen 1 Class Opteron)",
+            "Westmere E56xx/L56xx/X56xx (Nehalem-C)",
+            "Virtual CPU 714389bda930",
             "DO-Regular",
+            "vCPU 1234",
         ] {
             assert_eq!(name(Some(made_up)), Name::MadeUp, "{made_up}");
-            assert!(is_of_a_hypervisor(made_up) || made_up == "DO-Regular", "{made_up}");
+            assert!(
+                is_of_a_hypervisor(made_up) || ["DO-Regular", "vCPU 1234"].contains(&made_up),
+                "{made_up}"
+            );
         }
         assert_eq!(name(Some(" ")), Name::Missing);
         assert_eq!(name(None), Name::Missing);

@@ -254,7 +254,7 @@ fn by_numbers(
     }
     if rows.len() > 1 {
         return Err(Unknown(format!(
-            "{} has cores of several kinds, and this system does not report the kind of each core",
+            "{} may have cores of several kinds, and this system does not report the kind of each core",
             identity(cpu, number)
         )));
     }

@@ -1,6 +1,6 @@
 //! What each kind of core is taken to be, how certain that is, and what it can start in a cycle.
 
-use plimsoll_metal::kernel::rate;
+use plimsoll_metal::kernel::{Rate, rate};
 
 use super::Section;
 use crate::limit::microarchitecture::{Core, Identity};
@@ -27,6 +27,20 @@ pub fn cores(machine: &Machine) -> Vec<Section> {
     }
     let several = kinds.len() > 1;
     kinds.iter().map(|(found, cpus)| section(found, several.then_some(cpus), cpu)).collect()
+}
+
+/// Whether the processor has instructions of that rate and width: a product may lack some that its microarchitecture has, or a hypervisor
+/// hide them. All where its features are not known.
+fn has(cpu: &Cpu, of: Rate, bits: u32) -> bool {
+    let is_x86 = cpu.vendor.is_some() && !cpu.flags.is_empty();
+    let wide = match bits {
+        512 => Some("avx512f"),
+        256 if of == rate::INTEGER_ADD => Some("avx2"),
+        256 => Some("avx"),
+        _ => None,
+    };
+    let needed = wide.into_iter().chain((of == rate::FMA && bits < 512).then_some("fma"));
+    !is_x86 || needed.into_iter().all(|feature| cpu.has(feature))
 }
 
 fn section(found: &Result<Core, String>, cpus: Option<&CpuSet>, cpu: &Cpu) -> Section {
@@ -56,7 +70,7 @@ fn section(found: &Result<Core, String>, cpus: Option<&CpuSet>, cpu: &Cpu) -> Se
         ("integer additions", rate::INTEGER_ADD),
     ];
     for (label, of) in rates {
-        let rates = WIDTHS.into_iter().filter_map(|bits| {
+        let rates = WIDTHS.into_iter().filter(|bits| has(cpu, of, *bits)).filter_map(|bits| {
             let rate = core.per_cycle(of, bits, cpu).ok()?;
             Some(format!("{} of {bits} bits", significant(rate, 2)))
         });

@@ -77,3 +77,26 @@ fn this_machine_is_described() {
         assert!(titles.contains(&title), "{title}");
     }
 }
+
+/// A Pentium has the core of a Xeon and less of its instructions; a hypervisor may hide them as well.
+#[test]
+fn rates_of_instructions_that_are_missing_are_not_listed() -> Result<(), Fault> {
+    let mut machine = Fixture::open("xeon-gold-6230-2s")?.machine();
+    let rates = |machine: &Machine| {
+        let text = text(&cores(machine), 200);
+        text.lines()
+            .filter(|line| line.contains("per cycle"))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    assert!(rates(&machine).contains("FMA per cycle") && rates(&machine).contains("of 512 bits"));
+    machine
+        .cpu
+        .flags
+        .retain(|flag| !["fma", "avx", "avx2"].contains(&flag.as_str()) && !flag.starts_with("avx512"));
+    let left = rates(&machine);
+    assert!(!left.contains("FMA") && left.contains("of 128 bits") && !left.contains("of 256 bits"), "{left}");
+    assert!(!left.contains("of 512 bits"), "{left}");
+    Ok(())
+}
