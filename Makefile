@@ -15,11 +15,11 @@ CRATE_TESTS := $(sort $(basename $(notdir $(filter-out crates/plimsoll/%,$(wildc
 
 # Clusters that are tested at a time, and suites.
 CLUSTERS := $(shell n=$$(nproc); echo $$((n == 1 ? 1 : 2)))
-SUITES := $(shell n=$$(nproc); echo $$((n == 1 ? 1 : 3)))
+SUITES := $(shell n=$$(nproc); echo $$((n == 1 ? 1 : 2)))
 
 ARM := aarch64-unknown-linux-gnu
 
-.PHONY: help cargo build run install uninstall test test-crates test-mpi test-arm lint bench fuzz cluster dist setup
+.PHONY: help cargo build run install uninstall test test-program test-crates test-mpi test-arm lint bench fuzz cluster dist setup
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -46,9 +46,13 @@ setup: cargo
 test: setup ## install what the tests need, and run all of them
 	@mkdir -p target && rm -f $(SKIPPED)
 	@"$(CARGO)" test --locked --workspace --no-run
-	@PLIMSOLL_SKIPPED=$(SKIPPED) RUST_TEST_THREADS=$(TEST_THREADS) "$(CARGO)" test --locked --workspace --test integration
-	@PLIMSOLL_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory -j$(SUITES) --output-sync=target test-mpi test-arm test-crates
+	@PLIMSOLL_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory -j$(SUITES) --output-sync=line test-program test-arm
+	@PLIMSOLL_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory -j$(SUITES) --output-sync=target test-mpi test-crates
 	@touch $(SKIPPED); echo "skipped here: $$(wc -l < $(SKIPPED))"; sed 's/^/  /' $(SKIPPED)
+
+# The whole program.
+test-program: cargo
+	@RUST_TEST_THREADS=$(TEST_THREADS) "$(CARGO)" test --locked --workspace --test integration
 
 # All but the whole program. With --workspace, which builds the crates as for the program's tests.
 test-crates: cargo
@@ -63,14 +67,15 @@ test-mpi: cargo
 	"$(CARGO)" test --locked --package plimsoll --features mpi --test cluster -- --test-threads=$(CLUSTERS)
 
 # The NEON and SVE kernels under an emulator (SVE's vectors of 256 bits): that they compute rightly, not how fast. The
-# emulator knows neither pinning nor io_uring, so only the kernels' own tests are made, with fewer and smaller cases.
+# emulator knows neither pinning nor io_uring, so only the kernels' own tests are made, with fewer and smaller cases. They compute all the time
+# and give way to the program's tests, which mostly wait.
 test-arm: cargo
 	@if [ "$$(uname -m)" = aarch64 ]; then exit 0; fi; \
 	if ! rustup target add $(ARM) >/dev/null 2>&1 || ! command -v qemu-aarch64 aarch64-linux-gnu-gcc >/dev/null; then \
 		echo "the kernels of $(ARM): needs rustup's target of that name, qemu-user and gcc-aarch64-linux-gnu" | tee -a "$${PLIMSOLL_SKIPPED:-/dev/null}"; exit 0; fi; \
 	PLIMSOLL_TEST_EMULATED=1 CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -cpu max,sve-default-vector-length=32 -L /usr/aarch64-linux-gnu" \
-	"$(CARGO)" test --locked --package plimsoll-metal --target $(ARM) --lib --test disassembly -- kernel:: gemm:: lu:: isa:: stream:: block:: clock:: declared_counts chains_ bandwidth_kernels
+	nice -n 19 "$(CARGO)" test --locked --package plimsoll-metal --target $(ARM) --lib --test disassembly -- kernel:: gemm:: lu:: isa:: stream:: block:: clock:: declared_counts chains_ bandwidth_kernels
 
 lint: cargo ## formatting, clippy and docs without a warning, lock files that fit
 	"$(CARGO)" fmt --all --check
