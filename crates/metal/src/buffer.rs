@@ -4,6 +4,7 @@
 //! and inaccessible pages on both sides keep the kernel from merging it with a neighbour, so what the kernel says of
 //! its mapping (which page sizes it really gave) is said of this buffer alone. It is never locked into memory.
 
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::io;
 use std::ptr::{self, NonNull};
@@ -254,9 +255,20 @@ impl Buffer {
     /// # Errors
     /// [`BufferError::ReadBack`] or [`BufferError::NotListed`] where the kernel does not tell.
     pub fn resident(&self) -> Result<Resident, BufferError> {
+        Self::resident_of(std::slice::from_ref(self))?.pop().ok_or(BufferError::NotListed)
+    }
+
+    /// The same of many buffers, by one look: with hundreds of threads `smaps` is long. Those that the kernel does not list are left out.
+    ///
+    /// # Errors
+    /// [`BufferError::ReadBack`] where the kernel does not tell.
+    pub fn resident_of(buffers: &[Self]) -> Result<Vec<Resident>, BufferError> {
         let smaps = std::fs::read_to_string("/proc/self/smaps").map_err(BufferError::ReadBack)?;
-        let start = self.start.addr().get();
-        resident_in(&smaps, start, start + self.mapped()).ok_or(BufferError::NotListed)
+        let ranges = buffers.iter().map(|buffer| {
+            let start = buffer.start.addr().get();
+            (start, start + buffer.mapped())
+        });
+        Ok(resident_in(&smaps, ranges).into_iter().flatten().collect())
     }
 
     /// The content as bytes.
@@ -315,35 +327,49 @@ impl Drop for Buffer {
     }
 }
 
-/// Sums what `smaps` tells of the mappings within `start..end`; `None` if it lists none or a number is garbage.
+/// Sums what `smaps` tells of the mappings within each of these ranges, which do not overlap; `None` of one of which it lists none, or
+/// garbage for a number.
 ///
 /// The format is in proc_pid_smaps(5): a header line `start-end perms …`, then `Name:  N kB` lines. A mapping may be
 /// listed in parts, and a part may not reach beyond the buffer, whose edges are other mappings.
-fn resident_in(smaps: &str, start: usize, end: usize) -> Option<Resident> {
-    let mut found: Option<Resident> = None;
-    let mut inside = false;
+fn resident_in(smaps: &str, ranges: impl Iterator<Item = (usize, usize)>) -> Vec<Option<Resident>> {
+    let ranges: Vec<(usize, usize)> = ranges.collect();
+    let mut by_start: BTreeMap<usize, usize> =
+        ranges.iter().enumerate().map(|(index, (start, _))| (*start, index)).collect();
+    let mut found: Vec<Option<Resident>> = vec![None; ranges.len()];
+    let mut inside = None;
     for line in smaps.lines() {
         if let Some((low, high)) = address_range(line) {
-            inside = low >= start && high <= end;
+            let nearest = by_start.range(..=low).next_back().map(|(_, index)| *index);
+            inside = nearest.filter(|index| high <= ranges[*index].1);
             continue;
         }
-        if !inside {
-            continue;
-        }
-        let Some((name, rest)) = line.split_once(':') else { continue };
-        let total = found.get_or_insert(Resident::default());
-        match name {
-            "Rss" => total.bytes = total.bytes.checked_add(kib(rest)?)?,
-            "AnonHugePages" => total.huge_bytes = total.huge_bytes.checked_add(kib(rest)?)?,
-            // These are not in Rss.
-            "Private_Hugetlb" => {
-                total.reserved_bytes = total.reserved_bytes.checked_add(kib(rest)?)?;
-                total.bytes = total.bytes.checked_add(kib(rest)?)?;
-            }
-            _ => {}
+        let Some(index) = inside else { continue };
+        if found[index].get_or_insert_default().add(line).is_none() {
+            found[index] = None;
+            by_start.remove(&ranges[index].0);
+            inside = None;
         }
     }
     found
+}
+
+impl Resident {
+    /// Adds a line of `smaps`; `None` if its number is garbage.
+    fn add(&mut self, line: &str) -> Option<()> {
+        let Some((name, rest)) = line.split_once(':') else { return Some(()) };
+        match name {
+            "Rss" => self.bytes = self.bytes.checked_add(kib(rest)?)?,
+            "AnonHugePages" => self.huge_bytes = self.huge_bytes.checked_add(kib(rest)?)?,
+            // These are not in Rss.
+            "Private_Hugetlb" => {
+                self.reserved_bytes = self.reserved_bytes.checked_add(kib(rest)?)?;
+                self.bytes = self.bytes.checked_add(kib(rest)?)?;
+            }
+            _ => {}
+        }
+        Some(())
+    }
 }
 
 fn address_range(line: &str) -> Option<(usize, usize)> {
@@ -360,6 +386,10 @@ fn kib(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn one(smaps: &str, start: usize, end: usize) -> Option<Resident> {
+        resident_in(smaps, std::iter::once((start, end))).remove(0)
+    }
 
     const SMAPS: &str = "\
 7f0000000000-7f0000001000 ---p 00000000 00:00 0
@@ -379,20 +409,20 @@ AnonHugePages:         0 kB
 
     #[test]
     fn the_buffers_own_mappings_are_summed_and_its_neighbours_are_not() {
-        let middle = resident_in(SMAPS, 0x7f00_0000_1000, 0x7f00_0040_1000);
+        let middle = one(SMAPS, 0x7f00_0000_1000, 0x7f00_0040_1000);
         assert_eq!(middle, Some(Resident { bytes: 4 << 20, huge_bytes: 2 << 20, reserved_bytes: 0 }));
-        let both = resident_in(SMAPS, 0x7f00_0000_1000, 0x7f00_0050_1000);
+        let both = one(SMAPS, 0x7f00_0000_1000, 0x7f00_0050_1000);
         assert_eq!(
             both,
             Some(Resident { bytes: (4 << 20) + (512 << 10), huge_bytes: 2 << 20, reserved_bytes: 0 })
         );
-        assert_eq!(resident_in(SMAPS, 0x1000, 0x2000), None);
+        assert_eq!(one(SMAPS, 0x1000, 0x2000), None);
     }
 
     #[test]
     fn reserved_pages_count_as_resident() {
         let reserved = SMAPS.replace("AnonHugePages:      2048 kB", "Private_Hugetlb:    2048 kB");
-        let found = resident_in(&reserved, 0x7f00_0000_1000, 0x7f00_0040_1000);
+        let found = one(&reserved, 0x7f00_0000_1000, 0x7f00_0040_1000);
         assert_eq!(found, Some(Resident { bytes: 6 << 20, huge_bytes: 0, reserved_bytes: 2 << 20 }));
     }
 
@@ -423,15 +453,15 @@ AnonHugePages:         0 kB
     #[test]
     fn garbage_numbers_are_unknown_and_not_zero() {
         let garbage = SMAPS.replace("4096 kB", "-4096 kB");
-        assert_eq!(resident_in(&garbage, 0x7f00_0000_1000, 0x7f00_0040_1000), None);
+        assert_eq!(one(&garbage, 0x7f00_0000_1000, 0x7f00_0040_1000), None);
         let huge = SMAPS.replace("2048 kB", "18446744073709551615 kB");
-        assert_eq!(resident_in(&huge, 0x7f00_0000_1000, 0x7f00_0040_1000), None);
+        assert_eq!(one(&huge, 0x7f00_0000_1000, 0x7f00_0040_1000), None);
     }
 
     proptest! {
         #[test]
         fn any_text_is_read_without_a_panic(text in ".{0,200}", start: usize, end: usize) {
-            let _ = resident_in(&text, start, end);
+            let _ = one(&text, start, end);
         }
 
         #[test]

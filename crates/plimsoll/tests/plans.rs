@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::disk::{in_own_mounts, measurements, possible, with_code};
-use crate::support::{ended, measured, plimsoll, scratch, until};
+use crate::support::{ended, measured, plimsoll, scratch, skipped, until};
 
 #[test]
 fn every_built_in_plan_is_listed_in_help_and_is_right() {
@@ -419,4 +419,25 @@ fn on_a_full_disk_its_cases_are_skipped_and_the_rest_runs() {
         assert_eq!(measurement["status"], "skipped", "{measurement}");
         assert!(measurement["reason"].as_str().unwrap().contains("can be used on"), "{measurement}");
     }
+}
+
+/// As on a live system, whose memory would fill up.
+#[test]
+fn an_overlay_in_memory_is_no_disk() {
+    let name = "an_overlay_in_memory_is_no_disk";
+    if !possible(name, &["unshare"]) {
+        return;
+    }
+    let dir = scratch();
+    let script = "mkdir t m; mount -t tmpfs -o size=4G none t; mkdir t/lower t/upper t/work; \
+                  o=lowerdir=$PWD/t/lower,upperdir=$PWD/t/upper,workdir=$PWD/t/work; \
+                  mount -t overlay -o $o none m || exit 77; \
+                  exec \"$1\" disk --only disk.io --op read --size 8M --dir m --store none";
+    let output = in_own_mounts(dir.path(), script, &[]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(77) {
+        return skipped(name, "this kernel mounts no overlay");
+    }
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("is on overlay, which is in memory"), "{said}");
 }

@@ -11,8 +11,8 @@ use rustix::process::{Resource, getrlimit};
 use super::filesystem::FileSystem;
 use super::human;
 use crate::links::LinkError;
-use crate::machine::Machine;
 use crate::machine::storage::Medium;
+use crate::machine::{Machine, Root, mounts};
 use crate::text::shown_bytes;
 
 /// Why a directory cannot hold test files: bad input, known before any load.
@@ -167,15 +167,32 @@ pub fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
         Errno::PERM => DirError::Immutable(name()),
         errno => other(errno),
     })?;
-    let magic = rustix::fs::statfs(&path).map_err(other)?.f_type;
+    let file_system = file_system(&path).map_err(other)?;
     Ok(DirFacts {
         mount,
         path,
-        // The magic is 32 bits on every architecture; a sign extension is cut off here.
-        file_system: FileSystem::from_magic((magic as u64 & 0xffff_ffff) as u32),
+        file_system,
         available: vfs.f_bavail.saturating_mul(vfs.f_frsize),
         file_size_limit: getrlimit(Resource::Fsize).current,
     })
+}
+
+/// The file system of a path; of an overlay whose upper directory is in memory, as that of a live system is, also that.
+fn file_system(path: &Path) -> Result<FileSystem, Errno> {
+    let of = |path: &Path| {
+        let magic = rustix::fs::statfs(path)?.f_type;
+        // The magic is 32 bits on every architecture; a sign extension is cut off here.
+        Ok::<_, Errno>(FileSystem::from_magic((magic as u64 & 0xffff_ffff) as u32))
+    };
+    let own = of(path)?;
+    let upper = || {
+        let mounts = mounts::read(&Root::live()).ok()?;
+        let options = &mounts::mount_of(&mounts, path)?.options;
+        let upper = options.iter().find_map(|option| option.strip_prefix("upperdir="))?;
+        of(Path::new(upper)).ok().and_then(|upper| upper.medium)
+    };
+    let is_in_memory = own.name == Some("overlay") && upper() == Some(Medium::Memory);
+    Ok(if is_in_memory { FileSystem { medium: Some(Medium::Memory), ..own } } else { own })
 }
 
 /// Whether the effective user may create names in `dir`.

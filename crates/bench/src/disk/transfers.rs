@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use plimsoll_metal::mapped::Access;
 use plimsoll_metal::ticks::Clock;
+use plimsoll_metal::uring::RingError;
 
 use super::busy::Busy;
 use super::case_files::{CaseFiles, renewal};
 use super::data::Noise;
 use super::device_check::{DeviceCheck, Moved};
 use super::driver::{About, DriverError, Portion};
-use super::engine::{Kind, open_on};
+use super::engine::{Kind, Opened, open_on};
 use super::fact::{self, COUNT, ENGINE, PAGE_CACHE, SIZE, VOLUME};
 use super::job::Job;
 use super::ledger::Ledger;
@@ -58,8 +59,6 @@ impl Outfit {
             Order::Sequential | Order::SequentialEach | Order::Backward => Access::Sequential,
             Order::Random | Order::Strided | Order::Same | Order::Zipf(_) | Order::Zoned(_) => Access::Random,
         };
-        // `Job::of` has bounded both.
-        let (depth, block) = (job.depth as usize, job.blocks.largest() as usize);
         let discards = job.doing == Doing::Trim && files.iter().any(|file| file.is_device());
         let (kind, instead) = match job.kind {
             Kind::IoUring(_) if discards => (Kind::Psync, Some("BLKDISCARD is a blocking call".to_owned())),
@@ -68,7 +67,7 @@ impl Outfit {
             }
             kind => (kind, None),
         };
-        let opened = open_on(kind, &files, depth, block, access, clock)?;
+        let opened = opened(kind, &job, &files, access, clock)?;
         let fell_back = instead.or(opened.fell_back);
         let about = About { kind: opened.engine.kind(), fell_back, remark: opened.engine.remark() };
         let renew = files.first().and_then(|file| renewal(&job, file, extent, seed, thread));
@@ -316,6 +315,26 @@ impl Transfers {
             facts.warnings.extend(missed.map(Note::from));
         }
     }
+}
+
+/// The engine of a thread. Where io_uring is refused, as in many containers, libaio keeps as many direct transfers in flight.
+fn opened(
+    kind: Kind,
+    job: &Job,
+    files: &[Arc<TestFile>],
+    access: Access,
+    clock: Clock,
+) -> Result<Opened, RingError> {
+    // `Job::of` has bounded both.
+    let (depth, block) = (job.depth as usize, job.blocks.largest() as usize);
+    let first = open_on(kind, files, depth, block, access, clock)?;
+    let is_refused = matches!(kind, Kind::IoUring(_)) && first.engine.kind() == Kind::Psync;
+    if !is_refused || depth < 2 || job.cache != Cache::Direct || job.doing == Doing::Trim {
+        return Ok(first);
+    }
+    let second = open_on(Kind::Libaio, files, depth, block, access, clock)?;
+    let is_other = second.fell_back.is_some();
+    Ok(if is_other { first } else { Opened { fell_back: first.fell_back, ..second } })
 }
 
 /// What of the engine is not as it was asked for, as warnings.

@@ -167,7 +167,7 @@ impl ThreadArrays {
     /// What is in memory, and in which pages, where the kernel tells.
     pub(super) fn resident(&self) -> Vec<Resident> {
         match &self.memory {
-            Memory::Private(buffers) => buffers.iter().filter_map(|b| b.resident().ok()).collect(),
+            Memory::Private(buffers) => Buffer::resident_of(buffers).unwrap_or_default(),
             Memory::Shared(buffer) => buffer.resident().ok().into_iter().collect(),
         }
     }

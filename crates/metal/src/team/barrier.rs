@@ -5,9 +5,13 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-/// Turns of spinning before yielding: some 10 to 50 µs, as long as waking a sleeper takes.
+/// Turns of spinning between two looks at the time.
 const SPINS: u32 = 1_000;
+/// How long is spun before yielding: longer than the members of a large machine take to come. To wake hundreds of sleepers takes milliseconds, in which
+/// those that woke first would work alone.
+const SPUN: Duration = Duration::from_millis(1);
 /// Yields before sleeping.
 const YIELDS: u32 = 50;
 
@@ -22,8 +26,8 @@ pub(super) struct Barrier {
     /// Counts openings. Written under the lock, read also without it.
     generation: AtomicU32,
     broken: AtomicBool,
-    /// Where members share a processor a spinner keeps away the one it waits for.
-    spins: u32,
+    /// Not where members share a processor: a spinner keeps away the one it waits for.
+    spins: bool,
 }
 
 #[derive(Debug, Default)]
@@ -40,7 +44,7 @@ impl Barrier {
             wake: Condvar::new(),
             generation: AtomicU32::new(0),
             broken: AtomicBool::new(false),
-            spins: if members_share_processors { 0 } else { SPINS },
+            spins: !members_share_processors,
         }
     }
 
@@ -65,15 +69,11 @@ impl Barrier {
             return self.verdict();
         }
         drop(state);
-        let mut patience = self.spins + YIELDS;
-        while closed() && patience > 0 {
-            if patience > YIELDS {
-                std::hint::spin_loop();
-            } else {
-                std::thread::yield_now();
-            }
-            patience -= 1;
+        let begun = Instant::now();
+        while self.spins && closed() && begun.elapsed() < SPUN {
+            (0..SPINS).take_while(|_| closed()).for_each(|_| std::hint::spin_loop());
         }
+        (0..YIELDS).take_while(|_| closed()).for_each(|_| std::thread::yield_now());
         if closed() {
             let mut state = self.state();
             state.sleeping += 1;

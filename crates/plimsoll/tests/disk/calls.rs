@@ -14,7 +14,7 @@ fn injected(dir: &Path, injections: &[&str], arguments: &[&str]) -> Output {
         "-o",
         "/dev/null",
         "-e",
-        "trace=preadv2,pwritev2,fallocate,fdatasync,io_uring_setup",
+        "trace=preadv2,pwritev2,fallocate,fdatasync,io_uring_setup,io_setup",
     ]);
     for injection in injections {
         command.arg("-e").arg(format!("inject={injection}"));
@@ -23,13 +23,20 @@ fn injected(dir: &Path, injections: &[&str], arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn without_io_uring_psync_does_the_work_aloud() {
+fn without_io_uring_libaio_does_the_work_aloud_or_else_psync() {
     if !possible("no io_uring", &["strace"]) {
         return;
     }
-    for (errno, cause) in [("ENOSYS", "no io_uring"), ("EPERM", "forbids io_uring")] {
+    for (errno, cause, aio, engine) in [
+        ("ENOSYS", "no io_uring", "", "libaio"),
+        ("EPERM", "forbids io_uring", "", "libaio"),
+        ("EPERM", "forbids io_uring", "io_setup:error=EAGAIN", "psync"),
+    ] {
         let dir = scratch();
-        let output = injected(dir.path(), &[&format!("io_uring_setup:error={errno}")], QUICK);
+        let refused = format!("io_uring_setup:error={errno}");
+        let refused: Vec<&str> =
+            [refused.as_str(), aio].into_iter().filter(|call| !call.is_empty()).collect();
+        let output = injected(dir.path(), &refused, QUICK);
         let (out, _) = with_code(&output, 0);
         let measurement = &measurements(&out)[0];
         if measurement["status"] == "skipped" {
@@ -37,7 +44,7 @@ fn without_io_uring_psync_does_the_work_aloud() {
         }
         assert_eq!(
             (&measurement["case"]["params"]["engine"], &measurement["achieved"]["engine"]),
-            (&"io_uring".into(), &"psync".into())
+            (&"io_uring".into(), &engine.into())
         );
         let warnings = measurement["warnings"].as_array().unwrap();
         let told = warnings.iter().find(|warning| warning["code"] == "engine-fell-back").unwrap();
