@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 /// Turns of spinning between two looks at the time.
 const SPINS: u32 = 1_000;
-/// How long is spun before yielding: longer than the members of a large machine take to come. To wake hundreds of sleepers takes milliseconds, in which
-/// those that woke first would work alone.
+/// How long is spun before yielding. To wake hundreds of sleepers takes milliseconds by estimate, not measured, in which those that woke first
+/// would work alone.
 const SPUN: Duration = Duration::from_millis(1);
 /// Yields before sleeping.
 const YIELDS: u32 = 50;
