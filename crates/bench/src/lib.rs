@@ -483,11 +483,11 @@ impl Keep {
     }
 }
 
-/// The thread counts that are measured when none are named: one, and every allowed CPU.
+/// The thread counts that are measured when none are named: one, and the most that get their own CPU.
 pub fn default_threads(machine: &Machine) -> Vec<u64> {
-    match machine.cpu.allowed.len() as u64 {
+    match machine.most_threads() as u64 {
         0 | 1 => vec![1],
-        all => vec![1, all],
+        most => vec![1, most],
     }
 }
 

@@ -55,7 +55,7 @@ impl<'a> Figures<'a> {
         let mut found: Vec<Self> = Vec::new();
         let mut places = HashMap::new();
         for run in &side.runs {
-            let cpus = |machine: &Machine| machine.cpu.allowed.len();
+            let cpus = |machine: &Machine| machine.most_threads();
             let nodes: HashMap<&str, usize> =
                 run.nodes.iter().map(|node| (node.name.as_str(), cpus(run.machine_of(node)))).collect();
             for measurement in &run.measurements {

@@ -138,6 +138,12 @@ impl Machine {
         let allowed = self.cpu.allowed.len() as f64;
         self.cgroup.cpu_quota.as_ref().map_or(allowed, |quota| quota.cpus().min(allowed))
     }
+
+    /// The most threads that are measured where none are named: as many as allowed CPUs. Where a control group allows less
+    /// time than that: as many as CPUs of time, rounded up, and at least two. More would be stopped most of the time.
+    pub fn most_threads(&self) -> usize {
+        (self.cpu_capacity().ceil() as usize).max(2).min(self.cpu.allowed.len()).max(1)
+    }
 }
 
 impl Kernel {

@@ -33,6 +33,9 @@ pub struct Memory {
     pub transparent_huge_pages: Option<String>,
     /// What the kernel does when no transparent huge page is free (`always`, `defer`, `madvise` …).
     pub transparent_huge_pages_defrag: Option<String>,
+    /// Size of a page of ordinary memory, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_bytes: Option<u64>,
     /// Size of a transparent huge page, in bytes.
     pub transparent_huge_page_bytes: Option<u64>,
     /// NUMA nodes; one without memory or without CPUs is possible.
@@ -92,6 +95,7 @@ impl Memory {
             s.root.text(&path).and_then(|text| chosen(&path, &text))
         };
         let (enabled, defrag) = (setting("enabled"), setting("defrag"));
+        let huge_page = s.root.number(Path::new(THP).join("hpage_pmd_size")).ok();
         Self {
             total_bytes,
             available_bytes,
@@ -104,11 +108,21 @@ impl Memory {
             },
             transparent_huge_pages: s.keep("memory.transparent_huge_pages", enabled),
             transparent_huge_pages_defrag: defrag.ok(),
-            transparent_huge_page_bytes: s.root.number(Path::new(THP).join("hpage_pmd_size")).ok(),
+            page_bytes: match s.root.is_live() {
+                true => u64::try_from(rustix::param::page_size()).ok(),
+                false => huge_page.and_then(page_below),
+            },
+            transparent_huge_page_bytes: huge_page,
             nodes: nodes(s),
             modules: smbios::modules(s),
         }
     }
+}
+
+/// The ordinary page of a kernel whose transparent huge page is of so many bytes: a table of pages fills a page with entries of
+/// 8 bytes, and such a huge page is what one table maps (Linux, `HPAGE_PMD_SIZE`; x86-64 and AArch64).
+fn page_below(huge_page: u64) -> Option<u64> {
+    [4_u64, 16, 64].map(|kib| kib << 10).into_iter().find(|page| page * (page / 8) == huge_page)
 }
 
 /// The bracketed word of a setting such as `always [madvise] never`.

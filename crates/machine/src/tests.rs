@@ -125,7 +125,7 @@ fn a_graviton_in_a_container() -> Result<(), Fault> {
     let arm = machine.cpu.arm.as_ref().ok_or("no Arm id")?;
     assert_eq!((arm.implementer, arm.part), (0x41, 0xd0c));
     assert_eq!((arm.variant, arm.revision), (3, 1));
-    assert_eq!(machine.cpu_capacity(), 2.5);
+    assert_eq!((machine.cpu_capacity(), machine.most_threads()), (2.5, 3));
     assert_eq!(machine.memory_available_bytes(), Some(4 * GIB - 500 * MIB));
     assert_eq!(machine.virtualisation.container.as_deref(), Some("docker"));
     assert_eq!(machine.virtualisation.hypervisor.as_deref(), Some("KVM (Amazon Nitro)"));

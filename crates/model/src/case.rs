@@ -183,7 +183,7 @@ pub const KEYS: &[Key] = &[
         .axis("block", Spacing::Log),
     key("align", Kind::Size, "random transfers begin at multiples of this [default: what divides all blocks]"),
     key("variant", Kind::Word, "kernel of memory.bandwidth: best, all, or a name such as nt_ahead256_avx2: nt_ non-temporal stores (past the caches), aheadN_ software prefetch N bytes ahead, then the instruction set").usually("best").overlaid(),
-    key("pages", Kind::Word, "page size: 4k, thp (transparent huge pages), 2m, 1g (from reserved pools)")
+    key("pages", Kind::Word, "page size: 4k (or 16k, 64k: what the kernel has), thp (transparent huge pages), 2m, 1g (from reserved pools)")
         .usually("thp"),
     key("layout", Kind::Word, "arrays: private to each thread, or shared (each thread a part of one)")
         .usually("private")

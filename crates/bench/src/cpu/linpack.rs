@@ -62,7 +62,7 @@ impl Benchmark for Linpack {
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let isas = isas(group)?;
         let blocks = counts(group, "nb", &[BLOCK], MOST_BLOCK as u64)?;
-        let seats = dense::seats(machine, group, &[machine.cpu.allowed.len().max(1) as u64])?;
+        let seats = dense::seats(machine, group, &[machine.most_threads() as u64])?;
         let wanted = Wanted { cases: isas.len() * blocks.len() * seats.len(), ..WANTED };
         let mut candidates = Vec::new();
         for isa in isas {

@@ -78,6 +78,28 @@ impl fmt::Display for CpuWarning {
     }
 }
 
+/// The first of the cores, and how many more there are: a large machine has hundreds.
 fn named(cores: &[CpuSet]) -> String {
-    cores.iter().map(ToString::to_string).collect::<Vec<String>>().join("; ")
+    let mut names: Vec<String> = cores.iter().take(NAMED).map(ToString::to_string).collect();
+    match cores.len().saturating_sub(NAMED) {
+        0 => {}
+        more => names.push(format!("and {more} more cores")),
+    }
+    names.join("; ")
+}
+
+/// Cores that are named one by one.
+const NAMED: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_cores_the_first_are_named() {
+        let cores: Vec<CpuSet> = (0..64).map(|cpu| [cpu, cpu + 64].into_iter().collect()).collect();
+        assert_eq!(named(&cores[..2]), "0,64; 1,65");
+        assert!(named(&cores).ends_with("; 7,71; and 56 more cores"), "{}", named(&cores));
+        assert!(named(&cores[..8]).ends_with("; 7,71"));
+    }
 }

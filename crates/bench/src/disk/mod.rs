@@ -81,11 +81,15 @@ pub fn check<'a>(
     cases: impl IntoIterator<Item = &'a Candidate>,
 ) -> Result<DirFacts, Refusal> {
     let facts = check_dir(dir)?.within_memory(machine);
-    for Candidate { case, parsed, .. } in cases {
-        let size = crate::find(case.benchmark()).and_then(|of| (of.descriptor().file)(parsed));
-        size.map_or(Ok(()), |size| facts.file_size(size).map(drop))?;
+    for candidate in cases {
+        file_of(candidate).map_or(Ok(()), |size| facts.file_size(size).map(drop))?;
     }
     Ok(facts)
+}
+
+/// How large the file of a case is to be; `None` where it uses none.
+pub fn file_of(candidate: &Candidate) -> Option<Size> {
+    crate::find(candidate.case.benchmark()).and_then(|of| (of.descriptor().file)(&candidate.parsed))
 }
 
 /// Bytes of a transfer of a case, in the mean; none where it names no block.

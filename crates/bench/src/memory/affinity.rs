@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fact::MEMORY_NODES;
 use super::warning::MemoryWarning;
-use super::{HUGE_PAGE, fits_in, human, in_pool, page_size, pages_for, reserve, reserved_page, team_on};
+use super::{fits_in, human, in_pool, page_size, pages_for, reserve, reserved_page, team_on, whole};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::place::Threads;
@@ -139,7 +139,7 @@ impl Site {
             return in_pool(&node.huge_pages, &place, page, pages_for(threads, size, page));
         }
         let free = node.free_bytes.unwrap_or(total);
-        let needed = size.checked_next_multiple_of(HUGE_PAGE).and_then(|size| size.checked_mul(threads));
+        let needed = whole(size).and_then(|size| size.checked_mul(threads));
         let usable = free.saturating_sub(reserve(free));
         if needed.is_some_and(|needed| needed <= usable) {
             return Ok(());

@@ -70,8 +70,18 @@ pub(crate) fn answering(machine: &Machine, cpus: &[usize], size: u64) -> Option<
 
 /// What answers when a thread on each of these CPUs works on `size` bytes of `arrays` arrays.
 pub(crate) fn answers(machine: &Machine, cpus: &[usize], size: u64, arrays: u64) -> Answers {
+    answers_lines(machine, cpus, [size, size], arrays)
+}
+
+/// The same for a thread on each CPU that works within the first so many bytes, and touches lines of the second so many.
+pub(crate) fn answers_lines(
+    machine: &Machine,
+    cpus: &[usize],
+    [size, lines]: [u64; 2],
+    arrays: u64,
+) -> Answers {
     let last = cpus.first().and_then(|cpu| levels(machine, *cpu).pop());
-    let total = size.saturating_mul(cpus.len() as u64);
+    let total = lines.saturating_mul(cpus.len() as u64);
     match (answering(machine, cpus, size), last) {
         (Some(level), _) => Answers::Cache(level),
         (None, _) if total >= working_set::least(machine, cpus, arrays) => Answers::Memory,
@@ -101,6 +111,13 @@ mod tests {
         assert_eq!(level(&[0, 1], 32 * MIB), "L3 and memory", "both share the third level");
         assert_eq!(level(&[0, 1], 64 * MIB), "memory");
         assert_eq!(answers(&zen4, &[0, 1], 64 * MIB, 2), Answers::CacheAndMemory(3));
+        let chase = |lines| answers_lines(&zen4, &[0], [512 * MIB, lines], 1);
+        assert_eq!(chase(128 * MIB), Answers::Memory);
+        assert_eq!(
+            chase(127 * MIB),
+            Answers::CacheAndMemory(3),
+            "a quarter of the lines may be in the cache"
+        );
         assert_eq!(level(&[], MIB), "unknown");
         Ok(())
     }

@@ -89,7 +89,7 @@ impl Benchmark for LoadedLatency {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let delays = delays(group)?;
-        let all = machine.cpu.allowed.len().max(2) as u64;
+        let all = machine.most_threads().max(2) as u64;
         let threads = counts(group, "threads", &[all], super::MOST_THREADS)?;
         let mut candidates = Vec::new();
         for op in group.words("op", &["read"]) {
@@ -100,7 +100,7 @@ impl Benchmark for LoadedLatency {
                         let mut case = Case::of(self.name())
                             .with_word("op", &op)
                             .with_size("size", size)
-                            .with_word("pages", page_name(pages));
+                            .with_word("pages", page_name(machine, pages));
                         if group.asked("delay") {
                             let words: Vec<String> = delays.iter().map(|d| format_duration(*d)).collect();
                             case = case.with_word("delay", &words.join("+"));

@@ -1,6 +1,6 @@
 //! Memory benchmarks: bandwidth of passes over arrays, latency of dependent loads.
 //!
-//! What both need is here: page sizes, whether the memory is there to take, which caches a CPU has.
+//! What both need is here: whether the memory is there to take, which caches a CPU has.
 
 mod affinity;
 mod answered;
@@ -17,25 +17,29 @@ mod latency;
 mod level;
 mod loaded;
 mod numa;
+mod pages;
 mod part;
 mod passes;
 mod warning;
 mod window;
 mod working_set;
 
-use plimsoll_metal::buffer::{Pages, Resident};
+use plimsoll_metal::buffer::Pages;
 use plimsoll_metal::stream::StreamOp;
 use plimsoll_metal::team::{Team, TeamError};
 
 pub use bandwidth::Bandwidth;
 pub use block::Block;
-use fact::{EFFECTIVE_CACHE, HUGE_BYTES, PAGES};
+use fact::EFFECTIVE_CACHE;
 pub use latency::Latency;
 pub(crate) use latency::first_cpu;
 use level::Level;
+use level::answers_lines;
 pub(crate) use level::{Answers, answers, levels};
 pub use loaded::LoadedLatency;
 pub use numa::Numa;
+pub(crate) use pages::note_pages;
+use pages::{page_name, page_size, pages, reserved_page};
 pub use part::PART;
 use warning::MemoryWarning;
 
@@ -43,7 +47,7 @@ use crate::case::Case;
 use crate::machine::Machine;
 use crate::machine::memory::HugePages;
 use crate::plan::Group;
-use crate::quantity::{Quantity, Unit, format_size, percent};
+use crate::quantity::{Quantity, Unit, format_size};
 use crate::sample::{CannotMeasure, Facts};
 use crate::{Context, counts, default_threads, placed};
 
@@ -63,14 +67,10 @@ const MOST_THREADS: u64 = 4096;
 const TIMES_LAST_LEVEL: u64 = 4;
 /// Last-level cache to assume where the machine does not tell.
 const ASSUMED_LAST_LEVEL: u64 = 64 << 20;
-/// The most of a buffer's bytes that may lie in other pages than asked for without a remark: its ragged end.
-const OTHER_PAGES: f64 = 0.02;
 /// Working sets are whole huge pages, so that all of them can be in such.
 const HUGE_PAGE: u64 = 2 << 20;
-
-/// Page sizes by their names in cases and flags.
-const PAGE_SIZES: &[(&str, Pages)] =
-    &[("4k", Pages::Small), ("thp", Pages::Thp), ("2m", Pages::Huge2M), ("1g", Pages::Huge1G)];
+/// The largest page that a kernel of x86-64 or AArch64 has for ordinary memory.
+const SMALL_PAGE: u64 = 64 << 10;
 
 /// The smallest size that means anything: two nodes of a chase.
 const SMALLEST: u64 = 1 << 10;
@@ -102,57 +102,6 @@ fn sweep(machine: &Machine) -> impl Iterator<Item = u64> {
     let end =
         machine.cpu.last_level_bytes().unwrap_or(ASSUMED_LAST_LEVEL).saturating_mul(8).clamp(4096, 1 << 50);
     std::iter::successors(Some(4096_u64), |size| size.checked_mul(2)).take_while(move |size| *size <= end)
-}
-
-/// The page sizes asked for, or the best that this machine has.
-fn pages(machine: &Machine, group: &Group) -> Result<Vec<Pages>, String> {
-    let never = machine.memory.transparent_huge_pages.as_deref().is_none_or(|setting| setting == "never");
-    let words = group.words("pages", &[if never { "4k" } else { "thp" }]);
-    let read = |word: &String| {
-        let unknown = || format!("pages must be 4k, thp, 2m or 1g: '{}' is not", crate::text::shown(word));
-        page_size(&word.to_ascii_lowercase()).ok_or_else(unknown)
-    };
-    words.iter().map(read).collect()
-}
-
-fn page_size(word: &str) -> Option<Pages> {
-    PAGE_SIZES.iter().find(|(name, _)| *name == word).map(|(_, pages)| *pages)
-}
-
-fn page_name(pages: Pages) -> &'static str {
-    PAGE_SIZES.iter().find(|(_, other)| *other == pages).map_or("", |(name, _)| name)
-}
-
-/// Bytes of a reserved page of this kind; `None` for pages that need not be reserved.
-fn reserved_page(pages: Pages) -> Option<u64> {
-    match pages {
-        Pages::Small | Pages::Thp => None,
-        Pages::Huge2M => Some(2 << 20),
-        Pages::Huge1G => Some(1 << 30),
-    }
-}
-
-/// Says which pages the kernel gave, and warns where they are not those asked for.
-pub(crate) fn note_pages(facts: &mut Facts, asked: Pages, resident: &[Resident]) {
-    let bytes: u64 = resident.iter().map(|r| r.bytes).sum();
-    let huge: u64 = resident.iter().map(|r| r.huge_bytes).sum();
-    if bytes == 0 {
-        return;
-    }
-    let reserved: u64 = resident.iter().map(|r| r.reserved_bytes).sum();
-    let wanted = page_name(asked);
-    let nearly_all = |part: u64| part as f64 > bytes as f64 * (1.0 - OTHER_PAGES);
-    let got = match asked {
-        Pages::Huge2M | Pages::Huge1G if nearly_all(reserved) => wanted.to_owned(),
-        _ if nearly_all(huge) => "thp".to_owned(),
-        _ if huge == 0 => "4k".to_owned(),
-        _ => format!("{} thp, the rest 4k", percent(huge as f64 / bytes as f64, 0)),
-    };
-    facts.achieved.set(&HUGE_BYTES, huge.saturating_add(reserved));
-    facts.achieved.set(&PAGES, got.as_str());
-    if got != wanted {
-        facts.warnings.push(MemoryWarning::PagesDiffer { wanted, got }.into());
-    }
 }
 
 /// What answers in a case of `memory.bandwidth`.
@@ -241,9 +190,14 @@ fn fits_in(machine: &Machine, threads: u64, size: u64, pages: Pages) -> Result<(
     }
 }
 
+/// Bytes that a working set takes, in whole huge pages; one that is smaller than such a page takes only small ones.
+fn whole(size: u64) -> Option<u64> {
+    size.checked_next_multiple_of(if size < HUGE_PAGE { SMALL_PAGE } else { HUGE_PAGE })
+}
+
 /// Refuses a working set that does not fit in memory, before any of it is allocated.
 fn fits(machine: &Machine, threads: u64, size: u64) -> Result<(), CannotMeasure> {
-    let needed = size.checked_next_multiple_of(HUGE_PAGE).and_then(|size| size.checked_mul(threads));
+    let needed = whole(size).and_then(|size| size.checked_mul(threads));
     let (Some(available), Some(budget)) = (machine.memory_available_bytes(), budget(machine)) else {
         return Ok(());
     };

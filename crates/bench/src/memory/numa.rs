@@ -100,7 +100,7 @@ impl Benchmark for Numa {
                     let case = Case::of(self.name())
                         .with_word("op", &op)
                         .with_size("size", size)
-                        .with_word("pages", page_name(pages));
+                        .with_word("pages", page_name(machine, pages));
                     let nodes = with_memory(machine).len() as u64;
                     let feasible = enough(machine).and_then(|()| fits(machine, nodes, size));
                     let job = Job { latency: op == "latency", site: Site::of(machine, &case) };

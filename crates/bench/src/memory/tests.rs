@@ -1,5 +1,6 @@
 use super::affinity::Site;
 use super::arrays::Layout;
+use super::fact::PAGES;
 use super::fact::{LEVEL, MEMORY_NODES, SIZE, TOUCHED_BYTES, VARIANT};
 use super::latency::{CYCLES, LOADS_PER_SECOND};
 use super::*;
@@ -7,6 +8,7 @@ use crate::case::Value;
 use crate::machine::fixture::{Fault, Fixture};
 use crate::sample::{Amount, Cause};
 use crate::{Benchmark, Candidate, Keep, Options, Parsed, Prepared};
+use plimsoll_metal::buffer::Resident;
 use proptest::prelude::*;
 
 const KIB: u64 = 1 << 10;
@@ -154,25 +156,24 @@ fn defaults_shrink_to_half_of_what_is_free_and_are_always_measured() -> Result<(
 #[test]
 fn default_cases_can_be_measured_on_any_machine() -> Result<(), Fault> {
     let mut machine = machine("epyc-7543-nps4")?;
+    machine.memory.transparent_huge_pages = Some("always".to_owned());
+    machine.cgroup.cpu_quota = None;
     let group = Group { budget: Some(42.0), ..Group::default() };
-    for available in [256 * MIB, GIB, 4 * GIB, 2048 * GIB] {
-        for cache in [MIB, 32 * MIB, 480 * MIB, 2 * GIB] {
+    for cpus in ["0", "0-63", "0-511"] {
+        machine.cpu.allowed = cpus.parse().unwrap();
+        for available in [256 * MIB, GIB, 4 * GIB, 2048 * GIB] {
             machine.memory.available_bytes = Some(available);
-            machine.memory.transparent_huge_pages = Some("always".to_owned());
-            machine
-                .cpu
-                .caches
-                .iter_mut()
-                .for_each(|c| c.size_bytes = c.size_bytes.map(|b| b.max(cache * u64::from(c.level == 3))));
-            for benchmark in [&Bandwidth as &dyn Benchmark, &Latency] {
-                for Candidate { case, feasible, .. } in benchmark.cases(&machine, &group)? {
-                    let bytes = case.number("size").unwrap() * case.threads() as u64;
-                    assert!(
-                        feasible.is_ok() && bytes <= (available / 2).max(case.threads() as u64 * HUGE_PAGE),
-                        "{case}"
-                    );
-                    let each = case.number("size").unwrap() as f64;
-                    assert!(each <= 600.0 * MIB as f64, "{case}: too much to set up in time");
+            for cache in [MIB, 32 * MIB, 480 * MIB, 2 * GIB] {
+                for c in machine.cpu.caches.iter_mut().filter(|c| c.level == 3) {
+                    c.size_bytes = Some(cache);
+                }
+                for benchmark in [&Bandwidth as &dyn Benchmark, &Latency] {
+                    for Candidate { case, feasible, .. } in benchmark.cases(&machine, &group)? {
+                        let each = case.number("size").unwrap();
+                        let fits = each * case.threads() as u64 <= available / 2;
+                        assert!(feasible.is_ok() && fits, "{case} of {available}");
+                        assert!(each <= 600 * MIB, "{case}: too much to set up in time");
+                    }
                 }
             }
         }
@@ -397,6 +398,7 @@ fn memory_that_cannot_be_had_is_said_and_nothing_breaks() {
 
 #[test]
 fn pages_other_than_asked_for_are_told() {
+    let small = page_name(&this_machine(), Pages::Small).to_owned();
     let told = |asked, bytes, huge_bytes| {
         let mut facts = Facts::default();
         note_pages(&mut facts, asked, &[Resident { bytes, huge_bytes, reserved_bytes: 0 }]);
@@ -404,11 +406,33 @@ fn pages_other_than_asked_for_are_told() {
         (facts.achieved.get(&PAGES), codes)
     };
     assert_eq!(told(Pages::Thp, 4 * MIB, 4 * MIB), (Some("thp".to_owned()), vec![]));
-    assert_eq!(told(Pages::Small, 4 * MIB, 0), (Some("4k".to_owned()), vec![]));
+    assert_eq!(told(Pages::Small, 4 * MIB, 0), (Some(small.clone()), vec![]));
     let differs = vec!["pages-differ".to_owned()];
-    assert_eq!(told(Pages::Thp, 4 * MIB, 0), (Some("4k".to_owned()), differs.clone()));
-    assert_eq!(told(Pages::Thp, 4 * MIB, 2 * MIB), (Some("50 % thp, the rest 4k".to_owned()), differs));
+    assert_eq!(told(Pages::Thp, 4 * MIB, 0), (Some(small.clone()), differs.clone()));
+    assert_eq!(told(Pages::Thp, 4 * MIB, 2 * MIB), (Some(format!("50 % thp, the rest {small}")), differs));
     assert_eq!(told(Pages::Thp, 0, 0), (None, vec![]));
+}
+
+/// Kernels of AArch64 have pages of 4, 16 or 64 KiB, and transparent huge pages of 2, 32 or 512 MiB.
+#[test]
+fn pages_have_the_name_of_what_the_kernel_has() -> Result<(), Fault> {
+    for (huge, own, usual) in [(2 << 20, "4k", "thp"), (32 << 20, "16k", "16k"), (512 << 20, "64k", "64k")] {
+        let fixture = Fixture::open("graviton2-container")?;
+        let thp = "sys/kernel/mm/transparent_hugepage";
+        fixture.write(&format!("{thp}/enabled"), b"[always] madvise never\n")?;
+        fixture.write(&format!("{thp}/hpage_pmd_size"), format!("{huge}\n").as_bytes())?;
+        let machine = fixture.machine();
+        let pages = |group: &Group| pages(&machine, group).map(|found| page_name(&machine, found[0]));
+        assert_eq!(pages(&Group::default()), Ok(usual), "{huge}");
+        assert_eq!(pages(&list("pages", [own])), Ok(own));
+        let other = if own == "4k" { "64k" } else { "4k" };
+        let refused = pages(&list("pages", [other])).expect_err("not of this kernel");
+        assert!(
+            refused.contains(&format!("pages must be {own}, thp")) && refused.contains(other),
+            "{refused}"
+        );
+    }
+    Ok(())
 }
 
 #[test]

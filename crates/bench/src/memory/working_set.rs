@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::placed;
 use crate::plan::Group;
 
-use super::{ASSUMED_LAST_LEVEL, HUGE_PAGE, TIMES_LAST_LEVEL};
+use super::{ASSUMED_LAST_LEVEL, HUGE_PAGE, SMALL_PAGE, TIMES_LAST_LEVEL};
 
 /// Bytes per second at which a thread makes memory its own, where that was not measured: half of what slow virtual machines
 /// of today do (4 to 8 GB/s).
@@ -44,12 +44,14 @@ pub(super) fn least_of(machine: &Machine, case: &Case, arrays: u64) -> u64 {
     least(machine, &placed(machine, case), arrays)
 }
 
-/// Bytes for each of `threads`, in whole huge pages: a share of `total`, within what memory and time allow.
+/// Bytes for each of `threads`, in whole huge pages: a share of `total`, within what memory and time allow. Where many
+/// threads have little memory, so that not even one such page is left for each: in small ones.
 pub(super) fn share(machine: &Machine, group: &Group, threads: u64, total: u64) -> u64 {
     let threads = threads.max(1);
     let half = machine.memory_available_bytes().map_or(u64::MAX, |available| available / 2);
-    let bound = snapped(half / threads).min(in_time(machine, group)) / HUGE_PAGE * HUGE_PAGE;
-    total.div_ceil(threads).next_multiple_of(HUGE_PAGE).min(bound).max(HUGE_PAGE)
+    let bound = snapped(half / threads).min(in_time(machine, group));
+    let page = if bound < HUGE_PAGE { SMALL_PAGE } else { HUGE_PAGE };
+    total.div_ceil(threads).next_multiple_of(HUGE_PAGE).min(bound / page * page).max(SMALL_PAGE)
 }
 
 /// The next lower power of two, or one and a half times one: what is available is another number at each start, and sizes
@@ -125,7 +127,9 @@ mod tests {
             assert_eq!(share(&machine, &quick, 1, wanted), 384 * MIB, "{available} MiB are there");
         }
         machine.memory.available_bytes = Some(0);
-        assert_eq!(share(&machine, &quick, 2, wanted), HUGE_PAGE);
+        assert_eq!(share(&machine, &quick, 2, wanted), SMALL_PAGE);
+        machine.memory.available_bytes = Some(GIB);
+        assert_eq!(share(&machine, &quick, 512, wanted), MIB, "no huge page for each");
         machine.memory.available_bytes = None;
         machine.cpu.effective_cache = Some(EffectiveCache { bytes: 128 * MIB, fill_rate: 1e9 });
         assert_eq!(share(&machine, &quick, 1, 100 * GIB), 278 * MIB);

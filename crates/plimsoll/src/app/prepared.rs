@@ -103,7 +103,7 @@ impl Prepared {
         match &common.target {
             Some(target) => checked_target(&root, target, &mut planned)?,
             None if files && (on_files || common.dir.is_some()) => {
-                plan.dir = checked_dir(&plan.dir, &machine, &mut planned)?
+                plan.dir = checked_dir(&plan.dir, common.dir.is_some(), &machine, &mut planned)?
             }
             None => {}
         }
@@ -255,14 +255,23 @@ fn sampled(sampling: &Sampling) -> String {
 }
 
 /// The directory of the test files. Cases whose file does not fit there are marked; where that is all there is to
-/// measure, the run fails.
-fn checked_dir(dir: &Path, machine: &Machine, planned: &mut [Planned]) -> Result<PathBuf, Failure> {
-    let facts = disk::check(dir, machine, []).map_err(|refusal| match &refusal {
-        disk::Refusal::Dir(DirError::NotTrusted { .. }) => {
-            Failure { line: refusal.to_string(), code: code::REFUSED }
+/// measure, the run fails. So are all cases on files where nobody named a directory and the current one takes none.
+fn checked_dir(
+    dir: &Path,
+    named: bool,
+    machine: &Machine,
+    planned: &mut [Planned],
+) -> Result<PathBuf, Failure> {
+    let path = match disk::check(dir, machine, []) {
+        Ok(facts) => facts.path,
+        Err(refusal) => {
+            without_files(planned, &refusal);
+            if named || planned.iter().all(|p| p.candidate.feasible.is_err()) {
+                return Err(unusable(&refusal));
+            }
+            return Ok(dir.to_owned());
         }
-        _ => Failure::usage(refusal.to_string()),
-    })?;
+    };
     let mut refused = None;
     for candidate in planned.iter_mut().map(|p| &mut p.candidate).filter(|c| c.feasible.is_ok()) {
         if let Err(refusal) = disk::check(dir, machine, [&*candidate]) {
@@ -274,7 +283,24 @@ fn checked_dir(dir: &Path, machine: &Machine, planned: &mut [Planned]) -> Result
         Some(refusal) if planned.iter().all(|p| p.candidate.feasible.is_err()) => {
             Err(Failure::environment(refusal.to_string()))
         }
-        _ => Ok(facts.path),
+        _ => Ok(path),
+    }
+}
+
+/// Marks the cases on files that could be measured.
+fn without_files(planned: &mut [Planned], refusal: &disk::Refusal) {
+    let on_files = |c: &&mut Candidate| c.feasible.is_ok() && disk::file_of(c).is_some();
+    for candidate in planned.iter_mut().map(|p| &mut p.candidate).filter(on_files) {
+        candidate.feasible = Err(CannotMeasure::not_here(refusal.to_string()));
+    }
+}
+
+fn unusable(refusal: &disk::Refusal) -> Failure {
+    match refusal {
+        disk::Refusal::Dir(DirError::NotTrusted { .. }) => {
+            Failure { line: refusal.to_string(), code: code::REFUSED }
+        }
+        _ => Failure::usage(refusal.to_string()),
     }
 }
 

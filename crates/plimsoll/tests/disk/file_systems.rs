@@ -80,6 +80,39 @@ fn a_directory_of_somebody_else_is_a_usage_error() {
     one_line(&output, 2, &["/etc", "no permission"]);
 }
 
+/// Who typed no directory may stand in one that takes no files, and still measures the rest.
+#[test]
+fn without_a_directory_that_takes_files_the_rest_is_measured() {
+    if !possible("a current directory without permission", &["setpriv"]) {
+        return;
+    }
+    let run = |args: &str| {
+        let (mut command, args) = (Command::new("setpriv"), args.split(' '));
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", PROGRAM]).args(args);
+        command.args(["--store", "none", "--quiet", "--json", "-"]).current_dir("/etc").output().unwrap()
+    };
+    let output = run("run quick --only disk.io,cpu.peak --samples 2 --sample-time 50ms");
+    if String::from_utf8_lossy(&output.stderr).contains("setpriv: failed to execute") {
+        skipped(
+            "a current directory without permission",
+            "the program is in a directory that nobody may enter",
+        );
+        return;
+    }
+    let (out, _) = with_code(&output, 0);
+    for measurement in measurements(&out) {
+        let id = measurement["case"]["id"].as_str().unwrap_or_default();
+        match measurement["status"].as_str() {
+            Some("skipped") => {
+                assert!(measurement["reason"].as_str().unwrap().contains("no permission"), "{id}")
+            }
+            _ => assert!(id.starts_with("cpu.peak"), "{id}"),
+        }
+    }
+    assert!(measurements(&out).iter().any(|m| m["status"] == "skipped"));
+    one_line(&run("disk"), 2, &["no permission"]);
+}
+
 #[test]
 fn memory_is_not_taken_for_a_disk() {
     if !possible("tmpfs", &["unshare"]) {

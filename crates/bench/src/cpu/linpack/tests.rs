@@ -23,7 +23,7 @@ fn all_threads_solve_a_system_that_fits_unless_told_otherwise() {
     assert_eq!(candidates.len(), 1);
     let case = &candidates[0].case;
     assert!(candidates[0].feasible.is_ok());
-    assert_eq!(case.threads(), machine.cpu.allowed.len());
+    assert_eq!(case.threads(), machine.most_threads());
     assert!(case.number("n").unwrap() >= 240 && case.number("nb") == Some(BLOCK), "{case}");
     assert!(!Linpack.descriptor().by_default);
 }

@@ -94,7 +94,7 @@ impl Benchmark for Bandwidth {
                                 .with_word("op", op.name())
                                 .with_size("size", size)
                                 .with_word("variant", &variant)
-                                .with_word("pages", page_name(*pages));
+                                .with_word("pages", page_name(machine, *pages));
                             if *layout == Layout::Shared {
                                 case = case.with_word("layout", "shared");
                             }

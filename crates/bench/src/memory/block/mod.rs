@@ -116,7 +116,7 @@ impl Benchmark for Block {
                                     .with_word("pattern", pattern)
                                     .with_size("block", *block)
                                     .with_size("size", size)
-                                    .with_word("pages", page_name(*pages));
+                                    .with_word("pages", page_name(machine, *pages));
                                 for affinity in &affinities {
                                     let case = affinity.on(case.clone()).with_count("threads", *threads);
                                     let site = Site::of(machine, &case);

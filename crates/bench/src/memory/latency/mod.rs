@@ -19,8 +19,8 @@ use super::fact::{CPU, LEVEL, STRIDE, TOUCHED_BYTES};
 use super::findings;
 use super::warning::MemoryWarning;
 use super::{
-    LATENCY, Level, TIMES_LAST_LEVEL, answers, levels, note_caches, note_effective, note_nodes, note_pages,
-    page_name, pages, seed, sizes, working_set,
+    LATENCY, Level, TIMES_LAST_LEVEL, answers_lines, levels, note_caches, note_effective, note_nodes,
+    note_pages, page_name, page_size, pages, seed, sizes, working_set,
 };
 use crate::case::Case;
 use crate::machine::Machine;
@@ -89,8 +89,9 @@ impl Benchmark for Latency {
         let mut candidates = Vec::new();
         for pages in pages_of_chases(machine, group)? {
             for size in sizes.iter().filter(|size| pages.matter(**size)) {
-                let case =
-                    Case::of(self.name()).with_size("size", *size).with_word("pages", page_name(pages.pages));
+                let case = Case::of(self.name())
+                    .with_size("size", *size)
+                    .with_word("pages", page_name(machine, pages.pages));
                 for case in varied(&case, &chases, &groups, &affinities) {
                     let job = Job::of(machine, &case);
                     let feasible = job.enough_nodes().and_then(|()| job.site.fits(machine));
@@ -108,7 +109,7 @@ impl Benchmark for Latency {
 
 /// Which pages rows without any have, beside a row that names its own.
 fn remark(measurement: &Measurement) -> Option<&'static str> {
-    let named = measurement.case.word("pages").is_some_and(|pages| pages != page_name(Pages::Thp));
+    let named = measurement.case.word("pages").is_some_and(|pages| page_size(pages) != Some(Pages::Thp));
     named.then_some("rows without 'pages' use transparent huge pages (thp)")
 }
 
@@ -183,8 +184,8 @@ impl Chasing {
         facts.achieved.set(&STRIDE, stride);
         note_nodes(&mut facts, machine, node, chase.cpus());
         note_effective(&mut facts, machine, chase.cpus());
-        let level = answers(machine, chase.cpus(), size, 1);
-        facts.achieved.set(&LEVEL, level.to_string());
+        let touched = facts.achieved.get(&TOUCHED_BYTES).unwrap_or(size);
+        facts.achieved.set(&LEVEL, answers_lines(machine, chase.cpus(), [size, touched], 1).to_string());
         facts.achieved.set(&CPU, chase.cpus());
         Ok(Self { chase, chases: *chases, facts })
     }
