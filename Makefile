@@ -64,7 +64,7 @@ test-crates: cargo
 test-mpi: cargo
 	@if ! command -v mpicc mpirun >/dev/null; then \
 		echo "runs over many machines: needs mpicc and mpirun (openmpi-bin, libopenmpi-dev)" | tee -a "$${PLIMSOLL_SKIPPED:-/dev/null}"; exit 0; fi; \
-	"$(CARGO)" test --locked --package plimsoll --features mpi --test cluster -- --test-threads=$(CLUSTERS)
+	"$(CARGO)" test --locked --workspace --features plimsoll/mpi --test cluster -- --test-threads=$(CLUSTERS)
 
 # The NEON and SVE kernels under an emulator (SVE's vectors of 256 bits): that they compute rightly, not how fast. The
 # emulator knows neither pinning nor io_uring, so only the kernels' own tests are made, with fewer and smaller cases. They compute all the time
@@ -80,7 +80,7 @@ test-arm: cargo
 lint: cargo ## formatting, clippy and docs without a warning, lock files that fit
 	"$(CARGO)" fmt --all --check
 	"$(CARGO)" clippy --locked --workspace --all-targets -- --deny warnings
-	@if command -v mpicc >/dev/null; then set -x; "$(CARGO)" clippy --locked --package plimsoll --features mpi --all-targets -- --deny warnings; \
+	@if command -v mpicc >/dev/null; then set -x; "$(CARGO)" clippy --locked --workspace --features plimsoll/mpi --lib --bins --test cluster -- --deny warnings; \
 		else echo "the feature mpi is not linted here: needs mpicc (libopenmpi-dev)"; fi
 	RUSTDOCFLAGS="--deny warnings" "$(CARGO)" doc --locked --workspace --no-deps --quiet
 	"$(CARGO)" metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null

@@ -12,6 +12,8 @@ pub use clock::Clock;
 pub use cpuinfo::ArmId;
 pub(super) use cpuinfo::architecture as architecture_by_cpuinfo;
 
+use plimsoll_metal::isa::Isa;
+
 use super::root::garbled;
 use super::{CpuSet, Cpuid, Survey};
 use serde::{Deserialize, Serialize};
@@ -155,6 +157,19 @@ pub struct CoreKind {
 }
 
 impl Cpu {
+    /// The best set of vector instructions for which there are kernels, by the features that the processor names; `None` where it
+    /// names none of them.
+    pub fn best_isa(&self) -> Option<Isa> {
+        const SETS: [(Isa, &[&str]); 5] = [
+            (Isa::Avx512, &["avx512f", "avx512dq", "avx512bw", "avx512vl"]),
+            (Isa::Avx2, &["avx2", "fma"]),
+            (Isa::Sse2, &["sse2"]),
+            (Isa::Sve, &["sve"]),
+            (Isa::Neon, &["asimd"]),
+        ];
+        SETS.into_iter().find(|(_, needs)| needs.iter().all(|feature| self.has(feature))).map(|(isa, _)| isa)
+    }
+
     /// Whether the kernel reports the flag for the first CPU.
     pub fn has(&self, flag: &str) -> bool {
         self.flags.contains(flag)
@@ -206,8 +221,12 @@ impl Cpu {
         let mut info = cpuinfo::read(s);
         let (mut present, mut online) = present_and_online(s, &info.processors);
         let allowed = allowed(s, &online);
-        // A container's file system (lxcfs) numbers the CPUs anew; the affinity is the kernel's own word.
-        online = online.iter().chain(allowed.iter()).collect();
+        // A container's file system (lxcfs) shows as many CPUs as the container may use, numbered from 0; the affinity is the
+        // kernel's own word. The rest of the machine is then not seen.
+        if !allowed.iter().all(|cpu| online.contains(cpu)) {
+            online.clone_from(&allowed);
+            present.clone_from(&allowed);
+        }
         let cpuid = Cpuid::discover(s, &allowed);
         if online.is_empty() {
             online = cpuid.cpus();
@@ -447,7 +466,11 @@ mod tests {
              sys/devices/system/cpu/cpu[0-7]/topology/core_id = {n}\n\
              sys/devices/system/cpu/cpu[0-7]/topology/physical_package_id = 0\n",
         )?;
-        assert_eq!((cpu.allowed, cpu.cores), ("4,7".parse()?, Some(4)));
+        assert_eq!(
+            (cpu.allowed, cpu.cores, cpu.threads),
+            ("4,7".parse()?, Some(2), 2),
+            "0 and 1 are other names of 4 and 7"
+        );
         Ok(())
     }
 

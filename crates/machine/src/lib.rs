@@ -139,6 +139,14 @@ impl Machine {
         self.cgroup.cpu_quota.as_ref().map_or(allowed, |quota| quota.cpus().min(allowed))
     }
 
+    /// Whether QEMU computes each instruction of the processor itself (TCG): by its name in CPUID, or, on Arm, by the name of the
+    /// machine, which is another one under KVM (QEMU, `hw/arm/virt.c`).
+    pub fn is_emulated(&self) -> bool {
+        let on_arm =
+            self.cpu.arm.is_some() && self.virtualisation.product.as_deref() == Some("QEMU Virtual Machine");
+        self.cpu.cpuid.hypervisor().as_deref() == Some(virtualisation::TCG) || on_arm
+    }
+
     /// The most threads that are measured where none are named: as many as allowed CPUs. Where a control group allows less
     /// time than that: as many as CPUs of time, rounded up, and at least two. More would be stopped most of the time.
     pub fn most_threads(&self) -> usize {

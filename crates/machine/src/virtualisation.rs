@@ -72,6 +72,9 @@ pub(super) const FIRST_NAMESPACES: [(&str, u32); 2] = [("pid", 0xEFFF_FFFC), ("c
 /// A clock that only one hypervisor offers.
 const BY_CLOCK: [(&str, &str); 3] = [("kvm-clock", "KVM"), ("hyperv_clocksource", "Hyper-V"), ("xen", "Xen")];
 
+/// How QEMU names itself where it computes each instruction of its guest.
+pub(super) const TCG: &str = "TCGTCGTCGTCG";
+
 /// How hypervisors name themselves in CPUID leaf 0x4000_0000 (Linux, arch/x86/kernel/cpu/{kvm,mshyperv,vmware}.c and xen/enlighten_hvm.c; QEMU,
 /// target/i386/cpu.c; bhyve, x86.c). KVM may name Hyper-V for Windows guests; a guest that runs Linux has its clock then.
 const BY_SIGNATURE: [(&str, &str); 6] = [
@@ -79,7 +82,7 @@ const BY_SIGNATURE: [(&str, &str); 6] = [
     ("Microsoft Hv", "Hyper-V"),
     ("VMwareVMware", "VMware"),
     ("XenVMMXenVMM", "Xen"),
-    ("TCGTCGTCGTCG", "QEMU"),
+    (TCG, "QEMU"),
     ("bhyve bhyve", "bhyve"),
 ];
 

@@ -21,6 +21,7 @@ use std::process::ExitCode;
 
 use crossbeam_channel::Receiver;
 use plimsoll_metal::clock::{CoreClock, ProbeWork};
+use plimsoll_metal::isa::Absence;
 
 mod named_runs;
 mod peers;
@@ -530,22 +531,35 @@ fn show_machine(json: bool, save: Option<&Path>, from: Option<&Path>) -> Result<
     let mut sections = report::machine::describe(&machine);
     sections.extend(report::machine::cores(&machine));
     sections.extend(report::machine::health(&Health::read(&root)));
-    // What is measured here is no limit of another machine.
-    if from.is_none() {
-        sections.extend(limits_of_quick(&machine)?);
+    // The clock that is measured here is not another machine's.
+    let probe = || CoreClock::calibrate(ProbeWork::SCALAR).ok().and_then(|clock| clock.probe());
+    let clock_hz = if from.is_none() { probe() } else { None };
+    let mut candidates = of_quick(&machine)?;
+    if from.is_some() {
+        candidates = candidates.into_iter().filter_map(|one| as_there(&machine, one)).collect();
     }
+    sections.extend(report::machine::limits(&machine, &candidates, clock_hz));
     let style = Style::detect(Wishes::default());
     printed(&report::machine::text(&sections, style.width))
 }
 
-/// The limits of what `plimsoll run quick` measures, at the clock of now.
-fn limits_of_quick(machine: &Machine) -> Result<Vec<report::machine::Section>, Failure> {
+/// What `plimsoll run quick` measures.
+fn of_quick(machine: &Machine) -> Result<Vec<Candidate>, Failure> {
     let usage = |e: resolve::UsageError| Failure::usage(e.to_string());
     let plan = resolve::plan(&What::Plan("quick".to_owned()), &Common::default()).map_err(usage)?;
     let planned = resolve::planned(&plan, machine).map_err(usage)?;
-    let candidates: Vec<Candidate> = planned.into_iter().map(|p| p.candidate).collect();
-    let clock_hz = CoreClock::calibrate(ProbeWork::SCALAR).ok().and_then(|clock| clock.probe());
-    Ok(report::machine::limits(machine, &candidates, clock_hz))
+    Ok(planned.into_iter().map(|p| p.candidate).collect())
+}
+
+/// A case as a saved machine would have it: with its own instructions, as far as this program has kernels for them. Without any,
+/// what a core can start in a cycle is in its section.
+fn as_there(machine: &Machine, candidate: Candidate) -> Option<Candidate> {
+    if candidate.case.word("isa").is_none() {
+        return Some(candidate);
+    }
+    let isa =
+        machine.cpu.best_isa().filter(|isa| !matches!(isa.available(), Err(Absence::Architecture { .. })))?;
+    Some(Candidate { case: candidate.case.with_word("isa", isa.name()), ..candidate })
 }
 
 /// The exit code of what went wrong with the history: a file that was named and cannot be used is wrong usage, as any other is

@@ -2,11 +2,10 @@
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook};
 use std::process::ExitCode;
 
-use plimsoll::{app, cli, text};
+use plimsoll::{app, cli, output};
 
 fn main() -> ExitCode {
     tell_faults_in_a_line();
@@ -38,7 +37,6 @@ fn tell_faults_in_a_line() {
 }
 
 fn failed(line: &str, code: u8) -> ExitCode {
-    let line = text::shown_within(line, 2000);
-    let _ = writeln!(std::io::stderr(), "plimsoll: {line}");
+    output::complain(line);
     ExitCode::from(code)
 }

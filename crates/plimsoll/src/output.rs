@@ -354,8 +354,13 @@ fn history_of(common: &Common) -> Result<Option<History>, StoreError> {
 
 /// One line on stderr, for what is told beside a result.
 pub fn complain(line: &str) {
-    let line = crate::text::shown_within(line, 2000);
-    let _ = writeln!(io::stderr(), "plimsoll: {line}");
+    whole(&format!("plimsoll: {}", crate::text::shown_within(line, 2000)));
+}
+
+/// A line on stderr by one write: `writeln!` makes several, and other programs that write to the same pipe, as under `mpirun`,
+/// would cut it.
+pub fn whole(line: &str) {
+    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
 /// Where the history is: as named, nowhere for `none`, or at the usual place.

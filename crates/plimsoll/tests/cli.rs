@@ -390,3 +390,20 @@ fn a_process_that_a_launcher_started_alone_is_an_ordinary_run() {
         assert!(err.contains("this build has no MPI"), "{err}");
     }
 }
+
+/// Other programs write to the same pipe, as under `mpirun`: a line of several writes would be cut by theirs.
+#[test]
+fn a_line_on_stderr_is_one_write() {
+    // Of a pipe in packet mode (O_DIRECT, pipe(2)) each read gives what one write wrote.
+    let (end, other) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::DIRECT).unwrap();
+    let program = env!("CARGO_BIN_EXE_plimsoll");
+    let status = std::process::Command::new(program).args(["run", "nothing.toml"]).stderr(other).status();
+    assert_eq!(status.unwrap().code(), Some(2));
+    let mut text = [0_u8; 4096];
+    let read = rustix::io::read(&end, &mut text).unwrap();
+    let text = String::from_utf8_lossy(&text[..read]);
+    assert!(
+        text.starts_with("plimsoll: ") && text.ends_with('\n') && text.contains("nothing.toml"),
+        "{text:?}"
+    );
+}

@@ -40,3 +40,11 @@ pub(crate) fn skipped(test: &str, why: &str) {
         OpenOptions::new().create(true).append(true).open(list).unwrap().write_all(line.as_bytes()).unwrap();
     }
 }
+
+/// Whether a control group gives this process less time than its CPUs have: then the kernel takes the CPU away for tenths of a
+/// second, whatever is measured.
+pub(crate) fn under_a_quota() -> bool {
+    let document = Command::new(env!("CARGO_BIN_EXE_plimsoll")).args(["machine", "--json"]).output();
+    let machine: serde_json::Value = serde_json::from_slice(&document.unwrap().stdout).unwrap();
+    machine.pointer("/cgroup/cpu_quota").is_some_and(|quota| !quota.is_null())
+}

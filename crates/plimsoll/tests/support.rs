@@ -7,7 +7,7 @@ use std::time::Duration;
 use assert_cmd::Command;
 use rustix::process::Signal;
 
-pub(crate) use crate::common::{skipped, until, valid_operation};
+pub(crate) use crate::common::{skipped, under_a_quota, until, valid_operation};
 
 /// How long the program may take before a test ends it: it is to end a test that hangs, also where all tests share half of a CPU.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(900);
@@ -43,15 +43,6 @@ pub(crate) fn scratch() -> tempfile::TempDir {
 /// A fresh directory for programs: nobody else may write on the way to it, as somebody may to a build elsewhere.
 pub(crate) fn place_for_programs() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
-}
-
-/// Whether a control group gives this process less time than its CPUs have: then the kernel takes the CPU away for tenths of a
-/// second, whatever is measured.
-pub(crate) fn under_a_quota() -> bool {
-    let document =
-        std::process::Command::new(env!("CARGO_BIN_EXE_plimsoll")).args(["machine", "--json"]).output();
-    let machine: serde_json::Value = serde_json::from_slice(&document.unwrap().stdout).unwrap();
-    machine.pointer("/cgroup/cpu_quota").is_some_and(|quota| !quota.is_null())
 }
 
 /// Standard output and standard error of a command that must end with `code`.

@@ -161,9 +161,9 @@ impl Answers {
         let field = |shift: u32, bits: u32| eax >> shift & ((1 << bits) - 1);
         let (base, low) = (field(8, 4), field(4, 4));
         Some(Signature {
-            vendor: shown(String::from_utf8_lossy(&vendor).trim_matches('\0')),
+            vendor: shown(String::from_utf8_lossy(&vendor).trim_matches(['\0', ' '])),
             family: if base == 0xf { base + field(20, 8) } else { base },
-            model: if matches!(base, 0x6 | 0xf) { low | field(16, 4) << 4 } else { low },
+            model: if base >= 6 { low | field(16, 4) << 4 } else { low },
             stepping: field(0, 4),
         })
     }

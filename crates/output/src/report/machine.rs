@@ -17,6 +17,7 @@ pub use limits::limits;
 
 use crate::machine::smbios::Module;
 use crate::machine::{Cgroup, CpuSet, Machine, Memory, State, Unknown, Virtualisation};
+use crate::quantity::format::significant;
 use crate::quantity::{Quantity, Unit, percent};
 
 /// What is written where nothing is known; the section of unknown things says why.
@@ -97,6 +98,9 @@ fn memory(memory: &Memory) -> Section {
     let setting =
         memory.transparent_huge_pages.as_ref().map(|set| format!("{set}{}", page.unwrap_or_default()));
     section.row("transparent", or_unknown(setting));
+    if let Some(bytes) = memory.page_bytes {
+        section.row("ordinary pages", size(Some(bytes)));
+    }
     for node in &memory.nodes {
         let cpus = if node.cpus.is_empty() { "no CPU".into() } else { format!("CPUs {}", node.cpus) };
         // A node's distance to itself says nothing.
@@ -116,7 +120,11 @@ fn cgroup(machine: &Machine) -> Section {
     section.row(
         "CPU quota",
         match cpu_quota {
-            Some(quota) => format!("{:.2} CPUs, set on {}", quota.cpus(), quota.group),
+            Some(quota) => {
+                let cpus = machine.cpu.allowed.len();
+                let binds = if quota.cpus() < cpus as f64 { "" } else { ", no fewer than are allowed" };
+                format!("{} CPUs{binds}, set on {}", significant(quota.cpus(), 3), quota.group)
+            }
             None => none_or_unknown(machine, "cgroup.cpu"),
         },
     );

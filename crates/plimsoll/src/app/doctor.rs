@@ -1,6 +1,5 @@
 //! `plimsoll doctor`: the facts, then the same runs one after the other, and what they differ by.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use crossbeam_channel::Receiver;
@@ -68,11 +67,7 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
         })?;
         progress.clear();
         if ended == Ended::Interrupted {
-            let _ = writeln!(
-                std::io::stderr(),
-                "plimsoll: interrupted: {} rounds are too few, nothing is kept",
-                runs.len()
-            );
+            output::complain(&format!("interrupted: {} rounds are too few, nothing is kept", runs.len()));
             return Ok(ExitCode::from(code::INTERRUPTED));
         }
         runs.push(run);

@@ -146,7 +146,7 @@ fn log(happening: Happening) {
             format!("{n} connections turned away: no key, another version, too slow, or not allowed")
         }
     };
-    let _ = writeln!(std::io::stderr(), "{} {line}", crate::wall::now().strftime("%FT%TZ"));
+    crate::output::whole(&format!("{} {line}", crate::wall::now().strftime("%FT%TZ")));
 }
 
 /// Is the private far end of a run over loopback.

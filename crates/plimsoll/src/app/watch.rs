@@ -2,7 +2,6 @@
 
 mod probing;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -401,7 +400,7 @@ fn stopped(session: &Session) -> Result<(), Failure> {
         return Err(why("may be another process now, or be in another container"));
     }
     pidfd_send_signal(&process, Signal::TERM).map_err(|e| why(&format!("cannot be signalled: {e}")))?;
-    let _ = writeln!(std::io::stderr(), "plimsoll: stopping the watch of process {}", session.pid);
+    complain(&format!("stopping the watch of process {}", session.pid));
     let within = Timespec { tv_sec: ENDS_WITHIN, tv_nsec: 0 };
     match poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&within)) {
         Ok(0) => Err(why(&format!("did not stop within {ENDS_WITHIN} s"))),

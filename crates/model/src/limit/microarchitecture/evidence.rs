@@ -118,8 +118,8 @@ impl<'a> Evidence<'a> {
 
     /// Why the processor cannot be of this row; `None` where nothing speaks against it.
     pub(super) fn contradiction(&self, row: &Microarchitecture) -> Option<String> {
-        if let Some(feature) = row.never.iter().find(|feature| self.features.contains(feature.as_str())) {
-            return Some(format!("cannot have {feature}"));
+        if let Some(feature) = self.impossible(row) {
+            return Some(feature);
         }
         if self.native_model.zip(row.native_model).is_some_and(|(told, listed)| told != listed) {
             return Some("has another core by CPUID 0x1a".to_owned());
@@ -128,6 +128,12 @@ impl<'a> Evidence<'a> {
             return Some("has another width by CPUID 8000_001a".to_owned());
         }
         row.caches.as_ref().and_then(|caches| self.other_cache(caches)).or_else(|| self.more_than(row))
+    }
+
+    /// The first feature that chips of the row cannot have.
+    pub(super) fn impossible(&self, row: &Microarchitecture) -> Option<String> {
+        let feature = row.never.iter().find(|feature| self.features.contains(feature.as_str()))?;
+        Some(format!("cannot have {feature}"))
     }
 
     /// The first rate of the row that a core like this one was measured to be above. Below says nothing: a neighbour or

@@ -61,8 +61,13 @@ impl Core {
     /// holds, as inferred. Features that are missing never count: hypervisors hide them.
     ///
     /// # Errors
-    /// What is missing: the chip's numbers, a row for them, or a row for this kind of core.
+    /// What is missing: the chip's numbers, a row for them, or a row for this kind of core. Or the processor is no real one.
     pub fn of(machine: &Machine, number: usize) -> Result<Self, Unknown> {
+        if machine.is_emulated() {
+            return Err(Unknown(
+                "QEMU emulates this processor (TCG, without KVM): the rates of no chip hold".to_owned(),
+            ));
+        }
         Self::seen(&machine.cpu, machine.virtualisation.is_virtual == Some(true), number)
     }
 
@@ -98,13 +103,15 @@ impl Core {
         }
         let listed: Vec<_> = rows.iter().filter(|row| row.chip.is(cpu, arm.as_ref())).collect();
         if listed.is_empty() {
-            return Err(Unknown(format!(
-                "{} is not in data/microarchitectures.toml; add a row with its source, or give --limits",
-                identity(cpu, number)
-            )));
+            return Err(not_listed(cpu, number));
         }
         if arm.is_some() {
-            return Ok(Self::new(listed, Identity::Documented, None));
+            // Features that are missing are hidden; one that such a core cannot have shows that the part is not the core's own: a
+            // hypervisor may write it (Linux, KVM_CAP_ARM_WRITABLE_IMP_ID_REGS).
+            return match listed.iter().find_map(|row| evidence.impossible(row)) {
+                None => Ok(Self::new(listed, Identity::Documented, None)),
+                Some(against) => Err(contradicted(&by_name(&listed, cpu, number), &against)),
+            };
         }
         let (named, against) = by_numbers(&listed, cpu, number, &evidence)?;
         let trusted = !evidence.is_virtual || matches!(evidence.name, Name::Product | Name::Missing);
@@ -120,10 +127,9 @@ impl Core {
                     Self::inferred(rows, cpu, &evidence, why)
                 }
             }
-            Some(against) if !evidence.is_virtual => Err(Unknown(format!(
-                "{}, but that {against}; run plimsoll machine --save FILE.tar.gz and report it, or give --limits",
-                by_name(&named, cpu, number)
-            ))),
+            Some(against) if !evidence.is_virtual => {
+                Err(contradicted(&by_name(&named, cpu, number), &against))
+            }
             Some(against) => {
                 let why = format!("{}, but that {against}", by_name(&named, cpu, number));
                 Self::inferred(rows, cpu, &evidence, &why)
@@ -222,6 +228,21 @@ impl Core {
     }
 }
 
+fn not_listed(cpu: &Cpu, number: usize) -> Unknown {
+    Unknown(match identity(cpu, number) {
+        Some(numbers) => format!(
+            "{numbers} is not in data/microarchitectures.toml; add a row with its source, or give --limits"
+        ),
+        None => "nothing tells what this processor is; give --limits".to_owned(),
+    })
+}
+
+fn contradicted(numbers: &str, against: &str) -> Unknown {
+    Unknown(format!(
+        "{numbers}, but that {against}; run plimsoll machine --save FILE.tar.gz and report it, or give --limits"
+    ))
+}
+
 /// What rows say of a key, where they agree.
 fn agreed(rows: &[&Microarchitecture], key: &str) -> Option<f64> {
     let mut numbers = rows.iter().map(|row| row.number(key));
@@ -255,7 +276,7 @@ fn by_numbers(
     if rows.len() > 1 {
         return Err(Unknown(format!(
             "{} may have cores of several kinds, and this system does not report the kind of each core",
-            identity(cpu, number)
+            identity(cpu, number).unwrap_or_default()
         )));
     }
     let against = rows.first().and_then(|row| evidence.contradiction(row));
@@ -306,16 +327,21 @@ fn names(rows: &[&Microarchitecture]) -> String {
 /// What the numbers say, as the beginning of a sentence.
 fn by_name(named: &[&Microarchitecture], cpu: &Cpu, number: usize) -> String {
     match named {
-        [] => identity(cpu, number),
+        [] => identity(cpu, number).unwrap_or_default(),
+        rows if cpu.arm_of(number).is_some() => {
+            format!("implementer and part say {}", names(rows))
+        }
         rows => format!("CPUID's family and model say {}", names(rows)),
     }
 }
 
 /// The numbers that identify a chip, for a message.
-fn identity(cpu: &Cpu, number: usize) -> String {
+fn identity(cpu: &Cpu, number: usize) -> Option<String> {
     match (cpu.vendor.as_deref(), cpu.family, cpu.model, cpu.arm_of(number)) {
-        (Some(vendor), Some(family), Some(model), _) => format!("{vendor} family {family} model {model}"),
-        (_, _, _, Some(arm)) => format!("Arm implementer {:#x} part {:#x}", arm.implementer, arm.part),
-        _ => "this processor (it does not tell what it is)".to_owned(),
+        (Some(vendor), Some(family), Some(model), _) => {
+            Some(format!("{vendor} family {family} model {model}"))
+        }
+        (_, _, _, Some(arm)) => Some(format!("Arm implementer {:#x} part {:#x}", arm.implementer, arm.part)),
+        _ => None,
     }
 }

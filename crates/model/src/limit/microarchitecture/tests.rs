@@ -7,8 +7,9 @@ use plimsoll_metal::kernel::{rate, rates};
 use super::table::{Chip, table};
 use super::*;
 use crate::machine::cpu::{Ability, ArmId, Capability, CoreKind};
-use crate::machine::cpuid::is_feature;
-use crate::machine::{Cpu, CpuSet, Machine, Root};
+use crate::machine::cpuid::{Answers, Leaf, is_feature};
+use crate::machine::fixture::{Fault, Fixture};
+use crate::machine::{Cpu, CpuSet, Cpuid, Machine, Root};
 
 const AMD: &str = "AuthenticAMD";
 const INTEL: &str = "GenuineIntel";
@@ -29,6 +30,9 @@ const FACTS: &[&str] = &[
     "sha256_latency",
     "integer",
 ];
+
+/// Features of AArch64 as /proc/cpuinfo names them (Linux, Documentation/arch/arm64/elf_hwcaps.rst).
+const ARM: [&str; 6] = ["asimddp", "atomics", "bf16", "i8mm", "sve", "sve2"];
 
 fn is_known(key: &str) -> bool {
     FACTS.contains(&key) || rates().any(|rate| rate.key == key || rate.latency.keys().any(|of| of == key))
@@ -74,8 +78,11 @@ fn every_row_parses_and_is_plausible_and_has_a_source() {
         assert!(!listed || has(rate::ADD) && has(rate::MULTIPLY), "{name}");
         let unknown = row.facts.keys().find(|key| !is_known(key));
         assert_eq!(unknown, None, "{name}: nothing reads this key; add it to FACTS where something does");
-        assert!(row.never.iter().all(|feature| is_feature(feature)), "{name}: {:?}", row.never);
-        assert_eq!(row.chip.vendor().is_some(), !row.never.is_empty(), "{name}");
+        let is_x86 = row.chip.vendor().is_some();
+        let told =
+            |feature: &String| if is_x86 { is_feature(feature) } else { ARM.contains(&feature.as_str()) };
+        assert!(row.never.iter().all(told), "{name}: {:?}", row.never);
+        assert!(!is_x86 || !row.never.is_empty(), "{name}");
         for of in [rate::FMA, rate::ADD, rate::MULTIPLY, rate::INTEGER_ADD] {
             let cycles = row.latency(of);
             assert!(cycles.is_none_or(|cycles| (1.0..=6.0).contains(&cycles)), "{name} {of:?}");
@@ -203,8 +210,43 @@ fn what_is_not_in_the_file_is_unknown_by_name() {
         "{error}"
     );
     let error = Core::seen(&Cpu::default(), false, 0).unwrap_err().to_string();
-    assert!(error.contains("does not tell what it is"), "{error}");
+    assert!(error.contains("nothing tells what this processor is"), "{error}");
     assert!(Core::seen(&x86("<script>", 6, 85, 4), false, 0).is_err());
+}
+
+/// A hypervisor may write any part (KVM_CAP_ARM_WRITABLE_IMP_ID_REGS).
+#[test]
+fn an_arm_part_with_features_that_it_cannot_have_is_unknown() {
+    let with = |part, features: &[&str]| {
+        let flags = features.iter().map(|feature| (*feature).to_owned()).collect();
+        Core::seen(&Cpu { flags, ..arm(part) }, true, 0).map(|core| core.name)
+    };
+    assert_eq!(with(0xd0c, &["asimd", "atomics", "asimddp"]).unwrap(), "Neoverse N1");
+    let error = with(0xd0c, &["asimd", "sve", "sve2"]).unwrap_err().to_string();
+    assert!(error.starts_with("implementer and part say Neoverse N1, but that cannot have sve"), "{error}");
+    assert_eq!(with(0xd40, &["asimd", "sve", "i8mm"]).unwrap(), "Neoverse V1");
+    assert!(with(0xd40, &["asimd", "sve", "sve2"]).is_err());
+    assert!(with(0xd08, &["asimd", "atomics"]).is_err());
+}
+
+#[test]
+fn no_rate_holds_for_what_qemu_computes_itself() -> Result<(), Fault> {
+    let mut graviton = Fixture::open("graviton2-container")?.machine();
+    assert!(Core::of(&graviton, 0).is_ok());
+    graviton.virtualisation.product = Some("QEMU Virtual Machine".to_owned());
+    assert!(Core::of(&graviton, 0).unwrap_err().to_string().contains("emulates this processor"));
+    let mut zen4 = Fixture::open("firecracker-zen4")?.machine();
+    assert!(Core::of(&zen4, 0).is_ok());
+    let named = [
+        0x4000_0001,
+        u32::from_le_bytes(*b"TCGT"),
+        u32::from_le_bytes(*b"CGTC"),
+        u32::from_le_bytes(*b"GTCG"),
+    ];
+    let leaves = vec![Leaf { leaf: 0x4000_0000, subleaf: 0, registers: named }];
+    zen4.cpu.cpuid = Cpuid(vec![Answers { cpus: zen4.cpu.allowed.clone(), leaves }]);
+    assert!(Core::of(&zen4, 0).unwrap_err().to_string().contains("emulates this processor"));
+    Ok(())
 }
 
 #[test]

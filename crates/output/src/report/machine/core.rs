@@ -1,5 +1,7 @@
 //! What each kind of core is taken to be, how certain that is, and what it can start in a cycle.
 
+use std::collections::BTreeSet;
+
 use plimsoll_metal::kernel::{Rate, rate};
 
 use super::Section;
@@ -32,7 +34,13 @@ pub fn cores(machine: &Machine) -> Vec<Section> {
 /// Whether the processor has instructions of that rate and width: a product may lack some that its microarchitecture has, or a hypervisor
 /// hide them. All where its features are not known.
 fn has(cpu: &Cpu, of: Rate, bits: u32) -> bool {
-    let is_x86 = cpu.vendor.is_some() && !cpu.flags.is_empty();
+    if cpu.flags.is_empty() {
+        return true;
+    }
+    // Only SVE has vectors that may be longer than 128 bits.
+    if cpu.arm.is_some() {
+        return bits == 128 || cpu.has("sve");
+    }
     let wide = match bits {
         512 => Some("avx512f"),
         256 if of == rate::INTEGER_ADD => Some("avx2"),
@@ -40,7 +48,7 @@ fn has(cpu: &Cpu, of: Rate, bits: u32) -> bool {
         _ => None,
     };
     let needed = wide.into_iter().chain((of == rate::FMA && bits < 512).then_some("fma"));
-    !is_x86 || needed.into_iter().all(|feature| cpu.has(feature))
+    needed.into_iter().all(|feature| cpu.has(feature))
 }
 
 fn section(found: &Result<Core, String>, cpus: Option<&CpuSet>, cpu: &Cpu) -> Section {
@@ -63,21 +71,48 @@ fn section(found: &Result<Core, String>, cpus: Option<&CpuSet>, cpu: &Cpu) -> Se
     if let Some(note) = &core.note {
         section.row("because", note);
     }
-    let rates = [
+    for (label, text) in rates(core, cpu) {
+        section.row(label, text);
+    }
+    section.row("source", &core.source);
+    section
+}
+
+/// What the core can start in a cycle, by width, and why some of that is not known.
+fn rates(core: &Core, cpu: &Cpu) -> Vec<(String, String)> {
+    let kinds = [
         ("FMA", rate::FMA),
         ("additions", rate::ADD),
         ("multiplications", rate::MULTIPLY),
         ("integer additions", rate::INTEGER_ADD),
     ];
-    for (label, of) in rates {
-        let rates = WIDTHS.into_iter().filter(|bits| has(cpu, of, *bits)).filter_map(|bits| {
-            let rate = core.per_cycle(of, bits, cpu).ok()?;
-            Some(format!("{} of {bits} bits", significant(rate, 2)))
-        });
-        let rates: Vec<String> = rates.collect();
-        if !rates.is_empty() {
-            section.row(format!("{label} per cycle"), rates.join(", "));
+    let (mut rows, mut reasons, mut any) = (Vec::new(), BTreeSet::new(), false);
+    for (label, of) in kinds {
+        let mut parts = Vec::new();
+        for bits in WIDTHS.into_iter().filter(|bits| has(cpu, of, *bits)) {
+            match core.per_cycle(of, bits, cpu) {
+                Ok(rate) => {
+                    any = true;
+                    parts.push(format!("{} of {bits} bits", significant(rate, 2)));
+                }
+                // How long the vectors of SVE are is the chip's choice: what its row does not have, it does not have.
+                Err(_) if bits > 128 && cpu.arm.is_some() => {}
+                Err(why) => {
+                    reasons.insert(why.to_string());
+                    parts.push(format!("unknown of {bits} bits"));
+                }
+            }
+        }
+        if !parts.is_empty() {
+            rows.push((format!("{label} per cycle"), parts.join(", ")));
         }
     }
-    section
+    if !any {
+        let none = "not listed for this chip, so there is no compute limit; give --limits";
+        return vec![("rates".to_owned(), none.to_owned())];
+    }
+    if !reasons.is_empty() {
+        rows.push(("unknown".to_owned(), reasons.into_iter().collect::<Vec<_>>().join("; ")));
+    }
+    rows
 }

@@ -1,7 +1,7 @@
 //! What it costs that something is not known.
 
 /// Facts by the beginning of their name, the most specific first, and what is lost without them.
-const COSTS: [(&str, &str); 32] = [
+const COSTS: [(&str, &str); 33] = [
     ("host", "runs of several machines are hard to tell apart"),
     ("kernel.release", "runs before and after an update look alike"),
     (
@@ -26,7 +26,7 @@ const COSTS: [(&str, &str); 32] = [
     ("memory.node", "memory cannot be placed by node, and remote access looks like local"),
     (
         "memory.modules",
-        "memory is held to the most that the socket can carry, and not to the channels in use",
+        "memory is held to the most that the socket can carry, where that is known, and not to the channels in use",
     ),
     ("memory.swap", "swapping during a run may go unnoticed"),
     ("cgroup.cpuset", "CPUs may be used that the group does not allow"),
@@ -34,7 +34,8 @@ const COSTS: [(&str, &str); 32] = [
     ("cgroup.memory", "a memory limit may end a measurement without warning"),
     ("cgroup", "the group's bounds may go unnoticed"),
     ("storage", "there is no device limit for the test directory"),
-    ("disks", "there is no limit for that device"),
+    ("disks.", "there is no limit for that disk"),
+    ("disks", "there is no limit for any disk"),
     ("network", "there is no line rate to hold the figure against: give it with --limits"),
     ("virtualisation.product", "the provider's rated figures cannot be looked up"),
     ("virtualisation", "it cannot be said whether other machines share this one"),

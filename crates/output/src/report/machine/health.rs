@@ -50,12 +50,15 @@ pub fn health(health: &Health) -> Option<Section> {
 
 /// `3 mitigated; vulnerable: mmio_stale_data`
 fn mitigations(health: &Health) -> String {
-    let is_open = |text: &str| text.starts_with("Vulnerable");
-    let open: Vec<&str> =
-        health.mitigations.iter().filter(|(_, text)| is_open(text)).map(|(name, _)| name.as_str()).collect();
-    let mitigated = health.mitigations.values().filter(|text| text.starts_with("Mitigation")).count();
+    let begin = |word: &str| -> Vec<&str> {
+        let with = health.mitigations.iter().filter(|(_, text)| text.starts_with(word));
+        with.map(|(name, _)| name.as_str()).collect()
+    };
+    let (open, unknown) = (begin("Vulnerable"), begin("Unknown"));
     let open = if open.is_empty() { "none".to_owned() } else { open.join(", ") };
-    format!("{mitigated} on; vulnerable: {open}")
+    let unknown =
+        if unknown.is_empty() { String::new() } else { format!("; unknown: {}", unknown.join(", ")) };
+    format!("{} on; vulnerable: {open}{unknown}", begin("Mitigation").len())
 }
 
 /// The hottest sensor of each chip, hottest first.

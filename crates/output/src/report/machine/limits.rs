@@ -13,11 +13,17 @@ use crate::sample::{Conditions, Sample};
 /// What each candidate's figure is held against, at this core clock where the limit moves with it; and where the
 /// inputs are from, each source once.
 pub fn limits(machine: &Machine, candidates: &[Candidate], clock_hz: Option<f64>) -> Vec<Section> {
-    let mut section = Section::new("limits, as derived now");
+    let mut section = Section::new(match clock_hz {
+        Some(_) => "limits, as derived now",
+        None => "limits, as far as they do not need the clock under load",
+    });
     let mut sources = Section::new("where the limits' inputs are from");
     for Candidate { case, .. } in candidates {
         let Some((metric, limit)) = headline(machine, case, clock_hz) else { continue };
-        section.row(label(case), derivation(&limit, metric) + &at_other_clocks(machine, case, &limit));
+        let text = derivation(&limit, metric) + &at_other_clocks(machine, case, &limit);
+        let earlier =
+            section.rows.iter().find(|row| row.value == text).map(|row| format!("as {}", row.label));
+        section.row(label(case), earlier.unwrap_or(text));
         for input in &limit.inputs {
             let from = match input.unit.as_str() {
                 "Hz" => "measured just now on one CPU; a run measures it in every sample, and takes no other",

@@ -80,6 +80,26 @@ fn this_machine_is_described() {
 
 /// A Pentium has the core of a Xeon and less of its instructions; a hypervisor may hide them as well.
 #[test]
+fn what_is_not_known_of_a_core_is_told_and_widths_that_it_lacks_are_not() -> Result<(), Fault> {
+    let lines = |machine: &Machine| text(&cores(machine), 200);
+    let mut xeon = Fixture::open("xeon-gold-6230-2s")?.machine();
+    xeon.cpu.model_name = Some("Intel(R) Xeon(R) D-2183IT CPU @ 2.20GHz".to_owned());
+    let of_xeon = lines(&xeon);
+    assert!(of_xeon.contains("2.0 of 256 bits, unknown of 512 bits"), "{of_xeon}");
+    assert!(of_xeon.contains("one or two 512-bit units"), "{of_xeon}");
+    let mut graviton = Fixture::open("graviton2-container")?.machine();
+    graviton.cpu.arm.as_mut().expect("an Arm").part = 0xd40;
+    graviton.cpu.flags.remove("sve");
+    assert!(lines(&graviton).contains("FMA per cycle        4.0 of 128 bits\n"), "{}", lines(&graviton));
+    graviton.cpu.flags.insert("sve".to_owned());
+    assert!(lines(&graviton).contains("4.0 of 128 bits, 2.0 of 256 bits"), "{}", lines(&graviton));
+    graviton.cpu.flags.remove("sve");
+    graviton.cpu.arm.as_mut().expect("an Arm").part = 0xd41;
+    assert!(lines(&graviton).contains("rates              not listed for this chip"), "{}", lines(&graviton));
+    Ok(())
+}
+
+#[test]
 fn rates_of_instructions_that_are_missing_are_not_listed() -> Result<(), Fault> {
     let mut machine = Fixture::open("xeon-gold-6230-2s")?.machine();
     let rates = |machine: &Machine| {
