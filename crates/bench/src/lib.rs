@@ -15,7 +15,7 @@ use std::time::Instant;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::case::{AT_ONCE, AT_ONCE_BACK, Case, EACH};
+use crate::case::{AT_ONCE, AT_ONCE_BACK, Case, EACH, Value};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::measurement::Measurement;
@@ -143,7 +143,7 @@ pub struct Subsystem {
     pub context: fn(&Machine, &Measurement) -> Vec<String>,
     /// Options that its short help shows, the most wanted first.
     pub asked_first: &'static [&'static str],
-    /// Help of parameters that mean something of their own here.
+    /// Help of parameters that mean the same to all its benchmarks, and something else than elsewhere.
     pub help: &'static [(&'static str, &'static str)],
     /// Parameters whose value is each thread's own, so that all threads together have so many times as much.
     pub of_each_thread: &'static [&'static str],
@@ -261,6 +261,8 @@ pub struct Descriptor {
     pub about: &'static str,
     /// The parameters it takes, in the order of its ids.
     pub keys: &'static [&'static str],
+    /// Help of parameters that mean something of their own here, where they do not to the whole subsystem.
+    pub help: &'static [(&'static str, &'static str)],
     /// A case in words, for tables and messages; none: its name.
     pub words: &'static [Say],
     /// Whether it runs when nothing is named.
@@ -301,6 +303,7 @@ impl Descriptor {
         name: "",
         about: "",
         keys: &[],
+        help: &[],
         words: &[],
         by_default: true,
         common: None,
@@ -336,9 +339,25 @@ pub trait Benchmark: Sync {
     /// Every metric that a case of it can have, the usual headline first.
     fn all_metrics(&self) -> &'static [Metric];
 
-    /// The metrics of a case, the headline first: rows of [`Benchmark::all_metrics`].
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        self.all_metrics().to_vec()
+    /// A row of [`Benchmark::all_metrics`] as a case has it; `None` where the case does not have it.
+    fn metric_of(&self, _: &Case, row: Metric) -> Option<Metric> {
+        Some(row)
+    }
+
+    /// The metric that heads a case, where that is not the first of its rows.
+    fn headline(&self, _: &Case) -> Option<&'static str> {
+        None
+    }
+
+    /// The metrics of a case, the headline first.
+    fn metrics(&self, case: &Case) -> Vec<Metric> {
+        let rows = self.all_metrics().iter();
+        let mut found: Vec<Metric> = rows.filter_map(|row| self.metric_of(case, *row)).collect();
+        let headline = self.headline(case);
+        if let Some(place) = headline.and_then(|name| found.iter().position(|metric| metric.name == name)) {
+            found[..=place].rotate_right(1);
+        }
+        found
     }
 
     /// The cases that a group asks for on this machine. Pure: `--dry-run` and `--list` stop here.
@@ -483,6 +502,39 @@ impl Keep {
     }
 }
 
+/// Whether cases of a benchmark of this name work on test files.
+pub fn on_files(name: &str) -> bool {
+    subsystem(name.split('.').next().unwrap_or_default()).is_some_and(|part| part.on_files)
+}
+
+/// The help of a parameter of a subsystem's command: what the subsystem says of it, or else each benchmark that takes it.
+pub fn help_of(part: &Subsystem, key: &case::Key) -> String {
+    let own = |help: &[(&str, &'static str)]| {
+        help.iter().find(|(name, _)| *name == key.name).map(|(_, text)| *text)
+    };
+    if let Some(text) = own(part.help) {
+        return text.to_owned();
+    }
+    let mut texts: Vec<(Vec<&str>, &str)> = Vec::new();
+    for benchmark in
+        BENCHMARKS.iter().filter(|b| b.name().starts_with(part.name) && b.keys().contains(&key.name))
+    {
+        let text = own(benchmark.descriptor().help).unwrap_or(key.help);
+        match texts.iter_mut().find(|(_, other)| *other == text) {
+            Some((names, _)) => names.push(benchmark.name()),
+            None => texts.push((vec![benchmark.name()], text)),
+        }
+    }
+    match texts.as_slice() {
+        [] => key.help.to_owned(),
+        [(_, text)] if *text == key.help => (*text).to_owned(),
+        texts => {
+            let said = texts.iter().map(|(names, text)| format!("{}: {text}", names.join(", ")));
+            said.collect::<Vec<_>>().join("; ")
+        }
+    }
+}
+
 /// The thread counts that are measured when none are named: one, and the most that get their own CPU.
 pub fn default_threads(machine: &Machine) -> Vec<u64> {
     match machine.most_threads() as u64 {
@@ -499,6 +551,18 @@ pub fn counts(group: &Group, key: &str, usual: &[u64], most: u64) -> Result<Vec<
     group.numbers(key, usual).into_iter().map(|n| within(1..=most, key, n)).collect()
 }
 
+/// The sizes asked for of a parameter that may be a mix elsewhere, or the usual ones.
+///
+/// # Errors
+/// A mix, in one line.
+pub fn whole_sizes(of: &dyn Benchmark, group: &Group, key: &str, usual: &[u64]) -> Result<Vec<u64>, String> {
+    let mix = |value: &&Value| matches!(value, Value::Mix(_));
+    match group.lists.get(key).and_then(|values| values.iter().find(mix)) {
+        Some(mix) => Err(format!("{key} must be one size: the mix {mix} is not supported on {}", of.name())),
+        None => Ok(group.numbers(key, usual)),
+    }
+}
+
 /// The value of a parameter, if it is within the range.
 ///
 /// # Errors
@@ -512,6 +576,8 @@ pub fn within(range: RangeInclusive<u64>, key: &str, n: u64) -> Result<u64, Stri
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::case::Key;
     use crate::quantity::Unit;
@@ -523,6 +589,38 @@ mod tests {
                 assert!(Key::find(name).is_ok_and(|key| key.name == *name), "{name}");
             }
         }
+    }
+
+    /// What the help says is taken: `all` is every operation that it lists.
+    #[test]
+    fn help_is_that_of_the_benchmarks_and_all_is_every_operation() {
+        let machine = fixture::machine();
+        let key = Key::find("op").expect("a parameter");
+        let mut seen = 0;
+        for benchmark in BENCHMARKS {
+            let help = benchmark.descriptor().help.iter().find(|(name, _)| *name == key.name);
+            let Some(words) = help.and_then(|(_, text)| text.strip_suffix(" or all")) else { continue };
+            let ops = |value: &str| {
+                let group = Group::default().with(key.name, vec![key.parse(value).expect("a word")]);
+                let cases = benchmark.cases(&machine, &group).unwrap_or_else(|why| panic!("{value}: {why}"));
+                cases
+                    .iter()
+                    .filter_map(|one| one.case.word(key.name).map(str::to_owned))
+                    .collect::<BTreeSet<_>>()
+            };
+            let listed = words.replace(" (as STREAM)", "");
+            let listed: BTreeSet<String> = listed.split(", ").map(str::to_owned).collect();
+            assert_eq!(ops("all"), listed, "{}", benchmark.name());
+            seen += 1;
+        }
+        assert!(seen >= 6);
+        let of = |part: &str, name: &str| {
+            help_of(subsystem(part).expect("a part"), Key::find(name).expect("a key"))
+        };
+        assert_eq!(of("cpu", "block"), "cpu.crypto: size of a block [default: 16K]");
+        assert!(of("cpu", "op").contains("; cpu.crypto: aes-128-gcm, "), "{}", of("cpu", "op"));
+        assert!(of("disk", "op").starts_with("read, write, append"), "{}", of("disk", "op"));
+        assert_eq!(of("memory", "pages"), Key::find("pages").expect("a key").help);
     }
 
     #[test]

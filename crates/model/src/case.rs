@@ -56,6 +56,27 @@ pub struct Key {
     pub axis: Option<Axis>,
     /// Whether its values are lines of one chart; otherwise each value has its own chart.
     pub overlaid: bool,
+    /// Whether the title of a chart has its value, where all figures of the chart have the same.
+    pub titled: bool,
+    /// What it fixes the amount of, where `--scale` changes that.
+    pub amount: Option<Amount>,
+    /// Whether it is the bytes of one transfer.
+    pub of_one: bool,
+}
+
+/// An amount that `--scale` changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// Bytes of a sample.
+    Bytes,
+    /// Transfers of a sample.
+    Transfers,
+    /// Operations of a sample.
+    Operations,
+    /// The order of a system of equations, whose work goes with its cube.
+    Order,
+    /// Bytes of a file; of memory, a size says which cache a region lives in.
+    File,
 }
 
 /// The axis of curves along a parameter.
@@ -94,6 +115,9 @@ const fn key(name: &'static str, kind: Kind, help: &'static str) -> Key {
         unsaid: None,
         axis: None,
         overlaid: false,
+        titled: false,
+        amount: None,
+        of_one: false,
     }
 }
 
@@ -130,6 +154,18 @@ impl Key {
     const fn overlaid(self) -> Self {
         Self { overlaid: true, ..self }
     }
+
+    const fn titled(self) -> Self {
+        Self { titled: true, ..self }
+    }
+
+    const fn amount(self, amount: Amount) -> Self {
+        Self { amount: Some(amount), ..self }
+    }
+
+    const fn of_one(self) -> Self {
+        Self { of_one: true, ..self }
+    }
 }
 
 /// Every parameter that a case may have. A new option is one row here.
@@ -137,14 +173,14 @@ pub const KEYS: &[Key] = &[
     key(
         "op",
         Kind::Word,
-        "operation, such as read, write, fma, triad; all takes every one, and a wrong name prints the list",
+        "operation, such as read, write, fma, triad; a wrong name prints the list",
     )
-    .overlaid(),
+    .overlaid().titled(),
     key("read-share", Kind::Count, "percentage of reads of a mixed load"),
-    key("type", Kind::Word, "number type: f64, f32, f16, bf16, i64, i32, i16, i8, all").overlaid(),
+    key("type", Kind::Word, "number type: f64, f32, f16, bf16, i64, i32, i16, i8, all").overlaid().titled(),
     key("n", Kind::Count, "order of the matrices [default: one that fits memory and --budget]")
         .of_machine()
-        .axis("n", Spacing::Log),
+        .axis("n", Spacing::Log).amount(Amount::Order),
     key("nb", Kind::Count, "block size of the factorisation, in columns; rounded up to whole register tiles")
         .usually("192"),
     key("p", Kind::Count, "rows of the process grid (HPL's P)").of_machine(),
@@ -171,16 +207,16 @@ pub const KEYS: &[Key] = &[
         note: "it rises by 1 ÷ latency with each chain and is flat where latency × units of them are in flight",
         workers: false,
     }),
-    key("pattern", Kind::Word, "access pattern: sequential, sequential-each (of a mix, reads and writes apart), random, strided, backward, same, zipf, zipf:0.9, zoned:80-20:20-80 (80 % of the transfers to the first 20 %)").overlaid(),
+    key("pattern", Kind::Word, "access pattern: sequential, sequential-each (of a mix, reads and writes apart), random, strided, backward, same, zipf, zipf:0.9, zoned:80-20:20-80 (80 % of the transfers to the first 20 %)").overlaid().titled(),
     key(
         "size",
         Kind::Size,
         "working set. memory: bytes per thread over all arrays, or sweep; disk: bytes of the test file",
     )
     .of_machine()
-    .axis("size", Spacing::Log),
+    .axis("size", Spacing::Log).amount(Amount::File),
     key("block", Kind::Sizes, "block size of a transfer, or a mix by weight: 4K@60+64K@40")
-        .axis("block", Spacing::Log),
+        .axis("block", Spacing::Log).of_one(),
     key("align", Kind::Size, "random transfers begin at multiples of this [default: what divides all blocks]"),
     key("variant", Kind::Word, "kernel of memory.bandwidth: best, all, or a name such as nt_ahead256_avx2: nt_ non-temporal stores (past the caches), aheadN_ software prefetch N bytes ahead, then the instruction set").usually("best").overlaid(),
     key("pages", Kind::Word, "page size: 4k (or 16k, 64k: what the kernel has), thp (transparent huge pages), 2m, 1g (from reserved pools)")
@@ -235,11 +271,11 @@ pub const KEYS: &[Key] = &[
         Kind::Word,
         "protocol of the round trips: tcp, udp, icmp, connect (a new TCP connection each)",
     )
-    .overlaid(),
-    key("message", Kind::Size, "message size").axis("message", Spacing::Log),
+    .overlaid().titled(),
+    key("message", Kind::Size, "message size").axis("message", Spacing::Log).of_one(),
     key("direction", Kind::Word, "who sends: up (the client), down (the server), both")
         .usually("up")
-        .overlaid(),
+        .overlaid().titled(),
     key("streams", Kind::Count, "parallel connections, each with its own thread on client and server")
         .usually("1")
         .axis_of_workers("streams")
@@ -278,9 +314,9 @@ pub const KEYS: &[Key] = &[
         "CPUs that the threads are pinned to: spread, compact, or a list such as 0-3",
     )
     .formerly("place"),
-    key("work", Kind::Count, "operations per sample; with strong scaling divided among the threads"),
-    key("volume", Kind::Size, "bytes per sample; with strong scaling divided among the threads"),
-    key("count", Kind::Count, "blocks or messages per sample; with strong scaling divided among the threads"),
+    key("work", Kind::Count, "operations per sample; with strong scaling divided among the threads").amount(Amount::Operations),
+    key("volume", Kind::Size, "bytes per sample; with strong scaling divided among the threads").amount(Amount::Bytes),
+    key("count", Kind::Count, "blocks or messages per sample; with strong scaling divided among the threads").amount(Amount::Transfers),
     key(
         "scaling",
         Kind::Word,

@@ -22,7 +22,7 @@ pub(crate) fn is_current(name: &str, made: &str) {
     let line = made.lines().zip(written.lines()).find(|(made, written)| made != written);
     assert!(
         made == written,
-        "{name} is stale, PLIMSOLL_WRITE_DOCS=1 cargo test --test integration docs:: writes it; first: {line:?}"
+        "{name} is stale: the same test with PLIMSOLL_WRITE_DOCS=1 writes it; first: {line:?}"
     );
 }
 

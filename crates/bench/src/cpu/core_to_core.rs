@@ -41,6 +41,7 @@ impl Benchmark for CoreToCore {
             about: "time for a CPU to see what another wrote, for each pair of CPUs",
             words: &[Say::Word("core to core"), Say::Value("op")],
             keys: &["op"],
+            help: &[("op", "cas, store or all")],
             by_default: false,
             findings: findings::core_to_core,
             ..Descriptor::USUAL
@@ -64,7 +65,7 @@ impl Benchmark for CoreToCore {
             let case = Case::of(self.name()).with_word("op", name);
             Ok(Candidate::new(case, enough(machine)).parsed(exchange))
         };
-        group.words("op", &all).iter().map(candidate).collect()
+        group.words_of("op", &all, &all).iter().map(candidate).collect()
     }
 
     fn limits(&self, _: &Question<'_>) -> Vec<Limit> {

@@ -14,18 +14,6 @@ pub static PART: Subsystem = Subsystem {
     about: "Peak FLOP/s, GEMM, LINPACK, core to core",
     context: |machine, _| context(machine),
     asked_first: &["op", "type", "threads", "isa", "n", "affinity"],
-    help: &[
-        (
-            "op",
-            "cpu.peak: fma, add, mul, mix, dot, div, sqrt, crc32c; cpu.crypto: aes-128-gcm, aes-256-ctr, sha256, \
-             chacha20-poly1305; cpu.core-to-core: cas, store; all takes every one",
-        ),
-        ("block", "cpu.crypto: size of a block [default: 16K]"),
-        (
-            "n",
-            "cpu.gemm, cpu.linpack, cpu.hpl: order of the matrices [default: one that fits memory and --budget]",
-        ),
-    ],
     second_cost: Loss::SiblingBusy,
     stay: Stay::OnCores,
     ..Subsystem::USUAL

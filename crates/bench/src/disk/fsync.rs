@@ -35,6 +35,7 @@ use crate::stats::Times;
 use crate::warning::Note;
 use crate::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say, counts,
+    whole_sizes,
 };
 
 /// The benchmark itself.
@@ -77,22 +78,14 @@ impl Benchmark for DiskFsync {
         }
     }
 
-    fn metrics(&self, case: &Case) -> Vec<Metric> {
-        let [latency, rate] = [0, 1].map(|index| self.all_metrics()[index]);
-        vec![latency.of_transfers(OfTransfers::Time(under_way(case))), rate]
+    fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
+        Some(if row.name == LATENCY { row.of_transfers(OfTransfers::Time(under_way(case))) } else { row })
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
-        if group
-            .lists
-            .get("block")
-            .is_some_and(|blocks| blocks.iter().any(|b| matches!(b, crate::case::Value::Mix(_))))
-        {
-            return Err("block must be one size: a mix of sizes is not supported on disk.fsync".to_owned());
-        }
         let threads = counts(group, "threads", &[1], MAX_THREADS)?;
         let mut candidates = Vec::new();
-        for block in group.numbers("block", &[BLOCK]) {
+        for block in whole_sizes(self, group, "block", &[BLOCK])? {
             if !(1..=SEGMENT).contains(&block) {
                 return Err(format!("block must be between 1 byte and {}: {block} is not", human(SEGMENT)));
             }

@@ -64,6 +64,7 @@ impl Benchmark for LoadedLatency {
                 Say::Times,
             ],
             keys: &["op", "size", "pages", "delay", "threads"],
+            help: &[("op", "read, write, read-write or all")],
             by_default: false,
             curves: &[Curve { x: BANDWIDTH, x_unit: "B/s", log: false, y: LATENCY, y_unit: "s" }],
             look: super::look,
@@ -92,7 +93,7 @@ impl Benchmark for LoadedLatency {
         let all = machine.most_threads().max(2) as u64;
         let threads = counts(group, "threads", &[all], super::MOST_THREADS)?;
         let mut candidates = Vec::new();
-        for op in group.words("op", &["read"]) {
+        for op in group.words_of("op", &["read"], &OPS.iter().map(|(name, _)| *name).collect::<Vec<_>>()) {
             let draws = find(&op)?;
             for pages in pages(machine, group)? {
                 for size in sizes(machine, group, &[latency::memory_size(machine, group)], super::SMALLEST)? {

@@ -54,6 +54,7 @@ impl Benchmark for Numa {
             about: "latency and bandwidth from the CPUs of each NUMA node to the memory of each",
             words: &[Say::Word("NUMA"), Say::Value("op"), Say::Value("size")],
             keys: &["op", "size", "pages"],
+            help: &[("op", "latency, read or all")],
             by_default: false,
             look: super::look,
             ..Descriptor::USUAL
@@ -74,9 +75,9 @@ impl Benchmark for Numa {
         }
     }
 
-    fn metrics(&self, case: &Case) -> Vec<Metric> {
+    fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
         let name = if case.word("op") == Some("latency") { LATENCY } else { BANDWIDTH };
-        self.all_metrics().iter().filter(|metric| metric.name == name).copied().collect()
+        Some(row).filter(|row| row.name == name)
     }
 
     fn roofline(&self, _: &Case) -> Roofline {
@@ -85,7 +86,7 @@ impl Benchmark for Numa {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let mut candidates = Vec::new();
-        for op in group.words("op", OPS) {
+        for op in group.words_of("op", OPS, OPS) {
             if !OPS.contains(&op.as_str()) {
                 let op = crate::text::shown(&op);
                 return Err(format!("op must be one of {} between nodes: '{op}' is not", OPS.join(", ")));

@@ -11,21 +11,10 @@ pub static PART: Subsystem = Subsystem {
     name: "memory",
     title: "Memory",
     about: "Bandwidth, latency, loaded latency",
-    help: &[
-        (
-            "op",
-            "memory.bandwidth: read, write, copy, scale, add, triad (as STREAM), update; memory.block: read, write, read-write; \
-             all takes every one",
-        ),
-        (
-            "size",
-            "working set: bytes per thread over all arrays, or sweep for a size in each cache and in memory",
-        ),
-        ("block", "memory.block: block size of a transfer"),
-        ("pattern", "memory.block: sequential, random"),
-        ("volume", "memory.block: bytes of each sample; with --scaling strong divided among the threads"),
-        ("count", "memory.block: blocks of each sample; with --scaling strong divided among the threads"),
-    ],
+    help: &[(
+        "size",
+        "working set: bytes per thread over all arrays, or sweep for a size in each cache and in memory",
+    )],
     context: |machine, first| {
         let mut parts = context(machine);
         parts.extend(of_the_socket(first).then(|| "limits: socket max".to_owned()));

@@ -318,18 +318,15 @@ fn keys_of(subsystem: &str) -> impl Iterator<Item = &'static Key> {
     })
 }
 
-fn on_files(subsystem: &str) -> bool {
-    bench::subsystem(subsystem).is_some_and(|part| part.on_files)
-}
-
 fn subsystem(name: &'static str) -> Command {
     let all = BENCHMARKS.iter().filter(|b| b.name().starts_with(name));
     let list: Vec<(&str, String)> = all.map(|b| (b.name(), b.descriptor().about.to_owned())).collect();
-    let (about, texts) = bench::subsystem(name).map(|part| (part.about, part.help)).unwrap_or_default();
+    let part = bench::subsystem(name);
+    let about = part.map(|part| part.about).unwrap_or_default();
     let flags = keys_of(name).map(|key| {
         let flag = Arg::new(key.name)
             .long(key.name)
-            .help(texts.iter().find(|(known, _)| *known == key.name).map_or(key.help, |(_, text)| *text))
+            .help(part.map_or_else(|| key.help.to_owned(), |part| bench::help_of(part, key)))
             .action(ArgAction::Append)
             .help_heading("Parameters (a,b: one case for each value)");
         let flag = match key.formerly {
@@ -355,7 +352,7 @@ fn subsystem(name: &'static str) -> Command {
     let secret = keys_of(name).any(|key| key.name == SERVER).then(secret);
     let command =
         Common::augment_args(Command::new(name).args(flags).args(secret).allow_negative_numbers(true));
-    let command = if on_files(name) { Device::augment_args(command) } else { command };
+    let command = if bench::on_files(name) { Device::augment_args(command) } else { command };
     // The doc comments of the structs would otherwise become the command's text.
     command.about(about).after_help(help::listed("Benchmarks", &list))
 }
@@ -655,7 +652,7 @@ fn asked_of_subsystem(name: &str, m: &ArgMatches) -> Result<Typed, clap::Error> 
     });
     let what = What::Subsystem { name: name.to_owned(), lists: lists.collect() };
     let mut common = Common::from_arg_matches(m)?;
-    if on_files(name) {
+    if bench::on_files(name) {
         common.target = Device::from_arg_matches(m)?.target();
     }
     let key = m.try_get_one::<PathBuf>("key").ok().flatten().cloned();

@@ -26,7 +26,7 @@ pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageErro
     let mut seen = std::collections::HashSet::new();
     let mut mistakes = Vec::new();
     for (index, group) in plan.groups.iter().enumerate() {
-        let parts = scale::scaled(group, plan.scale).into_iter();
+        let parts = scale::scaled(group, plan.scale, bench::on_files).into_iter();
         let cases: Result<Vec<_>, _> = parts.map(|part| of_group(&part, machine, &filters)).collect();
         let (cases, against) = match (cases, against(plan, group)) {
             (Ok(cases), Ok(against)) => (cases, against),

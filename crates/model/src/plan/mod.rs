@@ -72,6 +72,15 @@ impl Group {
         })
     }
 
+    /// The words asked for, or the usual ones; `all` stands for every one that there is.
+    pub fn words_of(&self, key: &str, usual: &[&str], every: &[&str]) -> Vec<String> {
+        let words = self.words(key, usual);
+        match words.iter().any(|word| word.eq_ignore_ascii_case("all")) {
+            true => every.iter().map(|word| (*word).to_owned()).collect(),
+            false => words,
+        }
+    }
+
     /// The sizes or counts asked for, or the defaults.
     pub fn numbers(&self, key: &str, defaults: &[u64]) -> Vec<u64> {
         self.list(key, defaults.to_vec(), |v| match v {

@@ -6,14 +6,29 @@
 //! and a count 50 operations, as far as the plan itself had that. The order of a system of equations goes with the cube root, as its work goes with the cube. What is
 //! left out in a plan is not scaled.
 
-use crate::case::{Case, SWEEP, Value};
+use crate::case::{Amount, Case, KEYS, Key, SWEEP, Value};
 use crate::plan::Group;
 
 /// Keys that fix how much a sample does.
 pub const AMOUNTS: [&str; 3] = ["work", "volume", "count"];
 
-/// Parameters that are multiplied.
-const SCALED: &[&str] = &["volume", "count", "size", "work", "n"];
+/// Whether a benchmark of this name works on files.
+pub type OnFiles = fn(&str) -> bool;
+
+/// What a parameter fixes the amount of.
+fn amount(key: &str) -> Option<Amount> {
+    KEYS.iter().find(|row| row.name == key)?.amount
+}
+
+/// Parameters that count what works at once.
+fn workers() -> impl Iterator<Item = &'static Key> {
+    KEYS.iter().filter(|key| key.axis.is_some_and(|axis| axis.workers))
+}
+
+/// Parameters that are the bytes of one transfer.
+fn of_one() -> impl Iterator<Item = &'static Key> {
+    KEYS.iter().filter(|key| key.of_one)
+}
 
 /// A file that is smaller says little about a disk.
 const LEAST_FILE: u64 = 64 << 20;
@@ -41,13 +56,13 @@ pub fn of_series(seconds: f64, scale: f64, usual: f64) -> f64 {
 }
 
 /// The group in parts, each with lists that fit together.
-pub fn scaled(group: &Group, scale: f64) -> Vec<Group> {
-    if scale == 1.0 || !SCALED.iter().any(|key| group.asked(key)) {
+pub fn scaled(group: &Group, scale: f64, on_files: OnFiles) -> Vec<Group> {
+    if scale == 1.0 || !KEYS.iter().any(|key| key.amount.is_some() && group.asked(key.name)) {
         return vec![group.clone()];
     }
     let (room, mut parts) = (room(group), parts(group));
     for part in &mut parts {
-        shrink(part, scale, room);
+        shrink(part, scale, room, on_files);
     }
     parts
 }
@@ -59,9 +74,9 @@ fn room(group: &Group) -> u64 {
 
 /// The group in parts: what an amount depends on has one value in each.
 fn parts(group: &Group) -> Vec<Group> {
-    ["block", "message", "threads", "streams"]
-        .into_iter()
-        .fold(vec![group.clone()], |parts, key| parts.into_iter().flat_map(|part| apart(part, key)).collect())
+    of_one().chain(workers()).fold(vec![group.clone()], |parts, key| {
+        parts.into_iter().flat_map(|part| apart(part, key.name)).collect()
+    })
 }
 
 /// A plan's cases before they are scaled: cases that the plan states alike are alike here, whatever the scale makes of their
@@ -73,12 +88,12 @@ pub struct Unscaled {
 
 impl Unscaled {
     /// Of a plan of these groups at that scale.
-    pub fn new(groups: &[Group], scale: f64) -> Self {
+    pub fn new(groups: &[Group], scale: f64, on_files: OnFiles) -> Self {
         let pairs = |group: &Group| {
             let room = room(group);
             let pair = move |stated: Group| {
                 let mut small = stated.clone();
-                shrink(&mut small, scale, room);
+                shrink(&mut small, scale, room, on_files);
                 (small, stated)
             };
             parts(group).into_iter().map(pair)
@@ -102,7 +117,7 @@ fn restored(small: &Group, stated: &Group, case: &Case) -> Option<Case> {
     for (key, values) in &small.lists {
         let Some(value) = case.get(key).filter(|_| !values.iter().any(several)) else { continue };
         let place = values.iter().position(|one| one == value)?;
-        if SCALED.contains(key) {
+        if amount(key).is_some() {
             amounts.push((*key, stated.lists.get(key)?.get(place)?.clone()));
         }
     }
@@ -121,20 +136,23 @@ fn apart(group: Group, key: &'static str) -> Vec<Group> {
 }
 
 /// `room` is what a file must hold for any case of the group.
-fn shrink(part: &mut Group, scale: f64, room: u64) {
-    let disk = part.benchmarks.iter().any(|name| name.starts_with("disk."));
+fn shrink(part: &mut Group, scale: f64, room: u64, on_files: OnFiles) {
+    let files = part.benchmarks.iter().any(|name| on_files(name));
     let block = block(part);
     let threads = threads(part);
     let least = if part.asked("message") { LEAST_OPERATIONS } else { 2 };
     for (key, values) in &mut part.lists {
-        let rule: &dyn Fn(u64) -> u64 = match *key {
-            "volume" => &|n| times(n, scale).max(n.min(block.saturating_mul(least).saturating_mul(threads))),
-            "count" => &|n| times(n, scale).max(n.min(LEAST_OPERATIONS.saturating_mul(threads))),
-            "work" => &|n| times(n, scale).max(n.min(LEAST_WORK)),
-            "n" => &|n| scaled_order(n, scale),
-            // Of memory, a size says which cache a region lives in.
-            "size" if disk => &|n| times(n, scale).max(LEAST_FILE).max(room),
-            _ => continue,
+        let rule: &dyn Fn(u64) -> u64 = match amount(key) {
+            Some(Amount::Bytes) => {
+                &|n| times(n, scale).max(n.min(block.saturating_mul(least).saturating_mul(threads)))
+            }
+            Some(Amount::Transfers) => {
+                &|n| times(n, scale).max(n.min(LEAST_OPERATIONS.saturating_mul(threads)))
+            }
+            Some(Amount::Operations) => &|n| times(n, scale).max(n.min(LEAST_WORK)),
+            Some(Amount::Order) => &|n| scaled_order(n, scale),
+            Some(Amount::File) if files => &|n| times(n, scale).max(LEAST_FILE).max(room),
+            Some(Amount::File) | None => continue,
         };
         for value in values {
             match value {
@@ -156,11 +174,11 @@ fn times(n: u64, factor: f64) -> u64 {
 }
 
 fn block(part: &Group) -> u64 {
-    part.numbers("block", &[]).into_iter().chain(part.numbers("message", &[])).max().unwrap_or(1)
+    of_one().flat_map(|key| part.numbers(key.name, &[])).max().unwrap_or(1)
 }
 
 fn threads(part: &Group) -> u64 {
-    part.numbers("threads", &[]).into_iter().chain(part.numbers("streams", &[])).max().unwrap_or(1)
+    workers().flat_map(|key| part.numbers(key.name, &[])).max().unwrap_or(1)
 }
 
 #[cfg(test)]
@@ -168,6 +186,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    fn on_files(name: &str) -> bool {
+        name.starts_with("disk.")
+    }
 
     const MIB: u64 = 1 << 20;
     const GIB: u64 = 1 << 30;
@@ -191,21 +213,21 @@ mod tests {
             .with("threads", counts(&[1, 4]))
             .with("size", sizes(&[10 * GIB]))
             .with("volume", sizes(&[10 * GIB]));
-        let parts = scaled(&group, 0.001);
+        let parts = scaled(&group, 0.001, on_files);
         let files: Vec<u64> = parts.iter().flat_map(|part| part.numbers("size", &[])).collect();
         assert_eq!(files, [800 * MIB; 4]);
         let volumes: Vec<u64> = parts.iter().flat_map(|part| part.numbers("volume", &[])).collect();
         assert_eq!(volumes, [10_737_418, 10_737_418, 200 * MIB, 800 * MIB]);
-        assert_eq!(scaled(&group, 1.0), [group]);
+        assert_eq!(scaled(&group, 1.0, on_files), [group]);
     }
 
     #[test]
     fn memory_keeps_its_region_and_a_system_its_shape() {
         let memory = of("memory.block").with("size", sizes(&[GIB])).with("volume", sizes(&[100 * GIB]));
-        let part = &scaled(&memory, 0.01)[0];
+        let part = &scaled(&memory, 0.01, on_files)[0];
         assert_eq!((part.numbers("size", &[]), part.numbers("volume", &[])), (vec![GIB], vec![GIB]));
         let linpack = of("cpu.linpack").with("n", counts(&[10_000, 1000]));
-        assert_eq!(scaled(&linpack, 0.001)[0].numbers("n", &[]), [1000, 100]);
+        assert_eq!(scaled(&linpack, 0.001, on_files)[0].numbers("n", &[]), [1000, 100]);
     }
 
     #[test]
@@ -229,12 +251,12 @@ mod tests {
         };
         let groups = [of("disk.io").with("volume", sizes(&[GIB])), group];
         for (block, volume, threads) in [("8K", "1073742", 1), ("80M", "160M", 1), ("80M", "320M", 2)] {
-            let stated = Unscaled::new(&groups, 0.001).case(&case(block, volume, threads));
+            let stated = Unscaled::new(&groups, 0.001, on_files).case(&case(block, volume, threads));
             assert_eq!(stated, case(block, "1G", threads), "{block}");
         }
         let foreign = case("4K", "1073742", 1);
-        assert_eq!(Unscaled::new(&groups, 0.001).case(&foreign), foreign);
-        assert_eq!(Unscaled::new(&groups, 1.0).case(&case("8K", "1G", 1)), case("8K", "1G", 1));
+        assert_eq!(Unscaled::new(&groups, 0.001, on_files).case(&foreign), foreign);
+        assert_eq!(Unscaled::new(&groups, 1.0, on_files).case(&case("8K", "1G", 1)), case("8K", "1G", 1));
     }
 
     proptest! {
@@ -243,7 +265,7 @@ mod tests {
             for key in ["volume", "count", "work"] {
                 let value = if key == "volume" { Value::Size(n) } else { Value::Count(n) };
                 let group = of("memory.block").with("threads", counts(&[threads])).with(key, vec![value]);
-                let got = scaled(&group, scale)[0].numbers(key, &[])[0];
+                let got = scaled(&group, scale, on_files)[0].numbers(key, &[])[0];
                 prop_assert!((1..=n).contains(&got) || n == 0, "{key}: {n} became {got}");
             }
         }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::dense::{fits_or, seats};
 use super::sliced::{Slices, Turns};
-use crate::case::{Case, Value};
+use crate::case::Case;
 use crate::machine::Machine;
 use crate::place::Threads;
 use crate::plan::Group;
@@ -24,6 +24,7 @@ use crate::quantity::{Unit, format_size};
 use crate::sample::{Amount, CannotMeasure, Fact, Facts, Sample, WrongAnswer};
 use crate::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say, default_threads,
+    whole_sizes,
 };
 
 /// Name of the metric.
@@ -53,6 +54,10 @@ impl Benchmark for Crypto {
             about: "encryption and digests of blocks: AES-128-GCM, AES-256-CTR, SHA-256, ChaCha20-Poly1305",
             words: &[Say::Value("op"), Say::Value("block"), Say::Times],
             keys: &["op", "block", "affinity", "threads"],
+            help: &[
+                ("op", "aes-128-gcm, aes-256-ctr, sha256, chacha20-poly1305 or all"),
+                ("block", "size of a block [default: 16K]"),
+            ],
             by_default: false,
             look: super::look,
             limits: limit::limits,
@@ -70,11 +75,8 @@ impl Benchmark for Crypto {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let names = Op::ALL.map(Op::name);
-        let ops = group.words("op", &names);
-        let ops = match ops.iter().any(|word| word == "all") {
-            true => Op::ALL.to_vec(),
-            false => ops.iter().map(|word| Op::find(word)).collect::<Result<Vec<_>, _>>()?,
-        };
+        let ops = group.words_of("op", &names, &names);
+        let ops = ops.iter().map(|word| Op::find(word)).collect::<Result<Vec<_>, _>>()?;
         let (blocks, seats) = (blocks(group)?, seats(machine, group, &default_threads(machine))?);
         let mut cases = Vec::new();
         for op in ops {
@@ -119,11 +121,7 @@ struct Job {
 
 /// The sizes asked for.
 fn blocks(group: &Group) -> Result<Vec<u64>, String> {
-    let mixed = |value: &&Value| !matches!(value, Value::Size(_));
-    if let Some(mix) = group.lists.get("block").and_then(|values| values.iter().find(mixed)) {
-        return Err(format!("block must be one size: the mix {mix} is not supported on cpu.crypto"));
-    }
-    let blocks = group.numbers("block", &[BLOCK]);
+    let blocks = whole_sizes(&Crypto, group, "block", &[BLOCK])?;
     match blocks.iter().find(|block| !(1..=MOST_BYTES).contains(*block)) {
         Some(block) => Err(format!(
             "block must be between 1 and {1} bytes: {0} is not",

@@ -61,6 +61,7 @@ impl Benchmark for Peak {
                 Say::Times,
             ],
             keys: &["op", "type", "isa", "width", "chains", "affinity", "threads", "work", "scaling"],
+            help: &[("op", "fma, add, mul, mix, dot, div, sqrt, crc32c or all")],
             look: super::look,
             limits: limit::limits,
             findings: findings::peak,
@@ -87,12 +88,13 @@ impl Benchmark for Peak {
         }
     }
 
-    fn metrics(&self, case: &Case) -> Vec<Metric> {
+    fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
+        if row.name == TIME {
+            return case.number("work").map(|_| row);
+        }
         let op = case.word("op").and_then(|word| word.parse().ok());
         let element = case.word("type").and_then(|word| word.parse().ok());
-        let rate = Metric { unit: super::counted_in(op, element), ..FLOPS };
-        let further = self.all_metrics()[1..].iter().filter(|_| case.number("work").is_some());
-        [rate].into_iter().chain(further.copied()).collect()
+        Some(Metric { unit: super::counted_in(op, element), ..row })
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

@@ -166,26 +166,23 @@ impl Benchmark for DiskIo {
         words::deepest(measurement).into_iter().collect()
     }
 
-    fn metrics(&self, case: &Case) -> Vec<Metric> {
-        let block = mean_block(case);
-        let mut all = METRICS.to_vec();
-        for metric in &mut all {
-            metric.transfers = match metric.name {
-                THROUGHPUT => block.map(OfTransfers::Rate),
-                LATENCY => Some(OfTransfers::Time(under_way(case))),
-                _ => continue,
-            };
-        }
-        let small = block.is_some_and(|bytes| bytes <= SMALL);
+    fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
+        let transfers = match row.name {
+            THROUGHPUT => mean_block(case).map(OfTransfers::Rate),
+            LATENCY => Some(OfTransfers::Time(under_way(case))),
+            _ => row.transfers,
+        };
+        Some(Metric { transfers, ..row })
+    }
+
+    fn headline(&self, case: &Case) -> Option<&'static str> {
+        let small = mean_block(case).is_some_and(|bytes| bytes <= SMALL);
         let lone = case.threads() == 1 && case.number("depth") == Some(1);
-        let headline = match small {
+        Some(match small {
             true if lone => LATENCY,
             true => RATE,
             false => THROUGHPUT,
-        };
-        let place = all.iter().position(|metric| metric.name == headline).unwrap_or_default();
-        all[..=place].rotate_right(1);
-        all
+        })
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

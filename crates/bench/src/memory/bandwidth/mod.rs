@@ -38,6 +38,7 @@ impl Benchmark for Bandwidth {
             about: "bytes per second of passes over arrays larger than the caches",
             words: &[Say::Value("op"), Say::Value("size"), Say::Value("variant"), Say::Times],
             keys: &["op", "size", "variant", "pages", "layout", "node", "affinity", "threads"],
+            help: &[("op", "read, write, copy, scale, add, triad (as STREAM), update or all")],
             look: |machine| {
                 super::look(machine);
                 crate::cpu::identity::look(machine);
@@ -131,7 +132,7 @@ fn remark(measurement: &Measurement) -> Option<&'static str> {
 }
 
 fn operations(group: &Group) -> Result<Vec<StreamOp>, String> {
-    let words = group.words("op", &["read", "copy", "triad"]);
+    let words = group.words_of("op", &["read", "copy", "triad"], &StreamOp::ALL.map(StreamOp::name));
     words.iter().map(|word| word.parse().map_err(|_| unknown_operation(word))).collect()
 }
 

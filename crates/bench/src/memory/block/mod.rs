@@ -21,6 +21,7 @@ use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
 use crate::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, PATTERN, Parsed, Ready, Roofline, Say, place,
+    whole_sizes,
 };
 
 /// Operations by their names in case ids.
@@ -55,6 +56,13 @@ impl Benchmark for Block {
                 "op", "pattern", "block", "size", "pages", "node", "affinity", "threads", "volume", "count",
                 "scaling",
             ],
+            help: &[
+                ("op", "read, write, read-write or all"),
+                ("block", "block size of a transfer"),
+                ("pattern", "sequential, random"),
+                ("volume", "bytes of each sample; with --scaling strong divided among the threads"),
+                ("count", "blocks of each sample; with --scaling strong divided among the threads"),
+            ],
             by_default: false,
             look: super::look,
             limits: limit::limits,
@@ -86,10 +94,9 @@ impl Benchmark for Block {
         }
     }
 
-    fn metrics(&self, case: &Case) -> Vec<Metric> {
+    fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
         let small = case.number("block").is_some_and(|block| block <= SMALL);
-        let all = self.all_metrics().iter();
-        all.filter(|metric| small || metric.name != LATENCY_PER_BYTE).copied().collect()
+        Some(row).filter(|row| small || row.name != LATENCY_PER_BYTE)
     }
 
     fn roofline(&self, _: &Case) -> Roofline {
@@ -160,15 +167,11 @@ fn named<T: Copy>(
             || format!("{key} must be one of {1}: '{0}' is not", crate::text::shown(word), all.join(", "));
         known.iter().find(|(name, _)| name == word).copied().ok_or_else(unknown)
     };
-    group.words(key, &all).iter().map(one).collect()
+    group.words_of(key, &all, &all).iter().map(one).collect()
 }
 
 fn blocks(group: &Group) -> Result<Vec<u64>, String> {
-    let mixed = |value: &Value| !matches!(value, Value::Size(_));
-    if let Some(mix) = group.lists.get("block").and_then(|values| values.iter().find(|value| mixed(value))) {
-        return Err(format!("block must be one size: the mix {mix} is not supported on memory.block"));
-    }
-    let blocks = group.numbers("block", BLOCKS);
+    let blocks = whole_sizes(&Block, group, "block", BLOCKS)?;
     match blocks.iter().find(|block| !usize::try_from(**block).is_ok_and(is_block)) {
         Some(block) => {
             Err(format!("block must be 1, 2, 4, 8 or a multiple of {LINE}: {} is not", format_size(*block)))

@@ -91,18 +91,16 @@ impl Benchmark for Latency {
         }
     }
 
-    fn metrics(&self, case: &Case) -> Vec<Metric> {
-        let loaded = case.get("load").is_some();
+    fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
+        let (loaded, apart) = (case.get("load").is_some(), case.get("interval").is_some());
         let streams = case.number("streams").unwrap_or(1) as f64;
-        let rows = self.all_metrics().iter().filter(|metric| loaded || metric.name != LOAD);
-        let apart = case.get("interval").is_some();
-        let row = |row: &Metric| match row.name {
+        match row.name {
+            LOAD if !loaded => None,
             // With pauses between them, a rate is no time.
-            RTT | RATE if apart => Metric { transfers: None, ..*row },
-            RTT => row.of_transfers(OfTransfers::Time(streams)),
-            _ => *row,
-        };
-        rows.map(row).collect()
+            RTT | RATE if apart => Some(Metric { transfers: None, ..row }),
+            RTT => Some(row.of_transfers(OfTransfers::Time(streams))),
+            _ => Some(row),
+        }
     }
 
     fn details(&self, measurement: &Measurement) -> Vec<String> {

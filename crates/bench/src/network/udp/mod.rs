@@ -119,10 +119,10 @@ impl Benchmark for Udp {
         }
     }
 
-    fn metrics(&self, case: &Case) -> Vec<Metric> {
+    fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
         // Smaller datagrams have no room for the time at which they were sent.
         let timed = case.number("message").is_none_or(|bytes| bytes >= 16);
-        self.all_metrics().iter().filter(|metric| timed || metric.name != JITTER).copied().collect()
+        Some(row).filter(|row| timed || row.name != JITTER)
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

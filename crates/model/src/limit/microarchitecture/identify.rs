@@ -103,14 +103,14 @@ impl Core {
         }
         let listed: Vec<_> = rows.iter().filter(|row| row.chip.is(cpu, arm.as_ref())).collect();
         if listed.is_empty() {
-            return Err(not_listed(cpu, number));
+            return not_listed(cpu, number);
         }
         if arm.is_some() {
             // Features that are missing are hidden; one that such a core cannot have shows that the part is not the core's own: a
             // hypervisor may write it (Linux, KVM_CAP_ARM_WRITABLE_IMP_ID_REGS).
             return match listed.iter().find_map(|row| evidence.impossible(row)) {
                 None => Ok(Self::new(listed, Identity::Documented, None)),
-                Some(against) => Err(contradicted(&by_name(&listed, cpu, number), &against)),
+                Some(against) => contradicted(&by_name(&listed, cpu, number), &against),
             };
         }
         let (named, against) = by_numbers(&listed, cpu, number, &evidence)?;
@@ -127,9 +127,7 @@ impl Core {
                     Self::inferred(rows, cpu, &evidence, why)
                 }
             }
-            Some(against) if !evidence.is_virtual => {
-                Err(contradicted(&by_name(&named, cpu, number), &against))
-            }
+            Some(against) if !evidence.is_virtual => contradicted(&by_name(&named, cpu, number), &against),
             Some(against) => {
                 let why = format!("{}, but that {against}", by_name(&named, cpu, number));
                 Self::inferred(rows, cpu, &evidence, &why)
@@ -228,19 +226,19 @@ impl Core {
     }
 }
 
-fn not_listed(cpu: &Cpu, number: usize) -> Unknown {
-    Unknown(match identity(cpu, number) {
-        Some(numbers) => format!(
+fn not_listed(cpu: &Cpu, number: usize) -> Result<Core, Unknown> {
+    match identity(cpu, number) {
+        Some(numbers) => Err(Unknown(format!(
             "{numbers} is not in data/microarchitectures.toml; add a row with its source, or give --limits"
-        ),
-        None => "nothing tells what this processor is; give --limits".to_owned(),
-    })
+        ))),
+        None => Err(Unknown("nothing tells what this processor is; give --limits".to_owned())),
+    }
 }
 
-fn contradicted(numbers: &str, against: &str) -> Unknown {
-    Unknown(format!(
+fn contradicted(numbers: &str, against: &str) -> Result<Core, Unknown> {
+    Err(Unknown(format!(
         "{numbers}, but that {against}; run plimsoll machine --save FILE.tar.gz and report it, or give --limits"
-    ))
+    )))
 }
 
 /// What rows say of a key, where they agree.

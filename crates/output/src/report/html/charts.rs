@@ -263,7 +263,8 @@ impl Facet<'_> {
     fn title(&self, along: &Along) -> String {
         let of = self.benchmarks().into_iter().collect::<Vec<_>>().join(", ");
         let single = |key: &&str| self.values(key).into_iter().next().filter(|_| self.values(key).len() == 1);
-        let work = ["op", "pattern", "type", "protocol", "direction"].iter().filter_map(single);
+        let titled = KEYS.iter().filter(|key| key.titled).map(|key| key.name);
+        let work = titled.filter_map(|key| single(&key));
         let said = work.chain([self.fixed.join(" · ")]).filter(|text| !text.is_empty());
         let said: String = said.map(|text| format!(" · {text}")).collect();
         // A benchmark that is called after what it measures: memory.latency.

@@ -5,8 +5,7 @@ use super::alike::short_names;
 use super::charts::name;
 use super::data::{Axis, Chart, Kind, Role, Series};
 use crate::bench::{self, Better, Curve};
-use crate::case::Case;
-use crate::case::EACH;
+use crate::case::{Case, EACH, KEYS};
 use crate::document::Run;
 use crate::label::label;
 use crate::measurement::{Flow, Measurement, MetricResult, Status};
@@ -24,11 +23,13 @@ const LEAST_LONG: usize = 5;
 /// Most distributions in one picture.
 const MOST_DISTRIBUTIONS: usize = 8;
 
-/// Parameters that a name has even where all share them: it would not read as a name without.
-const WORDS: &[&str] = &["op", "pattern", "protocol"];
-
 /// Most points of a distribution that are drawn.
 const MOST_STEPS: usize = 200;
+
+/// Whether a name has this parameter even where all share it: it would not read as a name without.
+fn is_titled(name: &str) -> bool {
+    KEYS.iter().any(|key| key.titled && key.name == name)
+}
 
 /// The headlines of a subsystem that are to be believed.
 pub(super) fn believed<'a>(run: &'a Run, subsystem: &str) -> Vec<(&'a Measurement, &'a MetricResult)> {
@@ -113,9 +114,10 @@ fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
     let timed: Vec<Timed<'_>> = timed.collect();
     let apart = timed.len() > MOST_DISTRIBUTIONS;
     let size = |m: &Measurement| {
-        let size = ["block", "message"]
-            .into_iter()
-            .find_map(|key| Some(format!("{key} {}", human(m.case.get(key)?))));
+        let size = KEYS
+            .iter()
+            .filter(|key| key.of_one)
+            .find_map(|key| Some(format!("{} {}", key.name, human(m.case.get(key.name)?))));
         size.filter(|_| apart).unwrap_or_default()
     };
     let mut groups: Vec<(String, Vec<Timed<'_>>)> = Vec::new();
@@ -148,7 +150,7 @@ fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
 fn told_apart(cases: &[&Case]) -> Vec<String> {
     let short = |case: &Case| {
         let differs = |key: &str| cases.iter().any(|other| other.get(key) != case.get(key));
-        let kept = case.params().iter().filter(|(key, _)| WORDS.contains(key) || differs(key));
+        let kept = case.params().iter().filter(|(key, _)| is_titled(key) || differs(key));
         kept.fold(Case::of(case.benchmark()), |made, (key, value)| made.with(key, value.clone()))
     };
     let short: Vec<Case> = cases.iter().map(|case| short(case)).collect();
