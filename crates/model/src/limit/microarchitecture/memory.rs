@@ -15,7 +15,7 @@ pub struct SocketMemory {
     pub name: String,
     /// Which chip, by its numbers.
     pub(super) chip: Option<Chip>,
-    /// Which chip, by how the firmware's product name begins: on Arm a core is in many chips.
+    /// Which chip, by how the type of an Amazon EC2 instance begins: on Arm a core is in many chips.
     #[serde(default)]
     pub(super) products: Vec<String>,
     /// Parts of names one of which the chip's name must have; `#` stands for a digit.
@@ -41,10 +41,7 @@ impl SocketMemory {
     pub fn of(machine: &Machine) -> Result<Option<&'static Self>, Unknown> {
         let rows = &table()?.memory;
         let cpu = &machine.cpu;
-        let product = machine.virtualisation.product.as_deref().unwrap_or_default();
-        if let Some(row) =
-            rows.iter().find(|row| row.products.iter().any(|p| product.starts_with(p.as_str())))
-        {
+        if let Some(row) = rows.iter().find(|row| row.is_of_product(machine)) {
             return Ok(Some(row));
         }
         let is_listed = |row: &&Self| row.chip.as_ref().is_some_and(|chip| chip.is(cpu, cpu.arm.as_ref()));
@@ -55,6 +52,12 @@ impl SocketMemory {
             return Err(Unknown(core.note.unwrap_or_default()));
         }
         Ok(rows.iter().filter(is_listed).find(|row| row.fits(cpu.model_name.as_deref().unwrap_or_default())))
+    }
+
+    /// Whether the machine is an instance of Amazon EC2 of a type (`c7g.xlarge`) that has this chip.
+    fn is_of_product(&self, machine: &Machine) -> bool {
+        let begins = |of: &str| self.products.iter().any(|begin| of.starts_with(begin.as_str()));
+        machine.virtualisation.ec2_type().is_some_and(begins)
     }
 
     fn fits(&self, name: &str) -> bool {

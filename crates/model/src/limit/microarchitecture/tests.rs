@@ -313,6 +313,7 @@ fn socket_memory_depends_on_the_stepping_where_a_model_is_many_chips() {
     }
     assert_eq!(name(x86(INTEL, 6, 85, 7), "Intel(R) Core(TM) i9-10980XE CPU"), None);
     assert_eq!(memory(x86(AMD, 25, 0xa0, 2), "AMD EPYC 8324P 32-Core Processor"), Some(("Siena", 230.4)));
+    assert_eq!(memory(x86(AMD, 25, 0xa0, 2), "AMD EPYC Embedded 8534P"), Some(("Siena", 230.4)));
     assert_eq!(memory(x86(AMD, 25, 0xa0, 2), "AMD EPYC 9754 128-Core Processor"), Some(("Bergamo", 460.8)));
     assert_eq!(name(x86(AMD, 23, 0x31, 0), "AMD EPYC 7742 64-Core Processor"), Some("Rome"));
     assert_eq!(name(x86(AMD, 23, 0x31, 0), "AMD Ryzen Threadripper 3970X 32-Core Processor"), None);
@@ -322,6 +323,8 @@ fn socket_memory_depends_on_the_stepping_where_a_model_is_many_chips() {
     graviton.cpu = arm(0xd4f);
     assert!(SocketMemory::of(&graviton).unwrap().is_none(), "this core is in several chips");
     graviton.virtualisation.product = Some("r8g.4xlarge".to_owned());
+    assert!(SocketMemory::of(&graviton).unwrap().is_none(), "a name that anybody can choose");
+    graviton.virtualisation.system_vendor = Some("Amazon EC2".to_owned());
     assert_eq!(SocketMemory::of(&graviton).unwrap().map(|row| row.name.as_str()), Some("Graviton4"));
 }
 
