@@ -32,6 +32,8 @@ pub(super) struct Taken<'a> {
     pub(super) measurement: &'a Measurement,
     /// CPUs that its machine has for it.
     cpus: usize,
+    /// The most threads that its machine has by default.
+    most: usize,
 }
 
 /// A measurement that gives no figure to compare.
@@ -47,6 +49,11 @@ impl Taken<'_> {
     pub(super) fn cpus(&self) -> usize {
         self.cpus
     }
+
+    /// The most threads that its machine has by default: fewer than CPUs under a quota.
+    pub(super) fn most_threads(&self) -> usize {
+        self.most
+    }
 }
 
 impl<'a> Figures<'a> {
@@ -55,8 +62,8 @@ impl<'a> Figures<'a> {
         let mut found: Vec<Self> = Vec::new();
         let mut places = HashMap::new();
         for run in &side.runs {
-            let cpus = |machine: &Machine| machine.most_threads();
-            let nodes: HashMap<&str, usize> =
+            let cpus = |machine: &Machine| [machine.cpu.allowed.len(), machine.most_threads()];
+            let nodes: HashMap<&str, [usize; 2]> =
                 run.nodes.iter().map(|node| (node.name.as_str(), cpus(run.machine_of(node)))).collect();
             for measurement in &run.measurements {
                 let id = measurement.case.id().as_str().to_owned();
@@ -65,9 +72,10 @@ impl<'a> Figures<'a> {
                     found.push(Self::new(&measurement.case, node));
                     found.len() - 1
                 });
-                let cpus = nodes.get(measurement.node.as_str()).copied().unwrap_or(cpus(&run.machine));
+                let [cpus, most] =
+                    nodes.get(measurement.node.as_str()).copied().unwrap_or(cpus(&run.machine));
                 match measurement.standing() {
-                    (Status::Ok, _) => found[place].all.push(Taken { run, measurement, cpus }),
+                    (Status::Ok, _) => found[place].all.push(Taken { run, measurement, cpus, most }),
                     (status, reason) => {
                         found[place].without.push(Without { run, measurement, status, reason });
                     }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::cases::{Figures, Pair};
+use super::cases::{Figures, Pair, Taken};
 use super::judge::{Evidence, FAMILY, OfRun};
 use super::{Floors, Noise, Origin, Side, alike, direction, excluded, foreign, noise_of};
 use crate::bench::Better;
@@ -200,7 +200,7 @@ pub fn rank(sides: &[Side], floors: &[Floors], wanted: &Wanted) -> Ranking {
 /// What a side has of one benchmark.
 struct Own<'f> {
     figures: Vec<&'f Figures<'f>>,
-    /// CPUs that the side has for each of its measurements; `None` where they are not the same for all.
+    /// See [`cpus`].
     cpus: Option<usize>,
 }
 
@@ -216,11 +216,17 @@ impl Own<'_> {
     }
 }
 
-/// CPUs for all measurements of a side, where they are as many for each.
+/// How many threads are those of all CPUs on a side, where that is the same for each of its measurements: as many as there are CPUs, or,
+/// where no case has so many, as a quota allows.
 fn cpus(side: &[Figures<'_>]) -> Option<usize> {
-    let mut all = side.iter().flat_map(|figures| &figures.all).map(|taken| taken.cpus());
-    let first = all.next()?;
-    all.all(|cpus| cpus == first).then_some(first)
+    let same = |of: fn(&Taken<'_>) -> usize| {
+        let mut all = side.iter().flat_map(|figures| &figures.all).map(of);
+        let first = all.next()?;
+        all.all(|one| one == first).then_some(first)
+    };
+    let cpus = same(|taken| taken.cpus());
+    let is_there = side.iter().any(|figures| Some(figures.case.threads()) == cpus);
+    if is_there { cpus } else { same(|taken| taken.most_threads()) }
 }
 
 /// What a case is called among several machines: the threads of all CPUs are as many as there are. Of a dropped parameter only that

@@ -140,10 +140,11 @@ impl Machine {
     }
 
     /// Whether QEMU computes each instruction of the processor itself (TCG): by its name in CPUID, or, on Arm, by the name of the
-    /// machine, which is another one under KVM (QEMU, `hw/arm/virt.c`).
+    /// machine, which is another one under KVM (QEMU, `hw/arm/virt.c`). On Apple's processors macOS may be the hypervisor.
     pub fn is_emulated(&self) -> bool {
-        let on_arm =
-            self.cpu.arm.is_some() && self.virtualisation.product.as_deref() == Some("QEMU Virtual Machine");
+        const APPLE: u32 = 0x61;
+        let on_arm = self.cpu.arm.as_ref().is_some_and(|arm| arm.implementer != APPLE)
+            && self.virtualisation.product.as_deref() == Some("QEMU Virtual Machine");
         self.cpu.cpuid.hypervisor().as_deref() == Some(virtualisation::TCG) || on_arm
     }
 
@@ -151,6 +152,13 @@ impl Machine {
     /// time than that: as many as CPUs of time, rounded up, and at least two. More would be stopped most of the time.
     pub fn most_threads(&self) -> usize {
         (self.cpu_capacity().ceil() as usize).max(2).min(self.cpu.allowed.len()).max(1)
+    }
+
+    /// How many threads are those of all CPUs among cases with so many threads each: as many as CPUs, or, where none has so many,
+    /// [`Machine::most_threads`].
+    pub fn all_threads(&self, mut of_cases: impl Iterator<Item = usize>) -> usize {
+        let cpus = self.cpu.allowed.len();
+        if of_cases.any(|threads| threads == cpus) { cpus } else { self.most_threads() }
     }
 }
 

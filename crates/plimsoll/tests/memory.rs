@@ -186,12 +186,14 @@ fn pools_without_huge_pages_are_told_and_the_rest_goes_on() {
         return skipped("pools_without_huge_pages_are_told_and_the_rest_goes_on", "there are huge pages");
     }
     let dir = scratch();
-    let words =
-        "memory --only memory.latency --size 16K --pages 4k,1g --samples 3 --sample-time 5ms --json -";
+    let own = format!("{}k", rustix::param::page_size() >> 10);
+    let words = format!(
+        "memory --only memory.latency --size 16K --pages {own},1g --samples 3 --sample-time 5ms --json -"
+    );
     let (out, _) = ended(plimsoll(dir.path()).args(words.split(' ')).args(["--store", "none"]), 0);
     let document: Value = serde_json::from_str(&out).unwrap();
     measured(&document["measurements"][0]);
-    assert_eq!(document["measurements"][0]["achieved"]["pages"], "4k");
+    assert_eq!(document["measurements"][0]["achieved"]["pages"], own.as_str());
     assert_eq!(document["measurements"][1]["status"], "skipped");
     let reason = document["measurements"][1]["reason"].as_str().unwrap();
     assert!(reason.starts_with("needs 1 reserved page of 1 GiB, and 0 are free"), "{reason}");
@@ -258,7 +260,7 @@ fn wrong_words_are_refused_before_anything_is_measured() {
         ("memory --node 77", "77"),
         ("memory --affinity 8191", "affinity: CPU 8191 may not be used"),
         ("memory --variant sse9 --op copy", "--variant all --list"),
-        ("memory --pages 64k", "4k, thp, 2m or 1g"),
+        ("memory --pages 3m", "4k, thp, 2m or 1g"),
         ("memory --size swept", "size"),
         ("disk --size sweep", "--size sweep is not supported on disk.io"),
     ] {

@@ -44,7 +44,6 @@ impl Benchmark for MatrixProduct {
             about: "floating-point rate of multiplying square matrices",
             words: &[Say::Word("gemm"), Say::Value("type"), Say::Named("n"), Say::Value("isa"), Say::Times],
             keys: &["type", "n", "isa", "affinity", "threads"],
-            help: &[("n", "order of the matrices [default: one that fits memory and --budget]")],
             by_default: false,
             look: super::look,
             limits: dense::limit::limits,

@@ -38,7 +38,6 @@ impl Benchmark for Linpack {
             about: "rate of solving a dense system of equations: HPL's matrix, count and check, plimsoll's own solver",
             words: &[Say::Word("linpack"), Say::Named("n"), Say::Value("isa"), Say::Times],
             keys: &["n", "nb", "isa", "affinity", "threads"],
-            help: &[("n", "order of the matrices [default: one that fits memory and --budget]")],
             by_default: false,
             look: super::look,
             limits: dense::limit::limits,

@@ -139,7 +139,7 @@ impl Site {
             return in_pool(&node.huge_pages, &place, page, pages_for(threads, size, page));
         }
         let free = node.free_bytes.unwrap_or(total);
-        let needed = whole(size).and_then(|size| size.checked_mul(threads));
+        let needed = whole(size, self.pages).and_then(|size| size.checked_mul(threads));
         let usable = free.saturating_sub(reserve(free));
         if needed.is_some_and(|needed| needed <= usable) {
             return Ok(());

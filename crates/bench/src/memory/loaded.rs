@@ -17,7 +17,7 @@ use super::fact::{LOAD_BYTES, LOAD_CPUS, LOAD_VARIANT};
 use super::findings;
 use super::latency::{self, Chasing, Latency};
 use super::{
-    BANDWIDTH, HUGE_PAGE, LATENCY, broken, fits, page_name, pages, seed, sizes, team_on, working_set,
+    BANDWIDTH, HUGE_PAGE, LATENCY, are_here, broken, fits, pages, seed, sizes, team_on, working_set,
 };
 use crate::case::Case;
 use crate::machine::Machine;
@@ -101,16 +101,17 @@ impl Benchmark for LoadedLatency {
                         let mut case = Case::of(self.name())
                             .with_word("op", &op)
                             .with_size("size", size)
-                            .with_word("pages", page_name(machine, pages));
+                            .with_word("pages", pages.word);
                         if group.asked("delay") {
                             let words: Vec<String> = delays.iter().map(|d| format_duration(*d)).collect();
                             case = case.with_word("delay", &words.join("+"));
                         }
                         let case = case.with_count("threads", *threads);
-                        let feasible = possible(machine, *threads).and_then(|()| {
+                        let possible = possible(machine, *threads).and_then(|()| are_here(machine, &case));
+                        let feasible = possible.and_then(|()| {
                             let region = region_bytes(machine, *threads);
                             let load = region.saturating_mul(threads.saturating_sub(1));
-                            fits(machine, 1, size.saturating_add(load))
+                            fits(machine, 1, size.saturating_add(load), pages.pages)
                         });
                         let job = Job { draws, delays: delays.clone(), site: Site::of(machine, &case) };
                         candidates.push(Candidate::new(case, feasible).parsed(&job));

@@ -39,7 +39,7 @@ pub(crate) use level::{Answers, answers, levels};
 pub use loaded::LoadedLatency;
 pub use numa::Numa;
 pub(crate) use pages::note_pages;
-use pages::{page_name, page_size, pages, reserved_page};
+use pages::{Asked, are_here, page_size, pages, reserved_page};
 pub use part::PART;
 use warning::MemoryWarning;
 
@@ -75,7 +75,7 @@ const SMALL_PAGE: u64 = 64 << 10;
 /// The smallest size that means anything: two nodes of a chase.
 const SMALLEST: u64 = 1 << 10;
 
-/// The numbers of threads asked for, or one and all.
+/// The numbers of threads asked for, or the usual ones.
 fn threads(machine: &Machine, group: &Group) -> Result<Vec<u64>, String> {
     counts(group, "threads", &default_threads(machine), MOST_THREADS)
 }
@@ -186,18 +186,19 @@ fn fits_in(machine: &Machine, threads: u64, size: u64, pages: Pages) -> Result<(
             page,
             pages_for(threads, size, page),
         ),
-        None => fits(machine, threads, size),
+        None => fits(machine, threads, size, pages),
     }
 }
 
-/// Bytes that a working set takes, in whole huge pages; one that is smaller than such a page takes only small ones.
-fn whole(size: u64) -> Option<u64> {
-    size.checked_next_multiple_of(if size < HUGE_PAGE { SMALL_PAGE } else { HUGE_PAGE })
+/// Bytes that a working set takes in such pages: whole ones, and of transparent huge pages, in which a small buffer is as well, no
+/// part of one.
+fn whole(size: u64, pages: Pages) -> Option<u64> {
+    size.checked_next_multiple_of(if pages == Pages::Small { SMALL_PAGE } else { HUGE_PAGE })
 }
 
 /// Refuses a working set that does not fit in memory, before any of it is allocated.
-fn fits(machine: &Machine, threads: u64, size: u64) -> Result<(), CannotMeasure> {
-    let needed = whole(size).and_then(|size| size.checked_mul(threads));
+fn fits(machine: &Machine, threads: u64, size: u64, pages: Pages) -> Result<(), CannotMeasure> {
+    let needed = whole(size, pages).and_then(|size| size.checked_mul(threads));
     let (Some(available), Some(budget)) = (machine.memory_available_bytes(), budget(machine)) else {
         return Ok(());
     };

@@ -17,7 +17,7 @@ use super::affinity::{self, Site, lies, note_elsewhere};
 use super::fact::{CPU_NODES, MEMORY_NODES};
 use super::lap::OFF_CPU;
 use super::window::{Span, Window};
-use super::{BANDWIDTH, LATENCY, broken, fits, page_name, pages, seed, team_on, working_set};
+use super::{BANDWIDTH, LATENCY, are_here, broken, fits, pages, seed, team_on, working_set};
 use crate::case::Case;
 use crate::limit::{Kind, Limit, Question};
 use crate::machine::Machine;
@@ -101,9 +101,11 @@ impl Benchmark for Numa {
                     let case = Case::of(self.name())
                         .with_word("op", &op)
                         .with_size("size", size)
-                        .with_word("pages", page_name(machine, pages));
+                        .with_word("pages", pages.word);
                     let nodes = with_memory(machine).len() as u64;
-                    let feasible = enough(machine).and_then(|()| fits(machine, nodes, size));
+                    let feasible = enough(machine)
+                        .and_then(|()| are_here(machine, &case))
+                        .and_then(|()| fits(machine, nodes, size, pages.pages));
                     let job = Job { latency: op == "latency", site: Site::of(machine, &case) };
                     candidates.push(Candidate::new(case, feasible).parsed(&job));
                 }

@@ -99,15 +99,16 @@ fn small_pages_are_measured_beside_huge_ones_where_they_matter() -> Result<(), F
 #[test]
 fn several_chases_are_cases_of_their_own() {
     let machine = this_machine();
+    let small = Asked::small(&machine).word;
     let chases = |counts: &[u64]| {
         let counts = counts.iter().map(|n| Value::Count(*n)).collect();
-        let group = list("pages", ["4k"]).with("size", vec![Value::Size(4 * KIB), Value::Size(MIB)]);
+        let group = list("pages", [small]).with("size", vec![Value::Size(4 * KIB), Value::Size(MIB)]);
         Latency.cases(&machine, &group.with("chases", counts))
     };
     let found = chases(&[1, 10]).unwrap();
     let ids: Vec<String> = found.iter().map(|candidate| candidate.case.id().to_string()).collect();
-    assert_eq!(ids[0], "memory.latency/size=4K/pages=4k");
-    assert_eq!(ids[3], "memory.latency/size=1M/pages=4k/chases=10");
+    assert_eq!(ids[0], format!("memory.latency/size=4K/pages={small}"));
+    assert_eq!(ids[3], format!("memory.latency/size=1M/pages={small}/chases=10"));
     let feasible: Vec<bool> = found.iter().map(|candidate| candidate.feasible.is_ok()).collect();
     assert_eq!(feasible, [true, false, true, true]);
     assert!(refused(&found)[0].reason.contains("at least 5K"));
@@ -170,7 +171,8 @@ fn default_cases_can_be_measured_on_any_machine() -> Result<(), Fault> {
                 for benchmark in [&Bandwidth as &dyn Benchmark, &Latency] {
                     for Candidate { case, feasible, .. } in benchmark.cases(&machine, &group)? {
                         let each = case.number("size").unwrap();
-                        let fits = each * case.threads() as u64 <= available / 2;
+                        let taken = whole(each, Site::of(&machine, &case).pages).unwrap();
+                        let fits = taken * case.threads() as u64 <= available / 2;
                         assert!(feasible.is_ok() && fits, "{case} of {available}");
                         assert!(each <= 600 * MIB, "{case}: too much to set up in time");
                     }
@@ -202,7 +204,7 @@ proptest! {
     fn no_sum_overflows(threads: u64, size: u64, available: u64) {
         let mut machine = Machine::discover(&crate::machine::Root::at("/nonexistent"));
         machine.memory.available_bytes = Some(available);
-        let fits = fits(&machine, threads, size).is_ok();
+        let fits = fits(&machine, threads, size, Pages::Thp).is_ok();
         let needed = u128::from(threads) * u128::from(size);
         if fits {
             prop_assert!(needed <= u128::from(available));
@@ -372,7 +374,7 @@ fn a_named_variant_is_the_one_that_runs() {
 #[test]
 fn a_chase_is_measured_and_verified() {
     let machine = this_machine();
-    for (size, pages) in [(16 * KIB, "4k"), (3 * MIB, "thp")] {
+    for (size, pages) in [(16 * KIB, Asked::small(&this_machine()).word), (3 * MIB, "thp")] {
         let case = Case::of("memory.latency").with_size("size", size).with_word("pages", pages);
         let mut prepared = prepared(&Latency, &case, &machine).unwrap();
         let sample = prepared.sample(Amount::Seconds(0.01)).unwrap();
@@ -398,7 +400,7 @@ fn memory_that_cannot_be_had_is_said_and_nothing_breaks() {
 
 #[test]
 fn pages_other_than_asked_for_are_told() {
-    let small = page_name(&this_machine(), Pages::Small).to_owned();
+    let small = Asked::small(&this_machine()).word.to_owned();
     let told = |asked, bytes, huge_bytes| {
         let mut facts = Facts::default();
         note_pages(&mut facts, asked, &[Resident { bytes, huge_bytes, reserved_bytes: 0 }]);
@@ -422,15 +424,16 @@ fn pages_have_the_name_of_what_the_kernel_has() -> Result<(), Fault> {
         fixture.write(&format!("{thp}/enabled"), b"[always] madvise never\n")?;
         fixture.write(&format!("{thp}/hpage_pmd_size"), format!("{huge}\n").as_bytes())?;
         let machine = fixture.machine();
-        let pages = |group: &Group| pages(&machine, group).map(|found| page_name(&machine, found[0]));
+        let pages = |group: &Group| pages(&machine, group).map(|found| found[0].word);
         assert_eq!(pages(&Group::default()), Ok(usual), "{huge}");
         assert_eq!(pages(&list("pages", [own])), Ok(own));
         let other = if own == "4k" { "64k" } else { "4k" };
-        let refused = pages(&list("pages", [other])).expect_err("not of this kernel");
-        assert!(
-            refused.contains(&format!("pages must be {own}, thp")) && refused.contains(other),
-            "{refused}"
-        );
+        for benchmark in [&Bandwidth as &dyn Benchmark, &Latency] {
+            let cases = benchmark.cases(&machine, &list("pages", [other]))?;
+            let all = refused(&cases);
+            assert_eq!(all.len(), cases.len());
+            assert!(all[0].reason.contains(&format!("pages are {own}, not {other}")), "{}", all[0]);
+        }
     }
     Ok(())
 }
@@ -456,13 +459,14 @@ fn threads_of_a_node_without_memory_are_told_that_they_use_anothers() -> Result<
 #[test]
 fn a_chase_stays_within_the_group_asked_for() {
     let machine = this_machine();
+    let small = Asked::small(&machine).word;
     let groups = |texts: [&str; 2]| {
-        let group = list("group", texts).with("pages", vec![Value::Word("4k".to_owned())]);
+        let group = list("group", texts).with("pages", vec![Value::Word(small.to_owned())]);
         Latency.cases(&machine, &group.with("size", vec![Value::Size(4 * MIB)]))
     };
     let found = groups(["256K", "1G"]).unwrap();
     let ids: Vec<String> = found.iter().map(|candidate| candidate.case.id().to_string()).collect();
-    assert_eq!(ids, ["memory.latency/size=4M/pages=4k", "memory.latency/size=4M/pages=4k/group=1G"]);
+    assert_eq!(ids, ["", "/group=1G"].map(|rest| format!("memory.latency/size=4M/pages={small}{rest}")));
     for candidate in found {
         let mut prepared = prepared(&Latency, &candidate.case, &machine).unwrap();
         assert!(prepared.sample(Amount::Seconds(0.01)).unwrap().values["latency"] > 0.0);

@@ -190,7 +190,7 @@ pub struct Common {
     /// Show what would be measured, and end
     #[arg(long)]
     pub dry_run: bool,
-    /// Number of threads; a list makes a case of each [default: 1 and all CPUs, where it matters]
+    /// Number of threads; a list makes a case of each [default: 1 and all CPUs, or as many as a quota gives, where it matters]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub threads: Vec<String>,
     /// Take exactly N samples of each case [default: 6 to 30, as --precision needs]

@@ -250,6 +250,25 @@ fn what_was_typed_is_another_case() {
     assert_eq!(ranked(&[&[fma], &[other]]).metrics.len(), 1);
 }
 
+/// By default a quota leaves fewer threads than CPUs; older runs have as many.
+#[test]
+fn under_a_quota_the_most_threads_are_those_of_all_cpus() {
+    let quota = |threads: usize| {
+        let mut run = of("0-127", &[&format!("cpu.peak/op=fma/type=f64/isa=avx2/threads={threads}")]);
+        run.machine.cgroup.cpu_quota = Some(crate::machine::cgroup::CpuQuota {
+            quota_us: 800_000,
+            period_us: 100_000,
+            group: "/".to_owned(),
+        });
+        run
+    };
+    let small = of("0-1", &["cpu.peak/op=fma/type=f64/isa=avx2/threads=2"]);
+    for (threads, ranks) in [(8, 1), (128, 1), (4, 0)] {
+        let ranking = ranked(&[&[quota(threads)], std::slice::from_ref(&small)]);
+        assert_eq!(ranking.metrics.len(), ranks, "{threads}");
+    }
+}
+
 #[test]
 fn a_side_of_unlike_machines_is_not_ranked_against_itself() {
     let all = |cpus: usize| {

@@ -103,7 +103,9 @@ impl Prepared {
         match &common.target {
             Some(target) => checked_target(&root, target, &mut planned)?,
             None if files && (on_files || common.dir.is_some()) => {
-                plan.dir = checked_dir(&plan.dir, common.dir.is_some(), &machine, &mut planned)?
+                // A run that goes on had a directory.
+                let named = common.dir.is_some() || before.is_some();
+                plan.dir = checked_dir(&plan.dir, named, &machine, &mut planned)?
             }
             None => {}
         }

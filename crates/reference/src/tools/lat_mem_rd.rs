@@ -61,16 +61,16 @@ impl Peer for LatMemRd {
 
     fn declines(&self, case: &Case) -> Option<&'static str> {
         (case.benchmark() == "memory.latency")
-            .then_some("it has one chase, in pages of 4 KiB or transparent huge ones")
+            .then_some("it has one chase, in ordinary pages or transparent huge ones")
     }
 
     fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing> {
         (case.benchmark() == "memory.latency" && case.number("chases").unwrap_or(1) == 1).then_some(())?;
-        matches!(case.word("pages"), None | Some("4k" | "thp")).then_some(())?;
+        matches!(case.word("pages"), None | Some("4k" | "16k" | "64k" | "thp")).then_some(())?;
         let seconds = seconds(area(case, machine)?);
         let (definition, note) = match case.number("size")? {
             size if REACHED < size && size <= NEAR && case.word("pages") == Some("thp") => {
-                (Match::Related, "in pages of 4 KiB, for its area is smaller than a huge one")
+                (Match::Related, "in ordinary pages, for its area is smaller than a huge one")
             }
             size if size <= NEAR || case.number("group").is_some_and(|group| group >= size) => {
                 (Match::Exact, "dependent loads in random order")

@@ -37,7 +37,6 @@ impl Benchmark for Hpl {
             about: "HPL over all machines of a run under mpirun, by the installed xhpl or hpcc",
             words: &[Say::Word("HPL"), Say::Named("n"), Say::Named("p"), Say::Named("q"), Say::Times],
             keys: &["n", "nb", "p", "q"],
-            help: &[("n", "order of the matrices [default: one that fits memory and --budget]")],
             by_default: false,
             of_all_machines: true,
             limits: limit::limits,

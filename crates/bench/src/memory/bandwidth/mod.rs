@@ -12,7 +12,7 @@ use super::answered;
 use super::arrays::Layout;
 use super::findings;
 use super::passes::{Job, Passes};
-use super::{BANDWIDTH, BUS_BANDWIDTH, page_name, pages, sizes, threads, working_set};
+use super::{BANDWIDTH, BUS_BANDWIDTH, are_here, pages, sizes, threads, working_set};
 use crate::case::{Case, nearest};
 use crate::machine::Machine;
 use crate::measurement::Measurement;
@@ -95,7 +95,7 @@ impl Benchmark for Bandwidth {
                                 .with_word("op", op.name())
                                 .with_size("size", size)
                                 .with_word("variant", &variant)
-                                .with_word("pages", page_name(machine, *pages));
+                                .with_word("pages", pages.fitting(machine, group, size).word);
                             if *layout == Layout::Shared {
                                 case = case.with_word("layout", "shared");
                             }
@@ -104,6 +104,7 @@ impl Benchmark for Bandwidth {
                                 let site = Site::of(machine, &case);
                                 let job = Job { op, variant: variant.clone(), layout: *layout, site };
                                 let feasible = loadable(op, &variant)
+                                    .and_then(|()| are_here(machine, &case))
                                     .and_then(|()| holds_arrays(size))
                                     .and_then(|()| job.site.fits(machine));
                                 candidates.push(Candidate::new(case, feasible).parsed(&job));

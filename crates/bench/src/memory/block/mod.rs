@@ -12,7 +12,7 @@ use plimsoll_metal::block::{BlockOp, LINE, Order, is_block};
 use super::affinity::{self, Site};
 use super::answered;
 use super::batches::{Batches, Fixed, Job};
-use super::{LATENCY, LATENCY_PER_BYTE, THROUGHPUT, page_name, pages, sizes, threads, working_set};
+use super::{LATENCY, LATENCY_PER_BYTE, THROUGHPUT, are_here, pages, sizes, threads, working_set};
 use crate::case::{Case, Value};
 use crate::fixed::{self, Pace, Scaling};
 use crate::machine::Machine;
@@ -123,11 +123,11 @@ impl Benchmark for Block {
                                     .with_word("pattern", pattern)
                                     .with_size("block", *block)
                                     .with_size("size", size)
-                                    .with_word("pages", page_name(machine, *pages));
+                                    .with_word("pages", pages.fitting(machine, group, size).word);
                                 for affinity in &affinities {
                                     let case = affinity.on(case.clone()).with_count("threads", *threads);
                                     let site = Site::of(machine, &case);
-                                    let feasible = site.fits(machine);
+                                    let feasible = are_here(machine, &case).and_then(|()| site.fits(machine));
                                     for amount in &amounts {
                                         let case = amount.on(case.clone());
                                         let fixed = fixed_blocks(&case, op, *block)?;

@@ -19,8 +19,8 @@ use super::fact::{CPU, LEVEL, STRIDE, TOUCHED_BYTES};
 use super::findings;
 use super::warning::MemoryWarning;
 use super::{
-    LATENCY, Level, TIMES_LAST_LEVEL, answers_lines, levels, note_caches, note_effective, note_nodes,
-    note_pages, page_name, page_size, pages, seed, sizes, working_set,
+    Asked, LATENCY, Level, TIMES_LAST_LEVEL, answers_lines, are_here, levels, note_caches, note_effective,
+    note_nodes, note_pages, page_size, pages, seed, sizes, working_set,
 };
 use crate::case::Case;
 use crate::machine::Machine;
@@ -89,12 +89,14 @@ impl Benchmark for Latency {
         let mut candidates = Vec::new();
         for pages in pages_of_chases(machine, group)? {
             for size in sizes.iter().filter(|size| pages.matter(**size)) {
-                let case = Case::of(self.name())
-                    .with_size("size", *size)
-                    .with_word("pages", page_name(machine, pages.pages));
+                let case =
+                    Case::of(self.name()).with_size("size", *size).with_word("pages", pages.asked.word);
                 for case in varied(&case, &chases, &groups, &affinities) {
                     let job = Job::of(machine, &case);
-                    let feasible = job.enough_nodes().and_then(|()| job.site.fits(machine));
+                    let feasible = job
+                        .enough_nodes()
+                        .and_then(|()| are_here(machine, &case))
+                        .and_then(|()| job.site.fits(machine));
                     candidates.push(Candidate::new(case, feasible).parsed(&job));
                 }
             }
@@ -193,7 +195,7 @@ impl Chasing {
 
 /// Pages that chases are to be in.
 struct PagesOfChases {
-    pages: Pages,
+    asked: Asked,
     /// Sizes up to this are not measured with them.
     above: u64,
 }
@@ -208,11 +210,11 @@ impl PagesOfChases {
 /// cost more is address translation's.
 fn pages_of_chases(machine: &Machine, group: &Group) -> Result<Vec<PagesOfChases>, String> {
     let best = pages(machine, group)?;
-    let mut found: Vec<_> = best.into_iter().map(|pages| PagesOfChases { pages, above: 0 }).collect();
-    if !group.asked("pages") && found.iter().all(|found| found.pages != Pages::Small) {
+    let mut found: Vec<_> = best.into_iter().map(|asked| PagesOfChases { asked, above: 0 }).collect();
+    if !group.asked("pages") && found.iter().all(|found| found.asked.pages != Pages::Small) {
         let caches = levels(machine, usual_cpu(machine));
         let above = caches.iter().rfind(|level| level.number <= 2).map_or(0, |level| level.bytes);
-        found.push(PagesOfChases { pages: Pages::Small, above });
+        found.push(PagesOfChases { asked: Asked::small(machine), above });
     }
     Ok(found)
 }

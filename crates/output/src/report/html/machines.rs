@@ -216,6 +216,7 @@ fn columns<'a>(named: &'a Named<'a>) -> impl Iterator<Item = Column> + 'a {
     let run = named.run;
     run.nodes.iter().map(move |node| {
         let cpus = run.machine_of(node).cpu.allowed.len();
+        let own = || run.measurements.iter().filter(|one| one.node == node.name);
         Column {
             name: column_name(named, node),
             about: shown_within(&machine_line(run.machine_of(node)), 200),
@@ -225,13 +226,8 @@ fn columns<'a>(named: &'a Named<'a>) -> impl Iterator<Item = Column> + 'a {
             plan: shown_within(&run.plan.name, NAME),
             version: shown_within(&run.version, NAME),
             partial: run.status == crate::document::RunStatus::Partial,
-            cpus,
-            cases: run
-                .measurements
-                .iter()
-                .filter(|one| one.node == node.name)
-                .map(|one| measured(one, cpus))
-                .collect(),
+            cpus: run.machine_of(node).all_threads(own().map(|one| one.case.threads())),
+            cases: own().map(|one| measured(one, cpus)).collect(),
         }
     })
 }

@@ -107,7 +107,8 @@ fn rates(core: &Core, cpu: &Cpu) -> Vec<(String, String)> {
             rows.push((format!("{label} per cycle"), parts.join(", ")));
         }
     }
-    if !any {
+    let not_listed = reasons.iter().all(|why| why.ends_with("is not known"));
+    if !any && not_listed {
         let none = "not listed for this chip, so there is no compute limit; give --limits";
         return vec![("rates".to_owned(), none.to_owned())];
     }

@@ -10,22 +10,28 @@ use crate::quantity::format::significant;
 use crate::quantity::{Quantity, Unit};
 use crate::sample::{Conditions, Sample};
 
-/// What each candidate's figure is held against, at this core clock where the limit moves with it; and where the
-/// inputs are from, each source once.
+/// The clock at which limits are shown where none was measured.
+const EXAMPLE_HZ: f64 = 1e9;
+
+/// What each candidate's figure is held against, at this core clock where the limit moves with it, or as an example at 1 GHz; and
+/// where the inputs are from, each source once.
 pub fn limits(machine: &Machine, candidates: &[Candidate], clock_hz: Option<f64>) -> Vec<Section> {
-    let mut section = Section::new(match clock_hz {
-        Some(_) => "limits, as derived now",
-        None => "limits, as far as they do not need the clock under load",
+    let measured = clock_hz.is_some();
+    let clock_hz = clock_hz.unwrap_or(EXAMPLE_HZ);
+    let mut section = Section::new(match measured {
+        true => "limits, as derived now",
+        false => "limits; those that go with the clock are at 1 GHz",
     });
     let mut sources = Section::new("where the limits' inputs are from");
     for Candidate { case, .. } in candidates {
-        let Some((metric, limit)) = headline(machine, case, clock_hz) else { continue };
+        let Some((metric, limit)) = headline(machine, case, Some(clock_hz)) else { continue };
         let text = derivation(&limit, metric) + &at_other_clocks(machine, case, &limit);
         let earlier =
             section.rows.iter().find(|row| row.value == text).map(|row| format!("as {}", row.label));
         section.row(label(case), earlier.unwrap_or(text));
         for input in &limit.inputs {
             let from = match input.unit.as_str() {
+                "Hz" if !measured => "an example; a run measures it in every sample",
                 "Hz" => "measured just now on one CPU; a run measures it in every sample, and takes no other",
                 _ => input.from.as_str(),
             };
@@ -111,8 +117,9 @@ mod tests {
     }
 
     #[test]
-    fn without_a_clock_the_limit_is_unknown_with_the_reason() {
+    fn without_a_clock_limits_are_those_at_1_ghz() {
         let text = rows("firecracker-zen4", None);
-        assert!(text.contains("unknown (the core clock could not be measured)"), "{text}");
+        assert!(text.contains("those that go with the clock are at 1 GHz"), "{text}");
+        assert!(text.contains("lanes 8, clock 1.00") && text.contains("an example"), "{text}");
     }
 }

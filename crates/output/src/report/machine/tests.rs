@@ -78,7 +78,6 @@ fn this_machine_is_described() {
     }
 }
 
-/// A Pentium has the core of a Xeon and less of its instructions; a hypervisor may hide them as well.
 #[test]
 fn what_is_not_known_of_a_core_is_told_and_widths_that_it_lacks_are_not() -> Result<(), Fault> {
     let lines = |machine: &Machine| text(&cores(machine), 200);
@@ -99,6 +98,7 @@ fn what_is_not_known_of_a_core_is_told_and_widths_that_it_lacks_are_not() -> Res
     Ok(())
 }
 
+/// A Pentium has the core of a Xeon and less of its instructions; a hypervisor may hide them as well.
 #[test]
 fn rates_of_instructions_that_are_missing_are_not_listed() -> Result<(), Fault> {
     let mut machine = Fixture::open("xeon-gold-6230-2s")?.machine();

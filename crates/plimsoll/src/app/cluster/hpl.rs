@@ -217,11 +217,12 @@ fn grid(processes: u64) -> [u64; 2] {
 /// where one has none.
 fn peak(ended: &Ended) -> Option<f64> {
     let of = |run: &crate::document::Run| {
+        let all = run.machine.all_threads(run.measurements.iter().map(|m| m.case.threads()));
         let fma = |m: &&Measurement| {
             let case = &m.case;
             case.benchmark() == Peak.name()
                 && (case.word("op"), case.word("type")) == (Some("fma"), Some("f64"))
-                && case.threads() == run.machine.cpu.allowed.len()
+                && case.threads() == all
         };
         let limits = run.measurements.iter().filter(fma).filter_map(|m| m.metrics.first()?.limit.as_ref());
         let derived = limits.filter(|limit| limit.source == Source::Derived);

@@ -5,10 +5,11 @@
 function columnsOf(run, known) {
   return run.nodes.map((node) => {
     const machine = node.machine === undefined ? run.machine : node.machine;
+    const own = run.measurements.filter((one) => one.node === node.name);
     return {
       name: plain(node.name), about: plain(aboutOf(machine), 200), run: run.id, node: node.name, started: run.started,
-      plan: plain(run.plan.name), version: plain(run.version), partial: run.status === "partial", cpus: cpusOf(machine.cpu.allowed),
-      cases: run.measurements.filter((one) => one.node === node.name).map((one) => ({
+      plan: plain(run.plan.name), version: plain(run.version), partial: run.status === "partial", cpus: allThreads(machine, own),
+      cases: own.map((one) => ({
         id: one.case.id, label: labelOf(one.case.id), ...standing(one, known), interrupted: isInterrupted(one, cpusOf(machine.cpu.allowed), known),
         figures: one.metrics.map((metric) => ({
           name: metric.name, unit: metric.unit, better: metric.better, n: metric.summary.n,
@@ -52,6 +53,14 @@ function aboutOf(machine) {
 function cpusOf(list) {
   if (typeof list !== "string" || !/^[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*$/.test(list.slice(0, 10000))) return 0;
   return list.split(",").map((range) => range.split("-").map(Number)).reduce((sum, [from, to = from]) => sum + Math.max(0, to - from + 1), 0);
+}
+
+// How many threads are those of all CPUs: as many as CPUs, or, where no case has so many, as a quota allows; the same as the program has.
+function allThreads(machine, measurements) {
+  const cpus = cpusOf(machine.cpu.allowed);
+  if (measurements.some(({ case: { id } }) => Number(parts(id).params.get("threads")) === cpus)) return cpus;
+  const quota = isObject(machine.cgroup) && isObject(machine.cgroup.cpu_quota) ? machine.cgroup.cpu_quota.quota_us / machine.cgroup.cpu_quota.period_us : cpus;
+  return Number.isFinite(quota) ? Math.max(1, Math.min(cpus, Math.max(2, Math.ceil(quota)))) : cpus;
 }
 
 // Parameters that say by their value alone what is measured.
