@@ -6,8 +6,8 @@ PLIMSOLL := target/release/plimsoll
 # Where `make install` copies to; DESTDIR is put before it.
 PREFIX := /usr/local
 SKIPPED := $(CURDIR)/target/skipped-tests
-# Tests mostly wait: for intervals, devices, networks and other programs. So two CPUs do five at a time; one does one.
-TEST_THREADS := $(shell n=$$(nproc); echo $$((n > 1 && n < 5 ? 5 : n)))
+# Tests mostly wait: for intervals, devices, networks and other programs. So two CPUs do six at a time; one does one.
+TEST_THREADS := $(shell n=$$(nproc); echo $$((n > 1 && n < 6 ? 6 : n)))
 
 # Test programs of the crates beside the program's own.
 CRATE_TESTS := $(sort $(basename $(notdir $(filter-out crates/plimsoll/%,$(wildcard crates/*/tests/*.rs)))) \
