@@ -105,7 +105,7 @@ pub const MULTIPLY_THEN_ADD: Rate =
     Rate { latency: Latency::Half(["multiply_latency", "add_latency"]), ..MULTIPLY_AND_ADD };
 /// Additions of integers.
 pub const INTEGER_ADD: Rate =
-    Rate::of_vectors("integer_add", "additions", Latency::Of("integer_add_latency"));
+    Rate::of_vectors("integer_add", "integer additions", Latency::Of("integer_add_latency"));
 pub(super) const MULTIPLY_I8: Rate = Rate::new("multiply_i8", "multiplications");
 pub(super) const MULTIPLY_I16: Rate = Rate::new("multiply_i16", "multiplications").in_each_512_unit(1.0);
 /// In two passes through the unit.

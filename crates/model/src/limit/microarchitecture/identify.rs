@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_metal::kernel::Rate;
+use plimsoll_metal::kernel::{Rate, rate};
 
 use super::Unknown;
 use super::evidence::{Evidence, Name};
@@ -204,6 +204,11 @@ impl Core {
             let note = self.note.as_deref().unwrap_or(&self.name);
             Unknown(format!("chips differ in the rate of {bits}-bit {}: {note}", of.name))
         })
+    }
+
+    /// Whether any rate is listed of a chip that it can be; a row may only name one.
+    pub fn is_rated(&self) -> bool {
+        self.rows.iter().any(|row| row.facts.contains_key(rate::ADD.key))
     }
 
     /// Cycles from one instruction to the next that waits for its result, at best; of chips that it can be, the least that one

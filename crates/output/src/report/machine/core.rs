@@ -80,21 +80,22 @@ fn section(found: &Result<Core, String>, cpus: Option<&CpuSet>, cpu: &Cpu) -> Se
 
 /// What the core can start in a cycle, by width, and why some of that is not known.
 fn rates(core: &Core, cpu: &Cpu) -> Vec<(String, String)> {
+    if !core.is_rated() {
+        let none = "not listed for this chip, so there is no compute limit; give --limits";
+        return vec![("rates".to_owned(), none.to_owned())];
+    }
     let kinds = [
         ("FMA", rate::FMA),
         ("additions", rate::ADD),
         ("multiplications", rate::MULTIPLY),
         ("integer additions", rate::INTEGER_ADD),
     ];
-    let (mut rows, mut reasons, mut any) = (Vec::new(), BTreeSet::new(), false);
+    let (mut rows, mut reasons) = (Vec::new(), BTreeSet::new());
     for (label, of) in kinds {
         let mut parts = Vec::new();
         for bits in WIDTHS.into_iter().filter(|bits| has(cpu, of, *bits)) {
             match core.per_cycle(of, bits, cpu) {
-                Ok(rate) => {
-                    any = true;
-                    parts.push(format!("{} of {bits} bits", significant(rate, 2)));
-                }
+                Ok(rate) => parts.push(format!("{} of {bits} bits", significant(rate, 2))),
                 // How long the vectors of SVE are is the chip's choice: what its row does not have, it does not have.
                 Err(_) if bits > 128 && cpu.arm.is_some() => {}
                 Err(why) => {
@@ -106,11 +107,6 @@ fn rates(core: &Core, cpu: &Cpu) -> Vec<(String, String)> {
         if !parts.is_empty() {
             rows.push((format!("{label} per cycle"), parts.join(", ")));
         }
-    }
-    let not_listed = reasons.iter().all(|why| why.ends_with("is not known"));
-    if !any && not_listed {
-        let none = "not listed for this chip, so there is no compute limit; give --limits";
-        return vec![("rates".to_owned(), none.to_owned())];
     }
     if !reasons.is_empty() {
         rows.push(("unknown".to_owned(), reasons.into_iter().collect::<Vec<_>>().join("; ")));
