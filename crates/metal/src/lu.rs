@@ -6,6 +6,7 @@
 
 mod apply;
 mod back;
+mod crew;
 mod gate;
 mod grid;
 pub(crate) mod narrow;
@@ -23,7 +24,8 @@ use crate::team::{Team, TeamError};
 use crate::watch::{Clocks, Watch};
 use apply::{Strips, together};
 use back::Back;
-use gate::Gate;
+use crew::Crew;
+use gate::{Gate, Order, Taken};
 use grid::Grid;
 use panel::{Bench, Factored, Kernels, NoPivot, Place};
 use schedule::Task;
@@ -134,6 +136,8 @@ pub struct Lu {
     solution: Vec<f64>,
     factored: Vec<RwLock<Factored>>,
     workers: Vec<Worker>,
+    /// Whether each thread has a CPU of its own, so that those without work may wait for a share of another's.
+    alone: bool,
 }
 
 /// What a member of the team has for itself.
@@ -169,7 +173,8 @@ impl Lu {
             })
         })?;
         let workers = workers.into_iter().collect::<Result<_, _>>()?;
-        Ok(Self { system, numbers, solution: vec![0.0; system.grid.order], factored, workers })
+        let (solution, alone) = (vec![0.0; system.grid.order], !team.shares_cpus());
+        Ok(Self { system, numbers, solution, factored, workers, alone })
     }
 
     /// What this was set up for.
@@ -246,10 +251,10 @@ impl Lu {
     /// Factors the matrix, and makes of the right-hand side what is left to solve with U.
     fn factor(&mut self, team: &mut Team) -> Result<(), LuError> {
         let system = self.system;
-        let gate = Gate::new(system.panels(), system.panels() + 1);
+        let gate = Gate::new(system.panels(), system.panels() + 1, team.count(), self.alone);
         let start = self.numbers.floats_mut().as_mut_ptr();
         let run = Run { system, start, factored: &self.factored, gate };
-        team.run_each(&mut self.workers, |_, worker| run.work(worker))?;
+        team.run_each(&mut self.workers, |member, worker| run.work(member.index, worker))?;
         match run.gate.failure() {
             Some(column) => Err(LuError::Singular { column }),
             None => Ok(()),
@@ -273,18 +278,25 @@ struct Run<'run> {
 unsafe impl Sync for Run<'_> {}
 
 impl Run<'_> {
-    fn work(&self, worker: &mut Worker) {
+    fn work(&self, member: usize, worker: &mut Worker) {
         worker.watch.reset();
-        while let Some(task) = self.gate.take() {
+        while let Some(order) = self.gate.take(member) {
             worker.watch.glance();
-            match *task {
-                Task::Factor { panel } => {
-                    if let Err(NoPivot(column)) = self.make(worker, panel) {
-                        self.gate.fail(column);
-                    }
-                }
-                Task::Apply { panel, block } => self.apply(worker, panel, block),
+            match order {
+                Order::Task(taken) => self.run(worker, &taken),
+                Order::Help(share) => share.help(),
             }
+        }
+    }
+
+    fn run(&self, worker: &mut Worker, taken: &Taken<'_>) {
+        match **taken {
+            Task::Factor { panel } => {
+                if let Err(NoPivot(column)) = self.make(worker, panel, taken.crew()) {
+                    self.gate.fail(column);
+                }
+            }
+            Task::Apply { panel, block } => self.apply(worker, panel, block, taken.crew()),
         }
     }
 
@@ -294,15 +306,15 @@ impl Run<'_> {
         Place { grid, first, width: block.min(grid.order - first) }
     }
 
-    fn make(&self, worker: &mut Worker, panel: usize) -> Result<(), NoPivot> {
+    fn make(&self, worker: &mut Worker, panel: usize, crew: &Crew) -> Result<(), NoPivot> {
         let mut factored = self.factored[panel].write().unwrap_or_else(PoisonError::into_inner);
         let place = self.place(panel);
         // SAFETY: the kernels were chosen for this processor, the grid made for them; the schedule gave the panel's
         // columns to this member.
-        unsafe { worker.bench.factor(self.system.kernels, place, self.start, &mut factored) }
+        unsafe { worker.bench.factor(self.system.kernels, place, self.start, &mut factored, crew) }
     }
 
-    fn apply(&self, worker: &mut Worker, panel: usize, block: usize) {
+    fn apply(&self, worker: &mut Worker, panel: usize, block: usize, crew: &Crew) {
         let System { kernels, grid, block: width, .. } = self.system;
         let factored = self.factored[panel].read().unwrap_or_else(PoisonError::into_inner);
         // The block after the last panel is the right-hand side.
@@ -313,7 +325,7 @@ impl Run<'_> {
         };
         let place = self.place(panel);
         // SAFETY: as in `make`, of the block's columns; the panel is factored.
-        unsafe { worker.strips.apply(kernels, place, &factored, self.start, first..end) };
+        unsafe { worker.strips.apply(kernels, place, &factored, self.start, first..end, crew) };
     }
 }
 

@@ -250,6 +250,11 @@ impl Team {
         self.cpus.len()
     }
 
+    /// Whether a processor was listed for more than one member: they take turns on it.
+    pub fn shares_cpus(&self) -> bool {
+        has_duplicates(&self.cpus)
+    }
+
     /// Runs `work` on every member, all starting together, and returns their results in order.
     ///
     /// # Errors

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use super::crew::{Crew, part_of};
 use super::panel::{Factored, Kernels, Place, room};
 use crate::arch::native::prefetch;
 use crate::buffer::{Buffer, BufferError};
@@ -43,7 +44,7 @@ impl Strips {
         width.saturating_mul(together).saturating_mul(size_of::<f64>())
     }
 
-    /// Applies the panel at `place` to columns of the grid that begins at `start`: whole tiles of them.
+    /// Applies the panel at `place` to columns of the grid that begins at `start`: whole tiles of them. `crew` may help.
     ///
     /// # Safety
     /// The kernels must be of this processor and fit the grid. The columns, from the panel's first row down, must be
@@ -55,14 +56,21 @@ impl Strips {
         factored: &Factored,
         start: *mut f64,
         columns: Range<usize>,
+        crew: &Crew,
     ) {
         let strips = self.strips.floats_mut().as_mut_ptr();
         for first in columns.clone().step_by(self.together) {
             let count = self.together.min(columns.end - first) / kernels.tile.columns;
             let group = Group { kernels, place, factored, start, first, count, strips };
-            group.gather();
-            (0..count).for_each(|strip| group.solve(strip));
-            group.multiply();
+            let parts = crew.parts();
+            crew.share(crew.is_helped() && count > 1, &|these| {
+                let strips = part_of(0..count, these, parts, 0);
+                group.gather(strips.clone());
+                strips.for_each(|strip| group.solve(strip));
+            });
+            let all = place.first / place.grid.height..place.grid.order / place.grid.height;
+            let below = (place.first + place.width) / place.grid.height;
+            crew.share(true, &|these| group.multiply(part_of(all.clone(), these, parts, below)));
         }
     }
 }
@@ -81,6 +89,9 @@ struct Group<'run> {
     strips: *mut f64,
 }
 
+// SAFETY: what is shared is done by strips of U, and then by strips of rows, of which no two parts have one in common.
+unsafe impl Sync for Group<'_> {}
+
 impl Group<'_> {
     /// The tile of a strip of columns that begins at `row`.
     fn tile(&self, row: usize, strip: usize) -> *mut f64 {
@@ -93,24 +104,24 @@ impl Group<'_> {
         self.strips.wrapping_add(strip * self.place.width * self.kernels.tile.columns)
     }
 
-    /// Copies the panel's rows into strips, from where they were exchanged to, and those that they displace there.
-    fn gather(&self) {
+    /// Copies the panel's rows into these strips, from where they were exchanged to, and those that they displace there.
+    fn gather(&self, strips: Range<usize>) {
         match self.kernels.tile.columns {
-            4 => self.gather_by::<4>(),
-            6 => self.gather_by::<6>(),
-            8 => self.gather_by::<8>(),
+            4 => self.gather_by::<4>(strips),
+            6 => self.gather_by::<6>(strips),
+            8 => self.gather_by::<8>(strips),
             width => debug_assert!(false, "no tile is {width} columns wide"),
         }
     }
 
     /// Row by row: neighbours in a row are near each other, rows are not.
-    fn gather_by<const WIDTH: usize>(&self) {
+    fn gather_by<const WIDTH: usize>(&self, strips: Range<usize>) {
         let step = self.place.grid.step();
         let first = self.start.wrapping_add(self.first * step);
         let exchanges = &self.factored.exchanges;
         for (row, exchange) in exchanges.iter().enumerate() {
             let soon = exchanges.get(row + AHEAD).map(|soon| first.wrapping_add(soon.from));
-            for strip in 0..self.count {
+            for strip in strips.clone() {
                 let offset = strip * WIDTH * step;
                 if let Some(soon) = soon {
                     (0..WIDTH)
@@ -160,12 +171,12 @@ impl Group<'_> {
         }
     }
 
-    /// Subtracts L below the panel times U from what is there.
-    fn multiply(&self) {
+    /// Subtracts L times U from what is there, in these strips of rows below the panel.
+    fn multiply(&self, rows: Range<usize>) {
         let (tile, Place { grid, first, width }) = (self.kernels.tile, self.place);
         // The next strip of L, spread over the tiles of this one.
         let ahead_bytes = (tile.rows * size_of::<f64>()).div_ceil(self.count.max(1));
-        for row in (first + width..grid.order).step_by(tile.rows) {
+        for row in rows.map(|strip| strip * tile.rows) {
             let a = self.start.wrapping_add(grid.row(row) + first * grid.step()).cast_const();
             let next = a.wrapping_add(grid.stride);
             for strip in 0..self.count {

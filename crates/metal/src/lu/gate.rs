@@ -4,7 +4,8 @@
 use std::ops::Deref;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::schedule::{Next, Schedule, Task};
+use super::crew::Crew;
+use super::schedule::{Next, Running, Schedule, Task};
 
 /// Hands out tasks.
 #[derive(Debug)]
@@ -12,6 +13,8 @@ pub(super) struct Gate {
     state: Mutex<State>,
     /// Signalled when a task has finished.
     changed: Condvar,
+    /// For each member, those who help with its tasks.
+    crews: Vec<Crew>,
 }
 
 #[derive(Debug)]
@@ -24,25 +27,63 @@ struct State {
 #[derive(Debug)]
 pub(super) struct Taken<'run> {
     gate: &'run Gate,
-    task: Task,
+    running: Running,
+}
+
+/// What a member is to do.
+#[derive(Debug)]
+pub(super) enum Order<'run> {
+    /// A task of its own.
+    Task(Taken<'run>),
+    /// A share of another one's.
+    Help(Share<'run>),
+}
+
+/// A share of another one's task.
+#[derive(Debug)]
+pub(super) struct Share<'run> {
+    crew: &'run Crew,
+    number: u64,
+    first: usize,
+}
+
+impl Share<'_> {
+    /// Helps until the task is over.
+    pub(super) fn help(&self) {
+        self.crew.help(self.number, self.first);
+    }
 }
 
 impl Gate {
-    pub(super) fn new(panels: usize, blocks: usize) -> Self {
-        let schedule = Schedule::new(panels, blocks);
-        Self { state: Mutex::new(State { schedule, failure: None }), changed: Condvar::new() }
+    /// For a team of so many `members`, each of which has a CPU of its own or not.
+    pub(super) fn new(panels: usize, blocks: usize, members: usize, alone: bool) -> Self {
+        let schedule = Schedule::new(panels, blocks, if alone { members } else { 1 });
+        let crews = (0..members).map(|_| Crew::new(members, alone)).collect();
+        Self { state: Mutex::new(State { schedule, failure: None }), changed: Condvar::new(), crews }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next task, when there is one; `None` when all is done or has failed.
-    pub(super) fn take(&self) -> Option<Taken<'_>> {
+    /// What this member is to do, when there is something; `None` when all is done or has failed.
+    pub(super) fn take(&self, member: usize) -> Option<Order<'_>> {
         let mut state = self.state();
         loop {
-            match state.schedule.next() {
-                Next::Run(task) => return Some(Taken { gate: self, task }),
+            match state.schedule.next(member) {
+                Next::Run(running) => {
+                    // Before anybody else can be sent to help.
+                    self.crews[member].open(running.number);
+                    return Some(Order::Task(Taken { gate: self, running }));
+                }
+                Next::Help { running, before } => {
+                    let crew = &self.crews[running.leader];
+                    return Some(Order::Help(Share {
+                        crew,
+                        number: running.number,
+                        first: crew.first_of(before),
+                    }));
+                }
                 Next::Wait => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Next::Over => return None,
             }
@@ -66,14 +107,22 @@ impl Deref for Taken<'_> {
     type Target = Task;
 
     fn deref(&self) -> &Task {
-        &self.task
+        &self.running.task
+    }
+}
+
+impl Taken<'_> {
+    /// Those who help with it.
+    pub(super) fn crew(&self) -> &Crew {
+        &self.gate.crews[self.running.leader]
     }
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
+        self.crew().close();
         let mut state = self.gate.state();
-        state.schedule.finish(self.task);
+        state.schedule.finish(self.running);
         if std::thread::panicking() {
             state.schedule.stop();
         }

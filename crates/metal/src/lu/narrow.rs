@@ -3,9 +3,11 @@
 //! The bodies are plain Rust over strips of HEIGHT rows (see the grid); each architecture inlines them into functions of
 //! its instruction sets, where the compiler makes wide vectors of them.
 
+use std::ops::Range;
+
 use crate::isa::Isa;
 
-/// Most columns that [`factor`] takes.
+/// Most columns that are factored without multiplication.
 pub(crate) const WIDEST: usize = 8;
 
 /// Strips whose largest element is found together: few enough to be searched again, many enough to be rare.
@@ -54,12 +56,28 @@ impl Below {
         let row = self.skip + row;
         self.start.wrapping_add(row / HEIGHT * self.stride + column * HEIGHT + row % HEIGHT)
     }
+}
 
-    /// Rows from the first to the last.
-    #[inline(always)]
-    fn rows<const HEIGHT: usize>(self) -> usize {
-        self.strips * HEIGHT - self.skip
-    }
+// SAFETY: it is a place. What is there is touched by unsafe functions only, which say whose it must be.
+unsafe impl Sync for Below {}
+
+/// What is known of a column when those on its left are done.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Column {
+    /// How many are on its left.
+    pub(crate) left: usize,
+    /// Their factors: what is above its diagonal.
+    pub(crate) factors: [f64; WIDEST],
+    /// The pivot of the one on its left.
+    pub(crate) pivot: f64,
+}
+
+/// The largest number of a part of a column, without its sign.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Largest {
+    pub(crate) size: f64,
+    /// Its row, from the first of the panel.
+    pub(crate) row: usize,
 }
 
 /// The functions of one instruction set, for strips as high as its tile.
@@ -67,8 +85,10 @@ impl Below {
 pub(crate) struct Narrow {
     /// The instruction set.
     pub(crate) isa: Isa,
-    /// As [`factor`].
-    pub(crate) factor: unsafe fn(Below, &mut [u32]) -> Result<(), usize>,
+    /// As [`above`].
+    pub(crate) above: unsafe fn(Below, usize) -> [f64; WIDEST],
+    /// As [`step`].
+    pub(crate) step: unsafe fn(Below, &Column, Range<usize>) -> Option<Largest>,
     /// As [`substitute`].
     pub(crate) substitute: unsafe fn(&[f64], &mut [f64], usize),
     /// As [`subtract`].
@@ -81,46 +101,40 @@ fn less<const FUSED: bool>(x: f64, y: f64, z: f64) -> f64 {
     if FUSED { (-y).mul_add(z, x) } else { x - y * z }
 }
 
-/// Factors up to [`WIDEST`] columns with partial pivoting, exchanging rows within them; `pivots` receives the row, from
-/// the first of these, that each was exchanged with. Fails with the column that has no pivot.
+/// A step of the factorisation of up to [`WIDEST`] columns with partial pivoting, in some of their strips: divides the column on
+/// the left by its pivot, subtracts all on the left from this one, and finds its largest number, the first of several. Beyond the
+/// last column it only divides. Without a row from the diagonal down there is no largest.
 ///
 /// Column by column, each from those on its left: they are read once for each column and only one is written.
 ///
 /// # Safety
-/// The instruction set must be there, and the columns exclusively the caller's. There must be at least as many rows as
-/// columns, and as many pivots.
+/// The instruction set must be there, and these strips of the columns exclusively the caller's.
 #[inline(always)]
-pub(crate) unsafe fn factor<const FUSED: bool, const HEIGHT: usize>(
+pub(crate) unsafe fn step<const FUSED: bool, const HEIGHT: usize>(
     panel: Below,
-    pivots: &mut [u32],
-) -> Result<(), usize> {
-    for (column, exchanged) in pivots.iter_mut().enumerate().take(panel.columns) {
+    column: &Column,
+    strips: Range<usize>,
+) -> Option<Largest> {
+    if let Some(left) = column.left.checked_sub(1) {
         // SAFETY: granted by the caller.
-        let factors = unsafe { above::<FUSED, HEIGHT>(panel, column) };
-        // SAFETY: as above.
-        let largest = unsafe { eliminate_from::<FUSED, HEIGHT>(panel, column, &factors) };
-        // SAFETY: an element of the panel.
-        let pivot = unsafe { *panel.at::<HEIGHT>(largest, column) };
-        if pivot == 0.0 || !pivot.is_finite() {
-            return Err(column);
-        }
-        *exchanged = u32::try_from(largest).unwrap_or(u32::MAX);
-        for each in 0..panel.columns {
-            // SAFETY: two elements of the panel, or the same one.
-            unsafe { std::ptr::swap(panel.at::<HEIGHT>(column, each), panel.at::<HEIGHT>(largest, each)) };
-        }
-        // SAFETY: granted by the caller.
-        unsafe { divide::<HEIGHT>(panel, column, pivot) };
+        unsafe { divide::<HEIGHT>(panel, left, column.pivot, strips.clone()) };
     }
-    Ok(())
+    if column.left >= panel.columns {
+        return None;
+    }
+    // SAFETY: as above.
+    unsafe { eliminate_from::<FUSED, HEIGHT>(panel, column, strips) }
 }
 
 /// Computes what is above the diagonal of a column, in place, and returns it: the factors of the columns on its left.
 ///
 /// # Safety
-/// As [`factor`].
+/// The columns must be exclusively the caller's, down to this one's diagonal.
 #[inline(always)]
-unsafe fn above<const FUSED: bool, const HEIGHT: usize>(panel: Below, column: usize) -> [f64; WIDEST] {
+pub(crate) unsafe fn above<const FUSED: bool, const HEIGHT: usize>(
+    panel: Below,
+    column: usize,
+) -> [f64; WIDEST] {
     let mut factors = [0.0; WIDEST];
     for row in 0..column {
         // SAFETY: an element of the panel.
@@ -140,20 +154,20 @@ unsafe fn above<const FUSED: bool, const HEIGHT: usize>(panel: Below, column: us
 /// and with it compiled for the instruction set.
 ///
 /// # Safety
-/// As [`factor`].
+/// As [`step`].
 #[inline(always)]
 unsafe fn eliminate_from<const FUSED: bool, const HEIGHT: usize>(
     panel: Below,
-    column: usize,
-    factors: &[f64; WIDEST],
-) -> usize {
+    column: &Column,
+    strips: Range<usize>,
+) -> Option<Largest> {
     macro_rules! with {
         ($left:literal) => {
             // SAFETY: granted by the caller; there are as many columns on the left.
-            unsafe { eliminate::<FUSED, HEIGHT, $left>(panel, factors) }
+            unsafe { eliminate::<FUSED, HEIGHT, $left>(panel, &column.factors, strips) }
         };
     }
-    match column {
+    match column.left {
         0 => with!(0),
         1 => with!(1),
         2 => with!(2),
@@ -165,12 +179,12 @@ unsafe fn eliminate_from<const FUSED: bool, const HEIGHT: usize>(
     }
 }
 
-/// Divides what is below the diagonal of a column by its pivot.
+/// Divides what is below the diagonal of a column by its pivot, in these strips.
 ///
 /// # Safety
-/// As [`factor`].
+/// As [`step`].
 #[inline(always)]
-unsafe fn divide<const HEIGHT: usize>(panel: Below, column: usize, pivot: f64) {
+unsafe fn divide<const HEIGHT: usize>(panel: Below, column: usize, pivot: f64, strips: Range<usize>) {
     // The reciprocal of a subnormal overflows.
     let reciprocal = if pivot.abs() >= f64::MIN_POSITIVE { Some(1.0 / pivot) } else { None };
     let by = |number: &mut f64| match reciprocal {
@@ -178,7 +192,7 @@ unsafe fn divide<const HEIGHT: usize>(panel: Below, column: usize, pivot: f64) {
         None => *number /= pivot,
     };
     let first = panel.skip + column + 1;
-    for strip in first / HEIGHT..panel.strips {
+    for strip in strips.start.max(first / HEIGHT)..strips.end {
         // SAFETY: one strip at a time.
         let numbers = unsafe { panel.strip_mut::<HEIGHT>(strip, column) };
         if strip * HEIGHT >= first {
@@ -189,37 +203,43 @@ unsafe fn divide<const HEIGHT: usize>(panel: Below, column: usize, pivot: f64) {
     }
 }
 
-/// Subtracts LEFT columns times their factors from column LEFT, from its diagonal down, and returns the row of the
-/// largest result.
+/// Subtracts LEFT columns times their factors from column LEFT, from its diagonal down, in these strips, and finds the largest
+/// result.
 ///
 /// # Safety
-/// As [`factor`], with more than LEFT columns.
+/// As [`step`], with more than LEFT columns.
 #[inline(always)]
 unsafe fn eliminate<const FUSED: bool, const HEIGHT: usize, const LEFT: usize>(
     panel: Below,
     factors: &[f64; WIDEST],
-) -> usize {
+    strips: Range<usize>,
+) -> Option<Largest> {
     let first = panel.skip + LEFT;
     let whole = first.div_ceil(HEIGHT);
-    // Rows of the strip that the diagonal cuts.
-    let mut best = (0.0, 0);
-    for row in LEFT..(whole * HEIGHT - panel.skip).min(panel.rows::<HEIGHT>()) {
-        // SAFETY: an element of the panel.
-        let mut number = unsafe { *panel.at::<HEIGHT>(row, LEFT) };
-        for (left, factor) in factors.iter().enumerate().take(LEFT) {
+    let mut best: Option<Largest> = None;
+    if whole > 0 && strips.contains(&(whole - 1)) {
+        // Rows of the strip that the diagonal cuts.
+        for row in LEFT..whole * HEIGHT - panel.skip {
+            // SAFETY: an element of the strips.
+            let mut number = unsafe { *panel.at::<HEIGHT>(row, LEFT) };
+            for (left, factor) in factors.iter().enumerate().take(LEFT) {
+                // SAFETY: as above.
+                number = less::<FUSED>(number, unsafe { *panel.at::<HEIGHT>(row, left) }, *factor);
+            }
             // SAFETY: as above.
-            number = less::<FUSED>(number, unsafe { *panel.at::<HEIGHT>(row, left) }, *factor);
+            unsafe { *panel.at::<HEIGHT>(row, LEFT) = number };
+            // What is no number is no larger than anything.
+            if !number.is_nan() {
+                best = larger(best, Largest { size: number.abs(), row });
+            }
         }
-        // SAFETY: as above.
-        unsafe { *panel.at::<HEIGHT>(row, LEFT) = number };
-        best = if number.abs() > best.0 { (number.abs(), row) } else { best };
     }
-    let mut strips = (f64::NEG_INFINITY, panel.strips);
-    let mut from = whole;
-    while from < panel.strips {
-        let end = (from + TOGETHER).min(panel.strips);
+    let mut from = strips.start.max(whole);
+    let mut most = (f64::NEG_INFINITY, from..from);
+    while from < strips.end {
+        let together = from..(from + TOGETHER).min(strips.end);
         let mut largest = [0.0_f64; HEIGHT];
-        for strip in from..end {
+        for strip in together.clone() {
             // SAFETY: columns on the left are read, this one is written.
             let own = unsafe { panel.strip_mut::<HEIGHT>(strip, LEFT) };
             for (left, factor) in factors.iter().enumerate().take(LEFT) {
@@ -236,22 +256,29 @@ unsafe fn eliminate<const FUSED: bool, const HEIGHT: usize, const LEFT: usize>(
             }
         }
         let largest = largest.into_iter().fold(0.0, f64::max);
-        if largest > strips.0 {
-            strips = (largest, from);
+        from = together.end;
+        if largest > most.0 {
+            most = (largest, together);
         }
-        from = end;
     }
-    if strips.0 <= best.0 {
-        return best.1.max(LEFT);
-    }
-    for strip in strips.1..(strips.1 + TOGETHER).min(panel.strips) {
+    for strip in most.1 {
         // SAFETY: only read.
         let numbers = unsafe { panel.strip::<HEIGHT>(strip, LEFT) };
-        if let Some(row) = numbers.iter().position(|number| number.abs() == strips.0) {
-            return strip * HEIGHT + row - panel.skip;
+        if let Some(row) = numbers.iter().position(|number| number.abs() == most.0) {
+            return larger(best, Largest { size: most.0, row: strip * HEIGHT + row - panel.skip });
         }
     }
-    LEFT
+    best
+}
+
+/// The larger one, and of equals the first.
+pub(crate) fn larger(best: Option<Largest>, other: Largest) -> Option<Largest> {
+    match best {
+        Some(best) if best.size > other.size || (best.size == other.size && best.row < other.row) => {
+            Some(best)
+        }
+        _ => Some(other),
+    }
 }
 
 /// Solves L·X = B in place of B, where L is the unit lower triangle of a square matrix of `order` rows: both lie column

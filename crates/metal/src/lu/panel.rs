@@ -4,9 +4,11 @@
 //! (Toledo, "Locality of reference in LU decomposition with partial pivoting", SIAM J. Matrix Anal. 18, 4, 1997).
 
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
+use super::crew::{Crew, MOST_PARTS, part_of};
 use super::grid::Grid;
-use super::narrow::{Below, Narrow, WIDEST};
+use super::narrow::{Below, Column, Largest, Narrow, WIDEST, larger};
 use crate::buffer::{Buffer, BufferError, Pages};
 use crate::gemm::pack::Part;
 use crate::gemm::tile::{MAX_TILE, Operands, Tile, Update};
@@ -43,6 +45,13 @@ pub(super) struct Exchange {
     /// The panel's own row whose content goes there instead; the same as `from` if that is a row of the panel as well.
     pub(super) replacement: usize,
 }
+
+/// Strips of a few columns for each part, from which on several threads factor them: they meet for each column.
+const STRIPS: usize = 4;
+/// Multiplications and additions from which on several threads do them.
+const OPERATIONS: usize = 1 << 18;
+/// Numbers to exchange from which on several threads do that.
+const EXCHANGED: usize = 512;
 
 /// What one thread needs to factor panels.
 #[derive(Debug)]
@@ -131,7 +140,7 @@ impl Bench {
         square.saturating_add(rows.saturating_add(width).saturating_mul(size_of::<u32>()))
     }
 
-    /// Factors the panel in the grid that begins at `start` and leaves in `factored` what others need.
+    /// Factors the panel in the grid that begins at `start` and leaves in `factored` what others need; `crew` may help.
     ///
     /// # Safety
     /// The kernels must be of this processor and fit the grid; the panel's columns, from its first row down, must be
@@ -142,8 +151,9 @@ impl Bench {
         place: Place,
         start: *mut f64,
         factored: &mut Factored,
+        crew: &Crew,
     ) -> Result<(), NoPivot> {
-        let mut panel = Panel { kernels, view: View { place, start }, bench: self };
+        let mut panel = Panel { kernels, view: View { place, start }, bench: self, crew };
         panel.factor(0..place.width)?;
         panel.prepare(factored);
         self.trace(place, factored);
@@ -183,10 +193,38 @@ struct View {
     start: *mut f64,
 }
 
+// SAFETY: a view is a place. What is there is touched by unsafe functions only, which say whose it must be.
+unsafe impl Sync for View {}
+
 impl View {
     fn at(self, row: usize, column: usize) -> *mut f64 {
         let Place { grid, first, .. } = self.place;
         self.start.wrapping_add(grid.row(first + row) + (first + column) * grid.step())
+    }
+
+    /// Exchanges two rows in some columns.
+    ///
+    /// # Safety
+    /// The columns, from the upper row down, must be exclusively the caller's.
+    unsafe fn swap(self, one: usize, other: usize, columns: Range<usize>) {
+        let (mut upper, mut lower) = (self.at(one, columns.start), self.at(other, columns.start));
+        for _ in columns {
+            // SAFETY: two elements of a column, or the same one.
+            unsafe { std::ptr::swap(upper, lower) };
+            let step = self.place.grid.step();
+            (upper, lower) = (upper.wrapping_add(step), lower.wrapping_add(step));
+        }
+    }
+
+    /// Makes the row exchanges of `pivots` in `columns`; `rows` of the system are those that they are exchanged with.
+    ///
+    /// # Safety
+    /// As [`View::swap`].
+    unsafe fn exchange(self, rows: &[u32], pivots: Range<usize>, columns: Range<usize>) {
+        for row in pivots {
+            // SAFETY: granted by the caller.
+            unsafe { self.swap(row, rows[row] as usize - self.place.first, columns.clone()) };
+        }
     }
 
     /// Copies a part to `to`, column after column.
@@ -216,11 +254,12 @@ impl View {
     }
 }
 
-/// A panel while it is factored. Its columns, from its first row down, are exclusively this one's.
+/// A panel while it is factored. Its columns, from its first row down, are exclusively this one's, and of those who help.
 struct Panel<'run> {
     kernels: Kernels,
     view: View,
     bench: &'run mut Bench,
+    crew: &'run Crew,
 }
 
 impl Panel<'_> {
@@ -231,12 +270,17 @@ impl Panel<'_> {
         let middle = range.start + (range.len() / 2).next_multiple_of(WIDEST);
         let (left, right) = (range.start..middle, middle..range.end);
         self.factor(left.clone())?;
-        self.exchange(left.clone(), right.clone());
         self.substitute(left.clone(), right.clone());
         self.eliminate(left.clone(), right.clone());
         self.factor(right.clone())?;
         self.exchange(right, left);
         Ok(())
+    }
+
+    /// The strips of the panel: each part of a phase has the same ones from beginning to end.
+    fn strips(&self) -> Range<usize> {
+        let Place { grid, first, .. } = self.view.place;
+        first / grid.height..grid.order / grid.height
     }
 
     fn narrow(&mut self, range: Range<usize>) -> Result<(), NoPivot> {
@@ -250,89 +294,108 @@ impl Panel<'_> {
             stride: grid.stride,
             columns: range.len(),
         };
-        let pivots = &mut self.bench.pivots[range];
-        // SAFETY: the kernels are of this processor and the grid's height; the columns are this panel's, and there are
-        // at least as many rows.
-        let result = unsafe { (self.kernels.narrow.factor)(below, pivots) };
-        result.map_err(|column| NoPivot(row + column))?;
-        // To rows of the system.
-        pivots.iter_mut().for_each(|pivot| *pivot += number(row));
+        let mut column = Column { left: 0, factors: [0.0; WIDEST], pivot: 1.0 };
+        for diagonal in range.clone() {
+            column.left = diagonal - range.start;
+            // SAFETY: the kernels are of this processor and the grid's height; the columns are this panel's.
+            column.factors = unsafe { (self.kernels.narrow.above)(below, column.left) };
+            let largest = self.step(below, &column, row / grid.height);
+            let largest = largest.map_or(diagonal, |largest| range.start + largest.row);
+            // SAFETY: an element of the panel.
+            column.pivot = unsafe { *self.view.at(largest, diagonal) };
+            if column.pivot == 0.0 || !column.pivot.is_finite() {
+                return Err(NoPivot(first + diagonal));
+            }
+            self.bench.pivots[diagonal] = number(first + largest);
+            // SAFETY: columns of the panel.
+            unsafe { self.view.swap(diagonal, largest, range.clone()) };
+        }
+        column.left = range.len();
+        self.step(below, &column, row / grid.height);
         Ok(())
+    }
+
+    /// A step of a few columns, which begin in the strip `from`, on all their rows.
+    fn step(&self, below: Below, column: &Column, from: usize) -> Option<Largest> {
+        let (all, parts, step) = (self.strips(), self.crew.parts(), self.kernels.narrow.step);
+        // One for each part: threads that wait for each other would lose what sharing wins.
+        let found: [Mutex<Option<Largest>>; MOST_PARTS] = Default::default();
+        self.crew.share(self.crew.is_helped() && below.strips >= STRIPS * parts, &|these| {
+            let strips = part_of(all.clone(), these.clone(), parts, from);
+            // SAFETY: as in `narrow`; no two parts have a strip in common.
+            let largest = unsafe { step(below, column, strips.start - from..strips.end - from) };
+            if let Some(found) = found.get(these.start) {
+                *found.lock().unwrap_or_else(PoisonError::into_inner) = largest;
+            }
+        });
+        let each =
+            found.into_iter().filter_map(|found| found.into_inner().unwrap_or_else(PoisonError::into_inner));
+        each.fold(None, larger)
     }
 
     /// Makes the row exchanges of `pivots` in `columns`.
     fn exchange(&mut self, pivots: Range<usize>, columns: Range<usize>) {
-        let View { place: Place { grid, first, .. }, start } = self.view;
-        for row in pivots {
-            let mut upper = self.view.at(row, columns.start);
-            let lower = grid.row(self.bench.pivots[row] as usize) + (first + columns.start) * grid.step();
-            let mut lower = start.wrapping_add(lower);
-            for _ in columns.clone() {
-                // SAFETY: two elements of a column of the panel, or the same one.
-                unsafe { std::ptr::swap(upper, lower) };
-                (upper, lower) = (upper.wrapping_add(grid.step()), lower.wrapping_add(grid.step()));
-            }
-        }
+        let (view, parts, rows) = (self.view, self.crew.parts(), &self.bench.pivots);
+        self.crew.share(self.crew.is_helped() && pivots.len() * columns.len() >= EXCHANGED, &|these| {
+            let columns = part_of(columns.clone(), these, parts, 0);
+            // SAFETY: columns of the panel; no two parts have one in common.
+            unsafe { view.exchange(rows, pivots.clone(), columns) };
+        });
     }
 
-    /// Solves with the triangle of `left` for its rows of `right`, and leaves them in strips as well.
+    /// Makes the row exchanges of `left` in the columns of `right`, solves with the triangle of `left` for its rows there, and
+    /// leaves these in strips as well.
     fn substitute(&mut self, left: Range<usize>, right: Range<usize>) {
-        let (tile, order) = (self.kernels.tile, left.len());
-        let Bench { lower, upper, strips, .. } = &mut *self.bench;
+        let (tile, narrow, order, view) = (self.kernels.tile, self.kernels.narrow, left.len(), self.view);
+        let Bench { lower, upper, strips, pivots, .. } = &mut *self.bench;
         let lower = &mut lower.floats_mut()[..order * order];
-        let upper = &mut upper.floats_mut()[..order * right.len()];
         // SAFETY: a part of the panel.
-        unsafe { self.view.copy_out(left.clone(), left.clone(), lower) };
-        // SAFETY: as above.
-        unsafe { self.view.copy_out(left.clone(), right.clone(), upper) };
-        // SAFETY: the kernels are of this processor.
-        unsafe { (self.kernels.narrow.substitute)(lower, upper, order) };
-        // SAFETY: as above.
-        unsafe { self.view.copy_in(left, right, upper) };
-        let strips = strips.floats_mut();
-        for (columns, strip) in
-            upper.chunks(order * tile.columns).zip(strips.chunks_exact_mut(order * tile.columns))
-        {
-            let part =
-                Part { start: columns.as_ptr(), rows: order, columns: columns.len() / order, stride: order };
-            // SAFETY: the part is `columns`, and the strip as deep.
-            unsafe { (tile.pack_b)(part, strip.as_mut_ptr()) };
-        }
+        unsafe { view.copy_out(left.clone(), left.clone(), lower) };
+        let tiles = right.len().div_ceil(tile.columns);
+        let width = order * tile.columns;
+        let upper = upper.floats_mut()[..order * right.len()].chunks_mut(width);
+        let strips = strips.floats_mut().chunks_exact_mut(width);
+        let each: Vec<_> = upper.zip(strips).map(Mutex::new).collect();
+        let (lower, pivots, parts) = (&*lower, &*pivots, self.crew.parts());
+        self.crew.share(self.crew.is_helped() && order * right.len() >= EXCHANGED, &|these| {
+            for index in part_of(0..tiles, these, parts, 0) {
+                let Some(Ok(mut both)) = each.get(index).map(Mutex::lock) else { continue };
+                let (upper, strip) = &mut *both;
+                let first = right.start + index * tile.columns;
+                let columns = first..first + upper.len() / order;
+                // SAFETY: columns of the panel that only this part has.
+                unsafe { view.exchange(pivots, left.clone(), columns.clone()) };
+                // SAFETY: as above.
+                unsafe { view.copy_out(left.clone(), columns.clone(), upper) };
+                // SAFETY: the kernels are of this processor.
+                unsafe { (narrow.substitute)(lower, upper, order) };
+                // SAFETY: as above.
+                unsafe { view.copy_in(left.clone(), columns.clone(), upper) };
+                let part = Part { start: upper.as_ptr(), rows: order, columns: columns.len(), stride: order };
+                // SAFETY: the part is `upper`, and the strip as deep.
+                unsafe { (tile.pack_b)(part, strip.as_mut_ptr()) };
+            }
+        });
     }
 
     /// Subtracts what is below the triangle of `left` times its rows of `right` from what is below them.
     fn eliminate(&mut self, left: Range<usize>, right: Range<usize>) {
         let Place { grid, first, .. } = self.view.place;
-        let (tile, depth, top) = (self.kernels.tile, left.len(), left.end);
-        let strips = self.bench.strips.floats().as_ptr();
-        let tiles = right.len().div_ceil(tile.columns);
-        for row in ((first + top) / tile.rows * tile.rows..grid.order).step_by(tile.rows) {
-            let row = row - first;
-            let a = self.view.at(row, left.start).cast_const();
-            for (index, column) in right.clone().step_by(tile.columns).enumerate() {
-                let c = self.view.at(row, column);
-                let next = c.wrapping_add(tile.columns * tile.rows);
-                let beyond = self.view.at(row, right.start).wrapping_add(grid.stride);
-                let operands = Operands {
-                    depth,
-                    a,
-                    a_stride: tile.rows,
-                    b: strips.wrapping_add(index * depth * tile.columns),
-                    ahead: a.wrapping_add(grid.stride + index * depth * tile.rows / tiles),
-                    ahead_bytes: (tile.rows * size_of::<f64>()).div_ceil(tiles),
-                    ahead_c: if index + 1 < tiles { next } else { beyond }.cast_const(),
-                };
-                let columns = tile.columns.min(right.end - column);
-                let skip = top.saturating_sub(row);
-                if skip == 0 && columns == tile.columns {
-                    // SAFETY: A is in `left`, B was packed by `substitute`, C is in `right`, all in this panel.
-                    unsafe { (tile.function)(&operands, c, tile.rows, Update::Subtract) };
-                } else {
-                    // SAFETY: as above.
-                    unsafe { part_of_tile(tile, &operands, c, skip, columns) };
-                }
+        let (all, parts, from) = (self.strips(), self.crew.parts(), (first + left.end) / grid.height);
+        let elimination = Elimination {
+            tile: self.kernels.tile,
+            view: self.view,
+            strips: self.bench.strips.floats(),
+            left: left.clone(),
+            right: right.clone(),
+        };
+        let operations = left.len() * right.len() * (grid.order - first);
+        self.crew.share(operations >= OPERATIONS, &|these| {
+            for strip in part_of(all.clone(), these, parts, from) {
+                // SAFETY: the kernels are of this processor, and no two parts have a strip in common.
+                unsafe { elimination.strip(strip * grid.height - first) };
             }
-        }
+        });
     }
 
     /// Leaves what others need.
@@ -346,6 +409,52 @@ impl Panel<'_> {
             }
         }
         factored.invert(width, height);
+    }
+}
+
+/// What is subtracted from the columns `right` of a panel: the columns `left` times their rows of `right`.
+struct Elimination<'run> {
+    tile: &'static Tile<f64>,
+    view: View,
+    /// The rows of `right`, packed.
+    strips: &'run [f64],
+    left: Range<usize>,
+    right: Range<usize>,
+}
+
+impl Elimination<'_> {
+    /// Subtracts it in the strip of rows that begins at `row` of the panel, below `left`.
+    ///
+    /// # Safety
+    /// The tile must be of this processor, and the strip's columns `right` exclusively the caller's, below `left`.
+    unsafe fn strip(&self, row: usize) {
+        let Self { tile, view, left, right, .. } = self;
+        let (depth, top, stride) = (left.len(), left.end, view.place.grid.stride);
+        let tiles = right.len().div_ceil(tile.columns);
+        let a = view.at(row, left.start).cast_const();
+        for (index, column) in right.clone().step_by(tile.columns).enumerate() {
+            let c = view.at(row, column);
+            let next = c.wrapping_add(tile.columns * tile.rows);
+            let beyond = view.at(row, right.start).wrapping_add(stride);
+            let operands = Operands {
+                depth,
+                a,
+                a_stride: tile.rows,
+                b: self.strips.as_ptr().wrapping_add(index * depth * tile.columns),
+                ahead: a.wrapping_add(stride + index * depth * tile.rows / tiles),
+                ahead_bytes: (tile.rows * size_of::<f64>()).div_ceil(tiles),
+                ahead_c: if index + 1 < tiles { next } else { beyond }.cast_const(),
+            };
+            let columns = tile.columns.min(right.end - column);
+            let skip = top.saturating_sub(row);
+            if skip == 0 && columns == tile.columns {
+                // SAFETY: A is in `left`, B was packed by `substitute`, C is in `right`, all in this panel.
+                unsafe { (tile.function)(&operands, c, tile.rows, Update::Subtract) };
+            } else {
+                // SAFETY: as above.
+                unsafe { part_of_tile(tile, &operands, c, skip, columns) };
+            }
+        }
     }
 }
 

@@ -25,12 +25,37 @@ pub(super) enum Task {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// Do this, then say [`Schedule::finish`].
-    Run(Task),
+    Run(Running),
+    /// Help with this until it is finished.
+    Help {
+        /// What another one does.
+        running: Running,
+        /// How many helped before.
+        before: usize,
+    },
     /// Ask again when another task has finished.
     Wait,
     /// There will be no more.
     Over,
 }
+
+/// A task that was handed out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Running {
+    /// What is done.
+    pub(super) task: Task,
+    /// Who does it.
+    pub(super) leader: usize,
+    /// How many were handed out before.
+    pub(super) number: u64,
+}
+
+/// With fewer blocks than this many for each member, the others run out of work before the next panel is there: it takes about
+/// as long to apply the last panel to its block as to factor that. Then some help with it first.
+const SCARCE: usize = 2;
+/// One in so many members helps first with what the next panel waits for. On 16 CPUs a quarter was quicker than half (Emerald
+/// Rapids, N = 8000: docs/performance.md); two threads together on a panel are slower than one beside the other's blocks.
+const HELPS: usize = 4;
 
 /// What is done and what is being done.
 #[derive(Debug)]
@@ -42,11 +67,16 @@ pub(super) struct Schedule {
     applied: Vec<usize>,
     busy: Vec<bool>,
     stopped: bool,
+    members: usize,
+    /// Tasks in hand, and how many help with each.
+    running: Vec<(Running, usize)>,
+    /// Tasks handed out.
+    number: u64,
 }
 
 impl Schedule {
-    /// A schedule of `blocks` ≥ `panels` blocks.
-    pub(super) fn new(panels: usize, blocks: usize) -> Self {
+    /// A schedule of `blocks` ≥ `panels` blocks for so many members who may help each other.
+    pub(super) fn new(panels: usize, blocks: usize, members: usize) -> Self {
         Self {
             panels,
             factored: 0,
@@ -54,6 +84,9 @@ impl Schedule {
             applied: vec![0; blocks],
             busy: vec![false; blocks],
             stopped: false,
+            members,
+            running: Vec::with_capacity(members),
+            number: 0,
         }
     }
 
@@ -62,14 +95,17 @@ impl Schedule {
         block.min(self.panels)
     }
 
-    /// Hands out the next task.
-    pub(super) fn next(&mut self) -> Next {
+    /// Hands out the next task to this member, or a share of another one's.
+    pub(super) fn next(&mut self, member: usize) -> Next {
         let finished = self.factored == self.panels
             && (0..self.applied.len()).all(|block| self.applied[block] == self.needed(block));
         if self.stopped || finished {
             return Next::Over;
         }
-        let Some(task) = self.factor().or_else(|| self.apply()) else { return Next::Wait };
+        let urgent = self.factor().or_else(|| self.urgent());
+        let Some(task) = urgent.or_else(|| if self.wants_help() { None } else { self.behind() }) else {
+            return self.help();
+        };
         match task {
             Task::Factor { panel } => {
                 self.factoring = true;
@@ -77,7 +113,38 @@ impl Schedule {
             }
             Task::Apply { block, .. } => self.busy[block] = true,
         }
-        Next::Run(task)
+        let running = Running { task, leader: member, number: self.number };
+        self.number += 1;
+        self.running.push((running, 0));
+        Next::Run(running)
+    }
+
+    /// The task that the next panel waits for, unless enough help with it.
+    fn pressing(&self) -> Option<usize> {
+        let is_next = |task| match task {
+            Task::Factor { .. } => true,
+            Task::Apply { block, .. } => block == self.factored,
+        };
+        self.running
+            .iter()
+            .position(|(running, helpers)| is_next(running.task) && *helpers < self.members / HELPS)
+    }
+
+    /// Whether help with what the next panel waits for is worth more than another block.
+    fn wants_help(&self) -> bool {
+        self.applied.len() - self.factored < SCARCE * self.members && self.pressing().is_some()
+    }
+
+    /// A share of what the next panel waits for; else of the task that has the fewest helpers.
+    fn help(&mut self) -> Next {
+        if self.members < 2 {
+            return Next::Wait;
+        }
+        let fewest = || (0..self.running.len()).min_by_key(|index| self.running[*index].1);
+        let Some(index) = self.pressing().or_else(fewest) else { return Next::Wait };
+        let (running, helpers) = &mut self.running[index];
+        *helpers += 1;
+        Next::Help { running: *running, before: *helpers - 1 }
     }
 
     fn factor(&self) -> Option<Task> {
@@ -86,20 +153,31 @@ impl Schedule {
         (open && self.applied[panel] == panel).then_some(Task::Factor { panel })
     }
 
-    /// The next panel's block first, then those that are furthest behind, from left to right.
-    fn apply(&self) -> Option<Task> {
-        let open =
-            |block: usize| !self.busy[block] && self.applied[block] < self.factored.min(self.needed(block));
-        let urgent = Some(self.factored).filter(|block| *block < self.panels && open(*block));
-        let behind =
-            || (0..self.applied.len()).filter(|block| open(*block)).min_by_key(|block| self.applied[*block]);
-        let block = urgent.or_else(behind)?;
-        Some(Task::Apply { panel: self.applied[block], block })
+    /// Whether a panel may be applied to a block.
+    fn open(&self, block: usize) -> bool {
+        !self.busy[block] && self.applied[block] < self.factored.min(self.needed(block))
+    }
+
+    fn apply(&self, block: usize) -> Task {
+        Task::Apply { panel: self.applied[block], block }
+    }
+
+    /// The next panel's block.
+    fn urgent(&self) -> Option<Task> {
+        let block = self.factored;
+        (block < self.panels && self.open(block)).then(|| self.apply(block))
+    }
+
+    /// The blocks that are furthest behind, from left to right.
+    fn behind(&self) -> Option<Task> {
+        let open = (0..self.applied.len()).filter(|block| self.open(*block));
+        open.min_by_key(|block| self.applied[*block]).map(|block| self.apply(block))
     }
 
     /// A task that was handed out is done.
-    pub(super) fn finish(&mut self, task: Task) {
-        match task {
+    pub(super) fn finish(&mut self, running: Running) {
+        self.running.retain(|(other, _)| other.number != running.number);
+        match running.task {
             Task::Factor { panel } => {
                 self.factoring = false;
                 self.busy[panel] = false;
@@ -120,6 +198,8 @@ impl Schedule {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use proptest::prelude::*;
 
@@ -128,17 +208,23 @@ mod tests {
     struct Witness {
         factored: Vec<usize>,
         applied: Vec<Vec<usize>>,
-        running: Vec<Task>,
+        running: Vec<Running>,
+        /// Those who help, in all and by task.
+        helping: usize,
+        helpers: BTreeMap<u64, usize>,
     }
 
     impl Witness {
-        fn start(&mut self, task: Task) {
-            let block_of = |task: &Task| match *task {
+        fn start(&mut self, running: Running) {
+            let block_of = |running: &Running| match running.task {
                 Task::Factor { panel } => panel,
                 Task::Apply { block, .. } => block,
             };
-            assert!(self.running.iter().all(|other| block_of(other) != block_of(&task)), "two on one block");
-            match task {
+            assert!(
+                self.running.iter().all(|other| block_of(other) != block_of(&running)),
+                "two on one block"
+            );
+            match running.task {
                 Task::Factor { panel } => {
                     assert_eq!(panel, self.factored.len());
                     assert_eq!(self.applied[panel].len(), panel, "factored before all panels were applied");
@@ -148,16 +234,25 @@ mod tests {
                     assert_eq!(self.applied[block].len(), panel, "panels applied out of order");
                 }
             }
-            self.running.push(task);
+            self.running.push(running);
         }
 
-        fn end(&mut self, which: usize) -> Task {
-            let task = self.running.swap_remove(which);
-            match task {
+        fn end(&mut self, which: usize) -> Running {
+            let running = self.running.swap_remove(which);
+            self.helping -= self.helpers.remove(&running.number).unwrap_or(0);
+            match running.task {
                 Task::Factor { panel } => self.factored.push(panel),
                 Task::Apply { panel, block } => self.applied[block].push(panel),
             }
-            task
+            running
+        }
+
+        fn help(&mut self, running: Running, before: usize) {
+            assert!(self.running.contains(&running), "help with what is not being done");
+            let helpers = self.helpers.entry(running.number).or_default();
+            assert_eq!(*helpers, before);
+            *helpers += 1;
+            self.helping += 1;
         }
     }
 
@@ -168,19 +263,21 @@ mod tests {
             order in proptest::collection::vec(any::<u8>(), 0..400),
         ) {
             let blocks = panels + more;
-            let mut schedule = Schedule::new(panels, blocks);
+            let mut schedule = Schedule::new(panels, blocks, threads);
             let mut witness = Witness { applied: vec![Vec::new(); blocks], ..Witness::default() };
             let mut order = order.into_iter().cycle();
             loop {
-                let next = if witness.running.len() < threads { schedule.next() } else { Next::Wait };
+                let busy = witness.running.len() + witness.helping;
+                let next = if busy < threads { schedule.next(busy) } else { Next::Wait };
                 match next {
-                    Next::Run(task) => witness.start(task),
+                    Next::Run(running) => witness.start(running),
+                    Next::Help { running, before } => witness.help(running, before),
                     Next::Over => break,
                     Next::Wait => {
                         prop_assert!(!witness.running.is_empty(), "nothing runs and nothing may start");
                         let which = usize::from(order.next().unwrap_or(0)) % witness.running.len();
-                        let task = witness.end(which);
-                        schedule.finish(task);
+                        let running = witness.end(which);
+                        schedule.finish(running);
                     }
                 }
             }
@@ -192,24 +289,53 @@ mod tests {
         }
     }
 
+    fn run(schedule: &mut Schedule, member: usize, task: Task) -> Running {
+        match schedule.next(member) {
+            Next::Run(running) if running.task == task && running.leader == member => running,
+            other => panic!("{other:?} and not {task:?}"),
+        }
+    }
+
     #[test]
     fn the_next_panel_is_factored_while_its_predecessor_is_still_applied() {
-        let mut schedule = Schedule::new(4, 4);
-        let first = Task::Factor { panel: 0 };
-        assert_eq!(schedule.next(), Next::Run(first));
-        assert_eq!(schedule.next(), Next::Wait);
+        let mut schedule = Schedule::new(4, 4, 1);
+        let first = run(&mut schedule, 0, Task::Factor { panel: 0 });
+        assert_eq!(schedule.next(1), Next::Wait);
         schedule.finish(first);
-        let urgent = Task::Apply { panel: 0, block: 1 };
-        assert_eq!(schedule.next(), Next::Run(urgent));
-        assert_eq!(schedule.next(), Next::Run(Task::Apply { panel: 0, block: 2 }));
+        let urgent = run(&mut schedule, 0, Task::Apply { panel: 0, block: 1 });
+        run(&mut schedule, 1, Task::Apply { panel: 0, block: 2 });
         schedule.finish(urgent);
-        assert_eq!(schedule.next(), Next::Run(Task::Factor { panel: 1 }));
+        run(&mut schedule, 0, Task::Factor { panel: 1 });
+    }
+
+    #[test]
+    fn where_few_blocks_are_left_for_each_the_next_panel_has_helpers_before_other_blocks_are_done() {
+        let members = 2 * HELPS;
+        let mut schedule = Schedule::new(4, 5, members);
+        let first = run(&mut schedule, 0, Task::Factor { panel: 0 });
+        // Nothing else is there to do.
+        for member in 1..members {
+            assert_eq!(schedule.next(member), Next::Help { running: first, before: member - 1 });
+        }
+        schedule.finish(first);
+        let urgent = run(&mut schedule, 3, Task::Apply { panel: 0, block: 1 });
+        assert_eq!(schedule.next(1), Next::Help { running: urgent, before: 0 });
+        assert_eq!(schedule.next(2), Next::Help { running: urgent, before: 1 });
+        // They are enough.
+        run(&mut schedule, 0, Task::Apply { panel: 0, block: 2 });
+
+        let many = SCARCE * members + 1;
+        let mut schedule = Schedule::new(many, many, members);
+        let first = run(&mut schedule, 0, Task::Factor { panel: 0 });
+        schedule.finish(first);
+        run(&mut schedule, 0, Task::Apply { panel: 0, block: 1 });
+        run(&mut schedule, 1, Task::Apply { panel: 0, block: 2 });
     }
 
     #[test]
     fn a_stopped_schedule_hands_out_nothing() {
-        let mut schedule = Schedule::new(2, 2);
+        let mut schedule = Schedule::new(2, 2, 2);
         schedule.stop();
-        assert_eq!(schedule.next(), Next::Over);
+        assert_eq!(schedule.next(0), Next::Over);
     }
 }

@@ -92,6 +92,24 @@ fn blocks_of_common_widths_solve_systems_of_several_panels() {
 }
 
 #[test]
+fn who_helps_changes_no_bit_of_the_solution() {
+    let element = |row, column| element(7, row, column);
+    // Panels high enough that several threads factor them.
+    let (rows, block) = (if effort::is_emulated() { 400 } else { 2000 }, 96);
+    let alone = solve(gemm::best_isa(), (rows, block), 1, element).unwrap();
+    for threads in [2, 3, 9] {
+        let mut team = team(threads);
+        let system = System::new(gemm::best_isa(), Caches::default(), rows, block).unwrap();
+        let mut lu = Lu::new(system, &mut team).unwrap();
+        // They help each other also on CPUs that they share.
+        lu.alone = true;
+        fill(&mut lu, &mut team, element);
+        lu.solve(&mut team).unwrap();
+        assert!(lu.solution() == alone, "{threads} threads");
+    }
+}
+
+#[test]
 fn a_system_can_be_solved_again() {
     let mut team = team(2);
     let mut lu =

@@ -19,7 +19,7 @@ use crate::capability::Loop;
 use crate::gemm::tile::Tile;
 use crate::isa::{Absence, Isa};
 use crate::kernel::Kernel;
-use crate::lu::narrow::{Narrow, factor, substitute, subtract};
+use crate::lu::narrow::{Narrow, above, step, substitute, subtract};
 use crate::stream::StreamKernel;
 use crate::ticks::Ticks;
 
@@ -51,7 +51,8 @@ pub(crate) static TILES_F32: [&Tile<f32>; 1] = [&gemm_neon::F32];
 /// The functions of the factorisation. NEON is part of the baseline, so they need no functions of their own.
 static NARROW: Narrow = Narrow {
     isa: Isa::Neon,
-    factor: factor::<true, 8>,
+    above: above::<true, 8>,
+    step: step::<true, 8>,
     substitute: substitute::<true>,
     subtract: subtract::<true, 8>,
 };

@@ -1,19 +1,29 @@
 //! The functions of the factorisation beside multiplication, compiled for AVX2 and AVX-512.
 
+use std::ops::Range;
+
 use crate::isa::Isa;
-use crate::lu::narrow::{Below, Narrow, factor, substitute, subtract};
+use crate::lu::narrow::{Below, Column, Largest, Narrow, WIDEST, above, step, substitute, subtract};
 
 macro_rules! narrow {
-    ($row:ident, $isa:expr, $height:literal, $features:literal, $factor:ident, $substitute:ident, $subtract:ident) => {
+    ($row:ident, $isa:expr, $height:literal, $features:literal, $above:ident, $step:ident, $substitute:ident, $subtract:ident) => {
         pub(crate) static $row: Narrow =
-            Narrow { isa: $isa, factor: $factor, substitute: $substitute, subtract: $subtract };
+            Narrow { isa: $isa, above: $above, step: $step, substitute: $substitute, subtract: $subtract };
 
         /// # Safety
-        /// As [`factor`].
+        /// As [`above`].
         #[target_feature(enable = $features)]
-        unsafe fn $factor(panel: Below, pivots: &mut [u32]) -> Result<(), usize> {
+        unsafe fn $above(panel: Below, column: usize) -> [f64; WIDEST] {
             // SAFETY: granted by the caller.
-            unsafe { factor::<true, $height>(panel, pivots) }
+            unsafe { above::<true, $height>(panel, column) }
+        }
+
+        /// # Safety
+        /// As [`step`].
+        #[target_feature(enable = $features)]
+        unsafe fn $step(panel: Below, column: &Column, strips: Range<usize>) -> Option<Largest> {
+            // SAFETY: granted by the caller.
+            unsafe { step::<true, $height>(panel, column, strips) }
         }
 
         /// # Safety
@@ -34,5 +44,5 @@ macro_rules! narrow {
     };
 }
 
-narrow!(AVX2, Isa::Avx2, 12, "avx2,fma", factor_avx2, substitute_avx2, subtract_avx2);
-narrow!(AVX512, Isa::Avx512, 24, "avx512f", factor_avx512, substitute_avx512, subtract_avx512);
+narrow!(AVX2, Isa::Avx2, 12, "avx2,fma", above_avx2, step_avx2, substitute_avx2, subtract_avx2);
+narrow!(AVX512, Isa::Avx512, 24, "avx512f", above_avx512, step_avx512, substitute_avx512, subtract_avx512);
