@@ -60,12 +60,15 @@ pub(super) fn of(samples: &[Sample], second: Loss, crowded: bool) -> Vec<Warning
     notable.map(|(how, share, _)| Warning::Lost { share: *share, how: *how }).collect()
 }
 
-/// What is excluded without a cause of its own: there, a thread was off its CPU. What is stolen looks the same.
+/// What threads were off their CPUs, where no slices tell it: not what is excluded for it, which is all that every thread did
+/// meanwhile. What is stolen looks the same.
 fn off_cpu(samples: &[Sample], steal: f64) -> f64 {
-    match samples.iter().any(|sample| sample.conditions.excluded_by.is_known()) {
+    let told = over_time(samples, |c| c.excluded_by.off_cpu);
+    let excluded = || match samples.iter().any(|sample| sample.conditions.excluded_by.is_known()) {
         true => 0.0,
-        false => over_time(samples, |c| c.excluded).unwrap_or(0.0) - steal,
-    }
+        false => over_time(samples, |c| c.excluded).unwrap_or(0.0),
+    };
+    told.unwrap_or_else(excluded) - steal
 }
 
 #[cfg(test)]
@@ -77,6 +80,7 @@ mod tests {
     const CLOCK: &str = "excluded_clock";
     const SECOND_PART: &str = "excluded_second_cost";
     const GAPS: &str = "excluded_gaps";
+    const OFF_CPU: &str = "excluded_off_cpu";
     const TAKEN: &str = "excluded_gaps_taken";
     const SECOND_WORK: &str = "second_cost_work";
     const WAITED: &str = "waited";
@@ -125,6 +129,15 @@ mod tests {
             [Conditions::default(), stopped.clone(), Conditions::default(), stopped, Conditions::default()];
         let told = of(&samples.map(sample), Loss::MemoryShared, false);
         assert_eq!(told.iter().map(Warn::code).collect::<Vec<_>>(), ["throttled"]);
+    }
+
+    #[test]
+    fn laps_are_excluded_whole_and_others_took_only_what_a_thread_was_off_its_cpu() {
+        let told = |off| {
+            let conditions = Conditions { excluded: Some(0.2), ..more(&[(OFF_CPU, off)]) };
+            codes(conditions, Loss::MemoryShared, false)
+        };
+        assert_eq!((told(0.01).len(), told(0.06)), (0, vec!["preempted".to_owned()]));
     }
 
     #[test]

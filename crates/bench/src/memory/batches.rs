@@ -23,7 +23,7 @@ use super::{
 use crate::apart::Apart;
 use crate::case::Case;
 use crate::fixed::{Scaling, share};
-use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Conditions, ExcludedBy, Facts, Sample, WrongAnswer};
 use crate::warning::Note;
 use crate::{Context, Prepared};
 
@@ -118,6 +118,8 @@ struct Part {
 struct Batch {
     blocks: u64,
     seconds: f64,
+    /// The largest share that a thread was off its CPU, or had not begun.
+    disturbed: f64,
     /// The largest share that a thread was off its CPU.
     off_cpu: f64,
 }
@@ -134,29 +136,38 @@ struct Counted {
     blocks: u64,
     seconds: f64,
     all_seconds: f64,
+    /// What a thread was off its CPU in batches that do not count.
+    off_seconds: f64,
 }
 
 impl Batch {
     /// The parts of all threads; `alone` with a CPU for each.
     fn of(parts: &[Part], alone: bool, overhead: f64) -> Option<Self> {
         let spans: Vec<Span> = parts.iter().map(|part| part.span).collect();
-        let Window { seconds, off_cpu } = Window::of(&spans, alone)?;
+        let Window { seconds, disturbed, off_cpu } = Window::of(&spans, alone)?;
         let blocks = parts.iter().map(|part| part.blocks).sum();
-        Some(Self { blocks, seconds: (seconds - overhead).max(0.0), off_cpu })
+        Some(Self { blocks, seconds: (seconds - overhead).max(0.0), disturbed, off_cpu })
     }
 }
 
 impl Counted {
     /// Adds the batches in which no thread was off its CPU for more than `tolerated`; without any, the least disturbed.
     fn add(&mut self, batches: &[Batch], tolerated: f64) {
-        let least = batches.iter().map(|batch| batch.off_cpu).fold(f64::INFINITY, f64::min);
+        let least = batches.iter().map(|batch| batch.disturbed).fold(f64::INFINITY, f64::min);
         for batch in batches {
             self.all_seconds += batch.seconds;
-            if batch.off_cpu <= tolerated.max(least) {
+            if batch.disturbed <= tolerated.max(least) {
                 self.blocks += batch.blocks;
                 self.seconds += batch.seconds;
+            } else {
+                self.off_seconds += batch.off_cpu * batch.seconds;
             }
         }
+    }
+
+    /// The share of the time that a thread was off its CPU in batches that do not count.
+    fn off_cpu(&self) -> f64 {
+        if self.all_seconds > 0.0 { self.off_seconds / self.all_seconds } else { 0.0 }
     }
 
     fn set_aside(&self) -> f64 {
@@ -389,6 +400,7 @@ impl Prepared for Batches {
                 clock_hz,
                 excluded: Some(counted.set_aside()),
                 core_to_core: self.apart.look(clock_hz),
+                excluded_by: ExcludedBy { off_cpu: Some(counted.off_cpu()), ..ExcludedBy::default() },
                 ..Conditions::default()
             },
             ..Sample::default()

@@ -36,6 +36,8 @@ pub(super) struct Lap {
     pub(super) parts: u64,
     /// What they took all threads.
     pub(super) seconds: f64,
+    /// The largest share of it that a thread was off its CPU, or had not begun.
+    pub(super) disturbed: f64,
     /// The largest share of it that a thread was off its CPU.
     pub(super) off_cpu: f64,
 }
@@ -54,12 +56,14 @@ pub(super) struct Round {
 }
 
 /// What counts of a round.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Counted {
     pub(super) passes: f64,
     pub(super) seconds: f64,
     /// Share of the time in laps that do not count.
     pub(super) set_aside: f64,
+    /// The share of the time that a thread was off its CPU in these.
+    pub(super) off_cpu: f64,
     /// Share of the counted work in laps that were slower than usual by a quarter, although every thread kept its CPU.
     pub(super) slow: f64,
 }
@@ -92,8 +96,8 @@ impl Round {
         let clock_hz = clocks.map(|clocks| clocks.iter().sum::<f64>() / turns.len().max(1) as f64);
         let laps = laps.iter().enumerate().filter_map(|(index, parts)| {
             let spans: Vec<Span> = turns.iter().filter_map(|turn| turn.spans.get(index)).copied().collect();
-            let Window { seconds, off_cpu } = Window::of(&spans, alone)?;
-            Some(Lap { parts: *parts, seconds, off_cpu })
+            let Window { seconds, disturbed, off_cpu } = Window::of(&spans, alone)?;
+            Some(Lap { parts: *parts, seconds, disturbed, off_cpu })
         });
         Self { laps: laps.collect(), clock_hz }
     }
@@ -110,10 +114,11 @@ impl Round {
 
     /// The laps in which no thread was off its CPU for more than `tolerated`; without any, the least interrupted one.
     pub(super) fn counted(&self, tolerated: f64) -> Counted {
-        let least = self.laps.iter().map(|lap| lap.off_cpu).fold(f64::INFINITY, f64::min);
+        let least = self.laps.iter().map(|lap| lap.disturbed).fold(f64::INFINITY, f64::min);
         let bound = tolerated.max(least);
-        let mut counted = Counted { passes: 0.0, seconds: 0.0, set_aside: 0.0, slow: 0.0 };
-        let laps: Vec<&Lap> = self.laps.iter().filter(|lap| lap.off_cpu <= bound).collect();
+        let mut counted = Counted::default();
+        let (laps, disturbed): (Vec<&Lap>, Vec<&Lap>) =
+            self.laps.iter().partition(|lap| lap.disturbed <= bound);
         for lap in &laps {
             counted.passes += lap.passes();
             counted.seconds += lap.seconds;
@@ -122,6 +127,7 @@ impl Round {
         let all = self.seconds();
         if all > 0.0 {
             counted.set_aside = (1.0 - counted.seconds / all).clamp(0.0, 1.0);
+            counted.off_cpu = disturbed.iter().map(|lap| lap.off_cpu * lap.seconds).sum::<f64>() / all;
         }
         counted
     }
@@ -181,7 +187,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn lap(passes: u64, seconds: f64, off_cpu: f64) -> Lap {
-        Lap { parts: passes * PASS, seconds, off_cpu }
+        Lap { parts: passes * PASS, seconds, disturbed: off_cpu, off_cpu }
     }
 
     proptest! {
@@ -235,18 +241,19 @@ mod tests {
         let laps = [lap(1, 1.0, 0.0), lap(1, 4.0, 0.75), lap(2, 3.0, 0.01)];
         let counted = round(&laps).counted(0.02);
         assert_eq!((counted.passes, counted.seconds), (3.0, 4.0));
-        assert!((counted.set_aside - 0.5).abs() < 1e-12);
-        assert_eq!(
-            round(&laps).counted(1.0),
-            Counted { passes: 4.0, seconds: 8.0, set_aside: 0.0, slow: 0.0 }
+        assert!(
+            (counted.set_aside - 0.5).abs() < 1e-12 && (counted.off_cpu - 3.0 / 8.0).abs() < 1e-12,
+            "{counted:?}"
         );
+        assert_eq!(round(&laps).counted(1.0), Counted { passes: 4.0, seconds: 8.0, ..Counted::default() });
         let counted = round(&[lap(1, 2.0, 0.4), lap(1, 8.0, 0.8)]).counted(0.02);
         assert_eq!((counted.passes, counted.seconds), (1.0, 2.0));
         assert!((counted.set_aside - 0.8).abs() < 1e-12);
-        assert_eq!(
-            round(&[]).counted(0.02),
-            Counted { passes: 0.0, seconds: 0.0, set_aside: 0.0, slow: 0.0 }
-        );
+        assert_eq!(round(&[]).counted(0.02), Counted::default());
+        // A thread that began late was not off its CPU: the lap does not count, and accuses nobody.
+        let late = Lap { disturbed: 0.5, ..lap(1, 4.0, 0.0) };
+        let counted = round(&[lap(1, 4.0, 0.0), late]).counted(0.02);
+        assert_eq!((counted.set_aside, counted.off_cpu), (0.5, 0.0));
     }
 
     #[test]

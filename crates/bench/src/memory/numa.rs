@@ -350,8 +350,8 @@ fn together(laps: &[Vec<Span>]) -> Vec<f64> {
         Window::of(&spans, true)
     });
     let windows: Vec<Window> = windows.collect();
-    let least = windows.iter().map(|window| window.off_cpu).fold(f64::INFINITY, f64::min);
-    let counted = windows.iter().filter(|window| window.off_cpu <= least.max(OFF_CPU));
+    let least = windows.iter().map(|window| window.disturbed).fold(f64::INFINITY, f64::min);
+    let counted = windows.iter().filter(|window| window.disturbed <= least.max(OFF_CPU));
     counted.map(|window| window.seconds).collect()
 }
 

@@ -162,7 +162,11 @@ impl Prepared for Passes {
                 clock_hz: round.clock_hz,
                 excluded: Some(counted.set_aside),
                 core_to_core: self.apart.look(round.clock_hz),
-                excluded_by: ExcludedBy { second_work, ..ExcludedBy::default() },
+                excluded_by: ExcludedBy {
+                    second_work,
+                    off_cpu: Some(counted.off_cpu),
+                    ..ExcludedBy::default()
+                },
                 ..Conditions::default()
             },
             ..Sample::default()

@@ -73,6 +73,10 @@ pub struct ExcludedBy {
     /// By how much the dearer of those took longer than their work does.
     #[serde(rename = "excluded_gaps_taken", default, skip_serializing_if = "Option::is_none")]
     pub taken: Option<f64>,
+    /// The share of the time that a thread was off its CPU in laps of all threads that are excluded. A lap is excluded whole, so
+    /// this is less than `excluded`; no part of its sum.
+    #[serde(rename = "excluded_off_cpu", default, skip_serializing_if = "Option::is_none")]
+    pub off_cpu: Option<f64>,
     /// The share of the work that was done at a second common cost.
     #[serde(rename = "second_cost_work", default, skip_serializing_if = "Option::is_none")]
     pub second_work: Option<f64>,
@@ -91,6 +95,7 @@ impl ExcludedBy {
             second: some(causes.second),
             gaps: some(causes.gaps),
             taken: some(causes.taken),
+            off_cpu: None,
             second_work: some(causes.second_work),
             second_cost: causes.second_cost.and_then(some),
         }
@@ -109,6 +114,7 @@ impl ExcludedBy {
             second: mean(|by| by.second),
             gaps: mean(|by| by.gaps),
             taken: mean(|by| by.taken),
+            off_cpu: mean(|by| by.off_cpu),
             second_work: mean(|by| by.second_work),
             second_cost: mean(|by| by.second_cost),
         }

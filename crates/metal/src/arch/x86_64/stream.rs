@@ -14,8 +14,16 @@ use super::{stream_string, stream_vectors};
 pub(crate) static STREAMS: [&[StreamKernel]; 4] =
     [&stream_vectors::SSE2, &stream_vectors::AVX2, &stream_vectors::AVX512, &stream_string::KERNELS];
 
-/// How far ahead kernels that prefetch may do so, in bytes: from a few lines to a small page.
-pub(super) const AHEAD: [u32; 3] = [256, 1024, 3072];
+/// How far ahead a kernel prefetches, in bytes, by the instruction that it does so with: past the second-level cache from a few lines to
+/// a small page; into it from further away. Where cores have few buffers for lines on their way to the first level and more for the
+/// second, only the latter gains (Emerald Rapids, copies past the caches: + 18 %, and − 36 % with prefetchnta).
+pub(super) const fn distances(hint: &str) -> &'static [u32] {
+    match hint.as_bytes() {
+        b"" => &[0],
+        b"prefetchnta" => &[256, 1024, 3072],
+        _ => &[2048, 4096],
+    }
+}
 
 /// One kernel: its function around the common loops, and its row.
 ///
@@ -26,7 +34,7 @@ macro_rules! stream_kernel {
     (
         $name:ident: $op:ident, $isa:ident, $store:ident, turn $turn:literal,
         start [$($start:expr),*],
-        prefetch [$($source:literal),*] lines $lines:literal,
+        prefetch $hint:literal [$($source:literal),*] lines $lines:literal,
         step [$($step:expr),*],
         write [$($write:expr)?],
         end [$($end:expr),*]
@@ -47,7 +55,7 @@ macro_rules! stream_kernel {
                     "2:",
                     $(
                         concat!(".irp l, ", $lines),
-                        concat!("prefetchnta [", $source, " + rcx + \\l]"),
+                        concat!($hint, " [", $source, " + rcx + \\l]"),
                         ".endr",
                     )*
                     ".irp k, 0,1,2,3",
@@ -87,7 +95,7 @@ macro_rules! stream_kernel {
             isa: Isa::$isa,
             store: Store::$store,
             prefetched: SOURCES.len() as u32,
-            distances: if SOURCES.is_empty() { &[0] } else { &AHEAD },
+            distances: distances($hint),
             turn: $turn,
             function: $name,
         }
