@@ -189,6 +189,20 @@ fn a_file_past_the_cap_is_not_read() -> Result<(), Fault> {
 }
 
 #[test]
+fn a_single_node_has_the_memory_of_the_machine_whatever_the_kernel_has_initialised() -> Result<(), Fault> {
+    let fixture = Fixture::open("firecracker-zen4")?;
+    fixture.write(
+        "sys/devices/system/node/node0/meminfo",
+        b"Node 0 MemTotal: 4681 kB\nNode 0 MemFree: 3305 kB\n",
+    )?;
+    let memory = fixture.machine().memory;
+    let nodes: Vec<_> = memory.nodes.iter().map(|node| (node.total_bytes, node.free_bytes)).collect();
+    assert!(memory.total_bytes.is_some());
+    assert_eq!(nodes, [(memory.total_bytes, memory.available_bytes)]);
+    Ok(())
+}
+
+#[test]
 fn the_id_is_of_the_hardware_only() -> Result<(), Fault> {
     let fixture = Fixture::open("firecracker-zen4")?;
     let id = fixture.machine().id;

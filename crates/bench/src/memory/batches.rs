@@ -451,16 +451,21 @@ mod tests {
         assert_eq!((together.blocks, together.off_cpu), (20, 0.3));
         assert!((together.seconds - 6e-3).abs() < 1e-9, "{together:?}");
         let late = Batch::of(&[part(0, 5, 0.0), part(4, 11, 0.0)], true, 1e-3).unwrap();
-        assert!((late.seconds - 10e-3).abs() < 1e-9 && (late.off_cpu - 4.0 / 11.0).abs() < 1e-9, "{late:?}");
+        assert!(
+            (late.seconds - 10e-3).abs() < 1e-9 && (late.disturbed - 4.0 / 11.0).abs() < 1e-9,
+            "{late:?}"
+        );
+        assert_eq!(late.off_cpu, 0.0);
         assert_eq!(Batch::of(&[], true, 0.0), None);
     }
 
     #[test]
     fn disturbed_batches_are_set_aside_and_the_least_disturbed_one_never() {
-        let batch = |blocks, seconds, off_cpu| Batch { blocks, seconds, off_cpu };
+        let batch = |blocks, seconds, off_cpu| Batch { blocks, seconds, disturbed: off_cpu, off_cpu };
         let mut counted = Counted::default();
         counted.add(&[batch(10, 1.0, 0.0), batch(10, 3.0, 0.5)], 0.02);
         assert_eq!((counted.blocks, counted.seconds, counted.set_aside()), (10, 1.0, 0.75));
+        assert_eq!(counted.off_cpu(), 1.5 / 4.0);
         counted.add(&[batch(5, 1.0, 0.4), batch(5, 5.0, 0.5)], 0.02);
         assert_eq!((counted.blocks, counted.seconds), (15, 2.0));
         assert_eq!(Counted::default().set_aside(), 0.0);
