@@ -136,7 +136,7 @@ pub struct Lu {
     solution: Vec<f64>,
     factored: Vec<RwLock<Factored>>,
     workers: Vec<Worker>,
-    /// Whether each thread has a CPU of its own, so that those without work may wait for a share of another's.
+    /// Whether threads without work may wait for a share of another's: each has a CPU of its own.
     alone: bool,
 }
 
@@ -157,11 +157,12 @@ fn kernels(isa: Isa) -> Result<Kernels, NoTile> {
 
 impl Lu {
     /// Takes the memory for a system, and calibrates the core clock on each of the team's processors. The matrix is
-    /// zero until it is filled.
+    /// zero until it is filled. `unlimited` says that the threads may use all the time of their processors: without it, as under
+    /// a quota, none waits for a share of another's task, because waiting uses time as well.
     ///
     /// # Errors
     /// No memory, or a team that fails.
-    pub fn new(system: System, team: &mut Team) -> Result<Self, LuError> {
+    pub fn new(system: System, team: &mut Team, unlimited: bool) -> Result<Self, LuError> {
         let numbers = Buffer::new(system.grid.elements() * size_of::<f64>(), Pages::Thp)?;
         let factored = (0..system.panels()).map(|_| Factored::new(system.block).map(RwLock::new));
         let factored = factored.collect::<Result<_, _>>()?;
@@ -173,7 +174,7 @@ impl Lu {
             })
         })?;
         let workers = workers.into_iter().collect::<Result<_, _>>()?;
-        let (solution, alone) = (vec![0.0; system.grid.order], !team.shares_cpus());
+        let (solution, alone) = (vec![0.0; system.grid.order], unlimited && !team.shares_cpus());
         Ok(Self { system, numbers, solution, factored, workers, alone })
     }
 
@@ -271,10 +272,11 @@ struct Run<'run> {
     gate: Gate,
 }
 
-// SAFETY: `start` is what needs care. `Lu::factor` borrows the grid exclusively for the run. A member touches it only in
-// a task: it writes the columns of the task's block, of which the schedule gives out no two tasks at a time, and reads
-// those of a panel on its left, which the schedule gives out nothing of any more once it is factored. The gate's lock
-// orders what one task wrote before what a later one reads. The schedule's tests prove this for any order of threads.
+// SAFETY: `start` is what needs care. `Lu::factor` borrows the grid exclusively for the run. A task writes the columns of its
+// block, of which the schedule gives out no two tasks at a time, and reads those of a panel on its left, which the schedule
+// gives out nothing of any more once it is factored. The gate's lock orders what one task wrote before what a later one reads.
+// The schedule's tests prove this for any order of threads. Who helps with a task does parts that have no row and column in
+// common, and the crew orders one phase before the next.
 unsafe impl Sync for Run<'_> {}
 
 impl Run<'_> {

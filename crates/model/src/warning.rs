@@ -161,7 +161,7 @@ impl Loss {
         match self {
             Loss::Preempted => (
                 "preempted",
-                "other threads ran on the CPUs of the case for this share of the time (involuntary switches, run-queue wait); stop other work",
+                "other threads ran on the CPUs of the case for this share of the time (involuntary switches, run-queue wait, time off the CPU); stop other work",
             ),
             Loss::Stolen => (
                 "stolen",
@@ -177,11 +177,11 @@ impl Loss {
             ),
             Loss::ClockChanged => (
                 "clock changes",
-                "the core clock changed during this share of the time, which is excluded; fix the frequency to exclude less (cpupower frequency-set)",
+                "the core clock changed during this share of the time, which is excluded; fix the frequency to exclude less (cpupower frequency-set; of a virtual machine only its host can)",
             ),
             Loss::SiblingBusy => (
                 "SMT sibling busy",
-                "this share of the work took longer by a fixed factor: another thread or guest used the same core; stop other work, or choose a host that rents whole cores",
+                "this share of the work took longer by a fixed factor: another thread or guest used the same core (of several CPUs the one shared most counts); stop other work, or choose a host that rents whole cores",
             ),
             Loss::TwoRates => (
                 "two rates",
@@ -205,6 +205,8 @@ impl Warning {
     /// Code where the processor slowed itself down because it was too hot.
     pub const TOO_HOT: &str = "thermal-throttling";
 
+    /// Code of [`Warning::MostlyExcluded`].
+    pub const MOSTLY_EXCLUDED: &str = "mostly-excluded";
     /// Code of [`Warning::FewSamples`].
     pub const FEW: &str = "few-samples";
 
@@ -219,7 +221,7 @@ impl Warning {
             Loss::TwoRates,
             Loss::MemoryShared,
         ];
-        ["not-converged", "mostly-excluded", Self::FEW].contains(&code)
+        ["not-converged", Self::MOSTLY_EXCLUDED, Self::FEW].contains(&code)
             || lost.iter().any(|how| how.code() == code)
     }
 }
@@ -228,7 +230,7 @@ impl Warn for Warning {
     fn code(&self) -> &'static str {
         match self {
             Warning::NotConverged { .. } => "not-converged",
-            Warning::MostlyExcluded { .. } => "mostly-excluded",
+            Warning::MostlyExcluded { .. } => Self::MOSTLY_EXCLUDED,
             Warning::FewSamples { .. } => Self::FEW,
             Warning::Lost { how, .. } => how.code(),
             Warning::MoreThreadsThanCpus { .. } => Self::CROWDED,

@@ -151,7 +151,7 @@ impl Batch {
 }
 
 impl Counted {
-    /// Adds the batches in which no thread was off its CPU for more than `tolerated`; without any, the least disturbed.
+    /// Adds the batches in which no thread was off its CPU, or began late, by more than `tolerated`; without any, the least disturbed.
     fn add(&mut self, batches: &[Batch], tolerated: f64) {
         let least = batches.iter().map(|batch| batch.disturbed).fold(f64::INFINITY, f64::min);
         for batch in batches {

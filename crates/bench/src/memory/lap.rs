@@ -62,7 +62,7 @@ pub(super) struct Counted {
     pub(super) seconds: f64,
     /// Share of the time in laps that do not count.
     pub(super) set_aside: f64,
-    /// The share of the time that a thread was off its CPU in these.
+    /// The share of the time that a thread was off its CPU in these: in each lap the one that was so longest.
     pub(super) off_cpu: f64,
     /// Share of the counted work in laps that were slower than usual by a quarter, although every thread kept its CPU.
     pub(super) slow: f64,
@@ -112,7 +112,7 @@ impl Round {
         self.laps.iter().map(|lap| lap.seconds).sum()
     }
 
-    /// The laps in which no thread was off its CPU for more than `tolerated`; without any, the least interrupted one.
+    /// The laps in which no thread was off its CPU, or began late, by more than `tolerated`; without any, the least disturbed one.
     pub(super) fn counted(&self, tolerated: f64) -> Counted {
         let least = self.laps.iter().map(|lap| lap.disturbed).fold(f64::INFINITY, f64::min);
         let bound = tolerated.max(least);

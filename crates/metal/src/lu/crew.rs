@@ -118,8 +118,8 @@ impl Crew {
         self.parts_of(phase, 0);
     }
 
-    /// Does parts of the leader's task of this number until it is over; begins each phase with part `first`, which the same
-    /// helper so gets again.
+    /// Does parts of the leader's task of this number until it is over. Begins each phase with part `first`: what it needs is often in
+    /// this CPU's caches already.
     pub(super) fn help(&self, task: u64, first: usize) {
         let _helping = Helping::new(&self.helpers.0);
         let mut done = 0;
@@ -140,7 +140,12 @@ impl Crew {
     /// succeeds only while `phase` is open and has the part left.
     fn take(&self, phase: u64, part: usize) -> Option<Done<'_>> {
         let before = phase.wrapping_sub(1);
-        let taken = self.taken[part].0.compare_exchange(before, phase, Ordering::Relaxed, Ordering::Relaxed);
+        let taken = &self.taken[part].0;
+        // A look first: an exchange that fails takes the line from others, too.
+        if taken.load(Ordering::Relaxed) != before {
+            return None;
+        }
+        let taken = taken.compare_exchange(before, phase, Ordering::Relaxed, Ordering::Relaxed);
         // Not `then_some`: what is made and dropped says that a part is done.
         taken.is_ok().then(|| Done(&self.left.0))
     }
@@ -199,17 +204,21 @@ impl Drop for Helping<'_> {
     }
 }
 
-/// Waits until `met`; after a while others may have the CPU meanwhile.
+/// Waits until `met`; now and then others may have the CPU meanwhile.
 fn patiently(met: impl Fn() -> bool) {
-    let mut looks = 0;
+    let mut looks = 0_u32;
     while !met() {
-        looks += 1;
-        if looks < LOOKS { spin_loop() } else { std::thread::yield_now() }
+        looks = looks.wrapping_add(1);
+        if looks.is_multiple_of(LOOKS) {
+            std::thread::yield_now();
+        } else {
+            spin_loop();
+        }
     }
 }
 
-/// `these` of so many equal `parts` of `whole`, without what is before `from`. The bounds are the same wherever a range begins that
-/// ends with `whole`: what a thread has in its caches from one phase is its own again in the next one.
+/// `these` of so many equal `parts` of `whole`, without what is before `from`. `from` moves no bound, it only cuts off: so a part is
+/// the same in one phase and the next, and what a thread has of it in its caches is needed again.
 pub(super) fn part_of(whole: Range<usize>, these: Range<usize>, parts: usize, from: usize) -> Range<usize> {
     let at = |part: usize| (whole.start + whole.len() * part / parts.max(1)).max(from);
     at(these.start)..at(these.end)
@@ -222,6 +231,11 @@ mod tests {
 
     use super::*;
     use proptest::prelude::*;
+
+    struct Plain(UnsafeCell<u64>);
+
+    // SAFETY: only the one thread that does a part touches it.
+    unsafe impl Sync for Plain {}
 
     /// Runs `lead` as the leader of task 1 while so many others help with it.
     fn helped(crew: &Crew, helpers: usize, lead: impl FnOnce()) {
@@ -239,19 +253,21 @@ mod tests {
     fn every_part_of_every_phase_is_done_once_whoever_helps() {
         for (threads, helpers) in [(2, 1), (4, 3), (16, 3), (5, 7), (1, 2)] {
             let crew = Crew::new(threads, true);
-            // What one phase wrote, the next one reads: by plain numbers behind cells, as the factorisation does.
-            let done: Vec<AtomicU64> = (0..crew.parts()).map(|_| AtomicU64::new(0)).collect();
+            // What one phase wrote, the next one reads: plain numbers, as in the factorisation.
+            let done: Vec<Plain> = (0..crew.parts()).map(|_| Plain(UnsafeCell::new(0))).collect();
             helped(&crew, helpers, || {
                 for phase in 0..2000 {
                     crew.share(phase % 7 != 3, &|these| {
                         for part in these {
-                            let before = done[part].swap(phase + 1, Ordering::Relaxed);
-                            assert_eq!(before, phase, "part {part}");
+                            // SAFETY: a part is one thread's in each phase, and phases follow one another.
+                            let done = unsafe { &mut *done[part].0.get() };
+                            assert_eq!(*done, phase, "part {part}");
+                            *done += 1;
                         }
                     });
                 }
             });
-            assert!(done.iter().all(|done| done.load(Ordering::Relaxed) == 2000));
+            assert!(done.into_iter().all(|done| done.0.into_inner() == 2000));
             assert!(!crew.is_helped());
         }
     }

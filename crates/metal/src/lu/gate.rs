@@ -42,6 +42,7 @@ pub(super) enum Order<'run> {
 /// A share of another one's task.
 #[derive(Debug)]
 pub(super) struct Share<'run> {
+    gate: &'run Gate,
     crew: &'run Crew,
     number: u64,
     first: usize,
@@ -54,11 +55,20 @@ impl Share<'_> {
     }
 }
 
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.gate.state().schedule.stop();
+        }
+    }
+}
+
 impl Gate {
     /// For a team of so many `members`, each of which has a CPU of its own or not.
     pub(super) fn new(panels: usize, blocks: usize, members: usize, alone: bool) -> Self {
-        let schedule = Schedule::new(panels, blocks, if alone { members } else { 1 });
-        let crews = (0..members).map(|_| Crew::new(members, alone)).collect();
+        let crews: Vec<Crew> = (0..members).map(|_| Crew::new(members, alone)).collect();
+        let parts = crews.first().map_or(1, Crew::parts);
+        let schedule = Schedule::new(panels, blocks, members, parts);
         Self { state: Mutex::new(State { schedule, failure: None }), changed: Condvar::new(), crews }
     }
 
@@ -79,6 +89,7 @@ impl Gate {
                 Next::Help { running, before } => {
                     let crew = &self.crews[running.leader];
                     return Some(Order::Help(Share {
+                        gate: self,
                         crew,
                         number: running.number,
                         first: crew.first_of(before),
@@ -120,9 +131,10 @@ impl Taken<'_> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        self.crew().close();
         let mut state = self.gate.state();
         state.schedule.finish(self.running);
+        // Not before: whoever helped would be sent here again.
+        self.crew().close();
         if std::thread::panicking() {
             state.schedule.stop();
         }

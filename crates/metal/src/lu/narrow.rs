@@ -76,7 +76,7 @@ pub(crate) struct Column {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Largest {
     pub(crate) size: f64,
-    /// Its row, from the first of the panel.
+    /// Its row, from the first of these columns.
     pub(crate) row: usize,
 }
 
@@ -103,7 +103,7 @@ fn less<const FUSED: bool>(x: f64, y: f64, z: f64) -> f64 {
 
 /// A step of the factorisation of up to [`WIDEST`] columns with partial pivoting, in some of their strips: divides the column on
 /// the left by its pivot, subtracts all on the left from this one, and finds its largest number, the first of several. Beyond the
-/// last column it only divides. Without a row from the diagonal down there is no largest.
+/// last column it only divides. Without a number from the diagonal down there is no largest.
 ///
 /// Column by column, each from those on its left: they are read once for each column and only one is written.
 ///

@@ -2,9 +2,10 @@
 //!
 //! The matrix is cut into blocks of columns; each of the first `panels` blocks becomes a panel. A block takes part in
 //! one task at a time. Panels are factored as early as they can be, while other threads still apply the one before
-//! ("look-ahead"), so that all but the first and last are hidden behind multiplications.
+//! ("look-ahead"), so that multiplications hide them as long as there are enough blocks. Whoever finds no task
+//! is sent to help with another one's.
 
-/// Something that one thread does alone, with one block of columns.
+/// Something that one thread does with one block of columns, with those who help it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Task {
     /// Factors the panel.
@@ -68,6 +69,8 @@ pub(super) struct Schedule {
     busy: Vec<bool>,
     stopped: bool,
     members: usize,
+    /// How many may help with a task: each of its parts is one thread's, and the leader does some.
+    most_helpers: usize,
     /// Tasks in hand, and how many help with each.
     running: Vec<(Running, usize)>,
     /// Tasks handed out.
@@ -75,8 +78,8 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// A schedule of `blocks` ≥ `panels` blocks for so many members who may help each other.
-    pub(super) fn new(panels: usize, blocks: usize, members: usize) -> Self {
+    /// A schedule of `blocks` ≥ `panels` blocks for so many members, whose tasks have so many parts that others may do.
+    pub(super) fn new(panels: usize, blocks: usize, members: usize, parts: usize) -> Self {
         Self {
             panels,
             factored: 0,
@@ -85,6 +88,7 @@ impl Schedule {
             busy: vec![false; blocks],
             stopped: false,
             members,
+            most_helpers: parts.saturating_sub(1),
             running: Vec::with_capacity(members),
             number: 0,
         }
@@ -125,9 +129,8 @@ impl Schedule {
             Task::Factor { .. } => true,
             Task::Apply { block, .. } => block == self.factored,
         };
-        self.running
-            .iter()
-            .position(|(running, helpers)| is_next(running.task) && *helpers < self.members / HELPS)
+        let enough = (self.members / HELPS).min(self.most_helpers);
+        self.running.iter().position(|(running, helpers)| is_next(running.task) && *helpers < enough)
     }
 
     /// Whether help with what the next panel waits for is worth more than another block.
@@ -137,11 +140,12 @@ impl Schedule {
 
     /// A share of what the next panel waits for; else of the task that has the fewest helpers.
     fn help(&mut self) -> Next {
-        if self.members < 2 {
-            return Next::Wait;
-        }
-        let fewest = || (0..self.running.len()).min_by_key(|index| self.running[*index].1);
-        let Some(index) = self.pressing().or_else(fewest) else { return Next::Wait };
+        let helped = || {
+            let open =
+                self.running.iter().enumerate().filter(|(_, (_, helpers))| *helpers < self.most_helpers);
+            open.min_by_key(|(_, (_, helpers))| *helpers).map(|(index, _)| index)
+        };
+        let Some(index) = self.pressing().or_else(helped) else { return Next::Wait };
         let (running, helpers) = &mut self.running[index];
         *helpers += 1;
         Next::Help { running: *running, before: *helpers - 1 }
@@ -259,11 +263,11 @@ mod tests {
     proptest! {
         #[test]
         fn any_order_of_threads_does_every_task_once_and_in_order(
-            panels in 0_usize..9, more in 0_usize..3, threads in 1_usize..6,
+            panels in 0_usize..9, more in 0_usize..3, threads in 1_usize..6, parts in 1_usize..5,
             order in proptest::collection::vec(any::<u8>(), 0..400),
         ) {
             let blocks = panels + more;
-            let mut schedule = Schedule::new(panels, blocks, threads);
+            let mut schedule = Schedule::new(panels, blocks, threads, parts);
             let mut witness = Witness { applied: vec![Vec::new(); blocks], ..Witness::default() };
             let mut order = order.into_iter().cycle();
             loop {
@@ -298,7 +302,7 @@ mod tests {
 
     #[test]
     fn the_next_panel_is_factored_while_its_predecessor_is_still_applied() {
-        let mut schedule = Schedule::new(4, 4, 1);
+        let mut schedule = Schedule::new(4, 4, 2, 1);
         let first = run(&mut schedule, 0, Task::Factor { panel: 0 });
         assert_eq!(schedule.next(1), Next::Wait);
         schedule.finish(first);
@@ -311,7 +315,7 @@ mod tests {
     #[test]
     fn where_few_blocks_are_left_for_each_the_next_panel_has_helpers_before_other_blocks_are_done() {
         let members = 2 * HELPS;
-        let mut schedule = Schedule::new(4, 5, members);
+        let mut schedule = Schedule::new(4, 5, members, members);
         let first = run(&mut schedule, 0, Task::Factor { panel: 0 });
         // Nothing else is there to do.
         for member in 1..members {
@@ -324,8 +328,14 @@ mod tests {
         // They are enough.
         run(&mut schedule, 0, Task::Apply { panel: 0, block: 2 });
 
+        // More than there are parts have nothing to do.
+        let mut schedule = Schedule::new(4, 5, members, 2);
+        let first = run(&mut schedule, 0, Task::Factor { panel: 0 });
+        assert_eq!(schedule.next(1), Next::Help { running: first, before: 0 });
+        assert_eq!(schedule.next(2), Next::Wait);
+
         let many = SCARCE * members + 1;
-        let mut schedule = Schedule::new(many, many, members);
+        let mut schedule = Schedule::new(many, many, members, members);
         let first = run(&mut schedule, 0, Task::Factor { panel: 0 });
         schedule.finish(first);
         run(&mut schedule, 0, Task::Apply { panel: 0, block: 1 });
@@ -334,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_stopped_schedule_hands_out_nothing() {
-        let mut schedule = Schedule::new(2, 2, 2);
+        let mut schedule = Schedule::new(2, 2, 2, 2);
         schedule.stop();
         assert_eq!(schedule.next(0), Next::Over);
     }

@@ -47,7 +47,7 @@ fn solve(
     element: impl Fn(usize, usize) -> f64 + Sync,
 ) -> Result<Vec<f64>, LuError> {
     let mut team = team(threads);
-    let mut lu = Lu::new(System::new(isa, Caches::default(), rows, block)?, &mut team)?;
+    let mut lu = Lu::new(System::new(isa, Caches::default(), rows, block)?, &mut team, true)?;
     fill(&mut lu, &mut team, element);
     lu.solve(&mut team)?;
     Ok(lu.solution().to_vec())
@@ -100,7 +100,7 @@ fn who_helps_changes_no_bit_of_the_solution() {
     for threads in [2, 3, 9] {
         let mut team = team(threads);
         let system = System::new(gemm::best_isa(), Caches::default(), rows, block).unwrap();
-        let mut lu = Lu::new(system, &mut team).unwrap();
+        let mut lu = Lu::new(system, &mut team, true).unwrap();
         // They help each other also on CPUs that they share.
         lu.alone = true;
         fill(&mut lu, &mut team, element);
@@ -113,7 +113,7 @@ fn who_helps_changes_no_bit_of_the_solution() {
 fn a_system_can_be_solved_again() {
     let mut team = team(2);
     let mut lu =
-        Lu::new(System::new(gemm::best_isa(), Caches::default(), 100, 24).unwrap(), &mut team).unwrap();
+        Lu::new(System::new(gemm::best_isa(), Caches::default(), 100, 24).unwrap(), &mut team, true).unwrap();
     let mut solutions = Vec::new();
     for seed in [1, 2, 1] {
         fill(&mut lu, &mut team, |row, column| element(seed, row, column));

@@ -31,7 +31,7 @@ pub struct Conditions {
     /// The headline with all interruptions in it, in its unit: what another tool would show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivered: Option<f64>,
-    /// Parts of `excluded`.
+    /// Why time is excluded.
     #[serde(flatten)]
     pub excluded_by: ExcludedBy,
     /// Pages that the kernel wrote to or read from swap meanwhile.
@@ -73,8 +73,8 @@ pub struct ExcludedBy {
     /// By how much the dearer of those took longer than their work does.
     #[serde(rename = "excluded_gaps_taken", default, skip_serializing_if = "Option::is_none")]
     pub taken: Option<f64>,
-    /// The share of the time that a thread was off its CPU in laps of all threads that are excluded. A lap is excluded whole, so
-    /// this is less than `excluded`; no part of its sum.
+    /// In laps of all threads that are excluded, the share of the time that the thread was off its CPU which was so longest. A lap is
+    /// excluded whole, so this is less than `excluded`.
     #[serde(rename = "excluded_off_cpu", default, skip_serializing_if = "Option::is_none")]
     pub off_cpu: Option<f64>,
     /// The share of the work that was done at a second common cost.

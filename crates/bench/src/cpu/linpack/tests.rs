@@ -93,11 +93,12 @@ fn one_wrong_solution_among_right_ones_is_not_forgotten() {
     let machine = here();
     let one = Threads { count: 1, place: crate::Placement::Spread };
     let mut team = dense::team(&machine, &one).unwrap();
-    let lu = Lu::new(System::new(gemm::best_isa(), Caches::default(), 50, 24).unwrap(), &mut team).unwrap();
+    let lu =
+        Lu::new(System::new(gemm::best_isa(), Caches::default(), 50, 24).unwrap(), &mut team, true).unwrap();
     let sequence = Sequence::new();
     for worst in [17.0, f64::NAN] {
         let mut team = dense::team(&machine, &one).unwrap();
-        let lu = Lu::new(lu.system(), &mut team).unwrap();
+        let lu = Lu::new(lu.system(), &mut team, true).unwrap();
         let (sequence, kinds, facts) = (sequence.clone(), Vec::new(), Facts::default());
         let mut running = Running { team, lu, sequence, worst, kinds, facts };
         running.sample(Amount::Seconds(0.1)).unwrap();

@@ -26,7 +26,7 @@ use crate::{Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, R
 pub(super) const SMALLEST_ARRAYS: u64 = 4 << 10;
 
 /// What the name of the fastest kernel says.
-const VARIANTS: &str = "kernels: nt = non-temporal stores, aheadN = prefetch N bytes ahead past the caches, l1aheadN and l2aheadN into those levels";
+const VARIANTS: &str = "kernels: nt = non-temporal stores, aheadN = prefetch N bytes ahead (non-temporal), l1aheadN and l2aheadN = into L1 and L2";
 
 /// The benchmark itself.
 pub struct Bandwidth;

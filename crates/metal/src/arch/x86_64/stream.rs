@@ -14,9 +14,9 @@ use super::{stream_string, stream_vectors};
 pub(crate) static STREAMS: [&[StreamKernel]; 4] =
     [&stream_vectors::SSE2, &stream_vectors::AVX2, &stream_vectors::AVX512, &stream_string::KERNELS];
 
-/// How far ahead a kernel prefetches, in bytes, by the instruction that it does so with: past the second-level cache from a few lines to
-/// a small page; into it from further away. Where cores have few buffers for lines on their way to the first level and more for the
-/// second, only the latter gains (Emerald Rapids, copies past the caches: + 18 %, and − 36 % with prefetchnta).
+/// How far ahead a kernel prefetches, in bytes, by the instruction that it does so with: past the second-level cache
+/// (`prefetchnta`) from a few lines to a small page, and further into the first (`prefetcht0`) or second level (`prefetcht1`). On Emerald Rapids copies past the caches gain 6 to 17 % by `prefetcht1` and lose 36 % by
+/// `prefetchnta`; on Zen 4 and 5 they gain by the latter (docs/performance.md).
 pub(super) const fn distances(hint: &str) -> &'static [u32] {
     match hint.as_bytes() {
         b"" => &[0],

@@ -1,0 +1,362 @@
+//! The parameters: [`KEYS`] is the one list of their names; flags, plan files and ids all read it.
+
+use super::{CaseError, Value, nearest};
+use crate::quantity::{self, Sizes};
+
+/// What a parameter's value means, and so how it is written and read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Bytes; `4K` is 4096.
+    Size,
+    /// Bytes, or several sizes by weight: `4K@60+64K@40`.
+    Sizes,
+    /// A whole number.
+    Count,
+    /// A time; `200ms`. Seconds in JSON.
+    Time,
+    /// Per second, SI: `100M` is 10⁸.
+    Rate,
+    /// A name.
+    Word,
+    /// `on` or `off`; the flag alone means `on`.
+    Switch,
+}
+
+/// One parameter name, with the meaning of its values.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// As in ids, flags and plan files.
+    pub name: &'static str,
+    /// What its values are.
+    pub kind: Kind,
+    /// One line for `--help`.
+    pub help: &'static str,
+    /// The value that goes without saying, as a case in words has it.
+    pub usual: Option<&'static str>,
+    /// What it was called before: still read everywhere, never written.
+    pub formerly: Option<&'static str>,
+    /// Whether its value follows the machine unless one is typed: another machine has another value for the same question.
+    pub of_machine: bool,
+    /// The value that means the same as leaving the parameter out, as a case in words has it (`256 KiB`): never refused as without
+    /// effect. `usual` is left out of the words of a case; this, by most benchmarks, of the case itself. `off` is such a value of all.
+    pub unsaid: Option<&'static str>,
+    /// The axis of curves along it, where such curves are drawn.
+    pub axis: Option<Axis>,
+    /// Whether its values are lines of one chart; otherwise each value has its own chart.
+    pub overlaid: bool,
+    /// Whether the title of a chart has its value, where all figures of the chart have the same.
+    pub titled: bool,
+    /// What it fixes the amount of, where `--scale` changes that.
+    pub amount: Option<Amount>,
+    /// Whether it is the bytes of one transfer.
+    pub of_one: bool,
+}
+
+/// An amount that `--scale` changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// Bytes of a sample.
+    Bytes,
+    /// Transfers of a sample.
+    Transfers,
+    /// Operations of a sample.
+    Operations,
+    /// The order of a system of equations, whose work goes with its cube.
+    Order,
+    /// Bytes of a file; of memory, a size says which cache a region lives in.
+    File,
+}
+
+/// The axis of curves along a parameter.
+#[derive(Clone, Copy, Debug)]
+pub struct Axis {
+    /// What is written at it.
+    pub name: &'static str,
+    /// How values are spaced on it.
+    pub spacing: Spacing,
+    /// Parameters that are overlaid elsewhere, but whose values have a chart each along this axis, as their units or limits differ.
+    pub apart: &'static [&'static str],
+    /// How the curve is read; empty where that is plain.
+    pub note: &'static str,
+    /// Whether it counts what works at once, threads or streams: such charts come first, two points are enough for one, few are drawn as
+    /// bars, and the shares of the limit have a chart as well.
+    pub workers: bool,
+}
+
+/// How the values of a parameter are spaced on an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spacing {
+    /// Evenly.
+    Linear,
+    /// By their logarithm.
+    Log,
+}
+
+const fn key(name: &'static str, kind: Kind, help: &'static str) -> Key {
+    Key {
+        name,
+        kind,
+        help,
+        usual: None,
+        formerly: None,
+        of_machine: false,
+        unsaid: None,
+        axis: None,
+        overlaid: false,
+        titled: false,
+        amount: None,
+        of_one: false,
+    }
+}
+
+impl Key {
+    const fn usually(self, value: &'static str) -> Self {
+        Self { usual: Some(value), ..self }
+    }
+
+    const fn formerly(self, name: &'static str) -> Self {
+        Self { formerly: Some(name), ..self }
+    }
+
+    const fn of_machine(self) -> Self {
+        Self { of_machine: true, ..self }
+    }
+
+    const fn unsaid(self, value: &'static str) -> Self {
+        Self { unsaid: Some(value), ..self }
+    }
+
+    const fn axis(self, name: &'static str, spacing: Spacing) -> Self {
+        Self { axis: Some(Axis { name, spacing, apart: &[], note: "", workers: false }), ..self }
+    }
+
+    const fn axis_of_workers(self, name: &'static str) -> Self {
+        let axis = Axis { name, spacing: Spacing::Linear, apart: &[], note: "", workers: true };
+        Self { axis: Some(axis), ..self }
+    }
+
+    const fn axis_of(self, axis: Axis) -> Self {
+        Self { axis: Some(axis), ..self }
+    }
+
+    const fn overlaid(self) -> Self {
+        Self { overlaid: true, ..self }
+    }
+
+    const fn titled(self) -> Self {
+        Self { titled: true, ..self }
+    }
+
+    const fn amount(self, amount: Amount) -> Self {
+        Self { amount: Some(amount), ..self }
+    }
+
+    const fn of_one(self) -> Self {
+        Self { of_one: true, ..self }
+    }
+}
+
+/// Every parameter that a case may have. A new option is one row here.
+pub const KEYS: &[Key] = &[
+    key(
+        "op",
+        Kind::Word,
+        "operation, such as read, write, fma, triad; a wrong name prints the list",
+    )
+    .overlaid().titled(),
+    key("read-share", Kind::Count, "percentage of reads of a mixed load"),
+    key("type", Kind::Word, "number type: f64, f32, f16, bf16, i64, i32, i16, i8, all").overlaid().titled(),
+    key("n", Kind::Count, "order of the matrices [default: one that fits memory and --budget]")
+        .of_machine()
+        .axis("n", Spacing::Log).amount(Amount::Order),
+    key("nb", Kind::Count, "block size of the factorisation, in columns; rounded up to whole register tiles")
+        .usually("192"),
+    key("p", Kind::Count, "rows of the process grid (HPL's P)").of_machine(),
+    key("q", Kind::Count, "columns of the process grid (HPL's Q)").of_machine(),
+    key(
+        "isa",
+        Kind::Word,
+        "instruction set: best, all, or portable, sse2, avx2, avx512, amx, neon, sve, mmla",
+    )
+    .of_machine()
+    .overlaid(),
+    key("width", Kind::Word, "vector width in bits, with --chains: full, all, scalar, 128, 256, 512")
+        .of_machine()
+        .overlaid(),
+    key(
+        "chains",
+        Kind::Count,
+        "independent chains of dependent instructions per thread; 1,2,4,8 shows the step from latency to throughput",
+    )
+    .axis_of(Axis {
+        name: "independent chains",
+        spacing: Spacing::Linear,
+        apart: &["op", "type"],
+        note: "it rises by 1 ÷ latency with each chain and is flat where latency × units of them are in flight",
+        workers: false,
+    }),
+    key("pattern", Kind::Word, "access pattern: sequential, sequential-each (of a mix, reads and writes apart), random, strided, backward, same, zipf, zipf:0.9, zoned:80-20:20-80 (80 % of the transfers to the first 20 %)").overlaid().titled(),
+    key(
+        "size",
+        Kind::Size,
+        "working set. memory: bytes per thread over all arrays, or sweep; disk: bytes of the test file",
+    )
+    .of_machine()
+    .axis("size", Spacing::Log).amount(Amount::File),
+    key("block", Kind::Sizes, "block size of a transfer, or a mix by weight: 4K@60+64K@40")
+        .axis("block", Spacing::Log).of_one(),
+    key("align", Kind::Size, "random transfers begin at multiples of this [default: what divides all blocks]"),
+    key("variant", Kind::Word, "kernel of memory.bandwidth: best, all, or a name such as nt_ahead256_avx2: nt_ non-temporal stores (past the caches), aheadN_ software prefetch N bytes ahead (non-temporal), l1aheadN_ and l2aheadN_ into L1 and L2, then the instruction set").usually("best").overlaid(),
+    key("pages", Kind::Word, "page size: 4k (or 16k, 64k: what the kernel has), thp (transparent huge pages), 2m, 1g (from reserved pools)")
+        .usually("thp"),
+    key("layout", Kind::Word, "arrays: private to each thread, or shared (each thread a part of one)")
+        .usually("private")
+        .unsaid("private"),
+    key("chases", Kind::Count, "parallel chains of dependent loads")
+        .usually("1")
+        .axis("chases at once", Spacing::Linear),
+    key("group", Kind::Size, "bytes that a chain visits completely before it goes on [default: 256K]")
+        .unsaid("256 KiB"),
+    key("node", Kind::Count, "NUMA node of the memory [default: the node of each thread]"),
+    key("delay", Kind::Word, "pauses of the load threads after each 4 KiB, all in one sweep: 0ns,100ns,1us"),
+    key("depth", Kind::Count, "queue depth: transfers in flight per thread")
+        .axis("queue depth", Spacing::Log)
+        .overlaid(),
+    key("engine", Kind::Word, "I/O engine: io_uring (also +sqpoll, +iopoll), libaio, psync, mmap")
+        .usually("io_uring"),
+    key(
+        "cache",
+        Kind::Word,
+        "direct (past the page cache, O_DIRECT), buffered (through it), cold (through it, emptied before each pass)",
+    )
+    .usually("direct"),
+    key("verify", Kind::Switch, "check every block read: its position, generation and checksum"),
+    key(
+        "steady",
+        Kind::Switch,
+        "overwrite at random first, then rounds of the sample time until five in a row are steady (SNIA)",
+    ),
+    key(
+        "sync",
+        Kind::Word,
+        "when writes become durable: none, each (O_DSYNC), o_sync (O_SYNC), every:N (fdatasync), fsync:N, end (of each sample), fsync-end",
+    )
+    .unsaid("none")
+    .overlaid(),
+    key(
+        "rate",
+        Kind::Rate,
+        "target rate. disk: transfers per second, as an open loop; network.udp: bit/s over all streams [default: as fast as possible]",
+    ),
+    key(
+        "latency-target",
+        Kind::Word,
+        "find the largest queue depth that meets this latency: p99=2ms (p1 to p99.99); --depth is the maximum",
+    ),
+    key("arrivals", Kind::Word, "arrival process of --rate: poisson, even"),
+    key(
+        "protocol",
+        Kind::Word,
+        "protocol of the round trips: tcp, udp, icmp, connect (a new TCP connection each)",
+    )
+    .overlaid().titled(),
+    key("message", Kind::Size, "message size").axis("message", Spacing::Log).of_one(),
+    key("direction", Kind::Word, "who sends: up (the client), down (the server), both")
+        .usually("up")
+        .overlaid().titled(),
+    key("streams", Kind::Count, "parallel connections, each with its own thread on client and server")
+        .usually("1")
+        .axis_of_workers("streams")
+        .overlaid(),
+    key(
+        "server",
+        Kind::Word,
+        "a running `plimsoll serve`: HOST[:PORT], or an iperf3 server: iperf3://HOST[:PORT] [default: its own, over loopback]",
+    ),
+    key("omit", Kind::Time, "start of each transfer that is not counted, as iperf3's -O"),
+    key("zerocopy", Kind::Switch, "send without a copy (MSG_ZEROCOPY)"),
+    key("discard", Kind::Switch, "receive without a copy: the kernel drops the bytes (MSG_TRUNC)"),
+    key("nodelay", Kind::Switch, "send small messages at once (TCP_NODELAY)"),
+    key("congestion", Kind::Word, "congestion control: cubic, reno, bbr …, as the kernel names it"),
+    key("window", Kind::Size, "socket buffer size of a stream"),
+    key("mss", Kind::Count, "maximum segment size, in bytes"),
+    key("dscp", Kind::Count, "differentiated services code point, 0 to 63"),
+    key("bind", Kind::Word, "local address to send from"),
+    key("search", Kind::Word, "'lossless': find the highest rate without loss, RFC 2544"),
+    key("mode", Kind::Word, "how client and server wait for a message: block, poll (busy-polls)")
+        .usually("block"),
+    key("timeout", Kind::Time, "a message without an answer after this time is lost [default: 1s]"),
+    key(
+        "interval",
+        Kind::Time,
+        "time from one message to the next, as ping -i [default: each follows the answer before it]",
+    ),
+    key("load", Kind::Word, "TCP stream during the round trips: up, down, both"),
+    key("threads", Kind::Count, "number of threads")
+        .usually("1")
+        .axis_of_workers("threads")
+        .overlaid(),
+    key(
+        "affinity",
+        Kind::Word,
+        "CPUs that the threads are pinned to: spread, compact, or a list such as 0-3",
+    )
+    .formerly("place"),
+    key("work", Kind::Count, "operations per sample; with strong scaling divided among the threads").amount(Amount::Operations),
+    key("volume", Kind::Size, "bytes per sample; with strong scaling divided among the threads").amount(Amount::Bytes),
+    key("count", Kind::Count, "blocks or messages per sample; with strong scaling divided among the threads").amount(Amount::Transfers),
+    key(
+        "scaling",
+        Kind::Word,
+        "what --work, --volume and --count mean: weak (per thread) or strong (in total)",
+    )
+    .unsaid("weak"),
+];
+
+/// A size that stands for many, in benchmarks of memory; never in a case.
+pub const SWEEP: &str = "sweep";
+
+/// The name under which a parameter was introduced.
+pub(crate) fn first_name(name: &'static str) -> &'static str {
+    KEYS.iter().find(|key| key.name == name).and_then(|key| key.formerly).unwrap_or(name)
+}
+
+impl Key {
+    /// The row of `name`, today's or an earlier one, or an error that suggests the nearest.
+    pub fn find(name: &str) -> Result<&'static Key, CaseError> {
+        KEYS.iter().find(|k| k.name == name || k.formerly == Some(name)).ok_or_else(|| {
+            CaseError::UnknownKey {
+                name: crate::text::shown(name),
+                nearest: nearest(name, KEYS.iter().map(|k| k.name)),
+            }
+        })
+    }
+
+    /// Whether it says how much is done at once, or how large a problem: a count with an axis. Rows of a page that differ in it alone share a
+    /// heading, and lines of charts name it, as in `depth 8`.
+    pub fn is_load(&self) -> bool {
+        self.kind == Kind::Count && self.axis.is_some()
+    }
+
+    /// Reads one value of this parameter from text.
+    pub fn parse(&self, text: &str) -> Result<Value, CaseError> {
+        let bad = |why: String| CaseError::BadValue { key: self.name, why };
+        match self.kind {
+            Kind::Size if self.name == "size" && text == SWEEP => Ok(Value::Word(text.to_owned())),
+            Kind::Size => quantity::parse_size(text).map(Value::Size).map_err(|e| bad(e.to_string())),
+            Kind::Sizes => match quantity::parse_sizes(text) {
+                Ok(Sizes::One(bytes)) => Ok(Value::Size(bytes)),
+                Ok(Sizes::Mixed(mix)) => Ok(Value::Mix(mix)),
+                Err(why) => Err(bad(why)),
+            },
+            Kind::Count => quantity::parse_count(text).map(Value::Count).map_err(|e| bad(e.to_string())),
+            Kind::Time => quantity::parse_duration(text).map(Value::Time).map_err(|e| bad(e.to_string())),
+            Kind::Rate => quantity::parse_rate(text).map(Value::Rate).map_err(|e| bad(e.to_string())),
+            Kind::Switch if text == "on" || text == "off" => Ok(Value::Word(text.to_owned())),
+            Kind::Switch => Err(bad(format!("must be on or off: '{}' is neither", crate::text::shown(text)))),
+            Kind::Word if text.is_empty() => Err(bad("must be a name: it is empty".to_owned())),
+            Kind::Word if text.len() > 256 => Err(bad("must have at most 256 bytes".to_owned())),
+            Kind::Word => Ok(Value::Word(text.to_owned())),
+        }
+    }
+}
