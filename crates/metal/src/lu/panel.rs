@@ -351,20 +351,22 @@ impl Panel<'_> {
         let lower = &mut lower.floats_mut()[..order * order];
         // SAFETY: a part of the panel.
         unsafe { view.copy_out(left.clone(), left.clone(), lower) };
-        let tiles = right.len().div_ceil(tile.columns);
+        let (tile_columns, tiles) = (tile.columns, right.len().div_ceil(tile.columns));
         let width = order * tile.columns;
         let upper = upper.floats_mut()[..order * right.len()].chunks_mut(width);
         let strips = strips.floats_mut().chunks_exact_mut(width);
         let each: Vec<_> = upper.zip(strips).map(Mutex::new).collect();
         let (lower, pivots, parts) = (&*lower, &*pivots, self.crew.parts());
         self.crew.share(self.crew.is_helped() && order * right.len() >= EXCHANGED, &|these| {
-            for index in part_of(0..tiles, these, parts, 0) {
+            let these = part_of(0..tiles, these, parts, 0);
+            let column = |tile: usize| (right.start + tile * tile_columns).min(right.end);
+            // All columns at once: neighbours in a row are near each other, rows are not.
+            // SAFETY: columns of the panel that only this part has.
+            unsafe { view.exchange(pivots, left.clone(), column(these.start)..column(these.end)) };
+            for index in these {
                 let Some(Ok(mut both)) = each.get(index).map(Mutex::lock) else { continue };
                 let (upper, strip) = &mut *both;
-                let first = right.start + index * tile.columns;
-                let columns = first..first + upper.len() / order;
-                // SAFETY: columns of the panel that only this part has.
-                unsafe { view.exchange(pivots, left.clone(), columns.clone()) };
+                let columns = column(index)..column(index + 1);
                 // SAFETY: as above.
                 unsafe { view.copy_out(left.clone(), columns.clone(), upper) };
                 // SAFETY: the kernels are of this processor.
