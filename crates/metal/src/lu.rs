@@ -275,7 +275,7 @@ struct Run<'run> {
 // SAFETY: `start` is what needs care. `Lu::factor` borrows the grid exclusively for the run. A task writes the columns of its
 // block, of which the schedule gives out no two tasks at a time, and reads those of a panel on its left, which the schedule
 // gives out nothing of any more once it is factored. The gate's lock orders what one task wrote before what a later one reads.
-// The schedule's tests prove this for any order of threads. Who helps with a task does parts that have no row and column in
+// The schedule's tests prove this for any order of threads. Who helps with a task does parts that have no element in
 // common, and the crew orders one phase before the next.
 unsafe impl Sync for Run<'_> {}
 

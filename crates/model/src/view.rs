@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::measurement::Measurement;
 use crate::metric::Better;
 use crate::stats::{Rate, Scaling, scaling};
+use crate::warning::Warning;
 
 /// What findings are about, in the order in which they are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,10 +134,12 @@ fn between(base: &Measurement, this: &Measurement, speed_up: f64) -> [f64; 2] {
     }
 }
 
-/// Whether the case has a number of threads and its headline is work per time.
+/// Whether the case has a number of threads and its headline is work per time. A figure of which most is excluded is no base, and
+/// no step; threads that take turns on their CPUs exclude much of each other's time, which says nothing.
 fn has_rate(measurement: &Measurement) -> bool {
     let rate = measurement.headline().is_some_and(|metric| metric.better == Better::Higher);
-    rate && measurement.case.number("threads").is_some()
+    let sound = !measurement.warns(Warning::MOSTLY_EXCLUDED) || measurement.warns(Warning::CROWDED);
+    rate && sound && measurement.case.number("threads").is_some()
 }
 
 /// What took time away from a case, and how large a share.

@@ -20,7 +20,7 @@ type Work<'run> = dyn Fn(Range<usize>) + Sync + 'run;
 /// What the tasks of one leader have in common: one of them at a time.
 #[derive(Debug)]
 pub(super) struct Crew {
-    /// Twice the number of the task, and one more while it is being done.
+    /// One more than twice the number of the task while it is being done, two more when it is over.
     state: Line<AtomicU64>,
     /// Phases opened so far.
     phase: Line<AtomicU64>,

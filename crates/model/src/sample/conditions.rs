@@ -73,7 +73,7 @@ pub struct ExcludedBy {
     /// By how much the dearer of those took longer than their work does.
     #[serde(rename = "excluded_gaps_taken", default, skip_serializing_if = "Option::is_none")]
     pub taken: Option<f64>,
-    /// In laps of all threads that are excluded, the share of the time that the thread was off its CPU which was so longest. A lap is
+    /// In laps of all threads that are excluded, the share of the time that the thread longest off its CPU was off it. A lap is
     /// excluded whole, so this is less than `excluded`.
     #[serde(rename = "excluded_off_cpu", default, skip_serializing_if = "Option::is_none")]
     pub off_cpu: Option<f64>,

@@ -16,11 +16,9 @@ const VAGUE: f64 = 0.05;
 const TOLD: usize = 6;
 
 /// Speaks once for each kind of case that was measured at two thread counts or more: of the most threads that had a
-/// CPU each, if there are such. A figure of which most is excluded is no base, and no step.
+/// CPU each, if there are such.
 pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
-    let sound = |measurement: &Measurement| !measurement.warns(Warning::MOSTLY_EXCLUDED);
-    let compared = run.compared();
-    let all: Vec<_> = compared.into_iter().filter(|each| sound(each.base) && sound(each.this)).collect();
+    let all = run.compared();
     let mut found = Vec::new();
     for (index, first) in all.iter().enumerate() {
         let alike = |other: &&Compared<'_>| std::ptr::eq(other.base, first.base);
@@ -192,6 +190,8 @@ mod tests {
             measured
         };
         assert!(texts(&[doubtful(1, 73.0), peak(2, 198.0)]).is_empty());
+        let found = texts(&[doubtful(1, 73.0), peak(2, 198.0), peak(4, 396.0)]);
+        assert_eq!(found, ["cpu fma f64 avx2 scales 2.00 × from 2 to 4 threads"]);
         let found = texts(&[peak(1, 100.0), peak(2, 198.0), doubtful(4, 500.0)]);
         assert_eq!(found, ["cpu fma f64 avx2 scales 1.98 × on 2 threads"]);
     }
