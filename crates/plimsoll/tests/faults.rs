@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{ended, heeded, measured, plimsoll, scratch, skipped, until};
+use crate::support::{ended, heeded, interrupt, measured, plimsoll, scratch, skipped, until};
 
 /// Two cases of many short samples: the first is soon finished, the second takes long enough to be disturbed.
 const PLAN: &str = r#"
@@ -140,6 +140,23 @@ fn an_interrupt_keeps_what_is_finished_and_ends_with_130_in_two_seconds() {
             (0..4).map(|_| interrupted_by(signal)).take_while(|took| *took >= LONGEST_END).collect();
         assert!(took.len() < 4, "{signal:?}: {took:?}");
     }
+}
+
+/// As timeout(1) does: to the program, and to its process group.
+#[test]
+fn a_signal_that_is_sent_twice_at_once_is_one_request() {
+    let dir = scratch();
+    let mut run = Running::start(dir.path());
+    run.until_the_second_case();
+    let signal = interrupt();
+    for _ in 0..2 {
+        run.signal(signal);
+        // The first one is taken before the second comes, so that the kernel does not make one of them.
+        std::thread::yield_now();
+    }
+    let (code, err, document) = run.end(dir.path());
+    assert_eq!((code, &document["status"]), (Some(130), &"partial".into()), "{err}");
+    assert_eq!(document["measurements"].as_array().unwrap().len(), 1);
 }
 
 /// Starts the program by a shell that ignores signals, as nohup does.

@@ -55,7 +55,8 @@ pub(super) struct Running {
 /// as long to apply the last panel to its block as to factor that. Then some help with it first.
 const SCARCE: usize = 2;
 /// One in so many members helps first with what the next panel waits for. On 16 CPUs a quarter was quicker than half (Emerald
-/// Rapids, N = 8000: docs/performance.md); two threads together on a panel are slower than one beside the other's blocks.
+/// Rapids, N = 8000: docs/performance.md); with two threads, both on a panel are slower than one on it
+/// and one on other blocks.
 const HELPS: usize = 4;
 
 /// What is done and what is being done.

@@ -4,7 +4,7 @@
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, unbounded};
 use plimsoll_metal::signal::is_ignored;
@@ -15,6 +15,10 @@ use super::{Failure, code};
 
 /// Those that ask for the end.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+
+/// Signals that follow the first one sooner are one request: timeout(1) and others send it to the program and to its process
+/// group. Nobody presses a key twice in that time.
+const ONE_REQUEST: Duration = Duration::from_millis(500);
 
 /// Those of [`ENDING`] that were not ignored when this process was started. To be asked before any handler is installed.
 fn heeded() -> Vec<i32> {
@@ -36,7 +40,7 @@ pub(super) fn settle() {
     }
 }
 
-/// A message on the first signal; the second one ends the program at once.
+/// A message on the first signal; a second request ends the program at once, and so results that are not yet written are lost.
 ///
 /// # Errors
 /// The system gives no handler or no thread.
@@ -44,15 +48,39 @@ pub(super) fn interrupts() -> Result<Receiver<()>, Failure> {
     let (sender, receiver) = unbounded();
     let mut signals = Signals::new(heeded()).map_err(|e| unwatched(&e))?;
     beside(move || {
-        let mut seen = 0;
+        let mut first = None;
         for _ in signals.forever() {
-            seen += 1;
-            if seen > 1 || sender.send(()).is_err() {
+            let heard = match request(&mut first, Instant::now()) {
+                Request::First => sender.send(()).is_ok(),
+                Request::Same => true,
+                Request::Again => false,
+            };
+            if !heard {
                 std::process::exit(i32::from(code::INTERRUPTED));
             }
         }
     })?;
     Ok(receiver)
+}
+
+/// What a signal asks for.
+#[derive(Debug, PartialEq)]
+enum Request {
+    /// The end, in order.
+    First,
+    /// What was just asked for.
+    Same,
+    /// The end at once.
+    Again,
+}
+
+/// What the signal that came `now` asks for; `first` is when the first one came.
+fn request(first: &mut Option<Instant>, now: Instant) -> Request {
+    let Some(begun) = *first else {
+        *first = Some(now);
+        return Request::First;
+    };
+    if now.saturating_duration_since(begun) < ONE_REQUEST { Request::Same } else { Request::Again }
 }
 
 /// A message on the first signal or at a time, whichever comes first. A second signal ends the program at once.
@@ -96,4 +124,20 @@ pub(super) fn told_through(end: &UnixStream) -> Result<(), Failure> {
 
 fn unwatched(error: &std::io::Error) -> Failure {
     Failure::environment(format!("cannot install signal handlers: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_that_come_together_are_one_request_and_a_later_one_is_another() {
+        let now = Instant::now();
+        let mut first = None;
+        let mut at = |ms| request(&mut first, now + Duration::from_millis(ms));
+        assert_eq!(
+            [at(0), at(0), at(499), at(500)],
+            [Request::First, Request::Same, Request::Same, Request::Again]
+        );
+    }
 }
