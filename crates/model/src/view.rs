@@ -73,7 +73,7 @@ impl<'a> RunView<'a> {
     /// Measurements that differ in nothing but the number of threads, each compared with that of the fewest. Only rates
     /// are compared.
     pub fn compared(&self) -> Vec<Compared<'a>> {
-        let rates: Vec<&Measurement> = self.measurements.iter().filter(|m| has_rate(m)).collect();
+        let rates: Vec<&Measurement> = self.measurements.iter().filter(|m| is_comparable(m)).collect();
         let same =
             |a: &Measurement, b: &Measurement| (kind(a), &a.node, a.repeat) == (kind(b), &b.node, b.repeat);
         let mut found = Vec::new();
@@ -134,9 +134,9 @@ fn between(base: &Measurement, this: &Measurement, speed_up: f64) -> [f64; 2] {
     }
 }
 
-/// Whether the case has a number of threads and its headline is work per time. A figure of which most is excluded is no base, and
+/// Whether other numbers of threads can be compared with it: the case has such a number, and its headline is work per time. A figure of which most is excluded is no base, and
 /// no step; threads that take turns on their CPUs exclude much of each other's time, which says nothing.
-fn has_rate(measurement: &Measurement) -> bool {
+fn is_comparable(measurement: &Measurement) -> bool {
     let rate = measurement.headline().is_some_and(|metric| metric.better == Better::Higher);
     let sound = !measurement.warns(Warning::MOSTLY_EXCLUDED) || measurement.warns(Warning::CROWDED);
     rate && sound && measurement.case.number("threads").is_some()

@@ -9,7 +9,7 @@ use std::hint::spin_loop;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Most parts of a phase: with more, opening and closing one takes longer than a part.
+/// Most parts of a phase. On 16 CPUs 8 were slower (docs/performance.md); more were not tried.
 pub(super) const MOST_PARTS: usize = 16;
 /// Looks at what is awaited before the CPU is offered to others.
 const LOOKS: u32 = 256;

@@ -46,11 +46,11 @@ pub(super) struct Exchange {
     pub(super) replacement: usize,
 }
 
-/// Strips of a few columns for each part, from which on several threads factor them: they meet for each column.
+/// With fewer strips than this for each part one thread factors a few columns alone: several would meet for each column.
 const STRIPS: usize = 4;
-/// Multiplications and additions from which on several threads do them.
+/// With fewer multiplications than this one thread subtracts a product alone.
 const OPERATIONS: usize = 1 << 18;
-/// Numbers to exchange from which on several threads do that.
+/// With fewer numbers to exchange than this one thread does it alone.
 const EXCHANGED: usize = 512;
 
 /// What one thread needs to factor panels.
