@@ -1,4 +1,4 @@
-//! Sliced measurement: work in short slices, and a probe of the core clock after each quarter of a millisecond of them.
+//! Sliced measurement: work in short slices, and a probe of the core clock after each eighth of a millisecond of them.
 //!
 //! Rate and clock come from the same slices, so their quotient is exact however the clock moves; slices into which a
 //! preemption, steal or a change of clock fell are excluded, and their share of time is told. The kernel's tick alone falls
@@ -22,13 +22,16 @@ use crate::usage::thread_switches;
 
 use ledger::{Excluded, Ledger, Slice, Sum};
 
-/// What lies between two probes. The clock of a core changes in steps of a millisecond or so, and a probe takes some 15 µs.
-const STRETCH_SECONDS: f64 = 250e-6;
+/// What lies between two probes. A core may change its clock 1400 times a second (Emerald Rapids): twice between two probes
+/// cannot be told from an interruption. A probe takes some 15 µs.
+const STRETCH_SECONDS: f64 = 125e-6;
+/// The longest slice.
+const LONGEST_SLICE_SECONDS: f64 = 250e-6;
 /// The shortest slice: of one tick in 4 ms it loses 0.6 % of the time, of one in 1 ms 2.5 %.
 const SLICE_SECONDS: f64 = 25e-6;
 /// A slice lasts so many times the uncertainty of its ends, the timer's step and what a reading takes.
 const TIMES_UNCERTAINTY: f64 = 500.0;
-/// Loads whose cost varies by more are not cut into slices shorter than a stretch: chance alone would exclude some.
+/// Loads whose cost varies by more have slices of the longest kind: in shorter ones chance alone would exclude some.
 const STEADY_SPREAD: f64 = 0.05;
 /// How far the cost of undisturbed work in registers and near caches lies from the most common one: it agrees to some per
 /// mille, and the ends of a slice are uncertain by as much. A slice that a sibling slowed by less than this still counts.
@@ -488,9 +491,9 @@ impl<L: Load> Station<L> {
 /// How long a slice lasts, where the ends of one are uncertain by so much.
 fn slice_seconds(spread: f64, uncertainty: f64) -> f64 {
     if spread > STEADY_SPREAD {
-        return STRETCH_SECONDS;
+        return LONGEST_SLICE_SECONDS;
     }
-    (TIMES_UNCERTAINTY * uncertainty).clamp(SLICE_SECONDS, STRETCH_SECONDS)
+    (TIMES_UNCERTAINTY * uncertainty).clamp(SLICE_SECONDS, LONGEST_SLICE_SECONDS)
 }
 
 /// Does so many turns and settles them; when the work began and ended.
