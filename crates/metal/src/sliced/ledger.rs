@@ -492,6 +492,17 @@ mod tests {
         (slices, cycles / seconds)
     }
 
+    #[test]
+    fn a_clock_that_changes_1400_times_a_second_excludes_less_than_a_hundredth() {
+        // Exponential times between changes, in an order without a pattern.
+        let held: Vec<f64> =
+            (0..97).map(|i| -((f64::from(i * 38 % 97) + 0.5) / 97.0).ln() / 1400.0).collect();
+        let (slices, _) = restless([HZ, HZ * 0.964], &held, 20_000);
+        let books = ledger(&slices);
+        let excluded = 1.0 - books.kept().seconds / books.all().seconds;
+        assert!(excluded < 0.01, "{excluded}");
+    }
+
     proptest! {
         #[test]
         fn a_restless_clock_excludes_little_and_biases_nothing(
