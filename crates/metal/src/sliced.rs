@@ -1,7 +1,7 @@
 //! Sliced measurement: work in short slices, and a probe of the core clock after each eighth of a millisecond of them.
 //!
 //! Rate and clock come from the same slices, so their quotient is exact however the clock moves; slices into which a
-//! preemption, steal or a change of clock fell are excluded, and their share of time is told. The kernel's tick alone falls
+//! preemption or steal fell are excluded, and their share of time is told. The kernel's tick alone falls
 //! into one slice each time, so that what it excludes is its own time and a slice: slices are as short as the timer
 //! allows, while a probe would take too large a share of so short a time. All threads are under load for the whole of
 //! what is counted: those that start or finish early work on, uncounted.
@@ -22,16 +22,18 @@ use crate::usage::thread_switches;
 
 use ledger::{Excluded, Ledger, Slice, Sum};
 
-/// What lies between two probes. A core may change its clock 1400 times a second (Emerald Rapids): twice between two probes
-/// cannot be told from an interruption. A probe takes some 15 µs.
+/// What lies between two probes at least. A core may change its clock 1400 times a second (Emerald Rapids), and two changes
+/// between two probes look like an interruption.
 const STRETCH_SECONDS: f64 = 125e-6;
-/// The longest slice.
-const LONGEST_SLICE_SECONDS: f64 = 250e-6;
+/// A stretch is so many times as long as a probe, which takes some 15 µs, but 100 with a timer of coarse steps.
+const TIMES_PROBE: f64 = 8.0;
+/// The longest slice, and the longest stretch of shorter ones.
+const LONGEST_SECONDS: f64 = 250e-6;
 /// The shortest slice: of one tick in 4 ms it loses 0.6 % of the time, of one in 1 ms 2.5 %.
 const SLICE_SECONDS: f64 = 25e-6;
 /// A slice lasts so many times the uncertainty of its ends, the timer's step and what a reading takes.
 const TIMES_UNCERTAINTY: f64 = 500.0;
-/// Loads whose cost varies by more have slices of the longest kind: in shorter ones chance alone would exclude some.
+/// Loads whose cost varies by more have the longest slices: of shorter ones chance alone would exclude some.
 const STEADY_SPREAD: f64 = 0.05;
 /// How far the cost of undisturbed work in registers and near caches lies from the most common one: it agrees to some per
 /// mille, and the ends of a slice are uncertain by as much. A slice that a sibling slowed by less than this still counts.
@@ -105,7 +107,7 @@ pub struct CpuOutcome {
 pub struct Causes {
     /// The thread left its CPU: another one ran there, or a quota stopped it.
     pub switched: f64,
-    /// The clock of the core was another one after the slice than before it.
+    /// The clock of the core was another one after the slice than before it, and its cost fits neither one nor one between.
     pub clock: f64,
     /// The slices had a second common cost.
     pub second: f64,
@@ -207,6 +209,8 @@ struct Station<L> {
     ledger: Ledger,
     /// Seconds for each turn, at best, when calibrated.
     turn_seconds: f64,
+    /// Seconds for a probe, likewise.
+    probe_seconds: f64,
     /// Probes, and those that did not have the vector units alone.
     probes: [u64; 2],
 }
@@ -268,8 +272,9 @@ impl<L: Load> Sliced<L> {
         let spread = stations.iter().map(|station| station.load.spread()).fold(0.0, f64::max);
         let slice = slice_seconds(spread, timer_step() + timer_overhead());
         let turns_per_slice = ((slice / quickest) as u64).max(1);
+        let probe = stations.iter().map(|station| station.probe_seconds).fold(0.0, f64::max);
         let slices_per_stretch =
-            (STRETCH_SECONDS / (turns_per_slice as f64 * quickest)).round().max(1.0) as u32;
+            (stretch_seconds(probe) / (turns_per_slice as f64 * quickest)).round().max(1.0) as u32;
         let mut sliced = Self { team, stations, turns_per_slice, slices_per_stretch };
         sliced.open_books();
         Ok(sliced)
@@ -426,7 +431,9 @@ impl<L: Load> Station<L> {
         };
         let ledger = Ledger::new(1.0, load.spread(), load.shares_memory());
         let clock = CoreClock::calibrate(load.work());
-        Self { load, clock, ledger, turn_seconds, probes: [0; 2] }
+        let mut station = Self { load, clock, ledger, turn_seconds, probe_seconds: 0.0, probes: [0; 2] };
+        station.probe_seconds = station.time_of_a_probe();
+        station
     }
 
     /// In seconds where the clock is unknown, as if it were 1 Hz: the ledger only compares costs with one another.
@@ -440,6 +447,15 @@ impl<L: Load> Station<L> {
         self.probes[0] += 1;
         self.probes[1] += u64::from(probe.shared);
         Some(probe.hz)
+    }
+
+    fn time_of_a_probe(&mut self) -> f64 {
+        let mut timed = || {
+            let start = Instant::now();
+            self.probe();
+            start.elapsed().as_secs_f64()
+        };
+        (0..CALIBRATION_TIMINGS).map(|_| timed()).fold(f64::INFINITY, f64::min)
     }
 
     /// The clock is unknown where time did not keep its pace, from now on; whether this is news.
@@ -491,9 +507,14 @@ impl<L: Load> Station<L> {
 /// How long a slice lasts, where the ends of one are uncertain by so much.
 fn slice_seconds(spread: f64, uncertainty: f64) -> f64 {
     if spread > STEADY_SPREAD {
-        return LONGEST_SLICE_SECONDS;
+        return LONGEST_SECONDS;
     }
-    (TIMES_UNCERTAINTY * uncertainty).clamp(SLICE_SECONDS, LONGEST_SLICE_SECONDS)
+    (TIMES_UNCERTAINTY * uncertainty).clamp(SLICE_SECONDS, LONGEST_SECONDS)
+}
+
+/// What lies between two probes that take so long each.
+fn stretch_seconds(probe: f64) -> f64 {
+    (TIMES_PROBE * probe).clamp(STRETCH_SECONDS, LONGEST_SECONDS)
 }
 
 /// Does so many turns and settles them; when the work began and ended.

@@ -177,7 +177,7 @@ impl Loss {
             ),
             Loss::ClockChanged => (
                 "clock changes",
-                "the core clock changed during this share of the time, which is excluded; fix the frequency to exclude less (cpupower frequency-set; of a virtual machine only its host can)",
+                "the core clock changed, or could not be measured, during this share of the time, which is excluded; fix the frequency to exclude less (cpupower frequency-set; of a virtual machine only its host can)",
             ),
             Loss::SiblingBusy => (
                 "SMT sibling busy",

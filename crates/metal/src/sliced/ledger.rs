@@ -9,11 +9,15 @@
 //! the few slices during which the other one was away are *cheaper* than what both can have, and must not count.
 //!
 //! Where the two probes of a slice differ, the clock changed, or something disturbed the lower probe: that makes it lower, never
-//! higher. Its mean clock lies between the two, so its cost lies between those at the lower and at the higher one. The level,
-//! which the other slices show, decides: a slice is kept if the level lies there, and then its cost counts as the level.
+//! higher. The mean clock of the slice lies between the two, so its cost lies between what it is at the lower and at the higher
+//! one. The level, which the other slices show, decides: a slice is kept if the level lies there. What is dearer at either clock was
+//! interrupted.
 //!
 //! Bound: the centre of gravity of kept slices lies within the spread of the level; for 2 % in practice within 0.05 %. A slice
-//! with two clocks that was interrupted for less than they differ is kept as well. It lowers rate and clock alike: their quotient stays right.
+//! with two clocks that was interrupted as well is kept if it became no longer than the clocks differ. Where costs are steady that lowers
+//! rate and clock alike, and their quotient stays right.
+
+use std::ops::Range;
 
 use super::STEADY_SPREAD;
 
@@ -31,9 +35,9 @@ const SECOND: f64 = 0.1;
 const CLOCK_TOLERANCE: f64 = 0.01;
 /// A slice whose clock is in doubt is kept if its cost comes so near to the level, as a part of the spread of other slices.
 const CONFIRMED: f64 = 0.5;
-/// Clocks that differ by more are no step of one clock: a probe was disturbed, and what lies between is no clock. Measured steps
-/// are of 3 to 4 % on Emerald Rapids; between the power states of vector work they are of up to 10 %.
-const ONE_STEP: f64 = 0.1;
+/// Clocks that differ by more are no step of one clock: the lower probe was disturbed. Steps of 3 to 4 % were measured on
+/// Emerald Rapids, and of up to 10 % between its clocks for different vector work.
+const ONE_STEP: f64 = 0.125;
 
 /// One timed slice of work.
 #[derive(Debug, Clone, Copy)]
@@ -63,7 +67,7 @@ pub(super) struct Sum {
 pub(super) struct Excluded {
     /// The thread left its CPU.
     pub(super) switched: f64,
-    /// The clock was another one after the slice than before it.
+    /// The clock was another one after the slice than before it, or unknown, and the cost does not tell.
     pub(super) clock: f64,
     /// Slices of a second common cost, or of any higher cost where others may use the same memory.
     pub(super) second: f64,
@@ -108,9 +112,9 @@ pub(super) struct Ledger {
     shares_memory: bool,
     bins: Vec<Sum>,
     all: Sum,
-    /// Slices whose clock is in doubt.
-    unsure: Sum,
-    /// Of these, those with two probes.
+    /// Slices without two probes.
+    unprobed: Sum,
+    /// Slices whose two probes differ.
     doubtful: Ranges,
 }
 
@@ -133,12 +137,11 @@ impl Ranges {
         self.to.fill(Sum::default());
     }
 
-    /// Enters a slice whose bins are these, of which some may be out of bounds.
+    /// Enters a slice whose bins are these; what is out of bounds counts in the nearest one.
     fn enter(&mut self, first: f64, last: f64, sum: Sum) {
-        if first < BINS as f64 && last >= 0.0 {
-            self.from[first.max(0.0) as usize].add(sum);
-            self.to[(last as usize).min(BINS - 1)].add(sum);
-        }
+        let index = |bin: f64| (bin.max(0.0) as usize).min(BINS - 1);
+        self.from[index(first)].add(sum);
+        self.to[index(last)].add(sum);
     }
 
     fn merge(&mut self, other: &Self) {
@@ -146,11 +149,21 @@ impl Ranges {
         ours.zip(other.from.iter().chain(&other.to)).for_each(|(bin, more)| bin.add(*more));
     }
 
+    fn all(&self) -> Sum {
+        self.from_bins(0..BINS)
+    }
+
+    /// The slices whose range begins in these bins.
+    fn from_bins(&self, bins: Range<usize>) -> Sum {
+        let mut found = Sum::default();
+        self.from.iter().take(bins.end).skip(bins.start).for_each(|sum| found.add(*sum));
+        found
+    }
+
     /// The slices whose range comes within `margin` bins of this one: those that begin before its end, less those that end before
     /// its beginning.
     fn around(&self, bin: usize, margin: usize) -> Sum {
-        let mut found = Sum::default();
-        self.from.iter().take(bin + margin + 1).for_each(|sum| found.add(*sum));
+        let mut found = self.from_bins(0..bin + margin + 1);
         self.to.iter().take(bin.saturating_sub(margin)).for_each(|sum| found.subtract(*sum));
         // What rounding leaves of nothing is nothing.
         if found.slices > 0 { found } else { Sum::default() }
@@ -166,7 +179,7 @@ impl Ledger {
             shares_memory,
             bins: vec![Sum::default(); BINS],
             all: Sum::default(),
-            unsure: Sum::default(),
+            unprobed: Sum::default(),
             doubtful: Ranges::new(),
         }
     }
@@ -174,7 +187,7 @@ impl Ledger {
     pub(super) fn clear(&mut self) {
         self.bins.fill(Sum::default());
         self.all = Sum::default();
-        self.unsure = Sum::default();
+        self.unprobed = Sum::default();
         self.doubtful.clear();
     }
 
@@ -188,10 +201,8 @@ impl Ledger {
             switched: if slice.switched { slice.seconds } else { 0.0 },
         };
         self.all.add(sum);
-        if !matches!(clock, Clock::Steady(_)) {
-            self.unsure.add(sum);
-        }
-        let bin = |cycles: f64| bin_of(self.reference, cycles / sum.turns);
+        let reference = self.reference;
+        let bin = |cycles: f64| bin_of(reference, cycles / sum.turns);
         match clock {
             Clock::Steady(_) => {
                 let bin = bin(sum.cycles);
@@ -199,24 +210,19 @@ impl Ledger {
                     self.bins[bin as usize].add(sum);
                 }
             }
-            Clock::Unknown => {}
-            Clock::Doubtful { higher, lower } => {
-                let (dear, cheap) = (bin(sum.cycles), bin(sum.seconds * lower));
-                let sum = Sum { cycles: sum.seconds * f64::midpoint(higher, lower), ..sum };
-                if higher <= lower * (1.0 + ONE_STEP.max(3.0 * CONFIRMED * self.spread)) {
-                    self.doubtful.enter(cheap, dear, sum);
-                } else {
-                    self.doubtful.enter(cheap, cheap, sum);
-                    self.doubtful.enter(dear, dear, sum);
-                }
+            Clock::Unknown => self.unprobed.add(sum),
+            Clock::Doubtful { higher, lower } if higher <= lower * (1.0 + ONE_STEP) => {
+                let mean = Sum { cycles: sum.seconds * f64::midpoint(higher, lower), ..sum };
+                self.doubtful.enter(bin(sum.seconds * lower), bin(sum.cycles), mean);
             }
+            Clock::Doubtful { .. } => self.doubtful.enter(bin(sum.cycles), bin(sum.cycles), sum),
         }
     }
 
     /// Takes in the slices of another thread on the same processor.
     pub(super) fn merge(&mut self, other: &Self) {
         self.all.add(other.all);
-        self.unsure.add(other.unsure);
+        self.unprobed.add(other.unprobed);
         self.bins.iter_mut().zip(&other.bins).for_each(|(bin, more)| bin.add(*more));
         self.doubtful.merge(&other.doubtful);
     }
@@ -240,22 +246,38 @@ impl Ledger {
     /// clock, at the mean of the two clocks.
     fn confirmed(&self) -> Sum {
         let Some(level) = self.level() else { return Sum::default() };
-        let margin = (CONFIRMED * self.spread / BIN) as usize;
-        let mut confirmed = self.doubtful.around(bin_of(self.reference, level) as usize, margin);
+        let mut confirmed = self.doubtful.around(self.bin(level), self.margin());
         if self.spread <= STEADY_SPREAD {
             confirmed.cycles = level * confirmed.turns;
         }
         confirmed
     }
 
+    /// Slices whose clock is in doubt, and which are dearer than the level at either clock, but no dearer than `most`.
+    fn dear(&self, most: f64) -> Sum {
+        let Some(level) = self.level() else { return Sum::default() };
+        let end = self.bin(most).saturating_add(self.margin() + 1);
+        self.doubtful.from_bins(self.bin(level) + self.margin() + 1..end)
+    }
+
+    /// How near to the level the cost of a slice must come whose clock is in doubt, in bins.
+    fn margin(&self) -> usize {
+        (CONFIRMED * self.spread / BIN) as usize
+    }
+
+    fn bin(&self, cost: f64) -> usize {
+        bin_of(self.reference, cost) as usize
+    }
+
     /// Why the others are not kept.
     pub(super) fn excluded(&self) -> Excluded {
         let kept = self.kept();
         let switched = self.all.switched - kept.switched;
-        let confirmed = self.confirmed();
-        let clock = self.unsure.seconds - self.unsure.switched - (confirmed.seconds - confirmed.switched);
+        let without_cause =
+            staying(&self.doubtful.all()) - staying(&self.confirmed()) - staying(&self.dear(f64::MAX));
+        let clock = staying(&self.unprobed) + without_cause.max(0.0);
         let second = self.second(kept);
-        let apart = second.seconds - second.switched;
+        let apart = staying(&second);
         let all = self.all.seconds - kept.seconds;
         Excluded {
             switched,
@@ -277,9 +299,10 @@ impl Ledger {
         let beyond = |sum: &Sum| beyond(sum, kept);
         let near = |bin: &Sum| (bin.cycles / bin.turns / level - 1.0).abs() <= self.spread;
         let bins = || self.bins.iter().filter(|bin| bin.slices > 0);
-        let dearer: f64 = bins().filter(|bin| !near(bin)).map(beyond).sum();
+        let dearer = bins().filter(|bin| !near(bin)).map(beyond).sum::<f64>() + beyond(&self.dear(f64::MAX));
         // Those that are too dear for any bin.
-        let outside = staying(&self.all) - staying(&self.unsure) - bins().map(staying).sum::<f64>();
+        let others = staying(&self.unprobed) + staying(&self.doubtful.all());
+        let outside = staying(&self.all) - others - bins().map(staying).sum::<f64>();
         (dearer + outside.max(0.0) - beyond(&second)).max(0.0)
     }
 
@@ -293,16 +316,25 @@ impl Ledger {
         if self.shares_memory {
             let dearer = |bin: &&Sum| bin.slices > 0 && !near(bin) && bin.cycles / bin.turns > level;
             self.bins.iter().filter(dearer).for_each(|bin| best.add(*bin));
-            return if best.turns >= SECOND * self.all.turns { best } else { Sum::default() };
-        }
-        for group in self.bins.windows(GROUP) {
-            let mut sum = Sum::default();
-            group.iter().filter(|bin| bin.slices > 0 && !near(bin)).for_each(|bin| sum.add(*bin));
-            if sum.turns > best.turns {
-                best = sum;
+            best.add(self.dear(f64::MAX));
+        } else {
+            for group in self.bins.windows(GROUP) {
+                let mut sum = Sum::default();
+                group.iter().filter(|bin| bin.slices > 0 && !near(bin)).for_each(|bin| sum.add(*bin));
+                if sum.turns > best.turns {
+                    best = sum;
+                }
             }
         }
-        if best.turns >= SECOND * self.all.turns { best } else { Sum::default() }
+        if best.turns < SECOND * self.all.turns {
+            return Sum::default();
+        }
+        if !self.shares_memory && best.turns > 0.0 {
+            let cost = best.cycles / best.turns;
+            let dear = self.dear(cost);
+            best.add(Sum { cycles: cost * dear.turns, ..dear });
+        }
+        best
     }
 
     /// The most common cost: the mean of the group of bins that holds most work.
@@ -372,6 +404,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::sliced::{SLICE_SECONDS, STRETCH_SECONDS};
 
     const HZ: f64 = 3.0e9;
     const TURNS: u64 = 50_000;
@@ -412,22 +445,84 @@ mod tests {
     }
 
     #[test]
-    fn slices_with_an_unsure_clock_are_counted_and_not_kept() {
+    fn slices_with_an_unsure_clock_that_fit_no_cost_have_a_cause() {
         let sure = slice(1.0);
-        let books = ledger(&[
-            sure,
-            // Longer than at either clock.
-            Slice { after: Some(HZ * 0.96), ..slice(1.1) },
-            // Shorter than at either.
-            Slice { after: Some(HZ * 0.96), ..slice(0.9) },
-            // Two clocks that are no step of one: a cost between them says nothing.
-            Slice { after: Some(HZ * 0.5), ..slice(1.5) },
-            Slice { before: None, ..sure },
-            Slice { seconds: 0.0, ..sure },
-        ]);
-        assert_eq!((books.all().slices, books.kept().slices), (6, 1));
+        let two = |lower: f64, times: f64| Slice { after: Some(HZ * lower), ..slice(times) };
         let one = TURNS as f64 * COST / HZ;
-        assert!((books.excluded().clock / one - (1.1 + 0.9 + 1.5 + 1.0)).abs() < 1e-9);
+        let of = |slices: &[Slice]| {
+            let books = ledger(&[&[sure; 3], slices].concat());
+            assert_eq!((books.all().slices, books.kept().slices), (3 + slices.len() as u64, 3));
+            let Excluded { clock, other, taken, .. } = books.excluded();
+            [clock / one, other / one, taken / one]
+        };
+        let is = |found: [f64; 3], wanted: [f64; 3]| {
+            assert!(
+                found.iter().zip(wanted).all(|(found, wanted)| (found - wanted).abs() < 1e-6),
+                "{found:?}"
+            );
+        };
+        // Dearer than at either clock: 1 / 0.96 = 1.042 and a margin of one per cent.
+        is(of(&[two(0.96, 1.07)]), [0.0, 1.07, 1.07 - 1.0 / 0.98]);
+        // Cheaper than at either, or without a clock.
+        is(of(&[two(0.96, 0.97)]), [0.97, 0.0, 0.0]);
+        is(of(&[Slice { before: None, ..sure }]), [1.0, 0.0, 0.0]);
+        // Clocks that are no step of one: the higher one counts, and a cost between the two is dear.
+        is(of(&[two(0.85, 1.05)]), [0.0, 1.05, 0.05]);
+        is(of(&[two(0.5, 2.0)]), [0.0, 2.0, 1.0]);
+        // Too dear for any bin.
+        is(of(&[two(0.96, 1000.0)]), [0.0, 1000.0, 1000.0 - 1.0 / 0.98]);
+        is(of(&[Slice { seconds: 0.0, ..two(0.96, 1.0) }]), [0.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn dear_slices_of_two_clocks_belong_to_the_second_cost() {
+        let one = TURNS as f64 * COST / HZ;
+        let two = |times: f64| Slice { after: Some(HZ * 0.96), ..slice(times) };
+        let steady = [vec![slice(1.0); 60], vec![slice(1.4); 20]].concat();
+        // As dear as the second cost, half as dear, and dearer.
+        let slices = [steady.clone(), vec![two(1.42), two(1.2), two(1.9)]].concat();
+        let excluded = ledger(&slices).excluded();
+        assert!((excluded.second / one - (20.0 * 1.4 + 1.42 + 1.2)).abs() < 1e-6, "{excluded:?}");
+        assert!((excluded.other / one - 1.9).abs() < 1e-6 && excluded.clock.abs() < 1e-12, "{excluded:?}");
+        assert!((excluded.second_cost.unwrap() - 1.4).abs() < 1e-9, "{excluded:?}");
+        assert!((excluded.second_work - 22.0 / 83.0).abs() < 1e-9, "{excluded:?}");
+        // Without a second cost they are interruptions; they make none.
+        let few =
+            ledger(&[vec![slice(1.0); 60], vec![slice(1.4); 3], vec![two(1.2); 10]].concat()).excluded();
+        assert!(few.second_cost.is_none() && (few.other / one - (3.0 * 1.4 + 12.0)).abs() < 1e-6, "{few:?}");
+    }
+
+    #[test]
+    fn where_costs_vary_two_clocks_count_at_their_mean_and_a_disturbed_probe_not_at_all() {
+        let of = |lower: f64| {
+            let mut books = Ledger::new(15.0, 0.25, true);
+            (0..90).for_each(|_| books.record(&slice(1.0)));
+            (0..10).for_each(|_| books.record(&Slice { after: Some(HZ * lower), ..slice(1.0) }));
+            let kept = books.kept();
+            assert_eq!(kept.slices, 100);
+            kept.cycles / kept.seconds / HZ
+        };
+        assert!((of(0.96) - 0.998).abs() < 1e-9, "{}", of(0.96));
+        assert!((of(0.8) - 1.0).abs() < 1e-9 && (of(0.5) - 1.0).abs() < 1e-9);
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_are_found_as_one_by_one(
+            ranges in prop::collection::vec((-50.0_f64..1200.0, 0.0_f64..60.0), 0..60), bin in 0_usize..BINS, margin in 0_usize..30,
+        ) {
+            let mut sums = Ranges::new();
+            let mut wanted = 0;
+            for (first, width) in ranges {
+                let (first, last) = (first.floor(), (first + width).floor());
+                sums.enter(first, last, Sum { slices: 1, seconds: 1e-5, ..Sum::default() });
+                let clamped = |bin: f64| bin.clamp(0.0, (BINS - 1) as f64) as usize;
+                wanted += u64::from(clamped(first) <= bin + margin && clamped(last) + margin >= bin);
+            }
+            let found = sums.around(bin, margin);
+            prop_assert_eq!(found.slices, wanted);
+            prop_assert!((found.seconds - wanted as f64 * 1e-5).abs() < 1e-12);
+        }
     }
 
     #[test]
@@ -459,7 +554,7 @@ mod tests {
     }
 
     /// Slices of steady work on a core whose clock changes to and fro between `clocks`, each held for so many seconds in turn,
-    /// with probes between stretches of five. The clock that it had on average comes with them.
+    /// with probes between stretches, as long as those of `sliced`. The clock that it had on average comes with them.
     fn restless(clocks: [f64; 2], held: &[f64], stretches: usize) -> (Vec<Slice>, f64) {
         let mut changes = held.iter().copied().cycle();
         let (mut now, mut until, mut which) = (0.0, changes.next().unwrap(), 0);
@@ -476,45 +571,56 @@ mod tests {
             now - start
         };
         let (mut slices, mut seconds, mut cycles) = (Vec::new(), 0.0, 0.0);
-        let probe = 45_000.0;
+        let turns = (SLICE_SECONDS * HZ / COST) as u64;
+        let (probe, work) = (45_000.0, turns as f64 * COST);
+        let slices_of_a_stretch = (STRETCH_SECONDS / SLICE_SECONDS) as usize;
         let mut before = probe / run(probe);
         for _ in 0..stretches {
-            let times: Vec<f64> = (0..5).map(|_| run(TURNS as f64 * COST / 10.0)).collect();
+            let times: Vec<f64> = (0..slices_of_a_stretch).map(|_| run(work)).collect();
             let after = probe / run(probe);
             for time in times {
                 let (before, after) = (Some(before), Some(after));
-                slices.push(Slice { turns: TURNS / 10, seconds: time, before, after, switched: false });
+                slices.push(Slice { turns, seconds: time, before, after, switched: false });
                 seconds += time;
-                cycles += TURNS as f64 * COST / 10.0;
+                cycles += work;
             }
             before = after;
         }
         (slices, cycles / seconds)
     }
 
+    /// Random times between 1400 changes a second on average.
+    fn random_times() -> Vec<f64> {
+        let mut state = 88_172_645_463_325_252_u64;
+        let mut random = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        (0..20_000).map(|_| -(1.0 - random()).ln() / 1400.0).collect()
+    }
+
     #[test]
     fn a_clock_that_changes_1400_times_a_second_excludes_less_than_a_hundredth() {
-        // Exponential times between changes, in an order without a pattern.
-        let held: Vec<f64> =
-            (0..97).map(|i| -((f64::from(i * 38 % 97) + 0.5) / 97.0).ln() / 1400.0).collect();
-        let (slices, _) = restless([HZ, HZ * 0.964], &held, 20_000);
+        let (slices, _) = restless([HZ, HZ * 0.964], &random_times(), 60_000);
         let books = ledger(&slices);
         let excluded = 1.0 - books.kept().seconds / books.all().seconds;
-        assert!(excluded < 0.01, "{excluded}");
+        assert!(excluded < 0.009, "{excluded}");
     }
 
     proptest! {
         #[test]
         fn a_restless_clock_excludes_little_and_biases_nothing(
-            held in prop::collection::vec(100e-6_f64..2e-3, 40..80), step in 0.015_f64..0.09,
+            held in prop::collection::vec(200e-6_f64..2e-3, 40..80), step in 0.015_f64..0.1,
         ) {
             let (slices, clock) = restless([HZ, HZ * (1.0 - step)], &held, 2000);
             let books = ledger(&slices);
             let kept = books.kept();
             let excluded = 1.0 - kept.seconds / books.all().seconds;
-            prop_assert!(excluded < 0.06, "{excluded}");
-            prop_assert!((cost(kept) / COST - 1.0).abs() < 1e-3, "{}", cost(kept));
-            prop_assert!((kept.cycles / kept.seconds / clock - 1.0).abs() < 2e-3, "{}", kept.cycles / kept.seconds / clock);
+            prop_assert!(excluded < 0.01, "{excluded}");
+            prop_assert!((cost(kept) / COST - 1.0).abs() < 1e-4, "{}", cost(kept));
+            prop_assert!((kept.cycles / kept.seconds / clock - 1.0).abs() < 5e-4, "{}", kept.cycles / kept.seconds / clock);
         }
     }
 
@@ -522,14 +628,14 @@ mod tests {
     fn what_is_excluded_has_its_causes() {
         let mut slices = vec![slice(1.0); 50];
         slices.extend((0..6).map(|i| Slice { switched: true, ..slice(4.0 + f64::from(i)) }));
-        slices.extend([Slice { after: Some(HZ * 0.96), ..slice(1.2) }; 5]);
+        slices.extend([Slice { after: Some(HZ * 0.96), ..slice(0.9) }; 5]);
         slices.extend([slice(1.4); 20]);
         slices.extend((0..7).map(|i| slice(2.0 + f64::from(i) * 0.3)));
         let books = ledger(&slices);
         let excluded = books.excluded();
         let one = TURNS as f64 * COST / HZ;
         let is = |seconds: f64, slices: f64| (seconds / one - slices).abs() < 1e-6;
-        assert!(is(excluded.switched, 39.0) && is(excluded.clock, 6.0), "{excluded:?}");
+        assert!(is(excluded.switched, 39.0) && is(excluded.clock, 4.5), "{excluded:?}");
         assert!(is(excluded.second, 28.0) && is(excluded.other, 20.3), "{excluded:?}");
         // Seven slices that took 20.3 for the work of seven.
         assert!(is(excluded.taken, 13.3), "{excluded:?}");

@@ -82,12 +82,14 @@ fn threads_on_one_cpu_are_one_rate_and_more_threads_are_not_more_cpus() {
 fn slices_are_as_short_as_timer_and_load_allow() {
     // A timer of nanoseconds, an Arm's of 24 MHz, one that is read by a system call, one of a microsecond.
     for (uncertainty, wanted) in
-        [(26e-9, 25e-6), (42e-9 + 20e-9, 31e-6), (300e-9, 150e-6), (1.28e-6, LONGEST_SLICE_SECONDS)]
+        [(26e-9, 25e-6), (42e-9 + 20e-9, 31e-6), (300e-9, 150e-6), (1.28e-6, LONGEST_SECONDS)]
     {
         let slice = slice_seconds(0.05, uncertainty);
         assert!((slice / wanted - 1.0).abs() < 1e-9, "{uncertainty}: {slice}");
     }
-    assert_eq!(slice_seconds(0.25, 26e-9), LONGEST_SLICE_SECONDS, "the cost of loads from memory varies");
+    assert_eq!(slice_seconds(0.25, 26e-9), LONGEST_SECONDS, "the cost of loads from memory varies");
+    // Probes of a fine and of a coarse timer.
+    assert_eq!((stretch_seconds(15e-6), stretch_seconds(105e-6)), (STRETCH_SECONDS, LONGEST_SECONDS));
 }
 
 #[test]

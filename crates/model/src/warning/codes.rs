@@ -55,7 +55,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "clock-changed",
-        "The core clock changed during some slices (short pieces of a sample), which are excluded. The figure holds at the clock shown.",
+        "The core clock changed, or could not be measured, during some slices (short pieces of a sample), which are excluded. The figure holds at the clock shown.",
         "Fix the frequency (`cpupower frequency-set`).",
     ),
     entry(
