@@ -1,4 +1,4 @@
-//! Sliced measurement: work in short slices, and a probe of the core clock after each eighth of a millisecond of them.
+//! Sliced measurement: work in short slices, and a probe of the core clock after each 125 to 250 µs of them.
 //!
 //! Rate and clock come from the same slices, so their quotient is exact however the clock moves; slices into which a
 //! preemption or steal fell are excluded, and their share of time is told. The kernel's tick alone falls
@@ -25,7 +25,8 @@ use ledger::{Excluded, Ledger, Slice, Sum};
 /// What lies between two probes at least. A core may change its clock 1400 times a second (Emerald Rapids), and two changes
 /// between two probes look like an interruption.
 const STRETCH_SECONDS: f64 = 125e-6;
-/// A stretch is so many times as long as a probe, which takes some 15 µs, but 100 with a timer of coarse steps.
+/// A stretch is so many times as long as a probe, within its bounds. A probe takes some 15 µs. With a timer of coarse steps it takes
+/// 100, and the longest stretch is 2.5 probes.
 const TIMES_PROBE: f64 = 8.0;
 /// The longest slice, and the longest stretch of shorter ones.
 const LONGEST_SECONDS: f64 = 250e-6;
@@ -107,7 +108,7 @@ pub struct CpuOutcome {
 pub struct Causes {
     /// The thread left its CPU: another one ran there, or a quota stopped it.
     pub switched: f64,
-    /// The clock of the core was another one after the slice than before it, and its cost fits neither one nor one between.
+    /// The clock is unknown: there is no probe, or two that differ, and the cost of the slice fits no clock between.
     pub clock: f64,
     /// The slices had a second common cost.
     pub second: f64,

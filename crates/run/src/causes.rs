@@ -5,7 +5,7 @@
 //! | throttled | the control group's counter of stopped time |
 //! | stolen | `/proc/stat`'s steal; slices that took longer although no thread left its CPU |
 //! | preempted | threads switched from their CPUs during slices; time in the run queue (`schedstat`); time off the CPU in laps of memory |
-//! | clock changes | probes of the clock before and after a slice that differ |
+//! | clock changes | probes of the clock before and after a slice that differ, and a cost that fits no clock between; failed probes |
 //! | SMT sibling busy | a second common cost of the work; probes that did not have the vector units of the core alone |
 //! | two rates | a second common cost of the work, although such probes had them |
 //! | memory contention | a second common cost of the work on caches or memory |

@@ -10,12 +10,12 @@
 //!
 //! Where the two probes of a slice differ, the clock changed, or something disturbed the lower probe: that makes it lower, never
 //! higher. The mean clock of the slice lies between the two, so its cost lies between what it is at the lower and at the higher
-//! one. The level, which the other slices show, decides: a slice is kept if the level lies there. What is dearer at either clock was
-//! interrupted.
+//! one. The level, which the other slices show, decides: a slice is kept if the level lies there. A slice that is dearer than the
+//! level even at the lower clock was interrupted.
 //!
 //! Bound: the centre of gravity of kept slices lies within the spread of the level; for 2 % in practice within 0.05 %. A slice
-//! with two clocks that was interrupted as well is kept if it became no longer than the clocks differ. Where costs are steady that lowers
-//! rate and clock alike, and their quotient stays right.
+//! with two clocks that was interrupted as well is kept if that made it longer by less than the clocks differ. Where costs are
+//! steady that lowers rate and clock alike, and their quotient stays right.
 
 use std::ops::Range;
 
@@ -67,7 +67,7 @@ pub(super) struct Sum {
 pub(super) struct Excluded {
     /// The thread left its CPU.
     pub(super) switched: f64,
-    /// The clock was another one after the slice than before it, or unknown, and the cost does not tell.
+    /// The clock is unknown: there is no probe, or two that differ, and the slice is too cheap for both.
     pub(super) clock: f64,
     /// Slices of a second common cost, or of any higher cost where others may use the same memory.
     pub(super) second: f64,
@@ -114,8 +114,26 @@ pub(super) struct Ledger {
     all: Sum,
     /// Slices without two probes.
     unprobed: Sum,
-    /// Slices whose two probes differ.
-    doubtful: Ranges,
+    /// Slices whose two probes differ by a step of the clock.
+    stepped: Ranges,
+    /// Slices whose two probes differ by more.
+    apart: Ranges,
+}
+
+/// The slices of a second cost.
+#[derive(Debug, Clone, Copy, Default)]
+struct Second {
+    sum: Sum,
+    /// By how much they were longer than their work takes at the cost of the kept ones, in seconds.
+    beyond: f64,
+}
+
+impl Second {
+    /// Takes in slices of one cost.
+    fn add(&mut self, sum: Sum, kept: Sum) {
+        self.sum.add(sum);
+        self.beyond += beyond(&sum, kept);
+    }
 }
 
 /// Sums of slices whose cost is known to lie in a range of bins.
@@ -150,21 +168,25 @@ impl Ranges {
     }
 
     fn all(&self) -> Sum {
-        self.from_bins(0..BINS)
+        total(&self.from)
     }
 
-    /// The slices whose range begins in these bins.
-    fn from_bins(&self, bins: Range<usize>) -> Sum {
-        let mut found = Sum::default();
-        self.from.iter().take(bins.end).skip(bins.start).for_each(|sum| found.add(*sum));
-        found
+    /// The slices whose range begins in these bins, bin by bin.
+    fn beginning_in(&self, bins: Range<usize>) -> &[Sum] {
+        let end = bins.end.min(BINS);
+        self.from.get(bins.start.min(end)..end).unwrap_or_default()
+    }
+
+    /// The slices whose range ends within `margin` bins of this one.
+    fn ending_at(&self, bin: usize, margin: usize) -> Sum {
+        total(&self.to[bin.saturating_sub(margin)..(bin + margin + 1).min(BINS)])
     }
 
     /// The slices whose range comes within `margin` bins of this one: those that begin before its end, less those that end before
     /// its beginning.
     fn around(&self, bin: usize, margin: usize) -> Sum {
-        let mut found = self.from_bins(0..bin + margin + 1);
-        self.to.iter().take(bin.saturating_sub(margin)).for_each(|sum| found.subtract(*sum));
+        let mut found = total(self.beginning_in(0..bin + margin + 1));
+        found.subtract(total(&self.to[..bin.saturating_sub(margin)]));
         // What rounding leaves of nothing is nothing.
         if found.slices > 0 { found } else { Sum::default() }
     }
@@ -180,7 +202,8 @@ impl Ledger {
             bins: vec![Sum::default(); BINS],
             all: Sum::default(),
             unprobed: Sum::default(),
-            doubtful: Ranges::new(),
+            stepped: Ranges::new(),
+            apart: Ranges::new(),
         }
     }
 
@@ -188,7 +211,8 @@ impl Ledger {
         self.bins.fill(Sum::default());
         self.all = Sum::default();
         self.unprobed = Sum::default();
-        self.doubtful.clear();
+        self.stepped.clear();
+        self.apart.clear();
     }
 
     pub(super) fn record(&mut self, slice: &Slice) {
@@ -211,11 +235,15 @@ impl Ledger {
                 }
             }
             Clock::Unknown => self.unprobed.add(sum),
-            Clock::Doubtful { higher, lower } if higher <= lower * (1.0 + ONE_STEP) => {
-                let mean = Sum { cycles: sum.seconds * f64::midpoint(higher, lower), ..sum };
-                self.doubtful.enter(bin(sum.seconds * lower), bin(sum.cycles), mean);
+            Clock::Doubtful { higher, lower } => {
+                let (cheap, dear) = (bin(sum.seconds * lower), bin(sum.cycles));
+                if higher <= lower * (1.0 + ONE_STEP) {
+                    let cycles = sum.seconds * f64::midpoint(higher, lower);
+                    self.stepped.enter(cheap, dear, Sum { cycles, ..sum });
+                } else {
+                    self.apart.enter(cheap, dear, sum);
+                }
             }
-            Clock::Doubtful { .. } => self.doubtful.enter(bin(sum.cycles), bin(sum.cycles), sum),
         }
     }
 
@@ -224,7 +252,8 @@ impl Ledger {
         self.all.add(other.all);
         self.unprobed.add(other.unprobed);
         self.bins.iter_mut().zip(&other.bins).for_each(|(bin, more)| bin.add(*more));
-        self.doubtful.merge(&other.doubtful);
+        self.stepped.merge(&other.stepped);
+        self.apart.merge(&other.apart);
     }
 
     /// All slices, kept or not.
@@ -243,21 +272,22 @@ impl Ledger {
     }
 
     /// Slices whose clock is in doubt, and whose cost may be the level. It counts as that, or, where costs vary too much to tell a
-    /// clock, at the mean of the two clocks.
+    /// clock, at the mean of the two clocks. Of clocks that are no step of one the higher counts.
     fn confirmed(&self) -> Sum {
         let Some(level) = self.level() else { return Sum::default() };
-        let mut confirmed = self.doubtful.around(self.bin(level), self.margin());
+        let (bin, margin) = (self.bin(level), self.margin());
+        let mut confirmed = self.stepped.around(bin, margin);
         if self.spread <= STEADY_SPREAD {
             confirmed.cycles = level * confirmed.turns;
         }
+        confirmed.add(self.apart.ending_at(bin, margin));
         confirmed
     }
 
-    /// Slices whose clock is in doubt, and which are dearer than the level at either clock, but no dearer than `most`.
-    fn dear(&self, most: f64) -> Sum {
-        let Some(level) = self.level() else { return Sum::default() };
-        let end = self.bin(most).saturating_add(self.margin() + 1);
-        self.doubtful.from_bins(self.bin(level) + self.margin() + 1..end)
+    /// Slices whose clock is in doubt, and which are dearer than the level even at the lower one, bin by bin.
+    fn dear(&self) -> impl Iterator<Item = &Sum> {
+        let from = self.level().map_or(BINS, |level| self.bin(level) + self.margin() + 1);
+        self.stepped.beginning_in(from..BINS).iter().chain(self.apart.beginning_in(from..BINS))
     }
 
     /// How near to the level the cost of a slice must come whose clock is in doubt, in bins.
@@ -273,68 +303,84 @@ impl Ledger {
     pub(super) fn excluded(&self) -> Excluded {
         let kept = self.kept();
         let switched = self.all.switched - kept.switched;
-        let without_cause =
-            staying(&self.doubtful.all()) - staying(&self.confirmed()) - staying(&self.dear(f64::MAX));
-        let clock = staying(&self.unprobed) + without_cause.max(0.0);
+        let doubtful = staying(&self.stepped.all()) + staying(&self.apart.all());
+        let unexplained = doubtful - staying(&self.confirmed()) - self.dear().map(staying).sum::<f64>();
+        let clock = staying(&self.unprobed) + unexplained.max(0.0);
         let second = self.second(kept);
-        let apart = staying(&second);
+        let apart = staying(&second.sum);
         let all = self.all.seconds - kept.seconds;
         Excluded {
             switched,
             clock,
             second: apart,
-            contended: if self.shares_memory { beyond(&second, kept) } else { 0.0 },
+            contended: if self.shares_memory { second.beyond } else { 0.0 },
             other: (all - switched - clock - apart).max(0.0),
-            taken: self.taken(kept, second),
-            second_cost: (second.slices > 0)
-                .then(|| second.cycles / second.turns / (kept.cycles / kept.turns)),
-            second_work: if self.all.turns > 0.0 { second.turns / self.all.turns } else { 0.0 },
+            taken: self.taken(kept, &second),
+            second_cost: (second.sum.slices > 0)
+                .then(|| second.sum.cycles / second.sum.turns / (kept.cycles / kept.turns)),
+            second_work: if self.all.turns > 0.0 { second.sum.turns / self.all.turns } else { 0.0 },
         }
     }
 
     /// Seconds by which slices were longer than at the level, where no thread left its CPU and no second cost explains it. A
     /// slice with a short interrupt is excluded whole, and hardly any of it was taken.
-    fn taken(&self, kept: Sum, second: Sum) -> f64 {
-        let Some(level) = (kept.turns > 0.0).then(|| kept.cycles / kept.turns) else { return 0.0 };
+    fn taken(&self, kept: Sum, second: &Second) -> f64 {
+        let Some(level) = self.level() else { return 0.0 };
         let beyond = |sum: &Sum| beyond(sum, kept);
         let near = |bin: &Sum| (bin.cycles / bin.turns / level - 1.0).abs() <= self.spread;
         let bins = || self.bins.iter().filter(|bin| bin.slices > 0);
-        let dearer = bins().filter(|bin| !near(bin)).map(beyond).sum::<f64>() + beyond(&self.dear(f64::MAX));
+        let dearer = bins().filter(|bin| !near(bin)).chain(self.dear()).map(beyond).sum::<f64>();
         // Those that are too dear for any bin.
-        let others = staying(&self.unprobed) + staying(&self.doubtful.all());
+        let others = staying(&self.unprobed) + staying(&self.stepped.all()) + staying(&self.apart.all());
         let outside = staying(&self.all) - others - bins().map(staying).sum::<f64>();
-        (dearer + outside.max(0.0) - beyond(&second)).max(0.0)
+        (dearer + outside.max(0.0) - second.beyond).max(0.0)
     }
 
     /// The slices of the second most common cost, beside the kept ones; none if they did too little of the work. What
     /// interrupts slices makes them dearer by any amount, so that many which agree are another state of the core. Where others may use the same
     /// memory, all that are dearer: an interruption comes a few times in a millisecond at most, and is in few slices.
-    fn second(&self, kept: Sum) -> Sum {
-        let mut best = Sum::default();
-        let Some(level) = (kept.turns > 0.0).then(|| kept.cycles / kept.turns) else { return best };
+    fn second(&self, kept: Sum) -> Second {
+        let Some(level) = self.level() else { return Second::default() };
         let near = |bin: &Sum| (bin.cycles / bin.turns / level - 1.0).abs() <= self.spread + BIN;
+        let others = |bin: &&Sum| bin.slices > 0 && !near(bin);
+        let mut second = Second::default();
         if self.shares_memory {
-            let dearer = |bin: &&Sum| bin.slices > 0 && !near(bin) && bin.cycles / bin.turns > level;
-            self.bins.iter().filter(dearer).for_each(|bin| best.add(*bin));
-            best.add(self.dear(f64::MAX));
+            let dearer = |bin: &&Sum| others(bin) && bin.cycles / bin.turns > level;
+            // What is too dear for any bin was stolen.
+            let from = self.bin(level) + self.margin() + 1;
+            let doubtful = [&self.stepped, &self.apart].map(|ranges| ranges.beginning_in(from..BINS - 1));
+            let all = self.bins.iter().filter(dearer).chain(doubtful.into_iter().flatten());
+            all.for_each(|bin| second.add(*bin, kept));
         } else {
             for group in self.bins.windows(GROUP) {
-                let mut sum = Sum::default();
-                group.iter().filter(|bin| bin.slices > 0 && !near(bin)).for_each(|bin| sum.add(*bin));
-                if sum.turns > best.turns {
-                    best = sum;
+                let mut found = Second::default();
+                group.iter().filter(others).for_each(|bin| found.add(*bin, kept));
+                if found.sum.turns > second.sum.turns {
+                    second = found;
                 }
             }
         }
-        if best.turns < SECOND * self.all.turns {
-            return Sum::default();
+        if second.sum.turns < SECOND * self.all.turns || second.sum.turns <= 0.0 {
+            return Second::default();
         }
-        if !self.shares_memory && best.turns > 0.0 {
-            let cost = best.cycles / best.turns;
-            let dear = self.dear(cost);
-            best.add(Sum { cycles: cost * dear.turns, ..dear });
+        if !self.shares_memory {
+            let cost = second.sum.cycles / second.sum.turns;
+            let stepped = self.stepped_at(level, cost);
+            second.beyond += beyond(&stepped, kept);
+            second.sum.add(Sum { cycles: cost * stepped.turns, ..stepped });
         }
-        best
+        second
+    }
+
+    /// The slices with a step of the clock whose cost may be this one, where it is so far beyond the level that no slice can have both.
+    fn stepped_at(&self, level: f64, cost: f64) -> Sum {
+        let steps = ((1.0 + ONE_STEP).ln() / BIN) as usize + 2;
+        let (bin, margin) = (self.bin(cost), self.margin());
+        if bin > self.bin(level) + 2 * margin + steps {
+            self.stepped.around(bin, margin)
+        } else {
+            Sum::default()
+        }
     }
 
     /// The most common cost: the mean of the group of bins that holds most work.
@@ -351,12 +397,18 @@ impl Ledger {
     }
 }
 
+fn total(sums: &[Sum]) -> Sum {
+    let mut total = Sum::default();
+    sums.iter().for_each(|sum| total.add(*sum));
+    total
+}
+
 /// Seconds of slices during which no thread left its CPU.
 fn staying(sum: &Sum) -> f64 {
     sum.seconds - sum.switched
 }
 
-/// By how much slices were longer than their work takes at the cost of the kept ones, in seconds.
+/// By how much slices of one cost were longer than their work takes at the cost of the kept ones, in seconds.
 fn beyond(sum: &Sum, kept: Sum) -> f64 {
     if sum.cycles <= 0.0 || kept.turns <= 0.0 {
         return 0.0;
@@ -466,9 +518,17 @@ mod tests {
         // Cheaper than at either, or without a clock.
         is(of(&[two(0.96, 0.97)]), [0.97, 0.0, 0.0]);
         is(of(&[Slice { before: None, ..sure }]), [1.0, 0.0, 0.0]);
-        // Clocks that are no step of one: the higher one counts, and a cost between the two is dear.
-        is(of(&[two(0.85, 1.05)]), [0.0, 1.05, 0.05]);
-        is(of(&[two(0.5, 2.0)]), [0.0, 2.0, 1.0]);
+        // Clocks that are no step of one: the higher one counts, or the clock is unknown, or the slice is dear at both.
+        is(of(&[two(0.85, 1.05)]), [1.05, 0.0, 0.0]);
+        is(of(&[two(0.5, 2.0)]), [2.0, 0.0, 0.0]);
+        is(of(&[two(0.5, 2.5)]), [0.0, 2.5, 1.5]);
+        // A preemption between two clocks takes no time of the slices beside it.
+        let switched = Slice { switched: true, ..two(0.96, 160.0) };
+        let [clock, other, taken] = of(&[vec![switched; 2], vec![two(0.96, 1.07); 40]].concat());
+        assert!(
+            clock.abs() < 1e-6 && (other - 42.8).abs() < 1e-6 && (taken - 40.0 * 0.0496).abs() < 0.01,
+            "{taken}"
+        );
         // Too dear for any bin.
         is(of(&[two(0.96, 1000.0)]), [0.0, 1000.0, 1000.0 - 1.0 / 0.98]);
         is(of(&[Slice { seconds: 0.0, ..two(0.96, 1.0) }]), [0.0, 0.0, 0.0]);
@@ -482,10 +542,12 @@ mod tests {
         // As dear as the second cost, half as dear, and dearer.
         let slices = [steady.clone(), vec![two(1.42), two(1.2), two(1.9)]].concat();
         let excluded = ledger(&slices).excluded();
-        assert!((excluded.second / one - (20.0 * 1.4 + 1.42 + 1.2)).abs() < 1e-6, "{excluded:?}");
-        assert!((excluded.other / one - 1.9).abs() < 1e-6 && excluded.clock.abs() < 1e-12, "{excluded:?}");
+        assert!((excluded.second / one - (20.0 * 1.4 + 1.42)).abs() < 1e-6, "{excluded:?}");
+        assert!((excluded.other / one - 3.1).abs() < 1e-6 && excluded.clock.abs() < 1e-12, "{excluded:?}");
+        let longer = 3.1 - 2.0 / 0.98;
+        assert!((excluded.taken / one - longer).abs() < 1e-6, "{excluded:?} {longer}");
         assert!((excluded.second_cost.unwrap() - 1.4).abs() < 1e-9, "{excluded:?}");
-        assert!((excluded.second_work - 22.0 / 83.0).abs() < 1e-9, "{excluded:?}");
+        assert!((excluded.second_work - 21.0 / 83.0).abs() < 1e-9, "{excluded:?}");
         // Without a second cost they are interruptions; they make none.
         let few =
             ledger(&[vec![slice(1.0); 60], vec![slice(1.4); 3], vec![two(1.2); 10]].concat()).excluded();
@@ -661,6 +723,13 @@ mod tests {
         assert!(is(shared.second, time) && is(shared.contended, time - 40.0), "{shared:?}");
         assert!((shared.second_work - 0.4).abs() < 1e-9 && shared.other.abs() < 1e-12, "{shared:?}");
         assert!((shared.second_cost.unwrap() - time / 40.0).abs() < 1e-9 && shared.taken.abs() < 1e-12);
+        // What was stolen for longer than any bin is no contention, whatever the probes say.
+        let stolen = |after: f64| vec![Slice { after: Some(HZ * after), ..slice(400.0) }; 5];
+        for after in [1.0, 0.96, 0.5] {
+            let both = of(&[scattered.clone(), stolen(after)].concat(), true);
+            assert!(is(both.second, time) && is(both.contended, time - 40.0), "{after}: {both:?}");
+            assert!(both.taken / one > 1950.0 && both.taken / one < 2001.0, "{after}: {both:?}");
+        }
         // A core of its own has no second cost there, and a few dear slices are interruptions in both.
         let alone = of(&scattered, false);
         assert!(alone.second_cost.is_none() && is(alone.taken, time - 40.0), "{alone:?}");
@@ -685,6 +754,27 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn causes_add_up_to_what_is_excluded(
+            steady in prop::collection::vec((0.6_f64..3.0, 1_usize..60), 1..8),
+            unsure in prop::collection::vec((0.5_f64..60.0, 0.4_f64..1.0, any::<bool>()), 0..60),
+            spread in prop_oneof![Just(0.02), Just(0.05), Just(0.25)], shares: bool,
+        ) {
+            let mut books = Ledger::new(15.0, spread, shares);
+            for (times, count) in &steady {
+                (0..*count).for_each(|_| books.record(&slice(*times)));
+            }
+            for (times, lower, switched) in unsure {
+                books.record(&Slice { after: Some(HZ * lower), switched, ..slice(times) });
+            }
+            let (all, kept, excluded) = (books.all(), books.kept(), books.excluded());
+            let Excluded { switched, clock, second, contended, other, taken, .. } = excluded;
+            let sum = switched + clock + second + other;
+            prop_assert!((sum - (all.seconds - kept.seconds)).abs() < 1e-9, "{excluded:?}");
+            prop_assert!([switched, clock, second, contended, other, taken].iter().all(|part| *part > -1e-12), "{excluded:?}");
+            prop_assert!(taken <= other + 1e-9 && contended <= second + 1e-9, "{excluded:?}");
+        }
+
         #[test]
         fn rate_and_clock_come_from_the_same_slices(
             clocks in prop::collection::vec(1.0e9_f64..5.0e9, 1..60),
