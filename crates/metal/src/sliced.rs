@@ -108,7 +108,7 @@ pub struct CpuOutcome {
 pub struct Causes {
     /// The thread left its CPU: another one ran there, or a quota stopped it.
     pub switched: f64,
-    /// The clock is unknown: there is no probe, or two that differ, and the cost of the slice fits no clock between.
+    /// The clock is unknown: there is no probe, or two that differ, and the cost of the slice does not show which it had.
     pub clock: f64,
     /// The slices had a second common cost.
     pub second: f64,

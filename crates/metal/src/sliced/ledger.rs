@@ -67,7 +67,7 @@ pub(super) struct Sum {
 pub(super) struct Excluded {
     /// The thread left its CPU.
     pub(super) switched: f64,
-    /// The clock is unknown: there is no probe, or two that differ, and the slice is too cheap for both.
+    /// The clock is unknown: there is no probe, or two that differ, and the cost does not show which clock the slice had.
     pub(super) clock: f64,
     /// Slices of a second common cost, or of any higher cost where others may use the same memory.
     pub(super) second: f64,
@@ -309,13 +309,14 @@ impl Ledger {
         let second = self.second(kept);
         let apart = staying(&second.sum);
         let all = self.all.seconds - kept.seconds;
+        let other = (all - switched - clock - apart).max(0.0);
         Excluded {
             switched,
             clock,
             second: apart,
             contended: if self.shares_memory { second.beyond } else { 0.0 },
-            other: (all - switched - clock - apart).max(0.0),
-            taken: self.taken(kept, &second),
+            other,
+            taken: self.taken(kept, &second).min(other),
             second_cost: (second.sum.slices > 0)
                 .then(|| second.sum.cycles / second.sum.turns / (kept.cycles / kept.turns)),
             second_work: if self.all.turns > 0.0 { second.sum.turns / self.all.turns } else { 0.0 },
@@ -373,6 +374,7 @@ impl Ledger {
     }
 
     /// The slices with a step of the clock whose cost may be this one, where it is so far beyond the level that no slice can have both.
+    /// Where probes are further apart the lower one was disturbed, and what is dear at the higher one counts as interrupted.
     fn stepped_at(&self, level: f64, cost: f64) -> Sum {
         let steps = ((1.0 + ONE_STEP).ln() / BIN) as usize + 2;
         let (bin, margin) = (self.bin(cost), self.margin());

@@ -61,7 +61,7 @@ pub struct ExcludedBy {
     /// A thread left its CPU.
     #[serde(rename = "excluded_switched", default, skip_serializing_if = "Option::is_none")]
     pub switched: Option<f64>,
-    /// The core clock is unknown: a probe failed, or two differ, and the cost of the slice fits no clock between.
+    /// The core clock is unknown: a probe failed, or two differ, and the cost of the slice does not show which it had.
     #[serde(rename = "excluded_clock", default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<f64>,
     /// Slices of a second common cost.
