@@ -1,6 +1,6 @@
 //! `cpu.peak`: the arithmetic rate of a loop that keeps every multiplier busy from registers alone.
 //!
-//! Work is cut into slices of some 25 µs, and the core clock is probed each eighth of a millisecond; rate and clock
+//! Work is cut into slices of some 25 µs, and the core clock is probed after each 125 to 250 µs of them; rate and clock
 //! come from the same undisturbed slices (`plimsoll_metal::sliced`), so the figure is comparable to its limit to the
 //! per mille also on a busy machine. Every slice starts from the same numbers and must end in the same bits.
 

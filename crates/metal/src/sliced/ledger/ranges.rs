@@ -1,0 +1,122 @@
+//! Sums of slices, and of slices whose cost is known to lie between two bounds, in constant memory.
+
+use std::ops::Range;
+
+use super::BINS;
+
+/// A sum of slices.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(in crate::sliced) struct Sum {
+    pub(in crate::sliced) slices: u64,
+    pub(in crate::sliced) turns: f64,
+    pub(in crate::sliced) seconds: f64,
+    pub(in crate::sliced) cycles: f64,
+    /// Seconds of the slices during which the thread left its CPU.
+    pub(in crate::sliced) switched: f64,
+}
+
+impl Sum {
+    pub(super) fn add(&mut self, other: Self) {
+        self.slices += other.slices;
+        self.turns += other.turns;
+        self.seconds += other.seconds;
+        self.cycles += other.cycles;
+        self.switched += other.switched;
+    }
+
+    pub(super) fn subtract(&mut self, other: Self) {
+        self.slices -= other.slices;
+        self.turns -= other.turns;
+        self.seconds -= other.seconds;
+        self.cycles -= other.cycles;
+        self.switched -= other.switched;
+    }
+}
+
+/// Sums of slices whose cost is known to lie in a range of bins.
+#[derive(Debug, Clone)]
+pub(super) struct Ranges {
+    /// By the first bin of the range.
+    from: Vec<Sum>,
+    /// By the last one.
+    to: Vec<Sum>,
+}
+
+impl Ranges {
+    pub(super) fn new() -> Self {
+        Self { from: vec![Sum::default(); BINS], to: vec![Sum::default(); BINS] }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.from.fill(Sum::default());
+        self.to.fill(Sum::default());
+    }
+
+    /// Enters a slice whose bins are these; what is out of bounds counts in the nearest one.
+    pub(super) fn enter(&mut self, first: f64, last: f64, sum: Sum) {
+        let index = |bin: f64| (bin.max(0.0) as usize).min(BINS - 1);
+        self.from[index(first)].add(sum);
+        self.to[index(last)].add(sum);
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        let ours = self.from.iter_mut().chain(&mut self.to);
+        ours.zip(other.from.iter().chain(&other.to)).for_each(|(bin, more)| bin.add(*more));
+    }
+
+    pub(super) fn all(&self) -> Sum {
+        total(&self.from)
+    }
+
+    /// The slices whose range begins in these bins, bin by bin.
+    pub(super) fn beginning_in(&self, bins: Range<usize>) -> &[Sum] {
+        let end = bins.end.min(BINS);
+        self.from.get(bins.start.min(end)..end).unwrap_or_default()
+    }
+
+    /// The slices whose range ends within `margin` bins of this one.
+    pub(super) fn ending_at(&self, bin: usize, margin: usize) -> Sum {
+        total(&self.to[bin.saturating_sub(margin)..(bin + margin + 1).min(BINS)])
+    }
+
+    /// The slices whose range comes within `margin` bins of this one: those that begin before its end, less those that end before
+    /// its beginning.
+    pub(super) fn around(&self, bin: usize, margin: usize) -> Sum {
+        let mut found = total(self.beginning_in(0..bin + margin + 1));
+        found.subtract(total(&self.to[..bin.saturating_sub(margin)]));
+        // What rounding leaves of nothing is nothing.
+        if found.slices > 0 { found } else { Sum::default() }
+    }
+}
+
+fn total(sums: &[Sum]) -> Sum {
+    let mut total = Sum::default();
+    sums.iter().for_each(|sum| total.add(*sum));
+    total
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn ranges_are_found_as_one_by_one(
+            ranges in prop::collection::vec((-50.0_f64..1200.0, 0.0_f64..60.0), 0..60), bin in 0_usize..BINS, margin in 0_usize..30,
+        ) {
+            let mut sums = Ranges::new();
+            let mut wanted = 0;
+            for (first, width) in ranges {
+                let (first, last) = (first.floor(), (first + width).floor());
+                sums.enter(first, last, Sum { slices: 1, seconds: 1e-5, ..Sum::default() });
+                let clamped = |bin: f64| bin.clamp(0.0, (BINS - 1) as f64) as usize;
+                wanted += u64::from(clamped(first) <= bin + margin && clamped(last) + margin >= bin);
+            }
+            let found = sums.around(bin, margin);
+            prop_assert_eq!(found.slices, wanted);
+            prop_assert!((found.seconds - wanted as f64 * 1e-5).abs() < 1e-12);
+        }
+    }
+}
