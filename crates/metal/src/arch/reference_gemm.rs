@@ -35,11 +35,11 @@ unsafe fn portable<T, const ROWS: usize, const COLUMNS: usize>(
 ) where
     T: Real + std::ops::Add<Output = T> + std::ops::Sub<Output = T> + std::ops::Mul<Output = T>,
 {
-    let Operands { depth, a, a_stride, b, .. } = *operands;
+    let Operands { depth, a, b, .. } = *operands;
     let mut sums = [[T::ZERO; ROWS]; COLUMNS];
     for step in 0..depth {
         // SAFETY: the caller grants `depth` columns of ROWS and rows of COLUMNS.
-        let rows = unsafe { *a.wrapping_add(step * a_stride).cast::<[T; ROWS]>() };
+        let rows = unsafe { *a.wrapping_add(step * ROWS).cast::<[T; ROWS]>() };
         // SAFETY: as above.
         let columns = unsafe { *b.wrapping_add(step * COLUMNS).cast::<[T; COLUMNS]>() };
         for (sums, factor) in sums.iter_mut().zip(columns) {

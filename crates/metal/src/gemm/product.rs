@@ -325,7 +325,6 @@ impl<T: Real> Shared<'_, T> {
                 let operands = Operands {
                     depth: depth.len(),
                     a: own.wrapping_add(tile * height * depth.len()),
-                    a_stride: height,
                     b,
                     ahead: ahead.wrapping_byte_add(tile * depth.len() * ahead_bytes),
                     ahead_bytes,

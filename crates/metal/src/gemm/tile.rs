@@ -22,15 +22,13 @@ pub enum Update {
 pub(crate) struct Operands<T> {
     /// Columns of A's strip and rows of B's.
     pub(crate) depth: usize,
-    /// A's strip.
+    /// A's strip: the `rows` numbers of each column, column after column.
     pub(crate) a: *const T,
-    /// Elements from one column of A's strip to the next.
-    pub(crate) a_stride: usize,
     /// B's strip.
     pub(crate) b: *const T,
     /// What will be needed next: fetched into the second-level cache on the way. Any address will do.
     pub(crate) ahead: *const T,
-    /// Bytes that `ahead` moves on with each step of depth.
+    /// Bytes that `ahead` moves on with each step of depth. A tile may fetch a line only every second step.
     pub(crate) ahead_bytes: usize,
     /// The tile of C that will be updated next: fetched on the way. Any address will do.
     pub(crate) ahead_c: *const T,

@@ -156,7 +156,6 @@ impl Group<'_> {
             let operands = Operands {
                 depth: row + tile.rows,
                 a: solver.wrapping_add(row * width),
-                a_stride: tile.rows,
                 b: b.cast_const(),
                 ahead: solver.wrapping_add((row + tile.rows) * width),
                 ahead_bytes: tile.rows * size_of::<f64>(),
@@ -186,7 +185,6 @@ impl Group<'_> {
                 let operands = Operands {
                     depth: width,
                     a,
-                    a_stride: tile.rows,
                     b: self.strip(strip).cast_const(),
                     ahead: next.wrapping_byte_add(strip * width * ahead_bytes),
                     ahead_bytes,

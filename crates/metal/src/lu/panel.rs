@@ -441,7 +441,6 @@ impl Elimination<'_> {
             let operands = Operands {
                 depth,
                 a,
-                a_stride: tile.rows,
                 b: self.strips.as_ptr().wrapping_add(index * depth * tile.columns),
                 ahead: a.wrapping_add(stride + index * depth * tile.rows / tiles),
                 ahead_bytes: (tile.rows * size_of::<f64>()).div_ceil(tiles),

@@ -12,24 +12,74 @@ use crate::gemm::pack::{Part, pack_a, pack_b};
 use crate::gemm::tile::{Operands, Tile, Update};
 use crate::isa::Isa;
 
-/// One column of A times one row of B. Of each column: its number, the register for the number of B, the three sums.
+/// One column of A times one row of B, the `$step`th from where `a` and `b` point. Of each column: its number, the register for
+/// the number of B, the three sums.
 macro_rules! step {
-    ($r:literal $type:literal $bytes:literal $vector:literal $columns:literal
+    ($step:literal $r:literal $type:literal $bytes:literal $vector:literal $columns:literal
         ($(($j:literal $f:literal $x:literal $y:literal $z:literal))+)) => {
         concat!(
-            "vmovup", $type, " ", $r, "0, [{a}]\n",
-            "vmovup", $type, " ", $r, "1, [{a} + ", $vector, "]\n",
-            "vmovup", $type, " ", $r, "2, [{a} + 2 * ", $vector, "]\n",
+            "vmovup", $type, " ", $r, "0, [{a} + ", $step, " * 3 * ", $vector, "]\n",
+            "vmovup", $type, " ", $r, "1, [{a} + ", $step, " * 3 * ", $vector, " + ", $vector, "]\n",
+            "vmovup", $type, " ", $r, "2, [{a} + ", $step, " * 3 * ", $vector, " + 2 * ", $vector, "]\n",
             $(
-                "vbroadcasts", $type, " ", $r, $f, ", [{b} + ", $bytes, " * ", $j, "]\n",
+                "vbroadcasts", $type, " ", $r, $f, ", [{b} + ", $step, " * ", $columns, " * ", $bytes, " + ", $bytes, " * ", $j,
+                "]\n",
                 "vfmadd231p", $type, " ", $r, $x, ", ", $r, "0, ", $r, $f, "\n",
                 "vfmadd231p", $type, " ", $r, $y, ", ", $r, "1, ", $r, $f, "\n",
                 "vfmadd231p", $type, " ", $r, $z, ", ", $r, "2, ", $r, $f, "\n",
             )+
+        )
+    };
+}
+
+/// `a` and `b` move on by so many steps.
+macro_rules! advance {
+    ($steps:literal $bytes:literal $vector:literal $columns:literal) => {
+        concat!(
+            "add {a}, ",
+            $steps,
+            " * 3 * ",
+            $vector,
+            "\n",
+            "add {b}, ",
+            $steps,
+            " * ",
+            $columns,
+            " * ",
+            $bytes,
+            "\n",
+        )
+    };
+}
+
+/// Eight steps with their places as constants, and a line fetched ahead at every second one: the fewer instructions, the less is
+/// lost where another thread uses the same core (docs/performance.md).
+macro_rules! eight_steps {
+    ($r:literal $type:literal $bytes:literal $vector:literal $columns:literal $each:tt) => {
+        concat!(
+            ".irp s, 0,2,4,6\n",
+            step!("\\s" $r $type $bytes $vector $columns $each),
+            step!("(\\s + 1)" $r $type $bytes $vector $columns $each),
             "prefetcht1 [{ahead}]\n",
             "add {ahead}, {ahead_bytes}\n",
-            "add {a}, {a_bytes}\n",
-            "add {b}, ", $columns, " * ", $bytes, "\n",
+            ".endr\n",
+            advance!("8" $bytes $vector $columns),
+        )
+    };
+}
+
+/// Fetches a line of each column of C in turn, then the next line of each: all at once would hold up A and B.
+macro_rules! fetch_c {
+    ($columns:literal) => {
+        concat!(
+            "prefetchw [{ahead_c}]\n",
+            "lea {wrapped}, [{ahead_c} + {back}]\n",
+            "add {ahead_c}, {c_bytes}\n",
+            "dec {turns}\n",
+            "test {turns}, ",
+            $columns,
+            " - 1\n",
+            "cmovz {ahead_c}, {wrapped}\n",
         )
     };
 }
@@ -91,38 +141,36 @@ macro_rules! tile {
                     "jz 3f",
                     ".p2align 6",
                     "2:",
-                    // A line of each column in turn, then the next line of each: all at once would hold up A and B.
-                    "prefetchw [{ahead_c}]",
-                    "lea {wrapped}, [{ahead_c} + {back}]",
-                    "add {ahead_c}, {c_bytes}",
-                    "dec {turns}",
-                    concat!("test {turns}, ", $columns, " - 1"),
-                    "cmovz {ahead_c}, {wrapped}",
-                    ".rept 8",
-                    step!($r $type $bytes $vector $columns $each),
-                    ".endr",
+                    fetch_c!($columns),
+                    eight_steps!($r $type $bytes $vector $columns $each),
                     "test {turns}, {turns}",
                     "jnz 2b",
                     "3:",
-                    "test {rest}, {rest}",
+                    "test {eights}, {eights}",
                     "jz 5f",
                     ".p2align 6",
                     "4:",
-                    step!($r $type $bytes $vector $columns $each),
-                    "dec {rest}",
+                    eight_steps!($r $type $bytes $vector $columns $each),
+                    "dec {eights}",
                     "jnz 4b",
                     "5:",
+                    "test {rest}, {rest}",
+                    "jz 7f",
+                    "6:",
+                    concat!(step!("0" $r $type $bytes $vector $columns $each), advance!("1" $bytes $vector $columns)),
+                    "dec {rest}",
+                    "jnz 6b",
+                    "7:",
                     "test {set:e}, {set:e}",
-                    "jnz 6f",
+                    "jnz 8f",
                     concat!("vbroadcasts", $type, " ", $r, "0, [{sign}]"),
                     update!(add $r $type $vector $each),
-                    "jmp 7f",
-                    "6:",
+                    "jmp 9f",
+                    "8:",
                     update!(set $r $type $vector $each),
-                    "7:",
+                    "9:",
                     "vzeroupper",
                     a = inout(reg) operands.a => _,
-                    a_bytes = in(reg) operands.a_stride * size_of::<$float>(),
                     b = inout(reg) operands.b => _,
                     c = inout(reg) c => _,
                     ahead_c = inout(reg) operands.ahead_c => _,
@@ -130,9 +178,10 @@ macro_rules! tile {
                     back = in(reg) 64_usize.wrapping_sub(($columns - 1) * c_bytes),
                     wrapped = out(reg) _,
                     ahead = inout(reg) operands.ahead => _,
-                    ahead_bytes = in(reg) operands.ahead_bytes,
+                    ahead_bytes = in(reg) 2 * operands.ahead_bytes,
                     turns = inout(reg) turns => _,
-                    rest = inout(reg) operands.depth - 8 * turns => _,
+                    eights = inout(reg) operands.depth / 8 - turns => _,
+                    rest = inout(reg) operands.depth % 8 => _,
                     sign = in(reg) &sign,
                     set = in(reg) u32::from(update == Update::Set),
                     $(out($register) _,)+
