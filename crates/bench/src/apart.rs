@@ -11,7 +11,9 @@ use plimsoll_metal::handover::{Exchange, Pair};
 
 use super::subsystem_of;
 use crate::case::Case;
-use crate::machine::Machine;
+use crate::limit::{Limit, Question, Source};
+use crate::machine::{CpuSet, Machine};
+use crate::place::placed;
 use crate::quantity::{Quantity, Unit};
 use crate::sample::Conditions;
 use crate::stats::median;
@@ -133,6 +135,35 @@ impl Apart {
             together.then_some(Elsewhere::OnOneCore { most: far.seconds })
         }
     }
+}
+
+/// The limits of CPUs that may share a core: where two were measured to before the run, that of one core, and that of a core
+/// each, since the host may have moved them by now. Which one counts is for the figure to show.
+pub(crate) fn wherever_they_run<E>(
+    question: &Question<'_>,
+    derived: impl Fn(&Question<'_>) -> Result<Limit, E>,
+) -> Result<Vec<Limit>, E> {
+    let together = derived(question)?;
+    let cpus: CpuSet = placed(question.machine, question.case).into_iter().collect();
+    let shared = question.machine.cpu.hidden_among(&cpus);
+    if shared.is_empty() {
+        return Ok(vec![together]);
+    }
+    let mut machine = question.machine.clone();
+    machine.cpu.hidden_siblings.clear();
+    let apart = derived(&Question { machine: &machine, ..*question })?;
+    if apart.value == together.value {
+        return Ok(vec![apart]);
+    }
+    let named: Vec<String> = shared.iter().map(ToString::to_string).collect();
+    let named = named.join("; ");
+    let why = format!("CPUs {named} share a core as measured, which the hypervisor hides");
+    let why = together.reason.as_ref().map_or_else(|| why.clone(), |reason| format!("{reason}; {why}"));
+    let together = Limit { source: Source::Inferred, reason: Some(why), ..together };
+    Ok(vec![
+        together.resting_on_a_place(format!("one core for CPUs {named}, as measured before the run")),
+        apart,
+    ])
 }
 
 /// That the hypervisor had the CPUs elsewhere than it shows. Times are from one CPU to the next, in seconds.

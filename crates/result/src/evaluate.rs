@@ -63,8 +63,10 @@ impl Maker<'_> {
                     let crowded = made.warnings.iter().any(|note| note.code == Warning::CROWDED);
                     made.warnings.push(Warning::MostlyExcluded { share, crowded }.into());
                 }
-                let refuted = made.metrics.iter().flat_map(|metric| &metric.other_limits);
-                let refuted: Vec<Note> = refuted
+                // Where the host runs the CPUs is no row's fault: the limit that counts says it.
+                let others = made.metrics.iter().flat_map(|metric| &metric.other_limits);
+                let refuted: Vec<Note> = others
+                    .filter(|limit| !limit.fact.as_ref().is_some_and(|fact| fact.changes))
                     .filter_map(|limit| limit.refuted.clone())
                     .map(|why| Doubt::Refuted { why }.into())
                     .collect();

@@ -1,9 +1,8 @@
 //! What limits of CPU cases share: the clock of each sample, and how many cores' worth of time the threads have.
 
 use crate::limit::microarchitecture::{Core, Unknown};
-use crate::limit::{Input, Limit, Question, Source, median};
+use crate::limit::{Input, Question, median};
 use crate::machine::{Cpu, CpuSet, Machine};
-use crate::place::placed;
 
 /// The core clock of the samples.
 pub(super) struct Clocks {
@@ -53,20 +52,6 @@ pub(super) fn core_of(machine: &Machine, cpus: &CpuSet) -> Result<Core, Unknown>
     Ok(core)
 }
 
-/// The limit of CPUs that were measured to share a core, if each had one: the host of a guest may run them elsewhere by now.
-pub(super) fn each_a_core(
-    question: &Question<'_>,
-    derived: impl Fn(&Question<'_>) -> Result<Limit, Unknown>,
-) -> Option<Limit> {
-    let cpus: CpuSet = placed(question.machine, question.case).into_iter().collect();
-    if question.machine.cpu.hidden_among(&cpus).is_empty() {
-        return None;
-    }
-    let mut machine = question.machine.clone();
-    machine.cpu.hidden_siblings.clear();
-    derived(&Question { machine: &machine, ..*question }).ok()
-}
-
 /// How many cores' worth of time the threads have.
 pub(super) struct Share {
     /// Cores, or CPUs of a quota.
@@ -77,8 +62,6 @@ pub(super) struct Share {
     pub(super) name: &'static str,
     /// Where the number is from.
     pub(super) from: String,
-    /// CPUs that are counted as one core, although the kernel shows one for each.
-    pub(super) together: Option<String>,
     /// How many times this much there can be for a short time.
     pub(super) burst: Option<f64>,
 }
@@ -86,9 +69,6 @@ pub(super) struct Share {
 impl Share {
     /// The cores of these CPUs, or what a quota leaves of them.
     pub(super) fn of(question: &Question<'_>, cpus: &CpuSet) -> Self {
-        let hidden = question.machine.cpu.hidden_among(cpus);
-        let named: Vec<String> = hidden.iter().map(ToString::to_string).collect();
-        let together = (!named.is_empty()).then(|| named.join("; "));
         let cores = question.machine.cpu.cores_of(cpus).unwrap_or(cpus.len()) as f64;
         match question.machine.cgroup.cpu_quota.as_ref().filter(|quota| quota.cpus() < cores) {
             Some(quota) => Self {
@@ -96,22 +76,13 @@ impl Share {
                 is_quota: true,
                 name: "CPUs of the quota",
                 from: format!("{} of each {} µs, by {}", quota.quota_us, quota.period_us, quota.group),
-                together: None,
                 burst: Some(cores / quota.cpus()),
             },
             None => {
                 let from = format!("of CPUs {cpus}");
-                Self { cpus: cores, is_quota: false, name: "cores", from, together, burst: None }
+                Self { cpus: cores, is_quota: false, name: "cores", from, burst: None }
             }
         }
-    }
-
-    /// A limit that rests on it: one of cores that were measured to be shared says so.
-    pub(super) fn mark(&self, limit: Limit) -> Limit {
-        let Some(cpus) = &self.together else { return limit };
-        let why = format!("CPUs {cpus} share a core as measured, which the hypervisor hides");
-        let reason = limit.reason.as_ref().map_or_else(|| why.clone(), |reason| format!("{reason}; {why}"));
-        Limit { source: Source::Inferred, reason: Some(reason), ..limit }
     }
 }
 

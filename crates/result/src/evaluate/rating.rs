@@ -21,16 +21,23 @@ pub(super) fn refute(limits: &mut [Limit], metric: &str, values: &[f64], least: 
             false => share_of(limit, values).filter(|_| all_are_above(limit, values, most)),
         };
         let share = share.filter(|share| *share > most);
-        let Some((share, Fact { text, otherwise, .. })) = share.zip(limit.fact.as_ref()) else { continue };
-        let sound = match limit.varies() {
-            Varies::Not => "a verified result",
-            Varies::WithClock | Varies::Otherwise => "a verified result and a sound clock",
-        };
+        let Some((share, fact)) = share.zip(limit.fact.as_ref()) else { continue };
         limit.refuted = Some(format!(
-            "{metric} is {} of this limit, with {sound}: {text} is wrong here, or {otherwise}",
-            percent(share, 4)
+            "{metric} is {} of this limit{}",
+            percent(share, 4),
+            what_follows(fact, limit.varies())
         ));
     }
+}
+
+/// What a figure past a limit says of the fact that it rests on.
+fn what_follows(Fact { text, otherwise, changes }: &Fact, varies: Varies) -> String {
+    let sound = match varies {
+        _ if *changes => return format!(" ({text}): {otherwise}"),
+        Varies::Not => "a verified result",
+        Varies::WithClock | Varies::Otherwise => "a verified result and a sound clock",
+    };
+    format!(", with {sound}: {text} is wrong here, or {otherwise}")
 }
 
 /// Whether every sample is above its limit, where the clock decides: a wrong row is passed by all of them, while what
@@ -45,7 +52,10 @@ fn all_are_above(limit: &Limit, values: &[f64], most: f64) -> bool {
 pub(super) fn chosen(limits: &[Limit], values: &[f64]) -> Option<Limit> {
     let past = |limit: &&Limit| -> Option<String> {
         if let Some(fact) = limit.fact.as_ref().filter(|_| limit.refuted.is_some()) {
-            return Some(format!("refuted, because the figure is above it: {}", fact.text));
+            return Some(match fact.changes {
+                true => format!("the figure is above the limit of {}", fact.text),
+                false => format!("refuted, because the figure is above it: {}", fact.text),
+            });
         }
         let share = share_of(limit, values).filter(|share| *share > TOLERANCE);
         let share = share.filter(|_| limit.is_promise)?;
@@ -113,20 +123,21 @@ mod tests {
 
     #[test]
     fn cpus_that_left_their_common_core_refute_that_and_no_row() {
-        let core = |value| limit(Source::Inferred, value).resting_on_a_place("one core for CPUs 0-1");
+        let place = "one core for CPUs 0-1, as measured before the run";
+        let core = |value| limit(Source::Inferred, value).resting_on_a_place(place);
         let refuted = |values: &[f64], least| {
             let mut limits = [core(100.0), limit(Source::Derived, 200.0).resting_on("2 FMA")];
             refute(&mut limits, "rate", values, least);
-            let held = chosen(&limits, values).and_then(|limit| limit.value);
-            (limits.map(|limit| limit.refuted), held)
+            let chosen = chosen(&limits, values);
+            let held = chosen.as_ref().and_then(|limit| limit.value);
+            (limits.map(|limit| limit.refuted), held, chosen.and_then(|limit| limit.reason))
         };
-        let (why, held) = refuted(&[198.0, 199.0, 198.0], TOLERANCE);
+        let (why, held, reason) = refuted(&[198.0, 199.0, 198.0], TOLERANCE);
         assert_eq!(held, Some(200.0));
-        let [Some(place), None] = &why else { panic!("{why:?}") };
-        assert!(
-            place.ends_with("is wrong here, or the host has moved these CPUs to cores of their own since"),
-            "{place}"
-        );
+        let wanted = "the figure is above the limit of one core for CPUs 0-1, as measured before the run";
+        assert_eq!(reason.as_deref(), Some(wanted));
+        let wanted = "rate is 199.0 % of this limit (one core for CPUs 0-1, as measured before the run): the host has moved these CPUs to cores of their own since";
+        assert_eq!(why, [Some(wanted.to_owned()), None]);
         // They left in the middle of the case; they stayed; a disturbed clock explains some per cent, and not the double.
         assert_eq!(refuted(&[100.0, 100.0, 198.0], TOLERANCE).1, Some(200.0));
         assert_eq!(refuted(&[100.0, 99.0, 100.0], TOLERANCE).1, Some(100.0));

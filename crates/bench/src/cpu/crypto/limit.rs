@@ -18,7 +18,8 @@ use plimsoll_metal::kernel::Rate;
 
 use super::THROUGHPUT;
 use super::op::{Means, Op};
-use crate::cpu::limit::{Clocks, Share, core_of, each_a_core, most_of_a_core};
+use crate::apart::wherever_they_run;
+use crate::cpu::limit::{Clocks, Share, core_of, most_of_a_core};
 use crate::limit::credits::credits;
 use crate::limit::microarchitecture::{Core, Unknown};
 use crate::limit::{Input, Kind, Limit, Question, Source, tightest_first};
@@ -51,8 +52,8 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
     for needs in needs(op, block) {
         let of = |question: &Question<'_>| derived(question, op, block as f64, &needs);
-        match of(question) {
-            Ok(limit) => known.extend(std::iter::once(limit).chain(each_a_core(question, of))),
+        match wherever_they_run(question, of) {
+            Ok(limits) => known.extend(limits),
             Err(why) => unknown.push(Limit::unknown(Kind::Ceiling, why.0)),
         }
     }
@@ -120,13 +121,7 @@ fn derived(question: &Question<'_>, op: Op, block: f64, needs: &Needs) -> Result
     limit.per_sample = each.into_iter().map(|clock| of_a_cycle * clock).collect();
     limit.burst = share.burst;
     limit.reason = units.hidden(op);
-    let limit = share.mark(units.core.mark(limit));
-    Ok(match &share.together {
-        Some(cpus) => {
-            limit.resting_on_a_place(format!("one core for CPUs {cpus}, as measured before the run,"))
-        }
-        None => limit.resting_on(units.fact()),
-    })
+    Ok(units.core.mark(limit).resting_on(units.fact()))
 }
 
 /// What bounds the instructions of an operation in a core.

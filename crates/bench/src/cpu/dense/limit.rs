@@ -22,7 +22,7 @@ pub(in crate::cpu) fn limits(question: &Question<'_>) -> Vec<Limit> {
     let question = Question { case: &peak, ..*question };
     let mut limits = peak::limit::limits(&question);
     if limits.first().is_some_and(|limit| limit.value.is_none()) {
-        limits.splice(0..0, peak::limit::capability(&question));
+        limits.splice(0..0, peak::limit::capabilities(&question));
     }
     for input in
         limits.iter_mut().flat_map(|limit| &mut limit.inputs).filter(|input| input.name.starts_with("clock"))

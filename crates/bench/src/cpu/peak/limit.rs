@@ -8,8 +8,9 @@ use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{Element, Kernel, Rate, rate};
 
 use super::PER_CYCLE;
+use crate::apart::wherever_they_run;
 use crate::case::Case;
-use crate::cpu::limit::{Clocks, Share, core_of, each_a_core, most_of_a_core};
+use crate::cpu::limit::{Clocks, Share, core_of, most_of_a_core};
 use crate::cpu::{KIND_CLOCK, RATE, kernel_of, word_of};
 use crate::limit::credits::credits;
 use crate::limit::microarchitecture::{Core, Unknown};
@@ -25,10 +26,10 @@ pub(in crate::cpu) fn limits(question: &Question<'_>) -> Vec<Limit> {
     if question.metric != RATE {
         return Vec::new();
     }
-    match derived(question) {
-        Ok(limit) => {
-            let credits = credits(question, &limit);
-            std::iter::once(limit).chain(each_a_core(question, derived)).chain(credits).collect()
+    match wherever_they_run(question, derived) {
+        Ok(limits) => {
+            let credits = limits.first().and_then(|limit| credits(question, limit));
+            limits.into_iter().chain(credits).collect()
         }
         Err(why) => vec![Limit::unknown(Kind::Ceiling, why.0 + &measured_instead(question))],
     }
@@ -70,13 +71,7 @@ fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
         true => format!(", {} {}", significant(share.cpus, 3), share.name),
         false => String::new(),
     };
-    let limit = share.mark(core.mark(limit));
-    Ok(match &share.together {
-        Some(cpus) => {
-            limit.resting_on_a_place(format!("one core for CPUs {cpus}, as measured before the run,"))
-        }
-        None => limit.resting_on(fact(&units, kernel) + &cores),
-    })
+    Ok(core.mark(limit).resting_on(fact(&units, kernel) + &cores))
 }
 
 /// The limit on cores of several kinds: the sum over them, each at its own clock.
@@ -172,7 +167,11 @@ fn at_the_clock(
 
 /// What cores of this kind were measured to do with the case's kernel before the run, where no row says it: a bound for other
 /// cases, and never a reason to disbelieve one.
-pub(in crate::cpu) fn capability(question: &Question<'_>) -> Option<Limit> {
+pub(in crate::cpu) fn capabilities(question: &Question<'_>) -> Vec<Limit> {
+    wherever_they_run(question, |question| capability(question).ok_or(())).unwrap_or_default()
+}
+
+fn capability(question: &Question<'_>) -> Option<Limit> {
     let kernel = kernel(question.case).ok()?;
     let cpu = &question.machine.cpu;
     let rate = kernel.rate()?;
@@ -194,7 +193,7 @@ pub(in crate::cpu) fn capability(question: &Question<'_>) -> Option<Limit> {
     let limit = at_the_clock(question, kernel, &share, found.per_cycle()?, &from).ok()?;
     let reason = Some("measured capability of these cores".to_owned());
     // Other work can have slowed down the look before the run: what passes it refutes it.
-    Some(share.mark(Limit { source: Source::Inferred, reason, ..limit }).resting_on(from))
+    Some(Limit { source: Source::Inferred, reason, ..limit }.resting_on(from))
 }
 
 /// The limit of instructions of which so few chains are in flight: chains ÷ latency takes the place of what the units start.

@@ -2,6 +2,7 @@
 
 use plimsoll_metal::stream::StreamOp;
 
+use crate::apart::wherever_they_run;
 use crate::limit::microarchitecture::Core;
 use crate::limit::{Input, Kind, Limit, Question, Source, channels, median};
 use crate::machine::cpu::{Ability, Capability};
@@ -17,7 +18,7 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
         BUS_BANDWIDTH | BANDWIDTH => {
             let ceilings = match memory::answers_case(question.machine, question.case) {
                 Answers::Memory => channels(question),
-                Answers::Cache(level) => cache(question, level).map(|limit| vec![limit]),
+                Answers::Cache(level) => wherever_they_run(question, |question| cache(question, level)),
                 Answers::CacheAndMemory(_) | Answers::Unknown => {
                     Err("caches answer in part at this size; use a larger --size".to_owned())
                 }
@@ -287,6 +288,24 @@ mod tests {
         assert_eq!(of("copy", 1).value, Some(2.0 * 64.0 * 3e9));
         assert_eq!(of("triad", 1).value, Some(1.5 * 64.0 * 3e9));
         assert!(reason(of("write", 1)).contains("store bandwidth"));
+        Ok(())
+    }
+
+    #[test]
+    fn cpus_that_shared_a_core_may_have_one_each_by_now() -> Result<(), Fault> {
+        let mut machine = machine("firecracker-zen4")?;
+        machine.cpu.hidden_siblings = vec!["0-1".parse()?];
+        let case = Case::of("memory.bandwidth").with_word("op", "read").with_count("threads", 2);
+        for size in [16 * KIB, 256 * KIB] {
+            let case = case.clone().with_size("size", size);
+            let samples = [chased(Some(3e9))];
+            let (evidence, metric) = (Evidence::default(), BANDWIDTH);
+            let question = Question { machine: &machine, case: &case, metric, samples: &samples, evidence };
+            let [one, each]: [Limit; 2] = limits(&question).try_into().expect("two limits");
+            assert_eq!((one.source, each.source), (Source::Inferred, Source::Derived), "{size}");
+            assert_eq!(each.value, one.value.map(|one| 2.0 * one), "{size}");
+            assert!(one.fact.is_some_and(|fact| fact.changes && fact.text.contains("CPUs 0-1")), "{size}");
+        }
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 //! The ports bound every block, wherever it lives. The channels bound those of regions beyond the caches; of small
 //! blocks at random they must carry a whole line each.
 
+use crate::apart::wherever_they_run;
 use crate::limit::microarchitecture::Core;
 use crate::limit::{Input, Kind, Limit, Question, Source, channels, median};
 use crate::machine::CpuSet;
@@ -15,11 +16,11 @@ const LINE: f64 = 64.0;
 const ACCESS: u64 = 8;
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
-    let channels = match channels(question) {
+    let each = |found: Result<Vec<Limit>, String>| match found {
         Ok(limits) => limits.into_iter().map(Ok).collect(),
         Err(why) => vec![Err(why)],
     };
-    let ceilings = [ports(question)].into_iter().chain(channels);
+    let ceilings = [wherever_they_run(question, ports), channels(question)].into_iter().flat_map(each);
     let as_asked = |limit: Result<Limit, String>| match (limit, question.metric) {
         (Ok(limit), THROUGHPUT) => limit,
         (Ok(limit), metric) => floor(question, limit, metric == LATENCY_PER_BYTE),
@@ -191,6 +192,22 @@ mod tests {
         assert_eq!(tightest("write", 8), 8.0 * 2.0 * 4e9 * 2.0);
         assert_eq!(tightest("read-write", 8), 16.0 * 1.5 * 4e9 * 2.0);
         assert_eq!(tightest("read", 8192), 64.0 * 4e9 * 2.0);
+        Ok(())
+    }
+
+    #[test]
+    fn cpus_that_shared_a_core_may_have_one_each_by_now() -> Result<(), Fault> {
+        let mut machine = Fixture::open("firecracker-zen4")?.machine();
+        machine.cpu.hidden_siblings = vec!["0-1".parse()?];
+        for metric in ["throughput", "latency"] {
+            let found = ask(&machine, &case("read", "sequential", 8, 1 << 14, 2), metric, Some(4e9));
+            let [one, each, Limit { value: None, .. }] = found.as_slice() else { panic!("{found:?}") };
+            assert!(one.fact.as_ref().is_some_and(|fact| fact.changes), "{metric}");
+            assert!(each.fact.as_ref().is_some_and(|fact| !fact.changes), "{metric}");
+            let (one, each) = (one.value.unwrap(), each.value.unwrap());
+            let times = if metric == "throughput" { each / one } else { one / each };
+            assert!((times - 2.0).abs() < 1e-12, "{metric}: {times}");
+        }
         Ok(())
     }
 
