@@ -151,19 +151,15 @@ pub(crate) fn wherever_they_run<E>(
     }
     let mut machine = question.machine.clone();
     machine.cpu.hidden_siblings.clear();
-    let apart = derived(&Question { machine: &machine, ..*question })?;
-    if apart.value == together.value {
-        return Ok(vec![apart]);
+    let apart = derived(&Question { machine: &machine, ..*question }).ok();
+    if apart.as_ref().is_some_and(|apart| apart.value == together.value) {
+        return Ok(apart.into_iter().collect());
     }
-    let named: Vec<String> = shared.iter().map(ToString::to_string).collect();
-    let named = named.join("; ");
-    let why = format!("CPUs {named} share a core as measured, which the hypervisor hides");
-    let why = together.reason.as_ref().map_or_else(|| why.clone(), |reason| format!("{reason}; {why}"));
-    let together = Limit { source: Source::Inferred, reason: Some(why), ..together };
-    Ok(vec![
-        together.resting_on_a_place(format!("one core for CPUs {named}, as measured before the run")),
-        apart,
-    ])
+    let named: Vec<String> = shared.iter().map(|cpus| format!("CPUs {cpus}")).collect();
+    let named = named.join(", ");
+    let why = format!("{named} shared a core before the run, which the hypervisor hides, and count as one");
+    let together = Limit { source: Source::Inferred, ..together }.because(why);
+    Ok([together.resting_on_a_place(format!("a common core of {named}"))].into_iter().chain(apart).collect())
 }
 
 /// That the hypervisor had the CPUs elsewhere than it shows. Times are from one CPU to the next, in seconds.

@@ -88,9 +88,9 @@ impl<L: Load> Slices<L> {
         })
     }
 
-    /// The cores that the threads are on, at least one.
-    pub(super) fn cores(&self) -> usize {
-        self.cores.max(1)
+    /// The cores that the threads are on; `None` where the host may have moved CPUs that shared one.
+    pub(super) fn cores(&self) -> Option<usize> {
+        self.hidden.is_empty().then_some(self.cores.max(1))
     }
 
     /// The CPU of each thread, with its load.

@@ -28,7 +28,8 @@ pub(crate) struct Operands<T> {
     pub(crate) b: *const T,
     /// What will be needed next: fetched into the second-level cache on the way. Any address will do.
     pub(crate) ahead: *const T,
-    /// Bytes that `ahead` moves on with each step of depth. A tile may fetch a line only every second step.
+    /// Bytes that `ahead` moves on with each step of depth. A tile may fetch a line at every second step only, and none in the
+    /// steps after the last whole eight.
     pub(crate) ahead_bytes: usize,
     /// The tile of C that will be updated next: fetched on the way. Any address will do.
     pub(crate) ahead_c: *const T,

@@ -124,11 +124,11 @@ pub struct Limit {
 /// A fact that a limit rests on, and that a verified figure past the limit refutes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
-    /// The fact, as the subject of "is wrong here".
+    /// The fact, as a subject.
     pub text: String,
-    /// What else explains such a figure, and what to do, as what follows "or".
+    /// What else than a wrong fact explains such a figure, and what to do, in a sentence.
     pub otherwise: &'static str,
-    /// Whether it can change while a case runs: one sample past the limit refutes it then.
+    /// Whether it can change while a case runs: it is not wrong then, and one sample well past the limit shows the change.
     pub changes: bool,
 }
 
@@ -181,8 +181,16 @@ impl Limit {
 
     /// The same limit, which rests on where the host runs the CPUs of a guest: this fact may hold for a part of a run only.
     pub fn resting_on_a_place(self, fact: impl Into<String>) -> Self {
-        let otherwise = "the host has moved these CPUs to cores of their own since";
+        let otherwise = "the host has moved them since, and a core each counts";
         Self { fact: Some(Fact { text: fact.into(), otherwise, changes: true }), ..self }
+    }
+
+    /// The same limit, with one more thing to say of it.
+    #[must_use]
+    pub fn because(mut self, why: impl Into<String>) -> Self {
+        let why = why.into();
+        self.reason = Some(self.reason.map_or_else(|| why.clone(), |reason| format!("{reason}; {why}")));
+        self
     }
 
     /// The same limit; a figure past it is not to be believed, because of this.

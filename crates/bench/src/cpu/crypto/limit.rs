@@ -58,7 +58,7 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
         }
     }
     tightest_first(&mut known);
-    let by_credits = known.first().and_then(|limit| credits(question, limit));
+    let by_credits: Vec<Limit> = known.iter().filter_map(|limit| credits(question, limit)).collect();
     known.extend(by_credits);
     if known.is_empty() {
         unknown.truncate(1)

@@ -28,7 +28,7 @@ pub(in crate::cpu) fn limits(question: &Question<'_>) -> Vec<Limit> {
     }
     match wherever_they_run(question, derived) {
         Ok(limits) => {
-            let credits = limits.first().and_then(|limit| credits(question, limit));
+            let credits: Vec<Limit> = limits.iter().filter_map(|limit| credits(question, limit)).collect();
             limits.into_iter().chain(credits).collect()
         }
         Err(why) => vec![Limit::unknown(Kind::Ceiling, why.0 + &measured_instead(question))],
@@ -510,7 +510,10 @@ mod tests {
         let both = on(&guest, 2);
         assert_eq!((both.value, both.source), (Some(48.0e9), Source::Inferred));
         let why = both.reason.unwrap_or_default();
-        assert_eq!(why, "CPUs 0-1 share a core as measured, which the hypervisor hides");
+        assert_eq!(
+            why,
+            "CPUs 0-1 shared a core before the run, which the hypervisor hides, and count as one"
+        );
         let id = "cpu.peak/op=fma/type=f64/isa=avx512/threads=2".parse().unwrap();
         let samples = samples(&[Some(3.0e9)]);
         let evidence = Evidence::default();
@@ -518,7 +521,7 @@ mod tests {
         let both = limits(&question);
         assert_eq!(both.iter().map(|limit| limit.value).collect::<Vec<_>>(), [Some(48.0e9), Some(96.0e9)]);
         let facts: Vec<_> = both.iter().filter_map(|limit| limit.fact.as_ref()).collect();
-        assert!(facts[0].changes && facts[0].text.contains("one core for CPUs 0-1"), "{facts:?}");
+        assert!(facts[0].changes && facts[0].text.contains("common core of CPUs 0-1"), "{facts:?}");
         assert!(!facts[1].changes && facts[1].text.contains("per cycle"), "{facts:?}");
     }
 

@@ -218,8 +218,8 @@ impl Prepared for Running {
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         let outcome = self.slices.measure(amount)?;
         let mut conditions = self.slices.conditions(&outcome);
-        if let Some(clock) = outcome.clock_hz() {
-            let per_cycle = self.slices.undisturbed(&outcome) / clock / self.slices.cores() as f64;
+        if let Some((clock, cores)) = outcome.clock_hz().zip(self.slices.cores()) {
+            let per_cycle = self.slices.undisturbed(&outcome) / clock / cores as f64;
             conditions.more.set(&PER_CYCLE, per_cycle);
             if self.kernel.chains {
                 conditions.more.set(&STEPS_PER_CYCLE, per_cycle / self.kernel.operations_per_step());
