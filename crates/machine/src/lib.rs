@@ -166,9 +166,16 @@ impl Kernel {
     fn discover(s: &mut Survey) -> Self {
         let read = |name: &str| s.root.line(Path::new("proc/sys/kernel").join(name));
         let (release, version, architecture) = (read("osrelease"), read("version"), read("arch"));
+        // gVisor has no such files. What Linux says here names the machine it was built on, so it is not read for more.
+        let shown = s.root.line(virtualisation::BANNER).ok().filter(|line| virtualisation::is_gvisor(line));
+        let shown = shown.and_then(|line| {
+            let (release, version) = line.strip_prefix("Linux version ")?.split_once(' ')?;
+            Some((release.to_owned(), version.to_owned()))
+        });
+        let (shown_release, shown_version) = shown.unzip();
         Self {
-            release: s.keep("kernel.release", release),
-            version: version.ok(),
+            release: shown_release.or_else(|| s.keep("kernel.release", release)),
+            version: version.ok().or(shown_version),
             // The file is new in Linux 6.1; before that the shape of cpuinfo tells.
             architecture: architecture.ok().or_else(|| cpu::architecture_by_cpuinfo(s.root)),
         }

@@ -16,7 +16,7 @@ pub use archive::Archive;
 
 use super::cpuid;
 use super::root::{CPUINFO_CAP, FILE_CAP, Root};
-use super::virtualisation::{FIRST_NAMESPACES, namespace};
+use super::virtualisation::{BANNER, FIRST_NAMESPACES, is_gvisor, namespace};
 use super::{Machine, smbios};
 use std::collections::BTreeMap;
 use std::io;
@@ -226,6 +226,12 @@ fn content(root: &Root, machine: &Machine) -> Content {
 fn environment(root: &Root, machine: &Machine, content: &mut Content) {
     for mark in MARKS.into_iter().filter(|mark| root.exists(mark)) {
         content.file(mark, Vec::new());
+    }
+    // Linux names here who built it, and where.
+    if let Ok(banner) = root.line(BANNER)
+        && is_gvisor(&banner)
+    {
+        content.file(BANNER, banner.into_bytes());
     }
     for bus in BUSES {
         if root.names(bus).is_ok_and(|names| !names.is_empty()) {

@@ -60,6 +60,27 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 #[test]
+fn gvisor_is_known_by_its_kernel_and_hides_the_caches() -> Result<(), Fault> {
+    let machine = Fixture::open("gvisor")?.machine();
+    assert_eq!(machine.virtualisation.container.as_deref(), Some(virtualisation::GVISOR));
+    assert_eq!(machine.kernel.release.as_deref(), Some("4.4.0"));
+    assert_eq!(machine.kernel.version.as_deref(), Some("#1 SMP Sun Jan 10 15:06:54 PST 2016"));
+    // CPUID tells the family rightly, which cpuinfo does not; nothing tells who shares a cache.
+    assert_eq!((machine.cpu.family, machine.cpu.model), (Some(25), Some(17)));
+    assert_eq!((machine.cpu.cores, machine.cpu.last_level_bytes()), (None, None));
+    assert_eq!(machine.cpu.allowed.len(), 2);
+    // Linux's banner names who built it: nothing of it is taken or saved.
+    let fixture = Fixture::unpack("proc/version = Linux version 6.1.0 (jane@workshop) #1 SMP\n")?;
+    let machine = fixture.machine();
+    assert_eq!((machine.kernel.release.clone(), machine.virtualisation.container.clone()), (None, None));
+    let place = tempfile::tempdir()?;
+    let saved = place.path().join("saved");
+    saved::save(&fixture.root, &machine, &saved)?;
+    assert!(!saved.join(virtualisation::BANNER).exists());
+    Ok(())
+}
+
+#[test]
 fn this_machine_is_discovered_and_survives_json() -> Result<(), Fault> {
     let root = Root::live();
     let mut machine = Machine::discover(&root);

@@ -72,6 +72,16 @@ pub(super) const FIRST_NAMESPACES: [(&str, u32); 2] = [("pid", 0xEFFF_FFFC), ("c
 /// A clock that only one hypervisor offers.
 const BY_CLOCK: [(&str, &str); 3] = [("kvm-clock", "KVM"), ("hyperv_clocksource", "Hyper-V"), ("xen", "Xen")];
 
+/// Where a kernel says what it is.
+pub(super) const BANNER: &str = "proc/version";
+/// Container of gVisor, which answers system calls itself.
+pub const GVISOR: &str = "gVisor";
+
+/// Whether that line is gVisor's: the version of each release so far (gVisor, pkg/sentry/syscalls/linux/linux64.go), or its name.
+pub(super) fn is_gvisor(banner: &str) -> bool {
+    banner.contains("#1 SMP Sun Jan 10 15:06:54 PST 2016") || banner.to_ascii_lowercase().contains("gvisor")
+}
+
 /// How QEMU names itself where it computes each instruction of its guest.
 pub(super) const TCG: &str = "TCGTCGTCGTCG";
 
@@ -209,6 +219,9 @@ impl Virtualisation {
             }
             self.evidence.push(shown(&evidence));
         };
+        if root.line(BANNER).is_ok_and(|line| is_gvisor(&line)) {
+            found(Some(GVISOR), format!("/{BANNER} is gVisor's"));
+        }
         let bare = root_is_a_disk(root);
         for (file, kind) in [(".dockerenv", "docker"), ("run/.containerenv", "podman")] {
             match (root.exists(file), bare) {

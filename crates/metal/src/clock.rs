@@ -11,6 +11,7 @@ mod each;
 mod links;
 mod step;
 
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -166,6 +167,26 @@ pub fn thread_cpu_time() -> Duration {
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0).min(999_999_999))
 }
 
+/// Whether [`thread_cpu_time`] runs on with the thread, so that it tells of spans of a millisecond. gVisor counts ticks of 10 ms,
+/// whatever clock_getres(2) says. Looked at once, for [`WATCHED`].
+pub fn thread_cpu_time_is_fine() -> bool {
+    static FINE: LazyLock<bool> = LazyLock::new(|| {
+        let (begun, before) = (Instant::now(), thread_cpu_time());
+        while begun.elapsed() < WATCHED {}
+        let used = thread_cpu_time().saturating_sub(before);
+        is_fine(used, begun.elapsed())
+    });
+    *FINE
+}
+
+/// How long a thread's time is watched.
+const WATCHED: Duration = Duration::from_micros(200);
+
+/// Between two ticks nothing is used, and with one of them more than there was time for.
+fn is_fine(used: Duration, elapsed: Duration) -> bool {
+    !used.is_zero() && used <= elapsed
+}
+
 /// Measures the clock of the core that the calling thread runs on.
 ///
 /// A probe times a few short links of the chain and takes those near the best: an interrupt, a steal or a preemption
@@ -302,6 +323,13 @@ mod tests {
     fn reading_the_time_costs_something_and_less_than_a_link() {
         let overhead = timer_overhead();
         assert!(overhead > 0.0 && overhead < 1e-4, "{overhead} s");
+    }
+
+    #[test]
+    fn time_in_ticks_is_not_fine() {
+        let us = Duration::from_micros;
+        assert!(is_fine(us(199), us(200)) && is_fine(us(3), us(5000)), "alone, and preempted");
+        assert!(!is_fine(us(0), us(200)) && !is_fine(us(10_000), us(200)), "between ticks, and with one");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What holds for the whole machine: said once, above the table, with its remedy. Rows under it carry a few words only.
 
 use crate::machine::Machine;
+use crate::machine::virtualisation::GVISOR;
 use crate::measurement::Note;
 use crate::quantity::percent;
 use crate::text::counted;
@@ -14,11 +15,23 @@ const STOLEN: f64 = 0.05;
 
 /// The conditions of this machine when the run began, each with the code of the warnings that follow from it.
 pub(super) fn whole(machine: &Machine) -> Vec<Note> {
-    [quota(machine), busy(machine), stolen(machine), cache(machine)].into_iter().flatten().collect()
+    [sandbox(machine), quota(machine), busy(machine), stolen(machine), cache(machine)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn note(code: &str, text: String) -> Note {
     Note { code: code.to_owned(), text }
+}
+
+fn sandbox(machine: &Machine) -> Option<Note> {
+    let container = machine.virtualisation.container.as_deref();
+    container.filter(|container| *container == GVISOR)?;
+    let text = "gVisor sandbox: it handles system calls, files and network itself, may run threads on other CPUs than they are pinned to, \
+                and does not tell who used a CPU; so disk and network figures are the sandbox's, and its own work appears as stolen time or \
+                memory contention; run plimsoll outside of it to measure the machine";
+    Some(note("sandbox", text.to_owned()))
 }
 
 fn quota(machine: &Machine) -> Option<Note> {
@@ -96,6 +109,13 @@ mod tests {
             crate::machine::cgroup::CpuQuota { quota_us: 50_000, period_us: 100_000, group: "/a".to_owned() };
         machine.cgroup.cpu_quota = Some(quota);
         machine.cpu.effective_cache = Some(EffectiveCache { bytes: 8 << 20, fill_rate: 1e9 });
+        machine.virtualisation.container = Some(GVISOR.to_owned());
+        let sandbox = whole(&machine).remove(0);
+        assert!(
+            sandbox.code == "sandbox" && sandbox.text.contains("run plimsoll outside of it"),
+            "{sandbox:?}"
+        );
+        machine.virtualisation.container = Some("docker".to_owned());
         let told = whole(&machine);
         let codes: Vec<&str> = told.iter().map(|note| note.code.as_str()).collect();
         assert_eq!(codes, ["cpu-quota", "preempted", "stolen", "cache-shared"]);
