@@ -155,11 +155,19 @@ pub(crate) fn wherever_they_run<E>(
     if apart.as_ref().is_some_and(|apart| apart.value == together.value) {
         return Ok(apart.into_iter().collect());
     }
-    let named: Vec<String> = shared.iter().map(|cpus| format!("CPUs {cpus}")).collect();
-    let named = named.join(", ");
-    let why = format!("{named} shared a core before the run, which the hypervisor hides, and count as one");
+    let named: Vec<String> = shared.iter().map(ToString::to_string).collect();
+    let (cpus, core) = match named.as_slice() {
+        [one] => (format!("CPUs {one} count as one core"), format!("one core for CPUs {one}")),
+        more => (
+            format!("CPUs {} count as one core for each group", more.join("; ")),
+            format!("one core for each group of CPUs {}", more.join("; ")),
+        ),
+    };
+    let why = format!("{cpus}: they shared it before the run, and the hypervisor hides that");
     let together = Limit { source: Source::Inferred, ..together }.because(why);
-    Ok([together.resting_on_a_place(format!("a common core of {named}"))].into_iter().chain(apart).collect())
+    let times = apart.as_ref().and_then(|apart| Some(apart.value? / together.value?));
+    let together = together.resting_on_a_place(core, times.unwrap_or(f64::INFINITY));
+    Ok([together].into_iter().chain(apart).collect())
 }
 
 /// That the hypervisor had the CPUs elsewhere than it shows. Times are from one CPU to the next, in seconds.

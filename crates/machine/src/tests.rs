@@ -70,13 +70,19 @@ fn gvisor_is_known_by_its_kernel_and_hides_the_caches() -> Result<(), Fault> {
     assert_eq!((machine.cpu.cores, machine.cpu.last_level_bytes()), (None, None));
     assert_eq!(machine.cpu.allowed.len(), 2);
     // Linux's banner names who built it: nothing of it is taken or saved.
-    let fixture = Fixture::unpack("proc/version = Linux version 6.1.0 (jane@workshop) #1 SMP\n")?;
-    let machine = fixture.machine();
-    assert_eq!((machine.kernel.release.clone(), machine.virtualisation.container.clone()), (None, None));
-    let place = tempfile::tempdir()?;
-    let saved = place.path().join("saved");
-    saved::save(&fixture.root, &machine, &saved)?;
-    assert!(!saved.join(virtualisation::BANNER).exists());
+    for banner in
+        ["6.1.0 (jane@workshop) #1 SMP", "6.1.0-gvisor (jane@gvisor) #1 SMP Sun Jan 10 15:06:54 PST 2016"]
+    {
+        let fixture = Fixture::unpack(&format!("proc/version = Linux version {banner}\n"))?;
+        let machine = fixture.machine();
+        assert_eq!((machine.kernel.release.clone(), machine.virtualisation.container.clone()), (None, None));
+        let place = tempfile::tempdir()?;
+        let saved = place.path().join("saved");
+        saved::save(&fixture.root, &machine, &saved)?;
+        assert!(!saved.join(virtualisation::BANNER).exists());
+    }
+    let newer = Fixture::unpack("proc/version = Linux version 4.19.0-gvisor #1 SMP\n")?.machine();
+    assert_eq!(newer.kernel.release.as_deref(), Some("4.19.0-gvisor"));
     Ok(())
 }
 

@@ -66,7 +66,7 @@ impl Maker<'_> {
                 // Where the host runs the CPUs is no row's fault: the limit that counts says it.
                 let others = made.metrics.iter().flat_map(|metric| &metric.other_limits);
                 let refuted: Vec<Note> = others
-                    .filter(|limit| !limit.fact.as_ref().is_some_and(|fact| fact.changes))
+                    .filter(|limit| limit.fact.as_ref().is_none_or(|fact| fact.changes.is_none()))
                     .filter_map(|limit| limit.refuted.clone())
                     .map(|why| Doubt::Refuted { why }.into())
                     .collect();
@@ -214,8 +214,8 @@ enum Doubt {
         metric: String,
         /// Share of its limit.
         share: f64,
-        /// Whether the limit is a quota.
-        is_quota: bool,
+        /// What may explain it, and what to do.
+        cause: &'static str,
     },
 }
 
@@ -223,7 +223,18 @@ impl Doubt {
     fn of(metric: &MetricResult) -> Option<Self> {
         let share = metric.of_limit.filter(|share| *share > TOLERANCE)?;
         let limit = metric.limit.as_ref().filter(|limit| limit.fact.is_some())?;
-        Some(Self::Uncertain { metric: metric.name.clone(), share, is_quota: limit.burst.is_some() })
+        let cause = match &limit.fact {
+            _ if limit.burst.is_some() => {
+                "a CPU quota limits the mean over its periods, and short samples can get more; use a longer --sample-time"
+            }
+            Some(fact) if fact.changes.is_some() => {
+                "the host may have moved CPUs that shared a core before the run, or the core clock was measured too low; measure again, with more samples"
+            }
+            _ => {
+                "the core clock may have been measured too low (another thread or guest on the same core, a changing clock, or fewer than 5 samples); measure on an idle core, with more samples"
+            }
+        };
+        Some(Self::Uncertain { metric: metric.name.clone(), share, cause })
     }
 }
 
@@ -238,19 +249,11 @@ impl Warn for Doubt {
 
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (metric, share, is_quota) = match self {
+        let (metric, share, cause) = match self {
             Self::Refuted { why } => return f.write_str(why),
-            Self::Uncertain { metric, share, is_quota } => (metric, share, is_quota),
+            Self::Uncertain { metric, share, cause } => (metric, share, cause),
         };
-        let why = match is_quota {
-            true => {
-                "a CPU quota limits the mean over its periods, and short samples can get more; use a longer --sample-time"
-            }
-            false => {
-                "the core clock may have been measured too low (another thread or guest on the same core, a changing clock, or fewer than 5 samples); measure on an idle core, with more samples"
-            }
-        };
-        write!(f, "{metric} is {:.1} % of its limit: {why}", share * 100.0)
+        write!(f, "{metric} is {:.1} % of its limit: {cause}", share * 100.0)
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use plimsoll_metal::clock::thread_cpu_time_is_fine;
 use plimsoll_metal::stream::{self, StreamOp};
 use plimsoll_metal::team::Team;
 use serde::{Deserialize, Serialize};
@@ -152,7 +153,8 @@ impl Prepared for Passes {
             let why = "the clock did not advance during a pass: choose a larger --size";
             return Err(CannotMeasure::environment(why));
         }
-        let second_work = Some(counted.slow).filter(|slow| *slow > 0.0);
+        // Only where it is known that no thread left its CPU is something else the cause.
+        let second_work = Some(counted.slow).filter(|slow| *slow > 0.0 && thread_cpu_time_is_fine());
         let rate = |bytes: u64| bytes as f64 * counted.passes / counted.seconds;
         Ok(Sample {
             elapsed: round.seconds(),
@@ -164,7 +166,7 @@ impl Prepared for Passes {
                 core_to_core: self.apart.look(round.clock_hz),
                 excluded_by: ExcludedBy {
                     second_work,
-                    off_cpu: Some(counted.off_cpu),
+                    off_cpu: Some(counted.off_cpu).filter(|_| thread_cpu_time_is_fine()),
                     ..ExcludedBy::default()
                 },
                 ..Conditions::default()

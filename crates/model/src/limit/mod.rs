@@ -122,14 +122,15 @@ pub struct Limit {
 }
 
 /// A fact that a limit rests on, and that a verified figure past the limit refutes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Fact {
     /// The fact, as a subject.
     pub text: String,
     /// What else than a wrong fact explains such a figure, and what to do, in a sentence.
     pub otherwise: &'static str,
-    /// Whether it can change while a case runs: it is not wrong then, and one sample well past the limit shows the change.
-    pub changes: bool,
+    /// Where it can change while a case runs, how many times this limit there is then: samples well past the limit show the change, and
+    /// the fact is not wrong.
+    pub changes: Option<f64>,
 }
 
 impl Limit {
@@ -171,18 +172,19 @@ impl Limit {
     /// The same limit, which rests on this fact of a table.
     pub fn resting_on(self, fact: impl Into<String>) -> Self {
         let otherwise = "the CPU is not what it says; run plimsoll machine --save FILE.tar.gz and report it";
-        Self { fact: Some(Fact { text: fact.into(), otherwise, changes: false }), ..self }
+        Self { fact: Some(Fact { text: fact.into(), otherwise, changes: None }), ..self }
     }
 
     /// The same limit, which rests on this fact; `otherwise` says what else explains a figure past it, and what to do.
     pub fn resting_on_or(self, fact: impl Into<String>, otherwise: &'static str) -> Self {
-        Self { fact: Some(Fact { text: fact.into(), otherwise, changes: false }), ..self }
+        Self { fact: Some(Fact { text: fact.into(), otherwise, changes: None }), ..self }
     }
 
-    /// The same limit, which rests on where the host runs the CPUs of a guest: this fact may hold for a part of a run only.
-    pub fn resting_on_a_place(self, fact: impl Into<String>) -> Self {
-        let otherwise = "the host has moved them since, and a core each counts";
-        Self { fact: Some(Fact { text: fact.into(), otherwise, changes: true }), ..self }
+    /// The same limit, which rests on where the host runs the CPUs of a guest: this fact may hold for a part of a run only. There is `times`
+    /// this limit once they have moved.
+    pub fn resting_on_a_place(self, fact: impl Into<String>, times: f64) -> Self {
+        let otherwise = "the host has moved CPUs since, and the limit counts a core for each";
+        Self { fact: Some(Fact { text: fact.into(), otherwise, changes: Some(times) }), ..self }
     }
 
     /// The same limit, with one more thing to say of it.
@@ -211,11 +213,16 @@ impl Limit {
         }
     }
 
+    /// Whether it is what an instance's CPU credits leave.
+    pub fn is_by_credits(&self) -> bool {
+        self.inputs.iter().any(|input| input.name == credits::LASTS)
+    }
+
     /// What the limit of each sample varies with, as its inputs tell: a document holds these and no limit of a sample.
     pub fn varies(&self) -> Varies {
         let clocks = self.inputs.iter().filter(|input| input.unit == Unit::Hertz.name()).count();
         match clocks {
-            _ if self.inputs.iter().any(|input| input.name == credits::LASTS) => Varies::Otherwise,
+            _ if self.is_by_credits() => Varies::Otherwise,
             0 => Varies::Not,
             1 => Varies::WithClock,
             _ => Varies::Otherwise,

@@ -130,7 +130,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "hidden-siblings",
-        "Virtual CPUs shared a core before the run, although the hypervisor shows one core for each. The limit counts the core once, until a figure is better than one core allows.",
+        "Virtual CPUs shared a core before the run, although the hypervisor shows one core for each. The limit counts the core once, unless the figure of a row shows that the CPUs have separate cores.",
         "Use fewer `--threads`, or a host that rents whole cores.",
     ),
     entry(

@@ -28,9 +28,9 @@ fn note(code: &str, text: String) -> Note {
 fn sandbox(machine: &Machine) -> Option<Note> {
     let container = machine.virtualisation.container.as_deref();
     container.filter(|container| *container == GVISOR)?;
-    let text = "gVisor sandbox: it handles system calls, files and network itself, may run threads on other CPUs than they are pinned to, \
-                and does not tell who used a CPU; so disk and network figures are the sandbox's, and its own work appears as stolen time or \
-                memory contention; run plimsoll outside of it to measure the machine";
+    let text = "gVisor sandbox: disk and network figures are those of the sandbox, not of the machine; threads may leave the CPUs that they \
+                are pinned to; CPU time of the sandbox itself may appear as stolen time or memory contention; run plimsoll outside the \
+                sandbox to measure the machine";
     Some(note("sandbox", text.to_owned()))
 }
 
@@ -112,7 +112,7 @@ mod tests {
         machine.virtualisation.container = Some(GVISOR.to_owned());
         let sandbox = whole(&machine).remove(0);
         assert!(
-            sandbox.code == "sandbox" && sandbox.text.contains("run plimsoll outside of it"),
+            sandbox.code == "sandbox" && sandbox.text.contains("run plimsoll outside the sandbox"),
             "{sandbox:?}"
         );
         machine.virtualisation.container = Some("docker".to_owned());

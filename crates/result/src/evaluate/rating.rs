@@ -8,9 +8,11 @@ use super::{TOLERANCE, share_of, shares_of};
 use crate::limit::{Fact, Limit, Varies};
 use crate::quantity::percent;
 
-/// Share of the limit of a common core from which a sample shows that CPUs have left it: no probe beside a busy sibling was seen
-/// to read the clock so low, and two cores give up to twice as much.
-const HAS_MOVED: f64 = 1.15;
+/// Share of the limit of a common core from which CPUs have left it: half way to what there is then, and no more than the higher of
+/// these. No probe beside a busy sibling was seen to read the clock lower by the lower one.
+const HAS_MOVED: [f64; 2] = [1.04, 1.15];
+/// Samples that must say so: one clock can be read too low.
+const SAY_SO: usize = 2;
 
 /// Marks the limits that rest on a fact and are refuted by these values. A limit that needs the clock is there
 /// only where the clock was sound; the caller says whether the result is verified. What a quota allows on average is passed
@@ -18,14 +20,10 @@ const HAS_MOVED: f64 = 1.15;
 /// `least` is the share of its limit from which a figure refutes it.
 pub(super) fn refute(limits: &mut [Limit], metric: &str, values: &[f64], least: f64) {
     // CPUs that left their common core left it for every limit that counts it.
-    let is_left = |limit: &Limit| {
-        shares_of(limit, values).is_some_and(|mut shares| shares.any(|share| share > HAS_MOVED))
-    };
-    let places = limits.iter().filter(|limit| limit.fact.as_ref().is_some_and(|fact| fact.changes));
-    let have_moved = places.into_iter().any(is_left);
+    let have_moved = limits.iter().any(|limit| is_left(limit, values));
     for limit in limits {
         let Some(fact @ Fact { text, otherwise, changes }) = &limit.fact else { continue };
-        if *changes {
+        if changes.is_some() {
             limit.refuted = have_moved.then(|| better_than(metric, fact));
             continue;
         }
@@ -41,6 +39,16 @@ pub(super) fn refute(limits: &mut [Limit], metric: &str, values: &[f64], least: 
             percent(share, 4)
         ));
     }
+}
+
+/// Whether samples show that CPUs have left the common core that a limit counts. What is left of an instance's credits shows nothing of that.
+fn is_left(limit: &Limit, values: &[f64]) -> bool {
+    let times = limit.fact.as_ref().and_then(|fact| fact.changes);
+    let Some(times) = times.filter(|_| !limit.is_by_credits()) else { return false };
+    let [least, most] = HAS_MOVED;
+    let bound = f64::midpoint(1.0, times).clamp(least, most);
+    let past = shares_of(limit, values).map_or(0, |shares| shares.filter(|share| *share > bound).count());
+    past >= SAY_SO.min(values.len()).max(1)
 }
 
 /// That a figure cannot be of the place that a limit rests on.
@@ -61,8 +69,8 @@ pub(super) fn chosen(limits: &[Limit], values: &[f64]) -> Option<Limit> {
     let past = |limit: &&Limit| -> Option<String> {
         if let Some(fact) = limit.fact.as_ref().filter(|_| limit.refuted.is_some()) {
             return Some(match fact.changes {
-                true => better_than("the figure", fact),
-                false => format!("refuted, because the figure is above it: {}", fact.text),
+                Some(_) => better_than("the figure", fact),
+                None => format!("refuted, because the figure is above it: {}", fact.text),
             });
         }
         let share = share_of(limit, values).filter(|share| *share > TOLERANCE);
@@ -131,7 +139,7 @@ mod tests {
 
     #[test]
     fn cpus_that_left_their_common_core_refute_that_and_no_row() {
-        let core = |value| limit(Source::Inferred, value).resting_on_a_place("a common core of CPUs 0-1");
+        let core = |value| limit(Source::Inferred, value).resting_on_a_place("one core for CPUs 0-1", 2.0);
         let refuted = |values: &[f64], least| {
             let row = limit(Source::Derived, 200.0).resting_on("2 FMA");
             // Two limits of the common core, as of two kinds of instruction.
@@ -143,15 +151,29 @@ mod tests {
         };
         let (why, held, reason) = refuted(&[117.0, 118.0, 117.0], TOLERANCE);
         assert_eq!(held, Some(200.0), "both limits of the core have gone");
-        let wanted = "the figure is better than a common core of CPUs 0-1 allows: the host has moved them since, and a core each counts";
+        let wanted = "the figure is better than one core for CPUs 0-1 allows: the host has moved CPUs since, and the limit counts a core for each";
         assert_eq!(reason.as_deref(), Some(wanted));
         let wanted = Some(wanted.replacen("the figure", "rate", 1));
         assert_eq!(why, [wanted.clone(), wanted, None]);
         // They left in the middle of the case; they stayed; a disturbed clock explains some per cent, and not the double.
-        assert_eq!(refuted(&[100.0, 100.0, 198.0], TOLERANCE).1, Some(200.0));
+        assert_eq!(refuted(&[100.0, 198.0, 198.0], TOLERANCE).1, Some(200.0));
+        assert_eq!(
+            refuted(&[100.0, 100.0, 198.0], TOLERANCE).1,
+            Some(100.0),
+            "one clock may be read too low"
+        );
+        assert_eq!(refuted(&[198.0], TOLERANCE).1, Some(200.0));
         assert_eq!(refuted(&[100.0, 99.0, 100.0], TOLERANCE).1, Some(100.0));
         assert_eq!(refuted(&[104.0, 103.0, 110.0], TOLERANCE).1, Some(100.0));
         assert_eq!(refuted(&[123.0, 123.0, 123.0], 1.5).1, Some(200.0), "however few samples there are");
+        // One pair of 16 CPUs: 15 cores, then 16.
+        let of_many = |value: f64| {
+            let mut limits =
+                [limit(Source::Inferred, 150.0).resting_on_a_place("one core for CPUs 0-1", 16.0 / 15.0)];
+            refute(&mut limits, "rate", &[value; 5], TOLERANCE);
+            limits[0].refuted.is_some()
+        };
+        assert_eq!([155.0, 159.0].map(of_many), [false, true]);
     }
 
     #[test]

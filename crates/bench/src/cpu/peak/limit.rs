@@ -512,7 +512,7 @@ mod tests {
         let why = both.reason.unwrap_or_default();
         assert_eq!(
             why,
-            "CPUs 0-1 shared a core before the run, which the hypervisor hides, and count as one"
+            "CPUs 0-1 count as one core: they shared it before the run, and the hypervisor hides that"
         );
         let id = "cpu.peak/op=fma/type=f64/isa=avx512/threads=2".parse().unwrap();
         let samples = samples(&[Some(3.0e9)]);
@@ -521,8 +521,11 @@ mod tests {
         let both = limits(&question);
         assert_eq!(both.iter().map(|limit| limit.value).collect::<Vec<_>>(), [Some(48.0e9), Some(96.0e9)]);
         let facts: Vec<_> = both.iter().filter_map(|limit| limit.fact.as_ref()).collect();
-        assert!(facts[0].changes && facts[0].text.contains("common core of CPUs 0-1"), "{facts:?}");
-        assert!(!facts[1].changes && facts[1].text.contains("per cycle"), "{facts:?}");
+        assert!(
+            facts[0].changes == Some(2.0) && facts[0].text.contains("one core for CPUs 0-1"),
+            "{facts:?}"
+        );
+        assert!(facts[1].changes.is_none() && facts[1].text.contains("per cycle"), "{facts:?}");
     }
 
     #[test]

@@ -304,7 +304,10 @@ mod tests {
             let [one, each]: [Limit; 2] = limits(&question).try_into().expect("two limits");
             assert_eq!((one.source, each.source), (Source::Inferred, Source::Derived), "{size}");
             assert_eq!(each.value, one.value.map(|one| 2.0 * one), "{size}");
-            assert!(one.fact.is_some_and(|fact| fact.changes && fact.text.contains("CPUs 0-1")), "{size}");
+            assert!(
+                one.fact.is_some_and(|fact| fact.changes == Some(2.0) && fact.text.contains("CPUs 0-1")),
+                "{size}"
+            );
         }
         Ok(())
     }
