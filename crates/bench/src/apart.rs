@@ -11,9 +11,7 @@ use plimsoll_metal::handover::{Exchange, Pair};
 
 use super::subsystem_of;
 use crate::case::Case;
-use crate::limit::{Limit, Question, Source};
-use crate::machine::{CpuSet, Machine};
-use crate::place::placed;
+use crate::machine::Machine;
 use crate::quantity::{Quantity, Unit};
 use crate::sample::Conditions;
 use crate::stats::median;
@@ -135,39 +133,6 @@ impl Apart {
             together.then_some(Elsewhere::OnOneCore { most: far.seconds })
         }
     }
-}
-
-/// The limits of CPUs that may share a core: where two were measured to before the run, that of one core, and that of a core
-/// each, since the host may have moved them by now. Which one counts is for the figure to show.
-pub(crate) fn wherever_they_run<E>(
-    question: &Question<'_>,
-    derived: impl Fn(&Question<'_>) -> Result<Limit, E>,
-) -> Result<Vec<Limit>, E> {
-    let together = derived(question)?;
-    let cpus: CpuSet = placed(question.machine, question.case).into_iter().collect();
-    let shared = question.machine.cpu.hidden_among(&cpus);
-    if shared.is_empty() {
-        return Ok(vec![together]);
-    }
-    let mut machine = question.machine.clone();
-    machine.cpu.hidden_siblings.clear();
-    let apart = derived(&Question { machine: &machine, ..*question }).ok();
-    if apart.as_ref().is_some_and(|apart| apart.value == together.value) {
-        return Ok(apart.into_iter().collect());
-    }
-    let named: Vec<String> = shared.iter().map(ToString::to_string).collect();
-    let (cpus, core) = match named.as_slice() {
-        [one] => (format!("CPUs {one} count as one core"), format!("one core for CPUs {one}")),
-        more => (
-            format!("CPUs {} count as one core for each group", more.join("; ")),
-            format!("one core for each group of CPUs {}", more.join("; ")),
-        ),
-    };
-    let why = format!("{cpus}: they shared it before the run, and the hypervisor hides that");
-    let together = Limit { source: Source::Inferred, ..together }.because(why);
-    let times = apart.as_ref().and_then(|apart| Some(apart.value? / together.value?));
-    let together = together.resting_on_a_place(core, times.unwrap_or(f64::INFINITY));
-    Ok([together].into_iter().chain(apart).collect())
 }
 
 /// That the hypervisor had the CPUs elsewhere than it shows. Times are from one CPU to the next, in seconds.

@@ -6,6 +6,7 @@
 //! (`limit.rs` in its folder): here no benchmark and no metric is known.
 
 pub mod channels;
+pub mod common_core;
 pub mod credits;
 pub mod device;
 pub mod formula;

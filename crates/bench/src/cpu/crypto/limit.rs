@@ -18,8 +18,8 @@ use plimsoll_metal::kernel::Rate;
 
 use super::THROUGHPUT;
 use super::op::{Means, Op};
-use crate::apart::wherever_they_run;
 use crate::cpu::limit::{Clocks, Share, core_of, most_of_a_core};
+use crate::limit::common_core::wherever_they_run;
 use crate::limit::credits::credits;
 use crate::limit::microarchitecture::{Core, Unknown};
 use crate::limit::{Input, Kind, Limit, Question, Source, tightest_first};

@@ -8,10 +8,10 @@ use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{Element, Kernel, Rate, rate};
 
 use super::PER_CYCLE;
-use crate::apart::wherever_they_run;
 use crate::case::Case;
 use crate::cpu::limit::{Clocks, Share, core_of, most_of_a_core};
 use crate::cpu::{KIND_CLOCK, RATE, kernel_of, word_of};
+use crate::limit::common_core::wherever_they_run;
 use crate::limit::credits::credits;
 use crate::limit::microarchitecture::{Core, Unknown};
 use crate::limit::{Input, Kind, Limit, Question, Source, median};

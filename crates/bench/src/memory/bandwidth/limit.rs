@@ -2,7 +2,7 @@
 
 use plimsoll_metal::stream::StreamOp;
 
-use crate::apart::wherever_they_run;
+use crate::limit::common_core::wherever_they_run;
 use crate::limit::microarchitecture::Core;
 use crate::limit::{Input, Kind, Limit, Question, Source, channels, median};
 use crate::machine::cpu::{Ability, Capability};

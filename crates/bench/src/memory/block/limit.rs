@@ -3,7 +3,7 @@
 //! The ports bound every block, wherever it lives. The channels bound those of regions beyond the caches; of small
 //! blocks at random they must carry a whole line each.
 
-use crate::apart::wherever_they_run;
+use crate::limit::common_core::wherever_they_run;
 use crate::limit::microarchitecture::Core;
 use crate::limit::{Input, Kind, Limit, Question, Source, channels, median};
 use crate::machine::CpuSet;

@@ -1,0 +1,82 @@
+//! The limit of a guest's CPUs that shared a core before the run: the host may run them on cores of their own by now.
+
+use super::{Limit, Question, Source};
+use crate::machine::CpuSet;
+use crate::place::placed;
+
+/// The limits of CPUs that may share a core: where two were measured to before the run, that of one core, and that of a core
+/// each, since the host may have moved them by now. Which one counts is for the figure to show.
+///
+/// # Errors
+/// Why there is no limit, as `derived` says it.
+pub fn wherever_they_run<E>(
+    question: &Question<'_>,
+    derived: impl Fn(&Question<'_>) -> Result<Limit, E>,
+) -> Result<Vec<Limit>, E> {
+    let together = derived(question)?;
+    let cpus: CpuSet = placed(question.machine, question.case).into_iter().collect();
+    let shared = question.machine.cpu.hidden_among(&cpus);
+    if shared.is_empty() {
+        return Ok(vec![together]);
+    }
+    let mut machine = question.machine.clone();
+    machine.cpu.hidden_siblings.clear();
+    let apart = derived(&Question { machine: &machine, ..*question }).ok();
+    if apart.as_ref().is_some_and(|apart| apart.value == together.value) {
+        return Ok(apart.into_iter().collect());
+    }
+    let named: Vec<String> = shared.iter().map(ToString::to_string).collect();
+    let (cpus, core) = match named.as_slice() {
+        [one] => (format!("CPUs {one} count as one core"), format!("one core for CPUs {one}")),
+        more => (
+            format!("CPUs {} count as one core for each group", more.join("; ")),
+            format!("one core for each group of CPUs {}", more.join("; ")),
+        ),
+    };
+    let why = format!("{cpus}: they shared it before the run, and the hypervisor hides that");
+    let together = Limit { source: Source::Inferred, ..together }.because(why);
+    let times = apart.as_ref().and_then(|apart| Some(apart.value? / together.value?));
+    let together = together.resting_on_a_place(core, times.unwrap_or(f64::INFINITY));
+    Ok([together].into_iter().chain(apart).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::Case;
+    use crate::limit::{Evidence, Kind};
+    use crate::machine::{Machine, Root};
+
+    fn of(hidden: &[&str]) -> Vec<Limit> {
+        let mut machine = Machine::discover(&Root::at("/nonexistent"));
+        machine.cpu.allowed = "0-3".parse().expect("CPUs");
+        machine.cpu.hidden_siblings = hidden.iter().map(|cpus| cpus.parse().expect("CPUs")).collect();
+        let case = Case::of("cpu.peak").with_count("threads", 4);
+        let question = Question {
+            machine: &machine,
+            case: &case,
+            metric: "rate",
+            samples: &[],
+            evidence: Evidence::default(),
+        };
+        let derived = |question: &Question<'_>| -> Result<Limit, ()> {
+            let pairs = question.machine.cpu.hidden_siblings.len() as f64;
+            Ok(Limit::fixed(Kind::Ceiling, Source::Derived, 4.0 - pairs, "cores", Vec::new()))
+        };
+        wherever_they_run(&question, derived).expect("limits")
+    }
+
+    #[test]
+    fn groups_that_shared_a_core_are_named_with_what_there_is_once_they_have_moved() {
+        assert_eq!(of(&[]).len(), 1);
+        for (hidden, words, times) in [
+            (vec!["0-1"], "CPUs 0-1 count as one core: they", 4.0 / 3.0),
+            (vec!["0-1", "2-3"], "CPUs 0-1; 2-3 count as one core for each group: they", 2.0),
+        ] {
+            let [together, apart]: [Limit; 2] = of(&hidden).try_into().expect("two limits");
+            assert!(together.reason.as_ref().is_some_and(|why| why.starts_with(words)), "{together:?}");
+            assert_eq!(together.fact.and_then(|fact| fact.changes), Some(times));
+            assert_eq!((apart.value, apart.fact), (Some(4.0), None));
+        }
+    }
+}
