@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_metal::block::{BlockKernel, BlockOp, MOST_DRAWN, Order, Region, Shape, kernels};
 use plimsoll_metal::buffer::Resident;
-use plimsoll_metal::clock::{Clocks, thread_cpu_time, thread_cpu_time_is_fine, timer_overhead};
+use plimsoll_metal::clock::{Clocks, thread_cpu_time, timer_overhead};
 use plimsoll_metal::team::{Member, Team};
 use serde::{Deserialize, Serialize};
 
@@ -400,10 +400,7 @@ impl Prepared for Batches {
                 clock_hz,
                 excluded: Some(counted.set_aside()),
                 core_to_core: self.apart.look(clock_hz),
-                excluded_by: ExcludedBy {
-                    off_cpu: Some(counted.off_cpu()).filter(|_| thread_cpu_time_is_fine()),
-                    ..ExcludedBy::default()
-                },
+                excluded_by: ExcludedBy { off_cpu: Some(counted.off_cpu()), ..ExcludedBy::default() },
                 ..Conditions::default()
             },
             ..Sample::default()

@@ -166,7 +166,7 @@ impl Prepared for Passes {
                 core_to_core: self.apart.look(round.clock_hz),
                 excluded_by: ExcludedBy {
                     second_work,
-                    off_cpu: Some(counted.off_cpu).filter(|_| thread_cpu_time_is_fine()),
+                    off_cpu: Some(counted.off_cpu),
                     ..ExcludedBy::default()
                 },
                 ..Conditions::default()
