@@ -171,12 +171,12 @@ pub fn thread_cpu_time() -> Duration {
 /// whatever clock_getres(2) says. Looked at once, for some hundred microseconds; not fine where that never went undisturbed.
 pub fn thread_cpu_time_is_fine() -> bool {
     static FINE: LazyLock<bool> = LazyLock::new(|| {
-        let watched = (0..WATCHES).map(|_| {
+        let watch = |_| {
             let (begun, before) = (Instant::now(), thread_cpu_time());
             while begun.elapsed() < WATCHED {}
-            (thread_cpu_time().saturating_sub(before), begun.elapsed())
-        });
-        watched.filter_map(|(used, elapsed)| is_fine(used, elapsed)).next().unwrap_or(false)
+            is_fine(thread_cpu_time().saturating_sub(before), begun.elapsed())
+        };
+        (0..WATCHES).find_map(watch).unwrap_or(false)
     });
     *FINE
 }
