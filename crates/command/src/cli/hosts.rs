@@ -88,7 +88,9 @@ pub(super) fn forwarded(known: &Command, name: &str, matches: &ArgMatches) -> Ve
 /// What each machine is to say, where machines are named. It keeps nothing there.
 pub(super) fn said(known: &Command, name: &str, matches: &ArgMatches) -> Result<Option<Typed>, clap::Error> {
     let hosts = Hosts::from_arg_matches(matches)?;
-    let has = |id: &str| matches.try_contains_id(id).is_ok();
+    // `ArgMatches::try_contains_id` knows which options exist in debug builds only.
+    let command = known.find_subcommand(name);
+    let has = |id: &str| command.is_some_and(|command| command.get_arguments().any(|arg| arg.get_id() == id));
     let nothing_kept = [("store", "--store=none"), ("quiet", "--quiet")];
     let nothing_kept = nothing_kept.into_iter().filter(|(id, _)| has(id)).map(|(_, word)| word.to_owned());
     let words = std::iter::once(name.to_owned()).chain(forwarded(known, name, matches)).chain(nothing_kept);
