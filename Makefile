@@ -19,7 +19,7 @@ SUITES := $(shell n=$$(nproc); echo $$((n == 1 ? 1 : 2)))
 
 ARM := aarch64-unknown-linux-gnu
 
-.PHONY: help cargo build run install uninstall test test-program test-crates test-mpi test-arm lint bench fuzz cluster dist setup
+.PHONY: help cargo build run install uninstall test test-program test-release test-crates test-isas test-mpi test-arm lint bench fuzz cluster dist setup
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -48,6 +48,7 @@ test: setup ## install what the tests need, and run all of them
 	@"$(CARGO)" test --locked --workspace --no-run
 	@PLIMSOLL_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory -j$(SUITES) test-program test-arm
 	@PLIMSOLL_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory -j$(SUITES) --output-sync=target test-mpi test-crates
+	@PLIMSOLL_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory test-isas test-release
 	@touch $(SKIPPED); echo "skipped here: $$(wc -l < $(SKIPPED))"; sed 's/^/  /' $(SKIPPED)
 
 # The whole program.
@@ -58,6 +59,20 @@ test-program: cargo
 test-crates: cargo
 	@"$(CARGO)" test --locked --workspace --lib --bins $(addprefix --test ,$(CRATE_TESTS))
 	@"$(CARGO)" test --locked --workspace --doc
+
+# The unit tests of kernels, and of benchmarks that choose among them, as on processors with fewer instruction sets: the features
+# of one entry (names of /proc/cpuinfo) are hidden at a time. `test-crates` runs them with all that this processor has.
+HIDDEN_FEATURES := avx512f avx2,avx512f,amx_tile avx2,avx512f,amx_tile,sse4_1,sse4_2
+test-isas: cargo
+	@for hidden in $(HIDDEN_FEATURES); do \
+		grep -qw "$${hidden%%,*}" /proc/cpuinfo || continue; \
+		echo "with $$hidden hidden:"; \
+		PLIMSOLL_TEST_HIDDEN=$$hidden "$(CARGO)" test --locked --workspace --lib --quiet -- isa:: kernel:: capability:: gemm:: lu:: stream:: block:: cpu:: memory:: || exit 1; \
+	done
+
+# Every command once by the program as it is released, which has no debug assertions.
+test-release: build
+	@PLIMSOLL_RELEASE=$(CURDIR)/$(PLIMSOLL) "$(CARGO)" test --locked --workspace --test integration -- release::
 
 # Runs over many machines need the program with MPI, which builds only where an MPI library is. Each is a whole cluster on this
 # machine.
@@ -73,9 +88,11 @@ test-arm: cargo
 	@if [ "$$(uname -m)" = aarch64 ]; then exit 0; fi; \
 	if ! rustup target add $(ARM) >/dev/null 2>&1 || ! command -v qemu-aarch64 aarch64-linux-gnu-gcc >/dev/null; then \
 		echo "the kernels of $(ARM): needs rustup's target of that name, qemu-user and gcc-aarch64-linux-gnu" | tee -a "$${PLIMSOLL_SKIPPED:-/dev/null}"; exit 0; fi; \
-	PLIMSOLL_TEST_EMULATED=1 CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
-	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -cpu max,sve-default-vector-length=32 -L /usr/aarch64-linux-gnu" \
-	nice -n 19 "$(CARGO)" test --locked --package plimsoll-metal --target $(ARM) --lib --test disassembly -- kernel:: gemm:: lu:: isa:: stream:: block:: clock:: declared_counts chains_ bandwidth_kernels
+	export PLIMSOLL_TEST_EMULATED=1 CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc; \
+	export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -cpu max,sve-default-vector-length=32 -L /usr/aarch64-linux-gnu"; \
+	nice -n 19 "$(CARGO)" test --locked --package plimsoll-metal --target $(ARM) --lib --test disassembly -- kernel:: gemm:: lu:: isa:: stream:: block:: clock:: declared_counts chains_ bandwidth_kernels && \
+	echo "with sve hidden:" && PLIMSOLL_TEST_HIDDEN=sve \
+	nice -n 19 "$(CARGO)" test --locked --package plimsoll-metal --target $(ARM) --lib -- kernel:: gemm:: lu:: isa:: stream:: block::
 
 lint: cargo ## formatting, clippy and docs without a warning, lock files that fit
 	"$(CARGO)" fmt --all --check

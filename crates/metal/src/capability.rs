@@ -125,6 +125,9 @@ const WORTH: f64 = 1.01;
 /// Of the kernels that do the same ([`variants`]), the one that is quickest on the calling thread's core, in some milliseconds;
 /// at once where there is no other. Each is timed in every round from the same start, and the medians count.
 pub fn quickest(kernel: &'static Kernel) -> &'static Kernel {
+    if kernel.chains {
+        return kernel;
+    }
     let others = variants(kernel.op, kernel.element, kernel.isa);
     let mut loaded: Vec<LoadedKernel> = others.filter_map(|other| other.load().ok()).collect();
     if loaded.len() < 2 {
@@ -168,6 +171,14 @@ pub(crate) fn time(kernel: &mut LoadedKernel, turns: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each number of chains is a measurement of its own, also if the instruction set has several kernels for the operation.
+    #[test]
+    fn a_kernel_with_a_number_of_chains_is_never_replaced() {
+        for kernel in crate::kernel::chained() {
+            assert_eq!(quickest(kernel).name, kernel.name);
+        }
+    }
     use crate::kernel::{find, kernels};
 
     #[test]

@@ -191,7 +191,7 @@ impl Kernel {
     pub fn available(&self) -> Result<(), Absence> {
         let isa = self.isa.available();
         // What the kernel itself lacks says more than what its set lacks; a foreign set says that it is foreign.
-        match self.needs.filter(|feature| !(feature.present)()) {
+        match self.needs.filter(|feature| !feature.is_present()) {
             Some(feature) if !matches!(isa, Err(Absence::Architecture { .. })) => {
                 Err(Absence::Kernel { kernel: self.name, feature: feature.name })
             }

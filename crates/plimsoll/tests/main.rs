@@ -40,6 +40,7 @@ mod plans;
 mod quick;
 mod quota;
 mod redact;
+mod release;
 mod site;
 mod slurm;
 mod store;

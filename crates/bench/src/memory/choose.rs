@@ -17,9 +17,9 @@ const AGAIN_NEAR: f64 = 0.03;
 const AGAIN_SECONDS: f64 = 1.5;
 
 /// A kernel, and what its quickest pass took.
-#[derive(Clone, Copy)]
-pub(super) struct Chosen {
-    pub(super) kernel: LoadedStream,
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Chosen<K = LoadedStream> {
+    pub(super) kernel: K,
     pub(super) pass_seconds: f64,
 }
 
@@ -34,13 +34,14 @@ pub(super) fn named(op: StreamOp, variant: &str) -> Vec<LoadedStream> {
     }
 }
 
-/// The quickest of `kernels`; `lap` says what a pass of one took, where a lap has so many `passes`, or a part of one. `None` without kernels.
-pub(super) fn quickest<E>(
-    kernels: Vec<LoadedStream>,
+/// The quickest of `kernels`, or `None` without kernels. `lap` measures one lap of a kernel, which has `passes` passes (or a part
+/// of one), and returns the seconds of one pass.
+pub(super) fn quickest<K: Copy, E>(
+    kernels: Vec<K>,
     passes: f64,
-    mut lap: impl FnMut(LoadedStream) -> Result<f64, E>,
-) -> Result<Option<Chosen>, E> {
-    let mut left: Vec<Chosen> =
+    mut lap: impl FnMut(K) -> Result<f64, E>,
+) -> Result<Option<Chosen<K>>, E> {
+    let mut left: Vec<Chosen<K>> =
         kernels.into_iter().map(|kernel| Chosen { kernel, pass_seconds: f64::INFINITY }).collect();
     let mut spent = 0.0;
     for (round, near) in NEAR.into_iter().chain([AGAIN_NEAR; AGAIN]).enumerate() {
@@ -66,49 +67,54 @@ mod tests {
 
     use super::*;
 
+    /// Any number of kernels that a processor may have.
+    const COUNTS: std::ops::Range<usize> = 1..70;
+
     #[test]
     fn a_disturbed_first_lap_does_not_cost_the_best_its_place() {
-        let kernels = named(StreamOp::Copy, "best");
-        let Some(best) = kernels.last().map(LoadedStream::variant) else { return };
-        let mut laps = 0_u32;
-        let chosen = quickest(kernels, 1.0, |kernel| {
-            laps += 1;
-            let seconds = if kernel.variant() == best { 1.0 } else { 1.04 };
-            // Every third lap is disturbed.
-            Ok::<f64, ()>(if laps.is_multiple_of(3) { seconds * 1.2 } else { seconds })
-        });
-        assert_eq!(chosen.unwrap().unwrap().kernel.variant(), best);
+        for best in COUNTS {
+            let mut laps = BTreeMap::<usize, u32>::new();
+            let chosen = quickest((1..=70).collect(), 1.0, |kernel| {
+                let lap = laps.entry(kernel).or_default();
+                *lap += 1;
+                let seconds = if kernel == best { 1.0 } else { 1.04 };
+                Ok::<f64, ()>(if kernel == best && *lap == 1 { seconds * 1.2 } else { seconds })
+            });
+            assert_eq!(chosen, Ok(Some(Chosen { kernel: best, pass_seconds: 1.0 })));
+        }
     }
 
     #[test]
-    fn what_is_far_behind_is_tried_once() {
-        let kernels = named(StreamOp::Copy, "best");
-        let count = kernels.len();
-        let mut laps = 0;
-        let mut pace = 1.0;
-        quickest(kernels, 1.0, |_| {
-            laps += 1;
-            pace *= 1.5;
-            Ok::<f64, ()>(pace)
-        })
-        .unwrap();
-        assert_eq!(laps, count + 3 * ALWAYS.min(count));
+    fn kernels_far_behind_are_tried_once() {
+        for count in COUNTS {
+            let mut laps = 0;
+            let mut pace = 1.0;
+            quickest((0..count).collect(), 1.0, |_| {
+                laps += 1;
+                pace *= 1.5;
+                Ok::<f64, ()>(pace)
+            })
+            .unwrap();
+            assert_eq!(laps, count + 3 * ALWAYS.min(count));
+        }
     }
 
     #[test]
-    fn those_near_the_best_are_tried_again_while_it_takes_little_time() {
-        let laps = |pass_seconds: f64, passes: f64| {
-            let mut laps = BTreeMap::<String, usize>::new();
-            quickest(named(StreamOp::Copy, "best"), passes, |kernel| {
-                *laps.entry(kernel.variant()).or_default() += 1;
+    fn kernels_near_the_best_are_tried_again_while_it_takes_little_time() {
+        let laps = |count: usize, pass_seconds: f64, passes: f64| {
+            let mut laps = BTreeMap::<usize, usize>::new();
+            quickest((0..count).collect(), passes, |kernel| {
+                *laps.entry(kernel).or_default() += 1;
                 Ok::<f64, ()>(pass_seconds)
             })
             .unwrap();
             laps
         };
-        // Equal kernels all stay.
-        assert!(laps(1e-3, 2.0).values().all(|laps| *laps == NEAR.len() + AGAIN));
-        assert!(laps(1e-3, 2000.0).values().all(|laps| *laps == NEAR.len()));
+        for count in COUNTS {
+            // Equal kernels all stay.
+            assert!(laps(count, 1e-3, 2.0).values().all(|laps| *laps == NEAR.len() + AGAIN));
+            assert!(laps(count, 1e-3, 2000.0).values().all(|laps| *laps == NEAR.len()));
+        }
     }
 
     #[test]
@@ -122,7 +128,7 @@ mod tests {
                 assert_eq!(named(op, &kernel.variant()).len(), 1, "{}", kernel.variant());
             }
         }
-        let none = quickest(Vec::new(), 1.0, |_| Ok::<f64, ()>(1.0)).unwrap();
-        assert!(none.is_none());
+        let none = quickest(Vec::<usize>::new(), 1.0, |_| Ok::<f64, ()>(1.0));
+        assert_eq!(none, Ok(None));
     }
 }

@@ -17,7 +17,7 @@ use std::arch::is_aarch64_feature_detected;
 
 use crate::capability::Loop;
 use crate::gemm::tile::Tile;
-use crate::isa::{Absence, Isa};
+use crate::isa::{Absence, Isa, is_hidden};
 use crate::kernel::Kernel;
 use crate::lu::narrow::{Narrow, above, step, substitute, subtract};
 use crate::stream::StreamKernel;
@@ -96,7 +96,7 @@ pub(crate) fn available(isa: Isa) -> Result<(), Absence> {
         Isa::Portable => Ok(()),
         Isa::Neon | Isa::Mmla if is_aarch64_feature_detected!("neon") => Ok(()),
         Isa::Neon | Isa::Mmla => Err(Absence::Feature { isa, feature: "asimd" }),
-        Isa::Sve if is_aarch64_feature_detected!("sve") => Ok(()),
+        Isa::Sve if is_aarch64_feature_detected!("sve") && !is_hidden("sve") => Ok(()),
         Isa::Sve => Err(Absence::Feature { isa, feature: "sve" }),
         _ => Err(Absence::Architecture { isa }),
     }

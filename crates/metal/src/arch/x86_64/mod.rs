@@ -23,7 +23,7 @@ use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::arch::is_x86_feature_detected;
 
 use crate::gemm::tile::Tile;
-use crate::isa::{Absence, Isa};
+use crate::isa::{self, Absence, Isa};
 use crate::kernel::Kernel;
 use crate::lu::narrow::Narrow;
 use crate::ticks::Ticks;
@@ -117,7 +117,7 @@ pub(crate) fn available(isa: Isa) -> Result<(), Absence> {
         Isa::Amx => &[("amx_tile", amx::tiles())],
         Isa::Neon | Isa::Sve | Isa::Mmla => return Err(Absence::Architecture { isa }),
     };
-    match features.iter().find(|(_, present)| !present) {
+    match features.iter().find(|(feature, present)| !present || isa::is_hidden(feature)) {
         Some(&(feature, _)) => Err(Absence::Feature { isa, feature }),
         None => Ok(()),
     }
