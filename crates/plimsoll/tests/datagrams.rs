@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::namespaces::{Namespaces, median};
-use crate::support::{ended, plimsoll, scratch, skipped, under_a_quota, until};
+use crate::support::{ended, plimsoll, scratch, short_of_cpu, skipped, until};
 
 const UDP: &[&str] = &["--only", "network.udp", "--samples", "1"];
 const TRIPS: &[&str] = &["--only", "network.latency", "--samples", "1"];
@@ -72,8 +72,8 @@ fn twice_what_a_shaped_link_carries_loses_half() {
     // less, and the bucket fill while it is stopped.
     assert!((loss - (1.0 - goodput / offered)).abs() < 0.03, "{loss}: {goodput} of {offered}");
     assert!(goodput <= 100e6 && offered <= 1.05 * 200e6, "{goodput} of {offered}");
-    assert!(under_a_quota() || (0.47..0.8).contains(&loss), "{loss}");
-    assert!(under_a_quota() || (goodput >= 30e6 && offered >= 0.95 * 200e6), "{goodput} of {offered}");
+    assert!(short_of_cpu() || (0.47..0.8).contains(&loss), "{loss}");
+    assert!(short_of_cpu() || (goodput >= 30e6 && offered >= 0.95 * 200e6), "{goodput} of {offered}");
 }
 
 /// How often is measured what other work on the machine can spoil, but hardly each time.
@@ -90,12 +90,12 @@ fn the_highest_rate_without_loss_is_that_of_the_link_however_deep_its_queue_is()
         // 1000 of the 1042 bytes that tbf counts. A queue of 60 ms took in 3 % of a second more before.
         let most = 50e6 * 1000.0 / 1042.0;
         // What is found is a lower bound: a sender or receiver that has no CPU for a moment makes it lower, and a quota may leave no rate.
-        let least = if under_a_quota() { 0.1 } else { 0.6 } * most;
+        let least = if short_of_cpu() { 0.1 } else { 0.6 } * most;
         let mut found = Vec::new();
         while found.len() < ATTEMPTS && found.last().is_none_or(|goodput| *goodput < least) {
             let output = ends.network(&with(UDP, &more)).output().unwrap();
             let (said, code) = (String::from_utf8_lossy(&output.stderr), output.status.code());
-            if under_a_quota() && code == Some(4) && said.contains("every rate that was tried") {
+            if short_of_cpu() && code == Some(4) && said.contains("every rate that was tried") {
                 return skipped(name, "a quota stops both ends for longer than the queue lasts");
             }
             assert_eq!(code, Some(0), "{said}");
@@ -180,7 +180,7 @@ fn lost_round_trips_are_told_and_nothing_hangs() {
         seen["metrics"][0]["percentiles"]["max"].as_f64().unwrap()
     });
     let slowest: Vec<f64> = slowest.collect();
-    assert!(slowest.iter().any(|slowest| *slowest < 0.01) || under_a_quota(), "{slowest:?}");
+    assert!(slowest.iter().any(|slowest| *slowest < 0.01) || short_of_cpu(), "{slowest:?}");
 }
 
 #[test]

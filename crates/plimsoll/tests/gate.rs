@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::disk::{in_own_mounts, possible};
 use crate::namespaces::{Namespaces, SERVER};
 use crate::quota::Group;
-use crate::support::{ended, plimsoll, scratch, skipped, under_a_quota};
+use crate::support::{ended, plimsoll, scratch, short_of_cpu, skipped, under_a_quota};
 
 fn is_valid(document: &Value) -> Vec<String> {
     let schema =
@@ -109,8 +109,8 @@ fn a_new_shaper_is_a_reason_until_it_is_usual() {
     // On a machine that is used up the time of a gate may be over before it comes to the network.
     let is_decided = |(_, line): &(Option<i32>, String)| !line.starts_with("unknown: ");
     let Some((code, line)) = (0..10).map(|_| made("gate --format npd")).find(is_decided) else {
-        assert!(under_a_quota(), "no gate was decided in time");
-        return skipped(name, "the quota leaves a gate too little time");
+        assert!(short_of_cpu(), "no gate was decided in time");
+        return skipped(name, "a gate gets too little CPU time");
     };
     assert!(line.starts_with("sick: a shaper limits the interface to 20.0 Mbit/s, usual is "), "{line}");
     assert_eq!(code, Some(1));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use assert_cmd::Command;
 use rustix::process::Signal;
 
-pub(crate) use crate::common::{skipped, under_a_quota, until, valid_operation};
+pub(crate) use crate::common::{short_of_cpu, skipped, under_a_quota, until, valid_operation};
 
 /// How long the program may take before a test ends it: it is to end a test that hangs, also where all tests share half of a CPU.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(900);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::support::{ended, place_for_programs, plimsoll, scratch, skipped, under_a_quota};
+use crate::support::{ended, place_for_programs, plimsoll, scratch, short_of_cpu, skipped};
 
 /// A tool with a small case of it.
 struct Small {
@@ -213,9 +213,7 @@ fn the_figure_of_every_installed_tool_is_the_one_that_it_prints() {
         let why = peer["reason"].as_str().unwrap_or_default();
         let not_here = match why {
             _ if why.contains("too little space") => Some("the disk of the build is nearly full"),
-            _ if why.contains("was ended after") && under_a_quota() => {
-                Some("the quota leaves it too little time")
-            }
+            _ if why.contains("was ended after") && short_of_cpu() => Some("it gets too little CPU time"),
             _ => None,
         };
         if let Some(not_here) = not_here {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::common::{skipped, under_a_quota, valid_operation};
+use crate::common::{short_of_cpu, skipped, valid_operation};
 use crate::hosts::{Hosts, SERVER, said};
 
 /// On a machine that others use, a figure that is off for a moment is measured again.
@@ -62,7 +62,7 @@ fn four_hosts_are_four_rows_and_the_slow_ones_are_named_with_their_causes() {
         let (code, last) = said(&output);
         assert_eq!(code, Some(1), "{}", String::from_utf8_lossy(&output.stderr));
         // With less than a CPU for four hosts and a server, rates of the network differ by more than the shaper holds one back.
-        let named = last.contains(": n3: ") || under_a_quota();
+        let named = last.contains(": n3: ") || short_of_cpu();
         assert!(last.contains("not met: network.tcp within 20%") && named, "{last}");
         let stored = hosts.stored();
         let names: Vec<_> =
@@ -73,7 +73,7 @@ fn four_hosts_are_four_rows_and_the_slow_ones_are_named_with_their_causes() {
             (&"complete".into(), 8)
         );
         found = outliers(&stored);
-        if as_expected(&found) || (under_a_quota() && found.len() == 1 && found[0].0 == "n2") {
+        if as_expected(&found) || (short_of_cpu() && found.len() == 1 && found[0].0 == "n2") {
             // One stored run an attempt, and nothing that waits for an import.
             let history =
                 hosts.on(1, env!("CARGO_BIN_EXE_plimsoll")).args(["history", "list"]).output().unwrap();

@@ -12,7 +12,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 
 use super::{Serving, program, signal, ticks};
-use crate::support::{scratch, skipped, under_a_quota, until};
+use crate::support::{scratch, short_of_cpu, skipped, until};
 
 /// A process in a network namespace of its own.
 pub(super) struct Namespace(Child);
@@ -172,7 +172,7 @@ fn a_shaped_link_is_filled_and_not_overfilled() {
         let got = median(measurement);
         assert!(got <= 100e6, "{got} past the shape");
         // A quota stops both ends for most of some samples.
-        let least = if under_a_quota() { 0.2 } else { 0.95 } * goodput;
+        let least = if short_of_cpu() { 0.2 } else { 0.95 } * goodput;
         assert!(got >= least, "{got} of {goodput}");
         assert_eq!(measurement["achieved"]["link"], "near0");
         assert_eq!(measurement["status"], "ok");
