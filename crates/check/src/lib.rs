@@ -7,6 +7,7 @@
 //! says of paths.
 #![forbid(unsafe_code)]
 
+mod absurd;
 mod ask;
 mod cores;
 mod disk;
@@ -27,7 +28,7 @@ use crate::stated::{Figure, Origin, Stated, Subject};
 use ask::Held;
 
 pub use read::{MOST_BYTES, contents};
-pub use verdict::{Bound, Cause, Checked, Document, Row, Verdict};
+pub use verdict::{Bound, Cause, Checked, Document, Row, Unread, Verdict};
 
 /// How far past a limit a figure must be: as for figures of our own (`result::evaluate`).
 const TOLERANCE: f64 = 1.02;
@@ -43,14 +44,15 @@ pub struct Place<'a> {
     pub is_named: bool,
 }
 
-/// Holds all figures of a file to the limits of a machine.
-pub fn check(file: &str, stated: &Stated, place: &Place<'_>) -> Checked {
+/// Holds all figures of a result to the limits of a machine; `document` is its number, from 1, in a file with several.
+pub fn check(file: &str, document: Option<usize>, stated: &Stated, place: &Place<'_>) -> Checked {
     let foreign = foreign(&stated.origin, place);
     let of_another = |figure: &Figure| foreign.clone().or_else(|| crowded(figure, place.machine));
     let rows =
         stated.figures.iter().map(|figure| judged(figure, place, of_another(figure).as_deref())).collect();
     Checked {
         file: text::shown(file),
+        document,
         tool: stated.tool,
         version: stated.version.clone(),
         trouble: stated.trouble.clone(),
@@ -89,6 +91,9 @@ fn crowded(figure: &Figure, machine: &Machine) -> Option<String> {
 fn judged(figure: &Figure, place: &Place<'_>, foreign: Option<&str>) -> Row {
     if let Some(why) = &figure.void {
         return Row::unjudged(figure, None, why.clone());
+    }
+    if let Some(why) = absurd::contradiction(figure) {
+        return Row::impossible(figure, None, Cause::Absurd, true, why);
     }
     let mut held = match &figure.subject {
         Subject::Disk(used) => disk::held(figure, used, place),

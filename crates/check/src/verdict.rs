@@ -46,6 +46,8 @@ pub enum Cause {
     CacheAnswered,
     /// Many threads did what one is said to have done.
     ManyThreads,
+    /// No machine has such a value, or the file's own numbers cannot all be true.
+    Absurd,
     /// It is past the limit, and the file does not show why.
     Unexplained,
 }
@@ -64,6 +66,7 @@ impl Cause {
             Self::Loopback => "loopback",
             Self::CacheAnswered => "fits in a cache",
             Self::ManyThreads => "more threads than stated",
+            Self::Absurd => "no possible value",
             Self::Unexplained => "above the limit",
         }
     }
@@ -74,7 +77,7 @@ impl Cause {
 pub struct Row {
     /// The figure's name.
     pub name: String,
-    /// Its value in the base unit.
+    /// Its value in the base unit; null in JSON if it is not a finite number.
     pub value: f64,
     /// The unit.
     pub unit: Unit,
@@ -108,11 +111,13 @@ pub struct Bound {
     pub inputs: Vec<String>,
 }
 
-/// A file and its rows.
+/// A result and its rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Checked {
     /// The file, as named.
     pub file: String,
+    /// The result's number in the file, from 1; `None` if the file has only one.
+    pub document: Option<usize>,
     /// The tool that wrote it.
     pub tool: &'static str,
     /// Its version, where the file has it.
@@ -124,7 +129,18 @@ pub struct Checked {
     pub rows: Vec<Row>,
 }
 
-/// All files, as a document. Its form is described in docs/reports.md.
+/// A file, or a result in it, that cannot be read.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Unread {
+    /// The file, as named.
+    pub file: String,
+    /// The result's number in the file, from 1; `None` if the file has only one.
+    pub document: Option<usize>,
+    /// Why it cannot be read.
+    pub why: String,
+}
+
+/// All results, as a document. Its form is described in docs/check.md.
 #[derive(Debug, Serialize)]
 pub struct Document<'a> {
     schema: &'static str,
@@ -134,11 +150,12 @@ pub struct Document<'a> {
     fine: usize,
     unjudged: usize,
     files: &'a [Checked],
+    unread: &'a [Unread],
 }
 
 impl<'a> Document<'a> {
     /// What was found on a machine.
-    pub fn of(machine: &'a Machine, files: &'a [Checked]) -> Self {
+    pub fn new(machine: &'a Machine, files: &'a [Checked], unread: &'a [Unread]) -> Self {
         let count = |verdict| files.iter().map(|file| file.count(verdict)).sum();
         Self {
             schema: SCHEMA,
@@ -147,6 +164,7 @@ impl<'a> Document<'a> {
             fine: count(Verdict::Fine),
             unjudged: count(Verdict::Unjudged),
             files,
+            unread,
         }
     }
 }

@@ -92,7 +92,7 @@ proptest! {
         let root = plimsoll_machine::Root::at("/nonexistent");
         let machine = plimsoll_machine::Machine::discover(&root);
         let place = plimsoll_check::Place { machine: &machine, root: &root, is_named: true };
-        let row = plimsoll_check::check("x", &stated, &place).rows.remove(0);
+        let row = plimsoll_check::check("x", None, &stated, &place).rows.remove(0);
         prop_assert_eq!(row.cause, None, "{}", row.reason);
     }
 }

@@ -78,6 +78,22 @@ fn what_no_tool_wrote_is_refused_in_one_line() {
 }
 
 #[test]
+fn one_unreadable_file_does_not_silence_the_others() {
+    let dir = scratch();
+    let own = fs::read_to_string(corpus("netperf-lo-stream.txt")).unwrap();
+    fs::write(dir.path().join("two.txt"), own.repeat(2)).unwrap();
+    fs::write(dir.path().join("bad"), "hello").unwrap();
+    let files = ["check", "bad", "two.txt", "missing", "--json", "found.json"];
+    let (out, err) = ended(plimsoll(dir.path()).args(files), 2);
+    assert!(out.contains("two.txt, result 2: netperf") && out.contains("IMPOSSIBLE"), "{out}");
+    assert!(err.contains("bad: no known tool wrote it") && err.contains("missing: No such file"), "{err}");
+    assert_eq!(err.lines().count(), 2, "{err}");
+    let text = fs::read_to_string(dir.path().join("found.json")).unwrap();
+    let found: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&found["files"][1]["document"], &found["unread"][1]["file"]), (&2.into(), &"missing".into()));
+}
+
+#[test]
 fn names_from_a_file_do_nothing_to_a_terminal() {
     let dir = scratch();
     let text = fs::read_to_string(corpus("fio-null.json")).unwrap();

@@ -1,9 +1,14 @@
 //! JSON as tools print it: with notes before and after it, several documents in a row, and numbers that are none.
 
-use serde::de::DeserializeOwned;
+use std::ops::Range;
+
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer};
 
 /// Deepest nesting that is read. fio's and iperf3's documents have six.
 const DEEPEST: usize = 32;
+/// Documents without an end that a text is searched behind: each costs a search to its end.
+const MAX_BROKEN: usize = 64;
 
 /// All documents in a text, each an object that begins on a line of its own.
 ///
@@ -18,49 +23,78 @@ pub(crate) fn documents<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, Strin
 /// # Errors
 /// There is none, or one is nested too deep.
 pub(crate) fn texts(text: &str) -> Result<Vec<&str>, String> {
-    if text.trim_start().strip_prefix('[').is_some_and(|inner| inner.trim_start().starts_with('{')) {
-        return Err("its JSON is an array: give each of its documents as a file of its own".to_owned());
+    let found = extents(text);
+    if found.is_empty() {
+        return Err("its output is no JSON".to_owned());
     }
-    let mut found = Vec::new();
-    let mut rest = start(text).ok_or("its output is no JSON")?;
-    loop {
-        let length = extent(rest).map_err(|why| format!("its JSON {why}"))?;
-        let (document, after) = rest.split_at(length);
-        found.push(document);
-        match start(after) {
-            Some(next) => rest = next,
-            None => return Ok(found),
-        }
-    }
+    let document = |range: Range<usize>| match extent(&text[range.clone()]) {
+        Extent::TooDeep => Err(format!("its JSON is nested deeper than {DEEPEST}")),
+        _ => Ok(&text[range]),
+    };
+    found.into_iter().map(document).collect()
 }
 
-/// Reads one document.
+/// Where the documents of a text are: each an object that begins on a line of its own, or behind another one.
+///
+/// A document that has no end, or is nested too deep, ends where the next one begins at the start of a line.
+pub(crate) fn extents(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut broken = 0;
+    let mut from = 0;
+    while let Some(start) = start(text, from) {
+        let next = |from: usize| text[from..].find("\n{").map_or(text.len(), |at| from + at + 1);
+        let end = match extent(&text[start..]) {
+            Extent::Whole(length) => start + length,
+            Extent::Open | Extent::TooDeep if broken < MAX_BROKEN => {
+                broken += 1;
+                next(start)
+            }
+            Extent::Open | Extent::TooDeep => text.len(),
+        };
+        found.push(start..end);
+        from = end;
+    }
+    found
+}
+
+/// Reads one document. Numbers that are none, such as `-nan`, are given to [`number`] as text.
 ///
 /// # Errors
 /// It cannot be read: with line and column.
 pub(crate) fn document<T: DeserializeOwned>(document: &str) -> Result<T, String> {
     let read = serde_json::from_str(document).or_else(|e| {
-        let mended = numbers(document).ok_or(e)?;
-        serde_json::from_str(&mended)
+        let quoted = quoted_numbers(document).ok_or(e)?;
+        serde_json::from_str(&quoted)
     });
     read.map_err(|e| format!("its JSON cannot be read: {e}"))
 }
 
-/// The text from the first object on: the brace is the first on its line.
-fn start(text: &str) -> Option<&str> {
-    let mut from = 0;
-    for line in text.split_inclusive('\n') {
-        let lead = line.len() - line.trim_start_matches([' ', '\t', '\u{feff}']).len();
-        if line[lead..].starts_with('{') {
-            return text.get(from + lead..);
+/// Where the first object from an offset on begins: its brace is the first character on its line, but for those of an array, or
+/// it follows another document.
+fn start(text: &str, from: usize) -> Option<usize> {
+    let mut at = from;
+    for line in text[from..].split_inclusive('\n') {
+        let brace = line.trim_start_matches([' ', '\t', '\u{feff}', '[', ']', ',']);
+        if brace.starts_with('{') {
+            return Some(at + line.len() - brace.len());
         }
-        from += line.len();
+        at += line.len();
     }
     None
 }
 
-/// Bytes of the object that a text begins with; all of it where it does not end.
-fn extent(text: &str) -> Result<usize, String> {
+/// The length of an object.
+enum Extent {
+    /// It ends after this many bytes.
+    Whole(usize),
+    /// It has no end.
+    Open,
+    /// It is nested too deep.
+    TooDeep,
+}
+
+/// The length of the object that a text begins with.
+fn extent(text: &str) -> Extent {
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
     for (at, byte) in text.bytes().enumerate() {
         match byte {
@@ -72,29 +106,51 @@ fn extent(text: &str) -> Result<usize, String> {
             b'}' | b']' => {
                 depth = depth.saturating_sub(1);
                 if depth == 0 {
-                    return Ok(at + 1);
+                    return Extent::Whole(at + 1);
                 }
             }
             _ => {}
         }
         if depth > DEEPEST {
-            return Err(format!("is nested deeper than {DEEPEST}"));
+            return Extent::TooDeep;
         }
     }
-    Ok(text.len())
+    Extent::Open
 }
 
-/// The document with `null` in place of `-nan`, `nan` and `inf`, which C's printf writes; `None` where it has none of them.
-fn numbers(document: &str) -> Option<String> {
+/// A number of a document; what C's printf and Python write for a value that is none is kept (see [`document`]).
+///
+/// # Errors
+/// It is neither a number nor null.
+pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Number {
+        Finite(f64),
+        Word(String),
+    }
+    match Option::<Number>::deserialize(deserializer)? {
+        None => Ok(None),
+        Some(Number::Finite(value)) => Ok(Some(value)),
+        Some(Number::Word(word)) => word.parse().map(Some).map_err(D::Error::custom),
+    }
+}
+
+/// The document with quotes around what is no JSON number: `-nan`, `inf` and the like, and numbers too large for any type; `None`
+/// if it has none of them.
+fn quoted_numbers(document: &str) -> Option<String> {
     let mut out = String::with_capacity(document.len());
-    let (mut quoted, mut escaped, mut mended) = (false, false, false);
+    let (mut quoted, mut escaped, mut changed) = (false, false, false);
     let mut rest = document;
     while let Some(c) = rest.chars().next() {
-        let word = ["-nan", "nan", "-inf", "inf"].into_iter().find(|word| !quoted && rest.starts_with(word));
-        if let Some(word) = word {
-            out.push_str("null");
-            rest = &rest[word.len()..];
-            mended = true;
+        let is_token = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+        if !quoted && is_token(c) {
+            let length = rest.find(|c| !is_token(c)).unwrap_or(rest.len());
+            let (word, after) = rest.split_at(length);
+            let is_finite = word.parse::<f64>().map_or(true, f64::is_finite);
+            out.push_str(&if is_finite { word.to_owned() } else { format!("\"{word}\"") });
+            changed |= !is_finite;
+            rest = after;
             continue;
         }
         match c {
@@ -106,7 +162,7 @@ fn numbers(document: &str) -> Option<String> {
         out.push(c);
         rest = &rest[c.len_utf8()..];
     }
-    mended.then_some(out)
+    changed.then_some(out)
 }
 
 #[cfg(test)]
@@ -117,16 +173,34 @@ mod tests {
 
     #[test]
     fn notes_around_documents_are_passed_over() {
-        let text = "fio: {odd} warning\n\n{\"a\": \"}{\\\"\"}\n{\"b\": [1]}\ndone {}\n";
+        let text = "fio: {odd} warning\n\n{\"a\": \"}{\\\"\"}{\"b\": [1]}\ndone {}\n";
         let found = documents::<Value>(text).unwrap();
         assert_eq!(found.len(), 2);
         assert_eq!(found[0]["a"], "}{\"");
     }
 
     #[test]
-    fn what_is_no_number_is_none() {
-        let found = documents::<Value>("{\"a\": -nan, \"nan\": inf, \"c\": 1}").unwrap();
-        assert_eq!(found[0], serde_json::json!({"a": null, "nan": null, "c": 1}));
+    fn what_is_no_number_is_kept() {
+        #[derive(Deserialize)]
+        struct Numbers {
+            #[serde(deserialize_with = "number")]
+            a: Option<f64>,
+            #[serde(deserialize_with = "number")]
+            nan: Option<f64>,
+            #[serde(deserialize_with = "number")]
+            c: Option<f64>,
+            #[serde(default, deserialize_with = "number")]
+            d: Option<f64>,
+        }
+        for (words, is_nan) in
+            [("-nan", true), ("NaN", true), ("-inf", false), ("Infinity", false), ("1e999", false)]
+        {
+            let text = format!("{{\"a\": 1, \"nan\": {words}, \"c\": null, \"x\": \"inf\"}}");
+            let Numbers { a, nan, c, d } = document(&text).unwrap();
+            assert_eq!((a, c, d), (Some(1.0), None, None));
+            assert!(nan.is_some_and(|value| value.is_nan() == is_nan && !value.is_finite()), "{words}");
+        }
+        assert!(document::<Numbers>("{\"a\": \"x\", \"nan\": 1, \"c\": 1}").is_err());
     }
 
     #[test]

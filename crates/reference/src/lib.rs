@@ -17,6 +17,7 @@ use crate::sample::{Achieved, Fact, Offer};
 mod account;
 mod beside;
 mod choice;
+mod documents;
 pub mod fact;
 mod json;
 pub mod process;
@@ -39,6 +40,7 @@ pub use crate::trust::Trust;
 pub use account::{Account, Seconds};
 pub use beside::{Companion, Companions, Server as FarServer};
 pub use choice::{Against, how_to_get, idle, passed_over, remedy};
+pub use documents::read_all;
 pub use scratch::{Scratch, reap};
 pub use search::Search;
 pub use stated::Stated;
@@ -350,7 +352,17 @@ pub trait Peer: Sync {
         false
     }
 
-    /// Reads such a text: all figures in it.
+    /// Where its results begin in a text without JSON documents, as byte offsets.
+    fn starts(&self, _: &str) -> Vec<usize> {
+        Vec::new()
+    }
+
+    /// Whether a JSON document belongs to the same result as the document before it, which is from this tool.
+    fn continues(&self, _before: &str, _document: &str) -> bool {
+        false
+    }
+
+    /// Reads such a text with one result: all figures in it.
     ///
     /// # Errors
     /// What is wrong with the text, in one line.

@@ -10,7 +10,7 @@ use crate::text::shown_within;
 use crate::{Account, PEERS, Peer};
 
 /// Most figures of one file.
-pub const MOST_FIGURES: usize = 10_000;
+pub const MAX_FIGURES: usize = 10_000;
 /// Characters of a name that are kept.
 const LONGEST: usize = 80;
 
@@ -43,7 +43,7 @@ pub struct Origin {
 pub struct Figure {
     /// Where it is in the file, and what it is: `randread: read bw`. Safe to print.
     pub name: String,
-    /// In the base unit.
+    /// In the base unit, as the file has it: it may be negative, infinite or no number.
     pub value: f64,
     /// The unit.
     pub unit: Unit,
@@ -53,6 +53,8 @@ pub struct Figure {
     pub account: Option<Account>,
     /// Why it is no figure, where the tool says so: a job that failed, a check that did not pass.
     pub void: Option<String>,
+    /// Why its file's own numbers cannot be true on any machine, where the value alone does not show it.
+    pub absurd: Option<String>,
     /// What it is said to be a figure of.
     pub subject: Subject,
 }
@@ -187,7 +189,7 @@ impl Figure {
     /// A figure without anything known of it.
     pub fn new(name: &str, value: f64, unit: Unit, like: Result<Like, String>) -> Self {
         let name = shown_within(name, LONGEST);
-        Self { name, value, unit, like, account: None, void: None, subject: Subject::Other }
+        Self { name, value, unit, like, account: None, void: None, absurd: None, subject: Subject::Other }
     }
 }
 
@@ -205,14 +207,9 @@ impl Stated {
     }
 }
 
-/// A number that a text has in place of `-nan` or `inf`.
-pub(crate) fn finite(value: Option<f64>) -> Option<f64> {
-    value.filter(|v| v.is_finite())
-}
-
 /// The tools whose results can be read, by name.
 pub fn formats() -> impl Iterator<Item = &'static str> {
-    PEERS.iter().filter(|peer| peer.tool().results.is_some()).map(|peer| peer.tool().name)
+    readable().map(|peer| peer.tool().name)
 }
 
 /// What is read of the results of that tool, as a list of formats says it.
@@ -220,29 +217,37 @@ pub fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
     PEERS.iter().filter_map(|peer| Some((peer.tool().name, peer.tool().results?)))
 }
 
-/// Reads a file: as results of the tool that is named, or of the one that it is recognised by.
+/// The tools whose results can be read.
+pub(crate) fn readable() -> impl Iterator<Item = &'static dyn Peer> {
+    PEERS.iter().copied().filter(|peer| peer.tool().results.is_some())
+}
+
+/// Reads a text with one result: of the named tool, or of the tool that it is recognised by.
 ///
 /// # Errors
-/// That no tool is recognised, or what is wrong with it, in one line.
+/// That no tool is recognised, or what is wrong with the text, in one line.
 pub fn read(text: &str, format: Option<&str>) -> Result<Stated, String> {
-    let readable = PEERS.iter().filter(|peer| peer.tool().results.is_some());
-    let chosen: Option<&&dyn Peer> = match format {
-        Some(name) => readable.clone().find(|peer| peer.tool().name == name),
-        None => readable.clone().find(|peer| peer.recognises(text)),
+    let chosen = match format {
+        Some(name) => readable().find(|peer| peer.tool().name == name),
+        None => readable().find(|peer| peer.recognises(text)),
     };
-    let peer = chosen.ok_or_else(|| unrecognised(text))?;
-    let mut stated =
-        peer.stated(text).map_err(|why| format!("as a result of {}: {why}", peer.tool().name))?;
-    if stated.figures.len() > MOST_FIGURES {
-        return Err(format!("it has more than {MOST_FIGURES} figures"));
+    let what = if text.trim().is_empty() { "it is empty" } else { "no known tool wrote it" };
+    let peer = chosen.ok_or_else(|| unrecognised(what))?;
+    let stated = peer.stated(text).map_err(|why| format!("as a result of {}: {why}", peer.tool().name))?;
+    if stated.figures.len() > MAX_FIGURES {
+        return Err(too_many());
     }
-    stated.figures.retain(|figure| figure.value.is_finite() && figure.value >= 0.0);
     Ok(stated)
 }
 
-fn unrecognised(text: &str) -> String {
+/// The error of a file with too many figures.
+pub(crate) fn too_many() -> String {
+    format!("it has more than {MAX_FIGURES} figures")
+}
+
+/// The error of a text that no tool is recognised by.
+pub(crate) fn unrecognised(what: &str) -> String {
     let names: Vec<&str> = formats().collect();
-    let what = if text.trim().is_empty() { "it is empty" } else { "no known tool wrote it" };
     format!("{what}; results of {} are read, and --format names one", names.join(", "))
 }
 

@@ -24,7 +24,12 @@ pub fn text(files: &[Checked], style: &Style) -> String {
 
 fn one(file: &Checked, style: &Style) -> String {
     let version = file.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
-    let mut text = paragraph(style, Role::Strong, "", &format!("{}: {}{version}", file.file, file.tool));
+    let mut text = paragraph(
+        style,
+        Role::Strong,
+        "",
+        &format!("{}: {}{version}", title(&file.file, file.document), file.tool),
+    );
     if let Some(trouble) = &file.trouble {
         text += &paragraph(style, Role::Warning, "! ", &format!("the tool says: {trouble}"));
     }
@@ -48,6 +53,11 @@ fn one(file: &Checked, style: &Style) -> String {
         }
     }
     text
+}
+
+/// The name of a result: its file, and its number in one with several.
+pub fn title(file: &str, document: Option<usize>) -> String {
+    document.map_or_else(|| file.to_owned(), |number| format!("{file}, result {number}"))
 }
 
 /// A row: a name that leaves the figures no room has a line of its own.
@@ -102,10 +112,11 @@ fn verdict(row: &Row) -> String {
 fn tally(files: &[Checked]) -> String {
     let count = |verdict| files.iter().map(|file| file.count(verdict)).sum::<usize>();
     let all: usize = files.iter().map(|file| file.rows.len()).sum();
+    let several = files.iter().any(|file| file.document.is_some());
     format!(
         "{} in {}: {} impossible, {} fine, {} cannot be judged",
         counted(all as u64, "figure"),
-        counted(files.len() as u64, "file"),
+        counted(files.len() as u64, if several { "result" } else { "file" }),
         count(Verdict::Impossible),
         count(Verdict::Fine),
         count(Verdict::Unjudged)
@@ -161,6 +172,7 @@ mod tests {
         let trouble = Some("interrupted".to_owned());
         let file = Checked {
             file: "x.json".to_owned(),
+            document: None,
             tool: "fio",
             version: Some("3.33".to_owned()),
             trouble,

@@ -420,6 +420,10 @@ impl Peer for Fio {
         text.contains("\"fio version\"") || stated::is_plain(text)
     }
 
+    fn continues(&self, before: &str, document: &str) -> bool {
+        stated::continues(before, document)
+    }
+
     fn stated(&self, text: &str) -> Result<Stated, String> {
         stated::read(text)
     }

@@ -134,6 +134,10 @@ impl Peer for Iperf3 {
         stated::recognises(text)
     }
 
+    fn continues(&self, before: &str, document: &str) -> bool {
+        stated::continues(before, document)
+    }
+
     fn stated(&self, text: &str) -> Result<Stated, String> {
         stated::read(text)
     }

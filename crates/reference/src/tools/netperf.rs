@@ -143,6 +143,10 @@ impl Peer for Netperf {
         stated::recognises(text)
     }
 
+    fn starts(&self, text: &str) -> Vec<usize> {
+        stated::starts(text)
+    }
+
     fn stated(&self, text: &str) -> Result<Stated, String> {
         stated::read(text)
     }

@@ -167,6 +167,10 @@ impl Peer for Stream {
         stated::recognises(text)
     }
 
+    fn starts(&self, text: &str) -> Vec<usize> {
+        stated::starts(text)
+    }
+
     fn stated(&self, text: &str) -> Result<Stated, String> {
         stated::read(text)
     }

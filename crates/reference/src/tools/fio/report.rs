@@ -8,13 +8,18 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{Account, Seconds};
+use crate::{Account, Seconds, json};
 
 /// The document.
 #[derive(Deserialize)]
 pub(super) struct Report {
     #[serde(default, rename = "fio version")]
     pub(super) version: Option<String>,
+    /// Seconds since 1970, and the same in milliseconds.
+    #[serde(default)]
+    pub(super) timestamp: Option<f64>,
+    #[serde(default)]
+    pub(super) timestamp_ms: Option<f64>,
     #[serde(default, rename = "global options")]
     pub(super) global: BTreeMap<String, Value>,
     #[serde(default)]
@@ -34,6 +39,9 @@ pub(super) struct Measured {
     pub(super) groupid: Option<i64>,
     #[serde(default)]
     pub(super) error: i64,
+    /// Whole seconds since fio began, rounded up.
+    #[serde(default)]
+    pub(super) elapsed: Option<f64>,
     #[serde(default)]
     pub(super) hostname: Option<String>,
     #[serde(default, rename = "job options")]
@@ -57,7 +65,8 @@ impl Measured {
     pub(super) fn latency_ns(&self) -> f64 {
         let all = [&self.read, &self.write];
         let count: f64 = all.iter().map(|side| side.transfers()).sum();
-        all.iter().map(|side| side.transfers() * side.latency_ns().unwrap_or(0.0)).sum::<f64>() / count
+        let latency = |side: &Side| side.latency_ns().filter(|ns| ns.is_finite()).unwrap_or(0.0);
+        all.iter().map(|side| side.transfers() * latency(side)).sum::<f64>() / count
     }
 
     /// What it did, and in how many of its milliseconds. As latencies its transfers fill that time so often as there are of
@@ -81,16 +90,23 @@ impl Measured {
 #[serde(default)]
 pub(super) struct Side {
     /// Bytes a second (3.x).
+    #[serde(deserialize_with = "json::number")]
     pub(super) bw_bytes: Option<f64>,
     /// KiB a second.
+    #[serde(deserialize_with = "json::number")]
     pub(super) bw: Option<f64>,
+    #[serde(deserialize_with = "json::number")]
     pub(super) iops: Option<f64>,
+    #[serde(deserialize_with = "json::number")]
     pub(super) total_ios: Option<f64>,
     /// Bytes; KiB in most of 2.x.
+    #[serde(deserialize_with = "json::number")]
     pub(super) io_bytes: Option<f64>,
     /// KiB (3.1 and later).
+    #[serde(deserialize_with = "json::number")]
     pub(super) io_kbytes: Option<f64>,
     /// Milliseconds.
+    #[serde(deserialize_with = "json::number")]
     pub(super) runtime: Option<f64>,
     pub(super) slat_ns: Option<Times>,
     pub(super) clat_ns: Option<Times>,
@@ -107,8 +123,8 @@ impl Side {
 
     /// Mean nanoseconds of a transfer, submission included.
     pub(super) fn latency_ns(&self) -> Option<f64> {
-        let mean = |times: &Option<Times>| times.as_ref()?.mean.filter(|mean| mean.is_finite());
-        match (mean(&self.slat_ns), mean(&self.clat_ns)) {
+        let mean = |times: &Option<Times>| times.as_ref()?.mean;
+        match (mean(&self.slat_ns).filter(|ns| ns.is_finite()), mean(&self.clat_ns)) {
             (Some(submission), Some(completion)) => Some(submission + completion),
             _ => mean(&self.lat_ns).or_else(|| Some(mean(&self.lat)? * 1e3)),
         }
@@ -127,7 +143,7 @@ pub(super) struct Synced {
 
 #[derive(Deserialize)]
 pub(super) struct Times {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "json::number")]
     pub(super) mean: Option<f64>,
 }
 

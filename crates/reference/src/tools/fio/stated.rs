@@ -8,7 +8,7 @@ use super::TOOL;
 use super::report::{Disk, Measured, Report, Side};
 use crate::case::Case;
 use crate::quantity::Unit;
-use crate::stated::{Counted, DiskUse, Figure, Like, Stated, Subject, finite};
+use crate::stated::{Counted, DiskUse, Figure, Like, Stated, Subject};
 use crate::text::shown_within;
 use crate::{Account, Seconds, json};
 
@@ -55,6 +55,44 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
             .map(|job| format!("its job {} failed, errno {}", shown_within(&job.jobname, 40), job.error));
     }
     Ok(stated)
+}
+
+/// Whether a document goes on with the run of the one before it: with --status-interval there is one for each interval, and the
+/// last has all.
+pub(super) fn continues(before: &str, document: &str) -> bool {
+    /// A time is rounded up to a second.
+    const ROUNDING: f64 = 1.05;
+    /// Between the end of the jobs and the last document.
+    const END: f64 = 0.7;
+    /// The least share of an interval by which the longest runtime grows: one job may end in it and the next begin.
+    const LEAST_GROWTH: f64 = 0.25;
+    let (Ok(before), Ok(after)) = (json::document::<Report>(before), json::document::<Report>(document))
+    else {
+        return false;
+    };
+    let stamps = match (before.timestamp_ms.zip(after.timestamp_ms), before.timestamp.zip(after.timestamp)) {
+        (Some((from, to)), _) => Some(((to - from) * 1e-3, ROUNDING)),
+        (None, Some((from, to))) => Some((to - from, ROUNDING + 1.0)),
+        (None, None) => None,
+    };
+    let same = before.version == after.version && before.jobs.len() == after.jobs.len();
+    let (Some((passed, rounding)), true) = (stamps, same) else { return false };
+    let mut growth = 0.0_f64;
+    for (one, other) in before.jobs.iter().zip(&after.jobs) {
+        let elapsed = one.elapsed.zip(other.elapsed).map(|(from, to)| to - from);
+        let fits = elapsed.is_some_and(|elapsed| (elapsed - passed).abs() <= rounding);
+        if one.jobname != other.jobname || one.options != other.options || !fits {
+            return false;
+        }
+        for way in &WAYS {
+            let (from, to) = ((way.side)(one), (way.side)(other));
+            if bytes(from).unwrap_or(0.0) > bytes(to).unwrap_or(0.0) {
+                return false;
+            }
+            growth = growth.max((to.runtime.unwrap_or(0.0) - from.runtime.unwrap_or(0.0)) * 1e-3);
+        }
+    }
+    passed > 0.0 && growth >= (passed - END) * LEAST_GROWTH && growth <= passed + END
 }
 
 /// Whether a text is fio's normal or terse output.
@@ -139,17 +177,23 @@ impl<'a> Told<'a> {
 impl Told<'_> {
     fn figures(&self, way: &Way) -> Vec<Figure> {
         let side = (way.side)(self.job);
-        let Some(bandwidth) = bandwidth(side).filter(|bandwidth| *bandwidth > 0.0) else { return Vec::new() };
+        let worked = side.transfers() != 0.0 || bytes(side).is_some();
+        // Versions of 2.x write -nan for a direction without transfers.
+        let stated = |value: Option<f64>| value.filter(|value| *value != 0.0 && (worked || !value.is_nan()));
         let name = |what: &str| format!("{}: {} {what}", self.name, way.name);
         let case = self.case(way, side);
         let like = |metric| match self.job.jobname == ALL_CLIENTS {
             true => Err("it is the sum over all servers of a client, each with disks of its own".to_owned()),
             false => Ok(Like::of(case.clone(), metric)),
         };
-        let mut figures =
-            vec![Figure::new(&name("bandwidth"), bandwidth, Unit::BytePerSecond, like("throughput"))];
-        figures[0].account = self.account(side, bandwidth);
-        if let Some(iops) = finite(side.iops) {
+        let mut figures = Vec::new();
+        if let Some(bandwidth) = stated(bandwidth(side)) {
+            let mut figure =
+                Figure::new(&name("bandwidth"), bandwidth, Unit::BytePerSecond, like("throughput"));
+            figure.account = self.account(side, bandwidth);
+            figures.push(figure);
+        }
+        if let Some(iops) = stated(side.iops) {
             let mut figure = Figure::new(&name("IOPS"), iops, Unit::IoPerSecond, like("rate"));
             if side.transfers() > 0.0 {
                 figure.account = duration(side).map(|seconds| Account::of(side.transfers(), seconds));
@@ -158,10 +202,13 @@ impl Told<'_> {
             }
             figures.push(figure);
         }
-        if let Some(latency) = finite(side.latency_ns()).filter(|ns| *ns > 0.0) {
+        if let Some(latency) = stated(side.latency_ns()) {
             let mut figure = Figure::new(&name("latency"), latency * 1e-9, Unit::Second, like("latency"));
             figure.account = self.in_flight(side);
             figures.push(figure);
+        }
+        if figures.is_empty() {
+            return figures;
         }
         let used = self.used(way, side);
         for figure in &mut figures {
@@ -267,7 +314,7 @@ impl Told<'_> {
             counted: counted(self.report, way),
             file_bytes: self.file_bytes(),
             compressible: self.compressible(),
-            lone_seconds: finite(side.latency_ns()).filter(|_| lone).map(|ns| ns * 1e-9),
+            lone_seconds: side.latency_ns().filter(|ns| lone && ns.is_finite()).map(|ns| ns * 1e-9),
             client: self.client(),
         }
     }
@@ -345,14 +392,14 @@ fn size(text: &str) -> Option<f64> {
 }
 
 fn bandwidth(side: &Side) -> Option<f64> {
-    finite(side.bw_bytes.or_else(|| side.bw.map(|kib| kib * 1024.0)))
+    side.bw_bytes.or_else(|| side.bw.map(|kib| kib * 1024.0))
 }
 
 /// Bytes moved. Versions that do not write KiB beside them wrote KiB in their place, or bytes: their own rate tells.
 fn bytes(side: &Side) -> Option<f64> {
     /// Between the two, which differ by 1024.
     const EITHER: f64 = 32.0;
-    let stated = finite(side.io_bytes).filter(|bytes| *bytes > 0.0)?;
+    let stated = side.io_bytes.filter(|bytes| *bytes > 0.0 && bytes.is_finite())?;
     let kib = side.bw.zip(side.runtime).map(|(bw, ms)| bw * ms * 1e-3).filter(|kib| *kib > 0.0);
     let in_kib = side.io_kbytes.is_none() && kib.is_some_and(|kib| stated / kib < EITHER);
     Some(if in_kib { stated * 1024.0 } else { stated })

@@ -2,6 +2,7 @@
 
 use super::{TOOL, summary};
 use crate::case::Case;
+use crate::documents::line_starts;
 use crate::quantity::Unit;
 use crate::stated::{CoreUse, Figure, Like, MemoryUse, Origin, Stated, Subject};
 use crate::text::shown_within;
@@ -25,8 +26,14 @@ pub(super) fn recognises(text: &str) -> bool {
     text.contains("HPC Challenge Benchmark") || text.contains("Begin of Summary section.")
 }
 
+/// hpcc adds the results of each run to the same file.
+pub(super) fn starts(text: &str) -> Vec<usize> {
+    line_starts(text, |line| line.contains("HPC Challenge Benchmark version"))
+}
+
 pub(super) fn read(text: &str) -> Result<Stated, String> {
-    let number = |key: &str| summary(text, &format!("{key}=")).ok();
+    // A part that did not run has -1.
+    let number = |key: &str| summary(text, &format!("{key}=")).ok().filter(|number| *number != -1.0);
     let version = text.split_once("Benchmark version ").and_then(|(_, rest)| rest.split_whitespace().next());
     let mut stated = Stated::by(TOOL.name, version);
     let host = text.split_once("Hostname: '").and_then(|(_, rest)| rest.split('\'').next());
@@ -43,7 +50,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
         let no = || Err("plimsoll derives no limit for it".to_owned());
         stated.figures.extend(number(key).map(|value| Figure::new(key, value * factor, unit, no())));
     }
-    stated.figures.retain(|figure| figure.value > 0.0);
+    stated.figures.retain(|figure| figure.value != 0.0);
     match stated.figures.is_empty() {
         true => Err("its summary has no figure".to_owned()),
         false => Ok(stated),

@@ -92,16 +92,26 @@ struct Stream {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Sum {
+    #[serde(deserialize_with = "json::number")]
     bits_per_second: Option<f64>,
+    #[serde(deserialize_with = "json::number")]
     bytes: Option<f64>,
+    #[serde(deserialize_with = "json::number")]
     seconds: Option<f64>,
+    #[serde(deserialize_with = "json::number")]
     lost_percent: Option<f64>,
     sender: Option<bool>,
 }
 
 impl Sum {
     fn rate(&self) -> Option<f64> {
-        self.bits_per_second.filter(|rate| rate.is_finite() && *rate > 0.0)
+        self.bits_per_second.filter(|rate| *rate != 0.0)
+    }
+
+    /// Why its share of lost datagrams cannot be true.
+    fn absurd_loss(&self) -> Option<String> {
+        let lost = self.lost_percent.filter(|lost| !(0.0..=100.0).contains(lost))?;
+        Some(format!("it lost {lost} % of its datagrams: a share is between 0 and 100 %"))
     }
 }
 
@@ -114,13 +124,19 @@ fn is_plain(text: &str) -> bool {
 pub(super) fn recognises(text: &str) -> bool {
     let has = |key: &str| text.contains(key);
     is_plain(text)
-        || has("\"event\"") && has("\"data\"") && (has("\"test_start\"") || has("\"sum_sent\""))
+        || text.trim_start().starts_with("{\"event\"") && has("\"data\"")
         || has("\"start\"") && (has("\"test_start\"") || has("\"iperf 3") || has("\"error\""))
         || has("\"error\"") && has("\"end\"")
         || text.trim_start().starts_with('{')
             && has("\"error\"")
             && !has("\"fio version\"")
             && text.len() < 4096
+}
+
+/// An event of a stream that another one began.
+pub(super) fn continues(_: &str, document: &str) -> bool {
+    let event = json::document::<Event>(document).ok().and_then(|event| event.event);
+    event.is_some_and(|event| event != "start")
 }
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
@@ -226,6 +242,7 @@ fn figure(report: &Report, name: &str, sum: &Sum, is_sent: bool) -> Option<Figur
         .zip(sum.seconds)
         .filter(|(bytes, seconds)| *bytes > 0.0 && *seconds > 0.0)
         .map(|(bytes, seconds)| Account::of(bytes * 8.0, Seconds::of(seconds)));
+    figure.absurd = sum.absurd_loss();
     figure.subject = Subject::Link(used(report, sum, streams, is_sent));
     Some(figure)
 }

@@ -2,6 +2,7 @@
 
 use super::TOOL;
 use crate::case::Case;
+use crate::documents::line_starts;
 use crate::quantity::Unit;
 use crate::stated::{CoreUse, Figure, Like, MemoryUse, Stated, Subject};
 use crate::tools::{number_after, word_after};
@@ -11,12 +12,13 @@ pub(super) fn recognises(text: &str) -> bool {
     text.contains("LIKWID MICRO BENCHMARK")
 }
 
+pub(super) fn starts(text: &str) -> Vec<usize> {
+    line_starts(text, recognises)
+}
+
 pub(super) fn read(text: &str) -> Result<Stated, String> {
     let mut stated = Stated::by(TOOL.name, None);
-    // Each run prints a block of its own.
-    for block in text.split("LIKWID MICRO BENCHMARK").skip(1) {
-        stated.figures.extend(figures(block)?);
-    }
+    stated.figures = figures(text)?;
     match stated.figures.is_empty() {
         true => Err("it has no figure".to_owned()),
         false => Ok(stated),
@@ -28,35 +30,37 @@ fn figures(text: &str) -> Result<Vec<Figure>, String> {
     let threads = super::used_threads(text).unwrap_or(1) as f64;
     let seconds = Seconds::printed(word_after(text, "Time:")?)?;
     let mut figures = Vec::new();
-    if let Some(flops) = positive(text, "MFlops/s:") {
+    if let Some(flops) = other_than_zero(text, "MFlops/s:") {
         let mut figure = Figure::new(
             &format!("{kernel}: FLOP/s"),
             flops * 1e6,
             Unit::FlopPerSecond,
             peak(&kernel, threads),
         );
-        figure.account = positive(text, "Number of Flops:").map(|flops| Account::of(flops, seconds));
+        figure.account = other_than_zero(text, "Number of Flops:").map(|flops| Account::of(flops, seconds));
         figure.subject = Subject::Cores(CoreUse { threads, by_time: None });
         figures.push(figure);
     }
     // A peak kernel goes over a few bytes in the first cache.
-    if let Some(rate) = positive(text, "MByte/s:").filter(|_| !kernel.starts_with("peakflops")) {
-        let bytes = positive(text, "Size (Byte):");
+    if let Some(rate) = other_than_zero(text, "MByte/s:").filter(|_| !kernel.starts_with("peakflops")) {
+        let bytes = other_than_zero(text, "Size (Byte):");
         let each = bytes.map(|bytes| (bytes / threads) as u64);
         let case = Case::of("memory.bandwidth").with_word("op", op(&kernel));
         let case = each.map_or(case.clone(), |each| case.with_size("size", each));
         let like = Ok(Like::of(case.with_count("threads", threads as u64), "bandwidth"));
         let name = format!("{kernel}: bandwidth");
         let mut figure = Figure::new(&name, rate * 1e6, Unit::BytePerSecond, like);
-        figure.account = positive(text, "Data volume (Byte):").map(|bytes| Account::of(bytes, seconds));
+        figure.account =
+            other_than_zero(text, "Data volume (Byte):").map(|bytes| Account::of(bytes, seconds));
         figure.subject = Subject::Memory(MemoryUse { footprint: bytes, array: bytes, may_be_cache: true });
         figures.push(figure);
     }
     Ok(figures)
 }
 
-fn positive(text: &str, label: &str) -> Option<f64> {
-    number_after(text, label).ok().filter(|number| *number > 0.0)
+/// A number that is not 0, which stands for what the kernel does not do.
+fn other_than_zero(text: &str, label: &str) -> Option<f64> {
+    number_after(text, label).ok().filter(|number| *number != 0.0)
 }
 
 /// The operation of ours with as many loads and stores; what has none moves no more through the channels.

@@ -2,6 +2,7 @@
 
 use super::{TOOL, value, word};
 use crate::case::Case;
+use crate::documents::line_starts;
 use crate::quantity::Unit;
 use crate::stated::{Figure, Like, LinkUse, Stated, Subject};
 use crate::text::shown_within;
@@ -13,6 +14,23 @@ pub(super) fn recognises(text: &str) -> bool {
         || has("ELAPSED_TIME=")
         || has("THROUGHPUT=")
         || has("10^6bits/sec") && has("Throughput")
+}
+
+/// A banner, or the key of the first line again.
+pub(super) fn starts(text: &str) -> Vec<usize> {
+    let mut first: Option<String> = None;
+    line_starts(text, |line| {
+        let is_key = |key: &&str| !key.is_empty() && key.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
+        let key = line.split_once('=').map(|(key, _)| key).filter(is_key);
+        let again = key.is_some() && key == first.as_deref();
+        let is_banner = line.contains(" TEST from ");
+        match (is_banner, key) {
+            (true, _) => first = None,
+            (false, Some(key)) if first.is_none() => first = Some(key.to_owned()),
+            _ => {}
+        }
+        is_banner || again
+    })
 }
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
@@ -101,7 +119,7 @@ fn table(text: &str) -> Vec<Figure> {
 /// The numbers of a line that has nothing else.
 fn numbers(line: &str) -> Option<Vec<f64>> {
     let all: Option<Vec<f64>> = line.split_whitespace().map(|word| word.parse().ok()).collect();
-    all.filter(|all| !all.is_empty() && all.iter().all(|number| number.is_finite()))
+    all.filter(|all| !all.is_empty())
 }
 
 fn stream(name: &str, rate: f64, message: f64, is_udp: bool, used: LinkUse) -> Figure {
@@ -135,7 +153,7 @@ fn round_trips(banner: &str, rate: f64, _request: f64) -> Figure {
 }
 
 fn keys(text: &str) -> Vec<Figure> {
-    let number = |key: &str| value(text, key).ok().filter(|number| *number > 0.0);
+    let number = |key: &str| value(text, key).ok().filter(|number| *number != 0.0);
     if let Some(seconds) = number("RT_LATENCY").map(|micros| micros * 1e-6) {
         let no = "the limit of a round trip is an ICMP echo of the same run, which the file does not have";
         return vec![Figure::new("round trip", seconds, Unit::Second, Err(no.to_owned()))];

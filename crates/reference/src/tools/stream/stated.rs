@@ -2,6 +2,7 @@
 
 use super::{Kernel, Line, TOOL};
 use crate::case::Case;
+use crate::documents::line_starts;
 use crate::quantity::Unit;
 use crate::stated::{Figure, Like, MemoryUse, Stated, Subject};
 use crate::tools::number_after;
@@ -20,6 +21,10 @@ pub(super) fn recognises(text: &str) -> bool {
     has("\nTriad:") && (has("STREAM version") || has("Array size =") && has("Function"))
 }
 
+pub(super) fn starts(text: &str) -> Vec<usize> {
+    line_starts(text, |line| line.starts_with("STREAM version"))
+}
+
 pub(super) fn read(text: &str) -> Result<Stated, String> {
     let mut stated = Stated::by(TOOL.name, TOOL.version(text).as_deref());
     let elements = number_after(text, "Array size =").ok();
@@ -30,7 +35,10 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     for (kernel, op) in KERNELS {
         let Line { best, least } = match Line::of(text, &kernel) {
             Ok(line) => line,
-            Err(_) => continue,
+            Err(why) => {
+                stated.trouble = Some(format!("its line {} cannot be read: {why}", kernel.row));
+                continue;
+            }
         };
         let case = Case::of("memory.bandwidth").with_word("op", op).with_count("threads", threads as u64);
         let like = Ok(Like::of(case, "bandwidth"));

@@ -16,6 +16,24 @@ pub(super) fn recognises(text: &str) -> bool {
     text.contains("sysbench") && text.contains("Number of threads:")
 }
 
+pub(super) fn starts(text: &str) -> Vec<usize> {
+    /// How far before its options the version stands: a line of its own, and an empty one.
+    const BANNER_LINES: usize = 3;
+    let mut recent = [0; BANNER_LINES];
+    let mut at = 0;
+    let mut found = Vec::new();
+    for line in text.split_inclusive('\n') {
+        recent.rotate_left(1);
+        recent[BANNER_LINES - 1] = at;
+        if line.starts_with("Running the test with following options") {
+            let banner = |start: &usize| text[*start..].starts_with("sysbench ");
+            found.push(recent.into_iter().rfind(banner).unwrap_or(at));
+        }
+        at += line.len();
+    }
+    found
+}
+
 pub(super) fn read(text: &str) -> Result<Stated, String> {
     let version = text.find("sysbench ").and_then(|at| TOOL.version(&text[at..]));
     let mut stated = Stated::by(TOOL.name, version.as_deref());
@@ -92,7 +110,10 @@ fn memory(text: &str, general: &General) -> Result<Vec<Figure>, String> {
 /// `10240.00 MiB`, `1KiB`, `1K`, `8388608`: powers of 1024, also where an old version writes MB.
 fn bytes(text: &str) -> Option<f64> {
     let text = text.trim();
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
+    let word = text.split_whitespace().next()?;
+    let digits = text.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+'));
+    // A number apart from its unit may be any, also nan.
+    let digits = if word.parse::<f64>().is_ok() { word.len() } else { text.len() - digits.len() };
     let number: f64 = text.get(..digits)?.parse().ok()?;
     let unit = text.get(digits..)?.split_whitespace().next().unwrap_or_default();
     let power = match unit.trim_end_matches("iB").trim_end_matches(['B', 'b']) {
@@ -118,8 +139,8 @@ fn fileio(text: &str, general: &General) -> Result<Vec<Figure>, String> {
         [("read", "reads/s:", "read, MiB/s:"), ("write", "writes/s:", "written, MiB/s:")]
     {
         let seconds = general.seconds;
-        let rate = number_after(text, requests).ok().filter(|rate| *rate > 0.0);
-        let mib = number_after(text, throughput).ok().filter(|rate| *rate > 0.0);
+        let rate = number_after(text, requests).ok().filter(|rate| *rate != 0.0);
+        let mib = number_after(text, throughput).ok().filter(|rate| *rate != 0.0);
         let mut case = Case::of("disk.io").with_word("op", op);
         case = case.with_word("pattern", if random { "random" } else { "sequential" });
         case = block.map_or(case.clone(), |block| case.with_size("block", block as u64));

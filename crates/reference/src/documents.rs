@@ -1,0 +1,213 @@
+//! The results in a text: a file may hold several, of one tool or of different tools, with other text around them.
+
+use std::ops::Range;
+
+use serde::de::IgnoredAny;
+
+use crate::stated::{MAX_FIGURES, Stated, read, readable, unrecognised};
+use crate::{Peer, json};
+
+/// One result in a text.
+struct Part {
+    /// The tool that wrote it; `None`: a JSON document that no known tool wrote.
+    peer: Option<&'static dyn Peer>,
+    range: Range<usize>,
+    /// Its last JSON document.
+    document: Option<Range<usize>>,
+}
+
+/// Reads all results in a text, in its order: of the named tool, or of the tools that they are recognised by. At least one.
+///
+/// A result that cannot be read is an error of its own, in one line, and the others are read all the same.
+pub fn read_all(text: &str, format: Option<&str>) -> Vec<Result<Stated, String>> {
+    let peers: Vec<&'static dyn Peer> =
+        readable().filter(|peer| format.is_none_or(|name| peer.tool().name == name)).collect();
+    let parts = parts(text, &peers);
+    if parts.iter().all(|part| part.peer.is_none()) {
+        return vec![read(text, format)];
+    }
+    let mut left = MAX_FIGURES;
+    let results = parts.into_iter().map(|part| {
+        let peer = part.peer.ok_or_else(|| unrecognised("no known tool wrote its JSON document"))?;
+        let stated = read(&text[part.range], Some(peer.tool().name))?;
+        left = left.checked_sub(stated.figures.len()).ok_or_else(crate::stated::too_many)?;
+        Ok(stated)
+    });
+    results.collect()
+}
+
+/// Divides a text into results.
+fn parts(text: &str, peers: &[&'static dyn Peer]) -> Vec<Part> {
+    let mut documents: Vec<Part> = Vec::new();
+    for range in json::extents(text) {
+        let document = &text[range.clone()];
+        let recognised = peers.iter().copied().find(|peer| peer.recognises(document));
+        if let Some(last) = documents.last_mut()
+            && let (Some(peer), Some(before)) = (last.peer, last.document.clone())
+            && peer.continues(&text[before], document)
+        {
+            last.range.end = range.end;
+            last.document = Some(range);
+        } else if recognised.is_some() || peers.len() > 1 && is_object(document) {
+            documents.push(Part { peer: recognised, range: range.clone(), document: Some(range) });
+        }
+    }
+    let is_json = |peer: &dyn Peer| {
+        let name = peer.tool().name;
+        documents.iter().any(|part| part.peer.is_some_and(|known| known.tool().name == name))
+    };
+    let mut texts: Vec<Part> = Vec::new();
+    let mut from = 0;
+    for end in documents.iter().map(|part| part.range.clone()).chain(std::iter::once(text.len()..text.len()))
+    {
+        let found = text_parts(&text[from..end.start], peers).into_iter();
+        // fio writes its text for people beside its JSON where both are requested.
+        let found = found.filter(|part| part.peer.is_some_and(|peer| !is_json(peer)));
+        let moved = |range: Range<usize>| range.start + from..range.end + from;
+        texts.extend(found.map(|part| Part { range: moved(part.range), ..part }));
+        from = end.end;
+    }
+    documents.extend(texts);
+    documents.sort_by_key(|part| part.range.start);
+    documents
+}
+
+/// Whether a text is a whole JSON object with something in it.
+fn is_object(document: &str) -> bool {
+    document.contains(':') && serde_json::from_str::<IgnoredAny>(document).is_ok()
+}
+
+/// The results in a text without JSON documents.
+fn text_parts(text: &str, peers: &[&'static dyn Peer]) -> Vec<Part> {
+    if text.trim().is_empty() {
+        return Vec::new();
+    }
+    let starts = |peer: &&'static dyn Peer| -> Vec<_> {
+        peer.starts(text).into_iter().map(|at| (at, Some(*peer))).collect()
+    };
+    let mut starts: Vec<(usize, Option<&'static dyn Peer>)> = peers.iter().flat_map(starts).collect();
+    starts.sort_by_key(|(at, _)| *at);
+    starts.dedup_by_key(|(at, _)| *at);
+    if starts.first().is_none_or(|(at, _)| *at > 0) {
+        starts.insert(0, (0, None));
+    }
+    let ends = starts.iter().skip(1).map(|(at, _)| *at).chain([text.len()]);
+    let pieces = starts.iter().zip(ends).map(|((start, peer), end)| {
+        let piece = &text[*start..end];
+        let peer = peer.or_else(|| peers.iter().copied().find(|peer| peer.recognises(piece)));
+        Part { peer, range: *start..end, document: None }
+    });
+    pieces.filter(|part| part.peer.is_some()).collect()
+}
+
+/// Where the lines of a text begin that satisfy a condition, as byte offsets.
+pub(crate) fn line_starts(text: &str, mut is_start: impl FnMut(&str) -> bool) -> Vec<usize> {
+    let mut at = 0;
+    let mut found = Vec::new();
+    for line in text.split_inclusive('\n') {
+        if is_start(line.trim_end()) {
+            found.push(at);
+        }
+        at += line.len();
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The tool and first value of each result; the error of those that cannot be read.
+    fn read_results(text: &str) -> Vec<Result<(&'static str, f64), String>> {
+        let value = |stated: Stated| (stated.tool, stated.figures.first().map_or(0.0, |figure| figure.value));
+        read_all(text, None).into_iter().map(|result| result.map(value)).collect()
+    }
+
+    fn fio(name: &str, rate: u64) -> String {
+        format!(
+            "{{\"fio version\": \"fio-3.33\",\n\"jobs\": [{{\"jobname\": \"{name}\", \"read\": {{\"bw_bytes\": {rate}}}}}]}}\n"
+        )
+    }
+
+    const STREAM: &str = "----\nSTREAM version $Revision: 5.10 $\n----\nArray size = 1000 (elements)\n\
+        Function    Best Rate MB/s  Avg time     Min time     Max time\n\
+        Copy:           20000.1     0.032000     0.032000     0.032000\n\
+        Triad:          30000.1     0.032000     0.032000     0.032000\n";
+    const NETPERF: &str = "MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to host () port 0 AF_INET\n\
+        87380  16384  16384    10.00     941.00\n";
+    const KEYS: &str = "THROUGHPUT=100\nTHROUGHPUT_UNITS=10^6bits/s\nELAPSED_TIME=1\n";
+    const SYSBENCH: &str = "sysbench 1.0.20 (using LuaJIT)\n\nRunning the test with following options:\n\
+        Number of threads: 1\nPrime numbers limit: 10000\nevents per second: 900.5\n";
+
+    #[test]
+    fn all_documents_of_a_file_are_read() {
+        for separator in ["", "\n", "some text\n", ",\n"] {
+            let text = format!("{}{separator}{}", fio("a", 1000).trim_end(), fio("b", 2000));
+            assert_eq!(read_results(&text), [Ok(("fio", 1000.0)), Ok(("fio", 2000.0))], "{separator}");
+        }
+        let array = format!("[\n{},{}]\n", fio("a", 1), fio("b", 2));
+        assert_eq!(read_results(&array), [Ok(("fio", 1.0)), Ok(("fio", 2.0))]);
+        for (one, tool) in
+            [(STREAM, "stream"), (NETPERF, "netperf"), (KEYS, "netperf"), (SYSBENCH, "sysbench")]
+        {
+            let results = read_results(&one.repeat(3));
+            assert_eq!(results.len(), 3, "{one}");
+            assert!(results.iter().all(|result| result.as_ref().unwrap().0 == tool), "{results:?}");
+        }
+    }
+
+    #[test]
+    fn results_of_different_tools_in_one_file_are_read() {
+        let text = [STREAM, SYSBENCH, &fio("a", 7), KEYS, NETPERF].concat();
+        let tools: Vec<_> = read_results(&text).into_iter().map(|result| result.unwrap().0).collect();
+        assert_eq!(tools, ["stream", "sysbench", "fio", "netperf", "netperf"]);
+        assert_eq!(read_all(&text, Some("stream")).len(), 1);
+    }
+
+    #[test]
+    fn a_document_that_cannot_be_read_does_not_silence_the_others() {
+        let cut = fio("a", 1);
+        let text = format!("{}\n{}{{\"x\": 1}}\n", &cut[..cut.len() - 8], fio("b", 2));
+        let results = read_results(&text);
+        assert_eq!((results.len(), results[1].clone()), (3, Ok(("fio", 2.0))));
+        assert!(results[0].as_ref().unwrap_err().contains("cannot be read"), "{results:?}");
+        assert!(results[2].as_ref().unwrap_err().contains("its JSON document"), "{results:?}");
+    }
+
+    #[test]
+    fn the_events_of_a_stream_are_one_result() {
+        let event = |name: &str, data: &str| format!("{{\"event\":\"{name}\",\"data\":{{{data}}}}}\n");
+        let one = event("start", "\"version\":\"iperf 3.17\",\"test_start\":{\"protocol\":\"TCP\"}")
+            + &event("interval", "\"sum\":{}")
+            + &event("end", "\"sum_sent\":{},\"sum_received\":{\"bits_per_second\":5}");
+        assert_eq!(read_results(&one), [Ok(("iperf3", 5.0))]);
+        assert_eq!(read_results(&one.repeat(2)), [Ok(("iperf3", 5.0)), Ok(("iperf3", 5.0))]);
+    }
+
+    #[test]
+    fn the_interim_documents_of_one_run_are_one_result() {
+        let interim = |stamp: u64, elapsed: u64, bytes: u64| {
+            format!(
+                "{{\"fio version\": \"fio-3.33\", \"timestamp_ms\": {stamp}, \"jobs\": [{{\"jobname\": \"a\", \
+                 \"elapsed\": {elapsed}, \"read\": {{\"bw_bytes\": 5, \"io_bytes\": {bytes}, \"runtime\": {elapsed}000}}}}]}}\n"
+            )
+        };
+        let run = interim(60_000, 1, 5) + &interim(61_010, 2, 10) + &interim(61_900, 3, 15);
+        assert_eq!(read_results(&run).len(), 1);
+        // A second run of the same job, of the same length.
+        assert_eq!(read_results(&(run + &interim(70_000, 3, 16))).len(), 2);
+        assert_eq!(read_results(&interim(60_000, 3, 5).repeat(2)).len(), 2);
+    }
+
+    #[test]
+    fn text_for_people_beside_a_document_is_passed_over() {
+        let text = format!("a: (groupid=0, jobs=1): err= 0: pid=1\n  read: IOPS=20.9k\n{}", fio("a", 3));
+        assert_eq!(read_results(&text), [Ok(("fio", 3.0))]);
+    }
+
+    #[test]
+    fn the_figures_of_all_results_together_are_bounded() {
+        let text = fio("a", 1).repeat(MAX_FIGURES + 1);
+        assert!(read_all(&text, None).last().unwrap().as_ref().unwrap_err().contains("more than"));
+    }
+}
