@@ -28,6 +28,8 @@ pub(crate) struct Held {
     pub(crate) possible: &'static str,
     /// Why it cannot be judged though it is within the limit.
     pub(crate) doubt: Option<String>,
+    /// Why the limit may be higher.
+    pub(crate) incomplete: Option<String>,
     /// What is to be said of it where it is fine.
     pub(crate) note: Option<String>,
     /// How much of the figure its way of counting may add, in its unit.

@@ -4,7 +4,8 @@
 mod place;
 
 use crate::ask::{Held, ask_of};
-use crate::machine::Machine;
+use crate::machine::disk::{DiskKind, Link};
+use crate::machine::{Disk, Machine};
 use crate::quantity::{Quantity, Unit, percent, significant};
 use crate::stated::{Counted, DiskUse, Figure, Like};
 use crate::{Cause, Place};
@@ -24,10 +25,12 @@ const LEAST_SHARE: f64 = 0.5;
 /// A block device does not answer sooner: submission, interrupt and the crossings of PCI Express alone take as long (the quickest
 /// drives sold, Intel Optane P5800X, are specified with 5 µs).
 const SOONEST: f64 = 2e-6;
+/// More random transfers a second than a rotating disk makes, also where it orders many: four in a turn at 15,000 rpm.
+const MOST_MOVES: f64 = 1000.0;
 
 pub(crate) fn held(figure: &Figure, used: &DiskUse, place: &Place<'_>) -> Held {
     if let Some(client) = &used.client {
-        let counts = by_counts(figure, used, place.machine);
+        let counts = Shown { figure, used, place, behind: None }.by_counts();
         let why = format!(
             "its job ran on {client}: check it there, or name that machine's saved file with --machine"
         );
@@ -41,63 +44,166 @@ pub(crate) fn held(figure: &Figure, used: &DiskUse, place: &Place<'_>) -> Held {
         Ok(Behind { machine, .. }) => ask_of(figure, machine, |like: &Like| vec![like.clone()]),
         Err(Nothing { why, .. }) => Held::unknown(why.clone()),
     };
+    let shown = Shown { figure, used, place, behind: behind.as_ref().ok() };
     held.sure = match &behind {
         Err(Nothing { is: Some(cause), why }) => Some((*cause, why.clone())),
-        _ => by_counts(figure, used, place.machine),
+        _ => shown.by_counts(),
     };
     held.likely = likely(used, behind.as_ref().ok());
     held.possible =
         "a cache of the host or the controller, data that the device compresses, bits and bytes confused";
-    held.note = note(used, behind.as_ref().ok(), place);
-    if used.cached == Some(true)
-        && let Some(Short::Open(why)) = short(figure, used, place.machine)
-    {
-        held.doubt = Some(why);
-    }
+    held.note = shown.loop_note();
+    held.doubt = shown.doubt();
+    held.incomplete = behind.as_ref().ok().and_then(|behind| behind.incomplete.clone());
     held
 }
 
-/// What the disks' counts or a latency show to be wrong.
-fn by_counts(figure: &Figure, used: &DiskUse, machine: &Machine) -> Option<(Cause, String)> {
-    cached(figure, used, machine)
-        .or_else(|| compressed(used, machine))
-        .or_else(|| unwritten(figure, used, machine))
+/// A figure, and what is known of the disks behind it.
+struct Shown<'a> {
+    figure: &'a Figure,
+    used: &'a DiskUse,
+    place: &'a Place<'a>,
+    behind: Option<&'a Behind>,
 }
 
-/// That the page cache answered, as the disk's own counts or a latency show.
-fn cached(figure: &Figure, used: &DiskUse, machine: &Machine) -> Option<(Cause, String)> {
-    if used.cached != Some(true) {
-        return None;
+impl Shown<'_> {
+    fn by_counts(&self) -> Option<(Cause, String)> {
+        let Self { used, place: Place { machine, .. }, .. } = self;
+        self.cached().or_else(|| compressed(used, machine)).or_else(|| self.unwritten())
     }
-    if let Some(Short::Sure(text)) = short(figure, used, machine) {
-        return Some((Cause::PageCache, format!("buffered (direct=0): {text}")));
+
+    /// Seconds that the link of the disks needs for one transfer; 0 where that is not known, or made up by a hypervisor.
+    fn crossing(&self) -> f64 {
+        let Some(behind) =
+            self.behind.filter(|_| self.place.machine.virtualisation.is_virtual == Some(false))
+        else {
+            return 0.0;
+        };
+        let speeds: Option<f64> =
+            behind.disks().iter().map(|disk| disk.link.as_ref().map(Link::coded_bit_per_s)).sum();
+        let speed = speeds.filter(|speed| *speed > 0.0).map(|speed| speed / 8.0);
+        speed.zip(self.used.block).map_or(0.0, |(speed, block)| block / speed)
     }
-    // A rate includes the wait for the disk, a latency does not.
-    let waits = used.writes && used.syncs && figure.unit != Unit::Second;
-    let took = sooner(used).filter(|_| !waits && Counts::of(used, machine).is_none_or(|_| is_short(used)))?;
-    Some((Cause::PageCache, format!("buffered (direct=0), and {took}")))
+
+    /// That the page cache answered, as the disk's own counts or a latency show.
+    fn cached(&self) -> Option<(Cause, String)> {
+        let Self { figure, used, place: Place { machine, .. }, .. } = self;
+        if used.cached != Some(true) {
+            return None;
+        }
+        if let Some(Short::Sure(text)) = short(figure, used, machine) {
+            return Some((Cause::PageCache, format!("buffered (direct=0): {text}")));
+        }
+        // A rate includes the wait for the disk, a latency does not.
+        let waits = used.writes && used.syncs && figure.unit != Unit::Second;
+        let took = sooner(used, self.crossing())
+            .filter(|_| !waits && Counts::of(used, machine).is_none_or(|_| is_short(used)))?;
+        Some((Cause::PageCache, format!("buffered (direct=0), and {took}")))
+    }
+
+    /// That a direct read reached no disk.
+    fn unwritten(&self) -> Option<(Cause, String)> {
+        let Self { figure, used, place, .. } = self;
+        if !used.reads_directly || used.counted.iter().any(Counted::is_memory) {
+            return None;
+        }
+        // Without the tool's counts the user must have named the machine, whose disks are known to be no memory.
+        if used.counted.is_empty() && !(place.is_named && self.has_disks()) {
+            return None;
+        }
+        let shown = match short(figure, used, place.machine) {
+            Some(Short::Sure(text)) => text,
+            _ => sooner(used, self.crossing())?,
+        };
+        let text = format!(
+            "direct=1, but {shown}: reads of what was never written (a hole, or space that is only allocated) ask no disk"
+        );
+        Some((Cause::Unwritten, text))
+    }
+
+    /// Whether the disks are known, and none is memory.
+    fn has_disks(&self) -> bool {
+        let disks = self.behind.map_or(&[][..], Behind::disks);
+        !disks.is_empty() && disks.iter().all(|disk| !matches!(disk.kind, DiskKind::Ram | DiskKind::Zram))
+    }
+
+    /// Why the figure cannot be judged though it is within the limit.
+    fn doubt(&self) -> Option<String> {
+        let Self { figure, used, place, .. } = self;
+        if used.cached == Some(true)
+            && let Some(Short::Open(why)) = short(figure, used, place.machine)
+        {
+            return Some(why);
+        }
+        self.too_many_turns().or_else(|| self.answered_by_memory()).or_else(|| {
+            let took = sooner(used, self.crossing()).filter(|_| used.cached == Some(false))?;
+            Some(format!("{took}, and its file does not show what answered: memory, a cache, or space that was never written"))
+        })
+    }
+
+    /// That a rotating disk would have to move its heads too often.
+    fn too_many_turns(&self) -> Option<String> {
+        let disks = self.behind?.disks();
+        let rotates = |disk: &Disk| disk.rotational == Some(true);
+        let Self { figure, used, .. } = self;
+        if disks.is_empty() || !disks.iter().all(rotates) || used.random.is_none() && !used.syncs_each {
+            return None;
+        }
+        let rate = match figure.unit {
+            Unit::IoPerSecond => figure.value,
+            Unit::BytePerSecond => figure.value / used.block?,
+            _ => return None,
+        };
+        let each = rate / disks.len() as f64;
+        (each > MOST_MOVES).then(|| {
+            let kind = if used.syncs_each { "writes that wait for the disk" } else { "transfers at random places" };
+            format!(
+                "{} {kind} a second: a rotating disk needs half a turn for one on average (2 ms at 15,000 rpm, 4.2 ms at 7200), \
+                 so a cache of the disk, the controller or the kernel answered, or only a small part of the disk was used",
+                significant(each, 3)
+            )
+        })
+    }
+
+    /// That the page cache may hold all of it, and nothing was counted at the disks.
+    fn answered_by_memory(&self) -> Option<String> {
+        let Self { used, place: Place { machine, .. }, .. } = self;
+        let waits = used.writes && used.syncs;
+        if used.cached != Some(true) || waits || Counts::of(used, machine).is_some() {
+            return None;
+        }
+        let memory = machine.memory.total_bytes.map(|bytes| bytes as f64);
+        let bytes = if used.writes { Some(used.own) } else { used.file_bytes };
+        match bytes.zip(memory) {
+            Some((bytes, memory)) if bytes > memory => None,
+            Some((bytes, memory)) if bytes > 0.0 => Some(format!(
+                "buffered, and the file does not show what the disk did: the page cache may have answered ({}, {} of memory)",
+                shown(bytes),
+                percent(bytes / memory, 1)
+            )),
+            _ => Some(
+                "buffered, and the file does not show what the disk did: the page cache may have answered"
+                    .to_owned(),
+            ),
+        }
+    }
+
+    fn loop_note(&self) -> Option<String> {
+        let layer = self.behind?.looped.as_ref()?;
+        Some(format!("{layer} is a loop device: the page cache of the file behind it may have answered"))
+    }
 }
 
-/// That a direct read reached no disk.
-fn unwritten(figure: &Figure, used: &DiskUse, machine: &Machine) -> Option<(Cause, String)> {
-    if !used.reads_directly || used.counted.is_empty() || used.counted.iter().any(Counted::is_memory) {
-        return None;
-    }
-    let shown = match short(figure, used, machine) {
-        Some(Short::Sure(text)) => text,
-        _ => sooner(used)?,
-    };
-    let text = format!(
-        "direct=1, but {shown}: reads of what was never written (a hole, or space that is only allocated) ask no disk"
-    );
-    Some((Cause::Unwritten, text))
-}
-
-/// That a transfer took less than a disk needs.
-fn sooner(used: &DiskUse) -> Option<String> {
-    let lone = used.lone_seconds.filter(|seconds| *seconds > 0.0 && *seconds < SOONEST)?;
+/// That a transfer took less than a disk needs, whose link needs `crossing` seconds for it.
+fn sooner(used: &DiskUse, crossing: f64) -> Option<String> {
+    let least = SOONEST + crossing;
+    let lone = used.lone_seconds.filter(|seconds| *seconds > 0.0 && *seconds < least)?;
     let lone = Quantity::new(lone, Unit::Second);
-    Some(format!("a transfer took {lone} on average: too fast for a disk"))
+    let link = match crossing * 10.0 > SOONEST {
+        true => format!(" (its link alone needs {})", Quantity::new(crossing, Unit::Second)),
+        false => String::new(),
+    };
+    Some(format!("a transfer took {lone} on average: too fast for a disk{link}"))
 }
 
 /// That the disks were asked for less than the jobs count.
@@ -211,25 +317,15 @@ fn likely(used: &DiskUse, behind: Option<&Behind>) -> Option<(Cause, String)> {
         );
         return Some((Cause::PageCache, text));
     }
+    if let Some(option) = behind.and_then(|behind| behind.compresses.as_ref()) {
+        let text = format!(
+            "past the disk's link, and the file system is mounted with {option}: less was moved than counted"
+        );
+        return Some((Cause::Compressed, text));
+    }
     let option = used.compressible.as_ref()?;
     let text = format!("past the disk's link, and {option}: less was moved than counted");
     Some((Cause::Compressed, text))
-}
-
-/// What is to be said of a figure within the limit.
-fn note(used: &DiskUse, behind: Option<&Behind>, place: &Place<'_>) -> Option<String> {
-    if let Some(layer) = behind.and_then(|behind| behind.looped.as_ref()) {
-        return Some(format!(
-            "{layer} is a loop device: the page cache of the file behind it may have answered"
-        ));
-    }
-    (used.cached == Some(true) && Counts::of(used, place.machine).is_none()).then(|| {
-        let memory = place.machine.memory.total_bytes.map(|bytes| bytes as f64);
-        let small = used.file_bytes.zip(memory).filter(|(file, memory)| file < memory);
-        let fits = small
-            .map(|(file, memory)| format!(" ({}, {} of memory)", shown(file), percent(file / memory, 1)));
-        format!("buffered: the page cache may have answered in part{}", fits.unwrap_or_default())
-    })
 }
 
 fn shown(bytes: f64) -> Quantity {

@@ -109,6 +109,12 @@ fn judged(figure: &Figure, place: &Place<'_>, foreign: Option<&str>) -> Row {
         held.sure = None;
     }
     if held.sure.is_none()
+        && let Some(why) = &figure.contradiction
+    {
+        let row = Row::unjudged(figure, held.limit.as_ref(), why.clone());
+        return Row { contradicts_itself: true, ..row };
+    }
+    if held.sure.is_none()
         && let Some(account) = &figure.account
         && let Some(row) = contradicted(figure, account, &held, foreign.is_some())
     {
@@ -147,7 +153,7 @@ fn contradicted(figure: &Figure, account: &Account, held: &Held, foreign: bool) 
 
 /// The verdict on a figure that is not contradicted by its own file's numbers.
 fn decided(figure: &Figure, held: Held, place: &Place<'_>, foreign: Option<&str>) -> Row {
-    let Held { limit, why_not, sure, likely, possible, doubt, note, spare } = held;
+    let Held { limit, why_not, sure, likely, possible, doubt, incomplete, note, spare } = held;
     if let Some((cause, why)) = sure {
         return Row::impossible(figure, limit.as_ref(), cause, true, why);
     }
@@ -166,6 +172,9 @@ fn decided(figure: &Figure, held: Held, place: &Place<'_>, foreign: Option<&str>
             Some(doubt) => Row::unjudged(figure, Some(&limit), doubt),
             None => Row::fine(figure, &limit, note),
         };
+    }
+    if let Some(incomplete) = incomplete.filter(|_| likely.is_none()) {
+        return Row::unjudged(figure, Some(&limit), format!("past the limit, but {incomplete}"));
     }
     match ask::binding(&limit, figure, share, likely.is_some(), place) {
         Err(why) => Row::unjudged(figure, Some(&limit), why),

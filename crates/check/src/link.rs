@@ -118,6 +118,14 @@ fn speed(machine: &Machine) -> Result<Crossed, String> {
     Ok(Crossed { speed, mtu: largest as f64 })
 }
 
+/// Bytes a second that all links of the machine together carry.
+///
+/// # Errors
+/// The speed of one is not known, or there is none.
+pub(crate) fn link_bytes(machine: &Machine) -> Result<f64, String> {
+    speed(machine).map(|crossed| crossed.speed / 8.0)
+}
+
 /// What a stream can have crossed.
 struct Crossed {
     speed: f64,

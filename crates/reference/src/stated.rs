@@ -53,6 +53,8 @@ pub struct Figure {
     pub account: Option<Account>,
     /// Why it is no figure, where the tool says so: a job that failed, a check that did not pass.
     pub void: Option<String>,
+    /// What in its file contradicts it, though it may be possible.
+    pub contradiction: Option<String>,
     /// Why its file's own numbers cannot be true on any machine, where the value alone does not show it.
     pub absurd: Option<String>,
     /// What it is said to be a figure of.
@@ -114,7 +116,11 @@ pub struct DiskUse {
     pub file_bytes: Option<f64>,
     /// The option by which data is zero or can be compressed.
     pub compressible: Option<String>,
-    /// Mean seconds of a transfer, where each was random and alone.
+    /// Bytes of a transfer, where known.
+    pub block: Option<f64>,
+    /// Whether each write, or every few of them, waits until it is on the device.
+    pub syncs_each: bool,
+    /// Mean seconds of a transfer, where each was alone and no earlier one could have fetched its data: random, or direct.
     pub lone_seconds: Option<f64>,
     /// The client that ran the job, where it was another machine's.
     pub client: Option<String>,
@@ -189,7 +195,17 @@ impl Figure {
     /// A figure without anything known of it.
     pub fn new(name: &str, value: f64, unit: Unit, like: Result<Like, String>) -> Self {
         let name = shown_within(name, LONGEST);
-        Self { name, value, unit, like, account: None, void: None, absurd: None, subject: Subject::Other }
+        Self {
+            name,
+            value,
+            unit,
+            like,
+            account: None,
+            void: None,
+            contradiction: None,
+            absurd: None,
+            subject: Subject::Other,
+        }
     }
 }
 

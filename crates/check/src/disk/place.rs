@@ -5,18 +5,39 @@
 
 use std::path::Path;
 
+use crate::link::link_bytes;
 use crate::machine::disk::DiskKind;
+use crate::machine::mounts::Mount;
 use crate::machine::storage::{Layer, Medium, Storage};
 use crate::machine::{Disk, Machine, mounts, storage_behind};
+use crate::quantity::{Quantity, Unit};
 use crate::stated::DiskUse;
 use crate::text::shown_within;
-use crate::{Cause, Place};
+use crate::{Cause, Place, TOLERANCE};
+
+use super::sooner;
 
 /// The machine with what the figures are of as its storage.
 pub(super) struct Behind {
     pub(super) machine: Machine,
     /// A loop device among them.
     pub(super) looped: Option<String>,
+    /// The option by which the file system compresses.
+    pub(super) compresses: Option<String>,
+    /// Why there may be more disks than are known.
+    pub(super) incomplete: Option<String>,
+}
+
+impl Behind {
+    fn new(machine: &Machine, storage: Storage) -> Self {
+        let machine = Machine { storage: Some(storage), ..machine.clone() };
+        Self { machine, looped: None, compresses: None, incomplete: None }
+    }
+
+    /// The disks.
+    pub(super) fn disks(&self) -> &[Disk] {
+        self.machine.storage.as_ref().map_or(&[], |storage| &storage.disks)
+    }
 }
 
 /// No disk that is known.
@@ -55,9 +76,9 @@ pub(super) fn behind(used: &DiskUse, place: &Place<'_>) -> Result<Behind, Nothin
     if let Some(engine) = used.engine.as_deref().filter(|engine| MOVE_NOTHING.contains(engine)) {
         return Err(Nothing::is(Cause::NoDevice, format!("ioengine={engine} transfers nothing")));
     }
-    let devices: Vec<&str> = match used.counted.is_empty() {
-        false => used.counted.iter().map(|disk| disk.name.as_str()).collect(),
-        true => used.paths.iter().filter_map(|path| device(path)).collect(),
+    let devices: Vec<String> = match used.counted.is_empty() {
+        false => used.counted.iter().map(|disk| disk.name.clone()).collect(),
+        true => used.paths.iter().filter_map(|path| device(path, place)).collect(),
     };
     if let Some(nothing) = devices.iter().find_map(|name| no_disk(name, used)) {
         return Err(nothing);
@@ -65,16 +86,38 @@ pub(super) fn behind(used: &DiskUse, place: &Place<'_>) -> Result<Behind, Nothin
     if !devices.is_empty() {
         return named(&devices, place.machine);
     }
-    if let Some(found) = used.paths.iter().find_map(|path| on_file_system(path, place)) {
+    if let Some(path) = used.paths.iter().find(|path| path.contains('\\')) {
+        let shown = shown_within(path, 64);
+        return Err(Nothing::unknown(format!("{shown} is a path of Windows: this machine does not have it")));
+    }
+    if let Some(found) = used.paths.iter().find_map(|path| on_file_system(path, used, place)) {
         return found;
     }
     any(place.machine)
 }
 
-/// The name of a device that a path is of: `/dev/nvme0n1p2`, `nvme0n1p2`.
-fn device(path: &str) -> Option<&str> {
-    let name = path.strip_prefix("/dev/")?;
-    (!name.contains('/') && !name.is_empty()).then_some(name)
+/// The name of the device at a path below /dev, links resolved: `/dev/nvme0n1p2`, `nvme0n1p2`; `/dev/vg0/data`, `dm-1`. The path
+/// itself where this machine has no such device.
+fn device(path: &str, place: &Place<'_>) -> Option<String> {
+    let name = path.strip_prefix("/dev/").filter(|name| !name.is_empty())?;
+    let below = name.split('/').next().unwrap_or_default();
+    if name.contains('/') && has_files(below, place) {
+        return None;
+    }
+    if !name.contains('/') {
+        return Some(name.to_owned());
+    }
+    let resolved = place.root.resolve(path).ok();
+    let resolved = resolved.as_deref().and_then(Path::to_str).and_then(|path| path.strip_prefix("/dev/"));
+    Some(resolved.filter(|name| !name.contains('/')).map_or_else(|| path.to_owned(), str::to_owned))
+}
+
+/// Whether a directory of /dev holds files and no devices.
+fn has_files(directory: &str, place: &Place<'_>) -> bool {
+    let point = Path::new("/dev").join(directory);
+    // glibc keeps POSIX shared memory in /dev/shm (shm_overview(7)).
+    let mounted = || mounts::read(place.root).unwrap_or_default().iter().any(|mount| mount.point == point);
+    directory == "shm" || mounted()
 }
 
 /// Whether a name is this word with a number behind it.
@@ -105,7 +148,7 @@ fn no_disk(name: &str, used: &DiskUse) -> Option<Nothing> {
 }
 
 /// The disks of these names.
-fn named(names: &[&str], machine: &Machine) -> Result<Behind, Nothing> {
+fn named(names: &[String], machine: &Machine) -> Result<Behind, Nothing> {
     // A loop device is there only as long as it has a file.
     if let Some(name) = names.iter().find(|name| numbered(name, "loop")) {
         return Ok(looped_on(machine, name));
@@ -113,7 +156,7 @@ fn named(names: &[&str], machine: &Machine) -> Result<Behind, Nothing> {
     let mut disks: Vec<Disk> = Vec::new();
     for name in names {
         let Some(disk) = find(name, &machine.disks) else {
-            let shown = shown_within(name, 32);
+            let shown = shown_within(name, 64);
             let why = format!("the file names the disk {shown}, which this machine does not have");
             return Err(Nothing::unknown(why));
         };
@@ -144,46 +187,100 @@ fn of(machine: &Machine, found: Vec<Disk>) -> Result<Behind, Nothing> {
         let why = format!("the file does not name the disks that {} is made of", names.join(", "));
         return Err(Nothing::unknown(why));
     }
-    let storage = Storage { disks, ..Storage::default() };
-    Ok(Behind { machine: Machine { storage: Some(storage), ..machine.clone() }, looped: None })
+    Ok(Behind::new(machine, Storage { disks, ..Storage::default() }))
 }
 
 /// A loop device: its file is on some disk, and cannot be read faster than all of them together.
 fn looped_on(machine: &Machine, name: &str) -> Behind {
     let storage = Storage { disks: leaves(machine), ..Storage::default() };
-    Behind { machine: Machine { storage: Some(storage), ..machine.clone() }, looped: Some(name.to_owned()) }
+    Behind { looped: Some(name.to_owned()), ..Behind::new(machine, storage) }
 }
 
 /// What is behind a file, by the mount table.
-fn on_file_system(path: &str, place: &Place<'_>) -> Option<Result<Behind, Nothing>> {
+fn on_file_system(path: &str, used: &DiskUse, place: &Place<'_>) -> Option<Result<Behind, Nothing>> {
     let shown = shown_within(path, 64);
     if !path.starts_with('/') || path.contains("/../") {
         return None;
     }
     let mounts = mounts::read(place.root).unwrap_or_default();
-    let Some(mount) = mounts::mount_of(&mounts, Path::new(path)) else {
-        // glibc keeps POSIX shared memory there (shm_overview(7)).
-        let memory = path.starts_with("/dev/shm/");
-        return memory.then(|| Err(Nothing::is(Cause::Memory, format!("{shown} is in memory: no disk"))));
+    let mount = mounts::mount_of(&mounts, Path::new(path));
+    let is_shm = path.starts_with("/dev/shm/");
+    let Some(mount) = mount.filter(|mount| !is_shm || mount.point.starts_with("/dev/shm")) else {
+        return is_shm.then(|| Err(Nothing::is(Cause::Memory, format!("{shown} is in memory: no disk"))));
     };
-    let storage = match Medium::of(&mount.fs_type) {
+    let fs_type = shown_within(&mount.fs_type, 20);
+    match Medium::of(&mount.fs_type) {
         Medium::Memory => {
-            let text =
-                format!("{shown} is on {}, which is memory: no disk", shown_within(&mount.fs_type, 20));
-            return Some(Err(Nothing::is(Cause::Memory, text)));
+            let text = format!("{shown} is on {fs_type}, which is memory: no disk");
+            Some(Err(Nothing::is(Cause::Memory, text)))
         }
-        Medium::Device => storage_behind(place.root, &mount.point),
-        Medium::Network | Medium::Stacked => {
-            let text = format!("{shown} is on {}: its disk is not known", shown_within(&mount.fs_type, 20));
-            return Some(Err(Nothing::unknown(text)));
+        Medium::Device if mount.fs_type == "zfs" => Some(Err(on_zfs(&shown, used))),
+        Medium::Device => Some(Ok(on_devices(mount, place))),
+        Medium::Network => Some(Err(on_server(&shown, mount, used, place))),
+        Medium::Stacked => {
+            Some(Err(Nothing::unknown(format!("{shown} is on {fs_type}: its disk is not known"))))
         }
-    };
+    }
+}
+
+/// The disks of a mounted file system.
+fn on_devices(mount: &Mount, place: &Place<'_>) -> Behind {
+    let storage = storage_behind(place.root, &mount.point);
     let is_loop = |layer: &&Layer| layer.kind == DiskKind::Loop;
-    let looped = storage.layers.iter().find(is_loop).map(|layer| layer.name.clone());
-    Some(Ok(match looped {
-        Some(name) => looped_on(place.machine, &name),
-        None => Behind { machine: Machine { storage: Some(storage), ..place.machine.clone() }, looped: None },
-    }))
+    if let Some(layer) = storage.layers.iter().find(is_loop) {
+        return looped_on(place.machine, &layer.name);
+    }
+    let option = |name: &str| {
+        let mut options = mount.options.iter();
+        options.find(|option| option.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')))
+    };
+    let compress = option("compress").or_else(|| option("compress-force"));
+    let compress = compress.filter(|option| !option.ends_with("=no") && !option.ends_with("=none"));
+    let known =
+        storage.disks.len() > 1 || place.root.names("sys/fs/btrfs").is_ok_and(|names| !names.is_empty());
+    let incomplete = mount.fs_type == "btrfs" && !known;
+    Behind {
+        compresses: compress.map(|option| shown_within(option, 40)),
+        incomplete: incomplete.then(|| {
+            "the file system is btrfs, which may have more devices than the one that the mount table lists".to_owned()
+        }),
+        ..Behind::new(place.machine, storage)
+    }
+}
+
+/// ZFS answers from its own cache, also where direct=1 (OpenZFS ignores it before 2.3).
+fn on_zfs(shown: &str, used: &DiskUse) -> Nothing {
+    match sooner(used, 0.0) {
+        Some(took) => Nothing::is(
+            Cause::PageCache,
+            format!("{shown} is on zfs, and {took}: its own cache (ARC) answered"),
+        ),
+        None => Nothing::unknown(format!("{shown} is on zfs: its disks are not known")),
+    }
+}
+
+/// A network file system: what its server cannot have answered was in this machine's memory.
+fn on_server(shown: &str, mount: &Mount, used: &DiskUse, place: &Place<'_>) -> Nothing {
+    let fs_type = shown_within(&mount.fs_type, 20);
+    let cause = if used.cached == Some(true) { Cause::PageCache } else { Cause::Memory };
+    if let Some(took) = sooner(used, 0.0) {
+        return Nothing::is(cause, format!("{shown} is on {fs_type}, and {took}: its server was not asked"));
+    }
+    let source = mount.source.to_string_lossy();
+    let is_here = ["127.", "localhost", "[::1]"].iter().any(|name| source.starts_with(name));
+    let rate = used.seconds.map(|seconds| used.own / seconds);
+    if let (Ok(links), Some(rate), Some(false), false) =
+        (link_bytes(place.machine), rate, place.machine.virtualisation.is_virtual, is_here)
+        && rate > links * TOLERANCE
+    {
+        let (rate, links) =
+            (Quantity::new(rate, Unit::BytePerSecond), Quantity::new(links, Unit::BytePerSecond));
+        let why = format!(
+            "{shown} is on {fs_type}, and {rate} is more than the {links} that all links of this machine carry: its memory answered"
+        );
+        return Nothing::is(cause, why);
+    }
+    Nothing::unknown(format!("{shown} is on {fs_type}: its disk is not known"))
 }
 
 /// The disks that are made of no other.
@@ -199,6 +296,5 @@ fn any(machine: &Machine) -> Result<Behind, Nothing> {
     if disks.iter().any(|disk| disk.link.is_none()) || disks.is_empty() {
         return Err(Nothing::unknown("the file does not say which disk it is of"));
     }
-    let storage = Storage { disks, ..Storage::default() };
-    Ok(Behind { machine: Machine { storage: Some(storage), ..machine.clone() }, looped: None })
+    Ok(Behind::new(machine, Storage { disks, ..Storage::default() }))
 }

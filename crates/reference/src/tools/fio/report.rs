@@ -37,6 +37,9 @@ pub(super) struct Measured {
     pub(super) jobname: String,
     #[serde(default)]
     pub(super) groupid: Option<i64>,
+    /// Milliseconds of all jobs in it together.
+    #[serde(default)]
+    pub(super) job_runtime: Option<f64>,
     #[serde(default)]
     pub(super) error: i64,
     /// Whole seconds since fio began, rounded up.

@@ -1,14 +1,14 @@
 //! What a document of fio states: of every job and direction its bandwidth, IOPS and latency, and of jobs that ran at once their sum.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
 use super::TOOL;
 use super::report::{Disk, Measured, Report, Side};
 use crate::case::Case;
-use crate::quantity::Unit;
-use crate::stated::{Counted, DiskUse, Figure, Like, Stated, Subject};
+use crate::quantity::{Quantity, Unit, significant};
+use crate::stated::{Counted, DiskUse, Figure, Like, MAX_FIGURES, Stated, Subject, too_many};
 use crate::text::shown_within;
 use crate::{Account, Seconds, json};
 
@@ -43,11 +43,16 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     }
     let version = report.version.as_deref().map(|v| v.trim_start_matches("fio-"));
     let mut stated = Stated::by(TOOL.name, version);
-    for (index, job) in all.iter().enumerate() {
-        let told = Told { name: name(&all, index), ..Told::of(&report, job) };
+    let names = names(&all);
+    let totals = Totals::of(&report);
+    for (job, name) in all.iter().zip(names) {
+        let told = Told { name, ..Told::of(&report, &totals, job) };
         stated.figures.extend(WAYS.iter().flat_map(|way| told.figures(way)));
+        if stated.figures.len() > MAX_FIGURES {
+            return Err(too_many());
+        }
     }
-    stated.figures.extend(sums(&report));
+    stated.figures.extend(sums(&report, &totals));
     if stated.figures.is_empty() {
         stated.trouble = all
             .iter()
@@ -105,16 +110,44 @@ pub(super) fn is_plain(text: &str) -> bool {
     text.contains("(groupid=") && text.contains("err=") || text.lines().any(terse)
 }
 
-/// A job's name; of several with one name with its place among them.
-fn name(all: &[&Measured], index: usize) -> String {
-    let own = all.get(index).map(|job| job.jobname.as_str()).unwrap_or_default();
-    let same = |jobs: &[&Measured]| jobs.iter().filter(|job| job.jobname == own).count();
-    let place = if same(all) > 1 { format!(" {}", same(&all[..=index])) } else { String::new() };
-    shown_within(own, 40) + &place
+/// The jobs' names; one that several have is followed by its number among them.
+fn names(all: &[&Measured]) -> Vec<String> {
+    let mut counts: HashMap<&str, [usize; 2]> = HashMap::new();
+    for job in all {
+        counts.entry(&job.jobname).or_default()[0] += 1;
+    }
+    let name = |job: &&Measured| {
+        let number = match counts.get_mut(job.jobname.as_str()) {
+            Some([all, number]) if *all > 1 => {
+                *number += 1;
+                format!(" {number}")
+            }
+            _ => String::new(),
+        };
+        shown_within(&job.jobname, 40) + &number
+    };
+    all.iter().map(name).collect()
+}
+
+/// What all jobs of a report share, in each direction.
+struct Totals {
+    moved: [f64; WAYS.len()],
+    counted: [Vec<Counted>; WAYS.len()],
+}
+
+impl Totals {
+    fn of(report: &Report) -> Self {
+        Self {
+            moved: std::array::from_fn(|way| moved(report, &WAYS[way])),
+            counted: std::array::from_fn(|way| counted(report, &WAYS[way])),
+        }
+    }
 }
 
 /// A direction.
 struct Way {
+    /// Its index in [`WAYS`].
+    index: usize,
     name: &'static str,
     op: &'static str,
     side: fn(&Measured) -> &Side,
@@ -125,6 +158,7 @@ struct Way {
 
 const WAYS: [Way; 4] = [
     Way {
+        index: 0,
         name: "read",
         op: "read",
         side: |job| &job.read,
@@ -132,14 +166,16 @@ const WAYS: [Way; 4] = [
         sectors: |disk| disk.read_sectors,
     },
     Way {
+        index: 1,
         name: "write",
         op: "write",
         side: |job| &job.write,
         requests: |disk| Some([disk.write_ios?, disk.write_merges.unwrap_or(0.0)]),
         sectors: |disk| disk.write_sectors,
     },
-    Way { name: "trim", op: "trim", side: |job| &job.trim, requests: |_| None, sectors: |_| None },
+    Way { index: 2, name: "trim", op: "trim", side: |job| &job.trim, requests: |_| None, sectors: |_| None },
     Way {
+        index: 3,
         name: "mixed",
         op: "mixed",
         side: |job| &job.mixed,
@@ -162,15 +198,15 @@ fn options(report: &Report, job: &Measured) -> BTreeMap<String, String> {
 }
 
 struct Told<'a> {
-    report: &'a Report,
+    totals: &'a Totals,
     job: &'a Measured,
     name: String,
     options: BTreeMap<String, String>,
 }
 
 impl<'a> Told<'a> {
-    fn of(report: &'a Report, job: &'a Measured) -> Self {
-        Self { report, job, name: shown_within(&job.jobname, 40), options: options(report, job) }
+    fn of(report: &Report, totals: &'a Totals, job: &'a Measured) -> Self {
+        Self { totals, job, name: shown_within(&job.jobname, 40), options: options(report, job) }
     }
 }
 
@@ -204,7 +240,7 @@ impl Told<'_> {
         }
         if let Some(latency) = stated(side.latency_ns()) {
             let mut figure = Figure::new(&name("latency"), latency * 1e-9, Unit::Second, like("latency"));
-            figure.account = self.in_flight(side);
+            figure.contradiction = self.in_flight(side, figure.value);
             figures.push(figure);
         }
         if figures.is_empty() {
@@ -274,44 +310,76 @@ impl Told<'_> {
         all.iter().flatten().find(speaks).or_else(|| all.iter().flatten().next()).copied()
     }
 
-    /// What a mean latency can be checked with: by Little's law no more transfers are in flight than were asked for.
-    fn in_flight(&self, side: &Side) -> Option<Account> {
+    /// Why a mean latency cannot be true at the rate beside it: by Little's law no more transfers are in flight than were requested.
+    fn in_flight(&self, side: &Side, latency: f64) -> Option<String> {
         /// Of fewer transfers, or in a shorter time, what is in flight at the ends counts for too much.
         const LEAST: f64 = 1000.0;
-        /// How far past it a figure must be: 1.5 times, with the tolerance of an account.
-        const SPARE: f64 = 1.5 / 1.1;
-        // Latencies that begin before the transfer, and entries that are of several jobs.
-        const OTHERS: [&str; 5] =
-            ["group_reporting", "io_submit_mode", "read_iolog", "verify", "replay_redirect"];
+        /// How many times as many as were requested contradict it.
+        const SPARE: f64 = 1.5;
+        // Latencies that begin before the transfer.
+        const OTHERS: [&str; 4] = ["io_submit_mode", "read_iolog", "verify", "replay_redirect"];
         let told = !self.job.options.is_empty() && !OTHERS.iter().any(|key| self.options.contains_key(*key));
         if !told || self.job.jobname == ALL_CLIENTS || side.transfers() < LEAST {
             return None;
         }
-        let number = |key: &str| match self.option(key) {
-            Some(value) => value.parse().ok().filter(|n: &f64| *n >= 1.0),
+        let one = self.engine().is_some_and(|engine| ONE_AT_A_TIME.contains(&engine));
+        let depth = if one { 1.0 } else { self.number("iodepth")? };
+        let seconds = duration(side).map(Seconds::value).filter(|seconds| *seconds >= 0.1)?;
+        let jobs = self.jobs(seconds)?;
+        let rate = side.transfers() / seconds;
+        let (in_flight, allowed) = (rate * latency, depth * jobs);
+        (in_flight > allowed * SPARE).then(|| {
+            format!(
+                "the latency contradicts the rate in its own file: {} operations a second × {} = {} transfers in flight, and \
+                 iodepth={depth} × numjobs={jobs} allow {allowed}",
+                significant(rate, 3),
+                Quantity::new(latency, Unit::Second).human(3),
+                significant(in_flight, 3),
+            )
+        })
+    }
+
+    /// A number that an option has, from 1.
+    fn number(&self, key: &str) -> Option<f64> {
+        match self.option(key) {
+            Some(value) => value.parse().ok().filter(|number: &f64| *number >= 1.0),
             None => Some(1.0),
-        };
-        let most = number("iodepth")? * number("numjobs")? * SPARE;
-        let seconds = duration(side).filter(|seconds| seconds.value() >= 0.1)?;
-        Some(Account::of(side.transfers() / most, seconds.filled(0.0)))
+        }
+    }
+
+    /// How many jobs the entry is the sum of; `None` where the file does not show it.
+    fn jobs(&self, seconds: f64) -> Option<f64> {
+        let jobs = self.number("numjobs")?;
+        if !self.options.contains_key("group_reporting") {
+            return Some(jobs);
+        }
+        // Also the jobs of other sections are in it: the runtimes of all add up.
+        let all = self.job.job_runtime.map(|ms| (ms * 1e-3 / seconds).ceil());
+        match all {
+            Some(all) => Some(all.max(jobs)),
+            None => self.options.contains_key("numjobs").then_some(jobs),
+        }
     }
 
     fn used(&self, way: &Way, side: &Side) -> DiskUse {
-        let lone = self.is_random() && self.is_one_at_a_time();
         let cached = self.cached();
         let by_calls = CACHED.contains(&self.engine().unwrap_or("psync"));
+        let reads_directly = way.name == "read" && by_calls && cached == Some(false);
+        let lone = self.is_one_at_a_time() && (self.is_random() || reads_directly);
         DiskUse {
             cached,
-            reads_directly: way.name == "read" && by_calls && cached == Some(false),
-            syncs: SYNCS.iter().any(|key| self.option(key).is_some_and(|value| value != "0")),
+            reads_directly,
+            syncs: self.syncs(),
+            syncs_each: way.name == "write" && self.syncs_each(),
+            block: bytes(side).map(|bytes| bytes / side.transfers()).filter(|block| block.is_finite()),
             engine: self.engine().map(|engine| shown_within(engine, 40)),
             paths: self.paths(),
             writes: way.name == "write",
-            moved: moved(self.report, way),
+            moved: self.totals.moved[way.index],
             own: bytes(side).unwrap_or(0.0),
             random: self.is_random().then(|| side.transfers()),
             seconds: duration(side).map(|seconds| seconds.value()),
-            counted: counted(self.report, way),
+            counted: self.totals.counted[way.index].clone(),
             file_bytes: self.file_bytes(),
             compressible: self.compressible(),
             lone_seconds: side.latency_ns().filter(|ns| lone && ns.is_finite()).map(|ns| ns * 1e-9),
@@ -332,6 +400,22 @@ impl Told<'_> {
         let on = |key: &str| self.option(key).map(is_on);
         let direct = on("direct").or_else(|| on("buffered").map(|buffered| !buffered));
         Some(!direct.or_else(|| on("atomic")).unwrap_or(false) || self.engine() == Some("mmap"))
+    }
+
+    fn syncs(&self) -> bool {
+        SYNCS.iter().any(|key| self.option(key).is_some_and(|value| value != "0"))
+    }
+
+    /// Whether at least one in a few writes waits until it is on the device.
+    fn syncs_each(&self) -> bool {
+        /// Writes that a rotating disk may gather.
+        const FEW_WRITES: f64 = 4.0;
+        let few = |key: &&str| {
+            let writes = self.option(key).and_then(|value| value.parse::<f64>().ok());
+            writes.is_some_and(|writes| (1.0..=FEW_WRITES).contains(&writes))
+        };
+        let flagged = self.option("sync").is_some_and(|value| !matches!(value, "0" | "none"));
+        flagged || ["fsync", "fdatasync", "write_barrier"].iter().any(few)
     }
 
     fn paths(&self) -> Vec<String> {
@@ -432,14 +516,16 @@ fn counted(report: &Report, way: &Way) -> Vec<Counted> {
 }
 
 /// The bandwidth of jobs of one group, which run at once unless told to wait.
-fn sums(report: &Report) -> Vec<Figure> {
+fn sums(report: &Report, totals: &Totals) -> Vec<Figure> {
     const WAITS: [&str; 4] = ["startdelay", "start_delay", "wait_for", "wait_for_previous"];
-    let jobs: Vec<&Measured> = report.jobs.iter().filter(|job| job.groupid.is_some()).collect();
-    let groups: BTreeSet<_> = jobs.iter().filter_map(|job| job.groupid).collect();
+    let mut groups: BTreeMap<i64, Vec<Told<'_>>> = BTreeMap::new();
+    for job in &report.jobs {
+        if let Some(group) = job.groupid {
+            groups.entry(group).or_default().push(Told::of(report, totals, job));
+        }
+    }
     let mut figures = Vec::new();
-    for group in groups {
-        let members: Vec<&Measured> = jobs.iter().filter(|job| job.groupid == Some(group)).copied().collect();
-        let all: Vec<Told<'_>> = members.iter().map(|job| Told::of(report, job)).collect();
+    for (group, all) in groups {
         let waits = |told: &Told<'_>| WAITS.iter().any(|key| told.options.contains_key(*key));
         if all.len() < 2 || all.iter().any(waits) {
             continue;
@@ -466,7 +552,7 @@ fn sum(group: i64, all: &[Told<'_>], way: &Way) -> Option<Figure> {
     let random = |told: &Told<'_>| told.is_random().then(|| (way.side)(told.job).transfers());
     used.random = all.iter().map(random).sum();
     used.seconds = Some(seconds);
-    used.syncs = all.iter().any(|told| told.used(way, (way.side)(told.job)).syncs);
+    used.syncs = all.iter().any(Told::syncs);
     used.reads_directly &= used.cached == Some(false);
     let name = format!("{jobs} jobs of group {group}: {} bandwidth", way.name);
     let case = first.case(way, (way.side)(first.job));
@@ -508,21 +594,27 @@ mod tests {
 
     #[test]
     fn a_latency_is_held_to_the_transfers_in_flight() {
-        let contradicted = |options: &str, mean: f64| {
+        let reason = |options: &str, mean: f64| {
             let text = format!(
                 "{{\"jobs\": [{{\"job options\": {{{options}}}, \"read\": {{\"bw\": 4000, \"io_bytes\": 4096000, \
                  \"iops\": 1000, \"total_ios\": 1000, \"runtime\": 1000, \"lat_ns\": {{\"mean\": {mean}}}}}}}]}}"
             );
             let figure = read(&text).unwrap().figures.pop().unwrap();
             assert_eq!(figure.unit, Unit::Second);
-            let account =
-                figure.account.map(|account| account.contradicts(figure.value, figure.unit, f64::INFINITY));
-            account.flatten().is_some()
+            figure.contradiction
         };
+        let contradicted = |options: &str, mean: f64| reason(options, mean).is_some();
         let four = "\"rw\": \"read\", \"iodepth\": \"4\"";
         assert!(!contradicted(four, 10.0) && !contradicted(four, 4.0e6) && !contradicted(four, 5.9e6));
         assert!(contradicted(four, 6.1e6));
-        assert!(!contradicted("\"rw\": \"read\", \"iodepth\": \"4\", \"group_reporting\": \"\"", 7.0e6));
+        let grouped = format!("{four}, \"group_reporting\": \"\"");
+        assert!(!contradicted(&grouped, 7.0e6));
+        assert!(contradicted(&format!("{grouped}, \"numjobs\": \"1\""), 7.0e6));
+        assert!(!contradicted(&format!("{grouped}, \"numjobs\": \"2\""), 7.0e6));
+        let why = reason(four, 40.0e6).unwrap();
+        assert!(why.contains("= 40 transfers") && why.contains("allow 4"), "{why}");
+        // One transfer at a time whatever the depth.
+        assert!(contradicted("\"rw\": \"read\", \"ioengine\": \"psync\", \"iodepth\": \"64\"", 40.0e6));
     }
 
     #[test]

@@ -1,0 +1,130 @@
+//! Made-up results of storage, one fault each, on a made-up machine with rotating disks, btrfs, ZFS, NFS and layers.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use plimsoll_check::{Cause, Checked, Place, Verdict, check};
+use plimsoll_machine::fixture::Fixture;
+use plimsoll_reference::read_all;
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
+}
+
+fn text(file: &str) -> String {
+    fs::read_to_string(folder("storage").join(file)).unwrap()
+}
+
+/// The verdicts on a text that is said to come from the machine.
+fn checked(text: &str) -> Vec<Checked> {
+    let tree = fs::read_to_string(folder("machines").join("host.tree")).unwrap();
+    let kept = Fixture::unpack(&tree).unwrap();
+    let machine = kept.machine();
+    let place = Place { machine: &machine, root: &kept.root, is_named: true };
+    let results = read_all(text, None);
+    results.into_iter().map(|stated| check("x", None, &stated.unwrap(), &place)).collect()
+}
+
+/// Causes and reasons of all rows; none is fine.
+fn judged(text: &str) -> Vec<(Option<Cause>, String)> {
+    let rows: Vec<_> = checked(text).into_iter().flat_map(|checked| checked.rows).collect();
+    assert!(!rows.is_empty() && rows.iter().all(|row| row.verdict != Verdict::Fine), "{rows:#?}");
+    rows.into_iter().map(|row| (row.cause, row.reason)).collect()
+}
+
+fn assert_cause(text: &str, cause: Cause) {
+    let rows = judged(text);
+    assert!(rows.iter().all(|(found, _)| *found == Some(cause)), "{rows:#?}");
+}
+
+fn assert_unjudged(text: &str, part: &str) {
+    let rows = judged(text);
+    assert!(rows.iter().all(|(found, _)| found.is_none()), "{rows:#?}");
+    assert!(rows.iter().any(|(_, reason)| reason.contains(part)), "{rows:#?}");
+}
+
+#[test]
+fn a_path_below_dev_that_is_absent_is_a_device_of_another_machine() {
+    for file in ["device-path-by-id.json", "device-path-lvm.json"] {
+        assert_unjudged(&text(file), "which this machine does not have");
+    }
+    for path in [
+        "/dev/mapper/vg-lv",
+        "/dev/zvol/tank/v",
+        "/dev/drbd/by-res/r0/0",
+        "/dev/md/data",
+        "/dev/disk/by-path/x",
+    ] {
+        let other = text("device-path-lvm.json").replace("/dev/vg0/data", path);
+        assert_unjudged(&other, "which this machine does not have");
+    }
+    let shared = text("device-path-lvm.json").replace("/dev/vg0/data", "/dev/shm/f");
+    assert_cause(&shared, Cause::Memory);
+    let windows = text("device-path-lvm.json").replace("/dev/vg0/data", "\\\\\\\\.\\\\PhysicalDrive1");
+    assert_unjudged(&windows, "Windows");
+}
+
+#[test]
+fn both_documents_of_a_file_are_judged() {
+    let found = checked(&text("two-documents.json"));
+    let counts: Vec<_> = found.iter().map(|checked| checked.count(Verdict::Impossible) > 0).collect();
+    assert_eq!(counts, [true, false]);
+    assert!(found[1].passes());
+}
+
+#[test]
+fn what_a_rotating_disk_cannot_do_is_not_fine() {
+    assert_unjudged(&text("rotating-random-read.json"), "half a turn");
+    assert_unjudged(&text("rotating-qd1-20us.json"), "half a turn");
+    assert_unjudged(&text("rotating-buffered-random.json"), "rotating disk");
+    // Sequential writes, each of which waits for the disk.
+    let synced = text("btrfs-compress-mount.json")
+        .replace("/zpool2/f", "/srv/f")
+        .replace("\"direct\": \"1\"", "\"fsync\": \"1\"")
+        .replace("\"iodepth\": \"32\"", "\"iodepth\": \"1\"");
+    let rows = judged(&synced);
+    assert!(
+        rows.iter().any(|(_, reason)| reason.contains("wait for the disk") || reason.contains("link")),
+        "{rows:#?}"
+    );
+}
+
+#[test]
+fn what_a_cache_or_a_hole_answered_is_named_without_counts_of_the_disk() {
+    assert_cause(&text("direct-qd1-no-disk-util.json"), Cause::Unwritten);
+    assert_cause(&text("nfs-direct-qd1.json"), Cause::Memory);
+    assert_cause(&text("nvme-buffered-qd1.json"), Cause::PageCache);
+    let on = |path: &str| text("nfs-direct-qd1.json").replace("/nfs/f", path);
+    assert_cause(&on("/tank/f"), Cause::PageCache);
+    // Slower than memory, but above the only link.
+    let slow = |mean: &str| on("/nfs/f").replace("1404.0", mean).replace("1560.0", mean);
+    assert_cause(&slow("9000.0"), Cause::Memory);
+}
+
+#[test]
+fn the_options_and_devices_of_a_mount_are_named() {
+    let rows = judged(&text("btrfs-compress-mount.json"));
+    let first = &rows[0];
+    assert!(first.0 == Some(Cause::Compressed) && first.1.contains("compress=zstd:3"), "{rows:#?}");
+    assert_unjudged(&text("btrfs-two-devices.json"), "more devices");
+}
+
+#[test]
+fn a_latency_that_contradicts_its_rate_names_both() {
+    for file in ["latency-message.json", "latency-times-rate-group-reporting.json"] {
+        let found = checked(&text(file)).remove(0);
+        assert!(!found.passes());
+        let row = found.rows.iter().find(|row| row.contradicts_itself).unwrap();
+        assert!(row.reason.contains("= 320 transfers") && row.reason.contains("allow 32"), "{}", row.reason);
+    }
+}
+
+#[test]
+fn many_jobs_are_refused_before_they_are_judged() {
+    let job =
+        "{\"jobname\":\"x\",\"read\":{\"iops\":1e5,\"bw_bytes\":4e8,\"runtime\":1000,\"total_ios\":100000}}";
+    let text = format!("{{\"fio version\":\"fio-3.33\",\"jobs\":[{}]}}", vec![job; 200_000].join(","));
+    let results = read_all(&text, None);
+    assert!(results[0].as_ref().unwrap_err().contains("more than 10000 figures"));
+}
