@@ -225,6 +225,7 @@ mod tests {
             better: Some(Better::Lower),
             a: 1.0,
             b: 1.0,
+            delivered: [None, None],
             difference: Some(0.0),
             interval: Some([-0.02, 0.02]),
             smallest: unseen,

@@ -104,6 +104,8 @@ pub struct Compared {
     pub a: f64,
     /// The second side's.
     pub b: f64,
+    /// What a program got of the headline on each side, interruptions included; null where little was excluded from the figure.
+    pub delivered: [Option<f64>; 2],
     /// b ÷ a − 1; null where there is no ratio.
     pub difference: Option<f64>,
     /// 95 % interval of the difference, noise between runs included; null where that is unknown.
@@ -301,6 +303,10 @@ fn metrics(pair: &Pair<'_, '_>, floors: &[Floors], fail_on: Option<f64>) -> Vec<
             better: direction(pair.b.case, metric),
             a: figure(&a)?,
             b: figure(&b)?,
+            delivered: match headline.is_some_and(|headline| headline.name == metric.name) {
+                true => [pair.a.delivered(), pair.b.delivered()],
+                false => [None, None],
+            },
             difference: None,
             interval: None,
             smallest: None,

@@ -71,6 +71,9 @@ pub struct Place {
     pub ranks: [usize; 2],
     /// Its share of its own limit, where that is known.
     pub of_limit: Option<f64>,
+    /// What a program got of the headline, interruptions included, if more than 10 % of the time was excluded from the figure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivered: Option<f64>,
     /// Parameters that are not as on the other sides.
     pub with: Vec<String>,
     /// Figure per price: a rate divided by it, a time multiplied by it.
@@ -151,6 +154,7 @@ struct Entry<'f, 'r> {
     runs: Vec<OfRun>,
     evidence: Evidence,
     of_limit: Option<f64>,
+    delivered: Option<f64>,
     value: f64,
 }
 
@@ -318,6 +322,7 @@ fn raw<'f>(with: &[(usize, &'f Figures<'f>)], sides: &[&'f str], all: bool) -> V
                 value: median(runs.iter().map(|run| run.median).collect())?,
                 evidence: Evidence::of(&runs),
                 of_limit: median(shares.filter(|share| share.is_finite()).collect()),
+                delivered: figures.delivered().filter(|_| is_headline(metric)),
                 runs,
             })
         };
@@ -514,6 +519,7 @@ impl Raw<'_, '_> {
             half: self.half(index, tests),
             ranks: ranks(0),
             of_limit: entry.of_limit,
+            delivered: entry.delivered,
             with: self.names.iter().filter_map(said).collect(),
             per_price: price.map(|price| match self.better {
                 Better::Higher => entry.value / price,

@@ -163,7 +163,72 @@ pub struct Point {
     pub delivered: Option<f64>,
 }
 
+/// What a program got of a headline, interruptions included, beside what the machine does undisturbed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Delivered {
+    /// The delivered figure, in the headline's unit.
+    pub value: f64,
+    /// The headline: the figure without the excluded time.
+    pub undisturbed: f64,
+    /// The share of the time that is excluded from the headline.
+    pub excluded: f64,
+    /// What took most of that time.
+    pub cause: Taker,
+}
+
+/// What takes time from a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taker {
+    /// The hypervisor, for other guests or by a limit of its own.
+    Hypervisor,
+    /// A CPU quota of a control group.
+    Quota,
+    /// Other processes of this machine.
+    OtherProcesses,
+    /// Interruptions whose cause is unknown.
+    Unknown,
+}
+
+/// A share of lost time below which nothing is named as its cause.
+const NOTABLE_LOSS: f64 = 0.05;
+
+/// The excluded share of the time above which a figure is shown together with what was delivered.
+pub const DELIVERED_SHOWN: f64 = 0.1;
+
 impl Measurement {
+    /// What a program got of the headline, if more than [`DELIVERED_SHOWN`] of the time is excluded from the headline.
+    ///
+    /// A benchmark that does not measure it is taken to have delivered nothing in the excluded time.
+    pub fn delivered(&self) -> Option<Delivered> {
+        let metric = self.metrics.first()?;
+        let excluded = self.conditions.excluded.filter(|share| *share > DELIVERED_SHOWN)?.min(1.0);
+        let undisturbed = metric.summary.median;
+        let least = match metric.better {
+            Better::Higher => undisturbed * (1.0 - excluded),
+            Better::Lower => undisturbed / (1.0 - excluded),
+        };
+        let value = self.conditions.delivered.unwrap_or(least);
+        Some(Delivered { value, undisturbed, excluded, cause: self.taker() })
+    }
+
+    /// Whether more than half of the time is excluded from the headline: it is no good figure, however near its limit.
+    pub fn is_mostly_excluded(&self) -> bool {
+        Excluded::of(self.conditions.excluded) != Excluded::Little
+    }
+
+    /// What took most of the time that this case lost.
+    fn taker(&self) -> Taker {
+        let conditions = &self.conditions;
+        let throttled = conditions.throttled.unwrap_or(0.0);
+        let shares = [
+            (Taker::Hypervisor, conditions.steal.unwrap_or(0.0)),
+            (Taker::Quota, throttled),
+            (Taker::OtherProcesses, conditions.waited.unwrap_or(0.0) - throttled),
+        ];
+        let most = shares.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        most.filter(|(_, share)| *share > NOTABLE_LOSS).map_or(Taker::Unknown, |(taker, _)| taker)
+    }
+
     /// The first metric, where it is to be believed.
     pub fn headline(&self) -> Option<&MetricResult> {
         (self.status == Status::Ok).then(|| self.metrics.first()).flatten()

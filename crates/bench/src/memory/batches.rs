@@ -399,6 +399,7 @@ impl Prepared for Batches {
             conditions: Conditions {
                 clock_hz,
                 excluded: Some(counted.set_aside()),
+                delivered: Some((done * self.bytes_per_block) as f64 / counted.all_seconds),
                 core_to_core: self.apart.look(clock_hz),
                 excluded_by: ExcludedBy { off_cpu: Some(counted.off_cpu()), ..ExcludedBy::default() },
                 ..Conditions::default()

@@ -163,6 +163,7 @@ impl Prepared for Passes {
             conditions: Conditions {
                 clock_hz: round.clock_hz,
                 excluded: Some(counted.set_aside),
+                delivered: Some(program as f64 * round.passes() / round.seconds()),
                 core_to_core: self.apart.look(round.clock_hz),
                 excluded_by: ExcludedBy {
                     second_work,

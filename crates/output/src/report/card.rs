@@ -28,6 +28,7 @@ pub fn card(run: &Run, style: &Style) -> std::io::Result<String> {
     let when = when(&run.started, style);
     let mut lines = vec![format!("plimsoll {} · {}{host} · {when}", run.version, run.plan.name)];
     lines.extend(run.measurements.first().map(|first| machine(run, first)));
+    lines.extend(super::delivered::verdict(run));
     lines.extend(aligned(&headlines(run)));
     let noted = conditions::whole(&run.machine);
     lines.push(match noted.first() {
@@ -87,7 +88,7 @@ fn row(subsystem: &str, measurement: &Measurement) -> Option<Vec<String>> {
         none if none.is_empty() => String::new(),
         share => format!("{share} of the limit"),
     };
-    Some(vec![title(subsystem).to_owned(), row.label, figures.value, figures.interval, share])
+    Some(vec![title(subsystem).to_owned(), row.label, figures.both(), figures.interval.clone(), share])
 }
 
 fn aligned(rows: &[Vec<String>]) -> Vec<String> {

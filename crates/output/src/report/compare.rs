@@ -4,12 +4,13 @@ pub(super) mod left;
 
 use unicode_width::UnicodeWidthStr;
 
+use super::row::with_delivered;
 use super::style::{Role, Style};
 use super::wrap::{pad, paragraph, widths};
 use crate::bench::is_of_all;
 use crate::compare::{Compared, Comparison, Holds, Kind, Missing, Origin, Verdict};
 use crate::label;
-use crate::quantity::{Quantity, apart, percent};
+use crate::quantity::{apart, percent};
 use crate::text::counted;
 
 /// Which metrics are shown.
@@ -190,7 +191,8 @@ pub(super) fn chosen(comparison: &Comparison, shown: Shown) -> Vec<&Compared> {
 }
 
 pub(super) fn cells(row: &Compared) -> Vec<String> {
-    let figure = |value: f64| Quantity::new(value, row.unit).to_string();
+    let figure = |value: f64, delivered| with_delivered(value, delivered, row.unit);
+    let [delivered_a, delivered_b] = row.delivered;
     let of_one = row.node.as_deref().filter(|_| !is_of_all(&row.case));
     let node = of_one.map(|node| format!("{}: ", crate::text::shown_within(node, 20)));
     let mut name = node.unwrap_or_default() + &label::label(&row.case);
@@ -206,8 +208,8 @@ pub(super) fn cells(row: &Compared) -> Vec<String> {
     });
     vec![
         name,
-        figure(row.a),
-        figure(row.b),
+        figure(row.a, delivered_a),
+        figure(row.b, delivered_b),
         row.difference.map_or("–".to_owned(), signed),
         interval.unwrap_or_else(|| "–".to_owned()),
         match row.smallest {

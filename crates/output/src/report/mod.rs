@@ -5,6 +5,7 @@ pub mod check;
 pub mod compare;
 mod conditions;
 mod context;
+mod delivered;
 pub mod doctor;
 mod escape;
 pub mod format;

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
+use super::row::with_delivered;
 use super::style::{Role, Style};
 use super::tidy::cell;
 use super::wrap::{cut, pad, paragraph, widths};
@@ -85,7 +86,7 @@ pub fn markdown(ranking: &Ranking) -> String {
 }
 
 /// The columns of [`csv`].
-const COLUMNS: &str = "case,metric,unit,better,headline,side,runs,best_rank,worst_rank,value,ci95_half_share,of_limit,with,price,\
+const COLUMNS: &str = "case,metric,unit,better,headline,side,runs,best_rank,worst_rank,value,ci95_half_share,of_limit,delivered,with,price,\
                        price_unit,per_price,best_rank_per_price,worst_rank_per_price";
 
 /// A row for each side of each metric, in base units, also where the side has no figure; a score is a metric without a case.
@@ -111,7 +112,7 @@ pub fn csv(ranking: &Ranking, out: &mut dyn Write) -> io::Result<()> {
     }
     let lead = ["", "score", Unit::One.name(), Better::Higher.word(), ""].map(str::to_owned);
     for score in &ranking.scores {
-        let mut figures: [String; 9] = Default::default();
+        let mut figures: [String; 10] = Default::default();
         (figures[2], figures[3]) = (score.value.to_string(), optional(score.half));
         row_of(ranking, &lead, score.side, &figures, out)?;
     }
@@ -123,7 +124,7 @@ fn optional(value: Option<impl ToString>) -> String {
 }
 
 /// Ranks, value, interval, share, parameters, and the same by price.
-fn figures_of(place: &Place) -> [String; 9] {
+fn figures_of(place: &Place) -> [String; 10] {
     let by_price = |index: usize| optional(place.ranks_per_price.map(|ranks| ranks[index]));
     [
         place.ranks[0].to_string(),
@@ -131,6 +132,7 @@ fn figures_of(place: &Place) -> [String; 9] {
         place.value.to_string(),
         optional(place.half),
         optional(place.of_limit),
+        optional(place.delivered),
         cell(&place.with.join(" ")),
         optional(place.per_price),
         by_price(0),
@@ -142,7 +144,7 @@ fn row_of(
     ranking: &Ranking,
     lead: &[String; 5],
     index: usize,
-    figures: &[String; 9],
+    figures: &[String; 10],
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let of_side = [
@@ -230,6 +232,7 @@ fn rank([best, worst]: [usize; 2]) -> String {
 /// Head and rows: a side each, the best first.
 pub(super) fn rows(metric: &Metric, ranking: &Ranking) -> Vec<Vec<String>> {
     let has = |of: fn(&Place) -> bool| metric.places.iter().any(of);
+    let figure = |value: f64| Quantity::new(value, metric.unit).to_string();
     let (limit, with) = (has(|place| place.of_limit.is_some()), has(|place| !place.with.is_empty()));
     let prices = ranking.prices.as_ref();
     let mut head = vec!["rank".to_owned(), "side".to_owned(), "figure".to_owned(), "95 % CI".to_owned()];
@@ -240,9 +243,12 @@ pub(super) fn rows(metric: &Metric, ranking: &Ranking) -> Vec<Vec<String>> {
     }
     head.extend(limit.then(|| "of limit".to_owned()));
     head.extend(with.then(|| "with".to_owned()));
-    let figure = |value: f64| Quantity::new(value, metric.unit).to_string();
     let row = |place: &Place| {
-        let mut cells = vec![rank(place.ranks), side(ranking, place.side), figure(place.value)];
+        let mut cells = vec![
+            rank(place.ranks),
+            side(ranking, place.side),
+            with_delivered(place.value, place.delivered, metric.unit),
+        ];
         cells.push(place.half.map_or_else(|| "unknown".to_owned(), |half| format!("± {}", percent(half, 2))));
         if prices.is_some() {
             cells.push(place.per_price.map(figure).unwrap_or_default());
@@ -397,6 +403,7 @@ mod tests {
             half: Some(0.012),
             ranks,
             of_limit: Some(0.8123),
+            delivered: None,
             with: vec![format!("isa {}", ["avx2", "avx512", "avx2"][side])],
             per_price: Some(value / 0.1),
             ranks_per_price: Some([1, 3]),

@@ -6,8 +6,8 @@ use crate::bench::{self, Benchmark};
 use crate::case::Case;
 use crate::label::label;
 use crate::limit::{Kind, Limit, Source};
-use crate::measurement::{Alike, Matrix, Measurement, MetricResult, Note, Status};
-use crate::metric::{Also, Form};
+use crate::measurement::{Alike, Delivered, Matrix, Measurement, MetricResult, Note, Status, Taker};
+use crate::metric::{Also, Better, Form};
 use crate::quantity::{Quantity, Unit, percent, relative_half_width};
 use crate::text::counted;
 
@@ -37,6 +37,92 @@ pub(super) struct Figures {
     /// Where the limit comes from, or why it is unknown.
     pub(super) note: Option<String>,
     pub(super) of_limit: Option<f64>,
+    /// What a program got, if much less than the value.
+    pub(super) delivered: Option<Reached>,
+    pub(super) grade: Grade,
+}
+
+/// What a program got of a headline, as text and as a share of the limit.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Reached {
+    /// `22.1 GFLOP/s`.
+    pub(super) value: String,
+    pub(super) of_limit: Option<f64>,
+    /// What took the time: `other processes`.
+    pub(super) cause: &'static str,
+    /// The share of the time that is excluded from the undisturbed figure.
+    pub(super) excluded: f64,
+}
+
+impl Reached {
+    fn of(delivered: &Delivered, metric: &MetricResult) -> Self {
+        let share = match metric.better {
+            Better::Higher => delivered.value / delivered.undisturbed,
+            Better::Lower => delivered.undisturbed / delivered.value,
+        };
+        Self {
+            value: human(delivered.value, metric.unit),
+            of_limit: metric.of_limit.map(|of| of * share).filter(|share| share.is_finite()),
+            cause: match delivered.cause {
+                Taker::Hypervisor => "the hypervisor",
+                Taker::Quota => "the CPU quota",
+                Taker::OtherProcesses => "other processes",
+                Taker::Unknown => "interruptions",
+            },
+            excluded: delivered.excluded,
+        }
+    }
+
+    /// `22.1 GFLOP/s delivered: other processes, 79 % of the time excluded`.
+    pub(super) fn sentence(&self) -> String {
+        format!(
+            "{} delivered: {}, {} of the time excluded",
+            self.value,
+            self.cause,
+            percent(self.excluded, 2)
+        )
+    }
+}
+
+/// How a figure stands to its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grade {
+    /// Near its limit, and not mostly excluded.
+    Good,
+    /// Between the others.
+    Fair,
+    /// Far from its limit.
+    Poor,
+    /// Without a known limit.
+    Unknown,
+}
+
+/// The share of the limit from which a figure is good.
+pub(super) const GOOD: f64 = 0.9;
+/// The share of the limit below which a figure is poor.
+const POOR: f64 = 0.6;
+
+impl Grade {
+    /// The grade of a headline. A figure from which most of the time is excluded is at best fair: no program gets it.
+    pub(super) fn of(measurement: &Measurement) -> Self {
+        let share = measurement.metrics.first().and_then(|metric| metric.of_limit);
+        match share {
+            None => Self::Unknown,
+            Some(share) if share < POOR => Self::Poor,
+            Some(share) if share >= GOOD && !measurement.is_mostly_excluded() => Self::Good,
+            Some(_) => Self::Fair,
+        }
+    }
+
+    /// Its class in pages.
+    pub(super) const fn class(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Fair => "fair",
+            Self::Poor => "poor",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 impl Row {
@@ -65,7 +151,7 @@ impl Row {
             status: measurement.status,
             reason: measurement.reason.clone(),
             chosen: chosen(measurement, benchmark),
-            figures: headline.map(Figures::of),
+            figures: headline.map(|metric| Figures::of(measurement, metric)),
             details: details.join(" · "),
             warnings: measurement.warnings.clone(),
             remarks: percentiles.into_iter().chain(names).chain(of_each_thread(&measurement.case)).collect(),
@@ -74,7 +160,7 @@ impl Row {
 }
 
 impl Figures {
-    fn of(metric: &MetricResult) -> Self {
+    fn of(measurement: &Measurement, metric: &MetricResult) -> Self {
         let summary = &metric.summary;
         let half_width = summary.ci95.map(|[low, high]| high / 2.0 - low / 2.0);
         let interval = match half_width.and_then(|half| relative_half_width(summary.median, half)) {
@@ -88,6 +174,16 @@ impl Figures {
             limit: metric.limit.as_ref().map(|limit| bound(limit, metric.unit)).unwrap_or_default(),
             note: metric.limit.as_ref().and_then(note),
             of_limit: metric.of_limit,
+            delivered: measurement.delivered().map(|delivered| Reached::of(&delivered, metric)),
+            grade: Grade::of(measurement),
+        }
+    }
+
+    /// The value, with what was delivered if that is much less: `103 GFLOP/s undisturbed · 22.1 GFLOP/s delivered`.
+    pub(super) fn both(&self) -> String {
+        match &self.delivered {
+            None => self.value.clone(),
+            Some(delivered) => format!("{} undisturbed · {} delivered", self.value, delivered.value),
         }
     }
 
@@ -111,6 +207,14 @@ fn chosen(measurement: &Measurement, benchmark: Option<&dyn Benchmark>) -> Strin
     let chosen = best.filter_map(|(name, _)| measurement.achieved.word_of_parameter(name));
     let answered = benchmark.and_then(|benchmark| (benchmark.descriptor().answered)(measurement));
     chosen.map(str::to_owned).chain(answered).collect::<Vec<_>>().join(" ")
+}
+
+/// A figure of a comparison, with what was delivered of it if that is much less.
+pub(super) fn with_delivered(value: f64, delivered: Option<f64>, unit: Unit) -> String {
+    match delivered {
+        None => human(value, unit),
+        Some(delivered) => format!("{} ({} delivered)", human(value, unit), human(delivered, unit)),
+    }
 }
 
 fn human(value: f64, unit: Unit) -> String {
@@ -212,6 +316,25 @@ mod tests {
     use super::*;
     use crate::fixture;
     use crate::sample::Point;
+
+    #[test]
+    fn no_grade_is_good_when_most_of_the_time_is_excluded() {
+        for (excluded, delivered, grade) in [
+            (0.05, None, Grade::Good),
+            (0.2, Some(0.8), Grade::Good),
+            (0.6, Some(0.4), Grade::Fair),
+            (0.95, Some(0.05), Grade::Fair),
+        ] {
+            let mut made = fixture::cpu("f64", 2, 100e9, 101e9);
+            made.conditions.excluded = Some(excluded);
+            let figures = Row::of(&made).figures.unwrap();
+            assert_eq!(figures.grade, grade, "{excluded}");
+            let of_limit = figures.delivered.and_then(|delivered| delivered.of_limit);
+            let near = |a: f64, b: f64| (a - b).abs() < 0.02;
+            assert!(of_limit.zip(delivered).is_none_or(|(a, b)| near(a, b)), "{of_limit:?} {delivered:?}");
+            assert_eq!(of_limit.is_some(), delivered.is_some(), "{excluded}");
+        }
+    }
 
     #[test]
     fn the_headline_has_value_interval_limit_and_share() {

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use unicode_width::UnicodeWidthStr;
 
 use super::group::{Group, Known, Meaning, STAR, is_wide};
-use super::row::{Figures, Row};
+use super::row::{Figures, Grade, Row};
 use super::style::{Role, Style};
 use super::wrap::flowed;
 use crate::measurement::Status;
@@ -29,10 +29,6 @@ const BAR: RangeInclusive<usize> = 7..=10;
 const CASE: &str = "case (×2: 2 threads)";
 /// The widest table: beyond it the eye loses the row.
 const WIDEST: usize = 110;
-
-/// Shares of the limit from which a figure is good, and below which it is poor.
-const GOOD: f64 = 0.9;
-const POOR: f64 = 0.6;
 
 /// Where the figures stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +110,7 @@ impl Table {
             self.group = Some(Group::new(heading.title));
         }
         out += &self.figures(row);
+        out += &self.delivered(row);
         out += &self.reason(row);
         let apart = match row.chosen.as_str() {
             _ if self.fits_beside(row) => String::new(),
@@ -143,6 +140,12 @@ impl Table {
         let details = if details.is_empty() { String::new() } else { self.below(Role::Dim, "", details) };
         let marks = if marks.is_empty() { String::new() } else { self.below(Role::Warning, "! ", marks) };
         details + &marks
+    }
+
+    /// What a program got, if much less than the figure.
+    fn delivered(&self, row: &Row) -> String {
+        let delivered = row.figures.as_ref().and_then(|figures| figures.delivered.as_ref());
+        delivered.map(|delivered| self.below(Role::Warning, "", &delivered.sentence())).unwrap_or_default()
     }
 
     /// Why there is no figure, or none to be believed.
@@ -267,7 +270,7 @@ impl Table {
     fn cells(&self, row: &Row, figures: &Figures, mark: &str, bar: usize) -> String {
         let status = row.status;
         let say = |text: &str| self.style.say(text);
-        let share_role = colour_of_share(status, figures.of_limit);
+        let share_role = colour_of_share(status, figures.grade);
         let (value_role, limit_role) = match status {
             Status::Invalid => (Role::Bad, Role::Plain),
             _ if figures.of_limit.is_none() => (Role::Strong, Role::Dim),
@@ -282,7 +285,7 @@ impl Table {
             self.right(limit_role, &say(&figures.limit), LIMIT),
             self.style.paint(Role::Dim, mark) + &" ".repeat(pad),
             self.right(share_role, &say(&figures.share()), SHARE),
-            self.bar(status, figures.of_limit, bar),
+            self.bar(status, figures, bar),
         ];
         cells.concat().trim_end().to_owned()
     }
@@ -310,20 +313,28 @@ impl Table {
     }
 
     /// How far up to the load line: full is the limit.
-    fn bar(&self, status: Status, share: Option<f64>, room: usize) -> String {
-        let (Some(share), true) = (share.filter(|s| s.is_finite()), room > 0) else { return String::new() };
+    fn bar(&self, status: Status, figures: &Figures, room: usize) -> String {
+        let share = figures.of_limit.filter(|share| share.is_finite());
+        let (Some(share), true) = (share, room > 0) else { return String::new() };
         if status == Status::Invalid {
             return format!(" {}", self.style.paint(Role::Bad, "invalid"));
         }
         // Halves of a column; rounded down, so that only the limit itself is full, and only nothing is empty.
-        let halves = ((share.clamp(0.0, 1.0) + 0.005) * room as f64 * 2.0) as usize;
-        let halves = halves.clamp(1, room * 2);
-        let full = "━".repeat(halves / 2) + if halves % 2 == 1 { "╸" } else { "" };
-        let rest = "─".repeat(room - halves.div_ceil(2));
-        let (full, rest) = (self.style.say(&full), self.style.say(&rest));
+        let halves =
+            |share: f64| (((share.clamp(0.0, 1.0) + 0.005) * room as f64 * 2.0) as usize).clamp(1, room * 2);
+        let undisturbed = halves(share);
+        // Solid is what was delivered, hatched what the machine does undisturbed beyond that.
+        let delivered = figures.delivered.as_ref().and_then(|delivered| delivered.of_limit).map(halves);
+        let solid = delivered.map_or(undisturbed, |solid| solid.min(undisturbed));
+        let full = "━".repeat(solid / 2) + if solid % 2 == 1 { "╸" } else { "" };
+        let hatched = "╍".repeat((undisturbed / 2).saturating_sub(solid.div_ceil(2)));
+        let rest = "─".repeat(room - solid.div_ceil(2) - hatched.chars().count());
+        let [full, hatched, rest] = [full, hatched, rest].map(|part| self.style.say(&part));
+        let role = colour_of_share(status, figures.grade);
         format!(
-            " {}{}",
-            self.style.paint(colour_of_share(status, Some(share)), &full),
+            " {}{}{}",
+            self.style.paint(role, &full),
+            self.style.paint(Role::Dim, &hatched),
             self.style.paint(Role::Dim, &rest)
         )
     }
@@ -338,7 +349,7 @@ impl Table {
             text += &format!(", {} of it", figures.share());
         }
         let label = self.wrapped_label(&self.style.say(&row.label));
-        label + &self.below(colour_of_share(row.status, figures.of_limit), "", &text)
+        label + &self.below(colour_of_share(row.status, figures.grade), "", &text)
     }
 
     /// A text on lines of its own below the row's label, after `lead`.
@@ -381,11 +392,11 @@ fn colour_of(status: Status) -> Role {
     }
 }
 
-fn colour_of_share(status: Status, share: Option<f64>) -> Role {
-    match (status, share) {
+fn colour_of_share(status: Status, grade: Grade) -> Role {
+    match (status, grade) {
         (Status::Invalid, _) => Role::Bad,
-        (_, Some(share)) if share >= GOOD => Role::Good,
-        (_, Some(share)) if share < POOR => Role::Poor,
-        _ => Role::Plain,
+        (_, Grade::Good) => Role::Good,
+        (_, Grade::Poor) => Role::Poor,
+        (_, Grade::Fair | Grade::Unknown) => Role::Plain,
     }
 }

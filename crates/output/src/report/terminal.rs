@@ -71,6 +71,8 @@ impl<O: Write, E: Write> Live<O, E> {
         self.progress.end();
         let mut text = self.sheet.table.end();
         text += &self.revised(run);
+        // The rows were printed as they came, so the verdict comes first of what is printed at the end.
+        text += &self.sheet.verdict(run);
         text += &self.sheet.ending(run, stored);
         self.out.write(&text);
         self.out.end()
@@ -104,7 +106,7 @@ impl<O: Write, E: Write> Live<O, E> {
 pub fn print(run: &Run, out: impl Write, style: &Style) -> io::Result<()> {
     let mut out = Out::new(out);
     let mut sheet = Sheet::new(run, style.clone());
-    out.write(&sheet.opening(run));
+    out.write(&(sheet.verdict(run) + &sheet.opening(run)));
     // Of many machines the first one's rows stand for their kind; how the others differ is in their own section.
     let first = run.nodes.first().filter(|_| run.nodes.len() > 1).map(|node| node.name.as_str());
     for measurement in run.measurements.iter().filter(|m| first.is_none_or(|name| m.node == name)) {
@@ -160,6 +162,12 @@ impl Sheet {
     fn row(&mut self, row: &Row, measurement: &Measurement) -> String {
         let context = context(&self.machine, measurement);
         self.table.row(row, &Heading { title: title(measurement.case.subsystem()), context })
+    }
+
+    /// What a program got of what the machine does undisturbed; empty if that is nearly the same.
+    fn verdict(&self, run: &Run) -> String {
+        let line = super::delivered::verdict(run).map(|line| format!("This machine {line}."));
+        line.map(|line| self.paragraph(Role::Warning, "", &line)).unwrap_or_default()
     }
 
     fn opening(&self, run: &Run) -> String {

@@ -51,6 +51,8 @@ pub struct Sample<'a> {
     pub steal: Option<f64>,
     /// Share of the time in slices that were interrupted and are not in the value.
     pub excluded: Option<f64>,
+    /// What a program got in this sample, interruptions included; of headlines only.
+    pub delivered: Option<f64>,
     /// Share of the time that a quota stopped it.
     pub throttled: Option<f64>,
     /// Largest share of the time that a thread was ready and had no CPU.
@@ -92,6 +94,7 @@ fn of_metric<'a>(
             clock_hz: point.and_then(|p| p.clock_hz),
             steal: point.and_then(|p| p.steal),
             excluded: point.and_then(|p| p.excluded),
+            delivered: point.and_then(|p| p.delivered),
             throttled: point.and_then(|p| p.throttled),
             waited: point.and_then(|p| p.waited),
             warnings: measurement.warning_codes().join(";"),

@@ -365,6 +365,7 @@ impl Prepared for Chasing {
             conditions: Conditions {
                 clock_hz,
                 excluded: Some(outcome.set_aside()),
+                delivered: Some(1.0 / outcome.delivered_turns_per_second),
                 excluded_by: ExcludedBy::of(&outcome.causes()),
                 more: own.into_iter().collect(),
                 ..Conditions::default()

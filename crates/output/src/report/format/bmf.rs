@@ -63,9 +63,18 @@ const MOST: usize = 1024;
 /// What can be believed of a measurement, by measure.
 fn figures(measurement: &Measurement) -> impl Iterator<Item = (String, Figure)> {
     let believed = measurement.metrics.iter().filter(|_| measurement.status == Status::Ok);
-    believed
+    let figures = believed
         .filter(|metric| metric.summary.median.is_finite())
-        .map(|metric| (measure(metric), figure(metric)))
+        .map(|metric| (measure(metric), figure(metric)));
+    figures.chain(delivered(measurement))
+}
+
+/// What was delivered of the headline, as a measure of its own beside the undisturbed one.
+fn delivered(measurement: &Measurement) -> Option<(String, Figure)> {
+    let metric = measurement.headline()?;
+    let value = measurement.delivered()?.value;
+    let figure = Figure { value, lower_value: None, upper_value: None };
+    value.is_finite().then(|| (format!("{}-delivered", measure(metric)), figure))
 }
 
 fn figure(metric: &MetricResult) -> Figure {

@@ -57,17 +57,27 @@ fn write(of: &OneRun<'_>, better: Better, out: &mut dyn Write) -> io::Result<()>
         let metric = headline(measurement, better)?;
         let ends = metric.summary.ci95.filter(|ends| ends.iter().all(|end| end.is_finite()));
         let half = ends.map(|[low, high]| format!("± {}", (high - low) / 2.0));
-        let limit = metric.of_limit.filter(|share| share.is_finite());
         Some(Figure {
             name: benchmark(of.run, measurement),
             unit: metric.unit.name(),
             value: metric.summary.median,
             range: half,
-            extra: limit.map(|share| format!("{} of the limit", crate::quantity::percent(share, 3))),
+            extra: extra(measurement, metric),
         })
     };
     let figures: Vec<Figure> = of.run.measurements.iter().filter_map(figure).collect();
     writeln!(out, "{}", serde_json::to_string_pretty(&figures)?)
+}
+
+/// The share of the limit, and what was delivered of an undisturbed figure.
+fn extra(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
+    let limit = metric.of_limit.filter(|share| share.is_finite());
+    let limit = limit.map(|share| format!("{} of the limit", crate::quantity::percent(share, 3)));
+    let delivered = measurement.delivered().map(|delivered| {
+        format!("undisturbed; {} delivered", crate::quantity::Quantity::new(delivered.value, metric.unit))
+    });
+    let texts: Vec<String> = limit.into_iter().chain(delivered).collect();
+    (!texts.is_empty()).then(|| texts.join(", "))
 }
 
 #[cfg(test)]

@@ -81,7 +81,14 @@ fn case(measurement: &Measurement) -> String {
 fn figure(measurement: &Measurement) -> String {
     let Some(metric) = measurement.metrics.first() else { return String::new() };
     let share = metric.of_limit.map(|s| format!(", {} of limit", percent(s, 3))).unwrap_or_default();
-    format!("{} {}{share}", metric.name, Quantity::new(metric.summary.median, metric.unit))
+    let value = Quantity::new(metric.summary.median, metric.unit);
+    match measurement.delivered() {
+        None => format!("{} {value}{share}", metric.name),
+        Some(delivered) => {
+            let delivered = Quantity::new(delivered.value, metric.unit);
+            format!("{} {value} undisturbed{share}, {delivered} delivered", metric.name)
+        }
+    }
 }
 
 /// Safe in an attribute and between tags.

@@ -7,7 +7,7 @@ use crate::report::context::of_whom;
 use crate::report::escape::markdown as escaped;
 use crate::report::peers::{HEAD, RATIO, compared};
 use crate::report::row::Row;
-use crate::report::{compare, published, ranking};
+use crate::report::{compare, delivered, published, ranking};
 use crate::text::counted;
 
 /// The format.
@@ -37,6 +37,9 @@ fn text(run: &Run) -> String {
         escaped(&run.version),
         escaped(&run.started)
     );
+    if let Some(line) = delivered::verdict(run) {
+        text += &format!("**This machine {}.**\n\n", escaped(&line));
+    }
     for finding in &run.findings {
         text += &format!("- {}\n", escaped(&finding.text));
     }
@@ -58,7 +61,7 @@ fn row(measurement: &Measurement) -> String {
         Status::Invalid => format!("invalid: {reason}"),
         _ => figures.share(),
     };
-    format!("| {name} | {} | {} | {} | {share} |\n", figures.value, figures.interval, figures.limit)
+    format!("| {name} | {} | {} | {} | {share} |\n", figures.both(), figures.interval, figures.limit)
 }
 
 /// What is to be known of the figures, a line a case; empty where there is nothing.

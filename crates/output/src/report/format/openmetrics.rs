@@ -224,6 +224,15 @@ impl Families {
             let labels = with(labels, [("kind", kind(limit))]);
             self.add(&named("_limit"), About::gauge(unit, help), &labels, value);
         }
+        let is_headline = measurement.metrics.first().is_some_and(|headline| headline.name == metric.name);
+        if let Some(delivered) = measurement.delivered().filter(|_| is_headline) {
+            let help = format!(
+                "{of} of {benchmark} that a program got, interruptions included; the figure itself excludes them"
+            );
+            self.add(&named("_delivered"), About::gauge(unit, help), labels, delivered.value);
+            let about = About::gauge("ratio", "share of the time that is excluded from the figure");
+            self.add("plimsoll_excluded_ratio", about, labels, delivered.excluded);
+        }
         if let Some(share) = metric.of_limit {
             let about = About::gauge("ratio", "share of the physical limit, 1 is best");
             self.add("plimsoll_of_limit_ratio", about, &with(labels, [("metric", of.as_str())]), share);

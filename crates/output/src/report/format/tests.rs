@@ -123,3 +123,67 @@ fn the_table_of_formats_in_the_docs_is_the_list() {
         assert_eq!(kept, table(), "docs/recipes.md is stale; PLIMSOLL_WRITE_DOCS=1 writes it");
     }
 }
+
+/// A run with a figure near its limit, of which a program got a fifth.
+fn disturbed() -> Run {
+    let mut made = fixture::cpu("f64", 2, 103e9, 104e9);
+    (made.conditions.excluded, made.conditions.delivered) = (Some(0.79), Some(22.125e9));
+    made.conditions.waited = Some(0.78);
+    let points = made.metrics[0].samples.iter().map(|_| crate::measurement::Point {
+        delivered: Some(22.125e9),
+        excluded: Some(0.79),
+        ..crate::measurement::Point::default()
+    });
+    made.metrics[0].series = points.collect();
+    fixture::run_of(vec![made])
+}
+
+/// Whether a text has the delivered figure, scaled or in full.
+fn has_delivered(text: &str) -> bool {
+    ["22.1 GFLOP/s", "22125000000", "2.2125e"].iter().any(|figure| text.contains(figure))
+}
+
+#[test]
+fn no_output_has_an_undisturbed_figure_without_what_was_delivered() {
+    let (run, style) = (disturbed(), Style::plain(100));
+    let side = |name: &str| Side { name: name.to_owned(), runs: vec![run.clone()] };
+    let both = [side("before"), side("after")];
+    let comparison = compare(&both[0], &both[1], &[], None);
+    let three = ["a", "b", "c"].map(side);
+    let ranking = rank(&three, &[], &Wanted::default());
+    let ranked = Ranked { ranking: &ranking, sides: &three, style: &style };
+    for format in FORMATS {
+        let of = OneRun { run: &run, held: &[], style: &style };
+        let sides = TwoSides {
+            comparison: &comparison,
+            sides: &both,
+            held: &[],
+            shown: Shown::Telling,
+            missing: Missing::Fail,
+            style: &style,
+        };
+        let shows_it = !run.measurements.iter().all(|measurement| (format.leaves_out)(measurement));
+        let texts = [
+            format.run.filter(|_| shows_it).map(|write| written(|out| write(&of, out))),
+            format.comparison.map(|write| written(|out| write(&sides, out))),
+            format.ranking.map(|write| written(|out| write(&ranked, out))),
+        ];
+        for text in texts.iter().flatten() {
+            assert!(has_delivered(text), "{}: {text}", format.name);
+        }
+    }
+    assert!(has_delivered(&crate::report::card::card(&run, &style).unwrap()));
+}
+
+#[test]
+fn the_first_line_of_a_disturbed_run_is_what_it_delivers() {
+    let text = written(|out| crate::report::terminal::print(&disturbed(), out, &Style::plain(200)));
+    let first = text.lines().next().unwrap();
+    assert!(
+        first.contains("delivers 22.1 GFLOP/s of the 103 GFLOP/s") && first.contains("other processes"),
+        "{first}"
+    );
+    // Quiet runs have no such line.
+    let quiet = written(|out| crate::report::terminal::print(&fixture::run(), out, &Style::plain(200)));
+    assert!(!quiet.contains("delivers"));
+}

@@ -99,7 +99,10 @@ fn row(measurement: &Measurement, short: &str, told: &[&str], references: &[Refe
             span.interval title="95 % interval of the median" { (figures.interval) (star) }
             span.track title=(limit) {
                 @if known {
-                    span.fill.(grade(metric.of_limit)) style=(format!("width:{:.2}%", line.at(own) * 100.0 / BEYOND)) {}
+                    span.fill.(figures.grade.class()).hatched[figures.delivered.is_some()] style=(format!("width:{:.2}%", line.at(own) * 100.0 / BEYOND)) {}
+                    @if let Some(delivered) = measurement.delivered() {
+                        span.fill.(figures.grade.class()) style=(format!("width:{:.2}%", line.at(delivered.value) * 100.0 / BEYOND)) {}
+                    }
                     span.load style=(format!("left:{:.2}%", 100.0 / BEYOND)) {}
                 } @else if !line.marks.is_empty() {
                     span.mark.own style=(at(own)) title=(format!("this run: {}", figure(own))) {}
@@ -115,6 +118,7 @@ fn row(measurement: &Measurement, short: &str, told: &[&str], references: &[Refe
                     (_, None) => { span.unknown title=(limit) { "no limit known" } }
                 }
             }
+            @if let Some(delivered) = &figures.delivered { span.warned.delivered { (delivered.sentence()) } }
             @if !rest.is_empty() {
                 span.warned title=(warnings(measurement)) { "! " (words(&rest)) }
             }
@@ -147,15 +151,6 @@ fn limit_text(metric: &MetricResult) -> String {
             Some(value) => format!("limit {value} = {}", limit.formula),
             None => format!("limit unknown: {}", limit.reason.as_deref().unwrap_or("no reason given")),
         },
-    }
-}
-
-fn grade(share: Option<f64>) -> &'static str {
-    match share {
-        None => "unknown",
-        Some(s) if s >= 0.9 => "good",
-        Some(s) if s < 0.6 => "poor",
-        Some(_) => "fair",
     }
 }
 
@@ -207,6 +202,10 @@ impl<'a> Line<'a> {
             names => format!("; warnings: {names}"),
         };
         let value = format!("{} {interval}", figure(self.metric.summary.median));
+        let value = match self.measurement.delivered() {
+            None => value,
+            Some(delivered) => format!("{value} undisturbed, {} delivered", figure(delivered.value)),
+        };
         format!("{name}: {}{share}{marks}{reason}{warned}", value.trim_end())
     }
 }

@@ -14,7 +14,7 @@ use crate::quantity::{Quantity, Unit, format_size, percent, significant};
 use crate::report::conditions;
 use crate::report::context::title;
 use crate::report::peers::{HEAD, RATIO, compared};
-use crate::report::row::Row;
+use crate::report::row::{self, Row};
 use crate::stats::Verdict;
 use crate::store::Counts;
 use crate::text::counted;
@@ -22,9 +22,6 @@ use crate::warning::CAUSES;
 
 /// Points that stand open; the others wait behind a click.
 const OPEN: usize = 5;
-
-/// A share of the limit from which a figure is good.
-const GOOD: f64 = 0.9;
 
 /// A share of lost time from which a machine is not quiet.
 const DISTURBED: f64 = 0.05;
@@ -86,6 +83,7 @@ pub(super) fn header(run: &Run) -> Markup {
                 h1 { (host) }
                 p.machine { (machine_line(&run.machine)) }
             }
+            @if let Some(line) = crate::report::delivered::verdict(run) { p.verdict.poor { "This machine " (line) "." } }
             div.verdicts {
                 (verdict("Limits", &limits(run)))
                 (verdict("Conditions", &quiet(run)))
@@ -114,24 +112,27 @@ pub(in crate::report) fn machine_line(machine: &Machine) -> String {
 
 /// How many figures come near their limits, in all and by subsystem.
 pub(in crate::report) fn limits(run: &Run) -> Told {
-    let shares = |part: Option<&str>| -> Vec<Option<f64>> {
-        let of =
-            |m: &&Measurement| m.status == Status::Ok && part.is_none_or(|part| m.case.subsystem() == part);
-        run.measurements.iter().filter(of).filter_map(|m| Some(m.metrics.first()?.of_limit)).collect()
+    let grades = |part: Option<&str>| -> Vec<row::Grade> {
+        let of = |m: &&Measurement| {
+            m.status == Status::Ok
+                && !m.metrics.is_empty()
+                && part.is_none_or(|part| m.case.subsystem() == part)
+        };
+        run.measurements.iter().filter(of).map(row::Grade::of).collect()
     };
-    let known = |shares: &[Option<f64>]| shares.iter().flatten().count();
-    let good = |shares: &[Option<f64>]| shares.iter().flatten().filter(|share| **share >= GOOD).count();
-    let all = shares(None);
+    let known = |grades: &[row::Grade]| grades.iter().filter(|grade| **grade != row::Grade::Unknown).count();
+    let good = |grades: &[row::Grade]| grades.iter().filter(|grade| **grade == row::Grade::Good).count();
+    let all = grades(None);
     let (grade, word) = match known(&all) {
         0 => (Grade::Unknown, "none known".to_owned()),
         n => {
             let grade = if good(&all) == n { Grade::Good } else { Grade::Fair };
-            (grade, format!("{} of {n} figures reach {}", good(&all), percent(GOOD, 2)))
+            (grade, format!("{} of {n} figures reach {}", good(&all), percent(row::GOOD, 2)))
         }
     };
     let mut why: Vec<String> = Vec::new();
     for part in crate::report::subsystems(run) {
-        let of = shares(Some(part));
+        let of = grades(Some(part));
         if known(&of) > 0 {
             why.push(format!("{} {} of {}", title(part), good(&of), known(&of)));
         }

@@ -61,6 +61,8 @@ pub struct Headline {
     pub share: String,
     /// Its share of the limit.
     pub of_limit: Option<f64>,
+    /// How it stands to the limit: `good`, `fair`, `poor` or `unknown`.
+    pub grade: String,
 }
 
 impl Summary {
@@ -74,7 +76,8 @@ impl Summary {
                 label: row.label,
                 share: figures.share(),
                 of_limit: figures.of_limit.filter(|share| share.is_finite()),
-                value: figures.value,
+                grade: figures.grade.class().to_owned(),
+                value: figures.both(),
                 interval: figures.interval,
             })
         });

@@ -83,11 +83,6 @@ fn line(of: &Since<'_>) -> Markup {
 
 /// A headline as a load line: full is the limit.
 fn figure(of: &Headline) -> Markup {
-    let grade = match of.of_limit {
-        Some(share) if share >= 0.9 => "good",
-        Some(share) if share < 0.6 => "poor",
-        _ => "fair",
-    };
     let width = |share: f64| format!("width:{:.2}%", share.clamp(0.0, BEYOND) * 100.0 / BEYOND);
     html! {
         div.gauge.open[of.of_limit.is_none()] {
@@ -96,7 +91,7 @@ fn figure(of: &Headline) -> Markup {
             span.interval { (of.interval) }
             span.track {
                 @if let Some(share) = of.of_limit {
-                    span.fill.(grade) style=(width(share)) {}
+                    span.fill.(of.grade) style=(width(share)) {}
                     span.load style=(format!("left:{:.2}%", 100.0 / BEYOND)) {}
                 }
             }

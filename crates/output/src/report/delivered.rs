@@ -1,0 +1,33 @@
+//! The first line of a run on a disturbed machine: what a program got of what the machine does undisturbed.
+
+use super::row::{Figures, Row};
+use super::subsystems;
+use crate::document::Run;
+use crate::measurement::Measurement;
+
+/// The line: `delivers 22.1 GFLOP/s of the 103 GFLOP/s that fma f64 ×2 reaches undisturbed: other processes, 79 % of the time
+/// excluded`. `None` if no figure lacks more than 10 % of its time.
+///
+/// It is about the subsystem that was measured first (the CPU, in every built-in plan) among those with such a figure, and there
+/// about the case that got the smallest share.
+pub(super) fn verdict(run: &Run) -> Option<String> {
+    let share = |measurement: &Measurement| {
+        let delivered = measurement.delivered()?;
+        let share = delivered.value / delivered.undisturbed;
+        Some(if share > 1.0 { 1.0 / share } else { share })
+    };
+    let lowest = |subsystem: &str| {
+        let own = run.measurements.iter().filter(|m| m.case.subsystem() == subsystem);
+        let known = own.filter_map(|m| Some((m, share(m)?)));
+        known.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(measurement, _)| measurement)
+    };
+    let measurement = subsystems(run).into_iter().find_map(lowest)?;
+    let Row { label, figures, .. } = Row::of(measurement);
+    let Figures { value, delivered, .. } = figures?;
+    let delivered = delivered?;
+    let excluded = crate::quantity::percent(delivered.excluded, 2);
+    Some(format!(
+        "delivers {} of the {value} that {label} reaches undisturbed: {}, {excluded} of the time excluded",
+        delivered.value, delivered.cause
+    ))
+}
