@@ -611,8 +611,8 @@ mod tests {
         assert!(!contradicted(&grouped, 7.0e6));
         assert!(contradicted(&format!("{grouped}, \"numjobs\": \"1\""), 7.0e6));
         assert!(!contradicted(&format!("{grouped}, \"numjobs\": \"2\""), 7.0e6));
-        let why = reason(four, 40.0e6).unwrap();
-        assert!(why.contains("= 40 transfers") && why.contains("allow 4"), "{why}");
+        let why = reason(four, 400.0e6).unwrap();
+        assert!(why.contains("= 400 transfers") && why.contains("allow 4"), "{why}");
         // One transfer at a time whatever the depth.
         assert!(contradicted("\"rw\": \"read\", \"ioengine\": \"psync\", \"iodepth\": \"64\"", 40.0e6));
     }
