@@ -20,7 +20,7 @@ use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::measurement::Measurement;
 use crate::plan::Group;
-use crate::sample::{Amount, CannotMeasure, End, Facts, Offer, Point, Sample, Writable, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Facts, Offer, Point, Sample, Writable};
 use crate::view::{Finding, RunView};
 use crate::warning::Loss;
 use crate::wire::Key;
@@ -437,17 +437,9 @@ pub trait Prepared {
     /// Checks the answer after timing.
     ///
     /// # Errors
-    /// What is wrong; the measurement is void then.
-    fn verify(&mut self) -> Result<(), WrongAnswer>;
-
-    /// The same, where the check itself may not come about: a worker is lost, or the user ends the run. Then nothing is known of the
-    /// answer, and it is not called wrong.
-    ///
-    /// # Errors
-    /// The answer is wrong, or why it could not be checked.
-    fn verified(&mut self) -> Result<(), End> {
-        self.verify().map_err(End::Wrong)
-    }
+    /// The answer is wrong ([`crate::sample::WrongAnswer`]), or why it could not be checked: then nothing is known of it. The
+    /// measurement is void in both cases.
+    fn verify(&mut self) -> Result<(), CannotMeasure>;
 
     /// What was really used, and what the reader must know. Asked after the last sample.
     fn facts(&self) -> Facts {
@@ -507,6 +499,24 @@ impl Keep {
 /// Whether cases of a benchmark, or of a subsystem, of this name work on test files.
 pub fn on_files(name: &str) -> bool {
     subsystem(name.split('.').next().unwrap_or_default()).is_some_and(|part| part.on_files)
+}
+
+/// The same case with one thread, on a machine with one CPU.
+///
+/// # Errors
+/// It cannot be measured there.
+pub fn single_threaded(machine: &Machine, case: &Case) -> Result<Candidate, CannotMeasure> {
+    let none = || CannotMeasure::not_here(format!("{case} cannot be measured on one CPU"));
+    let benchmark = find(case.benchmark()).ok_or_else(none)?;
+    let keys = case.params().iter().filter(|(key, _)| !matches!(*key, "affinity" | "threads"));
+    let mut group = keys.fold(Group::default(), |group, (key, value)| group.with(key, vec![value.clone()]));
+    if benchmark.keys().contains(&"threads") {
+        group = group.with("threads", vec![Value::Count(1)]);
+    }
+    let found = benchmark.cases(machine, &group).map_err(CannotMeasure::not_here)?;
+    let mut found = found.into_iter();
+    let candidate = found.next().filter(|_| found.next().is_none()).ok_or_else(none)?;
+    candidate.feasible.clone().map(|()| candidate)
 }
 
 /// The thread counts that are measured when none are named: one, and the most that get their own CPU.

@@ -10,7 +10,7 @@ use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{Amount, CannotMeasure, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Sample};
 
 /// Seconds of a call.
 const LATENCY: &str = "latency";
@@ -79,7 +79,7 @@ impl Prepared for Idle {
         Ok(Sample { elapsed, work: Some(work), values, ..Sample::default() })
     }
 
-    fn verify(&mut self) -> Result<(), WrongAnswer> {
-        if self.done == 0 { Err(WrongAnswer("no operation was done".to_owned())) } else { Ok(()) }
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        if self.done == 0 { Err(CannotMeasure::environment("no operation was done")) } else { Ok(()) }
     }
 }

@@ -106,7 +106,7 @@ impl Pace for Follow<'_> {
         self.fabric.say(0, Message::Ready(own));
         match self.next() {
             Some(Message::Agreed(amount)) => Ok(amount),
-            _ => Err(CannotMeasure { cause: Cause::Interrupted, reason: "the cluster run ends".to_owned() }),
+            _ => Err(CannotMeasure::new(Cause::Interrupted, "the cluster run ends")),
         }
     }
 }

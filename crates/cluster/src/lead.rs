@@ -305,10 +305,7 @@ impl Pace for Lead<'_> {
         let followers: Vec<usize> = self.roster.followers().map(|m| m.rank).collect();
         while followers.iter().any(|rank| !self.ready.contains_key(rank)) {
             if !self.hear() {
-                return Err(CannotMeasure {
-                    cause: Cause::Interrupted,
-                    reason: "the cluster run ends".to_owned(),
-                });
+                return Err(CannotMeasure::new(Cause::Interrupted, "the cluster run ends"));
             }
         }
         let ready = std::mem::take(&mut self.ready);

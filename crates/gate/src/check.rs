@@ -152,28 +152,27 @@ impl Check {
     }
 
     /// The figure of a measurement.
-    fn value(&self, measurement: &Measurement) -> Result<Option<f64>, String> {
+    ///
+    /// # Errors
+    /// How far the check is without one.
+    fn value(&self, measurement: &Measurement) -> Result<f64, State> {
         let Some(headline) = measurement.headline() else {
             let reason = measurement.standing().1.unwrap_or_default();
-            return Err(format!("{}: {reason}", measurement.status.word()));
+            return Err(State::Failed(format!("{}: {reason}", measurement.status.word())));
         };
-        Ok(match self.what {
-            What::Figure => Some(headline.summary.median),
-            What::OfLimit => of_limit(headline, measurement),
-            What::CpuTime => cpu_time(measurement),
-        })
+        match self.what {
+            What::Figure => Ok(headline.summary.median),
+            What::OfLimit => of_limit(headline, measurement).map_err(State::NotHere),
+            What::CpuTime => cpu_time(measurement).ok_or(State::NotHere(NO_FIGURE)),
+        }
     }
 
     /// Takes the first measurement. Where it is low by a cause that the system states, it counts as one of those that decide; else it only
     /// says that the case is to be measured again, because the lowest of many is low by chance.
     pub(super) fn screen(&mut self, measurement: &Measurement, quota: Quota, is_alone: bool) {
         self.state = match self.value(measurement) {
-            Err(why) => State::Failed(why),
-            Ok(None) => State::NotHere(match self.what {
-                What::OfLimit => "the limit of this chip is not known",
-                _ => NO_FIGURE,
-            }),
-            Ok(Some(value)) => {
+            Err(state) => state,
+            Ok(value) => {
                 self.first = Some(value);
                 let is_low = self.threshold.is_low(value);
                 let cause = is_low.then(|| Cause::of(measurement, &Others::default(), quota)).flatten();
@@ -189,9 +188,8 @@ impl Check {
     /// Takes a further measurement.
     pub(super) fn add(&mut self, measurement: &Measurement, others: &Others, quota: Quota, is_alone: bool) {
         let value = match self.value(measurement) {
-            Ok(Some(value)) => value,
-            Ok(None) => return self.state = State::NotHere(NO_FIGURE),
-            Err(why) => return self.state = State::Failed(why),
+            Ok(value) => value,
+            Err(state) => return self.state = state,
         };
         let is_low = self.threshold.is_low(value);
         let cause = is_low.then(|| Cause::of(measurement, others, quota)).flatten();
@@ -253,12 +251,19 @@ impl Check {
 
 /// Its share of the limit, where the limit is computed or documented and holds. Where threads were stopped, limit and figure are those of a
 /// quota, which the CPU time shows.
-fn of_limit(metric: &MetricResult, measurement: &Measurement) -> Option<f64> {
-    let limit = metric.limit.as_ref().filter(|limit| limit.refuted.is_none())?;
-    let is_known = matches!(limit.source, LimitSource::Derived | LimitSource::Documented);
-    let is_stopped = throttled(measurement).is_some_and(|share| share >= NOTABLE);
-    (is_known && !is_stopped).then_some(())?;
-    metric.of_limit.filter(|share| share.is_finite())
+///
+/// # Errors
+/// Why it is not known.
+fn of_limit(metric: &MetricResult, measurement: &Measurement) -> Result<f64, &'static str> {
+    const UNKNOWN: &str = "the limit of this chip is not known";
+    let limit = metric.limit.as_ref().filter(|limit| limit.refuted.is_none()).ok_or(UNKNOWN)?;
+    if throttled(measurement).is_some_and(|share| share >= NOTABLE) {
+        return Err("a CPU quota stopped its threads: their CPU time is judged instead");
+    }
+    if !matches!(limit.source, LimitSource::Derived | LimitSource::Documented) {
+        return Err(UNKNOWN);
+    }
+    metric.of_limit.filter(|share| share.is_finite()).ok_or(UNKNOWN)
 }
 
 /// The share of the time in which the threads had their CPUs.

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::check::{Check, State, What};
 use crate::metric::Better;
+use crate::sample::WrongAnswer;
 use crate::verdict::Answer;
 use crate::{Gate, MISSED, Source};
 
@@ -29,6 +30,7 @@ pub struct Document<'a> {
     missed: f64,
     differences: Vec<Differs>,
     faults: Vec<Differs>,
+    wrong_answers: &'a [WrongAnswer],
     checks: Vec<Row<'a>>,
     not_judged: Vec<NotJudged<'a>>,
 }
@@ -106,6 +108,7 @@ impl<'a> Document<'a> {
                 .map(|it| Differs { code: it.code(), text: it.to_string() })
                 .collect(),
             faults: gate.faults.iter().map(|it| Differs { code: it.code(), text: it.to_string() }).collect(),
+            wrong_answers: &gate.wrong,
             checks: gate.checks.iter().map(row).collect(),
             not_judged: gate
                 .unjudged

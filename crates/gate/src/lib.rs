@@ -5,7 +5,7 @@
 //! machine's own history or from its fleet ([`Usual`]); where none of them knows, nothing is judged. Pure: measurements in, a verdict out.
 //!
 //! A machine is sick where the loss is there and either a new quota causes it or nobody else can have taken what is missing; where it has less of
-//! something than is usual ([`Difference`]); or where it has a fault. What other processes, guests or containers may have taken makes it unknown,
+//! something than is usual ([`Difference`]); where it has a fault; or where an answer is wrong. What other processes, guests or containers may have taken makes it unknown,
 //! never sick.
 #![forbid(unsafe_code)]
 
@@ -38,7 +38,7 @@ use crate::cause::Quota;
 use crate::machine::health::{Fault, Health};
 use crate::machine::{Machine, Others};
 use crate::measurement::{Measurement, Status};
-use crate::sample::Cause as Lost;
+use crate::sample::{Cause as Lost, WrongAnswer};
 
 /// How sure it must be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -84,6 +84,8 @@ pub struct Gate {
     pub differences: Vec<Difference>,
     /// Faults of the hardware that the system tells.
     pub faults: Vec<Fault>,
+    /// Wrong answers that this machine gave.
+    pub wrong: Vec<WrongAnswer>,
     /// What the latest earlier run of this machine kept of its health.
     before: Option<Health>,
     /// Whether others may share its hardware.
@@ -126,6 +128,7 @@ impl Gate {
             rates,
             differences: usual.first().map(|usual| usual.differences(machine)).unwrap_or_default(),
             faults: Vec::new(),
+            wrong: Vec::new(),
             before: usual.iter().find_map(|usual| usual.health().cloned()),
             shares: may_share(machine),
             quota,
@@ -161,7 +164,14 @@ impl Gate {
         }
         for measurement in measurements {
             self.add_setting(measurement);
+            self.add_wrong(measurement);
         }
+    }
+
+    /// Takes a wrong answer, unless it is of a path to other machines.
+    fn add_wrong(&mut self, measurement: &Measurement) {
+        let wrong = measurement.wrong_answer.as_deref().filter(|wrong| wrong.is_of_this_machine());
+        self.wrong.extend(wrong.cloned());
     }
 
     /// Takes the setting that newly holds a case below what is usual. One that holds several cases is told once.
@@ -195,6 +205,7 @@ impl Gate {
 
     /// Takes a further measurement of a case, beside which others used the CPUs as `others` says.
     pub fn add(&mut self, measurement: &Measurement, others: &Others) {
+        self.add_wrong(measurement);
         for check in &mut self.checks {
             if check.case == measurement.case && check.state == State::Suspect {
                 check.add(measurement, others, self.quota, is_alone(measurement, &self.machine));
@@ -203,7 +214,8 @@ impl Gate {
     }
 
     fn answers_sick(&self) -> bool {
-        !self.differences.is_empty()
+        !self.wrong.is_empty()
+            || !self.differences.is_empty()
             || self.accusing_fault().is_some()
             || self.checks.iter().any(|check| check.accuses(self.shares))
     }

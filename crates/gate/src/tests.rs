@@ -8,6 +8,7 @@ use crate::machine::health::{Drive, Pace, PcieLink, Smart};
 use crate::measurement::Status;
 use crate::quantity::Unit;
 use crate::run::Run;
+use crate::sample::Origin;
 use crate::stats::Seed;
 use crate::view::testing::peak;
 use plimsoll_machine::fixture::Fixture;
@@ -95,6 +96,52 @@ fn a_case_that_cannot_be_measured_again_is_unknown() {
     let gate = gated(&bare(), &[], &low, &failed, &nobody());
     assert_eq!((gate.verdict().answer, gate.verdict().cause), (Answer::Unknown, Some("not-measured")));
     assert!(gate.verdict().line.ends_with("failed: the worker was killed"), "{}", gate.verdict().line);
+}
+
+/// A measurement whose answer was wrong.
+fn wrong(origin: Origin) -> Measurement {
+    let answer = WrongAnswer::new(origin, "fma_f64_avx2", "9.25");
+    let mut failed = made(0.5, |_| {});
+    failed.metrics.clear();
+    (failed.status, failed.cause, failed.reason) =
+        (Status::Failed, Some(Lost::WrongAnswer), Some(answer.to_string()));
+    failed.wrong_answer = Some(Box::new(answer));
+    failed
+}
+
+#[test]
+fn a_wrong_answer_is_sick_at_once_also_on_a_guest_beside_other_work() {
+    let storage = Origin::Storage { path: "/dev/sdb".to_owned(), offset: 4096 };
+    for origin in [Origin::Cpu(57), Origin::Cpus(vec![0, 1]), storage] {
+        let failed = wrong(origin);
+        let named = failed.wrong_answer.as_deref().unwrap().headline();
+        let at_once = gated(&guest(), &[], &failed, &failed, &hog());
+        let later = gated(&guest(), &[], &made(0.5, |_| {}), &failed, &hog());
+        for verdict in [at_once.verdict(), later.verdict()] {
+            assert_eq!((verdict.answer, verdict.cause), (Answer::Sick, Some("wrong-answer")), "{named}");
+            assert!(verdict.line.contains(&named), "{}", verdict.line);
+        }
+        assert_eq!(at_once.checks[0].rounds.len(), 0);
+    }
+}
+
+#[test]
+fn what_a_network_path_changed_is_unknown() {
+    let verdict = answer(&bare(), &wrong(Origin::Network), &nobody());
+    assert_eq!(verdict.answer, Answer::Unknown);
+}
+
+#[test]
+fn a_quota_does_not_make_a_known_limit_unknown() {
+    let throttled = made(0.5, |measurement| {
+        measurement.conditions.throttled = Some(0.5);
+        measurement.conditions.waited = Some(0.5);
+    });
+    let mut gate = Gate::new(&[case()], &bare(), &[], RATES);
+    gate.screen(&[throttled], false);
+    let of_limit = gate.checks.iter().find(|check| check.what == What::OfLimit).unwrap();
+    let State::NotHere(why) = of_limit.state else { panic!("{:?}", of_limit.state) };
+    assert!(why.contains("quota") && !why.contains("not known"), "{why}");
 }
 
 #[test]

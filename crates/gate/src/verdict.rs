@@ -14,6 +14,9 @@ const WIDTH: usize = 80;
 /// What is said of a loss that others may have caused unseen.
 const OTHERS: &str = "others may be the cause";
 
+/// The stable name of the cause of a machine whose answers are wrong.
+const WRONG_ANSWER: &str = "wrong-answer";
+
 /// The answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -69,6 +72,11 @@ fn cut(line: &str) -> String {
 }
 
 fn sick(gate: &Gate) -> Option<Verdict> {
+    // What computes wrongly does so at any speed.
+    if let Some(wrong) = gate.wrong.iter().find(|wrong| wrong.cpu().is_some()).or(gate.wrong.first()) {
+        let then = Some(wrong.conclusion()).filter(|then| !then.is_empty());
+        return Some(verdict(Answer::Sick, Some(WRONG_ANSWER), &wrong.headline(), then));
+    }
     let found = gate
         .checks
         .iter()

@@ -583,6 +583,8 @@ pub struct KernelLoad {
     results: Vec<SliceResult>,
     /// The last result that was not that of an earlier slice of its length.
     deviant: Option<SliceResult>,
+    /// How many results were not that of an earlier slice of their length.
+    deviations: u64,
 }
 
 /// What a slice of some length left in the accumulators.
@@ -596,7 +598,13 @@ impl KernelLoad {
     /// A load of this kernel.
     #[must_use]
     pub fn new(kernel: LoadedKernel) -> Self {
-        Self { kernel, results: Vec::with_capacity(RESULTS_KEPT), deviant: None }
+        Self { kernel, results: Vec::with_capacity(RESULTS_KEPT), deviant: None, deviations: 0 }
+    }
+
+    /// How many slices differed from an earlier one of their length.
+    #[must_use]
+    pub fn deviations(&self) -> u64 {
+        self.deviations
     }
 
     /// Checks that slices agreed with one another, and their results with the portable reference. `proven` is what
@@ -631,7 +639,10 @@ impl Load for KernelLoad {
     fn settle(&mut self, turns: u64) {
         match self.results.iter().find(|result| result.turns == turns) {
             Some(result) if self.kernel.equals(&result.accumulators) => {}
-            Some(_) => self.deviant = Some(SliceResult { turns, accumulators: self.kernel.snapshot() }),
+            Some(_) => {
+                self.deviant = Some(SliceResult { turns, accumulators: self.kernel.snapshot() });
+                self.deviations += 1;
+            }
             None => {
                 if self.results.len() == RESULTS_KEPT {
                     self.results.remove(0);

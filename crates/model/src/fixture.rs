@@ -73,6 +73,7 @@ pub fn measured(id: &str, name: &str, unit: Unit, value: f64) -> Measurement {
         conditions: Conditions { steal: Some(0.0), ..Conditions::default() },
         warnings: Vec::new(),
         cause: None,
+        wrong_answer: None,
         case,
     }
 }

@@ -19,7 +19,7 @@ use crate::case::Case;
 use crate::limit::Limit;
 use crate::metric::Better;
 use crate::quantity::{Unit, apart, percent};
-use crate::sample::{self, Achieved, Cause, Conditions, End, Outcome, Sample};
+use crate::sample::{self, Achieved, CannotMeasure, Cause, Conditions, Outcome, Sample, WrongAnswer};
 use crate::stats::{ALL_BUT_EXCLUDED, Excluded, Samples, Seed, Summary, Timed};
 
 /// What became of a case.
@@ -69,9 +69,12 @@ pub struct Measurement {
     pub conditions: Conditions,
     /// What the reader must know.
     pub warnings: Vec<Note>,
-    /// Which exit-code rule a failure falls under; not stored.
-    #[serde(skip)]
+    /// Why there is no figure: which exit-code rule it falls under.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
+    /// The wrong answer, if that is the cause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wrong_answer: Option<Box<WrongAnswer>>,
 }
 
 /// One metric of a measurement.
@@ -286,7 +289,7 @@ impl Measurement {
             samples: (0..longest).map(sample).collect(),
             facts: sample::Facts { achieved: self.achieved.clone(), ..sample::Facts::default() },
             peers: Vec::new(),
-            ended: (!believed).then(|| End::Wrong(sample::WrongAnswer("not to be believed".to_owned()))),
+            ended: (!believed).then(|| CannotMeasure::environment("not to be believed")),
         }
     }
 }

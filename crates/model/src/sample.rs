@@ -5,6 +5,7 @@
 mod achieved;
 mod conditions;
 pub mod energy;
+mod wrong;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,6 +18,7 @@ use crate::warning::Note;
 
 pub use achieved::{Achieved, Fact};
 pub use conditions::{Condition, Conditions, ExcludedBy, Numbers};
+pub use wrong::{AtFault, Elsewhere, Origin, Repeated, Trials, WrongAnswer};
 
 /// How much one sample does.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -161,6 +163,8 @@ pub enum Cause {
     FarEnd,
     /// The user or a signal ended the run: the case is left out.
     Interrupted,
+    /// The answer is wrong: the case failed and its figure is void; exit 1.
+    WrongAnswer,
 }
 
 /// Why there is no figure: one line that says what, where, why, and what to do.
@@ -170,32 +174,47 @@ pub struct CannotMeasure {
     pub cause: Cause,
     /// One line.
     pub reason: String,
+    /// The wrong answer, if that is the cause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wrong: Option<Box<WrongAnswer>>,
+}
+
+impl From<WrongAnswer> for CannotMeasure {
+    fn from(wrong: WrongAnswer) -> Self {
+        let reason = wrong.to_string();
+        Self { wrong: Some(Box::new(wrong)), ..Self::new(Cause::WrongAnswer, reason) }
+    }
 }
 
 impl CannotMeasure {
+    /// A reason of this kind.
+    pub fn new(cause: Cause, reason: impl Into<String>) -> Self {
+        Self { cause, reason: reason.into(), wrong: None }
+    }
+
     /// This machine lacks something.
     pub fn not_here(reason: impl Into<String>) -> Self {
-        Self { cause: Cause::NotHere, reason: reason.into() }
+        Self::new(Cause::NotHere, reason)
     }
 
     /// The budget of the run is used up.
     pub fn out_of_time(reason: impl Into<String>) -> Self {
-        Self { cause: Cause::OutOfTime, reason: reason.into() }
+        Self::new(Cause::OutOfTime, reason)
     }
 
     /// Refused for safety.
     pub fn refused(reason: impl Into<String>) -> Self {
-        Self { cause: Cause::Unsafe, reason: reason.into() }
+        Self::new(Cause::Unsafe, reason)
     }
 
     /// The environment failed.
     pub fn environment(reason: impl Into<String>) -> Self {
-        Self { cause: Cause::Environment, reason: reason.into() }
+        Self::new(Cause::Environment, reason)
     }
 
     /// The far end failed.
     pub fn far_end(reason: impl Into<String>) -> Self {
-        Self { cause: Cause::FarEnd, reason: reason.into() }
+        Self::new(Cause::FarEnd, reason)
     }
 }
 
@@ -206,11 +225,6 @@ impl fmt::Display for CannotMeasure {
 }
 
 impl std::error::Error for CannotMeasure {}
-
-/// The answer after timing was wrong: the figure is void.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
-#[error("wrong answer: {0}")]
-pub struct WrongAnswer(pub String);
 
 /// How far a reference tool's figure and ours are the same thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -274,17 +288,7 @@ pub struct Outcome {
     /// What reference tools gave beside it.
     pub peers: Vec<Beside>,
     /// Why it ended without a figure.
-    pub ended: Option<End>,
-}
-
-/// How a case ended when it did not end well.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum End {
-    /// It could not be measured.
-    Cannot(CannotMeasure),
-    /// It was measured and the answer is wrong.
-    Wrong(WrongAnswer),
+    pub ended: Option<CannotMeasure>,
 }
 
 impl Outcome {

@@ -38,7 +38,7 @@ A part in braces is filled in. The exit code is that of a run in which nothing w
 | 4 | the environment failed: space, memory, I/O |
 | 5 | the server, the network protocol or another machine failed |
 | skipped | this machine cannot measure the case; 4 only where nothing else was measured |
-| invalid | the answer of a case was wrong: its figure is void |
+| invalid | the answer of a case was wrong: its figure is void, and the exit code is 1 |
 | limit | why the row has no limit; the exit code stays |
 | – | a line on stderr, or a reason in the row of a reference tool; the exit code stays |
 ";
@@ -52,7 +52,7 @@ const MAKERS: &[(&str, &str)] = &[
     ("CannotMeasure::far_end(", "5"),
     ("Failure::usage(", "2"),
     ("Failure::environment(", "4"),
-    ("WrongAnswer(", "invalid"),
+    ("WrongAnswer::new(", "invalid"),
     ("complain(", "–"),
     ("Wrong::value(", "2"),
     ("Wrong::refused(", "2"),

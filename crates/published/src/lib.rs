@@ -288,6 +288,7 @@ impl Baseline {
                 conditions: Conditions::default(),
                 warnings: Vec::new(),
                 cause: None,
+                wrong_answer: None,
                 ..measurement.clone()
             })
         };

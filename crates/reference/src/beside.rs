@@ -23,7 +23,7 @@ use crate::bench::{Prepared, subsystem_of};
 use crate::case::Case;
 use crate::leftover::Registry;
 use crate::machine::Machine;
-use crate::sample::{Amount, Beside, CannotMeasure, Cause, Facts, Offer, Sample, WrongAnswer};
+use crate::sample::{Amount, Beside, CannotMeasure, Cause, Facts, Offer, Sample};
 use crate::warning::{Note, Warn};
 
 /// Longest time that a server may take until it listens.
@@ -442,7 +442,7 @@ impl Runs {
     fn told(&self, error: &ProcessError) -> CannotMeasure {
         match error {
             ProcessError::Interrupted => {
-                return CannotMeasure { cause: Cause::Interrupted, reason: "interrupted".to_owned() };
+                return CannotMeasure::new(Cause::Interrupted, "interrupted");
             }
             ProcessError::Hung { seconds, .. } => {
                 let case = self.making.case.id();
@@ -562,7 +562,7 @@ impl Prepared for Runs {
         })
     }
 
-    fn verify(&mut self) -> Result<(), WrongAnswer> {
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
         Ok(())
     }
 

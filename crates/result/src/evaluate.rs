@@ -17,7 +17,7 @@ use crate::measurement::{
     Matrix, Measurement, MetricResult, Note, PeerResult, Point, Status, all_but_excluded,
 };
 use crate::metric::Metric;
-use crate::sample::{Cause, Conditions, End, ExcludedBy, Numbers, Outcome, Sample};
+use crate::sample::{Cause, Conditions, ExcludedBy, Numbers, Outcome, Sample};
 use crate::stats::{Excluded, Samples, Seed};
 use crate::warning::{Warn, Warning};
 
@@ -44,17 +44,13 @@ impl Maker<'_> {
     pub fn measurement(&self, outcome: &Outcome, evidence: Evidence<'_>) -> Measurement {
         let mut made = self.without_verdict(outcome, evidence);
         match &outcome.ended {
-            Some(End::Cannot(cannot)) => {
+            Some(cannot) => {
                 made.status = match cannot.cause {
                     Cause::NotHere | Cause::OutOfTime | Cause::Unsafe | Cause::Interrupted => Status::Skipped,
-                    Cause::Environment | Cause::FarEnd => Status::Failed,
+                    Cause::Environment | Cause::FarEnd | Cause::WrongAnswer => Status::Failed,
                 };
                 (made.cause, made.reason) = (Some(cannot.cause), Some(cannot.reason.clone()));
-                made.metrics.clear();
-            }
-            Some(End::Wrong(wrong)) => {
-                made.status = Status::Failed;
-                (made.cause, made.reason) = (Some(Cause::Environment), Some(wrong.to_string()));
+                made.wrong_answer = cannot.wrong.clone();
                 made.metrics.clear();
             }
             None => {
@@ -107,6 +103,7 @@ impl Maker<'_> {
             conditions: over_all(&outcome.samples),
             warnings: outcome.facts.warnings.clone(),
             cause: None,
+            wrong_answer: None,
         }
     }
 

@@ -10,6 +10,7 @@ mod companions;
 mod health;
 mod overrun;
 mod planned;
+mod repeat;
 mod rounds;
 mod together;
 pub mod worker;
@@ -34,14 +35,13 @@ use crate::case::Case;
 use crate::evaluate::Maker;
 use crate::event::Event;
 use crate::limit::Evidence;
+use crate::machine::Machine;
 use crate::machine::health::HealthChange;
 use crate::measurement::Measurement;
 use crate::peer::Companion;
 use crate::plan::Sampling;
 use crate::sample::energy::{self, ENERGY, ENERGY_PER_UNIT};
-use crate::sample::{
-    Amount, Beside, CannotMeasure, Cause, Conditions, End, Fact, Facts, Offer, Outcome, Sample, WrongAnswer,
-};
+use crate::sample::{Amount, Beside, CannotMeasure, Cause, Conditions, Fact, Facts, Offer, Outcome, Sample};
 use crate::stats::{Budget, Decision, EndedBy, MAX_SAMPLES, MIN_SAMPLES, Outcome as Ending, StopRule};
 use crate::stats::{Samples, Seed};
 use crate::warning::{Loss, Note, Warning};
@@ -87,6 +87,14 @@ pub trait Station {
         candidate: &Candidate,
         within: Option<f64>,
     ) -> Result<Box<dyn Prepared>, CannotMeasure>;
+
+    /// Sets a case up in a process of its own that knows this machine: one with fewer CPUs.
+    ///
+    /// # Errors
+    /// Why it cannot be measured.
+    fn prepare_on(&mut self, _: &Machine, _: &Candidate) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        Err(CannotMeasure::not_here("cases of this kind are measured on the whole machine"))
+    }
 
     /// Seconds that the reference tools beside a case take, roughly; zero of every case where that is not known.
     fn seconds_beside(&self, _: &Planned) -> f64 {
@@ -254,7 +262,7 @@ impl Harness<'_> {
             let beside = self.budget.map(|b| (BESIDE * b - self.beside_s) * share(&beside_s[index..]));
             let later = needed(&plan[index + 1..], 1);
             let outcome = self.outcome(planned, Room { own: sooner(allowed, planned.budget), later, beside });
-            if matches!(&outcome.ended, Some(End::Cannot(c)) if c.cause == Cause::Interrupted) {
+            if outcome.ended.as_ref().is_some_and(|why| why.cause == Cause::Interrupted) {
                 (self.emit)(Event::Interrupted);
                 return Ran { outcomes, before: done, interrupted: true };
             }
@@ -297,20 +305,19 @@ impl Harness<'_> {
         let case = candidate.case.clone();
         let mut taken = Taken::default();
         let ended = match (&candidate.feasible, room.own) {
-            (Err(why), _) => Err(End::Cannot(why.clone())),
-            (Ok(()), Some(Own { seconds, .. })) if seconds <= 0.0 => {
-                Err(End::Cannot(CannotMeasure::out_of_time(
-                    "--budget was used up before this case's turn; use a larger --budget, or fewer cases with --only",
-                )))
-            }
+            (Err(why), _) => Err(why.clone()),
+            (Ok(()), Some(Own { seconds, .. })) if seconds <= 0.0 => Err(CannotMeasure::out_of_time(
+                "--budget was used up before this case's turn; use a larger --budget, or fewer cases with --only",
+            )),
             (Ok(()), _) => self.measure(planned, room, &mut taken),
         };
         // Those who can measure it wait for those who cannot.
         let ended = match taken.agreed {
             true => ended,
-            false => self.pace.agree(None).map_err(End::Cannot).and(ended),
+            false => self.pace.agree(None).and(ended),
         };
         self.beside_s += taken.beside_s;
+        let ended = ended.map_err(|why| self.repeated(planned, why));
         let Taken { samples, facts, peers, .. } = taken;
         Outcome { case, repeat: planned.repeat, samples, facts, peers, ended: ended.err() }
     }
@@ -328,15 +335,15 @@ impl Harness<'_> {
         Some(Own { seconds: own.seconds.max(wanted), ..own })
     }
 
-    fn measure(&mut self, planned: &Planned, room: Room, taken: &mut Taken) -> Result<(), End> {
+    fn measure(&mut self, planned: &Planned, room: Room, taken: &mut Taken) -> Result<(), CannotMeasure> {
         let begun = self.clock.now();
         let (case, sampling) = (&planned.candidate.case, &planned.sampling);
         // A case that runs beyond the budget has what it was given.
         let within = self.left().map(|left| left.max(room.own.map_or(0.0, |own| own.seconds)));
-        let mut prepared = self.station.prepare(&planned.candidate, within).map_err(End::Cannot)?;
-        let amount = calibrated(prepared.as_mut(), sampling).map_err(End::Cannot)?;
+        let mut prepared = self.station.prepare(&planned.candidate, within)?;
+        let amount = calibrated(prepared.as_mut(), sampling)?;
         taken.agreed = true;
-        let amount = self.pace.agree(Some(amount)).map_err(End::Cannot)?.unwrap_or(amount);
+        let amount = self.pace.agree(Some(amount))?.unwrap_or(amount);
         let own = self.enough(room, sampling, begun);
         let rule = rule(case, sampling, own);
         let cpus = self.maker.machine.cpu.allowed.len();
@@ -352,7 +359,7 @@ impl Harness<'_> {
             let sample = self.round(prepared.as_mut(), amount, &mut companions, named);
             taken.beside_s = companions.seconds;
             let took = self.clock.now() - companions.seconds - before;
-            let mut sample = sample.map_err(End::Cannot)?;
+            let mut sample = sample?;
             let stopped = &mut sample.conditions.throttled;
             *stopped = stopped.map(|sum| (sum / cpus_used as f64).clamp(0.0, 1.0));
             let value = headline.and_then(|m| sample.values.get(m.name).copied()).unwrap_or(sample.elapsed);
@@ -364,7 +371,7 @@ impl Harness<'_> {
             taken.headline.push(value);
             (self.emit)(Event::Sampled { case: case.id(), n: taken.samples.len(), value });
             let samples = Samples::new(taken.headline.clone());
-            let samples = samples.map_err(|e| End::Wrong(WrongAnswer(e.to_string())))?;
+            let samples = samples.map_err(|e| CannotMeasure::environment(e.to_string()))?;
             // The next sample must still fit.
             let used = self.clock.now() - begun - companions.seconds;
             let used = with_next(used, took, sampling.sample_time, own);
@@ -376,7 +383,7 @@ impl Harness<'_> {
         };
         let (change, seconds) = (self.clock.end_case(), self.clock.now() - sampling_began);
         taken.peers = companions.heard();
-        prepared.verified()?;
+        prepared.verify()?;
         taken.facts = prepared.facts();
         taken.note_end(ending.ended_by());
         if let (StopRule::Steady { .. }, Some(metric)) = (rule, headline) {

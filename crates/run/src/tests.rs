@@ -8,7 +8,7 @@ use crate::bench::{BENCHMARKS, Candidate};
 use crate::limit::user::UserLimits;
 use crate::machine::{Machine, Root};
 use crate::measurement::Status;
-use crate::sample::Facts;
+use crate::sample::{AtFault, Elsewhere, Facts, Origin, Repeated, Trials, WrongAnswer};
 
 /// What the mock does in turn: the values of its samples, and what happens at the end.
 #[derive(Clone)]
@@ -17,6 +17,8 @@ struct Script {
     refuse: Option<CannotMeasure>,
     break_after: Option<(usize, Cause)>,
     wrong: bool,
+    /// CPUs that are wrong when a wrong answer is repeated on them.
+    wrong_on: Vec<usize>,
     /// Why the answer cannot be checked.
     unchecked: Option<Cause>,
     work: bool,
@@ -41,6 +43,7 @@ impl Script {
             refuse: None,
             break_after: None,
             wrong: false,
+            wrong_on: Vec::new(),
             unchecked: None,
             work: true,
             excluded: None,
@@ -84,6 +87,13 @@ impl Station for Mock {
         }
         self.log.alive.set(self.log.alive.get() + 1);
         Ok(Box::new(MockCase { script: self.script.clone(), taken: 0, log: Rc::clone(&self.log) }))
+    }
+
+    fn prepare_on(&mut self, machine: &Machine, _: &Candidate) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        let wrong = machine.cpu.allowed.iter().any(|cpu| self.script.wrong_on.contains(&cpu));
+        self.log.alive.set(self.log.alive.get() + 1);
+        let script = Script { wrong, ..self.script.clone() };
+        Ok(Box::new(MockCase { script, taken: 0, log: Rc::clone(&self.log) }))
     }
 
     fn seconds_beside(&self, planned: &Planned) -> f64 {
@@ -130,7 +140,7 @@ impl Prepared for MockTool {
         Ok(Sample { values: [("latency".to_owned(), 1e-9)].into(), ..Sample::default() })
     }
 
-    fn verify(&mut self) -> Result<(), WrongAnswer> {
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
         Ok(())
     }
 }
@@ -138,7 +148,7 @@ impl Prepared for MockTool {
 impl Prepared for MockCase {
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         if let Some((_, cause)) = self.script.break_after.filter(|(n, _)| *n <= self.taken) {
-            return Err(CannotMeasure { cause, reason: "broke".to_owned() });
+            return Err(CannotMeasure::new(cause, "broke"));
         }
         // This machine does 1000 units of work a second.
         let (elapsed, work) = match amount {
@@ -155,14 +165,12 @@ impl Prepared for MockCase {
         Ok(Sample { elapsed, work, values, conditions, ..Sample::default() })
     }
 
-    fn verify(&mut self) -> Result<(), WrongAnswer> {
-        if self.script.wrong { Err(WrongAnswer("sum differs".to_owned())) } else { Ok(()) }
-    }
-
-    fn verified(&mut self) -> Result<(), End> {
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        let wrong = || WrongAnswer::new(Origin::Cpu(0), "sum", "5").expected("4").into();
         match self.script.unchecked {
-            Some(cause) => Err(End::Cannot(CannotMeasure { cause, reason: "no check".to_owned() })),
-            None => self.verify().map_err(End::Wrong),
+            Some(cause) => Err(CannotMeasure::new(cause, "no check")),
+            None if self.script.wrong => Err(wrong()),
+            None => Ok(()),
         }
     }
 
@@ -225,7 +233,8 @@ struct Finished {
 }
 
 fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: usize) -> Finished {
-    let machine = Machine::discover(&Root::at("/nonexistent"));
+    let mut machine = Machine::discover(&Root::at("/nonexistent"));
+    machine.cpu.allowed = [0, 1].into_iter().collect();
     let log = Rc::new(Log::default());
     log.throttled.set(script.throttled);
     let mut events = Vec::new();
@@ -422,7 +431,25 @@ fn a_wrong_answer_voids_the_figure() {
     let done = run_with(Script { wrong: true, ..Script::steady() }, Some(5), None, 1);
     assert_eq!(done.measurements[0].status, Status::Failed);
     assert!(done.measurements[0].metrics.is_empty());
-    assert_eq!(done.measurements[0].reason.as_deref(), Some("wrong answer: sum differs"));
+    assert_eq!(done.measurements[0].cause, Some(Cause::WrongAnswer));
+}
+
+#[test]
+fn a_wrong_answer_is_repeated_on_its_cpu_and_on_another() {
+    let trials = |wrong| Trials { wrong, of: 3 };
+    for (wrong_on, there, elsewhere, at_fault) in [
+        (vec![0], 3, 0, AtFault::Cpu),
+        (vec![0, 1], 3, 3, AtFault::Program),
+        (vec![], 1, 0, AtFault::Unstable),
+    ] {
+        let script = Script { wrong: true, wrong_on: wrong_on.clone(), ..Script::steady() };
+        let done = run_with(script, Some(5), None, 1);
+        let wrong = done.measurements[0].wrong_answer.as_deref().unwrap();
+        let elsewhere = Elsewhere { cpu: 1, trials: trials(elsewhere) };
+        let wanted = Repeated { there: trials(there), elsewhere: Some(elsewhere) };
+        assert_eq!((wrong.repeated, wrong.at_fault()), (Some(wanted), at_fault), "{wrong_on:?}");
+        assert_eq!(done.measurements[0].reason.as_deref(), Some(wrong.to_string().as_str()));
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use plimsoll_bench as bench;
 
 use super::Taken;
-use crate::sample::{End, Outcome, Sample};
+use crate::sample::{Cause, Outcome, Sample};
 use crate::stats::Outcome as Ending;
 use crate::warning::{Note, Warning};
 
@@ -15,7 +15,8 @@ const ANY: f64 = 1.0;
 /// `cpus` is how many this process may use. `None` of no runs.
 pub fn together(parts: Vec<Outcome>, cpus: usize) -> Option<Outcome> {
     let last = parts.last()?;
-    let wrong = parts.iter().find(|part| matches!(part.ended, Some(End::Wrong(_))));
+    let is_wrong = |part: &&Outcome| part.ended.as_ref().is_some_and(|why| why.cause == Cause::WrongAnswer);
+    let wrong = parts.iter().find(is_wrong);
     let is_whole = |part: &&Outcome| part.ended.is_none() && part.facts.invalid.is_none();
     let usable: Vec<&Outcome> = parts.iter().filter(is_whole).collect();
     let source = wrong.or(usable.last().copied()).unwrap_or(last);
@@ -54,7 +55,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::sample::{CannotMeasure, Conditions, Facts, WrongAnswer};
+    use crate::sample::{CannotMeasure, Conditions, Facts, Origin, WrongAnswer};
 
     fn part(at: f64, steal: f64) -> Outcome {
         let conditions = Conditions { steal: Some(steal), ..Conditions::default() };
@@ -89,11 +90,11 @@ mod tests {
     #[test]
     fn a_run_that_failed_takes_nothing_from_the_others_and_a_wrong_answer_voids_all() {
         let failed = |ended| Outcome { samples: Vec::new(), ended: Some(ended), ..part(9.0, 0.0) };
-        let gone = End::Cannot(CannotMeasure::far_end("gone"));
+        let gone = CannotMeasure::far_end("gone");
         let joined = together(vec![part(0.0, 0.0), failed(gone.clone()), part(2.0, 0.0)], 2).unwrap();
         assert_eq!((joined.samples.len(), joined.ended), (2, None));
         assert_eq!(together(vec![failed(gone.clone())], 2).unwrap().ended, Some(gone));
-        let wrong = End::Wrong(WrongAnswer("2 + 2 = 5".to_owned()));
+        let wrong = CannotMeasure::from(WrongAnswer::new(Origin::Cpu(0), "2 + 2", "5"));
         let joined = together(vec![part(0.0, 0.0), failed(wrong.clone()), part(2.0, 0.0)], 2).unwrap();
         assert_eq!(joined.ended, Some(wrong));
     }

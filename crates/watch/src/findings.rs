@@ -322,7 +322,7 @@ impl Watched<'_> {
     fn failed(&self) -> Option<Finding> {
         let ended = |probe: &Probe| {
             let reason = probe.cases.iter().find_map(|case| case.ended.as_ref().map(|end| (case, end)))?;
-            Some(format!("{}: {}", full(&reason.0.case), said(reason.1)))
+            Some(format!("{}: {}", full(&reason.0.case), reason.1))
         };
         let failed: Vec<(f64, String)> =
             self.kept.probes.iter().filter_map(|probe| Some((probe.at, ended(probe)?))).collect();
@@ -442,13 +442,6 @@ fn weighted(all: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
     (seconds > 0.0).then(|| sum / seconds)
 }
 
-fn said(end: &crate::sample::End) -> String {
-    match end {
-        crate::sample::End::Cannot(why) => why.to_string(),
-        crate::sample::End::Wrong(why) => why.to_string(),
-    }
-}
-
 /// A time for people: "23 h 59 min", "4 min 10 s".
 pub fn lasting(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
@@ -475,7 +468,7 @@ mod tests {
     use crate::machine::cgroup::IoLimit;
     use crate::measurement::Point;
     use crate::quantity::Unit;
-    use crate::sample::{CannotMeasure, End, Facts, Sample};
+    use crate::sample::{CannotMeasure, Facts, Sample};
     use plimsoll_result::fixture::{self, run_of};
 
     const EVERY: f64 = 300.0;
@@ -622,7 +615,7 @@ mod tests {
             probe.celsius = Some(80.0);
         }
         kept.probes[60].slept = 7200.0;
-        kept.probes[70].cases[0].ended = Some(End::Cannot(CannotMeasure::far_end("no answer")));
+        kept.probes[70].cases[0].ended = Some(CannotMeasure::far_end("no answer"));
         kept.sessions.push(Session {
             boot: "b".to_owned(),
             at: kept.probes[200].at - 10.0,

@@ -3,7 +3,7 @@
 use crate::case::Case;
 use crate::journal::{Kept, Probed};
 use crate::run::together;
-use crate::sample::{End, Outcome};
+use crate::sample::{Cause, Outcome};
 
 /// An outcome a case, in the order of `cases`; one that no probe reached is left out. `cpus` is how many this process may use.
 pub fn joined(kept: &Kept, cases: &[Case], cpus: usize) -> Vec<Outcome> {
@@ -23,6 +23,7 @@ pub fn joined(kept: &Kept, cases: &[Case], cpus: usize) -> Vec<Outcome> {
 fn part(probed: Probed) -> Outcome {
     let Probed { case, samples, facts, ended } = probed;
     // A wrong answer voids what was measured until then, in this probe and in all.
-    let samples = if matches!(ended, Some(End::Wrong(_))) { Vec::new() } else { samples };
+    let samples =
+        if ended.as_ref().is_some_and(|why| why.cause == Cause::WrongAnswer) { Vec::new() } else { samples };
     Outcome { case, repeat: 0, samples, facts, peers: Vec::new(), ended }
 }

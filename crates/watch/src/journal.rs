@@ -16,7 +16,7 @@ use crate::case::Case;
 use crate::document::Run;
 use crate::machine::Change;
 use crate::machine::cgroup::IoLimit;
-use crate::sample::{End, Facts, Outcome, Sample};
+use crate::sample::{CannotMeasure, Facts, Outcome, Sample};
 use crate::text::shown_bytes;
 
 /// The largest journal that is read and written. A probe of the default plan takes some 14 KB, so [`MOST_PROBES`] of them have room.
@@ -157,7 +157,7 @@ pub struct Probed {
     pub facts: Facts,
     /// Why there is no figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<End>,
+    pub ended: Option<CannotMeasure>,
 }
 
 impl Probed {

@@ -21,7 +21,7 @@ use crate::machine::cpu::CoreKind;
 use crate::memory::note_pages;
 use crate::place::Threads;
 use crate::plan::Group;
-use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Facts, Sample};
 use crate::{
     Benchmark, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Roofline, Say, counts,
     default_threads,
@@ -288,14 +288,13 @@ impl<T: Real> Prepared for Running<T> {
         Ok(dense::sample(2.0 * (rows as f64).powi(3), elapsed, residual, held))
     }
 
-    fn verify(&mut self) -> Result<(), WrongAnswer> {
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
         let residual = self.worst;
         if residual < THRESHOLD {
             return Ok(());
         }
-        Err(WrongAnswer(format!(
-            "the product is wrong: its error is {residual:.3e} × what rounding explains (at most {THRESHOLD}); plimsoll has a defect, or this processor or its memory computes wrongly"
-        )))
+        let detail = format!("the error of the product in units of rounding must be below {THRESHOLD}");
+        Err(dense::wrong(self.team.cpus(), "gemm", residual, detail))
     }
 
     fn facts(&self) -> Facts {
@@ -382,8 +381,7 @@ mod tests {
             let place = &mut T::of_mut(&mut running.b)[0];
             *place = T::from_f64(place.to_f64() + 0.5);
             running.sample(Amount::Seconds(0.1)).unwrap();
-            let wrong = running.verify().unwrap_err().to_string();
-            assert!(wrong.contains("× what rounding explains"), "{wrong}");
+            assert_eq!(running.verify().unwrap_err().cause, Cause::WrongAnswer);
             *place_of::<T>(&mut running.c) = T::from_f64(f64::NAN);
             assert!(running.residual().is_nan());
         }

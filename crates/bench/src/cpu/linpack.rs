@@ -20,7 +20,7 @@ use crate::machine::cpu::CoreKind;
 use crate::memory::note_pages;
 use crate::place::Threads;
 use crate::plan::Group;
-use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Facts, Sample};
 use crate::{
     Benchmark, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Roofline, Say, counts,
 };
@@ -178,8 +178,8 @@ impl Prepared for Running {
         Ok(dense::sample(operations(rows as f64), elapsed, residual, held))
     }
 
-    fn verify(&mut self) -> Result<(), WrongAnswer> {
-        judged(self.worst)
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        judged(self.team.cpus(), self.worst)
     }
 
     fn facts(&self) -> Facts {
@@ -192,13 +192,12 @@ impl Prepared for Running {
 }
 
 /// HPL's judgement. What is not a number is no answer.
-fn judged(residual: f64) -> Result<(), WrongAnswer> {
+fn judged(cpus: &[usize], residual: f64) -> Result<(), CannotMeasure> {
     if residual < THRESHOLD {
         return Ok(());
     }
-    Err(WrongAnswer(format!(
-        "the solution is wrong: its scaled residual is {residual:.3e} (must be below {THRESHOLD}); plimsoll has a defect, or this processor or its memory computes wrongly"
-    )))
+    let detail = format!("the scaled residual of the solution must be below {THRESHOLD}");
+    Err(dense::wrong(cpus, "LU", residual, detail))
 }
 
 #[cfg(test)]

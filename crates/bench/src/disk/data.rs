@@ -61,6 +61,18 @@ pub enum How {
     },
 }
 
+impl How {
+    /// The way in a word or two.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Address => "another sector",
+            Self::Checksum => "a wrong checksum",
+            Self::NotFreed => "data in a trimmed sector",
+            Self::Generation { .. } => "another version",
+        }
+    }
+}
+
 /// What is in a sector that is not what belongs there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {

@@ -30,7 +30,7 @@ use crate::machine::storage::Medium;
 use crate::metric::OfTransfers;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{Achieved, Amount, CannotMeasure, Facts, Sample, WrongAnswer};
+use crate::sample::{Achieved, Amount, CannotMeasure, Facts, Origin, Sample, WrongAnswer};
 use crate::stats::Times;
 use crate::warning::Note;
 use crate::{
@@ -178,6 +178,8 @@ struct Log {
     end: u64,
     latency: Times,
     facts: Facts,
+    /// The directory of the log.
+    path: String,
 }
 
 impl Log {
@@ -194,6 +196,7 @@ impl Log {
         let mut log = Log {
             noise: Noise::new(cx.options.seed, &format!("{}#{thread}", case.id().as_str())),
             block: vec![0; len],
+            path: super::path_of(cx),
             end: 0,
             latency: Times::default(),
             facts: Facts {
@@ -250,7 +253,7 @@ impl Log {
     }
 
     /// The last commit must be in the file.
-    fn verify(&self) -> Result<(), WrongAnswer> {
+    fn verify(&self) -> Result<(), CannotMeasure> {
         let Some(offset) = self.end.checked_sub(self.block.len() as u64) else { return Ok(()) };
         let mut found = vec![0; self.block.len()];
         let mut read = 0;
@@ -260,15 +263,18 @@ impl Log {
                 Ok(0) => break,
                 Ok(more) => read += more,
                 Err(Errno::INTR) => {}
-                Err(errno) => return Err(WrongAnswer(format!("the log cannot be read back: {errno}"))),
+                Err(errno) => {
+                    return Err(CannotMeasure::environment(format!("the log cannot be read back: {errno}")));
+                }
             }
         }
         if found == self.block {
             Ok(())
         } else {
-            Err(WrongAnswer(format!(
-                "verify failed at offset {offset} of the log: the data there is not what was committed"
-            )))
+            let origin = Origin::Storage { path: self.path.clone(), offset };
+            let wrong = WrongAnswer::new(origin, "the log", "other data");
+            let wrong = wrong.detail("the last commit is not in the log");
+            Err(wrong.into())
         }
     }
 
@@ -357,7 +363,7 @@ impl Prepared for Logs {
         Ok(Sample { elapsed, values, histograms, ..Sample::default() })
     }
 
-    fn verify(&mut self) -> Result<(), WrongAnswer> {
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
         self.0.iter().try_for_each(Log::verify)
     }
 

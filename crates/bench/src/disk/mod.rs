@@ -49,12 +49,12 @@ mod words;
 
 use std::path::Path;
 
-use crate::Candidate;
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::quantity::{Mix, Quantity, Unit};
 use crate::sample;
 use crate::stats::Times;
+use crate::{Candidate, Context};
 pub use dir::{DirError, Size};
 use dir::{DirFacts, NoSpace, check_dir};
 pub use job::MAX_DEPTH;
@@ -110,4 +110,14 @@ fn human(n: u64) -> Quantity {
 /// A latency distribution in the form that crosses the pipe.
 fn distribution(metric: &str, times: &Times) -> sample::Histogram {
     sample::Histogram { metric: metric.to_owned(), buckets: times.buckets() }
+}
+/// The device that a case works on, or the directory of its test files, for messages.
+fn path_of(cx: &Context<'_>) -> String {
+    match &cx.options.target {
+        Some(target) => crate::text::shown_bytes(target.device.as_os_str().as_encoded_bytes()),
+        None => format!(
+            "a test file in {}",
+            crate::text::shown_bytes(cx.options.dir.as_os_str().as_encoded_bytes())
+        ),
+    }
 }

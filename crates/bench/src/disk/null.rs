@@ -18,7 +18,7 @@ use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{Amount, CannotMeasure, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Sample};
 use crate::{Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, counts};
 
 /// The benchmark itself.
@@ -124,11 +124,11 @@ impl Prepared for Floor {
         Ok(Sample { elapsed, values, ..Sample::default() })
     }
 
-    fn verify(&mut self) -> Result<(), WrongAnswer> {
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
         match (self.done, self.counted) {
-            (0, _) => Err(WrongAnswer("no transfer was counted".to_owned())),
+            (0, _) => Err(CannotMeasure::environment("no transfer was counted")),
             (done, counted) if done != counted => {
-                Err(WrongAnswer(format!("{done} transfers were counted and {counted} timed")))
+                Err(CannotMeasure::environment(format!("{done} transfers were counted and {counted} timed")))
             }
             _ => Ok(()),
         }

@@ -11,7 +11,7 @@ use super::transfers::{Probe, Transfers};
 use super::warning::{Missed, TransferWarning};
 use crate::Prepared;
 use crate::quantity::{format_duration, parse_duration};
-use crate::sample::{Amount, CannotMeasure, Facts, Point, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Facts, Point, Sample};
 use crate::warning::Note;
 
 /// A latency that must hold for a share of the transfers.
@@ -207,7 +207,7 @@ impl Prepared for Deepest {
         self.transfers.pause();
     }
 
-    fn verify(&mut self) -> Result<(), WrongAnswer> {
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
         self.transfers.verify()
     }
 

@@ -6,7 +6,7 @@ use super::metrics;
 use super::search::point;
 use super::transfers::{Probe, Transfers};
 use crate::Prepared;
-use crate::sample::{Amount, CannotMeasure, Facts, Point, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Facts, Point, Sample};
 
 /// A rate that grows by less than this over a doubling has stopped growing.
 const GROWS: f64 = 1.05;
@@ -117,7 +117,7 @@ impl Prepared for Knee {
         self.teams.iter_mut().for_each(Transfers::pause);
     }
 
-    fn verify(&mut self) -> Result<(), WrongAnswer> {
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
         self.teams.iter_mut().try_for_each(Transfers::verify)
     }
 

@@ -30,7 +30,7 @@ use super::warning::{FileWarning, TransferWarning};
 use crate::fixed::Scaling;
 use crate::machine::Root;
 use crate::machine::storage::Medium;
-use crate::sample::{Amount, CannotMeasure, Facts, Offer, Sample, Writable, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Facts, Offer, Origin, Sample, Writable, WrongAnswer};
 use crate::warning::Note;
 use crate::{Context, Prepared};
 
@@ -137,6 +137,8 @@ pub(super) struct Transfers {
     lender: Option<Lender>,
     /// Why what they wrote to could not be filled anew: nothing there is to be trusted then.
     spoilt: Option<String>,
+    /// The device, or the directory of the test files.
+    path: String,
 }
 
 impl Transfers {
@@ -145,44 +147,43 @@ impl Transfers {
         let case_files = CaseFiles::of(&job, cx)?;
         let each = case_files.extents.iter().map(|extent| extent.bytes);
         let bytes: u64 = if job.shared { each.max().unwrap_or_default() } else { each.sum() };
-        let warnings = case_files.warnings.into_iter().map(Note::from).collect();
-        let mut facts = Facts { warnings, achieved: case_files.place, ..Facts::default() };
-        let storage = cx.machine.storage.as_ref();
+        let mut facts = Facts { achieved: case_files.place, ..Facts::default() };
+        facts.warnings.extend(case_files.warnings.into_iter().map(Note::from));
         let first = case_files.files.first().and_then(|files| files.first());
         let shared = first.filter(|_| case_files.known).map(|file| file.seen_by_others());
         let past = job.blocks.unit().is_multiple_of(SECTOR)
             && first.is_none_or(|file| file.file_system().medium != Some(Medium::Memory));
         let own = first.cloned();
         // Before the first transfer.
-        let device_check = first.map(|file| DeviceCheck::new(Root::live(), storage, Arc::clone(file), bytes));
+        let device_check = first
+            .map(|file| DeviceCheck::new(Root::live(), cx.machine.storage.as_ref(), Arc::clone(file), bytes));
         let ledgers = ledgers(&job, &case_files.extents)?;
         facts.achieved.set(&SIZE, bytes);
-        let seed = cx.options.seed;
         // One for all threads, so that their times can be compared.
         let clock = Clock::fastest();
-        let until = cx.options.until;
         let of_threads = case_files.files.into_iter().zip(case_files.extents).zip(ledgers);
         let makes = of_threads.enumerate().map(|(thread, ((files, extent), ledger))| {
             let outfit = Outfit {
                 job: job.clone(),
                 files,
                 extent,
-                seed,
+                seed: cx.options.seed,
                 id: id.to_owned(),
                 thread,
                 ledger,
                 clock,
-                until,
+                until: cx.options.until,
             };
             move || outfit.load()
         });
-        let (team, about) = Threads::start(job.directions(), makes)
-            .map_err(|error| CannotMeasure::environment(error.to_string()))?;
-        facts.achieved.set(&ENGINE, about.kind.word());
+        let path = super::path_of(cx);
+        let (team, about) =
+            Threads::start(job.directions(), makes).map_err(|error| failed(&error, &path, false))?;
         let kind = about.kind;
+        facts.achieved.set(&ENGINE, kind.word());
         facts.warnings.extend(engine_warnings(job.kind, about));
-        let page_cache = Note::from(FileWarning::PageCache { avoidable: past });
-        facts.warnings.extend((job.cache == Cache::Buffered).then_some(page_cache));
+        let is_buffered = job.cache == Cache::Buffered;
+        facts.warnings.extend(is_buffered.then(|| FileWarning::PageCache { avoidable: past }.into()));
         Ok(Transfers {
             team,
             kind,
@@ -196,13 +197,14 @@ impl Transfers {
             reached: Vec::new(),
             cut: false,
             cut_after: CAP_NS as f64 * 1e-9,
-            until,
+            until: cx.options.until,
             paused: None,
             warm: false,
             shared,
             bytes,
             lender: case_files.lender,
             spoilt: None,
+            path,
         })
     }
 
@@ -227,7 +229,7 @@ impl Transfers {
 
     /// What so many transfers of each thread in flight give, and the latency below which `share` of them stay.
     pub(super) fn probe(&mut self, depth: u64, amount: Amount, share: f64) -> Result<Probe, CannotMeasure> {
-        let environment = |e: DriverError| CannotMeasure::environment(e.to_string());
+        let environment = |e: DriverError| failed(&e, &self.path, false);
         let amount = match amount {
             Amount::Seconds(seconds) => Amount::Seconds(shortened(seconds, self.left_ns())),
             work @ Amount::Work(_) => work,
@@ -346,6 +348,18 @@ fn engine_warnings(wanted: Kind, about: About) -> impl Iterator<Item = Note> {
 }
 
 /// What failed; of data that is wrong also whether a reference tool could have written there.
+/// Why a load failed. What was read back wrong from `path` is a wrong answer, unless a reference tool writes to the same
+/// place (`shared`).
+fn failed(error: &DriverError, path: &str, shared: bool) -> CannotMeasure {
+    let wrong = match error {
+        DriverError::Load(LoadError::Examined(evidence)) if !shared => evidence.wrong(),
+        DriverError::Load(LoadError::Wrong(wrong)) if !shared => *wrong,
+        _ => return CannotMeasure::environment(told(error, shared)),
+    };
+    let origin = Origin::Storage { path: path.to_owned(), offset: wrong.offset };
+    WrongAnswer::new(origin, "verify", wrong.how.word()).detail(told(error, shared)).into()
+}
+
 fn told(error: &DriverError, shared: bool) -> String {
     match error {
         DriverError::Load(LoadError::Examined(_)) if shared => {
@@ -401,7 +415,7 @@ impl Prepared for Transfers {
             Ok(count) => count,
             Err(error) => {
                 let shared = self.lender.as_ref().is_some_and(Lender::shares);
-                return Err(CannotMeasure::environment(told(&error, shared)));
+                return Err(failed(&error, &self.path, shared));
             }
         };
         self.claimed.read += count.tally.read.bytes;
@@ -441,16 +455,15 @@ impl Prepared for Transfers {
         let _ = self.team.stop();
     }
 
-    fn verify(&mut self) -> Result<(), WrongAnswer> {
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
         if !self.known {
             return Ok(());
         }
         if let Some(why) = &self.spoilt {
-            return Err(WrongAnswer(why.clone()));
+            return Err(CannotMeasure::environment(why));
         }
-        self.team
-            .verify()
-            .map_err(|error| WrongAnswer(told(&error, self.lender.as_ref().is_some_and(Lender::shares))))
+        let shares = self.lender.as_ref().is_some_and(Lender::shares);
+        self.team.verify().map_err(|error| failed(&error, &self.path, shares))
     }
 
     fn facts(&self) -> Facts {

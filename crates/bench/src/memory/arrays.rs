@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use plimsoll_metal::buffer::{Buffer, BufferError, Pages, Resident};
 use plimsoll_metal::clock::{Clocks, thread_cpu_time};
-use plimsoll_metal::stream::{Arrays, LoadedStream, StreamOp};
+use plimsoll_metal::stream::{Arrays, LoadedStream, StreamOp, WrongElement};
 use plimsoll_metal::team::{Member, Team};
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use super::affinity;
 use super::broken;
 use super::lap::{PASS, Round, Schedule, Turn};
 use super::window::Span;
-use crate::sample::CannotMeasure;
+use crate::sample::{CannotMeasure, Origin, WrongAnswer};
 
 /// Whose the arrays are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -182,12 +182,11 @@ impl ThreadArrays {
     }
 
     /// Ends the pass that was begun, and checks every element and every sum; says which thread found what is wrong.
-    pub(super) fn verify(&mut self, team: &mut Team) -> Result<(), String> {
-        self.end_pass(team).map_err(|e| e.reason)?;
-        let checked = team.run_each(&mut self.arrays(), |member, field| {
-            field.verify().map_err(|why| format!("thread {} on CPU {}: {why}", member.index, member.cpu))
-        });
-        checked.map_err(|e| e.to_string())?.into_iter().collect()
+    pub(super) fn verify(&mut self, team: &mut Team) -> Result<(), CannotMeasure> {
+        self.end_pass(team)?;
+        let checked = team.run_each(&mut self.arrays(), |member, field| field.verify(member.cpu));
+        let checked = checked.map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        checked.into_iter().collect()
     }
 }
 
@@ -214,11 +213,19 @@ impl Field<'_> {
         turn
     }
 
-    fn verify(&self) -> Result<(), String> {
+    fn verify(&self, cpu: usize) -> Result<(), CannotMeasure> {
         let Tally { seed, wrong, passes, .. } = *self.tally;
         if wrong > 0 {
-            return Err(format!("the checksum of the data read was wrong {wrong} times"));
+            let answer = WrongAnswer::new(Origin::Cpu(cpu), "reading memory", "a wrong checksum");
+            return Err(WrongAnswer { count: wrong, ..answer }.into());
         }
-        self.arrays.verify(seed, passes).map_err(|e| e.to_string())
+        self.arrays.verify(seed, passes).map_err(|wrong| {
+            let WrongElement { op, array, element, got, wanted } = wrong;
+            let answer = WrongAnswer::new(Origin::Cpu(cpu), format!("memory {op}"), format!("{got:e}"));
+            answer
+                .expected(format!("{wanted:e}"))
+                .detail(format!("element {element} of array {array}"))
+                .into()
+        })
     }
 }

@@ -23,7 +23,7 @@ use super::{
 use crate::apart::Apart;
 use crate::case::Case;
 use crate::fixed::{Scaling, share};
-use crate::sample::{Amount, CannotMeasure, Conditions, ExcludedBy, Facts, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Conditions, ExcludedBy, Facts, Origin, Sample};
 use crate::warning::Note;
 use crate::{Context, Prepared};
 
@@ -408,13 +408,13 @@ impl Prepared for Batches {
         })
     }
 
-    fn verify(&mut self) -> Result<(), WrongAnswer> {
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
         let checked = self.team.run_each(&mut self.arrays, |member, field| {
-            let told = |why| format!("thread {} on CPU {}: {why}", member.index, member.cpu);
-            field.region.verify().map_err(told)
+            let wrong = |e| super::wrong_blocks(Origin::Cpu(member.cpu), &e);
+            field.region.verify().map_err(wrong)
         });
-        let checked = checked.map_err(|e| WrongAnswer(e.to_string()))?;
-        checked.into_iter().collect::<Result<(), String>>().map_err(WrongAnswer)
+        let checked = checked.map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        checked.into_iter().collect()
     }
 
     fn facts(&self) -> Facts {

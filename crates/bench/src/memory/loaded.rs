@@ -23,7 +23,7 @@ use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::{self, Quantity, Unit, format_duration};
-use crate::sample::{Amount, CannotMeasure, Facts, Point, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Facts, Origin, Point, Sample};
 use crate::{
     Benchmark, Better, Candidate, Context, Curve, Descriptor, Metric, Parsed, Prepared, Ready, Say, counts,
     place,
@@ -324,8 +324,11 @@ impl Load {
         })
     }
 
-    fn verify(&self) -> Result<(), WrongAnswer> {
-        self.regions.iter().try_for_each(|region| region.verify().map_err(|e| WrongAnswer(e.to_string())))
+    fn verify(&self) -> Result<(), CannotMeasure> {
+        let mut pairs = self.regions.iter().zip(self.team.cpus());
+        pairs.try_for_each(|(region, cpu)| {
+            region.verify().map_err(|e| super::wrong_blocks(Origin::Cpu(*cpu), &e))
+        })
     }
 }
 
@@ -386,7 +389,7 @@ impl Prepared for Loaded {
         })
     }
 
-    fn verify(&mut self) -> Result<(), WrongAnswer> {
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
         self.chase.verify()?;
         self.load.verify()
     }

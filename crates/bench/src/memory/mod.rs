@@ -24,7 +24,9 @@ mod warning;
 mod window;
 mod working_set;
 
+use plimsoll_metal::block::WrongBlocks;
 use plimsoll_metal::buffer::Pages;
+use plimsoll_metal::chase::ChaseError;
 use plimsoll_metal::stream::StreamOp;
 use plimsoll_metal::team::{Team, TeamError};
 
@@ -48,7 +50,7 @@ use crate::machine::Machine;
 use crate::machine::memory::HugePages;
 use crate::plan::Group;
 use crate::quantity::{Quantity, Unit, format_size};
-use crate::sample::{CannotMeasure, Facts};
+use crate::sample::{CannotMeasure, Facts, Origin, WrongAnswer};
 use crate::{Context, counts, default_threads, placed};
 
 /// Name of the metric of the bytes that the program loads and stores in a second.
@@ -251,6 +253,26 @@ fn seed(cx: &Context<'_>, case: &Case) -> u64 {
         .as_str()
         .bytes()
         .fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Blocks of memory that do not hold what was written, or were read wrong.
+fn wrong_blocks(origin: Origin, wrong: &WrongBlocks) -> CannotMeasure {
+    let WrongBlocks { what, blocks } = wrong;
+    let answer = WrongAnswer::new(origin, "memory blocks", "a wrong checksum");
+    answer.detail(format!("{what} after {blocks} blocks")).into()
+}
+
+/// A pointer chase on these CPUs whose memory no longer holds its cycle, or why it could not be checked.
+fn wrong_chase(cpus: Vec<usize>, error: &ChaseError) -> CannotMeasure {
+    let ChaseError::NotOneCycle { steps, nodes } = error else {
+        return CannotMeasure::environment(error.to_string());
+    };
+    let origin = match cpus.as_slice() {
+        [cpu] => Origin::Cpu(*cpu),
+        _ => Origin::Cpus(cpus),
+    };
+    let got = format!("a cycle of {steps} of {nodes} steps");
+    WrongAnswer::new(origin, "the pointer chase", got).into()
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use crate::limit::{Kind, Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{Amount, CannotMeasure, Cell, Facts, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Cell, Facts, Origin, Sample};
 use crate::stats::Samples;
 use crate::text::counted;
 use crate::{
@@ -388,12 +388,12 @@ impl Prepared for Between {
         })
     }
 
-    fn verify(&mut self) -> Result<(), WrongAnswer> {
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
         self.columns.iter().try_for_each(|column| match &column.memory {
-            Memory::Chase(chase) => chase.verify().map_err(|e| WrongAnswer(e.to_string())),
-            Memory::Regions(regions) => {
-                regions.iter().try_for_each(|region| region.verify().map_err(|e| WrongAnswer(e.to_string())))
-            }
+            Memory::Chase(chase) => chase.verify().map_err(|e| super::wrong_chase(Vec::new(), &e)),
+            Memory::Regions(regions) => regions.iter().try_for_each(|region| {
+                region.verify().map_err(|e| super::wrong_blocks(Origin::Cpus(Vec::new()), &e))
+            }),
         })
     }
 

@@ -24,7 +24,7 @@ use super::{
 use crate::apart::Apart;
 use crate::case::Case;
 use crate::machine::Machine;
-use crate::sample::{Amount, CannotMeasure, Conditions, ExcludedBy, Facts, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Conditions, ExcludedBy, Facts, Sample};
 use crate::warning::{Note, Warning};
 use crate::{Context, Prepared};
 
@@ -176,8 +176,8 @@ impl Prepared for Passes {
         })
     }
 
-    fn verify(&mut self) -> Result<(), WrongAnswer> {
-        self.arrays.verify(&mut self.team).map_err(WrongAnswer)
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        self.arrays.verify(&mut self.team)
     }
 
     fn facts(&self) -> Facts {

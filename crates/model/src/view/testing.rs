@@ -24,6 +24,7 @@ pub fn measured(id: &str, unit: Unit, better: Better, samples: &[f64]) -> Measur
         conditions: Conditions::default(),
         warnings: Vec::new(),
         cause: None,
+        wrong_answer: None,
     }
 }
 

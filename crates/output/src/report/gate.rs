@@ -48,6 +48,9 @@ fn for_people(gate: &Gate, style: &Style) -> String {
         Answer::Unknown => Role::Warning,
     };
     let mut out = format!("{}\n", style.paint(role, &style.say(&verdict.line)));
+    for wrong in &gate.wrong {
+        out += &paragraph(style, Role::Bad, "  ! ", &wrong.to_string());
+    }
     for difference in &gate.differences {
         out += &paragraph(style, Role::Bad, "  ! ", &difference.to_string());
     }

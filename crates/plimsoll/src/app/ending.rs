@@ -17,6 +17,7 @@ pub(super) fn own(run: &Run, interrupted: bool, kept: bool) -> u8 {
     };
     match () {
         () if interrupted => code::INTERRUPTED,
+        () if is_wrong(run) => code::VERDICT,
         () if failed(Cause::FarEnd) => code::FAR_END,
         () if failed(Cause::Environment) || !kept => code::ENVIRONMENT,
         () if !run.measurements.is_empty() && run.measurements.iter().all(Measurement::is_refused) => {
@@ -26,12 +27,18 @@ pub(super) fn own(run: &Run, interrupted: bool, kept: bool) -> u8 {
     }
 }
 
+/// Whether an answer was wrong: a verdict on the machine, whatever else failed.
+fn is_wrong(run: &Run) -> bool {
+    run.measurements.iter().any(|made| made.cause == Some(Cause::WrongAnswer))
+}
+
 /// The exit code of a whole run whose machines ended with these: a refusal counts only where all refused, and a run in which
 /// nothing was measured is never a success.
 pub(super) fn whole(run: &Run, own: &[u8]) -> u8 {
     let refused = !own.is_empty() && own.iter().all(|code| *code == code::REFUSED);
     let worst = own.iter().copied().filter(|code| *code != code::REFUSED).max().unwrap_or(0);
     match nothing_measured(run) {
+        _ if is_wrong(run) && worst != code::INTERRUPTED => code::VERDICT,
         None => worst,
         Some(_) if refused => code::REFUSED,
         Some(_) => worst.max(code::ENVIRONMENT),
@@ -97,6 +104,17 @@ mod tests {
         assert!(code == 4 && why.unwrap().contains("no case"));
         for figure in [ok, invalid] {
             assert_eq!(end(vec![skipped("null/threads=2"), figure]), (0, None));
+        }
+    }
+
+    #[test]
+    fn a_wrong_answer_is_a_verdict_also_if_nothing_was_measured() {
+        let wrong = || stopped("null", Status::Failed, Cause::WrongAnswer, "9 instead of 8");
+        let gone = stopped("null/threads=2", Status::Failed, Cause::FarEnd, "gone");
+        for all in [vec![wrong()], vec![wrong(), gone], vec![wrong(), fixture::cpu("f64", 1, 1.0, 2.0)]] {
+            let run = fixture::run_of(all);
+            assert_eq!(whole(&run, &[own(&run, false, true)]), 1);
+            assert_eq!(whole(&run, &[own(&run, true, true)]), 130);
         }
     }
 

@@ -52,7 +52,7 @@ fn bytes_changed_underneath_end_the_case_with_their_offset_and_without_a_figure(
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
         });
         let (code, out) = run.document();
-        assert_eq!(code, Some(4), "{op}");
+        assert_eq!(code, Some(1), "{op}");
         let measurement = &measurements(&out)[0];
         assert_eq!(measurement["status"], "failed");
         assert_eq!(measurement["metrics"].as_array().unwrap().len(), 0, "a speed for corrupt data");
@@ -61,6 +61,12 @@ fn bytes_changed_underneath_end_the_case_with_their_offset_and_without_a_figure(
         let digits: String =
             reason.split("offset ").nth(1).unwrap().chars().take_while(char::is_ascii_digit).collect();
         assert_eq!(digits.parse::<u64>().unwrap() % (2 << 20), 3584, "{reason}");
+        assert_eq!(measurement["cause"], "wrong-answer");
+        let storage = &measurement["wrong_answer"]["origin"]["storage"];
+        assert_eq!(
+            (&storage["path"], storage["offset"].to_string()),
+            (&device.device.clone().into(), digits)
+        );
     }
 }
 

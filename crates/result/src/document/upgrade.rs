@@ -204,7 +204,6 @@ mod tests {
     #[test]
     fn earlier_names_are_read_as_todays() {
         let mut run = fixture::run();
-        run.measurements.iter_mut().for_each(|m| m.cause = None);
         run.measurements[0].case = run.measurements[0].case.clone().with_word("affinity", "0,2");
         let swept = &mut run.measurements[3].metrics[0];
         swept.curve = Some(vec![[("bandwidth".to_owned(), 1e9), ("delay".to_owned(), 0.0)].into()]);

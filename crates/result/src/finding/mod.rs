@@ -11,12 +11,14 @@ mod outlier;
 mod pairs;
 mod scales;
 mod shortfall;
+mod wrong;
 
 pub use changed::{Step, steps};
 pub use clock_steps::clock_steps;
 pub use health::health;
 pub use outlier::{Devices, Suspect, Tried, judged, next};
 pub use pairs::{PairPath, pairs};
+pub use wrong::WRONG_ANSWER;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +39,7 @@ const FEW: usize = 8;
 /// Machines of a kind from which on one that stands out is told with certainty: of fewer, two slow ones move the median.
 pub const ENOUGH: usize = 5;
 
-/// All that the rules find: of several machines first how they differ, then what each of them shows.
+/// All that the rules find: first what computed wrongly, then of several machines first how they differ, then what each of them shows.
 pub fn findings(measurements: &[Measurement]) -> Vec<Finding> {
     by_kind(measurements, &[], &Devices::new())
 }
@@ -57,16 +59,19 @@ pub fn by_kind(
         }
     }
     if nodes.len() < 2 {
-        return of_machine(measurements);
+        let mut found = wrong::find(measurements, false);
+        found.extend(of_machine(measurements));
+        return found;
     }
     let of = |kind: &BTreeSet<&str>| {
         let own = measurements.iter().filter(|m| kind.contains(m.node.as_str()));
         outlier::find(&own.cloned().collect::<Vec<_>>(), devices)
     };
-    let mut found = match kinds {
-        [] | [_] => outlier::find(measurements, devices),
-        kinds => kinds.iter().flat_map(of).collect(),
-    };
+    let mut found = wrong::find(measurements, true);
+    match kinds {
+        [] | [_] => found.extend(outlier::find(measurements, devices)),
+        kinds => found.extend(kinds.iter().flat_map(of)),
+    }
     if nodes.len() <= FEW {
         let of_each = nodes.iter().flat_map(|node| {
             let own: Vec<Measurement> = measurements.iter().filter(|m| m.node == *node).cloned().collect();

@@ -107,7 +107,7 @@ impl Workbench {
             }),
             Request::Verify => self.with(|p| match p.verify() {
                 Ok(()) => Reply::Verified(p.facts()),
-                Err(wrong) => Reply::Wrong(wrong),
+                Err(cannot) => Reply::Cannot(cannot),
             }),
         }
     }

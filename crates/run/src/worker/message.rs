@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::bench::{Options, Parsed};
 use crate::case::Case;
 use crate::machine::Machine;
-use crate::sample::{Amount, CannotMeasure, Facts, Offer, Sample, Writable, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Facts, Offer, Sample, Writable};
 
 /// Longest line either side accepts: a sample with a full latency histogram is far below it.
 const MAX_LINE: u64 = 16 << 20;
@@ -61,8 +61,6 @@ pub enum Reply {
     Sampled(Box<Sample>),
     /// The answer was right; these are the facts.
     Verified(Facts),
-    /// The answer was wrong.
-    Wrong(WrongAnswer),
     /// It cannot be measured.
     Cannot(CannotMeasure),
 }

@@ -19,7 +19,7 @@ use crate::bench::{self, Candidate, Options, Prepared};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::peer::{Companion, Companions};
-use crate::sample::{Amount, CannotMeasure, Cause, End, Facts, Offer, Sample, Writable, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Cause, Facts, Offer, Sample, Writable};
 
 /// Seconds that a worker may take to start, prepare, verify or finish.
 const PATIENCE: f64 = 120.0;
@@ -67,6 +67,12 @@ impl Workers {
         self.interrupted.get()
     }
 
+    fn start(&self, machine: &Machine) -> Result<Shared, CannotMeasure> {
+        let (interrupts, interrupted) = (self.interrupts.clone(), Rc::clone(&self.interrupted));
+        let started = Worker::start(&self.program, machine, &self.options, interrupts, interrupted)?;
+        Ok(Rc::new(RefCell::new(started)))
+    }
+
     fn worker_for(&mut self, case: &Case) -> Result<Shared, CannotMeasure> {
         let kept = self
             .kept
@@ -74,12 +80,7 @@ impl Workers {
             .filter(|(benchmark, worker)| benchmark == case.benchmark() && worker.borrow().alive);
         let worker = match kept {
             Some((_, worker)) => worker,
-            None => {
-                let (interrupts, interrupted) = (self.interrupts.clone(), Rc::clone(&self.interrupted));
-                let started =
-                    Worker::start(&self.program, &self.machine, &self.options, interrupts, interrupted)?;
-                Rc::new(RefCell::new(started))
-            }
+            None => self.start(&self.machine)?,
         };
         if bench::find(case.benchmark()).is_some_and(|b| b.descriptor().shares_worker) {
             self.kept = Some((case.benchmark().to_owned(), Rc::clone(&worker)));
@@ -101,16 +102,19 @@ impl Station for Workers {
         let worker = self.worker_for(case)?;
         let within = within
             .filter(|_| bench::find(case.benchmark()).is_some_and(|b| b.descriptor().waits_for_a_device));
-        let mut clock = Left { seconds: within };
-        let request = Request::Prepare { case: case.clone(), parsed: candidate.parsed.clone(), within };
-        let reply = clock.ask(&worker, &request, preparing(case), "prepared")?;
-        let Reply::Prepared(offer) = reply else {
-            return Err(CannotMeasure::environment("the worker did not say that the case is ready"));
-        };
-        let offer = with_cpus(offer, case, &self.machine);
-        let (probes, patience) = (probes(case), preparing(case));
-        let facts = Facts::default();
-        Ok(Box::new(Remote { worker, offer, facts, probes, patience, longest: 0.0, clock }))
+        Ok(Box::new(Remote::prepare(worker, candidate, &self.machine, within)?))
+    }
+
+    fn prepare_on(
+        &mut self,
+        machine: &Machine,
+        candidate: &Candidate,
+    ) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        if self.was_interrupted() {
+            return Err(interrupted());
+        }
+        let worker = self.start(machine)?;
+        Ok(Box::new(Remote::prepare(worker, candidate, machine, None)?))
     }
 
     fn seconds_beside(&self, planned: &Planned) -> f64 {
@@ -161,6 +165,27 @@ struct Remote {
     /// Seconds that a sample may take also where the budget ends before.
     longest: f64,
     clock: Left,
+}
+
+impl Remote {
+    /// Prepares a case in this worker, which knows `machine`.
+    fn prepare(
+        worker: Shared,
+        candidate: &Candidate,
+        machine: &Machine,
+        within: Option<f64>,
+    ) -> Result<Self, CannotMeasure> {
+        let Candidate { case, parsed, .. } = candidate;
+        let mut clock = Left { seconds: within };
+        let request = Request::Prepare { case: case.clone(), parsed: parsed.clone(), within };
+        let reply = clock.ask(&worker, &request, preparing(case), "prepared")?;
+        let Reply::Prepared(offer) = reply else {
+            return Err(CannotMeasure::environment("the worker did not say that the case is ready"));
+        };
+        let offer = with_cpus(offer, case, machine);
+        let (probes, patience) = (probes(case), preparing(case));
+        Ok(Self { worker, offer, facts: Facts::default(), probes, patience, longest: 0.0, clock })
+    }
 }
 
 /// What is left of the budget, by the time that the case itself takes; reference tools have a time of their own.
@@ -239,25 +264,12 @@ impl Prepared for Remote {
         let _ = self.clock.ask(&self.worker, &Request::Resume, self.patience, "filled anew");
     }
 
-    fn verify(&mut self) -> Result<(), WrongAnswer> {
-        self.verified().map_err(|end| match end {
-            End::Wrong(wrong) => wrong,
-            End::Cannot(cannot) => WrongAnswer(cannot.reason),
-        })
-    }
-
-    fn verified(&mut self) -> Result<(), End> {
-        match self.worker.borrow_mut().ask(&Request::Verify, PATIENCE) {
-            Ok(Reply::Verified(facts)) => {
-                self.facts = facts;
-                Ok(())
-            }
-            Ok(Reply::Wrong(wrong)) => Err(End::Wrong(wrong)),
-            Ok(_) => {
-                Err(End::Wrong(WrongAnswer("the worker did not say whether the answer is right".to_owned())))
-            }
-            Err(cannot) => Err(End::Cannot(cannot)),
-        }
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        let Reply::Verified(facts) = self.worker.borrow_mut().ask(&Request::Verify, PATIENCE)? else {
+            return Err(CannotMeasure::environment("the worker did not report whether the answer is right"));
+        };
+        self.facts = facts;
+        Ok(())
     }
 
     fn offer(&self) -> Offer {
@@ -282,7 +294,7 @@ impl Drop for Remote {
 }
 
 fn interrupted() -> CannotMeasure {
-    CannotMeasure { cause: Cause::Interrupted, reason: "interrupted".to_owned() }
+    CannotMeasure::new(Cause::Interrupted, "interrupted")
 }
 
 /// One worker process.

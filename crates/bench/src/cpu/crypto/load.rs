@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::op::{Cipher, Means, Op, Setup, Tag};
 use super::reference;
-use crate::sample::WrongAnswer;
+use crate::sample::{CannotMeasure, Origin, WrongAnswer};
 
 /// Results of different lengths that are kept: a full slice and the two lengths of a fixed amount.
 const RESULTS_KEPT: usize = 3;
@@ -67,10 +67,11 @@ impl Blocks {
         Self { op, means, cipher, initial, memory, place, left, refused: false, results, deviant: None }
     }
 
-    /// Checks that slices agreed with one another, and their results with the reference. `proven` is what others have shown already.
-    pub(super) fn verify(&self, proven: &mut Vec<Left>) -> Result<(), WrongAnswer> {
+    /// Checks that slices on this CPU agreed with one another, and their results with the reference. `proven` is what other loads have
+    /// shown already.
+    pub(super) fn verify(&self, cpu: usize, proven: &mut Vec<Left>) -> Result<(), CannotMeasure> {
         if self.refused {
-            return Err(WrongAnswer(format!("{} rejected the block", self.op.name())));
+            return Err(WrongAnswer::new(Origin::Cpu(cpu), self.op.name(), "a rejected block").into());
         }
         for left in self.deviant.iter().chain(&self.results) {
             if proven.contains(left) {
@@ -81,14 +82,20 @@ impl Blocks {
             let right = Left { calls: left.calls, tag, block: xxh3_128(&block) };
             if *left != right {
                 let (name, calls) = (self.op.name(), left.calls);
-                return Err(WrongAnswer(format!(
-                    "{name}: the result of {calls} calls is not that of the reference"
-                )));
+                let wrong = WrongAnswer::new(Origin::Cpu(cpu), name, format!("tag {}", hex(&left.tag)));
+                let wrong = wrong.expected(format!("tag {}", hex(&right.tag)));
+                let wrong = wrong.detail(format!("after {calls} calls"));
+                return Err(wrong.into());
             }
             proven.push(right);
         }
         Ok(())
     }
+}
+
+/// The first bytes of a tag in hexadecimal.
+fn hex(tag: &Tag) -> String {
+    tag.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Load for Blocks {
@@ -149,14 +156,14 @@ mod tests {
                     load.settle(turns);
                 }
                 let mut proven = Vec::new();
-                assert_eq!(load.verify(&mut proven), Ok(()), "{op:?} {bytes}");
+                assert_eq!(load.verify(0, &mut proven), Ok(()), "{op:?} {bytes}");
                 assert_eq!(proven.len(), 3);
                 load.run(3);
                 let middle = load.place.start + bytes / 2;
                 load.memory[middle] ^= 1;
                 load.settle(3);
-                let wrong = load.verify(&mut proven).unwrap_err();
-                assert!(wrong.0.ends_with("the result of 3 calls is not that of the reference"), "{wrong:?}");
+                let wrong = load.verify(0, &mut proven).unwrap_err().wrong.unwrap();
+                assert!(wrong.cpu() == Some(0) && wrong.detail == "after 3 calls", "{wrong:?}");
             }
         }
     }

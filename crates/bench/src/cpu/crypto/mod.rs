@@ -21,7 +21,7 @@ use crate::machine::Machine;
 use crate::place::Threads;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
-use crate::sample::{Amount, CannotMeasure, Fact, Facts, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Fact, Facts, Origin, Sample, WrongAnswer};
 use crate::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say, default_threads,
     whole_sizes,
@@ -148,12 +148,14 @@ impl Prepared for Running {
         Ok(Sample { elapsed: outcome.elapsed.as_secs_f64(), values, conditions, ..Sample::default() })
     }
 
-    fn verify(&mut self) -> Result<(), WrongAnswer> {
-        reference::check_vectors(self.op)?;
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        let cpus: Vec<usize> = self.slices.loads().map(|(cpu, _)| cpu).collect();
+        reference::check_vectors(self.op).map_err(|detail| {
+            let wrong = WrongAnswer::new(Origin::Cpus(cpus), self.op.name(), "another result");
+            CannotMeasure::from(wrong.detail(detail))
+        })?;
         let mut proven = Vec::new();
-        self.slices.loads().try_for_each(|(cpu, load)| {
-            load.verify(&mut proven).map_err(|wrong| WrongAnswer(format!("CPU {cpu}: {}", wrong.0)))
-        })
+        self.slices.loads().try_for_each(|(cpu, load)| load.verify(cpu, &mut proven))
     }
 
     fn facts(&self) -> Facts {

@@ -19,7 +19,7 @@ use crate::memory::{budget, reserve};
 use crate::place::Threads;
 use crate::plan::Group;
 use crate::quantity::{Quantity, Unit};
-use crate::sample::{CannotMeasure, Conditions, Facts, Sample};
+use crate::sample::{CannotMeasure, Conditions, Facts, Origin, Sample, WrongAnswer};
 use crate::warning::Warning;
 use crate::{Better, Metric, counts, places};
 
@@ -221,6 +221,15 @@ pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, team: &Team) {
     if let Some(cpus) = quota.filter(|cpus| *cpus < distinct as f64) {
         facts.warnings.push(Warning::CpuQuota { cpus }.into());
     }
+}
+
+/// A residual that rounding does not explain, of what these CPUs computed together.
+pub(super) fn wrong(cpus: &[usize], operation: &str, residual: f64, detail: String) -> CannotMeasure {
+    let origin = match *cpus {
+        [cpu] => Origin::Cpu(cpu),
+        _ => Origin::Cpus(cpus.to_vec()),
+    };
+    WrongAnswer::new(origin, operation, format!("a residual of {residual:.3e}")).detail(detail).into()
 }
 
 #[cfg(test)]

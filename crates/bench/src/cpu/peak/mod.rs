@@ -5,7 +5,7 @@
 //! per mille also on a busy machine. Every slice starts from the same numbers and must end in the same bits.
 
 use plimsoll_metal::capability::quickest;
-use plimsoll_metal::kernel::{Kernel, chained, kernels};
+use plimsoll_metal::kernel::{Kernel, WrongResult, chained, kernels};
 use plimsoll_metal::sliced::{KernelLoad, Proven};
 use plimsoll_metal::team::{Member, Team};
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ use crate::machine::Machine;
 use crate::place::Threads;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{Amount, CannotMeasure, Condition, Facts, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Condition, Facts, Origin, Sample, WrongAnswer};
 use crate::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Roofline, Say,
     counts, default_threads,
@@ -190,6 +190,14 @@ struct Running {
     slices: Slices<KernelLoad>,
 }
 
+/// A result of a load on this CPU that is not the reference's.
+fn wrong_answer(cpu: usize, load: &KernelLoad, wrong: &WrongResult) -> WrongAnswer {
+    let WrongResult { kernel, accumulator, lane, turns, got, wanted } = wrong;
+    let made = WrongAnswer::new(Origin::Cpu(cpu), *kernel, got.to_string()).expected(wanted.to_string());
+    let made = made.detail(format!("accumulator {accumulator}, lane {lane}, after {turns} iterations"));
+    WrongAnswer { count: load.deviations().max(1), ..made }
+}
+
 /// Instruction sets with the bits of their longest vectors.
 const FULL: &[(&str, &str)] =
     &[("sse2", "128"), ("avx2", "256"), ("avx512", "512"), ("amx", "8192"), ("neon", "128"), ("mmla", "128")];
@@ -230,10 +238,10 @@ impl Prepared for Running {
         Ok(Sample { elapsed, values, conditions, ..Sample::default() })
     }
 
-    fn verify(&mut self) -> Result<(), WrongAnswer> {
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
         let mut proven = Proven::default();
         self.slices.loads().try_for_each(|(cpu, load)| {
-            load.verify(&mut proven).map_err(|wrong| WrongAnswer(format!("CPU {cpu}: {wrong}")))
+            load.verify(&mut proven).map_err(|wrong| wrong_answer(cpu, load, &wrong).into())
         })
     }
 

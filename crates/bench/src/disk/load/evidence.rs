@@ -70,6 +70,13 @@ pub struct Evidence {
     pub(super) last: Option<(u64, bool)>,
 }
 
+impl Evidence {
+    /// Which sector is wrong, and in which way.
+    pub fn wrong(&self) -> Wrong {
+        self.wrong
+    }
+}
+
 impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Evidence { wrong, first, again, other, way, last } = self;

@@ -28,7 +28,7 @@ use crate::measurement::Measurement;
 use crate::place::{Placement, Threads};
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
-use crate::sample::{Amount, CannotMeasure, Condition, Conditions, ExcludedBy, Facts, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Condition, Conditions, ExcludedBy, Facts, Sample};
 use crate::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say, counts, place,
     placed,
@@ -374,12 +374,11 @@ impl Prepared for Chasing {
         })
     }
 
-    fn verify(&mut self) -> Result<(), WrongAnswer> {
-        for chaser in self.chase.loads() {
-            let chase = chaser.chase().map_err(|e| WrongAnswer(e.to_string()))?;
-            chase.verify().map_err(|e| WrongAnswer(e.to_string()))?;
-        }
-        Ok(())
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        self.chase.cpus().iter().zip(self.chase.loads()).try_for_each(|(cpu, chaser)| {
+            let chase = chaser.chase().map_err(|e| CannotMeasure::environment(e.to_string()))?;
+            chase.verify().map_err(|e| super::wrong_chase(vec![*cpu], &e))
+        })
     }
 
     fn facts(&self) -> Facts {

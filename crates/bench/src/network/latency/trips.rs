@@ -21,7 +21,8 @@ use super::end_cpus::{self, EndCpus};
 use super::load::Load;
 use crate::Prepared;
 use crate::sample::{
-    Amount, CannotMeasure, Condition, Conditions, Facts, Histogram, Numbers, Offer, Sample, WrongAnswer,
+    Amount, CannotMeasure, Condition, Conditions, Facts, Histogram, Numbers, Offer, Origin, Sample,
+    WrongAnswer,
 };
 use crate::traffic::probe::path::{ConnectPath, IcmpPath, Path, TcpPath, UdpPath, Wait};
 use crate::traffic::probe::payload::Payload;
@@ -423,10 +424,14 @@ impl Prepared for RoundTrips {
         self.read(&done)
     }
 
-    fn verify(&mut self) -> Result<(), WrongAnswer> {
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
         match self.wrong {
             0 => Ok(()),
-            n => Err(WrongAnswer(format!("{n} messages came back changed; the network path corrupts data"))),
+            n => {
+                let wrong = WrongAnswer::new(Origin::Network, "round trips", "other bytes");
+                let wrong = wrong.detail("messages came back with other bytes than were sent");
+                Err(WrongAnswer { count: n, ..wrong }.into())
+            }
         }
     }
 

@@ -24,7 +24,7 @@ use crate::fixed::{self, Pace};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Offer, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Offer, Origin, Sample, WrongAnswer};
 use crate::traffic::tcp::Outcome;
 use crate::traffic::{Fnv, nanos};
 use crate::warning::Note;
@@ -383,7 +383,7 @@ impl Prepared for Streams {
     }
 
     /// Sends a few million bytes more and compares the receiver's hash of them with the sender's.
-    fn verify(&mut self) -> Result<(), WrongAnswer> {
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
         let streams = u64::from(self.work.streams);
         let rate = self.held.carried().min(self.far_end.welcome().max_rate as f64);
         let each = to_check(rate, streams, self.work.message.into());
@@ -394,7 +394,7 @@ impl Prepared for Streams {
             receiving: Receiving::Hash,
             ..self.work.clone()
         };
-        let outcome = self.transfer(&work).map_err(|cannot| WrongAnswer(cannot.reason))?;
+        let outcome = self.transfer(&work)?;
         // What was cut says nothing of what the path does.
         if outcome.sent_by_stream.iter().any(|sent| *sent != each * u64::from(self.work.message)) {
             return Ok(());
@@ -403,9 +403,9 @@ impl Prepared for Streams {
         let hashes = outcome.there.and_then(|report| report.received).map(|received| received.hashes);
         let hashes = hashes.unwrap_or_default();
         if hashes.len() as u64 != streams || hashes.iter().any(|hash| *hash != expected.0) {
-            return Err(WrongAnswer(
-                "the server received other bytes than were sent; the network path corrupts data".to_owned(),
-            ));
+            let wrong = WrongAnswer::new(Origin::Network, "TCP", "another hash");
+            let wrong = wrong.detail("the server received other bytes than were sent");
+            return Err(wrong.into());
         }
         Ok(())
     }

@@ -36,7 +36,9 @@ use crate::fixed::{self, Pace};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::{Quantity, Unit};
-use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Numbers, Offer, Point, Sample, WrongAnswer};
+use crate::sample::{
+    Amount, CannotMeasure, Conditions, Facts, Numbers, Offer, Origin, Point, Sample, WrongAnswer,
+};
 use crate::stats::Trend;
 use crate::traffic::probe::path::{UdpPath, Wait};
 use crate::traffic::probe::payload::Payload;
@@ -518,11 +520,14 @@ impl Prepared for Datagrams {
     }
 
     /// Has some datagrams sent back, and compares each whole. What is lost meanwhile is no wrong answer.
-    fn verify(&mut self) -> Result<(), WrongAnswer> {
-        let wrong = |cannot: CannotMeasure| WrongAnswer(cannot.reason);
-        match self.returned_wrong().map_err(wrong)? {
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        match self.returned_wrong()? {
             0 => Ok(()),
-            n => Err(WrongAnswer(format!("{n} datagrams came back changed; the network path corrupts data"))),
+            n => {
+                let wrong = WrongAnswer::new(Origin::Network, "UDP", "other bytes");
+                let wrong = wrong.detail("datagrams came back with other bytes than were sent");
+                Err(WrongAnswer { count: n, ..wrong }.into())
+            }
         }
     }
 

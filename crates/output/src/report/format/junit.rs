@@ -20,17 +20,19 @@ pub(super) static FORMAT: Format = Format {
 
 /// The document.
 fn text(run: &Run, held: &[Holds]) -> String {
-    let bad =
-        run.measurements.iter().filter(|m| matches!(m.status, Status::Failed | Status::Invalid)).count();
+    let is_bad = |m: &&Measurement| matches!(m.status, Status::Failed | Status::Invalid);
+    let (errors, failures): (Vec<_>, Vec<_>) =
+        run.measurements.iter().filter(is_bad).partition(|m| m.wrong_answer.is_some());
     let unmet = held.iter().filter(|h| !h.met).count();
     let skipped = run.measurements.iter().filter(|m| m.status == Status::Skipped).count();
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let _ = writeln!(
         text,
-        "<testsuite name=\"plimsoll {}\" tests=\"{}\" failures=\"{}\" skipped=\"{skipped}\" errors=\"0\" time=\"{:.3}\" timestamp=\"{}\">",
+        "<testsuite name=\"plimsoll {}\" tests=\"{}\" failures=\"{}\" skipped=\"{skipped}\" errors=\"{}\" time=\"{:.3}\" timestamp=\"{}\">",
         escaped(&run.plan.name),
         run.measurements.len() + held.len(),
-        bad + unmet,
+        failures.len() + unmet,
+        errors.len(),
         run.elapsed_s.max(0.0),
         escaped(&run.started)
     );
@@ -54,6 +56,9 @@ fn case(measurement: &Measurement) -> String {
     let reason = escaped(measurement.reason.as_deref().unwrap_or("no reason given"));
     let verdict = match measurement.status {
         Status::Ok => String::new(),
+        Status::Failed if measurement.wrong_answer.is_some() => {
+            format!("<error type=\"wrong-answer\" message=\"{reason}\"/>")
+        }
         Status::Invalid | Status::Failed => format!("<failure message=\"{reason}\"/>"),
         Status::Skipped => format!("<skipped message=\"{reason}\"/>"),
     };
@@ -115,6 +120,7 @@ mod tests {
     use super::*;
     use crate::fixture;
     use crate::measurement::Note;
+    use crate::sample::{Origin, WrongAnswer};
 
     #[test]
     fn measurements_and_requirements_are_cases() {
@@ -125,6 +131,17 @@ mod tests {
             found: "no case of the run has such a name".to_owned(),
         }];
         insta::assert_snapshot!(text(&fixture::run(), &held));
+    }
+
+    #[test]
+    fn a_wrong_answer_is_an_error_and_no_failure() {
+        let mut run = fixture::run();
+        let failures = text(&run, &[]).matches("<failure").count();
+        let wrong = WrongAnswer::new(Origin::Cpu(57), "fma_f64_avx2", "9.25");
+        run.measurements[9].wrong_answer = Some(Box::new(wrong));
+        let text = text(&run, &[]);
+        assert_eq!((text.matches("<error ").count(), text.matches("<failure").count()), (1, failures - 1));
+        assert!(text.contains("errors=\"1\""), "{text}");
     }
 
     #[test]

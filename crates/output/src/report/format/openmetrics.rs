@@ -181,6 +181,12 @@ impl Families {
         let bad = run.measurements.iter().filter(|m| matches!(m.status, Status::Failed | Status::Invalid));
         let about = About::gauge("", "cases that failed or are invalid");
         self.add("plimsoll_run_bad_cases", about, &[], bad.count() as f64);
+        let wrong = run.measurements.iter().filter(|m| m.wrong_answer.is_some());
+        let about = About::gauge(
+            "",
+            "cases whose answer is wrong: a CPU, memory or storage that is not to be trusted",
+        );
+        self.add("plimsoll_run_wrong_answers", about, &[], wrong.count() as f64);
     }
 
     fn measurement(&mut self, run: &Run, measurement: &Measurement) {
@@ -201,6 +207,13 @@ impl Families {
         ];
         let help = "what became of the case; of an invalid one no figure is believed";
         self.state("plimsoll_case_status", help, &labels, "status", &states);
+        if let Some(wrong) = &measurement.wrong_answer {
+            let about = About::gauge("", "1: the answer of the case is wrong; the reason names CPU or file");
+            let (cpu, reason) =
+                (wrong.cpu().map(|cpu| cpu.to_string()).unwrap_or_default(), wrong.headline());
+            let labels = with(&with(&labels, [("cpu", cpu.as_str())]), [("reason", reason.as_str())]);
+            self.add("plimsoll_case_wrong_answer", about, &labels, 1.0);
+        }
         for metric in measurement.metrics.iter().filter(|_| is(Status::Ok)) {
             self.figure(measurement, metric, &labels);
         }

@@ -30,7 +30,7 @@ use crate::plan::Sampling;
 use crate::plan::file::SERVER;
 use crate::run::Planned;
 use crate::run::{Alone, expected_of};
-use crate::sample::{Achieved, CannotMeasure, Cause, Cell, Conditions, End, Fact, Facts, Outcome, Sample};
+use crate::sample::{Achieved, CannotMeasure, Cause, Cell, Conditions, Fact, Facts, Outcome, Sample};
 use crate::serve::{Caps, Server, Settings};
 use crate::traffic::{Cpus, route};
 use crate::warning::{Note, Warn};
@@ -158,8 +158,7 @@ impl<'a> Neighbour<'a> {
 fn figure_of(found: Option<&Outcome>) -> Answer {
     let Some(found) = found else { return Err(too_early()) };
     match &found.ended {
-        Some(End::Cannot(why)) => Err(why.clone()),
-        Some(End::Wrong(why)) => Err(CannotMeasure::environment(why.to_string())),
+        Some(why) => Err(why.clone()),
         None => Ok(Figure {
             samples: headline(&found.case).map(|metric| found.values(metric.name)).unwrap_or_default(),
             conditions: found.samples.first().map(|sample| sample.conditions.clone()).unwrap_or_default(),
@@ -170,7 +169,7 @@ fn figure_of(found: Option<&Outcome>) -> Answer {
 }
 
 fn too_early() -> CannotMeasure {
-    CannotMeasure { cause: Cause::Interrupted, reason: "the run ended before its turn".to_owned() }
+    CannotMeasure::new(Cause::Interrupted, "the run ended before its turn")
 }
 
 /// The headline of what was measured, if it is to be believed.
@@ -184,6 +183,7 @@ fn answer_of(found: Option<&Measurement>) -> Answer {
         None => Err(CannotMeasure {
             cause: found.cause.unwrap_or(Cause::NotHere),
             reason: found.reason.clone().unwrap_or_else(|| "it has no figure".to_owned()),
+            wrong: found.wrong_answer.clone(),
         }),
     }
 }
@@ -370,10 +370,7 @@ pub(in crate::app) fn added(
 
 /// One machine alone: over loopback there is no MPI to measure.
 fn without_partner(case: Case) -> Outcome {
-    Outcome {
-        ended: Some(End::Cannot(ranks::no_partner())),
-        ..outcome(case, Vec::new(), Facts::default(), &[])
-    }
+    Outcome { ended: Some(ranks::no_partner()), ..outcome(case, Vec::new(), Facts::default(), &[]) }
 }
 
 pub(super) fn headline(case: &Case) -> Option<Metric> {
@@ -383,7 +380,7 @@ pub(super) fn headline(case: &Case) -> Option<Metric> {
 /// What has samples, or the first reason why it has none.
 fn outcome(case: Case, samples: Vec<Sample>, facts: Facts, all: &[(&Between, &Answer)]) -> Outcome {
     let why = all.iter().find_map(|(_, answer)| answer.as_ref().err());
-    let ended = why.filter(|_| samples.is_empty()).map(|why| End::Cannot(why.clone()));
+    let ended = why.filter(|_| samples.is_empty()).cloned();
     Outcome { case, repeat: 0, samples, facts, peers: Vec::new(), ended }
 }
 

@@ -16,7 +16,7 @@ use crate::machine::Machine;
 use crate::measurement::Measurement;
 use crate::peer::{Against, Companions, Search, Through, fact};
 use crate::run::Planned;
-use crate::sample::{Amount, CannotMeasure, Cause, Conditions, End, Fact, Facts, Offer, Outcome, Sample};
+use crate::sample::{Amount, CannotMeasure, Cause, Conditions, Fact, Facts, Offer, Outcome, Sample};
 
 /// Share of the available memory that the matrix takes.
 const OF_MEMORY: f64 = 0.8;
@@ -53,7 +53,7 @@ impl Joint<'_> {
             }
             let outcome = self.outcome(planned, lead.ended());
             match &outcome.ended {
-                Some(End::Cannot(why)) if why.cause == Cause::Interrupted => lead.stop(),
+                Some(why) if why.cause == Cause::Interrupted => lead.stop(),
                 _ => made.push(maker.measurement(&outcome, Evidence::default())),
             }
         }
@@ -78,7 +78,7 @@ impl Joint<'_> {
             let samples = solved.samples.into_iter().map(|sample| system.with_peak(sample)).collect();
             Ok(Outcome { case, samples, facts: solved.facts, ..empty.clone() })
         });
-        made.unwrap_or_else(|why| Outcome { ended: Some(End::Cannot(why)), ..empty })
+        made.unwrap_or_else(|why| Outcome { ended: Some(why), ..empty })
     }
 
     fn solution(&self, planned: &Planned, system: &System) -> Result<Solved, CannotMeasure> {

@@ -26,7 +26,7 @@ use crate::peer::{Companion, Companions, Through};
 use crate::plan::Sampling;
 use crate::run::Planned;
 use crate::run::{Alone, Harness, Ran, Station};
-use crate::sample::{Amount, CannotMeasure, Cause, Conditions, Facts, Offer, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Cause, Conditions, Facts, Offer, Origin, Sample, WrongAnswer};
 
 /// Samples of each case, unless another number is asked for: the least that have an interval.
 const SAMPLES: u32 = 5;
@@ -305,8 +305,11 @@ impl bench::Prepared for Exercised {
         }
     }
 
-    fn verify(&mut self) -> Result<(), WrongAnswer> {
-        self.wrong.take().map_or(Ok(()), |why| Err(WrongAnswer(why)))
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        match self.wrong.take() {
+            None => Ok(()),
+            Some(why) => Err(WrongAnswer::new(Origin::Network, "MPI", "other bytes").detail(why).into()),
+        }
     }
 
     fn facts(&self) -> Facts {
@@ -392,8 +395,7 @@ fn awaited(
     interrupts: &Receiver<()>,
     patience: Duration,
 ) -> Result<Timed, CannotMeasure> {
-    let interrupted =
-        || CannotMeasure { cause: Cause::Interrupted, reason: "the cluster run ends".to_owned() };
+    let interrupted = || CannotMeasure::new(Cause::Interrupted, "the cluster run ends");
     select! {
         recv(timed) -> timed => timed.map_err(|_| interrupted())?.map_err(CannotMeasure::environment),
         recv(interrupts) -> _ => Err(interrupted()),

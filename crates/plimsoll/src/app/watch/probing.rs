@@ -17,7 +17,7 @@ use crate::output::complain;
 use crate::quantity::Unit;
 use crate::report::Style;
 use crate::run::{Alone, Harness, Planned};
-use crate::sample::{End, Outcome};
+use crate::sample::Outcome;
 use crate::wall;
 use crate::watch::{Journal, Kept, Line, PassedOver, Probe, Probed, Schedule, Session, Spent, Stopped};
 use crate::worker::Workers;
@@ -243,7 +243,7 @@ impl<'a> Probing<'a> {
     /// Says at once what fails in the first probe: somebody may still be there to mend it.
     fn told(&self, outcomes: &[Outcome]) {
         for outcome in outcomes.iter().filter(|_| self.probes == 0) {
-            if let Some(End::Cannot(why)) = &outcome.ended {
+            if let Some(why) = &outcome.ended {
                 let case = crate::label::full(&outcome.case);
                 complain(&format!("{case}: {why}; the watch goes on and tries again"));
             }

@@ -75,7 +75,7 @@ fn a_pair_is_a_cell_and_one_that_failed_is_named() {
     assert_eq!(made.samples[0].conditions.more, [("path_loopback".to_owned(), 0.0)].into());
     let told = made.facts.warnings[0].to_string();
     assert_eq!(told, r"1 of 3 pairs have no figure: n2 to n3: no\u{a}route");
-    assert_eq!(at_once(case(), &all).unwrap().ended, Some(End::Cannot(lost)));
+    assert_eq!(at_once(case(), &all).unwrap().ended, Some(lost));
     let sum = at_once(case(), &all[..2]).unwrap();
     assert_eq!(sum.values("goodput")[0], 150.0);
     let more = [("path_loopback".to_owned(), 0.0), ("pairs".to_owned(), 2.0)];
@@ -90,8 +90,5 @@ fn where_no_pair_has_a_figure_the_case_has_none() {
     let pairs = [between(0, 1, Err(CannotMeasure::not_here("one network stack")))];
     let all: Vec<(&Between, &Answer)> = pairs.iter().map(|one| (one, &one.answers[0])).collect();
     let made = each(case(), &all, &roster()).unwrap();
-    assert!(
-        made.samples.is_empty()
-            && matches!(made.ended, Some(End::Cannot(why)) if why.cause == Cause::NotHere)
-    );
+    assert!(made.samples.is_empty() && matches!(made.ended, Some(why) if why.cause == Cause::NotHere));
 }

@@ -1,0 +1,309 @@
+//! A wrong answer: what gave it, how often, and what repeating it on this CPU and another one shows.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::text::counted;
+
+/// A result that is not the right one: the measurement is void.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WrongAnswer {
+    /// What gave it.
+    pub origin: Origin,
+    /// The kernel or operation whose result it is.
+    pub operation: String,
+    /// The result, as a number or in words.
+    pub got: String,
+    /// The right result, if it is one number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<String>,
+    /// Further evidence, one line: which element, after how many iterations.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+    /// Wrong results among those that were checked.
+    pub count: u64,
+    /// What repetitions on single CPUs gave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeated: Option<Repeated>,
+}
+
+/// What gave a wrong answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// The thread that is pinned to this CPU.
+    Cpu(usize),
+    /// Threads on these CPUs together.
+    Cpus(Vec<usize>),
+    /// Data of a file or device that were not what had been written there.
+    Storage {
+        /// The file or device.
+        path: String,
+        /// The first wrong byte or sector, in bytes from its start.
+        offset: u64,
+    },
+    /// Data that a network path delivered.
+    Network,
+}
+
+/// How often the answer was wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trials {
+    /// Measurements whose answer was wrong.
+    pub wrong: u32,
+    /// All measurements.
+    pub of: u32,
+}
+
+impl Trials {
+    /// Adds one measurement.
+    pub fn add(&mut self, is_wrong: bool) {
+        self.wrong += u32::from(is_wrong);
+        self.of += 1;
+    }
+
+    fn always_wrong(self) -> bool {
+        self.of > 0 && self.wrong == self.of
+    }
+}
+
+/// The same case repeated with one thread on the CPU that was wrong, and on another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repeated {
+    /// Trials there, the first measurement included.
+    pub there: Trials,
+    /// A CPU of another core, if there is one, with its trials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elsewhere: Option<Elsewhere>,
+}
+
+/// Trials on another CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Elsewhere {
+    /// The CPU.
+    pub cpu: usize,
+    /// Its trials.
+    pub trials: Trials,
+}
+
+/// What a wrong answer shows to be at fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtFault {
+    /// One CPU, always: wrong there each time, right elsewhere.
+    Cpu,
+    /// A CPU now and then.
+    Unstable,
+    /// Every CPU that was tried gives a wrong answer: this program or its build comes first.
+    Program,
+    /// Nothing was repeated, or there is no other CPU: CPU, memory or program.
+    Undecided,
+    /// Storage, its driver or its path.
+    Storage,
+    /// The network path.
+    Network,
+}
+
+impl WrongAnswer {
+    /// One wrong answer of `operation`; more is set by its fields.
+    pub fn new(origin: Origin, operation: impl Into<String>, got: impl Into<String>) -> Self {
+        Self {
+            origin,
+            operation: operation.into(),
+            got: got.into(),
+            expected: None,
+            detail: String::new(),
+            count: 1,
+            repeated: None,
+        }
+    }
+
+    /// The same with the right result.
+    #[must_use]
+    pub fn expected(self, expected: impl Into<String>) -> Self {
+        Self { expected: Some(expected.into()), ..self }
+    }
+
+    /// The same with further evidence in one line.
+    #[must_use]
+    pub fn detail(self, detail: impl Into<String>) -> Self {
+        Self { detail: detail.into(), ..self }
+    }
+
+    /// Whether this machine gave it: a network path also belongs to others.
+    pub fn is_of_this_machine(&self) -> bool {
+        self.origin != Origin::Network
+    }
+
+    /// The CPU that gave it, if it is one.
+    pub fn cpu(&self) -> Option<usize> {
+        match self.origin {
+            Origin::Cpu(cpu) => Some(cpu),
+            _ => None,
+        }
+    }
+
+    /// What it shows to be at fault.
+    pub fn at_fault(&self) -> AtFault {
+        match (&self.origin, self.repeated) {
+            (Origin::Storage { .. }, _) => AtFault::Storage,
+            (Origin::Network, _) => AtFault::Network,
+            (_, None) => AtFault::Undecided,
+            (_, Some(Repeated { there, elsewhere })) => match elsewhere.map(|it| it.trials) {
+                _ if !there.always_wrong() => AtFault::Unstable,
+                None => AtFault::Undecided,
+                Some(trials) if trials.always_wrong() => AtFault::Program,
+                Some(Trials { wrong: 0, .. }) => AtFault::Cpu,
+                Some(_) => AtFault::Unstable,
+            },
+        }
+    }
+
+    /// The fault in a line of some 60 characters: what, where, how often.
+    pub fn headline(&self) -> String {
+        let (operation, got) = (&self.operation, shortened(&self.got));
+        if let (AtFault::Program, Some(cpu), Some(other)) = (self.at_fault(), self.cpu(), self.elsewhere()) {
+            return format!(
+                "CPUs {cpu} and {} wrong in {operation} (wrong answer): plimsoll's build?",
+                other.cpu
+            );
+        }
+        let times = self.repeated.map(|Repeated { there, .. }| format!(", {} of {}", there.wrong, there.of));
+        let times = times.unwrap_or_default();
+        match &self.origin {
+            Origin::Cpu(cpu) => format!("CPU {cpu} computed {got} in {operation} (wrong answer{times})"),
+            Origin::Cpus(cpus) => {
+                let which = which(cpus);
+                format!("{which} computed {got} in {operation} (wrong answer{times})")
+            }
+            Origin::Storage { path, offset } => {
+                format!("offset {offset} of {path} read back wrong (wrong answer)")
+            }
+            Origin::Network => format!("the network path changed data in {operation} (wrong answer)"),
+        }
+    }
+
+    /// The trials on another CPU, if there were some.
+    fn elsewhere(&self) -> Option<Elsewhere> {
+        self.repeated?.elsewhere
+    }
+
+    /// What repetitions show, in a few words that follow the headline; empty if nothing was repeated.
+    pub fn conclusion(&self) -> String {
+        match (self.at_fault(), self.elsewhere()) {
+            (AtFault::Cpu, Some(other)) => format!("CPU {} is right", other.cpu),
+            (AtFault::Unstable, _) => "unstable".to_owned(),
+            _ => String::new(),
+        }
+    }
+}
+
+/// A number with its first few digits, and words as they are.
+fn shortened(got: &str) -> String {
+    const KEPT: usize = 6;
+    let is_number = got.chars().all(|c| c.is_ascii_hexdigit() || ".+-xe".contains(c));
+    match is_number && got.chars().count() > KEPT + 1 {
+        true => got.chars().take(KEPT).chain(['…']).collect(),
+        false => got.to_owned(),
+    }
+}
+
+/// "one of CPUs 0, 2 and 3", the first few of many.
+fn which(cpus: &[usize]) -> String {
+    const SHOWN: usize = 4;
+    let mut names: Vec<String> = cpus.iter().take(SHOWN).map(usize::to_string).collect();
+    if cpus.len() > SHOWN {
+        names.push("…".to_owned());
+    }
+    match names.as_slice() {
+        [] => "a CPU".to_owned(),
+        [one] => format!("CPU {one}"),
+        _ => format!("one of CPUs {}", names.join(", ")),
+    }
+}
+
+impl fmt::Display for WrongAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.headline())?;
+        match &self.expected {
+            Some(expected) => write!(f, "; {} instead of {expected}", self.got)?,
+            None => write!(f, "; {}", self.got)?,
+        }
+        if !self.detail.is_empty() {
+            write!(f, "; {}", self.detail)?;
+        }
+        if self.count > 1 {
+            write!(f, "; {}", counted(self.count as usize, "wrong result"))?;
+        }
+        let Some(Repeated { there, elsewhere }) = self.repeated else { return Ok(()) };
+        if let Some(Elsewhere { cpu, trials }) = elsewhere {
+            write!(
+                f,
+                "; repeated: wrong there in {} of {}, on CPU {cpu} in {} of {}",
+                there.wrong, there.of, trials.wrong, trials.of
+            )?;
+        }
+        match (self.at_fault(), elsewhere) {
+            (AtFault::Program, _) => f.write_str(
+                ": every CPU that was tried is wrong, so this program or its build is at fault rather than the \
+                 hardware; install another build and repeat",
+            ),
+            (AtFault::Cpu, _) => f.write_str(
+                ": this CPU or its caches compute wrongly; take it offline or the machine out of service",
+            ),
+            (AtFault::Unstable, _) => {
+                write!(f, ": it is right in {} of {} trials there, so it is unstable", there.of - there.wrong, there.of)
+            }
+            (_, None) => f.write_str("; there was no other CPU to compare with: CPU, memory or this program"),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn repeated(there: u32, elsewhere: Option<u32>) -> WrongAnswer {
+        let trials = |wrong| Trials { wrong, of: 3 };
+        let elsewhere = elsewhere.map(|wrong| Elsewhere { cpu: 3, trials: trials(wrong) });
+        let made = WrongAnswer::new(Origin::Cpu(57), "fma_f64_avx2", "9.25").expected("9.5");
+        WrongAnswer { repeated: Some(Repeated { there: trials(there), elsewhere }), ..made }
+    }
+
+    #[test]
+    fn repetitions_decide_what_is_at_fault() {
+        for (there, elsewhere, at_fault) in [
+            (3, Some(0), AtFault::Cpu),
+            (3, Some(3), AtFault::Program),
+            (1, Some(0), AtFault::Unstable),
+            (3, Some(1), AtFault::Unstable),
+            (3, None, AtFault::Undecided),
+        ] {
+            let answer = repeated(there, elsewhere);
+            assert_eq!(answer.at_fault(), at_fault, "{there} {elsewhere:?}");
+        }
+        let once = WrongAnswer::new(Origin::Cpus(vec![0, 1]), "gemm", "9");
+        assert_eq!(once.at_fault(), AtFault::Undecided);
+    }
+
+    #[test]
+    fn the_headline_names_cpu_result_kernel_and_how_often() {
+        let line = repeated(3, Some(0)).headline();
+        assert_eq!(line, "CPU 57 computed 9.25 in fma_f64_avx2 (wrong answer, 3 of 3)");
+        let origin = Origin::Storage { path: "/mnt/data/f".to_owned(), offset: 163_840 };
+        let line = WrongAnswer::new(origin, "verify", "zeros").headline();
+        assert!(line.contains("offset 163840 of /mnt/data/f"), "{line}");
+    }
+
+    #[test]
+    fn hardware_is_not_accused_if_every_cpu_is_wrong() {
+        let text = repeated(3, Some(3)).to_string();
+        assert!(
+            text.starts_with("CPUs 57 and 3 wrong in fma_f64_avx2 (wrong answer): plimsoll's build?"),
+            "{text}"
+        );
+        assert!(text.contains("on CPU 3 in 3 of 3") && text.contains("9.25 instead of 9.5"), "{text}");
+        assert!(!text.contains("out of service"), "{text}");
+    }
+}

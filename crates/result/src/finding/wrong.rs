@@ -1,0 +1,24 @@
+//! Wrong answers: which CPU, file or path gave one, first of all findings.
+
+use serde_json::json;
+
+use super::finding;
+use crate::document::Finding;
+use crate::measurement::Measurement;
+use crate::sample::WrongAnswer;
+
+/// The code of the finding.
+pub const WRONG_ANSWER: &str = "wrong-answer";
+
+/// A finding for each wrong answer; `of_several`: with the name of its node.
+pub(super) fn find(measurements: &[Measurement], of_several: bool) -> Vec<Finding> {
+    let wrong = measurements.iter().filter_map(|made| Some((made, made.wrong_answer.as_deref()?)));
+    wrong.map(|(made, wrong)| of(made, wrong, of_several)).collect()
+}
+
+fn of(made: &Measurement, wrong: &WrongAnswer, of_several: bool) -> Finding {
+    let node = if of_several { format!("{}: ", made.node) } else { String::new() };
+    let text = format!("{node}{wrong}");
+    let evidence = json!({ "case": made.case.id().as_str(), "node": made.node, "wrong_answer": wrong });
+    finding(WRONG_ANSWER, text, evidence)
+}

@@ -1,0 +1,98 @@
+//! A wrong answer repeated with one thread on its CPU and on another core: which of CPU and program is at fault.
+
+use crate::Harness;
+use crate::Planned;
+use crate::bench::Candidate;
+use crate::machine::Machine;
+use crate::sample::{Amount, CannotMeasure, Cause, Elsewhere, Origin, Repeated, Trials};
+
+/// Trials on each CPU; the first measurement counts as one on the CPU that was wrong.
+const TRIALS: u32 = 3;
+
+/// Attempts that may come to nothing on each CPU, as when other work disturbs all of a sample.
+const MAX_FAILED: u32 = 3;
+
+/// Seconds after which no further trial starts.
+const MAX_SECONDS: f64 = 10.0;
+
+/// Longest sample of a trial, in seconds.
+const MAX_SAMPLE: f64 = 0.5;
+
+impl Harness<'_> {
+    /// The reason with what repetitions of a wrong answer on single CPUs show; any other reason as it is.
+    pub(crate) fn repeated(&mut self, planned: &Planned, mut cannot: CannotMeasure) -> CannotMeasure {
+        let Some(wrong) = cannot.wrong.as_deref_mut() else { return cannot };
+        let until = self.clock.now() + MAX_SECONDS;
+        let (cpu, mut there) = match &wrong.origin {
+            Origin::Cpu(cpu) => (*cpu, Trials { wrong: 1, of: 1 }),
+            Origin::Cpus(cpus) => match self.first_wrong(planned, cpus, until) {
+                Some(cpu) => (cpu, Trials { wrong: 1, of: 1 }),
+                None => return cannot,
+            },
+            Origin::Storage { .. } | Origin::Network => return cannot,
+        };
+        self.add_trials(planned, cpu, &mut there, until);
+        let elsewhere = other_core(self.maker.machine, cpu).map(|cpu| {
+            let mut trials = Trials::default();
+            self.add_trials(planned, cpu, &mut trials, until);
+            Elsewhere { cpu, trials }
+        });
+        wrong.origin = Origin::Cpu(cpu);
+        // Without any trial nothing is known of the other core.
+        wrong.repeated = Some(Repeated { there, elsewhere: elsewhere.filter(|it| it.trials.of > 0) });
+        wrong.clone().into()
+    }
+
+    /// The first of these CPUs that is wrong alone.
+    fn first_wrong(&mut self, planned: &Planned, cpus: &[usize], until: f64) -> Option<usize> {
+        cpus.iter()
+            .copied()
+            .find(|cpu| self.clock.now() < until && self.trial(planned, *cpu).is_ok_and(|is_wrong| is_wrong))
+    }
+
+    fn add_trials(&mut self, planned: &Planned, cpu: usize, trials: &mut Trials, until: f64) {
+        let mut failed = 0;
+        while trials.of < TRIALS && failed < MAX_FAILED && (trials.of == 0 || self.clock.now() < until) {
+            match self.trial(planned, cpu) {
+                Ok(is_wrong) => trials.add(is_wrong),
+                Err(why) if why.cause == Cause::Interrupted => return,
+                Err(_) => failed += 1,
+            }
+        }
+    }
+
+    /// One short sample with one thread on this CPU: whether its answer is wrong.
+    fn trial(&mut self, planned: &Planned, cpu: usize) -> Result<bool, CannotMeasure> {
+        let Candidate { case, .. } = &planned.candidate;
+        let machine = with_one_cpu(self.maker.machine, cpu);
+        let candidate = crate::bench::single_threaded(&machine, case)?;
+        let mut tried = || {
+            let mut prepared = self.station.prepare_on(&machine, &candidate)?;
+            prepared.sample(Amount::Seconds(planned.sampling.sample_time.min(MAX_SAMPLE)))?;
+            prepared.verify()
+        };
+        match tried() {
+            Ok(()) => Ok(false),
+            Err(why) if why.cause == Cause::WrongAnswer => Ok(true),
+            Err(why) => Err(why),
+        }
+    }
+}
+
+/// The machine with this CPU alone.
+fn with_one_cpu(machine: &Machine, cpu: usize) -> Machine {
+    let mut machine = machine.clone();
+    machine.cpu.allowed = [cpu].into_iter().collect();
+    machine
+}
+
+/// A CPU of another core, the farthest by its number: neighbours may share a cache or a power rail.
+fn other_core(machine: &Machine, cpu: usize) -> Option<usize> {
+    let cpus = &machine.cpu;
+    let known = cpus.logical(cpu).map(|logical| &logical.siblings);
+    let shares = |other: usize| {
+        let sets = known.into_iter().chain(cpus.hidden_siblings.iter().filter(|set| set.contains(cpu)));
+        other == cpu || { sets }.any(|set| set.contains(other))
+    };
+    cpus.allowed.iter().filter(|other| !shares(*other)).max_by_key(|other| other.abs_diff(cpu))
+}
