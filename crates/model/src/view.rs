@@ -151,9 +151,8 @@ pub struct Lost {
     pub share: f64,
 }
 
-/// The largest loss of time during a case, zero where nothing is known. Time set aside is not in the figure, so it
-/// explains nothing of it.
-pub fn lost(measurement: &Measurement) -> Lost {
+/// The losses of time during a case that are known. Time set aside is not in the figure, so it explains nothing of it.
+pub fn losses(measurement: &Measurement) -> impl Iterator<Item = Lost> {
     let conditions = &measurement.conditions;
     // A thread that a quota keeps from its CPU waits for it as well.
     let throttled = conditions.throttled.unwrap_or_default();
@@ -163,11 +162,14 @@ pub fn lost(measurement: &Measurement) -> Lost {
         ("throttled by the CPU quota", conditions.throttled),
         ("threads waited for a CPU", waited),
     ];
-    let known = losses.into_iter().filter_map(|(what, share)| Some(Lost { what, share: share? }));
-    known.fold(
-        Lost { what: "nothing", share: 0.0 },
-        |most, next| if next.share > most.share { next } else { most },
-    )
+    losses.into_iter().filter_map(|(what, share)| Some(Lost { what, share: share? }))
+}
+
+/// The largest loss of time during a case, zero where nothing is known.
+pub fn lost(measurement: &Measurement) -> Lost {
+    losses(measurement).fold(Lost { what: "nothing", share: 0.0 }, |most, next| {
+        if next.share > most.share { next } else { most }
+    })
 }
 
 /// Losses below this share of the time explain nothing.

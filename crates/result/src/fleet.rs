@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::case::{AT_ONCE, AT_ONCE_BACK, EACH};
 use crate::document::{Finding, Node, Run, RunStatus};
-use crate::finding;
+use crate::finding::{self, Known};
 use crate::machine::Machine;
 use crate::machine::disk::Disk;
 use crate::measurement::Measurement;
@@ -163,9 +163,11 @@ pub fn renamed(runs: &mut [Run]) -> Vec<String> {
 pub fn of_machines(run: &Run) -> Vec<Finding> {
     let kinds = kinds(run);
     let names: Vec<BTreeSet<&str>> = kinds.values().cloned().collect();
-    let devices =
-        run.nodes.iter().filter_map(|node| Some((node.name.as_str(), device(run.machine_of(node))?)));
-    let mut found = finding::by_kind(&run.measurements, &names, &devices.collect());
+    let machines = run.nodes.iter().map(|node| {
+        let machine = run.machine_of(node);
+        (node.name.as_str(), Known { machine, device: device(machine) })
+    });
+    let mut found = finding::by_kind(&run.measurements, &names, &machines.collect());
     if kinds.len() > 1 {
         let small = kinds.iter().filter(|(_, nodes)| nodes.len() < finding::ENOUGH);
         found.extend(small.map(|(kind, nodes)| few(kind, nodes)));

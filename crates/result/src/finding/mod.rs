@@ -16,7 +16,7 @@ mod wrong;
 pub use changed::{Step, steps};
 pub use clock_steps::clock_steps;
 pub use health::health;
-pub use outlier::{Devices, Suspect, Tried, judged, next};
+pub use outlier::{Known, Machines, Suspect, Tried, judged, next};
 pub use pairs::{PairPath, pairs};
 pub use wrong::WRONG_ANSWER;
 
@@ -41,15 +41,15 @@ pub const ENOUGH: usize = 5;
 
 /// All that the rules find: first what computed wrongly, then of several machines first how they differ, then what each of them shows.
 pub fn findings(measurements: &[Measurement]) -> Vec<Finding> {
-    by_kind(measurements, &[], &Devices::new())
+    by_kind(measurements, &[], &Machines::new())
 }
 
-/// The same where machines are of several kinds, given by their names: each is compared with its own kind alone, and in cases with files
-/// with those that have them on the same device.
+/// The findings of machines of several kinds, given by their names: each is compared with its own kind alone, and in cases with files
+/// with those that have them on the same device. `machines` may lack some.
 pub fn by_kind(
     measurements: &[Measurement],
     kinds: &[BTreeSet<&str>],
-    devices: &Devices<'_>,
+    machines: &Machines<'_>,
 ) -> Vec<Finding> {
     let mut nodes: Vec<&str> = Vec::new();
     for measurement in measurements {
@@ -65,11 +65,11 @@ pub fn by_kind(
     }
     let of = |kind: &BTreeSet<&str>| {
         let own = measurements.iter().filter(|m| kind.contains(m.node.as_str()));
-        outlier::find(&own.cloned().collect::<Vec<_>>(), devices)
+        outlier::find(&own.cloned().collect::<Vec<_>>(), machines)
     };
     let mut found = wrong::find(measurements, true);
     match kinds {
-        [] | [_] => found.extend(outlier::find(measurements, devices)),
+        [] | [_] => found.extend(outlier::find(measurements, machines)),
         kinds => found.extend(kinds.iter().flat_map(of)),
     }
     if nodes.len() <= FEW {

@@ -21,15 +21,16 @@ use serde_json::json;
 
 use super::{ENOUGH, because, finding};
 use crate::bench::network::condition::SHAPED;
-use crate::bench::subsystem_of;
+use crate::bench::{Setting, subsystem_of};
 use crate::document::Finding;
 use crate::label::full;
 use crate::limit::{Input, median};
+use crate::machine::Machine;
 use crate::measurement::{Measurement, MetricResult};
 use crate::metric::Better;
 use crate::quantity::{Quantity, Unit, percent, significant};
-use crate::stats::{Samples, Seed, Summary, apart};
-use crate::view::{NOTABLE, lost};
+use crate::stats::{Excluded, Samples, Seed, Summary, apart};
+use crate::view::{Lost, NOTABLE, losses as losses_of};
 use crate::warning::Warning;
 pub use again::{Suspect, Tried, judged};
 pub use rounds::next;
@@ -47,6 +48,8 @@ const FLOOR_OF_FEW: f64 = 0.05;
 const FEW: usize = 16;
 /// A figure above the median by this share of it is told as so many times the median.
 const FAR: f64 = 9.0;
+/// A figure within this factor of a rate limit is held by it: a bucket that was full adds to the rate, and short samples vary.
+const NEAR: f64 = 1.5;
 /// A core clock this much below the others' explains a figure.
 const SLOWER: f64 = 0.02;
 
@@ -59,8 +62,17 @@ enum Watched {
     Delivered,
 }
 
-/// What each machine has its files on, by name, in words.
-pub type Devices<'a> = BTreeMap<&'a str, String>;
+/// What is known of the machines beside their figures, by name.
+pub type Machines<'a> = BTreeMap<&'a str, Known<'a>>;
+
+/// What is known of a machine beside its figures.
+#[derive(Clone, Debug)]
+pub struct Known<'a> {
+    /// The machine.
+    pub machine: &'a Machine,
+    /// What it has its files on, in words.
+    pub device: Option<String>,
+}
 
 /// One machine's figure.
 #[derive(Clone, Copy)]
@@ -71,19 +83,38 @@ struct Figure<'a> {
     value: f64,
     /// What the files are on, of a case with files.
     device: Option<&'a str>,
+    /// The quota of its control group, in CPUs.
+    quota: Option<f64>,
+    /// The rate limit that its machine has set for the case.
+    rate_limit: Option<Setting>,
 }
 
 impl<'a> Figure<'a> {
     fn of(measurement: &'a Measurement, metric: &'a MetricResult) -> Self {
         let value = metric.summary.median;
-        Self { measurement, metric, watched: Watched::Value, value, device: None }
+        Self {
+            measurement,
+            metric,
+            watched: Watched::Value,
+            value,
+            device: None,
+            quota: None,
+            rate_limit: None,
+        }
+    }
+
+    /// The headline, unless most of its time is excluded: what is left may be of no usual moment.
+    fn sound(measurement: &'a Measurement, metric: &'a MetricResult) -> Option<Self> {
+        let excluded = Excluded::of(measurement.conditions.excluded);
+        (!matches!(excluded, Excluded::Mostly(_) | Excluded::AllBut(_)))
+            .then(|| Self::of(measurement, metric))
     }
 
     /// The wall-clock rate, where interruptions are excluded from the headline.
     fn delivered(measurement: &'a Measurement, metric: &'a MetricResult) -> Option<Self> {
         let rates = delivered(metric).filter(|_| metric.better == Better::Higher)?;
         let value = Some(rates.median()).filter(|value| *value > 0.0)?;
-        Some(Self { measurement, metric, watched: Watched::Delivered, value, device: None })
+        Some(Self { watched: Watched::Delivered, value, ..Self::of(measurement, metric) })
     }
 
     /// Half the width of the interval, as a share of the value.
@@ -100,10 +131,13 @@ impl<'a> Figure<'a> {
         half.unwrap_or_default()
     }
 
-    fn on(self, devices: &'a Devices<'_>) -> Self {
-        let on_files = subsystem_of(&self.measurement.case).on_files;
-        let device = devices.get(self.measurement.node.as_str()).filter(|_| on_files);
-        Self { device: device.map(String::as_str), ..self }
+    fn on(self, machines: &'a Machines<'_>) -> Self {
+        let Some(known) = machines.get(self.measurement.node.as_str()) else { return self };
+        let subsystem = subsystem_of(&self.measurement.case);
+        let device = known.device.as_deref().filter(|_| subsystem.on_files);
+        let quota = known.machine.cgroup.cpu_quota.as_ref().map(|quota| quota.cpus());
+        let rate_limit = (subsystem.setting)(self.measurement, known.machine);
+        Self { device, quota, rate_limit, ..self }
     }
 
     /// What may tell it from others, each by its name: the device and what its limit rests on, but for what the run measured, such
@@ -183,14 +217,14 @@ fn parted<'a>(
 }
 
 /// Speaks for each machine that stands out in a case, the furthest first.
-pub(super) fn find(measurements: &[Measurement], devices: &Devices<'_>) -> Vec<Finding> {
+pub(super) fn find(measurements: &[Measurement], machines: &Machines<'_>) -> Vec<Finding> {
     let mut cases: BTreeMap<(String, u32), [Vec<Figure<'_>>; 2]> = BTreeMap::new();
     for measurement in measurements {
         if let Some(metric) = measurement.headline().filter(|m| m.summary.median > 0.0) {
             let key = (measurement.case.id().to_string(), measurement.repeat);
             let [values, delivered] = cases.entry(key).or_default();
-            values.push(Figure::of(measurement, metric).on(devices));
-            delivered.extend(Figure::delivered(measurement, metric).map(|figure| figure.on(devices)));
+            values.extend(Figure::sound(measurement, metric).map(|figure| figure.on(machines)));
+            delivered.extend(Figure::delivered(measurement, metric).map(|figure| figure.on(machines)));
         }
     }
     let looked_at = cases.values().flatten().map(Vec::len).sum();
@@ -310,9 +344,14 @@ fn is_worse(figure: &Figure<'_>, away: f64) -> bool {
 
 /// What is usual among the machines, for what may explain a figure.
 struct Usual {
-    /// Share of the time that was lost, and that was excluded.
-    lost: f64,
+    /// Share of the time that was lost, by what took it.
+    losses: BTreeMap<&'static str, f64>,
+    /// Share of the time that was excluded.
     excluded: f64,
+    /// CPU quota; infinite without one.
+    quota: f64,
+    /// Rate limit that is set, in the figure's unit; infinite without one.
+    rate_limit: f64,
     clock: Option<f64>,
     /// Share of the machines whose processor was too hot.
     hot: f64,
@@ -331,8 +370,18 @@ impl Usual {
             inputs.entry(input.name.clone()).or_default().push(input.value);
         }
         let share = |values: Vec<Option<f64>>| over(values).unwrap_or_default();
+        let mut losses: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
+        for loss in figures.iter().flat_map(|figure| losses_of(figure.measurement)) {
+            losses.entry(loss.what).or_default().push(loss.share);
+        }
+        let of_all = |set: fn(&Figure<'_>) -> Option<f64>| {
+            median(figures.iter().map(|figure| set(figure).unwrap_or(f64::INFINITY)).collect())
+                .unwrap_or(f64::INFINITY)
+        };
         Self {
-            lost: share(figures.iter().map(|f| Some(lost(f.measurement).share)).collect()),
+            losses: losses.into_iter().filter_map(|(what, shares)| Some((what, median(shares)?))).collect(),
+            quota: of_all(|figure| figure.quota),
+            rate_limit: of_all(|figure| figure.rate_limit.map(|limit| limit.rate.value)),
             excluded: share(figures.iter().map(|f| f.measurement.conditions.excluded).collect()),
             clock: over(figures.iter().map(|f| f.measurement.conditions.clock_hz).collect()),
             hot: figures.iter().filter(|f| is_hot(f)).count() as f64 / figures.len().max(1) as f64,
@@ -355,9 +404,14 @@ fn cause(figure: &Figure<'_>, away: f64, usual: &Usual) -> Option<String> {
     if !is_worse(figure, away) {
         return None;
     }
-    let lost = lost(figure.measurement);
-    if lost.share >= usual.lost + NOTABLE {
-        return Some(format!("{} {} of the time", lost.what, percent(lost.share, 2)));
+    let set = by_quota(figure, usual).or_else(|| by_rate_limit(figure, usual));
+    if set.is_some() {
+        return set;
+    }
+    let beyond = |loss: &Lost| loss.share - usual.losses.get(loss.what).copied().unwrap_or_default();
+    let loss = losses_of(figure.measurement).filter(|loss| beyond(loss) >= NOTABLE);
+    if let Some(loss) = loss.max_by(|a, b| beyond(a).total_cmp(&beyond(b))) {
+        return Some(format!("{} {} of the time", loss.what, percent(loss.share, 2)));
     }
     let excluded = figure.measurement.conditions.excluded.filter(|_| figure.watched == Watched::Delivered);
     if let Some(share) = excluded.filter(|share| *share >= usual.excluded + NOTABLE) {
@@ -374,6 +428,32 @@ fn cause(figure: &Figure<'_>, away: f64, usual: &Usual) -> Option<String> {
         .or_else(|| held(figure, usual))
         .or_else(|| unlike(figure, usual))
         .or_else(|| elsewhere(figure, usual))
+}
+
+/// A CPU quota that the others do not have, and that does not allow what the case would use.
+fn by_quota(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
+    let measurement = figure.measurement;
+    let throttled = measurement.conditions.throttled.filter(|share| *share >= NOTABLE);
+    let is_small = |quota: &f64| *quota < measurement.case.busy_threads() as f64 || throttled.is_some();
+    let quota = figure.quota.filter(|quota| *quota < usual.quota * (1.0 - SLOWER)).filter(is_small)?;
+    let time = throttled.map(|share| format!(" (throttled {} of the time)", percent(share, 2)));
+    Some(format!(
+        "a CPU quota of {} CPUs{}{}",
+        significant(quota, 2),
+        time.unwrap_or_default(),
+        match usual.quota.is_finite() {
+            true => format!(", {} on most others", significant(usual.quota, 2)),
+            false => String::new(),
+        }
+    ))
+}
+
+/// A rate limit near the figure that the others do not have.
+fn by_rate_limit(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
+    let limit = figure.rate_limit?;
+    let rate = limit.rate.value;
+    let is_near = figure.value > rate / NEAR && figure.value < rate * NEAR;
+    (is_near && rate < usual.rate_limit * (1.0 - SLOWER)).then(|| limit.to_string())
 }
 
 /// Whether its processor slowed itself down because it was too hot.

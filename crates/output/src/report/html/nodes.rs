@@ -11,6 +11,7 @@ use crate::fleet;
 use crate::label::label;
 use crate::limit::median;
 use crate::measurement::{Measurement, MetricResult, Status};
+use crate::metric::Better;
 use crate::quantity::Quantity;
 
 /// Machines that a picture has room for; of more, those that are furthest from the median are shown.
@@ -33,6 +34,16 @@ struct Across<'a> {
     /// Limit by node.
     limits: BTreeMap<&'a str, f64>,
     median: f64,
+}
+
+impl Across<'_> {
+    /// How many times as good as the median a figure is, whichever direction is good.
+    fn better_by(&self, value: f64) -> f64 {
+        match self.metric.better {
+            Better::Higher => value / self.median,
+            Better::Lower => self.median / value,
+        }
+    }
 }
 
 /// The charts of a run over many machines; none for a run on one.
@@ -127,7 +138,7 @@ fn heat(run: &Run, all: &[Across<'_>], names: &[&str]) -> Option<Chart> {
     for (row, one) in all.iter().enumerate() {
         for (column, name) in names.iter().enumerate() {
             if let Some(value) = one.values.get(name) {
-                points.push(vec![Some(column as f64), Some(row as f64), Some(100.0 * value / one.median)]);
+                points.push(vec![Some(column as f64), Some(row as f64), Some(100.0 * one.better_by(*value))]);
             }
         }
     }
@@ -141,7 +152,7 @@ fn heat(run: &Run, all: &[Across<'_>], names: &[&str]) -> Option<Chart> {
     (!points.is_empty()).then(|| Chart {
         id: String::new(),
         title: "Machines and figures".to_owned(),
-        note: format!("each figure as a share of the machines' median{part}"),
+        note: format!("100 % is the median of the machines; above is better, below is worse{part}"),
         kind: Kind::Heat,
         x: Axis::categories("machine", names.iter().map(|name| shown(name)).collect()),
         y: Axis { unit: "%", ..Axis::categories("figure", rows) },
@@ -292,6 +303,14 @@ mod tests {
         assert_eq!(usual.labels, ["n0", "n1", "n2", "n4"]);
         assert!(usual.points.iter().all(|point| point[0].is_some_and(|x| x.abs() <= WIDTH / 2.0)));
         assert_eq!(charts[1].x.categories.len(), 1, "one kind of machine");
+    }
+
+    #[test]
+    fn of_a_time_less_is_better() {
+        let mut run = many(5);
+        run.measurements.iter_mut().for_each(|m| m.metrics[0].better = Better::Lower);
+        let share = of(&run)[0].series[0].points[3][2].unwrap();
+        assert!((share - 200.0).abs() < 0.1, "{share}");
     }
 
     #[test]

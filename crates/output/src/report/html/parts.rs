@@ -256,12 +256,14 @@ fn by_name(run: &Run) -> String {
 /// A line of the first screen.
 struct Point {
     is_bad: bool,
+    /// Whether it is shown however many points there are.
+    is_open: bool,
     text: String,
 }
 
 /// That the run was cut short, what holds for the whole machine, cases without a figure to be believed, and findings.
 fn points(run: &Run) -> Vec<Point> {
-    let bad = |text: String| Point { is_bad: true, text };
+    let bad = |text: String| Point { is_bad: true, is_open: false, text };
     let mut points: Vec<Point> = Vec::new();
     if run.status == RunStatus::Partial {
         let (cases, planned) = (run.measurements.len(), run.plan.cases);
@@ -275,9 +277,13 @@ fn points(run: &Run) -> Vec<Point> {
         run.findings.iter().partition(|finding| fleet::is_of_a_machine(finding));
     let point = |finding: &Finding| {
         let is_bad = fleet::is_of_a_lack(finding) || finding.evidence["worse"] == true;
-        Point { is_bad, text: finding.text.clone() }
+        Point { is_bad, is_open: is_an_outlier(finding), text: finding.text.clone() }
     };
-    points.extend(of_machines.into_iter().map(point));
+    // What is wrong with a machine comes before the machines that are not there.
+    let (lacks, differ): (Vec<&Finding>, Vec<&Finding>) =
+        of_machines.into_iter().partition(|finding| fleet::is_of_a_lack(finding));
+    points.extend(differ.into_iter().map(point));
+    points.extend(lacks.into_iter().map(point));
     let lost = if run.nodes.len() > 1 { lost_on_machines(run) } else { lost(run) };
     points.extend(lost.into_iter().map(bad));
     points.extend(others.into_iter().map(point));
@@ -343,10 +349,16 @@ fn lost(run: &Run) -> Vec<String> {
     by_reason.into_iter().map(told).collect()
 }
 
-/// What a reader must know first: the first points open.
+/// Whether it names a machine that is worse than the others.
+fn is_an_outlier(finding: &Finding) -> bool {
+    fleet::is_of_a_machine(finding) && finding.evidence["worse"] == true
+}
+
+/// What a reader must know first: the first points, and all outliers, open.
 pub(super) fn findings(run: &Run) -> Markup {
     let points = points(run);
-    let (open, more) = points.split_at(points.len().min(OPEN));
+    let last = points.iter().rposition(|point| point.is_open).map_or(0, |last| last + 1);
+    let (open, more) = points.split_at(points.len().min(last.max(OPEN)));
     let list =
         |points: &[Point]| html! { ul { @for point in points { li.bad[point.is_bad] { (point.text) } } } };
     html! {

@@ -344,3 +344,19 @@ proptest! {
         prop_assert_eq!(page.matches("<script").count(), 5);
     }
 }
+
+#[test]
+fn outliers_are_open_and_come_before_the_machines_that_are_lost() {
+    let mut run = fixture::run();
+    let finding = |code: &str, text: String, worse: bool| crate::document::Finding {
+        code: code.to_owned(),
+        text,
+        evidence: serde_json::json!({ "worse": worse }),
+    };
+    let lost = (0..7).map(|n| finding("machine-lost", format!("n{n} is gone"), false));
+    run.findings = lost.chain((10..18).map(|n| finding("outlier", format!("n{n} is slow"), true))).collect();
+    let page = super::parts::findings(&run).into_string();
+    let (open, more) = page.split_once("<details>").unwrap();
+    assert!((10..18).all(|n| open.contains(&format!("n{n} is slow"))), "{page}");
+    assert!(!open.contains("is gone") && more.matches("is gone").count() == 7, "{page}");
+}

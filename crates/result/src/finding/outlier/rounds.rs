@@ -1,7 +1,8 @@
 //! How often a figure that stands out is measured again: until chance would have none stand out each time in 99 runs of a hundred.
 //!
-//! What stands out by chance mostly does not when it is measured again. So the figures of a case that did not tell how often chance
-//! strikes there: of 200 machines two more measurements are enough where none did not, and five where one in twelve did not.
+//! The first measurement has a false alarm in one run of a hundred. A second one that stands out as well confirms it, unless other
+//! figures of the case did not stand out again: they show how often chance strikes there. Of 200 machines five more measurements are
+//! needed if one in twelve did not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -119,8 +120,11 @@ fn needed(run: &Run, all: &[Suspect], courses: &BTreeMap<usize, Course<'_>>) -> 
     let allowed = FALSE_ALARMS / looked_at.len().max(1) as f64;
     let of = |suspect: &Suspect| {
         let case = suspect.case.as_str();
-        let by_chance = refuted.get(case).copied().unwrap_or(0) + 1;
-        (suspect.case.clone(), times(by_chance, looked_at.get(case).copied().unwrap_or(1), allowed))
+        // Chance has any figure stand out in one run of a hundred. If it has not been seen here, twice is enough.
+        let needed = refuted
+            .get(case)
+            .map_or(1, |refuted| times(refuted + 1, looked_at.get(case).copied().unwrap_or(1), allowed));
+        (suspect.case.clone(), needed)
     };
     all.iter().map(of).collect()
 }

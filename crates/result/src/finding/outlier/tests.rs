@@ -7,7 +7,7 @@ use crate::view::testing::peak;
 use proptest::prelude::*;
 
 fn find(measurements: &[Measurement]) -> Vec<Finding> {
-    super::find(measurements, &Devices::new())
+    super::find(measurements, &Machines::new())
 }
 
 /// Summarised once: it takes far longer than the rule.
@@ -206,11 +206,86 @@ fn another_device_is_a_cause_of_cases_with_files_alone() {
     all[2] = on("n2", 40.0);
     let names: Vec<String> = (0..8).map(|i| format!("n{i}")).collect();
     let device = |i: usize| if i == 2 { "a slow disk" } else { "a fast disk" }.to_owned();
-    let devices: Devices<'_> = names.iter().enumerate().map(|(i, name)| (name.as_str(), device(i))).collect();
+    let machine = Machine::discover(&crate::machine::Root::live());
+    let known = |i: usize| Known { machine: &machine, device: Some(device(i)) };
+    let devices: Machines<'_> = names.iter().enumerate().map(|(i, name)| (name.as_str(), known(i))).collect();
     assert!(super::find(&all, &devices)[0].text.ends_with("Cause unknown"));
     all.iter_mut().for_each(|m| m.case = "disk.io/op=read/block=4K".parse().unwrap());
     let text = super::find(&all, &devices).remove(0).text;
     assert!(text.ends_with("its files are on a slow disk, those of most others on a fast disk"), "{text}");
+}
+
+/// Machines n0 to n7, of which only n2 has this control group.
+fn with_group<'a>(names: &'a [String], machines: &'a [Machine; 2]) -> Machines<'a> {
+    let known = |i: usize| Known { machine: &machines[usize::from(i == 2)], device: None };
+    names.iter().enumerate().map(|(i, name)| (name.as_str(), known(i))).collect()
+}
+
+#[test]
+fn a_cpu_quota_that_the_others_do_not_have_is_a_cause() {
+    use crate::machine::cgroup::CpuQuota;
+    let names: Vec<String> = (0..8).map(|i| format!("n{i}")).collect();
+    let mut free = Machine::discover(&crate::machine::Root::live());
+    (free.cgroup.cpu_quota, free.cgroup.io) = (None, Vec::new());
+    let mut held = free.clone();
+    held.cgroup.cpu_quota = Some(CpuQuota { quota_us: 50_000, period_us: 100_000, group: String::new() });
+    let mut all: Vec<_> = names.iter().map(|name| on(name, 100.0)).collect();
+    // All wait for their CPUs: that explains nothing.
+    all.iter_mut().for_each(|m| m.conditions.waited = Some(0.5));
+    all[2] = on("n2", 49.0);
+    let found = |all: &[Measurement], machines: [Machine; 2]| {
+        super::find(all, &with_group(&names, &machines)).remove(0).text
+    };
+    let text = found(&all, [free.clone(), held.clone()]);
+    assert!(text.ends_with("Likely cause: a CPU quota of 0.50 CPUs"), "{text}");
+    (all[2].conditions.throttled, all[2].conditions.waited) = (Some(0.33), Some(0.52));
+    let text = found(&all, [free.clone(), held.clone()]);
+    assert!(text.ends_with("a CPU quota of 0.50 CPUs (throttled 33 % of the time)"), "{text}");
+    // Each loss is compared with its own usual: the others wait longer, and are not throttled.
+    let text = found(&all, [free.clone(), free.clone()]);
+    assert!(text.ends_with("throttled by the CPU quota 33 % of the time"), "{text}");
+    // A quota that all have explains nothing.
+    (all[2].conditions.throttled, all[2].conditions.waited) = (None, None);
+    assert!(found(&all, [held.clone(), held]).ends_with("Cause unknown"));
+}
+
+#[test]
+fn an_io_limit_near_the_figure_is_a_cause() {
+    use crate::machine::Storage;
+    use crate::machine::cgroup::IoLimit;
+    let names: Vec<String> = (0..8).map(|i| format!("n{i}")).collect();
+    let mut free = Machine::discover(&crate::machine::Root::live());
+    free.cgroup.io.clear();
+    free.storage = Some(Storage { number: "254:0".parse().ok(), ..Storage::default() });
+    let mut held = free.clone();
+    let limit = |bytes| IoLimit { device: "254:0".to_owned(), read_bytes: Some(bytes), ..IoLimit::default() };
+    held.cgroup.io = vec![limit(20 << 20)];
+    let of = |name: &String, value: f64| {
+        let mut made = on(name, 100.0);
+        made.case = "disk.io/op=read/block=1M".parse().unwrap();
+        made.metrics[0].unit = Unit::BytePerSecond;
+        made.metrics[0].summary.ci95 = None;
+        made.metrics[0].summary.median = value;
+        made
+    };
+    let mut all: Vec<_> = names.iter().map(|name| of(name, 1e9)).collect();
+    all[2] = of(&names[2], 21e6);
+    let found = |machines: [Machine; 2]| super::find(&all, &with_group(&names, &machines)).remove(0).text;
+    let text = found([free.clone(), held.clone()]);
+    assert!(text.ends_with("Likely cause: a control group limits the device to 21.0 MB/s"), "{text}");
+    assert!(found([held.clone(), held.clone()]).ends_with("Cause unknown"), "all have it");
+    // One that is far above the figure explains nothing.
+    held.cgroup.io = vec![limit(200 << 20)];
+    assert!(found([free, held]).ends_with("Cause unknown"));
+}
+
+#[test]
+fn a_figure_of_which_most_is_excluded_accuses_no_machine() {
+    let mut all: Vec<_> = (0..8).map(|i| on(&format!("n{i}"), 100.0)).collect();
+    all[2] = on("n2", 40.0);
+    assert_eq!(find(&all).len(), 1);
+    all[2].conditions.excluded = Some(0.6);
+    assert_eq!(find(&all), []);
 }
 
 #[test]

@@ -193,15 +193,22 @@ const highest = (chart) => Math.max(...places(chart));
 
 function heat(chart, colours) {
   const values = chart.series[0].points.map((p) => p[2]);
+  // Shares of a median are worse or better than 100 %; other figures are only low or high.
+  const reach = Math.min(100, Math.max(1, ...values.map((value) => Math.abs(value - 100))));
+  const range = chart.y.unit === "%"
+    ? { min: 100 - reach, max: 100 + reach, words: ["better", "worse"], colours: ["#b2182b", "#f4a582", "#f7f7f7", "#92c5de", "#2166ac"] }
+    : {
+        min: Math.min(...values), max: Math.max(...values),
+        words: [human(Math.max(...values), chart.y.unit), human(Math.min(...values), chart.y.unit)],
+        colours: ["#fde725", "#5ec962", "#21918c", "#3b528b", "#440154"],
+      };
   return {
     series: [{
       type: "heatmap", name: chart.series[0].name, data: chart.series[0].points,
       label: { show: values.length <= 400, formatter: (p) => human(p.value[2], chart.y.unit), fontSize: 10 },
     }],
     visualMap: {
-      min: Math.min(...values), max: Math.max(...values), orient: "vertical", right: 0, top: "middle",
-      text: [human(Math.max(...values), chart.y.unit), human(Math.min(...values), chart.y.unit)],
-      inRange: { color: ["#fde725", "#5ec962", "#21918c", "#3b528b", "#440154"] },
+      min: range.min, max: range.max, orient: "vertical", right: 0, top: "middle", text: range.words, inRange: { color: range.colours },
       textStyle: { color: colours.text },
     },
   };
