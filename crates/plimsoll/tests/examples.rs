@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{ended, place_for_programs, plimsoll, scratch};
+use crate::support::{ended, place_for_programs, plimsoll, scratch, skipped};
 
 /// Lines of an example at most, so that it is read before it is used.
 const LINES: usize = 30;
@@ -138,15 +138,26 @@ fn a_sick_node_is_drained_with_its_cause_and_no_other() {
         let run = |name: &str| {
             let path = format!("{}:/usr/bin:/bin", dir.path().display());
             let mut run = Command::new("sh");
-            run.arg(example(name)).env("PATH", path).env("PLIMSOLL", &plimsoll).env("SLURMD_NODENAME", "n7");
+            run.arg(example(name))
+                .env("PATH", path)
+                .env("PLIMSOLL", &plimsoll)
+                .env("SLURMD_NODENAME", "n7")
+                .env("SLURM_JOB_ID", "42");
             run.output().unwrap().status.code()
         };
+        script(dir.path(), "logger", "printf '%s\\n' \"$3\" >> \"$0.said\"");
+        let logged = || fs::read_to_string(dir.path().join("logger.said")).unwrap_or_default();
+        let _ = fs::remove_file(dir.path().join("logger.said"));
         let _ = fs::remove_file(dir.path().join("scontrol.said"));
         let expected = drains.then(|| format!("update\nNodeName=n7\nState=DRAIN\nReason=plimsoll: {line}\n"));
         for (name, ends) in [("health-check", 0), ("prolog", i32::from(code == 1)), ("epilog", 0)] {
             assert_eq!(run(&format!("slurm/plimsoll-{name}.sh")), Some(ends), "{name}");
             let said = fs::read_to_string(dir.path().join("scontrol.said")).ok();
             assert_eq!(said, expected, "{name} {code} {state}");
+            // The prolog names each job that it lets start.
+            let starts = logged().lines().filter(|log| log.starts_with("job 42 starts")).count();
+            assert_eq!(starts, usize::from(name == "prolog" && code != 1), "{name} {code}: {}", logged());
+            let _ = fs::remove_file(dir.path().join("logger.said"));
             let _ = fs::remove_file(dir.path().join("scontrol.said"));
         }
     }
@@ -251,4 +262,52 @@ fn the_other_examples_run_commands_that_plimsoll_takes() {
     let line = script.lines().find(|line| line.starts_with("./plimsoll ")).unwrap();
     taken(line.split(' ').map(str::to_owned).collect());
     assert!(script.contains("sha256sum --check"), "what is fetched is checked before it runs");
+}
+
+/// The queries of docs/recipes.md, on a run of this machine.
+#[test]
+fn the_jq_queries_of_the_recipes_print_rows() {
+    if Command::new("jq").arg("--version").output().is_err() {
+        skipped("recipes-jq", "needs jq");
+        return;
+    }
+    let page = fs::read_to_string(example("../docs/recipes.md")).unwrap();
+    let queries: Vec<&str> = page.lines().filter(|line| line.contains("| jq ")).collect();
+    assert_eq!(queries.len(), 3);
+    let dir = scratch();
+    let run = || {
+        let store = ["--quiet", "--store", "history.db"];
+        ended(plimsoll(dir.path()).args(["run", "quick"]).args(SHORT).args(store), 0);
+    };
+    run();
+    run();
+    for (index, query) in queries.into_iter().enumerate() {
+        let program = env!("CARGO_BIN_EXE_plimsoll");
+        let (command, filter) = query.split_once(" | jq ").unwrap();
+        let command = command.replacen("plimsoll", program, 1);
+        let line = format!("set -e; {command} --store history.db > out.json; jq {filter} out.json");
+        let done = Command::new("sh").args(["-c", &line]).current_dir(dir.path()).output().unwrap();
+        assert!(done.status.success(), "{query}: {}", String::from_utf8_lossy(&done.stderr));
+        let out = String::from_utf8(done.stdout).unwrap();
+        assert!(index != 0 || out.contains("\tnull\t"), "{out}");
+    }
+}
+
+/// Each metric that the dashboard asks for is one that is exported.
+#[test]
+fn the_dashboard_shows_metrics_that_are_exported() {
+    let dashboard: Value = serde_json::from_str(&text("grafana/plimsoll.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    assert!(panels.len() >= 5);
+    const EXPORTED: &str =
+        "format/snapshots/plimsoll_output__report__format__openmetrics__tests__the_text_of_a_run.snap";
+    let sources = [EXPORTED, "gate.rs"]
+        .map(|name| fs::read_to_string(example(&format!("../crates/output/src/report/{name}"))).unwrap());
+    for panel in panels {
+        let asked = panel["targets"][0]["expr"].as_str().unwrap();
+        let name =
+            asked.split(|c: char| !c.is_alphanumeric() && c != '_').find(|w| w.starts_with("plimsoll_"));
+        let name = name.unwrap();
+        assert!(sources.iter().any(|source| source.contains(name)), "{name}");
+    }
 }
