@@ -44,6 +44,14 @@ pub(super) struct Without<'a> {
     pub(super) reason: Option<String>,
 }
 
+impl Without<'_> {
+    /// Whether other work took too much of the CPU time for a figure.
+    pub(super) fn is_interrupted(&self) -> bool {
+        let excluded = Excluded::of(self.measurement.conditions.excluded);
+        self.status == Status::Invalid && matches!(excluded, Excluded::AllBut(_))
+    }
+}
+
 impl Taken<'_> {
     /// CPUs that its machine has for it.
     pub(super) fn cpus(&self) -> usize {
@@ -97,6 +105,16 @@ impl<'a> Figures<'a> {
         let has: HashSet<*const Run> = runs.map(ptr::from_ref).collect();
         let lacks = |run: &&Run| !side.is_published() && !has.contains(&ptr::from_ref(*run));
         side.runs.iter().filter(lacks).collect()
+    }
+
+    /// Whether other work took the figure of one of its measurements.
+    pub(super) fn has_interrupted(&self) -> bool {
+        self.without.iter().any(Without::is_interrupted)
+    }
+
+    /// Whether each run of its side has a figure, or lost it to other work.
+    pub(super) fn lacks_only_interrupted(&self, side: &Side) -> bool {
+        self.absent(side).is_empty() && self.without.iter().all(Without::is_interrupted)
     }
 
     /// The metric in each run; `None` where one has another unit.

@@ -48,16 +48,18 @@ impl Decided {
         let doubts = |doubts: &[Doubt]| {
             compared.iter().filter(|c| c.doubt.is_some_and(|doubt| doubts.contains(&doubt))).count()
         };
+        let of_kind = |kind| uncompared.iter().filter(|one| one.kind == kind).count();
+        let interrupted = of_kind(Kind::Interrupted);
         Self {
-            of: compared.len() - count(Verdict::Informative),
+            of: compared.len() - count(Verdict::Informative) + interrupted,
             regressions: count(Verdict::Regression),
             improvements: count(Verdict::Improvement),
             no_change: count(Verdict::NoChange),
             noisy: doubts(&[Doubt::Noise, Doubt::Interval, Doubt::Many]),
-            interrupted: doubts(&[Doubt::Interrupted, Doubt::Migrated]),
+            interrupted: doubts(&[Doubt::Interrupted, Doubt::Migrated]) + interrupted,
             zero: doubts(&[Doubt::Zero]),
             unknown: doubts(&[Doubt::Unknown]),
-            lost: uncompared.iter().filter(|one| one.kind == Kind::Lost).count(),
+            lost: of_kind(Kind::Lost),
         }
     }
 
@@ -144,15 +146,18 @@ pub struct Blind {
 impl Gate {
     pub(super) fn of(fail_on: f64, compared: &[Compared], uncompared: &[Uncompared]) -> Self {
         let blind: Vec<&Compared> = compared.iter().filter(|c| c.verdict == Verdict::Inconclusive).collect();
+        let interrupted = uncompared.iter().filter(|one| one.kind == Kind::Interrupted).count();
+        let doubts = blind.iter().filter_map(|c| c.doubt);
         let mut causes: Vec<Blind> = Vec::new();
-        for doubt in blind.iter().filter_map(|c| c.doubt) {
+        for doubt in doubts.chain(std::iter::repeat_n(Doubt::Interrupted, interrupted)) {
             match causes.iter_mut().find(|known| known.doubt == doubt) {
                 Some(known) => known.count += 1,
                 None => causes.push(Blind { doubt, count: 1 }),
             }
         }
         causes.sort_by_key(|cause| cause.doubt);
-        let unseen: Option<Vec<f64>> = blind.iter().map(|c| unseen(c)).collect();
+        let without_figure = std::iter::repeat_n(None, interrupted);
+        let unseen: Option<Vec<f64>> = blind.iter().map(|c| unseen(c)).chain(without_figure).collect();
         Self {
             fail_on,
             failed: compared
@@ -160,8 +165,8 @@ impl Gate {
                 .filter(|c| c.verdict == Verdict::Regression && c.loss() > fail_on)
                 .count(),
             lost: uncompared.iter().filter(|one| one.kind == Kind::Lost).count(),
-            of: compared.iter().filter(|c| c.verdict != Verdict::Informative).count(),
-            blind: blind.len(),
+            of: compared.iter().filter(|c| c.verdict != Verdict::Informative).count() + interrupted,
+            blind: blind.len() + interrupted,
             causes,
             up_to: unseen.and_then(|all| all.into_iter().reduce(f64::max)),
         }

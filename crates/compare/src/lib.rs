@@ -8,6 +8,7 @@ mod alike;
 mod cases;
 mod decided;
 mod judge;
+pub mod lasting;
 mod noise;
 pub mod rank;
 mod require;
@@ -300,7 +301,7 @@ fn metrics(pair: &Pair<'_, '_>, floors: &[Floors], fail_on: Option<f64>) -> Vec<
             metric: metric.name.clone(),
             headline: headline.is_some_and(|headline| headline.name == metric.name),
             unit: metric.unit,
-            better: direction(pair.b.case, metric),
+            better: direction_of(pair.b.case, &metric.name, metric.better),
             a: figure(&a)?,
             b: figure(&b)?,
             delivered: match headline.is_some_and(|headline| headline.name == metric.name) {
@@ -326,10 +327,10 @@ fn metrics(pair: &Pair<'_, '_>, floors: &[Floors], fail_on: Option<f64>) -> Vec<
 
 /// The direction in which a metric is judged: as its benchmark gives it; as the document says, where this program does not have
 /// the metric; none where more of it is neither good nor bad.
-fn direction(case: &Case, metric: &MetricResult) -> Option<Better> {
-    match bench::metric(case, &metric.name) {
+fn direction_of(case: &Case, metric: &str, by_document: Better) -> Option<Better> {
+    match bench::metric(case, metric) {
         Some(known) => (known.role == bench::Role::Judged).then_some(known.better),
-        None => Some(metric.better),
+        None => Some(by_document),
     }
 }
 

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::cases::{Figures, Pair, Taken};
 use super::judge::{Evidence, FAMILY, OfRun};
-use super::{Floors, Noise, Origin, Side, alike, direction, excluded, foreign, noise_of};
+use super::{Floors, Noise, Origin, Side, alike, direction_of, excluded, foreign, noise_of};
 use crate::bench::Better;
 use crate::case::{Case, Key, Pattern};
 use crate::limit::median;
@@ -310,7 +310,7 @@ fn raw<'f>(with: &[(usize, &'f Figures<'f>)], sides: &[&'f str], all: bool) -> V
     let wanted = first.metrics().into_iter().filter(|metric| all || is_headline(metric));
     let names = varying(with);
     let one = |metric: &'f MetricResult| {
-        let better = direction(first.case, metric)?;
+        let better = direction_of(first.case, &metric.name, metric.better)?;
         let entry = |(side, figures): &(usize, &'f Figures<'f>)| {
             let runs = figures.metric(metric)?;
             let shares = figures.all.iter().flat_map(|taken| &taken.measurement.metrics);

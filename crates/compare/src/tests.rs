@@ -637,3 +637,53 @@ proptest! {
         prop_assert_eq!(turned, back.verdict);
     }
 }
+
+/// A run of the case whose figure other work took, all but this share of the time.
+fn interrupted(excluded: f64) -> Run {
+    let mut made = run(10e9);
+    made.measurements[0].conditions.excluded = Some(excluded);
+    made
+}
+
+#[test]
+fn what_other_work_took_on_both_sides_is_not_lost_but_cannot_be_seen() {
+    let busy = |taken: usize| {
+        let mut runs: Vec<Run> = (taken..10).map(|_| run(10e9)).collect();
+        runs.extend((0..taken).map(|_| interrupted(0.95)));
+        side(runs)
+    };
+    for taken in [1, 4, 6, 9] {
+        let found = compare(&busy(taken), &side(vec![interrupted(0.96)]), &floors(0.004), Some(0.1));
+        assert_eq!(found.uncompared[0].kind, Kind::Interrupted, "{taken}");
+        assert_eq!((found.decided.lost, found.decided.interrupted, found.decided.of), (0, 1, 1));
+        let gate = found.gate.unwrap();
+        assert_eq!((gate.lost, gate.blind, gate.of, gate.up_to), (0, 1, 1, None));
+        assert_eq!(gate.causes, [Blind { doubt: Doubt::Interrupted, count: 1 }]);
+        assert!(gate.blindness().unwrap().contains("of any size in 1 of 1"));
+    }
+    // The first side always had its figure: the second has lost it.
+    let found = compare(&busy(0), &side(vec![interrupted(0.96)]), &floors(0.004), Some(0.1));
+    assert_eq!((found.uncompared[0].kind, found.gate.unwrap().lost), (Kind::Lost, 1));
+    // What failed for another reason, or is missing, is lost however busy the first side was.
+    let mut failed = run(10e9);
+    failed.measurements[0].status = Status::Failed;
+    let mut missing = run(10e9);
+    missing.measurements.clear();
+    for second in [failed, missing] {
+        let found = compare(&busy(6), &side(vec![second]), &floors(0.004), Some(0.1));
+        assert_eq!((found.uncompared[0].kind, found.decided.interrupted), (Kind::Lost, 0));
+    }
+    // Neither has a figure: nothing to see.
+    let found = compare(&busy(10), &side(vec![interrupted(0.96)]), &floors(0.004), Some(0.1));
+    assert_eq!(found.uncompared[0].kind, Kind::Neither);
+}
+
+#[test]
+fn a_side_of_several_runs_has_lost_nothing_that_other_work_took_on_both() {
+    let first = side(vec![run(10e9), interrupted(0.95)]);
+    let second = side(vec![run(10e9), interrupted(0.95)]);
+    let found = compare(&first, &second, &floors(0.004), Some(0.1));
+    assert_eq!(found.uncompared.iter().map(|one| one.kind).collect::<Vec<_>>(), [Kind::Partly]);
+    let found = compare(&side(vec![run(10e9), run(10e9)]), &second, &floors(0.004), Some(0.1));
+    assert_eq!(found.uncompared.iter().map(|one| one.kind).collect::<Vec<_>>(), [Kind::Lost]);
+}

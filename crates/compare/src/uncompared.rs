@@ -38,6 +38,8 @@ pub struct Uncompared {
 pub enum Kind {
     /// The first side has a figure and the second, or one of its runs, has not: `--fail-on` fails.
     Lost,
+    /// Other work took the figure of the second side, as it did in runs of the first: the gate cannot see it.
+    Interrupted,
     /// Both sides have figures, and some of their measurements gave none.
     Partly,
     /// Neither side has one.
@@ -128,11 +130,16 @@ pub(super) fn find(
     let paired_b: HashSet<&str> = pairs.iter().map(|pair| pair.b.name.as_str()).collect();
     let mut found = Vec::new();
     for figures in a.iter().filter(|f| !paired_a.contains(f.name.as_str())) {
-        let other = in_b.get(&figures.name).map(|at| Standing::of(&b[*at], sides[1]));
+        let other = in_b.get(&figures.name).map(|at| &b[*at]);
         let published = other.is_none() && sides[1].is_published();
-        let other = other.unwrap_or_else(|| Standing::missing(sides[1]));
-        let one = Uncompared::of_case(figures, Standing::of(figures, sides[0]), other);
-        found.push(if published { Uncompared { kind: Kind::Neither, ..one } } else { one });
+        let interrupted = other.is_some_and(|other| is_interrupted([figures, other], sides[1]));
+        let standing = other.map_or_else(|| Standing::missing(sides[1]), |b| Standing::of(b, sides[1]));
+        let one = Uncompared::of_case(figures, Standing::of(figures, sides[0]), standing);
+        found.push(match one.kind {
+            _ if published => Uncompared { kind: Kind::Neither, ..one },
+            Kind::Lost if interrupted => Uncompared { kind: Kind::Interrupted, ..one },
+            _ => one,
+        });
     }
     for figures in b.iter().filter(|f| !paired_b.contains(f.name.as_str()) && !in_a.contains_key(&f.name)) {
         let [a, b] = [Standing::missing(sides[0]), Standing::of(figures, sides[1])];
@@ -144,6 +151,11 @@ pub(super) fn find(
         found.extend(metrics(pair, compared, sides[1]));
     }
     found
+}
+
+/// Whether the second side lacks figures only because of other work that took figures of the first side as well.
+fn is_interrupted([a, b]: [&Figures<'_>; 2], second: &Side) -> bool {
+    a.has_interrupted() && b.lacks_only_interrupted(second)
 }
 
 impl Uncompared {
@@ -176,7 +188,10 @@ fn replaced(pair: &Pair<'_, '_>, compared: &[Compared], [first, second]: [&Side;
 /// altogether, has lost it.
 fn partly(pair: &Pair<'_, '_>, [first, second]: [&Side; 2]) -> Option<Uncompared> {
     let has: HashSet<*const Run> = pair.b.all.iter().map(|taken| ptr::from_ref(taken.run)).collect();
-    let lost = !second.is_published() && second.runs.iter().any(|run| !has.contains(&ptr::from_ref(run)));
+    let interrupted = is_interrupted([pair.a, pair.b], second);
+    let lost = !second.is_published()
+        && !interrupted
+        && second.runs.iter().any(|run| !has.contains(&ptr::from_ref(run)));
     if !lost && pair.a.without.is_empty() && pair.b.without.is_empty() {
         return None;
     }

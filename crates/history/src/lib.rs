@@ -5,8 +5,10 @@
 //! or reached through a link is refused and left as it is.
 #![forbid(unsafe_code)]
 
+mod baseline;
 mod error;
 mod layout;
+mod machines;
 mod overview;
 mod place;
 mod publish;
@@ -19,7 +21,7 @@ mod tests;
 use plimsoll_bench as bench;
 use plimsoll_compare as compare;
 use plimsoll_machine as machine;
-use plimsoll_model::{case, measurement, metric};
+use plimsoll_model::{case, limit, measurement, metric};
 use plimsoll_result::document;
 #[cfg(test)]
 use plimsoll_result::fixture;
@@ -33,11 +35,12 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehav
 use crate::document::{Kept, Run, RunStatus};
 use crate::measurement::{Measurement, Status};
 
+pub use baseline::{ACCEPTED, Baseline, MOST_BASELINE, OpenLoss, PassedOver};
 pub use error::StoreError;
 pub use overview::Entry;
 pub use place::{Location, Surroundings};
 pub use publish::publish;
-pub use query::{Asked, Began, MOST_BASELINE, PassedOver, Point, Trend};
+pub use query::{Asked, Began, Point, Trend};
 pub use repair::{Repaired, repair};
 
 /// All runs, without reading their headers.

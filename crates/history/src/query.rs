@@ -68,24 +68,10 @@ pub struct Asked {
     pub machine: Option<String>,
 }
 
-/// How many runs no baseline takes, by why.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PassedOver {
-    /// They came from a file.
-    pub imported: usize,
-    /// They did not end by themselves.
-    pub partial: usize,
-    /// They measured nothing.
-    pub empty: usize,
-}
-
 /// The figures of a series, which lie side by side in this order.
 pub(super) const POINTS: &str = "
     SELECT run, position, median, of_limit FROM point
     WHERE series = ?1 AND run BETWEEN ?2 AND ?3 ORDER BY run, position";
-
-/// Most runs of a baseline.
-pub const MOST_BASELINE: usize = 100;
 
 impl Store {
     /// The figures that are asked for, by machine, and of each machine in the order in which cases were first entered.
@@ -179,44 +165,6 @@ impl Store {
         self.ids(SELECT, params![tag])
     }
 
-    /// The last `count` finished own runs of the plan on the machine that measured anything, before this one; the oldest first.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn baseline(&self, of: &Run, count: usize) -> Result<Vec<String>, StoreError> {
-        const SELECT: &str = "
-            SELECT id FROM run
-            WHERE machine = ?1 AND plan = ?2 AND id <> ?3 AND state = 'complete' AND origin = 'own'
-              AND EXISTS (SELECT 1 FROM measurement WHERE run = number AND status = 'ok')
-              AND number < coalesce((SELECT number FROM run WHERE id = ?3), 9223372036854775807)
-            ORDER BY number DESC LIMIT ?4";
-        let count = i64::try_from(count.min(MOST_BASELINE)).unwrap_or(0);
-        let mut ids = self.ids(SELECT, params![of.machine.id, of.plan.name, of.id, count])?;
-        ids.reverse();
-        Ok(ids)
-    }
-
-    /// The runs of the plan on the machine before this one that no baseline takes.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn not_in_baseline(&self, of: &Run) -> Result<PassedOver, StoreError> {
-        const SELECT: &str = "
-            SELECT coalesce(sum(origin <> 'own'), 0),
-                   coalesce(sum(origin = 'own' AND state <> 'complete'), 0),
-                   coalesce(sum(origin = 'own' AND state = 'complete' AND NOT EXISTS (
-                       SELECT 1 FROM measurement WHERE run = number AND status = 'ok')), 0)
-            FROM run
-            WHERE machine = ?1 AND plan = ?2 AND id <> ?3
-              AND number < coalesce((SELECT number FROM run WHERE id = ?3), 9223372036854775807)";
-        let count =
-            |row: &Row<'_>, column| row.get::<_, i64>(column).map(|n| usize::try_from(n).unwrap_or(0));
-        let found = self.connection.query_row(SELECT, params![of.machine.id, of.plan.name, of.id], |row| {
-            Ok(PassedOver { imported: count(row, 0)?, partial: count(row, 1)?, empty: count(row, 2)? })
-        });
-        found.map_err(|e| self.failed(&e))
-    }
-
     /// How much of its last-level cache the machine had in its latest own run that looked; `None` where none of the last few
     /// did.
     ///
@@ -232,7 +180,7 @@ impl Store {
         found.map_err(|e| self.failed(&e))?.map(|text| self.parsed(&text)).transpose()
     }
 
-    fn ids(&self, select: &str, values: impl rusqlite::Params) -> Result<Vec<String>, StoreError> {
+    pub(super) fn ids(&self, select: &str, values: impl rusqlite::Params) -> Result<Vec<String>, StoreError> {
         let ids = || -> rusqlite::Result<Vec<String>> {
             let mut statement = self.connection.prepare_cached(select)?;
             statement.query_map(values, |row| row.get(0))?.collect()
@@ -402,13 +350,13 @@ struct OfRun {
 }
 
 /// What all figures of a metric of a case have in common.
-struct Series {
-    number: i64,
+pub(super) struct Series {
+    pub(super) number: i64,
     rank: i64,
-    case: String,
-    metric: String,
+    pub(super) case: String,
+    pub(super) metric: String,
     unit: Unit,
-    better: Better,
+    pub(super) better: Better,
 }
 
 impl Series {
@@ -440,7 +388,7 @@ impl Found {
 }
 
 /// `None` for a unit or direction that this version does not know.
-fn series(row: &Row<'_>) -> rusqlite::Result<Option<Series>> {
+pub(super) fn series(row: &Row<'_>) -> rusqlite::Result<Option<Series>> {
     let better = match row.get_ref(5)?.as_str()? {
         "higher" => Some(Better::Higher),
         "lower" => Some(Better::Lower),

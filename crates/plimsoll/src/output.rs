@@ -141,7 +141,12 @@ impl Outputs {
             run.measurements.iter().for_each(|measurement| table.row(measurement));
             self.table = Some(table);
         }
-        if let Some(history) = &mut self.history {
+        self.enter(run, begins);
+    }
+
+    /// Enters the run in the history, unless it is there already.
+    fn enter(&mut self, run: &Run, begins: Begins) {
+        if let Some(history) = self.history.as_mut().filter(|history| history.run != run.id) {
             history.run.clone_from(&run.id);
             history.next = run.measurements.len();
             let begun = match begins {
@@ -149,6 +154,15 @@ impl Outputs {
                 Begins::Again => history.store.resume(run),
             };
             self.kept(begun);
+        }
+    }
+
+    /// One of many machines has ended: what it measured is kept from now on. `header` has the machines that have ended so far.
+    pub fn machine_ended(&mut self, header: &Run, begins: Begins, machine: &str, measured: &[Measurement]) {
+        self.enter(header, begins);
+        if let Some(history) = &mut self.history {
+            let added = history.store.add_machine(header, machine, measured);
+            self.kept(added);
         }
     }
 
@@ -335,7 +349,7 @@ fn see_above(run: &Run) -> Option<String> {
 /// Writes the report, with the marks of the last run where the history has one.
 fn page(target: &Target, run: &Run, leaving: &Run, history: Option<&History>) -> Result<(), String> {
     let before = history.and_then(|h| {
-        let id = h.store.baseline(run, 1).ok()?.pop()?;
+        let id = h.store.run_before(run).ok()??;
         h.store.load(&id).ok()
     });
     let references = before.iter().flat_map(html::last_run).collect();

@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use plimsoll::document::Run;
 use plimsoll::report::format::Subject;
+use plimsoll::store::{Location, Store};
 use serde_json::Value;
 
 use crate::support::{ended, plimsoll, scratch};
@@ -42,6 +44,52 @@ fn tags_name_runs_and_can_be_taken_away() {
     assert!(!shown.contains("after the new kernel"), "{shown}");
     history(dir.path(), &["note", "last", ""], 0);
     assert!(!history(dir.path(), &[], 0).0.contains("new kernel"));
+}
+
+/// Five nights at one level, then slower ones: each of those fails until the loss is accepted.
+#[test]
+fn a_lasting_loss_fails_each_night_until_it_is_accepted() {
+    let dir = scratch();
+    run(dir.path());
+    let (text, _) = ended(plimsoll(dir.path()).args(["export", "last", "--store", "history.db"]), 0);
+    let mut document: Value = serde_json::from_str(&text).unwrap();
+    document["measurements"][0]["conditions"] = serde_json::json!({});
+    let median = document["measurements"][0]["metrics"][0]["summary"]["median"].as_f64().unwrap();
+    let night = |n: usize, factor: f64| {
+        let mut one = document.clone();
+        one["id"] = format!("029aa5c3-2f1b-7c40-9d21-5b0c3f6a{n:04}").into();
+        let figure = median * factor * (1.0 + 0.002 * (n % 3) as f64);
+        let summary = &mut one["measurements"][0]["metrics"][0]["summary"];
+        summary["median"] = figure.into();
+        summary["ci95"] = serde_json::json!([figure * 0.999, figure * 1.001]);
+        // As a run of this machine: an imported one is no baseline.
+        let one: Run = serde_json::from_value(one).unwrap();
+        let mut history = Store::open(&Location::named(&dir.path().join("nights.db"))).unwrap();
+        history.begin(&one).unwrap();
+        history.finish(&one).unwrap();
+    };
+    let gate = |code| {
+        let words = ["compare", "baseline:last10", "last", "--fail-on", "10%", "--store", "nights.db"];
+        ended(plimsoll(dir.path()).args(words), code)
+    };
+    (0..10).for_each(|n| night(n, 1.0));
+    for n in 10..26 {
+        night(n, 1.15);
+        let (out, err) = gate(1);
+        assert!(err.contains("regression of"), "night {n}: {err}");
+        assert_eq!(out.contains("history accept last"), n > 10, "night {n}: {out}");
+    }
+    // A little less of the loss is no recovery.
+    night(26, 1.09);
+    assert!(gate(1).1.contains("which was not accepted"));
+    let accept = ["history", "accept", "last", "--store", "nights.db"];
+    let (out, _) = ended(plimsoll(dir.path()).args(accept), 0);
+    assert!(out.contains("begin with run 029aa5c3-2f1b"), "{out}");
+    night(27, 1.15);
+    let (out, _) = gate(0);
+    assert!(!out.contains("history accept"), "{out}");
+    night(28, 1.4);
+    gate(1);
 }
 
 #[test]

@@ -83,6 +83,15 @@ pub enum Asked {
         #[arg(value_name = "TEXT", value_parser = note)]
         text: String,
     },
+    /// Accept a lasting change: baselines begin with the first run at the level of this one
+    ///
+    /// Until then, runs since a lasting loss are in no baseline:lastN, and compare --fail-on fails. The first run of the level gets the
+    /// tag 'accepted'; 'history tag RUN accepted --remove' takes it back.
+    Accept {
+        /// A run at the new level: its id, the beginning of it, last, last~1
+        #[arg(value_name = "RUN")]
+        run: String,
+    },
     /// Save what can be read of a damaged history into a new one; the damaged file is kept
     Repair,
     /// Enter runs from run documents and pages; those that are here already stay as they are

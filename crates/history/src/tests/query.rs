@@ -128,10 +128,10 @@ fn a_baseline_is_of_earlier_whole_runs_of_our_own() {
     elsewhere.machine.id = "m-2".to_owned();
     stored(&mut store, &elsewhere);
     stored(&mut store, &run(7));
-    assert_eq!(store.baseline(&run(7), 10).unwrap(), [0, 1, 2, 3].map(|n| run(n).id));
-    assert_eq!(store.baseline(&run(7), 2).unwrap(), [2, 3].map(|n| run(n).id));
-    assert_eq!(store.baseline(&run(2), 10).unwrap(), [0, 1].map(|n| run(n).id), "not what came later");
-    assert!(store.baseline(&run(0), 10).unwrap().is_empty());
+    assert_eq!(store.baseline(&run(7), 10).unwrap().runs, [0, 1, 2, 3].map(|n| run(n).id));
+    assert_eq!(store.baseline(&run(7), 2).unwrap().runs, [2, 3].map(|n| run(n).id));
+    assert_eq!(store.baseline(&run(2), 10).unwrap().runs, [0, 1].map(|n| run(n).id), "not what came later");
+    assert!(store.baseline(&run(0), 10).unwrap().runs.is_empty());
     // One that measured nothing is no baseline, nor is one from elsewhere.
     let mut empty = run(8);
     empty.measurements.iter_mut().for_each(|m| {
@@ -143,10 +143,43 @@ fn a_baseline_is_of_earlier_whole_runs_of_our_own() {
     store.import(&run(9)).unwrap();
     let last = run(10);
     store.begin(&last).unwrap();
-    let taken = store.baseline(&last, 10).unwrap();
+    let taken = store.baseline(&last, 10).unwrap().runs;
     assert!(!taken.contains(&empty.id) && !taken.contains(&run(9).id), "{taken:?}");
     let left = store.not_in_baseline(&last).unwrap();
     assert!(left.imported == 2 && left.partial == 1 && left.empty == 1, "{left:?}");
+}
+
+/// A loss is in no baseline until it is accepted; from then on the baseline begins with it.
+#[test]
+fn runs_with_a_lasting_loss_are_no_baseline_until_they_are_accepted() {
+    let (_directory, mut store) = store();
+    let at = |n: usize, level: f64| {
+        let mut run = run(n);
+        for metric in run.measurements.iter_mut().flat_map(|m| &mut m.metrics) {
+            let level = if metric.better == metric::Better::Higher { level } else { 1.0 / level };
+            metric.summary.median *= level * (1.0 + 0.002 * (n % 3) as f64);
+        }
+        run
+    };
+    (0..16).for_each(|n| stored(&mut store, &at(n, 1.0)));
+    (16..26).for_each(|n| stored(&mut store, &at(n, 0.7)));
+    let last = run(25);
+    let ids = |numbers: std::ops::Range<usize>| numbers.map(|n| run(n).id).collect::<Vec<_>>();
+    let found = store.baseline(&last, 10).unwrap();
+    assert_eq!(found.runs, ids(6..16));
+    let since = (run(16).id, run(16).started);
+    assert!(!found.open.is_empty());
+    for loss in &found.open {
+        assert_eq!((loss.since.clone(), loss.started.clone()), since, "{loss:?}");
+    }
+    assert_eq!(store.run_before(&last).unwrap(), Some(run(24).id));
+    assert_eq!(store.accept(&last).unwrap(), run(16).id);
+    assert_eq!(store.baseline(&last, 10).unwrap(), Baseline { runs: ids(16..25), open: Vec::new() });
+    // Earlier runs are compared as before, and the accepted one with itself.
+    assert_eq!(store.baseline(&run(15), 10).unwrap().runs, ids(5..15));
+    assert_eq!(store.baseline(&run(16), 10).unwrap().runs, ids(16..17));
+    // A level without a loss is accepted from this run on.
+    assert_eq!(store.accept(&last).unwrap(), last.id);
 }
 
 #[test]

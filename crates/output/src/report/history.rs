@@ -4,13 +4,16 @@ use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
+use super::compare::signed;
 use super::out::Out;
 use super::progress::span;
 use super::style::{Role, Style};
 use super::terminal::when;
 use super::wrap::{cut, paragraph, widths};
-use crate::document::RunStatus;
-use crate::store::{Counts, Repaired, RunLine, Said, apart, whole_part};
+use crate::document::{Run, RunStatus};
+use crate::label;
+use crate::quantity::percent;
+use crate::store::{Counts, OpenLoss, Repaired, RunLine, Said, apart, whole_part};
 use crate::text::counted;
 
 /// The fewest characters of an id that are shown: the part that runs within a minute share.
@@ -64,6 +67,48 @@ pub fn repaired(of: &Repaired, style: &Style) -> String {
         said += &format!(", {} not found again", runs(of.lost));
     }
     paragraph(style, Role::Plain, "", &format!("{said}; the damaged file is kept as {kept}"))
+}
+
+/// With which run baselines begin, after its level was accepted.
+pub fn accepted(first: &Run, style: &Style) -> String {
+    let (plan, began) = (crate::text::shown(&first.plan.name), when(&first.started, style));
+    let text = format!("baselines of plan {plan} begin with run {}, {began}", short_id(&first.id));
+    paragraph(style, Role::Plain, "", &text)
+}
+
+/// The losses since which runs are no baseline, and how to accept them; `None` if there are none.
+pub fn open_losses(open: &[OpenLoss]) -> Option<String> {
+    let first = open.first()?;
+    let more = match open.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {} more)", counted(more, "metric")),
+    };
+    Some(format!(
+        "runs since {} (run {}) are left out, because {} has changed by {} since then{more}; if that is wanted, accept it with plimsoll history accept last",
+        when(&first.started, &Style::plain(80)),
+        short_id(&first.since),
+        figure_name(first),
+        signed(first.change),
+    ))
+}
+
+/// What `--fail-on` prints about a loss that lasts and is not accepted.
+pub fn still_lost(loss: &OpenLoss) -> String {
+    format!(
+        "{}: regression of {} since run {}, which was not accepted",
+        figure_name(loss),
+        percent(loss.change.abs(), 3),
+        short_id(&loss.since)
+    )
+}
+
+fn figure_name(loss: &OpenLoss) -> String {
+    format!("{}, {}", label::full(&loss.case), loss.metric)
+}
+
+/// As many characters of an id as tell runs of different minutes apart.
+fn short_id(id: &str) -> String {
+    id.chars().take(13).collect()
 }
 
 /// Characters of an id that tell all listed runs apart.

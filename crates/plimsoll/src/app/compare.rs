@@ -9,7 +9,7 @@ use super::ranked;
 use super::{Failure, code, complain, printed, target, unwritten};
 use crate::case::Case;
 use crate::cli::Compare;
-use crate::compare::{self, Comparison, Flag, Holds, Missing, Requirement, Side};
+use crate::compare::{self, Comparison, Flag, Holds, Missing, Requirement, Side, lasting};
 use crate::document::Run;
 use crate::label;
 use crate::limit::median;
@@ -17,10 +17,11 @@ use crate::measurement::{Measurement, MetricResult, Status};
 use crate::output;
 use crate::report::compare::{Shown, failed, lost};
 use crate::report::format::{Subject, TwoSides, writer};
-use crate::report::html;
 use crate::report::target::Target;
+use crate::report::{self, html};
 use crate::report::{Style, Wishes};
 use crate::run::Planned;
+use crate::store::OpenLoss;
 
 /// Compares, prints, and says by the exit code whether it holds.
 ///
@@ -58,7 +59,8 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
         let page = page.map_err(|e| Failure::environment(e.to_string()))?;
         target.put(&page).map_err(|e| unwritten(&e))?;
     }
-    Ok(ExitCode::from(verdict(&comparison, &held, missing, typed.strict)))
+    let code = verdict(&comparison, &held, missing, typed.strict);
+    Ok(ExitCode::from(code.max(still_lost(&comparison, &history.open_losses))))
 }
 
 /// The last run of a side, with the cases that only runs before it have.
@@ -200,6 +202,24 @@ fn verdict(comparison: &Comparison, held: &[Holds], missing: Missing, strict: bo
         code = if strict { code::VERDICT } else { code };
     }
     code
+}
+
+/// The exit code for losses that last, are not accepted, and are beyond `--fail-on`; each is told on stderr, unless the comparison
+/// with the last run told it.
+fn still_lost(comparison: &Comparison, open: &[OpenLoss]) -> u8 {
+    let Some(gate) = &comparison.gate else { return 0 };
+    let beyond = open.iter().filter(|loss| loss.change.abs() > gate.fail_on);
+    let lasting: Vec<&OpenLoss> = beyond
+        .filter(|loss| lasting::is_still_lost(comparison, &loss.case, &loss.metric, loss.change))
+        .collect();
+    let is_told = |loss: &OpenLoss| {
+        comparison.worse_than(gate.fail_on).any(|one| one.case == loss.case && one.metric == loss.metric)
+    };
+    lasting
+        .iter()
+        .filter(|loss| !is_told(loss))
+        .for_each(|loss| complain(&report::history::still_lost(loss)));
+    if lasting.is_empty() { 0 } else { code::VERDICT }
 }
 
 #[cfg(test)]

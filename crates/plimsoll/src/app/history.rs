@@ -57,6 +57,7 @@ pub(super) fn history(typed: &History) -> Result<ExitCode, Failure> {
             writable(typed)?.note(&run, &text).map_err(|e| store_failure(&e))?;
             Ok(ExitCode::SUCCESS)
         }
+        Asked::Accept { run } => accept(&mut writable(typed)?, &run, &style),
         Asked::Repair => {
             let location = output::location(typed.store.as_deref()).map_err(|e| store_failure(&e))?;
             let location = location.ok_or_else(|| {
@@ -68,6 +69,14 @@ pub(super) fn history(typed: &History) -> Result<ExitCode, Failure> {
         }
         Asked::Import { files } => import_all(typed, &files),
     }
+}
+
+/// Accepts the level of a run, and prints with which run baselines begin.
+fn accept(store: &mut Store, name: &str, style: &Style) -> Result<ExitCode, Failure> {
+    let run = store.load(name).map_err(|e| store_failure(&e))?;
+    let first = store.accept(&run).map_err(|e| store_failure(&e))?;
+    let first = store.load(&first).map_err(|e| store_failure(&e))?;
+    printed(&report::history::accepted(&first, style))
 }
 
 /// Enters the runs of files. All are read before the first is entered.

@@ -7,7 +7,8 @@ use crate::compare::{Floors, PUBLISHED, Side};
 use crate::document::Run;
 use crate::output;
 use crate::published;
-use crate::store::{MOST_BASELINE, PassedOver, Store, StoreError};
+use crate::report;
+use crate::store::{MOST_BASELINE, OpenLoss, PassedOver, Store, StoreError};
 
 /// The history, opened when it is needed: files can be compared without one.
 pub(super) struct History<'a> {
@@ -15,6 +16,8 @@ pub(super) struct History<'a> {
     store: Option<Store>,
     /// What the reader of a comparison must know of its baseline.
     pub(super) notes: Vec<String>,
+    /// The losses since which runs are in no baseline.
+    pub(super) open_losses: Vec<OpenLoss>,
 }
 
 /// The sides as they may leave the machine. A side that is a file is called by its number: a path tells names, too.
@@ -45,7 +48,7 @@ pub(super) fn files<'a>(
 
 impl<'a> History<'a> {
     pub(super) fn new(named: Option<&'a Path>) -> Self {
-        Self { named, store: None, notes: Vec::new() }
+        Self { named, store: None, notes: Vec::new(), open_losses: Vec::new() }
     }
 
     /// The history.
@@ -147,9 +150,12 @@ impl<'a> History<'a> {
     /// There is no history, or it cannot be read.
     pub(super) fn before(&mut self, run: &Run, count: usize) -> Result<(Vec<Run>, Option<String>), Failure> {
         let store = self.open()?;
-        let ids = store.baseline(run, count).map_err(|e| store_failure(&e))?;
-        let others = not_taken(store.not_in_baseline(run).map_err(|e| store_failure(&e))?);
-        let runs = loaded(store, &ids)?;
+        let found = store.baseline(run, count).map_err(|e| store_failure(&e))?;
+        let passed_over = store.not_in_baseline(run).map_err(|e| store_failure(&e))?;
+        let notes = not_taken(passed_over).into_iter().chain(report::history::open_losses(&found.open));
+        let others = Some(notes.collect::<Vec<_>>().join("; ")).filter(|notes| !notes.is_empty());
+        let runs = loaded(store, &found.runs)?;
+        self.open_losses = found.open;
         let note = match (runs.is_empty(), others) {
             (false, others) => others,
             (true, others) => {

@@ -25,7 +25,7 @@ impl Group {
     pub(super) fn role(&self) -> Role {
         match self.kind {
             Kind::Lost => Role::Bad,
-            Kind::Partly => Role::Warning,
+            Kind::Interrupted | Kind::Partly => Role::Warning,
             Kind::Neither | Kind::New => Role::Dim,
         }
     }
@@ -34,7 +34,7 @@ impl Group {
     pub(in crate::report) fn class(&self) -> &'static str {
         match self.kind {
             Kind::Lost => "poor",
-            Kind::Partly => "fair",
+            Kind::Interrupted | Kind::Partly => "fair",
             Kind::Neither | Kind::New => "note",
         }
     }
@@ -81,6 +81,7 @@ pub(super) fn lost(comparison: &Comparison) -> impl Iterator<Item = String> {
 fn head(kind: Kind) -> &'static str {
     match kind {
         Kind::Lost => "lost",
+        Kind::Interrupted => "interrupted by other work in A and B",
         Kind::Partly => "not in every run",
         Kind::Neither => "not compared",
         Kind::New => "new",

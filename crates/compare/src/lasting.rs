@@ -1,0 +1,231 @@
+//! Losses that last: which earlier runs are a baseline, when a metric has been worse since one of them.
+//!
+//! A baseline of the last runs would take a loss for the usual level after a few runs, and a gate would pass it. So the runs since the
+//! first one with the loss are left out until the level is accepted, or is reached again.
+
+use super::{Compared, Comparison, ENOUGH_RUNS, Floors, Noise, direction_of};
+use crate::bench::{self, Better};
+use crate::case::Case;
+use crate::limit::median;
+use crate::stats::MIN_SEGMENT;
+
+/// A shorter loss that ended by itself is noise, and part of the baseline.
+const LASTING: usize = MIN_SEGMENT;
+
+/// The loss ends when less than this share of it is left.
+const LEFT: f64 = 0.5;
+
+/// One metric of one case in the runs of a plan.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// The case.
+    pub case: Case,
+    /// The metric.
+    pub metric: String,
+    /// Its direction by the documents.
+    pub better: Better,
+    /// Index of the run and figure; ascending, each run at most once.
+    pub figures: Vec<(usize, f64)>,
+}
+
+/// A metric that has been worse since a run and was not accepted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenLoss {
+    /// The case.
+    pub case: Case,
+    /// The metric.
+    pub metric: String,
+    /// Index of the first run with the loss.
+    pub since: usize,
+    /// The share by which the figure changed since.
+    pub change: f64,
+}
+
+/// What earlier runs of a plan are for a later one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Earlier {
+    /// Indices of the runs of the baseline, ascending.
+    pub baseline: Vec<usize>,
+    /// The losses that last to the latest of the runs, the oldest first.
+    pub open: Vec<OpenLoss>,
+}
+
+/// The baseline of at most `count` among the runs `0..runs`, and the losses for which later runs are left out.
+pub fn baseline(all: &[Series], runs: usize, count: usize, floors: Option<&Floors>) -> Earlier {
+    let mut left_out = vec![false; runs];
+    let mut open = Vec::new();
+    for series in all {
+        let Some(better) = direction_of(&series.case, &series.metric, series.better) else { continue };
+        let mut walk = Walk { series, better, count, floors, usual: Vec::new(), loss: Vec::new() };
+        for (run, value) in &series.figures {
+            for ended in walk.enter(*run, *value) {
+                left_out.get_mut(ended).into_iter().for_each(|out| *out = true);
+            }
+        }
+        open.extend(walk.open());
+    }
+    open.sort_by_key(|loss| loss.since);
+    let end = open.first().map_or(runs, |first| first.since);
+    let mut baseline: Vec<usize> = (0..end).rev().filter(|run| !left_out[*run]).take(count).collect();
+    baseline.reverse();
+    Earlier { baseline, open }
+}
+
+/// Whether a run still has a loss that earlier runs have: not even a part of it is made up for.
+pub fn is_still_lost(comparison: &Comparison, case: &Case, metric: &str, change: f64) -> bool {
+    let same = |one: &&Compared| one.case == *case && one.metric == metric;
+    comparison.compared.iter().filter(same).any(|one| one.loss() > LEFT * change.abs())
+}
+
+/// The runs of one series, from the first to the last.
+struct Walk<'a> {
+    series: &'a Series,
+    better: Better,
+    count: usize,
+    floors: Option<&'a Floors>,
+    /// Logarithms of the figures at the usual level.
+    usual: Vec<f64>,
+    /// The runs of a loss that has not ended: index, and logarithm of the figure.
+    loss: Vec<(usize, f64)>,
+}
+
+impl Walk<'_> {
+    /// Takes the figure of the next run. The runs of a lasting loss, if it ended with this one.
+    fn enter(&mut self, run: usize, value: f64) -> Vec<usize> {
+        if !(value.is_finite() && value > 0.0) {
+            return Vec::new();
+        }
+        let log = value.ln();
+        let lost = self.lost(log);
+        if self.loss.is_empty() {
+            match lost > 0.0 && self.is_real(lost) {
+                true => self.loss.push((run, log)),
+                false => self.usual.push(log),
+            }
+            return Vec::new();
+        }
+        if lost > LEFT * self.lost_so_far() {
+            self.loss.push((run, log));
+            return Vec::new();
+        }
+        let ended = std::mem::take(&mut self.loss);
+        let (brief, lasting) = match ended.len() < LASTING {
+            true => (ended, Vec::new()),
+            false => (Vec::new(), ended),
+        };
+        self.usual.extend(brief.into_iter().map(|(_, log)| log));
+        self.usual.push(log);
+        lasting.into_iter().map(|(run, _)| run).collect()
+    }
+
+    /// How far a figure is on the worse side of the usual level, as a logarithm.
+    fn lost(&self, log: f64) -> f64 {
+        let Some(usual) = median(self.latest().to_vec()) else { return 0.0 };
+        match self.better {
+            Better::Higher => usual - log,
+            Better::Lower => log - usual,
+        }
+    }
+
+    fn lost_so_far(&self) -> f64 {
+        median(self.loss.iter().map(|(_, log)| self.lost(*log)).collect()).unwrap_or(0.0)
+    }
+
+    fn latest(&self) -> &[f64] {
+        &self.usual[self.usual.len().saturating_sub(self.count)..]
+    }
+
+    /// Whether a loss is larger than the noise between runs, which is known as in a comparison.
+    fn is_real(&self, lost: f64) -> bool {
+        let (case, metric) = (&self.series.case, self.series.metric.as_str());
+        let latest = self.latest();
+        let noise = match latest.len() >= ENOUGH_RUNS {
+            true => {
+                let values: Vec<f64> = latest.iter().map(|log| log.exp()).collect();
+                Noise::of_runs(&values).map(|(noise, _)| noise)
+            }
+            false => self.floors.and_then(|floors| floors.find(case, metric)).or_else(|| {
+                let declared = bench::find(case.benchmark()).and_then(|found| found.noise(metric))?;
+                Some(Noise::declared(declared))
+            }),
+        };
+        noise.is_some_and(|noise| lost > noise.smallest())
+    }
+
+    fn open(&self) -> Option<OpenLoss> {
+        let (since, _) = *self.loss.first()?;
+        let lost = self.lost_so_far();
+        let change = match self.better {
+            Better::Higher => (-lost).exp_m1(),
+            Better::Lower => lost.exp_m1(),
+        };
+        Some(OpenLoss { case: self.series.case.clone(), metric: self.series.metric.clone(), since, change })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The figures of a case whose metric is better higher: a level for each run, and a little noise.
+    fn series(levels: &[f64]) -> Series {
+        let figure = |(run, level): (usize, &f64)| (run, level * (1.0 + 0.004 * (run % 4) as f64));
+        Series {
+            case: "memory.bandwidth/op=read/threads=2".parse().unwrap(),
+            metric: "bandwidth".to_owned(),
+            better: Better::Higher,
+            figures: levels.iter().enumerate().map(figure).collect(),
+        }
+    }
+
+    fn levels(parts: &[(usize, f64)]) -> Vec<f64> {
+        parts.iter().flat_map(|(runs, level)| vec![*level; *runs]).collect()
+    }
+
+    fn of(parts: &[(usize, f64)]) -> Earlier {
+        let levels = levels(parts);
+        baseline(&[series(&levels)], levels.len(), 10, None)
+    }
+
+    #[test]
+    fn a_loss_stays_out_of_the_baseline_however_long_it_lasts() {
+        for lasts in [1, 2, 4, 5, 9, 10, 40, 200] {
+            let found = of(&[(16, 20e9), (lasts, 17.6e9)]);
+            assert_eq!(found.baseline, (6..16).collect::<Vec<_>>(), "{lasts}");
+            assert!(found.open.len() == 1 && found.open[0].since == 16, "{found:?}");
+            assert!((found.open[0].change + 0.12).abs() < 0.01, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn what_ended_by_itself_counts_as_noise_if_it_was_brief() {
+        let brief = of(&[(16, 20e9), (2, 17.6e9), (4, 20e9)]);
+        assert!(brief.open.is_empty() && brief.baseline == (12..22).collect::<Vec<_>>(), "{brief:?}");
+        let lasting = of(&[(16, 20e9), (8, 17.6e9), (4, 20e9)]);
+        assert_eq!(lasting.baseline, [10, 11, 12, 13, 14, 15, 24, 25, 26, 27]);
+        assert!(lasting.open.is_empty());
+        // One good run within it does not make the rest usual.
+        let twice = of(&[(16, 20e9), (8, 17.6e9), (1, 20e9), (3, 17.6e9)]);
+        assert_eq!((twice.open[0].since, twice.baseline.last()), (25, Some(&24)));
+        assert!(twice.baseline.iter().all(|run| !(16..24).contains(run)), "{twice:?}");
+    }
+
+    #[test]
+    fn noise_and_improvements_leave_nothing_out() {
+        assert_eq!(of(&[(30, 20e9)]), Earlier { baseline: (20..30).collect(), open: Vec::new() });
+        let better = of(&[(16, 20e9), (8, 24e9)]);
+        assert!(better.open.is_empty() && better.baseline == (14..24).collect::<Vec<_>>());
+        assert_eq!(baseline(&[], 3, 10, None).baseline, [0, 1, 2]);
+        assert_eq!(baseline(&[], 0, 10, None), Earlier::default());
+    }
+
+    #[test]
+    fn a_second_loss_is_found_beside_the_first() {
+        let first = series(&levels(&[(12, 20e9), (12, 10e9)]));
+        let mut second = series(&levels(&[(20, 20e9), (4, 15e9)]));
+        second.case = "memory.bandwidth/op=write/threads=2".parse().unwrap();
+        let found = baseline(&[second, first], 24, 10, None);
+        assert_eq!(found.open.iter().map(|loss| loss.since).collect::<Vec<_>>(), [12, 20]);
+        assert_eq!(found.baseline, (2..12).collect::<Vec<_>>());
+    }
+}
