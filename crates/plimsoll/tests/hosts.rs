@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{PATIENCE, ended, plimsoll, scratch, skipped, under_a_quota, until};
+use crate::support::{PATIENCE, ended, place_for_programs, plimsoll, scratch, skipped, under_a_quota, until};
 
 const SSHD: &str = "/usr/sbin/sshd";
 
@@ -204,6 +205,17 @@ impl Machines {
     fn is_clean(&self, number: usize) -> bool {
         fs::read_dir(self.files(number)).unwrap().count() == 0 && self.measuring(number).is_none()
     }
+}
+
+/// The only child of a process.
+fn child_of(parent: Pid) -> Pid {
+    let line = format!("PPid:\t{}\n", parent.as_raw_nonzero());
+    let is_child = |process: &fs::DirEntry| {
+        fs::read_to_string(process.path().join("status")).is_ok_and(|status| status.contains(&line))
+    };
+    let mut processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let name = processes.find(is_child).unwrap().file_name();
+    Pid::from_raw(name.to_str().unwrap().parse().unwrap()).unwrap()
 }
 
 fn said(output: &Output) -> (String, String) {
@@ -455,6 +467,68 @@ fn an_interrupt_ends_all_machines_and_keeps_what_they_have() {
     assert_eq!((names(&run)[0], &run["status"]), ("n1", &"partial".into()));
     assert_eq!(run["measurements"][0]["status"], "ok");
     machines.nothing_is_left();
+}
+
+/// What a machine measured is stored when it ends, so that a controller that is killed loses none of it.
+#[test]
+fn a_killed_controller_keeps_the_machines_that_have_ended_and_goes_on() {
+    let Some(machines) = Machines::new("hosts-killed", 3, &[]) else { return };
+    let kept = ["--store", "fleet.db", "--json", "fleet.json"];
+    let words = ["run", "quick", "--only", "null", "--sample-time", "20ms", "--samples", "100"];
+    let mut child = machines
+        .plimsoll("n1,n2,n3", &words)
+        .args(kept)
+        .args(["--parallel", "1"])
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("(2 of 3 machines ended)")));
+    // The child is `timeout`, whose child is the controller.
+    kill_process(child_of(Pid::from_child(&child)), Signal::KILL).unwrap();
+    child.wait().unwrap();
+    let (text, _) = ended(plimsoll(machines.dir.path()).args(["export", "last", "--store", "fleet.db"]), 0);
+    let before: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((names(&before), &before["status"]), (vec!["n1", "n2"], &"partial".into()));
+    let on = |run: &Value, name: &str| -> Vec<Value> {
+        run["measurements"].as_array().unwrap().iter().filter(|m| m["node"] == name).cloned().collect()
+    };
+    assert!(!on(&before, "n1").is_empty() && on(&before, "n1").len() == on(&before, "n2").len());
+    let words = ["run", "--resume", "last"];
+    let output = machines.plimsoll("n1,n2,n3", &words).args(kept).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output).1);
+    let run = machines.document();
+    assert_eq!((&run["id"], names(&run)), (&before["id"], vec!["n1", "n2", "n3"]));
+    for name in ["n1", "n2"] {
+        assert_eq!(on(&run, name), on(&before, name), "{name} measured nothing again");
+    }
+    assert_eq!(on(&run, "n3").len(), on(&run, "n1").len());
+}
+
+/// An ssh whose child holds the pipes open ends with the first signal.
+#[test]
+fn a_child_of_ssh_does_not_outlive_the_run() {
+    let dir = place_for_programs();
+    fs::write(dir.path().join("ssh"), "#!/bin/sh\nsleep 6177\nexit 1\n").unwrap();
+    fs::set_permissions(dir.path().join("ssh"), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", dir.path().display(), std::env::var("PATH").unwrap());
+    let words = ["run", "quick", "--only", "null", "--samples", "1", "--store", "none", "--hosts", "h1"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+    let mut child =
+        command.args(words).current_dir(dir.path()).env("PATH", path).stderr(Stdio::null()).spawn().unwrap();
+    let sleeps = || {
+        let all = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        let lines = all.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+        lines.filter(|line| line == b"sleep\x006177\0").count()
+    };
+    until("ssh sleeps", || sleeps() == 1);
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let begun = Instant::now();
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(130));
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert_eq!(sleeps(), 0);
 }
 
 #[test]

@@ -5,6 +5,8 @@ use std::process::{Child, ChildStdin, ChildStdout, ExitStatus};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::process::{Pid, Signal, kill_process_group};
+
 use super::locked;
 use super::wire::Progress;
 
@@ -36,12 +38,11 @@ struct Inner {
 
 impl Hold {
     /// The process that holds the connection. One that is to end already does so at once.
-    pub(super) fn begin(&self, mut child: Child) {
+    pub(super) fn begin(&self, child: Child) {
         let mut inner = locked(&self.inner);
         inner.waits = true;
         if inner.ended {
-            // It may have ended meanwhile.
-            let _ = child.kill();
+            kill_group(&child);
         }
         inner.child = Some(child);
     }
@@ -81,10 +82,7 @@ impl Hold {
     pub fn end(&self) {
         let mut inner = locked(&self.inner);
         inner.ended = true;
-        if let Some(child) = inner.child.as_mut() {
-            // It may have ended meanwhile.
-            let _ = child.kill();
-        }
+        inner.child.as_ref().iter().for_each(|child| kill_group(child));
     }
 
     /// How far the machine is.
@@ -125,6 +123,13 @@ impl Hold {
     }
 }
 
+/// Ends the process and its children, such as the proxy of an ssh: each of them may hold the pipes open. The process was started as the
+/// leader of a group of its own.
+fn kill_group(leader: &Child) {
+    // All of them may have ended meanwhile.
+    let _ = kill_process_group(Pid::from_child(leader), Signal::KILL);
+}
+
 /// What a machine sends, noticed as it comes.
 pub(super) struct Heeded<'a> {
     from: ChildStdout,
@@ -147,12 +152,27 @@ impl Read for Heeded<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt;
     use std::process::{Command, Stdio};
 
     use super::*;
 
     fn sleeper() -> Child {
-        Command::new("sleep").arg("60").stdin(Stdio::piped()).spawn().unwrap()
+        Command::new("sleep").arg("60").stdin(Stdio::piped()).process_group(0).spawn().unwrap()
+    }
+
+    /// A grandchild that holds the pipe open is no reason to wait.
+    #[test]
+    fn the_children_of_a_connection_end_with_it() {
+        let mut ssh = Command::new("sh");
+        ssh.args(["-c", "sleep 60; true"]).stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+        let mut child = ssh.spawn().unwrap();
+        let mut out = child.stdout.take().unwrap();
+        let hold = Hold::default();
+        hold.begin(child);
+        hold.end();
+        assert_eq!(out.read(&mut [0]).unwrap(), 0, "the pipe has no writer");
+        assert_eq!(hold.waited().unwrap().code(), None);
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! `plimsoll run --hosts`: the plan on machines that ssh reaches, each by itself, and their results as one run.
 
 mod again;
+mod kept;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, after, never, select, tick, unbounded};
 use serde_json::json;
@@ -24,12 +25,12 @@ use crate::cluster::{self, Between, Member, Roster};
 use crate::document::{Finding, Run, RunStatus};
 use crate::fleet;
 use crate::machine::{Machine, Root};
-use crate::output::Begins;
 use crate::peer::{Search, Trust};
 use crate::plan::{built_in, write};
 use crate::resolve;
 use crate::text::{counted, read_small, shown_bytes, shown_within};
 use crate::traffic::raise_descriptors;
+use kept::Kept;
 
 /// Largest file that names hosts.
 const MAX_NAMES: u64 = 1 << 20;
@@ -71,22 +72,13 @@ pub(super) fn measure(
     };
     let interrupts = interrupts()?;
     let mut outputs = super::outputs(common, &interrupts)?;
-    let (started_at, started) = (Instant::now(), crate::wall::now().to_string());
+    let id = earlier.map_or_else(crate::wall::run_id, |run| run.id.clone());
+    let _held = earlier.is_none().then(|| resume::Held::of(&id)).transpose()?;
     let holds: Vec<Hold> = hosts.iter().map(|_| Hold::default()).collect();
     let fleet = Fleet { hosts: &hosts, holds: &holds, interrupts: &interrupts, says: !common.quiet };
-    let (mut run, ended) = measured_by(&call, &fleet, (what, common), typed.at_once())?;
-    (run.elapsed_s, run.started) = (started_at.elapsed().as_secs_f64(), started);
-    match earlier {
-        Some(earlier) => {
-            (run.id, run.started) = (earlier.id.clone(), earlier.started.clone());
-            run.elapsed_s += earlier.elapsed_s;
-            outputs.begin(&run.header(), Begins::Again);
-        }
-        None => {
-            outputs.begin(&run.header(), Begins::Anew);
-            outputs.arrived(&run);
-        }
-    }
+    let mut kept = Kept::new(&mut outputs, id, earlier);
+    let (mut run, ended) = measured_by(&call, &fleet, (what, common), typed.at_once(), &mut kept)?;
+    let outputs = kept.complete(&mut run);
     let kept = outputs.finish(&run);
     ending::judged(ended.code(&run, kept), &prepared, &run).map(ExitCode::from)
 }
@@ -198,9 +190,10 @@ fn measured_by(
     fleet: &Fleet<'_>,
     (what, common): (&What, &Common),
     at_once: usize,
+    kept: &mut Kept<'_>,
 ) -> Result<(Run, AllEnded), Failure> {
     raise_descriptors();
-    let mut all = call.all(fleet, at_once)?;
+    let mut all = call.all(fleet, at_once, kept)?;
     let connected = std::mem::take(&mut all.connected);
     let mut ended = AllEnded { codes: std::mem::take(&mut all.codes), interrupted: all.interrupted };
     let mut run = joined(&mut all)?;
@@ -400,11 +393,14 @@ struct All<'a> {
 type Outcome<'a> = Result<(Answer, Session<'a>), String>;
 
 impl Call {
-    /// Measures on all, so many at once.
-    fn all<'a>(&'a self, fleet: &Fleet<'a>, at_once: usize) -> Result<All<'a>, Failure> {
+    /// Measures on all, at most `at_once` at the same time. What a machine measured is kept when it ends.
+    fn all<'a>(&'a self, fleet: &Fleet<'a>, at_once: usize, kept: &mut Kept<'_>) -> Result<All<'a>, Failure> {
         let mut ended = BTreeMap::new();
         let work = |index: usize| self.one(&fleet.hosts[index], &fleet.holds[index]);
         let interrupted = fleet.each(at_once, work, |index, outcome| {
+            if let Ok((answer, _)) = &outcome {
+                kept.ended(&answer.run);
+            }
             fleet.say(index, &outcome, ended.len() + 1);
             ended.insert(index, outcome);
         })?;

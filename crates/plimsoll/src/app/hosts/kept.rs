@@ -1,0 +1,74 @@
+//! What machines have measured is in the history as soon as they end: a controller that is killed loses none of it.
+
+use std::time::Instant;
+
+use crate::document::{Run, RunStatus};
+use crate::output::{Begins, Outputs};
+
+/// The run of all machines as far as it is known.
+pub(super) struct Kept<'a> {
+    outputs: &'a mut Outputs,
+    /// Without measurements; none before the first machine has ended.
+    header: Option<Run>,
+    begins: Begins,
+    id: String,
+    started: String,
+    began: Instant,
+    /// Seconds that it took before it was interrupted.
+    before_s: f64,
+}
+
+impl<'a> Kept<'a> {
+    /// A run that begins now, or `earlier`, which goes on.
+    pub(super) fn new(outputs: &'a mut Outputs, id: String, earlier: Option<&Run>) -> Self {
+        Self {
+            outputs,
+            header: earlier.map(Run::header),
+            begins: if earlier.is_some() { Begins::Again } else { Begins::Anew },
+            id,
+            started: earlier.map_or_else(|| crate::wall::now().to_string(), |run| run.started.clone()),
+            began: Instant::now(),
+            before_s: earlier.map_or(0.0, |run| run.elapsed_s),
+        }
+    }
+
+    /// Enters what a machine has measured.
+    pub(super) fn ended(&mut self, part: &Run) {
+        let elapsed_s = self.elapsed_s();
+        let header = self.header.get_or_insert_with(|| Run {
+            id: self.id.clone(),
+            started: self.started.clone(),
+            status: RunStatus::Partial,
+            nodes: Vec::new(),
+            clock_steps: Vec::new(),
+            health: Vec::new(),
+            findings: Vec::new(),
+            ..part.header()
+        });
+        header.elapsed_s = elapsed_s;
+        for node in part.nodes_beside(&header.machine) {
+            let name = node.name.clone();
+            header.clock_steps.retain(|step| step.node != name);
+            header.health.retain(|one| one.node != name);
+            match header.nodes.iter_mut().find(|known| known.name == name) {
+                Some(known) => *known = node,
+                None => header.nodes.push(node),
+            }
+            header.clock_steps.extend(part.clock_steps.iter().cloned());
+            header.health.extend(part.health.iter().cloned());
+            self.outputs.machine_ended(header, self.begins, &name, &part.measurements);
+        }
+    }
+
+    /// Gives the whole run the identity under which its parts were entered, and shows it.
+    pub(super) fn complete(self, run: &mut Run) -> &'a mut Outputs {
+        run.elapsed_s = self.elapsed_s();
+        (run.id, run.started) = (self.id, self.started);
+        self.outputs.begin(&run.header(), self.begins);
+        self.outputs
+    }
+
+    fn elapsed_s(&self) -> f64 {
+        self.before_s + self.began.elapsed().as_secs_f64()
+    }
+}
