@@ -370,16 +370,21 @@ impl Usual {
             inputs.entry(input.name.clone()).or_default().push(input.value);
         }
         let share = |values: Vec<Option<f64>>| over(values).unwrap_or_default();
-        let mut losses: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
-        for loss in figures.iter().flat_map(|figure| losses_of(figure.measurement)) {
-            losses.entry(loss.what).or_default().push(loss.share);
-        }
+        let share_of = |figure: &Figure<'_>, what: &str| {
+            losses_of(figure.measurement).find(|loss| loss.what == what).map_or(0.0, |loss| loss.share)
+        };
+        // A loss that is not known was none.
+        let kinds: BTreeSet<&'static str> =
+            figures.iter().flat_map(|figure| losses_of(figure.measurement)).map(|loss| loss.what).collect();
+        let usual_loss = |what: &'static str| {
+            Some((what, median(figures.iter().map(|figure| share_of(figure, what)).collect())?))
+        };
         let of_all = |set: fn(&Figure<'_>) -> Option<f64>| {
             median(figures.iter().map(|figure| set(figure).unwrap_or(f64::INFINITY)).collect())
                 .unwrap_or(f64::INFINITY)
         };
         Self {
-            losses: losses.into_iter().filter_map(|(what, shares)| Some((what, median(shares)?))).collect(),
+            losses: kinds.into_iter().filter_map(usual_loss).collect(),
             quota: of_all(|figure| figure.quota),
             rate_limit: of_all(|figure| figure.rate_limit.map(|limit| limit.rate.value)),
             excluded: share(figures.iter().map(|f| f.measurement.conditions.excluded).collect()),
