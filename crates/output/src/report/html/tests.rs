@@ -355,7 +355,7 @@ fn outliers_are_open_and_come_before_the_machines_that_are_lost() {
     };
     let lost = (0..7).map(|n| finding("machine-lost", format!("n{n} is gone"), false));
     run.findings = lost.chain((10..18).map(|n| finding("outlier", format!("n{n} is slow"), true))).collect();
-    let page = super::parts::findings(&run).into_string();
+    let page = parts::findings(&run).into_string();
     let (open, more) = page.split_once("<details>").unwrap();
     assert!((10..18).all(|n| open.contains(&format!("n{n} is slow"))), "{page}");
     assert!(!open.contains("is gone") && more.matches("is gone").count() == 7, "{page}");
