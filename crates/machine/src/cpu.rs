@@ -212,6 +212,12 @@ impl Cpu {
         cache::last_level(&self.caches, cpus)
     }
 
+    /// Bytes of the distinct level-2 caches of these CPUs that are not their last level; 0 if none is known. A CPU of which
+    /// it is not known who shares its cache counts as one of its own.
+    pub fn level_2_of(&self, cpus: &CpuSet) -> u64 {
+        cache::inner_level_2(&self.caches, cpus)
+    }
+
     /// The data (or unified) cache of this level that `cpu` uses.
     pub fn cache_of(&self, cpu: usize, level: u8) -> Option<&Cache> {
         self.caches.iter().find(|cache| cache.level == level && cache.holds_data() && cache.serves(cpu))

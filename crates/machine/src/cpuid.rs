@@ -189,17 +189,30 @@ fn here() -> Vec<Leaf> {
         let r = plimsoll_metal::cpuid::ask(leaf, subleaf)?;
         Some(Leaf { leaf, subleaf, registers: [r.eax, r.ebx, r.ecx, r.edx] })
     };
-    // Beyond the highest leaf of its range Intel's processors repeat the highest basic one. The two ranges above hold
-    // nothing unless their first leaf names a highest one in the same range.
-    let highest = |first: u32| ask(first, 0).map_or(0, |leaf| leaf.registers[0]);
-    let bounds = [0, 0x4000_0000, 0x8000_0000].map(|first: u32| (first, highest(first)));
-    let is_there = |leaf: u32| {
-        let range = leaf & 0xc000_0000;
-        bounds.iter().any(|(first, last)| *first == range && last & 0xc000_0000 == range && leaf <= *last)
+    let asked = WANTED.iter().flat_map(|(leaf, subleaves)| (0..*subleaves).filter_map(|sub| ask(*leaf, sub)));
+    let found = bounded(asked.filter_map(kept).collect());
+    found.into_iter().filter(|leaf| leaf.subleaf == 0 || leaf.registers != [0; 4]).collect()
+}
+
+/// Leaves without those above the highest of their range, if the first leaf of the range, which names the highest, is among them.
+///
+/// Beyond the highest leaf Intel's processors repeat the highest basic one. The two ranges above the basic one hold nothing
+/// unless their first leaf names a highest one in the same range.
+fn bounded(leaves: Vec<Leaf>) -> Vec<Leaf> {
+    const RANGE: u32 = 0xc000_0000;
+    let highest = |range: u32| leaves.iter().find(|leaf| leaf.leaf == range).map(|leaf| leaf.registers[0]);
+    let bounds = [0, 0x4000_0000, 0x8000_0000].map(|range| (range, highest(range)));
+    let is_there = |leaf: &Leaf| {
+        let of_range = bounds.iter().find(|(range, _)| leaf.leaf & RANGE == *range);
+        of_range
+            .and_then(|(range, last)| Some((*range, (*last)?)))
+            // An old KVM names itself and 0 as its highest leaf.
+            .is_none_or(|(range, last)| {
+                let names_itself = last == 0 && leaf.leaf == range;
+                names_itself || last & RANGE == range && leaf.leaf <= last
+            })
     };
-    let wanted = WANTED.iter().filter(|(leaf, _)| is_there(*leaf));
-    let asked = wanted.flat_map(|(leaf, subleaves)| (0..*subleaves).filter_map(|sub| ask(*leaf, sub)));
-    asked.filter_map(kept).filter(|leaf| leaf.subleaf == 0 || leaf.registers != [0; 4]).collect()
+    leaves.iter().filter(|leaf| is_there(leaf)).copied().collect()
 }
 
 #[cfg(test)]

@@ -51,10 +51,18 @@ const BY_FIRMWARE: [(&str, &str); 15] = [
     ("Xen", "Xen"),
 ];
 
+/// Clouds whose firmware has one name on guests and on bare metal.
+const CLOUDS_WITH_BARE_METAL: [&str; 2] = ["Google Compute Engine", "Alibaba Cloud ECS"];
+
 /// Whether devices are there that hypervisors offer. A few real machines have such ones too, as cards.
 fn has_devices_of_a_hypervisor(root: &Root) -> bool {
     let devices = ["virtio", "vmbus", "xen"].map(|bus| Path::new("sys/bus").join(bus).join("devices"));
     devices.iter().any(|bus| root.names(bus).is_ok_and(|names| !names.is_empty()))
+}
+
+/// Whether this is an x86 processor whose flags are known.
+fn is_x86(cpu: &Cpu) -> bool {
+    cpu.vendor.is_some() && !cpu.flags.is_empty()
 }
 
 /// Whether a maker has put the system together: its firmware names a product, or its device tree a board.
@@ -105,15 +113,15 @@ impl Virtualisation {
         let dmi = |name: &str| root.line(Path::new("sys/class/dmi/id").join(name)).ok();
         let mut found =
             Self { system_vendor: dmi("sys_vendor"), product: dmi("product_name"), ..Self::default() };
-        found.look_at_firmware(root);
+        found.look_at_firmware(root, cpu);
         found.look_at_metadata(root);
         found.look_at_kernel(root, cpu);
         found.look_for_container(root);
         let is_virtual = found.hypervisor.is_some() || cpu.has("hypervisor");
         // Without any device of a hypervisor, the silence of an x86 processor tells that there is none. Elsewhere a maker's
         // firmware or a board's device tree must say so.
-        let x86 = cpu.vendor.is_some() && !cpu.flags.is_empty();
-        let is_real = (x86 || is_made_by_somebody(root, &found)) && !has_devices_of_a_hypervisor(root);
+        let is_real =
+            (is_x86(cpu) || is_made_by_somebody(root, &found)) && !has_devices_of_a_hypervisor(root);
         let is_told = is_virtual || is_real;
         found.is_virtual = is_told.then_some(is_virtual);
         if found.is_virtual.is_none() {
@@ -161,7 +169,8 @@ impl Virtualisation {
         self.evidence.push(shown(&evidence));
     }
 
-    fn look_at_firmware(&mut self, root: &Root) {
+    fn look_at_firmware(&mut self, root: &Root, cpu: &Cpu) {
+        let is_bare_x86 = is_x86(cpu) && !cpu.has("hypervisor");
         for table in ["APIC", "FACP", "DSDT"] {
             let path = Path::new("sys/firmware/acpi/tables").join(table);
             // The maker's id is bytes 10 to 15 of each table (ACPI specification, system description header).
@@ -176,7 +185,13 @@ impl Virtualisation {
         }
         for name in ["sys_vendor", "product_name", "board_vendor", "bios_vendor"] {
             let Ok(text) = root.line(Path::new("sys/class/dmi/id").join(name)) else { continue };
-            if let Some((_, hypervisor)) = BY_FIRMWARE.iter().find(|(hint, _)| text.contains(hint)) {
+            let Some((hint, hypervisor)) = BY_FIRMWARE.iter().find(|(hint, _)| text.contains(hint)) else {
+                continue;
+            };
+            if is_bare_x86 && CLOUDS_WITH_BARE_METAL.contains(hint) {
+                self.evidence
+                    .push(shown(&format!("DMI {name} is {text}, but the processor has no flag hypervisor")));
+            } else {
                 self.guess(Some(hypervisor), format!("DMI {name} is {text}"));
             }
         }
@@ -311,6 +326,26 @@ mod tests {
         for (vendor, product, hypervisor) in table {
             assert_eq!(by_dmi(vendor, product)?.as_deref(), hypervisor, "{vendor} {product}");
         }
+        Ok(())
+    }
+
+    #[test]
+    fn clouds_with_bare_metal_are_known_by_the_processors_flag() -> Result<(), Fault> {
+        let x86 = "proc/cpuinfo = vendor_id\\t: GenuineIntel\nproc/cpuinfo = flags\\t: fpu sse2";
+        for product in CLOUDS_WITH_BARE_METAL {
+            let dmi = format!(
+                "\nsys/class/dmi/id/sys_vendor = A cloud\nsys/class/dmi/id/product_name = {product}\n"
+            );
+            let metal = discover(&format!("{x86}{dmi}"))?;
+            assert_eq!((metal.is_virtual, metal.hypervisor), (Some(false), None), "{product}");
+            assert_eq!(discover(&format!("{x86} hypervisor{dmi}"))?.is_virtual, Some(true), "{product}");
+        }
+        let named = format!(
+            "{x86}\nsys/class/dmi/id/product_name = Standard PC\nsys/class/dmi/id/sys_vendor = QEMU\n"
+        );
+        assert_eq!(discover(&named)?.is_virtual, Some(true), "its flag is hidden");
+        let metal = Fixture::open("google-metal-seen-as-kvm")?.machine();
+        assert_eq!(metal.virtualisation.is_virtual, Some(false));
         Ok(())
     }
 

@@ -99,6 +99,19 @@ pub(super) fn last_level(caches: &[Cache], cpus: &CpuSet) -> Option<(u64, u64)> 
     (total > 0).then_some((total, counted.len() as u64))
 }
 
+/// Bytes of the distinct level-2 caches of `cpus` that have a further level behind them.
+pub(super) fn inner_level_2(caches: &[Cache], cpus: &CpuSet) -> u64 {
+    let has_further = |cpu: usize| caches.iter().any(|c| c.level > 2 && c.holds_data() && c.serves(cpu));
+    let of_level_2 = caches.iter().filter(|cache| cache.level == 2 && cache.holds_data());
+    let bytes = of_level_2.map(|cache| {
+        let counts = |set: &CpuSet| set.common(cpus).iter().any(has_further);
+        let known = cache.instances.iter().filter(|set| counts(set)).count();
+        let alone = cache.sharing_unknown.common(cpus).iter().filter(|cpu| has_further(*cpu)).count();
+        cache.size_bytes.unwrap_or(0).saturating_mul((known + alone) as u64)
+    });
+    bytes.fold(0, u64::saturating_add)
+}
+
 /// All caches of these CPUs, alike ones together, ordered by level and kind.
 pub(super) fn discover(s: &mut Survey, online: &CpuSet) -> Vec<Cache> {
     let mut caches: Vec<Cache> = Vec::new();
@@ -266,6 +279,21 @@ mod tests {
             + &tree("4-5", 0, 2, "512K", "4-5")
             + &tree("6-7", 0, 2, "512K", "6-7");
         assert_eq!(last_level(&mixed, "0-7")?, Some(8192 + 512 + 512));
+        Ok(())
+    }
+
+    #[test]
+    fn level_2_counts_beside_a_further_level_and_each_cache_once() -> Result<(), Fault> {
+        let text = tree("0-1", 0, 2, "512K", "0-1")
+            + &tree("2-3", 0, 2, "512K", "2-3")
+            + &tree("4-7", 0, 2, "256K", "{n}")
+            + &tree("0-3", 1, 3, "8M", "0-3")
+            + &tree("4-5", 1, 3, "8M", "4-5");
+        let fixture = Fixture::unpack(&text)?;
+        let caches = discover(&mut Survey::new(&fixture.root), &"0-7".parse()?);
+        let kib = |cpus: &str| Ok::<_, Fault>(inner_level_2(&caches, &cpus.parse()?) >> 10);
+        assert_eq!([kib("0")?, kib("0-1")?, kib("0,2")?], [512, 512, 1024]);
+        assert_eq!(kib("0-7")?, 1024 + 512, "those of CPUs 6 and 7 are their last level");
         Ok(())
     }
 

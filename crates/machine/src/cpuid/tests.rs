@@ -92,9 +92,23 @@ fn whatever_a_hypervisor_says_is_a_number() {
     let huge = "CPU 0:\n   0x8000001d 0x00: eax=0x00000121 ebx=0xffffffff ecx=0xffffffff edx=0x0\n";
     assert_eq!(parse(huge).unwrap().of(0).unwrap().caches(), []);
     let many: String = (0..3 * MOST_KINDS)
-        .map(|n| format!("CPU 0:\n   0x00000000 0x00: eax={n:#x} ebx=0x0 ecx=0x0 edx=0x0\n"))
+        .map(|n| format!("CPU 0:\n   0x00000001 0x00: eax={n:#x} ebx=0x0 ecx=0x0 edx=0x0\n"))
         .collect();
     assert_eq!(parse(&many).unwrap().0.len(), MOST_KINDS);
+}
+
+#[test]
+fn leaves_above_the_highest_are_no_evidence() {
+    // An old QEMU with 4 as its highest leaf; the processor repeats that one for those above (libcpuid, tests/intel/qemu).
+    let text = "CPU 0:\n   0x00000000 0x00: eax=0x00000004 ebx=0x756e6547 ecx=0x6c65746e edx=0x49656e69\n   \
+        0x00000007 0x00: eax=0x0 ebx=0xffffffff ecx=0xffffffff edx=0xffffffff\n   \
+        0x80000000 0x00: eax=0x80000001 ebx=0x0 ecx=0x0 edx=0x0\n   \
+        0x8000001a 0x00: eax=0xf ebx=0x0 ecx=0x0 edx=0x0\n";
+    let parsed = parse(text).unwrap();
+    let leaves: Vec<u32> = parsed.of(0).unwrap().leaves.iter().map(|leaf| leaf.leaf).collect();
+    assert_eq!(leaves, [0, 0x8000_0000]);
+    let without_first = "CPU 0:\n   0x00000007 0x00: eax=0x0 ebx=0x1 ecx=0x0 edx=0x0\n";
+    assert_eq!(parse(without_first).unwrap().of(0).unwrap().leaves.len(), 1);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! CPUID as text, in the format that `cpuid -r` prints: `CPU 0:`, then a line for each leaf and subleaf.
 
-use super::{Cpuid, Leaf, kept};
+use super::{Cpuid, Leaf, bounded, kept};
 use crate::cpuset::MAX_CPUS;
 use plimsoll_units::text::shown_within;
 
@@ -40,7 +40,7 @@ pub fn parse(text: &str) -> Result<Cpuid, BadText> {
             continue;
         }
         if let Some(heading) = words.strip_prefix("CPU").and_then(|rest| rest.strip_suffix(':')) {
-            found.add(cpu, std::mem::take(&mut leaves));
+            found.add(cpu, bounded(std::mem::take(&mut leaves)));
             cpu = if heading.is_empty() { Some(0) } else { heading.trim().parse().ok() }
                 .filter(|cpu| *cpu < MAX_CPUS)
                 .ok_or_else(bad)?;
@@ -53,7 +53,7 @@ pub fn parse(text: &str) -> Result<Cpuid, BadText> {
             leaves.push(leaf);
         }
     }
-    found.add(cpu, leaves);
+    found.add(cpu, bounded(leaves));
     if found.0.is_empty() { Err(BadText::Empty) } else { Ok(found) }
 }
 

@@ -178,7 +178,9 @@ fn sockets(machine: &Machine, case: &Case) -> Result<(f64, f64), String> {
     }
     let of = |cpu: usize| machine.cpu.logical(cpu).and_then(|cpu| cpu.package);
     let used: Option<BTreeSet<u32>> = placed(machine, case).into_iter().map(of).collect();
-    let all: Option<BTreeSet<u32>> = machine.cpu.logical.iter().map(|cpu| cpu.package).collect();
+    // The kernel does not show the package of a CPU that is switched off.
+    let running = machine.cpu.logical.iter().filter(|cpu| cpu.online);
+    let all: Option<BTreeSet<u32>> = running.map(|cpu| cpu.package).collect();
     match (used, all) {
         (Some(_), Some(all)) if case.number("node").is_some() => Ok((1.0, all.len() as f64)),
         (Some(used), Some(all)) if !used.is_empty() => {
@@ -278,6 +280,15 @@ mod tests {
         machine.cpu.allowed = machine.cpu.online.clone();
         let limit = carried(&machine, &on(40))?.remove(0);
         assert_eq!(limit.value, Some(2.0 * 6.0 * 8.0 * 2933e6));
+        Ok(())
+    }
+
+    #[test]
+    fn cpus_that_are_off_are_no_sockets() -> Result<(), Fault> {
+        let machine = Fixture::open("smt-off-at-run-time")?.machine();
+        let socket = 8.0 * 8.0 * 4800e6;
+        assert_eq!(values(&machine, 1), [(Some(socket), Source::Rated)]);
+        assert_eq!(values(&machine, machine.cpu.allowed.len() as u64), [(Some(2.0 * socket), Source::Rated)]);
         Ok(())
     }
 

@@ -138,7 +138,7 @@ impl<'a> Evidence<'a> {
 
     /// The first rate of the row that a core like this one was measured to be above. Below says nothing: a neighbour or
     /// throttling slows a core down.
-    fn more_than(&self, row: &Microarchitecture) -> Option<String> {
+    pub(super) fn more_than(&self, row: &Microarchitecture) -> Option<String> {
         self.capabilities.iter().find_map(|one| {
             let rate = match one.ability {
                 Ability::Fma => rate::FMA,

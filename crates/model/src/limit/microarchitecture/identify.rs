@@ -6,7 +6,7 @@ use plimsoll_metal::kernel::{Rate, rate};
 
 use super::Unknown;
 use super::evidence::{Evidence, Name};
-use super::table::{Microarchitecture, table};
+use super::table::{Caches, Microarchitecture, table};
 use crate::limit::{Limit, Source};
 use crate::machine::{Cpu, Machine};
 
@@ -44,6 +44,10 @@ pub struct Core {
     pub l2_load_bytes: Option<f64>,
     /// The same from level 3 to level 2.
     pub l3_load_bytes: Option<f64>,
+    /// The largest level 3 that such chips have without a cache stacked on top, in bytes; of chips that it can be, the largest.
+    pub l3_most: Option<u64>,
+    /// The most cores that share a level 3 of such chips, if all of them have a bound.
+    pub l3_cores: Option<u64>,
     /// Loads of up to 8 bytes started in a cycle.
     pub loads: Option<f64>,
     /// Stores of up to 8 bytes started in a cycle.
@@ -118,6 +122,16 @@ impl Core {
         match against {
             None if trusted => Ok(Self::new(named, Identity::Documented, None)),
             None => {
+                let hidden = masked(rows, &named, &evidence);
+                if !hidden.is_empty() {
+                    let all: Vec<_> = named.iter().copied().chain(hidden).collect();
+                    let note = format!(
+                        "{} may be shown as {}, and the name has no product's number",
+                        names(&all),
+                        names(&named)
+                    );
+                    return Ok(Self::new(all, Identity::Inferred, Some(note)));
+                }
                 let others = candidates(rows, cpu, &evidence);
                 let decided = others.iter().all(|row| named.iter().any(|n| n.name == row.name));
                 let why = "family and model may be the hypervisor's";
@@ -169,6 +183,8 @@ impl Core {
             l1_load_bytes: agreed("l1_load_bytes"),
             l2_load_bytes: agreed("l2_load_bytes"),
             l3_load_bytes: agreed("l3_load_bytes"),
+            l3_most: most_of(&rows, |caches| Some(caches.l3_usual.unwrap_or(caches.l3_most) << 10)),
+            l3_cores: most_of(&rows, |caches| caches.l3_cores),
             loads: agreed("loads"),
             stores: agreed("stores"),
             accesses: agreed("accesses"),
@@ -253,6 +269,12 @@ fn agreed(rows: &[&Microarchitecture], key: &str) -> Option<f64> {
     numbers.all(|other| other == Some(first)).then_some(first)
 }
 
+/// The largest of what the rows' caches have, if all of them have it.
+fn most_of(rows: &[&Microarchitecture], number: impl Fn(&Caches) -> Option<u64>) -> Option<u64> {
+    let numbers: Option<Vec<u64>> = rows.iter().map(|row| number(row.caches.as_ref()?)).collect();
+    numbers?.into_iter().max()
+}
+
 /// The row that the numbers name, of several the one for this kind of core, and what contradicts it.
 type Named = (Vec<&'static Microarchitecture>, Option<String>);
 
@@ -311,6 +333,19 @@ fn candidates(
     let of_vendor =
         rows.iter().filter(|row| row.chip.vendor().is_some() && row.chip.vendor() == cpu.vendor.as_deref());
     of_vendor.filter(|row| evidence.contradiction(row).is_none()).collect()
+}
+
+/// Chips that hypervisors show as one of the `named`, less those that a feature or a measured rate contradicts. Caches do not
+/// count: they are masked too.
+fn masked(
+    rows: &'static [Microarchitecture],
+    named: &[&'static Microarchitecture],
+    evidence: &Evidence<'_>,
+) -> Vec<&'static Microarchitecture> {
+    let is_masked = |row: &&Microarchitecture| named.iter().any(|shown| shown.mask_of.contains(&row.name));
+    let is_possible =
+        |row: &&Microarchitecture| evidence.impossible(row).is_none() && evidence.more_than(row).is_none();
+    rows.iter().filter(is_masked).filter(is_possible).collect()
 }
 
 /// `A, B or C`, the first few.

@@ -79,6 +79,9 @@ pub(super) struct Microarchitecture {
     /// Features that the chip cannot have.
     #[serde(default)]
     pub(super) never: Vec<String>,
+    /// Chips that hypervisors show with the numbers, features and caches of this one.
+    #[serde(default)]
+    pub(super) mask_of: Vec<String>,
     /// What its caches are.
     pub(super) caches: Option<Caches>,
     /// CPUID 0x1A, EAX.
@@ -122,6 +125,10 @@ pub(super) struct Caches {
     pub(super) l2: Vec<[u32; 2]>,
     /// The largest level 3, in KiB.
     pub(super) l3_most: u64,
+    /// The largest without a cache stacked on top, if that is less.
+    pub(super) l3_usual: Option<u64>,
+    /// The most cores that share a level 3, where it does not belong to the whole socket.
+    pub(super) l3_cores: Option<u64>,
 }
 
 /// Which chips of a row's numbers have 512-bit data paths.

@@ -298,7 +298,7 @@ fn socket_memory_depends_on_the_stepping_where_a_model_is_many_chips() {
         (0x3f, "Xeon(R) CPU E5-2666 v3", "Haswell-EP", ["Core(TM) i7-5960X CPU", "Xeon(R) CPU E5-1660 v3"]),
         (0x4f, "Xeon(R) CPU E5-2686 v4", "Broadwell-EP", ["Core(TM) i7-6900K CPU", "Xeon(R) CPU E7-8880 v4"]),
         (0x8f, "Xeon(R) Platinum 8488C", "Sapphire Rapids", ["Xeon(R) w9-3495X", "Xeon(R) w5-2465X"]),
-        (0xad, "Xeon(R) 6975P-C", "Granite Rapids, 6900P", ["Xeon(R) 698X", "Xeon(R) 656"]),
+        (0xad, "Xeon(R) 6975P-C", "Granite Rapids, 6975P-C", ["Xeon(R) 698X", "Xeon(R) 656"]),
         (0xad, "Xeon(R) 6520P", "Granite Rapids, 6700P and 6500P", ["Xeon(R) 674X", "Xeon(R) 654"]),
     ] {
         assert_eq!(name(x86(INTEL, 6, model, 4), &format!("Intel(R) {xeon}")), Some(row));
@@ -326,6 +326,30 @@ fn socket_memory_depends_on_the_stepping_where_a_model_is_many_chips() {
     assert!(SocketMemory::of(&graviton).unwrap().is_none(), "a name that anybody can choose");
     graviton.virtualisation.system_vendor = Some("Amazon EC2".to_owned());
     assert_eq!(SocketMemory::of(&graviton).unwrap().map(|row| row.name.as_str()), Some("Graviton4"));
+}
+
+#[test]
+fn a_name_without_a_number_may_hide_a_chip_that_providers_show_as_this_one() -> Result<(), Fault> {
+    for name in ["masked-icelake-as-skylake-1", "masked-icelake-as-cascadelake-1"] {
+        let machine = Fixture::open(name)?.machine();
+        let core = Core::of(&machine, 0)?;
+        assert_eq!(core.identity, Identity::Inferred, "{name}");
+        assert!(core.rows().any(|row| row.name == "Ice Lake-SP"), "{name}: {}", core.name);
+        assert_eq!((core.number("aes"), core.stores), (None, None), "{name}: they differ");
+        assert!(SocketMemory::of(&machine).is_err(), "{name}");
+    }
+    let mut named = Fixture::open("masked-icelake-as-skylake-1")?.machine();
+    named.cpu.model_name = Some("Intel(R) Xeon(R) Platinum 8163 CPU @ 2.50GHz".to_owned());
+    assert_eq!(Core::of(&named, 0)?.identity, Identity::Documented);
+    Ok(())
+}
+
+#[test]
+fn clouds_parts_of_granite_rapids_have_their_own_memory() -> Result<(), Fault> {
+    let metal = Fixture::open("google-metal-seen-as-kvm")?.machine();
+    let row = SocketMemory::of(&metal)?.ok_or("no row")?;
+    assert_eq!((row.channels, row.megatransfers), (12, 6400));
+    Ok(())
 }
 
 fn measured(ability: Ability, isa: &str, bits: u32, measured: f64) -> Capability {
