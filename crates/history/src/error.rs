@@ -334,9 +334,9 @@ fn only_read(file: &Path, extended: i32) -> String {
     let why = match extended {
         ffi::SQLITE_READONLY_DBMOVED => "it was moved or replaced while it was open; run the command again",
         _ if mounted => {
-            "its file system is mounted read-only (look in 'dmesg' for the cause); remount it for writing"
+            "its file system is mounted read-only ('dmesg' may show why); use --store FILE on another one"
         }
-        _ => "the file or its directory can only be read; allow writing both",
+        _ => "the file or its directory cannot be written; use another --store FILE",
     };
     why.to_owned()
 }

@@ -167,7 +167,7 @@ fn others_place(directory: &Path, found: &Metadata) -> Option<String> {
     let (shown, owner, mode) = (name(directory), found.uid(), found.permissions().mode());
     if owner != 0 {
         return Some(format!(
-            "its directory belongs to user {owner}, and root would leave files there; run as that user (sudo -u '#{owner}' plimsoll …), take the directory with: chown root {shown}, or use --store FILE elsewhere"
+            "its directory {shown} belongs to user {owner}, and root would leave files there; run as that user (sudo -u '#{owner}' plimsoll …), or use --store FILE in a directory of root's own"
         ));
     }
     let group = mode & 0o020 != 0 && found.gid() != 0;
@@ -177,7 +177,7 @@ fn others_place(directory: &Path, found: &Metadata) -> Option<String> {
         false => return None,
     };
     Some(format!(
-        "{writers} can write its directory; close that with: chmod go-w {shown}, or use --store FILE in a directory of root's own"
+        "{writers} can write its directory {shown}; use --store FILE in a directory that only root can write"
     ))
 }
 
@@ -204,10 +204,10 @@ pub(super) fn inspect(file: &Path) -> Result<Option<Metadata>, StoreError> {
     let (me, owner) = (rustix::process::geteuid().as_raw(), found.uid());
     if owner != me {
         let again = match me {
-            0 => format!("run as that user (sudo -u '#{owner}' plimsoll …), or take it with: chown root"),
-            _ => format!("take it back with: sudo chown {me}"),
+            0 => format!("run as that user (sudo -u '#{owner}' plimsoll …), or use another --store FILE"),
+            _ => "ask that user for a copy, or use another --store FILE".to_owned(),
         };
-        let why = format!("it belongs to user {owner}; {again} {}", name(file));
+        let why = format!("it belongs to user {owner}; {again}");
         return Err(StoreError::refused(file, why));
     }
     if found.nlink() > 1 && has_second_name(file, &found) {
@@ -217,7 +217,7 @@ pub(super) fn inspect(file: &Path) -> Result<Option<Metadata>, StoreError> {
         ));
     }
     if found.permissions().mode() & 0o002 != 0 {
-        let why = format!("every user can write it; close it with: chmod 600 {}", name(file));
+        let why = "every user can write it, so its runs may be anybody's; use another --store FILE".to_owned();
         return Err(StoreError::refused(file, why));
     }
     if found.len() == 0 {

@@ -391,7 +391,7 @@ fn what_everyone_can_write_is_refused_with_the_remedy() {
     fs::set_permissions(at(&directory).file(), fs::Permissions::from_mode(0o666)).unwrap();
     let error = Store::open(&at(&directory)).unwrap_err();
     assert!(error.is_refusal());
-    assert!(error.to_string().contains("chmod 600"), "{error}");
+    assert!(error.to_string().contains("use another --store FILE"), "{error}");
 }
 
 #[test]

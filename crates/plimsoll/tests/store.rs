@@ -426,10 +426,10 @@ fn root_takes_no_history_that_another_user_has_or_could_exchange() {
         ("theirs/new.db", "belongs to user 65534"),
         ("theirs/old.db", "sudo -u '#65534'"),
         ("sticky/new.db", "every user can write its directory"),
-        ("sticky/old.db", "chmod go-w"),
+        ("sticky/old.db", "use --store FILE in a directory that only root can write"),
         ("open/new.db", "every user can write its directory"),
         ("group/new.db", "group 65534 can write its directory"),
-        ("mine/theirs.db", "chown root"),
+        ("mine/theirs.db", "use another --store FILE"),
         ("link/new.db", "symbolic link owned by user 65534"),
         ("mine/second.db", "second name"),
     ] {

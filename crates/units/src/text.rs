@@ -52,17 +52,28 @@ pub fn position(text: &str, offset: usize) -> (usize, usize) {
 /// # Errors
 /// Why it cannot be read, is not a regular file, is larger than `most` bytes, or is not UTF-8.
 pub fn read_small(path: &Path, most: u64) -> Result<String, String> {
-    let about = std::fs::metadata(path).map_err(|e| e.to_string())?;
+    // Before it is opened: opening a FIFO waits for its writer.
+    if !std::fs::metadata(path).map_err(|e| e.to_string())?.is_file() {
+        return Err("not a regular file".to_owned());
+    }
+    read_small_file(std::fs::File::open(path).map_err(|e| e.to_string())?, most)
+}
+
+/// The text of an opened file of at most `most` bytes, without a byte order mark.
+///
+/// # Errors
+/// A reason in words: it is not a regular file, it is larger, it cannot be read, or it is not UTF-8.
+pub fn read_small_file(file: std::fs::File, most: u64) -> Result<String, String> {
+    let about = file.metadata().map_err(|e| e.to_string())?;
     if !about.is_file() {
         return Err("not a regular file".to_owned());
     }
-    let too_large = || format!("larger than {} MiB; it should be a page of text", most >> 20);
+    let too_large = || format!("larger than {} MiB", most >> 20);
     if about.len() > most {
         return Err(too_large());
     }
     let mut bytes = Vec::new();
-    let opened = std::fs::File::open(path).map_err(|e| e.to_string())?;
-    opened.take(most + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+    file.take(most + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
     if bytes.len() as u64 > most {
         return Err(too_large());
     }

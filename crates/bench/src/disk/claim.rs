@@ -158,15 +158,15 @@ fn held(name: &str, found: &Use, seen: &Seen) -> Option<String> {
             below => format!("keeps its bytes in {below}, which is"),
         };
         return Some(format!(
-            "{name} {what} held open by process {} ({}), which may use it; nothing was written to it. End that process, \
-             or wait until it has closed it",
+            "{name} {what} held open by process {} ({}), which may use it; nothing was written to it. \
+             Choose another device, or wait until the process has closed it",
             opener.process, opener.name
         ));
     }
     let opener = seen.unlisted.as_ref()?;
     Some(format!(
         "{name} may be held by process {} ({}): the kernel does not list the files that the process has registered with \
-         io_uring, mostly because it is busy; nothing was written to it. End that process, or try again when it does less I/O",
+         io_uring, mostly because it is busy; nothing was written to it. Choose another device, or try again when the process does less I/O",
         opener.process, opener.name
     ))
 }
@@ -176,7 +176,7 @@ fn nothing_on_it(name: &str, file: &File, bytes: u64) -> Result<(), RawError> {
     match mark(name, file, bytes)? {
         None => Ok(()),
         Some(what) => Err(RawError::Refused(format!(
-            "{name} holds {what}; nothing was written to it. If it is really not needed, remove the mark with wipefs -a, or overwrite it with zeros"
+            "{name} holds {what}; nothing was written to it. Choose a device without data"
         ))),
     }
 }
@@ -197,10 +197,8 @@ fn nothing_below(name: &str, below: &Below) -> Result<(), RawError> {
     match mark(&below.name, &file, bytes)? {
         None => Ok(()),
         Some(what) => Err(RawError::Refused(format!(
-            "{name} is a part of {}, which holds {what}; nothing was written to it. If it is really not needed, remove the \
-             mark with wipefs -a {}, or overwrite it with zeros",
+            "{name} is a part of {}, which holds {what}; nothing was written to it. Choose a device without data",
             below.name,
-            shown_bytes(path.as_os_str().as_encoded_bytes())
         ))),
     }
 }

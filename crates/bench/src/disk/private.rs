@@ -87,7 +87,7 @@ fn guarded(dir: &OwnedFd) -> Result<(), Refusal> {
     let mode = rustix::fs::fstat(dir)?.st_mode;
     if mode & 0o002 != 0 && mode & 0o1000 == 0 {
         return Err(Refusal::Planted(
-            "the file system has no O_TMPFILE, and all users may rename files in --dir: set its sticky bit (chmod +t) or use a directory of your own",
+            "the file system has no O_TMPFILE, and all users may rename files in --dir: use a directory of your own",
         ));
     }
     Ok(())
@@ -279,7 +279,7 @@ mod tests {
         let (dir, opened) = directory();
         std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o777)).expect("chmod");
         let refused = open(&opened, OFlags::empty(), None).map(|_| ()).expect_err("not sticky");
-        assert!(matches!(refused, Refusal::Planted(why) if why.contains("chmod +t")));
+        assert!(matches!(refused, Refusal::Planted(why) if why.contains("a directory of your own")));
         std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o1777)).expect("chmod");
         assert!(open(&opened, OFlags::empty(), None).is_ok());
         assert_eq!(names(dir.path()), 0);

@@ -91,7 +91,7 @@ fn a_mounted_device_is_refused_by_its_mount_point_and_stays_as_it_is() {
     let (out, _) = with_code(&on_device(&["--target", &device.device, "--op", "read", "--block", "4K"]), 0);
     assert_eq!(measurements(&out)[0]["status"], "ok");
     drop(mounted);
-    refused(&device, &["an ext2, ext3 or ext4 file system", "wipefs"]);
+    refused(&device, &["an ext2, ext3 or ext4 file system", "without data"]);
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn each_mark_and_user_of_a_device_is_named() {
         arguments.push(name);
         // A small xfs is refused by its maker; then there is nothing to find.
         if run(program, &arguments) {
-            refused(&device, &[says, "wipefs"]);
+            refused(&device, &[says, "without data"]);
         } else {
             missing.push(program);
         }

@@ -209,7 +209,7 @@ impl<'a> Reading<'a> {
         self.rate();
         self.latency_target();
         self.order(before);
-        self.job.threads = self.number("numjobs").unwrap_or(1).max(1);
+        self.job.threads = self.positive("numjobs").unwrap_or(1);
         self.came_from("threads", self.get("numjobs"));
         self.place();
         self.files();
@@ -286,6 +286,15 @@ impl<'a> Reading<'a> {
             self.not(given, "a whole number");
         }
         number
+    }
+
+    /// A number from 1: without a job or a transfer in flight nothing would be measured.
+    fn positive(&mut self, name: &str) -> Option<u64> {
+        let number = self.number(name)?;
+        if number == 0 && let Some(given) = self.get(name) {
+            self.not(given, "at least 1");
+        }
+        Some(number.max(1))
     }
 
     fn switch(&mut self, name: &str) -> Option<bool> {

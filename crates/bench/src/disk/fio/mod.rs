@@ -15,10 +15,13 @@ mod value;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
+use rustix::io::Errno;
+
 use crate::case::Value;
 use crate::plan::file::PlanFile;
 use crate::plan::{self, Group, How, Places, Position};
-use crate::text::{read_small, shown_bytes, shown_within};
+use crate::text::{read_small, read_small_file, shown_bytes, shown_within};
 use job::Job;
 pub use job::Place;
 use mistake::{Line, Mistake};
@@ -230,6 +233,25 @@ fn group(job: &Job, file: &str) -> Group {
     }
 }
 
+/// The text of a file beneath a folder. A link that leads out of the folder is refused, so that a job file shows nothing of files that
+/// its author could not read.
+fn beneath(folder: &Path, path: &Path) -> Result<String, String> {
+    let why = |error: Errno| match error {
+        Errno::XDEV => "it is a link that leads out of the folder of the job file".to_owned(),
+        error => std::io::Error::from(error).to_string(),
+    };
+    let folder = match folder.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => folder,
+    };
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let folder = open(folder, flags | OFlags::DIRECTORY, Mode::empty()).map_err(why)?;
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    // A FIFO would not be opened otherwise.
+    let found = openat2(&folder, path, flags | OFlags::NONBLOCK, Mode::empty(), within).map_err(why)?;
+    read_small_file(found.into(), MAX_BYTES)
+}
+
 /// A name as plan files have it.
 pub fn plain(name: &str) -> String {
     let one = |c: char| if c.is_ascii_alphanumeric() || "-_. ".contains(c) { c } else { '-' };
@@ -252,7 +274,7 @@ impl Surroundings for Here {
         if !path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
             return Err("an included file must be in the folder of the job file, or below it".to_owned());
         }
-        read_small(&self.folder.join(path), MAX_BYTES)
+        beneath(&self.folder, path)
     }
 
     fn keyword(&self, name: &str) -> Option<u64> {

@@ -285,6 +285,33 @@ fn files_are_included_and_what_is_in_them_has_its_own_lines() {
 }
 
 #[test]
+fn nothing_outside_the_folder_is_included_through_a_link() {
+    use std::os::unix::fs::symlink;
+
+    let (inside, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::write(outside.path().join("secret"), "iodepth=4\n").unwrap();
+    std::fs::write(inside.path().join("own.fio"), "iodepth=4\n").unwrap();
+    symlink(outside.path().join("secret"), inside.path().join("file.fio")).unwrap();
+    symlink(outside.path(), inside.path().join("folder")).unwrap();
+    symlink("own.fio", inside.path().join("near.fio")).unwrap();
+    let here = Here { folder: inside.path().to_owned() };
+    for name in ["file.fio", "folder/secret", "folder", "none.fio"] {
+        assert!(here.included(name).is_err(), "{name}");
+    }
+    for name in ["own.fio", "./own.fio", "near.fio"] {
+        assert_eq!(here.included(name).unwrap(), "iodepth=4\n", "{name}");
+    }
+}
+
+#[test]
+fn jobs_and_transfers_in_flight_are_at_least_one() {
+    for option in ["iodepth", "numjobs"] {
+        let wrong = refusals(&format!("[a]\nrw=randread\nioengine=libaio\ndirect=1\nsize=1g\n{option}=0\n"));
+        assert!(wrong.iter().any(|line| line.contains(option) && line.contains("at least 1")), "{wrong:?}");
+    }
+}
+
+#[test]
 fn a_plan_of_a_job_file_is_read_back_as_the_same() {
     let file = ignoring(
         "[global]\nsize=1g\ndirect=1\n[a/b: \"c\"]\nrw=randread\nthinktime=5\nramp_time=2\nruntime=9\ntime_based\n",

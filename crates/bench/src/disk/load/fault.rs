@@ -29,6 +29,11 @@ pub enum What {
         /// Bytes it moved.
         moved: usize,
     },
+    /// The kernel reports more bytes than the request has, so none of its counts can be believed.
+    Excess {
+        /// Bytes that it reports.
+        moved: usize,
+    },
 }
 
 /// Why the load ended.
@@ -59,7 +64,7 @@ impl fmt::Display for Fault {
         let Request { op, offset, start, len, .. } = self.request;
         // What moved is a part of the whole transfer; what failed is the rest that was asked for.
         let (offset, len) = match self.what {
-            What::Errno(_) => (offset, len),
+            What::Errno(_) | What::Excess { .. } => (offset, len),
             What::Short { .. } => (offset.saturating_sub(start as u64), start + len),
         };
         let op = match op {
@@ -69,9 +74,13 @@ impl fmt::Display for Fault {
             Op::Sync => "fsync",
             Op::Trim => "trim",
         };
-        write!(f, "{op} of {} at offset {offset} of the test file ", human(len as u64))?;
+        write!(f, "{op} of {} at offset {offset} ", human(len as u64))?;
         match self.what {
             What::Errno(errno) => write!(f, "failed: {errno}{}", hint(errno)),
+            What::Excess { moved } => {
+                let moved = human(moved as u64);
+                write!(f, "reports {moved}, more than that: the kernel, or a layer between, counts wrongly")
+            }
             What::Short { moved } => {
                 let moved = human(moved as u64);
                 write!(f, "moved only {moved} of it; the file was cut, or the device is failing, see dmesg")
@@ -90,7 +99,8 @@ pub fn rest(completion: &Completion) -> Result<Option<Request>, Fault> {
     let request = completion.request;
     let fault = |what| Err(Fault { request, what });
     match completion.outcome {
-        Ok(moved) if moved >= request.len => Ok(None),
+        Ok(moved) if moved > request.len => fault(What::Excess { moved }),
+        Ok(moved) if moved == request.len => Ok(None),
         // The end of the file, or a device that takes no more.
         Ok(0) => fault(What::Short { moved: request.start }),
         Ok(moved) => Ok(Some(Request {

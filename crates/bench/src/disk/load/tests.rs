@@ -31,6 +31,8 @@ struct Scripted {
 enum Act {
     Whole,
     Part(usize),
+    /// Everything, with a report of one byte more.
+    Excess,
     Fail(Errno),
 }
 
@@ -51,8 +53,9 @@ impl Scripted {
     fn carry_out(&mut self, request: Request) -> Result<usize, Errno> {
         let Request { slot, op, file, offset, start, len } = request;
         self.asked.borrow_mut().push(request);
-        let moved = match self.script.pop_front().unwrap_or(Act::Whole) {
-            Act::Whole => len,
+        let act = self.script.pop_front().unwrap_or(Act::Whole);
+        let moved = match act {
+            Act::Whole | Act::Excess => len,
             Act::Part(bytes) => bytes.min(len),
             Act::Fail(errno) => return Err(errno),
         };
@@ -65,7 +68,7 @@ impl Scripted {
             Op::Trim => place.fill(0),
             Op::DataSync | Op::Sync => {}
         }
-        Ok(moved)
+        Ok(moved + usize::from(matches!(act, Act::Excess)))
     }
 }
 
@@ -260,6 +263,14 @@ fn a_failure_is_reported_with_place_and_cause() {
     let text = error.to_string();
     assert!(text.contains(&format!("write of 512 B at offset {}", request.offset)), "{text}");
     assert!(text.contains("dmesg"), "{text}");
+}
+
+#[test]
+fn more_bytes_than_requested_are_an_error() {
+    for doing in [Doing::Read, Doing::Write] {
+        let error = rig(doing, 1, 10, &[Act::Excess]).done(1).expect_err("fails");
+        assert!(matches!(error, LoadError::Fault(Fault { what: What::Excess { .. }, .. })), "{error:?}");
+    }
 }
 
 #[test]

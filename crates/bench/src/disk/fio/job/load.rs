@@ -228,7 +228,7 @@ impl<'a> Reading<'a> {
             self.remark(given, "psync, which gives each call its offset; fio's sync calls lseek(2) where the next transfer is elsewhere");
         }
         self.word("engine", engine, "ioengine");
-        let depth = self.number("iodepth").unwrap_or(1).max(1);
+        let depth = self.positive("iodepth").unwrap_or(1);
         let one_at_a_time = matches!(engine, "psync" | "mmap");
         self.set("depth", Value::Count(if one_at_a_time { 1 } else { depth }), "iodepth");
         if let Some(given) = self.get("iodepth").filter(|_| one_at_a_time && depth > 1) {
