@@ -217,7 +217,8 @@ pub(super) fn inspect(file: &Path) -> Result<Option<Metadata>, StoreError> {
         ));
     }
     if found.permissions().mode() & 0o002 != 0 {
-        let why = "every user can write it, so its runs may be anybody's; use another --store FILE".to_owned();
+        let why =
+            "every user can write it, so its runs may be anybody's; use another --store FILE".to_owned();
         return Err(StoreError::refused(file, why));
     }
     if found.len() == 0 {

@@ -22,7 +22,6 @@ use crate::machine::disk::thing::{FileId, Thing};
 use crate::machine::disk::users::{self, Below, Use};
 use crate::machine::mounts::DeviceNumber;
 use crate::machine::root::Root;
-use crate::text::shown_bytes;
 
 /// How long somebody who looks at each device that changes (udev does, whenever a writer closes one) may take to finish.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -41,6 +41,7 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("plimsoll compare", "two runs", "plimsoll compare last~1 last"),
     ("plimsoll history show", "a run or cases", "plimsoll history show last"),
     ("plimsoll history tag", "a run and a tag", "plimsoll history tag last before-upgrade"),
+    ("plimsoll history accept", "a run", "plimsoll history accept last"),
     ("plimsoll history note", "a run and a note", "plimsoll history note last 'new memory'"),
     ("plimsoll import", "a file", "plimsoll import run.json"),
     ("plimsoll history import", "a file", "plimsoll history import run.json"),

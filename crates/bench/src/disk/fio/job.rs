@@ -291,7 +291,9 @@ impl<'a> Reading<'a> {
     /// A number from 1: without a job or a transfer in flight nothing would be measured.
     fn positive(&mut self, name: &str) -> Option<u64> {
         let number = self.number(name)?;
-        if number == 0 && let Some(given) = self.get(name) {
+        if number == 0
+            && let Some(given) = self.get(name)
+        {
             self.not(given, "at least 1");
         }
         Some(number.max(1))
