@@ -5,14 +5,13 @@ use crate::stated::Figure;
 
 /// Why the value of a figure is impossible whatever the machine; `None` if it is not.
 pub(crate) fn contradiction(figure: &Figure) -> Option<String> {
-    let kind = if figure.unit == Unit::Second { "time" } else { "rate" };
     match figure.value {
-        value if value.is_nan() => Some(format!("the file has no number for this {kind}, but nan")),
-        value if value < 0.0 => Some(format!("the file has a negative {kind}")),
-        value if value.is_infinite() => Some(format!("the file has an infinite {kind}")),
+        value if value.is_nan() => Some("the file has nan in place of a number".to_owned()),
+        value if value < 0.0 => Some("the file has a negative value".to_owned()),
+        value if value.is_infinite() => Some("the file has an infinite value".to_owned()),
         value if value > most(figure.unit) => {
             let most = Quantity::new(most(figure.unit), figure.unit);
-            Some(format!("no machine or cluster has a {kind} above {most}"))
+            Some(format!("no machine or cluster has a value above {most}"))
         }
         _ => figure.absurd.clone(),
     }

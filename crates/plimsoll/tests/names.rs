@@ -49,6 +49,8 @@ const SUBSYSTEMS: &[(&str, usize)] = &[
     ("published/lib.rs", 1),
     ("published/tables/specs.rs", 31),
     ("output/report/html/charts.rs", 1),
+    // The label with the number of a CPU.
+    ("output/report/format/openmetrics.rs", 1),
     ("output/report/machine.rs", 2),
     ("output/report/machine/cost.rs", 2),
     ("output/report/machine/storage.rs", 2),

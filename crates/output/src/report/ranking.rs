@@ -156,7 +156,7 @@ fn row_of(
         optional(prices.and_then(|prices| prices.values.get(index))),
         prices.map(|prices| cell(&prices.unit)).unwrap_or_default(),
     ];
-    let (own, by_price) = figures.split_at(6);
+    let (own, by_price) = figures.split_at(7);
     let cells = [lead.as_slice(), &of_side, own, &price, by_price].concat();
     write!(out, "{}\r\n", cells.join(","))
 }

@@ -316,15 +316,16 @@ mod tests {
         let mut run = fixture::run();
         let point = &mut run.measurements[0].metrics[0].series[1];
         (point.excluded, point.throttled, point.waited) = (Some(0.1), Some(0.0), Some(1.0 / 3.0));
+        point.delivered = Some(2.5);
         let note = |code: &str| Note { code: code.to_owned(), text: "why".to_owned() };
         run.measurements[0].warnings = vec![note("disturbed"), note("cpu-quota"), note("disturbed")];
-        let wanted = ["0.1", "0", "0.3333333333333333", "disturbed;cpu-quota"];
+        let wanted = ["0.1", "2.5", "0", "0.3333333333333333", "disturbed;cpu-quota"];
         let csv = text(|out| csv(&run, Rows::Samples, out));
         assert_eq!(split(csv.lines().nth(2).unwrap())[17..], wanted);
-        assert_eq!(split(csv.lines().nth(1).unwrap())[17..], ["", "", "", "disturbed;cpu-quota"]);
+        assert_eq!(split(csv.lines().nth(1).unwrap())[17..], ["", "", "", "", "disturbed;cpu-quota"]);
         let ndjson = text(|out| ndjson(&run, Rows::Samples, out));
         let row: Value = serde_json::from_str(ndjson.lines().nth(1).unwrap()).unwrap();
-        assert_eq!((row["waited"].as_f64(), row["warnings"].as_str()), (Some(1.0 / 3.0), Some(wanted[3])));
+        assert_eq!((row["waited"].as_f64(), row["warnings"].as_str()), (Some(1.0 / 3.0), Some(wanted[4])));
     }
 
     #[test]

@@ -100,6 +100,8 @@ fn input(input: &Input) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_metal::isa::Isa;
+
     use super::*;
     use crate::machine::fixture::Fixture;
 
@@ -111,8 +113,15 @@ mod tests {
         super::super::text(&limits(&machine, &candidates, clock_hz), 80)
     }
 
+    /// The kernels in the snapshot are those of a processor with AVX-512: the limits are derived for the kernels that this
+    /// processor can run.
     #[test]
     fn each_limit_has_formula_inputs_and_source() {
+        if Isa::best() != Isa::Avx512 {
+            let text = rows("xeon-gold-6230-2s", Some(2.8e9));
+            assert!(text.contains("channels × width × transfers"), "{text}");
+            return;
+        }
         insta::assert_snapshot!(rows("xeon-gold-6230-2s", Some(2.8e9)));
     }
 

@@ -210,7 +210,9 @@ measured again, each with IOzone's own figure of the same pass, but not divided.
 
 #[test]
 fn the_list_of_tables_and_figures_is_what_the_data_say() {
-    let made = all();
+    // The best instruction set of this processor is in some titles.
+    let best = plimsoll_metal::isa::Isa::best();
+    let made = all().replace(&format!(" {best} ×"), " ×");
     if std::env::var_os("PLIMSOLL_WRITE_DOCS").is_some() {
         std::fs::write(FILE, &made).unwrap();
     }
