@@ -183,7 +183,7 @@ fn a_device_that_a_process_holds_open_without_a_claim_is_refused_by_its_name() {
     let open = std::fs::File::options().read(true).write(true).open(&device.device).unwrap();
     let mut holder = Command::new("sleep").arg("900").stdin(open).spawn().unwrap();
     let process = format!("held open by process {} (sleep)", holder.id());
-    refused(&device, &[&process, "nothing was written", "End that process"]);
+    refused(&device, &[&process, "nothing was written", "Choose another device"]);
     // Reading is no harm.
     with_code(&on_device(&["--target", &device.device, "--op", "read", "--block", "4K"]), 0);
     holder.kill().unwrap();

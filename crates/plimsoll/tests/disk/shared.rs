@@ -169,7 +169,7 @@ fn who_holds_the_file_behind_a_device_open_is_named() {
     let open = std::fs::File::open(&device.image).unwrap();
     let mut holder = Command::new("sleep").arg("900").stdin(open).spawn().unwrap();
     let process = format!("image, which is held open by process {} (sleep)", holder.id());
-    refused(&device.device, &device.image, &[&process, "End that process"]);
+    refused(&device.device, &device.image, &[&process, "Choose another device"]);
     holder.kill().unwrap();
     holder.wait().unwrap();
     set_free(|| destroying(&device.device));
