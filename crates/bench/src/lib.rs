@@ -501,7 +501,7 @@ pub fn on_files(name: &str) -> bool {
     subsystem(name.split('.').next().unwrap_or_default()).is_some_and(|part| part.on_files)
 }
 
-/// The same case with one thread, on a machine with one CPU.
+/// Makes the case one with a single thread, on a machine with one CPU.
 ///
 /// # Errors
 /// It cannot be measured there.

@@ -25,7 +25,7 @@ const LEAST_SHARE: f64 = 0.5;
 /// A block device does not answer sooner: submission, interrupt and the crossings of PCI Express alone take as long (the quickest
 /// drives sold, Intel Optane P5800X, are specified with 5 µs).
 const SOONEST: f64 = 2e-6;
-/// More random transfers a second than a rotating disk makes, also where it orders many: four in a turn at 15,000 rpm.
+/// More random transfers per second than a rotating disk makes, even if it reorders a deep queue: four per turn at 15,000 rpm.
 const MOST_MOVES: f64 = 1000.0;
 
 pub(crate) fn held(figure: &Figure, used: &DiskUse, place: &Place<'_>) -> Held {

@@ -77,7 +77,7 @@ impl Cause {
 pub struct Row {
     /// The figure's name.
     pub name: String,
-    /// Its value in the base unit; null in JSON if it is not a finite number.
+    /// The value in the base unit; null in JSON if it is not a finite number.
     pub value: f64,
     /// The unit.
     pub unit: Unit,

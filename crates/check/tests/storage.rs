@@ -16,7 +16,7 @@ fn text(file: &str) -> String {
     fs::read_to_string(folder("storage").join(file)).unwrap()
 }
 
-/// The verdicts on a text that is said to come from the machine.
+/// The verdicts on a text that comes from the machine by its own statement.
 fn checked(text: &str) -> Vec<Checked> {
     let tree = fs::read_to_string(folder("machines").join("host.tree")).unwrap();
     let kept = Fixture::unpack(&tree).unwrap();

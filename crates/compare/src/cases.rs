@@ -152,7 +152,7 @@ impl<'a> Figures<'a> {
         median(self.all.iter().map(share).collect()).unwrap_or(0.0)
     }
 
-    /// What a program got of the headline, as a median over the runs from which much was excluded; `None` without any.
+    /// The delivered headline, as a median over the runs from which much was excluded; `None` without any.
     pub(super) fn delivered(&self) -> Option<f64> {
         let delivered = self.all.iter().filter_map(|taken| taken.measurement.delivered());
         median(delivered.map(|delivered| delivered.value).collect())

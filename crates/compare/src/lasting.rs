@@ -22,7 +22,7 @@ pub struct Series {
     pub case: Case,
     /// The metric.
     pub metric: String,
-    /// Its direction by the documents.
+    /// The direction by the documents.
     pub better: Better,
     /// Index of the run and figure; ascending, each run at most once.
     pub figures: Vec<(usize, f64)>,
@@ -41,7 +41,7 @@ pub struct OpenLoss {
     pub change: f64,
 }
 
-/// What earlier runs of a plan are for a later one.
+/// The role of earlier runs of a plan for a later run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Earlier {
     /// Indices of the runs of the baseline, ascending.

@@ -105,7 +105,7 @@ pub struct Compared {
     pub a: f64,
     /// The second side's.
     pub b: f64,
-    /// What a program got of the headline on each side, interruptions included; null where little was excluded from the figure.
+    /// The delivered headline of each side, interruptions included; null if little was excluded from the figure.
     pub delivered: [Option<f64>; 2],
     /// b ÷ a − 1; null where there is no ratio.
     pub difference: Option<f64>,

@@ -71,7 +71,7 @@ pub struct Place {
     pub ranks: [usize; 2],
     /// Its share of its own limit, where that is known.
     pub of_limit: Option<f64>,
-    /// What a program got of the headline, interruptions included, if more than 10 % of the time was excluded from the figure.
+    /// The delivered headline, interruptions included, if more than 10 % of the time was excluded from the figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivered: Option<f64>,
     /// Parameters that are not as on the other sides.

@@ -664,7 +664,7 @@ fn what_other_work_took_on_both_sides_is_not_lost_but_cannot_be_seen() {
     // The first side always had its figure: the second has lost it.
     let found = compare(&busy(0), &side(vec![interrupted(0.96)]), &floors(0.004), Some(0.1));
     assert_eq!((found.uncompared[0].kind, found.gate.unwrap().lost), (Kind::Lost, 1));
-    // What failed for another reason, or is missing, is lost however busy the first side was.
+    // A case that is missing, or failed for another reason, is lost however busy the first side was.
     let mut failed = run(10e9);
     failed.measurements[0].status = Status::Failed;
     let mut missing = run(10e9);

@@ -38,7 +38,7 @@ pub struct Uncompared {
 pub enum Kind {
     /// The first side has a figure and the second, or one of its runs, has not: `--fail-on` fails.
     Lost,
-    /// Other work took the figure of the second side, as it did in runs of the first: the gate cannot see it.
+    /// Other work made the figure of the second side invalid, and in runs of the first side too: the gate cannot see it.
     Interrupted,
     /// Both sides have figures, and some of their measurements gave none.
     Partly,

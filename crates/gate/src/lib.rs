@@ -168,7 +168,7 @@ impl Gate {
         }
     }
 
-    /// Takes a wrong answer, unless it is of a path to other machines.
+    /// Adds a wrong answer, unless a path to other machines gave it.
     fn add_wrong(&mut self, measurement: &Measurement) {
         let wrong = measurement.wrong_answer.as_deref().filter(|wrong| wrong.is_of_this_machine());
         self.wrong.extend(wrong.cloned());

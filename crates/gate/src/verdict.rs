@@ -72,7 +72,7 @@ fn cut(line: &str) -> String {
 }
 
 fn sick(gate: &Gate) -> Option<Verdict> {
-    // What computes wrongly does so at any speed.
+    // A wrong answer is wrong at any speed.
     if let Some(wrong) = gate.wrong.iter().find(|wrong| wrong.cpu().is_some()).or(gate.wrong.first()) {
         let then = Some(wrong.conclusion()).filter(|then| !then.is_empty());
         return Some(verdict(Answer::Sick, Some(WRONG_ANSWER), &wrong.headline(), then));

@@ -66,9 +66,9 @@ struct Candidate {
 /// Which runs of a plan are searched.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Until {
-    /// Those before the run, and the run itself if it was accepted.
+    /// The runs before the run, and the run itself if it was accepted.
     Before,
-    /// Those up to the run.
+    /// The runs up to the run.
     Through,
 }
 

@@ -11,7 +11,7 @@ impl Store {
     /// one transaction. The run goes on.
     ///
     /// # Errors
-    /// The file cannot be written, or the run was not begun.
+    /// The file cannot be written, or the run was not started.
     pub fn add_machine(
         &mut self,
         header: &Run,

@@ -212,8 +212,8 @@ impl Cpu {
         cache::last_level(&self.caches, cpus)
     }
 
-    /// Bytes of the distinct level-2 caches of these CPUs that are not their last level; 0 if none is known. A CPU of which
-    /// it is not known who shares its cache counts as one of its own.
+    /// Bytes of the distinct level-2 caches of these CPUs that are not their last level; 0 if none is known. A CPU whose
+    /// cache sharing is not known counts as a cache of its own.
     pub fn level_2_of(&self, cpus: &CpuSet) -> u64 {
         cache::inner_level_2(&self.caches, cpus)
     }

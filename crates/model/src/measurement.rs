@@ -166,7 +166,7 @@ pub struct Point {
     pub delivered: Option<f64>,
 }
 
-/// What a program got of a headline, interruptions included, beside what the machine does undisturbed.
+/// The delivered figure of a headline, interruptions included, beside the undisturbed one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Delivered {
     /// The delivered figure, in the headline's unit.
@@ -175,13 +175,13 @@ pub struct Delivered {
     pub undisturbed: f64,
     /// The share of the time that is excluded from the headline.
     pub excluded: f64,
-    /// What took most of that time.
-    pub cause: Taker,
+    /// The cause of most of that time.
+    pub cause: LossCause,
 }
 
-/// What takes time from a case.
+/// A cause of lost time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taker {
+pub enum LossCause {
     /// The hypervisor, for other guests or by a limit of its own.
     Hypervisor,
     /// A CPU quota of a control group.
@@ -199,7 +199,7 @@ const NOTABLE_LOSS: f64 = 0.05;
 pub const DELIVERED_SHOWN: f64 = 0.1;
 
 impl Measurement {
-    /// What a program got of the headline, if more than [`DELIVERED_SHOWN`] of the time is excluded from the headline.
+    /// The delivered figure of the headline, if more than [`DELIVERED_SHOWN`] of the time is excluded from the headline.
     ///
     /// A benchmark that does not measure it is taken to have delivered nothing in the excluded time.
     pub fn delivered(&self) -> Option<Delivered> {
@@ -211,7 +211,7 @@ impl Measurement {
             Better::Lower => undisturbed / (1.0 - excluded),
         };
         let value = self.conditions.delivered.unwrap_or(least);
-        Some(Delivered { value, undisturbed, excluded, cause: self.taker() })
+        Some(Delivered { value, undisturbed, excluded, cause: self.loss_cause() })
     }
 
     /// Whether more than half of the time is excluded from the headline: it is no good figure, however near its limit.
@@ -219,17 +219,17 @@ impl Measurement {
         Excluded::of(self.conditions.excluded) != Excluded::Little
     }
 
-    /// What took most of the time that this case lost.
-    fn taker(&self) -> Taker {
+    /// The cause of most of the time that this case lost.
+    fn loss_cause(&self) -> LossCause {
         let conditions = &self.conditions;
         let throttled = conditions.throttled.unwrap_or(0.0);
         let shares = [
-            (Taker::Hypervisor, conditions.steal.unwrap_or(0.0)),
-            (Taker::Quota, throttled),
-            (Taker::OtherProcesses, conditions.waited.unwrap_or(0.0) - throttled),
+            (LossCause::Hypervisor, conditions.steal.unwrap_or(0.0)),
+            (LossCause::Quota, throttled),
+            (LossCause::OtherProcesses, conditions.waited.unwrap_or(0.0) - throttled),
         ];
         let most = shares.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
-        most.filter(|(_, share)| *share > NOTABLE_LOSS).map_or(Taker::Unknown, |(taker, _)| taker)
+        most.filter(|(_, share)| *share > NOTABLE_LOSS).map_or(LossCause::Unknown, |(cause, _)| cause)
     }
 
     /// The first metric, where it is to be believed.

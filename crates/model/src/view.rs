@@ -165,7 +165,7 @@ pub fn losses(measurement: &Measurement) -> impl Iterator<Item = Lost> {
     losses.into_iter().filter_map(|(what, share)| Some(Lost { what, share: share? }))
 }
 
-/// The largest loss of time during a case, zero where nothing is known.
+/// The largest loss of time during a case, zero if none is known.
 pub fn lost(measurement: &Measurement) -> Lost {
     losses(measurement).fold(Lost { what: "nothing", share: 0.0 }, |most, next| {
         if next.share > most.share { next } else { most }

@@ -293,7 +293,7 @@ fn the_jq_queries_of_the_recipes_print_rows() {
     }
 }
 
-/// Each metric that the dashboard asks for is one that is exported.
+/// The export has each metric that the dashboard uses.
 #[test]
 fn the_dashboard_shows_metrics_that_are_exported() {
     let dashboard: Value = serde_json::from_str(&text("grafana/plimsoll.json")).unwrap();

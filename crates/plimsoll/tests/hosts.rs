@@ -469,7 +469,7 @@ fn an_interrupt_ends_all_machines_and_keeps_what_they_have() {
     machines.nothing_is_left();
 }
 
-/// What a machine measured is stored when it ends, so that a controller that is killed loses none of it.
+/// A machine's results are stored when it ends, so that a controller that is killed loses none of them.
 #[test]
 fn a_killed_controller_keeps_the_machines_that_have_ended_and_goes_on() {
     let Some(machines) = Machines::new("hosts-killed", 3, &[]) else { return };

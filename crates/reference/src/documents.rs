@@ -12,13 +12,13 @@ struct Part {
     /// The tool that wrote it; `None`: a JSON document that no known tool wrote.
     peer: Option<&'static dyn Peer>,
     range: Range<usize>,
-    /// Its last JSON document.
+    /// The last JSON document of the text.
     document: Option<Range<usize>>,
 }
 
 /// Reads all results in a text, in its order: of the named tool, or of the tools that they are recognised by. At least one.
 ///
-/// A result that cannot be read is an error of its own, in one line, and the others are read all the same.
+/// A result that cannot be read is an error of its own, in one line; the rest of the text is read.
 pub fn read_all(text: &str, format: Option<&str>) -> Vec<Result<Stated, String>> {
     let peers: Vec<&'static dyn Peer> =
         readable().filter(|peer| format.is_none_or(|name| peer.tool().name == name)).collect();
@@ -100,7 +100,7 @@ fn text_parts(text: &str, peers: &[&'static dyn Peer]) -> Vec<Part> {
     pieces.filter(|part| part.peer.is_some()).collect()
 }
 
-/// Where the lines of a text begin that satisfy a condition, as byte offsets.
+/// Byte offsets at which the lines of a text that satisfy a condition start.
 pub(crate) fn line_starts(text: &str, mut is_start: impl FnMut(&str) -> bool) -> Vec<usize> {
     let mut at = 0;
     let mut found = Vec::new();

@@ -34,9 +34,9 @@ pub(crate) fn texts(text: &str) -> Result<Vec<&str>, String> {
     found.into_iter().map(document).collect()
 }
 
-/// Where the documents of a text are: each an object that begins on a line of its own, or behind another one.
+/// Byte ranges of the documents of a text: each an object that starts on a line of its own, or behind another one.
 ///
-/// A document that has no end, or is nested too deep, ends where the next one begins at the start of a line.
+/// A document without an end, or nested too deep, ends at the start of the next line on which a document starts.
 pub(crate) fn extents(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut broken = 0;

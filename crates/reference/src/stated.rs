@@ -53,9 +53,9 @@ pub struct Figure {
     pub account: Option<Account>,
     /// Why it is no figure, where the tool says so: a job that failed, a check that did not pass.
     pub void: Option<String>,
-    /// What in its file contradicts it, though it may be possible.
+    /// A contradiction to the figure in its own file, though the figure may be possible.
     pub contradiction: Option<String>,
-    /// Why its file's own numbers cannot be true on any machine, where the value alone does not show it.
+    /// The reason why the file's own numbers cannot be true on any machine, if the value alone does not show it.
     pub absurd: Option<String>,
     /// What it is said to be a figure of.
     pub subject: Subject,

@@ -126,7 +126,7 @@ impl Hold {
 /// Ends the process and its children, such as the proxy of an ssh: each of them may hold the pipes open. The process was started as the
 /// leader of a group of its own.
 fn kill_group(leader: &Child) {
-    // All of them may have ended meanwhile.
+    // Every child may have ended by now.
     let _ = kill_process_group(Pid::from_child(leader), Signal::KILL);
 }
 

@@ -9,7 +9,7 @@ use crate::text::counted;
 /// A result that is not the right one: the measurement is void.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WrongAnswer {
-    /// What gave it.
+    /// The CPU, storage or network path with the wrong result.
     pub origin: Origin,
     /// The kernel or operation whose result it is.
     pub operation: String,
@@ -23,12 +23,12 @@ pub struct WrongAnswer {
     pub detail: String,
     /// Wrong results among those that were checked.
     pub count: u64,
-    /// What repetitions on single CPUs gave.
+    /// The results of repetitions on single CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeated: Option<Repeated>,
 }
 
-/// What gave a wrong answer.
+/// The source of a wrong answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
@@ -68,7 +68,7 @@ impl Trials {
     }
 }
 
-/// The same case repeated with one thread on the CPU that was wrong, and on another.
+/// Trials of the case with one thread on the CPU that was wrong, and on another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repeated {
     /// Trials there, the first measurement included.
@@ -83,11 +83,11 @@ pub struct Repeated {
 pub struct Elsewhere {
     /// The CPU.
     pub cpu: usize,
-    /// Its trials.
+    /// The trials on it.
     pub trials: Trials,
 }
 
-/// What a wrong answer shows to be at fault.
+/// The part that a wrong answer shows to be at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtFault {
     /// One CPU, always: wrong there each time, right elsewhere.
@@ -118,19 +118,19 @@ impl WrongAnswer {
         }
     }
 
-    /// The same with the right result.
+    /// Sets the right result.
     #[must_use]
     pub fn expected(self, expected: impl Into<String>) -> Self {
         Self { expected: Some(expected.into()), ..self }
     }
 
-    /// The same with further evidence in one line.
+    /// Sets further evidence, in one line.
     #[must_use]
     pub fn detail(self, detail: impl Into<String>) -> Self {
         Self { detail: detail.into(), ..self }
     }
 
-    /// Whether this machine gave it: a network path also belongs to others.
+    /// Whether this machine is the origin: a network path also belongs to other machines.
     pub fn is_of_this_machine(&self) -> bool {
         self.origin != Origin::Network
     }
@@ -143,7 +143,7 @@ impl WrongAnswer {
         }
     }
 
-    /// What it shows to be at fault.
+    /// The part at fault, as far as the origin and the repetitions show it.
     pub fn at_fault(&self) -> AtFault {
         match (&self.origin, self.repeated) {
             (Origin::Storage { .. }, _) => AtFault::Storage,
@@ -188,7 +188,7 @@ impl WrongAnswer {
         self.repeated?.elsewhere
     }
 
-    /// What repetitions show, in a few words that follow the headline; empty if nothing was repeated.
+    /// The result of the repetitions, in a few words that follow the headline; empty without repetitions.
     pub fn conclusion(&self) -> String {
         match (self.at_fault(), self.elsewhere()) {
             (AtFault::Cpu, Some(other)) => format!("CPU {} is right", other.cpu),

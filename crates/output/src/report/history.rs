@@ -106,7 +106,7 @@ fn figure_name(loss: &OpenLoss) -> String {
     format!("{}, {}", label::full(&loss.case), loss.metric)
 }
 
-/// As many characters of an id as tell runs of different minutes apart.
+/// Characters of an id that distinguish runs of different minutes.
 fn short_id(id: &str) -> String {
     id.chars().take(13).collect()
 }

@@ -6,7 +6,7 @@ use crate::bench::{self, Benchmark};
 use crate::case::Case;
 use crate::label::label;
 use crate::limit::{Kind, Limit, Source};
-use crate::measurement::{Alike, Delivered, Matrix, Measurement, MetricResult, Note, Status, Taker};
+use crate::measurement::{Alike, Delivered, LossCause, Matrix, Measurement, MetricResult, Note, Status};
 use crate::metric::{Also, Better, Form};
 use crate::quantity::{Quantity, Unit, percent, relative_half_width};
 use crate::text::counted;
@@ -37,18 +37,18 @@ pub(super) struct Figures {
     /// Where the limit comes from, or why it is unknown.
     pub(super) note: Option<String>,
     pub(super) of_limit: Option<f64>,
-    /// What a program got, if much less than the value.
+    /// The delivered figure, if much less than the value.
     pub(super) delivered: Option<Reached>,
     pub(super) grade: Grade,
 }
 
-/// What a program got of a headline, as text and as a share of the limit.
+/// The delivered figure of a headline, as text and as a share of the limit.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Reached {
     /// `22.1 GFLOP/s`.
     pub(super) value: String,
     pub(super) of_limit: Option<f64>,
-    /// What took the time: `other processes`.
+    /// The cause of the lost time: `other processes`.
     pub(super) cause: &'static str,
     /// The share of the time that is excluded from the undisturbed figure.
     pub(super) excluded: f64,
@@ -64,10 +64,10 @@ impl Reached {
             value: human(delivered.value, metric.unit),
             of_limit: metric.of_limit.map(|of| of * share).filter(|share| share.is_finite()),
             cause: match delivered.cause {
-                Taker::Hypervisor => "the hypervisor",
-                Taker::Quota => "the CPU quota",
-                Taker::OtherProcesses => "other processes",
-                Taker::Unknown => "interruptions",
+                LossCause::Hypervisor => "the hypervisor",
+                LossCause::Quota => "the CPU quota",
+                LossCause::OtherProcesses => "other processes",
+                LossCause::Unknown => "interruptions",
             },
             excluded: delivered.excluded,
         }
@@ -89,7 +89,7 @@ impl Reached {
 pub(super) enum Grade {
     /// Near its limit, and not mostly excluded.
     Good,
-    /// Between the others.
+    /// Between good and poor.
     Fair,
     /// Far from its limit.
     Poor,
@@ -114,7 +114,7 @@ impl Grade {
         }
     }
 
-    /// Its class in pages.
+    /// The class of the grade in pages.
     pub(super) const fn class(self) -> &'static str {
         match self {
             Self::Good => "good",

@@ -142,7 +142,7 @@ impl Table {
         details + &marks
     }
 
-    /// What a program got, if much less than the figure.
+    /// The line with the delivered figure, if much less than the undisturbed one.
     fn delivered(&self, row: &Row) -> String {
         let delivered = row.figures.as_ref().and_then(|figures| figures.delivered.as_ref());
         delivered.map(|delivered| self.below(Role::Warning, "", &delivered.sentence())).unwrap_or_default()

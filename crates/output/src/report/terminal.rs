@@ -164,7 +164,7 @@ impl Sheet {
         self.table.row(row, &Heading { title: title(measurement.case.subsystem()), context })
     }
 
-    /// What a program got of what the machine does undisturbed; empty if that is nearly the same.
+    /// The line that shows how much of the undisturbed figure was delivered; empty if that is nearly all.
     fn verdict(&self, run: &Run) -> String {
         let line = super::delivered::verdict(run).map(|line| format!("This machine {line}."));
         line.map(|line| self.paragraph(Role::Warning, "", &line)).unwrap_or_default()

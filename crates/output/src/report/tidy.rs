@@ -51,7 +51,7 @@ pub struct Sample<'a> {
     pub steal: Option<f64>,
     /// Share of the time in slices that were interrupted and are not in the value.
     pub excluded: Option<f64>,
-    /// What a program got in this sample, interruptions included; of headlines only.
+    /// The delivered figure of this sample, interruptions included; of headlines only.
     pub delivered: Option<f64>,
     /// Share of the time that a quota stopped it.
     pub throttled: Option<f64>,

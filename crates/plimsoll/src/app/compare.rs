@@ -204,8 +204,8 @@ fn verdict(comparison: &Comparison, held: &[Holds], missing: Missing, strict: bo
     code
 }
 
-/// The exit code for losses that last, are not accepted, and are beyond `--fail-on`; each is told on stderr, unless the comparison
-/// with the last run told it.
+/// The exit code for losses that last, are not accepted, and are beyond `--fail-on`; stderr names each, unless the comparison
+/// with the last run named it.
 fn still_lost(comparison: &Comparison, open: &[OpenLoss]) -> u8 {
     let Some(gate) = &comparison.gate else { return 0 };
     let beyond = open.iter().filter(|loss| loss.change.abs() > gate.fail_on);

@@ -62,15 +62,15 @@ enum Watched {
     Delivered,
 }
 
-/// What is known of the machines beside their figures, by name.
+/// Facts about the machines beside their figures, by name.
 pub type Machines<'a> = BTreeMap<&'a str, Known<'a>>;
 
-/// What is known of a machine beside its figures.
+/// Facts about a machine beside its figures.
 #[derive(Clone, Debug)]
 pub struct Known<'a> {
     /// The machine.
     pub machine: &'a Machine,
-    /// What it has its files on, in words.
+    /// The device of its files, in words.
     pub device: Option<String>,
 }
 
@@ -435,7 +435,7 @@ fn cause(figure: &Figure<'_>, away: f64, usual: &Usual) -> Option<String> {
         .or_else(|| elsewhere(figure, usual))
 }
 
-/// A CPU quota that the others do not have, and that does not allow what the case would use.
+/// A CPU quota that only this machine has, and that does not allow what the case would use.
 fn by_quota(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
     let measurement = figure.measurement;
     let throttled = measurement.conditions.throttled.filter(|share| *share >= NOTABLE);
@@ -453,7 +453,7 @@ fn by_quota(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
     ))
 }
 
-/// A rate limit near the figure that the others do not have.
+/// A rate limit near the figure that only this machine has.
 fn by_rate_limit(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
     let limit = figure.rate_limit?;
     let rate = limit.rate.value;

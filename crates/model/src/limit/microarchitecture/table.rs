@@ -127,7 +127,7 @@ pub(super) struct Caches {
     pub(super) l3_most: u64,
     /// The largest without a cache stacked on top, if that is less.
     pub(super) l3_usual: Option<u64>,
-    /// The most cores that share a level 3, where it does not belong to the whole socket.
+    /// The most cores that share a level 3, if it does not belong to the whole socket.
     pub(super) l3_cores: Option<u64>,
 }
 

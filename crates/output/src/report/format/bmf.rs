@@ -69,7 +69,7 @@ fn figures(measurement: &Measurement) -> impl Iterator<Item = (String, Figure)> 
     figures.chain(delivered(measurement))
 }
 
-/// What was delivered of the headline, as a measure of its own beside the undisturbed one.
+/// The delivered headline, as a measure of its own beside the undisturbed one.
 fn delivered(measurement: &Measurement) -> Option<(String, Figure)> {
     let metric = measurement.headline()?;
     let value = measurement.delivered()?.value;

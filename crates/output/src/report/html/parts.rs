@@ -279,7 +279,7 @@ fn points(run: &Run) -> Vec<Point> {
         let is_bad = fleet::is_of_a_lack(finding) || finding.evidence["worse"] == true;
         Point { is_bad, is_open: is_an_outlier(finding), text: finding.text.clone() }
     };
-    // What is wrong with a machine comes before the machines that are not there.
+    // Faults of a machine come before the machines that are not there.
     let (lacks, differ): (Vec<&Finding>, Vec<&Finding>) =
         of_machines.into_iter().partition(|finding| fleet::is_of_a_lack(finding));
     points.extend(differ.into_iter().map(point));
@@ -349,12 +349,12 @@ fn lost(run: &Run) -> Vec<String> {
     by_reason.into_iter().map(told).collect()
 }
 
-/// Whether it names a machine that is worse than the others.
+/// Whether the finding names a machine that is worse than the rest.
 fn is_an_outlier(finding: &Finding) -> bool {
     fleet::is_of_a_machine(finding) && finding.evidence["worse"] == true
 }
 
-/// What a reader must know first: the first points, and all outliers, open.
+/// The findings to read first: the first points, and all outliers, open.
 pub(super) fn findings(run: &Run) -> Markup {
     let points = points(run);
     let last = points.iter().rposition(|point| point.is_open).map_or(0, |last| last + 1);

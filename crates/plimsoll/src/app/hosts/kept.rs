@@ -1,4 +1,4 @@
-//! What machines have measured is in the history as soon as they end: a controller that is killed loses none of it.
+//! Machines' results are in the history as soon as each machine ends: a controller that is killed loses none of them.
 
 use std::time::Instant;
 

@@ -129,7 +129,7 @@ fn names(all: &[&Measured]) -> Vec<String> {
     all.iter().map(name).collect()
 }
 
-/// What all jobs of a report share, in each direction.
+/// The options that all jobs of a report share, in each direction.
 struct Totals {
     moved: [f64; WAYS.len()],
     counted: [Vec<Counted>; WAYS.len()],
@@ -146,7 +146,7 @@ impl Totals {
 
 /// A direction.
 struct Way {
-    /// Its index in [`WAYS`].
+    /// The index in [`WAYS`].
     index: usize,
     name: &'static str,
     op: &'static str,
@@ -347,7 +347,7 @@ impl Told<'_> {
         }
     }
 
-    /// How many jobs the entry is the sum of; `None` where the file does not show it.
+    /// The number of jobs that the entry sums up; `None` if the file does not show it.
     fn jobs(&self, seconds: f64) -> Option<f64> {
         let jobs = self.number("numjobs")?;
         if !self.options.contains_key("group_reporting") {

@@ -379,7 +379,7 @@ mod tests {
         let findings = find(&measurements, &Machines::new());
         let mut all = Run { measurements, findings, ..fixture::run() };
         let [suspect] = next(&all, &[]).try_into().unwrap();
-        // One that says nothing, as the other machine was slow.
+        // A try without evidence, as the other machine was slow.
         let mut made = vec![tried(suspect, [50.0, 60.0])];
         let [suspect] = next(&all, &made).try_into().unwrap();
         made.push(tried(suspect, [55.0, 100.0]));

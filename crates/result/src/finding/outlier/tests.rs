@@ -241,7 +241,7 @@ fn a_cpu_quota_that_the_others_do_not_have_is_a_cause() {
     (all[2].conditions.throttled, all[2].conditions.waited) = (Some(0.33), Some(0.52));
     let text = found(&all, [free.clone(), held.clone()]);
     assert!(text.ends_with("a CPU quota of 0.50 CPUs (throttled 33 % of the time)"), "{text}");
-    // Each loss is compared with its own usual: the others wait longer, and are not throttled.
+    // Each loss is compared with its own usual: the remaining machines wait longer, and are not throttled.
     let text = found(&all, [free.clone(), free.clone()]);
     assert!(text.ends_with("throttled by the CPU quota 33 % of the time"), "{text}");
     // A quota that all have explains nothing.
