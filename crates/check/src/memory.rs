@@ -10,7 +10,7 @@ use crate::{Cause, Place};
 
 /// More than any cache has: what is asked for is the limit of memory.
 const BEYOND_CACHES: u64 = 1 << 44;
-/// How many times the last-level caches each array must be (the rule of STREAM, McCalpin 1995).
+/// How many times the last-level and level-2 caches each array must be (the rule of STREAM, McCalpin 1995).
 const TIMES_LAST_LEVEL: f64 = 4.0;
 /// What fits in the first-level cache of any processor of the last twenty years.
 const FIRST_LEVEL: f64 = (16 << 10) as f64;
@@ -38,9 +38,9 @@ pub(crate) fn held(figure: &Figure, used: &MemoryUse, place: &Place<'_>) -> Held
         held.sure = Some((Cause::CacheAnswered, answered));
     } else if array < least(place.machine) {
         let small = format!(
-            "its arrays of {} are below 4 times the last-level caches ({}), so caches answer in part",
+            "its arrays of {} are below 4 times the caches of level 2 and the last level ({}), so caches answer in part",
             bytes(used.array),
-            bytes(last_level(place.machine)),
+            bytes(caches(place.machine)),
         );
         held.likely = Some((Cause::CacheAnswered, small.clone()));
         held.doubt = Some(small);
@@ -88,12 +88,14 @@ fn fits(machine: &Machine, figure: &Figure, footprint: f64) -> Option<String> {
     (footprint <= reach / 2.0).then_some(cache)
 }
 
-fn last_level(machine: &Machine) -> Option<f64> {
-    machine.cpu.last_level_bytes().map(|bytes| bytes as f64)
+/// The last-level caches and all of level 2, whether the last level holds the same lines or not.
+fn caches(machine: &Machine) -> Option<f64> {
+    let cpu = &machine.cpu;
+    cpu.last_level_bytes().map(|bytes| bytes.saturating_add(cpu.level_2_of(&cpu.allowed)) as f64)
 }
 
 fn least(machine: &Machine) -> f64 {
-    last_level(machine).map_or(SURELY_MEMORY, |bytes| bytes * TIMES_LAST_LEVEL)
+    caches(machine).map_or(SURELY_MEMORY, |bytes| bytes * TIMES_LAST_LEVEL)
 }
 
 fn bytes(bytes: Option<f64>) -> String {

@@ -14,6 +14,7 @@ use plimsoll_metal::clock::thread_cpu_time;
 use crate::machine::{EffectiveCache, Machine};
 use crate::place;
 
+use super::working_set::chip_caches;
 use super::{levels, team_on};
 
 /// A cache beyond this size for each CPU that shares it is looked at: no processor of today gives a single core's share more
@@ -53,7 +54,9 @@ struct Step {
 /// nothing can be told.
 pub(super) fn look(machine: &Machine) -> Option<EffectiveCache> {
     let cpu = *place(machine, 1).first()?;
-    let nominal = levels(machine, cpu).pop()?.bytes;
+    let shown = levels(machine, cpu).pop()?.bytes;
+    // A hypervisor may show less than the chip has.
+    let nominal = chip_caches(machine, &[cpu]).map_or(shown, |chip| chip.bytes.max(shown));
     let available = machine.memory_available_bytes().unwrap_or(u64::MAX);
     let sharers = sharers(machine, cpu);
     if !matters(nominal, sharers, available) {

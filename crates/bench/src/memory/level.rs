@@ -109,12 +109,13 @@ mod tests {
         assert_eq!(level(&[0, 1], MIB), "L2");
         assert_eq!(level(&[0], 32 * MIB), "L3");
         assert_eq!(level(&[0, 1], 32 * MIB), "L3 and memory", "both share the third level");
-        assert_eq!(level(&[0, 1], 64 * MIB), "memory");
+        assert_eq!(level(&[0, 1], 67 * MIB), "L3 and memory", "level 2 counts as well");
+        assert_eq!(level(&[0, 1], 68 * MIB), "memory");
         assert_eq!(answers(&zen4, &[0, 1], 64 * MIB, 2), Answers::CacheAndMemory(3));
         let chase = |lines| answers_lines(&zen4, &[0], [512 * MIB, lines], 1);
-        assert_eq!(chase(128 * MIB), Answers::Memory);
+        assert_eq!(chase(132 * MIB), Answers::Memory);
         assert_eq!(
-            chase(127 * MIB),
+            chase(131 * MIB),
             Answers::CacheAndMemory(3),
             "a quarter of the lines may be in the cache"
         );

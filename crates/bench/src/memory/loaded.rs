@@ -217,7 +217,7 @@ fn read_delays<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<Duration>
 fn region_bytes(machine: &Machine, threads: u64) -> u64 {
     let loading = threads.saturating_sub(1).max(1);
     let cpus = place(machine, usize::try_from(threads).unwrap_or(usize::MAX));
-    let all = working_set::least(machine, &cpus, 1);
+    let all = working_set::wanted(machine, &cpus, 1);
     // The chase beside it may have half of what is there.
     let quarter = machine.memory_available_bytes().map_or(u64::MAX, |available| available / 4 / loading);
     let share = working_set::share(machine, &Group::default(), loading, all);
@@ -430,7 +430,7 @@ mod tests {
             assert!(candidates.iter().all(|candidate| candidate.feasible.is_ok()));
             candidates.iter().map(|candidate| candidate.case.to_string()).collect()
         };
-        assert_eq!(ids(&[]), ["memory.loaded-latency/op=read/size=512M/pages=thp/threads=2"]);
+        assert_eq!(ids(&[]), ["memory.loaded-latency/op=read/size=528M/pages=thp/threads=2"]);
         assert!(usual_delays().len() >= 10);
         let given = ids(&[("delay", &["0", "1us", "100ns", "1us"]), ("op", &["read", "read-write"])]);
         assert_eq!(given.len(), 2);

@@ -116,7 +116,7 @@ pub(crate) fn answers_case(machine: &Machine, case: &Case) -> Answers {
 pub(crate) fn caches_of(machine: &Machine, case: &Case) -> Option<u64> {
     let cpus = placed(machine, case);
     machine.cpu.last_level_of(&cpus.iter().copied().collect())?;
-    Some(working_set::last_level(machine, &cpus))
+    Some(working_set::caches(machine, &cpus))
 }
 
 /// Whether so many bytes, over all threads of a case, are memory and not caches.

@@ -169,7 +169,7 @@ fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
 
 /// What is beyond the caches of the CPUs of one node: for a chase by the lines that it touches.
 fn default_size(machine: &Machine, group: &Group, op: &str) -> u64 {
-    let one = with_cpus(machine).into_iter().map(|row| working_set::least(machine, &row.cpus, 1)).max();
+    let one = with_cpus(machine).into_iter().map(|row| working_set::wanted(machine, &row.cpus, 1)).max();
     let all = one.unwrap_or(ASSUMED_CACHE);
     let bytes = if op == "latency" { all.saturating_mul(STRIDE / 64).min(MOST.max(all)) } else { all };
     working_set::share(
@@ -422,8 +422,8 @@ mod tests {
         assert_eq!(ids.len(), 2);
         assert!(ids[0].starts_with("memory.numa/op=latency/size="), "{ids:?}");
         assert!(candidates.iter().all(|candidate| candidate.feasible.is_ok()), "{candidates:?}");
-        // A node has two caches of 32 MiB.
-        assert!(ids[1].starts_with("memory.numa/op=read/size=256M/"), "{ids:?}");
+        // A node has two caches of 32 MiB and eight of 512 KiB, but 16 threads with 32 MiB each.
+        assert!(ids[1].starts_with("memory.numa/op=read/size=512M/"), "{ids:?}");
         assert_eq!((with_memory(&machine).len(), with_cpus(&machine).len()), (nodes, nodes));
         Ok(())
     }

@@ -212,7 +212,7 @@ pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, on: &[usize]) {
 fn note_level(facts: &mut Facts, machine: &Machine, op: StreamOp, cpus: &[usize], level: Answers) {
     if let Answers::CacheAndMemory(_) = level {
         let each = working_set::least(machine, cpus, op.arrays()).div_ceil(cpus.len().max(1) as u64);
-        let (cache, size) = (working_set::last_level(machine, cpus), each.next_multiple_of(HUGE_PAGE));
+        let (cache, size) = (working_set::caches(machine, cpus), each.next_multiple_of(HUGE_PAGE));
         facts.warnings.push(MemoryWarning::ArraysInCache { cache, size }.into());
     }
 }

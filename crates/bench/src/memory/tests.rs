@@ -68,22 +68,22 @@ fn parsed(case: &Case, machine: &Machine) -> Parsed {
 fn each_array_over_all_threads_is_four_times_the_caches_of_their_cpus() -> Result<(), Fault> {
     let zen4 = ids(&Bandwidth, &machine("firecracker-zen4")?, &Group::default());
     assert_eq!(zen4.len(), 6);
-    assert_eq!(zen4[0], "memory.bandwidth/op=read/size=128M/variant=best/pages=thp/threads=1");
-    assert_eq!(zen4[5], "memory.bandwidth/op=triad/size=192M/variant=best/pages=thp/threads=2");
+    assert_eq!(zen4[0], "memory.bandwidth/op=read/size=132M/variant=best/pages=thp/threads=1");
+    assert_eq!(zen4[5], "memory.bandwidth/op=triad/size=204M/variant=best/pages=thp/threads=2");
     // Eight caches of 32 MiB, of which one thread has one; transparent huge pages are off.
     let epyc = ids(&Bandwidth, &machine("epyc-7543-nps4")?, &list("op", ["copy"]));
-    assert_eq!(epyc[0], "memory.bandwidth/op=copy/size=256M/variant=best/pages=4k/threads=1");
+    assert_eq!(epyc[0], "memory.bandwidth/op=copy/size=260M/variant=best/pages=4k/threads=1");
     Ok(())
 }
 
 #[test]
 fn a_chase_has_half_of_each_cache_and_memory_by_the_lines_it_touches() -> Result<(), Fault> {
     let zen4 = ids(&Latency, &machine("firecracker-zen4")?, &list("pages", ["4k"]));
-    let sizes = ["16K", "512K", "16M", "512M"];
+    let sizes = ["16K", "512K", "16M", "528M"];
     assert_eq!(zen4, sizes.map(|size| format!("memory.latency/size={size}/pages=4k")));
     let epyc = ids(&Latency, &machine("epyc-7543-nps4")?, &list("pages", ["thp"]));
     // One CPU uses one of the eight caches.
-    assert_eq!(epyc.last().map(String::as_str), Some("memory.latency/size=512M/pages=thp"));
+    assert_eq!(epyc.last().map(String::as_str), Some("memory.latency/size=520M/pages=thp"));
     Ok(())
 }
 
@@ -91,7 +91,7 @@ fn a_chase_has_half_of_each_cache_and_memory_by_the_lines_it_touches() -> Result
 fn small_pages_are_measured_beside_huge_ones_where_they_matter() -> Result<(), Fault> {
     let ids = ids(&Latency, &machine("firecracker-zen4")?, &Group::default());
     let wanted =
-        [("16K", "thp"), ("512K", "thp"), ("16M", "thp"), ("512M", "thp"), ("16M", "4k"), ("512M", "4k")];
+        [("16K", "thp"), ("512K", "thp"), ("16M", "thp"), ("528M", "thp"), ("16M", "4k"), ("528M", "4k")];
     assert_eq!(ids, wanted.map(|(size, pages)| format!("memory.latency/size={size}/pages={pages}")));
     Ok(())
 }
@@ -141,7 +141,7 @@ fn defaults_shrink_to_half_of_what_is_free_and_are_always_measured() -> Result<(
     let one = list("threads", ["1"]);
     let triad = |machine: &Machine| Bandwidth.cases(machine, &one).unwrap().remove(2);
     for (available, wanted, level) in
-        [(GIB, 384, Answers::Memory), (385, 192, Answers::CacheAndMemory(3)), (20, 8, Answers::Cache(3))]
+        [(GIB, 396, Answers::Memory), (385, 192, Answers::CacheAndMemory(3)), (20, 8, Answers::Cache(3))]
     {
         machine.memory.available_bytes = Some(if available == GIB { GIB } else { available * MIB });
         let candidate = triad(&machine);

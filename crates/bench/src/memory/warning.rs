@@ -53,14 +53,14 @@ impl fmt::Display for MemoryWarning {
             ),
             Self::LinesInCache { touched, cache, size } => write!(
                 f,
-                "fits in cache: the lines that a latency case touches ({}) are less than {TIMES_LAST_LEVEL} × the last-level cache ({}), which may answer in part; use a --size of {} for memory alone",
+                "fits in cache: the lines that a latency case touches ({}) are less than {TIMES_LAST_LEVEL} × the caches of level 2 and the last level ({}), which may answer in part; use a --size of {} for memory alone",
                 bytes(*touched),
                 bytes(*cache),
                 format_size(*size)
             ),
             Self::ArraysInCache { cache, size } => write!(
                 f,
-                "fits in cache: each array of a bandwidth case is less than {TIMES_LAST_LEVEL} × the last-level caches ({}), which answer in part; use a --size of {} for memory alone",
+                "fits in cache: each array of a bandwidth case is less than {TIMES_LAST_LEVEL} × the caches of level 2 and the last level ({}), which answer in part; use a --size of {} for memory alone",
                 bytes(*cache),
                 format_size(*size)
             ),

@@ -4,7 +4,8 @@
 //! A default is never too large for the machine: where memory or time end below the caches, what answers is named (`level`).
 
 use crate::case::Case;
-use crate::machine::Machine;
+use crate::limit::microarchitecture::Core;
+use crate::machine::{CpuSet, Machine};
 use crate::placed;
 use crate::plan::Group;
 
@@ -21,12 +22,68 @@ const CASES: f64 = 24.0;
 /// not change them, and a long one is not there to be spent on setting up.
 const SECONDS: [f64; 2] = [1.75, 6.0];
 
-/// The last-level caches of these CPUs as far as they are theirs, in bytes; assumed where unknown.
-pub(super) fn last_level(machine: &Machine, cpus: &[usize]) -> u64 {
-    let all = machine.cpu.last_level_of(&cpus.iter().copied().collect());
-    let Some((bytes, instances)) = all else { return ASSUMED_LAST_LEVEL };
-    let effective = machine.cpu.effective_cache.as_ref().map(|effective| effective.bytes);
-    effective.map_or(bytes, |one| bytes.min(one.saturating_mul(instances)))
+/// Bytes of each array that a thread goes through by default, at least, if memory allows.
+///
+/// Four times the caches are not enough for every policy of replacement. A Graviton3 with 64 threads, 64 MiB of level 2 and
+/// 32 MiB of level 3 read 393 GB/s of 4 MiB each, 327 of 8, 303 of 16, 293 of 32 and 283 of 512 MiB
+/// (github.com/SpareCores/sc-inspector-data, c7g.metal, bw_mem).
+const LEAST_EACH: u64 = 32 << 20;
+
+/// Which sizes of the last level count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LastLevel {
+    /// As the machine shows them, unless the chip cannot have them.
+    Shown,
+    /// In a guest the chip's own, if they are larger than shown.
+    Possible,
+}
+
+/// The caches that can hold what these CPUs work on: the last level as far as it is theirs, and all of level 2, whether the last
+/// level holds the same lines or not; assumed if unknown.
+pub(super) fn caches(machine: &Machine, cpus: &[usize]) -> u64 {
+    all_caches(machine, cpus, LastLevel::Shown)
+}
+
+fn all_caches(machine: &Machine, cpus: &[usize], sizes: LastLevel) -> u64 {
+    let set: CpuSet = cpus.iter().copied().collect();
+    let Some(shown) = machine.cpu.last_level_of(&set) else { return ASSUMED_LAST_LEVEL };
+    let possible = possible(machine, cpus, shown);
+    let measured = machine.cpu.effective_cache.as_ref().map(|effective| effective.bytes);
+    let last = match measured {
+        // It may be more than what is shown.
+        Some(one) => possible.0.min(one.saturating_mul(possible.1)),
+        None if sizes == LastLevel::Possible || possible.1 > shown.1 => possible.0,
+        None => shown.0,
+    };
+    last.saturating_add(machine.cpu.level_2_of(&set))
+}
+
+/// The last-level caches of these CPUs, bytes of all and how many they are: those that are shown, or those of the chip where they
+/// are larger or more.
+fn possible(machine: &Machine, cpus: &[usize], shown: (u64, u64)) -> (u64, u64) {
+    let Some(chip) = chip_caches(machine, cpus) else { return shown };
+    let instances = chip.instances.max(shown.1);
+    (shown.0.max(chip.bytes.saturating_mul(instances)), instances)
+}
+
+/// The last-level caches that the chip itself has, whatever a hypervisor shows.
+pub(super) struct ChipCaches {
+    /// Bytes of one, at most.
+    pub(super) bytes: u64,
+    /// The fewest that the cores of these CPUs can share.
+    pub(super) instances: u64,
+}
+
+/// The last-level caches of the chip behind a guest; `None` on bare metal, and if the chip or its level 3 is not known.
+pub(super) fn chip_caches(machine: &Machine, cpus: &[usize]) -> Option<ChipCaches> {
+    if machine.virtualisation.is_virtual == Some(false) {
+        return None;
+    }
+    let core = Core::of(machine, *cpus.first()?).ok()?;
+    let bytes = core.l3_most.filter(|bytes| *bytes > 0)?;
+    let cores = machine.cpu.cores_of(&cpus.iter().copied().collect()).unwrap_or(1) as u64;
+    let instances = core.l3_cores.map_or(1, |most| cores.div_ceil(most.max(1)));
+    Some(ChipCaches { bytes, instances })
 }
 
 /// So many bytes over all threads on these CPUs count as memory, with so many arrays in each working set: each array, over
@@ -36,7 +93,14 @@ pub(super) fn last_level(machine: &Machine, cpus: &[usize]) -> u64 {
 /// arrays read have it to themselves (triad on a Zen 4 with 32 MiB: 111 GB/s with 128 MiB in all, 92 with 384, 88 with
 /// 1.5 GiB).
 pub(super) fn least(machine: &Machine, cpus: &[usize], arrays: u64) -> u64 {
-    last_level(machine, cpus).saturating_mul(TIMES_LAST_LEVEL).saturating_mul(arrays)
+    caches(machine, cpus).saturating_mul(TIMES_LAST_LEVEL).saturating_mul(arrays)
+}
+
+/// Bytes over all threads on these CPUs that a default has if memory and time allow: enough for the caches that the machine
+/// may have, and no less than [`LEAST_EACH`] for each array of a thread.
+pub(super) fn wanted(machine: &Machine, cpus: &[usize], arrays: u64) -> u64 {
+    let beyond_caches = all_caches(machine, cpus, LastLevel::Possible).saturating_mul(TIMES_LAST_LEVEL);
+    beyond_caches.max(LEAST_EACH.saturating_mul(cpus.len() as u64)).saturating_mul(arrays)
 }
 
 /// The same for a case of `arrays` arrays.
@@ -91,21 +155,64 @@ mod tests {
     fn the_caches_are_those_of_the_cpus_that_work() -> Result<(), Fault> {
         // Eight caches of 32 MiB.
         let epyc = Fixture::open("epyc-7543-nps4")?.machine();
-        assert_eq!(last_level(&epyc, &place(&epyc, 1)), 32 * MIB);
+        assert_eq!(caches(&epyc, &place(&epyc, 1)), 32 * MIB + MIB / 2);
         let all = epyc.cpu.allowed.len();
-        assert_eq!(last_level(&epyc, &place(&epyc, all)), 256 * MIB);
-        assert_eq!(last_level(&epyc, &[]), ASSUMED_LAST_LEVEL);
+        assert_eq!(caches(&epyc, &place(&epyc, all)), (256 + 16) * MIB);
+        assert_eq!(caches(&epyc, &[]), ASSUMED_LAST_LEVEL);
+        Ok(())
+    }
+
+    /// Bytes for each of as many threads as the recorded machine has CPUs, with one array.
+    fn default_of(name: &str) -> Result<(Machine, u64), Fault> {
+        let machine = Fixture::open(name)?.machine();
+        let threads = machine.cpu.allowed.len();
+        let cpus = place(&machine, threads);
+        let size = share(&machine, &Group::default(), threads as u64, wanted(&machine, &cpus, 1));
+        Ok((machine, size))
+    }
+
+    #[test]
+    fn level_2_counts_and_each_thread_has_32_mib_of_each_array() -> Result<(), Fault> {
+        for (name, mib) in [
+            ("working-set-in-l2-graviton3", 64 + 32),
+            ("working-set-in-l2-graviton4", 96 * 2 + 36),
+            ("working-set-in-l3-turin", 96 + 12 * 32),
+        ] {
+            let (machine, size) = default_of(name)?;
+            let cpus = place(&machine, machine.cpu.allowed.len());
+            assert_eq!(caches(&machine, &cpus), mib * MIB, "{name}");
+            assert_eq!(size, 32 * MIB, "{name}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_guest_is_not_believed_that_its_cache_is_smaller_than_the_chips() -> Result<(), Fault> {
+        // 48 cores of a Milan share 32 MiB: at least six caches.
+        let (milan, size) = default_of("azure-shows-one-small-l3")?;
+        assert_eq!(size, 32 * MIB);
+        let all = place(&milan, 96);
+        assert_eq!(caches(&milan, &all), (6 * 32 + 24) * MIB);
+        // QEMU's own 16 MiB on an Emerald Rapids.
+        let (emerald, size) = default_of("two-sockets-shown-as-one-8570")?;
+        assert!(size * 48 >= 1200 * MIB, "{size}");
+        let one = share(&emerald, &Group::default(), 1, wanted(&emerald, &[0], 1));
+        assert!(one >= 1200 * MIB, "{one}");
+        // What is measured may be more than what is shown.
+        let mut measured = emerald;
+        measured.cpu.effective_cache = Some(EffectiveCache { bytes: 128 * MIB, fill_rate: 1e9 });
+        assert_eq!(caches(&measured, &[0]), (128 + 4) * MIB);
         Ok(())
     }
 
     #[test]
     fn a_measured_cache_stands_for_each_of_its_kind() -> Result<(), Fault> {
         let mut machine = huge_cache()?;
-        assert_eq!(last_level(&machine, &[0, 1]), 480 * MIB);
+        assert_eq!(caches(&machine, &[0, 1]), 482 * MIB);
         machine.cpu.effective_cache = Some(EffectiveCache { bytes: 128 * MIB, fill_rate: 1e9 });
-        assert_eq!(last_level(&machine, &[0, 1]), 128 * MIB, "both share it");
+        assert_eq!(caches(&machine, &[0, 1]), 130 * MIB, "both share it");
         machine.cpu.effective_cache = Some(EffectiveCache { bytes: GIB, fill_rate: 1e9 });
-        assert_eq!(last_level(&machine, &[0]), 480 * MIB);
+        assert_eq!(caches(&machine, &[0]), 481 * MIB);
         Ok(())
     }
 
@@ -115,7 +222,7 @@ mod tests {
         let quick = Group { budget: Some(42.0), ..Group::default() };
         machine.memory.available_bytes = Some(2 << 40);
         let wanted = least(&machine, &[0], 3);
-        assert_eq!(wanted, 12 * 480 * MIB);
+        assert_eq!(wanted, 12 * 481 * MIB);
         assert_eq!(share(&machine, &quick, 1, wanted), 596 * MIB);
         assert_eq!(share(&machine, &quick, 512, wanted), 12 * MIB);
         assert_eq!(share(&machine, &Group::default(), 1, wanted), 2 * GIB);

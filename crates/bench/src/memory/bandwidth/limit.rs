@@ -216,14 +216,14 @@ mod tests {
     fn the_ceiling_is_the_sockets_channels_and_the_programs_share_of_them() -> Result<(), Fault> {
         let zen4 = machine("firecracker-zen4")?;
         let samples = [moved(20e9, 30e9), moved(22e9, 33e9)];
-        let bus = ask(&zen4, &copy(256 * MIB, 1), "bus_bandwidth", &samples);
+        let bus = ask(&zen4, &copy(512 * MIB, 1), "bus_bandwidth", &samples);
         // Genoa: 12 channels of DDR5-4800.
         assert_eq!((bus.value, bus.kind, bus.source), (Some(460.8e9), Kind::Ceiling, Source::Rated));
         let wanted = "of the whole socket with all channels filled; a virtual machine may get less";
         assert_eq!(bus.reason.as_deref(), Some(wanted));
         let product: f64 = bus.inputs.iter().map(|input| input.value).product();
         assert_eq!(bus.value, Some(product));
-        let program = ask(&zen4, &copy(256 * MIB, 1), "bandwidth", &samples);
+        let program = ask(&zen4, &copy(512 * MIB, 1), "bandwidth", &samples);
         assert_eq!(program.value.map(f64::round), Some(307.2e9));
         assert!(program.formula.ends_with("× (bytes counted ÷ bytes moved)"));
         Ok(())
@@ -253,13 +253,13 @@ mod tests {
     fn a_chip_without_a_row_says_why_nothing_is_known() -> Result<(), Fault> {
         let mut machine = machine("firecracker-zen4")?;
         machine.cpu.model = Some(0x61);
-        let text = reason(ask(&machine, &copy(256 * MIB, 1), "bus_bandwidth", &[moved(1.0, 1.0)]));
+        let text = reason(ask(&machine, &copy(512 * MIB, 1), "bus_bandwidth", &[moved(1.0, 1.0)]));
         assert!(
             text.contains("Firecracker hides the memory's channels") && text.contains("--limits"),
             "{text}"
         );
         machine.virtualisation.is_virtual = Some(false);
-        let text = reason(ask(&machine, &copy(256 * MIB, 1), "bus_bandwidth", &[moved(1.0, 1.0)]));
+        let text = reason(ask(&machine, &copy(512 * MIB, 1), "bus_bandwidth", &[moved(1.0, 1.0)]));
         assert!(text.contains("SMBIOS"), "{text}");
         Ok(())
     }

@@ -209,7 +209,7 @@ fn layouts(group: &Group) -> Result<Vec<Layout>, String> {
 /// Each thread's share of what counts as memory, within what memory and time allow.
 fn default_size(machine: &Machine, group: &Group, op: StreamOp, threads: u64) -> u64 {
     let cpus = place(machine, usize::try_from(threads).unwrap_or(usize::MAX));
-    working_set::share(machine, group, threads, working_set::least(machine, &cpus, op.arrays()))
+    working_set::share(machine, group, threads, working_set::wanted(machine, &cpus, op.arrays()))
 }
 
 /// Whether the arrays and the gaps between them have room in `size`.

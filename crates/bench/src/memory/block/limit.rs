@@ -234,7 +234,8 @@ mod tests {
         assert_eq!(channels(&case("read", "sequential", 8, 1 << 30, 1)), Some(460.8e9));
         assert_eq!(channels(&case("read", "random", 64, 1 << 30, 1)), Some(460.8e9));
         let eighth = channels(&case("read", "random", 8, 1 << 30, 1)).unwrap();
-        assert!((eighth * 8.0 * (1.0 - 1.0 / 32.0) / 460.8e9 - 1.0).abs() < 1e-12, "{eighth}");
+        // 32 MiB of level 3 and 1 MiB of level 2 may answer.
+        assert!((eighth * 8.0 * (1.0 - 33.0 / 1024.0) / 460.8e9 - 1.0).abs() < 1e-12, "{eighth}");
         let tightest =
             ask(&machine, &case("read", "random", 8, 1 << 30, 1), "throughput", Some(4e9)).remove(0);
         assert_eq!(tightest.value, Some(eighth), "tighter than 96 GB/s of the ports");

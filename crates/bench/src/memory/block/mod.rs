@@ -209,7 +209,7 @@ fn default_size(
     let blocks = blocks.map_or(LEAST_BLOCKS, |blocks| blocks.clamp(1, LEAST_BLOCKS));
     let least = blocks.saturating_mul(block).saturating_mul(regions);
     let cpus = place(machine, usize::try_from(threads).unwrap_or(usize::MAX));
-    working_set::share(machine, group, threads, working_set::least(machine, &cpus, regions)).max(least)
+    working_set::share(machine, group, threads, working_set::wanted(machine, &cpus, regions)).max(least)
 }
 
 /// Whether a block fits into the region, which for a copy is half the size.
@@ -358,10 +358,10 @@ mod tests {
     fn left_out_every_operation_and_order_is_measured_in_memory() -> Result<(), Fault> {
         let all = ids(&[]);
         assert_eq!(all.len(), 3 * 2 * 3 * 2);
-        assert_eq!(all[0], "memory.block/op=read/pattern=sequential/block=8/size=128M/pages=thp/threads=1");
+        assert_eq!(all[0], "memory.block/op=read/pattern=sequential/block=8/size=132M/pages=thp/threads=1");
         assert_eq!(
             all[35],
-            "memory.block/op=read-write/pattern=random/block=8M/size=128M/pages=thp/threads=2"
+            "memory.block/op=read-write/pattern=random/block=8M/size=136M/pages=thp/threads=2"
         );
         let large = ids(&[("block", &["80M"]), ("op", &["read-write"]), ("threads", &["2"])]);
         assert!(large[0].contains("size=640M"), "room for four blocks in each half: {}", large[0]);

@@ -269,7 +269,7 @@ fn usual_cpu(machine: &Machine) -> usize {
 /// Half of each cache that the first CPU has, and one size for memory.
 fn default_sizes(machine: &Machine, group: &Group) -> Vec<u64> {
     let cpu = usual_cpu(machine);
-    let last = working_set::last_level(machine, &[cpu]);
+    let last = working_set::caches(machine, &[cpu]);
     let own = |level: Level| level.bytes.min(last) / 2;
     let memory = memory_size(machine, group);
     let mut sizes: Vec<u64> =
@@ -282,7 +282,7 @@ fn default_sizes(machine: &Machine, group: &Group) -> Vec<u64> {
 /// So many bytes that the *lines touched* are enough more than the last-level cache that this CPU uses; less where that
 /// would take too long to set up or does not fit.
 pub(super) fn memory_size(machine: &Machine, group: &Group) -> u64 {
-    let lines = working_set::least(machine, &[usual_cpu(machine)], FAR_STRIDE / LINE as u64);
+    let lines = working_set::wanted(machine, &[usual_cpu(machine)], FAR_STRIDE / LINE as u64);
     working_set::share(machine, group, 1, lines.min(LARGEST_DEFAULT))
 }
 
@@ -311,7 +311,7 @@ fn note_touched(
     size: u64,
     touched: u64,
 ) {
-    let bytes = working_set::last_level(machine, cpus);
+    let bytes = working_set::caches(machine, cpus);
     if !caches.is_empty() && size > bytes && touched < bytes.saturating_mul(TIMES_LAST_LEVEL) {
         let size = bytes.saturating_mul(TIMES_LAST_LEVEL * FAR_STRIDE / LINE as u64);
         facts.warnings.push(MemoryWarning::LinesInCache { touched, cache: bytes, size }.into());
