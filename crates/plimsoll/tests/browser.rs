@@ -55,7 +55,6 @@ impl Browser {
         for domain in ["Page", "Runtime", "Log", "Network"] {
             browser.order(&format!("{domain}.enable"), json!({}));
         }
-        browser.order("Performance.enable", json!({ "timeDomain": "threadTicks" }));
         let size = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
         browser.order("Emulation.setDeviceMetricsOverride", size);
         browser.order("Emulation.setFocusEmulationEnabled", json!({ "enabled": true }));
@@ -169,13 +168,6 @@ impl Browser {
             "Input.dispatchKeyEvent",
             json!({ "type": "keyUp", "key": key, "windowsVirtualKeyCode": code }),
         );
-    }
-
-    /// Seconds of a CPU that the page's own thread has taken: what else the machine does is not in them.
-    pub(crate) fn seconds_taken(&mut self) -> f64 {
-        let metrics = self.order("Performance.getMetrics", json!({}))["metrics"].clone();
-        let taken = metrics.as_array().unwrap().iter().find(|one| one["name"] == "TaskDuration");
-        taken.and_then(|one| one["value"].as_f64()).unwrap()
     }
 
     /// Chooses files in the input that is found so.

