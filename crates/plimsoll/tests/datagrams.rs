@@ -91,12 +91,14 @@ fn the_highest_rate_without_loss_is_that_of_the_link_however_deep_its_queue_is()
         let most = 50e6 * 1000.0 / 1042.0;
         // What is found is a lower bound: a sender or receiver that has no CPU for a moment makes it lower, and a quota may leave no rate.
         let least = if short_of_cpu() { 0.1 } else { 0.6 } * most;
-        let mut found = Vec::new();
-        while found.len() < ATTEMPTS && found.last().is_none_or(|goodput| *goodput < least) {
+        let (mut found, mut without, mut was_short) = (Vec::new(), 0, false);
+        while found.len() + without < ATTEMPTS && found.last().is_none_or(|goodput| *goodput < least) {
             let output = ends.network(&with(UDP, &more)).output().unwrap();
             let (said, code) = (String::from_utf8_lossy(&output.stderr), output.status.code());
-            if short_of_cpu() && code == Some(4) && said.contains("every rate that was tried") {
-                return skipped(name, "a quota stops both ends for longer than the queue lasts");
+            was_short |= short_of_cpu();
+            if code == Some(4) && said.contains("every rate that was tried") {
+                without += 1;
+                continue;
             }
             assert_eq!(code, Some(0), "{said}");
             let run: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -104,6 +106,9 @@ fn the_highest_rate_without_loss_is_that_of_the_link_however_deep_its_queue_is()
             assert_eq!(median(seen, "loss"), 0.0);
             found.push(median(seen, "goodput"));
             assert!(found.iter().all(|goodput| *goodput < 1.02 * most), "{latency}: {found:?} of {most}");
+        }
+        if was_short && !found.iter().any(|goodput| *goodput >= least) {
+            return skipped(name, "other work stops both ends for longer than the queue lasts");
         }
         assert!(found.iter().any(|goodput| *goodput >= least), "{latency}: {found:?} of {most}");
     }
