@@ -3,7 +3,7 @@
 use plimsoll_metal::isa::Isa;
 
 use crate::ask::{HIGHEST_CLOCK, Held, ask};
-use crate::limit::Limit;
+use crate::limit::{Input, Kind, Limit, Source};
 use crate::quantity::significant;
 use crate::stated::{CoreUse, Figure, Like};
 use crate::{Cause, Place};
@@ -12,7 +12,10 @@ use crate::{Cause, Place};
 const ROUNDING: f64 = 1.15;
 
 pub(crate) fn held(figure: &Figure, used: &CoreUse, place: &Place<'_>) -> Held {
-    let mut held = ask(figure, place, alternatives);
+    let mut held = match used.remainders.filter(|remainders| *remainders > 0.0) {
+        Some(remainders) => of_remainders(figure, used.threads, remainders, place),
+        None => ask(figure, place, alternatives),
+    };
     held.limit = held.limit.map(at_highest_clock);
     held.possible =
         "work that was counted twice, the figure of many threads taken for one, bits and bytes confused";
@@ -21,6 +24,28 @@ pub(crate) fn held(figure: &Figure, used: &CoreUse, place: &Place<'_>) -> Held {
         (Cause::ManyThreads, format!("the latencies show {busy} busy threads; the file states {threads}"))
     });
     held
+}
+
+/// Units of work that take integer remainders each: no processor starts more than one division of integers a cycle.
+fn of_remainders(figure: &Figure, threads: f64, remainders: f64, place: &Place<'_>) -> Held {
+    let cpus = threads.max(1.0).min(place.machine.cpu.allowed.len().max(1) as f64);
+    let inputs = vec![
+        Input::new("cpus", cpus, "1", "threads of the file, at most the CPUs of this machine"),
+        Input::new("clock", HIGHEST_CLOCK, "Hz", ""),
+        Input::new("remainders", remainders, "1", "those of the loop over all divisors, one a cycle at most"),
+    ];
+    let value = cpus * HIGHEST_CLOCK / remainders;
+    let formula = "cpus × clock ÷ remainders";
+    let [rate, each] = [figure.value, remainders].map(|number| significant(number, 3));
+    let not_done = format!(
+        "{rate} events a second of {each} integer remainders each are more than a remainder a cycle: the loop was optimised away, \
+         or its events were not counted by their work"
+    );
+    Held {
+        limit: Some(Limit::fixed(Kind::Ceiling, Source::Derived, value, formula, inputs)),
+        likely: Some((Cause::NotDone, not_done)),
+        ..Held::default()
+    }
 }
 
 /// Where the file does not name the instruction set, each.

@@ -62,7 +62,14 @@ pub fn check(file: &str, document: Option<usize>, stated: &Stated, place: &Place
 
 /// Why the file is not of this machine, where it says of which it is.
 fn foreign(origin: &Origin, place: &Place<'_>) -> Option<String> {
+    /// Machines with another system cannot be saved.
+    const SYSTEM: &str = "Linux";
     let Machine { host, kernel, .. } = place.machine;
+    if let Some(system) = origin.system.as_deref().filter(|system| *system != SYSTEM) {
+        return Some(format!(
+            "the file is of another machine: it was made on {system}, and the limits are those of a machine with {SYSTEM}"
+        ));
+    }
     let differs = |says: &Option<String>, is: &Option<String>| match (says, is) {
         (Some(says), Some(is)) if says != is => Some((says.clone(), is.clone())),
         _ => None,
@@ -94,6 +101,9 @@ fn judged(figure: &Figure, place: &Place<'_>, foreign: Option<&str>) -> Row {
     }
     if let Some(why) = absurd::contradiction(figure) {
         return Row::impossible(figure, None, Cause::Absurd, true, why);
+    }
+    if figure.value == 0.0 && figure.unit != Unit::Second {
+        return Row::unjudged(figure, None, "the rate is 0: nothing was done or nothing arrived".to_owned());
     }
     let mut held = match &figure.subject {
         Subject::Disk(used) => disk::held(figure, used, place),

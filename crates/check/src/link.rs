@@ -20,8 +20,10 @@ const MOST_BUFFERED: f64 = 0.25;
 const PACED: f64 = 1.1;
 /// Bit/s that a tunnel of one process may reach, which copies and often encrypts each byte.
 const TUNNEL: f64 = 10e9;
-/// Payload of a jumbo frame, where the segment size is not known: it leaves the program most.
-const JUMBO: f64 = 8948.0;
+/// The largest usual packet (jumbo frames): it leaves the program most.
+const JUMBO_MTU: f64 = 9000.0;
+/// Bytes of the smallest headers of IP and TCP; those of IP and UDP take fewer.
+const HEADERS: f64 = 40.0;
 
 pub(crate) fn held(figure: &Figure, used: &LinkUse, place: &Place<'_>) -> Held {
     let speed = speed(place.machine);
@@ -31,6 +33,7 @@ pub(crate) fn held(figure: &Figure, used: &LinkUse, place: &Place<'_>) -> Held {
     };
     held.possible = "bits and bytes confused, the sum of both directions, both ends on one machine, such as two containers, or a link that is not this machine's";
     held.spare = buffered(figure, used);
+    held.incomplete = speed.as_ref().ok().and_then(|speed| larger_packets(figure, used, speed));
     held.sure = both_ways(figure, used);
     if used.is_sent {
         held.note = Some("as sent, not as received".to_owned());
@@ -59,7 +62,25 @@ pub(crate) fn held(figure: &Figure, used: &LinkUse, place: &Place<'_>) -> Held {
         }
         held.sure = held.sure.or(Some((Cause::Loopback, format!("{said}: not a link's figure"))));
     }
+    if used.is_sent && used.datagram.is_some() && held.sure.is_none() {
+        return Held::unknown(
+            "it counts datagrams that were sent, also those that were lost on the way: the file does not show how many arrived",
+        );
+    }
     held
+}
+
+/// Why the limit may be higher: packets may have been larger than this machine's, which the file does not show.
+fn larger_packets(figure: &Figure, used: &LinkUse, crossed: &Crossed) -> Option<String> {
+    let payload = match used.datagram {
+        Some(datagram) => datagram,
+        None if used.segment.is_none() => crossed.mtu,
+        None => return None,
+    };
+    let is_possible = payload + HEADERS > crossed.mtu && crossed.mtu < JUMBO_MTU;
+    (is_possible && figure.value <= crossed.speed).then(|| {
+        format!("the file does not show the size of its packets, and packets of {JUMBO_MTU} B leave more of the link")
+    })
 }
 
 /// What is wrong where the figure is the sum of both directions.
@@ -134,7 +155,8 @@ struct Crossed {
 
 fn asked(like: &Like, used: &LinkUse, crossed: &Crossed) -> Like {
     let mut like = like.clone();
-    let payload = used.segment.unwrap_or(JUMBO).min((crossed.mtu - 40.0).max(536.0));
+    // A connection may have had another MTU than this machine has now.
+    let payload = used.segment.unwrap_or((crossed.mtu.min(JUMBO_MTU) - HEADERS).max(536.0));
     let more = &mut like.sample.conditions.more;
     for (row, value) in [
         (&PATH_LOOPBACK, 0.0),

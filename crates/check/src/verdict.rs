@@ -46,6 +46,8 @@ pub enum Cause {
     CacheAnswered,
     /// Many threads did what one is said to have done.
     ManyThreads,
+    /// The work that is counted was not done.
+    NotDone,
     /// No machine has such a value, or the file's own numbers cannot all be true.
     Absurd,
     /// It is past the limit, and the file does not show why.
@@ -66,6 +68,7 @@ impl Cause {
             Self::Loopback => "loopback",
             Self::CacheAnswered => "fits in a cache",
             Self::ManyThreads => "more threads than stated",
+            Self::NotDone => "work not done",
             Self::Absurd => "no possible value",
             Self::Unexplained => "above the limit",
         }

@@ -57,16 +57,25 @@ pub(crate) fn extents(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Reads one document. Numbers that are none, such as `-nan`, are given to [`number`] as text.
+/// Reads one document. Numbers that are none, such as `-nan`, are given to [`number`] as text. Of a key that an object has twice
+/// (iperf3's servers write some), the last value counts.
 ///
 /// # Errors
 /// It cannot be read: with line and column.
 pub(crate) fn document<T: DeserializeOwned>(document: &str) -> Result<T, String> {
-    let read = serde_json::from_str(document).or_else(|e| {
+    let read = with_last_of_duplicates(document).or_else(|e| {
         let quoted = quoted_numbers(document).ok_or(e)?;
-        serde_json::from_str(&quoted)
+        with_last_of_duplicates(&quoted)
     });
     read.map_err(|e| format!("its JSON cannot be read: {e}"))
+}
+
+/// Reads a document of JSON's own syntax; only one with duplicate keys takes the detour of an untyped value.
+fn with_last_of_duplicates<T: DeserializeOwned>(document: &str) -> serde_json::Result<T> {
+    serde_json::from_str(document).or_else(|e| match e.to_string().starts_with("duplicate field") {
+        true => serde_json::from_value(serde_json::from_str(document)?),
+        false => Err(e),
+    })
 }
 
 /// Where the first object from an offset on begins: its brace is the first character on its line, but for those of an array, or
@@ -201,6 +210,19 @@ mod tests {
             assert!(nan.is_some_and(|value| value.is_nan() == is_nan && !value.is_finite()), "{words}");
         }
         assert!(document::<Numbers>("{\"a\": \"x\", \"nan\": 1, \"c\": 1}").is_err());
+    }
+
+    #[test]
+    fn the_last_value_of_a_duplicate_key_counts() {
+        #[derive(Deserialize)]
+        struct Rate {
+            rate: f64,
+            #[serde(default, deserialize_with = "number")]
+            loss: Option<f64>,
+        }
+        let Rate { rate, loss } = document("{\"rate\": 1, \"loss\": nan, \"rate\": 2}").unwrap();
+        assert!((rate, loss.is_some_and(f64::is_nan)) == (2.0, true));
+        assert!(document::<Rate>("{\"rate\": 1, \"rate\": \"x\"}").is_err());
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub struct Stated {
 /// What a file says of the machine it was made on, as far as it does.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Origin {
+    /// Operating system, as `uname -s` prints it.
+    pub system: Option<String>,
     /// Host name.
     pub host: Option<String>,
     /// Architecture, as `uname -m` says it.
@@ -162,6 +164,8 @@ pub struct LinkUse {
     pub asked: Option<f64>,
     /// Whether it counts what was sent, and not what arrived.
     pub is_sent: bool,
+    /// Bytes of a datagram; `None`: a stream.
+    pub datagram: Option<f64>,
 }
 
 /// How memory was used.
@@ -182,6 +186,8 @@ pub struct CoreUse {
     pub threads: f64,
     /// Threads that its own times add up to.
     pub by_time: Option<f64>,
+    /// Integer remainders that one unit of its work takes, if it counts such work.
+    pub remainders: Option<f64>,
 }
 
 impl Counted {

@@ -17,8 +17,8 @@ pub(super) struct Sysbench;
 /// The largest number that an event tests: its default.
 const LARGEST: u64 = 10_000;
 
-/// Remainders that one event takes.
-fn remainders() -> u64 {
+/// Integer remainders that an event takes which tests the numbers below `largest`.
+fn remainders(largest: u64) -> u64 {
     let tried = |number: u64| -> u64 {
         let divisors = (2..).take_while(|divisor| divisor * divisor <= number);
         // It stops behind the first that divides.
@@ -27,7 +27,7 @@ fn remainders() -> u64 {
             .position(|divisor| number.is_multiple_of(divisor))
             .map_or(divisors.count(), |at| at + 1) as u64
     };
-    (3..LARGEST).map(tried).sum()
+    (3..largest).map(tried).sum()
 }
 
 const TOOL: Tool = Tool {
@@ -71,8 +71,8 @@ impl Peer for Sysbench {
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
         let events = number_after(text, "events per second:")?;
         let seconds = Seconds::printed(word_after(text, "total time:")?.trim_end_matches('s'))?;
-        let total = number_after(text, "total number of events:")? * remainders() as f64;
-        let mut reading = Reading::of(events * remainders() as f64, Account::of(total, seconds))?;
+        let total = number_after(text, "total number of events:")? * remainders(LARGEST) as f64;
+        let mut reading = Reading::of(events * remainders(LARGEST) as f64, Account::of(total, seconds))?;
         for (row, label, wanted) in [
             (fact::THREADS, "Number of threads:", case.threads() as u64),
             (fact::LARGEST, "Prime numbers limit:", LARGEST),
@@ -115,6 +115,6 @@ mod tests {
                 }
             }
         }
-        assert_eq!((remainders(), count), (117_526, 117_526));
+        assert_eq!((remainders(LARGEST), count), (117_526, 117_526));
     }
 }

@@ -37,9 +37,9 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     let version = text.split_once("Benchmark version ").and_then(|(_, rest)| rest.split_whitespace().next());
     let mut stated = Stated::by(TOOL.name, version);
     let host = text.split_once("Hostname: '").and_then(|(_, rest)| rest.split('\'').next());
-    stated.origin = Origin { host: host.map(|host| shown_within(host, 64)), architecture: None };
-    stated.trouble =
-        (number("Success") == Some(0.0)).then(|| "one of its checks failed (Success=0)".to_owned());
+    stated.origin = Origin { host: host.map(|host| shown_within(host, 64)), ..Origin::default() };
+    let failed = (number("Success") == Some(0.0)).then(|| "one of its checks failed (Success=0)".to_owned());
+    stated.trouble.clone_from(&failed);
     stated.figures.extend(solved(&number));
     for key in ["StarDGEMM_Gflops", "SingleDGEMM_Gflops"] {
         let case = Case::of("cpu.gemm").with_word("type", "f64").with_count("threads", AS_MANY_AS_CPUS);
@@ -51,6 +51,9 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
         stated.figures.extend(number(key).map(|value| Figure::new(key, value * factor, unit, no())));
     }
     stated.figures.retain(|figure| figure.value != 0.0);
+    if let Some(why) = failed {
+        stated.figures.iter_mut().for_each(|figure| figure.void = Some(why.clone()));
+    }
     match stated.figures.is_empty() {
         true => Err("its summary has no figure".to_owned()),
         false => Ok(stated),
@@ -60,7 +63,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
 fn cores(key: &str, rate: f64, case: Case, number: &impl Fn(&str) -> Option<f64>) -> Figure {
     let mut figure = Figure::new(key, rate, Unit::FlopPerSecond, Ok(Like::of(case, "rate")));
     let threads = number("CommWorldProcs").unwrap_or(1.0);
-    figure.subject = Subject::Cores(CoreUse { threads, by_time: None });
+    figure.subject = Subject::Cores(CoreUse { threads, ..CoreUse::default() });
     figure
 }
 

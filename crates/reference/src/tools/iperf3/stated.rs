@@ -3,6 +3,8 @@
 //! 3.1 to 3.20: TCP has `sum_sent` and `sum_received`, and for `--bidir` both again with `_bidir_reverse`; UDP has `sum` with
 //! what was sent and the share that was lost, and since 3.7 the others too (iperf_api.c, `iperf_json_finish`).
 
+mod agreement;
+
 use serde::Deserialize;
 
 use super::TOOL;
@@ -17,6 +19,7 @@ use crate::{Account, Seconds, json};
 struct Report {
     error: Option<String>,
     start: Start,
+    intervals: Vec<Interval>,
     end: End,
 }
 
@@ -69,6 +72,13 @@ struct TestStart {
     target_bitrate: Option<f64>,
 }
 
+/// What is reported while a test runs.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Interval {
+    sum: Option<Sum>,
+}
+
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct End {
@@ -101,6 +111,14 @@ struct Sum {
     #[serde(deserialize_with = "json::number")]
     lost_percent: Option<f64>,
     sender: Option<bool>,
+    omitted: Option<bool>,
+}
+
+impl Stream {
+    /// Whether its bytes went from the client to the server.
+    fn sends(&self) -> Option<bool> {
+        [&self.sender, &self.receiver, &self.udp].into_iter().flatten().find_map(|sum| sum.sender)
+    }
 }
 
 impl Sum {
@@ -115,10 +133,21 @@ impl Sum {
     }
 }
 
-/// Whether a text is what iperf3 prints for people.
+/// Whether a text is what iperf3 prints for people: up to 3.2 its heading has the word Bandwidth, as that of iperf 2 has, and its totals
+/// end with `sender` or `receiver`.
 fn is_plain(text: &str) -> bool {
-    let header = |line: &str| line.trim_start().starts_with("[ ID] Interval") && line.contains("Bitrate");
-    !text.contains("\"start\"") && text.lines().any(header)
+    let heading = |line: &str| line.trim_start().starts_with("[ ID] Interval");
+    let is_its_heading = |line: &str| heading(line) && line.contains("Bitrate");
+    let is_total = |line: &str| {
+        let line = line.trim();
+        line.starts_with('[') && line.contains("bits/sec")
+            && (line.ends_with(" sender") || line.ends_with(" receiver"))
+    };
+    let is_banner = |line: &str| {
+        line.starts_with("iperf Done.") || line.starts_with("Connecting to host ") || line.starts_with("Accepted connection from ")
+    };
+    let any = |is: &dyn Fn(&str) -> bool| text.lines().any(is);
+    !text.contains("\"start\"") && (any(&is_its_heading) || any(&is_total) || any(&heading) && any(&is_banner))
 }
 
 pub(super) fn recognises(text: &str) -> bool {
@@ -164,6 +193,7 @@ fn report(text: &str) -> Result<Report, String> {
             None => whole = json::document(text)?,
             Some("start") => whole.start = json::document::<Part<Start>>(text)?.data,
             Some("end") => whole.end = json::document::<Part<End>>(text)?.data,
+            Some("interval") => whole.intervals.push(json::document::<Part<Interval>>(text)?.data),
             Some("error") => whole.error = Some(json::document::<Part<String>>(text)?.data),
             Some(_) => {}
         }
@@ -171,37 +201,74 @@ fn report(text: &str) -> Result<Report, String> {
     Ok(whole)
 }
 
-/// `Linux HOST RELEASE VERSION ARCHITECTURE`, as `uname -a` says it.
+/// `Linux HOST RELEASE VERSION ARCHITECTURE`: the fields of `uname`, or what `uname -a` prints, which may end with the processor and
+/// `GNU/Linux`.
 fn origin(uname: &str) -> Origin {
     let words: Vec<&str> = uname.split_whitespace().collect();
-    let known = words.len() >= 4 && words.first() == Some(&"Linux");
-    let kept = |word: Option<&&str>| word.filter(|_| known).map(|word| shown_within(word, 64));
-    Origin { host: kept(words.get(1)), architecture: kept(words.last()) }
+    let [system, host, rest @ ..] = words.as_slice() else { return Origin::default() };
+    let architecture = rest.iter().rfind(|word| is_architecture(word));
+    let kept = |word: &&str| shown_within(word, 64);
+    Origin { system: Some(kept(system)), host: Some(kept(host)), architecture: architecture.map(kept) }
+}
+
+/// Whether a word is a machine's name of `uname -m`.
+fn is_architecture(word: &str) -> bool {
+    const FAMILIES: [&str; 16] = [
+        "x86_64", "amd64", "i386", "i486", "i586", "i686", "aarch64", "arm", "ppc", "powerpc", "s390", "riscv", "mips", "loongarch",
+        "sparc", "alpha",
+    ];
+    // The word alpha may also be part of a version.
+    FAMILIES.iter().any(|family| word.starts_with(family) && (*family != "alpha" || word == "alpha"))
 }
 
 fn figures(report: &Report) -> Vec<Figure> {
     let End { sum, sum_sent, sum_received, sum_bidir_reverse, .. } = &report.end;
-    let back = (&report.end.sum_sent_bidir_reverse, &report.end.sum_received_bidir_reverse);
-    let is_udp = is_udp(report);
-    let mut figures = Vec::new();
-    for (sent, received, sum, is_back) in
-        [(sum_sent, sum_received, sum, false), (back.0, back.1, sum_bidir_reverse, true)]
-    {
-        let suffix = if is_back { "_bidir_reverse" } else { "" };
-        let arrived = received.as_ref().filter(|sum| sum.rate().is_some());
-        let figure = match (arrived, sent, sum) {
-            (Some(received), _, _) => figure(report, &format!("sum_received{suffix}"), received, false),
-            // What was sent of UDP, less what was lost.
-            (None, _, Some(sum)) if is_udp => {
-                figure(report, &format!("sum{suffix} less lost"), &arrived_of(sum), false)
-            }
-            (None, Some(sent), _) => figure(report, &format!("sum_sent{suffix}"), sent, true),
-            (None, None, Some(sum)) => figure(report, &format!("sum{suffix}"), sum, true),
-            (None, None, None) => None,
-        };
-        figures.extend(figure.map(|figure| with_ways(report, figure, is_back)));
+    let End { sum_sent_bidir_reverse, sum_received_bidir_reverse, .. } = &report.end;
+    let forward = Sums { suffix: "", sent: sum_sent, received: sum_received, sum };
+    let back = Sums {
+        suffix: "_bidir_reverse",
+        sent: sum_sent_bidir_reverse,
+        received: sum_received_bidir_reverse,
+        sum: sum_bidir_reverse,
+    };
+    [forward, back].iter().filter_map(|sums| direction(report, sums)).collect()
+}
+
+/// The sums of one direction.
+struct Sums<'a> {
+    suffix: &'static str,
+    sent: &'a Option<Sum>,
+    received: &'a Option<Sum>,
+    sum: &'a Option<Sum>,
+}
+
+impl Sums<'_> {
+    fn is_back(&self) -> bool {
+        !self.suffix.is_empty()
     }
-    figures
+}
+
+/// The figure of one direction: what arrived, else what was sent.
+fn direction(report: &Report, sums: &Sums<'_>) -> Option<Figure> {
+    let Sums { suffix, sent, received, sum } = sums;
+    let arrived = received.as_ref().filter(|sum| sum.rate().is_some());
+    if let Some(why) = agreement::nothing_arrived(report, sums) {
+        let none = Sum { bits_per_second: Some(0.0), ..Sum::default() };
+        let figure = figure(report, &format!("sum_received{suffix}"), &none, false);
+        return Some(Figure { void: Some(why), ..figure });
+    }
+    let figure = match (arrived, sent, sum) {
+        (Some(received), _, _) => figure(report, &format!("sum_received{suffix}"), received, false),
+        // What was sent of UDP, less what was lost.
+        (None, _, Some(sum)) if is_udp(report) => {
+            figure(report, &format!("sum{suffix} less lost"), &arrived_of(sum), false)
+        }
+        (None, Some(sent), _) => figure(report, &format!("sum_sent{suffix}"), sent, true),
+        (None, None, Some(sum)) => figure(report, &format!("sum{suffix}"), sum, true),
+        (None, None, None) => return None,
+    };
+    let figure = Figure { contradiction: agreement::contradiction(report, sums), ..figure };
+    (figure.value != 0.0).then(|| with_ways(report, figure, sums.is_back()))
 }
 
 /// Whether datagrams were sent: only they are lost.
@@ -218,10 +285,10 @@ fn arrived_of(sum: &Sum) -> Sum {
     Sum { bits_per_second: less(sum.bits_per_second), bytes: less(sum.bytes), ..*sum }
 }
 
-fn figure(report: &Report, name: &str, sum: &Sum, is_sent: bool) -> Option<Figure> {
+fn figure(report: &Report, name: &str, sum: &Sum, is_sent: bool) -> Figure {
     let start = &report.start;
     let TestStart { protocol, num_streams, blksize, reverse, .. } = &start.test_start;
-    let rate = sum.rate()?;
+    let rate = sum.bits_per_second.unwrap_or(0.0);
     let is_udp = is_udp(report);
     let benchmark = if is_udp { "network.udp" } else { "network.tcp" };
     let down = reverse.is_some_and(|reverse| reverse > 0.5) ^ name.contains("_reverse");
@@ -244,7 +311,7 @@ fn figure(report: &Report, name: &str, sum: &Sum, is_sent: bool) -> Option<Figur
         .map(|(bytes, seconds)| Account::of(bytes * 8.0, Seconds::of(seconds)));
     figure.absurd = sum.absurd_loss();
     figure.subject = Subject::Link(used(report, sum, streams, is_sent));
-    Some(figure)
+    figure
 }
 
 fn used(report: &Report, sum: &Sum, streams: u64, is_sent: bool) -> LinkUse {
@@ -267,6 +334,7 @@ fn used(report: &Report, sum: &Sum, streams: u64, is_sent: bool) -> LinkUse {
         each_way: None,
         asked,
         is_sent,
+        datagram: is_udp.then(|| start.test_start.blksize.unwrap_or(0.0)),
     }
 }
 
@@ -275,9 +343,7 @@ fn with_ways(report: &Report, mut figure: Figure, is_back: bool) -> Figure {
     let rate = |stream: &Stream| {
         let udp = stream.udp.as_ref().map(arrived_of);
         let tcp = stream.receiver.as_ref().and_then(Sum::rate);
-        let sends =
-            [&stream.sender, &stream.receiver, &stream.udp].into_iter().flatten().find_map(|s| s.sender);
-        Some((sends?, tcp.or_else(|| udp.and_then(|sum| sum.rate()))?))
+        Some((stream.sends()?, tcp.or_else(|| udp.and_then(|sum| sum.rate()))?))
     };
     let rates: Vec<(bool, f64)> = report.end.streams.iter().filter_map(rate).collect();
     let way = |forward: bool| rates.iter().filter(|(sends, _)| *sends == forward).map(|(_, rate)| rate).sum();
@@ -293,10 +359,36 @@ fn with_ways(report: &Report, mut figure: Figure, is_back: bool) -> Figure {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
-    fn text_for_people_is_told_from_json() {
+    fn text_for_people_is_told_from_json_and_from_that_of_iperf_2() {
         let text =
             "Connecting to host box, port 5201\n[ ID] Interval           Transfer     Bitrate         Retr\n";
-        assert!(crate::stated::read(text, None).unwrap_err().contains("-J"));
+        let old = text.replace("Bitrate", "Bandwidth");
+        let total = "[  4]   0.00-10.00  sec  1.10 GBytes   942 Mbits/sec    0             sender\n";
+        for text in [text, &old, total] {
+            assert!(crate::stated::read(text, None).unwrap_err().contains("-J"), "{text}");
+        }
+        assert!(!is_plain("[ ID] Interval       Transfer     Bandwidth\n[  3]  0.0-10.0 sec  1.10 GBytes   941 Mbits/sec\n"));
+    }
+
+    #[test]
+    fn the_origin_is_read_from_uname_of_any_system() {
+        for (uname, system, architecture) in [
+            ("Linux a 6.1.0-9-amd64 #1 SMP Debian 6.1.27-1 (2023-05-08) x86_64", "Linux", Some("x86_64")),
+            ("Linux a 4.4.0-79-generic #100-Ubuntu SMP Wed x86_64 x86_64 x86_64 GNU/Linux\n", "Linux", Some("x86_64")),
+            ("Linux a 5.15 #1-Alpine SMP x86_64 Linux", "Linux", Some("x86_64")),
+            ("Linux a 6.1 #1 SMP aarch64 Intel(R) Xeon(R) GenuineIntel GNU/Linux", "Linux", Some("aarch64")),
+            ("Darwin a 23.5.0 Darwin Kernel Version 23.5.0: root:xnu-1/RELEASE_ARM64_T6000 arm64", "Darwin", Some("arm64")),
+            ("FreeBSD a 13.1-RELEASE FreeBSD 13.1-RELEASE releng/13.1-n250148 GENERIC amd64", "FreeBSD", Some("amd64")),
+            ("CYGWIN_NT-10.0 a 2.5.1(0.297/5/3) 2016-04-21 22:14 x86_64", "CYGWIN_NT-10.0", Some("x86_64")),
+            ("Linux a 5.10 #1 unknown", "Linux", None),
+        ] {
+            let origin = origin(uname);
+            assert_eq!((origin.system.as_deref(), origin.architecture.as_deref()), (Some(system), architecture), "{uname}");
+            assert_eq!(origin.host.as_deref(), Some("a"));
+        }
+        assert_eq!(origin(""), Origin::default());
     }
 }

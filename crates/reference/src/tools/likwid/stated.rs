@@ -38,7 +38,7 @@ fn figures(text: &str) -> Result<Vec<Figure>, String> {
             peak(&kernel, threads),
         );
         figure.account = other_than_zero(text, "Number of Flops:").map(|flops| Account::of(flops, seconds));
-        figure.subject = Subject::Cores(CoreUse { threads, by_time: None });
+        figure.subject = Subject::Cores(CoreUse { threads, ..CoreUse::default() });
         figures.push(figure);
     }
     // A peak kernel goes over a few bytes in the first cache.

@@ -1,29 +1,36 @@
-//! What netperf prints: the tables of its classic tests, and lines of KEY=VALUE of its omni tests.
+//! What netperf prints: the tables of its classic tests, and the table, the lines of KEY=VALUE and the CSV of its omni tests.
 
-use super::{TOOL, value, word};
+mod fields;
+
+use super::TOOL;
 use crate::case::Case;
 use crate::documents::line_starts;
 use crate::quantity::Unit;
 use crate::stated::{Figure, Like, LinkUse, Stated, Subject};
 use crate::text::shown_within;
 use crate::{Account, Seconds};
+use fields::Fields;
+
+/// Why a round trip has no limit.
+const NO_ECHO: &str =
+    "the limit of a round trip is an ICMP echo of the same run, which the file does not have";
+/// How far what arrived may be above what was sent: both ends round, and stop at other moments.
+const TOLERANCE: f64 = 1.1;
 
 pub(super) fn recognises(text: &str) -> bool {
-    let has = |part: &str| text.contains(part);
-    has(" TEST from ") && has(" AF_INET")
-        || has("ELAPSED_TIME=")
-        || has("THROUGHPUT=")
-        || has("10^6bits/sec") && has("Throughput")
+    text.lines().any(is_banner)
+        || text.contains("10^6bits/sec") && text.contains("Throughput")
+        || Fields::of(text).is_some_and(|fields| fields.is_of_netperf())
+        || is_bare(text)
 }
 
 /// A banner, or the key of the first line again.
 pub(super) fn starts(text: &str) -> Vec<usize> {
     let mut first: Option<String> = None;
     line_starts(text, |line| {
-        let is_key = |key: &&str| !key.is_empty() && key.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
-        let key = line.split_once('=').map(|(key, _)| key).filter(is_key);
+        let key = fields::key_value(line).map(|(key, _)| key);
         let again = key.is_some() && key == first.as_deref();
-        let is_banner = line.contains(" TEST from ");
+        let is_banner = is_banner(line);
         match (is_banner, key) {
             (true, _) => first = None,
             (false, Some(key)) if first.is_none() => first = Some(key.to_owned()),
@@ -35,16 +42,49 @@ pub(super) fn starts(text: &str) -> Vec<usize> {
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
     let mut stated = Stated::by(TOOL.name, None);
-    stated.figures = if text.contains(" TEST from ") || text.contains("Throughput") || text.contains("Trans.")
-    {
-        tables(text)
-    } else {
-        keys(text)
+    let banner = text.lines().find(|line| is_banner(line)).unwrap_or_default();
+    stated.figures = match Fields::of(text) {
+        Some(fields) => of_fields(&fields, banner)?,
+        None if is_bare(text) => {
+            return Err("its rows have no headings, so their meaning and unit are unknown: leave out -P 0".to_owned());
+        }
+        None => table(text, banner),
     };
     match stated.figures.is_empty() {
-        true => Err("it has no figure".to_owned()),
+        true => Err("it has no figure; netperf's -- -k prints keys that can be read".to_owned()),
         false => Ok(stated),
     }
+}
+
+/// `MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to HOST () port 0 AF_INET`; the first versions have the host alone.
+fn is_banner(line: &str) -> bool {
+    const TESTS: [&str; 6] = ["STREAM", "SEND", "RESPONSE", "MAERTS", "SENDFILE", "OMNI"];
+    let name = line.split_once(" TEST from ").or_else(|| line.split_once(" TEST to "));
+    name.is_some_and(|(name, _)| TESTS.iter().any(|test| name.contains(test)))
+}
+
+/// What `-P 0` leaves of a classic test: rows of numbers as it prints them, without headings.
+fn is_bare(text: &str) -> bool {
+    let rows: Vec<Vec<&str>> =
+        text.lines().map(|line| line.split_whitespace().collect()).filter(|row: &Vec<&str>| !row.is_empty()).collect();
+    let is_whole = |word: &&&str| word.parse::<u64>().is_ok();
+    let is_fixed = |word: Option<&&str>| {
+        word.and_then(|word| word.split_once('.')).is_some_and(|(_, decimals)| decimals.len() == 2)
+    };
+    let whole = |row: &[&str]| row.iter().take_while(is_whole).count();
+    // Sizes, the time, and behind it the throughput; of UDP the counts too, and a row of the receiver.
+    let is_row = |row: &Vec<&str>| match (whole(row), row.len()) {
+        (3, 5 | 9) => is_fixed(row.get(3)) && is_fixed(row.get(4)),
+        (4, 6 | 10) => is_fixed(row.get(4)) && is_fixed(row.get(5)),
+        (2, 6 | 8) => is_fixed(row.get(2)) && row.get(3..5).is_some_and(|counts| whole(counts) == 2),
+        _ => false,
+    };
+    let is_second = |row: &Vec<&str>| match (whole(row), row.len()) {
+        (2, 2) => true,
+        (1, 4 | 6) => is_fixed(row.get(1)),
+        _ => false,
+    };
+    rows.first().is_some_and(is_row) && rows.iter().all(|row| is_row(row) || is_second(row))
 }
 
 /// What a unit of its tables and keys is in bit/s.
@@ -58,11 +98,13 @@ fn unit(text: &str) -> Option<f64> {
         ("MBytes/s", 8.0 * 1024_f64.powi(2)),
         ("KBytes/s", 8.0 * 1024.0),
     ];
-    units.into_iter().find(|(name, _)| text.contains(name)).map(|(_, bits)| bits)
+    // Tables with columns for the CPU have `MBytes  /s`.
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ").replace(" /s", "/s");
+    units.into_iter().find(|(name, _)| words.contains(name)).map(|(_, bits)| bits)
 }
 
 /// The other end, and whether it is called by an address of IPv6: `to HOST (ADDRESS) port 0 AF_INET`.
-fn far_end(banner: &str) -> (Option<String>, bool) {
+fn server(banner: &str) -> (Option<String>, bool) {
     let to = banner.split_once(" to ").map(|(_, rest)| rest.split(" port ").next().unwrap_or(rest));
     let address = to.map(|to| match to.split_once('(') {
         Some((name, address)) if address.trim_end_matches(')').is_empty() => name.trim(),
@@ -72,45 +114,42 @@ fn far_end(banner: &str) -> (Option<String>, bool) {
     (address.map(|address| shown_within(address, 64)), banner.contains("AF_INET6"))
 }
 
-fn tables(text: &str) -> Vec<Figure> {
-    let mut figures = Vec::new();
-    let banners =
-        text.match_indices(" TEST from ").map(|(at, _)| text[..at].rfind('\n').map_or(0, |n| n + 1));
-    let starts: Vec<usize> = banners.collect();
-    let starts = if starts.is_empty() { vec![0] } else { starts };
-    for (index, start) in starts.iter().enumerate() {
-        let end = starts.get(index + 1).copied().unwrap_or(text.len());
-        figures.extend(table(&text[*start..end]));
+fn table(text: &str, banner: &str) -> Vec<Figure> {
+    let (to, is_v6) = server(banner);
+    let is_udp = banner.contains("UDP") || text.contains("Okay Errors");
+    if let Some((rate, unit_name)) = omni_row(text) {
+        let used = LinkUse { to, is_v6, streams: 1, ..LinkUse::default() };
+        let figure = match unit(unit_name) {
+            Some(bits) => stream("throughput", rate * bits, None, LinkUse { is_sent: is_udp, ..used }, is_udp),
+            None => round_trips(banner, rate),
+        };
+        return vec![figure];
     }
-    figures
-}
-
-fn table(text: &str) -> Vec<Figure> {
-    let banner = text.lines().next().unwrap_or_default();
-    let (to, is_v6) = far_end(banner);
     let rows: Vec<Vec<f64>> = text.lines().filter_map(numbers).collect();
-    let used =
-        |seconds| LinkUse { to: to.clone(), is_v6, streams: 1, seconds: Some(seconds), ..LinkUse::default() };
+    let used = |seconds| LinkUse { to: to.clone(), is_v6, streams: 1, seconds: Some(seconds), ..LinkUse::default() };
     let Some(first) = rows.first() else { return Vec::new() };
     if text.contains("Trans.") || text.contains("REQUEST/RESPONSE") {
         return match first[..] {
-            [_, _, request, _, _, rate, ..] => vec![round_trips(banner, rate, request)],
+            [_, _, _, _, _, rate, ..] => vec![round_trips(banner, rate)],
             _ => Vec::new(),
         };
     }
     let bits = unit(text).unwrap_or(1e6);
-    let is_udp = banner.contains("UDP") || text.contains("Messages");
     match (is_udp, &first[..], rows.get(1).map(Vec::as_slice)) {
-        (true, [_, message, seconds, okay, _, sent, ..], received) => {
-            let sent = stream("UDP stream, as sent", *sent * bits, *message, true, used(*seconds));
-            let sent = sent.counted(okay * message * 8.0, *seconds);
-            let received = received
-                .and_then(|row| row.get(2))
-                .map(|rate| stream("UDP stream, as received", rate * bits, *message, true, used(*seconds)));
-            received.map_or_else(|| vec![sent], |received| vec![received])
+        (true, [_, message, _, sent, _, ..], Some([_, seconds, received, rate, ..])) => {
+            let figure = stream("UDP stream, as received", rate * bits, Some(*message), used(*seconds), true);
+            let mut figure = figure.counted(received * message * 8.0, *seconds);
+            figure.contradiction =
+                (*received > sent * TOLERANCE).then(|| format!("it sent {sent} datagrams and received {received}"));
+            vec![figure]
+        }
+        (true, [_, message, seconds, sent, _, rate, ..], _) => {
+            let used = LinkUse { is_sent: true, ..used(*seconds) };
+            let figure = stream("UDP stream, as sent", rate * bits, Some(*message), used, true);
+            vec![figure.counted(sent * message * 8.0, *seconds)]
         }
         (false, [_, _, message, seconds, rate, ..], _) => {
-            vec![stream("TCP stream, as received", rate * bits, *message, false, used(*seconds))]
+            vec![stream("TCP stream, as received", rate * bits, Some(*message), used(*seconds), false)]
         }
         _ => Vec::new(),
     }
@@ -122,14 +161,28 @@ fn numbers(line: &str) -> Option<Vec<f64>> {
     all.filter(|all| !all.is_empty())
 }
 
-fn stream(name: &str, rate: f64, message: f64, is_udp: bool, used: LinkUse) -> Figure {
+/// The throughput in the table of an omni test and its unit, which stands behind it in the same row.
+fn omni_row(text: &str) -> Option<(f64, &str)> {
+    let is_unit = |word: &str| word == "Trans/s" || word.ends_with("bits/s") || word.ends_with("Bytes/s");
+    text.lines().filter(|line| !line.contains("Interim")).find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let at = words.iter().position(|word| is_unit(word))?;
+        let rate = words.get(at.checked_sub(1)?)?.parse().ok()?;
+        Some((rate, *words.get(at)?))
+    })
+}
+
+fn stream(name: &str, rate: f64, message: Option<f64>, used: LinkUse, is_udp: bool) -> Figure {
     let case = Case::of(if is_udp { "network.udp" } else { "network.tcp" })
-        .with_size("message", message.max(1.0) as u64)
+        .with_size("message", message.unwrap_or(1.0).max(1.0) as u64)
         .with_count("streams", 1)
         .with_word("direction", "up");
-    let used = LinkUse { is_sent: name.ends_with("sent"), ..used };
     let mut figure = Figure::new(name, rate, Unit::BitPerSecond, Ok(Like::of(case, "goodput")));
-    figure.subject = Subject::Link(used);
+    if is_udp && message.is_none() {
+        figure.like = Err("the file does not show the size of its datagrams".to_owned());
+    }
+    let datagram = is_udp.then(|| message.unwrap_or(0.0));
+    figure.subject = Subject::Link(LinkUse { datagram, ..used });
     figure
 }
 
@@ -145,37 +198,160 @@ impl Counting for Figure {
     }
 }
 
-fn round_trips(banner: &str, rate: f64, _request: f64) -> Figure {
-    let name = if banner.contains("UDP") { "UDP round trips" } else { "TCP round trips" };
-    let no =
-        "the limit of a round trip is an ICMP echo of the same run, which the file does not have".to_owned();
-    Figure::new(name, rate, Unit::PerSecond, Err(no))
+fn round_trips(banner: &str, rate: f64) -> Figure {
+    let name = if banner.contains("UDP") { "UDP round trips" } else { "round trips" };
+    Figure::new(name, rate, Unit::PerSecond, Err(NO_ECHO.to_owned()))
 }
 
-fn keys(text: &str) -> Vec<Figure> {
-    let number = |key: &str| value(text, key).ok().filter(|number| *number != 0.0);
-    if let Some(seconds) = number("RT_LATENCY").map(|micros| micros * 1e-6) {
-        let no = "the limit of a round trip is an ICMP echo of the same run, which the file does not have";
-        return vec![Figure::new("round trip", seconds, Unit::Second, Err(no.to_owned()))];
+/// The figures of an omni test.
+///
+/// # Errors
+/// Its unit is not known.
+fn of_fields(fields: &Fields, banner: &str) -> Result<Vec<Figure>, String> {
+    let number = |key: &str| fields.number(key);
+    if let Some(seconds) = number("RT_LATENCY").filter(|micros| *micros != 0.0).map(|micros| micros * 1e-6) {
+        return Ok(vec![Figure::new("round trip", seconds, Unit::Second, Err(NO_ECHO.to_owned()))]);
     }
-    let bits = word(text, "THROUGHPUT_UNITS").ok().and_then(unit).unwrap_or(1e6);
-    let is_udp = word(text, "PROTOCOL").is_ok_and(|protocol| protocol == "UDP");
-    let to = word(text, "REMOTE_HOST").or_else(|_| word(text, "DESTINATION_ADDRESS")).ok();
-    let to = to.map(|host| shown_within(host, 64));
-    let used = LinkUse { to, streams: 1, seconds: number("ELAPSED_TIME"), ..LinkUse::default() };
-    let ways =
-        [("REMOTE_RECV_THROUGHPUT", "REMOTE_BYTES_RECVD"), ("LOCAL_RECV_THROUGHPUT", "LOCAL_BYTES_RECVD")];
-    let received = ways.into_iter().filter_map(|(key, moved)| Some((key, number(key)?, number(moved))));
-    let received: Vec<_> = received.collect();
-    let all = match (received.is_empty(), number("THROUGHPUT")) {
-        (true, Some(rate)) => vec![("THROUGHPUT", rate, None)],
-        _ => received,
+    let units = fields.word("THROUGHPUT_UNITS");
+    let is_of_trips = units.is_some_and(|units| units.starts_with("Trans")) || banner.contains("REQUEST/RESPONSE");
+    if let Some(rate) = number("TRANSACTION_RATE").or(number("THROUGHPUT").filter(|_| is_of_trips)) {
+        return Ok(vec![round_trips(banner, rate)]);
+    }
+    let unknown = |units: &str| format!("its unit '{}' is not known", shown_within(units, 20));
+    let bits = units.map_or(Ok(1e6), |units| unit(units).ok_or_else(|| unknown(units)))?;
+    let is_udp = banner.contains("UDP") || fields.word("PROTOCOL").is_some_and(|word| word.contains("UDP"));
+    let (named, is_v6) = server(banner);
+    let to = fields.word("REMOTE_HOST").or_else(|| fields.word("DESTINATION_ADDRESS"));
+    let used = LinkUse {
+        to: to.map(|host| shown_within(host, 64)).or(named),
+        is_v6,
+        streams: 1,
+        seconds: number("ELAPSED_TIME"),
+        ..LinkUse::default()
     };
-    let message = number("LOCAL_SEND_SIZE").or_else(|| number("REMOTE_SEND_SIZE")).unwrap_or(1.0);
-    let figure = |(key, rate, moved): (&str, f64, Option<f64>)| {
-        let figure = stream(key, rate * bits, message, is_udp, used.clone());
-        let seconds = used.seconds.unwrap_or(0.0);
-        figure.counted(moved.unwrap_or(0.0) * 8.0, seconds)
+    let message = number("LOCAL_SEND_SIZE").or(number("REMOTE_SEND_SIZE")).filter(|bytes| *bytes >= 1.0);
+    let figure = |way: &Way, rate: f64| {
+        let figure = stream(way.rate, rate * bits, message, used.clone(), is_udp);
+        let moved = number(way.bytes).unwrap_or(0.0) * 8.0;
+        let mut figure = figure.counted(moved, used.seconds.unwrap_or(0.0));
+        let sent = number(way.sent).filter(|sent| *sent > 0.0 && rate > sent * TOLERANCE);
+        figure.contradiction =
+            sent.map(|sent| format!("its {} is {rate} and its {} is {sent}", way.rate, way.sent));
+        figure
     };
-    all.into_iter().map(figure).collect()
+    let direction = fields.word("DIRECTION").unwrap_or_default();
+    let received = WAYS.iter().filter(|way| direction.is_empty() || direction.contains(way.direction));
+    let received: Vec<(&Way, f64)> = received.filter_map(|way| Some((way, number(way.rate)?))).collect();
+    let some: Vec<&(&Way, f64)> = received.iter().filter(|(_, rate)| *rate != 0.0).collect();
+    Ok(match (some.as_slice(), received.first(), number("THROUGHPUT")) {
+        // An end that does not receive in this test has 0.
+        ([], None, Some(rate)) | ([], Some(_), Some(rate)) if direction.is_empty() || received.is_empty() => {
+            // Datagrams that were lost count too.
+            let used = LinkUse { is_sent: is_udp, ..used.clone() };
+            vec![stream("THROUGHPUT", rate * bits, message, used, is_udp)]
+        }
+        ([], Some((way, rate)), _) => vec![figure(way, *rate)],
+        (some, ..) => some.iter().map(|(way, rate)| figure(way, *rate)).collect(),
+    })
+}
+
+/// The keys of what one end receives.
+struct Way {
+    direction: &'static str,
+    rate: &'static str,
+    bytes: &'static str,
+    sent: &'static str,
+}
+
+const WAYS: [Way; 2] = [
+    Way {
+        direction: "Send",
+        rate: "REMOTE_RECV_THROUGHPUT",
+        bytes: "REMOTE_BYTES_RECVD",
+        sent: "LOCAL_SEND_THROUGHPUT",
+    },
+    Way {
+        direction: "Recv",
+        rate: "LOCAL_RECV_THROUGHPUT",
+        bytes: "LOCAL_BYTES_RECVD",
+        sent: "REMOTE_SEND_THROUGHPUT",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(text: &str) -> Figure {
+        let mut figures = read(text).unwrap().figures;
+        assert_eq!(figures.len(), 1, "{text}");
+        figures.remove(0)
+    }
+
+    const UDP: &str = "MIGRATED UDP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to far () port 0 AF_INET : demo\n\
+        Socket  Message  Elapsed      Messages                \n\
+        Size    Size     Time         Okay Errors   Throughput\n\
+        bytes   bytes    secs            #      #   10^6bits/sec\n\n\
+        212992   65507   10.00       53595      0    2808.66\n\
+        212992           10.00       18000            943.30\n";
+
+    #[test]
+    fn what_arrived_of_datagrams_is_the_figure() {
+        let received = figure(UDP);
+        assert!((received.value - 943.3e6).abs() < 1.0, "{received:?}");
+        assert!(received.account.unwrap().contradicts(received.value, received.unit, 1e9).is_none());
+        let with_cpu = UDP.replace("10^6bits/sec", "MBytes  /s % S").replace("943.30\n", "112.45 -1.00 -1.000\n");
+        assert!((figure(&with_cpu).value - 112.45 * 8.0 * 1048576.0).abs() < 1.0);
+        assert!(figure(&UDP.replace("18000 ", "180000")).contradiction.is_some());
+        let sent_only = UDP.split_inclusive('\n').take(6).collect::<String>();
+        assert!(matches!(figure(&sent_only).subject, Subject::Link(LinkUse { is_sent: true, datagram: Some(_), .. })));
+    }
+
+    #[test]
+    fn keys_csv_and_table_of_an_omni_test_are_read() {
+        let banner = "OMNI Send TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to far (192.0.2.20) port 0 AF_INET : demo\n";
+        let keys = "THROUGHPUT=935.96\nTHROUGHPUT_UNITS=10^6bits/s\nELAPSED_TIME=10.01\nPROTOCOL=TCP\nDIRECTION=Send\n\
+            COMMAND_LINE=\"netperf -- -d send\"\n";
+        let csv = "Throughput,Throughput Units,Elapsed Time (sec),Command Line\n\
+            935.96,10^6bits/s,10.01,\"netperf -O a,b\"\n";
+        let columns = "Throughput Throughput  Local  \n           Units       CPU    \n\n935.96     10^6bits/s  30.31  \n";
+        for text in [keys, csv, columns] {
+            let (bare, whole) = (figure(text), figure(&format!("{banner}{text}")));
+            assert!((bare.value - 935.96e6).abs() < 1.0 && bare.unit == Unit::BitPerSecond, "{text}");
+            assert_eq!(bare.value, whole.value);
+            assert!(matches!(whole.subject, Subject::Link(LinkUse { to: Some(to), .. }) if to == "192.0.2.20"));
+            let trips = figure(&text.replace("10^6bits/s", "Trans/s"));
+            assert_eq!((trips.value, trips.unit), (935.96, Unit::PerSecond), "{text}");
+        }
+        assert!(read(&keys.replace("10^6bits/s", "furlongs")).unwrap_err().contains("furlongs"));
+        assert!(recognises(keys) && recognises(csv) && recognises(&format!("{banner}{columns}")));
+    }
+
+    #[test]
+    fn what_an_end_received_comes_before_the_throughput() {
+        let keys = "THROUGHPUT=2808\nREMOTE_RECV_THROUGHPUT=943\nLOCAL_RECV_THROUGHPUT=0.00\nPROTOCOL=UDP\n\
+            LOCAL_SEND_SIZE=1472\n";
+        assert!((figure(keys).value - 943e6).abs() < 1.0);
+        let none = keys.replace("=943", "=0").replace("PROTOCOL", "DIRECTION=Send\nPROTOCOL");
+        assert_eq!(figure(&none).value, 0.0);
+        let sending = "THROUGHPUT=936\nLOCAL_RECV_THROUGHPUT=0.00\nDIRECTION=Send\nPROTOCOL=TCP\n";
+        assert!((figure(sending).value - 936e6).abs() < 1.0);
+        let more = "REMOTE_RECV_THROUGHPUT=943\nLOCAL_SEND_THROUGHPUT=500\n";
+        assert!(figure(more).contradiction.is_some());
+    }
+
+    #[test]
+    fn rows_without_headings_are_recognised_and_the_remedy_is_named() {
+        for text in [
+            " 87380  16384  16384    10.03     235.15   \n 87380  16384  16384    10.03     235.09   \n",
+            "212992   65507   10.00       53595      0    2808.66\n212992           10.00       18000            943.30\n\n",
+            "16384  87380  1        1       10.00    9876.54   \n16384  87380 \n",
+        ] {
+            assert!(recognises(text), "{text}");
+            assert!(read(text).unwrap_err().contains("-P 0"), "{text}");
+        }
+        for other in ["1 2 3 4 5\n", "0.1 0.2\n", "", "87380 16384 16384 10.03 235.15 x\n"] {
+            assert!(!recognises(other), "{other}");
+        }
+    }
 }

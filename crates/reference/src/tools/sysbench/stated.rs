@@ -11,6 +11,8 @@ use crate::tools::{number_after, word_after};
 use crate::{Account, Seconds};
 
 const MIB: f64 = (1 << 20) as f64;
+/// The largest number whose event's remainders are counted: counting them takes time.
+const MOST_COUNTED: u64 = 20_000;
 
 pub(super) fn recognises(text: &str) -> bool {
     text.contains("sysbench") && text.contains("Number of threads:")
@@ -81,10 +83,14 @@ fn cpu(text: &str, general: &General) -> Vec<Figure> {
     // Old versions print the number and the time alone.
     let rate = stated.or_else(|| counted.map(|account| account.amount / account.seconds.value()));
     let Some(rate) = rate else { return Vec::new() };
-    let no = "plimsoll derives no limit for dependent divisions".to_owned();
+    let no = "its largest number to test is not in the file".to_owned();
     let mut figure = Figure::new("cpu: events per second", rate, Unit::PerSecond, Err(no));
     figure.account = counted.filter(|_| stated.is_some());
-    figure.subject = Subject::Cores(CoreUse { threads: general.threads, by_time: general.busy });
+    let largest = ["Prime numbers limit:", "Maximum prime number checked in CPU test:"];
+    let largest = largest.iter().find_map(|label| number_after(text, label).ok()).filter(|number| *number >= 3.0);
+    // An event with a larger number takes no fewer.
+    let remainders = largest.map(|number| super::remainders((number as u64).min(MOST_COUNTED)) as f64);
+    figure.subject = Subject::Cores(CoreUse { threads: general.threads, by_time: general.busy, remainders });
     vec![figure]
 }
 

@@ -1,0 +1,76 @@
+//! The fields of an omni test of netperf, by key: from lines of KEY=VALUE (`-k`) or from CSV (`-o`).
+
+use std::collections::BTreeMap;
+
+/// Fields by the keys of `-k`.
+pub(super) struct Fields(BTreeMap<String, String>);
+
+impl Fields {
+    /// The fields of a text; `None` if it has none.
+    pub(super) fn of(text: &str) -> Option<Self> {
+        let lines = text.lines().filter_map(key_value);
+        let known: BTreeMap<String, String> =
+            lines.map(|(key, value)| (key.to_owned(), value.trim_matches('"').to_owned())).collect();
+        if !known.is_empty() {
+            return Some(Self(known));
+        }
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        lines.windows(2).find_map(|pair| {
+            let [head, row] = pair else { return None };
+            let names: Vec<String> = cells(head).map(key).collect();
+            let is_head = names.len() > 1 && names.iter().any(|name| name == "THROUGHPUT" || name == "RT_LATENCY");
+            let values: Vec<&str> = cells(row).collect();
+            (is_head && names.len() == values.len())
+                .then(|| Self(names.into_iter().zip(values.into_iter().map(str::to_owned)).collect()))
+        })
+    }
+
+    /// Whether they are netperf's, and no other program's keys.
+    pub(super) fn is_of_netperf(&self) -> bool {
+        let has = |key: &str| self.0.contains_key(key);
+        has("THROUGHPUT")
+            || has("ELAPSED_TIME")
+            || has("RT_LATENCY")
+            || has("REMOTE_RECV_THROUGHPUT")
+            || has("LOCAL_RECV_THROUGHPUT")
+    }
+
+    pub(super) fn word(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(|value| value.trim()).filter(|value| !value.is_empty())
+    }
+
+    pub(super) fn number(&self, key: &str) -> Option<f64> {
+        self.word(key)?.parse().ok()
+    }
+}
+
+/// A line of KEY=VALUE.
+pub(super) fn key_value(line: &str) -> Option<(&str, &str)> {
+    let (key, value) = line.split_once('=')?;
+    let is_key = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
+    (key.starts_with(|c: char| c.is_ascii_uppercase()) && key.bytes().all(is_key)).then_some((key, value.trim()))
+}
+
+/// The cells of a line of CSV; a quoted one may have commas.
+fn cells(line: &str) -> impl Iterator<Item = &str> {
+    let mut is_quoted = false;
+    line.split(move |c: char| {
+        is_quoted ^= c == '"';
+        c == ',' && !is_quoted
+    })
+    .map(|cell| cell.trim().trim_matches('"'))
+}
+
+/// The key of `-k` whose field has this name in CSV.
+fn key(name: &str) -> String {
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let key = words.map(str::to_ascii_uppercase).collect::<Vec<_>>().join("_");
+    match key.as_str() {
+        "ELAPSED_TIME_SEC" => "ELAPSED_TIME".to_owned(),
+        "ROUND_TRIP_LATENCY_USEC_TRAN" => "RT_LATENCY".to_owned(),
+        "TRANSACTION_RATE_TRAN_S" => "TRANSACTION_RATE".to_owned(),
+        "REMOTE_BYTES_RECEIVED" => "REMOTE_BYTES_RECVD".to_owned(),
+        "LOCAL_BYTES_RECEIVED" => "LOCAL_BYTES_RECVD".to_owned(),
+        _ => key,
+    }
+}
