@@ -140,14 +140,18 @@ fn is_plain(text: &str) -> bool {
     let is_its_heading = |line: &str| heading(line) && line.contains("Bitrate");
     let is_total = |line: &str| {
         let line = line.trim();
-        line.starts_with('[') && line.contains("bits/sec")
+        line.starts_with('[')
+            && line.contains("bits/sec")
             && (line.ends_with(" sender") || line.ends_with(" receiver"))
     };
     let is_banner = |line: &str| {
-        line.starts_with("iperf Done.") || line.starts_with("Connecting to host ") || line.starts_with("Accepted connection from ")
+        line.starts_with("iperf Done.")
+            || line.starts_with("Connecting to host ")
+            || line.starts_with("Accepted connection from ")
     };
     let any = |is: &dyn Fn(&str) -> bool| text.lines().any(is);
-    !text.contains("\"start\"") && (any(&is_its_heading) || any(&is_total) || any(&heading) && any(&is_banner))
+    !text.contains("\"start\"")
+        && (any(&is_its_heading) || any(&is_total) || any(&heading) && any(&is_banner))
 }
 
 pub(super) fn recognises(text: &str) -> bool {
@@ -214,8 +218,22 @@ fn origin(uname: &str) -> Origin {
 /// Whether a word is a machine's name of `uname -m`.
 fn is_architecture(word: &str) -> bool {
     const FAMILIES: [&str; 16] = [
-        "x86_64", "amd64", "i386", "i486", "i586", "i686", "aarch64", "arm", "ppc", "powerpc", "s390", "riscv", "mips", "loongarch",
-        "sparc", "alpha",
+        "x86_64",
+        "amd64",
+        "i386",
+        "i486",
+        "i586",
+        "i686",
+        "aarch64",
+        "arm",
+        "ppc",
+        "powerpc",
+        "s390",
+        "riscv",
+        "mips",
+        "loongarch",
+        "sparc",
+        "alpha",
     ];
     // The word alpha may also be part of a version.
     FAMILIES.iter().any(|family| word.starts_with(family) && (*family != "alpha" || word == "alpha"))
@@ -370,23 +388,41 @@ mod tests {
         for text in [text, &old, total] {
             assert!(crate::stated::read(text, None).unwrap_err().contains("-J"), "{text}");
         }
-        assert!(!is_plain("[ ID] Interval       Transfer     Bandwidth\n[  3]  0.0-10.0 sec  1.10 GBytes   941 Mbits/sec\n"));
+        assert!(!is_plain(
+            "[ ID] Interval       Transfer     Bandwidth\n[  3]  0.0-10.0 sec  1.10 GBytes   941 Mbits/sec\n"
+        ));
     }
 
     #[test]
     fn the_origin_is_read_from_uname_of_any_system() {
         for (uname, system, architecture) in [
             ("Linux a 6.1.0-9-amd64 #1 SMP Debian 6.1.27-1 (2023-05-08) x86_64", "Linux", Some("x86_64")),
-            ("Linux a 4.4.0-79-generic #100-Ubuntu SMP Wed x86_64 x86_64 x86_64 GNU/Linux\n", "Linux", Some("x86_64")),
+            (
+                "Linux a 4.4.0-79-generic #100-Ubuntu SMP Wed x86_64 x86_64 x86_64 GNU/Linux\n",
+                "Linux",
+                Some("x86_64"),
+            ),
             ("Linux a 5.15 #1-Alpine SMP x86_64 Linux", "Linux", Some("x86_64")),
             ("Linux a 6.1 #1 SMP aarch64 Intel(R) Xeon(R) GenuineIntel GNU/Linux", "Linux", Some("aarch64")),
-            ("Darwin a 23.5.0 Darwin Kernel Version 23.5.0: root:xnu-1/RELEASE_ARM64_T6000 arm64", "Darwin", Some("arm64")),
-            ("FreeBSD a 13.1-RELEASE FreeBSD 13.1-RELEASE releng/13.1-n250148 GENERIC amd64", "FreeBSD", Some("amd64")),
+            (
+                "Darwin a 23.5.0 Darwin Kernel Version 23.5.0: root:xnu-1/RELEASE_ARM64_T6000 arm64",
+                "Darwin",
+                Some("arm64"),
+            ),
+            (
+                "FreeBSD a 13.1-RELEASE FreeBSD 13.1-RELEASE releng/13.1-n250148 GENERIC amd64",
+                "FreeBSD",
+                Some("amd64"),
+            ),
             ("CYGWIN_NT-10.0 a 2.5.1(0.297/5/3) 2016-04-21 22:14 x86_64", "CYGWIN_NT-10.0", Some("x86_64")),
             ("Linux a 5.10 #1 unknown", "Linux", None),
         ] {
             let origin = origin(uname);
-            assert_eq!((origin.system.as_deref(), origin.architecture.as_deref()), (Some(system), architecture), "{uname}");
+            assert_eq!(
+                (origin.system.as_deref(), origin.architecture.as_deref()),
+                (Some(system), architecture),
+                "{uname}"
+            );
             assert_eq!(origin.host.as_deref(), Some("a"));
         }
         assert_eq!(origin(""), Origin::default());

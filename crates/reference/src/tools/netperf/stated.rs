@@ -2,9 +2,11 @@
 
 mod fields;
 
+use std::collections::BTreeSet;
+use std::ops::Range;
+
 use super::TOOL;
 use crate::case::Case;
-use crate::documents::line_starts;
 use crate::quantity::Unit;
 use crate::stated::{Figure, Like, LinkUse, Stated, Subject};
 use crate::text::shown_within;
@@ -24,20 +26,32 @@ pub(super) fn recognises(text: &str) -> bool {
         || is_bare(text)
 }
 
-/// A banner, or the key of the first line again.
+/// Banners, and keys that do not belong to the banner or the keys before them.
 pub(super) fn starts(text: &str) -> Vec<usize> {
-    let mut first: Option<String> = None;
-    line_starts(text, |line| {
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    let (mut is_in_keys, mut has_banner) = (false, false);
+    let mut at = 0;
+    let mut found: Vec<(usize, bool)> = Vec::new();
+    for line in text.split_inclusive('\n') {
         let key = fields::key_value(line).map(|(key, _)| key);
-        let again = key.is_some() && key == first.as_deref();
         let is_banner = is_banner(line);
-        match (is_banner, key) {
-            (true, _) => first = None,
-            (false, Some(key)) if first.is_none() => first = Some(key.to_owned()),
-            _ => {}
+        let is_first_key = key.is_some_and(|key| seen.contains(key) || !is_in_keys && !has_banner);
+        if is_banner || is_first_key {
+            seen.clear();
+            found.push((at, is_banner));
         }
-        is_banner || again
-    })
+        has_banner = is_banner || has_banner && key.is_none();
+        is_in_keys = key.is_some();
+        seen.extend(key);
+        at += line.len();
+    }
+    // Other tools write keys too.
+    let ends = found.iter().skip(1).map(|(at, _)| *at).chain([text.len()]);
+    let is_of_netperf =
+        |range: Range<usize>| Fields::of(&text[range]).is_some_and(|fields| fields.is_of_netperf());
+    let pieces =
+        found.iter().zip(ends).filter(|((at, is_banner), end)| *is_banner || is_of_netperf(*at..*end));
+    pieces.map(|((at, _), _)| *at).collect()
 }
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
@@ -46,7 +60,9 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     stated.figures = match Fields::of(text) {
         Some(fields) => of_fields(&fields, banner)?,
         None if is_bare(text) => {
-            return Err("its rows have no headings, so their meaning and unit are unknown: leave out -P 0".to_owned());
+            return Err(
+                "its rows have no headings, so their meaning and unit are unknown: leave out -P 0".to_owned()
+            );
         }
         None => table(text, banner),
     };
@@ -65,8 +81,11 @@ fn is_banner(line: &str) -> bool {
 
 /// What `-P 0` leaves of a classic test: rows of numbers as it prints them, without headings.
 fn is_bare(text: &str) -> bool {
-    let rows: Vec<Vec<&str>> =
-        text.lines().map(|line| line.split_whitespace().collect()).filter(|row: &Vec<&str>| !row.is_empty()).collect();
+    let rows: Vec<Vec<&str>> = text
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .filter(|row: &Vec<&str>| !row.is_empty())
+        .collect();
     let is_whole = |word: &&&str| word.parse::<u64>().is_ok();
     let is_fixed = |word: Option<&&str>| {
         word.and_then(|word| word.split_once('.')).is_some_and(|(_, decimals)| decimals.len() == 2)
@@ -120,13 +139,16 @@ fn table(text: &str, banner: &str) -> Vec<Figure> {
     if let Some((rate, unit_name)) = omni_row(text) {
         let used = LinkUse { to, is_v6, streams: 1, ..LinkUse::default() };
         let figure = match unit(unit_name) {
-            Some(bits) => stream("throughput", rate * bits, None, LinkUse { is_sent: is_udp, ..used }, is_udp),
+            Some(bits) => {
+                stream("throughput", rate * bits, None, LinkUse { is_sent: is_udp, ..used }, is_udp)
+            }
             None => round_trips(banner, rate),
         };
         return vec![figure];
     }
     let rows: Vec<Vec<f64>> = text.lines().filter_map(numbers).collect();
-    let used = |seconds| LinkUse { to: to.clone(), is_v6, streams: 1, seconds: Some(seconds), ..LinkUse::default() };
+    let used =
+        |seconds| LinkUse { to: to.clone(), is_v6, streams: 1, seconds: Some(seconds), ..LinkUse::default() };
     let Some(first) = rows.first() else { return Vec::new() };
     if text.contains("Trans.") || text.contains("REQUEST/RESPONSE") {
         return match first[..] {
@@ -139,8 +161,8 @@ fn table(text: &str, banner: &str) -> Vec<Figure> {
         (true, [_, message, _, sent, _, ..], Some([_, seconds, received, rate, ..])) => {
             let figure = stream("UDP stream, as received", rate * bits, Some(*message), used(*seconds), true);
             let mut figure = figure.counted(received * message * 8.0, *seconds);
-            figure.contradiction =
-                (*received > sent * TOLERANCE).then(|| format!("it sent {sent} datagrams and received {received}"));
+            figure.contradiction = (*received > sent * TOLERANCE)
+                .then(|| format!("it sent {sent} datagrams and received {received}"));
             vec![figure]
         }
         (true, [_, message, seconds, sent, _, rate, ..], _) => {
@@ -213,7 +235,8 @@ fn of_fields(fields: &Fields, banner: &str) -> Result<Vec<Figure>, String> {
         return Ok(vec![Figure::new("round trip", seconds, Unit::Second, Err(NO_ECHO.to_owned()))]);
     }
     let units = fields.word("THROUGHPUT_UNITS");
-    let is_of_trips = units.is_some_and(|units| units.starts_with("Trans")) || banner.contains("REQUEST/RESPONSE");
+    let is_of_trips =
+        units.is_some_and(|units| units.starts_with("Trans")) || banner.contains("REQUEST/RESPONSE");
     if let Some(rate) = number("TRANSACTION_RATE").or(number("THROUGHPUT").filter(|_| is_of_trips)) {
         return Ok(vec![round_trips(banner, rate)]);
     }
@@ -300,11 +323,15 @@ mod tests {
         let received = figure(UDP);
         assert!((received.value - 943.3e6).abs() < 1.0, "{received:?}");
         assert!(received.account.unwrap().contradicts(received.value, received.unit, 1e9).is_none());
-        let with_cpu = UDP.replace("10^6bits/sec", "MBytes  /s % S").replace("943.30\n", "112.45 -1.00 -1.000\n");
+        let with_cpu =
+            UDP.replace("10^6bits/sec", "MBytes  /s % S").replace("943.30\n", "112.45 -1.00 -1.000\n");
         assert!((figure(&with_cpu).value - 112.45 * 8.0 * 1048576.0).abs() < 1.0);
         assert!(figure(&UDP.replace("18000 ", "180000")).contradiction.is_some());
         let sent_only = UDP.split_inclusive('\n').take(6).collect::<String>();
-        assert!(matches!(figure(&sent_only).subject, Subject::Link(LinkUse { is_sent: true, datagram: Some(_), .. })));
+        assert!(matches!(
+            figure(&sent_only).subject,
+            Subject::Link(LinkUse { is_sent: true, datagram: Some(_), .. })
+        ));
     }
 
     #[test]
@@ -319,12 +346,25 @@ mod tests {
             let (bare, whole) = (figure(text), figure(&format!("{banner}{text}")));
             assert!((bare.value - 935.96e6).abs() < 1.0 && bare.unit == Unit::BitPerSecond, "{text}");
             assert_eq!(bare.value, whole.value);
-            assert!(matches!(whole.subject, Subject::Link(LinkUse { to: Some(to), .. }) if to == "192.0.2.20"));
+            assert!(
+                matches!(whole.subject, Subject::Link(LinkUse { to: Some(to), .. }) if to == "192.0.2.20")
+            );
             let trips = figure(&text.replace("10^6bits/s", "Trans/s"));
             assert_eq!((trips.value, trips.unit), (935.96, Unit::PerSecond), "{text}");
         }
         assert!(read(&keys.replace("10^6bits/s", "furlongs")).unwrap_err().contains("furlongs"));
         assert!(recognises(keys) && recognises(csv) && recognises(&format!("{banner}{columns}")));
+    }
+
+    #[test]
+    fn each_block_of_keys_starts_a_result_and_keys_of_other_tools_do_not() {
+        let banner = "OMNI Send TEST from a to b : demo\n";
+        let keys = "THROUGHPUT=1\nTHROUGHPUT_UNITS=10^6bits/s\nELAPSED_TIME=1\n";
+        let other = "HPL_N=1\nHPL_NB=2\n";
+        let found = |parts: &[&str]| starts(&parts.concat()).len();
+        assert_eq!(found(&[other, other, "x\n", keys, keys, other]), 2);
+        assert_eq!(found(&[banner, "x\n", keys, banner, keys, "x\n", keys]), 3);
+        assert_eq!(found(&[other, other]), 0);
     }
 
     #[test]

@@ -87,7 +87,8 @@ fn cpu(text: &str, general: &General) -> Vec<Figure> {
     let mut figure = Figure::new("cpu: events per second", rate, Unit::PerSecond, Err(no));
     figure.account = counted.filter(|_| stated.is_some());
     let largest = ["Prime numbers limit:", "Maximum prime number checked in CPU test:"];
-    let largest = largest.iter().find_map(|label| number_after(text, label).ok()).filter(|number| *number >= 3.0);
+    let largest =
+        largest.iter().find_map(|label| number_after(text, label).ok()).filter(|number| *number >= 3.0);
     // An event with a larger number takes no fewer.
     let remainders = largest.map(|number| super::remainders((number as u64).min(MOST_COUNTED)) as f64);
     figure.subject = Subject::Cores(CoreUse { threads: general.threads, by_time: general.busy, remainders });

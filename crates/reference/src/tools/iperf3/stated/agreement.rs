@@ -15,13 +15,14 @@ pub(super) fn nothing_arrived(report: &Report, sums: &Sums<'_>) -> Option<String
     let Sums { sent, received, sum, .. } = sums;
     let losses = [received, sum].into_iter().filter_map(|sum| sum.as_ref()?.lost_percent);
     if is_udp(report) && losses.into_iter().any(|lost| lost == 100.0) {
-        return Some("every datagram was lost: the figure is none of a link".to_owned());
+        return Some("every datagram was lost: nothing arrived".to_owned());
     }
     let is_none = |sum: &Option<Sum>| sum.as_ref().is_some_and(|sum| sum.bits_per_second == Some(0.0));
     let has_some = |sum: &Option<Sum>| sum.as_ref().is_some_and(|sum| sum.rate().is_some());
     let ended = report.error.is_none();
     // A server does not learn what its client received.
-    if ended && report.start.connecting_to.is_some() && is_none(received) && has_some(sent) && !has_some(sum) {
+    if ended && report.start.connecting_to.is_some() && is_none(received) && has_some(sent) && !has_some(sum)
+    {
         return Some("nothing was received of what was sent".to_owned());
     }
     let known = [sent, received, sum];
@@ -38,10 +39,9 @@ pub(super) fn contradiction(report: &Report, sums: &Sums<'_>) -> Option<String> 
 }
 
 fn more_than_sent(sums: &Sums<'_>, buffers: f64) -> Option<String> {
-    let (sent, received) = (sums.sent.as_ref()?.bytes?, sums.received.as_ref()?.bytes?);
-    (sent > 0.0 && received > sent * TOLERANCE + buffers).then(|| {
-        format!("its receiver has {} and its sender sent {}", bytes(received), bytes(sent))
-    })
+    let (sent, received) = (sums.sent.as_ref()?, sums.received.as_ref()?);
+    let is_more = sent.bytes? > 0.0 && received.bytes? > sent.bytes? * TOLERANCE + buffers;
+    is_more.then(|| format!("its sender sent {} and its receiver received {}", moved(sent), moved(received)))
 }
 
 /// The streams of TCP, of which each end counts its own bytes.
@@ -98,6 +98,12 @@ fn is_both_ways(report: &Report) -> bool {
 fn agree(one: f64, other: f64, buffers: f64) -> bool {
     let (least, most) = (one.min(other), one.max(other));
     most <= least * TOLERANCE + buffers
+}
+
+/// The bytes of a sum and its rate.
+fn moved(sum: &Sum) -> String {
+    let rate = sum.bits_per_second.map(|rate| format!(" ({})", Quantity::new(rate, Unit::BitPerSecond)));
+    format!("{}{}", bytes(sum.bytes.unwrap_or(f64::NAN)), rate.unwrap_or_default())
 }
 
 fn bytes(bytes: f64) -> Quantity {

@@ -18,7 +18,8 @@ impl Fields {
         lines.windows(2).find_map(|pair| {
             let [head, row] = pair else { return None };
             let names: Vec<String> = cells(head).map(key).collect();
-            let is_head = names.len() > 1 && names.iter().any(|name| name == "THROUGHPUT" || name == "RT_LATENCY");
+            let is_head =
+                names.len() > 1 && names.iter().any(|name| name == "THROUGHPUT" || name == "RT_LATENCY");
             let values: Vec<&str> = cells(row).collect();
             (is_head && names.len() == values.len())
                 .then(|| Self(names.into_iter().zip(values.into_iter().map(str::to_owned)).collect()))
@@ -48,7 +49,8 @@ impl Fields {
 pub(super) fn key_value(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.split_once('=')?;
     let is_key = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
-    (key.starts_with(|c: char| c.is_ascii_uppercase()) && key.bytes().all(is_key)).then_some((key, value.trim()))
+    (key.starts_with(|c: char| c.is_ascii_uppercase()) && key.bytes().all(is_key))
+        .then_some((key, value.trim()))
 }
 
 /// The cells of a line of CSV; a quoted one may have commas.
