@@ -8,7 +8,8 @@ use plimsoll_metal::clock::{CoreClock, ProbeWork, timer_overhead};
 use plimsoll_metal::ticks::Clock;
 
 use super::Check;
-use crate::machine::CpuSet;
+use crate::machine::clocks::{ClockWatch, HIGHEST_CORE_HZ, Reference, WrongRate};
+use crate::machine::{CpuSet, Root};
 use crate::quantity::{Quantity, Unit};
 use crate::text::counted;
 
@@ -60,15 +61,31 @@ pub fn race(clock: Clock, cpus: &CpuSet) -> Option<Race> {
 }
 
 /// The clock as facts: the races on these CPUs, the cost of a reading, the core clock.
-pub fn clock(cpus: &CpuSet) -> Vec<Check> {
+pub fn clock(root: &Root, cpus: &CpuSet) -> Vec<Check> {
+    let mut clocks = ClockWatch::new(root);
     let mut checks = vec![raced("system clock", race(Clock::system(), cpus))];
     // What disk transfers are stamped with.
     let counter = Clock::fastest();
+    clocks.look();
     if counter.is_counter() {
         checks.push(raced("CPU counter", race(counter, cpus)));
     }
+    clocks.look();
     checks.extend([reading(timer_overhead()), core_clock(&probes())]);
+    checks.insert(0, clock_rate(clocks.wrong_rate(), &clocks.confirmed_by()));
     checks
+}
+
+fn clock_rate(wrong: Option<WrongRate>, confirmed_by: &[Reference]) -> Check {
+    const NAME: &str = "clock rate";
+    let same: Vec<String> = confirmed_by.iter().map(Reference::to_string).collect();
+    match wrong {
+        Some(wrong) => Check::costs(NAME, wrong.to_string(), "every row of a run is invalid"),
+        None if same.is_empty() => {
+            Check::unknown(NAME, "no other clock to compare with", "a wrong rate is not noticed")
+        }
+        None => Check::good(NAME, format!("the same as {}", same.join(" and "))),
+    }
 }
 
 fn raced(name: &'static str, race: Option<Race>) -> Check {
@@ -107,6 +124,11 @@ fn core_clock(probes: &[f64]) -> Check {
     sorted.sort_by(f64::total_cmp);
     let at = |share: f64| sorted.get(((sorted.len() as f64 - 1.0) * share) as usize).copied();
     match (at(0.05), at(0.5), at(0.95)) {
+        (_, Some(middle), _) if middle > HIGHEST_CORE_HZ => Check::costs(
+            "core clock",
+            format!("{}, which no core reaches", Quantity::new(middle, Unit::Hertz)),
+            "the monotonic clock runs too slowly: no time or rate is right; check LD_PRELOAD and the clocksource",
+        ),
         (Some(low), Some(middle), Some(high)) => {
             let spread = (high - low) / middle;
             let found = format!(
@@ -139,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_race_reads_on_every_cpu() {
-        let allowed = crate::machine::Machine::discover(&crate::machine::Root::live()).cpu.allowed;
+        let allowed = crate::machine::Machine::discover(&Root::live()).cpu.allowed;
         for clock in [Clock::system(), Clock::fastest()] {
             let race = race(clock, &allowed).unwrap();
             assert_eq!(race.cpus, allowed.len().min(MOST_CPUS));
@@ -163,5 +185,10 @@ mod tests {
         assert_eq!(core_clock(&moving).state, State::Costs);
         assert_eq!(core_clock(&[]).state, State::Unknown);
         assert_eq!(reading(1e-6).state, State::Costs);
+        assert_eq!(core_clock(&[32e9; 20]).state, State::Costs);
+        let wrong = WrongRate { reference: Reference::Kernel, ratio: 0.1 };
+        assert_eq!(clock_rate(Some(wrong), &[]).state, State::Costs);
+        assert_eq!(clock_rate(None, &[Reference::Kernel]).state, State::Good);
+        assert_eq!(clock_rate(None, &[]).state, State::Unknown);
     }
 }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cgroup;
+pub mod clocks;
 pub mod cpu;
 pub mod cpuid;
 pub mod cpuset;

@@ -88,6 +88,32 @@ impl Clock {
     }
 }
 
+/// The processor's time counter at the rate that the processor or its hypervisor states: a clock that the kernel does not keep.
+#[derive(Debug, Clone, Copy)]
+pub struct StatedCounter {
+    read: fn() -> u64,
+    hz: f64,
+}
+
+impl StatedCounter {
+    /// The counter of this processor; `None` if it does not promise a steady pace, or nothing states its rate.
+    #[must_use]
+    pub fn here() -> Option<Self> {
+        let ticks = native::TICKS.filter(|_| native::has_steady_counter())?;
+        Some(Self { read: ticks.read, hz: native::stated_counter_hz()? })
+    }
+
+    /// The stated rate, in Hz.
+    pub fn hz(&self) -> f64 {
+        self.hz
+    }
+
+    /// Seconds since the counter was reset.
+    pub fn seconds(&self) -> f64 {
+        (self.read)() as f64 / self.hz
+    }
+}
+
 /// The counter's scale. `None` where it does not advance as a counter would.
 fn calibrated(ticks: Ticks) -> Option<Counter> {
     let (from_ticks, from_ns) = pair_of(ticks.read);

@@ -99,6 +99,9 @@ pub struct Facts {
     /// Why the figure is not that of the thing measured: it is kept and marked invalid.
     #[serde(default)]
     pub invalid: Option<String>,
+    /// How the clock that timed the samples runs at a wrong rate: no figure is right then.
+    #[serde(default)]
+    pub wrong_rate: Option<String>,
 }
 
 /// What a prepared case lets a reference tool use, so that both measure the same thing.

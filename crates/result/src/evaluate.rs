@@ -13,11 +13,13 @@ use crate::bench;
 use crate::limit::user::UserLimits;
 use crate::limit::{self, Evidence, Kind, Limit, Question, Source};
 use crate::machine::Machine;
+use crate::machine::clocks::HIGHEST_CORE_HZ;
 use crate::measurement::{
     Matrix, Measurement, MetricResult, Note, PeerResult, Point, Status, all_but_excluded,
 };
 use crate::metric::Metric;
-use crate::sample::{Cause, Conditions, ExcludedBy, Numbers, Outcome, Sample};
+use crate::quantity::{Quantity, Unit};
+use crate::sample::{Cause, Conditions, ExcludedBy, Facts, Numbers, Outcome, Sample};
 use crate::stats::{Excluded, Samples, Seed};
 use crate::warning::{Warn, Warning};
 
@@ -54,6 +56,11 @@ impl Maker<'_> {
                 made.metrics.clear();
             }
             None => {
+                let wrong_time = wrong_time(&outcome.facts, &outcome.samples);
+                if wrong_time.is_some() {
+                    // Shares of a time that is wrong.
+                    (made.conditions.excluded, made.conditions.delivered) = (None, None);
+                }
                 let excluded = Excluded::of(made.conditions.excluded);
                 if let Excluded::Mostly(share) = excluded {
                     let crowded = made.warnings.iter().any(|note| note.code == Warning::CROWDED);
@@ -71,8 +78,10 @@ impl Maker<'_> {
                     made.metrics.iter().filter_map(Doubt::of).map(Note::from).collect();
                 made.warnings.extend(uncertain);
                 let past = || made.metrics.iter().find_map(past_limit);
-                made.reason =
-                    all_but_excluded(excluded).or_else(past).or_else(|| outcome.facts.invalid.clone());
+                made.reason = wrong_time
+                    .or_else(|| all_but_excluded(excluded))
+                    .or_else(past)
+                    .or_else(|| outcome.facts.invalid.clone());
                 made.status = if made.reason.is_some() { Status::Invalid } else { Status::Ok };
             }
         }
@@ -254,6 +263,19 @@ impl fmt::Display for Doubt {
     }
 }
 
+/// Why no time of these samples is right: the clock is known to run at a wrong rate, or shows a core clock that no core has.
+fn wrong_time(facts: &Facts, samples: &[Sample]) -> Option<String> {
+    let clocks = samples.iter().filter_map(|sample| sample.conditions.clock_hz);
+    let impossible = clocks.max_by(f64::total_cmp).filter(|hz| *hz > HIGHEST_CORE_HZ);
+    let shown = |hz: f64| {
+        format!(
+            "no core runs at {}: the monotonic clock runs too slowly; check LD_PRELOAD and the clocksource",
+            Quantity::new(hz, Unit::Hertz)
+        )
+    };
+    facts.wrong_rate.clone().or_else(|| impossible.map(shown))
+}
+
 /// Why a figure cannot be true, if it is past its limit.
 fn past_limit(metric: &MetricResult) -> Option<String> {
     let (share, limit) = (metric.of_limit?, metric.limit.as_ref()?);
@@ -384,6 +406,18 @@ mod doubt_tests {
         assert_eq!(mean(&same), Some(20e6));
         assert_eq!(mean(&[sample(3.0, 1.0), sample(1.0, 5.0), sample(0.0, 9.0)]), Some(2.0));
         assert_eq!((mean(&[]), mean(&[sample(0.0, 1.0)])), (None, None));
+    }
+
+    #[test]
+    fn a_clock_at_a_wrong_rate_and_an_impossible_core_are_named() {
+        let outcome = |hz: f64, wrong: Option<&str>| {
+            let mut samples = samples(5, None, None);
+            samples[3].conditions.clock_hz = Some(hz);
+            wrong_time(&Facts { wrong_rate: wrong.map(str::to_owned), ..Facts::default() }, &samples)
+        };
+        assert_eq!(outcome(3e9, None), None);
+        assert!(outcome(32e9, None).is_some_and(|why| why.contains("no core runs at 32")));
+        assert_eq!(outcome(3e9, Some("a tenth")).as_deref(), Some("a tenth"));
     }
 
     #[test]

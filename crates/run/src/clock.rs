@@ -2,6 +2,7 @@
 //! hardware during a case. Nothing is read while a sample runs.
 
 use crate::Clock;
+use crate::machine::clocks::{ClockWatch, WrongRate};
 use crate::machine::health::{Counters, Energy, HealthChange, Probe, Zone};
 use crate::machine::{CpuSet, Root, Snapshot, Watch};
 use crate::sample::Conditions;
@@ -11,6 +12,7 @@ use crate::wall;
 pub struct SystemClock {
     begun: f64,
     wall: wall::Watch,
+    clocks: ClockWatch,
     watch: Watch,
     cpus: CpuSet,
     before: Option<Snapshot>,
@@ -30,6 +32,7 @@ impl SystemClock {
         Self {
             begun: wall::monotonic(),
             wall: wall::Watch::new(),
+            clocks: ClockWatch::new(root),
             watch: Watch::new(root),
             cpus: cpus.clone(),
             before: None,
@@ -68,6 +71,7 @@ impl Clock for SystemClock {
     }
 
     fn watch(&mut self) {
+        self.clocks.look();
         self.before = Some(self.watch.snapshot());
         self.energy = Some((self.now(), self.probe.energy()));
     }
@@ -88,6 +92,10 @@ impl Clock for SystemClock {
             memory_power: power.memory_j,
             ..Conditions::default()
         }
+    }
+
+    fn wrong_rate(&mut self) -> Option<WrongRate> {
+        self.clocks.wrong_rate()
     }
 
     fn begin_case(&mut self) {

@@ -36,6 +36,7 @@ use crate::evaluate::Maker;
 use crate::event::Event;
 use crate::limit::Evidence;
 use crate::machine::Machine;
+use crate::machine::clocks::WrongRate;
 use crate::machine::health::HealthChange;
 use crate::measurement::Measurement;
 use crate::peer::Companion;
@@ -122,6 +123,11 @@ pub trait Clock {
 
     /// What happened since [`Clock::watch`].
     fn watched(&mut self) -> Conditions;
+
+    /// Whether the clock that times the samples runs at a wrong rate.
+    fn wrong_rate(&mut self) -> Option<WrongRate> {
+        None
+    }
 
     /// Begins to count what happens to the hardware during a case.
     fn begin_case(&mut self) {}
@@ -264,6 +270,7 @@ impl Harness<'_> {
             let outcome = self.outcome(planned, Room { own: sooner(allowed, planned.budget), later, beside });
             if outcome.ended.as_ref().is_some_and(|why| why.cause == Cause::Interrupted) {
                 (self.emit)(Event::Interrupted);
+                self.mark_wrong_rate(outcomes.iter_mut().skip(done));
                 return Ran { outcomes, before: done, interrupted: true };
             }
             outcomes.push(outcome);
@@ -273,7 +280,15 @@ impl Harness<'_> {
                 (self.emit)(Event::Measured { measurement });
             }
         }
+        self.mark_wrong_rate(outcomes.iter_mut().skip(done));
         Ran { outcomes, before: done, interrupted: false }
+    }
+
+    /// Keeps a wrong rate with every outcome: some clocks show it only after several cases.
+    fn mark_wrong_rate<'o>(&mut self, outcomes: impl Iterator<Item = &'o mut Outcome>) {
+        if let Some(wrong) = self.clock.wrong_rate() {
+            outcomes.for_each(|outcome| outcome.facts.wrong_rate = Some(wrong.to_string()));
+        }
     }
 
     /// Seconds of the budget that are left.
@@ -385,6 +400,7 @@ impl Harness<'_> {
         taken.peers = companions.heard();
         prepared.verify()?;
         taken.facts = prepared.facts();
+        taken.facts.wrong_rate = self.clock.wrong_rate().map(|wrong| wrong.to_string());
         taken.note_end(ending.ended_by());
         if let (StopRule::Steady { .. }, Some(metric)) = (rule, headline) {
             taken.keep_last_rounds(ending, metric, seed);

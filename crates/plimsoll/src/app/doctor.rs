@@ -46,7 +46,7 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
         None => None,
     };
     let style = Style::detect(Wishes { quiet: typed.quiet, ..Wishes::default() });
-    let mut facts = doctor::proof::clock(&prepared.machine.cpu.allowed);
+    let mut facts = doctor::proof::clock(&Root::live(), &prepared.machine.cpu.allowed);
     facts.extend(doctor::checks(&Root::live(), &prepared.machine));
     let copies = cluster::unconfirmed(typed.store.as_deref()).map(|place| doctor::copies(&place));
     facts.push(doctor::leftovers(peers::reaped().as_ref(), &copies.unwrap_or_default()));

@@ -80,6 +80,11 @@ pub(crate) fn has_steady_counter() -> bool {
     false
 }
 
+/// The rate of the time counter that the processor states, in Hz: there is no second counter to compare with.
+pub(crate) fn stated_counter_hz() -> Option<f64> {
+    None
+}
+
 /// The highest core clock that the processor names, in Hz: it names none.
 pub(crate) fn named_maximum_hz() -> Option<f64> {
     None

@@ -1,0 +1,331 @@
+//! Whether the clock that times every figure runs at its rate, compared with clocks that do not depend on it.
+//!
+//! `CLOCK_MONOTONIC`, as this process gets it from its C library, is compared with the same clock read from the kernel itself, the
+//! processor's counter at its stated rate, the wall clock and the battery-backed clock (RTC). A step of a clock, a suspension or a
+//! migration falls into one part of the time that is watched, a wrong rate into all parts.
+
+use std::fmt;
+use std::path::Path;
+use std::time::Instant;
+
+use plimsoll_metal::ticks::StatedCounter;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+use super::Root;
+
+/// The highest core clock that any processor reaches, in Hz: overclocked under liquid helium, some 9.1 GHz.
+pub const HIGHEST_CORE_HZ: f64 = 9.2e9;
+
+/// The seconds since 1970 of the battery-backed clock (Documentation/ABI: rtc).
+const RTC: &str = "sys/class/rtc/rtc0/since_epoch";
+/// Seconds between two readings of the RTC, and the longest time that one may take: it may be behind a slow bus.
+const RTC_EVERY: f64 = 1.0;
+const LONGEST_RTC_READING: f64 = 0.05;
+
+/// Readings that are kept: of more, every second one is dropped.
+const MOST_READINGS: usize = 1024;
+/// Attempts to read all clocks at one moment, and the longest time that they may be apart, in seconds.
+const ATTEMPTS: usize = 3;
+const APART: f64 = 1e-3;
+
+/// A clock that the monotonic clock is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reference {
+    /// The monotonic clock as the kernel gives it, past the C library.
+    Kernel,
+    /// The processor's time counter at its stated rate.
+    Counter,
+    /// The wall clock.
+    Wall,
+    /// The battery-backed clock.
+    Rtc,
+}
+
+impl Reference {
+    const ALL: [Self; 4] = [Self::Kernel, Self::Counter, Self::Wall, Self::Rtc];
+
+    fn is_continuous(self) -> bool {
+        self == Self::Kernel
+    }
+
+    /// Seconds by which a reading may be wrong.
+    fn uncertainty(self) -> f64 {
+        if self == Self::Rtc { 1.0 } else { 2.0 * APART }
+    }
+
+    /// Share by which its pace may differ without either being wrong. Programs that set the time slew it by up to 10 % (adjtimex(2));
+    /// a stated rate of the counter may be that of another base clock, or of the host before a migration.
+    fn tolerance(self) -> f64 {
+        match self {
+            Self::Kernel | Self::Wall => 0.02,
+            Self::Rtc => 0.12,
+            Self::Counter => 0.25,
+        }
+    }
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Kernel => "the kernel's own clock",
+            Self::Counter => "the stated rate of the processor's time counter",
+            Self::Wall => "the wall clock",
+            Self::Rtc => "the battery-backed clock (RTC)",
+        })
+    }
+}
+
+/// The monotonic clock runs at a wrong rate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WrongRate {
+    /// The clock that it disagrees with.
+    pub reference: Reference,
+    /// Its rate as a share of the reference's.
+    pub ratio: f64,
+}
+
+impl fmt::Display for WrongRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "clocks disagree: the monotonic clock runs at {:.3} times the rate of {}, so no time or rate is right; check LD_PRELOAD and the clocksource",
+            self.ratio, self.reference
+        )
+    }
+}
+
+/// Seconds on the monotonic clock and on a reference at one moment.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Reading {
+    monotonic: f64,
+    reference: f64,
+}
+
+/// Watches the rate of the monotonic clock.
+#[derive(Debug)]
+pub struct ClockWatch {
+    root: Root,
+    began: Instant,
+    counter: Option<StatedCounter>,
+    readings: [Vec<Reading>; Reference::ALL.len()],
+    /// When the RTC is read next, in the kernel's seconds; never if it cannot be read soon enough.
+    next_rtc: f64,
+}
+
+impl ClockWatch {
+    /// Starts to watch; `root` shows the RTC.
+    pub fn new(root: &Root) -> Self {
+        let mut watch = Self {
+            root: root.clone(),
+            began: Instant::now(),
+            counter: StatedCounter::here(),
+            readings: Default::default(),
+            next_rtc: f64::NEG_INFINITY,
+        };
+        watch.look();
+        watch
+    }
+
+    /// Reads all clocks.
+    pub fn look(&mut self) {
+        let now = || self.began.elapsed().as_secs_f64();
+        let moment = || {
+            let (before, started) = (now(), kernel(ClockId::Monotonic));
+            let counter = self.counter.map(|counter| counter.seconds());
+            // The kernel counts a suspension in the wall clock and not in the monotonic one.
+            let suspended = kernel(ClockId::Boottime) - started;
+            let wall = kernel(ClockId::Realtime) - suspended;
+            let ended = kernel(ClockId::Monotonic);
+            let after = now();
+            // All four, so that no wait of this thread lies between the clock's readings and the kernel's.
+            (ended - started <= APART && after - before <= APART).then_some((
+                [Some((started + ended) / 2.0), counter, Some(wall), None],
+                (before + after) / 2.0,
+                suspended,
+            ))
+        };
+        let Some((mut references, monotonic, suspended)) = (0..ATTEMPTS).find_map(|_| moment()) else {
+            return;
+        };
+        references[Reference::Rtc as usize] = self.rtc().map(|seconds| seconds - suspended);
+        for (readings, reference) in self.readings.iter_mut().zip(references) {
+            if let Some(reference) = reference {
+                readings.push(Reading { monotonic, reference });
+            }
+            if readings.len() > MOST_READINGS {
+                let mut place = 0;
+                readings.retain(|_| {
+                    place += 1;
+                    place % 2 == 1
+                });
+            }
+        }
+    }
+
+    fn rtc(&mut self) -> Option<f64> {
+        let before = kernel(ClockId::Monotonic);
+        if before < self.next_rtc {
+            return None;
+        }
+        let seconds = self.root.text(Path::new(RTC)).ok().and_then(|text| text.parse().ok());
+        let after = kernel(ClockId::Monotonic);
+        let is_usable = seconds.is_some() && after - before <= LONGEST_RTC_READING;
+        self.next_rtc = if is_usable { after + RTC_EVERY } else { f64::INFINITY };
+        seconds
+    }
+
+    /// Reads all clocks, and compares them over the time since the watch began.
+    pub fn wrong_rate(&mut self) -> Option<WrongRate> {
+        self.look();
+        judge(&self.readings)
+    }
+
+    /// The references that show the same rate so far.
+    pub fn confirmed_by(&self) -> Vec<Reference> {
+        let known = |reference: &Reference| pace(*reference, &self.readings[*reference as usize]);
+        Reference::ALL.into_iter().filter(|reference| known(reference) == Some(Pace::Same)).collect()
+    }
+}
+
+/// The kernel's clock, past what may lie between a program and its C library.
+fn kernel(clock: ClockId) -> f64 {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
+    tv_sec as f64 + tv_nsec as f64 * 1e-9
+}
+
+/// What one reference shows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Pace {
+    Same,
+    /// The rate of the monotonic clock as a share of the reference's.
+    Differs(f64),
+}
+
+/// The first reference that shows another rate. The stated rate of a counter is a number that firmware or a hypervisor wrote:
+/// an RTC that shows the same rate as the monotonic clock overrules it.
+fn judge(readings: &[Vec<Reading>; Reference::ALL.len()]) -> Option<WrongRate> {
+    let shown = |reference: Reference| pace(reference, &readings[reference as usize]);
+    let overruled = |reference| reference == Reference::Counter && shown(Reference::Rtc) == Some(Pace::Same);
+    Reference::ALL.into_iter().filter(|reference| !overruled(*reference)).find_map(|reference| {
+        match shown(reference)? {
+            Pace::Differs(ratio) => Some(WrongRate { reference, ratio }),
+            Pace::Same => None,
+        }
+    })
+}
+
+/// The pace of the monotonic clock on a reference; `None` if too little time passed, or the reference does not run or changed its own
+/// pace.
+fn pace(reference: Reference, readings: &[Reading]) -> Option<Pace> {
+    let (first, last) = (readings.first()?, readings.last()?);
+    let span = last.monotonic - first.monotonic;
+    let advanced = last.reference - first.reference;
+    if advanced <= 0.0 {
+        return None;
+    }
+    let margin = |monotonic: f64, advanced: f64| {
+        reference.uncertainty() + reference.tolerance() * f64::max(monotonic, advanced)
+    };
+    if (advanced - span).abs() <= margin(span, advanced) {
+        // A margin that is nearly all of the time confirms nothing.
+        return (margin(span, advanced) < 0.3 * span).then_some(Pace::Same);
+    }
+    if reference.is_continuous() {
+        return Some(Pace::Differs(span / advanced));
+    }
+    const PARTS: usize = 3;
+    let nearest = |part: usize| {
+        let wanted = first.monotonic + span * part as f64 / PARTS as f64;
+        let far = |reading: &&Reading| (reading.monotonic - wanted).abs();
+        readings.iter().min_by(|a, b| far(a).total_cmp(&far(b)))
+    };
+    let bounds: Vec<&Reading> = (0..=PARTS).filter_map(nearest).collect();
+    let mut ratios: Vec<f64> = Vec::new();
+    for part in bounds.windows(2) {
+        let [from, to] = part else { return None };
+        let (monotonic, advanced) = (to.monotonic - from.monotonic, to.reference - from.reference);
+        if advanced <= 0.0 || (advanced - monotonic).abs() <= margin(monotonic, advanced) {
+            return None;
+        }
+        ratios.push(monotonic / advanced);
+    }
+    ratios.sort_by(f64::total_cmp);
+    let is_one_way = ratios.iter().all(|ratio| *ratio < 1.0) || ratios.iter().all(|ratio| *ratio > 1.0);
+    ratios.get(PARTS / 2).filter(|_| is_one_way).map(|ratio| Pace::Differs(*ratio))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Readings of a reference every `step` seconds: each part of `rates` is its seconds and its pace, then a step.
+    fn readings(step: f64, parts: &[(f64, f64, f64)]) -> Vec<Reading> {
+        let mut all = vec![Reading { monotonic: 0.0, reference: 1000.0 }];
+        for (seconds, rate, jump) in parts {
+            let last = all.last().copied().unwrap();
+            let count = (seconds / step) as usize;
+            all.extend((1..=count).map(|i| Reading {
+                monotonic: last.monotonic + i as f64 * step,
+                reference: last.reference + jump + i as f64 * step * rate,
+            }));
+        }
+        all
+    }
+
+    #[test]
+    fn a_wrong_rate_shows_on_every_reference() {
+        for factor in [0.1, 0.5, 2.0, 10.0] {
+            for reference in Reference::ALL {
+                let readings = readings(0.5, &[(30.0, 1.0 / factor, 0.0)]);
+                let Some(Pace::Differs(ratio)) = pace(reference, &readings) else {
+                    panic!("{reference:?} {factor}")
+                };
+                assert!((ratio / factor - 1.0).abs() < 1e-9, "{reference:?} {factor} {ratio}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_step_a_suspension_and_slewing_are_no_wrong_rate() {
+        let step = readings(0.1, &[(1.0, 1.0, 0.0), (2.0, 1.0, 3600.0)]);
+        let back = readings(0.1, &[(1.0, 1.0, 0.0), (2.0, 1.0, -3600.0)]);
+        let slewed = readings(1.0, &[(60.0, 1.1, 0.0)]);
+        for reference in [Reference::Counter, Reference::Wall, Reference::Rtc] {
+            assert_eq!(pace(reference, &step), None, "{reference:?}");
+            assert_eq!(pace(reference, &back), None, "{reference:?}");
+        }
+        // A counter that starts anew, and one that stands still.
+        let anew = readings(0.1, &[(1.0, 1.0, 0.0), (1.0, 1.0, -1000.0), (1.0, 1.0, 0.0)]);
+        assert_eq!(pace(Reference::Counter, &anew), None);
+        assert_eq!(pace(Reference::Rtc, &readings(1.0, &[(60.0, 0.0, 0.0)])), None);
+        assert_eq!(pace(Reference::Rtc, &slewed), Some(Pace::Same));
+    }
+
+    #[test]
+    fn seconds_of_an_rtc_confirm_nothing_in_a_short_time() {
+        assert_eq!(pace(Reference::Rtc, &readings(1.0, &[(2.0, 1.0, 0.0)])), None);
+        assert_eq!(pace(Reference::Rtc, &readings(1.0, &[(20.0, 1.0, 0.0)])), Some(Pace::Same));
+    }
+
+    #[test]
+    fn an_rtc_overrules_the_stated_rate_of_a_counter() {
+        let same = readings(1.0, &[(30.0, 1.0, 0.0)]);
+        let half = readings(1.0, &[(30.0, 0.5, 0.0)]);
+        let all = |counter: &Vec<Reading>, rtc: Vec<Reading>| {
+            judge(&[same.clone(), counter.clone(), same.clone(), rtc])
+        };
+        assert_eq!(all(&half, same.clone()), None);
+        assert_eq!(all(&half, Vec::new()).map(|wrong| wrong.reference), Some(Reference::Counter));
+        assert_eq!(all(&same, half.clone()).map(|wrong| wrong.reference), Some(Reference::Rtc));
+    }
+
+    #[test]
+    fn the_clocks_of_this_machine_agree() {
+        let mut watch = ClockWatch::new(&Root::live());
+        while watch.began.elapsed().as_millis() < 50 {
+            watch.look();
+        }
+        assert_eq!(watch.wrong_rate(), None);
+        assert!(watch.confirmed_by().contains(&Reference::Kernel));
+    }
+}
