@@ -18,6 +18,7 @@ pub fn checks(root: &Root, machine: &Machine) -> Vec<Check> {
         steal,
         load,
         quota,
+        io_limit,
         affinity,
         huge_pages,
         swap,
@@ -150,6 +151,21 @@ fn quota(_: &Root, machine: &Machine) -> Check {
             "threads are stopped in each period: figures of all CPUs are those of the quota; raise it to measure the machine",
         ),
         None => Check::good("CPU quota", "none"),
+    }
+}
+
+fn io_limit(_: &Root, machine: &Machine) -> Check {
+    const NAME: &str = "I/O limit";
+    let limits = machine.cgroup.io.iter();
+    let limits =
+        limits.map(|limit| format!("{}: {limit}", crate::text::shown(machine.device_name(&limit.device))));
+    match limits.collect::<Vec<_>>().join("; ") {
+        none if none.is_empty() => Check::good(NAME, "none"),
+        found => Check::costs(
+            NAME,
+            found,
+            "figures of these devices are those of the control group's limit; raise it (io.max, or blkio.throttle in version 1) to measure the device",
+        ),
     }
 }
 
@@ -317,6 +333,7 @@ mod tests {
     use super::*;
     use crate::State;
     use crate::fixture;
+    use crate::machine::cgroup::IoLimit;
     use crate::machine::fixture::table;
     use crate::machine::fixture::{Fault, Fixture};
 
@@ -352,12 +369,15 @@ mod tests {
         machine.state.steal_since_boot = Some(0.2);
         machine.memory.transparent_huge_pages = Some("never".to_owned());
         machine.cpu.online = "0-3".parse().unwrap();
+        machine.cgroup.io =
+            vec![IoLimit { device: "8:0".to_owned(), reads: Some(200), ..IoLimit::default() }];
         let all = checks(&Root::at(tree.path()), &machine);
         for name in [
             "governor",
             "turbo",
             "steal",
             "affinity",
+            "I/O limit",
             "huge pages",
             "time source",
             "io_uring",
@@ -368,6 +388,7 @@ mod tests {
             assert!(check.cost.as_ref().is_some_and(|c| c.len() > 20), "{check:?}");
         }
         assert!(of(&all, "steal").found.contains("20 %"));
+        assert_eq!(of(&all, "I/O limit").found, "8:0: reads 200 IOPS");
     }
 
     #[test]
@@ -396,8 +417,16 @@ mod tests {
         machine.state.steal_since_boot = Some(0.0);
         machine.memory.transparent_huge_pages = Some("madvise".to_owned());
         let all = checks(&Root::at("/nonexistent"), &machine);
-        for name in ["governor", "turbo", "steal", "CPU quota", "affinity", "huge pages", "hardware counters"]
-        {
+        for name in [
+            "governor",
+            "turbo",
+            "steal",
+            "CPU quota",
+            "I/O limit",
+            "affinity",
+            "huge pages",
+            "hardware counters",
+        ] {
             assert_eq!(of(&all, name).state, State::Good, "{name}");
         }
     }

@@ -123,6 +123,12 @@ impl Machine {
         self.storage = Some(storage_behind(root, path));
     }
 
+    /// The kernel's name of the device with this number, `MAJOR:MINOR`; the number if no such device is known.
+    pub fn device_name<'a>(&'a self, number: &'a str) -> &'a str {
+        let has_it = |disk: &&Disk| disk.number.is_some_and(|own| own.to_string() == number);
+        self.disks.iter().find(has_it).map_or(number, |disk| &disk.name)
+    }
+
     /// The memory that can be taken without pushing others out: the lesser of what the system and the control
     /// groups have left, in bytes.
     pub fn memory_available_bytes(&self) -> Option<u64> {

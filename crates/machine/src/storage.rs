@@ -29,12 +29,24 @@ pub struct Storage {
     pub device: Option<String>,
     /// Its number.
     pub number: Option<DeviceNumber>,
+    /// All devices of a file system that is on several, as btrfs can be, `device` among them; else empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<Member>,
     /// The devices between the file system and the disks, from above.
     pub layers: Vec<Layer>,
     /// The disks at the bottom, each once. Empty on memory, network and stacked file systems.
     pub disks: Vec<Disk>,
     /// What could not be found out, and why.
     pub unknown: Vec<Unknown>,
+}
+
+/// A device of a file system that is on several.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// The kernel's name.
+    pub name: String,
+    /// Its number.
+    pub number: Option<DeviceNumber>,
 }
 
 /// A device that is made of other devices.
@@ -63,6 +75,15 @@ pub struct FileSystem {
     pub medium: Medium,
 }
 
+impl FileSystem {
+    /// Whether a process (FUSE) or the host of a guest serves it: what is behind it may be memory.
+    pub fn is_served(&self) -> bool {
+        let kind = self.fs_type.as_str();
+        self.medium == Medium::Stacked
+            && (kind.starts_with("fuse") || ["9p", "virtiofs", "vboxsf"].contains(&kind))
+    }
+}
+
 /// Where a file system keeps its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -84,7 +105,7 @@ impl Medium {
             "tmpfs" | "ramfs" | "devtmpfs" | "hugetlbfs" | "rootfs" => Self::Memory,
             "nfs" | "nfs4" | "cifs" | "smb3" | "ceph" | "lustre" | "gpfs" | "beegfs" | "glusterfs"
             | "afs" => Self::Network,
-            "overlay" | "aufs" | "9p" | "virtiofs" | "ecryptfs" => Self::Stacked,
+            "overlay" | "aufs" | "9p" | "virtiofs" | "vboxsf" | "ecryptfs" => Self::Stacked,
             // fuseblk (such as NTFS) is on a device; other FUSE file systems can be on anything.
             fuse if fuse == "fuse" || fuse.starts_with("fuse.") => Self::Stacked,
             _ => Self::Device,
@@ -128,6 +149,14 @@ impl Place {
 }
 
 impl Storage {
+    /// Numbers of the devices that hold the file system (or are the path); `None` for one without a known number.
+    pub fn top(&self) -> Vec<Option<DeviceNumber>> {
+        match self.members.as_slice() {
+            [] => vec![self.number],
+            members => members.iter().map(|member| member.number).collect(),
+        }
+    }
+
     fn look(&mut self, s: &mut Survey, place: &Place) {
         self.path = show(&place.path);
         if let Some(device) = place.itself {
@@ -165,7 +194,14 @@ impl Storage {
         let Some(top) = s.keep("storage.device", top) else { return };
         self.device = top.file_name().map(|name| show(Path::new(name)));
         self.number = s.root.parse(top.join("dev"), "a device number").ok();
-        let members = self.members(s, &top);
+        let members = self.find_members(s, &top);
+        if members.len() > 1 {
+            let member = |place: &PathBuf| Member {
+                name: show(Path::new(place.file_name().unwrap_or_default())),
+                number: s.root.parse(place.join("dev"), "a device number").ok(),
+            };
+            self.members = members.iter().map(member).collect();
+        }
         self.descend(s, members);
         if self.disks.is_empty() {
             s.note("storage.disks", "no disk was found below the device");
@@ -173,7 +209,7 @@ impl Storage {
     }
 
     /// All devices of the file system: btrfs can be on several, and names one as its source.
-    fn members(&self, s: &Survey, top: &Path) -> Vec<PathBuf> {
+    fn find_members(&self, s: &Survey, top: &Path) -> Vec<PathBuf> {
         const BTRFS: &str = "sys/fs/btrfs";
         let name = top.file_name().unwrap_or_default();
         let is_btrfs = self.file_system.as_ref().is_some_and(|fs| fs.fs_type == "btrfs");

@@ -15,8 +15,9 @@ use super::raw::{Access, RawDevice, RawTarget};
 use super::target::{Cache, End, TargetError, TestFile};
 use super::warning::FileWarning;
 use crate::Context;
-use crate::machine::Root;
+use crate::machine::disk::DiskKind;
 use crate::machine::storage::{Medium, Storage};
+use crate::machine::{Disk, Root};
 use crate::sample::{Achieved, CannotMeasure};
 
 /// The most that is filled when no size is named. It must outgrow a device's own cache, and be filled in seconds.
@@ -299,6 +300,18 @@ pub fn named(file: &TestFile) -> Option<FileWarning> {
     file.named.then(|| FileWarning::Named { file_system: file.file_system().to_string() })
 }
 
+/// The warning that memory may be behind the test files: a disk of memory, or a file system that a process or the host serves.
+pub fn memory_behind(storage: Option<&Storage>) -> Option<FileWarning> {
+    let storage = storage?;
+    let is_memory = |disk: &&Disk| matches!(disk.kind, DiskKind::Zram | DiskKind::Ram);
+    if let Some(disk) = storage.disks.iter().find(is_memory) {
+        let is_compressed = disk.kind == DiskKind::Zram;
+        return Some(FileWarning::InMemory { device: disk.name.clone(), is_compressed });
+    }
+    let file_system = storage.file_system.as_ref().filter(|fs| fs.is_served())?;
+    Some(FileWarning::Served { file_system: file_system.fs_type.clone() })
+}
+
 /// The warning that incompressible data takes less space than it has bytes.
 fn shrunk(file: &TestFile, bytes: u64) -> Option<FileWarning> {
     let taken = file.space_taken().filter(|taken| (*taken as f64) < WHOLE * bytes as f64)?;
@@ -311,5 +324,37 @@ pub fn cannot_use(error: TargetError) -> CannotMeasure {
         TargetError::DirectRefused { .. } => CannotMeasure::not_here(error.to_string()),
         TargetError::Planted { .. } => CannotMeasure::refused(error.to_string()),
         TargetError::Failed { .. } => CannotMeasure::environment(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::fixture::Fixture;
+    use crate::machine::storage::FileSystem;
+
+    #[test]
+    fn what_may_be_memory_is_named() {
+        let behind = |fs_type: &str, kind: Option<DiskKind>| {
+            let mut disks = Fixture::open("epyc-7543-nps4").expect("fixture").machine().disks;
+            disks.truncate(usize::from(kind.is_some()));
+            disks.iter_mut().zip(kind).for_each(|(disk, kind)| disk.kind = kind);
+            let file_system = FileSystem {
+                fs_type: fs_type.to_owned(),
+                mount_point: "/mnt".to_owned(),
+                source: "x".to_owned(),
+                options: Vec::new(),
+                medium: Medium::of(fs_type),
+            };
+            memory_behind(Some(&Storage { file_system: Some(file_system), disks, ..Storage::default() }))
+        };
+        for served in ["fuse", "fuse.sshfs", "9p", "virtiofs", "vboxsf"] {
+            assert_eq!(behind(served, None), Some(FileWarning::Served { file_system: served.to_owned() }));
+        }
+        let memory = |kind| matches!(behind("ext4", Some(kind)), Some(FileWarning::InMemory { .. }));
+        assert!(memory(DiskKind::Zram) && memory(DiskKind::Ram) && !memory(DiskKind::Nvme));
+        assert_eq!(behind("fuseblk", Some(DiskKind::Nvme)), None, "ntfs-3g is on a disk");
+        assert_eq!(behind("overlay", None), None);
+        assert_eq!(memory_behind(None), None);
     }
 }

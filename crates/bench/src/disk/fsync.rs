@@ -18,11 +18,12 @@ use serde::{Deserialize, Serialize};
 use super::data::Noise;
 use super::dir::{Size, check_dir};
 use super::fact::{self, CACHE, COMMITS, DEVICE, ENGINE, FILE_SYSTEM, LOGS, SYNC};
-use super::file::{cannot_use, in_memory, named};
+use super::file::{cannot_use, in_memory, memory_behind, named};
 use super::job::MAX_THREADS;
 use super::metrics::{LATENCY, RATE};
+use super::shares::{Counted, Shares};
 use super::target::{Cache, End, TestFile, hint};
-use super::{human, under_way};
+use super::{human, io_limit, mean_block, under_way};
 use crate::case::Case;
 use crate::limit::{Kind, Limit, Question};
 use crate::machine::Machine;
@@ -98,12 +99,19 @@ impl Benchmark for DiskFsync {
     }
 
     fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        let kind = match question.metric {
-            LATENCY => Kind::Floor,
-            RATE => Kind::Ceiling,
+        const UNKNOWN: &str = "no device states how long it takes to empty its write cache";
+        let (machine, case) = (question.machine, question.case);
+        // Each commit writes at least its block.
+        let commits = || {
+            let block = mean_block(case)?;
+            io_limit::ceiling(machine, case, Shares { read: 0.0, write: 1.0 }, Counted::Transfers { block })
+        };
+        let (kind, limit) = match question.metric {
+            LATENCY => (Kind::Floor, commits().and_then(|most| io_limit::floor(question, most))),
+            RATE => (Kind::Ceiling, commits()),
             _ => return Vec::new(),
         };
-        vec![Limit::unknown(kind, "no device states how long it takes to empty its write cache")]
+        vec![limit.unwrap_or_else(|| Limit::unknown(kind, UNKNOWN))]
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
@@ -193,6 +201,7 @@ impl Log {
         let file = TestFile::create(&facts, Cache::Buffered).map_err(cannot_use)?;
         file.allocate(SEGMENT, End::Stays).map_err(cannot_use)?;
         let len = usize::try_from(block).map_err(|e| failed(&e))?;
+        let warnings = [named(&file), memory_behind(cx.machine.storage.as_ref())];
         let mut log = Log {
             noise: Noise::new(cx.options.seed, &format!("{}#{thread}", case.id().as_str())),
             block: vec![0; len],
@@ -200,7 +209,7 @@ impl Log {
             end: 0,
             latency: Times::default(),
             facts: Facts {
-                warnings: named(&file).into_iter().map(Note::from).collect(),
+                warnings: warnings.into_iter().flatten().map(Note::from).collect(),
                 achieved: achieved(&file, cx),
                 ..Facts::default()
             },

@@ -25,7 +25,7 @@ pub static PART: Subsystem = Subsystem {
     ],
     cpus: |_, _| Vec::new(),
     on_files: true,
-    setting: super::held::setting,
+    setting: super::io_limit::setting,
     is_alone: super::alone::is_alone,
     ..Subsystem::USUAL
 };

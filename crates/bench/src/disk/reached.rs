@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(told("", ring, at_depth(15.0, 1000, false)), None);
         let by_device = told("", ring, at_depth(9.0, 1000, false)).expect("a warning");
         assert!(
-            by_device.contains("(4.5 of 8)") && by_device.contains("the device or one CPU"),
+            by_device.contains("(4.5 of 8)") && by_device.contains("an I/O limit or one CPU"),
             "{by_device}"
         );
         let by_syncs = told("/sync=every:16", ring, at_depth(9.0, 1000, true)).expect("a warning");

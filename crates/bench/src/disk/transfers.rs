@@ -16,6 +16,7 @@ use super::device_check::{DeviceCheck, Moved};
 use super::driver::{About, DriverError, Portion};
 use super::engine::{Kind, Opened, open_on};
 use super::fact::{self, COUNT, ENGINE, PAGE_CACHE, SIZE, VOLUME};
+use super::file::memory_behind;
 use super::job::Job;
 use super::ledger::Ledger;
 use super::lend::Lender;
@@ -80,6 +81,11 @@ impl Outfit {
         let manner = Manner { flush: job.flush, schedule, renew, ledger, files, until };
         Ok((load::on(opened.engine, source, Noise::new(seed, &own), manner, tally), about))
     }
+}
+
+/// The warnings about the files of a case, and about what is behind them.
+fn notes(of_files: Vec<FileWarning>, cx: &Context<'_>) -> impl Iterator<Item = Note> {
+    of_files.into_iter().chain(memory_behind(cx.machine.storage.as_ref())).map(Note::from)
 }
 
 /// Seconds of a probe of which `wanted` are asked for, where so many nanoseconds of the budget are left: a search of a few tens of
@@ -148,7 +154,7 @@ impl Transfers {
         let each = case_files.extents.iter().map(|extent| extent.bytes);
         let bytes: u64 = if job.shared { each.max().unwrap_or_default() } else { each.sum() };
         let mut facts = Facts { achieved: case_files.place, ..Facts::default() };
-        facts.warnings.extend(case_files.warnings.into_iter().map(Note::from));
+        facts.warnings.extend(notes(case_files.warnings, cx));
         let first = case_files.files.first().and_then(|files| files.first());
         let shared = first.filter(|_| case_files.known).map(|file| file.seen_by_others());
         let past = job.blocks.unit().is_multiple_of(SECTOR)
@@ -159,7 +165,6 @@ impl Transfers {
             .map(|file| DeviceCheck::new(Root::live(), cx.machine.storage.as_ref(), Arc::clone(file), bytes));
         let ledgers = ledgers(&job, &case_files.extents)?;
         facts.achieved.set(&SIZE, bytes);
-        // One for all threads, so that their times can be compared.
         let clock = Clock::fastest();
         let of_threads = case_files.files.into_iter().zip(case_files.extents).zip(ledgers);
         let makes = of_threads.enumerate().map(|(thread, ((files, extent), ledger))| {

@@ -65,6 +65,18 @@ pub enum FileWarning {
         /// The loop device.
         above: String,
     },
+    /// The device keeps its bytes in memory.
+    InMemory {
+        /// Its name.
+        device: String,
+        /// Whether it compresses them.
+        is_compressed: bool,
+    },
+    /// A process or another machine serves the file system, perhaps from its memory.
+    Served {
+        /// Its type.
+        file_system: String,
+    },
     /// Transfers went through the page cache.
     PageCache {
         /// Whether there is a way past it.
@@ -88,6 +100,8 @@ impl Warn for FileWarning {
             Self::PreconditionCut { .. } => "precondition-cut",
             Self::PartOfDevice { .. } => "part-of-device",
             Self::CachedBelow { .. } => "cached-below",
+            Self::InMemory { .. } => "memory-device",
+            Self::Served { .. } => "served-file-system",
             Self::PageCache { .. } => "page-cache",
             Self::SharedWithTool { .. } => "tool-shares-file",
         }
@@ -132,6 +146,15 @@ impl fmt::Display for FileWarning {
                 f,
                 "{below} moved only {:.1} % of what went through {above}: the file of the loop device is cached, so the figure is memory's as much as the disk's; use a --dir on the disk itself",
                 share * 100.0
+            ),
+            Self::InMemory { device, is_compressed } => write!(
+                f,
+                "{device} is {}: no disk was measured; use a --dir or --target on a disk",
+                if *is_compressed { "compressed memory (zram)" } else { "memory" }
+            ),
+            Self::Served { file_system } => write!(
+                f,
+                "{file_system} is served by a process or by the host, which may answer from memory: the device behind it is unknown; use a --dir on a disk of this machine"
             ),
             Self::PageCache { avoidable } => {
                 f.write_str(
@@ -210,7 +233,7 @@ impl fmt::Display for TransferWarning {
             Self::DepthNotReached { wanted, got } => {
                 write!(
                     f,
-                    "queue depth not reached ({got:.1} of {wanted}): the device or one CPU is the limit"
+                    "queue depth not reached ({got:.1} of {wanted}): the device, an I/O limit or one CPU holds it back"
                 )
             }
             Self::EmptiedBySyncs { wanted, got, flush } => write!(

@@ -3,8 +3,10 @@
 //! `254:0 rbps=1048576 wbps=max riops=max wiops=max`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 
+use plimsoll_units::quantity::{Quantity, Unit};
 use serde::{Deserialize, Serialize};
 
 use super::{Groups, Version};
@@ -40,6 +42,24 @@ impl IoLimit {
             _ => return,
         };
         *of = Some(of.map_or(value, |tightest| tightest.min(value)));
+    }
+}
+
+impl fmt::Display for IoLimit {
+    /// `reads 200 IOPS, writes 10.0 MB/s`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = [
+            ("reads", self.read_bytes, Unit::BytePerSecond),
+            ("reads", self.reads, Unit::IoPerSecond),
+            ("writes", self.write_bytes, Unit::BytePerSecond),
+            ("writes", self.writes, Unit::IoPerSecond),
+        ];
+        let set = all.into_iter().filter_map(|(what, value, unit)| Some((what, value?, unit)));
+        for (index, (what, value, unit)) in set.enumerate() {
+            let separator = if index == 0 { "" } else { ", " };
+            write!(f, "{separator}{what} {}", Quantity::new(value as f64, unit))?;
+        }
+        Ok(())
     }
 }
 

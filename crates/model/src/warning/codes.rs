@@ -94,7 +94,7 @@ pub const ENTRIES: &[Entry] = &[
     entry(
         "depth-not-reached",
         "Fewer transfers were in flight than `--depth` asks for: the engine does one at a time, syncs empty the queue, or the \
-         device or one CPU is the limit.",
+         device, an I/O limit or one CPU holds it back.",
         "Use io_uring, more `--threads`, or fewer syncs.",
     ),
     entry(
@@ -157,6 +157,11 @@ pub const ENTRIES: &[Entry] = &[
         "limit-uncertain",
         "The figure is more than 2 % above its limit, but does not refute it: the core clock may have been measured too low, or short samples got more than the CPU quota's mean.",
         "Take five or more samples with a longer `--sample-time`, on an idle machine.",
+    ),
+    entry(
+        "memory-device",
+        "The device keeps its bytes in memory (zram, brd, pmem): no disk was measured.",
+        "Choose a `--dir` or `--target` on a disk.",
     ),
     entry(
         "memory-errors-corrected",
@@ -288,6 +293,12 @@ pub const ENTRIES: &[Entry] = &[
         "server-cap-refuted",
         "The server announced a cap (`--max-rate`), but data arrived faster: the cap does not limit this figure.",
         "Nothing.",
+    ),
+    entry(
+        "served-file-system",
+        "A process (FUSE) or the host of a guest (9p, virtiofs) serves the file system and may answer from memory: the device behind it is \
+         unknown.",
+        "Choose a `--dir` on a disk of this machine.",
     ),
     entry(
         "shaped",

@@ -112,7 +112,7 @@ fn memory(memory: &Memory) -> Section {
 }
 
 fn cgroup(machine: &Machine) -> Section {
-    let Cgroup { cpu_quota, memory, cpuset, throttling, group, .. } = &machine.cgroup;
+    let Cgroup { cpu_quota, memory, cpuset, throttling, group, io, .. } = &machine.cgroup;
     let mut section = Section::new("control groups");
     if let Some(group) = group {
         section.row("group", group);
@@ -138,6 +138,9 @@ fn cgroup(machine: &Machine) -> Section {
             None => none_or_unknown(machine, "cgroup.memory"),
         },
     );
+    for limit in io {
+        section.row("I/O limit", format!("{}: {limit}", machine.device_name(&limit.device)));
+    }
     if let Some(cpus) = cpuset {
         section.row("CPUs", cpus.to_string());
     }

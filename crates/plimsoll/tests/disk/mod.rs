@@ -7,6 +7,7 @@
 mod calls;
 mod devices;
 mod file_systems;
+mod io_limit;
 mod killed;
 mod racer;
 mod shared;

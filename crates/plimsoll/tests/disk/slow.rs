@@ -11,10 +11,10 @@ use super::{Loop, PROGRAM, Told, in_own_mounts, measurements, names, possible, w
 use crate::support::{interrupt, scratch, skipped, until};
 
 /// A compressed disk in memory that takes so many bytes and then fails; taken down again.
-struct Zram(u32);
+pub(super) struct Zram(u32);
 
 impl Zram {
-    fn new(test: &str, size: &str, limit: &str) -> Option<Zram> {
+    pub(super) fn new(test: &str, size: &str, limit: &str) -> Option<Zram> {
         if !possible(test, &[]) {
             return None;
         }
@@ -36,7 +36,7 @@ impl Zram {
         Some(zram)
     }
 
-    fn device(&self) -> String {
+    pub(super) fn device(&self) -> String {
         format!("/dev/zram{}", self.0)
     }
 

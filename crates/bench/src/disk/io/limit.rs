@@ -4,9 +4,9 @@
 //! A device bounds only what reaches it: with the page cache in between, on a loop device (whose file is cached by the
 //! file system below), in memory or over a network there is no device limit, and it is said why.
 
-use crate::disk::job::READ_SHARE;
-use crate::disk::mean_block;
 use crate::disk::metrics::{LATENCY, RATE, THROUGHPUT};
+use crate::disk::shares::{Counted, Shares};
+use crate::disk::{io_limit, mean_block};
 use crate::limit::device::{Burstable, Device, Promise};
 use crate::limit::{Input, Kind, Limit, Question, Source, tightest_first};
 use crate::machine::disk::{DiskKind, Link};
@@ -23,79 +23,29 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     match (question.metric, mean_block(question.case).filter(|bytes| *bytes > 0.0)) {
         (THROUGHPUT, _) => ceilings(question, Counted::Bytes),
         (RATE, Some(block)) => ceilings(question, Counted::Transfers { block }),
-        (LATENCY, _) => vec![access(question)],
+        (LATENCY, block) => floors(question, block),
         _ => Vec::new(),
-    }
-}
-
-/// What a figure counts.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Counted {
-    Bytes,
-    Transfers { block: f64 },
-}
-
-impl Counted {
-    /// Bytes of one.
-    fn bytes(self) -> f64 {
-        match self {
-            Counted::Bytes => 1.0,
-            Counted::Transfers { block } => block,
-        }
-    }
-
-    fn suffix(self) -> &'static str {
-        match self {
-            Counted::Bytes => "",
-            Counted::Transfers { .. } => " ÷ block",
-        }
-    }
-}
-
-/// How much of what is counted goes which way: of a copy all of it goes both ways.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Shares {
-    read: f64,
-    write: f64,
-}
-
-impl Shares {
-    fn of(question: &Question<'_>) -> Result<Shares, String> {
-        let case = question.case;
-        let (read, write) = match case.word("op").unwrap_or("read") {
-            "read" => (1.0, 0.0),
-            "write" | "append" => (0.0, 1.0),
-            "mixed" => {
-                let read = case.number("read-share").unwrap_or(u64::from(READ_SHARE)) as f64 / 100.0;
-                (read, 1.0 - read)
-            }
-            "copy" => (1.0, 1.0),
-            op => return Err(format!("{op} moves no data over the link")),
-        };
-        Ok(Shares { read, write })
-    }
-
-    /// What comes out where each way has its own bound; `None` where one that is needed is not known.
-    fn bound(self, read: Option<f64>, write: Option<f64>) -> Option<f64> {
-        let ways = [(self.read, read), (self.write, write)];
-        let ways = ways.iter().filter(|(share, _)| *share > 0.0);
-        ways.map(|(share, bound)| Some((*bound)? / share))
-            .try_fold(f64::INFINITY, |least, one| Some(least.min(one?)))
-    }
-
-    /// What comes out of `bound` where both ways share it, or each way has it for itself.
-    fn within(self, bound: f64, duplex: bool) -> f64 {
-        bound / if duplex { self.read.max(self.write) } else { self.read + self.write }
-    }
-
-    fn suffix(self) -> &'static str {
-        if self.read > 0.0 && self.write > 0.0 { ", by the shares of reads and writes" } else { "" }
     }
 }
 
 /// All ceilings that are known, or the one that is not with its reason.
 fn ceilings(question: &Question<'_>, counted: Counted) -> Vec<Limit> {
-    let (shares, disks) = match Shares::of(question).and_then(|shares| Ok((shares, disks(question)?))) {
+    let of_groups = Shares::of(question.case)
+        .ok()
+        .and_then(|shares| io_limit::ceiling(question.machine, question.case, shares, counted));
+    let mut all = of_devices(question, counted);
+    if let Some(limit) = of_groups {
+        all.retain(|limit| limit.value.is_some());
+        all.push(limit);
+    }
+    tightest_first(&mut all);
+    all
+}
+
+/// The ceilings that the devices have.
+fn of_devices(question: &Question<'_>, counted: Counted) -> Vec<Limit> {
+    let known = Shares::of(question.case).and_then(|shares| Ok((shares, disks(question)?)));
+    let (shares, disks) = match known {
         Ok(known) => known,
         Err(reason) => return vec![Limit::unknown(Kind::Ceiling, reason)],
     };
@@ -117,7 +67,6 @@ fn ceilings(question: &Question<'_>, counted: Counted) -> Vec<Limit> {
         let stated = Burstable::unstated(&question.machine.virtualisation).filter(|_| virtualised);
         all.push(Limit::unknown(Kind::Ceiling, reason + &stated.unwrap_or_default()));
     }
-    tightest_first(&mut all);
     all.into_iter().map(|limit| limit.passed_by(PASSED_BY)).collect()
 }
 
@@ -197,6 +146,21 @@ fn promised(question: &Question<'_>, disks: &[&Disk], shares: Shares, counted: C
     let small = "small sizes reach it for half an hour a day, and less for longer".to_owned();
     limit.reason = Some(std::iter::once(small).chain(promise.weighting).collect::<Vec<_>>().join("; "));
     Some(limit)
+}
+
+/// The least latencies: what the control groups leave, and the access time of the device.
+fn floors(question: &Question<'_>, block: Option<f64>) -> Vec<Limit> {
+    let of_device = access(question);
+    let of_groups = block.and_then(|block| {
+        let shares = Shares::of(question.case).ok()?;
+        let most = io_limit::ceiling(question.machine, question.case, shares, Counted::Transfers { block })?;
+        io_limit::floor(question, most)
+    });
+    let Some(of_groups) = of_groups else { return vec![of_device] };
+    let mut all: Vec<Limit> = Some(of_device).filter(|limit| limit.value.is_some()).into_iter().collect();
+    all.push(of_groups);
+    tightest_first(&mut all);
+    all
 }
 
 /// The least time of a lone random read: half a turn of a spinning disk, in the mean.

@@ -28,6 +28,7 @@ fn behind(section: &mut Section, storage: &Storage) {
     section.row("test directory", &storage.path);
     if let Some(fs) = &storage.file_system {
         let medium = match fs.medium {
+            _ if fs.is_served() => " (served by a process or the host: what is behind it may be memory)",
             Medium::Stacked => " (on other file systems)",
             Medium::Device | Medium::Memory | Medium::Network => "",
         };
@@ -39,7 +40,10 @@ fn behind(section: &mut Section, storage: &Storage) {
         Some(detail) => format!("{name} ({detail})"),
         None => name.clone(),
     });
-    let disks = storage.disks.iter().map(|disk| disk.name.clone());
+    let disks = storage.disks.iter().map(|Disk { name, kind, .. }| match kind {
+        DiskKind::Zram | DiskKind::Ram => format!("{name} ({})", kind.word()),
+        _ => name.clone(),
+    });
     let ends = joined(disks, " + ").unwrap_or_else(|| {
         let nowhere = match storage.file_system.as_ref().map(|fs| fs.medium) {
             Some(Medium::Memory) => "memory",
@@ -49,11 +53,16 @@ fn behind(section: &mut Section, storage: &Storage) {
         nowhere.into()
     });
     // A file system on a whole disk names the disk twice, on a layer the layer.
-    let first = storage
-        .device
-        .clone()
-        .filter(|device| storage.layers.first().is_none_or(|layer| layer.name != *device) && *device != ends);
-    let steps = first.into_iter().chain(layers).chain([ends]);
+    let is_named = |device: &str| {
+        storage.layers.first().is_some_and(|layer| layer.name == device)
+            || storage.disks.iter().any(|disk| disk.name == device)
+    };
+    let top = match storage.members.as_slice() {
+        [] => storage.device.clone().filter(|device| !is_named(device)),
+        members if members.iter().all(|member| is_named(&member.name)) => None,
+        members => joined(members.iter().map(|member| &member.name), " + "),
+    };
+    let steps = top.into_iter().chain(layers).chain([ends]);
     section.row("is on", steps.collect::<Vec<_>>().join(" → "));
 }
 
