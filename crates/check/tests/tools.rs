@@ -23,13 +23,19 @@ enum Expected {
     Unread(&'static str),
 }
 
-use Cause::{Absurd, CacheAnswered, NotDone, Unexplained};
+use Cause::{Absurd, CacheAnswered, Loopback, NotDone, Unexplained};
 use Expected::*;
 
 /// File, and what each of its results is.
 const CASES: &[(&str, &[Expected])] = &[
+    ("dd.txt", &[Unread("dd")]),
     ("hpcc-appended.txt", &[Fine(58e9), Impossible(Unexplained)]),
     ("hpcc-failed.txt", &[Unjudged("Success=0")]),
+    ("hpl-out.txt", &[Impossible(Unexplained)]),
+    ("iperf-full-duplex.txt", &[Fine(936e6)]),
+    ("iperf-lo.csv", &[Impossible(Loopback)]),
+    ("iperf-tcp.txt", &[Fine(941e6)]),
+    ("iperf-udp.txt", &[Fine(860e6)]),
     ("iperf3-jumbo-segments.json", &[Fine(989e6)]),
     ("iperf3-macos.json", &[Unjudged("Darwin")]),
     ("iperf3-omit-counted-in-the-sum.json", &[Contradicted("intervals")]),
@@ -39,10 +45,18 @@ const CASES: &[(&str, &[Expected])] = &[
     ("iperf3-udp-all-lost.json", &[Unjudged("lost")]),
     ("iperf3-udp-server-312.json", &[Fine(60e6)]),
     ("iperf3-uname-a.json", &[Fine(931e6)]),
+    ("lat_mem_rd.txt", &[Unjudged("fetched ahead")]),
+    ("mbw-256.txt", &[Fine(13.42e9)]),
+    ("mbw-4.txt", &[Impossible(CacheAnswered)]),
     ("netperf-P0.txt", &[Unread("-P 0")]),
     ("netperf-omni-csv.txt", &[Fine(935.96e6)]),
     ("netperf-omni-keys.txt", &[Fine(935.96e6)]),
     ("netperf-udp-stream.txt", &[Fine(943.3e6)]),
+    ("osu-bw.txt", &[Unjudged("on one machine")]),
+    ("osu-latency.txt", &[Unjudged("on one machine")]),
+    ("ping-german.txt", &[Unjudged("round trip")]),
+    ("ping.txt", &[Unjudged("round trip")]),
+    ("sockperf-ping-pong.txt", &[Unjudged("round trip")]),
     ("stream-inf.txt", &[Impossible(Absurd)]),
     ("stream-two-runs.txt", &[Fine(9e9), Impossible(CacheAnswered)]),
     ("sysbench-cpu-26M.txt", &[Impossible(NotDone)]),
@@ -107,4 +121,52 @@ fn every_case_is_in_the_table() {
     let mut known: Vec<&str> = CASES.iter().map(|(file, _)| *file).collect();
     known.sort_unstable();
     assert_eq!(names, known);
+}
+
+/// File, and the text before a figure in it.
+const FIGURES: &[(&str, &str)] = &[
+    ("hpl-out.txt", " 15.00 "),
+    ("iperf-tcp.txt", "1.10 GBytes"),
+    ("iperf-udp.txt", "1.00 GBytes"),
+    ("iperf-lo.csv", ",29401856000,"),
+    ("lat_mem_rd.txt", "64.00000"),
+    ("mbw-256.txt", "AVG\tMethod: MEMCPY\tElapsed: 0.04000\tMiB: 256.00000\tCopy:"),
+    ("netperf-omni-csv.txt", "Remote Recv Size\n"),
+    ("osu-bw.txt", "4194304"),
+    ("osu-latency.txt", "4194304"),
+    ("ping.txt", "0.142/"),
+    ("sockperf-ping-pong.txt", "Latency is"),
+    ("sysbench-cpu-26M.txt", "events per second:"),
+];
+
+#[test]
+fn a_value_that_no_machine_has_is_impossible_for_every_tool() {
+    for (file, before) in FIGURES {
+        let text = fs::read_to_string(folder("tools").join(file)).unwrap();
+        let (head, rest) = text.split_once(before).unwrap_or_else(|| panic!("{file}"));
+        let number = rest.trim_start_matches(' ');
+        let gap = &rest[..rest.len() - number.len()];
+        let is_digit = |c: char| c.is_ascii_digit() || matches!(c, '.' | 'e' | '+');
+        let tail = number.trim_start_matches(is_digit);
+        assert!(tail.len() < number.len(), "{file}");
+        for value in ["-20000.1", "nan", "inf", "1e308"] {
+            let found = checked(&format!("{head}{before}{gap}{value}{tail}"));
+            let is_absurd = |checked: &Checked| checked.rows.iter().any(|row| row.cause == Some(Absurd));
+            assert!(found.iter().flatten().any(is_absurd), "{file} {value}: {found:#?}");
+            assert!(!found.iter().flatten().any(Checked::passes), "{file} {value}");
+        }
+    }
+}
+
+#[test]
+fn every_result_of_a_file_is_judged_for_every_tool() {
+    let all: Vec<String> =
+        FIGURES.iter().map(|(file, _)| fs::read_to_string(folder("tools").join(file)).unwrap()).collect();
+    let rows =
+        |text: &str| checked(text).into_iter().flatten().map(|checked| checked.rows.len()).sum::<usize>();
+    for ((file, _), text) in FIGURES.iter().zip(&all) {
+        assert_eq!(rows(&text.repeat(3)), 3 * rows(text), "{file}");
+    }
+    let each: usize = all.iter().map(|text| rows(text)).sum();
+    assert_eq!(rows(&all.concat()), each);
 }

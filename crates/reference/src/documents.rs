@@ -28,7 +28,9 @@ pub fn read_all(text: &str, format: Option<&str>) -> Vec<Result<Stated, String>>
     }
     let mut left = MAX_FIGURES;
     let results = parts.into_iter().map(|part| {
-        let peer = part.peer.ok_or_else(|| unrecognised("no known tool wrote its JSON document"))?;
+        let peer = part.peer.ok_or_else(|| {
+            unrecognised(&text[part.range.clone()], "no known tool wrote its JSON document")
+        })?;
         let stated = read(&text[part.range], Some(peer.tool().name))?;
         left = left.checked_sub(stated.figures.len()).ok_or_else(crate::stated::too_many)?;
         Ok(stated)

@@ -20,6 +20,7 @@ mod choice;
 mod documents;
 pub mod fact;
 mod json;
+mod other_tools;
 pub mod process;
 mod said;
 mod scratch;

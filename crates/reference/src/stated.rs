@@ -7,10 +7,12 @@ use crate::case::Case;
 use crate::quantity::Unit;
 use crate::sample::Sample;
 use crate::text::shown_within;
-use crate::{Account, PEERS, Peer};
+use crate::{Account, PEERS, Peer, other_tools};
 
 /// Most figures of one file.
 pub const MAX_FIGURES: usize = 10_000;
+/// Threads of a case whose file does not show them, as a BLAS library's: there may be one for each CPU.
+pub(crate) const AS_MANY_AS_CPUS: u64 = 4096;
 /// Characters of a name that are kept.
 const LONGEST: usize = 80;
 
@@ -254,7 +256,7 @@ pub fn read(text: &str, format: Option<&str>) -> Result<Stated, String> {
         None => readable().find(|peer| peer.recognises(text)),
     };
     let what = if text.trim().is_empty() { "it is empty" } else { "no known tool wrote it" };
-    let peer = chosen.ok_or_else(|| unrecognised(what))?;
+    let peer = chosen.ok_or_else(|| unrecognised(text, what))?;
     let stated = peer.stated(text).map_err(|why| format!("as a result of {}: {why}", peer.tool().name))?;
     if stated.figures.len() > MAX_FIGURES {
         return Err(too_many());
@@ -267,9 +269,13 @@ pub(crate) fn too_many() -> String {
     format!("it has more than {MAX_FIGURES} figures")
 }
 
-/// The error of a text that no tool is recognised by.
-pub(crate) fn unrecognised(what: &str) -> String {
+/// The error of a text that no tool is recognised by, with `what` it is if no other tool is.
+pub(crate) fn unrecognised(text: &str, what: &str) -> String {
     let names: Vec<&str> = formats().collect();
+    let what = match other_tools::named(text) {
+        Some(tool) => format!("it is a result of {tool}, which check does not read"),
+        None => what.to_owned(),
+    };
     format!("{what}; results of {} are read, and --format names one", names.join(", "))
 }
 
@@ -310,10 +316,14 @@ mod tests {
         assert!(read("", None).unwrap_err().starts_with("it is empty"));
         let why = read("a text", None).unwrap_err();
         assert!(
-            why.contains("results of likwid-bench, hpcc, sysbench, stream, fio, iperf3, netperf"),
+            why.contains(
+                "results of likwid-bench, xhpl, hpcc, sysbench, stream, lat_mem_rd, mbw, fio, iperf3"
+            ),
             "{why}"
         );
         assert!(read("a text", Some("fio")).unwrap_err().contains("as a result of fio"));
-        assert!(read("a text", Some("ping")).is_err());
+        assert!(read("a text", Some("ioping")).is_err());
+        let dd = "1+0 records in\n1+0 records out\n512 bytes copied, 0.1 s, 5.1 kB/s\n";
+        assert!(read(dd, None).unwrap_err().contains("a result of dd, which check does not read"));
     }
 }

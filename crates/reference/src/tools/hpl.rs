@@ -107,6 +107,17 @@ pub(super) fn core_type(stderr: &str) -> Vec<(Fact<String>, String)> {
     core.map(|core| (fact::BLAS_CORE, crate::text::shown_within(core.trim(), 40))).into_iter().collect()
 }
 
+/// The words of a line of result: the variant, `WR11C2R4`, N, NB, P, Q, time and Gflops; builds for accelerators add more.
+pub(super) fn columns(line: &str) -> Option<Vec<&str>> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let is_variant = |word: &&str| word.len() >= 3 && (word.starts_with("WR") || word.starts_with("WC"));
+    let is_count = |word: &&str| word.parse::<u64>().is_ok();
+    let is_result = words.len() >= COLUMNS
+        && words.first().is_some_and(is_variant)
+        && words.get(1..5)?.iter().all(is_count);
+    is_result.then_some(words)
+}
+
 /// Reads the one result, and that its residual passed.
 pub(super) fn parse(case: &Case, text: &str) -> Result<Reading, String> {
     let mut lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));

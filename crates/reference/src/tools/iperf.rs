@@ -3,8 +3,10 @@
 //! Of what it sends by TCP it knows only the sender's side; with `-R` it is the receiver. Of datagrams the server reports
 //! back what arrived.
 
+mod stated;
+
 use super::super::{
-    Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
+    Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
 };
 use super::{Call, only, rate, two_ends, words};
 use crate::case::Case;
@@ -39,6 +41,7 @@ const TOOL: Tool = Tool {
     version_arguments: &["-v"],
     version_after: "iperf version ",
     port: Some(5001),
+    results: Some("text and CSV of iperf 2, TCP and UDP"),
     ..Tool::NONE
 };
 
@@ -113,6 +116,18 @@ impl Peer for Iperf {
             reading.differs.push(format!("it reported {count} streams where {streams} were asked"));
         }
         Ok(reading)
+    }
+
+    fn recognises(&self, text: &str) -> bool {
+        stated::recognises(text)
+    }
+
+    fn starts(&self, text: &str) -> Vec<usize> {
+        stated::starts(text)
+    }
+
+    fn stated(&self, text: &str) -> Result<Stated, String> {
+        stated::read(text)
     }
 }
 

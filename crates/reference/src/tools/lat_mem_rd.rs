@@ -5,8 +5,10 @@
 //! It spends 100 ms on each size whatever it is told, so a reading takes seconds. Its pages are those that malloc gets:
 //! huge ones only where the C library is told to ask for them.
 
+mod stated;
+
 use super::super::{
-    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
+    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
 };
 use super::bw_mem::{DIRECTORIES, environment};
 use super::last_level_bytes;
@@ -51,6 +53,7 @@ const TOOL: Tool = Tool {
     programs: &["lat_mem_rd"],
     directories: DIRECTORIES,
     package: Package::DebianNonFree("lmbench"),
+    results: Some("its text"),
     ..Tool::NONE
 };
 
@@ -120,6 +123,18 @@ impl Peer for LatMemRd {
             reading.differs.push(format!("its area had {} bytes where ours has {wanted}", bytes.round()));
         }
         Ok(reading)
+    }
+
+    fn recognises(&self, text: &str) -> bool {
+        stated::recognises(text)
+    }
+
+    fn starts(&self, text: &str) -> Vec<usize> {
+        stated::starts(text)
+    }
+
+    fn stated(&self, text: &str) -> Result<Stated, String> {
+        stated::read(text)
     }
 }
 

@@ -2,7 +2,11 @@
 //!
 //! It counts each byte once, in MiB; our copy counts it when it is read and when it is written.
 
-use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
+mod stated;
+
+use super::super::{
+    Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
+};
 use super::{number_after, word_after};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -25,6 +29,7 @@ const TOOL: Tool = Tool {
     package: Package::Debian("mbw"),
     version_arguments: &["-h"],
     version_after: "mbw v",
+    results: Some("its text"),
     ..Tool::NONE
 };
 
@@ -63,6 +68,18 @@ impl Peer for Mbw {
             reading.differs.push(format!("its arrays had {mib} MiB"));
         }
         Ok(reading)
+    }
+
+    fn recognises(&self, text: &str) -> bool {
+        stated::recognises(text)
+    }
+
+    fn starts(&self, text: &str) -> Vec<usize> {
+        stated::starts(text)
+    }
+
+    fn stated(&self, text: &str) -> Result<Stated, String> {
+        stated::read(text)
     }
 }
 

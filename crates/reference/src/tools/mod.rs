@@ -67,6 +67,10 @@ pub(super) fn huge_pages(case: &Case) -> Option<(&'static str, String)> {
     wanted.then(|| ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1".to_owned()))
 }
 
+/// Why a round trip that a tool measured has no limit.
+const NO_ECHO: &str =
+    "the limit of a round trip is an ICMP echo of the same run, which the file does not have";
+
 /// The word after `label` on the first line that holds it. What follows it must be there too: a word at the end of a text
 /// may have been cut.
 fn word_after<'a>(text: &'a str, label: &str) -> Result<&'a str, String> {

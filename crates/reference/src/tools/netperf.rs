@@ -59,7 +59,7 @@ const TOOL: Tool = Tool {
     version_arguments: &["-V"],
     version_after: "Netperf version ",
     port: Some(12_865),
-    results: Some("text: tables and KEY=VALUE"),
+    results: Some("text: tables, KEY=VALUE and CSV"),
     ..Tool::NONE
 };
 

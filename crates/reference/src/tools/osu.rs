@@ -3,7 +3,9 @@
 //! Their output is a head of lines that begin with `#` and a line for each size: bytes, then microseconds or MB/s (10⁶).
 //! They are MPI programs, so MPI's launcher starts them on the machines of the run.
 
-use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool};
+mod stated;
+
+use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool};
 use crate::bench::mpi::WINDOW;
 use crate::case::Case;
 use crate::machine::Machine;
@@ -21,7 +23,15 @@ const fn tool(programs: &'static [&'static str; 1], checks: &'static str) -> Too
     const PLACE: &str = "mvapich.cse.ohio-state.edu/benchmarks";
     let package = Package::Source(PLACE);
     // It takes MPI to be asked; the version stands above its results.
-    Tool { name: programs[0], checks, programs, package, version_after: " Test v", ..Tool::NONE }
+    Tool {
+        name: programs[0],
+        checks,
+        programs,
+        package,
+        version_after: " Test v",
+        results: Some("its text"),
+        ..Tool::NONE
+    }
 }
 
 pub(super) static LATENCY: Osu = Osu {
@@ -130,6 +140,18 @@ impl Peer for Osu {
             }
         }
         Ok(reading)
+    }
+
+    fn recognises(&self, text: &str) -> bool {
+        self.recognises_text(text)
+    }
+
+    fn starts(&self, text: &str) -> Vec<usize> {
+        self.starts_in(text)
+    }
+
+    fn stated(&self, text: &str) -> Result<Stated, String> {
+        self.read(text)
     }
 }
 

@@ -3,7 +3,11 @@
 //! No process wakes on the far side, so it is only related to round trips of TCP and UDP, and the same as ours by ICMP.
 //! The statistics of iputils, busybox, GNU inetutils and the BSDs are read: they differ in words, not in order.
 
-use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
+mod stated;
+
+use super::super::{
+    Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
+};
 use super::{only, words};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -27,6 +31,7 @@ const TOOL: Tool = Tool {
     package: Package::Debian("iputils-ping"),
     version_arguments: &["-V"],
     version_after: "iputils ",
+    results: Some("its text, of iputils, busybox, inetutils and the BSDs"),
     ..Tool::NONE
 };
 
@@ -95,6 +100,18 @@ impl Peer for Ping {
             reading.differs.push(format!("its messages had {used} bytes where ours have {wanted}"));
         }
         Ok(reading)
+    }
+
+    fn recognises(&self, text: &str) -> bool {
+        stated::recognises(text)
+    }
+
+    fn starts(&self, text: &str) -> Vec<usize> {
+        stated::starts(text)
+    }
+
+    fn stated(&self, text: &str) -> Result<Stated, String> {
+        stated::read(text)
     }
 }
 

@@ -3,8 +3,10 @@
 //! `--full-rtt` gives the whole round trip (without it, half); its figure is the mean, as ours is. The smallest
 //! message that it knows has 14 bytes, so a 1-byte case is only related.
 
+mod stated;
+
 use super::super::{
-    Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Tool,
+    Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool,
 };
 use super::{Call, number_after, only, two_ends, whole_seconds, word_after, words};
 use crate::case::Case;
@@ -44,6 +46,7 @@ const TOOL: Tool = Tool {
     version_arguments: &["--version"],
     version_after: "version ",
     port: Some(11_111),
+    results: Some("its text"),
     ..Tool::NONE
 };
 
@@ -98,6 +101,18 @@ impl Peer for Sockperf {
             reading.differs.push(format!("its messages had {SMALLEST} bytes"));
         }
         Ok(reading)
+    }
+
+    fn recognises(&self, text: &str) -> bool {
+        stated::recognises(text)
+    }
+
+    fn starts(&self, text: &str) -> Vec<usize> {
+        stated::starts(text)
+    }
+
+    fn stated(&self, text: &str) -> Result<Stated, String> {
+        stated::read(text)
     }
 }
 

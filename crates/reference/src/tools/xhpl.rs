@@ -1,6 +1,8 @@
 //! HPL's own program, built by the user with an MPI and a BLAS library.
 
-use super::super::{Ask, Invocation, Package, Pairing, Peer, Reading, Tool};
+mod stated;
+
+use super::super::{Ask, Invocation, Package, Pairing, Peer, Reading, Stated, Tool};
 use super::hpl;
 use crate::case::Case;
 use crate::machine::Machine;
@@ -17,6 +19,7 @@ const TOOL: Tool = Tool {
     version_after: "HPLinpack ",
     only_with: hpl::BENCHMARKS,
     library: Some("blas"),
+    results: Some("its HPL.out"),
     ..Tool::NONE
 };
 
@@ -45,5 +48,17 @@ impl Peer for Xhpl {
 
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
         hpl::parse(case, text)
+    }
+
+    fn recognises(&self, text: &str) -> bool {
+        stated::recognises(text)
+    }
+
+    fn starts(&self, text: &str) -> Vec<usize> {
+        stated::starts(text)
+    }
+
+    fn stated(&self, text: &str) -> Result<Stated, String> {
+        stated::read(text)
     }
 }

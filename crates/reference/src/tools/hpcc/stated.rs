@@ -4,12 +4,10 @@ use super::{TOOL, summary};
 use crate::case::Case;
 use crate::documents::line_starts;
 use crate::quantity::Unit;
-use crate::stated::{CoreUse, Figure, Like, MemoryUse, Origin, Stated, Subject};
+use crate::stated::{AS_MANY_AS_CPUS, CoreUse, Figure, Like, MemoryUse, Origin, Stated, Subject};
 use crate::text::shown_within;
 use crate::{Account, Seconds};
 
-/// Threads of a BLAS are not in the file: there may be as many as CPUs.
-const AS_MANY_AS_CPUS: u64 = 4096;
 /// Figures that no limit of ours holds for: key, factor, unit.
 const OTHERS: [(&str, f64, Unit); 8] = [
     ("PTRANS_GBs", 1e9, Unit::BytePerSecond),

@@ -10,12 +10,10 @@ use crate::case::Case;
 use crate::quantity::Unit;
 use crate::stated::{Figure, Like, LinkUse, Stated, Subject};
 use crate::text::shown_within;
+use crate::tools::NO_ECHO;
 use crate::{Account, Seconds};
 use fields::Fields;
 
-/// Why a round trip has no limit.
-const NO_ECHO: &str =
-    "the limit of a round trip is an ICMP echo of the same run, which the file does not have";
 /// How far what arrived may be above what was sent: both ends round, and stop at other moments.
 const TOLERANCE: f64 = 1.1;
 

@@ -1,0 +1,91 @@
+//! Tools with results that are recognised and not read: the message about such a file names the tool.
+
+/// Texts that together identify a tool, and its name.
+const KNOWN: &[(&[&str], &str)] = &[
+    (&["# OSU "], "another program of the OSU micro-benchmarks"),
+    (&["Pinging ", " bytes of data"], "ping of Windows"),
+    (&["TTL=", "ms"], "ping of Windows"),
+    (&["\tIozone: "], "iozone"),
+    (&["Iozone: Performance Test"], "iozone"),
+    (&["ioping statistics"], "ioping"),
+    (&["Timing buffered disk reads:"], "hdparm"),
+    (&["Timing cached reads:"], "hdparm"),
+    (&["Version  1.", "------Sequential Output------"], "bonnie++"),
+    (&["stress-ng: ", "bogo ops"], "stress-ng"),
+    (&["RESULT\tdatetime="], "pmbw"),
+    (&["Intel(R) Memory Latency Checker"], "Intel's Memory Latency Checker"),
+    (&["BabelStream"], "BabelStream"),
+    (&["tinymembench"], "tinymembench"),
+    (&["Intel(R) MPI Benchmarks"], "Intel's MPI benchmarks"),
+    (&["Intel (R) MPI Benchmark"], "Intel's MPI benchmarks"),
+    (&["Residual(norm)", "GFlops"], "Intel's LINPACK benchmark"),
+    (&["LINPACK benchmark, "], "LINPACK in C"),
+    (&["HPCG"], "HPCG"),
+    (&["NAS Parallel Benchmarks"], "the NAS Parallel Benchmarks"),
+    (&["CoreMark Size"], "CoreMark"),
+    (&["Dhrystone"], "Dhrystone or UnixBench"),
+    (&["Geekbench"], "Geekbench"),
+    (&["7-Zip", "Benchmark"], "7-Zip's benchmark"),
+    (&["7-Zip", "MIPS"], "7-Zip's benchmark"),
+    (&["type             16 bytes"], "openssl speed"),
+    (&["The 'numbers' are in 1000s of bytes per second processed"], "openssl speed"),
+    (&["sign/s verify/s"], "openssl speed"),
+    (&["#bytes     #iterations", "BW"], "perftest (ib_write_bw and others)"),
+    (&["#bytes #iterations", "t_typical"], "perftest (ib_write_lat and others)"),
+    (&["tcp_bw:"], "qperf"),
+    (&["tcp_lat:"], "qperf"),
+    (&["Running ", " test @ http"], "wrk"),
+    (&["This is ApacheBench"], "ApacheBench"),
+    (&["Speedtest by Ookla"], "Speedtest"),
+    (&["Testing download speed", "Download: "], "speedtest-cli"),
+    (&["nuttcp"], "nuttcp"),
+    (&["uperf", "Txn"], "uperf"),
+    (&["elbencho"], "elbencho"),
+    (&["Vdbench"], "vdbench"),
+    (&["Command Line: diskspd"], "diskspd"),
+    (&["CrystalDiskMark"], "CrystalDiskMark"),
+    (&["NTttcp"], "NTttcp"),
+    (&["ntttcp"], "ntttcp"),
+    (&["LIKWID", "Group "], "likwid-perfctr"),
+    (&["Phoronix Test Suite"], "the Phoronix Test Suite"),
+    (&["L M B E N C H"], "lmbench's summary"),
+    (&["SQL statistics:", "transactions:"], "sysbench with a database"),
+];
+
+/// The tool that wrote a text; `None` if it is no known one.
+pub(crate) fn named(text: &str) -> Option<&'static str> {
+    let known = KNOWN.iter().find(|(parts, _)| parts.iter().all(|part| text.contains(part)));
+    known.map(|(_, tool)| *tool).or_else(|| is_from_dd(text).then_some("dd"))
+}
+
+/// Whether a text has the two counts of dd, `1024+0 records in`, in any language.
+fn is_from_dd(text: &str) -> bool {
+    let is_count = |line: &str| {
+        let counts = line.split_whitespace().next().and_then(|word| word.split_once('+'));
+        counts.is_some_and(|(whole, part)| [whole, part].iter().all(|count| count.parse::<u64>().is_ok()))
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    lines.windows(2).any(|pair| pair.iter().all(|line| is_count(line)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_that_are_not_read_are_named() {
+        for (text, tool) in [
+            (
+                "1024+0 records in\n1024+0 records out\n1073741824 bytes (1.1 GB) copied, 0.5 s, 2.1 GB/s\n",
+                "dd",
+            ),
+            ("1024+0 Datensätze ein\n1024+0 Datensätze aus\n", "dd"),
+            ("Antwort von 192.0.2.1: Bytes=32 Zeit=13ms TTL=57\n", "Windows"),
+            ("# OSU MPI Bi-Directional Bandwidth Test v5.8\n# Size\n1 2\n", "OSU"),
+            (" Timing cached reads:   31480 MB in  1.99 seconds\n", "hdparm"),
+        ] {
+            assert!(named(text).is_some_and(|name| name.contains(tool)), "{text}");
+        }
+        assert_eq!(named("a text"), None);
+    }
+}

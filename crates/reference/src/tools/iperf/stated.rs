@@ -1,0 +1,355 @@
+//! Results of iperf 2, its text and its CSV (`-y C`): the whole time of each stream, or of all together.
+
+use super::TOOL;
+use crate::case::Case;
+use crate::documents::line_starts;
+use crate::quantity::{Quantity, Unit};
+use crate::stated::{Figure, Like, LinkUse, Stated, Subject};
+use crate::text::shown_within;
+use crate::{Account, Seconds};
+
+/// Bytes of a datagram unless asked otherwise.
+const DATAGRAM: f64 = 1470.0;
+
+pub(super) fn recognises(text: &str) -> bool {
+    let is_its = |line: &str| is_banner(line) || Row::of_csv(line).is_some();
+    let is_heading = |line: &str| line.starts_with("[ ID] Interval") && line.contains("Bandwidth");
+    let any = |is: &dyn Fn(&str) -> bool| text.lines().map(str::trim_start).any(is);
+    any(&is_its) || any(&is_heading) && any(&|line| Row::of(line).is_some())
+}
+
+/// Banners and the first of each block of CSV; client and server in one process have a banner each before their rows.
+pub(super) fn starts(text: &str) -> Vec<usize> {
+    let (mut has_rows, mut is_in_csv) = (true, false);
+    let mut last_banner = None;
+    line_starts(text, |line| {
+        let line = line.trim();
+        let is_csv = Row::of_csv(line).is_some();
+        let banner = is_banner(line).then(|| line.starts_with("Client"));
+        let is_start = is_csv && !is_in_csv || banner.is_some() && (has_rows || banner == last_banner);
+        has_rows = Row::of(line).is_some() || has_rows && !is_start;
+        last_banner = banner.or(last_banner);
+        is_in_csv = is_csv;
+        is_start
+    })
+}
+
+fn is_banner(line: &str) -> bool {
+    let is_port = |line: &str| line.contains("TCP port ") || line.contains("UDP port ");
+    (line.starts_with("Client connecting to ") || line.starts_with("Server listening on ")) && is_port(line)
+}
+
+pub(super) fn read(text: &str) -> Result<Stated, String> {
+    let mut stated = Stated::by(TOOL.name, None);
+    let mut run = Run::default();
+    text.lines().map(str::trim).for_each(|line| run.add(line));
+    stated.figures = run.figures();
+    match stated.figures.is_empty() {
+        true => Err("it has no line of a whole test in bits or bytes a second".to_owned()),
+        false => Ok(stated),
+    }
+}
+
+/// The rows of a text, and what stands around them.
+#[derive(Default)]
+struct Run {
+    rows: Vec<Row>,
+    ends: Option<[String; 2]>,
+    is_udp: bool,
+    is_client: bool,
+    is_server: bool,
+    is_reverse: bool,
+    in_report: bool,
+    segment: Option<f64>,
+    datagram: Option<f64>,
+}
+
+impl Run {
+    fn add(&mut self, line: &str) {
+        self.is_client |= line.starts_with("Client connecting to ");
+        self.is_server |= line.starts_with("Server listening on ");
+        self.is_udp |= is_banner(line) && line.contains("UDP port ");
+        self.is_reverse |= line.contains(" connected with ") && line.contains("(reverse)");
+        self.in_report |= line.contains("Server Report:");
+        if let Some((before, after)) = line.split_once(" connected with ") {
+            let local = before.split_once("local ").map(|(_, rest)| rest);
+            let ends = [local, Some(after)].map(|end| end.and_then(|end| end.split_whitespace().next()));
+            if let [Some(near), Some(far)] = ends {
+                self.ends = Some([shown_within(near, 64), shown_within(far, 64)]);
+            }
+        }
+        self.segment = segment(line).or(self.segment);
+        let datagram =
+            line.split_once(" byte datagrams").and_then(|(before, _)| before.split_whitespace().last());
+        self.datagram = datagram.and_then(|word| word.parse().ok()).or(self.datagram);
+        let row = Row::of(line).or_else(|| Row::of_csv(line));
+        if let Some(mut row) = row {
+            row.is_reported = self.in_report || row.lost.is_some();
+            self.is_udp |= row.lost.is_some();
+            if let Some(ends) = row.ends.take() {
+                self.ends = Some(ends);
+            }
+            self.rows.push(row);
+        }
+    }
+
+    /// The rows of whole tests: no later row of the same stream starts later. The sum of both directions is none, and what a server
+    /// reports of a stream takes the place of what its client sent.
+    fn totals(&self) -> Vec<&Row> {
+        let is_interval = |at: usize, row: &Row| {
+            let next = self.rows.iter().skip(at + 1).find(|next| next.id == row.id);
+            row.begin > MOMENT || next.is_some_and(|next| next.begin > MOMENT)
+        };
+        let all = self.rows.iter().enumerate().filter(|(at, row)| !is_interval(*at, row)).map(|(_, row)| row);
+        let all: Vec<&Row> = all.filter(|row| !row.id.starts_with("FD")).collect();
+        let is_repeated = |at: usize, row: &Row| {
+            !row.is_reported && all.iter().skip(at + 1).any(|next| next.id == row.id && next.is_reported)
+        };
+        all.iter().enumerate().filter(|(at, row)| !is_repeated(*at, row)).map(|(_, row)| *row).collect()
+    }
+
+    /// A figure for each sum, and for each stream that is in no sum.
+    fn figures(&self) -> Vec<Figure> {
+        let mut found: Vec<Figure> = Vec::new();
+        let mut streams: Vec<&Row> = Vec::new();
+        for row in self.totals() {
+            if !row.is_sum() {
+                streams.push(row);
+                continue;
+            }
+            let added = streams.len() - summed(&streams, row.bytes).unwrap_or(streams.len());
+            let mut figure = self.figure(row, added.max(1) as u64);
+            let all: f64 = streams.iter().map(|stream| stream.bytes).sum();
+            // Where both directions ran at once, a sum may be that of both.
+            let is_other = added == 0 && !streams.is_empty() && !(self.is_client && self.is_server);
+            figure.contradiction = is_other.then(|| {
+                let [all, sum] = [all, row.bytes].map(|bytes| Quantity::new(bytes, Unit::Byte));
+                format!("its streams moved {all} and their sum is {sum}")
+            });
+            streams.truncate(streams.len() - added);
+            found.extend(streams.drain(..).map(|stream| self.figure(stream, 1)));
+            found.push(figure);
+        }
+        found.extend(streams.into_iter().map(|stream| self.figure(stream, 1)));
+        found
+    }
+
+    fn figure(&self, row: &Row, streams: u64) -> Figure {
+        let is_received = row.is_reported
+            || self.is_reverse
+            || row.id.starts_with('*')
+            || !self.is_client && self.is_server;
+        let benchmark = if self.is_udp { "network.udp" } else { "network.tcp" };
+        let datagram = self.is_udp.then_some(self.datagram.unwrap_or(DATAGRAM));
+        let case = Case::of(benchmark).with_count("streams", streams).with_word("direction", "up");
+        let case = case.with_size("message", datagram.unwrap_or(1.0).max(1.0) as u64);
+        let kind = if self.is_udp { "UDP" } else { "TCP" };
+        let end = if is_received { "received" } else { "sent" };
+        let name = match row.is_sum() {
+            true => format!("{kind}, all streams, as {end}"),
+            false => format!("{kind}, stream {}, as {end}", row.id.trim_start_matches('*')),
+        };
+        let mut figure = Figure::new(&name, row.rate, Unit::BitPerSecond, Ok(Like::of(case, "goodput")));
+        let seconds = row.seconds.value();
+        figure.account =
+            (row.bytes > 0.0 && seconds > 0.0).then(|| Account::of(row.bytes * 8.0, row.seconds));
+        figure.void = row
+            .lost
+            .filter(|(lost, all)| lost == all && *all > 0.0)
+            .map(|_| "every datagram was lost".to_owned());
+        let is_possible = |lost: f64, all: f64| (0.0..=all).contains(&lost) && all.is_finite();
+        figure.absurd = row
+            .lost
+            .filter(|(lost, all)| !is_possible(*lost, *all))
+            .map(|(lost, all)| format!("it lost {lost} of {all} datagrams"));
+        figure.subject = Subject::Link(LinkUse {
+            ends: self.ends.clone(),
+            streams,
+            segment: self.segment,
+            is_v6: self.ends.as_ref().is_some_and(|[_, far]| far.contains(':')),
+            seconds: Some(seconds),
+            // Datagrams are always sent at a rate that was asked for, which the text may not have.
+            asked: self.is_udp.then_some(f64::INFINITY),
+            is_sent: !is_received,
+            datagram,
+            ..LinkUse::default()
+        });
+        figure
+    }
+}
+
+/// The index of the first of the last streams that a sum of `bytes` adds up.
+fn summed(streams: &[&Row], bytes: f64) -> Option<usize> {
+    /// How far a sum may be from its streams: all are rounded to three digits.
+    const NEAR: f64 = 0.03;
+    let is_sum = |from: &usize| {
+        let all: f64 = streams.iter().skip(*from).map(|stream| stream.bytes).sum();
+        (all - bytes).abs() <= bytes * NEAR
+    };
+    (0..streams.len()).find(is_sum)
+}
+
+/// The payload of a full segment: `(icwnd/mss/irtt=14/1448/228)`, or `MSS size 1448 bytes (MTU 1500 bytes, ethernet)`.
+fn segment(line: &str) -> Option<f64> {
+    let word = match line.split_once("(icwnd/mss/irtt=") {
+        Some((_, rest)) => rest.split('/').nth(1)?,
+        None => line.split_once("MSS size ")?.1.split_whitespace().next()?,
+    };
+    word.parse().ok()
+}
+
+/// A test that starts within these seconds starts at 0.
+const MOMENT: f64 = 0.005;
+
+/// A row of a stream.
+#[derive(Debug)]
+struct Row {
+    id: String,
+    begin: f64,
+    seconds: Seconds,
+    bytes: f64,
+    /// Bit/s.
+    rate: f64,
+    /// Datagrams that were lost, and all.
+    lost: Option<(f64, f64)>,
+    is_reported: bool,
+    ends: Option<[String; 2]>,
+}
+
+impl Row {
+    /// `[  3]  0.0-10.0 sec  1.10 GBytes   941 Mbits/sec   0.012 ms    0/  893 (0%)`.
+    fn of(line: &str) -> Option<Self> {
+        let (id, rest) = line.strip_prefix('[')?.split_once(']')?;
+        let (interval, rest) = rest.split_once(" sec ")?;
+        let interval: String = interval.split_whitespace().collect();
+        let (begin, end) = interval.split_once('-')?;
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        let [amount, amount_unit, rate, rate_unit, ..] = words[..] else { return None };
+        let (_, bytes) = unit(amount_unit)?;
+        let (is_bytes, factor) = unit(rate_unit.strip_suffix("/sec")?)?;
+        Some(Self {
+            id: id.trim().to_owned(),
+            begin: begin.parse().ok()?,
+            seconds: Seconds::between(Seconds::printed(begin).ok()?, Seconds::printed(end).ok()?),
+            bytes: amount.parse::<f64>().ok()? * bytes,
+            rate: rate.parse::<f64>().ok()? * factor * if is_bytes { 8.0 } else { 1.0 },
+            lost: rest.split_once(" ms ").and_then(|(_, rest)| lost(rest)),
+            is_reported: false,
+            ends: None,
+        })
+    }
+
+    /// `20260101000000,192.0.2.1,42012,192.0.2.2,5001,3,0.0-10.0,1180000000,944000000`; five more fields of what arrived of datagrams.
+    fn of_csv(line: &str) -> Option<Self> {
+        let cells: Vec<&str> = line.split(',').map(str::trim).collect();
+        let [date, near, _, far, _, id, interval, bytes, rate, more @ ..] = cells.as_slice() else {
+            return None;
+        };
+        let is_date = date.len() >= 14
+            && date.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'+' | b':'));
+        let (begin, end) = interval.split_once('-').filter(|_| is_date)?;
+        let lost = match more {
+            [_, lost, all, ..] => Some((lost.parse().ok()?, all.parse().ok()?)),
+            _ => None,
+        };
+        let is_sum = *id == "-1";
+        Some(Self {
+            id: if is_sum { "SUM".to_owned() } else { (*id).to_owned() },
+            begin: begin.parse().ok()?,
+            seconds: Seconds::between(Seconds::printed(begin).ok()?, Seconds::printed(end).ok()?),
+            bytes: bytes.parse().ok()?,
+            rate: rate.parse().ok()?,
+            lost,
+            is_reported: false,
+            ends: (!is_sum).then(|| [near, far].map(|end| shown_within(end, 64))),
+        })
+    }
+
+    fn is_sum(&self) -> bool {
+        self.id.starts_with("SUM")
+    }
+}
+
+/// Lost and all datagrams in `0/  893 (0%)`.
+fn lost(text: &str) -> Option<(f64, f64)> {
+    let counts: String = text.split('(').next()?.split_whitespace().collect();
+    let (lost, all) = counts.split_once('/')?;
+    Some((lost.parse().ok()?, all.parse().ok()?))
+}
+
+/// Whether a unit counts bytes, and the factor: bytes by powers of 1024, bits by powers of 1000.
+fn unit(word: &str) -> Option<(bool, f64)> {
+    let (prefix, is_bytes) = match word.strip_suffix("Bytes").or_else(|| word.strip_suffix("Byte")) {
+        Some(prefix) => (prefix, true),
+        None => (word.strip_suffix("bits").or_else(|| word.strip_suffix("bit"))?, false),
+    };
+    let power = ["", "K", "M", "G", "T"].iter().position(|known| *known == prefix)?;
+    let each: f64 = if is_bytes { 1024.0 } else { 1000.0 };
+    Some((is_bytes, each.powi(i32::try_from(power).ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLIENT: &str = "------------------------------------------------------------\n\
+        Client connecting to 192.0.2.2, TCP port 5001\nTCP window size: 85.0 KByte (default)\n\
+        ------------------------------------------------------------\n\
+        [  3] local 192.0.2.1 port 42012 connected with 192.0.2.2 port 5001\n\
+        [ ID] Interval       Transfer     Bandwidth\n";
+
+    fn figures(text: &str) -> Vec<(String, f64, bool)> {
+        assert!(recognises(text), "{text}");
+        let read = read(text).unwrap().figures.into_iter();
+        let is_sent = |figure: &Figure| matches!(&figure.subject, Subject::Link(used) if used.is_sent);
+        read.map(|figure| (figure.name.clone(), figure.value, is_sent(&figure))).collect()
+    }
+
+    #[test]
+    fn the_whole_time_counts_and_not_its_intervals() {
+        let rows = "[  3]  0.0- 1.0 sec   112 MBytes   940 Mbits/sec\n[  3]  1.0- 2.0 sec   112 MBytes   940 Mbits/sec\n\
+            [  3]  0.0- 2.0 sec   224 MBytes   941 Mbits/sec\n";
+        assert_eq!(figures(&format!("{CLIENT}{rows}")), [("TCP, stream 3, as sent".to_owned(), 941e6, true)]);
+        let two = "[  3]  0.0-10.0 sec   560 MBytes   470 Mbits/sec\n[  4]  0.0-10.0 sec   560 MBytes   471 Mbits/sec\n";
+        assert_eq!(figures(&format!("{CLIENT}{two}")).len(), 2);
+        let sum = "[SUM]  0.0-10.0 sec  1.10 GBytes   941 Mbits/sec\n";
+        assert_eq!(
+            figures(&format!("{CLIENT}{two}{sum}")),
+            [("TCP, all streams, as sent".to_owned(), 941e6, true)]
+        );
+        let next = "[  5]  0.0-10.0 sec  1.00 GBytes   860 Mbits/sec\n";
+        let values: Vec<f64> =
+            figures(&format!("{CLIENT}{next}{two}{sum}{next}")).iter().map(|figure| figure.1).collect();
+        assert_eq!(values, [860e6, 941e6, 860e6]);
+        let wrong = format!("{CLIENT}{two}{}", sum.replace("1.10", "2.20"));
+        assert!(read(&wrong).unwrap().figures.iter().any(|figure| figure.contradiction.is_some()));
+        let both = "[FD1]  0.0-10.0 sec  2.20 GBytes  1.88 Gbits/sec\n";
+        assert!(figures(&format!("{CLIENT}{two}{both}")).iter().all(|figure| figure.1 < 1e9));
+        let bytes = "[  3]  0.0-10.0 sec  1.10 GBytes   112 MBytes/sec\n";
+        assert_eq!(figures(&format!("{CLIENT}{bytes}"))[0].1, 112.0 * 1048576.0 * 8.0);
+    }
+
+    #[test]
+    fn what_arrived_of_datagrams_is_the_servers_report() {
+        let text = CLIENT.replace("TCP port", "UDP port")
+            + "[  3]  0.0-10.0 sec  1.10 GBytes   945 Mbits/sec\n[  3] Sent 803571 datagrams\n[  3] Server Report:\n\
+            [  3]  0.0-10.0 sec  1.00 GBytes   860 Mbits/sec   0.012 ms 72321/803571 (9%)\n";
+        assert_eq!(figures(&text), [("UDP, stream 3, as received".to_owned(), 860e6, false)]);
+        for lost in ["-1", "nan", "803572"] {
+            let figure = read(&text.replace("72321/", &format!("{lost}/"))).unwrap().figures.remove(0);
+            assert!(figure.absurd.is_some(), "{lost}");
+        }
+        let none = text.replace("72321/", "803571/");
+        assert!(read(&none).unwrap().figures[0].void.is_some());
+        let (sent, _) = text.split_once("[  3] Sent").unwrap();
+        assert_eq!(figures(sent), [("UDP, stream 3, as sent".to_owned(), 945e6, true)]);
+    }
+
+    #[test]
+    fn csv_is_read() {
+        let row = "20260101000010,192.0.2.1,42012,192.0.2.2,5001,3,0.0-10.0,1176256512,941005209\n";
+        assert_eq!(figures(row)[0].1, 941_005_209.0);
+        let udp = format!("{row}{},0.012,5,100,5.000,0\n", row.trim_end());
+        assert_eq!(figures(&udp), [("UDP, stream 3, as received".to_owned(), 941_005_209.0, false)]);
+    }
+}

@@ -1,0 +1,53 @@
+//! Results of lmbench's lat_mem_rd: MiB and nanoseconds of each working set, below a line with the stride.
+
+use super::{MIB, TOOL};
+use crate::documents::line_starts;
+use crate::quantity::Unit;
+use crate::stated::{Figure, Stated};
+
+/// Start of the line above the table.
+const HEADING: &str = "\"stride=";
+
+pub(super) fn recognises(text: &str) -> bool {
+    text.lines().any(|line| line.trim_start().starts_with(HEADING))
+}
+
+pub(super) fn starts(text: &str) -> Vec<usize> {
+    line_starts(text, |line| line.trim_start().starts_with(HEADING))
+}
+
+pub(super) fn read(text: &str) -> Result<Stated, String> {
+    let mut stated = Stated::by(TOOL.name, None);
+    let table = text.lines().skip_while(|line| !line.trim_start().starts_with(HEADING)).skip(1);
+    let row = |line: &str| -> Option<(f64, f64)> {
+        let (mib, ns) = line.trim().split_once(char::is_whitespace)?;
+        Some((mib.parse().ok()?, ns.trim().parse().ok()?))
+    };
+    stated.figures = table
+        .map_while(row)
+        .map(|(mib, ns)| {
+            let no = "its loads may be fetched ahead, so plimsoll derives no limit".to_owned();
+            let bytes = crate::quantity::Quantity::new((mib * MIB).round(), Unit::Byte);
+            Figure::new(&format!("load of {bytes}"), ns * 1e-9, Unit::Second, Err(no))
+        })
+        .collect();
+    match stated.figures.is_empty() {
+        true => Err("its table has no line of MiB and nanoseconds".to_owned()),
+        false => Ok(stated),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_table_is_read_to_its_end() {
+        let text = "\"stride=128\n0.00049 1.250\n64.00000 95.500\n\nother 1\n";
+        let figures = read(text).unwrap().figures;
+        assert!(figures.len() == 2 && (figures[1].value - 95.5e-9).abs() < 1e-15, "{figures:?}");
+        assert_eq!(figures[1].name, "load of 64 MiB");
+        assert_eq!(starts(&text.repeat(3)).len(), 3);
+        assert!(read("\"stride=64\n").is_err());
+    }
+}

@@ -1,0 +1,78 @@
+//! Results of mbw: a line for each run of a method, and a line of their means.
+
+use super::{BOTH_WAYS, MIB, TOOL};
+use crate::case::Case;
+use crate::documents::line_starts;
+use crate::quantity::Unit;
+use crate::stated::{Figure, Like, MemoryUse, Stated, Subject};
+use crate::tools::{number_after, word_after};
+use crate::{Account, Seconds};
+
+pub(super) fn recognises(text: &str) -> bool {
+    text.lines().any(is_row)
+}
+
+/// The heading, or the first row where `-q` leaves it out.
+pub(super) fn starts(text: &str) -> Vec<usize> {
+    let mut is_inside = false;
+    line_starts(text, |line| {
+        let is_heading = line.starts_with("Long uses ") && line.contains("Allocating");
+        let is_start = is_heading || is_row(line) && !is_inside;
+        is_inside = is_heading || is_row(line) || is_inside && line.starts_with(['U', 'G']);
+        is_start
+    })
+}
+
+fn is_row(line: &str) -> bool {
+    line.contains("Method:") && line.contains("Elapsed:") && line.contains("MiB:") && line.contains("Copy:")
+}
+
+pub(super) fn read(text: &str) -> Result<Stated, String> {
+    let mut stated = Stated::by(TOOL.name, None);
+    let rows = || text.split_inclusive('\n').filter(|line| is_row(line));
+    // With -a the means are not printed.
+    let means = rows().any(|line| line.starts_with("AVG"));
+    let wanted = rows().filter(|line| !means || line.starts_with("AVG"));
+    stated.figures = wanted.map(copied).collect::<Result<_, _>>()?;
+    Ok(stated)
+}
+
+/// The figure of a line. A copied byte counts when it is read and when it is written; MCBLOCK may copy one block, which a cache
+/// holds, again and again, so only its writes count.
+fn copied(line: &str) -> Result<Figure, String> {
+    let method = word_after(line, "Method:")?;
+    let (op, times, note) = match method {
+        "MCBLOCK" => ("write", 1.0, "written"),
+        _ => ("copy", BOTH_WAYS, "read and written"),
+    };
+    let array = number_after(line, "MiB:")? * MIB as f64;
+    let rate = number_after(line, "Copy:")? * MIB as f64 * times;
+    let case = Case::of("memory.bandwidth").with_word("op", op).with_count("threads", 1);
+    let name = format!("{} {method}, {note}", line.split_whitespace().next().unwrap_or_default());
+    let mut figure = Figure::new(&name, rate, Unit::BytePerSecond, Ok(Like::of(case, "bandwidth")));
+    let elapsed = number_after(line, "Elapsed:")?;
+    let seconds = Seconds::printed(word_after(line, "Elapsed:")?)?;
+    figure.account = (elapsed > 0.0).then(|| Account::of(array * times, seconds));
+    figure.absurd = (!elapsed.is_finite() || elapsed < 0.0).then(|| format!("its time is {elapsed} s"));
+    let footprint = Some(array * 2.0);
+    figure.subject = Subject::Memory(MemoryUse { footprint, array: Some(array), may_be_cache: false });
+    Ok(figure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_means_are_read_and_without_them_every_run() {
+        let run = "0\tMethod: MEMCPY\tElapsed: 0.02000\tMiB: 256.00000\tCopy: 12800.000 MiB/s\n";
+        let both = format!("{run}{}", run.replacen('0', "AVG", 1));
+        for (text, count) in [(run.repeat(3), 3), (both, 1)] {
+            let figures = read(&text).unwrap().figures;
+            assert_eq!(figures.len(), count, "{text}");
+            assert_eq!(figures[0].value, 12800.0 * 2.0 * 1048576.0);
+        }
+        let block = read(&run.replace("MEMCPY", "MCBLOCK")).unwrap().figures.remove(0);
+        assert_eq!(block.value, 12800.0 * 1048576.0);
+    }
+}

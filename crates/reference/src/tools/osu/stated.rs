@@ -1,0 +1,78 @@
+//! Results of a program of the OSU micro-benchmarks: a line for each size of message.
+
+use super::Osu;
+use crate::documents::line_starts;
+use crate::quantity::Unit;
+use crate::stated::{Figure, Stated};
+
+impl Osu {
+    /// Whether a line is the heading of this program: `# OSU MPI Bandwidth Test v5.8`, `# OSU MPI-CUDA Bandwidth Test v5.6`.
+    fn is_heading(&self, line: &str) -> bool {
+        let name = self.title.trim_start_matches("# OSU MPI");
+        line.strip_prefix("# OSU MPI").is_some_and(|rest| {
+            let rest = rest.trim_start_matches(|c: char| c == '-' || c.is_ascii_alphanumeric());
+            rest.starts_with(name)
+        })
+    }
+
+    pub(super) fn recognises_text(&self, text: &str) -> bool {
+        text.lines().any(|line| self.is_heading(line))
+    }
+
+    pub(super) fn starts_in(&self, text: &str) -> Vec<usize> {
+        line_starts(text, |line| self.is_heading(line))
+    }
+
+    pub(super) fn read(&self, text: &str) -> Result<Stated, String> {
+        let mut stated = Stated::by(self.tool.name, self.tool.version(text).as_deref());
+        let below = text.lines().skip_while(|line| !self.is_heading(line));
+        // Results of another program may follow.
+        let rows = below.take_while(|line| !line.starts_with("# OSU ") || self.is_heading(line));
+        stated.figures = rows.filter_map(|line| self.figure(line)).collect();
+        match stated.figures.is_empty() {
+            true => Err("it has no line of a size and a figure".to_owned()),
+            false => Ok(stated),
+        }
+    }
+
+    /// The figure of a line: its size, which a barrier does not have, and its first figure.
+    fn figure(&self, line: &str) -> Option<Figure> {
+        let numbers: Vec<f64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
+        let (name, value) = match numbers.as_slice() {
+            [value] => (self.metric.to_owned(), *value),
+            [size, value, ..] => (format!("{} of {size} B", self.metric), *value),
+            [] => return None,
+        };
+        let (value, unit) = match self.is_bandwidth() {
+            true => (value * 1e6, Unit::BytePerSecond),
+            false => (value * 1e-6, Unit::Second),
+        };
+        let no = "the file does not show whether its processes were on one machine".to_owned();
+        let mut figure = Figure::new(&name, value, unit, Err(no));
+        figure.void =
+            line.split_whitespace().any(|word| word == "Fail").then(|| "its validation failed".to_owned());
+        Some(figure)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{BANDWIDTH, BARRIER, LATENCY};
+
+    #[test]
+    fn each_program_reads_its_own_lines() {
+        let text = "# OSU MPI-CUDA Bandwidth Test v5.6.2\n# Size      Bandwidth (MB/s)\n1     2.34\n4194304   11702.55\n";
+        assert!(BANDWIDTH.recognises_text(text) && !LATENCY.recognises_text(text));
+        let figures = BANDWIDTH.read(text).unwrap().figures;
+        assert_eq!((figures.len(), figures[1].value), (2, 11_702.55e6));
+        let barrier = "# OSU MPI Barrier Latency Test v5.8\n# Avg Latency(us)\n             8.32\n";
+        assert!(BARRIER.recognises_text(barrier) && !LATENCY.recognises_text(barrier));
+        assert!((BARRIER.read(barrier).unwrap().figures[0].value - 8.32e-6).abs() < 1e-12);
+        let validated =
+            "# OSU MPI Bandwidth Test v7.5\n# Datatype: MPI_CHAR.\n1  0.95  Pass\n2  1.90  Fail\n";
+        let other = "# OSU MPI Bi-Directional Bandwidth Test v7.5\n1  1.80\n";
+        let figures = BANDWIDTH.read(&format!("{validated}{other}")).unwrap().figures;
+        assert_eq!(figures.iter().map(|figure| figure.void.is_some()).collect::<Vec<_>>(), [false, true]);
+        assert!(!BANDWIDTH.recognises_text("# OSU MPI Bi-Directional Bandwidth Test v5.8\n"));
+    }
+}

@@ -1,0 +1,79 @@
+//! Results of sockperf: the mean time of its messages, or their rate.
+
+use super::TOOL;
+use crate::case::Case;
+use crate::documents::line_starts;
+use crate::quantity::Unit;
+use crate::stated::{Figure, Like, LinkUse, Stated, Subject};
+use crate::tools::{NO_ECHO, number_after, word_after};
+
+const MIB: f64 = (1 << 20) as f64;
+
+pub(super) fn recognises(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with("sockperf: "))
+}
+
+pub(super) fn starts(text: &str) -> Vec<usize> {
+    line_starts(text, |line| line.starts_with("sockperf: ") && line.contains("== version"))
+}
+
+pub(super) fn read(text: &str) -> Result<Stated, String> {
+    let version = text.split_once("== version #").and_then(|(_, rest)| rest.split_whitespace().next());
+    let mut stated = Stated::by(TOOL.name, version);
+    let summary = |label: &str| number_after(text, &format!("Summary: {label} is "));
+    for (label, name) in [("Latency", "latency (half a round trip)"), ("Round trip", "round trip")] {
+        let time = summary(label).ok().map(|micros| micros * 1e-6);
+        stated
+            .figures
+            .extend(time.map(|time| Figure::new(name, time, Unit::Second, Err(NO_ECHO.to_owned()))));
+    }
+    stated.figures.extend(summary("BandWidth").ok().map(|rate| throughput(text, rate)));
+    if stated.figures.is_empty() && text.contains("No messages were received") {
+        let none = Figure::new("latency", 0.0, Unit::Second, Err(NO_ECHO.to_owned()));
+        stated.figures.push(Figure { void: Some("no message came back".to_owned()), ..none });
+    }
+    match stated.figures.is_empty() {
+        true => Err("it has no line 'Summary:' with a figure".to_owned()),
+        false => Ok(stated),
+    }
+}
+
+/// The rate of a throughput test, as sent; its MB have 2²⁰ bytes.
+fn throughput(text: &str, rate: f64) -> Figure {
+    let is_tcp = text.contains("# TCP");
+    let case = Case::of(if is_tcp { "network.tcp" } else { "network.udp" })
+        .with_count("streams", 1)
+        .with_word("direction", "up")
+        .with_size("message", 1);
+    let like = Ok(Like::of(case, "goodput"));
+    let mut figure = Figure::new("bandwidth, as sent", rate * MIB * 8.0, Unit::BitPerSecond, like);
+    let to = word_after(text, " IP = ").ok().map(str::to_owned);
+    let datagram = (!is_tcp).then_some(0.0);
+    figure.subject = Subject::Link(LinkUse { to, streams: 1, is_sent: true, datagram, ..LinkUse::default() });
+    figure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "sockperf: == version #3.7-no.git == \n[ 0] IP = 192.0.2.2      PORT = 11111 # UDP\n";
+
+    #[test]
+    fn times_and_rates_of_the_summary_are_read() {
+        for (label, value) in [("Latency is 17.293 usec", 17.293e-6), ("Round trip is 94.790 usec", 94.79e-6)]
+        {
+            let stated = read(&format!("{HEAD}sockperf: Summary: {label}\n")).unwrap();
+            assert!((stated.figures[0].value - value).abs() < 1e-12, "{label}");
+            assert_eq!(stated.version.as_deref(), Some("3.7-no.git"));
+        }
+        let rates = "sockperf: Summary: Message Rate is 100000 [msg/sec]\n\
+            sockperf: Summary: BandWidth is 100.000 MBps (800.000 Mbps)\n";
+        let figure = read(&format!("{HEAD}{rates}")).unwrap().figures.remove(0);
+        assert_eq!(figure.value, 100.0 * 1_048_576.0 * 8.0);
+        assert!(matches!(figure.subject, Subject::Link(LinkUse { to: Some(to), .. }) if to == "192.0.2.2"));
+        let none =
+            format!("{HEAD}sockperf: No messages were received from the server. Is the server down?\n");
+        assert!(read(&none).unwrap().figures[0].void.is_some());
+    }
+}

@@ -1,0 +1,120 @@
+//! Results of HPL (HPL.out): a line and a check of its residual for each system that it solved.
+
+use super::{TOOL, hpl};
+use crate::bench::cpu::operations;
+use crate::case::Case;
+use crate::documents::line_starts;
+use crate::quantity::Unit;
+use crate::stated::{AS_MANY_AS_CPUS, CoreUse, Figure, Like, Stated, Subject};
+use crate::text::shown_within;
+use crate::{Account, Seconds};
+
+/// Words, in lower case, that only results of builds for accelerators have.
+const ACCELERATED: [&str; 6] = ["nvidia", "rochpl", "cuda", "gpu", "hpl-mxp", "tesla"];
+
+/// hpcc has the same lines in its own results.
+pub(super) fn recognises(text: &str) -> bool {
+    !text.contains("HPC Challenge") && (text.contains("HPLinpack") || text.lines().any(is_result))
+}
+
+pub(super) fn starts(text: &str) -> Vec<usize> {
+    let mut is_in_hpcc = false;
+    line_starts(text, |line| {
+        is_in_hpcc = line.contains("HPC Challenge Benchmark")
+            || is_in_hpcc && !line.contains("End of HPC Challenge tests");
+        !is_in_hpcc && line.trim_start().starts_with("HPLinpack ")
+    })
+}
+
+fn is_result(line: &str) -> bool {
+    hpl::columns(line).is_some()
+}
+
+pub(super) fn read(text: &str) -> Result<Stated, String> {
+    let mut stated = Stated::by(TOOL.name, TOOL.version(text).as_deref());
+    let lower = text.to_ascii_lowercase();
+    let is_accelerated = ACCELERATED.iter().any(|name| lower.contains(name));
+    for line in text.lines() {
+        if let Some(words) = hpl::columns(line) {
+            stated.figures.push(solved(&words, is_accelerated)?);
+        } else if line.trim_start().starts_with("||Ax-b||")
+            && line.contains("FAILED")
+            && let Some(last) = stated.figures.last_mut()
+        {
+            last.void = Some("its residual check failed".to_owned());
+        }
+    }
+    match stated.figures.is_empty() {
+        true => Err("it has no line of result (T/V N NB P Q Time Gflops)".to_owned()),
+        false => Ok(stated),
+    }
+}
+
+/// The figure of a line `WR11C2R4 N NB P Q Time Gflops`.
+fn solved(words: &[&str], is_accelerated: bool) -> Result<Figure, String> {
+    let number = |at: usize| -> Result<f64, String> {
+        let word = words.get(at).copied().unwrap_or_default();
+        word.parse().map_err(|_| format!("'{}' is no number", shown_within(word, 40)))
+    };
+    let [n, nb, p, q, time, rate] = [number(1)?, number(2)?, number(3)?, number(4)?, number(5)?, number(6)?];
+    let case = Case::of("cpu.linpack").with_count("threads", AS_MANY_AS_CPUS);
+    let like = match is_accelerated {
+        true => Err("accelerators made it, and plimsoll derives no limit for them".to_owned()),
+        false => Ok(Like::of(case, "rate")),
+    };
+    let mut figure =
+        Figure::new(&format!("N={n} NB={nb} P={p} Q={q}"), rate * 1e9, Unit::FlopPerSecond, like);
+    let seconds = Seconds::printed(words.get(5).copied().unwrap_or_default())?;
+    figure.account = (time > 0.0).then(|| Account::of(operations(n), seconds));
+    figure.absurd = (!time.is_finite() || time < 0.0).then(|| format!("its time is {time} s"));
+    figure.subject = Subject::Cores(CoreUse { threads: p * q, ..CoreUse::default() });
+    Ok(figure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADING: &str = "HPLinpack 2.3  --  High-Performance Linpack benchmark\n";
+
+    #[test]
+    fn a_failed_check_belongs_to_the_line_before_it() {
+        let text = format!(
+            "{HEADING}WR11C2R4 1000 192 1 2 0.06 1.051e+01\n||Ax-b||_oo/(eps) = 0.0039 ...... PASSED\n\
+             WR11C2R4 2000 192 1 2 0.62 8.574e+00\n||Ax-b||_oo/(eps) = 99.0 ...... FAILED\n"
+        );
+        let stated = read(&text).unwrap();
+        let void: Vec<bool> = stated.figures.iter().map(|figure| figure.void.is_some()).collect();
+        assert_eq!((void, stated.version.as_deref()), (vec![false, true], Some("2.3")));
+        assert_eq!(stated.figures[0].value, 10.51e9);
+    }
+
+    #[test]
+    fn results_of_accelerators_have_no_limit() {
+        let nvidia = "HPL-NVIDIA 23.10.0  -- NVIDIA accelerated HPL benchmark -- NVIDIA\n\
+            WC0          264192  1024     4     2              113.05              1.087e+05 ( 1.359e+04)\n";
+        assert!(recognises(nvidia));
+        let figure = read(nvidia).unwrap().figures.remove(0);
+        assert!(figure.value == 1.087e14 && figure.like.is_err(), "{figure:?}");
+    }
+
+    #[test]
+    fn lines_within_the_results_of_hpcc_start_nothing() {
+        let line = "WR11C2R4 1000 192 1 2 0.06 1.051e+01\n";
+        let hpcc =
+            format!("HPC Challenge Benchmark version 1.5\n{HEADING}{line}End of HPC Challenge tests.\n");
+        assert!(starts(&hpcc).is_empty());
+        assert_eq!(starts(&format!("{hpcc}{HEADING}{line}")), [hpcc.len()]);
+    }
+
+    #[test]
+    fn a_time_that_no_run_has_is_absurd() {
+        for time in ["-5.00", "nan", "inf"] {
+            let figure = read(&format!("{HEADING}WR11C2R4 1000 192 1 2 {time} 1.051e+01\n"))
+                .unwrap()
+                .figures
+                .remove(0);
+            assert!(figure.absurd.is_some(), "{time}");
+        }
+    }
+}
