@@ -17,8 +17,7 @@ pub(crate) fn held(figure: &Figure, used: &CoreUse, place: &Place<'_>) -> Held {
         None => ask(figure, place, alternatives),
     };
     held.limit = held.limit.map(at_highest_clock);
-    held.possible =
-        "work that was counted twice, the figure of many threads taken for one, bits and bytes confused";
+    held.possible = "work that was counted twice, the figure of many threads taken for one, an accelerator, bits and bytes confused";
     held.sure = used.by_time.filter(|busy| *busy > used.threads * ROUNDING + 0.1).map(|busy| {
         let (busy, threads) = (significant(busy, 3), significant(used.threads, 3));
         (Cause::ManyThreads, format!("the latencies show {busy} busy threads; the file states {threads}"))

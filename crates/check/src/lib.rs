@@ -23,7 +23,7 @@ use plimsoll_reference::{Account, stated};
 use plimsoll_units::{quantity, text};
 
 use crate::machine::{Machine, Root};
-use crate::quantity::{Unit, significant};
+use crate::quantity::{Quantity, Unit, significant};
 use crate::stated::{Figure, Origin, Stated, Subject};
 use ask::Held;
 
@@ -81,18 +81,30 @@ fn foreign(origin: &Origin, place: &Place<'_>) -> Option<String> {
     ))
 }
 
-/// Why a figure is of another machine, or of several, where more threads made it than this one has CPUs.
+/// Why a figure comes from another machine, or several: more threads made it than this one has CPUs, or its data does not fit in
+/// this one's memory.
 fn crowded(figure: &Figure, machine: &Machine) -> Option<String> {
-    let threads = match &figure.subject {
-        Subject::Cores(used) => used.threads,
-        Subject::Memory(_) => figure.like.as_ref().map_or(1.0, |like| like.case.threads() as f64),
+    let (threads, working_set) = match &figure.subject {
+        Subject::Cores(used) => (used.threads, used.working_set),
+        Subject::Memory(used) => {
+            (figure.like.as_ref().map_or(1.0, |like| like.case.threads() as f64), used.footprint)
+        }
         _ => return None,
     };
     let cpus = machine.cpu.allowed.len();
-    (cpus > 0 && threads > cpus as f64).then(|| {
-        let threads = significant(threads, 3);
-        format!("{threads} threads or processes made it, and this machine has {cpus} CPUs: it may be of another, or of several")
-    })
+    let memory = machine.memory.total_bytes.map_or(f64::INFINITY, |bytes| bytes as f64);
+    let why = match working_set {
+        Some(bytes) if bytes > memory => {
+            let [bytes, memory] = [bytes, memory].map(|bytes| Quantity::new(bytes, Unit::Byte).human(3));
+            format!("its data of {bytes} is larger than this machine's memory ({memory})")
+        }
+        _ if cpus > 0 && threads > cpus as f64 => {
+            let threads = significant(threads, 3);
+            format!("{threads} threads or processes made it, and this machine has {cpus} CPUs")
+        }
+        _ => return None,
+    };
+    Some(format!("{why}: it may be of another, or of several"))
 }
 
 fn judged(figure: &Figure, place: &Place<'_>, foreign: Option<&str>) -> Row {

@@ -15,8 +15,10 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 const TRIES: usize = 1500;
 
 fn corpus() -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
-    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let entries =
+        ["corpus", "tools"].into_iter().flat_map(|folder| std::fs::read_dir(tests.join(folder)).unwrap());
+    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files.into_iter().map(|file| std::fs::read(file).unwrap()).collect()
 }

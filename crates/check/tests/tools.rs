@@ -159,6 +159,18 @@ fn a_value_that_no_machine_has_is_impossible_for_every_tool() {
 }
 
 #[test]
+fn a_system_that_does_not_fit_in_memory_was_solved_by_another_machine() {
+    let text = fs::read_to_string(folder("tools").join("hpl-out.txt")).unwrap();
+    let larger = text.replace(
+        "WR11C2R4       30000   256     1     2              15.00",
+        "WR11C2R4 141312 256 1 2 1567.7",
+    );
+    assert_ne!(larger, text);
+    let found = checked(&larger);
+    assert!(is_as_expected(&found[0], Unjudged("memory")), "{found:#?}");
+}
+
+#[test]
 fn every_result_of_a_file_is_judged_for_every_tool() {
     let all: Vec<String> =
         FIGURES.iter().map(|(file, _)| fs::read_to_string(folder("tools").join(file)).unwrap()).collect();

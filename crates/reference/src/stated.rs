@@ -190,6 +190,8 @@ pub struct CoreUse {
     pub by_time: Option<f64>,
     /// Integer remainders that one unit of its work takes, if it counts such work.
     pub remainders: Option<f64>,
+    /// Bytes of its data, if the file shows them.
+    pub working_set: Option<f64>,
 }
 
 impl Counted {

@@ -69,6 +69,9 @@ fn solved(number: &impl Fn(&str) -> Option<f64>) -> Option<Figure> {
     let rate = number("HPL_Tflops")? * 1e12;
     let case = Case::of("cpu.linpack").with_count("threads", AS_MANY_AS_CPUS);
     let mut figure = cores("HPL_Tflops", rate, case, number);
+    if let Subject::Cores(used) = &mut figure.subject {
+        used.working_set = number("HPL_N").map(|n| 8.0 * n * n);
+    }
     let work = number("HPL_N").map(|n| 2.0 / 3.0 * n.powi(3) + 1.5 * n.powi(2));
     let time = number("HPL_time").filter(|time| *time > 0.0);
     figure.account = work.zip(time).map(|(work, time)| Account::of(work, Seconds::of(time)));

@@ -1,5 +1,7 @@
 //! Results of iperf 2, its text and its CSV (`-y C`): the whole time of each stream, or of all together.
 
+use std::collections::BTreeMap;
+
 use super::TOOL;
 use crate::case::Case;
 use crate::documents::line_starts;
@@ -54,7 +56,9 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
 #[derive(Default)]
 struct Run {
     rows: Vec<Row>,
-    ends: Option<[String; 2]>,
+    /// Both ends of each connection, by the number of its stream, and of the last one.
+    ends: BTreeMap<String, [String; 2]>,
+    last_ends: Option<[String; 2]>,
     is_udp: bool,
     is_client: bool,
     is_server: bool,
@@ -75,7 +79,10 @@ impl Run {
             let local = before.split_once("local ").map(|(_, rest)| rest);
             let ends = [local, Some(after)].map(|end| end.and_then(|end| end.split_whitespace().next()));
             if let [Some(near), Some(far)] = ends {
-                self.ends = Some([shown_within(near, 64), shown_within(far, 64)]);
+                let id = before.split(['[', ']']).nth(1).unwrap_or_default().trim();
+                let ends = [near, far].map(|end| shown_within(end, 64));
+                self.ends.insert(id.to_owned(), ends.clone());
+                self.last_ends = Some(ends);
             }
         }
         self.segment = segment(line).or(self.segment);
@@ -85,27 +92,32 @@ impl Run {
         let row = Row::of(line).or_else(|| Row::of_csv(line));
         if let Some(mut row) = row {
             row.is_reported = self.in_report || row.lost.is_some();
+            self.in_report = false;
             self.is_udp |= row.lost.is_some();
-            if let Some(ends) = row.ends.take() {
-                self.ends = Some(ends);
-            }
+            let id = row.id.trim_start_matches('*');
+            let known = self.ends.get(id).or(self.last_ends.as_ref());
+            row.ends = row.ends.or_else(|| known.cloned());
             self.rows.push(row);
         }
     }
 
-    /// The rows of whole tests: no later row of the same stream starts later. The sum of both directions is none, and what a server
-    /// reports of a stream takes the place of what its client sent.
+    /// The rows of whole tests: the next row of the same stream starts at 0 too. The sum of both directions is none, and what a
+    /// server reports of a stream takes the place of what its client sent.
     fn totals(&self) -> Vec<&Row> {
-        let is_interval = |at: usize, row: &Row| {
-            let next = self.rows.iter().skip(at + 1).find(|next| next.id == row.id);
-            row.begin > MOMENT || next.is_some_and(|next| next.begin > MOMENT)
-        };
-        let all = self.rows.iter().enumerate().filter(|(at, row)| !is_interval(*at, row)).map(|(_, row)| row);
-        let all: Vec<&Row> = all.filter(|row| !row.id.starts_with("FD")).collect();
-        let is_repeated = |at: usize, row: &Row| {
-            !row.is_reported && all.iter().skip(at + 1).any(|next| next.id == row.id && next.is_reported)
-        };
-        all.iter().enumerate().filter(|(at, row)| !is_repeated(*at, row)).map(|(_, row)| *row).collect()
+        let mut later: BTreeMap<&str, &Row> = BTreeMap::new();
+        let mut has_report = false;
+        let mut found = Vec::new();
+        for row in self.rows.iter().rev() {
+            let next = later.insert(&row.id, row);
+            let is_interval = row.begin > MOMENT || next.is_some_and(|next| next.begin > MOMENT);
+            let is_reported_later = next.is_some_and(|next| next.is_reported) || row.is_sum() && has_report;
+            if !is_interval && (row.is_reported || !is_reported_later) && !row.id.starts_with("FD") {
+                found.push(row);
+            }
+            has_report |= row.is_reported;
+        }
+        found.reverse();
+        found
     }
 
     /// A figure for each sum, and for each stream that is in no sum.
@@ -163,10 +175,10 @@ impl Run {
             .filter(|(lost, all)| !is_possible(*lost, *all))
             .map(|(lost, all)| format!("it lost {lost} of {all} datagrams"));
         figure.subject = Subject::Link(LinkUse {
-            ends: self.ends.clone(),
+            ends: row.ends.clone(),
             streams,
             segment: self.segment,
-            is_v6: self.ends.as_ref().is_some_and(|[_, far]| far.contains(':')),
+            is_v6: row.ends.as_ref().is_some_and(|[_, far]| far.contains(':')),
             seconds: Some(seconds),
             // Datagrams are always sent at a rate that was asked for, which the text may not have.
             asked: self.is_udp.then_some(f64::INFINITY),
@@ -182,11 +194,15 @@ impl Run {
 fn summed(streams: &[&Row], bytes: f64) -> Option<usize> {
     /// How far a sum may be from its streams: all are rounded to three digits.
     const NEAR: f64 = 0.03;
-    let is_sum = |from: &usize| {
-        let all: f64 = streams.iter().skip(*from).map(|stream| stream.bytes).sum();
-        (all - bytes).abs() <= bytes * NEAR
-    };
-    (0..streams.len()).find(is_sum)
+    let mut all = 0.0;
+    let mut found = None;
+    for (from, stream) in streams.iter().enumerate().rev() {
+        all += stream.bytes;
+        if (all - bytes).abs() <= bytes * NEAR {
+            found = Some(from);
+        }
+    }
+    found
 }
 
 /// The payload of a full segment: `(icwnd/mss/irtt=14/1448/228)`, or `MSS size 1448 bytes (MTU 1500 bytes, ethernet)`.
@@ -339,6 +355,10 @@ mod tests {
             let figure = read(&text.replace("72321/", &format!("{lost}/"))).unwrap().figures.remove(0);
             assert!(figure.absurd.is_some(), "{lost}");
         }
+        let sum = "[SUM]  0.0-10.0 sec  2.20 GBytes  1.89 Gbits/sec\n[  4] Server Report:\n\
+            [  4]  0.0-10.0 sec  1.00 GBytes   861 Mbits/sec   0.012 ms 72321/803571 (9%)\n";
+        let values: Vec<f64> = figures(&format!("{text}{sum}")).iter().map(|figure| figure.1).collect();
+        assert_eq!(values, [860e6, 861e6]);
         let none = text.replace("72321/", "803571/");
         assert!(read(&none).unwrap().figures[0].void.is_some());
         let (sent, _) = text.split_once("[  3] Sent").unwrap();
@@ -349,6 +369,13 @@ mod tests {
     fn csv_is_read() {
         let row = "20260101000010,192.0.2.1,42012,192.0.2.2,5001,3,0.0-10.0,1176256512,941005209\n";
         assert_eq!(figures(row)[0].1, 941_005_209.0);
+        let other = row.replace("192.0.2.2", "127.0.0.1").replace("192.0.2.1", "127.0.0.1");
+        let ends = |figure: &Figure| match &figure.subject {
+            Subject::Link(used) => used.ends.as_ref().map(|[_, far]| far.clone()),
+            _ => None,
+        };
+        let both: Vec<_> = read(&format!("{row}{other}")).unwrap().figures.iter().map(ends).collect();
+        assert_eq!(both, [Some("192.0.2.2".to_owned()), Some("127.0.0.1".to_owned())]);
         let udp = format!("{row}{},0.012,5,100,5.000,0\n", row.trim_end());
         assert_eq!(figures(&udp), [("UDP, stream 3, as received".to_owned(), 941_005_209.0, false)]);
     }

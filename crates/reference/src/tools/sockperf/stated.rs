@@ -21,11 +21,13 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     let version = text.split_once("== version #").and_then(|(_, rest)| rest.split_whitespace().next());
     let mut stated = Stated::by(TOOL.name, version);
     let summary = |label: &str| number_after(text, &format!("Summary: {label} is "));
-    for (label, name) in [("Latency", "latency (half a round trip)"), ("Round trip", "round trip")] {
-        let time = summary(label).ok().map(|micros| micros * 1e-6);
-        stated
-            .figures
-            .extend(time.map(|time| Figure::new(name, time, Unit::Second, Err(NO_ECHO.to_owned()))));
+    for (label, mean, name) in
+        [("Latency", "avg-latency=", "latency (half a round trip)"), ("Round trip", "avg-rtt=", "round trip")]
+    {
+        // A log of every message (`--full-log`) has the mean alone.
+        let micros = summary(label).or_else(|_| number_after(text, mean)).ok();
+        let figure = |micros: f64| Figure::new(name, micros * 1e-6, Unit::Second, Err(NO_ECHO.to_owned()));
+        stated.figures.extend(micros.map(figure));
     }
     stated.figures.extend(summary("BandWidth").ok().map(|rate| throughput(text, rate)));
     if stated.figures.is_empty() && text.contains("No messages were received") {

@@ -91,7 +91,12 @@ fn cpu(text: &str, general: &General) -> Vec<Figure> {
         largest.iter().find_map(|label| number_after(text, label).ok()).filter(|number| *number >= 3.0);
     // An event with a larger number takes no fewer.
     let remainders = largest.map(|number| super::remainders((number as u64).min(MOST_COUNTED)) as f64);
-    figure.subject = Subject::Cores(CoreUse { threads: general.threads, by_time: general.busy, remainders });
+    figure.subject = Subject::Cores(CoreUse {
+        threads: general.threads,
+        by_time: general.busy,
+        remainders,
+        ..CoreUse::default()
+    });
     vec![figure]
 }
 

@@ -67,7 +67,8 @@ fn solved(words: &[&str], is_accelerated: bool) -> Result<Figure, String> {
     let seconds = Seconds::printed(words.get(5).copied().unwrap_or_default())?;
     figure.account = (time > 0.0).then(|| Account::of(operations(n), seconds));
     figure.absurd = (!time.is_finite() || time < 0.0).then(|| format!("its time is {time} s"));
-    figure.subject = Subject::Cores(CoreUse { threads: p * q, ..CoreUse::default() });
+    figure.subject =
+        Subject::Cores(CoreUse { threads: p * q, working_set: Some(8.0 * n * n), ..CoreUse::default() });
     Ok(figure)
 }
 
