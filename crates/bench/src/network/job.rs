@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::amount;
-use super::server::Server;
+use super::server::{Server, source_address};
 use crate::Candidate;
 use crate::case::{Case, Value};
 use crate::machine::Machine;
@@ -72,7 +72,7 @@ impl Job {
         let message = number("message").map_or(usual, |bytes| u32::try_from(bytes).unwrap_or(MAX_MESSAGE));
         Ok(Self {
             server: case.word("server").map(named).transpose()?,
-            from: case.word("bind").and_then(|word| word.parse().ok()),
+            from: case.word("bind").and_then(source_address),
             message: message.clamp(1, MAX_MESSAGE),
             streams: number("streams").and_then(|n| u16::try_from(n).ok()).unwrap_or(1).max(1),
             direction: case.word("direction").map_or(Direction::Up, direction),

@@ -222,18 +222,16 @@ impl FarEnd {
         done.map_err(|e| self.lost("a transfer", &e))
     }
 
-    /// Opens a UDP port at each end for each stream, connected to each other.
+    /// Opens a UDP socket at each end for each stream, connected to each other.
     ///
     /// # Errors
     /// The far end refuses, no datagram reaches it, or it is gone.
     pub fn open_udp(&mut self, streams: u16) -> Result<Vec<UdpSocket>, CannotMeasure> {
         let opened = match self.answer(&Message::UdpOpen { streams })? {
-            Message::Ports(ports) if ports.ports.len() == usize::from(streams) => {
-                udp::ports::join(&mut self.channel, &ports)
-            }
+            Message::UdpToken(token) => udp::ports::join(&mut self.channel, &token, streams),
             _ => Err(WireError::OutOfTurn.into()),
         };
-        opened.map_err(|e| self.lost("the opening of UDP ports", &e))
+        opened.map_err(|e| self.lost("the opening of UDP sockets", &e))
     }
 
     /// Tells the far end that there were enough round trips, and waits for what it saw.
@@ -291,6 +289,12 @@ impl FarEnd {
             Lost::Thread(_) | Lost::Here(_) => return CannotMeasure::environment(error.to_string()),
             Lost::Refused(why) => {
                 return self.refusal(why);
+            }
+            Lost::NoDatagram { port } => {
+                return CannotMeasure::far_end(format!(
+                    "the server at {} answers over TCP, and {error}: a firewall or NAT between drops UDP; open UDP port {port} too, or forward it with the TCP port",
+                    self.address
+                ));
             }
             _ if self.process.is_some() => {
                 ("the server", "run the case again, and see `dmesg` if it was killed")

@@ -1,6 +1,6 @@
 //! What lies between the two ends, as far as limits need it.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::condition::{PATH_COPY, PATH_IPV6, PATH_LINE, PATH_LOOPBACK, PATH_MTU, PATH_SPEED, SHAPED};
@@ -34,8 +34,7 @@ pub(super) struct Path {
 
 impl Path {
     /// The way to `far` from this machine.
-    pub(super) fn to(far: IpAddr, machine: Option<&Machine>) -> Self {
-        let far = far.to_canonical();
+    pub(super) fn to(far: SocketAddr, machine: Option<&Machine>) -> Self {
         let loopback = route::is_local(far);
         let interface = if loopback { Some("lo".to_owned()) } else { route::interface(&Root::live(), far) };
         let nics = machine.map(|m| m.network.as_slice()).unwrap_or_default();
@@ -47,7 +46,7 @@ impl Path {
             speed: line.and_then(|nic| nic.line_rate(machine?.virtualisation.is_virtual)),
             mtu: nic.and_then(|nic| nic.mtu_bytes),
             shaping: interface.as_deref().map(|name| shaper::of(&Root::live(), name)).unwrap_or_default(),
-            ipv6: far.is_ipv6(),
+            ipv6: far.ip().to_canonical().is_ipv6(),
             copy: None,
             interface,
         }
@@ -105,7 +104,7 @@ mod tests {
 
     #[test]
     fn the_way_within_this_machine_has_a_copy_rate_and_no_speed() {
-        let path = Path::to(IpAddr::V4(Ipv4Addr::LOCALHOST), None).with_copy_rate();
+        let path = Path::to(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)), None).with_copy_rate();
         let conditions = path.conditions();
         assert_eq!((path.name().as_str(), conditions.get(&PATH_LOOPBACK)), ("loopback", Some(1.0)));
         assert!(conditions.get(&PATH_COPY).unwrap() > 1e8);

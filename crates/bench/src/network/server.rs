@@ -1,6 +1,6 @@
 //! A server as it is named: `HOST[:PORT]`, of either family.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +47,7 @@ impl Address {
         self.port
     }
 
-    /// Reads `HOST`, `HOST:PORT`, `ADDRESS`, `[ADDRESS]:PORT`.
+    /// Reads `HOST`, `HOST:PORT`, `ADDRESS`, `[ADDRESS]:PORT`; an address of IPv6 may end with `%INTERFACE`.
     ///
     /// # Errors
     /// What it must be, in one line that follows the name of the option.
@@ -74,13 +74,18 @@ impl Address {
             Some((host, rest)) => {
                 (host, Some(rest.strip_prefix(':').ok_or_else(|| bad("text after the ']'"))?))
             }
-            None if text.parse::<IpAddr>().is_ok() => (text, None),
+            None if without_interface(text).parse::<IpAddr>().is_ok() => (text, None),
             None => text.rsplit_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
         };
         let named = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-' | b'%');
         let first = host.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric() || b == b':');
         if !first || host.len() > 253 || !host.bytes().all(named) {
             return Err(bad("the host is not a name or address"));
+        }
+        if host.parse::<Ipv6Addr>().is_ok_and(|address| address.is_unicast_link_local()) {
+            return Err(format!(
+                "must be {host}%INTERFACE, with an interface of this machine (see `ip link`): each link has an address {host} of its own"
+            ));
         }
         let port = match port {
             Some(port) => port
@@ -99,6 +104,14 @@ impl Address {
     /// It has none.
     pub fn resolve(&self) -> Result<Vec<SocketAddr>, CannotMeasure> {
         let found = (self.host.as_str(), self.port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
+        if let (Err(_), Some((address, interface))) = (&found, self.host.split_once('%'))
+            && address.parse::<Ipv6Addr>().is_ok()
+        {
+            return Err(CannotMeasure::environment(format!(
+                "the server's address {} names an interface that this machine does not have: {interface}; see `ip link`",
+                self.host
+            )));
+        }
         let none = |why: String| {
             CannotMeasure::far_end(format!(
                 "the server's name {} has no address: {why}; see `getent hosts {}`, or give its address",
@@ -111,6 +124,16 @@ impl Address {
             Err(e) => Err(none(e.to_string())),
         }
     }
+}
+
+/// Reads an address to send from. The interface behind a `%` is that of the server's link-local address, which names it.
+pub(super) fn source_address(text: &str) -> Option<IpAddr> {
+    without_interface(text).parse().ok()
+}
+
+/// An address as it was typed, without the interface behind a `%`.
+fn without_interface(address: &str) -> &str {
+    address.split_once('%').map_or(address, |(address, _)| address)
 }
 
 #[cfg(test)]
@@ -126,6 +149,21 @@ mod tests {
         assert_eq!(read("2001:db8::1"), ("2001:db8::1".to_owned(), PORT));
         assert_eq!(read("[2001:db8::1]"), ("2001:db8::1".to_owned(), PORT));
         assert_eq!(read("[::1]:99"), ("::1".to_owned(), 99));
+        assert_eq!(read("fe80::1%eth0"), ("fe80::1%eth0".to_owned(), PORT));
+        assert_eq!(read("[fe80::1%eth0.5]:99"), ("fe80::1%eth0.5".to_owned(), 99));
+        assert_eq!(read("[fe80::1%2]"), ("fe80::1%2".to_owned(), PORT));
+    }
+
+    #[test]
+    fn a_link_local_address_requires_an_interface_of_this_machine() {
+        for text in ["fe80::1", "[fe80::1]:99", "[febf::1]"] {
+            let error = Address::parse(text).unwrap_err();
+            assert!(error.contains("%INTERFACE"), "{error}");
+        }
+        let error = Address::parse("fe80::1%no-such").unwrap().resolve().unwrap_err();
+        assert_eq!(error.cause, crate::sample::Cause::Environment);
+        let found = Address::parse("fe80::1%lo").unwrap().resolve().unwrap();
+        assert!(matches!(found.as_slice(), [SocketAddr::V6(v6)] if v6.scope_id() > 0), "{found:?}");
     }
 
     #[test]

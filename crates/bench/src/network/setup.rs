@@ -1,12 +1,12 @@
 //! What the flags of network benchmarks come to: the far end's place, and how streams are set up.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use super::job::Job;
 use super::near_end::Place;
 use super::path::Path;
-use super::server::Server;
+use super::server::{Server, source_address};
 use super::{Placement, amount};
 use crate::case::{Case, Value};
 use crate::machine::Machine;
@@ -61,7 +61,7 @@ impl Setup {
     }
 
     /// The way to the far end.
-    pub(super) fn path(&self, far: IpAddr) -> Path {
+    pub(super) fn path(&self, far: SocketAddr) -> Path {
         Path::to(far, self.machine.as_ref())
     }
 
@@ -124,9 +124,9 @@ fn check(key: &str, value: &Value) -> Result<(), String> {
     };
     match (key, value) {
         ("server", Value::Word(word)) => Server::parse(word).map(|_| ()),
-        ("bind", Value::Word(word)) => match word.parse::<IpAddr>() {
-            Ok(_) => Ok(()),
-            Err(_) => Err(format!(
+        ("bind", Value::Word(word)) => match source_address(word) {
+            Some(_) => Ok(()),
+            None => Err(format!(
                 "must be an IP address of this machine: '{}' is not an address",
                 crate::text::shown(word)
             )),

@@ -1,6 +1,6 @@
 //! `plimsoll serve` and `plimsoll key`: only what was typed.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -18,11 +18,22 @@ fn net(text: &str) -> Result<Net, String> {
     })
 }
 
-fn address(text: &str) -> Result<IpAddr, String> {
-    text.parse().map_err(|_| {
-        let shown = crate::text::shown_within(text, 60);
-        format!("must be an IP address of this machine, such as 192.0.2.1: '{shown}' is not an address")
-    })
+/// Reads `ADDRESS` or `ADDRESS%INTERFACE`; the port is 0.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let address = text.split_once('%').map_or(text, |(address, _)| address);
+    let found = address.parse::<IpAddr>().ok().and_then(|_| (text, 0).to_socket_addrs().ok()?.next());
+    let shown = || crate::text::shown_within(text, 60);
+    match found {
+        Some(SocketAddr::V6(v6)) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0 => Err(format!(
+            "must be {0}%INTERFACE, with an interface of this machine (see `ip link`): each link has an address {0} of its own",
+            shown()
+        )),
+        Some(found) => Ok(found),
+        None => Err(format!(
+            "must be an IP address of this machine, such as 192.0.2.1: '{}' is not an address",
+            shown()
+        )),
+    }
 }
 
 fn rate(text: &str) -> Result<f64, String> {
@@ -46,8 +57,8 @@ fn longest(text: &str) -> Result<Duration, String> {
 pub struct Serve {
     /// Addresses of this machine to listen on [default: all, IPv4 and IPv6]
     #[arg(long, value_name = "ADDRESS,…", value_delimiter = ',', value_parser = address)]
-    pub bind: Vec<IpAddr>,
-    /// Port to listen on
+    pub bind: Vec<SocketAddr>,
+    /// Port to listen on, TCP and UDP
     #[arg(long, value_name = "PORT", default_value_t = PORT, value_parser = whole16::<0, 65_535>)]
     pub port: u16,
     /// File that holds the key which clients must know (`plimsoll key new FILE` makes one); without it a key is made

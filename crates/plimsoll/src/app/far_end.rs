@@ -91,7 +91,8 @@ pub(super) fn serve(typed: &Serve) -> Result<ExitCode, Failure> {
     let server = match typed.bind.as_slice() {
         [] => Server::bind_any(typed.port, settings.clone()),
         some => {
-            let addresses: Vec<_> = some.iter().map(|ip| SocketAddr::new(*ip, typed.port)).collect();
+            let mut addresses = some.to_vec();
+            addresses.iter_mut().for_each(|address| address.set_port(typed.port));
             Server::bind(&addresses, settings.clone())
         }
     }
@@ -104,6 +105,10 @@ pub(super) fn serve(typed: &Serve) -> Result<ExitCode, Failure> {
 /// How clients call a server that listens there: by its address, or by this machine's name where it is any.
 fn place(address: Option<SocketAddr>, port: u16) -> String {
     match address {
+        // The interface is the client's own.
+        Some(SocketAddr::V6(v6)) if v6.ip().is_unicast_link_local() => {
+            format!("[{}%INTERFACE]:{}", v6.ip(), v6.port())
+        }
         Some(address) if !address.ip().is_unspecified() => address.to_string(),
         other => {
             let host = Root::live().line("proc/sys/kernel/hostname").unwrap_or_else(|_| "HOST".to_owned());
@@ -168,6 +173,7 @@ mod tests {
         let told = |address: &str| place(Some(address.parse().unwrap()), 7546);
         assert_eq!(told("127.0.0.1:5983"), "127.0.0.1:5983");
         assert_eq!(told("[::1]:7546"), "[::1]:7546");
+        assert_eq!(told("[fe80::1%2]:7546"), "[fe80::1%INTERFACE]:7546");
         let any = told("0.0.0.0:7000");
         assert!(any.ends_with(":7000") && !any.starts_with("0.0.0.0"), "{any}");
     }

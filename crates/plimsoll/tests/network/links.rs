@@ -51,13 +51,13 @@ impl Namespace {
     }
 
     /// Runs a command line in it.
-    fn run(&self, line: &str) -> bool {
+    pub(super) fn run(&self, line: &str) -> bool {
         let mut words = line.split(' ');
         let mut command = self.command(words.next().unwrap());
         command.args(words).stderr(Stdio::null()).stdout(Stdio::null()).status().is_ok_and(|s| s.success())
     }
 
-    fn must(&self, line: &str) {
+    pub(super) fn must(&self, line: &str) {
         assert!(self.run(line), "{line}");
     }
 }

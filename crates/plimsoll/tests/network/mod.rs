@@ -3,6 +3,7 @@
 
 mod links;
 mod loopback;
+mod middleboxes;
 mod phases;
 mod server;
 mod spoofed;

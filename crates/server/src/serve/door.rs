@@ -3,11 +3,12 @@
 //! A stranger has [`HANDSHAKE`] for its first message, and [`REQUEST`] for its first frame after the answer: only that
 //! proves that it is no replay. When as many as [`CROWD`] stand there and one more comes, the oldest goes, so that a
 //! silent crowd shuts nobody out. Who is refused gets no word. Where no descriptor is left, some that were kept back take the
-//! next connections in, so that who has the key hears why it is not served.
+//! next connections in, so that who has the key hears why it is not served. Datagrams come to the door as well: a token
+//! that a session waits for gives its stream a socket of its own.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, Scope};
 use std::time::{Duration, Instant};
@@ -63,6 +64,7 @@ enum Look {
 /// The door of one server.
 pub(super) struct Door<'env> {
     listeners: &'env [TcpListener],
+    datagrams: &'env [UdpSocket],
     settings: &'env Settings,
     sessions: &'env Sessions,
     tell: &'env (dyn Fn(Happening) + Sync),
@@ -84,6 +86,7 @@ impl<'env> Door<'env> {
     ) -> Self {
         Door {
             listeners: &server.listeners,
+            datagrams: &server.datagrams,
             settings: &server.settings,
             sessions,
             tell,
@@ -108,6 +111,7 @@ impl<'env> Door<'env> {
             self.look_at_all(scope);
             self.keep_back();
             self.take_in();
+            self.datagrams.iter().for_each(|port| self.sessions.expected().take_from(port));
             let now = Instant::now();
             let before = self.waiting.len();
             self.waiting.retain(|stranger| stranger.deadline > now);
@@ -129,6 +133,7 @@ impl<'env> Door<'env> {
         let rest = self.rests.map(|until| until.saturating_duration_since(Instant::now()));
         let listeners = if rest.is_none() { self.listeners } else { &[] };
         fds.extend(listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN)));
+        fds.extend(self.datagrams.iter().map(|port| PollFd::new(port, PollFlags::IN)));
         fds.extend(self.waiting.iter().map(|stranger| PollFd::new(stranger.stream(), PollFlags::IN)));
         let next = self.waiting.iter().map(|s| s.deadline.saturating_duration_since(Instant::now())).min();
         let told = (self.turned > 0).then_some(TELL);
@@ -262,7 +267,7 @@ impl<'env> Door<'env> {
     }
 
     fn let_stand(&mut self, stream: TcpStream, peer: SocketAddr) {
-        let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+        let peer = canonical(peer);
         let Settings { allow, .. } = self.settings;
         let allowed = allow.is_empty() || allow.iter().any(|net| net.contains(peer.ip()));
         if !allowed || stream.set_nonblocking(true).is_err() || stream.set_nodelay(true).is_err() {
@@ -300,6 +305,14 @@ impl<'env> Door<'env> {
 /// Lets the kernel end the connection of a client whose machine or link is gone without a word, about [`GONE`] later:
 /// by probes while nothing is under way, by the age of what nobody acknowledges else.
 fn end_when_gone(stream: &TcpStream) {
+/// The same address with an IPv4 address as such, and the interface of a link-local one.
+fn canonical(peer: SocketAddr) -> SocketAddr {
+    match peer.ip().to_canonical() {
+        v4 @ IpAddr::V4(_) => SocketAddr::new(v4, peer.port()),
+        IpAddr::V6(_) => peer,
+    }
+}
+
     let (probes, apart) = (3, GONE / 6);
     let _ = sockopt::set_socket_keepalive(stream, true);
     let _ = sockopt::set_tcp_keepidle(stream, GONE / 2);

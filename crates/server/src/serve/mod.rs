@@ -12,13 +12,13 @@ mod sessions;
 
 use std::fs::File;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration;
 
 pub use private::{Orders, Ready, serve_private};
 pub use sessions::Sessions;
 
-use crate::traffic::{Cpus, raise_descriptors};
+use crate::traffic::{Cpus, raise_descriptors, udp};
 use crate::wire::Key;
 
 /// What a descriptor that is kept back stands for meanwhile.
@@ -122,23 +122,44 @@ const fn failed(what: &'static str) -> impl Fn(io::Error) -> ServeError {
 #[derive(Debug)]
 pub struct Server {
     listeners: Vec<TcpListener>,
+    /// One UDP socket for each listener, with the same address and port number.
+    datagrams: Vec<UdpSocket>,
     settings: Settings,
 }
 
+/// Ports that are tried if the kernel chooses: one that is free for TCP may be in use for UDP.
+const TRIES: usize = 16;
+
+/// Listens on an address, TCP and UDP.
+fn listen(address: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
+    let tries = if address.port() == 0 { TRIES } else { 1 };
+    let mut refused = Vec::new();
+    loop {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        match udp::ports::listen(listener.local_addr()?) {
+            Ok(datagrams) => return Ok((listener, datagrams)),
+            // It stays open meanwhile, or the kernel might choose it again.
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse && refused.len() + 1 < tries => {
+                refused.push(listener);
+            }
+            Err(e) => return Err(io::Error::new(e.kind(), format!("its UDP port: {e}"))),
+        }
+    }
+}
+
 impl Server {
-    /// Listens on all of `addresses`.
+    /// Listens on all of `addresses`, TCP and UDP.
     ///
     /// # Errors
     /// One of them cannot be had.
     pub fn bind(addresses: &[SocketAddr], settings: Settings) -> Result<Self, ServeError> {
         let listen = |address: &SocketAddr| {
-            let failed = |source| ServeError::Listen { address: *address, source };
-            let listener = TcpListener::bind(address).map_err(failed)?;
-            listener.set_nonblocking(true).map_err(failed)?;
-            Ok(listener)
+            listen(*address).map_err(|source| ServeError::Listen { address: *address, source })
         };
-        let listeners = addresses.iter().map(listen).collect::<Result<_, _>>()?;
-        Ok(Server { listeners, settings })
+        let both = addresses.iter().map(listen).collect::<Result<Vec<_>, _>>()?;
+        let (listeners, datagrams) = both.into_iter().unzip();
+        Ok(Server { listeners, datagrams, settings })
     }
 
     /// Listens on all addresses of this machine, of both families where there is IPv6.

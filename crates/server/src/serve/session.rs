@@ -35,7 +35,7 @@ pub(super) struct Session<'a> {
     pub(super) peer: SocketAddr,
     pub(super) sessions: &'a Sessions,
     pub(super) lease: Lease<'a>,
-    /// Its UDP ports, in the order of the streams' numbers.
+    /// Its UDP sockets, in the order of the streams' numbers.
     pub(super) udp: Vec<UdpSocket>,
 }
 
@@ -73,15 +73,16 @@ impl Session<'_> {
 
     /// What this machine's kernel holds the interface to that the client is reached by.
     fn shaping(&self) -> Shaping {
-        let ip = self.peer.ip().to_canonical();
-        let interface =
-            if route::is_local(ip) { Some("lo".to_owned()) } else { route::interface(&Root::live(), ip) };
+        let interface = match route::is_local(self.peer) {
+            true => Some("lo".to_owned()),
+            false => route::interface(&Root::live(), self.peer),
+        };
         interface.map(|name| shaper::of(&Root::live(), &name)).unwrap_or_default()
     }
 
     /// Returns when the client closes the connection between two requests.
     fn requests(&mut self, transfers: &mut u64) -> Result<(), Lost> {
-        let interface = route::interface(&Root::live(), self.peer.ip());
+        let interface = route::interface(&Root::live(), self.peer);
         let ledger = Ledger::new(Root::live(), interface);
         loop {
             let request = match self.channel.receive_request(Instant::now() + IDLE) {
@@ -154,7 +155,7 @@ impl Session<'_> {
         transfer(&mut self.channel, work, &means).map(|_| ()).map_err(Err)
     }
 
-    /// Opens UDP ports and waits for the client's proof that it holds the address they will be connected to.
+    /// Gives each stream a UDP socket and waits for the client's proof that it holds the address they will be connected to.
     fn open_udp(&mut self, streams: u16) -> Result<(), Result<Refusal, Lost>> {
         let most = self.sessions.caps().max_streams;
         if streams > most {
@@ -165,9 +166,11 @@ impl Session<'_> {
         }
         // Those of before are closed first.
         self.udp.clear();
-        let admitted = udp::ports::admit(&mut self.channel, streams).map_err(Err)?;
-        self.udp = admitted.map_err(|why| Ok(Refusal::No(why)))?;
-        self.channel.send(&Message::Joined).map_err(|e| Err(e.into()))
+        let admitted =
+            udp::ports::admit(&mut self.channel, self.sessions.expected(), streams).map_err(Err)?;
+        let answer = if admitted.is_some() { Message::Joined } else { Message::NoDatagram };
+        self.udp = admitted.unwrap_or_default();
+        self.channel.send(&answer).map_err(|e| Err(e.into()))
     }
 
     fn udp(&mut self, work: &Udp, ledger: &Ledger) -> Result<(), Result<Refusal, Lost>> {
@@ -220,7 +223,7 @@ impl Session<'_> {
             return Ok(());
         }
         Err(Ok(Refusal::No(format!(
-            "{streams} streams need as many UDP ports, and {} are open on the server; use the same plimsoll version on both machines",
+            "{streams} streams need as many UDP sockets, and {} are open on the server; use the same plimsoll version on both machines",
             self.udp.len()
         ))))
     }

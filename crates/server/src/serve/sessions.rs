@@ -9,6 +9,7 @@ use std::time::Instant;
 use super::queue::Queue;
 use super::{Caps, Settings};
 use crate::traffic::Cpus;
+use crate::traffic::udp::ports::Expected;
 use crate::wire::{Hex128, Join};
 
 /// One session, as others see it.
@@ -30,6 +31,7 @@ pub struct Sessions {
     cpus: Cpus,
     sessions: Mutex<HashMap<Hex128, Room>>,
     queue: Mutex<Queue>,
+    expected: Expected,
 }
 
 /// A session's hold on its room; dropping it frees all, also when its thread panics.
@@ -66,6 +68,7 @@ impl Sessions {
 
     /// What is allowed.
     pub(super) const fn caps(&self) -> &Caps {
+            expected: Expected::default(),
         &self.caps
     }
 
@@ -75,6 +78,11 @@ impl Sessions {
     }
 
     /// Opens a session, beside another one of the same address if asked; `None` when there are as many as may be.
+    /// The sessions that wait for datagrams.
+    pub(super) const fn expected(&self) -> &Expected {
+        &self.expected
+    }
+
     pub(super) fn open(
         &self,
         peer: SocketAddr,

@@ -31,7 +31,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 pub use supervision::{Seen, Supervision};
 
-use crate::wire::{Channel, Direction, Gone, Message, SILENCE, WireError};
+use crate::wire::{Channel, Direction, Gone, Message, REQUEST, SILENCE, WireError};
 
 /// Raises how many descriptors this process may have to what the system allows; how many those are, if they are limited.
 pub fn raise_descriptors() -> Option<u64> {
@@ -103,6 +103,12 @@ pub enum Lost {
     /// The other end will not or cannot.
     #[error("it refused: {0}")]
     Refused(String),
+    /// No datagram reaches the server.
+    #[error("no datagram came to its UDP port {port} within {} s", REQUEST.as_secs())]
+    NoDatagram {
+        /// The port that the client sends to.
+        port: u16,
+    },
     /// A stream failed.
     #[error("a stream failed: {0}")]
     Stream(io::Error),

@@ -3,22 +3,29 @@
 //! The interface is that of the longest matching prefix in the main routing table (`/proc/net/route`,
 //! `/proc/net/ipv6_route`). Rules that choose other tables are not followed.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use crate::machine::Root;
 
 /// Whether the address is this machine's own: traffic to it never leaves the kernel, whatever its interface.
-pub fn is_local(address: IpAddr) -> bool {
-    let address = address.to_canonical();
+pub fn is_local(mut address: SocketAddr) -> bool {
+    address.set_port(0);
+    if let IpAddr::V4(v4) = address.ip().to_canonical() {
+        address = SocketAddr::from((v4, 0));
+    }
     // Only an own address can be bound; `ip_nonlocal_bind` would make this true of all, which few set.
-    address.is_loopback() || UdpSocket::bind((address, 0)).is_ok()
+    address.ip().is_loopback() || UdpSocket::bind(address).is_ok()
 }
 
-/// The interface by which packets to `address` leave; `None` where the tables do not tell.
-pub fn interface(root: &Root, address: IpAddr) -> Option<String> {
-    let found = match address.to_canonical() {
-        IpAddr::V4(to) => v4(&root.text("proc/net/route").ok()?, to),
-        IpAddr::V6(to) => v6(&root.text("proc/net/ipv6_route").ok()?, to),
+/// The interface by which packets to `address` leave: the one that a link-local address names, or that of the route;
+/// `None` if the tables have none.
+pub fn interface(root: &Root, address: SocketAddr) -> Option<String> {
+    let found = match (address.ip().to_canonical(), address) {
+        (IpAddr::V6(_), SocketAddr::V6(scoped)) if scoped.scope_id() > 0 => {
+            scope(&root.text("proc/net/if_inet6").ok()?, scoped.scope_id())
+        }
+        (IpAddr::V4(to), _) => v4(&root.text("proc/net/route").ok()?, to),
+        (IpAddr::V6(to), _) => v6(&root.text("proc/net/ipv6_route").ok()?, to),
     };
     let harmless = |name: &String| !name.contains('/') && name != "." && name != "..";
     found.map(|name| crate::text::shown_within(&name, 32)).filter(harmless)
@@ -55,6 +62,16 @@ fn global_v6(line: &str) -> Option<Ipv6Addr> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let address = u128::from_str_radix(words.first()?, 16).ok()?;
     (*words.get(3)? == "00").then(|| Ipv6Addr::from(address))
+}
+
+/// The name of the interface with this index in `/proc/net/if_inet6`, whose second column is the index in hex.
+fn scope(table: &str, index: u32) -> Option<String> {
+    let row = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let found = u32::from_str_radix(words.get(1)?, 16).ok()?;
+        (found == index).then(|| words.get(5).copied().map(str::to_owned))?
+    };
+    table.lines().find_map(row)
 }
 
 /// The flag of a route that is in use (`RTF_UP`).
@@ -138,10 +155,17 @@ mod tests {
     }
 
     #[test]
+    fn a_link_local_address_names_its_interface() {
+        let table = "fe800000000000000000000000000001 0b 40 20 80     eth1\nshort\n";
+        assert_eq!(scope(table, 11).as_deref(), Some("eth1"));
+        assert_eq!(scope(table, 12), None);
+    }
+
+    #[test]
     fn own_addresses_are_known() {
-        assert!(is_local(IpAddr::V4(Ipv4Addr::LOCALHOST)));
-        assert!(is_local("::ffff:127.0.0.1".parse().unwrap()));
+        assert!(is_local(SocketAddr::from((Ipv4Addr::LOCALHOST, 9))));
+        assert!(is_local("[::ffff:127.0.0.1]:9".parse().unwrap()));
         // Documentation addresses (RFC 5737) are nobody's.
-        assert!(!is_local("192.0.2.1".parse().unwrap()));
+        assert!(!is_local("192.0.2.1:9".parse().unwrap()));
     }
 }

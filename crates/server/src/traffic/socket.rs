@@ -35,13 +35,23 @@ pub fn made(to: SocketAddr, from: Option<IpAddr>, sockets: &Sockets) -> io::Resu
     let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
     set_up(&socket, sockets, to.is_ipv4())?;
     if let Some(from) = from {
-        bind(&socket, &SocketAddr::new(from, 0)).map_err(|errno| {
+        bind(&socket, &source(from, to)).map_err(|errno| {
             let why =
                 format!("cannot send from {from}: {errno}; name an address of this machine with --bind");
             io::Error::new(errno.kind(), why)
         })?;
     }
     Ok(socket)
+}
+
+/// Where a socket that sends from `from` to `to` is bound: a free port, on the link of `to` if that has a link-local
+/// address.
+pub fn source(from: IpAddr, to: SocketAddr) -> SocketAddr {
+    let mut source = SocketAddr::new(from, 0);
+    if let (SocketAddr::V6(source), SocketAddr::V6(to)) = (&mut source, to) {
+        source.set_scope_id(to.scope_id());
+    }
+    source
 }
 
 /// Connects what [`made`] made.

@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::account::Ledger;
 use super::team::{Team, joined};
 use super::{Cpus, Lost, Seen, Shared, Supervision, nanos, thread_cpu, udp};
-use crate::wire::{Channel, Echoed, Hex128, Message, Ports, RESULTS, Trips, Waiting, WireError};
+use crate::wire::{Channel, Echoed, Message, RESULTS, Trips, Waiting, WireError};
 
 /// A wait looks up this often.
 const LOOK: Duration = Duration::from_millis(20);
@@ -109,8 +109,7 @@ fn watch(
     let ready = match listener {
         Some(listener) => {
             let port = listener.local_addr().map_err(Lost::Here)?.port();
-            let token = Hex128::random().map_err(Lost::Here)?;
-            Message::Ports(Ports { token, ports: vec![port] })
+            Message::Port(port.try_into().map_err(|e| Lost::Here(io::Error::other(e)))?)
         }
         None => Message::Ready,
     };

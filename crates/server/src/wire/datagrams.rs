@@ -5,19 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::course::Course;
-use super::message::{Account, Amount, Direction, Hex128, size, streams, time};
-use super::{MAX_DATAGRAM, MAX_MESSAGES, MAX_STREAMS};
-
-/// Ports for datagrams, and what must come to each of them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Ports {
-    /// To be sent to each port, followed by the stream's number as two bytes, most significant first: it proves that
-    /// whoever holds the session also holds the address that the datagrams will go to.
-    pub token: Hex128,
-    /// A port for each stream.
-    pub ports: Vec<u16>,
-}
+use super::message::{Account, Amount, Direction, size, streams, time};
+use super::{MAX_DATAGRAM, MAX_MESSAGES};
 
 /// A transfer of datagrams.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -148,17 +137,6 @@ const fn datagram(bytes: u32) -> Result<(), &'static str> {
     if bytes >= 1 && bytes <= MAX_DATAGRAM { Ok(()) } else { Err("a datagram size out of range") }
 }
 
-impl Ports {
-    pub(super) fn in_range(&self) -> Result<(), &'static str> {
-        match self.ports.len() {
-            0 => Err("no port"),
-            n if n > usize::from(MAX_STREAMS) => Err("too many streams"),
-            _ if self.ports.contains(&0) => Err("a port of 0"),
-            _ => Ok(()),
-        }
-    }
-}
-
 impl Udp {
     pub(super) fn in_range(&self) -> Result<(), &'static str> {
         streams(self.streams)?;
@@ -209,7 +187,7 @@ impl Trips {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Message;
+    use crate::wire::{Hex128, Message};
 
     fn udp() -> Udp {
         Udp {
@@ -234,7 +212,8 @@ mod tests {
         };
         for message in [
             Message::UdpOpen { streams: 3 },
-            Message::Ports(Ports { token: Hex128::random().unwrap(), ports: vec![1, 65_535] }),
+            Message::UdpToken(Hex128::random().unwrap()),
+            Message::Port(65_535.try_into().unwrap()),
             Message::Udp(udp()),
             Message::UdpDone(Box::new(report)),
             trips(Trip::Connect, 1 << 20),
@@ -254,10 +233,6 @@ mod tests {
         assert!(refused(Message::Udp(Udp { rate: Some(0), ..udp() })).contains("rate"));
         assert!(refused(Message::Udp(Udp { streams: 0, ..udp() })).contains("streams"));
         assert!(refused(Message::UdpOpen { streams: 60_000 }).contains("streams"));
-        let ports = |ports| Message::Ports(Ports { token: Hex128::random().unwrap(), ports });
-        assert!(refused(ports(vec![])).contains("port"));
-        assert!(refused(ports(vec![0])).contains("port"));
-        assert!(refused(ports(vec![1; 300])).contains("streams"));
         assert!(refused(trips(Trip::Udp, 65_508)).contains("datagram"));
         assert!(refused(trips(Trip::Tcp, (1 << 20) + 1)).contains("message size"));
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::course::{Course, Shaping};
-use super::datagrams::{Echoed, Ports, Trips, Udp, UdpReport};
+use super::datagrams::{Echoed, Trips, Udp, UdpReport};
 use super::key::{hex, unhex};
 use super::{MAX_LOOKS, MAX_MESSAGE, MAX_MESSAGES, MAX_STREAMS};
 
@@ -44,13 +44,19 @@ pub enum Message {
     Sent(Vec<u64>),
     /// Far end: the transfer is over, and this is what it saw.
     Done(Box<Report>),
-    /// Near end: it wants UDP ports, one for each stream.
+    /// Near end: it wants to send datagrams, from a socket for each stream.
     UdpOpen {
         /// Streams.
         streams: u16,
     },
-    /// Far end: these are there. Also the one port of `Trip::Connect`.
-    Ports(Ports),
+    /// Far end: to be sent from each of these sockets to its UDP port, which has the number of its TCP port. The
+    /// stream's number follows as two bytes, most significant first. It proves that the client holds the address that
+    /// the datagrams will go to.
+    UdpToken(Hex128),
+    /// Far end: the token did not come by UDP for each stream in time.
+    NoDatagram,
+    /// Far end: the port of `Trip::Connect`.
+    Port(std::num::NonZeroU16),
     /// Near end: a transfer of datagrams between the ports.
     Udp(Udp),
     /// Far end: that transfer is over, and this is what it saw.
@@ -87,12 +93,12 @@ impl Hex128 {
     pub const fn bytes(&self) -> &[u8; 16] {
         &self.0
     }
-
-    /// Whether `other` is the same; takes the same time wherever they differ.
-    pub fn matches(&self, other: &[u8; 16]) -> bool {
-        self.0.iter().zip(other).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
-    }
 }
+
+    /// These.
+    pub const fn new(bytes: [u8; 16]) -> Self {
+        Hex128(bytes)
+    }
 
 impl std::fmt::Debug for Hex128 {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -357,7 +363,6 @@ impl Message {
         match self {
             Message::Tcp(tcp) => tcp.in_range(),
             Message::UdpOpen { streams: count } => streams(*count),
-            Message::Ports(ports) => ports.in_range(),
             Message::Udp(udp) => udp.in_range(),
             Message::Trips(trips) => trips.in_range(),
             Message::Welcome(welcome) => welcome.shaping.in_range(),

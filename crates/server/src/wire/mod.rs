@@ -18,7 +18,7 @@ use std::time::Duration;
 pub use channel::read_by;
 pub use channel::{Channel, Gone, WireError};
 pub use course::{Course, Shaping};
-pub use datagrams::{Echoed, Ports, Trip, Trips, Udp, UdpReceived, UdpReport, UdpSent, Waiting};
+pub use datagrams::{Echoed, Trip, Trips, Udp, UdpReceived, UdpReport, UdpSent, Waiting};
 pub use key::Key;
 pub use message::{
     Account, Amount, Direction, Hex128, Join, Look, Message, Received, Receiving, Report, Sending, Sent,
@@ -26,9 +26,9 @@ pub use message::{
 };
 
 /// Changes whenever a message does. Told in the handshake, so that an end of another version can be named.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 
-/// The port of `plimsoll serve` where none is named.
+/// The TCP and UDP port of `plimsoll serve` if none is named.
 pub const PORT: u16 = 7546;
 
 /// How long a handshake may take in all.

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::traffic::socket::source;
 use crate::traffic::thread_cpu;
 use crate::traffic::udp::flow;
 
@@ -28,7 +29,7 @@ pub(super) struct Moved {
 /// Opens a UDP stream: says hello until the server answers.
 pub(super) fn hello(server: SocketAddr, from: Option<IpAddr>) -> io::Result<UdpSocket> {
     let any: IpAddr = if server.is_ipv4() { [0, 0, 0, 0].into() } else { [0u16; 8].into() };
-    let socket = flow::open(SocketAddr::new(from.unwrap_or(any), 0))?;
+    let socket = flow::open(source(from.unwrap_or(any), server))?;
     socket.connect(server)?;
     socket.set_read_timeout(Some(PATIENCE / 5))?;
     let deadline = Instant::now() + PATIENCE;

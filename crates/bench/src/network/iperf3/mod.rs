@@ -115,7 +115,7 @@ impl Client {
         let server = addresses.iter().find(family).copied().ok_or_else(none)?;
         Ok(Client {
             server,
-            path: Path::to(server.ip(), Some(machine)).with_copy_rate(),
+            path: Path::to(server, Some(machine)).with_copy_rate(),
             from,
             placement: Placement::apart(machine),
             datagrams,

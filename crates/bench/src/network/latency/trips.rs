@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Builder;
 use std::time::Duration;
@@ -49,7 +49,7 @@ enum Ways {
     /// A connection for each message.
     Connect,
     /// The kernel at this address answers.
-    Icmp(IpAddr),
+    Icmp(SocketAddr),
 }
 
 /// Round trips that are ready to be made.
@@ -92,7 +92,7 @@ impl RoundTrips {
         let (far_end, address, ways) = match job.protocol {
             Protocol::Icmp => {
                 let address = icmp_address(setup)?;
-                (None, address, Ways::Icmp(address.ip()))
+                (None, address, Ways::Icmp(address))
             }
             protocol => {
                 let mut far_end = FarEnd::open(&setup.place, setup.from)?;
@@ -114,7 +114,7 @@ impl RoundTrips {
             address,
             ways,
             placement: setup.placement.clone(),
-            path: setup.path(address.ip()),
+            path: setup.path(address),
             fixed: job.messages.map(Fixed::new),
             payloads: vec![Payload::new(random_bytes(message, seed)); usize::from(streams)],
             wait: job.wait,
@@ -215,7 +215,7 @@ impl RoundTrips {
         });
         match (far_end.answer(&request)?, trip) {
             (Message::Ready, Trip::Tcp | Trip::Udp) => Ok(None),
-            (Message::Ports(ports), Trip::Connect) => Ok(ports.ports.first().copied()),
+            (Message::Port(port), Trip::Connect) => Ok(Some(port.get())),
             _ => Err(far_end.lost("a request", &WireError::OutOfTurn.into())),
         }
     }
@@ -381,7 +381,7 @@ fn icmp_address(setup: &Setup) -> Result<SocketAddr, CannotMeasure> {
         }
         Place::Private { .. } => SocketAddr::from(([127, 0, 0, 1], 0)),
     };
-    match IcmpPath::new(address.ip()) {
+    match IcmpPath::new(address) {
         Ok(_) => Ok(address),
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Err(CannotMeasure::not_here(
             "this user may not send ICMP echo; allow it with: sysctl -w net.ipv4.ping_group_range=\"0 2147483647\"",

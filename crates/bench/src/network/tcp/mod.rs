@@ -156,7 +156,7 @@ impl Streams {
         };
         // Random, so that nothing on the way can make it smaller.
         let message = random_bytes(message as usize, seed);
-        let path = setup.path(far_end.address().ip()).with_copy_rate();
+        let path = setup.path(far_end.address()).with_copy_rate();
         let placement = setup.placement.clone();
         let fixed = job.messages.map(Fixed::new);
         let held = Held::of(job, &path.name(), path.shaping, Some(far_end.welcome()));

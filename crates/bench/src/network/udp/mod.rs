@@ -197,7 +197,7 @@ impl Datagrams {
         let rate = job.rate.map(|rate| rate as u64);
         let amount = wire::Amount::Messages(u64::from(streams));
         let work = wire::Udp { streams, datagram, direction, amount, rate, tag: 0 };
-        let path = setup.path(far_end.address().ip()).with_copy_rate();
+        let path = setup.path(far_end.address()).with_copy_rate();
         let held = Held::of(job, &path.name(), path.shaping, Some(far_end.welcome()));
         let watch = Watch::new(work.direction, !path.loopback || held.is_shaped());
         Ok(Datagrams {

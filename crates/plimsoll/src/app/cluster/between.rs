@@ -249,7 +249,7 @@ impl Actor for Neighbour<'_> {
 fn own_addresses(root: &Root, machine: &Machine) -> Vec<IpAddr> {
     let mut found = route::own(root);
     let speed = |address: &IpAddr| {
-        let name = route::interface(root, *address)?;
+        let name = route::interface(root, SocketAddr::new(*address, 0))?;
         machine.network.iter().find(|nic| nic.name == name)?.speed_bit_per_s
     };
     found.sort_by_key(|address| std::cmp::Reverse(speed(address)));
@@ -262,10 +262,10 @@ fn reached(place: &Place) -> Result<SocketAddr, CannotMeasure> {
     let mut tried = Vec::new();
     for address in place.addresses.iter().take(ADDRESSES) {
         // Hosts have networks of their own, such as those of containers, with the same addresses.
-        if route::is_local(*address) {
+        let address = SocketAddr::new(*address, place.port);
+        if route::is_local(address) {
             continue;
         }
-        let address = SocketAddr::new(*address, place.port);
         match TcpStream::connect_timeout(&address, REACH) {
             Ok(_) => return Ok(address),
             Err(e) => tried.push(format!("{address}: {e}")),

@@ -175,14 +175,15 @@ impl IcmpPath {
     ///
     /// # Errors
     /// `PermissionDenied` where the kernel gives this user no such socket.
-    pub fn new(to: IpAddr) -> io::Result<Self> {
-        let (family, protocol, request) = match to {
+    pub fn new(mut to: SocketAddr) -> io::Result<Self> {
+        let (family, protocol, request) = match to.ip() {
             IpAddr::V4(_) => (AddressFamily::INET, ipproto::ICMP, 8),
             IpAddr::V6(_) => (AddressFamily::INET6, ipproto::ICMPV6, 128),
         };
         let socket =
             rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(protocol))?;
-        rustix::net::connect(&socket, &SocketAddr::new(to, 0))?;
+        to.set_port(0);
+        rustix::net::connect(&socket, &to)?;
         Ok(IcmpPath { socket, request, packet: Vec::new(), sequence: 0, nonblocking: false })
     }
 

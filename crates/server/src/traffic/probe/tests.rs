@@ -211,7 +211,7 @@ fn nobody_at_a_port_is_an_error_and_no_loss() {
 
 #[test]
 fn the_kernel_answers_icmp_where_this_user_may_ask() {
-    let mut path = match IcmpPath::new(Ipv4Addr::LOCALHOST.into()) {
+    let mut path = match IcmpPath::new((Ipv4Addr::LOCALHOST, 0).into()) {
         Ok(path) => path,
         Err(e) => {
             assert_eq!(e.kind(), io::ErrorKind::PermissionDenied);

@@ -81,12 +81,18 @@ pub struct Received {
 /// A socket on `local` with buffers as large as this process may have. Port 0 gives one that is free.
 pub fn open(local: SocketAddr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(local)?;
-    // Beyond `net.core.rmem_max` only with CAP_NET_ADMIN; without it, as much as that.
-    sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER)
-        .or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER))?;
-    sockopt::set_socket_send_buffer_size_force(&socket, SEND_BUFFER)
-        .or_else(|_| sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER))?;
+    enlarge_buffers(&socket)?;
     Ok(socket)
+}
+
+/// Gives a socket buffers as large as this process may have, and as a stream needs.
+pub fn enlarge_buffers(socket: &UdpSocket) -> io::Result<()> {
+    // Beyond `net.core.rmem_max` only with CAP_NET_ADMIN; without it, as much as that.
+    sockopt::set_socket_recv_buffer_size_force(socket, RECEIVE_BUFFER)
+        .or_else(|_| sockopt::set_socket_recv_buffer_size(socket, RECEIVE_BUFFER))?;
+    sockopt::set_socket_send_buffer_size_force(socket, SEND_BUFFER)
+        .or_else(|_| sockopt::set_socket_send_buffer_size(socket, SEND_BUFFER))?;
+    Ok(())
 }
 
 /// Whether the kernel may split datagrams of `size` bytes on the way to the peer of `socket`: each must fit a packet.

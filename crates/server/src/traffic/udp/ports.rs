@@ -1,134 +1,210 @@
 //! The UDP sockets of a session: made by both ends, and connected to each other before any figure.
 //!
-//! The far end sends nothing by UDP before the near end has sent it a 128-bit token, which it was told over the sealed
-//! control connection, from the address of that connection. So nobody can have datagrams sent to another (RFC 9000
-//! §8.1 has the same rule and allows three times what came; this far end sends nothing at all). From then on the
-//! sockets are connected: the kernel drops what others send.
+//! The server has one UDP port, with the number of its TCP port, so that a firewall opens one number and a port forward
+//! forwards one. The client sends a 128-bit token there, which it received over the sealed control connection, from the
+//! address of that connection; the server answers nothing. So no client can have datagrams sent to another address
+//! (RFC 9000 §8.1 has the same rule and allows three times what came). Each stream then has a socket of its own on the
+//! port, connected to the client's: the kernel drops what other addresses send.
 
+use std::collections::{BTreeSet, HashMap};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
 
 use super::flow;
 use crate::traffic::Lost;
-use crate::wire::{Channel, Hex128, Message, Ports, REQUEST, WireError};
+use crate::wire::{Channel, Hex128, Message, REQUEST, WireError};
 
-/// The near end says its token again this often: any datagram may be lost.
-const AGAIN: Duration = Duration::from_millis(50);
-/// Bytes of a token and the stream's number.
-const PROOF: usize = 18;
+/// The client repeats its token this often: any datagram may be lost.
+const REPEAT: Duration = Duration::from_millis(50);
+/// The server checks its control connection this often while it waits for tokens.
+const CHECK: Duration = Duration::from_millis(20);
+/// Bytes of a token and the number of a stream.
+const HELLO: usize = 18;
+/// Datagrams that are read from the server's port before other work is done.
+const AT_ONCE: usize = 64;
 
-fn proof(token: &Hex128, stream: usize) -> [u8; PROOF] {
-    let mut proof = [0; PROOF];
-    proof[..16].copy_from_slice(token.bytes());
+/// The datagram that proves an address: the token, then the stream's number, most significant byte first.
+fn hello(token: &Hex128, stream: usize) -> [u8; HELLO] {
+    let mut hello = [0; HELLO];
+    hello[..16].copy_from_slice(token.bytes());
     // At most 256 streams.
-    proof[16..].copy_from_slice(&(stream as u16).to_be_bytes());
-    proof
+    hello[16..].copy_from_slice(&(stream as u16).to_be_bytes());
+    hello
 }
 
-/// The same address with a port.
-fn at(mut address: SocketAddr, port: u16) -> SocketAddr {
-    address.set_port(port);
-    address
+/// Reads what [`hello`] wrote.
+fn parsed(datagram: &[u8]) -> Option<(Hex128, u16)> {
+    let datagram: &[u8; HELLO] = datagram.try_into().ok()?;
+    let (token, stream) = datagram.split_first_chunk::<16>()?;
+    Some((Hex128::new(*token), u16::from_be_bytes(stream.try_into().ok()?)))
 }
 
-/// Same host, however the address is written.
+/// Whether two addresses mean one host, in either notation.
 fn same(one: IpAddr, other: IpAddr) -> bool {
     one.to_canonical() == other.to_canonical()
 }
 
-/// The far end's half: opens a port for each stream on the address of the control connection, and waits until the
-/// token has come to each of them from the other end's address. What else comes is not answered.
+/// The server's UDP port on `address`: no other program has it, and sockets of this process may share it.
 ///
 /// # Errors
-/// No socket can be had; the control connection failed. `Ok(Err)` says in words why a port was not reached.
-pub fn admit(channel: &mut Channel, streams: u16) -> Result<Result<Vec<UdpSocket>, String>, Lost> {
+/// The port is in use, or the address is not one of this machine.
+pub fn listen(address: SocketAddr) -> io::Result<UdpSocket> {
+    let listener = UdpSocket::bind(address)?;
+    sockopt::set_socket_reuseport(&listener, true)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// A socket on the server's port that receives only from `peer`.
+fn connected(local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocket> {
+    let family = if local.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_reuseport(&socket, true)?;
+    bind(&socket, &local)?;
+    connect(&socket, &peer)?;
+    let socket = UdpSocket::from(socket);
+    flow::enlarge_buffers(&socket)?;
+    Ok(socket)
+}
+
+/// A stream's number and its socket, or why there is none.
+type Arrival = (u16, io::Result<UdpSocket>);
+
+/// A session that waits for its client's tokens.
+#[derive(Debug)]
+struct Waiting {
+    peer: IpAddr,
+    local: SocketAddr,
+    /// The streams whose token has not come yet.
+    streams: BTreeSet<u16>,
+    arrivals: Sender<Arrival>,
+}
+
+/// The sessions of a server that wait for datagrams at its UDP port, by their tokens.
+#[derive(Debug, Default)]
+pub struct Expected(Mutex<HashMap<Hex128, Waiting>>);
+
+/// The place of one session among those that wait; dropping it gives the place up.
+#[derive(Debug)]
+struct Place<'a> {
+    expected: &'a Expected,
+    token: Hex128,
+    arrivals: Receiver<Arrival>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.expected.locked().remove(&self.token);
+    }
+}
+
+impl Expected {
+    fn locked(&self) -> MutexGuard<'_, HashMap<Hex128, Waiting>> {
+        // Every change is one call: what a panicking session left is whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits from now on for a new token from `peer` for each of `streams`; its sockets get the address `local`.
+    fn expect(&self, local: SocketAddr, peer: IpAddr, streams: u16) -> io::Result<Place<'_>> {
+        let (token, (sender, arrivals)) = (Hex128::random()?, unbounded());
+        let waiting = Waiting { peer, local, streams: (0..streams).collect(), arrivals: sender };
+        self.locked().insert(token, waiting);
+        Ok(Place { expected: self, token, arrivals })
+    }
+
+    /// Reads the datagrams that are at the server's port, a bounded number, and gives each session that one proves an
+    /// address to its socket. No datagram is answered.
+    pub fn take_from(&self, listener: &UdpSocket) {
+        // One byte more, to notice what is longer.
+        let mut bytes = [0; HELLO + 1];
+        for _ in 0..AT_ONCE {
+            match listener.recv_from(&mut bytes) {
+                Ok((count, from)) => self.arrive(bytes.get(..count).unwrap_or_default(), from),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
+                // An answer of the network to a datagram of before.
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn arrive(&self, datagram: &[u8], from: SocketAddr) {
+        let Some((token, stream)) = parsed(datagram) else { return };
+        let mut expected = self.locked();
+        let Some(waiting) = expected.get_mut(&token).filter(|w| same(w.peer, from.ip())) else { return };
+        if waiting.streams.remove(&stream) {
+            // A session that has just given up takes no sockets.
+            let _ = waiting.arrivals.send((stream, connected(waiting.local, from)));
+        }
+    }
+}
+
+/// The server's half: waits until the token has come from the client's address for each stream; what else comes is not
+/// answered. `None` if a datagram was missing when the time was over.
+///
+/// # Errors
+/// No socket can be had; the control connection failed.
+pub fn admit(
+    channel: &mut Channel,
+    expected: &Expected,
+    streams: u16,
+) -> Result<Option<Vec<UdpSocket>>, Lost> {
     let (local, peer) = addresses(channel).map_err(Lost::Here)?;
-    let open = |_| {
-        let socket = flow::open(at(local, 0))?;
-        socket.set_nonblocking(true)?;
-        Ok(socket)
-    };
-    let sockets: Vec<UdpSocket> = (0..streams).map(open).collect::<io::Result<_>>().map_err(Lost::Here)?;
-    let ports: io::Result<Vec<u16>> = sockets.iter().map(|s| Ok(s.local_addr()?.port())).collect();
-    let token = Hex128::random().map_err(Lost::Here)?;
-    channel.send(&Message::Ports(Ports { token, ports: ports.map_err(Lost::Here)? }))?;
-    let mut waiting: Vec<usize> = (0..sockets.len()).collect();
+    let place = expected.expect(local, peer.ip(), streams).map_err(Lost::Here)?;
+    channel.send(&Message::UdpToken(place.token))?;
     let deadline = Instant::now() + REQUEST;
-    while let Some(first) = waiting.first() {
+    let mut sockets: Vec<Option<UdpSocket>> = (0..streams).map(|_| None).collect();
+    while sockets.iter().any(Option::is_none) {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            let port = sockets.get(*first).and_then(|s| s.local_addr().ok()).map_or(0, |a| a.port());
-            return Ok(Err(format!(
-                "no datagram came to UDP port {port} within {} s; check that firewalls allow UDP",
-                REQUEST.as_secs()
-            )));
+            return Ok(None);
         }
         if channel.try_receive()?.is_some() {
             return Err(WireError::OutOfTurn.into());
         }
-        wait(channel, &waiting, &sockets, left).map_err(Lost::Here)?;
-        waiting.retain(|stream| {
-            let proven = |socket| proven(socket, peer.ip(), &proof(&token, *stream)).unwrap_or(false);
-            !sockets.get(*stream).is_some_and(proven)
-        });
+        match place.arrivals.recv_timeout(left.min(CHECK)) {
+            Ok((stream, socket)) => {
+                if let Some(slot) = sockets.get_mut(usize::from(stream)) {
+                    *slot = Some(socket.map_err(Lost::Here)?);
+                }
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        }
     }
-    for socket in &sockets {
-        socket.set_nonblocking(false).map_err(Lost::Here)?;
-    }
-    Ok(Ok(sockets))
+    Ok(Some(sockets.into_iter().flatten().collect()))
 }
 
 fn addresses(channel: &Channel) -> io::Result<(SocketAddr, SocketAddr)> {
     Ok((channel.stream().local_addr()?, channel.stream().peer_addr()?))
 }
 
-fn wait(channel: &Channel, waiting: &[usize], sockets: &[UdpSocket], longest: Duration) -> io::Result<()> {
-    let mut fds = vec![PollFd::new(channel.stream(), PollFlags::IN)];
-    fds.extend(waiting.iter().filter_map(|n| sockets.get(*n)).map(|s| PollFd::new(s, PollFlags::IN)));
-    let longest = Timespec::try_from(longest.max(Duration::from_millis(1))).map_err(io::Error::other)?;
-    match poll(&mut fds, Some(&longest)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(errno) => Err(errno.into()),
-    }
-}
-
-/// TcpSamples at one datagram; connects the socket to its sender if it is the right one.
-fn proven(socket: &UdpSocket, peer: IpAddr, proof: &[u8; PROOF]) -> io::Result<bool> {
-    let mut bytes = [0; PROOF + 1];
-    let (count, from) = socket.recv_from(&mut bytes)?;
-    // In constant time: the stream's number is no secret, and comes along.
-    let equal = bytes.iter().zip(proof).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0;
-    if count != PROOF || !same(from.ip(), peer) || !equal {
-        return Ok(false);
-    }
-    socket.connect(from)?;
-    Ok(true)
-}
-
-/// The near end's half: opens its sockets, and sends the token from each until the far end says that all have come.
+/// The client's half: opens a socket for each stream, and sends the token from each to the port that the control
+/// connection goes to, until the server has received all.
 ///
 /// # Errors
-/// No socket can be had; the far end refuses or is gone.
-pub fn join(channel: &mut Channel, ports: &Ports) -> Result<Vec<UdpSocket>, Lost> {
-    let (local, peer) = addresses(channel).map_err(Lost::Here)?;
-    let open = |port: &u16| {
-        let socket = flow::open(at(local, 0))?;
-        socket.connect(at(peer, *port))?;
+/// No socket can be had; no datagram reaches the server; it refuses or is gone.
+pub fn join(channel: &mut Channel, token: &Hex128, streams: u16) -> Result<Vec<UdpSocket>, Lost> {
+    let (mut local, peer) = addresses(channel).map_err(Lost::Here)?;
+    local.set_port(0);
+    let open = |_| {
+        let socket = flow::open(local)?;
+        socket.connect(peer)?;
         Ok(socket)
     };
-    let sockets: Vec<UdpSocket> =
-        ports.ports.iter().map(open).collect::<io::Result<_>>().map_err(Lost::Here)?;
+    let sockets: Vec<UdpSocket> = (0..streams).map(open).collect::<io::Result<_>>().map_err(Lost::Here)?;
     let deadline = Instant::now() + 2 * REQUEST;
     loop {
         for (stream, socket) in sockets.iter().enumerate() {
             // Lost or refused, it is sent again.
-            let _ = socket.send(&proof(&ports.token, stream));
+            let _ = socket.send(&hello(token, stream));
         }
-        match channel.receive(deadline.min(Instant::now() + AGAIN)) {
+        match channel.receive(deadline.min(Instant::now() + REPEAT)) {
             Ok(Message::Joined) => return Ok(sockets),
+            Ok(Message::NoDatagram) => return Err(Lost::NoDatagram { port: peer.port() }),
             Ok(Message::Refused(why)) => return Err(Lost::Refused(crate::text::shown_within(&why, 300))),
             Ok(_) => return Err(WireError::OutOfTurn.into()),
             Err(WireError::Silent) if Instant::now() < deadline => {}
@@ -137,10 +213,65 @@ pub fn join(channel: &mut Channel, ports: &Ports) -> Result<Vec<UdpSocket>, Lost
     }
 }
 
-/// Whether an error says that nobody is at the other port, or that the network told so.
+/// Whether an error says that no socket has the other port, or that the network reported so.
 pub fn is_gone(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::ConnectionRefused | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn here() -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], 0))
+    }
+
+    #[test]
+    fn each_stream_gets_a_socket_of_its_own_on_the_servers_port() {
+        let listener = listen(here()).unwrap();
+        let local = listener.local_addr().unwrap();
+        let expected = Expected::default();
+        let place = expected.expect(local, here().ip(), 2).unwrap();
+        let clients: Vec<UdpSocket> = (0..3).map(|_| UdpSocket::bind(here()).unwrap()).collect();
+        for (stream, client) in clients.iter().enumerate() {
+            // Twice, for any may be lost; the third has a number that no stream has.
+            client.send_to(&hello(&place.token, stream), local).unwrap();
+            client.send_to(&hello(&place.token, stream), local).unwrap();
+        }
+        clients[2].send_to(&hello(&Hex128::random().unwrap(), 0), local).unwrap();
+        expected.take_from(&listener);
+        let sockets: Vec<Arrival> = place.arrivals.try_iter().collect();
+        assert_eq!(sockets.iter().map(|(stream, _)| *stream).collect::<Vec<_>>(), [0, 1]);
+        for (stream, socket) in sockets {
+            let (socket, client) = (socket.unwrap(), &clients[usize::from(stream)]);
+            assert_eq!(socket.local_addr().unwrap(), local);
+            assert_eq!(socket.peer_addr().unwrap(), client.local_addr().unwrap());
+            client.send_to(b"data", local).unwrap();
+            assert_eq!(socket.recv(&mut [0; 8]).unwrap(), 4);
+        }
+        drop(place);
+        assert!(expected.locked().is_empty());
+    }
+
+    #[test]
+    fn a_token_from_another_address_proves_nothing() {
+        let listener = listen(here()).unwrap();
+        let local = listener.local_addr().unwrap();
+        let expected = Expected::default();
+        let place = expected.expect(local, [127, 0, 0, 2].into(), 1).unwrap();
+        let stranger = UdpSocket::bind(here()).unwrap();
+        stranger.send_to(&hello(&place.token, 0), local).unwrap();
+        expected.take_from(&listener);
+        assert!(place.arrivals.is_empty());
+    }
+
+    #[test]
+    fn no_second_server_has_the_port() {
+        let listener = listen(here()).unwrap();
+        let again = listen(listener.local_addr().unwrap()).unwrap_err();
+        assert_eq!(again.kind(), ErrorKind::AddrInUse);
+    }
 }
