@@ -14,8 +14,8 @@ pub(super) enum NetworkWarning {
     ForeignDatagrams { count: u64 },
     /// Not all messages were moved in the time of a sample.
     VolumeCut { moved: u64, wanted: u64, seconds: u64 },
-    /// The lossless rate is between these; 0 is no lower bound.
-    SearchNotConverged { low: f64, high: f64 },
+    /// The time of this many searches for the lossless rate, of all, ended before the rate was known to 1 %.
+    SearchNotConverged { searches: usize, all: usize },
     /// A token bucket on the way `up` or `down`: the rate of its burst, the base rate, bits above that, seconds until then.
     TokenBucket { way: &'static str, burst: f64, base: f64, held: f64, until: f64 },
     /// The burst of a token bucket lasts through so many samples.
@@ -79,14 +79,10 @@ impl fmt::Display for NetworkWarning {
                 f,
                 "only {moved} of {wanted} messages were moved in {seconds} s, the longest sample; use a smaller --volume or --count"
             ),
-            Self::SearchNotConverged { low, high } => {
-                f.write_str("not converged: the lossless rate is ")?;
-                match *low > 0.0 {
-                    true => write!(f, "between {} and {}", bits(*low), bits(*high))?,
-                    false => write!(f, "below {}", bits(*high))?,
-                }
-                f.write_str("; use a longer --sample-time")
-            }
+            Self::SearchNotConverged { searches, all } => write!(
+                f,
+                "not converged: the time of {searches} of {all} searches ended before the lossless rate was known to 1 %, so the figure is a lower bound; use a longer --sample-time"
+            ),
             Self::TokenBucket { way, burst, base, held, until } => write!(
                 f,
                 "token bucket on the path ({way}): burst of {} for {} s ({} above the base rate), then {}; the figure is the \

@@ -281,7 +281,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "search-not-converged",
-        "The search did not reach its precision: the highest rate without loss lies between the two rates named.",
+        "The time of some searches ended before the lossless rate was known to 1 %: the figure is a lower bound.",
         "Take a longer `--sample-time`.",
     ),
     entry(

@@ -173,11 +173,10 @@ pub struct Datagrams {
     searches: bool,
     /// Whether it has warmed up: before a search, a transfer is enough for that.
     warm: bool,
-    /// The rates between which a search could not tell.
-    open: Option<(f64, f64)>,
-    /// Searches, and those whose rate is not proved.
+    /// Searches, those that ended before the rate was known to 1 %, and those whose rate is not proved.
     searches_done: usize,
     unproved: usize,
+    unfinished: usize,
     segmented: bool,
     /// Datagrams of somebody else, over all samples.
     foreign: u64,
@@ -213,9 +212,9 @@ impl Datagrams {
             watch,
             searches,
             warm: false,
-            open: None,
             searches_done: 0,
             unproved: 0,
+            unfinished: 0,
             segmented: false,
             foreign: 0,
         })
@@ -316,7 +315,6 @@ impl Datagrams {
             let again = self.searched(amount)?;
             return Ok(Sample { renewed: true, ..again });
         }
-        self.open = found.open.or(self.open);
         self.searches_done += 1;
         self.unproved += usize::from(!found.proved);
         let curve: Vec<Point> = found.tried.iter().map(|(trial, _)| trial.point()).collect();
@@ -340,6 +338,7 @@ impl Datagrams {
 }
 
 /// Why the figure is none, where as many searches as give the median or more did not prove their rate.
+        self.unfinished += usize::from(found.unfinished);
 fn unproved(unproved: usize, searches: usize) -> Option<String> {
     (unproved > 0 && 2 * unproved >= searches).then(|| {
         format!(
@@ -539,8 +538,10 @@ impl Prepared for Datagrams {
             fixed.note(&mut facts);
         }
         facts.warnings.extend(self.held.warnings().into_iter().map(Note::from));
-        let open = self.open.map(|(low, high)| NetworkWarning::SearchNotConverged { low, high });
-        facts.warnings.extend(open.map(Note::from));
+        if self.unfinished > 0 {
+            let (searches, all) = (self.unfinished, self.searches_done);
+            facts.warnings.push(NetworkWarning::SearchNotConverged { searches, all }.into());
+        }
         facts.invalid = unproved(self.unproved, self.searches_done);
         self.watch.tell(&mut facts);
         facts

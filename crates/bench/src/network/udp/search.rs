@@ -110,8 +110,8 @@ pub(super) struct Search<T> {
     best: Option<usize>,
     /// Whether that trial showed that the path serves it; else only that nothing was lost.
     pub(super) proved: bool,
-    /// Where the time was too short to tell: the rates between which nothing is known, in bit/s.
-    pub(super) open: Option<(f64, f64)>,
+    /// Whether the time ended before the rate was known within 1 %.
+    pub(super) unfinished: bool,
 }
 
 impl<T> Search<T> {
@@ -149,7 +149,7 @@ pub(super) fn search<T>(
             best: (first.goodput > 0.0).then_some(0),
             tried: run.tried,
             proved: true,
-            open: None,
+            unfinished: false,
         });
     }
     let (mut low, mut high) = (0.0, first.ceiling().min(most));
@@ -170,8 +170,8 @@ pub(super) fn search<T>(
     let proved = run.best(high, |verdict| verdict == Verdict::Lossless);
     // What only lost nothing is a figure as well; that nothing more is known of it is told.
     let best = proved.or_else(|| run.best(high * (1.0 + NEAR), |verdict| verdict == Verdict::Unclear));
-    let open = (best.is_some() && (!run.clear || proved.is_none())).then_some((low, high));
-    Ok(Search { tried: run.tried, best, proved: proved.is_some(), open })
+    let unfinished = best.is_some() && (!run.clear || proved.is_none());
+    Ok(Search { tried: run.tried, best, proved: proved.is_some(), unfinished })
 }
 
 struct Run<T, F> {

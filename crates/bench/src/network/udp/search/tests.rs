@@ -68,7 +68,7 @@ proptest! {
         let rate = found.best().unwrap().0.goodput;
         let expected = capacity.min(capacity * factor);
         prop_assert!(rate <= expected * 1.011, "{rate} of {expected}");
-        prop_assert!(rate >= expected * 0.95 || found.open.is_some(), "{rate} of {expected}");
+        prop_assert!(rate >= expected * 0.95 || found.unfinished, "{rate} of {expected}");
         prop_assert!(link.took <= ALL + 1.0, "{} s", link.took);
     }
 
@@ -86,7 +86,7 @@ proptest! {
     fn rough_delays_are_told(capacity in 1e6f64..1e9, rough in 0.5f64..5.0) {
         let mut link = Link { rough, ..Link::of(capacity, capacity * 3.0, 10.0) };
         let found = link.search(1.0);
-        prop_assert!(found.open.is_some() || found.best().is_none());
+        prop_assert!(found.unfinished || found.best().is_none());
         prop_assert!(link.took <= ALL + 1.0, "{} s", link.took);
     }
 }
@@ -100,7 +100,7 @@ fn jitter_neither_halves_the_rate_nor_makes_it_a_figure() {
                 let found = link.search(seconds);
                 let rate = found.best().unwrap().0.offered;
                 assert!((0.9e8..1.011e8).contains(&rate), "{rate} in {seconds} s with {rough} s");
-                assert!(found.proved || found.open.is_some(), "{rough} {seconds}");
+                assert!(found.proved || found.unfinished, "{rough} {seconds}");
                 assert!(found.proved || rough / seconds > 1e-3, "{rough} is little in {seconds} s");
             }
         }
@@ -115,7 +115,8 @@ fn what_was_too_much_is_told_as_it_was() {
                 Trial { offered: 1.0, each: 1.0, goodput: 1.0, loss: *loss, arriving: 1.0, growth: None };
             (trial, ())
         };
-        Search { tried: losses.iter().map(trial).collect(), best: None, proved: false, open: None }.too_much()
+        Search { tried: losses.iter().map(trial).collect(), best: None, proved: false, unfinished: false }
+            .too_much()
     };
     assert_eq!(with(&[0.1, 0.2]), "loses datagrams");
     assert_eq!(with(&[0.1, 0.0]), "fills a queue or loses datagrams");
