@@ -11,6 +11,10 @@ use std::os::fd::{AsFd, AsRawFd};
 pub struct TcpInfo {
     /// Payload of the largest segment sent, in bytes.
     pub send_mss: u32,
+    /// Retransmission timeouts in a row, without an acknowledgement between them.
+    pub timeouts: u8,
+    /// Segments that were sent and are not acknowledged.
+    pub unacknowledged: u32,
     /// Whether segments carry timestamps: 12 bytes of options in each.
     pub timestamps: bool,
     /// Milliseconds since the other end's kernel last acknowledged anything.
@@ -79,6 +83,8 @@ impl TcpInfo {
         Self {
             timestamps: bytes.get(5).is_some_and(|options| options & TIMESTAMPS != 0),
             send_mss: narrow(16),
+            timeouts: bytes.get(2).copied().unwrap_or_default(),
+            unacknowledged: narrow(24),
             last_ack_ms: narrow(56),
             path_mtu: narrow(60),
             rtt_us: narrow(68),

@@ -142,10 +142,12 @@ mod tests {
     fn what_the_caps_never_let_through_is_refused_with_what_would_be_right() {
         let server = Welcome {
             session: wire::Hex128::random().unwrap(),
+            server: wire::Hex128::random().unwrap(),
             max_streams: 64,
             max_nanos: 60_000_000_000,
             max_rate: 400_000,
             shaping: wire::Shaping::default(),
+            carrier: None,
         };
         assert!(fits(&server, 1, 128 << 10).is_ok() && fits(&server, 22, 128 << 10).is_ok());
         let error = fits(&server, 64, 128 << 10).unwrap_err().reason;

@@ -199,7 +199,8 @@ mod tests {
     use crate::wire::Hex128;
 
     fn welcome(max_rate: u64, shaping: Shaping) -> Welcome {
-        Welcome { session: Hex128::random().unwrap(), max_streams: 1, max_nanos: 1, max_rate, shaping }
+        let session = Hex128::random().unwrap();
+        Welcome { session, server: session, max_streams: 1, max_nanos: 1, max_rate, shaping, carrier: None }
     }
 
     fn job(direction: &str) -> Job {

@@ -16,6 +16,7 @@ mod limit;
 mod near_end;
 mod part;
 mod path;
+mod path_fault;
 mod process;
 mod server;
 mod setup;

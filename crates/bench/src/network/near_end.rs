@@ -9,11 +9,13 @@ use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use super::path_fault::{self, PathFault, PathWay};
 use super::process::Process;
 use super::server::Address;
 use crate::machine::Root;
 use crate::sample::CannotMeasure;
 use crate::traffic::account::Ledger;
+use crate::traffic::carrier::Carrier;
 use crate::traffic::socket::{self, dial};
 use crate::traffic::tcp::{Means, Outcome, transfer};
 use crate::traffic::{self, Cpus, End, Lost, is_out_of_descriptors, raise_descriptors, route, udp};
@@ -24,6 +26,19 @@ use crate::wire::{
 
 /// How long this end waits in all while other clients measure.
 const QUEUE: Duration = Duration::from_secs(90);
+
+/// The control connection has segments that every path carries (RFC 1122 §3.3.3: packets of 576 bytes), so that it works
+/// where larger ones vanish.
+const CONTROL: Sockets =
+    Sockets { nodelay: true, window: None, congestion: None, mss: Some(536), dscp: None };
+/// Connections by which it is found whether several servers answer at one address.
+const HANDSHAKES: usize = 4;
+
+/// A session that was opened: its control connection, and what the server allows.
+struct Session {
+    channel: Channel,
+    welcome: Welcome,
+}
 
 /// Where a far end is.
 #[derive(Clone, Debug)]
@@ -53,6 +68,12 @@ pub struct FarEnd {
     welcome: Welcome,
     streams: Vec<TcpStream>,
     process: Option<Process>,
+    /// The address that the client sends from, if one was given.
+    from: Option<IpAddr>,
+    /// The interface that packets leave by.
+    interface: Option<String>,
+    /// Its link when the session began.
+    carrier: Option<Carrier>,
     ledger: Ledger,
 }
 
@@ -83,9 +104,22 @@ impl FarEnd {
             })
         });
         let (address, channel, welcome) = opened?;
-        let interface = route::interface(&Root::live(), address.ip());
-        let ledger = Ledger::new(Root::live(), interface);
-        Ok(FarEnd { channel, address, key, welcome, streams: Vec::new(), process, ledger })
+        Ok(Self::with(Session { channel, welcome }, address, key, from, process))
+    }
+
+    fn with(
+        session: Session,
+        address: SocketAddr,
+        key: Key,
+        from: Option<IpAddr>,
+        process: Option<Process>,
+    ) -> Self {
+        let Session { channel, welcome } = session;
+        let interface = route::interface(&Root::live(), address);
+        let carrier = interface.as_deref().and_then(Carrier::of);
+        let ledger = Ledger::new(Root::live(), interface.clone());
+        let streams = Vec::new();
+        FarEnd { channel, address, key, welcome, streams, process, from, interface, carrier, ledger }
     }
 
     /// Another session with the same far end, whose work may run beside this one's: a load, or what is measured
@@ -100,9 +134,33 @@ impl FarEnd {
         let (address, stream) = reach(&[self.address], from)?;
         let (channel, welcome) =
             open_session(stream, &self.key, Some(self.welcome.session)).map_err(failed)?;
-        let interface = route::interface(&Root::live(), address.ip());
-        let (key, ledger) = (self.key.clone(), Ledger::new(Root::live(), interface));
-        Ok(FarEnd { channel, address, key, welcome, streams: Vec::new(), process: None, ledger })
+        if welcome.server != self.welcome.server {
+            return Err(PathFault::SeveralServers.of_server(address));
+        }
+        Ok(Self::with(Session { channel, welcome }, address, self.key.clone(), from, None))
+    }
+
+    /// A new session with the server, after this one has failed.
+    ///
+    /// # Errors
+    /// The server cannot be reached any more.
+    pub(super) fn again(&self) -> Result<Self, CannotMeasure> {
+        // The server ends the session, and its turn, when this connection closes.
+        let _ = self.channel.stream().shutdown(std::net::Shutdown::Both);
+        self.beside(self.from)
+    }
+
+    /// Starts the transfer that was requested before.
+    ///
+    /// # Errors
+    /// The server is gone.
+    pub(super) fn go(&mut self) -> Result<(), CannotMeasure> {
+        self.channel.send(&Message::Go).map_err(|e| self.lost("a request", &e.into()))
+    }
+
+    /// The address that the client sends from, if one was given.
+    pub(super) const fn from(&self) -> Option<IpAddr> {
+        self.from
     }
 
     /// A private far end's process id.
@@ -125,18 +183,19 @@ impl FarEnd {
         &self.streams
     }
 
-    /// Joins `count` streams to the session.
+    /// Joins `count` further streams to the session.
     ///
     /// # Errors
     /// The far end allows fewer, refuses an option, or is gone.
     pub fn join(&mut self, count: u16, sockets: &Sockets, from: Option<IpAddr>) -> Result<(), CannotMeasure> {
-        if count > self.welcome.max_streams {
+        if self.streams.len() + usize::from(count) > usize::from(self.welcome.max_streams) {
             return Err(CannotMeasure::far_end(format!(
                 "--streams must be at most {} on the server at {}: {count} is not; or start the server with a higher --max-streams",
                 self.welcome.max_streams, self.address
             )));
         }
-        for stream in 0..count {
+        let first = self.streams.len() as u16;
+        for stream in first..first + count {
             match self.joined(stream, sockets, from) {
                 Ok(socket) => self.streams.push(socket),
                 Err(e) => return Err(self.lost("the opening of a stream", &e)),
@@ -148,10 +207,16 @@ impl FarEnd {
     fn joined(&self, stream: u16, sockets: &Sockets, from: Option<IpAddr>) -> Result<TcpStream, Lost> {
         let socket = socket::made(self.address, from, sockets).map_err(Lost::Here)?;
         let socket = socket::reach(socket, self.address, HANDSHAKE).map_err(WireError::from)?;
-        let mut channel = Channel::connect(socket, &self.key)?;
+        let mut channel = Channel::connect(socket, &self.key).map_err(|e| match e {
+            // This key opened the session.
+            WireError::Handshake(HandshakeError::Refused) if self.meets_several() => Lost::OtherServer,
+            e => e.into(),
+        })?;
         let join = Join { session: self.welcome.session, stream, sockets: sockets.clone() };
         match channel.ask(&Message::Join(join))? {
             Message::Joined => {}
+            Message::NoSession { server } if server != self.welcome.server => return Err(Lost::OtherServer),
+            Message::NoSession { .. } => return Err(Lost::NoSession),
             Message::Refused(why) => return Err(Lost::Refused(crate::text::shown(&why))),
             _ => return Err(WireError::OutOfTurn.into()),
         }
@@ -284,17 +349,14 @@ impl FarEnd {
 
     /// Why there is no figure, after something failed `during` something.
     pub fn lost(&mut self, during: &str, error: &Lost) -> CannotMeasure {
+        if let Some(fault) = self.path_fault(error) {
+            return fault.of_server(self.address);
+        }
         let end = self.process.as_mut().map(Process::end).unwrap_or_default();
         let (what, remedy) = match error {
             Lost::Thread(_) | Lost::Here(_) => return CannotMeasure::environment(error.to_string()),
             Lost::Refused(why) => {
                 return self.refusal(why);
-            }
-            Lost::NoDatagram { port } => {
-                return CannotMeasure::far_end(format!(
-                    "the server at {} answers over TCP, and {error}: a firewall or NAT between drops UDP; open UDP port {port} too, or forward it with the TCP port",
-                    self.address
-                ));
             }
             _ if self.process.is_some() => {
                 ("the server", "run the case again, and see `dmesg` if it was killed")
@@ -308,12 +370,78 @@ impl FarEnd {
     }
 }
 
+impl FarEnd {
+    /// The fault of the path that `error` comes from, if there is one.
+    fn path_fault(&mut self, error: &Lost) -> Option<PathFault> {
+        match error {
+            _ if self.process.is_some() => None,
+            Lost::Thread(_) | Lost::Here(_) | Lost::Refused(_) => None,
+            Lost::NoDatagram { port } => Some(PathFault::NoDatagram { port: *port }),
+            Lost::OtherServer => Some(PathFault::SeveralServers),
+            Lost::NoSession => Some(PathFault::SeveralAddresses),
+            _ if self.lost_link().is_some() => self.lost_link(),
+            Lost::Unacknowledged { segment, sender } => {
+                let way = PathWay::from(*sender);
+                let unknown = PathFault::BlackHole { way, segment: *segment, passes: None };
+                Some(match path_fault::black_hole(self, way, *segment) {
+                    Ok(hole) => hole.unwrap_or(PathFault::Interrupted),
+                    Err(_) => unknown,
+                })
+            }
+            Lost::Silent | Lost::Wire(WireError::Silent) => self.after_the_loss(true),
+            Lost::Wire(_) | Lost::Stream(_) => self.after_the_loss(false),
+            Lost::TooLong(_) => None,
+        }
+    }
+
+    /// The link of this machine that came and went since the session began.
+    pub(super) fn lost_link(&self) -> Option<PathFault> {
+        let (before, now) = (self.carrier?, Carrier::of(self.interface.as_deref()?)?);
+        let changes = now.changes.wrapping_sub(before.changes);
+        let interface = self.interface.clone();
+        let is_up = now.is_up;
+        (changes > 0 || before.is_up && !is_up).then_some(PathFault::LinkLost { interface, changes, is_up })
+    }
+
+    /// The fault that a new session shows, after one was lost because nothing arrived any more, or for another reason.
+    fn after_the_loss(&self, is_silent: bool) -> Option<PathFault> {
+        let (_, stream) = reach(&[self.address], self.from).ok()?;
+        let (_, welcome) = open_session(stream, &self.key, None).ok()?;
+        if welcome.server != self.welcome.server {
+            return Some(PathFault::Restarted);
+        }
+        let changes = match (self.welcome.carrier, welcome.carrier) {
+            (Some(before), Some(now)) => now.changes.wrapping_sub(before.changes),
+            _ => 0,
+        };
+        let is_up = true;
+        match changes {
+            0 => is_silent.then_some(PathFault::Interrupted),
+            changes => Some(PathFault::LinkLost { interface: None, changes, is_up }),
+        }
+    }
+
+    /// Whether some connections to the address know this key and others do not.
+    fn meets_several(&self) -> bool {
+        let knows = |_| {
+            let (_, stream) = reach(&[self.address], self.from).ok()?;
+            match Channel::connect(stream, &self.key) {
+                Ok(_) => Some(true),
+                Err(WireError::Handshake(HandshakeError::Refused)) => Some(false),
+                Err(_) => None,
+            }
+        };
+        let seen: Vec<bool> = (0..HANDSHAKES).filter_map(knows).collect();
+        seen.contains(&true) && seen.contains(&false)
+    }
+}
+
 /// Connects to the first address that answers.
 fn reach(addresses: &[SocketAddr], from: Option<IpAddr>) -> Result<(SocketAddr, TcpStream), CannotMeasure> {
     let mut tried = Vec::new();
     let family = |a: &&SocketAddr| from.is_none_or(|from| from.is_ipv4() == a.is_ipv4());
     for address in addresses.iter().filter(family) {
-        match dial(*address, from, &Sockets::default(), HANDSHAKE) {
+        match dial(*address, from, &CONTROL, HANDSHAKE) {
             Ok(stream) => return Ok((*address, stream)),
             // That says nothing of the other end.
             Err(e) if is_out_of_descriptors(&e) => {

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::links::{FAR, Link, Namespace, document};
-use crate::support::skipped;
+use crate::support::{scratch, skipped};
 
 /// One short case of each benchmark that needs a server and of both protocols of round trips.
 const ALL: [&[&str]; 4] = [
@@ -106,4 +106,118 @@ fn a_client_whose_address_and_ports_are_translated_is_served() {
         assert_eq!(measurement["status"], "ok", "{measurement}");
     }
     assert!(server.log().contains("10.77.0.9"));
+}
+
+/// Why a short run fails, with exit code 5.
+fn reason(link: &Link, server: &super::Serving, arguments: &[&str]) -> String {
+    let failed = document(link.client_of(server, &[arguments, &SHORT[..]].concat()), 5);
+    failed["measurements"][0]["reason"].as_str().unwrap().to_owned()
+}
+
+/// Has an end hand single segments to its interface, as a network card does, so that rules see their sizes.
+fn without_offload(link: &Link) -> bool {
+    [(&link.near, "near0"), (&link.far, "far0")]
+        .iter()
+        .all(|(end, device)| end.run(&format!("ip link set dev {device} gso_max_segs 1 gso_max_size 1500")))
+}
+
+#[test]
+fn a_path_that_loses_full_segments_is_named_with_the_size_that_passes() {
+    let test = "a_path_that_loses_full_segments_is_named_with_the_size_that_passes";
+    let Some(link) = Link::new(test) else { return };
+    if !without_offload(&link) {
+        return skipped(test, "ip sets no gso_max_segs here");
+    }
+    let server = link.server(&[]);
+    for (end, direction, way) in [(&link.far, "up", "to the server"), (&link.near, "down", "from the server")]
+    {
+        // 1348 bytes of payload with timestamps; TCP_MAXSEG counts them.
+        chain(end, "input", &["ip protocol tcp ip length gt 1400 drop"]);
+        let tcp = ["--server", FAR, "--only", "network.tcp", "--direction", direction];
+        let why = reason(&link, &server, &tcp);
+        assert!(why.contains("TCP segments of 1448 bytes") && why.contains(way), "{why}");
+        assert!(why.contains("--mss 1360"), "{why}");
+        let measured =
+            document(link.client_of(&server, &[&tcp[..], &SHORT[..], &["--mss", "1360"]].concat()), 0);
+        assert_eq!(measured["measurements"][0]["status"], "ok", "{measured}");
+        let trips = ["--server", FAR, "--only", "network.latency", "--message", "32K"];
+        let why = reason(&link, &server, &trips);
+        assert!(why.contains("TCP segments of 1448 bytes") && why.contains(way), "{why}");
+        end.must("nft delete table inet middlebox");
+    }
+}
+
+#[test]
+fn a_path_that_loses_large_datagrams_is_named_with_the_size_that_passes() {
+    let test = "a_path_that_loses_large_datagrams_is_named_with_the_size_that_passes";
+    let Some(link) = Link::new(test) else { return };
+    let server = link.server(&[]);
+    let udp =
+        |direction| ["--server", FAR, "--only", "network.udp", "--rate", "5M", "--direction", direction];
+    let trips = ["--server", FAR, "--only", "network.latency", "--protocol", "udp"];
+    for (end, direction, way) in [(&link.far, "up", "to the server"), (&link.near, "down", "from the server")]
+    {
+        chain(end, "input", &["udp length gt 1000 drop"]);
+        for arguments in [&udp(direction)[..], &trips] {
+            let why = reason(&link, &server, &[arguments, &["--message", "1400"]].concat());
+            assert!(why.contains("datagrams of 1400 bytes") && why.contains(way), "{why}");
+            assert!(why.contains("--message 512"), "{why}");
+        }
+        end.must("nft add rule inet middlebox input udp length gt 8 drop");
+        let why = reason(&link, &server, &udp(direction));
+        let is_named = if direction == "up" { "UDP port 7546" } else { "drops UDP from the server" };
+        assert!(why.contains(is_named), "{why}");
+        end.must("nft delete table inet middlebox");
+    }
+}
+
+#[test]
+fn ends_with_different_mtus_are_measured_by_tcp_and_named_for_datagrams() {
+    let test = "ends_with_different_mtus_are_measured_by_tcp_and_named_for_datagrams";
+    let Some(link) = Link::new(test) else { return };
+    link.near.must("ip link set near0 mtu 9000");
+    let server = link.server(&[]);
+    for measurement in all_measured(&link, &server, FAR) {
+        assert_eq!(measurement["status"], "ok", "{measurement}");
+    }
+    let udp = ["--server", FAR, "--only", "network.udp", "--rate", "5M", "--message", "4000"];
+    let why = reason(&link, &server, &udp);
+    assert!(why.contains("--message 1472") && why.contains("to the server"), "{why}");
+}
+
+#[test]
+fn a_load_balancer_before_two_servers_is_named() {
+    let Some(link) = Link::new("a_load_balancer_before_two_servers_is_named") else { return };
+    let dir = scratch();
+    let file = dir.path().join("key").to_str().unwrap().to_owned();
+    crate::support::ended(crate::support::plimsoll(dir.path()).args(["key", "new", &file]), 0);
+    let rules = ["tcp dport 9000 numgen inc mod 2 0 redirect to :7001", "tcp dport 9000 redirect to :7002"];
+    chain(&link.far, "prerouting", &rules);
+    let balanced = format!("{FAR}:9000");
+    let tcp = ["--server", &balanced, "--only", "network.tcp"];
+    {
+        let servers = ["7001", "7002"].map(|port| link.server(&["--port", port, "--key", &file]));
+        let loaded = ["--server", &balanced, "--only", "network.latency", "--load", "up"];
+        for arguments in [&tcp[..], &loaded] {
+            let why = reason(&link, &servers[0], &[arguments, &["--key", &file]].concat());
+            assert!(why.contains("load balancer") && why.contains("one server"), "{why}");
+        }
+    }
+    // With keys of their own, the second server refuses.
+    let servers = ["7001", "7002"].map(|port| link.server(&["--port", port]));
+    let why = servers.each_ref().map(|server| {
+        let failed = document(link.client_of(server, &[&tcp[..], &SHORT[..]].concat()), 5);
+        failed["measurements"][0]["reason"].as_str().unwrap().to_owned()
+    });
+    assert!(why.iter().any(|why| why.contains("load balancer")), "{why:?}");
+}
+
+#[test]
+fn a_firewall_before_the_port_of_new_connections_is_named() {
+    let Some(link) = Link::new("a_firewall_before_the_port_of_new_connections_is_named") else { return };
+    let server = link.server(&[]);
+    chain(&link.far, "input", &["tcp dport != 7546 drop"]);
+    let why =
+        reason(&link, &server, &["--server", FAR, "--only", "network.latency", "--protocol", "connect"]);
+    assert!(why.contains("--protocol tcp") && why.contains("firewall"), "{why}");
 }

@@ -64,10 +64,12 @@ fn play(listener: &TcpListener, key: &Key, last: Phase) -> Result<(), WireError>
     control.receive(soon())?;
     let welcome = Welcome {
         session: Hex128::random().unwrap(),
+        server: Hex128::random().unwrap(),
         max_streams: 1,
         max_nanos: 60_000_000_000,
         max_rate: 1 << 40,
         shaping: Shaping::default(),
+        carrier: None,
     };
     control.send(&Message::Welcome(welcome))?;
     if last == Phase::Welcomed {

@@ -215,7 +215,7 @@ impl<'env> Door<'env> {
     fn join(&mut self, mut channel: Channel, peer: SocketAddr, join: &Join) {
         let ready = channel.stream().set_nonblocking(false).is_ok();
         let allowed = join.sockets.congestion.as_deref().is_none_or(may_use);
-        let mut refused = String::from("there is no such session or stream");
+        let mut refused = String::from("it allows no stream of this number");
         let ipv4 = peer.is_ipv4();
         let joined = ready
             && allowed
@@ -228,6 +228,9 @@ impl<'env> Door<'env> {
             });
         let answer = match joined {
             true => Message::Joined,
+            false if !self.sessions.has(&join.session, peer.ip()) => {
+                Message::NoSession { server: self.sessions.server() }
+            }
             false if !allowed => Message::Refused(
                 "its congestion control is not in net.ipv4.tcp_allowed_congestion_control".to_owned(),
             ),
@@ -302,9 +305,6 @@ impl<'env> Door<'env> {
     }
 }
 
-/// Lets the kernel end the connection of a client whose machine or link is gone without a word, about [`GONE`] later:
-/// by probes while nothing is under way, by the age of what nobody acknowledges else.
-fn end_when_gone(stream: &TcpStream) {
 /// The same address with an IPv4 address as such, and the interface of a link-local one.
 fn canonical(peer: SocketAddr) -> SocketAddr {
     match peer.ip().to_canonical() {
@@ -313,6 +313,9 @@ fn canonical(peer: SocketAddr) -> SocketAddr {
     }
 }
 
+/// Lets the kernel end the connection of a client whose machine or link is gone without a word, about [`GONE`] later:
+/// by probes while nothing is under way, by the age of what nobody acknowledges else.
+fn end_when_gone(stream: &TcpStream) {
     let (probes, apart) = (3, GONE / 6);
     let _ = sockopt::set_socket_keepalive(stream, true);
     let _ = sockopt::set_tcp_keepidle(stream, GONE / 2);

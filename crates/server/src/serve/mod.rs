@@ -195,7 +195,7 @@ impl Server {
         // Each stream is one.
         raise_descriptors();
         let first = File::open(SPARE).map_err(failed("open /dev/null"))?;
-        let sessions = Sessions::new(&self.settings);
+        let sessions = Sessions::new(&self.settings).map_err(failed("get random bytes"))?;
         std::thread::scope(|scope| {
             let mut door = door::Door::new(self, &sessions, tell, first);
             let ended = door.keep(scope, until.as_fd());

@@ -10,9 +10,10 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use super::sessions::{Lease, Sessions};
 use crate::machine::Root;
 use crate::traffic::account::Ledger;
+use crate::traffic::carrier::Carrier;
 use crate::traffic::tcp::{Means, transfer};
 use crate::traffic::{End, Lost, nanos, plain, route, shaper, trips, udp};
-use crate::wire::{Amount, Channel, Message, Shaping, Tcp, Trip, Trips, Udp, Welcome, WireError};
+use crate::wire::{Amount, Channel, Message, Tcp, Trip, Trips, Udp, Welcome, WireError};
 
 /// The client may be silent this long between two requests: other tools may have its machine.
 const IDLE: Duration = Duration::from_secs(600);
@@ -61,23 +62,25 @@ impl Session<'_> {
 
     fn welcome(&mut self) -> Result<(), WireError> {
         let caps = self.sessions.caps();
+        let interface = self.interface();
         let welcome = Welcome {
             session: self.lease.session,
+            server: self.sessions.server(),
             max_streams: caps.max_streams,
             max_nanos: nanos(caps.max_duration),
             max_rate: caps.max_rate as u64,
-            shaping: self.shaping(),
+            shaping: interface.as_deref().map(|name| shaper::of(&Root::live(), name)).unwrap_or_default(),
+            carrier: interface.as_deref().and_then(Carrier::of),
         };
         self.channel.send(&Message::Welcome(welcome))
     }
 
-    /// What this machine's kernel holds the interface to that the client is reached by.
-    fn shaping(&self) -> Shaping {
-        let interface = match route::is_local(self.peer) {
+    /// The interface that the client is reached by.
+    fn interface(&self) -> Option<String> {
+        match route::is_local(self.peer) {
             true => Some("lo".to_owned()),
             false => route::interface(&Root::live(), self.peer),
-        };
-        interface.map(|name| shaper::of(&Root::live(), &name)).unwrap_or_default()
+        }
     }
 
     /// Returns when the client closes the connection between two requests.
@@ -102,14 +105,17 @@ impl Session<'_> {
                     self.channel.send(&said)?;
                 }
                 Err(Err(lost)) => {
-                    let why = match &lost {
-                        Lost::Here(e) | Lost::Thread(e) => Some(lacks(e)),
-                        Lost::Silent => Some(SILENT.to_owned()),
+                    let told = match &lost {
+                        Lost::Here(e) | Lost::Thread(e) => Some(Message::Refused(lacks(e))),
+                        Lost::Silent => Some(Message::Refused(SILENT.to_owned())),
+                        Lost::Unacknowledged { segment, sender: End::Far } => {
+                            Some(Message::Unacknowledged { segment: *segment })
+                        }
                         _ => None,
                     };
-                    if let Some(why) = why {
+                    if let Some(told) = told {
                         // It hears why it is left alone; that it cannot be told either is what is told here.
-                        let _ = self.channel.send(&Message::Refused(why));
+                        let _ = self.channel.send(&told);
                     }
                     return Err(lost);
                 }

@@ -29,9 +29,10 @@ pub struct Sessions {
     caps: Caps,
     parallel: bool,
     cpus: Cpus,
+    server: Hex128,
     sessions: Mutex<HashMap<Hex128, Room>>,
-    queue: Mutex<Queue>,
     expected: Expected,
+    queue: Mutex<Queue>,
 }
 
 /// A session's hold on its room; dropping it frees all, also when its thread panics.
@@ -56,20 +57,35 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Sessions {
-    pub(super) fn new(settings: &Settings) -> Self {
-        Sessions {
+    /// None yet, of a server that gets a random name.
+    ///
+    /// # Errors
+    /// The system gives no random bytes.
+    pub(super) fn new(settings: &Settings) -> io::Result<Self> {
+        Ok(Sessions {
+            server: Hex128::random()?,
             caps: settings.caps.clone(),
             parallel: settings.parallel,
             cpus: settings.cpus.clone(),
             sessions: Mutex::default(),
+            expected: Expected::default(),
             queue: Mutex::default(),
-        }
+        })
+    }
+
+    /// The server's name.
+    pub(super) const fn server(&self) -> Hex128 {
+        self.server
     }
 
     /// What is allowed.
     pub(super) const fn caps(&self) -> &Caps {
-            expected: Expected::default(),
         &self.caps
+    }
+
+    /// The sessions that wait for datagrams.
+    pub(super) const fn expected(&self) -> &Expected {
+        &self.expected
     }
 
     /// Where transfers run.
@@ -78,11 +94,6 @@ impl Sessions {
     }
 
     /// Opens a session, beside another one of the same address if asked; `None` when there are as many as may be.
-    /// The sessions that wait for datagrams.
-    pub(super) const fn expected(&self) -> &Expected {
-        &self.expected
-    }
-
     pub(super) fn open(
         &self,
         peer: SocketAddr,
@@ -99,6 +110,11 @@ impl Sessions {
         let group = other.map_or(session, |room| room.group);
         sessions.insert(session, Room { peer: peer.ip(), group, streams: BTreeMap::new(), control });
         Some(Lease { sessions: self, session, group })
+    }
+
+    /// Whether there is this session, and it is one of this address.
+    pub(super) fn has(&self, session: &Hex128, peer: IpAddr) -> bool {
+        locked(&self.sessions).get(session).is_some_and(|room| room.peer == peer)
     }
 
     /// Adds a stream to its session, after `admit` has said so to the near end; false when there is no such session

@@ -293,16 +293,16 @@ fn what_the_caps_forbid_is_refused_and_the_session_goes_on() {
     assert!(why.contains("not all of them have joined"), "{why}");
     let why = refused(&mut channel, Tcp { amount: Amount::Messages(1), ..work(2) });
     assert!(why.contains("divided"), "{why}");
-    // A stream past the cap, of no session, with a congestion control that not everybody may use.
-    for (session, stream, congestion) in [
-        (welcome.session, 2, None),
-        (Hex128::random().unwrap(), 0, None),
-        (welcome.session, 0, Some("no-such".to_owned())),
-    ] {
-        let sockets = Sockets { congestion, ..Sockets::default() };
-        let answer = far.connect().ask(&Message::Join(Join { session, stream, sockets })).unwrap();
+    let join = |session, stream, congestion: Option<&str>| {
+        let sockets = Sockets { congestion: congestion.map(str::to_owned), ..Sockets::default() };
+        far.connect().ask(&Message::Join(Join { session, stream, sockets })).unwrap()
+    };
+    // A stream past the cap, and with a congestion control that not every user may have.
+    for answer in [join(welcome.session, 2, None), join(welcome.session, 0, Some("no-such"))] {
         assert!(matches!(answer, Message::Refused(_)), "{answer:?}");
     }
+    let unknown = join(Hex128::random().unwrap(), 0, None);
+    assert_eq!(unknown, Message::NoSession { server: welcome.server });
     let streams = vec![far.join(welcome.session, 0)];
     assert!(Near { channel, streams }.transfer(&work(1)).is_ok());
 }

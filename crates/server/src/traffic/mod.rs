@@ -4,6 +4,7 @@
 //! that no end goes on sending to nobody.
 
 pub mod account;
+pub mod carrier;
 mod course;
 pub mod pin;
 pub mod probe;
@@ -103,6 +104,20 @@ pub enum Lost {
     /// The other end will not or cannot.
     #[error("it refused: {0}")]
     Refused(String),
+    /// The control connection works, and the other end acknowledges nothing of what the streams carry.
+    #[error("segments of {segment} bytes were not acknowledged, although the control connection works")]
+    Unacknowledged {
+        /// Payload of the largest segment, in bytes.
+        segment: u32,
+        /// The end that sent them.
+        sender: End,
+    },
+    /// A connection reached another server than the control connection.
+    #[error("a connection reached another server than the control connection")]
+    OtherServer,
+    /// The server has no session to which a connection from this address belongs.
+    #[error("the server does not know the session of a connection")]
+    NoSession,
     /// No datagram reaches the server.
     #[error("no datagram came to its UDP port {port} within {} s", REQUEST.as_secs())]
     NoDatagram {

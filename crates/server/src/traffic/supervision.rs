@@ -142,6 +142,9 @@ impl<'a> Supervision<'a> {
             match message {
                 Message::Alive => {}
                 Message::Refused(why) => return Err(Lost::Refused(crate::text::shown(&why))),
+                Message::Unacknowledged { segment } => {
+                    return Err(Lost::Unacknowledged { segment, sender: End::Far });
+                }
                 other => return Ok(Some(Seen::Message(other))),
             }
         }

@@ -21,6 +21,11 @@ use super::team::{Gate, Team, Threads, joined, share};
 use super::{Cpus, End, Lost, Seen, Shared, Supervision, account, nanos, reason};
 use crate::wire::{Amount, Channel, Look, Message, RESULTS, Received, Report, Sent, Tcp};
 
+/// Segments that are not acknowledged for this long, and after this many timeouts in a row, do not arrive. The control
+/// connection, whose segments are small, works meanwhile, or the transfer would have ended by its silence.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(4);
+const TIMEOUTS: u8 = 3;
+
 /// What an end brings to a transfer.
 #[derive(Debug)]
 pub struct Means<'a> {
@@ -135,7 +140,7 @@ impl<'env> Run<'env> {
             match self.expect(supervision.await_next()?)? {
                 Some(Message::Done(report)) => progress.outcome.there = Some(*report),
                 _ if progress.infos.look() => supervision.heard(),
-                _ => {}
+                _ => progress.infos.check(self.means.end)?,
             }
         }
     }
@@ -304,6 +309,8 @@ impl<'a> Infos<'a> {
         Infos {
             sockets: sockets.iter().filter_map(told).collect(),
             began: Instant::now(),
+    /// When the other end acknowledged more than before.
+    progressed: Instant,
             acknowledged: 0,
             tcp_samples: TcpSamples::default(),
         }
@@ -314,6 +321,7 @@ impl<'a> Infos<'a> {
     }
 
     /// Takes a look; true when the other end has acknowledged more since the last one.
+            progressed: Instant::now(),
     fn look(&mut self) -> bool {
         let now = self.now();
         if now.is_empty() {
@@ -321,7 +329,24 @@ impl<'a> Infos<'a> {
         }
         self.tcp_samples.push(self.told(&now));
         let acknowledged = now.iter().filter_map(|i| i.acknowledged).sum();
-        std::mem::replace(&mut self.acknowledged, acknowledged) != acknowledged
+        let has_progressed = std::mem::replace(&mut self.acknowledged, acknowledged) != acknowledged;
+        if has_progressed {
+            self.progressed = Instant::now();
+        }
+        has_progressed
+    }
+
+    /// Fails if the other end has acknowledged nothing for [`UNACKNOWLEDGED`], although its kernel was sent the same
+    /// segments again and again. A receiver whose buffer is full acknowledges them all.
+    fn check(&self, sender: End) -> Result<(), Lost> {
+        if self.progressed.elapsed() < UNACKNOWLEDGED {
+            return Ok(());
+        }
+        let stuck = |info: &TcpInfo| info.unacknowledged > 0 && info.timeouts >= TIMEOUTS;
+        match self.now().iter().find(|info| stuck(info)) {
+            Some(info) => Err(Lost::Unacknowledged { segment: info.send_mss, sender }),
+            None => Ok(()),
+        }
     }
 
     fn told(&self, now: &[TcpInfo]) -> Look {

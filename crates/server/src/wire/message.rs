@@ -11,6 +11,7 @@ use super::course::{Course, Shaping};
 use super::datagrams::{Echoed, Trips, Udp, UdpReport};
 use super::key::{hex, unhex};
 use super::{MAX_LOOKS, MAX_MESSAGE, MAX_MESSAGES, MAX_STREAMS};
+use crate::traffic::carrier::Carrier;
 
 /// Longest transfer that can be asked for, in nanoseconds: a day.
 const DAY: u64 = 86_400 * 1_000_000_000;
@@ -32,6 +33,11 @@ pub enum Message {
     Join(Join),
     /// Far end: bare bytes from here on.
     Joined,
+    /// Far end: this server has no session of that name and of the client's address.
+    NoSession {
+        /// The server that says so, as its welcome names it.
+        server: Hex128,
+    },
     /// Near end: a TCP transfer over the streams that have joined.
     Tcp(Tcp),
     /// Far end: it is ready for the transfer asked for; those who receive are waiting already.
@@ -40,6 +46,11 @@ pub enum Message {
     Go,
     /// Either end, during a transfer.
     Alive,
+    /// Far end: the near end acknowledges nothing of what the streams carry; the session ends.
+    Unacknowledged {
+        /// Payload of the largest segment, in bytes.
+        segment: u32,
+    },
     /// Either end, when it has sent all: bytes by stream.
     Sent(Vec<u64>),
     /// Far end: the transfer is over, and this is what it saw.
@@ -89,16 +100,16 @@ impl Hex128 {
         crate::random::secret().map(Hex128)
     }
 
+    /// A value with these bytes.
+    pub const fn new(bytes: [u8; 16]) -> Self {
+        Hex128(bytes)
+    }
+
     /// The bytes.
     pub const fn bytes(&self) -> &[u8; 16] {
         &self.0
     }
 }
-
-    /// These.
-    pub const fn new(bytes: [u8; 16]) -> Self {
-        Hex128(bytes)
-    }
 
 impl std::fmt::Debug for Hex128 {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -129,6 +140,8 @@ impl<'de> Deserialize<'de> for Hex128 {
 pub struct Welcome {
     /// Names the session to the connections that join it.
     pub session: Hex128,
+    /// Names the server: random, made when it starts.
+    pub server: Hex128,
     /// Most streams.
     pub max_streams: u16,
     /// Longest transfer.
@@ -137,6 +150,8 @@ pub struct Welcome {
     pub max_rate: u64,
     /// What its kernel holds the interface to that the session came by.
     pub shaping: Shaping,
+    /// The link of this interface, if its kernel reports it.
+    pub carrier: Option<Carrier>,
 }
 
 /// A connection that becomes a stream.

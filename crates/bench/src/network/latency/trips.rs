@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Builder;
 use std::time::Duration;
+
+use plimsoll_metal::tcp::TcpInfo;
 
 use super::super::amount::{self, Fixed};
 use super::super::condition::{
@@ -15,6 +17,7 @@ use super::super::fact::{PLACEMENT, PLACEMENTS};
 use super::super::job::{Job, Protocol};
 use super::super::near_end::{FarEnd, Place};
 use super::super::path::Path as ToFarEnd;
+use super::super::path_fault::{self, PathFault, PathWay};
 use super::super::setup::Setup;
 use super::super::{GOODPUT, LOAD, LOSS, Placement, RATE, RTT, foreign_datagrams, random_bytes};
 use super::end_cpus::{self, EndCpus};
@@ -35,6 +38,9 @@ const TRIAL: Duration = Duration::from_millis(20);
 const TRIALS: usize = 2;
 /// Round trips that are made under load before those that count: the load must be there first.
 const RAMP: Duration = Duration::from_millis(300);
+
+/// How long a connection to the port of `--protocol connect` may take when none brought a message back.
+const CONNECTED: Duration = Duration::from_secs(2);
 
 /// What limits need to know of the path.
 const LINK: [Condition; 4] = [PATH_LOOPBACK, PATH_IPV6, PATH_SPEED, PATH_MTU];
@@ -177,7 +183,17 @@ impl RoundTrips {
     fn measure(&mut self, until: Until) -> Result<(Trips, Option<Echoed>), CannotMeasure> {
         let port = self.begin(until)?;
         let trips = self.exchange(until, port);
+        let is_silent = match &trips {
+            Ok(trips) => trips.returned() == 0,
+            Err(e) => e.kind() == io::ErrorKind::TimedOut || matches!(self.ways, Ways::Connect),
+        };
+        if is_silent && let Some(fault) = self.path_fault(port) {
+            return Err(fault.of_server(self.address));
+        }
         let trips = trips.map_err(|e| self.failed("round trips", Lost::Stream(e)))?;
+        if is_silent {
+            return Err(self.none_came_back(&trips));
+        }
         let echoed = match &mut self.far_end {
             None => None,
             Some(far_end) => {
@@ -268,6 +284,44 @@ impl RoundTrips {
         Ok(sum)
     }
 
+    /// The fault of the path because of which no message came back, if there is one. The server's part of the round trips
+    /// is over then.
+    fn path_fault(&mut self, port: Option<u16>) -> Option<PathFault> {
+        let bytes = self.payloads.first().map_or(1, |payload| payload.bytes().len()) as u32;
+        let far_end = self.far_end.as_mut().filter(|far_end| far_end.pid().is_none())?;
+        let lost_link = far_end.lost_link();
+        let ways = [PathWay::Up, PathWay::Down].into_iter();
+        match &self.ways {
+            _ if lost_link.is_some() => lost_link,
+            Ways::Connect => {
+                let port = port?;
+                let mut to = self.address;
+                to.set_port(port);
+                TcpStream::connect_timeout(&to, CONNECTED)
+                    .is_err()
+                    .then_some(PathFault::NoConnection { port })
+            }
+            Ways::Udp(sockets) => {
+                far_end.finish_trips().ok()?;
+                let mut faults = ways.map(|way| path_fault::large_datagrams(far_end, sockets, way, bytes));
+                faults.find_map(|fault| fault.ok().flatten())
+            }
+            Ways::Tcp => {
+                let segment = TcpInfo::of(far_end.streams().first()?).ok()?.send_mss;
+                let mut faults = ways.map(|way| path_fault::black_hole(far_end, way, segment));
+                faults.find_map(|fault| fault.ok().flatten())
+            }
+            Ways::Icmp(_) => None,
+        }
+    }
+
+    fn none_came_back(&self, trips: &Trips) -> CannotMeasure {
+        CannotMeasure::far_end(format!(
+            "none of {} messages came back within {:?} from {}; use a longer --timeout",
+            trips.sent, self.timeout, self.address
+        ))
+    }
+
     fn failed(&mut self, during: &str, error: Lost) -> CannotMeasure {
         match &mut self.far_end {
             Some(far_end) => far_end.lost(during, &error),
@@ -304,12 +358,6 @@ impl RoundTrips {
 
     fn read(&self, done: &Loaded) -> Result<Sample, CannotMeasure> {
         let Loaded { trips, echoed, load } = done;
-        if trips.returned() == 0 {
-            return Err(CannotMeasure::far_end(format!(
-                "none of {} messages came back within {:?} from {}; use a longer --timeout",
-                trips.sent, self.timeout, self.address
-            )));
-        }
         if echoed.as_ref().is_some_and(|echoed| echoed.messages < trips.returned()) {
             return Err(CannotMeasure::far_end(
                 "the server reports fewer messages than came back: client and server must be the same build",

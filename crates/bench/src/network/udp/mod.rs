@@ -22,6 +22,7 @@ use super::held::Held;
 use super::job::Job;
 use super::near_end::FarEnd;
 use super::path::Path;
+use super::path_fault::{self, PathWay};
 use super::server::Server;
 use super::setup::{Setup, streaming, with_options};
 use super::sustained::Watch;
@@ -175,8 +176,8 @@ pub struct Datagrams {
     warm: bool,
     /// Searches, those that ended before the rate was known to 1 %, and those whose rate is not proved.
     searches_done: usize,
-    unproved: usize,
     unfinished: usize,
+    unproved: usize,
     segmented: bool,
     /// Datagrams of somebody else, over all samples.
     foreign: u64,
@@ -213,8 +214,8 @@ impl Datagrams {
             searches,
             warm: false,
             searches_done: 0,
-            unproved: 0,
             unfinished: 0,
+            unproved: 0,
             segmented: false,
             foreign: 0,
         })
@@ -230,6 +231,7 @@ impl Datagrams {
         let began = Instant::now();
         let done = self.far_end.transfer_udp(&work, &self.sockets, &self.filler, &self.placement.near)?;
         let ways = ways(&work, &done)?;
+        self.check_arrivals(&work, &ways)?;
         self.foreign += ways.iter().map(|way| way.received.foreign).sum::<u64>();
         self.segmented = ways.iter().any(|way| way.sent.segmented);
         let sent = ways.iter().map(|way| way.sent.datagrams).min();
@@ -253,6 +255,26 @@ impl Datagrams {
         sample.conditions.more.add(self.path.conditions());
         let spoilt = shows && self.watch.is_spoilt(&all);
         Ok((sample, trial, came, spoilt))
+    }
+
+    /// Fails if nothing at all came on a way, and nothing of this size comes when it is tried again.
+    fn check_arrivals(&mut self, work: &wire::Udp, ways: &[Way<'_>]) -> Result<(), CannotMeasure> {
+        let directions = match work.direction {
+            Direction::Up => &[PathWay::Up][..],
+            Direction::Down => &[PathWay::Down],
+            Direction::Both => &[PathWay::Up, PathWay::Down],
+        };
+        let is_private = self.far_end.pid().is_some();
+        for (way, done) in directions.iter().zip(ways) {
+            if is_private || done.sent.datagrams == 0 || done.received.received > 0 {
+                continue;
+            }
+            let fault = path_fault::large_datagrams(&mut self.far_end, &self.sockets, *way, work.datagram)?;
+            if let Some(fault) = fault {
+                return Err(fault.of_server(self.far_end.address()));
+            }
+        }
+        Ok(())
     }
 
     /// Looks for a token bucket in what has come so far. What came before it was found is forgotten.
@@ -316,6 +338,7 @@ impl Datagrams {
             return Ok(Sample { renewed: true, ..again });
         }
         self.searches_done += 1;
+        self.unfinished += usize::from(found.unfinished);
         self.unproved += usize::from(!found.proved);
         let curve: Vec<Point> = found.tried.iter().map(|(trial, _)| trial.point()).collect();
         let lowest = found.tried.iter().map(|(trial, _)| trial.offered).fold(f64::INFINITY, f64::min);
@@ -338,7 +361,6 @@ impl Datagrams {
 }
 
 /// Why the figure is none, where as many searches as give the median or more did not prove their rate.
-        self.unfinished += usize::from(found.unfinished);
 fn unproved(unproved: usize, searches: usize) -> Option<String> {
     (unproved > 0 && 2 * unproved >= searches).then(|| {
         format!(

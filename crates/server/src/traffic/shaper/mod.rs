@@ -6,7 +6,7 @@
 //! bucket below a root that sorts packets (`prio`, `mq`) holds some of them alone, and tells nothing of the interface. What
 //! leaves by an interface on top of one other (VLAN, a bond of one) passes that one as well.
 
-mod read;
+pub(super) mod read;
 
 use std::time::Duration;
 

@@ -211,7 +211,7 @@ fn bits(bytes: u64) -> Option<u64> {
 }
 
 /// The value of the first attribute of this kind.
-fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
+pub(in crate::traffic) fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     /// The upper bits are flags (`NLA_F_NESTED`, `NLA_F_NET_BYTEORDER`).
     const KIND: u16 = 0x3fff;
     loop {
@@ -228,6 +228,6 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub(in crate::traffic) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }

@@ -94,7 +94,15 @@ fn a_course_and_a_shaping_that_cannot_be_are_refused() {
     let welcome = |out: Option<u64>| {
         let shaping = Shaping { out, ..Shaping::default() };
         let session = Hex128::random().unwrap();
-        let welcome = Welcome { session, max_streams: 1, max_nanos: 1, max_rate: 1, shaping };
+        let welcome = Welcome {
+            session,
+            server: session,
+            max_streams: 1,
+            max_nanos: 1,
+            max_rate: 1,
+            shaping,
+            carrier: None,
+        };
         Message::parse(&Message::Welcome(welcome).to_json())
     };
     assert!(welcome(None).is_ok() && welcome(Some(1)).is_ok());

@@ -1,0 +1,84 @@
+//! Whether the link of an interface is there, and how often it came and went, requested by rtnetlink
+//! (linux/rtnetlink.h, linux/if_link.h).
+
+use std::time::Duration;
+
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, recv, send, socket_with, sockopt,
+};
+use serde::{Deserialize, Serialize};
+
+use super::shaper::read::{attribute, u32_at};
+
+const RTM_GETLINK: u16 = 18;
+const NLM_F_REQUEST: u16 = 1;
+/// `struct nlmsghdr` and `struct ifinfomsg`.
+const HEADER: usize = 16;
+const INTERFACE: usize = 16;
+const IFLA_CARRIER_CHANGES: u16 = 35;
+/// `IFF_UP | IFF_RUNNING`.
+const RUNNING: u32 = 0x41;
+
+/// The state of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Carrier {
+    /// Whether the interface is up and has a carrier.
+    pub is_up: bool,
+    /// How often the carrier came or went since the interface exists.
+    pub changes: u32,
+}
+
+impl Carrier {
+    /// The state of this interface; `None` if the kernel does not report it.
+    pub fn of(interface: &str) -> Option<Self> {
+        // Protocol 0 is NETLINK_ROUTE.
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None).ok()?;
+        let index = netdevice::name_to_index(&socket, interface).ok()?;
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(Duration::from_secs(1))).ok()?;
+        send(&socket, &request(index), SendFlags::empty()).ok()?;
+        let mut bytes = vec![0; 32 << 10];
+        let (length, _) = recv(&socket, &mut bytes[..], RecvFlags::empty()).ok()?;
+        Self::read(bytes.get(..length)?)
+    }
+
+    fn read(reply: &[u8]) -> Option<Self> {
+        let message = reply.get(HEADER..)?;
+        let changes = attribute(message.get(INTERFACE..)?, IFLA_CARRIER_CHANGES)?;
+        Some(Carrier { is_up: u32_at(message, 8)? & RUNNING == RUNNING, changes: u32_at(changes, 0)? })
+    }
+}
+
+fn request(index: u32) -> Vec<u8> {
+    let mut request = Vec::with_capacity(HEADER + INTERFACE);
+    request.extend(((HEADER + INTERFACE) as u32).to_ne_bytes());
+    request.extend(RTM_GETLINK.to_ne_bytes());
+    request.extend(NLM_F_REQUEST.to_ne_bytes());
+    // Sequence number, port; family and type of device are 0.
+    request.extend([0; 12]);
+    request.extend(index.to_ne_bytes());
+    request.extend([0; 8]);
+    request
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_of_a_link_is_read() {
+        let mut reply = vec![0; HEADER];
+        reply.extend([0; 8]);
+        reply.extend(0x1_1043_u32.to_ne_bytes());
+        reply.extend([0; 4]);
+        // An attribute of 8 bytes: length, kind, value.
+        reply.extend(8_u16.to_ne_bytes());
+        reply.extend(IFLA_CARRIER_CHANGES.to_ne_bytes());
+        reply.extend(7_u32.to_ne_bytes());
+        assert_eq!(Carrier::read(&reply), Some(Carrier { is_up: true, changes: 7 }));
+        reply[24] = 0x02;
+        assert_eq!(Carrier::read(&reply).map(|carrier| carrier.is_up), Some(false));
+        assert_eq!(Carrier::read(&reply[..30]), None);
+        assert_eq!(Carrier::of("no-such-interface"), None);
+    }
+}
