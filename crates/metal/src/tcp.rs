@@ -31,6 +31,10 @@ pub struct TcpInfo {
     pub total_retransmits: u32,
     /// Bytes that the other end has acknowledged (Linux 4.1).
     pub acknowledged: Option<u64>,
+    /// Bytes that arrived from the other end (Linux 4.1).
+    pub received: Option<u64>,
+    /// Bytes per second that lately arrived at the other end (Linux 4.9); 0 before any did.
+    pub delivery_rate: Option<u64>,
     /// Microseconds in which there was something to send (Linux 4.9).
     pub busy_us: Option<u64>,
     /// Of these, held up by the receiver's window.
@@ -81,10 +85,10 @@ impl TcpInfo {
         };
         let wide = |at: usize| bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_ne_bytes);
         Self {
-            timestamps: bytes.get(5).is_some_and(|options| options & TIMESTAMPS != 0),
-            send_mss: narrow(16),
             timeouts: bytes.get(2).copied().unwrap_or_default(),
             unacknowledged: narrow(24),
+            timestamps: bytes.get(5).is_some_and(|options| options & TIMESTAMPS != 0),
+            send_mss: narrow(16),
             last_ack_ms: narrow(56),
             path_mtu: narrow(60),
             rtt_us: narrow(68),
@@ -92,6 +96,8 @@ impl TcpInfo {
             cwnd: narrow(80),
             total_retransmits: narrow(100),
             acknowledged: wide(120),
+            received: wide(128),
+            delivery_rate: wide(160),
             busy_us: wide(168),
             receiver_limited_us: wide(176),
             buffer_limited_us: wide(184),
@@ -119,6 +125,15 @@ fn set(socket: impl AsFd, level: libc::c_int, name: libc::c_int, value: libc::c_
 /// Out of the kernel's range.
 pub fn set_max_segment(socket: impl AsFd, bytes: u16) -> io::Result<()> {
     set(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, libc::c_int::from(bytes))
+}
+
+/// Limits the bytes that wait in the send buffer and have not been sent yet (`TCP_NOTSENT_LOWAT`).
+///
+/// # Errors
+/// The kernel is older than 3.12.
+pub fn set_unsent_limit(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    set(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
 }
 
 /// Has reads wait until this many bytes are there (`SO_RCVLOWAT`).

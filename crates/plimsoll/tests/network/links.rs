@@ -179,6 +179,29 @@ fn a_shaped_link_is_filled_and_not_overfilled() {
     }
 }
 
+/// A send buffer that grew on a fast link would keep a slow one busy for a minute after each sample.
+#[test]
+fn a_slow_link_gets_no_more_than_it_carries_also_after_a_fast_run() {
+    let test = "a_slow_link_gets_no_more_than_it_carries_also_after_a_fast_run";
+    let Some(link) = Link::new(test) else { return };
+    let server = link.server(&[]);
+    let run = |direction: &str, samples: &str| {
+        let how = ["--server", FAR, "--direction", direction, "--samples", samples, "--sample-time", "200ms"];
+        document(link.client(&server, &how), 0)
+    };
+    for (end, device, direction) in [(&link.near, "near0", "up"), (&link.far, "far0", "down")] {
+        run(direction, "3");
+        end.must(&format!("tc qdisc add dev {device} root tbf rate 1mbit burst 4k latency 200ms"));
+        let slow = run(direction, "2");
+        let got = median(&slow["measurements"][0]);
+        assert!(got > 0.2e6 && got <= 1.05e6, "{direction}: {got}");
+        // 64 KiB wait in the send buffer, and 25 kB in the queue: less than a second for each of few transfers.
+        let elapsed = slow["elapsed_s"].as_f64().unwrap();
+        assert!(elapsed < 30.0, "{direction}: {elapsed}");
+        end.must(&format!("tc qdisc del dev {device} root"));
+    }
+}
+
 #[test]
 fn a_small_mtu_is_seen_in_the_segments() {
     let Some(link) = Link::new("a_small_mtu_is_seen_in_the_segments") else { return };

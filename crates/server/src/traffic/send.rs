@@ -29,6 +29,28 @@ pub(super) enum Until {
     Elapsed(Duration),
 }
 
+impl Until {
+    /// When a message that the path does not take is cut, of a stream that began at `started`.
+    fn deadline(self, started: Instant) -> Option<Instant> {
+        match self {
+            Until::Messages(_) => None,
+            Until::Elapsed(time) => started.checked_add(time),
+        }
+    }
+}
+
+/// When a stream that waits for room in the send buffer gives up.
+struct Cutoff<'a> {
+    stop: &'a AtomicBool,
+    deadline: Option<Instant>,
+}
+
+impl Cutoff<'_> {
+    fn is_reached(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+}
+
 /// What one stream is told.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Orders<'a> {
@@ -59,7 +81,7 @@ pub(super) fn on_a_page(message: &[u8]) -> io::Result<Buffer> {
     Ok(copy)
 }
 
-/// Sends whole messages until it is enough, or all are to stop.
+/// Sends messages until it is enough, or all are to stop; of the last one, what the path takes in the time.
 ///
 /// # Errors
 /// The connection failed.
@@ -72,22 +94,25 @@ pub(super) fn send(socket: &TcpStream, orders: Orders<'_>, shared: &Shared) -> i
     let size = orders.message.len() as u64;
     let stride = stride(size, orders.most);
     let (started, cpu) = (Instant::now(), thread_cpu());
-    let (mut number, mut whole) = (0, true);
+    let end = Cutoff { stop: &shared.stop, deadline: orders.until.deadline(started) };
+    let (mut number, mut bytes, mut whole) = (0, 0, true);
     while whole && !enough(orders.until, number, stride, started) {
-        whole = match &mut lender {
-            None => write_whole(socket, orders.message, shared)?,
-            Some(lender) => lender.write_whole(orders.message, shared)?,
+        let written = match &mut lender {
+            None => write(socket, orders.message, &end)?,
+            Some(lender) => lender.write(orders.message, &end)?,
         };
-        number += u64::from(whole);
+        bytes += written;
+        whole = written == size && !shared.stop.load(Ordering::Relaxed);
+        number += 1;
         if number.is_multiple_of(stride) {
-            hold_back(number * size, orders.most, started, &shared.stop);
+            hold_back(bytes, orders.most, started, &shared.stop);
         }
     }
     // The last messages count like the others: a transfer is no shorter than the highest rate wants.
-    hold_back(number * size, orders.most, started, &shared.stop);
+    hold_back(bytes, orders.most, started, &shared.stop);
     let elapsed = started.elapsed();
     let copied = lender.map_or(Ok(0), |lender| lender.settle(shared))?;
-    Ok(Done { bytes: number * size, elapsed, cpu: thread_cpu().saturating_sub(cpu), copied: copied * size })
+    Ok(Done { bytes, elapsed, cpu: thread_cpu().saturating_sub(cpu), copied: copied * size })
 }
 
 /// Messages of this size between two looks at the time, at this highest rate in bytes per second.
@@ -116,8 +141,9 @@ pub(super) fn hold_back(bytes: u64, most: f64, started: Instant, stop: &AtomicBo
     }
 }
 
-/// Writes one message; false when all are to stop and part of it is left.
-fn write_whole(mut socket: &TcpStream, message: &[u8], shared: &Shared) -> io::Result<bool> {
+/// Writes one message, and returns how many of its bytes the kernel took: fewer than all if the end came while it had no
+/// room. So a slow path gets no more than it carries.
+fn write(mut socket: &TcpStream, message: &[u8], end: &Cutoff<'_>) -> io::Result<u64> {
     let mut rest = message;
     loop {
         match socket.write(rest) {
@@ -125,11 +151,8 @@ fn write_whole(mut socket: &TcpStream, message: &[u8], shared: &Shared) -> io::R
             Err(e) if e.kind() == ErrorKind::Interrupted || e.kind() == ErrorKind::WouldBlock => {}
             Err(e) => return Err(e),
         }
-        if rest.is_empty() {
-            return Ok(!shared.stop.load(Ordering::Relaxed));
-        }
-        if shared.stop.load(Ordering::Relaxed) {
-            return Ok(false);
+        if rest.is_empty() || end.is_reached() {
+            return Ok((message.len() - rest.len()) as u64);
         }
     }
 }
@@ -147,7 +170,8 @@ impl<'a> Lender<'a> {
         Ok(Lender { socket, calls: 0, back: Returned::default() })
     }
 
-    fn write_whole(&mut self, message: &[u8], shared: &Shared) -> io::Result<bool> {
+    /// Writes one message without a copy of it, and returns how many of its bytes the kernel took.
+    fn write(&mut self, message: &[u8], end: &Cutoff<'_>) -> io::Result<u64> {
         let mut rest = message;
         while !rest.is_empty() {
             match send_lent(self.socket, rest) {
@@ -162,14 +186,14 @@ impl<'a> Lender<'a> {
                 }
                 Err(e) => return Err(e),
             }
-            if shared.stop.load(Ordering::Relaxed) {
-                return Ok(false);
+            if end.is_reached() {
+                break;
             }
-            while self.calls - self.back.calls > LENT && !shared.stop.load(Ordering::Relaxed) {
+            while self.calls - self.back.calls > LENT && !end.is_reached() {
                 self.wait()?;
             }
         }
-        Ok(true)
+        Ok((message.len() - rest.len()) as u64)
     }
 
     /// Takes back what has come back; waits for [`BLOCKED`] when that is nothing.

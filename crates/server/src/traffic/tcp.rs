@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-use plimsoll_metal::tcp::TcpInfo;
+use plimsoll_metal::tcp::{TcpInfo, set_unsent_limit};
 
 use super::course::Recorder;
 use super::receive::{self, receive};
@@ -25,6 +25,10 @@ use crate::wire::{Amount, Channel, Look, Message, RESULTS, Received, Report, Sen
 /// connection, whose segments are small, works meanwhile, or the transfer would have ended by its silence.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(4);
 const TIMEOUTS: u8 = 3;
+
+/// A send buffer holds at most what the path carries in this time, or this many bytes, besides what is under way.
+const UNSENT: Duration = Duration::from_millis(100);
+const LEAST_UNSENT: u32 = 64 << 10;
 
 /// What an end brings to a transfer.
 #[derive(Debug)]
@@ -91,7 +95,35 @@ struct Progress<'s, 'env> {
     sending: Option<Threads<'s, send::Done>>,
     receiving: Option<Threads<'s, receive::Done>>,
     infos: Infos<'env>,
+    arrivals: Arrivals,
     outcome: Outcome,
+}
+
+/// The bytes that have arrived on the streams, as the kernel counts them, and when there were more than before.
+struct Arrivals {
+    bytes: u64,
+    progressed: Instant,
+}
+
+impl Arrivals {
+    /// Takes a look; true if more has arrived since the last one.
+    fn look(&mut self, sockets: &[TcpStream]) -> bool {
+        let bytes = sockets.iter().filter_map(|socket| TcpInfo::of(socket).ok()?.received).sum();
+        let has_progressed = std::mem::replace(&mut self.bytes, bytes) != bytes;
+        if has_progressed {
+            self.progressed = Instant::now();
+        }
+        has_progressed
+    }
+
+    /// Fails if nothing has arrived for [`UNACKNOWLEDGED`] of what the other end has sent.
+    fn check(&self, sockets: &[TcpStream]) -> Result<(), Lost> {
+        if self.progressed.elapsed() < UNACKNOWLEDGED {
+            return Ok(());
+        }
+        let segment = sockets.first().and_then(|socket| TcpInfo::of(socket).ok()).map_or(0, |i| i.send_mss);
+        Err(Lost::Unacknowledged { segment, sender: End::Far })
+    }
 }
 
 impl<'env> Run<'env> {
@@ -120,7 +152,8 @@ impl<'env> Run<'env> {
         supervision.begin(self.means.end).inspect_err(|_| self.shared.stop.store(true, Ordering::Relaxed))?;
         let go = Instant::now() + self.way_back();
         drop(gate);
-        let mut progress = Progress { go, sending, receiving, infos, outcome: Outcome::default() };
+        let arrivals = Arrivals { bytes: 0, progressed: Instant::now() };
+        let mut progress = Progress { go, sending, receiving, infos, arrivals, outcome: Outcome::default() };
         loop {
             self.advance(&mut progress, &mut supervision)?;
             if progress.sending.is_none() && progress.receiving.is_none() {
@@ -141,6 +174,11 @@ impl<'env> Run<'env> {
                 Some(Message::Done(report)) => progress.outcome.there = Some(*report),
                 _ if progress.infos.look() => supervision.heard(),
                 _ => progress.infos.check(self.means.end)?,
+            }
+            if progress.receiving.is_some() && progress.arrivals.look(self.means.sockets) {
+                supervision.heard();
+            } else if progress.receiving.is_some() && progress.outcome.there.is_some() {
+                progress.arrivals.check(self.means.sockets)?;
             }
         }
     }
@@ -300,19 +338,33 @@ struct Infos<'a> {
     sockets: Vec<(&'a TcpStream, TcpInfo)>,
     began: Instant,
     acknowledged: u64,
+    /// When the other end acknowledged more than before.
+    progressed: Instant,
     tcp_samples: TcpSamples,
 }
 
 impl<'a> Infos<'a> {
     fn new(sockets: &'a [TcpStream]) -> Self {
         let told = |socket: &'a TcpStream| Some((socket, TcpInfo::of(socket).ok()?));
-        Infos {
+        let infos = Infos {
             sockets: sockets.iter().filter_map(told).collect(),
             began: Instant::now(),
-    /// When the other end acknowledged more than before.
-    progressed: Instant,
             acknowledged: 0,
+            progressed: Instant::now(),
             tcp_samples: TcpSamples::default(),
+        };
+        infos.limit_unsent(infos.sockets.iter().map(|(_, info)| info));
+        infos
+    }
+
+    /// Has the send buffers hold no more than the path carries in [`UNSENT`] besides what is under way: a buffer of
+    /// megabytes would keep a slow path busy for a minute after a sample of a fifth of a second.
+    fn limit_unsent<'i>(&self, infos: impl Iterator<Item = &'i TcpInfo>) {
+        for ((socket, _), info) in self.sockets.iter().zip(infos) {
+            let rate = info.delivery_rate.unwrap_or(u64::MAX);
+            let bytes = (rate as f64 * UNSENT.as_secs_f64()) as u32;
+            // A kernel without the option has no limit.
+            let _ = set_unsent_limit(socket, bytes.max(LEAST_UNSENT));
         }
     }
 
@@ -321,13 +373,13 @@ impl<'a> Infos<'a> {
     }
 
     /// Takes a look; true when the other end has acknowledged more since the last one.
-            progressed: Instant::now(),
     fn look(&mut self) -> bool {
         let now = self.now();
         if now.is_empty() {
             return false;
         }
         self.tcp_samples.push(self.told(&now));
+        self.limit_unsent(now.iter());
         let acknowledged = now.iter().filter_map(|i| i.acknowledged).sum();
         let has_progressed = std::mem::replace(&mut self.acknowledged, acknowledged) != acknowledged;
         if has_progressed {
