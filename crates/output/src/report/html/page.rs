@@ -119,6 +119,7 @@ fn legend(run: &Run, beside: &Beside) -> Markup {
         p.legend {
             "this run: " span.key.good {} "90 % of its limit or more " span.key.fair {} "60 % or more " span.key.poor {} "less "
             span.key.load {} "limit "
+            @if run.measurements.iter().any(|m| m.delivered().is_some()) { span.key.hatched {} "undisturbed, not delivered " }
             @if parts::has_peers(run) { span.key.peer {} "reference tools " }
             @if has("before") { span.key.before {} "last run " }
             @if has("published") { span.key.published {} (source(beside)) " " }
