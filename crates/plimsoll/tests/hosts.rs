@@ -320,6 +320,15 @@ fn machines_measure_to_each_other_in_both_directions() {
     machines.nothing_was_left();
 }
 
+/// The highest by the lowest round trip of the machines but the named one; infinite if fewer than two have one.
+fn factor_between_others(run: &Value, name: &str) -> f64 {
+    let of_others = run["measurements"].as_array().unwrap().iter().filter(|m| m["node"] != name);
+    let medians = of_others.filter_map(|m| m["metrics"][0]["summary"]["median"].as_f64());
+    let (low, high) =
+        medians.fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
+    if low < high { high / low } else { f64::INFINITY }
+}
+
 /// What stands out by what a machine has does so again.
 #[test]
 fn a_machine_that_stands_out_measures_that_again() {
@@ -336,15 +345,16 @@ fn a_machine_that_stands_out_measures_that_again() {
     let outliers =
         run["findings"].as_array().unwrap().iter().filter(|f| codes.contains(&f["code"].as_str().unwrap()));
     let texts: Vec<&str> = outliers.map(|finding| finding["text"].as_str().unwrap()).collect();
-    // What else runs on this machine may slow others as well, and the one that it is measured with: then chance is not ruled out.
     let is_found = texts.iter().any(|text| text.contains("n2"));
-    if under_a_quota() && !is_found {
-        return skipped(
-            name,
-            "the quota stops some measurements of each machine: none differs beyond chance",
-        );
+    if !is_found && (under_a_quota() || factor_between_others(&run, "n2") > 3.0) {
+        let reason = "what else runs here slows some of the machines: none differs beyond chance";
+        return skipped(name, reason);
     }
-    assert!(is_found && err.contains("measuring again what differs: "), "{texts:?}{err}");
+    assert!(
+        is_found && err.contains("measuring again what differs: "),
+        "{texts:?}{err}{}",
+        run["measurements"]
+    );
     machines.nothing_was_left();
 }
 
