@@ -375,8 +375,10 @@ impl Harness<'_> {
             taken.beside_s = companions.seconds;
             let took = self.clock.now() - companions.seconds - before;
             let mut sample = sample?;
+            // The counter runs from before the sample to after it. A stop within the sample interrupts slices, which are excluded.
+            let most = sample.conditions.excluded.unwrap_or(1.0);
             let stopped = &mut sample.conditions.throttled;
-            *stopped = stopped.map(|sum| (sum / cpus_used as f64).clamp(0.0, 1.0));
+            *stopped = stopped.map(|sum| (sum / cpus_used as f64).clamp(0.0, most));
             let value = headline.and_then(|m| sample.values.get(m.name).copied()).unwrap_or(sample.elapsed);
             if sample.renewed {
                 taken.samples.clear();

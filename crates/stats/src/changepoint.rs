@@ -66,15 +66,16 @@ pub struct Segment {
 /// none where there is no point. Points that are not finite belong to the segment that they fall into, and count for
 /// nothing there. O(n log n) for each change; `seed` fixes the permutations.
 pub fn segments(series: &[Timed], seed: Seed) -> Vec<Segment> {
-    segments_at(series, seed, Level::of(LEVEL))
+    segments_at(series, seed, Level::of(LEVEL), &[])
 }
 
 /// The segments of many series that are looked at together: of all series that are said to change, a share of `false_share`
 /// is expected to be noise at most, and where all are noise the chance that any is said to change is that (Benjamini &
 /// Hochberg, "Controlling the false discovery rate", J. R. Stat. Soc. B 57, 1995; series of the same runs depend on each other as
 /// Benjamini & Yekutieli, Annals of Statistics 29, 2001, allow). A step that many series share is found in fewer points
-/// than one that is alone. No series is judged less strictly than by [`segments`].
-pub fn segments_of_many(all: &[(&[Timed], Seed)], false_share: f64) -> Vec<Vec<Segment>> {
+/// than one that is alone. No series is judged less strictly than by [`segments`]. At the times of `events` something outside of the
+/// series is known to have changed: there a step needs no permutations to be believed, but is still beyond the noise around it.
+pub fn segments_of_many(all: &[(&[Timed], Seed)], false_share: f64, events: &[f64]) -> Vec<Vec<Segment>> {
     let tested = all.iter().filter(|(series, _)| series.len() >= 2 * MIN_SEGMENT).count();
     let each = false_share / tested.max(1) as f64;
     let finest = each.min(LEVEL);
@@ -85,8 +86,9 @@ pub fn segments_of_many(all: &[(&[Timed], Seed)], false_share: f64) -> Vec<Vec<S
     let chances: Vec<f64> = all.iter().map(chance).collect();
     let level = discovered(&chances, each).min(LEVEL);
     let judged = |((series, seed), chance): (&(&[Timed], Seed), &f64)| match *chance <= level {
-        true => segments_at(series, *seed, Level::of(level)),
-        false => segment(series, 0..series.len()).into_iter().collect(),
+        true => segments_at(series, *seed, Level::of(level), events),
+        // Nothing is found by searching alone.
+        false => segments_at(series, *seed, Level::NONE, events),
     };
     all.iter().zip(&chances).map(judged).collect()
 }
@@ -124,9 +126,12 @@ impl Condensed {
     }
 }
 
-fn segments_at(series: &[Timed], seed: Seed, level: Level) -> Vec<Segment> {
+fn segments_at(series: &[Timed], seed: Seed, level: Level, events: &[f64]) -> Vec<Segment> {
     let condensed = Condensed::of(series);
-    let found = change_points(&condensed.values, seed, level);
+    let known = events.iter().map(|event| {
+        condensed.places.partition_point(|place| series.get(*place).is_some_and(|point| point.t < *event))
+    });
+    let found = change_points(&condensed.values, seed, level, known);
     let starts = found.into_iter().filter_map(|at| condensed.places.get(at).copied());
     let mut bounds = vec![0];
     bounds.extend(starts);
@@ -143,13 +148,14 @@ fn segment(series: &[Timed], points: Range<usize>) -> Option<Segment> {
     Some(Segment { points, from: first.t, to: last.t, median, mad: mad(&sorted, median) })
 }
 
-/// Places at which a new level begins, ascending. `values` are finite.
-fn change_points(values: &[f64], seed: Seed, level: Level) -> Vec<usize> {
+/// Places at which a new level begins, ascending; `known` are places where one may begin. `values` are finite.
+fn change_points(values: &[f64], seed: Seed, level: Level, known: impl Iterator<Item = usize>) -> Vec<usize> {
     let scaled = scaled(values);
     let mut generator = seed.generator();
     let mut found: Vec<usize> = Vec::new();
     // Widest first, so that a bound on their number drops the least of them.
-    let mut open: VecDeque<Range<usize>> = std::iter::once(0..scaled.len()).collect();
+    let mut open: VecDeque<Range<usize>> =
+        (level.permutations > 0).then_some(0..scaled.len()).into_iter().collect();
     while let Some(range) = open.pop_front() {
         let Some(split) = step(&scaled[range.clone()], &mut generator, level) else { continue };
         let at = range.start + split;
@@ -158,6 +164,12 @@ fn change_points(values: &[f64], seed: Seed, level: Level) -> Vec<usize> {
             break;
         }
         open.extend([range.start..at, at..range.end]);
+    }
+    for place in known {
+        let is_apart = |other: usize| other.abs_diff(place) >= MIN_SEGMENT;
+        if is_apart(0) && is_apart(values.len()) && found.iter().all(|other| is_apart(*other)) {
+            found.push(place);
+        }
     }
     found.sort_unstable();
     settle(&scaled, &mut found);
@@ -180,6 +192,9 @@ struct Level {
 }
 
 impl Level {
+    /// No step is believed.
+    const NONE: Self = Self { permutations: 0, allowed: 0 };
+
     /// With n permutations and one of them allowed, (1 + 1) ÷ (n + 1) of noise passes.
     fn of(share: f64) -> Self {
         let permutations = (2.0 / share).ceil().min(MOST_PERMUTATIONS as f64) as usize - 1;

@@ -41,7 +41,11 @@ const ENOUGH: usize = 20;
 /// What the journal and the measurements made of it show, the most general first.
 pub fn findings(kept: &Kept, measurements: &[Measurement]) -> Vec<Finding> {
     let watch = Watched { kept, begun: kept.begun.run.started.parse().unwrap_or(Timestamp::UNIX_EPOCH) };
-    let changed = steps(measurements, FALSE_SHARE);
+    let changed = steps(
+        measurements,
+        FALSE_SHARE,
+        &watch.quota_changes().map(|(_, after)| after.at).collect::<Vec<_>>(),
+    );
     let mut found = vec![watch.watched()];
     found.extend(measurements.iter().filter_map(|measurement| watch.steadiness(measurement)));
     for (measurement, steps) in measurements.iter().zip(&changed) {
@@ -297,8 +301,6 @@ impl Watched<'_> {
             Some(cpus) => format!("{} CPUs", significant(cpus, 3)),
             None => "none".to_owned(),
         };
-        let pairs = self.kept.probes.iter().zip(self.kept.probes.iter().skip(1));
-        let changed = pairs.filter(|(before, after)| before.quota != after.quota);
         let finding = |(before, after): (&Probe, &Probe)| {
             let text = format!(
                 "the CPU quota changed between {} and {}: {} before, {} after",
@@ -315,7 +317,13 @@ impl Watched<'_> {
                 }),
             )
         };
-        changed.map(finding).collect()
+        self.quota_changes().map(finding).collect()
+    }
+
+    /// The neighbouring probes between which the CPU quota was changed.
+    fn quota_changes(&self) -> impl Iterator<Item = (&Probe, &Probe)> {
+        let pairs = self.kept.probes.iter().zip(self.kept.probes.iter().skip(1));
+        pairs.filter(|(before, after)| before.quota != after.quota)
     }
 
     /// Probes that gave no figure.

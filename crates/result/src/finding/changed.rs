@@ -66,8 +66,8 @@ pub struct Step {
 }
 
 /// The steps of 5 % or more of each of the measurements, in the order of time. All series are looked at together: where all are noise,
-/// the chance that any step is told is `false_share`.
-pub fn steps(measurements: &[Measurement], false_share: f64) -> Vec<Vec<Step>> {
+/// the chance that any step is told is `false_share`. `events` are seconds at which something is known to have changed, such as a quota.
+pub fn steps(measurements: &[Measurement], false_share: f64, events: &[f64]) -> Vec<Vec<Step>> {
     let both = [Watched::Value, Watched::Delivered];
     let series: Vec<(usize, Watched, Vec<Timed>)> = measurements
         .iter()
@@ -84,7 +84,7 @@ pub fn steps(measurements: &[Measurement], false_share: f64) -> Vec<Vec<Step>> {
             (series.as_slice(), seed)
         })
         .collect();
-    let found = segments_of_many(&seeded, false_share);
+    let found = segments_of_many(&seeded, false_share, events);
     let of = |at: usize, watched: Watched| {
         let place = series.iter().position(|(of, which, _)| *of == at && *which == watched)?;
         found.get(place).map(Vec::as_slice)

@@ -37,13 +37,16 @@ pub(super) fn long_run_variance(values: &[f64], residuals: &[f64]) -> f64 {
     inflation(of_differences.min(of_residuals))
 }
 
-/// Variance of the mean of many such residuals × their number: their own variance, wild points held, times what
-/// correlation of neighbours makes of it.
-pub(super) fn variance_of_long_means(residuals: &[f64]) -> f64 {
+/// Variance of the mean of many such residuals × their number: their own variance, wild points held, times the inflation that the
+/// correlation of neighbours causes.
+pub(super) fn variance_of_long_means(residuals: &[f64], inflation: f64) -> f64 {
     let held = winsorised(residuals);
-    let n = held.len() as f64;
-    let variance = held.iter().map(|r| r * r).sum::<f64>() / (n - 1.0).max(1.0);
-    variance * inflation(residual_correlation(&held) + (1.0 / n).sqrt())
+    held.iter().map(|r| r * r).sum::<f64>() / (held.len() as f64 - 1.0).max(1.0) * inflation
+}
+
+/// How much larger the variance of a long mean of such residuals is than that of independent points, wild points held.
+pub(super) fn inflation_of(residuals: &[f64]) -> f64 {
+    inflation(residual_correlation(&winsorised(residuals)) + (1.0 / residuals.len() as f64).sqrt())
 }
 
 fn inflation(correlation: f64) -> f64 {

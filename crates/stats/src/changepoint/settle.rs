@@ -6,7 +6,7 @@
 //! when several different population variances are involved", Biometrika 34, 1947).
 
 use super::MIN_SEGMENT;
-use super::noise::variance_of_long_means;
+use super::noise::{inflation_of, variance_of_long_means};
 use crate::samples::median;
 
 /// Points on each side that tell the noise there, those of the next segments where the own has fewer.
@@ -65,6 +65,8 @@ struct Levels {
     bounds: Vec<usize>,
     medians: Vec<f64>,
     residuals: Vec<f64>,
+    /// How much longer means of all residuals stay off than those of independent points.
+    inflation: f64,
 }
 
 impl Levels {
@@ -74,7 +76,8 @@ impl Levels {
         let medians: Vec<f64> = segments().map(median_of).collect();
         let off =
             segments().zip(&medians).flat_map(|(segment, median)| segment.iter().map(move |x| x - median));
-        Self { residuals: off.collect(), medians, bounds }
+        let residuals: Vec<f64> = off.collect();
+        Self { inflation: inflation_of(&residuals), residuals, medians, bounds }
     }
 
     /// How many of its own deviations a change is large; infinite where there is no noise.
@@ -82,8 +85,12 @@ impl Levels {
         let (from, at, to) = (self.bounds[change], self.bounds[change + 1], self.bounds[change + 2]);
         let before = &self.residuals[from.min(at.saturating_sub(SURROUNDINGS))..at];
         let after = &self.residuals[at..to.max((at + SURROUNDINGS).min(self.residuals.len()))];
-        let (mut noise_before, mut noise_after) =
-            (variance_of_long_means(before), variance_of_long_means(after));
+        // The correlation of a few points is hardly known: they have that of all.
+        let noise = |points: &[f64]| match points.len() < SURROUNDINGS {
+            true => variance_of_long_means(points, self.inflation),
+            false => variance_of_long_means(points, inflation_of(points)),
+        };
+        let (mut noise_before, mut noise_after) = (noise(before), noise(after));
         // A few points at an end of the series say little of their noise: it is not less than that of the other side.
         if before.len() < SURROUNDINGS {
             noise_before = noise_before.max(noise_after);

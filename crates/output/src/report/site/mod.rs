@@ -151,7 +151,7 @@ pub fn series(trends: Vec<Trend>) -> Vec<Series> {
         .zip(&timed)
         .map(|(trend, timed)| (timed.as_slice(), Seed::new(1, &trend.case, &trend.metric)))
         .collect();
-    let levels = segments_of_many(&asked, FALSE_SHARE);
+    let levels = segments_of_many(&asked, FALSE_SHARE, &[]);
     let mut before = String::new();
     let one = |(trend, levels): (Trend, Vec<Segment>)| {
         let headline = trend.case != before;
