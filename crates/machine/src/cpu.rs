@@ -115,9 +115,9 @@ impl Capability {
     /// Share by which a measured rate may miss the step that it means.
     const NEAR: f64 = 0.03;
 
-    /// Whether it shows two units of 512 bits for multiply-adds.
-    pub fn is_two_of_512_bits(&self) -> bool {
-        self.ability == Ability::Fma && self.bits == 512 && self.per_cycle() == Some(2.0)
+    /// Whether it is the measured rate of multiply-adds of this width, and means so many in a cycle.
+    pub fn is_fma(&self, bits: u32, per_cycle: f64) -> bool {
+        self.ability == Ability::Fma && self.bits == bits && self.per_cycle() == Some(per_cycle)
     }
 
     /// The rate that was meant, in instructions per cycle; `None` where the measured one is between two, or is a latency.

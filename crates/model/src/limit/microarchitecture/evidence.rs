@@ -36,6 +36,8 @@ pub(super) struct Evidence<'a> {
     l3: Option<Size>,
     pub(super) native_model: Option<u32>,
     pub(super) is_512_wide: Option<bool>,
+    /// Whether measured rates alone show that the 512-bit paths are off.
+    pub(super) is_narrowed: bool,
     /// Whether this CPU's own CPUID is known.
     pub(super) has_cpuid: bool,
     /// What cores of this kind were measured to start in a cycle.
@@ -75,12 +77,16 @@ impl<'a> Evidence<'a> {
             l3: None,
             native_model: answers.and_then(|a| a.native_model()),
             is_512_wide: answers.and_then(|a| a.is_512_wide()),
+            is_narrowed: false,
             has_cpuid: answers.is_some(),
             capabilities: cpu.capabilities.iter().filter(|one| alike(cpu, one.cpu, number)).collect(),
         };
-        // A hypervisor or firmware may hide the width; what was measured cannot be invented.
-        if found.capabilities.iter().any(|one| one.is_two_of_512_bits()) {
+        // A hypervisor may hide the width, and firmware may switch it off without a trace in CPUID; what was measured cannot be invented.
+        let is_measured = |bits: u32, rate: f64| found.capabilities.iter().any(|one| one.is_fma(bits, rate));
+        if is_measured(512, 2.0) {
             found.is_512_wide = Some(true);
+        } else if found.is_512_wide != Some(false) && is_measured(256, 2.0) && is_measured(512, 1.0) {
+            (found.is_512_wide, found.is_narrowed) = (Some(false), true);
         }
         found.take_caches(cpu, number);
         if name == Name::MadeUp || found.has_made_up_caches() {

@@ -118,6 +118,13 @@ impl Core {
             };
         }
         let (named, against) = by_numbers(&listed, cpu, number, &evidence)?;
+        if evidence.is_narrowed && against.is_none() && named.iter().any(|row| row.full_width.is_some()) {
+            let note = format!(
+                "{}: one FMA of 512 bits and two of 256 bits in a cycle were measured",
+                names(&named)
+            );
+            return Ok(Self::new(named, Identity::Inferred, Some(note)));
+        }
         let trusted = !evidence.is_virtual || matches!(evidence.name, Name::Product | Name::Missing);
         match against {
             None if trusted => Ok(Self::new(named, Identity::Documented, None)),

@@ -66,7 +66,7 @@ fn every_row_parses_and_is_plausible_and_has_a_source() {
             let widths = [listed.bits_128, listed.bits_256, listed.bits_512, listed.bits_8192];
             let quick = !of.in_cycles;
             for rate in widths.into_iter().flatten() {
-                let whole = [1.0 / 16.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0].contains(&rate);
+                let whole = [1.0 / 16.0, 0.25, 0.333, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0].contains(&rate);
                 assert!(if quick { whole } else { (0.01..0.6).contains(&rate) }, "{name} {of:?}: {rate}");
             }
             // A wider vector is never quicker.
@@ -375,4 +375,14 @@ fn a_core_that_does_more_than_its_row_is_not_of_the_row() {
     assert_eq!(name(&zen5), "Zen 5 (256-bit)");
     zen5.capabilities = vec![measured(Ability::Fma, "avx512", 512, 1.997)];
     assert_eq!(name(&zen5), "Zen 5");
+    // And the reverse, where firmware has switched the wide paths off; a busy neighbour slows both widths down.
+    let mut narrowed = x86(AMD, 26, 68, 0);
+    let both = |of_256: f64, of_512: f64| {
+        vec![measured(Ability::Fma, "avx2", 256, of_256), measured(Ability::Fma, "avx512", 512, of_512)]
+    };
+    let seen = |cpu: &Cpu| Core::seen(cpu, false, 0).map(|core| (core.name, core.identity));
+    narrowed.capabilities = both(1.0, 1.0);
+    assert_eq!(seen(&narrowed), Ok(("Zen 5".to_owned(), Identity::Documented)));
+    narrowed.capabilities = both(1.99, 1.0);
+    assert_eq!(seen(&narrowed), Ok(("Zen 5 (256-bit)".to_owned(), Identity::Inferred)));
 }
