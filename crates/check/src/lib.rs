@@ -13,12 +13,13 @@ mod cores;
 mod disk;
 mod link;
 mod memory;
+mod own;
 mod read;
 mod verdict;
 
 use plimsoll_bench as bench;
 use plimsoll_machine as machine;
-use plimsoll_model::limit;
+use plimsoll_model::{limit, measurement};
 use plimsoll_reference::{Account, stated};
 use plimsoll_units::{quantity, text};
 
@@ -27,6 +28,7 @@ use crate::quantity::{Quantity, Unit, significant};
 use crate::stated::{Figure, Origin, Stated, Subject};
 use ask::Held;
 
+pub use own::check_measurements;
 pub use read::{MOST_BYTES, contents};
 pub use verdict::{Bound, Cause, Checked, Document, Row, Unread, Verdict};
 

@@ -48,6 +48,8 @@ pub enum Cause {
     ManyThreads,
     /// The work that is counted was not done.
     NotDone,
+    /// A computation, memory, a disk or a link returned a wrong result.
+    WrongAnswer,
     /// No machine has such a value, or the file's own numbers cannot all be true.
     Absurd,
     /// It is past the limit, and the file does not show why.
@@ -69,6 +71,7 @@ impl Cause {
             Self::CacheAnswered => "fits in a cache",
             Self::ManyThreads => "more threads than stated",
             Self::NotDone => "work not done",
+            Self::WrongAnswer => "wrong answer",
             Self::Absurd => "no possible value",
             Self::Unexplained => "above the limit",
         }
@@ -112,6 +115,22 @@ pub struct Bound {
     pub formula: String,
     /// What is put in, in words.
     pub inputs: Vec<String>,
+}
+
+impl Bound {
+    /// What a row has of a limit; `None` if its value is not known.
+    pub(crate) fn of(limit: &Limit) -> Option<Self> {
+        let input = |input: &crate::limit::Input| {
+            let unit = if input.unit == "1" { String::new() } else { format!(" {}", input.unit) };
+            format!("{} {}{unit}: {}", input.name, input.value, input.from)
+        };
+        Some(Self {
+            value: limit.value?,
+            kind: limit.kind,
+            formula: limit.formula.clone(),
+            inputs: limit.inputs.iter().map(input).collect(),
+        })
+    }
 }
 
 /// A result and its rows.
@@ -187,18 +206,7 @@ impl Checked {
 
 impl Row {
     fn of(figure: &Figure, limit: Option<&Limit>, verdict: Verdict, reason: String) -> Self {
-        let bound = limit.and_then(|limit| {
-            let input = |input: &crate::limit::Input| {
-                let unit = if input.unit == "1" { String::new() } else { format!(" {}", input.unit) };
-                format!("{} {}{unit}: {}", input.name, input.value, input.from)
-            };
-            Some(Bound {
-                value: limit.value?,
-                kind: limit.kind,
-                formula: limit.formula.clone(),
-                inputs: limit.inputs.iter().map(input).collect(),
-            })
-        });
+        let bound = limit.and_then(Bound::of);
         let share = limit.and_then(|limit| Some(limit.share(figure.value, limit.value?)));
         Self {
             name: figure.name.clone(),

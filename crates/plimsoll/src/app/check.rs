@@ -1,4 +1,5 @@
-//! `plimsoll check`: results of other tools, held to the limits of this machine or of a saved one.
+//! `plimsoll check`: results of other tools, held to the limits of this machine or of a saved one; and run documents of plimsoll, whose
+//! figures stand beside their limits.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -7,6 +8,7 @@ use std::process::ExitCode;
 use super::{Failure, code, printed, target, unwritten};
 use crate::check::{self, Checked, Document, Place, Unread};
 use crate::cli::Check;
+use crate::document::Run;
 use crate::machine::{Machine, Root, saved};
 use crate::peer::{self, Stated};
 use crate::report::target::Target;
@@ -30,10 +32,10 @@ pub(super) fn check(typed: &Check) -> Result<ExitCode, Failure> {
     let place = Place { machine: &machine, root: &root, is_named: typed.machine.is_some() };
     let (mut files, mut unread) = (Vec::new(), Vec::new());
     for file in &typed.files {
-        for result in results(file, typed) {
-            match result.stated {
-                Ok(stated) => files.push(check::check(&result.file, result.document, &stated, &place)),
-                Err(why) => unread.push(Unread { file: result.file, document: result.document, why }),
+        for result in results(file, typed, &place) {
+            match result {
+                Ok(checked) => files.push(checked),
+                Err(why) => unread.push(why),
             }
         }
     }
@@ -64,29 +66,45 @@ fn is_stdin(file: &Path) -> bool {
     file == Path::new("-")
 }
 
-/// A result in a file, or why it cannot be read.
-struct Found {
-    file: String,
-    document: Option<usize>,
-    stated: Result<Stated, String>,
-}
-
-fn results(file: &Path, typed: &Check) -> Vec<Found> {
+/// The results in a file, each judged or with the reason why it cannot be read.
+fn results(file: &Path, typed: &Check, place: &Place<'_>) -> Vec<Result<Checked, Unread>> {
     let name = match is_stdin(file) {
         true => "stdin".to_owned(),
         false => shown_bytes(file.as_os_str().as_encoded_bytes()),
     };
-    let stated = match check::contents(file, io::stdin().lock()) {
-        Ok(text) => peer::read_all(&text, typed.format.as_deref()),
-        Err(why) => vec![Err(why)],
+    let text = match check::contents(file, io::stdin().lock()) {
+        Ok(text) => text,
+        Err(why) => return vec![Err(Unread { file: name, document: None, why })],
     };
-    let several = stated.len() > 1;
-    let found = stated.into_iter().enumerate().map(|(index, stated)| Found {
-        file: name.clone(),
-        document: several.then_some(index + 1),
-        stated,
-    });
-    found.collect()
+    if typed.format.is_none() && is_of_plimsoll(&text) {
+        let judged =
+            |document, run: Run| check::check_measurements(&name, document, &run.version, &run.measurements);
+        return numbered(&name, Run::parse_all(&text).collect(), judged);
+    }
+    let judged = |document, stated: Stated| check::check(&name, document, &stated, place);
+    numbered(&name, peer::read_all(&text, typed.format.as_deref()), judged)
+}
+
+/// Whether a text begins as a run document.
+fn is_of_plimsoll(text: &str) -> bool {
+    text.trim_start().starts_with('{') && text.lines().take(3).any(|line| line.contains("\"plimsoll.run/"))
+}
+
+/// Judges each result of a file; those of a file with several have numbers, from 1.
+fn numbered<T>(
+    file: &str,
+    results: Vec<Result<T, String>>,
+    judged: impl Fn(Option<usize>, T) -> Checked,
+) -> Vec<Result<Checked, Unread>> {
+    let several = results.len() > 1;
+    let one = |(index, result): (usize, Result<T, String>)| {
+        let document = several.then_some(index + 1);
+        match result {
+            Ok(result) => Ok(judged(document, result)),
+            Err(why) => Err(Unread { file: file.to_owned(), document, why }),
+        }
+    };
+    results.into_iter().enumerate().map(one).collect()
 }
 
 fn unread_line(unread: &Unread) -> String {

@@ -1,0 +1,86 @@
+//! Results of plimsoll itself: each figure beside the limit that its own document has.
+
+use crate::bench;
+use crate::measurement::{Measurement, Status};
+use crate::quantity::Unit;
+use crate::text;
+use crate::verdict::{Bound, Cause, Checked, Row, Verdict};
+
+/// Judges the measurements of a run document: a wrong answer and an invalid figure are impossible, a figure with a limit is fine,
+/// and all others cannot be judged. `document` is its number, from 1, in a file with several.
+pub fn check_measurements(
+    file: &str,
+    document: Option<usize>,
+    version: &str,
+    measurements: &[Measurement],
+) -> Checked {
+    Checked {
+        file: text::shown(file),
+        document,
+        tool: "plimsoll",
+        version: Some(text::shown(version)),
+        trouble: None,
+        rows: measurements.iter().map(row).collect(),
+    }
+}
+
+fn row(made: &Measurement) -> Row {
+    let metric = made.metrics.first();
+    let limit = metric.and_then(|metric| metric.limit.as_ref()).and_then(Bound::of);
+    let (verdict, cause) = match made.status {
+        _ if made.wrong_answer.is_some() => (Verdict::Impossible, Some(Cause::WrongAnswer)),
+        Status::Invalid => (Verdict::Impossible, Some(Cause::Unexplained)),
+        Status::Ok if limit.is_some() => (Verdict::Fine, None),
+        Status::Ok | Status::Failed | Status::Skipped => (Verdict::Unjudged, None),
+    };
+    let reason = match &made.wrong_answer {
+        Some(wrong) => wrong.headline(),
+        None => made.reason.clone().unwrap_or_default(),
+    };
+    Row {
+        name: text::shown(&format!("{}: {}", made.node, made.case.id())),
+        value: metric.map_or(f64::NAN, |metric| metric.summary.median),
+        unit: metric.map_or_else(|| unit_of(made), |metric| metric.unit),
+        limit,
+        of_limit: metric.and_then(|metric| metric.of_limit),
+        verdict,
+        cause,
+        certain: cause.map(|cause| cause == Cause::WrongAnswer),
+        reason: text::shown(&reason),
+        contradicts_itself: false,
+    }
+}
+
+/// The unit that the case's figure would have.
+fn unit_of(made: &Measurement) -> Unit {
+    let metrics = bench::find(made.case.benchmark()).map(|benchmark| benchmark.metrics(&made.case));
+    metrics.and_then(|metrics| metrics.first().map(|metric| metric.unit)).unwrap_or(Unit::Second)
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_model::fixture;
+    use plimsoll_model::sample::{Origin, WrongAnswer};
+
+    use super::*;
+    use crate::limit::Kind;
+
+    #[test]
+    fn a_wrong_answer_is_impossible_and_a_figure_without_a_limit_is_not_fine() {
+        let limit = fixture::derived(120e9, Kind::Ceiling, "a formula");
+        let known = fixture::measured("cpu.peak/op=fma", "rate", Unit::FlopPerSecond, 100e9).limited(limit);
+        let unknown = fixture::measured("cpu.peak/op=fma", "rate", Unit::FlopPerSecond, 100e9);
+        let wrong = WrongAnswer::new(Origin::Cpu(57), "fma_f64_avx2", "9.25");
+        let wrong = Measurement {
+            status: Status::Failed,
+            metrics: Vec::new(),
+            wrong_answer: Some(Box::new(wrong)),
+            ..unknown.clone()
+        };
+        let checked = check_measurements("run.json", None, "0.1.0", &[known, unknown, wrong]);
+        let verdicts: Vec<_> = checked.rows.iter().map(|row| (row.verdict, row.cause)).collect();
+        let impossible = (Verdict::Impossible, Some(Cause::WrongAnswer));
+        assert_eq!(verdicts, [(Verdict::Fine, None), (Verdict::Unjudged, None), impossible]);
+        assert!(!checked.passes() && checked.rows[2].reason.contains("CPU 57"), "{checked:?}");
+    }
+}
