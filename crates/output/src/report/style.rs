@@ -12,8 +12,10 @@ use jiff::tz::TimeZone;
 /// The longest text that is printed, in characters; the reasons of plimsoll itself are far shorter.
 const LONGEST: usize = 600;
 
-/// Columns where there is no terminal that could tell.
+/// Columns of a terminal whose size is unknown.
 const USUAL_WIDTH: usize = 80;
+/// Columns of a file or pipe: hardly anything is wrapped or cut there, and a screen of that width exists.
+const PIPE_WIDTH: usize = 200;
 
 /// How to print.
 #[derive(Clone, Debug)]
@@ -104,7 +106,10 @@ impl Style {
             colour: !wishes.no_color
                 && anstream::AutoStream::choice(&stdout()) != anstream::ColorChoice::Never,
             unicode: is_utf8(|name| std::env::var(name).ok()),
-            width: columns(terminal_size::terminal_size_of(stdout())),
+            width: match stdout().is_terminal() {
+                true => columns(terminal_size::terminal_size_of(stdout())),
+                false => PIPE_WIDTH,
+            },
             progress: line.then(|| columns(terminal_size::terminal_size_of(stderr()))),
             zone: TimeZone::system(),
         }
