@@ -6,9 +6,11 @@
 mod checks;
 mod leftovers;
 pub mod proof;
+mod shapers;
 
 pub use checks::checks;
 pub use leftovers::{copies, leftovers, passed_over};
+pub use shapers::shapers;
 
 use plimsoll_bench as bench;
 use plimsoll_compare as compare;

@@ -12,14 +12,22 @@ use crate::compare::Floors;
 use crate::doctor;
 use crate::document::Run;
 use crate::event::Event;
-use crate::machine::Root;
+use crate::machine::{Machine, Nic, Root};
 use crate::output;
 use crate::report::{self, Style, Wishes};
 use crate::run::Alone;
 use crate::store::Store;
+use crate::traffic::shaper;
+use crate::wire::Shaping;
 
 /// Samples of each case in a round: the fewest of an ordinary run.
 const SAMPLES: u32 = 6;
+
+/// What this kernel holds each of its network interfaces to.
+fn shapings(machine: &Machine) -> Vec<(String, Shaping)> {
+    let of = |nic: &Nic| (nic.name.clone(), shaper::of(&Root::live(), &nic.name));
+    machine.network.iter().map(of).collect()
+}
 
 /// Looks, measures, keeps the noise in the history.
 ///
@@ -48,6 +56,7 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
     let style = Style::detect(Wishes { quiet: typed.quiet, ..Wishes::default() });
     let mut facts = doctor::proof::clock(&Root::live(), &prepared.machine.cpu.allowed);
     facts.extend(doctor::checks(&Root::live(), &prepared.machine));
+    facts.push(doctor::shapers(&shapings(&prepared.machine)));
     let copies = cluster::unconfirmed(typed.store.as_deref()).map(|place| doctor::copies(&place));
     facts.push(doctor::leftovers(peers::reaped().as_ref(), &copies.unwrap_or_default()));
     facts.extend(doctor::passed_over(&peers::passed_over()));

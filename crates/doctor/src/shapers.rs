@@ -1,0 +1,46 @@
+//! Rates to which this kernel holds its network interfaces.
+
+use plimsoll_server::wire::Shaping;
+
+use super::Check;
+use crate::quantity::{Quantity, Unit};
+
+/// The fact: shapers and policers of the interfaces, each by its name.
+pub fn shapers(held: &[(String, Shaping)]) -> Check {
+    const NAME: &str = "shapers";
+    let rate = |bits: u64| Quantity::new(bits as f64, Unit::BitPerSecond);
+    let of = |(name, shaping): &(String, Shaping)| {
+        let rates = [
+            (shaping.out, "sends at most"),
+            (shaping.each_out, "sends of each connection at most"),
+            (shaping.into, "receives at most"),
+        ];
+        let rates = rates.into_iter().filter_map(|(bits, what)| Some(format!("{what} {}", rate(bits?))));
+        let rates = rates.collect::<Vec<String>>().join(", ");
+        (!rates.is_empty()).then(|| format!("{} {rates}", crate::text::shown(name)))
+    };
+    let found: Vec<String> = held.iter().filter_map(of).collect();
+    match found.is_empty() {
+        true => Check::good(NAME, "none on any network interface"),
+        false => Check::costs(
+            NAME,
+            found.join("; "),
+            "network figures over these interfaces are those of the rate; see tc qdisc show and tc filter show",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::State;
+
+    #[test]
+    fn each_rate_is_named_with_its_interface() {
+        let eth0 = Shaping { out: Some(20_000_000), into: Some(10_000_000), ..Shaping::default() };
+        let found = shapers(&[("lo".to_owned(), Shaping::default()), ("eth0".to_owned(), eth0)]);
+        assert_eq!(found.state, State::Costs);
+        assert_eq!(found.found, "eth0 sends at most 20.0 Mbit/s, receives at most 10.0 Mbit/s");
+        assert_eq!(shapers(&[("lo".to_owned(), Shaping::default())]).state, State::Good);
+    }
+}
