@@ -1,5 +1,6 @@
 //! Of rows and of how a processor's numbers find them.
 
+mod elsewhere;
 mod machines;
 
 use plimsoll_metal::kernel::{rate, rates};

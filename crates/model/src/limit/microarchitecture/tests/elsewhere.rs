@@ -1,0 +1,190 @@
+//! Rows compared with what others state of the same chips: `elsewhere.toml`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+use super::super::table::{Microarchitecture, table};
+use crate::limit::work::Fact;
+
+const FILE: &str = include_str!("elsewhere.toml");
+
+/// Readings of a clock differ by so much, as a share.
+const TOLERANCE: f64 = 0.05;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// Who states what, by the name that `stated` uses.
+    sources: BTreeMap<String, String>,
+    stated: Vec<Stated>,
+    /// Disagreements in which the row is kept.
+    kept: Vec<Listed>,
+    /// Keys without a second further source.
+    once: Vec<Listed>,
+}
+
+/// What a source states of chips.
+#[derive(Deserialize)]
+struct Stated {
+    rows: Vec<String>,
+    source: String,
+    record: String,
+    #[serde(default)]
+    own: bool,
+    #[serde(flatten)]
+    facts: BTreeMap<String, Fact>,
+}
+
+/// Lines that a test must find, and why they are so.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listed {
+    why: String,
+    of: Vec<String>,
+}
+
+/// One number that a source states of a row, and what the row has.
+struct Compared<'a> {
+    row: &'a str,
+    key: String,
+    ours: f64,
+    source: &'a str,
+    theirs: f64,
+    own: bool,
+}
+
+impl Compared<'_> {
+    fn agrees(&self) -> bool {
+        is_near(self.theirs, self.ours)
+    }
+}
+
+fn is_near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= TOLERANCE * b + 1e-9
+}
+
+fn file() -> File {
+    toml::from_str(FILE).unwrap()
+}
+
+/// Numbers by key, each width with a key of its own: `fma.256`.
+fn numbers(facts: &BTreeMap<String, Fact>) -> BTreeMap<String, f64> {
+    let mut found = BTreeMap::new();
+    for (key, fact) in facts {
+        match fact {
+            Fact::Number(number) => {
+                found.insert(key.clone(), *number);
+            }
+            Fact::Widths(by) => {
+                for bits in [128, 256, 512, 8192] {
+                    if let Some(number) = by.at(bits) {
+                        found.insert(format!("{key}.{bits}"), number);
+                    }
+                }
+            }
+        }
+    }
+    found
+}
+
+fn row(name: &str) -> &'static Microarchitecture {
+    let rows = &table().unwrap().microarchitecture;
+    rows.iter().find(|row| row.name == name).unwrap_or_else(|| panic!("no row {name}"))
+}
+
+/// Every number that a source states, beside the row's. A key that the row lacks is an error.
+fn compared(file: &File) -> Vec<Compared<'_>> {
+    let mut all = Vec::new();
+    for stated in &file.stated {
+        for name in &stated.rows {
+            let ours = numbers(&row(name).facts);
+            for (key, theirs) in numbers(&stated.facts) {
+                let ours = *ours.get(&key).unwrap_or_else(|| panic!("{name} has no {key}"));
+                let (source, own) = (stated.source.as_str(), stated.own);
+                all.push(Compared { row: name, key, ours, source, theirs, own });
+            }
+        }
+    }
+    all
+}
+
+/// The lines of a list, none of them twice.
+fn lines(listed: &[Listed]) -> BTreeSet<String> {
+    let all: Vec<_> = listed.iter().flat_map(|listed| listed.of.clone()).collect();
+    let lines: BTreeSet<_> = all.iter().cloned().collect();
+    assert_eq!(lines.len(), all.len(), "a line is listed twice");
+    assert!(listed.iter().all(|listed| listed.why.len() > 20));
+    lines
+}
+
+/// Fails with what is found and not listed, and with what is listed and not found.
+fn assert_listed(found: &BTreeSet<String>, listed: &BTreeSet<String>) {
+    let new: Vec<_> = found.difference(listed).collect();
+    let gone: Vec<_> = listed.difference(found).collect();
+    assert!(new.is_empty() && gone.is_empty(), "not listed: {new:#?}\nlisted, and not so: {gone:#?}");
+}
+
+#[test]
+fn each_disagreement_with_another_source_is_listed() {
+    let file = file();
+    let mut found = BTreeSet::new();
+    for Compared { row, key, ours, source, theirs, .. } in
+        compared(&file).into_iter().filter(|one| !one.agrees())
+    {
+        found.insert(format!("{row} {key}: {ours}, {source} {theirs}"));
+    }
+    assert_listed(&found, &lines(&file.kept));
+}
+
+#[test]
+fn no_row_is_outweighed_by_two_sources_that_agree() {
+    let file = file();
+    let mut by_key: BTreeMap<(&str, String), Vec<Compared<'_>>> = BTreeMap::new();
+    for one in compared(&file) {
+        by_key.entry((one.row, one.key.clone())).or_default().push(one);
+    }
+    for ((row, key), all) in by_key {
+        if all.iter().any(Compared::agrees) {
+            continue;
+        }
+        let against = |one: &Compared<'_>| {
+            all.iter().any(|other| other.source != one.source && is_near(other.theirs, one.theirs))
+        };
+        assert!(!all.iter().any(against), "{row} {key}: two sources agree, and not with the row");
+    }
+}
+
+#[test]
+fn each_row_has_two_further_sources_of_its_main_rates_and_latencies() {
+    let file = file();
+    let mut sources: BTreeMap<(String, String), BTreeSet<&str>> = BTreeMap::new();
+    for one in compared(&file).into_iter().filter(|one| !one.own) {
+        sources.entry((one.row.to_owned(), one.key)).or_default().insert(one.source);
+    }
+    let mut found = BTreeSet::new();
+    for row in &table().unwrap().microarchitecture {
+        let first = if row.facts.contains_key("fma") { "fma." } else { "add." };
+        for key in numbers(&row.facts).into_keys() {
+            if !key.starts_with(first) && !["fma_latency", "add_latency"].contains(&key.as_str()) {
+                continue;
+            }
+            let has = sources.get(&(row.name.clone(), key.clone())).cloned().unwrap_or_default();
+            if has.len() < 2 {
+                let one = has.first().copied().unwrap_or("none");
+                found.insert(format!("{} {key}: {one}", row.name));
+            }
+        }
+    }
+    assert_listed(&found, &lines(&file.once));
+}
+
+#[test]
+fn each_source_is_named() {
+    let file = file();
+    assert!(file.sources.values().all(|source| source.starts_with("github.com/")));
+    for stated in &file.stated {
+        assert!(file.sources.contains_key(&stated.source), "{}", stated.source);
+        assert!(stated.record.len() > 5 && !stated.rows.is_empty() && !stated.facts.is_empty());
+    }
+}
