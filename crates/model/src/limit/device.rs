@@ -53,6 +53,7 @@ pub struct Device {
 #[serde(deny_unknown_fields)]
 struct Instances {
     source: String,
+    interface_source: String,
     applies_to: Vec<String>,
     instance: Vec<Instance>,
     burstable_source: String,
@@ -86,6 +87,9 @@ struct Network {
     /// Whether the baseline is from a list and not from the provider's guide.
     #[serde(default)]
     listed: bool,
+    /// Whether both are from the provider's interface.
+    #[serde(default)]
+    interface: bool,
 }
 
 /// What an instance type promises its network, in bit/s, each direction.
@@ -114,7 +118,11 @@ impl<'a> NetworkPromise<'a> {
             burst: row.burst,
             baseline: row.baseline,
             weighting: table.weighting(product, "vpc-1"),
-            source: if row.listed { &table.network_list_source } else { &table.network_source },
+            source: match row {
+                Network { interface: true, .. } => &table.interface_source,
+                Network { listed: true, .. } => &table.network_list_source,
+                Network { .. } => &table.network_source,
+            },
         })
     }
 }
@@ -167,6 +175,9 @@ struct Instance {
     products: Vec<String>,
     volumes: f64,
     volumes_io: f64,
+    /// Whether both are from the provider's interface.
+    #[serde(default)]
+    interface: bool,
 }
 
 /// What an instance type promises all its volumes together.
@@ -207,7 +218,8 @@ impl<'a> Promise<'a> {
         }
         let row = table.instance.iter().find(|row| row.products.iter().any(|known| known == product))?;
         let (bytes, weighting) = (row.volumes / 8.0, table.weighting(product, "ebs-1"));
-        Some(Promise { product, bytes, transfers: row.volumes_io, weighting, source: &table.source })
+        let source = if row.interface { &table.interface_source } else { &table.source };
+        Some(Promise { product, bytes, transfers: row.volumes_io, weighting, source })
     }
 }
 
@@ -232,7 +244,10 @@ mod tests {
         assert_eq!(promised("m8a.48xlarge"), Some((75e9, 75e9, true)));
         assert_eq!(promised("r8i.96xlarge"), Some((100e9, 100e9, true)));
         assert_eq!(promised("m9g.8xlarge"), Some((17e9, 17e9, true)));
-        assert_eq!(promised("m8i.large"), None);
+        assert_eq!(promised("m8i.large"), Some((12.5e9, 0.937e9, false)));
+        assert_eq!(promised("c6in.xlarge"), Some((30e9, 6.25e9, false)));
+        assert_eq!(promised("t4g.nano"), Some((5e9, 0.032e9, false)));
+        assert_eq!(promised("c6in.32xlarge"), None, "the interface contradicts itself");
         let weighting = |product| INSTANCE_TABLE.weighting(product, "vpc-1");
         assert!(weighting("m8i.8xlarge").is_some_and(|text| text.contains("vpc-1")));
         assert_eq!((weighting("m7i.8xlarge"), weighting("m8i-flex.large")), (None, None));
@@ -297,6 +312,12 @@ mod tests {
         assert_eq!((promise.product, promise.bytes, promise.transfers), ("m6g.8xlarge", 1187.5e6, 40_000.0));
         let own = Disk { model: Some("Amazon EC2 NVMe Instance Storage".to_owned()), ..volume.clone() };
         assert_eq!(Promise::of(&on, &[volume, &own]), None);
+        assert!(promise.source.starts_with("Amazon EC2: Instance Types"));
+        on.product = Some("t4g.2xlarge".to_owned());
+        let promise = Promise::of(&on, &[volume]).unwrap();
+        assert_eq!((promise.bytes, promise.transfers), (347.5e6, 15_700.0));
+        assert!(promise.source.contains("github.com/getmoto/moto"));
+        assert!(NetworkPromise::of(&on).unwrap().source.contains("github.com/getmoto/moto"));
         on.product = Some("m99.huge".to_owned());
         assert_eq!(Promise::of(&on, &[volume]), None);
         on.system_vendor = Some("Google".to_owned());
