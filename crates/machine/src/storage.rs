@@ -157,6 +157,14 @@ impl Storage {
         }
     }
 
+    /// Names of the same devices.
+    pub fn top_names(&self) -> Vec<&str> {
+        match self.members.as_slice() {
+            [] => self.device.as_deref().into_iter().collect(),
+            members => members.iter().map(|member| member.name.as_str()).collect(),
+        }
+    }
+
     fn look(&mut self, s: &mut Survey, place: &Place) {
         self.path = show(&place.path);
         if let Some(device) = place.itself {

@@ -22,10 +22,10 @@ const SMALLEST: f64 = 4096.0;
 /// The kernel counts times in whole milliseconds: of fewer than this their mean is told to no better than a tenth.
 const LEAST_MS: u64 = 10;
 
-/// The device behind the test directory, if it is known.
+/// The devices behind the test directory; none if they are not known.
 #[derive(Debug, Clone)]
 pub(super) struct Busy {
-    device: Option<String>,
+    devices: Vec<String>,
 }
 
 /// The counters at some moment.
@@ -56,21 +56,20 @@ pub(super) struct Done {
 }
 
 impl Busy {
-    /// Of the one disk that holds the file system, whose other partitions have users of their own; else of the device that holds it.
+    /// Finds the one disk that holds the file system, whose other partitions have users of their own; else the devices that hold it.
     pub(super) fn behind(machine: &Machine) -> Self {
-        let storage = machine.storage.as_ref();
-        let device = storage.and_then(|storage| match (&storage.device, storage.disks.as_slice()) {
-            (Some(device), _) if !storage.layers.is_empty() => Some(device.clone()),
-            (_, [only]) => Some(only.name.clone()),
-            (device, _) => device.clone(),
-        });
-        Busy { device }
+        let Some(storage) = &machine.storage else { return Busy { devices: Vec::new() } };
+        let devices = match storage.disks.as_slice() {
+            [only] if storage.layers.is_empty() => vec![only.name.clone()],
+            _ => storage.top_names().into_iter().map(str::to_owned).collect(),
+        };
+        Busy { devices }
     }
 
     /// The counters now; `None` where they are not known.
     pub(super) fn now(&self) -> Option<Moment> {
         let counters = std::fs::read_to_string(COUNTERS).ok()?;
-        Some(Moment { at: Instant::now(), counted: Counters::of(&counters, self.device.as_deref()?)? })
+        Some(Moment { at: Instant::now(), counted: Counters::of_all(&counters, &self.devices)? })
     }
 
     /// What the device did since then; `None` where that is not known.
@@ -82,6 +81,16 @@ impl Busy {
 }
 
 impl Counters {
+    /// The sums over devices, and the mean of the times in which they were busy. `None` if one has no counters, or there is none.
+    fn of_all(counters: &str, devices: &[String]) -> Option<Self> {
+        let all: Vec<Self> =
+            devices.iter().map(|device| Self::of(counters, device)).collect::<Option<_>>()?;
+        let sum = |of: fn(&Self) -> u64| all.iter().map(of).fold(0, u64::saturating_add);
+        let busy_ms = sum(|one| one.busy_ms).checked_div(all.len() as u64)?;
+        let (requests, sectors) = (sum(|one| one.requests), sum(|one| one.sectors));
+        Some(Self { requests, sectors, taken_ms: sum(|one| one.taken_ms), busy_ms })
+    }
+
     /// Those of a device among all; its line has major, minor and name first.
     fn of(counters: &str, device: &str) -> Option<Self> {
         let lines = counters.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -143,6 +152,10 @@ mod tests {
         for missing in ["vda1", "vdb", "vdc", ""] {
             assert_eq!(Counters::of(counters, missing), None, "{missing}");
         }
+        let both = Counters::of_all(counters, &["vda".to_owned(), "loop0".to_owned()]);
+        let sum = |counted: Counters| (counted.requests, counted.busy_ms);
+        assert_eq!(both.map(sum), Some((40 + 7 + 61_642, (1_011_140 + 51_116) / 2)));
+        assert_eq!(Counters::of_all(counters, &["vda".to_owned(), "vdc".to_owned()]), None);
         assert_eq!(VDA.since(VDA), Some(Counters::default()));
         assert_eq!(Counters::default().since(VDA), None, "another device of that name");
     }
@@ -171,7 +184,7 @@ mod tests {
 
     #[test]
     fn without_a_device_nothing_is_known() {
-        let busy = Busy { device: None };
+        let busy = Busy { devices: Vec::new() };
         assert!(busy.now().is_none());
     }
 }

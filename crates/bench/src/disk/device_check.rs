@@ -130,8 +130,8 @@ impl DeviceCheck {
             storage.is_some_and(|storage| storage.layers.iter().any(|layer| layer.kind == DiskKind::Loop));
         let (near, far) = match storage.filter(|_| looped) {
             Some(storage) => {
-                let top = storage.number.into_iter().collect();
-                (Counted::new(&root, top, storage.device.clone().unwrap_or_default()), Some(below))
+                let top = storage.top().into_iter().collect::<Option<Vec<_>>>().unwrap_or_default();
+                (Counted::new(&root, top, storage.top_names().join(" + ")), Some(below))
             }
             None => (below, None),
         };
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
     use crate::machine::disk::Disk;
     use crate::machine::fixture::{Fault, Fixture};
-    use crate::machine::storage::Layer;
+    use crate::machine::storage::{Layer, Member};
 
     const DISK: DeviceNumber = DeviceNumber { major: 8, minor: 0 };
     const LOOP: DeviceNumber = DeviceNumber { major: 7, minor: 1 };
@@ -283,6 +283,23 @@ mod tests {
         );
         fixture.write("sys/dev/block/7:1/stat", stat(0, 0).as_bytes())?;
         assert!(device_check.judge(READ).invalid.is_some_and(|why| why.contains("loop1 moved 0.0 %")));
+        Ok(())
+    }
+
+    /// btrfs on two loop devices: each moves a part.
+    #[test]
+    fn all_devices_of_a_file_system_are_added() -> Result<(), Fault> {
+        let fixture = Fixture::unpack(&format!("{TREE}sys/dev/block/7:2/stat = {}", stat(0, 0)))?;
+        let member =
+            |minor| Member { name: format!("loop{minor}"), number: Some(DeviceNumber { major: 7, minor }) };
+        let storage = Storage { members: vec![member(1), member(2)], ..storage(true) };
+        let (_dir, file) = file(Cache::Direct);
+        let check = DeviceCheck::new(Root::at(fixture.dir.path()), Some(&storage), file, 1 << 20);
+        fixture.write("sys/dev/block/7:1/stat", stat(1 << 19, 0).as_bytes())?;
+        let invalid = check.judge(READ).invalid.ok_or("half of it is missing")?;
+        assert!(invalid.contains("loop1 + loop2 moved 50.0 %"), "{invalid}");
+        fixture.write("sys/dev/block/7:2/stat", stat(1 << 19, 0).as_bytes())?;
+        assert_eq!(check.judge(READ).invalid, None);
         Ok(())
     }
 

@@ -207,7 +207,8 @@ impl Filled {
         if let Some(storage) = storage {
             let layers = storage.layers.iter().map(|layer| layer.name.clone());
             let disks: Vec<String> = storage.disks.iter().map(|disk| disk.name.clone()).collect();
-            let mut way: Vec<String> = storage.device.iter().cloned().chain(layers).collect();
+            let top = Some(storage.top_names().join(" + ")).filter(|names| !names.is_empty());
+            let mut way: Vec<String> = top.into_iter().chain(layers).collect();
             way.extend((!disks.is_empty()).then(|| disks.join(" + ")));
             way.dedup();
             if !way.is_empty() {
