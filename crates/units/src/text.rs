@@ -39,12 +39,33 @@ pub fn counted<N: Display + PartialEq + From<u8>>(n: N, one: &str) -> String {
     format!("{n} {one}{end}")
 }
 
-/// Line and column, from 1 and in characters, of a byte offset.
-pub fn position(text: &str, offset: usize) -> (usize, usize) {
-    let before = text.get(..offset).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().map_or(0, |l| l.chars().count()) + 1;
-    (line, column)
+/// The lines of a text, to find the positions of many byte offsets.
+#[derive(Debug)]
+pub struct Lines<'t> {
+    text: &'t str,
+    /// Where each line begins.
+    begins: Vec<usize>,
+    is_ascii: bool,
+}
+
+impl<'t> Lines<'t> {
+    /// Finds the lines of a text.
+    pub fn new(text: &'t str) -> Self {
+        let begins = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Self { text, begins, is_ascii: text.is_ascii() }
+    }
+
+    /// Returns line and column of a byte offset, from 1 and in characters.
+    pub fn position(&self, offset: usize) -> (usize, usize) {
+        let offset = if self.text.is_char_boundary(offset) { offset } else { self.text.len() };
+        let line = self.begins.partition_point(|begin| *begin <= offset);
+        let begin = line.checked_sub(1).and_then(|line| self.begins.get(line)).copied().unwrap_or_default();
+        let column = match self.is_ascii {
+            true => offset - begin,
+            false => self.text.get(begin..offset).unwrap_or_default().chars().count(),
+        };
+        (line, column + 1)
+    }
 }
 
 /// The content of a small regular file, without a byte order mark.

@@ -88,7 +88,7 @@ impl UserLimits {
     pub fn parse(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|e| {
             let start = e.span().map_or(0, |span| span.start);
-            let (line, column) = crate::text::position(text, start);
+            let (line, column) = crate::text::Lines::new(text).position(start);
             let key =
                 text.lines().nth(line - 1).and_then(|line| line.split_once('=')).map(|(key, _)| key.trim());
             let why = told(e.message(), key.unwrap_or("limit"));

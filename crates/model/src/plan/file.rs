@@ -16,6 +16,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::case::{Value, first_name, nearest};
 use crate::plan::{Exclude, Group, How, Places};
+use crate::text::Lines;
 use value::{bounded, count, text, texts};
 
 pub use group::GROUP_KEYS;
@@ -205,8 +206,9 @@ pub fn parse_kept(file: &str, text: &str) -> Result<PlanFile, Vec<FileError>> {
 
 fn parsed(file: &str, text: &str, origin: Origin) -> Result<PlanFile, Vec<FileError>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let lines = Lines::new(text);
     let at = |start: usize, why: &str| {
-        let (line, column) = crate::text::position(text, start);
+        let (line, column) = lines.position(start);
         FileError::Wrong { file: file.to_owned(), line, column, why: why.replace('\n', " ") }
     };
     let not_toml = |message: &str| {
@@ -219,7 +221,7 @@ fn parsed(file: &str, text: &str, origin: Origin) -> Result<PlanFile, Vec<FileEr
         .map_err(|e| vec![at(e.span().unwrap_or_default().start, &not_toml(e.message()))])?;
     let mut plan =
         PlanFile { places: Places { file: file.to_owned(), ..Places::default() }, ..PlanFile::default() };
-    let source = Source { file, text, origin };
+    let source = Source { file, lines: &lines, origin };
     let mut wrong = Vec::new();
     for (key, value) in table.get_ref() {
         plan.places.keys.insert(spelled(key.get_ref()), source.place(key.span(), value));
@@ -251,7 +253,7 @@ fn limits(text: &str) -> Option<String> {
 #[derive(Clone, Copy)]
 struct Source<'t> {
     file: &'t str,
-    text: &'t str,
+    lines: &'t Lines<'t>,
     origin: Origin,
 }
 

@@ -28,7 +28,7 @@ pub const GROUP_KEYS: &[&str] = &[
 
 impl Source<'_> {
     fn position(self, span: &Range<usize>) -> Position {
-        let (line, column) = crate::text::position(self.text, span.start);
+        let (line, column) = self.lines.position(span.start);
         Position { line, column }
     }
 
