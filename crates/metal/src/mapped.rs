@@ -89,6 +89,13 @@ impl Mapped {
         count
     }
 
+    /// Unmaps the pages that were touched, so that they can leave the page cache. The next access maps them again; what was
+    /// written stays in the file. Where the kernel refuses it, they stay mapped.
+    pub fn release(&mut self) {
+        // SAFETY: the range is the mapping, to which nobody holds a reference. It is shared with the file, which keeps its bytes.
+        let _ = unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), self.len, Advice::LinuxDontNeed) };
+    }
+
     /// How many of `len` bytes from `offset` on are inside.
     fn within(&self, offset: usize, len: usize) -> usize {
         len.min(self.len.saturating_sub(offset))
@@ -124,6 +131,9 @@ mod tests {
         assert_eq!((buffer[0], buffer[49], buffer[50]), (9, 9, 0));
         assert_eq!(mapped.write(10_000, &[1]), 0);
         assert_eq!(mapped.read(usize::MAX, &mut buffer), 0);
+        mapped.release();
+        let mut again = [0; 100];
+        assert_eq!((mapped.read(5_000, &mut again), again), (100, [7; 100]));
     }
 
     #[test]

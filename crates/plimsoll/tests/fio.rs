@@ -53,7 +53,7 @@ fn reason(line: &str) -> String {
         return format!("`{}`", rest.split(" has no counterpart").next().unwrap_or(rest));
     }
     let known = [
-        ("runs at the same time", "different jobs at the same time"),
+        ("at the same time as", "different jobs at the same time"),
         ("works in another place", "several places"),
         ("the job has no size", "no size"),
     ];
@@ -66,7 +66,7 @@ fn reason(line: &str) -> String {
 
 fn meaning(means: Means) -> Option<(&'static str, &'static str)> {
     match means {
-        Means::Taken => None,
+        Means::Taken | Means::Unknown => None,
         Means::Nothing(why) => Some(("accepted", why)),
         Means::Near(_, how) => Some(("accepted, and noted", how)),
         Means::Refused(_, why) => Some(("refused", why)),
@@ -225,6 +225,12 @@ fn a_job_file_is_listed_checked_and_shown_like_any_plan() {
     assert_eq!(list.lines().count(), 1);
     let (checked, _) = ended(plimsoll(dir.path()).args(["plan", "check", "job.fio"]), 0);
     assert_eq!(checked, "job.fio: valid, 1 case\n");
+    // With any ending it is known by its content.
+    for name in ["job.job", "job.ini", "job"] {
+        fs::copy(dir.path().join("job.fio"), dir.path().join(name)).unwrap();
+        let (checked, _) = ended(plimsoll(dir.path()).args(["plan", "check", name]), 0);
+        assert_eq!(checked, format!("{name}: valid, 1 case\n"));
+    }
     let (shown, _) = ended(plimsoll(dir.path()).args(["plan", "show", "job.fio"]), 0);
     assert!(shown.contains("warm-up = \"2s\""), "{shown}");
     fs::write(dir.path().join("shown.toml"), shown).unwrap();
@@ -235,6 +241,29 @@ fn a_job_file_is_listed_checked_and_shown_like_any_plan() {
     assert!(told.contains("--ignore-unsupported requires a fio job file"), "{told}");
     let (_, told) = ended(plimsoll(dir.path()).args(["run", "none.fio"]), 2);
     assert!(told.contains("none.fio") && told.lines().count() == 1, "{told}");
+}
+
+/// A variable in a text that is only kept is not read from the environment; what is needed is.
+#[test]
+fn what_the_environment_holds_is_not_in_the_document() {
+    let dir = with_job(&format!("{SMALL}[a]\ndescription=${{CASE_SECRET}}\nbs=${{CASE_BLOCK}}\n"));
+    let mut run = plimsoll(dir.path());
+    run.args(["run", "job.fio", "--samples", "1", "--json", "-", "--store", "none", "--quiet"]);
+    let (text, _) = ended(run.env("CASE_SECRET", "s3cret").env("CASE_BLOCK", "8k"), 0);
+    assert!(text.contains("block=8K") && !text.contains("s3cret"), "{text}");
+}
+
+/// fio drops a mapped file from the page cache before each pass.
+#[test]
+fn a_mapping_is_read_cold() {
+    let dir = with_job("[a]\nioengine=mmap\nrw=randread\nbs=4k\nsize=16m\n");
+    let document = document(dir.path(), &["run", "job.fio", "--samples", "2"]);
+    let measured = &document["measurements"][0];
+    assert!(
+        measured["case"]["id"].as_str().unwrap().ends_with("engine=mmap/cache=cold/volume=16M"),
+        "{measured}"
+    );
+    assert_eq!(measured["status"], "ok", "{measured}");
 }
 
 /// A file that the job names stays as it was, whoever else has it; a wrong value has the line of the job file.

@@ -131,6 +131,9 @@ pub trait Engine {
     /// wait before it can copy what was just written in pieces.
     fn done(&self) -> &[Completion];
 
+    /// Unmaps the pages of a mapping, so that they can leave the page cache. Transfers by calls have none.
+    fn release_pages(&mut self) {}
+
     /// What the kernel did not grant, as a sentence with the remedy.
     fn remark(&self) -> Option<String> {
         None

@@ -244,7 +244,8 @@ impl Job {
     fn refused_engine(&self) -> Option<String> {
         if self.kind == Kind::Mmap && self.cache == Cache::Direct {
             return Some(
-                "--engine mmap requires --cache buffered: a mapping goes through the page cache".to_owned(),
+                "--engine mmap requires --cache buffered or cold: a mapping goes through the page cache"
+                    .to_owned(),
             );
         }
         if self.kind == Kind::Mmap && self.doing == Doing::Append {
@@ -298,11 +299,8 @@ impl Job {
         if self.order == Order::SequentialEach && !matches!(self.doing, Doing::Mixed { .. }) {
             return Some("--pattern sequential-each requires --op mixed".to_owned());
         }
-        if self.cold && (self.kind == Kind::Mmap || self.doing.uses_up()) {
-            return Some(
-                "--cache cold requires --engine io_uring, libaio or psync, and --op read, write, mixed or copy"
-                    .to_owned(),
-            );
+        if self.cold && self.doing.uses_up() {
+            return Some("--cache cold requires --op read, write, mixed or copy".to_owned());
         }
         None
     }

@@ -418,6 +418,7 @@ impl<E: Engine> Loop<E> {
     fn renew(&mut self) -> Result<(), LoadError> {
         self.drain(Counting::Yes)?;
         let (begun_ns, begun_cpu_ns) = (self.engine.now_ns(), cpu_of_this_thread_ns());
+        self.engine.release_pages();
         if let Some(renew) = &mut self.manner.renew {
             renew()?;
         }

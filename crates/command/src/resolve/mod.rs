@@ -213,8 +213,13 @@ pub fn job_file(name: &str, common: &Common) -> Result<JobFile, UsageError> {
     read.map_err(|all| UsageError::Several(all.into_iter().map(UsageError::Other).collect()))
 }
 
+/// Whether a plan's name is that of a job file of fio.
+pub fn is_job_file(name: &str) -> bool {
+    built_in::find(name).is_none() && fio::is_job_file(name)
+}
+
 fn named_plan(name: &str, common: &Common) -> Result<PlanFile, UsageError> {
-    let is_job_file = built_in::find(name).is_none() && fio::is_job_file(name);
+    let is_job_file = is_job_file(name);
     if !is_job_file && (common.ignore_unsupported || common.target.is_some()) {
         let flag = if common.ignore_unsupported { "ignore-unsupported" } else { "target" };
         return Err(other(format!("--{flag} requires a fio job file, FILE.fio")));

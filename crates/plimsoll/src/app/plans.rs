@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::{Failure, code, complain, printed};
-use crate::bench::disk::fio::{self, JobFile, Place};
+use crate::bench::disk::fio::{JobFile, Place};
 use crate::bench::disk::raw::RawTarget;
 use crate::cli::{self, Common, PlanWork, What};
 use crate::limit::user::UserLimits;
@@ -108,7 +108,7 @@ pub(super) fn places_nothing(what: &What, common: &Common) -> Result<(), Failure
 
 fn job_file(what: &What, common: &Common) -> Result<Option<JobFile>, Failure> {
     match what {
-        What::Plan(name) if fio::is_job_file(name) => {
+        What::Plan(name) if resolve::is_job_file(name) => {
             resolve::job_file(name, common).map(Some).map_err(usage)
         }
         _ => Ok(None),

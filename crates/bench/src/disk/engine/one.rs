@@ -17,6 +17,9 @@ pub trait Transfer {
     /// Writes `bytes`.
     fn write(&mut self, file: usize, offset: u64, bytes: &[u8], op: Op) -> Result<usize, Errno>;
 
+    /// Unmaps the pages of a mapping, if there is one.
+    fn release_pages(&mut self) {}
+
     /// The file itself, for what is done alike everywhere.
     fn file(&self, file: usize) -> Result<&TestFile, Errno>;
 }
@@ -84,6 +87,10 @@ impl Transfer for Mapping {
         Ok(written)
     }
 
+    fn release_pages(&mut self) {
+        self.mapped.iter_mut().for_each(Mapped::release);
+    }
+
     fn file(&self, file: usize) -> Result<&TestFile, Errno> {
         self.files.get(file).map(Arc::as_ref).ok_or(Errno::BADF)
     }
@@ -139,6 +146,10 @@ impl<T: Transfer> Engine for OneAtATime<T> {
 
     fn depth(&self) -> usize {
         1
+    }
+
+    fn release_pages(&mut self) {
+        self.transfer.release_pages();
     }
 
     fn now_ns(&self) -> u64 {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::mistake::{Line, Mistake};
-use super::option::Means;
+use super::option::{self, Means};
 use super::syntax::{Given, Section, Surroundings};
 use super::value::{self, Base, Direction, SECOND};
 use crate::case::Value;
@@ -36,6 +36,8 @@ pub(super) struct Files {
     pub(super) each: Option<u64>,
     /// Each job has its own part of the named file.
     pub(super) parted: bool,
+    /// Where the job's part of the named file begins, in bytes; `None` if that is not a number of bytes.
+    pub(super) offset: Option<u64>,
 }
 
 /// A job, understood.
@@ -55,8 +57,10 @@ pub(super) struct Job {
     pub(super) warm_up: Option<Duration>,
     /// It begins after the jobs before it.
     pub(super) waits: bool,
-    /// It begins later than those with which it runs.
-    pub(super) delayed: bool,
+    /// How long after the jobs with which fio starts it it begins; `None` for a random time.
+    pub(super) delay: Option<Duration>,
+    /// The longest time that fio lets it run after that; `None` if its amount alone ends it.
+    pub(super) lasts: Option<Duration>,
     /// What differs from fio, a sentence each with its line.
     pub(super) remarks: Vec<String>,
     /// Its own options for a reference tool, as `name=value`.
@@ -74,7 +78,7 @@ impl Job {
         let files = match (&self.files.named, &other.files.named) {
             // Each has a file of its own.
             (None, None) => true,
-            (Some(one), Some(two)) if one == two => !self.files.parted && !other.files.parted,
+            (Some(one), Some(two)) if one == two => self.lies_beside(other),
             (Some(_), Some(_)) => self.threads == 1 && other.threads == 1 && !self.is_on_device(),
             _ => false,
         };
@@ -84,8 +88,22 @@ impl Job {
             && how
             && self.place == other.place
             && self.files.each == other.files.each
-            && !self.delayed
-            && !other.delayed
+            && self.delay == other.delay
+            && self.delay.is_some()
+    }
+
+    /// Whether jobs on one named file have all of it together, or a part of the same size each, which do not overlap.
+    fn lies_beside(&self, other: &Job) -> bool {
+        let (Some(own), Some(its)) = (self.files.offset, other.files.offset) else { return false };
+        if own == its {
+            return !self.files.parted && !other.files.parted;
+        }
+        let is_part = |job: &Job| job.files.parted || job.threads == 1;
+        let end =
+            |job: &Job, from: u64| Some(from.saturating_add(job.files.each?.saturating_mul(job.threads)));
+        let is_before = |end: Option<u64>, begin: u64| end.is_some_and(|end| end <= begin);
+        let is_apart = is_before(end(self, own), its) || is_before(end(other, its), own);
+        is_part(self) && is_part(other) && is_apart
     }
 
     /// Makes it one load with a job that is like it.
@@ -99,6 +117,8 @@ impl Job {
         if self.files.named != other.files.named {
             self.files.named = None;
         }
+        self.files.parted |= self.files.offset != other.files.offset;
+        self.files.offset = self.files.offset.min(other.files.offset);
         self.threads = self.threads.saturating_add(other.threads);
         self.remarks.extend(other.remarks);
     }
@@ -176,13 +196,14 @@ pub(super) fn read(
         lists: BTreeMap::new(),
         given: BTreeMap::new(),
         threads: 1,
-        files: Files { named: None, each: None, parted: false },
+        files: Files { named: None, each: None, parted: false, offset: Some(0) },
         place: None,
         samples: None,
         sample_time: None,
         warm_up: None,
         waits: false,
-        delayed: false,
+        delay: Some(Duration::ZERO),
+        lasts: None,
         remarks: Vec::new(),
         own: Vec::new(),
         left_out: false,
@@ -196,6 +217,17 @@ pub(super) fn read(
 
 impl<'a> Reading<'a> {
     fn all(&mut self, before: &[String]) {
+        let engine = self.get("ioengine");
+        if let Some(given) = engine.filter(|given| given.value.is_empty()) {
+            return self.not(given, "an engine such as libaio");
+        }
+        if let Some(given) = engine.filter(|given| !load::ENGINES.contains(&given.value.as_str())) {
+            // What else there is belongs to that engine.
+            return self.refuse_job(
+                given,
+                "engines are io_uring, libaio, psync (also for sync, pvsync and pvsync2) and mmap",
+            );
+        }
         self.without_counterpart();
         if self.get("kb_base").is_some_and(|given| given.value == "1000") {
             self.base = Base::Standard;
@@ -212,8 +244,10 @@ impl<'a> Reading<'a> {
         self.job.threads = self.positive("numjobs").unwrap_or(1);
         self.came_from("threads", self.get("numjobs"));
         self.place();
+        self.trims();
         self.files();
         self.amount();
+        self.cuts_blocks();
         self.own_options();
     }
 
@@ -227,32 +261,31 @@ impl<'a> Reading<'a> {
     }
 
     fn refuse(&mut self, given: &Given, why: &str) {
-        let text =
-            format!("option {}={} has no counterpart: {why}", given.name, shown_within(&given.value, 60));
+        let text = format!("option {} has no counterpart: {why}", given.shown());
         self.wrong.push(Mistake::refused(&given.line, &text));
     }
 
     fn refuse_job(&mut self, given: &Given, why: &str) {
-        let text =
-            format!("option {}={} has no counterpart: {why}", given.name, shown_within(&given.value, 60));
+        let text = format!("option {} has no counterpart: {why}", given.shown());
         self.wrong.push(Mistake::refused_job(&given.line, &text));
     }
 
     fn not(&mut self, given: &Given, wanted: &str) {
-        let text = match given.value.is_empty() {
-            true => format!(
-                "{} must be {wanted}: it is empty, or a variable that the environment does not have",
-                given.name
-            ),
-            false => format!("{} must be {wanted}: '{}' is not", given.name, shown_within(&given.value, 60)),
+        let written = shown_within(&given.written, 60);
+        let found = match &given.unset {
+            Some(variable) => {
+                format!("'{written}' needs the environment variable {variable}, which is not set")
+            }
+            None if given.written.is_empty() => "it is empty".to_owned(),
+            None if given.written != given.value => format!("the value of '{written}' is not"),
+            None => format!("'{written}' is not"),
         };
+        let text = format!("{} must be {wanted}: {found}", given.name);
         self.wrong.push(Mistake::wrong(&given.line, &text));
     }
 
     fn remark(&mut self, given: &Given, how: &str) {
-        let Line { file, number } = &given.line;
-        let value = shown_within(&given.value, 60);
-        self.job.remarks.push(format!("{file}:{number}: {}={value}: {how}", given.name));
+        self.job.remarks.push(format!("{}: {how}", given.told()));
     }
 
     fn set(&mut self, key: &'static str, value: Value, from: &str) {
@@ -299,10 +332,10 @@ impl<'a> Reading<'a> {
         Some(number.max(1))
     }
 
-    fn switch(&mut self, name: &str) -> Option<bool> {
+    fn switch(&self, name: &str) -> Option<bool> {
         let given = self.get(name)?;
         // What is no switch is told with the options that are taken or change nothing.
-        value::switch(&given.value)
+        value::switch(&given.value, given.row.takes_any_number())
     }
 
     fn time(&mut self, name: &str, unit: u64) -> Option<Duration> {
@@ -322,16 +355,25 @@ impl<'a> Reading<'a> {
     fn without_counterpart(&mut self) {
         let mut seen = Vec::new();
         for given in self.section.options.iter().rev() {
-            // The last of a name counts; the options of other engines share a row.
+            // The last of a name counts; unknown options share a row.
             if seen.contains(&given.name) {
                 continue;
             }
             seen.push(given.name.clone());
-            if given.row.is_switch() && value::switch(&given.value).is_none() {
-                self.not(given, "0 or 1 (fio knows no words for them)");
+            let is_flag = given.row.takes_any_number();
+            if given.row.is_switch() && value::switch(&given.value, is_flag).is_none() {
+                self.not(
+                    given,
+                    if is_flag { "a number, 0 for off" } else { "0 or 1 (fio knows no words for them)" },
+                );
                 continue;
             }
             match given.row.means {
+                Means::Unknown => {
+                    let engine = self.get("ioengine").map_or("psync", |engine| engine.value.as_str());
+                    let why = option::unknown(&given.name, engine);
+                    self.wrong.push(Mistake::wrong(&given.line, &why));
+                }
                 Means::Near(off, how) if !off.contains(&given.value.as_str()) => self.remark(given, how),
                 Means::Refused(off, why) if !off.contains(&given.value.as_str()) => self.refuse(given, why),
                 _ => {}
@@ -352,8 +394,9 @@ impl<'a> Reading<'a> {
                 _ => self.not(given, "the name of a job above it"),
             }
         }
-        let delay = self.get("startdelay").filter(|given| given.value != "0");
-        self.job.delayed = delay.is_some();
+        // fio draws a time from a range.
+        let delay = self.get("startdelay").map(|given| value::microseconds(&given.value, SECOND));
+        self.job.delay = delay.unwrap_or(Some(0)).map(Duration::from_micros);
     }
 
     /// Its options as a reference tool may have them beside the case.
@@ -362,7 +405,7 @@ impl<'a> Reading<'a> {
         for given in self.section.options.iter().rev() {
             if !names.contains(&given.row.name) {
                 names.push(given.row.name);
-                self.job.own.push(format!("{}={}", given.row.name, given.value));
+                self.job.own.push(format!("{}={}", given.row.name, given.written));
             }
         }
         self.job.own.reverse();

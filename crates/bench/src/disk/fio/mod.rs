@@ -14,6 +14,7 @@ mod value;
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
 use rustix::io::Errno;
@@ -59,9 +60,26 @@ pub struct JobFile {
     pub writes: Option<String>,
 }
 
-/// Whether a plan's name is that of a job file.
+/// Whether a plan's name is that of a job file: by its ending or, with any other, by its content.
 pub fn is_job_file(name: &str) -> bool {
-    name.ends_with(ENDING)
+    // A pipe can be read only once.
+    let is_file = |path: &Path| std::fs::metadata(path).is_ok_and(|about| about.is_file());
+    let has_jobs = |path: &Path| read_small(path, MAX_BYTES).is_ok_and(|text| is_job_text(&text));
+    name.ends_with(ENDING) || (is_file(Path::new(name)) && has_jobs(Path::new(name)))
+}
+
+/// Whether a text begins with a section, and has an option of fio below it. The tables of a plan are `[[group]]` and `[limit]`.
+fn is_job_text(text: &str) -> bool {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
+    let mut lines = lines.skip_while(|line| line.starts_with("include "));
+    let begins = lines.next().and_then(|line| line.strip_prefix('['));
+    let is_section = begins.is_some_and(|name| !name.starts_with('[') && !name.starts_with("limit"));
+    let is_option = |line: &str| {
+        let name = line.split_once('=').map_or(line, |(name, _)| name.trim());
+        option::find(name).means != option::Means::Unknown
+    };
+    is_section && lines.any(is_option)
 }
 
 /// Reads a job file of this machine.
@@ -100,11 +118,10 @@ pub fn parse(
         let mut own = Vec::new();
         let mut job = job::read(section, around, &before, &mut own);
         before.push(section.name.clone());
+        job.left_out = own.iter().any(Mistake::takes_the_job);
         if unsupported == Unsupported::Ignored {
-            let takes_the_job = own.iter().any(Mistake::takes_the_job);
             job.remarks.extend(own.iter().filter(|one| one.is_of_plimsoll()).map(Mistake::ignored));
             own.retain(|one| !one.is_of_plimsoll());
-            job.left_out = takes_the_job;
         }
         wrong.extend(own);
         jobs.push(job);
@@ -136,17 +153,28 @@ pub fn parse(
     }
 }
 
-/// Jobs that run at the same time are one load where they are alike; fio runs all that do not wait for those before them.
+/// Jobs that run at the same time are one load if they are alike; fio runs all that do not wait for those before them.
 fn together(jobs: Vec<Job>, unsupported: Unsupported, wrong: &mut Vec<Mistake>) -> Vec<Job> {
     let mut all: Vec<Job> = Vec::new();
-    // Where the jobs that run at the same time begin.
-    let mut stage = 0;
+    // Where the jobs begin that run at the same time, and when they have ended, from the time when fio starts them.
+    let (mut stage, mut ends) = (0, Some(Duration::ZERO));
     for mut job in jobs {
-        if job.waits {
+        if job.left_out {
+            all.push(job);
+            continue;
+        }
+        if job.waits && !all.is_empty() {
+            // fio counts all delays from its own start.
+            (stage, ends) = (all.len(), None);
+        }
+        let is_later = job.delay.zip(ends).is_some_and(|(delay, ends)| delay >= ends);
+        let own = job.delay.zip(job.lasts).map(|(delay, lasts)| delay.saturating_add(lasts));
+        ends = ends.zip(own).map(|(ends, own)| ends.max(own));
+        if is_later {
             stage = all.len();
         }
         let beside: Vec<usize> = (stage..all.len()).filter(|i| !all[*i].left_out).collect();
-        if job.left_out || beside.is_empty() {
+        if beside.is_empty() {
             all.push(job);
             continue;
         }
@@ -154,12 +182,7 @@ fn together(jobs: Vec<Job>, unsupported: Unsupported, wrong: &mut Vec<Mistake>) 
             all[like].join(job);
             continue;
         }
-        let other = &all[beside[0]];
-        let why = format!(
-            "[{}] runs at the same time as [{}] (line {}), and plimsoll measures one load at a time: write stonewall into [{0}]",
-            job.name, other.name, other.line.number
-        );
-        let mistake = Mistake::refused(&job.line, &why);
+        let mistake = Mistake::refused(&job.line, &overlap(&job, &all[beside[0]]));
         match unsupported {
             Unsupported::Refused => wrong.push(mistake),
             Unsupported::Ignored => {
@@ -170,6 +193,18 @@ fn together(jobs: Vec<Job>, unsupported: Unsupported, wrong: &mut Vec<Mistake>) 
         all.push(job);
     }
     all
+}
+
+/// Why a job and another one before it are no loads of their own.
+fn overlap(job: &Job, other: &Job) -> String {
+    let how = match job.delay {
+        Some(Duration::ZERO) => "runs at the same time as",
+        _ => "may run at the same time as",
+    };
+    format!(
+        "[{}] {how} [{}] (line {}), and plimsoll measures one load at a time: write stonewall into [{0}]",
+        job.name, other.name, other.line.number
+    )
 }
 
 /// The place of all jobs.

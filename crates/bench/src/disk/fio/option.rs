@@ -14,6 +14,8 @@ pub enum Means {
     Near(&'static [&'static str], &'static str),
     /// It has no counterpart, but for these values, which ask for nothing: why.
     Refused(&'static [&'static str], &'static str),
+    /// Neither fio nor an engine for files and devices has such an option.
+    Unknown,
 }
 
 /// An option.
@@ -50,9 +52,14 @@ const fn refused(name: &'static str, off: &'static [&'static str], why: &'static
 }
 
 impl Row {
-    /// Whether its value is 0 or 1.
+    /// Whether it is on or off.
     pub fn is_switch(&self) -> bool {
-        SWITCHES.contains(&self.name)
+        SWITCHES.contains(&self.name) || self.takes_any_number()
+    }
+
+    /// Whether any number but 0 switches it on; another switch is 0 or 1.
+    pub fn takes_any_number(&self) -> bool {
+        FLAGS.contains(&self.name)
     }
 
     const fn or(self, aliases: &'static [&'static str]) -> Self {
@@ -69,6 +76,7 @@ const DATA: &str = "what is written cannot be compressed or recognised as a copy
 const RANDOM: &str = "--seed makes a run repeatable";
 const MEMORY: &str = "buffers are aligned to pages";
 const ENDS: &str = "it only says when fio ends";
+const DEPRECATED: &str = "fio has given it up, and ignores it";
 const ERRORS: &str = "an error ends the case and is reported";
 
 /// Where a counterpart differs.
@@ -86,25 +94,34 @@ const NO_CHECKS: &str = "--verify checks each block that is read by plimsoll's o
 const NO_CONTENT: &str = "what is written is always incompressible and different";
 const REQUIREMENT: &str = "a figure that must hold is --require on the command line";
 const NO_FILES: &str = "there is one file";
+const NO_COMMANDS: &str = "there are no passthrough commands";
+const NEWER: &str = "it is newer than fio 3.33, whose options plimsoll knows";
 
-/// Options that are on or off, as `fio --cmdhelp=NAME` says of those that are not refused.
-const SWITCHES: &[&str] = &[
+/// Options that are on or off, and for which fio 3.33 takes any number (`thread=32` starts one thread).
+const FLAGS: &[&str] = &[
     "hipri",
     "sqthread_poll",
     "registerfiles",
     "fixedbufs",
-    "direct",
-    "buffered",
-    "invalidate",
-    "pre_read",
     "time_based",
-    "end_fsync",
-    "fsync_on_close",
     "norandommap",
     "stonewall",
     "thread",
     "group_reporting",
     "new_group",
+    "refill_buffers",
+    "exitall",
+    "exitall_on_error",
+];
+
+/// Options that are 0 or 1, as `fio --cmdhelp=NAME` says of those that are not refused.
+const SWITCHES: &[&str] = &[
+    "direct",
+    "buffered",
+    "invalidate",
+    "pre_read",
+    "end_fsync",
+    "fsync_on_close",
     "unique_filename",
     "stats",
     "clat_percentiles",
@@ -135,19 +152,16 @@ const SWITCHES: &[&str] = &[
     "unlink",
     "unlink_each_loop",
     "allow_mounted_write",
-    "refill_buffers",
     "scramble_buffers",
     "rate_ignore_thinktime",
     "latency_run",
-    "exitall",
-    "exitall_on_error",
     "do_verify",
     "verify_fatal",
     "verify_dump",
     "verify_state_save",
 ];
 
-/// Every option of fio 3.33, by its manual page.
+/// Every option of fio 3.33, by its manual page, and those that versions up to 3.42 added.
 pub const OPTIONS: &[Row] = &[
     taken("rw", &["readwrite"], "op, pattern"),
     taken("rwmixread", &[], "read-share"),
@@ -175,7 +189,7 @@ pub const OPTIONS: &[Row] = &[
     taken("ramp_time", &[], "warm-up"),
     taken("filename", &[], "--dir, --target, layout"),
     taken("directory", &[], "--dir"),
-    taken("offset", &[], "layout"),
+    taken("offset", &["fileoffset"], "layout"),
     taken("offset_increment", &[], "layout"),
     taken("nrfiles", &["nr_files"], "size"),
     taken("fsync", &[], "sync"),
@@ -197,7 +211,10 @@ pub const OPTIONS: &[Row] = &[
     taken("wait_for", &[], "the order of groups"),
     taken("startdelay", &[], "the order of groups"),
     taken("kb_base", &[], "sizes"),
+    nothing("rwmixcycle", DEPRECATED),
+    nothing("percentage_sequential", DEPRECATED),
     nothing("name", NAMES),
+    nothing("comm", NAMES),
     nothing("description", NAMES),
     nothing("thread", "plimsoll's are threads; fio's processes do the same").or(&["threads"]),
     nothing("group_reporting", "a case is reported over all its threads"),
@@ -234,6 +251,9 @@ pub const OPTIONS: &[Row] = &[
     nothing("log_hist_msec", LOGS),
     nothing("log_hist_coarseness", LOGS),
     nothing("log_max_value", LOGS),
+    nothing("log_window_value", LOGS),
+    nothing("log_issue_time", LOGS),
+    nothing("job_start_clock_id", LOGS),
     nothing("log_offset", LOGS),
     nothing("log_prio", LOGS),
     nothing("log_compression", LOGS),
@@ -307,7 +327,7 @@ pub const OPTIONS: &[Row] = &[
     refused("uncached", &["0"], "RWF_UNCACHED is not asked for"),
     refused("hipri_percentage", &["100"], "all transfers are polled for, or none"),
     refused("sqthread_poll_cpu", &[], "the kernel's thread is not bound to a CPU"),
-    refused("cmd_type", &[], "there are no passthrough commands"),
+    refused("cmd_type", &[], NO_COMMANDS),
     refused("thinktime", &["0"], NO_PAUSES),
     refused("thinktime_spin", &["0"], NO_PAUSES),
     refused("thinktime_blocks", &[], NO_PAUSES),
@@ -392,122 +412,58 @@ pub const OPTIONS: &[Row] = &[
     refused("flow_sleep", &[], NO_FLOW),
     refused("profile", &[], "fio's profiles are programs of its own"),
     refused("num_files", &["1"], NO_FILES),
+    nothing("userspace_reap", "it only chooses how libaio collects completions"),
+    nothing("libaio_vectored", "transfers have one buffer each"),
+    refused("thp", &["0"], "the kernel chooses the pages of a mapping"),
+    refused("thinkcycles", &["0"], NO_PAUSES),
+    refused("end_syncfs", &["0"], NEWER),
+    refused("filetype", &["none"], NEWER),
+    refused("num_range", &[], NEWER),
+    refused("sprandom", &["0"], NEWER),
+    refused("spr_num_regions", &[], NEWER),
+    refused("spr_op", &[], NEWER),
+    refused("spr_cs", &[], NEWER),
+    refused("random_sequence_stride", &["0"], NEWER),
+    refused("ramp_size", &["0"], NEWER),
+    refused("verify_policy", &[], NEWER),
+    refused("verify_write_sequence", &["0"], NO_CHECKS),
+    refused("verify_header_seed", &["0"], NO_CHECKS),
+    refused("recover_zbd_write_error", &["0"], NO_ZONES),
+    refused("write_zone_remainder", &["0"], NO_ZONES),
+    refused("fdp", &["0"], NEWER),
+    refused("dataplacement", &["none"], NEWER).or(&["data_placement"]),
+    refused("plid_select", &[], NEWER).or(&["fdp_pli_select"]),
+    refused("plids", &[], NEWER).or(&["fdp_pli"]),
+    refused("dp_scheme", &[], NEWER),
+    refused("priohint", &["0"], NO_PRIORITY),
+    refused("steadystate_check_interval", &[], "see steadystate").or(&["ss_interval"]),
+    refused("read_mode", &[], NO_COMMANDS),
+    refused("write_mode", &[], NO_COMMANDS),
+    refused("verify_mode", &[], NO_COMMANDS),
+    refused("verify_bytchk", &[], NO_COMMANDS),
+    refused("cdb_len", &[], NO_COMMANDS),
+    refused("deac", &["0"], NO_COMMANDS),
+    refused("md_per_io_size", &["0"], NO_COMMANDS),
+    refused("pi_act", &[], NO_COMMANDS),
+    refused("pi_chk", &[], NO_COMMANDS),
+    refused("apptag", &[], NO_COMMANDS),
+    refused("apptag_mask", &[], NO_COMMANDS),
 ];
 
-/// Options of engines that are not for files and devices, so that they are told from mistyped ones: the engine itself is refused.
-const OF_OTHER_ENGINES: &[&str] = &[
-    "cpuload",
-    "cpuchunks",
-    "cpumode",
-    "exit_on_io_done",
-    "hostname",
-    "port",
-    "protocol",
-    "listen",
-    "interface",
-    "ttl",
-    "nodelay",
-    "pingpong",
-    "window_size",
-    "mss",
-    "namenode",
-    "hdfsdirectory",
-    "chunk_size",
-    "single_instance",
-    "hdfs_use_direct",
-    "verb",
-    "bindname",
-    "donorname",
-    "inplace",
-    "clustername",
-    "rbdname",
-    "clientname",
-    "pool",
-    "busy_poll",
-    "touch_objects",
-    "http_host",
-    "http_user",
-    "http_pass",
-    "https",
-    "http_mode",
-    "http_s3_region",
-    "http_s3_key",
-    "http_s3_keyid",
-    "http_s3_sse_customer_key",
-    "http_s3_sse_customer_algorithm",
-    "http_s3_storage_class",
-    "http_s3_security_token",
-    "http_swift_auth_token",
-    "http_verbose",
-    "skip_bad",
-    "hdfs",
-    "volume",
-    "brick",
-    "program",
-    "arguments",
-    "grace_time",
-    "std_redirect",
-    "uri",
-    "nfs_url",
-    "gpu_dev_ids",
-    "cuda_io",
-    "ime_psync",
-    "readfua",
-    "writefua",
-    "sg_write_mode",
-    "stat_type",
-    "pmem",
-    "serverip",
-    "direct_write_to_pmem",
-    "xnvme_async",
-    "xnvme_sync",
-    "xnvme_admin",
-    "xnvme_dev_nsid",
-    "xnvme_dev_subnqn",
-    "xnvme_mem",
-    "xnvme_iovec",
-    "libblkio_driver",
-    "libblkio_path",
-    "svc",
-    "chunk",
-    "object_class",
-    "cont",
-    "dfs_oclass",
-    "busy_wait_polling",
-    "md_per_io_size",
-    "pi_act",
-    "pi_chk",
-    "apptag",
-    "apptag_mask",
-    "max_retries",
-    "wait_for_completion",
-    "gpu_memory_type",
-    "gpu_dev_id",
-    "conf",
-    "qd",
-    "cluster",
-    "cmdprio_hint",
-];
+/// The row of each name that is no option.
+static UNKNOWN: Row = row("an unknown option", &[], Means::Unknown, "");
 
-/// The row of an engine's own option.
-const ENGINES: Row =
-    refused("an engine's option", &[], "it belongs to an engine that plimsoll does not have");
+/// Finds the row of an option by any of its names.
+pub fn find(name: &str) -> &'static Row {
+    OPTIONS.iter().find(|row| row.name == name || row.aliases.contains(&name)).unwrap_or(&UNKNOWN)
+}
 
-/// The row of an option, by any of its names.
-///
-/// # Errors
-/// That fio has no such option, with the nearest that it has.
-pub fn find(name: &str) -> Result<&'static Row, String> {
-    static OTHER: &Row = &ENGINES;
-    if let Some(row) = OPTIONS.iter().find(|row| row.name == name || row.aliases.contains(&name)) {
-        return Ok(row);
-    }
-    if OF_OTHER_ENGINES.contains(&name) {
-        return Ok(OTHER);
-    }
+/// Returns why a name is no option of a job with this engine, with the nearest name that is one.
+pub fn unknown(name: &str, engine: &str) -> String {
     let names = OPTIONS.iter().flat_map(|row| std::iter::once(&row.name).chain(row.aliases)).copied();
     let near = nearest(name, names).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
-    Err(format!("fio has no option '{}'{near}", shown_within(name, 60)))
+    let (name, engine) = (shown_within(name, 60), shown_within(engine, 60));
+    format!("fio and its engine {engine} have no option '{name}'{near}")
 }
 
 #[cfg(test)]
@@ -522,7 +478,8 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), all);
-        assert!(find("bss").unwrap_err().ends_with("did you mean 'bs'?"));
-        assert_eq!(find("readwrite").unwrap().name, "rw");
+        assert_eq!(find("bss").means, Means::Unknown);
+        assert!(unknown("bss", "libaio").ends_with("did you mean 'bs'?"));
+        assert_eq!(find("readwrite").name, "rw");
     }
 }

@@ -3,8 +3,8 @@
 //! The text is a stranger's: sizes, lines, options, expansions and included files are bounded.
 
 use super::mistake::{Line, Mistake};
-use super::option::{self, Row};
-use crate::text::{shown, shown_within};
+use super::option::{self, Means, Row};
+use crate::text::shown_within;
 
 /// Longest line.
 const MAX_LINE: usize = 8192;
@@ -42,17 +42,26 @@ pub(super) struct Given {
     pub(super) row: &'static Row,
     /// Its name as it stands there.
     pub(super) name: String,
-    /// Its value; `1` where it has none.
+    /// Its value as it stands there, for texts; `1` where it has none.
+    pub(super) written: String,
+    /// The same with its variables put in, if the row needs the value. What the environment holds is in no text.
     pub(super) value: String,
+    /// The first of its variables that the environment does not have.
+    pub(super) unset: Option<String>,
     /// Where.
     pub(super) line: Line,
 }
 
 impl Given {
+    /// The option as it stands in the file: `bs=4k`.
+    pub(super) fn shown(&self) -> String {
+        format!("{}={}", self.name, shown_within(&self.written, 60))
+    }
+
     /// With its line.
     pub(super) fn told(&self) -> String {
         let Line { file, number } = &self.line;
-        format!("{file}:{number}: {}={}", self.name, shown_within(&self.value, 60))
+        format!("{file}:{number}: {}", self.shown())
     }
 }
 
@@ -162,16 +171,18 @@ impl Reader<'_> {
             self.at = At::Ended;
             return;
         }
-        let (name, value) = match text.split_once('=') {
-            Some((name, value)) => (name.trim(), self.expanded(value.trim(), &line)),
-            None => (text, Some("1".to_owned())),
+        let (name, written) =
+            text.split_once('=').map_or((text, "1"), |(name, value)| (name.trim(), value.trim()));
+        let row = option::find(name);
+        let (value, unset) = match row.means {
+            Means::Nothing(_) if !row.is_switch() => (written.to_owned(), None),
+            _ => match self.expanded(written) {
+                Ok(expanded) => expanded,
+                Err(why) => return self.wrong.push(Mistake::wrong(&line, why)),
+            },
         };
-        let Some(value) = value else { return };
-        let row = match option::find(name) {
-            Ok(row) => row,
-            Err(why) => return self.wrong.push(Mistake::wrong(&line, &why)),
-        };
-        let given = Given { row, name: shown_within(name, 60), value, line };
+        let name = shown_within(name, 60);
+        let given = Given { row, name, written: written.to_owned(), value, unset, line };
         match self.at {
             At::Global => self.global.push(given),
             At::Job => {
@@ -186,15 +197,18 @@ impl Reader<'_> {
         }
     }
 
-    /// A value with the variables of the environment and fio's own put in.
-    fn expanded(&mut self, value: &str, line: &Line) -> Option<String> {
-        let mut out = String::new();
+    /// A value with the variables of the environment and fio's own put in, and the first variable that is not set.
+    fn expanded(&self, value: &str) -> Result<(String, Option<String>), &'static str> {
+        let (mut out, mut unset) = (String::new(), None);
         let mut rest = value;
         while let Some(at) = rest.find('$') {
             out += &rest[..at];
             let after = &rest[at + 1..];
             if let Some((name, behind)) = after.strip_prefix('{').and_then(|after| after.split_once('}')) {
-                out += &self.around.variable(name).unwrap_or_default();
+                match self.around.variable(name) {
+                    Some(value) => out += &value,
+                    None => unset = unset.or_else(|| Some(shown_within(name, 60))),
+                }
                 rest = behind;
             } else {
                 let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
@@ -209,15 +223,14 @@ impl Reader<'_> {
             }
         }
         out += rest;
-        if out.len() > MAX_VALUE {
-            self.wrong.push(Mistake::wrong(line, "the value has more than 16384 bytes"));
-            return None;
+        match () {
+            () if out.len() > MAX_VALUE => {
+                Err("the value must have at most 16384 bytes, its variables included")
+            }
+            () if out.contains(['\n', '\r', '\0']) => {
+                Err("the value must be one line: a variable in it holds several lines")
+            }
+            () => Ok((out, unset)),
         }
-        if out.contains(['\n', '\r', '\0']) {
-            let why = format!("the value must be one line: '{}' is not", shown(&out));
-            self.wrong.push(Mistake::wrong(line, &why));
-            return None;
-        }
-        Some(out)
     }
 }

@@ -95,7 +95,8 @@ fn blocks_are_those_of_the_operation() {
     assert_eq!(block("rw=write\nbs=4k,16k"), "block=16K");
     assert_eq!(block("rw=write\nblocksize_range=4k-16k"), "block=4K@1+8K@1+12K@1+16K@1");
     assert_eq!(block("rw=read\nbsrange=4k-4k"), "block=4K");
-    assert_eq!(block("rw=randrw\nbssplit=4k/10:64k/50:32k/40"), "block=4K@1+32K@4+64K@5");
+    let random = "rw=randrw\nnorandommap\nbssplit=4k/10:64k/50:32k/40";
+    assert_eq!(block(random), "block=4K@1+32K@4+64K@5");
     assert_eq!(block("rw=read\nbssplit=4k/50:1k/:32k/"), "block=1K@1+4K@2+32K@1");
     assert_eq!(block("rw=read\nbs=4k\nkb_base=1000"), "block=4000");
     assert_eq!(block("rw=read\nbs=$pagesize"), "block=4K");
@@ -125,7 +126,7 @@ fn what_has_no_counterpart_is_named_with_its_line() {
     assert!(note.contains("job.fio:9: ignored: option exec_prerun"));
     assert_eq!(
         refusals("[a]\nrww=read\nsize=1g\n"),
-        ["job.fio:2: fio has no option 'rww'; did you mean 'rw'?"]
+        ["job.fio:2: fio and its engine psync have no option 'rww'; did you mean 'rw'?"]
     );
     assert!(refusals("[a]\nrw=sideways\nsize=1g")[0].starts_with("job.fio:2: rw must be a kind of load"));
     assert!(refusals("rw=read\n[a]\n")[0].starts_with("job.fio:1: an option must be in a section"));
@@ -135,7 +136,8 @@ fn what_has_no_counterpart_is_named_with_its_line() {
 #[test]
 fn a_job_that_is_of_another_engine_is_left_out_where_that_was_asked_for() {
     let text = "[a]\nioengine=rbd\nrbdname=x\nsize=1g\n[b]\nstonewall\nrw=read\ndirect=1\nsize=1g\n";
-    assert_eq!(refusals(text).len(), 2);
+    let wrong = refusals(text);
+    assert!(wrong.len() == 1 && wrong[0].starts_with("job.fio:2: refused: option ioengine=rbd"), "{wrong:?}");
     let file = ignoring(text);
     assert_eq!(file.plan.groups.len(), 1);
     assert!(file.plan.note.unwrap().contains("job.fio:2: job left out: option ioengine=rbd"));
@@ -194,7 +196,8 @@ fn the_first_job_that_writes_is_known_with_its_line() {
     let writes = |text: &str| read(text).unwrap().writes;
     let reads = "[r]\nrw=read\nsize=1g\n";
     assert_eq!(writes(reads), None);
-    for op in ["write", "randrw", "trim"] {
+    for op in ["write", "randrw", "trim\nfilename=/dev/nvme0n1"] {
+        let reads = if op.contains("filename") { "[r]\nfilename=/dev/nvme0n1\nsize=1g\n" } else { reads };
         let both = format!("{reads}[w]\nstonewall\nrw={op}\nsize=1g\n");
         assert_eq!(writes(&both), Some("job.fio:4: [w]".to_owned()), "{op}");
     }
@@ -207,21 +210,20 @@ fn values_that_fio_drops_a_job_for_are_refused() {
         ("size=0", "job.fio:2: size must be at least 1 byte: '0' is not"),
         ("size=0k", "job.fio:2: size must be at least 1 byte: '0k' is not"),
         ("direct=true", "job.fio:2: direct must be 0 or 1 (fio knows no words for them): 'true' is not"),
-        (
-            "group_reporting=yes",
-            "job.fio:2: group_reporting must be 0 or 1 (fio knows no words for them): 'yes' is not",
-        ),
+        ("group_reporting=yes", "job.fio:2: group_reporting must be a number, 0 for off: 'yes' is not"),
         (
             "invalidate=off",
             "job.fio:2: invalidate must be 0 or 1 (fio knows no words for them): 'off' is not",
         ),
-        ("hipri=on", "job.fio:2: hipri must be 0 or 1 (fio knows no words for them): 'on' is not"),
+        ("hipri=on", "job.fio:2: hipri must be a number, 0 for off: 'on' is not"),
         ("direct=2", "job.fio:2: direct must be 0 or 1 (fio knows no words for them): '2' is not"),
     ] {
         let size = if lines.starts_with("size") { "" } else { "size=1g\n" };
         assert_eq!(refusals(&format!("[a]\n{lines}\nrw=read\n{size}")), [told]);
     }
     assert!(one("rw=read\nsize=1g\ndirect=0x1\ngroup_reporting=0\nthread").contains("cache=direct"));
+    // fio 3.33 takes any number for a switch without a maximum.
+    assert!(one("rw=read\nsize=1g\nthread=32\nruntime=9\ntime_based=7").contains("30 samples"));
 }
 
 #[test]
@@ -233,6 +235,173 @@ fn parts_of_a_file_are_those_of_the_jobs() {
     assert!(refusals(&format!("[a]\n{shared}offset_increment=512m"))[0].contains("overlap"));
     let device = shared.replace("/mnt/x", "/dev/nvme0n1").replace("size=1g\n", "");
     assert!(one(&format!("{device}offset_increment=256g")).contains("size=1T threads=4"));
+}
+
+#[test]
+fn jobs_at_offsets_of_one_file_have_their_own_parts() {
+    let global =
+        "[global]\nrw=read\ndirect=1\nioengine=libaio\nfilename=x\nsize=32m\nruntime=1\ntime_based\n";
+    let both = |first: &str, second: &str| read(&format!("{global}[a]\n{first}\n[b]\n{second}\n"));
+    let halves = both("offset=0", "offset=32m").unwrap();
+    assert_eq!(halves.plan.groups.len(), 1);
+    let parted = said(&halves.plan.groups[0]);
+    assert!(parted.contains("size=64M threads=2") && !parted.contains("layout"), "{parted}");
+    assert!(said(&both("offset=1g", "offset=0").unwrap().plan.groups[0]).contains("size=64M"));
+    assert!(said(&both("offset=8m", "offset=8m").unwrap().plan.groups[0]).contains("layout=shared"));
+    let third = format!("{global}[a]\n[b]\noffset=32m\n[c]\noffset=64m\n");
+    assert!(said(&read(&third).unwrap().plan.groups[0]).contains("size=96M threads=3"));
+    for (first, second) in [("", "offset=16m"), ("", "offset=50%"), ("numjobs=2", "offset=32m")] {
+        let wrong = both(first, second).unwrap_err();
+        assert!(wrong[0].contains("[b] runs at the same time as [a]"), "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_job_that_begins_when_those_before_it_have_ended_waits_for_them() {
+    let jobs = |first: &str, second: &str| {
+        read(&format!(
+            "[global]\ndirect=1\nsize=64m\n[a]\nrw=randread\n{first}\n[b]\nrw=randwrite\n{second}\n"
+        ))
+    };
+    let timed = "runtime=5\ntime_based";
+    let groups = |first: &str, second: &str| jobs(first, second).map(|file| file.plan.groups.len());
+    assert_eq!(groups(timed, "startdelay=10"), Ok(2));
+    assert_eq!(groups(timed, "startdelay=5000ms"), Ok(2));
+    assert_eq!(groups("runtime=5", "startdelay=5"), Ok(2));
+    for (first, second) in [(timed, "startdelay=3"), ("", "startdelay=10"), (timed, "startdelay=5-20")] {
+        let wrong = jobs(first, second).unwrap_err();
+        assert!(wrong[0].contains("[b] may run at the same time as [a]"), "{wrong:?}");
+    }
+    assert!(groups("runtime=5\nramp_time=2\ntime_based", "startdelay=6").is_err());
+    // Jobs with the same delay begin together.
+    let all = "[global]\ndirect=1\nsize=64m\nstartdelay=2\n[a]\n[b]\n";
+    assert!(said(&read(all).unwrap().plan.groups[0]).contains("threads=2"));
+    // fio counts a delay from its own start, not from that of the group.
+    let later =
+        format!("[global]\ndirect=1\nsize=64m\n{timed}\n[a]\n[b]\nstonewall\n[c]\nrw=write\nstartdelay=7\n");
+    assert!(refusals(&later)[0].contains("[c] may run at the same time as [b]"));
+}
+
+/// fio marks what it has done and cuts a block there; `lfsr` and other distributions than `random` have no such map.
+#[test]
+fn random_blocks_of_several_sizes_require_that_fio_cuts_none() {
+    let job = |lines: &str| format!("[a]\nrw=randread\ndirect=1\nsize=1g\nruntime=1\ntime_based\n{lines}\n");
+    for blocks in ["bssplit=4k/50:64k/50", "bsrange=4k-16k"] {
+        let wrong = refusals(&job(blocks));
+        assert!(wrong.len() == 1 && wrong[0].contains("norandommap=1"), "{wrong:?}");
+        for open in
+            ["norandommap", "random_generator=lfsr", "random_distribution=zipf:1.1", "percentage_random=0"]
+        {
+            assert!(read(&job(&format!("{blocks}\n{open}"))).is_ok(), "{open}");
+        }
+    }
+    assert!(refusals(&job("bssplit=4k/50:64k/50\nsoftrandommap=1"))[0].contains("norandommap=1"));
+    assert!(read(&job("rw=read\nbssplit=4k/50:64k/50")).is_ok());
+}
+
+#[test]
+fn a_mapping_begins_with_an_empty_cache_and_a_file_is_not_trimmed() {
+    let mapped =
+        |lines: &str| one(&format!("ioengine=mmap\nrw=randread\nsize=64m\nruntime=1\ntime_based\n{lines}"));
+    assert!(mapped("").contains("cache=cold"));
+    assert!(mapped("direct=1").contains("cache=cold"));
+    assert!(mapped("invalidate=0").contains("cache=buffered"));
+    let trim = "[a]\nrw=randtrim\nsize=8m\ndirect=1\n";
+    let wrong = refusals(trim);
+    assert!(wrong.len() == 1 && wrong[0].contains("fio trims block devices alone"), "{wrong:?}");
+    assert!(read(&format!("{trim}filename=/dev/nvme0n1\n")).is_ok());
+}
+
+#[test]
+fn an_option_of_another_engine_or_version_has_a_true_reason() {
+    let wrong = refusals(
+        "[global]\nioengine=spdk_bdev\nspdk_json_conf=./bdev.json\nthread=1\n[a]\nfilename=Nvme0n1\nrw=randread\nsize=1g\n",
+    );
+    assert!(wrong.len() == 1 && wrong[0].contains("ioengine=spdk_bdev"), "{wrong:?}");
+    let logs = "write_lat_log=x\nlog_avg_msec=100\nlog_window_value=both\nlog_issue_time=1";
+    assert!(one(&format!("rw=randread\nsize=64m\ndirect=1\n{logs}")).contains("op=read"));
+    let newer = refusals("[a]\nrw=randread\nsize=64m\nsprandom=1\n");
+    assert!(newer[0].contains("sprandom=1 has no counterpart: it is newer than fio 3.33"), "{newer:?}");
+}
+
+#[test]
+fn what_the_environment_holds_is_in_no_text() {
+    const SECRET: &str = "s3cret";
+    struct Env;
+    impl Surroundings for Env {
+        fn variable(&self, name: &str) -> Option<String> {
+            (name == "KEY").then(|| SECRET.to_owned())
+        }
+        fn included(&self, _: &str) -> Result<String, String> {
+            Err("none".to_owned())
+        }
+        fn keyword(&self, _: &str) -> Option<u64> {
+            None
+        }
+        fn device(&self, _: &str) -> Option<u64> {
+            None
+        }
+    }
+    let job = |line: &str| {
+        parse(
+            "job.fio",
+            &format!("[a]\nrw=randread\ndirect=1\nsize=1g\n{line}\n"),
+            &Env,
+            Unsupported::Ignored,
+        )
+    };
+    for line in [
+        "description=${KEY}",
+        "comm=${KEY}",
+        "thinktime=${KEY}",
+        "verify_pattern=${KEY}",
+        "write_bw_log=${KEY}",
+        "iodepth_batch=${KEY}",
+    ] {
+        let plan = job(line).unwrap().plan;
+        assert!(!format!("{plan:?}").contains(SECRET), "{line}: {plan:?}");
+    }
+    for line in [
+        "bs=${KEY}",
+        "${KEY}=1",
+        "ioengine=${KEY}",
+        "rw=${KEY}",
+        "numjobs=${KEY}",
+        "direct=${KEY}",
+        "wait_for=${KEY}",
+    ] {
+        let wrong = job(line).unwrap_err();
+        assert!(wrong.iter().all(|why| !why.contains(SECRET)), "{line}: {wrong:?}");
+    }
+    assert_eq!(
+        job("iodepth=${NONE}").unwrap_err(),
+        [
+            "job.fio:5: iodepth must be a whole number: '${NONE}' needs the environment variable NONE, which is not set"
+        ]
+    );
+    assert!(job("filename=/mnt/${NONE}").unwrap_err()[0].contains("environment variable NONE"));
+}
+
+#[test]
+fn a_job_file_is_known_by_its_content() {
+    for text in [
+        "[global]\nioengine=libaio\n",
+        "; a comment\n# and another\n\n[randread]\nrw = randread\n",
+        "\u{feff}[a]\nstonewall\n",
+        "include x.fio\n[a]\nbs=4k\n",
+    ] {
+        assert!(is_job_text(text), "{text}");
+    }
+    for text in [
+        "",
+        "name = \"x\"\n[[group]]\nbenchmark = \"cpu.peak\"\n",
+        "[[group]]\nsize = \"1G\"\n",
+        "[limit]\nsize = 1\n",
+        "[section]\ncolour = red\n",
+        "just text",
+    ] {
+        assert!(!is_job_text(text), "{text}");
+    }
 }
 
 #[test]

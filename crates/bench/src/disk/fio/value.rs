@@ -65,9 +65,9 @@ pub(super) fn microseconds(text: &str, unit: u64) -> Option<u64> {
 /// Microseconds of a second.
 pub(super) const SECOND: u64 = 1_000_000;
 
-/// `0` or `1`; fio has no words for them.
-pub(super) fn switch(text: &str) -> Option<bool> {
-    count(text).filter(|n| *n <= 1).map(|n| n == 1)
+/// `0` or `1`, or any number if `is_flag`; fio has no words for them.
+pub(super) fn switch(text: &str, is_flag: bool) -> Option<bool> {
+    count(text).filter(|n| is_flag || *n <= 1).map(|n| n > 0)
 }
 
 /// The directions of fio's lists.

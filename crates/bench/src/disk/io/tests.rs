@@ -499,7 +499,6 @@ fn what_job_files_ask_for_is_a_case_or_is_refused_by_parameter() {
             "--verify and --layout shared are mutually exclusive",
         ),
         (&[("layout", &["mine"])], "layout must be one of private, shared"),
-        (&[("cache", &["cold"]), ("engine", &["mmap"])], "--cache cold requires --engine"),
         (
             &[("pattern", &["sequential-each"]), ("op", &["read"])],
             "--pattern sequential-each requires --op mixed",

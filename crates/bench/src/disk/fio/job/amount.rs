@@ -24,7 +24,7 @@ impl<'a> Reading<'a> {
             if given.value.replace("\\:", "").contains(':') {
                 return self.refuse(given, "there is one directory and one file");
             }
-            if given.value.is_empty() {
+            if given.value.is_empty() || given.unset.is_some() {
                 return self.not(given, "a path");
             }
         }
@@ -49,6 +49,17 @@ impl<'a> Reading<'a> {
         };
         if let (Some(given), Some(Place::Directory(_)) | None) = (named, &self.job.place) {
             self.remark(given, "a nameless test file in that directory; a file of that name is not touched");
+        }
+    }
+
+    /// Refuses trims of a file: fio trims devices alone (ENOTTY).
+    pub(super) fn trims(&mut self) {
+        let is_device = matches!(self.job.place, Some(Place::Device(_)));
+        if let Some(given) = self.get("rw").filter(|_| self.load.op == "trim" && !is_device) {
+            self.refuse_job(
+                given,
+                "fio trims block devices alone; plimsoll disk --op trim makes holes in a file",
+            );
         }
     }
 
@@ -105,12 +116,12 @@ impl<'a> Reading<'a> {
 
     fn offsets(&mut self, device: Option<u64>) {
         let is_device = matches!(self.job.place, Some(Place::Device(_)));
-        if let Some(given) =
-            self.get("offset").filter(|given| value::size(&given.value, self.base) != Some(0))
-        {
+        let offset = self.get("offset").map(|given| (given, value::size(&given.value, self.base)));
+        self.job.files.offset = offset.map_or(Some(0), |(_, bytes)| bytes);
+        if let Some((given, _)) = offset.filter(|(_, bytes)| *bytes != Some(0)) {
             match is_device {
                 true => self.refuse(given, "a device is measured from its beginning"),
-                false => self.remark(given, "the test file begins where the job does"),
+                false => self.remark(given, "the test file begins where the first job does"),
             }
         }
         let Some(given) = self.get("offset_increment") else { return };
@@ -138,7 +149,9 @@ impl<'a> Reading<'a> {
         self.job.warm_up = self.time("ramp_time", SECOND);
         let timed = self.switch("time_based") == Some(true);
         let searches = self.job.lists.contains_key("latency-target");
-        match self.time("runtime", SECOND) {
+        let runtime = self.time("runtime", SECOND);
+        self.job.lasts = runtime.map(|time| time.saturating_add(self.job.warm_up.unwrap_or_default()));
+        match runtime {
             Some(runtime) => {
                 if !timed {
                     self.note_runtime();
@@ -161,7 +174,7 @@ impl<'a> Reading<'a> {
     fn note_runtime(&mut self) {
         let Some(given) = self.get("runtime") else { return };
         let amount =
-            self.get("io_size").or(self.get("size")).map_or("its size", |given| given.value.as_str());
+            self.get("io_size").or(self.get("size")).map_or("its size", |given| given.written.as_str());
         let how = format!(
             "measured for all of it; without time_based fio ends earlier where it has done {}",
             shown_within(amount, 40)

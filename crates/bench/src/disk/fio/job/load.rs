@@ -9,6 +9,9 @@ use super::{BLOCK, Load, Reading};
 use crate::case::Value;
 use crate::quantity::{Mix, Part, format_duration};
 
+/// The engines that have a counterpart.
+pub(super) const ENGINES: &[&str] = &["io_uring", "libaio", "psync", "sync", "pvsync", "pvsync2", "mmap"];
+
 impl<'a> Reading<'a> {
     pub(super) fn operation(&mut self) {
         let text = self.get("rw").map_or("read", |given| given.value.as_str());
@@ -122,8 +125,7 @@ impl<'a> Reading<'a> {
                 None => self.refuse(given, "places are random, zipf:EXPONENT or zoned"),
             }
         }
-        if let Some(given) = self.get("norandommap").filter(|given| value::switch(&given.value) == Some(true))
-        {
+        if let Some(given) = self.get("norandommap").filter(|_| self.has_no_map()) {
             self.remark(given, "plimsoll visits each block once in a random order, then again in another");
         }
         Some("random".to_owned())
@@ -163,6 +165,26 @@ impl<'a> Reading<'a> {
             ),
         }
         self.alignment();
+    }
+
+    /// Whether random blocks may come twice in a pass.
+    fn has_no_map(&self) -> bool {
+        self.switch("norandommap") == Some(true)
+    }
+
+    /// Refuses blocks of several sizes if fio's map of a random load would cut them.
+    pub(super) fn cuts_blocks(&mut self) {
+        let is_mix = matches!(self.job.lists.get("block"), Some(Value::Mix(_)));
+        let is_mapped = self.job.lists.get("pattern") == Some(&Value::Word("random".to_owned()))
+            && !self.has_no_map()
+            && self.get("random_generator").is_none_or(|given| given.value != "lfsr");
+        let given = ["bssplit", "bsrange"].iter().find_map(|name| self.get(name));
+        if let Some(given) = given.filter(|_| is_mix && is_mapped) {
+            self.refuse(
+                given,
+                "fio cuts large random blocks at those that it has already done, so that most of them are smaller; write norandommap=1 to have them whole",
+            );
+        }
     }
 
     /// Random blocks begin at multiples of the smallest of them where nothing is said.
@@ -205,21 +227,12 @@ impl<'a> Reading<'a> {
             ("io_uring", [false, true]) => "io_uring+iopoll",
             ("io_uring", [false, false]) => "io_uring",
             ("libaio", _) => "libaio",
-            ("psync" | "pvsync" | "pvsync2" | "sync", _) => "psync",
             ("mmap", _) => "mmap",
-            _ => {
-                return asked.into_iter().for_each(|given| {
-                    self.refuse_job(
-                        given,
-                        "engines are io_uring, libaio, psync (also for sync, pvsync and pvsync2) and mmap",
-                    );
-                });
-            }
+            _ => "psync",
         };
         if !word.starts_with("io_uring") {
             for name in ["sqthread_poll", "hipri"] {
-                if let Some(given) = self.get(name).filter(|given| value::switch(&given.value) == Some(true))
-                {
+                if let Some(given) = self.get(name).filter(|_| self.switch(name) == Some(true)) {
                     self.refuse(given, "only io_uring polls");
                 }
             }
@@ -238,7 +251,7 @@ impl<'a> Reading<'a> {
 
     pub(super) fn cache(&mut self) {
         let direct = match self.last_of("direct", "buffered") {
-            Some(given) => match value::switch(&given.value) {
+            Some(given) => match value::switch(&given.value, false) {
                 Some(on) => on == (given.row.name == "direct"),
                 None => return,
             },
@@ -246,7 +259,11 @@ impl<'a> Reading<'a> {
         };
         let warm = self.switch("invalidate") == Some(false) || self.switch("pre_read") == Some(true);
         let mapped = self.job.lists.get("engine") == Some(&Value::Word("mmap".to_owned()));
-        let cache = match (direct, warm || mapped) {
+        if let Some(given) = self.get("direct").filter(|_| direct && mapped) {
+            self.remark(given, "a mapping goes through the page cache, in fio as here");
+        }
+        let direct = direct && !mapped;
+        let cache = match (direct, warm) {
             (true, _) => "direct",
             (false, true) => "buffered",
             (false, false) => "cold",
