@@ -21,6 +21,7 @@ pub mod saved;
 pub mod smbios;
 pub mod state;
 pub mod storage;
+mod tree;
 pub mod virtualisation;
 
 pub use cgroup::Cgroup;

@@ -5,12 +5,16 @@
 
 use plimsoll_units::text::{shown, shown_bytes, shown_within};
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags};
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
+
+use super::tree::{Found, Tree};
 
 /// The most that is read of one file, in bytes.
 pub const FILE_CAP: u64 = 1 << 20;
@@ -18,13 +22,25 @@ pub const FILE_CAP: u64 = 1 << 20;
 pub(super) const CPUINFO_CAP: u64 = 32 << 20;
 /// The most that is read of a mount table, in bytes: container hosts have tens of thousands of mounts.
 pub const MOUNTS_CAP: u64 = 16 << 20;
+/// Why a link of a saved tree is not followed.
+pub(super) const LEAVES: &str = "a link that leaves the tree";
 /// The most names that are taken from one directory.
 const NAMES_CAP: usize = 16_384;
 
 /// Where discovery reads: the directory that holds `sys` and `proc`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Root {
-    path: PathBuf,
+pub struct Root(Files);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Files {
+    Below(PathBuf),
+    Memory(Arc<Tree>),
+}
+
+/// A path below a root, with links followed.
+enum Place<'a> {
+    Disk(PathBuf),
+    Memory(Found<'a>),
 }
 
 /// Why a file gave nothing. The path is the one on the machine, sanitised.
@@ -70,46 +86,43 @@ pub enum ReadError {
 impl Root {
     /// The machine itself.
     pub fn live() -> Self {
-        Self { path: PathBuf::from("/") }
+        Self(Files::Below(PathBuf::from("/")))
     }
 
     /// A saved tree below `path`.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         // Links are resolved against the canonical root; a root that is not there just holds no file.
-        Self { path: path.canonicalize().unwrap_or(path) }
+        Self(Files::Below(path.canonicalize().unwrap_or(path)))
+    }
+
+    /// A saved tree in memory.
+    pub(super) fn in_memory(tree: Tree) -> Self {
+        Self(Files::Memory(Arc::new(tree)))
     }
 
     /// Whether this is the machine itself, so that system calls tell about the same machine as the files.
     pub fn is_live(&self) -> bool {
-        self.path == Path::new("/")
+        matches!(&self.0, Files::Below(root) if root == Path::new("/"))
     }
 
-    /// Where `path` (with or without a leading slash) is really found. `..` cannot leave the root.
-    fn locate(&self, path: &Path) -> PathBuf {
-        let mut real = self.path.clone();
-        let mut depth = 0_usize;
-        for component in path.components() {
-            match component {
-                Component::Normal(name) => {
-                    real.push(name);
-                    depth += 1;
-                }
-                Component::ParentDir if depth > 0 => {
-                    real.pop();
-                    depth -= 1;
-                }
-                _ => {}
-            }
+    /// A path on the disk, links not followed; `None` for a tree in memory.
+    fn on_disk(&self, path: &Path) -> Option<PathBuf> {
+        match &self.0 {
+            Files::Below(root) => Some(root.join(below(path))),
+            Files::Memory(_) => None,
         }
-        real
     }
 
-    /// The same with the links of a saved tree followed, which must not leave it: such a tree is somebody else's.
-    fn inside(&self, path: &Path) -> Result<PathBuf, ReadError> {
-        match self.is_live() {
-            true => Ok(self.locate(path)),
-            false => self.resolve(path).map(|place| self.locate(&place)),
+    /// What a path leads to. Links of a saved tree must not leave it: it may have come from anywhere.
+    fn find(&self, path: &Path) -> Result<Place<'_>, ReadError> {
+        match &self.0 {
+            Files::Below(root) if self.is_live() => Ok(Place::Disk(root.join(below(path)))),
+            Files::Below(root) => self.resolve(path).map(|real| Place::Disk(root.join(below(&real)))),
+            Files::Memory(tree) => match tree.find(&below(path)) {
+                Ok((_, found)) => Ok(Place::Memory(found)),
+                Err(e) => Err(failure(path, &e)),
+            },
         }
     }
 
@@ -135,11 +148,18 @@ impl Root {
 
     /// At most `cap` bytes of a file, from the one at `start`.
     pub fn part(&self, path: &Path, start: u64, cap: u64) -> Result<Vec<u8>, ReadError> {
-        let failed = |error: std::io::Error| failure(path, &error);
+        let failed = |error: io::Error| failure(path, &error);
+        let place = match self.find(path)? {
+            Place::Disk(place) => place,
+            Place::Memory(Found::File(bytes)) => {
+                let [start, cap] = [start, cap].map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+                return Ok(bytes.iter().skip(start).take(cap).copied().collect());
+            }
+            Place::Memory(Found::Directory(_)) => return Err(ReadError::NotAFile(name_of(path))),
+        };
         // Not blocking, so that a FIFO in a strange tree cannot hold us.
         let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-        let mut file: File =
-            OpenOptions::new().read(true).custom_flags(flags).open(self.inside(path)?).map_err(failed)?;
+        let mut file: File = OpenOptions::new().read(true).custom_flags(flags).open(place).map_err(failed)?;
         if !file.metadata().map_err(failed)?.is_file() {
             return Err(ReadError::NotAFile(name_of(path)));
         }
@@ -173,12 +193,24 @@ impl Root {
         if line.is_empty() { Err(garbled(path, line, "a text")) } else { Ok(shown(line)) }
     }
 
+    /// The names in a directory, in no order.
+    fn entries(&self, path: &Path, most: usize) -> Result<Vec<OsString>, ReadError> {
+        match self.find(path)? {
+            Place::Disk(place) => {
+                let entries = fs::read_dir(place).map_err(|e| failure(path, &e))?;
+                Ok(entries.take(most).filter_map(|entry| Some(entry.ok()?.file_name())).collect())
+            }
+            Place::Memory(Found::Directory(tree)) => {
+                Ok(tree.names().take(most).map(std::ffi::OsStr::to_owned).collect())
+            }
+            Place::Memory(Found::File(_)) => Err(failure(path, &ErrorKind::NotADirectory.into())),
+        }
+    }
+
     /// The names in a directory that are UTF-8, sorted, at most 16,384.
     pub fn names(&self, path: impl AsRef<Path>) -> Result<Vec<String>, ReadError> {
-        let path = path.as_ref();
-        let entries = fs::read_dir(self.inside(path)?).map_err(|e| failure(path, &e))?;
-        let mut names: Vec<String> =
-            entries.take(NAMES_CAP).filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+        let entries = self.entries(path.as_ref(), NAMES_CAP)?;
+        let mut names: Vec<String> = entries.into_iter().filter_map(|name| name.into_string().ok()).collect();
         names.sort();
         Ok(names)
     }
@@ -193,10 +225,8 @@ impl Root {
     /// # Errors
     /// The directory cannot be read.
     pub fn numbers(&self, path: impl AsRef<Path>) -> Result<Vec<u32>, ReadError> {
-        let path = path.as_ref();
-        let entries = fs::read_dir(self.inside(path)?).map_err(|e| failure(path, &e))?;
-        let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        let mut numbers: Vec<u32> = numbers.collect();
+        let entries = self.entries(path.as_ref(), usize::MAX)?;
+        let mut numbers: Vec<u32> = entries.iter().filter_map(|name| name.to_str()?.parse().ok()).collect();
         numbers.sort_unstable();
         Ok(numbers)
     }
@@ -204,13 +234,14 @@ impl Root {
     /// The same place with all links followed, as a path below the root (with a leading slash).
     pub fn resolve(&self, path: impl AsRef<Path>) -> Result<PathBuf, ReadError> {
         let path = path.as_ref();
-        let real = self.locate(path).canonicalize().map_err(|e| failure(path, &e))?;
-        match real.strip_prefix(&self.path) {
-            Ok(below) => Ok(Path::new("/").join(below)),
-            Err(_) => {
-                Err(ReadError::Failed { path: name_of(path), cause: "a link that leaves the tree".into() })
-            }
-        }
+        let resolved = match &self.0 {
+            Files::Below(root) => root.join(below(path)).canonicalize().and_then(|real| {
+                let inside = real.strip_prefix(root).map(Path::to_owned);
+                inside.map_err(|_| io::Error::other(LEAVES))
+            }),
+            Files::Memory(tree) => tree.find(&below(path)).map(|(real, _)| real),
+        };
+        Ok(Path::new("/").join(resolved.map_err(|e| failure(path, &e))?))
     }
 
     /// The last component of where a link leads: a driver's or a bus's name.
@@ -221,23 +252,19 @@ impl Root {
 
     /// The ids of a process's threads, in order; the process's own where they cannot be listed.
     pub fn threads(&self, process: u32) -> Vec<u32> {
-        let entries = fs::read_dir(self.locate(Path::new(&format!("proc/{process}/task"))));
-        let ids =
-            entries.into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        let mut ids: Vec<u32> = ids.collect();
-        ids.sort_unstable();
+        let ids = self.numbers(format!("proc/{process}/task")).unwrap_or_default();
         if ids.is_empty() { vec![process] } else { ids }
     }
 
     /// What the kernel says of a path, links followed; neither a server, which may be gone, nor an automounter is asked.
     pub fn about(&self, path: impl AsRef<Path>) -> Option<Statx> {
         let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
-        rustix::fs::statx(CWD, self.locate(path.as_ref()), flags, StatxFlags::BASIC_STATS).ok()
+        rustix::fs::statx(CWD, self.on_disk(path.as_ref())?, flags, StatxFlags::BASIC_STATS).ok()
     }
 
     /// The magic number of the file system that a path leads to, links followed (statfs(2)).
     pub fn magic(&self, path: impl AsRef<Path>) -> Option<u32> {
-        let magic = rustix::fs::statfs(self.locate(path.as_ref())).ok()?.f_type;
+        let magic = rustix::fs::statfs(self.on_disk(path.as_ref())?).ok()?.f_type;
         // Not all architectures have it signed, or of the same width.
         u32::try_from(i128::from(magic) & i128::from(u32::MAX)).ok()
     }
@@ -245,13 +272,36 @@ impl Root {
     /// What is written in a link, which need not lead anywhere.
     pub fn link_text(&self, path: impl AsRef<Path>) -> Result<PathBuf, ReadError> {
         let path = path.as_ref();
-        fs::read_link(self.locate(path)).map_err(|e| failure(path, &e))
+        let text = match &self.0 {
+            Files::Below(root) => fs::read_link(root.join(below(path))),
+            Files::Memory(tree) => tree.link_text(&below(path)).map(Path::to_owned),
+        };
+        text.map_err(|e| failure(path, &e))
     }
 
     /// Whether something is there, links followed.
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
-        self.inside(path.as_ref()).is_ok_and(|place| place.exists())
+        match self.find(path.as_ref()) {
+            Ok(Place::Disk(place)) => place.exists(),
+            Ok(Place::Memory(_)) => true,
+            Err(_) => false,
+        }
     }
+}
+
+/// A path relative to a root, which `..` cannot leave.
+fn below(path: &Path) -> PathBuf {
+    let mut below = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => below.push(name),
+            Component::ParentDir => {
+                below.pop();
+            }
+            _ => {}
+        }
+    }
+    below
 }
 
 /// What is wrong with the content of a file.
@@ -265,7 +315,7 @@ fn name_of(path: &Path) -> String {
 }
 
 /// The system's error as a value.
-fn failure(path: &Path, error: &std::io::Error) -> ReadError {
+fn failure(path: &Path, error: &io::Error) -> ReadError {
     let path = name_of(path);
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => ReadError::Missing(path),

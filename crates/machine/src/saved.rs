@@ -12,8 +12,6 @@ mod groups;
 mod health;
 mod rename;
 
-pub use archive::Archive;
-
 use super::cpuid;
 use super::root::{CPUINFO_CAP, FILE_CAP, Root};
 use super::virtualisation::{BANNER, FIRST_NAMESPACES, is_gvisor, namespace};
@@ -308,48 +306,29 @@ pub fn save(root: &Root, machine: &Machine, to: &Path) -> Result<(), SavedError>
     Ok(())
 }
 
-/// A saved machine that is open for reading: a directory, or an archive unpacked for as long as this lives.
-pub enum Opened {
-    /// A directory.
-    Directory(Root),
-    /// An archive.
-    Archive(Archive),
-}
-
-impl Opened {
-    /// Opens the directory or archive at `from`.
-    ///
-    /// # Errors
-    /// It is not there, or no saved machine.
-    pub fn at(from: &Path) -> Result<Self, SavedError> {
-        let about = std::fs::metadata(from).map_err(|cause| SavedError::File { path: shown(from), cause })?;
-        if about.is_dir() {
-            let is_live = from.canonicalize().is_ok_and(|path| path == Path::new("/"));
-            if !is_machine(from) || is_live {
-                let why = format!("{NO_MACHINE}, or is this system's root");
-                return Err(SavedError::Refused { path: shown(from), why });
-            }
-            return Ok(Self::Directory(Root::at(from)));
-        }
-        archive::read(from).map(Self::Archive)
+/// Opens a saved machine: a directory, or an archive, whose files are read into memory.
+///
+/// # Errors
+/// It is not there, no saved machine, or larger than any.
+pub fn open(from: &Path) -> Result<Root, SavedError> {
+    let refused = |why: &str| Err(SavedError::Refused { path: shown(from), why: why.to_owned() });
+    let about = std::fs::metadata(from).map_err(|cause| SavedError::File { path: shown(from), cause })?;
+    let root = match about.is_dir() {
+        true => Root::at(from),
+        false if about.is_file() => Root::in_memory(archive::read(from)?),
+        false => return refused("it is neither a directory nor a file"),
+    };
+    if root.is_live() {
+        return refused("it is this system's root");
     }
-
-    /// Where discovery reads.
-    pub fn root(&self) -> Root {
-        match self {
-            Self::Directory(root) => root.clone(),
-            Self::Archive(archive) => Root::at(archive.path()),
-        }
+    match MARKS_OF_A_MACHINE.iter().any(|name| root.exists(name)) {
+        true => Ok(root),
+        false => refused("it has none of sys, proc and cpuid.txt"),
     }
 }
 
-/// What is missing in a place that is no saved machine.
-const NO_MACHINE: &str = "it has none of sys, proc and cpuid.txt";
-
-/// Whether a directory holds a saved machine.
-fn is_machine(dir: &Path) -> bool {
-    ["sys", "proc", cpuid::FILE].iter().any(|name| dir.join(name).exists())
-}
+/// A saved machine has one of these.
+const MARKS_OF_A_MACHINE: [&str; 3] = ["sys", "proc", cpuid::FILE];
 
 fn shown(path: &Path) -> String {
     plimsoll_units::text::shown_bytes(std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()))

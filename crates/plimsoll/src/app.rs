@@ -119,6 +119,7 @@ pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
             | Typed::Site(_)
             | Typed::Gate(_)
             | Typed::Watch(_)
+            | Typed::History(_)
     ) {
         // What cannot be removed is told by `plimsoll doctor`.
         let _ = peers::reaped();
@@ -512,8 +513,8 @@ fn show_machine(json: bool, save: Option<&Path>, from: Option<&Path>) -> Result<
         let text = format!("{flag} {e}");
         if e.is_of_the_name() { Failure::usage(text) } else { Failure::environment(text) }
     };
-    let opened = from.map(saved::Opened::at).transpose().map_err(|e| named("--from", e))?;
-    let root = opened.as_ref().map_or_else(Root::live, saved::Opened::root);
+    let opened = from.map(saved::open).transpose().map_err(|e| named("--from", e))?;
+    let root = opened.unwrap_or_else(Root::live);
     let mut machine = Machine::discover(&root);
     if let Some(to) = save {
         saved::save(&root, &machine, to).map_err(|e| named("--save", e))?;
@@ -567,7 +568,7 @@ fn as_there(machine: &Machine, candidate: Candidate) -> Option<Candidate> {
 fn store_failure(error: &StoreError) -> Failure {
     let code = match error {
         e if e.is_refusal() => code::REFUSED,
-        e if e.is_not_found() || e.is_unusable() => code::USAGE,
+        e if e.is_not_found() => code::USAGE,
         _ => code::ENVIRONMENT,
     };
     Failure { line: error.to_string(), code }

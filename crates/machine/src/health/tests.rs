@@ -169,11 +169,10 @@ fn a_saved_machine_has_the_health_of_the_machine() -> Result<(), Wrong> {
     let dir = tempfile::tempdir()?;
     let place = dir.path().join("saved.tar.gz");
     crate::saved::save(&fixture.root, &fixture.machine(), &place)?;
-    let opened = crate::saved::Opened::at(&place)?;
+    let saved = crate::saved::open(&place)?;
     // Interfaces have names of their user's.
     health.counters.interfaces.clear();
-    assert_eq!(Health::read(&opened.root()), health);
-    let saved = opened.root();
+    assert_eq!(Health::read(&saved), health);
     assert!(!saved.exists(format!("{port}/0000:41:00.0/serial")));
     assert!(!String::from_utf8_lossy(&saved.bytes(Path::new("smart/nvme1"), 512)?).contains("SECRET"));
     Ok(())

@@ -25,9 +25,9 @@ pub(super) fn check(typed: &Check) -> Result<ExitCode, Failure> {
     }
     super::kept_apart(typed.files.iter().map(PathBuf::as_path), [("--json", &typed.json)])?;
     let to_json = typed.json.as_deref().map(target).transpose()?;
-    let opened = typed.machine.as_deref().map(saved::Opened::at).transpose();
+    let opened = typed.machine.as_deref().map(saved::open).transpose();
     let opened = opened.map_err(|e| Failure::usage(format!("--machine {e}")))?;
-    let root = opened.as_ref().map_or_else(Root::live, saved::Opened::root);
+    let root = opened.unwrap_or_else(Root::live);
     let machine = Machine::discover(&root);
     let place = Place { machine: &machine, root: &root, is_named: typed.machine.is_some() };
     let (mut files, mut unread) = (Vec::new(), Vec::new());

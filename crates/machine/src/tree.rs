@@ -1,0 +1,228 @@
+//! A tree of files in memory: the content of an archive, which is never written to a disk.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, ErrorKind};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::io::Errno;
+
+use super::root::LEAVES;
+
+/// Links that are followed on the way to one file, as the kernel does.
+const MAX_LINKS: usize = 40;
+/// The longest path of an entry and the longest text of a link, in bytes; those of a saved machine have some 200.
+const MAX_PATH: usize = 1024;
+
+/// A directory in memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Tree(BTreeMap<OsString, Node>);
+
+/// An entry of a directory in memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Node {
+    Directory(Tree),
+    File(Vec<u8>),
+    Link(PathBuf),
+}
+
+/// Why an entry cannot be added to a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Misplaced {
+    #[error("leads out of the archive")]
+    Outside,
+    #[error("or its link is longer than 1024 bytes")]
+    TooLong,
+    #[error("is in the archive twice, or below an entry that is no directory")]
+    Taken,
+}
+
+impl Tree {
+    /// Adds an entry and the directories above it; the number of entries that are new. A directory may be there already.
+    ///
+    /// # Errors
+    /// The path or the link is too long, the path leads out of the tree or through something that is no directory, or another entry has it.
+    pub(super) fn insert(&mut self, path: &Path, node: Node) -> Result<usize, Misplaced> {
+        let target = if let Node::Link(target) = &node { target.as_path() } else { path };
+        if [path, target].iter().any(|path| path.as_os_str().len() > MAX_PATH) {
+            return Err(Misplaced::TooLong);
+        }
+        let mut names: Vec<&OsStr> = Vec::new();
+        for part in path.components() {
+            match part {
+                Component::Normal(name) => names.push(name),
+                Component::CurDir => {}
+                _ => return Err(Misplaced::Outside),
+            }
+        }
+        let is_directory = matches!(node, Node::Directory(_));
+        let Some((name, above)) = names.split_last() else {
+            return if is_directory { Ok(0) } else { Err(Misplaced::Taken) };
+        };
+        let (mut here, mut added) = (self, 0);
+        for name in above {
+            let below = here.0.entry((*name).to_owned()).or_insert_with(|| {
+                added += 1;
+                Node::Directory(Self::default())
+            });
+            here = match below {
+                Node::Directory(tree) => tree,
+                _ => return Err(Misplaced::Taken),
+            };
+        }
+        match here.0.entry((*name).to_owned()) {
+            Entry::Vacant(free) => {
+                free.insert(node);
+                Ok(added + 1)
+            }
+            Entry::Occupied(same) if is_directory && matches!(same.get(), Node::Directory(_)) => Ok(added),
+            Entry::Occupied(_) => Err(Misplaced::Taken),
+        }
+    }
+
+    /// The only directory in this one if it holds nothing else, otherwise this one.
+    pub(super) fn only_directory(mut self) -> Self {
+        match self.0.pop_first() {
+            Some((_, Node::Directory(only))) if self.0.is_empty() => only,
+            Some((name, node)) => {
+                self.0.insert(name, node);
+                self
+            }
+            None => self,
+        }
+    }
+
+    /// Whether it has an entry with this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(OsStr::new(name))
+    }
+
+    /// The names in it, in order.
+    pub(super) fn names(&self) -> impl Iterator<Item = &OsStr> {
+        self.0.keys().map(OsString::as_os_str)
+    }
+
+    /// The path that an entry has without links, and the entry, which is no link.
+    ///
+    /// # Errors
+    /// It is not there, or a link leads out of the tree or to itself.
+    pub(super) fn find<'a>(&'a self, path: &Path) -> io::Result<(PathBuf, Found<'a>)> {
+        let mut way: Vec<(&OsStr, Found<'a>)> = Vec::new();
+        let mut ahead: Vec<Component<'_>> = path.components().rev().collect();
+        let mut links = 0;
+        while let Some(part) = ahead.pop() {
+            let name = match part {
+                Component::Normal(name) => name,
+                Component::CurDir => continue,
+                Component::ParentDir if way.pop().is_some() => continue,
+                _ => return Err(io::Error::other(LEAVES)),
+            };
+            let Found::Directory(here) = way.last().map_or(Found::Directory(self), |(_, found)| *found)
+            else {
+                return Err(ErrorKind::NotADirectory.into());
+            };
+            match here.0.get(name).ok_or(ErrorKind::NotFound)? {
+                Node::Directory(tree) => way.push((name, Found::Directory(tree))),
+                Node::File(bytes) => way.push((name, Found::File(bytes))),
+                Node::Link(target) if links < MAX_LINKS => {
+                    links += 1;
+                    ahead.extend(target.components().rev());
+                }
+                Node::Link(_) => return Err(Errno::LOOP.into()),
+            }
+        }
+        let found = way.last().map_or(Found::Directory(self), |(_, found)| *found);
+        Ok((way.iter().map(|(name, _)| *name).collect(), found))
+    }
+
+    /// The text of a link.
+    ///
+    /// # Errors
+    /// It is not there, or no link.
+    pub(super) fn link_text(&self, path: &Path) -> io::Result<&Path> {
+        let (parent, name) = path.parent().zip(path.file_name()).ok_or(ErrorKind::InvalidInput)?;
+        match self.find(parent)?.1 {
+            Found::Directory(here) => match here.0.get(name).ok_or(ErrorKind::NotFound)? {
+                Node::Link(target) => Ok(target),
+                _ => Err(ErrorKind::InvalidInput.into()),
+            },
+            Found::File(_) => Err(ErrorKind::NotADirectory.into()),
+        }
+    }
+}
+
+/// A directory or a file of a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found<'a> {
+    Directory(&'a Tree),
+    File(&'a [u8]),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(entries: &[(&str, Node)]) -> Tree {
+        let mut tree = Tree::default();
+        for (path, node) in entries {
+            tree.insert(Path::new(path), node.clone()).unwrap();
+        }
+        tree
+    }
+
+    fn link(target: &str) -> Node {
+        Node::Link(target.into())
+    }
+
+    #[test]
+    fn entries_are_added_once_and_inside() {
+        let mut tree = tree(&[("a/b", Node::File(vec![1])), ("l", link("a"))]);
+        let directory = || Node::Directory(Tree::default());
+        let mut add = |path: &str, node: Node| tree.insert(Path::new(path), node);
+        assert_eq!(add("./a/", directory()), Ok(0));
+        assert_eq!(add("./", directory()), Ok(0));
+        assert_eq!(add("x/y/z", directory()), Ok(3));
+        for path in ["a/b", "a/b/c", "l/c", "a", "l", "."] {
+            assert_eq!(add(path, Node::File(Vec::new())), Err(Misplaced::Taken), "{path}");
+        }
+        let long = "x/".repeat(600);
+        assert_eq!(add(&long, directory()), Err(Misplaced::TooLong));
+        assert_eq!(add("long", link(&long)), Err(Misplaced::TooLong));
+        for path in ["../x", "/x", "a/../../x"] {
+            assert_eq!(add(path, directory()), Err(Misplaced::Outside), "{path}");
+        }
+    }
+
+    #[test]
+    fn links_are_followed_inside_alone() {
+        let tree = tree(&[
+            ("a/b", Node::File(vec![1])),
+            ("c/up", link("../a/./b")),
+            ("c/out", link("../../a")),
+            ("c/absolute", link("/a")),
+            ("loop", link("loop")),
+            ("d", link("c")),
+        ]);
+        let found = |path: &str| tree.find(Path::new(path)).map(|(path, _)| path).map_err(|e| e.kind());
+        assert_eq!(found("d/up"), Ok(PathBuf::from("a/b")));
+        assert_eq!(found(""), Ok(PathBuf::new()));
+        for path in ["c/out", "c/absolute", "d/out"] {
+            assert_eq!(found(path), Err(ErrorKind::Other), "{path}");
+        }
+        assert!(found("loop").is_err());
+        assert_eq!(found("a/b/c"), Err(ErrorKind::NotADirectory));
+        assert_eq!(found("a/c"), Err(ErrorKind::NotFound));
+        assert_eq!(tree.find(Path::new("d/up")).unwrap().1, Found::File(&[1]));
+        assert_eq!(tree.link_text(Path::new("d/up")).unwrap(), Path::new("../a/./b"));
+        assert!(tree.link_text(Path::new("a/b")).is_err());
+    }
+
+    #[test]
+    fn one_directory_alone_is_taken_for_the_tree() {
+        let one = tree(&[("m/proc/x", Node::File(Vec::new()))]).only_directory();
+        assert!(one.has("proc"));
+        let two = tree(&[("m/proc/x", Node::File(Vec::new())), ("n", link("m"))]);
+        assert_eq!(two.clone().only_directory(), two);
+    }
+}
