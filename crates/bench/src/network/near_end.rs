@@ -358,6 +358,7 @@ impl FarEnd {
             Lost::Refused(why) => {
                 return self.refusal(why);
             }
+            Lost::Dropped => return dropped_here(self.address),
             _ if self.process.is_some() => {
                 ("the server", "run the case again, and see `dmesg` if it was killed")
             }
@@ -375,7 +376,7 @@ impl FarEnd {
     fn path_fault(&mut self, error: &Lost) -> Option<PathFault> {
         match error {
             _ if self.process.is_some() => None,
-            Lost::Thread(_) | Lost::Here(_) | Lost::Refused(_) => None,
+            Lost::Thread(_) | Lost::Here(_) | Lost::Refused(_) | Lost::Dropped => None,
             Lost::NoDatagram { port } => Some(PathFault::NoDatagram { port: *port }),
             Lost::OtherServer => Some(PathFault::SeveralServers),
             Lost::NoSession => Some(PathFault::SeveralAddresses),
@@ -434,6 +435,13 @@ impl FarEnd {
         let seen: Vec<bool> = (0..HANDSHAKES).filter_map(knows).collect();
         seen.contains(&true) && seen.contains(&false)
     }
+}
+
+/// A firewall of this machine drops what it sends to the server.
+pub(super) fn dropped_here(server: SocketAddr) -> CannotMeasure {
+    CannotMeasure::environment(format!(
+        "the firewall of this machine drops packets that plimsoll sends to {server} (EPERM): look at its rules for outgoing packets ('nft list ruleset', 'iptables -L OUTPUT -v'), or use another protocol"
+    ))
 }
 
 /// Connects to the first address that answers.

@@ -73,7 +73,8 @@ impl fmt::Display for NetworkWarning {
             }
             Self::ForeignDatagrams { count } => write!(
                 f,
-                "{count} datagrams of other senders arrived at the ports of the measurement and are excluded"
+                "excluded {} that other senders sent to the ports of the measurement",
+                crate::text::counted(*count, "datagram")
             ),
             Self::VolumeCut { moved, wanted, seconds } => write!(
                 f,

@@ -9,6 +9,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::sessions::{Lease, Sessions};
 use crate::machine::Root;
+use crate::text::counted;
 use crate::traffic::account::Ledger;
 use crate::traffic::carrier::Carrier;
 use crate::traffic::tcp::{Means, transfer};
@@ -142,7 +143,11 @@ impl Session<'_> {
         if let Amount::Messages(n) = work.amount
             && n < u64::from(work.streams)
         {
-            return no(format!("{n} messages cannot be divided among {} streams", work.streams));
+            return no(format!(
+                "{} cannot be divided among {}",
+                counted(n, "message"),
+                counted(work.streams, "stream")
+            ));
         }
         let sockets = self.streams(work.streams).map_err(Ok)?;
         let _turn = self.lease.turn().map_err(|seconds| Ok(Refusal::Busy(seconds)))?;
@@ -166,7 +171,8 @@ impl Session<'_> {
         let most = self.sessions.caps().max_streams;
         if streams > most {
             let why = format!(
-                "the server allows {most} streams, not {streams}; use fewer --streams, or start it with a higher --max-streams"
+                "the server allows {}, not {streams}; use fewer --streams, or start it with a higher --max-streams",
+                counted(most, "stream")
             );
             return Err(Ok(Refusal::No(why)));
         }
@@ -207,8 +213,8 @@ impl Session<'_> {
             Trip::Tcp => self.streams(work.streams).map_err(Ok)?,
             Trip::Connect if work.streams > self.sessions.caps().max_streams => {
                 return Err(Ok(Refusal::No(format!(
-                    "the server allows {} streams, not {}; use fewer --streams, or start it with a higher --max-streams",
-                    self.sessions.caps().max_streams,
+                    "the server allows {}, not {}; use fewer --streams, or start it with a higher --max-streams",
+                    counted(self.sessions.caps().max_streams, "stream"),
                     work.streams
                 ))));
             }
@@ -229,7 +235,8 @@ impl Session<'_> {
             return Ok(());
         }
         Err(Ok(Refusal::No(format!(
-            "{streams} streams need as many UDP sockets, and {} are open on the server; use the same plimsoll version on both machines",
+            "each of {} needs a UDP socket, and {} are open on the server; use the same plimsoll version on both machines",
+            counted(streams, "stream"),
             self.udp.len()
         ))))
     }
@@ -247,9 +254,7 @@ impl Session<'_> {
 
     fn streams(&self, count: u16) -> Result<Vec<TcpStream>, Refusal> {
         let streams = self.lease.streams(count).map_err(|e| Refusal::No(lacks(&e)))?;
-        streams.ok_or_else(|| {
-            Refusal::No(format!("{count} streams were asked for, and not all of them have joined"))
-        })
+        streams.ok_or_else(|| Refusal::No(format!("not all of {} have joined", counted(count, "stream"))))
     }
 }
 

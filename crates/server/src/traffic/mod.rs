@@ -127,6 +127,9 @@ pub enum Lost {
     /// A stream failed.
     #[error("a stream failed: {0}")]
     Stream(io::Error),
+    /// A firewall of the machine that sends drops its packets.
+    #[error("the firewall of the sending machine drops its packets (EPERM)")]
+    Dropped,
     /// The time that any transfer may take is over.
     #[error("it was not done within {0} s")]
     TooLong(u64),
@@ -136,6 +139,22 @@ pub enum Lost {
     /// This machine cannot do what was asked.
     #[error("{}", plain(.0, "this process"))]
     Here(io::Error),
+}
+
+impl Lost {
+    /// A stream failed with this error.
+    pub fn of_stream(error: io::Error) -> Self {
+        match is_dropped_here(&error) {
+            true => Self::Dropped,
+            false => Self::Stream(error),
+        }
+    }
+}
+
+/// Whether a send failed because a rule of this machine's firewall drops the packet: netfilter's verdict on an outgoing packet
+/// is the only cause of EPERM for a socket that is open.
+pub fn is_dropped_here(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::PERM.raw_os_error())
 }
 
 /// What the threads of one transfer share with the one that watches.
@@ -286,6 +305,8 @@ mod tests {
             assert_eq!(shown(End::Far, kind), format!("a stream failed: {kind}"));
             assert_eq!(shown(End::Near, kind), "it refused: no thread");
         }
+        assert!(matches!(Lost::of_stream(Errno::PERM.into()), Lost::Dropped));
+        assert!(matches!(Lost::of_stream(Errno::ACCESS.into()), Lost::Stream(_)));
         drop(far);
         assert_eq!(shown(End::Near, UnexpectedEof), "a stream failed: unexpected end of file");
     }

@@ -71,7 +71,7 @@ impl<'env> Team<'env> {
 /// The first failure.
 pub(super) fn joined<T>(threads: Threads<'_, T>) -> Result<Vec<T>, Lost> {
     let ended = || Err(io::Error::other("its thread ended unexpectedly"));
-    threads.into_iter().map(|t| t.join().unwrap_or_else(|_| ended()).map_err(Lost::Stream)).collect()
+    threads.into_iter().map(|t| t.join().unwrap_or_else(|_| ended()).map_err(Lost::of_stream)).collect()
 }
 
 /// What one of `parts` gets of `all`: parts differ by one at most.

@@ -33,7 +33,7 @@ pub enum KeyError {
     },
     /// Its file can be read by others.
     #[error(
-        "other users can read the key file {path}: chmod 600 it, and make a new key if they may have read it"
+        "other users can read the key file {path}; use a key that only you can read: plimsoll key new FILE makes one"
     )]
     Exposed {
         /// As named.

@@ -19,6 +19,7 @@ use talk::{Parameters, Results, State, StreamResults, Talk, TalkError, stream_id
 use super::condition::{END_CPU, OFFERED, TCP_RETRANSMITS};
 use super::fact::FAR_END_PROGRAM;
 use super::job::Job;
+use super::near_end::dropped_here;
 use super::path::Path;
 use super::server::{Address, SCHEME};
 use super::{CPU, GOODPUT, JITTER, LOSS, MESSAGES, Placement, random_bytes};
@@ -26,6 +27,7 @@ use crate::Prepared;
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample};
+use crate::traffic::is_dropped_here;
 use crate::traffic::udp::account::{Account, Layout, Tally};
 use crate::traffic::udp::flow::{self, Shape, UNKNOWN, Until};
 use crate::traffic::udp::pace::Pace;
@@ -331,6 +333,11 @@ impl Client {
     }
 
     fn failed(&self, error: &TalkError) -> CannotMeasure {
+        if let TalkError::Io(e) = error
+            && is_dropped_here(e)
+        {
+            return dropped_here(self.server);
+        }
         CannotMeasure::far_end(format!(
             "no figure from the iperf3 server at {}: {error}; check that iperf3 -s runs there",
             self.server

@@ -15,7 +15,7 @@ use super::super::condition::{
 };
 use super::super::fact::{PLACEMENT, PLACEMENTS};
 use super::super::job::{Job, Protocol};
-use super::super::near_end::{FarEnd, Place};
+use super::super::near_end::{FarEnd, Place, dropped_here};
 use super::super::path::Path as ToFarEnd;
 use super::super::path_fault::{self, PathFault, PathWay};
 use super::super::setup::Setup;
@@ -187,10 +187,13 @@ impl RoundTrips {
             Ok(trips) => trips.returned() == 0,
             Err(e) => e.kind() == io::ErrorKind::TimedOut || matches!(self.ways, Ways::Connect),
         };
+        if is_silent {
+            self.verify_echoes()?;
+        }
         if is_silent && let Some(fault) = self.path_fault(port) {
             return Err(fault.of_server(self.address));
         }
-        let trips = trips.map_err(|e| self.failed("round trips", Lost::Stream(e)))?;
+        let trips = trips.map_err(|e| self.failed("round trips", Lost::of_stream(e)))?;
         if is_silent {
             return Err(self.none_came_back(&trips));
         }
@@ -325,6 +328,7 @@ impl RoundTrips {
     fn failed(&mut self, during: &str, error: Lost) -> CannotMeasure {
         match &mut self.far_end {
             Some(far_end) => far_end.lost(during, &error),
+            None if matches!(error, Lost::Dropped) => dropped_here(self.address),
             None => CannotMeasure::far_end(format!(
                 "{} does not answer ICMP echo: {error}; a firewall may drop it: use --protocol tcp",
                 self.address.ip()
@@ -354,6 +358,18 @@ impl RoundTrips {
         });
         self.load = Some(load);
         done
+    }
+
+    /// Whether every message came back as it was sent, or not at all.
+    fn verify_echoes(&self) -> Result<(), CannotMeasure> {
+        match self.wrong {
+            0 => Ok(()),
+            n => {
+                let wrong = WrongAnswer::new(Origin::Network, "round trips", "other bytes");
+                let wrong = wrong.detail("messages came back with other bytes than were sent");
+                Err(WrongAnswer { count: n, ..wrong }.into())
+            }
+        }
     }
 
     fn read(&self, done: &Loaded) -> Result<Sample, CannotMeasure> {
@@ -432,7 +448,7 @@ fn icmp_address(setup: &Setup) -> Result<SocketAddr, CannotMeasure> {
     match IcmpPath::new(address) {
         Ok(_) => Ok(address),
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Err(CannotMeasure::not_here(
-            "this user may not send ICMP echo; allow it with: sysctl -w net.ipv4.ping_group_range=\"0 2147483647\"",
+            "this user may not send ICMP echo (net.ipv4.ping_group_range); use --protocol tcp or udp",
         )),
         Err(e) => {
             Err(CannotMeasure::not_here(format!("cannot open an ICMP socket to {}: {e}", address.ip())))
@@ -473,14 +489,7 @@ impl Prepared for RoundTrips {
     }
 
     fn verify(&mut self) -> Result<(), CannotMeasure> {
-        match self.wrong {
-            0 => Ok(()),
-            n => {
-                let wrong = WrongAnswer::new(Origin::Network, "round trips", "other bytes");
-                let wrong = wrong.detail("messages came back with other bytes than were sent");
-                Err(WrongAnswer { count: n, ..wrong }.into())
-            }
-        }
+        self.verify_echoes()
     }
 
     fn facts(&self) -> Facts {

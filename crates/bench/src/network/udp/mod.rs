@@ -391,7 +391,7 @@ impl Datagrams {
         let trips = match self.sockets.first() {
             Some(socket) => {
                 let trips = round_trips(&mut UdpPath(socket), &mut payload, 0, manner, &stop);
-                trips.map_err(|e| self.far_end.lost("a check of datagrams", &Lost::Stream(e)))?
+                trips.map_err(|e| self.far_end.lost("a check of datagrams", &Lost::of_stream(e)))?
             }
             None => return Ok(0),
         };

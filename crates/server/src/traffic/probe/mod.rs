@@ -121,7 +121,9 @@ pub fn round_trips(
     let (started, cpu) = (Instant::now(), thread_cpu());
     let (mut now, mut in_a_row) = (started, 0);
     let mut due = started;
-    while !manner.until.is_over(trips.sent, now.duration_since(started)) && !stop.load(Ordering::Relaxed) {
+    'all: while !manner.until.is_over(trips.sent, now.duration_since(started))
+        && !stop.load(Ordering::Relaxed)
+    {
         if !manner.interval.is_zero() {
             // A time that is over ends the pause too, so that a sample takes no longer than it was given.
             now = pause(manner.until.end(started).map_or(due, |end| due.min(end)), now, manner, stop);
@@ -143,29 +145,43 @@ pub fn round_trips(
                     in_a_row = 0;
                     break now;
                 }
-                Some(Judgement::Late) => trips.late += 1,
+                Some(Judgement::Late) if !path.is_stream() || payload.missing > 0 => {
+                    payload.missing = payload.missing.saturating_sub(1);
+                    trips.late += 1;
+                }
+                // A stream brings each message of the other end once, and nothing else: this is the message, changed.
+                Some(_) if path.is_stream() => {
+                    trips.wrong += 1;
+                    trips.lost += 1;
+                    break 'all;
+                }
                 Some(Judgement::Wrong) => trips.wrong += 1,
-                // Nobody else can write to a stream.
-                Some(Judgement::Foreign) if path.is_stream() => trips.wrong += 1,
-                Some(Judgement::Foreign) => trips.foreign += 1,
+                Some(Judgement::Late | Judgement::Foreign) => trips.foreign += 1,
                 None => {}
             }
             if now.duration_since(began) >= manner.timeout || stop.load(Ordering::Relaxed) {
                 trips.lost += 1;
                 in_a_row += 1;
+                payload.missing += 1;
                 break now;
             }
         };
         if in_a_row >= if trips.returned() == 0 { NOBODY } else { GONE } {
-            return Err(io::Error::new(
-                io::ErrorKind::TimedOut,
-                format!("{in_a_row} messages in a row did not come back within {:?} each", manner.timeout),
-            ));
+            if trips.wrong > 0 {
+                break;
+            }
+            return Err(nobody(in_a_row, manner.timeout));
         }
     }
     trips.elapsed = now.duration_since(started);
     trips.cpu = thread_cpu().saturating_sub(cpu);
     Ok(trips)
+}
+
+/// So many messages in a row did not come back.
+fn nobody(messages: u64, timeout: Duration) -> io::Error {
+    let why = format!("{messages} messages in a row did not come back within {timeout:?} each");
+    io::Error::new(io::ErrorKind::TimedOut, why)
 }
 
 /// Waits until a message is due, or it is over, or `stop` is set; the time then.

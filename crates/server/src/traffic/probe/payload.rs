@@ -29,6 +29,8 @@ pub struct Payload {
     /// Hash of the bytes that stay the same.
     filler: u64,
     number: u64,
+    /// Earlier messages that did not come back in time: they may still come.
+    pub(super) missing: u64,
 }
 
 /// What an echo is.
@@ -59,7 +61,7 @@ impl Payload {
         }
         let rest = filler.get(NUMBER + CHECK..).unwrap_or_default();
         let hash = Fnv::EMPTY.with(rest).0;
-        let mut payload = Payload { bytes: filler, filler: hash, number: 0 };
+        let mut payload = Payload { bytes: filler, filler: hash, number: 0, missing: 0 };
         payload.stamp(0);
         payload
     }

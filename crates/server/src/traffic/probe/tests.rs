@@ -22,6 +22,7 @@ enum Fate {
 }
 
 struct Fated {
+    is_stream: bool,
     fates: Vec<Fate>,
     turn: usize,
     coming: VecDeque<Vec<u8>>,
@@ -30,11 +31,15 @@ struct Fated {
 
 impl Fated {
     fn new(fates: &[Fate]) -> Self {
-        Fated { fates: fates.to_vec(), turn: 0, coming: VecDeque::new(), held: Vec::new() }
+        Fated { is_stream: false, fates: fates.to_vec(), turn: 0, coming: VecDeque::new(), held: Vec::new() }
     }
 }
 
 impl Path for Fated {
+    fn is_stream(&self) -> bool {
+        self.is_stream
+    }
+
     fn set_wait(&mut self, _: Wait, _: Duration) -> io::Result<()> {
         Ok(())
     }
@@ -109,6 +114,21 @@ fn messages_leave_an_interval_apart_however_quick_the_echo() {
         let trips = round_trips(&mut path, &mut Payload::new(vec![1; 100]), 0, short, &NEVER).unwrap();
         assert_eq!(trips.sent, 1);
     }
+}
+
+#[test]
+fn a_message_that_comes_back_changed_is_no_loss_of_the_other_end() {
+    // One byte is the default of TCP: any byte may be the number of an earlier message.
+    for (size, is_stream) in [(1, true), (100, true), (100, false)] {
+        let mut path = Fated { is_stream, ..Fated::new(&[Fate::Change]) };
+        let mut payload = Payload::new(vec![1; size]);
+        let trips = round_trips(&mut path, &mut payload, 0, manner(1 << 40, SOON), &NEVER).unwrap();
+        assert!(trips.wrong > 0 && trips.returned() == 0, "{size} {is_stream}: {trips:?}");
+    }
+    // One that was lost may come late over a stream, too.
+    let mut path = Fated { is_stream: true, ..Fated::new(&[Fate::Hold, Fate::Echo]) };
+    let trips = round_trips(&mut path, &mut Payload::new(vec![1]), 0, manner(10, SOON), &NEVER).unwrap();
+    assert_eq!((trips.sent, trips.late, trips.wrong), (10, 5, 0));
 }
 
 #[test]

@@ -139,7 +139,8 @@ pub struct Tally {
 /// The sender says that it sent fewer datagrams than its numbers show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the sender reports {said} datagrams, but number {seen} arrived: client and server must be the same build"
+    "the sender reports {}, but number {seen} arrived: client and server must be the same build",
+    crate::text::counted(*said, "datagram")
 )]
 pub struct Impossible {
     said: u64,

@@ -16,7 +16,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
 
 use super::flow;
-use crate::traffic::Lost;
+use crate::traffic::{Lost, is_dropped_here};
 use crate::wire::{Channel, Hex128, Message, REQUEST, WireError};
 
 /// The client repeats its token this often: any datagram may be lost.
@@ -186,7 +186,7 @@ fn addresses(channel: &Channel) -> io::Result<(SocketAddr, SocketAddr)> {
 /// connection goes to, until the server has received all.
 ///
 /// # Errors
-/// No socket can be had; no datagram reaches the server; it refuses or is gone.
+/// No socket can be had; no datagram reaches the server; it refuses or is gone; a firewall of this machine drops the token.
 pub fn join(channel: &mut Channel, token: &Hex128, streams: u16) -> Result<Vec<UdpSocket>, Lost> {
     let (mut local, peer) = addresses(channel).map_err(Lost::Here)?;
     local.set_port(0);
@@ -199,8 +199,11 @@ pub fn join(channel: &mut Channel, token: &Hex128, streams: u16) -> Result<Vec<U
     let deadline = Instant::now() + 2 * REQUEST;
     loop {
         for (stream, socket) in sockets.iter().enumerate() {
-            // Lost or refused, it is sent again.
-            let _ = socket.send(&hello(token, stream));
+            match socket.send(&hello(token, stream)) {
+                Err(e) if is_dropped_here(&e) => return Err(Lost::Dropped),
+                // Lost or refused, it is sent again.
+                _ => {}
+            }
         }
         match channel.receive(deadline.min(Instant::now() + REPEAT)) {
             Ok(Message::Joined) => return Ok(sockets),
