@@ -48,7 +48,7 @@ fn governor(_: &Root, machine: &Machine) -> Check {
         _ => Check::costs(
             "governor",
             names.join(", "),
-            "the first samples may be slower until the clock rises; set 'performance' with cpupower frequency-set -g performance",
+            "the first samples may be slower until the clock rises; with the governor 'performance' they are not",
         ),
     }
 }
@@ -148,7 +148,7 @@ fn quota(_: &Root, machine: &Machine) -> Check {
         Some(quota) => Check::costs(
             "CPU quota",
             format!("{:.2} CPUs ({})", quota.cpus(), crate::text::shown(&quota.group)),
-            "threads are stopped in each period: figures of all CPUs are those of the quota; raise it to measure the machine",
+            "threads are stopped in each period: figures of all CPUs are those of the quota; outside of the group the machine has more",
         ),
         None => Check::good("CPU quota", "none"),
     }
@@ -196,7 +196,7 @@ fn huge_pages(_: &Root, machine: &Machine) -> Check {
         Some(other) => Check::costs(
             "huge pages",
             format!("THP {}; {kept}", crate::text::shown(other)),
-            "memory.latency has the cost of the TLB in it; as root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+            "memory.latency has the cost of the TLB in it, unless transparent huge pages are madvise or always",
         ),
         None => Check::unknown(
             "huge pages",
@@ -215,7 +215,7 @@ fn swap(_: &Root, machine: &Machine) -> Check {
         Some(bytes) => Check::costs(
             "swap",
             format!("{} swapped out", format_size(bytes)),
-            "pages may come back during a case; free memory first",
+            "pages may come back during a case; measure when more memory is free",
         ),
         None => Check::unknown("swap", "not shown", "pages may move unseen"),
     }
@@ -286,7 +286,7 @@ fn io_uring(root: &Root, _: &Machine) -> Check {
         Ok("1" | "2") => Check::costs(
             "io_uring",
             "switched off by kernel.io_uring_disabled",
-            "disk.io falls back to psync, one transfer a thread: deep queues cannot be reached; sysctl kernel.io_uring_disabled=0",
+            "disk.io falls back to psync, one transfer a thread: deep queues cannot be reached without io_uring",
         ),
         Ok(_) | Err(_) => Check::good("io_uring", "not switched off"),
     }
@@ -321,7 +321,7 @@ fn echo(root: &Root, _: &Machine) -> Check {
         false => Check::costs(
             "ICMP echo",
             "this group is not in net.ipv4.ping_group_range",
-            "network.latency --protocol icmp is skipped; sysctl net.ipv4.ping_group_range='0 2147483647'",
+            "network.latency --protocol icmp is skipped; --protocol tcp and udp need no right",
         ),
     }
 }

@@ -29,13 +29,15 @@ pub fn leftovers(reaped: Option<&Reaped>, unconfirmed: &[String]) -> Check {
     match (left.is_empty(), unconfirmed.is_empty()) {
         (true, true) if found.is_empty() => Check::good(NAME, "nothing"),
         (true, true) => Check::good(NAME, found),
-        (false, _) => {
-            Check::costs(NAME, found, "files that are not removed take space there; remove them by hand")
-        }
+        (false, _) => Check::costs(
+            NAME,
+            found,
+            "files that are not removed take space there, each for the reason named",
+        ),
         (true, false) => Check::costs(
             NAME,
             found,
-            "enter each copy with plimsoll history import (a run that is there already is refused), then remove it",
+            "enter each copy with plimsoll history import; a run that is there already is refused",
         ),
     }
 }
@@ -54,7 +56,7 @@ pub fn copies(directory: &Path) -> Vec<String> {
 
 /// The fact that programs of reference tools on the search path are passed over, each with why; `None` where none is.
 pub fn passed_over(each: &[String]) -> Option<Check> {
-    let cost = "another program of that name is taken, or none; mend that, or name a trusted one with --reference-path";
+    let cost = "another program of that name is taken, or none; name a trusted one with --reference-path";
     (!each.is_empty()).then(|| Check::costs("PATH", each.join("; "), cost))
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::bench;
 use crate::machine::Others;
 use crate::measurement::Measurement;
-use crate::quantity::{percent, significant};
+use crate::quantity::{format_cpus, percent};
 use crate::view::NOTABLE;
 
 /// CPUs that others use from which on they may be why, however many CPUs there are and whatever is lost. It is no share of what the case uses:
@@ -111,8 +111,8 @@ impl fmt::Display for Cause {
             Self::Quota { cpus: Some(cpus), share } => {
                 write!(
                     f,
-                    "CPU quota of {} CPUs, throttled {} of the time",
-                    significant(*cpus, 2),
+                    "CPU quota of {}, throttled {} of the time",
+                    format_cpus(*cpus, 2),
                     percent(*share, 2)
                 )
             }
@@ -120,9 +120,9 @@ impl fmt::Display for Cause {
                 write!(f, "a CPU quota, throttled {} of the time", percent(*share, 2))
             }
             Self::Busy { cpus, most: Some((name, id)) } => {
-                write!(f, "others use {} CPUs, most of it {name} (pid {id})", significant(*cpus, 2))
+                write!(f, "others use {}, most of it {name} (pid {id})", format_cpus(*cpus, 2))
             }
-            Self::Busy { cpus, most: None } => write!(f, "others use {} CPUs", significant(*cpus, 2)),
+            Self::Busy { cpus, most: None } => write!(f, "others use {}", format_cpus(*cpus, 2)),
             Self::Stolen { share } => write!(f, "hypervisor took {} of the CPU time", percent(*share, 2)),
             Self::Waited { share } => {
                 write!(f, "threads waited for a CPU {} of the time", percent(*share, 2))

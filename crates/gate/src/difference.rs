@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::bench::Setting;
 use crate::machine::Machine;
-use crate::quantity::{Quantity, Unit, significant};
+use crate::quantity::{Quantity, Unit, format_cpus, significant};
 
 /// Memory is missing if more than this share of it is gone, and more than [`MEMORY_BYTES`]: a kernel reserves differing parts of it (crashkernel),
 /// and a hypervisor takes some back for a while (ballooning).
@@ -100,10 +100,10 @@ impl fmt::Display for Difference {
                 write!(f, "memory {}, {} {of}", shown(now), shown(usual))
             }
             Self::Quota { now, usual: Some(usual), of } => {
-                write!(f, "CPU quota of {} CPUs, {} {of}", significant(*now, 2), significant(*usual, 2))
+                write!(f, "CPU quota of {}, {} {of}", format_cpus(*now, 2), significant(*usual, 2))
             }
             Self::Quota { now, usual: None, of } => {
-                write!(f, "CPU quota of {} CPUs, none {of}", significant(*now, 2))
+                write!(f, "CPU quota of {}, none {of}", format_cpus(*now, 2))
             }
             Self::Setting { now, usual } => write!(f, "{now}, usual is {usual}"),
         }

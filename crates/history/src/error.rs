@@ -4,7 +4,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rusqlite::{ErrorCode, ffi};
-use rustix::fs::StatVfsMountFlags;
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 
 /// Why the history cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +31,12 @@ pub enum StoreError {
         file: String,
         /// Why, and what to do.
         why: String,
+    },
+    /// The directory of a file that was named does not exist.
+    #[error("cannot make the history {file}: its directory does not exist; use another --store FILE")]
+    NoDirectory {
+        /// The file.
+        file: String,
     },
     /// There is no file yet.
     #[error("there is no history yet: {file} does not exist; the first 'plimsoll run' creates it")]
@@ -91,7 +98,7 @@ pub enum StoreError {
     },
     /// Another program kept the file locked.
     #[error(
-        "history {file} was locked for more than 10 s by another program, or its file system has no locks; end that program, or use --store FILE on a local disk"
+        "history {file} was locked for more than 10 s by another program, or its file system has no locks; run the command again later, or use --store FILE on a local disk"
     )]
     Busy {
         /// The file.
@@ -142,12 +149,15 @@ impl StoreError {
 
     /// Whether what was asked for is not there (exit code 2).
     pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::Missing { .. } | Self::NoSuchRun { .. } | Self::Ambiguous { .. })
+        matches!(
+            self,
+            Self::Missing { .. } | Self::NoDirectory { .. } | Self::NoSuchRun { .. } | Self::Ambiguous { .. }
+        )
     }
 
-    /// Whether no file can be made or written at the place that was named (exit code 2).
-    pub fn is_unusable(&self) -> bool {
-        matches!(self, Self::NoPlace { .. } | Self::NotWritable { .. })
+    /// Whether the environment names no place for a history, so that none is kept.
+    pub fn is_unplaced(&self) -> bool {
+        matches!(self, Self::NoPlace { .. })
     }
 
     /// What SQLite said about `file`.
@@ -186,9 +196,9 @@ impl StoreError {
             }
             (Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied), _) => Self::NotWritable {
                 file: shown,
-                why: format!(
-                    "SQLite cannot open it or its journal ({extended}): check the permissions of its directory and the limit of open files ('ulimit -n')"
-                ),
+                why: denied(file).unwrap_or_else(|| {
+                    format!("SQLite cannot open it or its journal ({extended}); 'ulimit -n' shows the limit of open files")
+                }),
             },
             (Some(ErrorCode::DiskFull), _) => Self::Failed { file: shown, why: full(file) },
             (Some(ErrorCode::SystemIoFailure), _) if is_full(file) => {
@@ -282,7 +292,7 @@ impl StoreError {
     }
 }
 
-const NO_MEMORY: &str = "not enough memory to open it; free some";
+const NO_MEMORY: &str = "not enough memory to open it; run the command again when more is free";
 
 /// Whether the system refused a call, so that the error says nothing of what is stored. A read past the end of the file is
 /// the file's own: it is too short.
@@ -327,18 +337,22 @@ fn with(why: &str, said: &str) -> String {
     format!("{why} ({})", crate::text::shown_within(&said.join(" "), 80))
 }
 
-/// Why a file can only be read, and what to do.
+/// Why a file can only be read.
 fn only_read(file: &Path, extended: i32) -> String {
-    let mounted =
-        rustix::fs::statvfs(directory(file)).is_ok_and(|fs| fs.f_flag.contains(StatVfsMountFlags::RDONLY));
-    let why = match extended {
-        ffi::SQLITE_READONLY_DBMOVED => "it was moved or replaced while it was open; run the command again",
-        _ if mounted => {
-            "its file system is mounted read-only ('dmesg' may show why); use --store FILE on another one"
-        }
-        _ => "the file or its directory cannot be written; use another --store FILE",
+    match extended {
+        ffi::SQLITE_READONLY_DBMOVED => "it was moved or replaced while it was open".to_owned(),
+        _ => denied(file).unwrap_or_else(|| format!("SQLite can only read it ({extended})")),
+    }
+}
+
+/// The system's reason why a file or its directory cannot be written; `None` if both can. Neither is opened: closing a second
+/// descriptor would drop this process's locks.
+fn denied(file: &Path) -> Option<String> {
+    let refused = |path: &Path| {
+        let errno = access(path, Access::WRITE_OK).err().filter(|errno| *errno != Errno::NOENT)?;
+        Some(format!("{}: {}", name(path), std::io::Error::from(errno)))
     };
-    why.to_owned()
+    [file, directory(file)].into_iter().find_map(refused)
 }
 
 /// What failed on the way to the disk, by SQLite's extended code (<https://sqlite.org/rescode.html>), and what to do.

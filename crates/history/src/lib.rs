@@ -25,7 +25,7 @@ use plimsoll_model::{case, limit, measurement, metric};
 use plimsoll_result::document;
 #[cfg(test)]
 use plimsoll_result::fixture;
-use plimsoll_system::{leftover, links};
+use plimsoll_system::{leftover, links, trust};
 use plimsoll_units::{quantity, text};
 
 use std::path::{Path, PathBuf};
@@ -33,6 +33,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 
 use crate::document::{Kept, Run, RunStatus};
+use crate::leftover::Registry;
 use crate::measurement::{Measurement, Status};
 
 pub use baseline::{ACCEPTED, Baseline, MOST_BASELINE, OpenLoss, PassedOver};
@@ -146,14 +147,14 @@ impl Said {
 }
 
 impl Store {
-    /// Opens the history for writing, and makes it if there is none.
+    /// Opens the history for writing, and makes it if there is none; `registry` has its unfinished file meanwhile.
     ///
     /// # Errors
     /// See [`StoreError`]; nothing was changed then.
-    pub fn open(location: &Location) -> Result<Self, StoreError> {
+    pub fn open(location: &Location, registry: Option<&Registry>) -> Result<Self, StoreError> {
         let file = location.resolved(place::Make::Directory)?;
         if place::inspect(&file)?.is_none() {
-            schema::create(&file)?;
+            schema::create(&file, registry)?;
         }
         Self::existing(file)
     }

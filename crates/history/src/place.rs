@@ -5,14 +5,16 @@
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, Metadata};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 
 use super::error::{StoreError, name};
-use super::schema::NEW;
+use crate::leftover::is_unfinished;
 use crate::links::LinkError;
+use crate::trust::shared_directory;
 
 /// A history file, and how its place was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +109,12 @@ impl Location {
             Err(LinkError::Failed(_)) if make == Make::Nothing => {
                 Err(StoreError::Missing { file: name(file) })
             }
-            Err(LinkError::Failed(e)) => Err(StoreError::not_writable(file, &e)),
+            Err(LinkError::Failed(e)) => match (self, e.kind()) {
+                (Self::Named(_), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                    Err(StoreError::NoDirectory { file: name(file) })
+                }
+                _ => Err(StoreError::not_writable(file, &e)),
+            },
         }
     }
 }
@@ -127,7 +134,18 @@ fn refuse_other_home(file: &Path, directory: &Path) -> Result<(), StoreError> {
         return Ok(());
     }
     let owner = directory.ancestors().find_map(|dir| fs::metadata(dir).ok()).map_or(0, |m| m.uid());
-    refuse_owner(file, owner)
+    refuse_owner(file, owner)?;
+    refuse_shared(file, directory)
+}
+
+/// In a directory that every user can write, anybody can put another directory in the place of one of root's.
+fn refuse_shared(file: &Path, directory: &Path) -> Result<(), StoreError> {
+    let Some(shared) = shared_directory(directory) else { return Ok(()) };
+    let why = format!(
+        "every user can write {}, and the history would lie below it; use --store FILE below directories that only root can write, or --store none",
+        name(&shared)
+    );
+    Err(StoreError::refused(file, why))
 }
 
 fn refuse_owner(file: &Path, owner: u32) -> Result<(), StoreError> {
@@ -159,7 +177,10 @@ fn refuse_others_place(file: &Path, typed: &Path, real: &Path) -> Result<(), Sto
         }
     }
     let found = fs::metadata(real).map_err(unread)?;
-    others_place(real, &found).map_or(Ok(()), |why| Err(StoreError::refused(file, why)))
+    match others_place(real, &found) {
+        Some(why) => Err(StoreError::refused(file, why)),
+        None => refuse_shared(file, real),
+    }
 }
 
 /// Why root keeps no history in this directory.
@@ -188,7 +209,7 @@ fn others_place(directory: &Path, found: &Metadata) -> Option<String> {
 pub(super) fn inspect(file: &Path) -> Result<Option<Metadata>, StoreError> {
     let found = match fs::symlink_metadata(file) {
         Ok(found) => found,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(StoreError::not_writable(file, &e)),
     };
     let kind = found.file_type();
@@ -233,10 +254,8 @@ pub(super) fn inspect(file: &Path) -> Result<Option<Metadata>, StoreError> {
 fn has_second_name(file: &Path, found: &Metadata) -> bool {
     let directory = file.parent().unwrap_or(Path::new("/"));
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let unfinished =
-            entry.file_name().to_str().is_some_and(|n| n.starts_with(NEW) && n.ends_with(".new"));
         let same = |other: &Metadata| (other.dev(), other.ino()) == (found.dev(), found.ino());
-        if unfinished && entry.metadata().is_ok_and(|other| same(&other)) {
+        if is_unfinished(&entry.file_name()) && entry.metadata().is_ok_and(|other| same(&other)) {
             // Its maker may be about to do the same.
             let _ = fs::remove_file(entry.path());
         }
@@ -251,7 +270,7 @@ fn refuse_other_journals(file: &Path, found: &Metadata) -> Result<(), StoreError
         let journal = beside(file, suffix);
         if fs::symlink_metadata(&journal).is_ok_and(|j| j.uid() != found.uid() || !j.is_file()) {
             let why = format!(
-                "its journal {} is a link or belongs to another user; remove it if you did not make it",
+                "its journal {} is a link or belongs to another user; use another --store FILE",
                 name(&journal)
             );
             return Err(StoreError::refused(file, why));
@@ -322,6 +341,18 @@ mod tests {
         let error = refuse_owner(file, 1000).unwrap_err();
         assert!(error.is_refusal());
         assert!(error.to_string().contains("without sudo"), "{error}");
+    }
+
+    #[test]
+    fn root_keeps_no_history_below_a_directory_of_all() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join(".local/share/plimsoll/history.db");
+        let mode = |mode: u32| fs::set_permissions(home.path(), fs::Permissions::from_mode(mode)).unwrap();
+        for (bits, is_safe) in [(0o700, true), (0o1777, true), (0o777, false)] {
+            mode(bits);
+            let safe = refuse_shared(&file, file.parent().unwrap());
+            assert_eq!(safe.is_ok(), is_safe, "{bits:o} {safe:?}");
+        }
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub fn repair(location: &Location, registry: Option<&Registry>) -> Result<Repair
     if written(&file) != before {
         return Err(StoreError::refused(
             &file,
-            "another program is writing it; end that program and repair again",
+            "another program is writing it; repair again when it has ended",
         ));
     }
     let kept = Some(exchange(&file, &saved.fresh).map_err(failed)?);
@@ -216,7 +216,7 @@ fn better(all: Result<Saved, StoreError>, without: Result<Saved, StoreError>) ->
 /// # Errors
 /// The system refuses a call, or the new history cannot be written.
 fn saved_from(copy: &Path, file: &Path, fresh: &Path) -> Result<Saved, StoreError> {
-    schema::create(fresh)?;
+    schema::create(fresh, None)?;
     let mut repaired = Repaired { file: file.to_owned(), kept: None, runs: 0, partly: 0, lost: 0 };
     match readable(copy, fresh) {
         Ok(damaged) => {

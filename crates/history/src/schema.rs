@@ -4,7 +4,8 @@
 //! an old one. Reading rule: older is migrated (after a copy), newer is refused, another application's is refused.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use super::place::{beside, is_local};
 use crate::bench;
 use crate::case::Case;
 use crate::document::{Kept, Run};
+use crate::leftover::{Registry, Unfinished};
 use crate::measurement::Measurement;
 
 /// "PLim" in ASCII, in the file's header: `file(1)` and we tell a history from other SQLite files by it.
@@ -144,57 +146,24 @@ const DOCUMENTS: usize = 3;
 const NAMES: usize = 4;
 
 /// Makes a new history that appears whole or not at all. When another process makes it first, that one is used.
-pub(super) fn create(file: &Path) -> Result<(), StoreError> {
+pub(super) fn create(file: &Path, registry: Option<&Registry>) -> Result<(), StoreError> {
     refuse_leftovers(file)?;
     let directory = file.parent().unwrap_or(Path::new("/"));
-    let failed = |e: &std::io::Error| StoreError::not_writable(file, e);
-    reap(directory);
-    // Mode 0600; the descriptor is closed before SQLite opens the file.
-    let made = tempfile::Builder::new().prefix(NEW).suffix(".new").tempfile_in(directory);
-    let made = made.map_err(|e| failed(&cause_of(e)))?.into_temp_path();
+    let failed = |e: std::io::Error| StoreError::not_writable(file, &e);
     let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
-    let mut connection = connect(&made).map_err(sqlite)?;
-    set_journal(&connection, directory).map_err(sqlite)?;
+    // In memory, so that a kill leaves one file at most, which is entered in the registry, and no journal.
+    let mut connection = Connection::open_in_memory().map_err(sqlite)?;
     connection.pragma_update(None, "application_id", APPLICATION).map_err(sqlite)?;
     apply(&mut connection, STEPS).map_err(sqlite)?;
-    connection.close().map_err(|(_, e)| sqlite(e))?;
-    match super::publish(made, file) {
+    let content = connection.serialize("main").map_err(sqlite)?;
+    let mut made = Unfinished::new_in(directory, registry).map_err(failed)?;
+    made.file.write_all(&content).and_then(|()| made.file.sync_all()).map_err(failed)?;
+    match made.finish(|path| super::publish(path, file)) {
         Ok(()) => {}
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
-        Err(e) => return Err(failed(&e)),
+        Err(e) => return Err(failed(e)),
     }
-    let synced = fs::File::open(directory).and_then(|d| d.sync_all());
-    synced.map_err(|e| failed(&e))
-}
-
-/// What the system said, without the name of the unfinished file that the library adds.
-fn cause_of(error: std::io::Error) -> std::io::Error {
-    let text = error.to_string();
-    match text.split_once(" at path ") {
-        Some((cause, _)) => std::io::Error::new(error.kind(), cause.to_owned()),
-        None => error,
-    }
-}
-
-/// How the names of unfinished files begin.
-pub(super) const NEW: &str = ".history-";
-
-/// Age from which an unfinished file is nobody's any more: making one takes a second at most.
-const ABANDONED: Duration = Duration::from_secs(3600);
-
-/// Removes what a process that was killed while it made a history left behind. Trouble with it is no trouble.
-fn reap(directory: &Path) {
-    let me = rustix::process::geteuid().as_raw();
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let ours = name.to_str().is_some_and(|n| n.starts_with(NEW) && n.contains(".new"));
-        let Some(found) = entry.metadata().ok().filter(|f| ours && f.is_file() && f.uid() == me) else {
-            continue;
-        };
-        if found.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED)) {
-            let _ = fs::remove_file(entry.path());
-        }
-    }
+    fs::File::open(directory).and_then(|d| d.sync_all()).map_err(failed)
 }
 
 /// A journal without its database holds committed rows, and SQLite would delete it with the new file's first use. Where

@@ -16,6 +16,10 @@ fn temporary() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
+pub(crate) fn open(location: &Location) -> Result<Store, StoreError> {
+    Store::open(location, None)
+}
+
 fn at(directory: &tempfile::TempDir) -> Location {
     Location::named(&directory.path().join("history.db"))
 }
@@ -56,7 +60,7 @@ fn sqlite_is_not_one_of_those_with_the_wal_reset_bug() {
 fn a_run_comes_back_as_it_was() {
     let directory = temporary();
     let run = fixture::run();
-    let mut store = Store::open(&at(&directory)).unwrap();
+    let mut store = open(&at(&directory)).unwrap();
     stored(&mut store, &run);
     assert_eq!(store.load(fixture::ID).unwrap(), as_read(&run));
     assert_eq!(Store::read(&at(&directory)).unwrap().load("last").unwrap(), as_read(&run));
@@ -68,7 +72,7 @@ fn the_usual_place_is_private() {
     let location = usual_below(&directory);
     assert!(matches!(Store::read(&location), Err(StoreError::Missing { .. })));
     assert!(!directory.path().join("share").exists(), "reading makes nothing");
-    drop(Store::open(&location).unwrap());
+    drop(open(&location).unwrap());
     assert_eq!(mode(location.file().parent().unwrap()), 0o700);
     assert_eq!(mode(location.file()), 0o600);
     let left: Vec<_> = fs::read_dir(location.file().parent().unwrap()).unwrap().flatten().collect();
@@ -78,7 +82,7 @@ fn the_usual_place_is_private() {
 #[test]
 fn commits_are_synced_and_the_log_is_used_where_it_may_be() {
     let directory = temporary();
-    let store = Store::open(&at(&directory)).unwrap();
+    let store = open(&at(&directory)).unwrap();
     let pragma = |name: &str| -> String {
         store
             .connection
@@ -96,7 +100,7 @@ fn commits_are_synced_and_the_log_is_used_where_it_may_be() {
 fn an_unfinished_run_is_partial_and_holds_what_was_added() {
     let directory = temporary();
     let run = fixture::run();
-    let mut store = Store::open(&at(&directory)).unwrap();
+    let mut store = open(&at(&directory)).unwrap();
     store.begin(&run).unwrap();
     store.add(&run.id, 0, &run.measurements[..1]).unwrap();
     store.add(&run.id, 1, &run.measurements[1..2]).unwrap();
@@ -111,7 +115,7 @@ fn an_unfinished_run_is_partial_and_holds_what_was_added() {
 fn finishing_replaces_what_was_added() {
     let directory = temporary();
     let mut run = fixture::run();
-    let mut store = Store::open(&at(&directory)).unwrap();
+    let mut store = open(&at(&directory)).unwrap();
     store.begin(&run).unwrap();
     store.add(&run.id, 0, &run.measurements[9..10]).unwrap();
     run.status = RunStatus::Partial;
@@ -122,7 +126,7 @@ fn finishing_replaces_what_was_added() {
 #[test]
 fn runs_of_one_millisecond_have_short_ids_of_their_own() {
     let directory = temporary();
-    let mut store = Store::open(&at(&directory)).unwrap();
+    let mut store = open(&at(&directory)).unwrap();
     let ids = ["019aa5c3-2f1b-7000-8000-000000000001", "019aa5c3-2f1b-7000-8001-000000000001"];
     stored(&mut store, &run_with_id(ids[0]));
     assert_eq!(store.short(ids[0], 13).unwrap(), "019aa5c3-2f1b");
@@ -139,7 +143,7 @@ fn runs_of_one_millisecond_have_short_ids_of_their_own() {
 #[test]
 fn runs_are_listed_latest_first_by_order_of_entry_and_found_by_prefix() {
     let directory = temporary();
-    let mut store = Store::open(&at(&directory)).unwrap();
+    let mut store = open(&at(&directory)).unwrap();
     // The second run began when the clock had been set back.
     let ids = ["019aa5c3-2f1b-7000-8000-000000000001", "019aa5c0-0000-7000-8000-000000000002"];
     for id in ids {
@@ -165,7 +169,7 @@ fn runs_are_listed_latest_first_by_order_of_entry_and_found_by_prefix() {
 #[test]
 fn an_empty_history_has_no_last_run() {
     let directory = temporary();
-    let store = Store::open(&at(&directory)).unwrap();
+    let store = open(&at(&directory)).unwrap();
     assert!(matches!(store.load("last"), Err(StoreError::NoSuchRun { .. })));
     assert_eq!(store.list().unwrap(), []);
 }
@@ -174,7 +178,7 @@ fn an_empty_history_has_no_last_run() {
 fn a_run_is_entered_once_and_before_its_measurements() {
     let directory = temporary();
     let run = fixture::run();
-    let mut store = Store::open(&at(&directory)).unwrap();
+    let mut store = open(&at(&directory)).unwrap();
     assert!(matches!(store.add(&run.id, 0, &run.measurements[..1]), Err(StoreError::NoSuchRun { .. })));
     assert!(matches!(store.finish(&run), Err(StoreError::NoSuchRun { .. })));
     store.begin(&run).unwrap();
@@ -184,7 +188,7 @@ fn a_run_is_entered_once_and_before_its_measurements() {
 #[test]
 fn reading_cannot_write() {
     let directory = temporary();
-    stored(&mut Store::open(&at(&directory)).unwrap(), &fixture::run());
+    stored(&mut open(&at(&directory)).unwrap(), &fixture::run());
     let mut store = Store::read(&at(&directory)).unwrap();
     assert!(store.begin(&run_with_id("019aa5c3-2f1b-7000-8000-000000000001")).is_err());
 }
@@ -195,7 +199,7 @@ fn reading_cannot_write() {
 fn refused_and_kept(location: &Location) -> StoreError {
     let before = fs::read(location.file()).unwrap();
     let read = Store::read(location).unwrap_err();
-    let error = Store::open(location).unwrap_err();
+    let error = open(location).unwrap_err();
     assert_eq!(read.to_string(), error.to_string());
     assert_eq!(fs::read(location.file()).unwrap(), before, "{error}");
     let text = error.to_string();
@@ -211,7 +215,7 @@ fn refused_content(content: &[u8]) -> StoreError {
 
 fn whole_history() -> Vec<u8> {
     let directory = temporary();
-    stored(&mut Store::open(&at(&directory)).unwrap(), &fixture::run());
+    stored(&mut open(&at(&directory)).unwrap(), &fixture::run());
     fs::read(at(&directory).file()).unwrap()
 }
 
@@ -252,7 +256,7 @@ fn another_programs_database_is_kept_untouched() {
 #[test]
 fn a_newer_schema_is_refused_with_its_number() {
     let directory = temporary();
-    drop(Store::open(&at(&directory)).unwrap());
+    drop(open(&at(&directory)).unwrap());
     let newer = Connection::open(at(&directory).file()).unwrap();
     newer.pragma_update(None, "user_version", 99).unwrap();
     drop(newer);
@@ -265,31 +269,31 @@ fn a_newer_schema_is_refused_with_its_number() {
 fn an_older_schema_is_migrated_after_a_copy() {
     let directory = temporary();
     let location = at(&directory);
-    stored(&mut Store::open(&location).unwrap(), &fixture::run());
+    stored(&mut open(&location).unwrap(), &fixture::run());
     let steps = [super::schema::STEPS, &["ALTER TABLE run ADD COLUMN tag TEXT"]].concat();
-    let mut connection = Store::open(&location).unwrap().connection;
+    let mut connection = open(&location).unwrap().connection;
     // A copy that an earlier, killed migration began.
     let copy = directory.path().join(format!("history.db.v{}", super::schema::STEPS.len()));
     fs::write(&copy, b"half").unwrap();
     super::schema::migrate(&mut connection, location.file(), &steps).unwrap();
     connection.execute("UPDATE run SET tag = 'kept'", []).unwrap();
     drop(connection);
-    assert!(matches!(Store::open(&location), Err(StoreError::Newer { .. })));
+    assert!(matches!(open(&location), Err(StoreError::Newer { .. })));
     assert_eq!(mode(&copy), 0o600);
-    assert_eq!(Store::open(&Location::named(&copy)).unwrap().load("last").unwrap(), as_read(&fixture::run()));
+    assert_eq!(open(&Location::named(&copy)).unwrap().load("last").unwrap(), as_read(&fixture::run()));
 }
 
 #[test]
 fn a_failed_migration_leaves_the_file_as_it_was() {
     let directory = temporary();
     let location = at(&directory);
-    stored(&mut Store::open(&location).unwrap(), &fixture::run());
+    stored(&mut open(&location).unwrap(), &fixture::run());
     let steps =
         [super::schema::STEPS, &["DROP TABLE measurement; ALTER TABLE nothing ADD COLUMN tag TEXT"]].concat();
-    let mut connection = Store::open(&location).unwrap().connection;
+    let mut connection = open(&location).unwrap().connection;
     assert!(super::schema::migrate(&mut connection, location.file(), &steps).is_err());
     drop(connection);
-    assert_eq!(Store::open(&location).unwrap().load("last").unwrap(), as_read(&fixture::run()));
+    assert_eq!(open(&location).unwrap().load("last").unwrap(), as_read(&fixture::run()));
 }
 
 #[test]
@@ -298,7 +302,7 @@ fn a_journal_without_its_database_is_kept() {
         let directory = temporary();
         let journal = directory.path().join(format!("history.db{suffix}"));
         fs::write(&journal, b"committed rows").unwrap();
-        for refused in [Store::open, Store::read] {
+        for refused in [open, Store::read] {
             let error = refused(&at(&directory)).unwrap_err();
             assert!(matches!(error, StoreError::Gone { .. }), "{error}");
         }
@@ -312,28 +316,35 @@ fn a_journal_without_its_database_is_kept() {
 fn a_database_made_meanwhile_is_used_with_its_journal() {
     let directory = temporary();
     let location = at(&directory);
-    let other = Store::open(&location).unwrap();
-    stored(&mut Store::open(&location).unwrap(), &fixture::run());
+    let other = open(&location).unwrap();
+    stored(&mut open(&location).unwrap(), &fixture::run());
     assert!(directory.path().join("history.db-wal").exists());
-    super::schema::create(location.file()).unwrap();
-    assert_eq!(Store::open(&location).unwrap().load("last").unwrap(), as_read(&fixture::run()));
+    super::schema::create(location.file(), None).unwrap();
+    assert_eq!(open(&location).unwrap().load("last").unwrap(), as_read(&fixture::run()));
     drop(other);
 }
 
 #[test]
-fn what_a_killed_maker_left_is_removed_once_it_is_old() {
+fn making_a_history_leaves_nothing_else() {
+    let (directory, around) = (temporary(), temporary());
+    let registry = Registry::at(&around.path().join("scratch"));
+    drop(Store::open(&at(&directory), Some(&registry)).unwrap());
+    let names = |path: &Path| -> Vec<_> {
+        fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+    };
+    assert_eq!(names(directory.path()), ["history.db"]);
+    assert!(names(&around.path().join("scratch")).is_empty());
+}
+
+/// A kill can leave both names on a file system that gives the second before it takes the first.
+#[test]
+fn an_unfinished_name_of_a_history_is_removed() {
     let directory = temporary();
-    let [old, young, other] =
-        [".history-aB3.new-wal", ".history-cD4.new", "history.new"].map(|n| directory.path().join(n));
-    for file in [&old, &young, &other] {
-        fs::write(file, "").unwrap();
-    }
-    let two_hours_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
-    for file in [&old, &other] {
-        fs::File::options().write(true).open(file).unwrap().set_modified(two_hours_ago).unwrap();
-    }
-    drop(Store::open(&at(&directory)).unwrap());
-    assert_eq!([old, young, other].map(|file| file.exists()), [false, true, true]);
+    drop(open(&at(&directory)).unwrap());
+    let first = directory.path().join(leftover::unfinished_name());
+    fs::hard_link(at(&directory).file(), &first).unwrap();
+    drop(open(&at(&directory)).unwrap());
+    assert!(!first.exists());
 }
 
 // Places that are not safe, or not there.
@@ -342,14 +353,14 @@ fn what_a_killed_maker_left_is_removed_once_it_is_old() {
 fn links_are_refused_and_their_target_untouched() {
     let directory = temporary();
     let target = directory.path().join("victim.db");
-    drop(Store::open(&Location::named(&target)).unwrap());
+    drop(open(&Location::named(&target)).unwrap());
     let before = fs::read(&target).unwrap();
     symlink(&target, at(&directory).file()).unwrap();
-    assert!(Store::open(&at(&directory)).unwrap_err().is_refusal());
+    assert!(open(&at(&directory)).unwrap_err().is_refusal());
     assert!(Store::read(&at(&directory)).unwrap_err().is_refusal());
     fs::remove_file(at(&directory).file()).unwrap();
     fs::hard_link(&target, at(&directory).file()).unwrap();
-    assert!(Store::open(&at(&directory)).unwrap_err().is_refusal());
+    assert!(open(&at(&directory)).unwrap_err().is_refusal());
     assert_eq!(fs::read(&target).unwrap(), before);
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2, "no journal was made");
 }
@@ -358,7 +369,7 @@ fn links_are_refused_and_their_target_untouched() {
 fn a_dangling_link_is_not_filled() {
     let directory = temporary();
     symlink(directory.path().join("nowhere.db"), at(&directory).file()).unwrap();
-    assert!(Store::open(&at(&directory)).unwrap_err().is_refusal());
+    assert!(open(&at(&directory)).unwrap_err().is_refusal());
     assert!(!directory.path().join("nowhere.db").exists());
 }
 
@@ -368,7 +379,7 @@ fn a_linked_directory_is_followed() {
     fs::create_dir(directory.path().join("real")).unwrap();
     symlink("real", directory.path().join("home")).unwrap();
     let location = Location::named(&directory.path().join("home/history.db"));
-    stored(&mut Store::open(&location).unwrap(), &fixture::run());
+    stored(&mut open(&location).unwrap(), &fixture::run());
     assert!(directory.path().join("real/history.db").exists());
 }
 
@@ -376,20 +387,20 @@ fn a_linked_directory_is_followed() {
 fn a_journal_that_is_a_link_is_not_written_through() {
     let directory = temporary();
     let location = at(&directory);
-    drop(Store::open(&location).unwrap());
+    drop(open(&location).unwrap());
     let victim = directory.path().join("victim");
     fs::write(&victim, b"precious").unwrap();
     symlink(&victim, directory.path().join("history.db-wal")).unwrap();
-    assert!(Store::open(&location).unwrap_err().is_refusal());
+    assert!(open(&location).unwrap_err().is_refusal());
     assert_eq!(fs::read(&victim).unwrap(), b"precious");
 }
 
 #[test]
 fn what_everyone_can_write_is_refused_with_the_remedy() {
     let directory = temporary();
-    drop(Store::open(&at(&directory)).unwrap());
+    drop(open(&at(&directory)).unwrap());
     fs::set_permissions(at(&directory).file(), fs::Permissions::from_mode(0o666)).unwrap();
-    let error = Store::open(&at(&directory)).unwrap_err();
+    let error = open(&at(&directory)).unwrap_err();
     assert!(error.is_refusal());
     assert!(error.to_string().contains("use another --store FILE"), "{error}");
 }
@@ -397,21 +408,21 @@ fn what_everyone_can_write_is_refused_with_the_remedy() {
 #[test]
 fn directories_and_devices_are_refused() {
     let directory = temporary();
-    assert!(Store::open(&Location::named(directory.path())).unwrap_err().is_refusal());
-    assert!(Store::open(&Location::named(Path::new("/dev/null"))).unwrap_err().is_refusal());
-    assert!(Store::open(&Location::named(Path::new("/"))).unwrap_err().is_refusal());
+    assert!(open(&Location::named(directory.path())).unwrap_err().is_refusal());
+    assert!(open(&Location::named(Path::new("/dev/null"))).unwrap_err().is_refusal());
+    assert!(open(&Location::named(Path::new("/"))).unwrap_err().is_refusal());
 }
 
 #[test]
 fn a_place_that_cannot_be_made_is_merely_no_place() {
     // Nobody can make anything in /proc, root included.
     let around = Surroundings { data_home: Some("/proc/plimsoll-test".into()), home: None };
-    let error = Store::open(&Location::usual(&around).unwrap()).unwrap_err();
+    let error = open(&Location::usual(&around).unwrap()).unwrap_err();
     assert!(error.is_no_place(), "{error}");
-    let error = Store::open(&Location::named(Path::new("/proc/history.db"))).unwrap_err();
+    let error = open(&Location::named(Path::new("/proc/history.db"))).unwrap_err();
     assert!(error.is_no_place(), "{error}");
-    let error = Store::open(&Location::named(Path::new("/nonexistent/history.db"))).unwrap_err();
-    assert!(error.is_no_place(), "{error}");
+    let error = open(&Location::named(Path::new("/nonexistent/history.db"))).unwrap_err();
+    assert!(error.is_not_found(), "{error}");
 }
 
 // Several processes, and those that are killed.
@@ -433,7 +444,7 @@ fn location_of_child() -> Location {
 #[test]
 #[ignore = "the child of a_killed_writer_loses_nothing_that_was_added"]
 fn adds_until_it_is_killed() {
-    let mut store = Store::open(&location_of_child()).unwrap();
+    let mut store = open(&location_of_child()).unwrap();
     let run = run_with_id(&uuid::Uuid::now_v7().to_string());
     store.begin(&run).unwrap();
     for index in 0.. {
@@ -455,7 +466,7 @@ fn a_killed_writer_loses_nothing_that_was_added() {
         writer.kill().unwrap();
         writer.wait().unwrap();
         assert_eq!(added, 3 + 5 * round);
-        let store = Store::open(&location).unwrap();
+        let store = open(&location).unwrap();
         let run = store.load("last").unwrap();
         assert_eq!(run.status, RunStatus::Partial);
         assert!(run.measurements.len() >= added);
@@ -471,10 +482,7 @@ fn a_killed_writer_loses_nothing_that_was_added() {
 #[ignore = "the child of eight_writers_at_once_are_all_stored"]
 fn stores_three_runs() {
     for _ in 0..3 {
-        stored(
-            &mut Store::open(&location_of_child()).unwrap(),
-            &run_with_id(&uuid::Uuid::now_v7().to_string()),
-        );
+        stored(&mut open(&location_of_child()).unwrap(), &run_with_id(&uuid::Uuid::now_v7().to_string()));
     }
 }
 

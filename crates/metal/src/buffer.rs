@@ -75,7 +75,7 @@ pub enum BufferError {
     /// The kernel gave no address space or no memory.
     #[error(
         "cannot {action} {bytes} bytes of memory: {source}; choose a smaller size or fewer threads, or raise the \
-         limit (ulimit -v, the cgroup's memory limit, vm.overcommit_memory)"
+         limit (ulimit -v, the cgroup's memory limit)"
     )]
     NoMemory {
         /// What was tried.

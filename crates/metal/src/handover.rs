@@ -51,7 +51,7 @@ pub enum HandoverError {
     Team(#[from] TeamError),
     /// One waited in vain for the other.
     #[error(
-        "CPUs {} and {}: no hand-over within {:.1} s: one of them is busy with other work; stop that work, or exclude the CPU (taskset)",
+        "CPUs {} and {}: no hand-over within {:.1} s: one of them is busy with other work; measure when it is idle, or exclude the CPU (taskset)",
         .cpus[0], .cpus[1], .patience.as_secs_f64()
     )]
     Stalled {

@@ -182,8 +182,8 @@ pub enum SlicedError {
     Team(#[from] TeamError),
     /// Not one slice of a processor could be used.
     #[error(
-        "CPU {cpu}: no slice of {slices} could be used: other work took the CPU, or its clock changed all the time; stop other \
-         work, or measure longer"
+        "CPU {cpu}: no slice of {slices} could be used: other work took the CPU, or its clock changed all the time; measure when the CPU is \
+         idle, or longer"
     )]
     AllDisturbed {
         /// The processor.

@@ -161,7 +161,7 @@ impl Loss {
         match self {
             Loss::Preempted => (
                 "preempted",
-                "other threads ran on the CPUs of the case for this share of the time (involuntary switches, run-queue wait, time off the CPU); stop other work",
+                "other threads ran on the CPUs of the case for this share of the time (involuntary switches, run-queue wait, time off the CPU); measure when the machine is idle",
             ),
             Loss::Stolen => (
                 "stolen",
@@ -173,15 +173,15 @@ impl Loss {
             ),
             Loss::Throttled => (
                 "throttled",
-                "a CPU quota of the control group stopped it for this share of the time; raise the quota (cpu.max, cpu.cfs_quota_us)",
+                "a CPU quota of the control group stopped it for this share of the time; measure in a group with a larger quota (cpu.max, cpu.cfs_quota_us)",
             ),
             Loss::ClockChanged => (
                 "clock changes",
-                "the core clock changed, or could not be measured, during this share of the time, which is excluded; fix the frequency to exclude less (cpupower frequency-set; of a virtual machine only its host can)",
+                "the core clock changed, or could not be measured, during this share of the time, which is excluded; a fixed frequency excludes less (of a virtual machine, only its host can fix it)",
             ),
             Loss::SiblingBusy => (
                 "SMT sibling busy",
-                "this share of the work took longer by a fixed factor: another thread or guest used the same core (of several CPUs the one shared most counts); stop other work, or choose a host that rents whole cores",
+                "this share of the work took longer by a fixed factor: another thread or guest used the same core (of several CPUs the one shared most counts); measure when the machine is idle, or choose a host that rents whole cores",
             ),
             Loss::TwoRates => (
                 "two rates",
@@ -189,7 +189,7 @@ impl Loss {
             ),
             Loss::MemoryShared => (
                 "memory contention",
-                "this share of the work took another time although no thread left its CPU, as when others use the same cache or memory; stop other work, or choose a dedicated host",
+                "this share of the work took another time although no thread left its CPU, as when others use the same cache or memory; measure when the machine is idle, or choose a dedicated host",
             ),
         }
     }

@@ -6,9 +6,13 @@ use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook};
 use std::process::ExitCode;
 
 use plimsoll::{app, cli, output};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 fn main() -> ExitCode {
     tell_faults_in_a_line();
+    if let Err(line) = take_stack() {
+        return failed(&line, app::code::ENVIRONMENT);
+    }
     let words: Vec<OsString> = std::env::args_os().collect();
     let typed = match cli::parse(app::command(), words.iter().cloned()) {
         Ok(typed) => typed,
@@ -25,6 +29,24 @@ fn main() -> ExitCode {
         // It is told already.
         Err(_) => ExitCode::from(cli::exit_code(&words, app::code::ENVIRONMENT)),
     }
+}
+
+/// The stack that the main thread may need: the kernel enlarges it as far as `ulimit -s` allows at that moment.
+const STACK: u64 = 1 << 20;
+
+/// Raises the limit of the stack if it is too small.
+fn take_stack() -> Result<(), String> {
+    let is_enough = |limit: Option<u64>| limit.is_none_or(|bytes| bytes >= STACK);
+    let limit = getrlimit(Resource::Stack);
+    let raised = Rlimit { current: Some(STACK), maximum: limit.maximum.map(|most| most.max(STACK)) };
+    if is_enough(limit.current) || setrlimit(Resource::Stack, raised).is_ok() {
+        return Ok(());
+    }
+    Err(format!(
+        "the stack may have no more than {} KiB here, and plimsoll needs {}: raise it with ulimit -s",
+        limit.current.unwrap_or_default() >> 10,
+        STACK >> 10
+    ))
 }
 
 /// What should never happen is one line too.

@@ -35,7 +35,7 @@ pub struct Outputs {
     /// Whether a document or the events take it.
     stdout_is_taken: bool,
     redact: bool,
-    /// The history that failed in the course of the run.
+    /// The history that cannot be written.
     given_up: Option<Location>,
     /// Cases that have ended, and who hears of each.
     ended: usize,
@@ -95,12 +95,13 @@ impl Outputs {
     pub fn open(common: &Common, interrupts: &Receiver<()>) -> Result<Self, OutputError> {
         let waits = &waits(interrupts);
         let mut complaints = Vec::new();
-        let history = match history_of(common) {
-            Ok(opened) => opened,
-            // The usual place is a convenience: a machine that has none is measured all the same.
+        let (history, given_up) = match history_of(common) {
+            Ok(opened) => (opened, None),
+            // The user named none: the machine is measured, and the run is kept elsewhere, as if the history failed later.
             Err(e) if e.is_no_place() && common.store.is_none() => {
                 complaints.push(e.to_string());
-                None
+                let usual = location(None).ok().flatten();
+                (None, usual.filter(|_| !e.is_unplaced()))
             }
             Err(e) => return Err(e.into()),
         };
@@ -115,10 +116,10 @@ impl Outputs {
             events: common.events.as_deref().map(|path| lines(path, waits)).transpose()?,
             history,
             complaints,
-            lost: false,
+            lost: given_up.is_some(),
             stdout_is_taken: outputs.into_iter().flatten().any(|path| is_stdout(path)),
             redact: common.redact,
-            given_up: None,
+            given_up,
             ended: 0,
             heard: None,
         })
@@ -362,7 +363,7 @@ fn page(target: &Target, run: &Run, leaving: &Run, history: Option<&History>) ->
 /// The history that was asked for; `None` for `--store none`.
 fn history_of(common: &Common) -> Result<Option<History>, StoreError> {
     let Some(location) = location(common.store.as_deref())? else { return Ok(None) };
-    let store = Store::open(&location)?;
+    let store = Store::open(&location, Registry::here().as_ref())?;
     Ok(Some(History { location, store, run: String::new(), next: 0 }))
 }
 

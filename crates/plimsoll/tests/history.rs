@@ -64,7 +64,7 @@ fn a_lasting_loss_fails_each_night_until_it_is_accepted() {
         summary["ci95"] = serde_json::json!([figure * 0.999, figure * 1.001]);
         // As a run of this machine: an imported one is no baseline.
         let one: Run = serde_json::from_value(one).unwrap();
-        let mut history = Store::open(&Location::named(&dir.path().join("nights.db"))).unwrap();
+        let mut history = Store::open(&Location::named(&dir.path().join("nights.db")), None).unwrap();
         history.begin(&one).unwrap();
         history.finish(&one).unwrap();
     };

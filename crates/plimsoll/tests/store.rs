@@ -178,7 +178,7 @@ fn a_run_that_ended_before_its_first_case_is_told() {
     let mut run = stored(dir.path()).load("last").unwrap();
     run.id = "ffffffff-2f1b-7c40-9d21-000000000000".to_owned();
     run.measurements.clear();
-    Store::open(&Location::named(&dir.path().join("history.db"))).unwrap().begin(&run).unwrap();
+    Store::open(&Location::named(&dir.path().join("history.db")), None).unwrap().begin(&run).unwrap();
     let tagged = ["history", "tag", "last", "empty", "--store", "history.db"];
     ended(plimsoll(dir.path()).args(tagged), 0);
     fs::write(dir.path().join("empty.json"), serde_json::to_string(&run).unwrap()).unwrap();
@@ -284,13 +284,21 @@ fn at_home(dir: &Path, home: &str) -> assert_cmd::Command {
 #[test]
 fn without_a_home_the_run_goes_on_and_says_so_once() {
     let dir = scratch();
-    // Nobody can make a directory in /proc.
-    for home in ["", "relative", "/proc"] {
+    for home in ["", "relative"] {
         let (out, err) = ended(&mut at_home(dir.path(), home), 0);
         assert!(out.contains("1 case in") && !out.contains("kept in"), "{out}");
         assert_eq!((err.matches("--store").count(), err.lines().count()), (2, 1), "{err}");
     }
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_run_without_its_usual_history_is_kept_elsewhere() {
+    let (dir, temporary) = (scratch(), scratch());
+    // Nobody can make a directory in /proc.
+    let (out, err) = ended(at_home(dir.path(), "/proc").env("TMPDIR", temporary.path()), 4);
+    assert!(out.contains("1 case in") && err.contains("os error"), "{out} {err}");
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 1, "{err}");
 }
 
 #[test]
@@ -348,7 +356,7 @@ fn a_first_run_needs_neither_a_rename_that_does_not_replace_nor_links() {
 fn the_name_of_an_unfinished_history_is_no_second_name() {
     let dir = scratch();
     ended(plimsoll(dir.path()).args(NULL).args(["--store", "history.db"]), 0);
-    fs::hard_link(dir.path().join("history.db"), dir.path().join(".history-aB3dE.new")).unwrap();
+    fs::hard_link(dir.path().join("history.db"), dir.path().join(".plimsoll-aB3dE")).unwrap();
     ended(plimsoll(dir.path()).args(["history", "--store", "history.db"]), 0);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     fs::hard_link(dir.path().join("history.db"), dir.path().join("history-copy")).unwrap();

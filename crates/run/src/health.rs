@@ -91,7 +91,7 @@ impl fmt::Display for Remark {
             ),
             Self::NicDrops { interface, received, sent } => write!(
                 f,
-                "NIC drops: {interface} dropped {received} received packets and {sent} to be sent during the case; enlarge its rings (ethtool -G), or use a lower rate"
+                "NIC drops: {interface} dropped {received} received packets and {sent} to be sent during the case; use a lower rate; ethtool -g shows the sizes of its rings"
             ),
         }
     }

@@ -34,6 +34,17 @@ pub fn owners() -> BTreeSet<u32> {
     owners
 }
 
+/// The first directory on the way to `path`, as far as it exists, in which every user can exchange names: written by anybody, and
+/// not sticky.
+pub fn shared_directory(path: &Path) -> Option<PathBuf> {
+    let real = path.ancestors().find_map(|directory| directory.canonicalize().ok())?;
+    let is_shared = |directory: &&Path| {
+        let mode = directory.metadata().map_or(0, |found| found.mode());
+        mode & ANYBODY_WRITES != 0 && mode & STICKY == 0
+    };
+    real.ancestors().find(is_shared).map(Path::to_owned)
+}
+
 /// Whose files are trusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trust {

@@ -12,7 +12,7 @@ use crate::hours::{self, after};
 use crate::journal::{Kept, Probe};
 use crate::limit::median;
 use crate::measurement::{Measurement, MetricResult};
-use crate::quantity::{Quantity, percent, significant};
+use crate::quantity::{Quantity, format_cpus, percent, significant};
 use crate::stats::Timed;
 use crate::text::counted;
 use crate::view::NOTABLE;
@@ -298,7 +298,7 @@ impl Watched<'_> {
     /// When the CPU quota was changed.
     fn quota(&self) -> Vec<Finding> {
         let named = |quota: Option<f64>| match quota {
-            Some(cpus) => format!("{} CPUs", significant(cpus, 3)),
+            Some(cpus) => format_cpus(cpus, 3),
             None => "none".to_owned(),
         };
         let finding = |(before, after): (&Probe, &Probe)| {

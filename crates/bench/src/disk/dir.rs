@@ -269,7 +269,7 @@ impl DirFacts {
         let mount = shown_bytes(self.mount.as_os_str().as_encoded_bytes());
         (free < RESERVE / 2).then(|| {
             format!(
-                "only {} are left on {mount}, so the test file was removed: another program fills the file system, or it keeps overwritten data; free some space or use another --dir",
+                "only {} are left on {mount}, so the test file was removed: another program fills the file system, or it keeps overwritten data; use another --dir",
                 human(free)
             )
         })

@@ -70,7 +70,7 @@ pub enum TargetError {
 pub fn hint(errno: Errno) -> String {
     match errno {
         Errno::NOSPC => {
-            "; free some space or use another --dir. If df shows free space, the device below the file system (thin volume, loop file) is full"
+            "; use another --dir. If df shows free space, the device below the file system (thin volume, loop file) is full"
                 .to_owned()
         }
         Errno::DQUOT => "; the disk quota is used up (see quota -s): use another --dir".to_owned(),

@@ -230,7 +230,7 @@ fn in_pool(pools: &[HugePages], place: &str, page: u64, needed: u64) -> Result<(
         return Ok(());
     }
     Err(CannotMeasure::not_here(format!(
-        "needs {} of {}, and {free} are free: as root, write a number to {place}/hugepages-{}kB/nr_hugepages, or use --pages thp",
+        "needs {} of {}, and {free} are free ({place}/hugepages-{}kB/nr_hugepages); use --pages thp",
         crate::text::counted(needed, "reserved page"),
         human(page),
         page / 1024

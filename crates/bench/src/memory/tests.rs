@@ -348,8 +348,8 @@ fn reserved_pages_that_are_not_there_are_refused_with_the_number_and_the_rest_go
     let candidates = Latency.cases(&machine, &group).unwrap();
     let why = refused(&candidates);
     assert_eq!(why[0].cause, Cause::NotHere);
-    let wanted = "needs 50 reserved pages of 2 MiB, and 0 are free: as root, write a number to \
-                  /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages, or use --pages thp";
+    let wanted = "needs 50 reserved pages of 2 MiB, and 0 are free \
+                  (/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages); use --pages thp";
     assert_eq!(why[0].reason, wanted);
     assert!(why[1].reason.starts_with("needs 1 reserved page of 1 GiB"));
     let pool = |size_bytes, free| HugePages { size_bytes, total: free, free };

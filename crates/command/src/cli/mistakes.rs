@@ -271,6 +271,9 @@ fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
     let others: Vec<String> =
         root.get_subcommands().filter(has).map(|other| format!("plimsoll {}", other.get_name())).collect();
     let shown = shown(option);
+    if options(here).any(|known| known == option) {
+        return format!("{shown} is not an option after --, which ends the options: put it before --");
+    }
     if !others.is_empty() {
         return format!("{shown} is not supported on {command}: it is an option of {}", others.join(", "));
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fixture;
+use crate::tests::open;
 
 fn repair(location: &Location) -> Result<Repaired, StoreError> {
     super::repair(location, None)
@@ -12,7 +13,7 @@ const RUNS: usize = 12;
 /// A history of runs with tags and a note; its place, and the runs.
 fn history(directory: &Path) -> (Location, Vec<Run>) {
     let location = Location::named(&directory.join("history.db"));
-    let mut store = Store::open(&location).unwrap();
+    let mut store = open(&location).unwrap();
     let made = |n: usize| {
         let mut run = fixture::run();
         run.id = format!("019aa5c3-2f1b-7c40-9d21-{n:012x}");
@@ -72,7 +73,7 @@ fn a_lost_header_costs_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let (location, runs) = history(directory.path());
     let damaged = damage(&location, |bytes| bytes[..4096].fill(0));
-    let refused = Store::open(&location).unwrap_err();
+    let refused = open(&location).unwrap_err();
     assert!(matches!(refused, StoreError::Damaged { .. }));
     assert!(
         refused.to_string().contains("perhaps --store names another file (file is not a database)"),
@@ -177,7 +178,7 @@ fn what_is_entered_under_another_id_is_found_and_repaired() {
 /// A history with these runs alone, the first measurements of each where it was not finished.
 fn rewritten(location: &Location, runs: &[Run], status: RunStatus) -> Vec<u8> {
     fs::remove_file(location.file()).unwrap();
-    let mut store = Store::open(location).unwrap();
+    let mut store = open(location).unwrap();
     for run in runs {
         store.begin(run).unwrap();
         match status {
@@ -231,7 +232,7 @@ fn leave_journal_of_another(location: &Location, change: &str) {
     let other = Location::named(&elsewhere.path().join("history.db"));
     for n in 100..108 {
         // Closed each time but the last: the journal holds one run.
-        let mut newer = Store::open(&other).unwrap();
+        let mut newer = open(&other).unwrap();
         let run = Run { id: format!("019aa5c3-2f1b-7c40-9d21-{n:012x}"), ..fixture::run() };
         newer.begin(&run).unwrap();
         newer.finish(&run).unwrap();
@@ -280,7 +281,7 @@ fn a_journal_of_a_later_plimsolls_history_costs_nothing() {
 fn looking_at_a_history_writes_nothing_into_it() {
     let directory = tempfile::tempdir().unwrap();
     let (location, _) = history(directory.path());
-    let mut open = Store::open(&location).unwrap();
+    let mut open = open(&location).unwrap();
     let run = Run { id: "019aa5c3-2f1b-7c40-9d21-0000000000ff".to_owned(), ..fixture::run() };
     open.begin(&run).unwrap();
     // As a writer that was killed leaves it.
@@ -392,7 +393,7 @@ fn a_damaged_write_version_is_found_and_costs_nothing() {
         let (location, runs) = history(directory.path());
         let damaged = damage(&location, |bytes| bytes[at] = value);
         if at == 18 {
-            let refused = Store::open(&location).unwrap_err();
+            let refused = open(&location).unwrap_err();
             assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
             assert!(refused.to_string().contains("write version"), "{refused}");
         }
@@ -403,7 +404,7 @@ fn a_damaged_write_version_is_found_and_costs_nothing() {
         assert_eq!((repaired.runs, repaired.partly, repaired.lost), (RUNS, 0, 0), "{at} {value}");
         assert!(repaired.kept.is_some() || value == 0, "{at} {value}");
         assert_eq!(same(&location, &runs), RUNS);
-        let mut store = Store::open(&location).unwrap();
+        let mut store = open(&location).unwrap();
         let run = Run { id: "019aa5c3-2f1b-7c40-9d21-0000000000ff".to_owned(), ..fixture::run() };
         store.begin(&run).unwrap();
         store.finish(&run).unwrap();

@@ -1,6 +1,7 @@
 //! Figures over time, tags, baselines, imports and floors, and the way from the first schema.
 
 use super::super::*;
+use super::open;
 use crate::case::Pattern;
 use crate::compare::Floors;
 use crate::fixture;
@@ -9,7 +10,7 @@ use crate::machine::EffectiveCache;
 fn store() -> (tempfile::TempDir, Store) {
     let directory = tempfile::tempdir().unwrap();
     let location = Location::named(&directory.path().join("history.db"));
-    let store = Store::open(&location).unwrap();
+    let store = open(&location).unwrap();
     (directory, store)
 }
 
@@ -295,7 +296,7 @@ fn earlier_names_of_cases_and_metrics_are_todays() {
     store.connection.execute_batch(BACK).unwrap();
     let file = store.file.clone();
     drop(store);
-    let store = Store::open(&Location::named(&file)).unwrap();
+    let store = open(&Location::named(&file)).unwrap();
     assert_eq!(questions(&store), before);
     let left = store.connection.query_row(
         "SELECT count(*) FROM measurement WHERE case_id LIKE '%place=%'",
@@ -372,7 +373,7 @@ fn histories_of_the_older_schemas_keep_or_get_their_figures() {
         back.iter().for_each(|step| store.connection.execute_batch(step).unwrap());
         let file = store.file.clone();
         drop(store);
-        let store = Store::open(&Location::named(&file)).unwrap();
+        let store = open(&Location::named(&file)).unwrap();
         assert_eq!(wanted(&store), before, "from version {version}");
         assert!(directory.path().join(format!("history.db.v{version}")).exists(), "a copy is kept");
     }

@@ -7,6 +7,7 @@ use rusqlite::config::DbConfig;
 
 use super::super::layout::Layout;
 use super::super::*;
+use super::open;
 use crate::fixture;
 
 fn repair(location: &Location) -> Result<Repaired, StoreError> {
@@ -18,7 +19,7 @@ const ENDLESS: &str = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 F
 
 fn history(directory: &Path) -> Location {
     let location = Location::named(&directory.join("history.db"));
-    let mut store = Store::open(&location).unwrap();
+    let mut store = open(&location).unwrap();
     store.begin(&fixture::run()).unwrap();
     store.finish(&fixture::run()).unwrap();
     store.tag(fixture::ID, "before").unwrap();
@@ -41,7 +42,7 @@ fn changed(location: &Location, change: &str) {
 fn refused(location: &Location, change: &str) -> String {
     let before = std::fs::read(location.file()).unwrap();
     let read = Store::read(location).unwrap_err();
-    let error = Store::open(location).unwrap_err();
+    let error = open(location).unwrap_err();
     assert_eq!(read.to_string(), error.to_string());
     assert_eq!(std::fs::read(location.file()).unwrap(), before, "{change}: {error}");
     let text = error.to_string();
@@ -61,7 +62,7 @@ fn a_damaged_version_is_told_and_repaired() {
         let repaired = repair(&location).unwrap();
         assert_eq!((repaired.runs, repaired.partly, repaired.lost), (1, 0, 0), "{version}");
         assert!(repaired.kept.is_some(), "{version}: the file as it was is kept");
-        let store = Store::open(&location).unwrap();
+        let store = open(&location).unwrap();
         assert_eq!(store.load("last").unwrap(), whole, "{version}");
         assert_eq!(store.said("last").unwrap().tags, ["before"], "{version}");
         assert_eq!(repair(&location).unwrap().kept, None, "{version}: it is whole now");
@@ -135,7 +136,7 @@ fn a_schema_that_is_not_a_historys_is_never_used_and_repaired_without_running_it
         }
         let whole = !change.contains("RENAME") && !change.contains("VIEW") && !change.contains("DROP TABLE");
         if whole {
-            let store = Store::open(&location).unwrap();
+            let store = open(&location).unwrap();
             assert_eq!(store.load("last").unwrap().measurements.len(), fixture::run().measurements.len());
         }
     }
@@ -156,7 +157,7 @@ fn a_file_of_each_version_is_taken_and_brought_up_to_date() {
         drop(old);
         std::fs::set_permissions(location.file(), std::os::unix::fs::PermissionsExt::from_mode(0o600))
             .unwrap();
-        let store = Store::open(&location).unwrap();
+        let store = open(&location).unwrap();
         let now = Layout::of(&store.connection).unwrap().version().unwrap();
         assert_eq!(now, Some(schema::STEPS.len()), "from version {version}");
     }

@@ -56,7 +56,7 @@ pub const ENTRIES: &[Entry] = &[
     entry(
         "clock-changed",
         "The core clock changed, or could not be measured, during some slices (short pieces of a sample), which are excluded. The figure holds at the clock shown.",
-        "Fix the frequency (`cpupower frequency-set`).",
+        "Nothing; on a machine that is yours alone, a fixed frequency excludes less.",
     ),
     entry(
         "clock-unknown",
@@ -67,12 +67,12 @@ pub const ENTRIES: &[Entry] = &[
         "contents-unknown",
         "The device was read where nobody knows whether it was ever written: unwritten or trimmed parts may be answered without \
          touching the medium.",
-        "Write the device first (`--destroy-data-on`), or use `--dir`.",
+        "Use `--dir`; or, if nothing on the device is needed, write it first (`--destroy-data-on`).",
     ),
     entry(
         "cpu-quota",
         "A control group (cgroup) allows fewer CPUs' worth of time than the case has threads.",
-        "Raise the quota (`cpu.max`), or use fewer `--threads`.",
+        "Use fewer `--threads`, or measure in a group with a larger quota (`cpu.max`).",
     ),
     entry(
         "cpus-moved",
@@ -106,7 +106,7 @@ pub const ENTRIES: &[Entry] = &[
     entry(
         "engine-fell-back",
         "Another I/O engine did the work than was asked for, because the kernel refuses the first.",
-        "Allow io_uring (`kernel.io_uring_disabled`, seccomp), or use `--engine psync`.",
+        "Use `--engine psync`; `kernel.io_uring_disabled` and seccomp decide whether io_uring can be used.",
     ),
     entry(
         "few-pairs",
@@ -176,7 +176,7 @@ pub const ENTRIES: &[Entry] = &[
     entry(
         "memory-shared",
         "A part of the work took longer although no thread left its CPU, as when others use the same cache or memory.",
-        "Stop other work, or choose a dedicated host.",
+        "Measure when the machine is idle, or choose a dedicated host.",
     ),
     entry(
         "more-threads-than-cpus",
@@ -196,7 +196,7 @@ pub const ENTRIES: &[Entry] = &[
     entry(
         "nic-drops",
         "A network interface dropped more than 10 packets a second during the case.",
-        "Enlarge its rings (`ethtool -G`), or use a lower rate.",
+        "Use a lower rate; `ethtool -g` shows the sizes of its rings.",
     ),
     entry(
         "nic-errors",
@@ -241,7 +241,7 @@ pub const ENTRIES: &[Entry] = &[
     entry(
         "pairs-stalled",
         "A pair of CPUs was left out of samples because it did not answer in time.",
-        "Stop other work on these CPUs.",
+        "Measure when these CPUs are idle, or allow other CPUs (`taskset`).",
     ),
     entry(
         "pairs-without-figure",
@@ -268,7 +268,11 @@ pub const ENTRIES: &[Entry] = &[
         "Not all of the file was overwritten before the first round of `--steady`.",
         "Set a smaller `--size` or a larger `--budget`.",
     ),
-    entry("preempted", "Other threads ran on the case's CPUs for a share of the time.", "Stop other work."),
+    entry(
+        "preempted",
+        "Other threads ran on the case's CPUs for a share of the time.",
+        "Measure when the machine is idle.",
+    ),
     entry(
         "rate-not-held",
         "Fewer transfers were done than `--rate` offers: the queue grows, and with it the latency.",
@@ -313,7 +317,7 @@ pub const ENTRIES: &[Entry] = &[
     entry(
         "sibling-busy",
         "A part of the work took longer by a fixed factor, and another thread or guest used the same core.",
-        "Stop other work, or choose a host that rents whole cores.",
+        "Measure when the machine is idle, or choose a host that rents whole cores.",
     ),
     entry(
         "small-file",
@@ -343,7 +347,7 @@ pub const ENTRIES: &[Entry] = &[
     entry(
         "throttled",
         "A CPU quota of the control group stopped the threads for a share of the time.",
-        "Raise the quota (`cpu.max`, `cpu.cfs_quota_us`).",
+        "Measure in a group with a larger quota (`cpu.max`, `cpu.cfs_quota_us`).",
     ),
     entry(
         "token-bucket",
@@ -354,7 +358,7 @@ pub const ENTRIES: &[Entry] = &[
         "tool-shares-file",
         "There was no room for a separate test file for the reference tool: it wrote to the case's file, which is filled again \
          after each of its samples.",
-        "Free some space.",
+        "Choose another `--dir` with more space.",
     ),
     entry(
         "two-rates",

@@ -61,7 +61,7 @@ fn busy(machine: &Machine) -> Option<Note> {
             format!("the load is {load:.1} on {}", counted(cpus, "CPU"))
         }
     };
-    Some(note("preempted", format!("busy machine: {evidence}; stop other work")))
+    Some(note("preempted", format!("busy machine: {evidence}; measure when it is idle")))
 }
 
 fn stolen(machine: &Machine) -> Option<Note> {

@@ -17,8 +17,7 @@ pub use limits::limits;
 
 use crate::machine::smbios::Module;
 use crate::machine::{Cgroup, CpuSet, Machine, Memory, State, Unknown, Virtualisation};
-use crate::quantity::format::significant;
-use crate::quantity::{Quantity, Unit, percent};
+use crate::quantity::{Quantity, Unit, format_cpus, percent};
 
 /// What is written where nothing is known; the section of unknown things says why.
 const UNKNOWN: &str = "unknown";
@@ -123,7 +122,7 @@ fn cgroup(machine: &Machine) -> Section {
             Some(quota) => {
                 let cpus = machine.cpu.allowed.len();
                 let binds = if quota.cpus() < cpus as f64 { "" } else { ", no fewer than are allowed" };
-                format!("{} CPUs{binds}, set on {}", significant(quota.cpus(), 3), quota.group)
+                format!("{}{binds}, set on {}", format_cpus(quota.cpus(), 3), quota.group)
             }
             None => none_or_unknown(machine, "cgroup.cpu"),
         },

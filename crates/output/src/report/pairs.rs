@@ -50,10 +50,11 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
 
 /// "6 pairs in both directions"; runs of before have one direction of each.
 fn counted(matrix: &Matrix) -> String {
+    let shown = |pairs: usize| crate::text::counted(pairs, "pair");
     match matrix.counted() {
-        (places, pairs) if places == 2 * pairs => format!("{pairs} pairs in both directions"),
-        (places, pairs) if places == pairs => format!("{pairs} pairs in one direction"),
-        (places, pairs) => format!("{pairs} pairs, {places} directions of them"),
+        (places, pairs) if places == 2 * pairs => format!("{} in both directions", shown(pairs)),
+        (places, pairs) if places == pairs => format!("{} in one direction", shown(pairs)),
+        (places, pairs) => format!("{}, {places} directions of them", shown(pairs)),
     }
 }
 

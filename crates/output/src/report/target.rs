@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, never};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{
-    Access, AtFlags, FileType, Mode, OFlags, Stat, StatxAttributes, StatxFlags, accessat, fchmod, fstat,
-    fstatfs, fsync, ftruncate, major, minor, openat, renameat, statat, statx, unlinkat,
+    Access, AtFlags, FileType, Gid, Mode, OFlags, Stat, StatxAttributes, StatxFlags, Uid, accessat, fchmod,
+    fchown, fstat, fstatfs, fsync, ftruncate, major, minor, openat, renameat, statat, statx, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -390,7 +390,7 @@ fn replaceable(place: &Place) -> Result<(), Trouble> {
     };
     let only_grows =
         grows(OsStr::new(""), AtFlags::EMPTY_PATH) || grows(&place.name, AtFlags::SYMLINK_NOFOLLOW);
-    let why = "it or its directory is append-only; use another file, or chattr -a";
+    let why = "it or its directory is append-only; use another file";
     if only_grows { Err(Trouble::Refused(why.to_owned())) } else { Ok(()) }
 }
 
@@ -425,28 +425,40 @@ fn replaced(
         // What is entered as not yet made is removed only while it is empty.
         let _ = held.made(path);
     }
-    let made =
-        filled(&new, place, fill).and_then(|()| Ok(renameat(directory, &name, directory, &place.name)?));
-    if made.is_err() {
+    let is_replaced = filled(&new, &fill).and_then(|()| {
+        // Another user's file stays that user's.
+        let is_given = give(&new, &place.found).is_ok();
+        if is_given {
+            renameat(directory, &name, directory, &place.name)?;
+        }
+        Ok(is_given)
+    });
+    if !matches!(is_replaced, Ok(true)) {
         // What cannot be removed either is told by its name, which is ours.
         let _ = unlinkat(directory, &name, AtFlags::empty());
     }
-    made?;
-    synced(place)?;
-    Ok(())
+    match is_replaced? {
+        true => Ok(synced(place)?),
+        false => in_place(place, fill),
+    }
 }
 
-fn filled(new: &File, place: &Place, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let me = rustix::process::geteuid().as_raw();
-    if let Found::Something(old) = &place.found
-        && old.st_uid == me
-    {
-        // Its reader may rely on it.
-        fchmod(new, Mode::from_raw_mode(old.st_mode & 0o777))?;
-    }
+fn filled(new: &File, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut file = new;
     fill(&mut file)?;
     new.sync_all()
+}
+
+/// Gives a new file the owner, group and mode of the one that it replaces: its owner and its readers may rely on them.
+fn give(new: &File, old: &Found) -> Result<(), Errno> {
+    let Found::Something(old) = old else { return Ok(()) };
+    // A group that this user is not in is kept only if the file is another user's.
+    let group = fchown(new, None, Some(Gid::from_raw(old.st_gid)));
+    fchmod(new, Mode::from_raw_mode(old.st_mode & 0o777))?;
+    match old.st_uid == rustix::process::geteuid().as_raw() {
+        true => Ok(()),
+        false => group.and_then(|()| fchown(new, Some(Uid::from_raw(old.st_uid)), None)),
+    }
 }
 
 /// Brings the new name to the disk. A directory that may not be read, and a file system that knows no such order, are no failure.

@@ -12,6 +12,7 @@ use crate::compare::Floors;
 use crate::doctor;
 use crate::document::Run;
 use crate::event::Event;
+use crate::leftover::Registry;
 use crate::machine::{Machine, Nic, Root};
 use crate::output;
 use crate::report::{self, Style, Wishes};
@@ -50,7 +51,10 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
     // Every round measures every case.
     prepared.plan.budget = None;
     let mut store = match location {
-        Some(location) => Some(Store::open(&location).map_err(|e| store_failure(&e))?),
+        Some(location) => {
+            let store = Store::open(&location, Registry::here().as_ref());
+            Some(store.map_err(|e| store_failure(&e))?)
+        }
         None => None,
     };
     let style = Style::detect(Wishes { quiet: typed.quiet, ..Wishes::default() });

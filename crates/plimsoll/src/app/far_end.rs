@@ -10,6 +10,7 @@ use super::{Failure, code};
 use crate::cli::Serve;
 use crate::machine::{Machine, Root};
 use crate::serve::{Caps, Happening, ServeError, Server, Settings, serve_private};
+use crate::text::counted;
 use crate::traffic::Cpus;
 use crate::wire::Key;
 use crate::wire::key::KeyError;
@@ -143,12 +144,15 @@ fn announce(typed: &Serve, server: &Server, key: &Key) {
 fn log(happening: Happening) {
     let line = match happening {
         Happening::Began(peer) => format!("{peer}: session"),
-        Happening::Ended(peer, transfers, None) => format!("{peer}: ended after {transfers} transfers"),
+        Happening::Ended(peer, transfers, None) => {
+            format!("{peer}: ended after {}", counted(transfers, "transfer"))
+        }
         Happening::Ended(peer, transfers, Some(why)) => {
-            format!("{peer}: aborted after {transfers} transfers: {why}")
+            format!("{peer}: aborted after {}: {why}", counted(transfers, "transfer"))
         }
         Happening::Turned(n) => {
-            format!("{n} connections turned away: no key, another version, too slow, or not allowed")
+            let count = counted(n, "connection");
+            format!("{count} turned away: no key, another version, too slow, or not allowed")
         }
     };
     crate::output::whole(&format!("{} {line}", crate::wall::now().strftime("%FT%TZ")));

@@ -251,7 +251,8 @@ pub(super) fn foretold(prepared: &Prepared) -> String {
 
 /// How many samples of which length.
 fn sampled(sampling: &Sampling) -> String {
-    let samples = sampling.samples.map_or("6 to 30 samples".to_owned(), |n| format!("{n} samples"));
+    let samples =
+        sampling.samples.map_or("6 to 30 samples".to_owned(), |n| crate::text::counted(n, "sample"));
     let time = std::time::Duration::from_secs_f64(sampling.sample_time);
     format!("{samples} of {} each", crate::quantity::format_duration(time))
 }

@@ -383,7 +383,7 @@ fn stop(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
 fn stopped(session: &Session) -> Result<(), Failure> {
     let why = |why: &str| {
         Failure::environment(format!(
-            "--stop: process {} {why}; stop the watch by hand, then type plimsoll watch --stop again",
+            "--stop: process {} {why}; stop the watch where it runs (Ctrl-C), then type plimsoll watch --stop again",
             session.pid
         ))
     };

@@ -28,7 +28,7 @@ use crate::limit::{Input, median};
 use crate::machine::Machine;
 use crate::measurement::{Measurement, MetricResult};
 use crate::metric::Better;
-use crate::quantity::{Quantity, Unit, percent, significant};
+use crate::quantity::{Quantity, Unit, format_cpus, percent, significant};
 use crate::stats::{Excluded, Samples, Seed, Summary, apart};
 use crate::view::{Lost, NOTABLE, losses as losses_of};
 use crate::warning::Warning;
@@ -443,8 +443,8 @@ fn by_quota(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
     let quota = figure.quota.filter(|quota| *quota < usual.quota * (1.0 - SLOWER)).filter(is_small)?;
     let time = throttled.map(|share| format!(" (throttled {} of the time)", percent(share, 2)));
     Some(format!(
-        "a CPU quota of {} CPUs{}{}",
-        significant(quota, 2),
+        "a CPU quota of {}{}{}",
+        format_cpus(quota, 2),
         time.unwrap_or_default(),
         match usual.quota.is_finite() {
             true => format!(", {} on most others", significant(usual.quota, 2)),

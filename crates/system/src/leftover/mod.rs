@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 
+use crate::trust::shared_directory;
+
 mod owner;
 mod reap;
 mod unfinished;
@@ -87,6 +89,7 @@ impl Registry {
         let me = rustix::process::geteuid().as_raw();
         let owner = state.ancestors().find_map(|dir| std::fs::metadata(dir).ok()).map(|about| about.uid());
         let own = owner.is_some_and(|owner| owner == me || owner == 0);
+        let own = own && (me != 0 || shared_directory(&state).is_none());
         own.then(|| Self { directory: state.join("plimsoll/scratch") })
     }
 

@@ -117,13 +117,13 @@ fn fate(file: &File) -> Fate {
     }
     let parent = match without_links(parent) {
         Ok(parent) => parent,
-        Err(_) => return stays("its directory cannot be reached: mount its disk, if it is not mounted"),
+        Err(_) => return stays("its directory cannot be reached now; its disk may not be mounted"),
     };
     // Devices get other numbers at each boot.
     let same_boot = entry.owner.is_of_this_boot();
     let same = |stat: &Stat, is: (u64, u64)| stat.st_ino == is.1 && (!same_boot || stat.st_dev == is.0);
     if !rustix::fs::fstat(&parent).is_ok_and(|stat| same(&stat, entry.parent_is)) {
-        return stays("another directory is at its path: if its disk is not mounted, mount it");
+        return stays("another directory is at its path; its disk may not be mounted");
     }
     let found = match rustix::fs::statat(&parent, entry.name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => return Fate::Gone,
@@ -141,7 +141,7 @@ fn fate(file: &File) -> Fate {
         && found.st_uid == rustix::process::geteuid().as_raw()
         && made.is_none_or(|made| same(&found, made.is));
     if !ours {
-        return stays("it is not what plimsoll made there: check it, and remove it by hand");
+        return stays("something else than plimsoll made is there now");
     }
     let most = if made.is_some() { Contents::Any } else { Contents::LockAlone };
     let removed = match kind {

@@ -124,6 +124,13 @@ pub fn apart(values: [f64; 2], least: usize, write: impl Fn(f64, usize) -> Strin
     differ.unwrap_or_else(|| at(least))
 }
 
+/// A number of CPUs, such as that of a quota: `1 CPU`, `1.5 CPUs`.
+pub fn format_cpus(cpus: f64, digits: usize) -> String {
+    let number = significant(cpus, digits);
+    let end = if number == "1" { "" } else { "s" };
+    format!("{number} CPU{end}")
+}
+
 /// `value` with `digits` significant digits (taken as 1 to 17). Whole digits are never rounded away below 10⁹;
 /// beyond that, and below 10⁻⁴, it is written with an exponent.
 pub fn significant(value: f64, digits: usize) -> String {

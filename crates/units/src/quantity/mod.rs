@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 pub use error::{ParseError, What};
 pub use format::{
-    apart, format_duration, format_size, percent, percent_below, relative_half_width, significant,
+    apart, format_cpus, format_duration, format_size, percent, percent_below, relative_half_width,
+    significant,
 };
 pub use mix::{Mix, Part, Sizes, parse_sizes};
 pub use parse::{parse_count, parse_duration, parse_rate, parse_share, parse_size};

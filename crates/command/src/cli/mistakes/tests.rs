@@ -35,6 +35,8 @@ fn options_before_the_command_are_answered_with_the_line() {
         unknown.starts_with("--samples is not supported on plimsoll report: it is an option of"),
         "{unknown}"
     );
+    let ended = refused("plimsoll run -- x.fio --store none").unwrap();
+    assert_eq!(ended, "--store is not an option after --, which ends the options: put it before --");
     // What else is wrong in the line.
     let after = refused("plimsoll --samples 5 cpu --smaples 3").unwrap();
     assert_eq!(after, "--smaples is not an option of plimsoll cpu; did you mean --samples?");

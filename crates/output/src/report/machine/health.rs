@@ -4,6 +4,7 @@ use super::Section;
 use crate::machine::Health;
 use crate::machine::health::{Drive, PcieLink, Sensor, Throttled};
 use crate::quantity::significant;
+use crate::text::counted;
 
 /// Sensor chips, drives and links that are shown each.
 const MOST: usize = 8;
@@ -86,7 +87,11 @@ fn throttle_counts(throttled: &Throttled) -> String {
         _ => {
             let most =
                 throttled.cores.values().chain(throttled.packages.values()).max().copied().unwrap_or(0);
-            format!("{cores} cores and {packages} packages since boot, one of them {most} times")
+            format!(
+                "{} and {} since boot, at most {most} times each",
+                counted(cores, "core"),
+                counted(packages, "package")
+            )
         }
     }
 }

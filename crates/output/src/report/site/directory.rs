@@ -208,7 +208,7 @@ impl Directory {
 fn regular(file: &Path) -> Result<(), SiteError> {
     match fs::symlink_metadata(file) {
         Ok(about) if !about.is_file() => Err(SiteError::Refused(format!(
-            "{} is a link or no regular file; nothing was written to it: remove it, or name another directory",
+            "{} is a link or no regular file; nothing was written to it; name another directory",
             shown(file)
         ))),
         _ => Ok(()),

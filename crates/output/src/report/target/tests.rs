@@ -130,6 +130,21 @@ fn refused(path: &Path, user: u32) {
 }
 
 #[test]
+fn another_users_file_stays_that_users() {
+    let Some((_, other)) = shared() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run.json");
+    fs::write(&path, "old").unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+    chown(&path, Some(other), Some(other)).unwrap();
+    target(&path).unwrap().put("new").unwrap();
+    let about = fs::metadata(&path).unwrap();
+    assert_eq!((about.uid(), about.gid(), about.mode() & 0o777), (other, other, 0o640));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[test]
 fn what_another_user_has_planted_is_refused() {
     let Some((directory, other)) = shared() else { return };
     let own = tempfile::tempdir().unwrap();
