@@ -356,13 +356,15 @@ fn a_first_run_needs_neither_a_rename_that_does_not_replace_nor_links() {
 fn the_name_of_an_unfinished_history_is_no_second_name() {
     let dir = scratch();
     ended(plimsoll(dir.path()).args(NULL).args(["--store", "history.db"]), 0);
-    fs::hard_link(dir.path().join("history.db"), dir.path().join(".plimsoll-aB3dE")).unwrap();
+    let unfinished = dir.path().join(".plimsoll-aB3dE");
+    fs::hard_link(dir.path().join("history.db"), &unfinished).unwrap();
     ended(plimsoll(dir.path()).args(["history", "--store", "history.db"]), 0);
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-    fs::hard_link(dir.path().join("history.db"), dir.path().join("history-copy")).unwrap();
+    assert!(!unfinished.exists());
+    let copy = dir.path().join("history-copy");
+    fs::hard_link(dir.path().join("history.db"), &copy).unwrap();
     let (_, err) = ended(plimsoll(dir.path()).args(["history", "--store", "history.db"]), 3);
     assert!(err.contains("second name"), "{err}");
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    assert!(copy.exists());
 }
 
 /// What fails, by each call of SQLite's that can: one line that says what failed and where, and what to do about it.

@@ -53,7 +53,7 @@ fn many_sessions_and_streams_beside_a_silent_crowd_leave_nothing() {
     // Strangers' descriptors come and go; sessions leave none.
     assert!(server.descriptors() <= descriptors, "{} after {descriptors}", server.descriptors());
     assert!(server.resident() < memory + 4096, "{} kB after {memory}", server.resident());
-    assert!(server.log().contains("ended after 1 transfers"));
+    assert!(server.log().contains("ended after 1 transfer\n"));
 }
 
 #[test]
