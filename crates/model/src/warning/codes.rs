@@ -289,6 +289,12 @@ pub const ENTRIES: &[Entry] = &[
         "Take a longer `--sample-time`.",
     ),
     entry(
+        "served-file-system",
+        "A process (FUSE) or the host of a guest (9p, virtiofs) serves the file system and may answer from memory: the device behind it is \
+         unknown.",
+        "Choose a `--dir` on a disk of this machine.",
+    ),
+    entry(
         "server-cap",
         "The server's `--max-rate` is the limit of the figure, not the link.",
         "Start the server with a higher `--max-rate`.",
@@ -297,12 +303,6 @@ pub const ENTRIES: &[Entry] = &[
         "server-cap-refuted",
         "The server announced a cap (`--max-rate`), but data arrived faster: the cap does not limit this figure.",
         "Nothing.",
-    ),
-    entry(
-        "served-file-system",
-        "A process (FUSE) or the host of a guest (9p, virtiofs) serves the file system and may answer from memory: the device behind it is \
-         unknown.",
-        "Choose a `--dir` on a disk of this machine.",
     ),
     entry(
         "shaped",

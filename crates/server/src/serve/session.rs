@@ -254,7 +254,9 @@ impl Session<'_> {
 
     fn streams(&self, count: u16) -> Result<Vec<TcpStream>, Refusal> {
         let streams = self.lease.streams(count).map_err(|e| Refusal::No(lacks(&e)))?;
-        streams.ok_or_else(|| Refusal::No(format!("not all of {} have joined", counted(count, "stream"))))
+        streams.ok_or_else(|| {
+            Refusal::No(format!("not all streams of this session have joined: it needs {count}"))
+        })
     }
 }
 

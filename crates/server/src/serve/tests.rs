@@ -290,7 +290,7 @@ fn what_the_caps_forbid_is_refused_and_the_session_goes_on() {
     let why = refused(&mut channel, Tcp { amount: Amount::Nanos(1_000_000_001), ..work(1) });
     assert!(why.contains("--max-duration"), "{why}");
     let why = refused(&mut channel, work(1));
-    assert!(why.contains("not all of them have joined"), "{why}");
+    assert!(why.contains("not all streams"), "{why}");
     let why = refused(&mut channel, Tcp { amount: Amount::Messages(1), ..work(2) });
     assert!(why.contains("divided"), "{why}");
     let join = |session, stream, congestion: Option<&str>| {

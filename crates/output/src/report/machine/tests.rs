@@ -93,7 +93,7 @@ fn what_is_not_known_of_a_core_is_told_and_widths_that_it_lacks_are_not() -> Res
     graviton.cpu.flags.insert("sve".to_owned());
     assert!(lines(&graviton).contains("4.0 of 128 bits, 2.0 of 256 bits"), "{}", lines(&graviton));
     graviton.cpu.flags.remove("sve");
-    graviton.cpu.arm.as_mut().expect("an Arm").part = 0xd41;
+    graviton.cpu.arm.as_mut().expect("an Arm").part = 0xd05;
     assert!(lines(&graviton).contains("rates              not listed for this chip"), "{}", lines(&graviton));
     Ok(())
 }

@@ -86,7 +86,7 @@ fn what_was_not_made_by_plimsoll_stays() {
         assert!(precious.join("data").exists());
         reaped.left[0].why.clone()
     };
-    let not_ours = "it is not what plimsoll made there: check it, and remove it by hand";
+    let not_ours = "something else than plimsoll made is there now";
     let another = stays(&|path| {
         std::fs::rename(path, path.with_file_name("aside")).unwrap();
         std::fs::create_dir(path).unwrap();
