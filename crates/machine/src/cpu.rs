@@ -115,7 +115,7 @@ impl Capability {
     /// Share by which a measured rate may miss the step that it means.
     const NEAR: f64 = 0.03;
 
-    /// Whether it is the measured rate of multiply-adds of this width, and means so many in a cycle.
+    /// Whether it is a measured rate of multiply-adds of `bits`-wide vectors that stands for `per_cycle` of them in a cycle.
     pub fn is_fma(&self, bits: u32, per_cycle: f64) -> bool {
         self.ability == Ability::Fma && self.bits == bits && self.per_cycle() == Some(per_cycle)
     }

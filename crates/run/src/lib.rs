@@ -378,7 +378,7 @@ impl Harness<'_> {
             // The counter runs from before the sample to after it. A stop within the sample interrupts slices, which are excluded.
             let most = sample.conditions.excluded.unwrap_or(1.0);
             let stopped = &mut sample.conditions.throttled;
-            *stopped = stopped.map(|sum| (sum / cpus_used as f64).clamp(0.0, most));
+            *stopped = stopped.map(|sum| (sum / cpus_used as f64).clamp(0.0, 1.0).min(most));
             let value = headline.and_then(|m| sample.values.get(m.name).copied()).unwrap_or(sample.elapsed);
             if sample.renewed {
                 taken.samples.clear();

@@ -9,7 +9,7 @@ use crate::limit::work::Fact;
 
 const FILE: &str = include_str!("elsewhere.toml");
 
-/// Readings of a clock differ by so much, as a share.
+/// Relative difference up to which a measured number and a listed one count as equal.
 const TOLERANCE: f64 = 0.05;
 
 #[derive(Deserialize)]
