@@ -266,11 +266,19 @@ impl Change {
             let taken = 1.0 - (1.0 - more.min(1.0)) / (1.0 - less).max(f64::MIN_POSITIVE);
             (more - less >= NOTABLE && taken >= EXPLAINS * missing).then_some(taken)
         };
+        let rise = |read: fn(&Level) -> Option<f64>| read(slow).unwrap_or(0.0) - read(quick).unwrap_or(0.0);
         let (quota, steal) = (explains(|l| l.throttled), explains(|l| l.steal));
         match (quota, steal) {
             (Some(quota), steal) if quota >= steal.unwrap_or(0.0) => Cause::Quota,
             (_, Some(_)) => Cause::Steal,
-            _ if explains(|l| l.waited).is_some() => Cause::Others,
+            // Time under a quota is also time without a CPU, so what is more of the latter may be mostly the former.
+            _ if explains(|l| l.waited).is_some() => {
+                if rise(|l| l.throttled) >= 0.5 * rise(|l| l.waited) {
+                    Cause::Quota
+                } else {
+                    Cause::Others
+                }
+            }
             // What was set aside is not in the value, so it takes nothing from it.
             _ if self.watched == Watched::Value || explains(|l| l.excluded).is_none() => Cause::NotSeen,
             _ if slow.waited.is_some() => Cause::Host,
@@ -574,6 +582,21 @@ mod tests {
             "{}",
             value.0
         );
+    }
+
+    #[test]
+    fn a_quota_beside_other_programs_is_the_cause_of_what_it_added() {
+        // As a watch recorded it: a quota of 0.3 CPUs was set while other programs took 45 % of the CPU.
+        let mut made = run(Better::Higher, |p| {
+            p.delivered = p.delivered.map(|rate| 0.287 * rate);
+            (p.excluded, p.throttled, p.waited) = (Some(0.852), Some(0.312), Some(0.831));
+        });
+        let before = made.metrics[0].series[..212].iter_mut();
+        before.for_each(|p| (p.excluded, p.waited) = (Some(0.474), Some(0.45)));
+        assert_eq!(told(&made).1["cause"], "quota");
+        // The same loss without the quota.
+        made.metrics[0].series[212..].iter_mut().for_each(|p| p.throttled = Some(0.0));
+        assert_eq!(told(&made).1["cause"], "others");
     }
 
     #[test]
