@@ -9,6 +9,8 @@ use std::path::Path;
 
 /// The maker that Amazon's firmware names.
 const EC2: &str = "Amazon EC2";
+/// The hypervisor of Amazon EC2 that is not Xen.
+pub const NITRO: &str = "KVM (Amazon Nitro)";
 /// Where cloud-init keeps the provider's metadata.
 pub(super) const METADATA: &str = "run/cloud-init/instance-data.json";
 
@@ -199,7 +201,7 @@ impl Virtualisation {
         if self.system_vendor.as_deref() == Some(EC2)
             && let Some(product) = self.product.clone().filter(|product| !product.contains(".metal"))
         {
-            self.guess(Some("KVM (Amazon Nitro)"), format!("DMI is of an Amazon EC2 {product}"));
+            self.guess(Some(NITRO), format!("DMI is of an Amazon EC2 {product}"));
         }
         if let Ok(kind) = root.line("sys/hypervisor/type") {
             let name = if kind == "xen" { "Xen" } else { kind.as_str() };

@@ -10,6 +10,7 @@ use super::{Input, Kind, Limit, Source};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::machine::smbios::Module;
+use crate::machine::virtualisation::{NITRO, Virtualisation};
 use crate::place::placed;
 use crate::text::counted;
 
@@ -18,6 +19,9 @@ pub const CHANNELS: &str = "channels";
 /// What is the matter where a figure is past the limit of memory.
 pub const PASSED_BY: &str =
     "a cache answered instead of memory, or this machine has more or faster memory than its limit counts";
+/// Hypervisors whose guests see the sockets of their CPUs, as those of Azure do: large guests there see two (`lscpu` and `lshw` of
+/// c5.24xlarge, n2-standard-128 and Standard_E96s_v5 in github.com/SpareCores/sc-inspector-data).
+const SHOW_SOCKETS: [&str; 2] = [NITRO, "KVM (Google)"];
 /// Where a ceiling comes from, for its inputs.
 const SMBIOS: &str = "SMBIOS, memory devices (type 17)";
 
@@ -37,8 +41,8 @@ pub fn carried(machine: &Machine, case: &Case) -> Result<Vec<Limit>, String> {
             Ok([populated].into_iter().chain(most).collect())
         }
         (Err(why), Ok(mut most)) => {
-            most.reason =
-                Some(format!("of the whole socket with all channels filled{why}; {}", may_be_less(machine)));
+            let whole = most.reason.unwrap_or_default();
+            most.reason = Some(format!("{whole}{why}; {}", may_be_less(machine)));
             Ok(vec![most])
         }
         (Err(_), Err(why)) => Err(why),
@@ -58,9 +62,13 @@ pub fn times(limit: Limit, factor: f64, inputs: &[Input], formula: &str) -> Limi
 /// Sockets with every channel filled with the fastest modules.
 fn most(machine: &Machine, case: &Case) -> Result<Limit, String> {
     let memory = SocketMemory::of(machine).map_err(|why| why.0)?.ok_or_else(|| no_channels(machine))?;
-    let (sockets, _) = sockets(machine, case)?;
+    let (shown, _) = sockets(machine, case)?;
+    let sockets = possible_sockets(machine, memory, shown);
     let from = format!("data/microarchitectures.toml, {}: {}", memory.name, memory.source);
     let whose = match case.number("node") {
+        _ if sockets > shown => {
+            "the most that a host of this chip has: a guest is not shown on which its memory is"
+        }
         Some(_) => "the NUMA node with the memory",
         None => "the CPUs that the threads are pinned to",
     };
@@ -73,7 +81,8 @@ fn most(machine: &Machine, case: &Case) -> Result<Limit, String> {
     let value = sockets * memory.bytes_per_second();
     let formula = "sockets × channels × width × transfers";
     let limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, formula, inputs);
-    let limit = Limit { reason: Some("of the whole socket with all channels filled".to_owned()), ..limit };
+    let whose = if sockets > shown { "of all sockets that the host may have" } else { "of the whole socket" };
+    let limit = Limit { reason: Some(format!("{whose} with all channels filled")), ..limit };
     let limit = limit.passed_by(PASSED_BY);
     Ok(match machine.virtualisation.is_virtual {
         Some(false) => limit,
@@ -162,6 +171,28 @@ fn of_hardware(machine: &Machine, shown: usize) -> usize {
     let nodes =
         machine.memory.nodes.iter().filter(|node| node.total_bytes.is_some_and(|bytes| bytes > 0)).count();
     if machine.virtualisation.is_virtual == Some(false) { shown } else { shown.min(nodes.max(1)) }
+}
+
+/// The sockets whose channels may carry the traffic of `shown` ones. A hypervisor may show CPUs and memory of two sockets as
+/// one; more cores than the largest chip has prove it.
+fn possible_sockets(machine: &Machine, memory: &SocketMemory, shown: f64) -> f64 {
+    if machine.virtualisation.is_virtual == Some(false) {
+        return shown;
+    }
+    let seen = of_hardware(machine, machine.cpu.sockets.unwrap_or(1)).max(1);
+    let most_cores = seen * memory.cores_most.max(1) as usize;
+    let proven = shown * machine.cpu.cores.unwrap_or(0).div_ceil(most_cores) as f64;
+    let hidden = if shows_sockets(machine) { 1.0 } else { f64::from(memory.sockets_most) };
+    shown.max(proven).max(hidden)
+}
+
+/// Whether the guest sees the sockets that its CPUs are on: on clouds that document it, or where it sees several with memory each.
+fn shows_sockets(machine: &Machine) -> bool {
+    let Virtualisation { hypervisor, system_vendor, .. } = &machine.virtualisation;
+    let is_azure = system_vendor.as_deref() == Some("Microsoft Corporation");
+    is_azure
+        || hypervisor.as_deref().is_some_and(|name| SHOW_SOCKETS.contains(&name))
+        || machine.cpu.sockets.is_some_and(|shown| shown > 1 && of_hardware(machine, shown) > 1)
 }
 
 /// Sockets that carry the case's traffic, and all sockets.
@@ -289,6 +320,33 @@ mod tests {
         let socket = 8.0 * 8.0 * 4800e6;
         assert_eq!(values(&machine, 1), [(Some(socket), Source::Rated)]);
         assert_eq!(values(&machine, machine.cpu.allowed.len() as u64), [(Some(2.0 * socket), Source::Rated)]);
+        Ok(())
+    }
+
+    #[test]
+    fn a_guest_may_have_memory_of_sockets_that_it_is_not_shown() -> Result<(), Fault> {
+        for (name, least) in [
+            ("two-sockets-shown-as-one-8163", 150.9),
+            ("two-sockets-shown-as-one-8570", 386.0),
+            ("two-sockets-shown-as-one-haswell", 92.1),
+            ("two-sockets-shown-as-one-ivy-bridge", 90.0),
+            ("wsl2-two-sockets-as-one", 153.6),
+        ] {
+            let machine = Fixture::open(name)?.machine();
+            let threads = machine.cpu.allowed.len() as u64;
+            let found = values(&machine, threads);
+            assert!(
+                found.iter().all(|(value, _)| value.is_some_and(|value| value >= least * 1e9)),
+                "{name}: {found:?}"
+            );
+        }
+        // Amazon's own hypervisor shows the sockets.
+        let mut nitro = Fixture::open("two-sockets-shown-as-one-haswell")?.machine();
+        nitro.virtualisation.hypervisor = Some(NITRO.to_owned());
+        assert_eq!(values(&nitro, 1)[0].0, Some(4.0 * 8.0 * 2133e6));
+        // More cores than the chip has are on several sockets.
+        nitro.cpu.cores = Some(40);
+        assert_eq!(values(&nitro, 1)[0].0, Some(3.0 * 4.0 * 8.0 * 2133e6));
         Ok(())
     }
 

@@ -218,13 +218,14 @@ mod tests {
         let samples = [moved(20e9, 30e9), moved(22e9, 33e9)];
         let bus = ask(&zen4, &copy(512 * MIB, 1), "bus_bandwidth", &samples);
         // Genoa: 12 channels of DDR5-4800.
-        assert_eq!((bus.value, bus.kind, bus.source), (Some(460.8e9), Kind::Ceiling, Source::Rated));
-        let wanted = "of the whole socket with all channels filled; a virtual machine may get less";
+        assert_eq!((bus.value, bus.kind, bus.source), (Some(921.6e9), Kind::Ceiling, Source::Rated));
+        let wanted =
+            "of all sockets that the host may have with all channels filled; a virtual machine may get less";
         assert_eq!(bus.reason.as_deref(), Some(wanted));
         let product: f64 = bus.inputs.iter().map(|input| input.value).product();
         assert_eq!(bus.value, Some(product));
         let program = ask(&zen4, &copy(512 * MIB, 1), "bandwidth", &samples);
-        assert_eq!(program.value.map(f64::round), Some(307.2e9));
+        assert_eq!(program.value.map(f64::round), Some(614.4e9));
         assert!(program.formula.ends_with("× (bytes counted ÷ bytes moved)"));
         Ok(())
     }

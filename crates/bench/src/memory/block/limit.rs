@@ -226,7 +226,8 @@ mod tests {
 
     #[test]
     fn memory_bounds_regions_beyond_the_caches_and_whole_lines_small_blocks_at_random() -> Result<(), Fault> {
-        let machine = Fixture::open("firecracker-zen4")?.machine();
+        let mut machine = Fixture::open("firecracker-zen4")?.machine();
+        machine.virtualisation.is_virtual = Some(false);
         let channels = |case: &Case| {
             let found = ask(&machine, case, "throughput", Some(4e9));
             found.into_iter().find(|limit| limit.source == Source::Rated).and_then(|limit| limit.value)

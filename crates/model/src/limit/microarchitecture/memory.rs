@@ -26,10 +26,20 @@ pub struct SocketMemory {
     pub(super) excepted: Vec<String>,
     /// 64-bit channels.
     pub channels: u32,
+    /// Cores of the largest chip of the row.
+    pub cores_most: u32,
+    /// Sockets that hosts of this chip have.
+    #[serde(default = "two")]
+    pub sockets_most: u32,
     /// Millions of transfers a second on each channel.
     pub megatransfers: u32,
     /// Where the row is from.
     pub source: String,
+}
+
+/// Sockets of most servers.
+fn two() -> u32 {
+    2
 }
 
 impl SocketMemory {
