@@ -88,7 +88,8 @@ impl Shown<'_> {
     /// That the page cache answered, as the disk's own counts or a latency show.
     fn cached(&self) -> Option<(Cause, String)> {
         let Self { figure, used, place: Place { machine, .. }, .. } = self;
-        if used.cached != Some(true) {
+        // Persistent memory may be read without the page cache though the file is open without O_DIRECT (DAX).
+        if used.cached != Some(true) || used.counted.iter().any(Counted::is_memory) {
             return None;
         }
         if let Some(Short::Sure(text)) = short(figure, used, machine) {
@@ -173,7 +174,10 @@ impl Shown<'_> {
             return None;
         }
         let memory = machine.memory.total_bytes.map(|bytes| bytes as f64);
-        let bytes = if used.writes { Some(used.own) } else { used.file_bytes };
+        // What is written again replaces what waits to be written.
+        let own = used.writes.then_some(used.own);
+        let bytes =
+            own.map_or(used.file_bytes, |own| Some(used.file_bytes.map_or(own, |file| own.min(file))));
         match bytes.zip(memory) {
             Some((bytes, memory)) if bytes > memory => None,
             Some((bytes, memory)) if bytes > 0.0 => Some(format!(

@@ -128,3 +128,43 @@ fn many_jobs_are_refused_before_they_are_judged() {
     let results = read_all(&text, None);
     assert!(results[0].as_ref().unwrap_err().contains("more than 10000 figures"));
 }
+
+#[test]
+fn counts_and_times_that_no_job_has_are_impossible() {
+    let sound = text("one-disk.json");
+    assert!(checked(&sound)[0].rows.iter().all(|row| row.verdict != Verdict::Impossible));
+    for (from, to, rows) in [
+        ("\"io_bytes\": 24576000", "\"io_bytes\": -100", 3),
+        ("\"runtime\": 30000,", "\"runtime\": -30000,", 3),
+        ("\"total_ios\": 6000", "\"total_ios\": -6000", 3),
+        ("\"iops\": 200", "\"iops\": nan", 3),
+        ("\"mean\": 160002000.0", "\"mean\": -5", 1),
+        ("\"mean\": 160002000.0", "\"mean\": nan", 1),
+        ("\"mean\": 160002000.0", "\"mean\": 1e308", 1),
+        ("\"max\": 1440000000", "\"max\": 1000", 1),
+        ("\"mean\": 2000", "\"mean\": -5000", 1),
+    ] {
+        assert!(sound.contains(from), "{from}");
+        let checked = checked(&sound.replacen(from, to, 1));
+        let impossible = checked[0].rows.iter().filter(|row| row.verdict == Verdict::Impossible).count();
+        assert_eq!(impossible, rows, "{to}: {:#?}", checked[0].rows);
+    }
+}
+
+#[test]
+fn a_transfer_at_a_random_place_takes_its_time_at_any_depth() {
+    let deep = text("one-disk.json").replace("\"iodepth\": \"1\"", "\"iodepth\": \"32\"");
+    let quick = deep
+        .replace("160000000", "1000")
+        .replace("160002000", "1100")
+        .replace("\"mean\": 2000", "\"mean\": 100");
+    let quick = quick.replace("80000000", "600").replace("1440000000", "90000");
+    assert_cause(&quick, Cause::Unwritten);
+}
+
+#[test]
+fn buffered_figures_of_memory_and_of_what_is_written_again_cannot_be_judged() {
+    assert_unjudged(&text("pmem-buffered.json"), "");
+    let rows = checked(&text("rewritten-buffered.json")).remove(0).rows;
+    assert!(rows.iter().all(|row| row.verdict != Verdict::Fine), "{rows:#?}");
+}

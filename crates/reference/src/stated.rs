@@ -124,7 +124,7 @@ pub struct DiskUse {
     pub block: Option<f64>,
     /// Whether each write, or every few of them, waits until it is on the device.
     pub syncs_each: bool,
-    /// Mean seconds of a transfer, where each was alone and no earlier one could have fetched its data: random, or direct.
+    /// Mean seconds of a transfer, where each took its own time at the disk: at a random place, or direct and alone.
     pub lone_seconds: Option<f64>,
     /// The client that ran the job, where it was another machine's.
     pub client: Option<String>,
@@ -195,9 +195,10 @@ pub struct CoreUse {
 }
 
 impl Counted {
-    /// Whether it is persistent memory, which may be read without requests and sooner than a disk.
+    /// Whether it is memory, which may be read without requests and sooner than a disk: persistent, of a RAM disk, or of the
+    /// kernel's null device.
     pub fn is_memory(&self) -> bool {
-        self.name.starts_with("pmem")
+        ["pmem", "ram", "zram", "nullb"].iter().any(|kind| self.name.starts_with(kind))
     }
 }
 

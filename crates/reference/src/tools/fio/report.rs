@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::quantity::significant;
 use crate::{Account, Seconds, json};
 
 /// The document.
@@ -133,6 +134,33 @@ impl Side {
         }
     }
 
+    /// Why its counts or its rates are no possible ones. Versions of 2.x write -nan for a direction without transfers.
+    pub(super) fn impossible_count(&self) -> Option<String> {
+        let counts = [
+            ("io_bytes", self.io_bytes),
+            ("io_kbytes", self.io_kbytes),
+            ("total_ios", self.total_ios),
+            ("runtime", self.runtime),
+        ];
+        let rates = [("bw", self.bw), ("bw_bytes", self.bw_bytes), ("iops", self.iops)];
+        let worked = counts.iter().any(|(_, value)| value.is_some_and(|value| value != 0.0));
+        counts.into_iter().chain(rates).find_map(|(name, value)| {
+            let value = value.filter(|value| *value < 0.0 || worked && !value.is_finite())?;
+            Some(format!("the file has {value} for {name}"))
+        })
+    }
+
+    /// Why a latency of it is no possible one.
+    pub(super) fn impossible_latency(&self) -> Option<String> {
+        let all = [
+            ("slat_ns", &self.slat_ns),
+            ("clat_ns", &self.clat_ns),
+            ("lat_ns", &self.lat_ns),
+            ("lat", &self.lat),
+        ];
+        all.into_iter().find_map(|(name, times)| times.as_ref()?.impossible(name))
+    }
+
     /// Mean nanoseconds from submission to the end.
     pub(super) fn completion_ns(&self) -> Option<f64> {
         self.clat_ns.as_ref()?.mean
@@ -147,7 +175,27 @@ pub(super) struct Synced {
 #[derive(Deserialize)]
 pub(super) struct Times {
     #[serde(default, deserialize_with = "json::number")]
+    max: Option<f64>,
+    #[serde(default, deserialize_with = "json::number")]
     pub(super) mean: Option<f64>,
+}
+
+impl Times {
+    /// Why no transfers have these times. The most is 0 where nothing was timed; the mean of real files may be below the least,
+    /// since fio counts writes whose time it does not take.
+    fn impossible(&self, name: &str) -> Option<String> {
+        /// The most is a whole number, and the mean is summed up with rounding.
+        const ROUNDING: f64 = 1e-3;
+        let (mean, most) = (self.mean?, self.max.unwrap_or(0.0));
+        if mean < 0.0 || most > 0.0 && !mean.is_finite() {
+            return Some(format!("the file has a mean of {mean} for {name}"));
+        }
+        let is_above = most > 0.0 && mean > most * (1.0 + ROUNDING) + 1.0;
+        is_above.then(|| {
+            let mean = significant(mean, 4);
+            format!("the file has a mean of {mean} for {name}, and none above {most}")
+        })
+    }
 }
 
 /// What the kernel counted at a disk meanwhile. Sectors, of 512 bytes, since 3.37.

@@ -241,13 +241,16 @@ impl Told<'_> {
         if let Some(latency) = stated(side.latency_ns()) {
             let mut figure = Figure::new(&name("latency"), latency * 1e-9, Unit::Second, like("latency"));
             figure.contradiction = self.in_flight(side, figure.value);
+            figure.absurd = side.impossible_latency();
             figures.push(figure);
         }
         if figures.is_empty() {
             return figures;
         }
         let used = self.used(way, side);
+        let impossible = side.impossible_count();
         for figure in &mut figures {
+            figure.absurd = figure.absurd.take().or_else(|| impossible.clone());
             figure.subject = Subject::Disk(used.clone());
             figure.void = (self.job.error != 0).then(|| format!("its job failed, errno {}", self.job.error));
         }
@@ -365,7 +368,8 @@ impl Told<'_> {
         let cached = self.cached();
         let by_calls = CACHED.contains(&self.engine().unwrap_or("psync"));
         let reads_directly = way.name == "read" && by_calls && cached == Some(false);
-        let lone = self.is_one_at_a_time() && (self.is_random() || reads_directly);
+        // Neighbouring transfers that wait together may be merged; at random places each takes its time at the disk.
+        let lone = self.is_random() || self.is_one_at_a_time() && reads_directly;
         DiskUse {
             cached,
             reads_directly,
