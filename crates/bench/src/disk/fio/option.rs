@@ -443,6 +443,8 @@ pub const OPTIONS: &[Row] = &[
     refused("verify_bytchk", &[], NO_COMMANDS),
     refused("cdb_len", &[], NO_COMMANDS),
     refused("deac", &["0"], NO_COMMANDS),
+    refused("donorname", &[], "the engine e4defrag has no counterpart"),
+    refused("inplace", &[], "the engine e4defrag has no counterpart"),
     refused("md_per_io_size", &["0"], NO_COMMANDS),
     refused("pi_act", &[], NO_COMMANDS),
     refused("pi_chk", &[], NO_COMMANDS),

@@ -84,6 +84,33 @@ fn an_amount_is_done_in_samples_that_add_up_to_it() {
     assert!(one("rw=randread\ndirect=1\nsize=1g\nnumber_ios=1000").ends_with("volume=4000K 1 samples"));
 }
 
+/// What fio 3.33 moved with these options.
+#[test]
+fn an_amount_is_that_of_fio() {
+    for (lines, moved) in [
+        ("rw=read\nsize=4m\nloops=3\nio_size=6m", "12M"),
+        ("rw=read\nsize=4m\nloops=3\nio_size=2m", "6M"),
+        ("rw=read\nsize=4m\nloops=2\nio_size=10m", "12M"),
+        ("rw=randread\nsize=4m\nio_size=6m", "6M"),
+        ("rw=read\nfilesize=2m\nsize=4m", "2M"),
+        ("rw=read\nfilesize=8m\nsize=4m", "4M"),
+        ("rw=write\nsize=300k\nbs=64k", "256K"),
+        ("rw=randread\nnorandommap\nsize=300k\nbs=64k", "300K"),
+        ("rw=read\nsize=4m\nnumber_ios=100\nloops=3", "1200K"),
+    ] {
+        let case = one(&format!("direct=1\n{lines}"));
+        assert!(case.ends_with(&format!(" volume={moved} 1 samples")), "{lines}: {case}");
+    }
+}
+
+#[test]
+fn a_reason_is_true_of_options_of_other_engines_and_of_ranges() {
+    let refused = refusals("[a]\nrw=randread\nsize=16m\nioengine=libaio\ndonorname=x\n");
+    assert!(refused[0].contains("e4defrag"), "{refused:?}");
+    let refused = refusals("[a]\nrw=randread\nfilesize=4m-8m\nsize=64m\n");
+    assert!(refused.len() == 1 && refused[0].contains("one size"), "{refused:?}");
+}
+
 #[test]
 fn blocks_are_those_of_the_operation() {
     let block = |lines: &str| {

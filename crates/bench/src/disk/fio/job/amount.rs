@@ -97,6 +97,10 @@ impl<'a> Reading<'a> {
                     }
                 }
             }
+            (Some(given), _) if given.row.name == "filesize" && given.value.contains('-') => {
+                self.refuse(given, "all files have one size");
+                None
+            }
             (Some(given), _) => self.size(given).and_then(|size| {
                 if size == 0 {
                     self.not(given, "at least 1 byte");
@@ -182,19 +186,32 @@ impl<'a> Reading<'a> {
         self.remark(given, &how);
     }
 
-    /// Bytes that each job transfers.
+    /// Bytes that each job transfers, as fio 3.33 counts them. A pass over the file has whole blocks alone, unless its places are random and may
+    /// come twice; `loops` passes are made, or as many as `io_size` needs.
     fn bytes_of_a_job(&mut self, block: u64) -> Option<u64> {
         let loops = self.number("loops").unwrap_or(1).max(1);
         let size = self.get("size").and_then(|given| value::size(&given.value, self.base));
+        let is_random = self.job.lists.get("pattern") == Some(&Value::Word("random".to_owned()));
+        let repeats = is_random && self.has_no_map();
+        let whole = |bytes: u64| if repeats { bytes } else { (bytes / block).max(1).saturating_mul(block) };
+        let pass = match (size, self.job.files.each) {
+            (Some(size), Some(file)) => Some(size.min(file)),
+            (size, file) => size.or(file),
+        };
+        let pass = pass.filter(|bytes| *bytes > 0).map(whole);
         let each = match self.get("io_size") {
             Some(given) if given.value.ends_with('%') => {
                 self.refuse(given, "write a number of bytes");
                 None
             }
-            Some(given) => self.size(given),
-            None => size.or(self.job.files.each).map(|bytes| bytes.saturating_mul(loops)),
+            Some(given) => self.size(given).map(|bytes| match pass {
+                Some(pass) if loops > 1 => loops.max(bytes.div_ceil(pass)).saturating_mul(pass.min(bytes)),
+                _ => bytes,
+            }),
+            None => pass.map(|pass| pass.saturating_mul(loops)),
         };
-        let counted = self.number("number_ios").filter(|n| *n > 0).map(|count| count.saturating_mul(block));
+        let counted = self.number("number_ios").filter(|n| *n > 0);
+        let counted = counted.map(|count| count.saturating_mul(block).saturating_mul(loops));
         match (each, counted) {
             (Some(bytes), Some(most)) => Some(bytes.min(most)),
             (each, counted) => each.or(counted),

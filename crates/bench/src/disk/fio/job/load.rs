@@ -168,7 +168,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Whether random blocks may come twice in a pass.
-    fn has_no_map(&self) -> bool {
+    pub(super) fn has_no_map(&self) -> bool {
         self.switch("norandommap") == Some(true)
     }
 
