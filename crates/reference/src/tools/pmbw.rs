@@ -10,6 +10,7 @@ use super::last_level_bytes;
 use super::words;
 use crate::case::Case;
 use crate::machine::Machine;
+use crate::quantity::{Quantity, Unit};
 
 pub(super) struct Pmbw;
 
@@ -85,11 +86,32 @@ fn area(case: &Case) -> Option<u64> {
     Some(case.number("size")?.saturating_mul(case.threads() as u64))
 }
 
-/// The nearest area of its table: from 1 KiB in quarters of each power of two.
+/// Areas that it measures, in KiB up to 64 MiB; above these are the powers of two up to 1 TiB (its `areasize_list`).
+const AREAS_KIB: [u64; 49] = [
+    1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1280, 1536,
+    1792, 2048, 2304, 2560, 2816, 3072, 4096, 5120, 6144, 7168, 8192, 9216, 10240, 12288, 14336, 16384,
+    20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536,
+];
+
+/// The nearest area that it measures.
 fn nearest(bytes: u64) -> u64 {
-    let power = 1_u64 << bytes.max(1024).ilog2();
-    let quarters = [4, 5, 6, 7, 8].map(|quarter| power / 4 * quarter);
-    quarters.into_iter().min_by_key(|area| area.abs_diff(bytes)).unwrap_or(power)
+    let areas = AREAS_KIB.iter().map(|kib| kib << 10).chain((27..=40).map(|power| 1 << power));
+    areas.min_by_key(|area| area.abs_diff(bytes)).unwrap_or(bytes)
+}
+
+/// The least bytes from one thread's part of an area to the next one's.
+const LEAST_APART: u64 = (4 << 20) + (16 << 10);
+/// A thread's part is a multiple of what an unrolled loop does in a turn: 16 accesses of at most 32 bytes.
+const TURN: u64 = 16 * 32;
+/// Loads that each thread makes in a walk, whatever the area: it begins with 1 GiB of 8 bytes each.
+const LOADS: f64 = (1_u64 << 27) as f64;
+/// A load of memory in a walk takes about as long.
+const LOAD_SECONDS: f64 = 100e-9;
+
+/// Bytes that it must allocate to measure an area: a power of two, and it measures nothing where that is too small.
+fn allocated(area: u64, threads: u64) -> u64 {
+    let part = area.div_ceil(threads.max(1)).next_multiple_of(TURN).max(LEAST_APART);
+    part.saturating_mul(threads).next_power_of_two()
 }
 
 const TOOL: Tool = Tool {
@@ -126,14 +148,23 @@ impl Peer for Pmbw {
             Some(_) => ("bandwidth", Match::Exact, "the same bytes written, by stores of 16 or 32 bytes"),
             None => ("latency", Match::Related, "a walk over every 8 bytes, in pages as malloc gets them"),
         };
-        Some(Pairing { metric, definition, note, seconds: 3.0, pairs: Pairing::PAIRS })
+        let seconds = if walk == Walk::Random && beyond { LOADS * LOAD_SECONDS } else { 3.0 };
+        Some(Pairing { metric, definition, note, seconds, pairs: Pairing::PAIRS })
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
         let kernel = Walk::of(ask.case).ok_or("it has no such kernel")?.kernel(ask.machine);
-        let area = nearest(area(ask.case).ok_or("the case has no size")?).to_string();
+        let area = nearest(area(ask.case).ok_or("the case has no size")?);
+        let allocated = allocated(area, ask.case.threads() as u64);
+        if ask.machine.memory.total_bytes.is_some_and(|memory| allocated > memory / 2) {
+            let allocated = Quantity::new(allocated as f64, Unit::Byte);
+            return Err(format!("it allocates {allocated} for this size, more than half of the memory"));
+        }
+        // It allocates half of the limit that it is given.
+        let (limit, area) = ((2 * allocated).to_string(), area.to_string());
         let threads = ask.case.threads().to_string();
-        let arguments = ["-f", kernel, "-s", &area, "-S", &area, "-p", &threads, "-P", &threads, "-M", &area];
+        let arguments =
+            ["-f", kernel, "-s", &area, "-S", &area, "-p", &threads, "-P", &threads, "-M", &limit];
         let mut arguments = words(&arguments);
         arguments.extend(words(&["-o", ANSWER]));
         Ok(Invocation {
@@ -150,15 +181,13 @@ impl Peer for Pmbw {
         let wanted = area(case).unwrap_or(0);
         let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
         let results = whole.filter(|line| line.starts_with("RESULT\t")).map(fields);
-        let ours = results.filter(|r| {
+        let mut ours = results.filter(|r| {
             let is = |key, wanted: usize| number(r, key).is_ok_and(|n| n as usize == wanted);
             r.iter().any(|(k, v)| *k == "funcname" && v.starts_with(operation))
                 && is("nthreads", case.threads())
         });
-        let distance =
-            |r: &Vec<(&str, &str)>| number(r, "areasize").map_or(u64::MAX, |n| (n as u64).abs_diff(wanted));
-        // The areas of its table are a quarter apart at most; what is further off is another measurement.
-        let result = ours.min_by_key(distance).filter(|r| distance(r) <= wanted.max(1024) / 4);
+        let measured = nearest(wanted);
+        let result = ours.find(|r| number(r, "areasize").is_ok_and(|n| n as u64 == measured));
         let result = result.ok_or("it has no RESULT of this kernel, area and number of threads")?;
         let (key, work) = if is_time(case) { ("rate", "testaccess") } else { ("bandwidth", "testvol") };
         // Its time of an access is divided by all threads.
@@ -194,13 +223,28 @@ mod tests {
     fn the_nearest_of_its_areas_is_taken() {
         for (bytes, area) in [
             (1_u64, 1024_u64),
-            (1 << 27, 1 << 27),
-            (100 << 20, 96 << 20),
-            (120 << 20, 112 << 20),
-            (127 << 20, 1 << 27),
+            (27 << 20, 28 << 20),
+            (70 << 20, 64 << 20),
+            (97 << 20, 128 << 20),
+            (120 << 20, 128 << 20),
+            (1 << 30, 1 << 30),
         ] {
-            assert!(nearest(bytes).abs_diff(bytes) <= area.abs_diff(bytes), "{bytes}: {}", nearest(bytes));
+            assert_eq!(nearest(bytes), area, "{bytes}");
         }
-        assert_eq!((nearest(1 << 27), nearest(127 << 20), nearest(96 << 20)), (1 << 27, 1 << 27, 96 << 20));
+    }
+
+    /// What pmbw 0.6.3 does with its limit: half of the next power of two is allocated, and an area is left out whose parts do not fit.
+    #[test]
+    fn each_area_fits_in_what_it_allocates() {
+        let areas: Vec<u64> =
+            AREAS_KIB.iter().map(|kib| kib << 10).chain((27..=36).map(|n| 1 << n)).collect();
+        for (area, threads) in areas.iter().flat_map(|area| [1, 2, 3, 16, 96].map(|threads| (*area, threads)))
+        {
+            let limit = 2 * allocated(area, threads);
+            let memory = limit.next_power_of_two() / 2;
+            let part = area.div_ceil(threads).next_multiple_of(TURN);
+            assert!(part.max(LEAST_APART) * threads <= memory, "{area} on {threads}");
+            assert!(memory < 2 * part.max(LEAST_APART) * threads, "no more than needed: {area} on {threads}");
+        }
     }
 }
