@@ -145,14 +145,14 @@ const EXPERIMENTS: &[(&str, &str, usize)] = &[
     ("ec2-t2micro", "disk.io/*", 4 * 3 * 2),
     ("ec2-t2micro", "network.tcp/*", 3 * 2),
     ("ec2-t2micro", "network.udp/*", 3 * 2),
-    ("ec2-t2micro", "network.latency/*", 2 * 3 * 2),
+    ("ec2-t2micro", "network.latency/protocol={tcp,udp}/*", 2 * 3 * 2),
     ("chameleon-baremetal", "cpu.peak/op={add,fma}/*", 2 * 4),
     ("chameleon-baremetal", "memory.block/*/block={8K,8M,80M}/*", 3 * 3 * 4),
     ("chameleon-baremetal", "memory.block/*/block=8/*", 2 * 4),
     ("chameleon-baremetal", "disk.io/*/block={8K,8M,80M}/*", 3 * 3 * 4),
     ("chameleon-baremetal", "disk.io/*/block=8/*", 2 * 4),
     ("chameleon-baremetal", "network.{tcp,udp}/*scaling=strong", 2 * 4),
-    ("chameleon-baremetal", "network.latency/*", 2 * 4),
+    ("chameleon-baremetal", "network.latency/protocol={tcp,udp}/*", 2 * 4),
     ("chameleon-kvm", "cpu.peak/op={add,fma}/*", 2 * 4),
     ("chameleon-kvm", "cpu.linpack/n=2000/*/threads=2", 1),
     ("chameleon-kvm", "memory.block/*/block={8K,8M,80M}/*", 3 * 3 * 4),
@@ -188,6 +188,22 @@ fn no_point_of_any_experiment_is_missing() {
         let cases = cases(name);
         let found: Vec<&Case> = cases.iter().filter(|case| matcher.is_match(case.id().as_str())).collect();
         assert_eq!(found.len(), *count, "{name} {glob}: {found:#?}");
+    }
+}
+
+#[test]
+fn round_trips_come_after_the_echoes_that_are_their_limit() {
+    for report in
+        ["ec2-t2micro", "chameleon-baremetal", "chameleon-kvm", "hyperion-prometheus", "ec2-t2micro-java"]
+    {
+        let cases = cases(report);
+        let first = |protocol: &str| {
+            let is = |case: &Case| {
+                case.benchmark() == "network.latency" && case.word("protocol") == Some(protocol)
+            };
+            cases.iter().position(is)
+        };
+        assert!(first("icmp").is_some() && first("icmp") < first("tcp").min(first("udp")), "{report}");
     }
 }
 

@@ -448,7 +448,7 @@ fn icmp_address(setup: &Setup) -> Result<SocketAddr, CannotMeasure> {
     match IcmpPath::new(address) {
         Ok(_) => Ok(address),
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Err(CannotMeasure::not_here(
-            "this user may not send ICMP echo (net.ipv4.ping_group_range); use --protocol tcp or udp",
+            "this user may not send ICMP echo (net.ipv4.ping_group_range, or CAP_NET_RAW); use --protocol tcp or udp",
         )),
         Err(e) => {
             Err(CannotMeasure::not_here(format!("cannot open an ICMP socket to {}: {e}", address.ip())))

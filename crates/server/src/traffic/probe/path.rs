@@ -1,9 +1,10 @@
-//! The ways a message can take there and back: a TCP stream, a UDP socket, an unprivileged ICMP socket, or a new
-//! TCP connection each time.
+//! The ways a message can take there and back: a TCP stream, a UDP socket, an ICMP socket, or a new TCP connection
+//! each time.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -157,40 +158,77 @@ impl Path for UdpPath<'_> {
 
 /// Bytes of an ICMP echo's header (RFC 792, RFC 4443 §4.1).
 const ICMP_HEADER: usize = 8;
+/// The most bytes of an IPv4 header.
+const IP_HEADER: usize = 60;
+/// Types of echoes (RFC 792, RFC 4443 §4.1 and §4.2).
+const ECHO_REQUEST: u8 = 8;
+const ECHO_REPLY: u8 = 0;
+const ECHO_REQUEST_V6: u8 = 128;
+const ECHO_REPLY_V6: u8 = 129;
 
-/// Echo requests by a socket that needs no privilege (`net.ipv4.ping_group_range`; icmp(7)). The kernel answers at the
-/// other end: no far end takes part. The kernel writes identifier and checksum, and hands over answers to this socket
-/// alone.
+/// Echo requests by a socket that needs no privilege (`net.ipv4.ping_group_range`; icmp(7)) or, where this user has none, by
+/// a raw one (`CAP_NET_RAW`). The kernel answers at the other end: no far end takes part.
 #[derive(Debug)]
 pub struct IcmpPath {
     socket: OwnedFd,
     request: u8,
+    /// The identifier that a raw socket writes; the kernel writes that of another one.
+    raw: Option<u16>,
     packet: Vec<u8>,
     sequence: u16,
     nonblocking: bool,
 }
 
 impl IcmpPath {
-    /// To this address.
+    /// To this address, by a raw socket if this user may have one and the kernel gives no other.
     ///
     /// # Errors
     /// `PermissionDenied` where the kernel gives this user no such socket.
     pub fn new(mut to: SocketAddr) -> io::Result<Self> {
         let (family, protocol, request) = match to.ip() {
-            IpAddr::V4(_) => (AddressFamily::INET, ipproto::ICMP, 8),
-            IpAddr::V6(_) => (AddressFamily::INET6, ipproto::ICMPV6, 128),
+            IpAddr::V4(_) => (AddressFamily::INET, ipproto::ICMP, ECHO_REQUEST),
+            IpAddr::V6(_) => (AddressFamily::INET6, ipproto::ICMPV6, ECHO_REQUEST_V6),
         };
-        let socket =
-            rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(protocol))?;
+        let of_type = |kind| rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, Some(protocol));
+        let (socket, raw) = match of_type(SocketType::DGRAM) {
+            Ok(socket) => (socket, None),
+            Err(errno) => (of_type(SocketType::RAW).map_err(|_| errno)?, Some(new_identifier())),
+        };
         to.set_port(0);
         rustix::net::connect(&socket, &to)?;
-        Ok(IcmpPath { socket, request, packet: Vec::new(), sequence: 0, nonblocking: false })
+        Ok(IcmpPath { socket, request, raw, packet: Vec::new(), sequence: 0, nonblocking: false })
     }
 
-    /// The type of an answer.
-    const fn reply(&self) -> u8 {
-        if self.request == 8 { 0 } else { 129 }
+    /// The echo's bytes in a packet that was received; `None` if it is something else. A raw socket gets each ICMP packet of the
+    /// peer, and of IPv4 with its header.
+    fn echoed<'a>(&self, packet: &'a [u8]) -> Option<&'a [u8]> {
+        let is_v4 = self.request == ECHO_REQUEST;
+        let skipped = if self.raw.is_some() && is_v4 { usize::from(packet.first()? & 0xf) * 4 } else { 0 };
+        let (header, message) = packet.get(skipped..)?.split_at_checked(ICMP_HEADER)?;
+        let identifier = u16::from_be_bytes([header[4], header[5]]);
+        let reply = if is_v4 { ECHO_REPLY } else { ECHO_REPLY_V6 };
+        (header[0] == reply && self.raw.is_none_or(|own| own == identifier)).then_some(message)
     }
+}
+
+/// An identifier that no other socket of this process has, and few of other processes.
+fn new_identifier() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    // The casts keep the lower bits.
+    (std::process::id() as u16).wrapping_mul(31).wrapping_add(number)
+}
+
+/// The checksum of an ICMP packet whose checksum is 0 (RFC 1071).
+fn checksum(packet: &[u8]) -> [u8; 2] {
+    let pairs = packet
+        .chunks(2)
+        .map(|pair| u64::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)])));
+    let mut sum: u64 = pairs.sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    (!(sum as u16)).to_be_bytes()
 }
 
 impl Path for IcmpPath {
@@ -202,27 +240,35 @@ impl Path for IcmpPath {
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
         let [high, low] = self.sequence.to_be_bytes();
+        let [first, second] = self.raw.unwrap_or(0).to_be_bytes();
         self.packet.clear();
-        self.packet.extend([self.request, 0, 0, 0, 0, 0, high, low]);
+        self.packet.extend([self.request, 0, 0, 0, first, second, high, low]);
         self.packet.extend(message);
+        // The kernel writes that of IPv6, and of its own ICMP sockets.
+        if self.raw.is_some() && self.request == ECHO_REQUEST {
+            let checksum = checksum(&self.packet);
+            self.packet[2..4].copy_from_slice(&checksum);
+        }
         rustix::net::send(&self.socket, &self.packet, SendFlags::NOSIGNAL)?;
         Ok(())
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let flags = if self.nonblocking { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
-        self.packet.resize(ICMP_HEADER + buffer.len(), 0);
-        let count = match rustix::net::recv(&self.socket, &mut self.packet[..], flags) {
-            Ok((count, _)) => count,
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
-            Err(errno) => return Err(errno.into()),
+        let mut packet = std::mem::take(&mut self.packet);
+        packet.resize(IP_HEADER + ICMP_HEADER + buffer.len(), 0);
+        let received = rustix::net::recv(&self.socket, &mut packet[..], flags);
+        let echoed = match received {
+            Ok((count, _)) => Ok(self.echoed(&packet[..count]).map(|message| {
+                let length = message.len().min(buffer.len());
+                buffer[..length].copy_from_slice(&message[..length]);
+                length
+            })),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(errno) => Err(errno.into()),
         };
-        if count < ICMP_HEADER || self.packet[0] != self.reply() {
-            return Ok(None);
-        }
-        let message = &self.packet[ICMP_HEADER..count];
-        buffer[..message.len()].copy_from_slice(message);
-        Ok(Some(message.len()))
+        self.packet = packet;
+        echoed
     }
 }
 
@@ -294,5 +340,42 @@ impl Path for ConnectPath {
             Err(e) if nothing_yet(&e) => Ok(None),
             Err(e) => Err(e),
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_with_its_checksum_sums_up_to_nothing() {
+        // The example of RFC 1071 §3.
+        assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), [0x22, 0x0d]);
+        let mut packet = [8, 0, 0, 0, 1, 2, 3, 4, 255, 255, 7];
+        let sum = checksum(&packet);
+        packet[2..4].copy_from_slice(&sum);
+        assert_eq!(checksum(&packet), [0, 0]);
+    }
+
+    #[test]
+    fn a_raw_socket_reads_past_the_header_and_only_its_own_echoes() {
+        let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::DGRAM, None).unwrap();
+        let path = |raw, request| {
+            let socket = socket.try_clone().unwrap();
+            IcmpPath { socket, request, raw, packet: Vec::new(), sequence: 0, nonblocking: false }
+        };
+        let reply = [0, 0, 9, 9, 1, 2, 0, 1, 42];
+        let with_header = |words: u8| [vec![0x40 | words; usize::from(words) * 4], reply.to_vec()].concat();
+        let raw = path(Some(0x0102), ECHO_REQUEST);
+        assert_eq!(raw.echoed(&with_header(5)), Some(&[42][..]));
+        assert_eq!(raw.echoed(&with_header(15)), Some(&[42][..]));
+        assert_eq!(path(Some(7), ECHO_REQUEST).echoed(&with_header(5)), None, "of another program");
+        let mut request = with_header(5);
+        request[20] = ECHO_REQUEST;
+        assert_eq!(raw.echoed(&request), None, "its own request on the loopback");
+        assert!((0..24).all(|short| raw.echoed(&with_header(15)[..short]).is_none()));
+        assert_eq!(path(None, ECHO_REQUEST).echoed(&reply), Some(&[42][..]));
+        assert_eq!(path(None, ECHO_REQUEST).echoed(&[]), None);
     }
 }
