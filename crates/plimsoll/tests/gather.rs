@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{ended, plimsoll, scratch};
 
@@ -69,4 +69,59 @@ fn where_no_document_can_be_read_nothing_is_gathered() {
     let one_place = ["gather", "x.json", "--json", "y", "--html", "./y"];
     let (_, err) = ended(plimsoll(dir.path()).args(one_place), 2);
     assert!(err.contains("--json and --html must be different files"), "{err}");
+}
+
+/// Makes the first measurement of a document a wrong answer of CPU 57.
+fn make_wrong(run: &mut Value) {
+    let made = &mut run["measurements"][0];
+    made["status"] = "failed".into();
+    made["cause"] = "wrong-answer".into();
+    made["reason"] = "CPU 57 computed 9.25".into();
+    made["metrics"] = json!([]);
+    made["wrong_answer"] =
+        json!({ "origin": { "cpu": 57 }, "operation": "fma_f64_avx2", "got": "9.25", "count": 1 });
+    run["findings"] = json!([{ "code": "wrong-answer", "text": "CPU 57 computed 9.25", "evidence": {} }]);
+}
+
+/// Every command that shows or judges runs; conversions are done whatever they hold.
+#[test]
+fn a_wrong_answer_in_a_document_is_a_failed_verdict() {
+    let dir = scratch();
+    let write = |name: &str, run: &Value| {
+        fs::write(dir.path().join(format!("{name}.json")), run.to_string()).unwrap()
+    };
+    let right = document(dir.path(), "n1");
+    let mut wrong = document(dir.path(), "n2");
+    make_wrong(&mut wrong);
+    let mut other_plan = wrong.clone();
+    other_plan["plan"]["name"] = "another".into();
+    for (name, run) in [("right", &right), ("wrong", &wrong), ("other", &other_plan)] {
+        write(name, run);
+    }
+    write("second", &document(dir.path(), "n3"));
+    fs::write(dir.path().join("hosts.txt"), "n1\nn2\nn4\n").unwrap();
+    for (words, code) in [
+        ("gather right.json second.json", 0),
+        ("gather right.json wrong.json --json fleet.json", 1),
+        ("gather right.json wrong.json --expect hosts.txt", 1),
+        ("gather right.json second.json other.json", 1),
+        ("report ./wrong.json --store none", 1),
+        ("report ./fleet.json --store none", 1),
+        ("report ./wrong.json --card --store none", 1),
+        ("report ./wrong.json --html page.html --store none", 1),
+        ("compare ./right.json ./wrong.json --store none", 1),
+        ("compare ./right.json ./wrong.json --fail-on 50% --missing ignore --store none", 1),
+        ("compare ./wrong.json ./right.json --store none", 0),
+        ("compare ./right.json ./wrong.json ./second.json --store none", 1),
+        ("check ./wrong.json", 1),
+        ("export ./wrong.json --format json --store none", 0),
+        ("export ./wrong.json --format json --store none --require", 1),
+        ("history import wrong.json --store h.db", 0),
+    ] {
+        let requirement = words.ends_with("--require").then_some("null latency >= 0s");
+        let (out, err) = ended(plimsoll(dir.path()).args(words.split(' ')).args(requirement), code);
+        let is_named = format!("{out}{err}").contains("CPU 57");
+        let names = ["gather", "report", "compare", "check"].iter().any(|command| words.starts_with(command));
+        assert!(is_named || code == 0 || !names || words.contains("--html"), "{words}: {out}{err}");
+    }
 }

@@ -335,6 +335,7 @@ fn exit_code_of(run: &Run, ended: &Ended, kept: bool) -> u8 {
     let machines = ended.finished.values().map(|f| f.code).filter(|code| *code != code::INTERRUPTED);
     let own: Vec<u8> = machines.chain(together).collect();
     match () {
+        () if !ended.interrupted && ending::has_wrong_answer(run) => code::VERDICT,
         () if !ended.lost.is_empty() => code::ENVIRONMENT,
         () if ended.interrupted => code::INTERRUPTED,
         () => ending::whole(run, &own),

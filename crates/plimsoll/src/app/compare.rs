@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use super::named_runs::{History, files, redacted};
 use super::ranked;
-use super::{Failure, code, complain, printed, target, unwritten};
+use super::{Failure, code, complain, ending, printed, target, unwritten};
 use crate::case::Case;
 use crate::cli::Compare;
 use crate::compare::{self, Comparison, Flag, Holds, Missing, Requirement, Side, lasting};
@@ -59,8 +59,13 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
         let page = page.map_err(|e| Failure::environment(e.to_string()))?;
         target.put(&page).map_err(|e| unwritten(&e))?;
     }
-    let code = verdict(&comparison, &held, missing, typed.strict);
-    Ok(ExitCode::from(code.max(still_lost(&comparison, &history.open_losses))))
+    let codes = [
+        verdict(&comparison, &held, missing, typed.strict),
+        still_lost(&comparison, &history.open_losses),
+        // The first side is what the second is compared with, and is not judged.
+        ending::of_wrong_answers(&b.runs),
+    ];
+    Ok(ExitCode::from(codes.into_iter().max().unwrap_or(0)))
 }
 
 /// The last run of a side, with the cases that only runs before it have.

@@ -1,8 +1,11 @@
 //! How a run ended: its exit code.
 
+use std::process::ExitCode;
+
 use super::prepared::Prepared;
 use super::{Failure, code, compare, named_runs};
 use crate::document::Run;
+use crate::finding::WRONG_ANSWER;
 use crate::measurement::{Measurement, Status};
 use crate::output::{complain, nothing_measured};
 use crate::sample::Cause;
@@ -17,7 +20,7 @@ pub(super) fn own(run: &Run, interrupted: bool, kept: bool) -> u8 {
     };
     match () {
         () if interrupted => code::INTERRUPTED,
-        () if is_wrong(run) => code::VERDICT,
+        () if has_wrong_answer(run) => code::VERDICT,
         () if failed(Cause::FarEnd) => code::FAR_END,
         () if failed(Cause::Environment) || !kept => code::ENVIRONMENT,
         () if !run.measurements.is_empty() && run.measurements.iter().all(Measurement::is_refused) => {
@@ -28,8 +31,22 @@ pub(super) fn own(run: &Run, interrupted: bool, kept: bool) -> u8 {
 }
 
 /// Whether an answer was wrong: a verdict on the machine, whatever else failed.
-fn is_wrong(run: &Run) -> bool {
+pub(super) fn has_wrong_answer(run: &Run) -> bool {
     run.measurements.iter().any(|made| made.cause == Some(Cause::WrongAnswer))
+        || run.findings.iter().any(|finding| finding.code == WRONG_ANSWER)
+}
+
+/// The exit code of wrong answers in these runs; stderr names each.
+pub(super) fn of_wrong_answers<'a>(runs: impl IntoIterator<Item = &'a Run> + Clone) -> u8 {
+    let all = runs.clone().into_iter().flat_map(|run| &run.measurements);
+    let wrong = all.filter_map(|made| Some((&made.node, made.wrong_answer.as_deref()?)));
+    wrong.for_each(|(node, wrong)| complain(&format!("{node}: {wrong}")));
+    if runs.into_iter().any(has_wrong_answer) { code::VERDICT } else { 0 }
+}
+
+/// The exit code of a command that shows these runs: a wrong answer in one of them is a failed verdict.
+pub(super) fn of_shown(runs: &[Run]) -> ExitCode {
+    ExitCode::from(if runs.iter().any(has_wrong_answer) { code::VERDICT } else { 0 })
 }
 
 /// The exit code of a whole run whose machines ended with these: a refusal counts only where all refused, and a run in which
@@ -38,7 +55,7 @@ pub(super) fn whole(run: &Run, own: &[u8]) -> u8 {
     let refused = !own.is_empty() && own.iter().all(|code| *code == code::REFUSED);
     let worst = own.iter().copied().filter(|code| *code != code::REFUSED).max().unwrap_or(0);
     match nothing_measured(run) {
-        _ if is_wrong(run) && worst != code::INTERRUPTED => code::VERDICT,
+        _ if has_wrong_answer(run) && worst != code::INTERRUPTED => code::VERDICT,
         None => worst,
         Some(_) if refused => code::REFUSED,
         Some(_) => worst.max(code::ENVIRONMENT),

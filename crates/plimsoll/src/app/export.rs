@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::named_runs::{History, files};
-use super::{Failure, code, complain, target, unwritten};
+use super::{Failure, code, complain, ending, target, unwritten};
 use crate::cli::Export;
 use crate::document::Run;
 use crate::report::format::{OneRun, RunsWriter, Subject, find, left_out, writer};
@@ -57,7 +57,8 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     let format = find(&typed.format).filter(|_| typed.table != TOOLS);
     format.and_then(|format| left_out(format, run)).iter().for_each(|line| complain(line));
     target.fill(|file| file.write_all(&text)).map_err(|e| unwritten(&e))?;
-    let unmet = held.iter().any(|h| !h.met);
+    let is_judged = !requirements.is_empty();
+    let unmet = held.iter().any(|h| !h.met) || is_judged && ending::has_wrong_answer(run);
     Ok(ExitCode::from(if unmet { code::VERDICT } else { 0 }))
 }
 

@@ -8,9 +8,10 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::{Failure, code, complain, target, unwritten};
+use super::{Failure, code, complain, ending, target, unwritten};
 use crate::cli::Gather;
 use crate::document::{Finding, Run, RunStatus};
+use crate::finding::WRONG_ANSWER;
 use crate::fleet;
 use crate::output::nothing_measured;
 use crate::report::html::{self, Beside};
@@ -45,7 +46,11 @@ pub(super) fn gather(typed: &Gather) -> Result<ExitCode, Failure> {
         let printed = terminal::print(&run, io::stdout(), &style);
         printed.map_err(|e| Failure::environment(format!("cannot write to stdout: {e}")))?;
     }
-    Ok(ExitCode::from(if run.status == RunStatus::Complete { 0 } else { code::FAR_END }))
+    Ok(ExitCode::from(match run.status {
+        _ if ending::has_wrong_answer(&run) => code::VERDICT,
+        RunStatus::Complete => 0,
+        RunStatus::Partial => code::FAR_END,
+    }))
 }
 
 /// Writes the document and makes the page at the same time: of thousands of machines each takes seconds.
@@ -235,6 +240,7 @@ pub(super) fn together(
     tell(&fleet::renamed(&mut parts));
     let all = [
         fleet::of_parts(&parts),
+        others.iter().flat_map(wrong_answers).collect(),
         others.iter().filter_map(|run| Some(left_out(run, parts.first()?))).collect(),
         parts.iter().filter_map(faulty).collect(),
         missing(expected, &parts, &others),
@@ -297,6 +303,12 @@ fn left_out(run: &Run, usual: &Run) -> Finding {
     let text =
         format!("{} is left out: {why}. Gather documents of one plan and version together", told(names(run)));
     about("machine-left-out", text, run)
+}
+
+/// The wrong answers of a run that is left out, which are no less wrong for that.
+fn wrong_answers(run: &Run) -> impl Iterator<Item = Finding> {
+    let wrong = run.measurements.iter().filter_map(|made| Some((made, made.wrong_answer.as_deref()?)));
+    wrong.map(|(made, wrong)| about(WRONG_ANSWER, format!("{}: {wrong}", shown_within(&made.node, 64)), run))
 }
 
 /// That a machine's run ended before its time, or has no figure. What a joined document lacks, it says itself.

@@ -178,6 +178,7 @@ impl AllEnded {
         let own: Vec<u8> = self.codes.into_iter().chain([ending::own(run, self.interrupted, kept)]).collect();
         match () {
             () if self.interrupted => code::INTERRUPTED,
+            () if ending::has_wrong_answer(run) => code::VERDICT,
             () if run.status != RunStatus::Complete => code::FAR_END,
             () => ending::whole(run, &own),
         }

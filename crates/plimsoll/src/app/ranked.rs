@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::named_runs::{History, files, redacted};
-use super::{Failure, printed, target, unwritten};
+use super::{Failure, ending, printed, target, unwritten};
 use crate::case::Pattern;
 use crate::cli::Compare;
 use crate::compare::Side;
@@ -69,7 +69,7 @@ pub(super) fn rank(typed: &Compare) -> Result<ExitCode, Failure> {
         let page = html::ranking(&ranking, &sides).map_err(|e| Failure::environment(e.to_string()))?;
         target.put(&page).map_err(|e| unwritten(&e))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitCode::from(ending::of_wrong_answers(sides.iter().flat_map(|side| &side.runs))))
 }
 
 /// Refuses what is defined for two sides.

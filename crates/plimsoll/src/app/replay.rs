@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::named_runs::{History, files};
-use super::{Failure, target, unwritten};
+use super::{Failure, ending, target, unwritten};
 use crate::cli::Report;
 use crate::document::Run;
 use crate::published::{self, Baseline};
@@ -34,19 +34,20 @@ pub(super) fn report(typed: &Report) -> Result<ExitCode, Failure> {
     let beside = Beside { references };
     let page = html::page(&runs, &beside).map_err(|e| Failure::environment(e.to_string()))?;
     target.put(&page).map_err(|e| unwritten(&e))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(ending::of_shown(&runs))
 }
 
 fn print(runs: &[Run]) -> Result<ExitCode, Failure> {
     let style = Style::detect(Wishes::default());
     runs.iter().try_for_each(|run| terminal::print(run, std::io::stdout(), &style)).map_err(lost)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(ending::of_shown(runs))
 }
 
 fn print_cards(runs: &[Run]) -> Result<ExitCode, Failure> {
     let style = Style::detect(Wishes { no_color: true, ..Wishes::default() });
     let cards = runs.iter().map(|run| card::card(run, &style)).collect::<std::io::Result<Vec<String>>>();
-    super::printed(&cards.map_err(|e| Failure::environment(e.to_string()))?.join("\n"))
+    super::printed(&cards.map_err(|e| Failure::environment(e.to_string()))?.join("\n"))?;
+    Ok(ending::of_shown(runs))
 }
 
 /// The tables of each report that the runs replay; runs of one plan fill its tables together.
@@ -69,7 +70,7 @@ fn print_tables(runs: &[Run], format: &str) -> Result<ExitCode, Failure> {
         std::io::stdout(),
     );
     written.map_err(lost)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(ending::of_shown(runs))
 }
 
 fn lost(e: std::io::Error) -> Failure {
