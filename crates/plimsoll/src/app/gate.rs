@@ -112,8 +112,20 @@ fn exit_code(typed: &Typed, answer: Answer, interrupted: bool) -> u8 {
     }
 }
 
-/// The plan of the level, on this machine.
+/// The plan of the level, on this machine. Each level that writes a file also has the disk case of level 1, with every read
+/// checked.
 fn prepared(typed: &Typed) -> Result<Prepared, Failure> {
+    let mut prepared = prepared_at(typed.level, typed)?;
+    if typed.level > 1 && typed.beside.dir.is_some() {
+        let checked = prepared_at(1, typed)?.planned.into_iter();
+        prepared
+            .planned
+            .extend(checked.filter(|planned| bench::subsystem_of(&planned.candidate.case).on_files));
+    }
+    Ok(prepared)
+}
+
+fn prepared_at(level: u32, typed: &Typed) -> Result<Prepared, Failure> {
     let common = Common {
         dir: typed.beside.dir.clone(),
         store: typed.store.clone(),
@@ -122,7 +134,7 @@ fn prepared(typed: &Typed) -> Result<Prepared, Failure> {
         ..Common::default()
     };
     let key = far_end::key(typed.beside.key.as_deref())?;
-    let plan = PLANS[(typed.level.clamp(1, 3) - 1) as usize];
+    let plan = PLANS[(level.clamp(1, 3) - 1) as usize];
     let prepared = Prepared::where_named(&What::Plan(plan.to_owned()), &common, None)?;
     Ok(Prepared { key, ..prepared })
 }
