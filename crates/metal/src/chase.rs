@@ -89,6 +89,12 @@ pub enum ChaseError {
         /// Nodes of the chase.
         nodes: u64,
     },
+    /// The cycle is whole, and the walk through it did not end where it must: a load returned something else.
+    #[error("the chase is at another node than {steps} steps lead to; is the processor sound?")]
+    Astray {
+        /// Steps that were walked.
+        steps: u64,
+    },
 }
 
 /// Cycles of addresses in a buffer of their own, and the places where the last walk ended.
@@ -98,6 +104,8 @@ pub struct Chase {
     cycles: Vec<Cycle>,
     /// Where each cycle's walk ended.
     at: Vec<usize>,
+    /// Steps that each cycle was walked, from its first node.
+    steps: u64,
 }
 
 /// One cycle of a chase.
@@ -156,7 +164,7 @@ impl Chase {
             cycles.push(Cycle { nodes: own.len() as u64, anchors });
         }
         let at = cycles.iter().filter_map(|cycle| cycle.anchors.first().copied()).collect();
-        Ok(Self { buffer, cycles, at })
+        Ok(Self { buffer, cycles, at, steps: 0 })
     }
 
     /// Nodes of all cycles.
@@ -185,6 +193,7 @@ impl Chase {
     /// Follows `steps` links of each cycle from where the last walk ended. Each step is one load that needs the one
     /// before; those of different cycles need nothing of each other.
     pub fn walk(&mut self, steps: u64) {
+        self.steps = self.steps.wrapping_add(steps);
         match self.at.len() {
             1 => self.walk_all::<1>(steps),
             2 => self.walk_all::<2>(steps),
@@ -207,22 +216,26 @@ impl Chase {
     }
 
     /// Walks once around each cycle: after exactly as many steps as it has nodes it must be back at the first node, and
-    /// not sooner. It then passed every node once.
+    /// not sooner. It then passed every node once. The earlier walks must have ended at the node that lies as many steps
+    /// from the first.
     ///
     /// # Errors
-    /// [`ChaseError::NotOneCycle`].
+    /// [`ChaseError::NotOneCycle`], [`ChaseError::Astray`].
     pub fn verify(&self) -> Result<(), ChaseError> {
-        self.cycles.iter().try_for_each(Cycle::verify)
+        self.cycles.iter().zip(&self.at).try_for_each(|(cycle, at)| cycle.verify(self.steps, *at))
     }
 }
 
 impl Cycle {
-    /// The walk is shared among walkers that each go from one anchor to the next, at the same time: to wait for one
-    /// load after the other would take as long as the measurement.
-    fn verify(&self) -> Result<(), ChaseError> {
+    /// Checks the cycle, and that `walked` steps from the first node end at `end`. The walk is shared among walkers that
+    /// each go from one anchor to the next, at the same time: to wait for one load after the other would take as long as
+    /// the measurement.
+    fn verify(&self, walked: u64, end: usize) -> Result<(), ChaseError> {
         let nodes = self.nodes;
+        let last = walked % nodes;
         let apart = nodes.div_ceil(ANCHORS as u64);
         let first = self.anchors.first().copied();
+        let mut is_right = last == 0 && Some(end) == first;
         let mut walkers = self.anchors.clone();
         for step in 1..=apart {
             for (index, at) in walkers.iter_mut().enumerate() {
@@ -230,6 +243,7 @@ impl Cycle {
                 if steps <= nodes {
                     [*at] = walk([*at], 1);
                 }
+                is_right |= steps == last && *at == end;
                 if steps < nodes && Some(*at) == first {
                     return Err(ChaseError::NotOneCycle { steps, nodes });
                 }
@@ -241,7 +255,7 @@ impl Cycle {
                 return Err(ChaseError::NotOneCycle { steps: (index as u64 + 1) * apart, nodes });
             }
         }
-        Ok(())
+        if is_right { Ok(()) } else { Err(ChaseError::Astray { steps: walked }) }
     }
 }
 

@@ -67,6 +67,8 @@ struct Tally {
     wrong: u64,
     /// Whole passes.
     passes: u64,
+    /// The first element at the end of a lap that was not what the lap must have written.
+    strayed: Option<WrongElement>,
     /// The core clock, in the work of each kernel that was run.
     clocks: Clocks,
 }
@@ -119,7 +121,15 @@ impl ThreadArrays {
             let seed = shape.seed.wrapping_add(member.index as u64);
             affinity::within(shape.node, || arrays.fill(seed))?;
             let checksum = arrays.checksum(seed);
-            Ok(Tally { seed, checksum, sum: 0, wrong: 0, passes: 0, clocks: Clocks::default() })
+            Ok(Tally {
+                seed,
+                checksum,
+                sum: 0,
+                wrong: 0,
+                passes: 0,
+                strayed: None,
+                clocks: Clocks::default(),
+            })
         });
         let tallies: Result<Vec<Tally>, CannotMeasure> = filled.map_err(broken)?.into_iter().collect();
         let tallies = tallies?;
@@ -201,6 +211,9 @@ impl Field<'_> {
             let (on_cpu, start) = (thread_cpu_time(), Instant::now());
             let sum = kernel.run(&mut part, passes);
             turn.spans.push(Span::since(start, on_cpu));
+            let written =
+                self.arrays.verify_last_block(at.saturating_add(lap), tally.seed, tally.passes + passes);
+            tally.strayed = tally.strayed.or(written.err());
             tally.sum = tally.sum.wrapping_add(sum);
             at = (at + lap) % PASS;
             if at == 0 {
@@ -214,12 +227,12 @@ impl Field<'_> {
     }
 
     fn verify(&self, cpu: usize) -> Result<(), CannotMeasure> {
-        let Tally { seed, wrong, passes, .. } = *self.tally;
+        let Tally { seed, wrong, passes, strayed, .. } = *self.tally;
         if wrong > 0 {
             let answer = WrongAnswer::new(Origin::Cpu(cpu), "reading memory", "a wrong checksum");
             return Err(WrongAnswer { count: wrong, ..answer }.into());
         }
-        self.arrays.verify(seed, passes).map_err(|wrong| {
+        strayed.map_or_else(|| self.arrays.verify(seed, passes), Err).map_err(|wrong| {
             let WrongElement { op, array, element, got, wanted } = wrong;
             let answer = WrongAnswer::new(Origin::Cpu(cpu), format!("memory {op}"), format!("{got:e}"));
             answer

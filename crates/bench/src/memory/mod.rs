@@ -262,16 +262,17 @@ fn wrong_blocks(origin: Origin, wrong: &WrongBlocks) -> CannotMeasure {
     answer.detail(format!("{what} after {blocks} blocks")).into()
 }
 
-/// A pointer chase on these CPUs whose memory no longer holds its cycle, or why it could not be checked.
+/// A pointer chase on these CPUs that left its cycle, or whose memory no longer holds it; or why it could not be checked.
 fn wrong_chase(cpus: Vec<usize>, error: &ChaseError) -> CannotMeasure {
-    let ChaseError::NotOneCycle { steps, nodes } = error else {
-        return CannotMeasure::environment(error.to_string());
+    let got = match error {
+        ChaseError::NotOneCycle { steps, nodes } => format!("a cycle of {steps} of {nodes} steps"),
+        ChaseError::Astray { steps } => format!("another address after {steps} loads"),
+        _ => return CannotMeasure::environment(error.to_string()),
     };
     let origin = match cpus.as_slice() {
         [cpu] => Origin::Cpu(*cpu),
         _ => Origin::Cpus(cpus),
     };
-    let got = format!("a cycle of {steps} of {nodes} steps");
     WrongAnswer::new(origin, "the pointer chase", got).into()
 }
 

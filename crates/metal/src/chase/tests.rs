@@ -153,3 +153,20 @@ fn uneven_and_empty_shapes_are_refused() {
     }
     assert!(matches!(Chase::new(shape(256, 256)), Err(ChaseError::Nodes { .. })));
 }
+
+#[test]
+fn a_walk_that_left_its_way_once_is_found() {
+    for chases in [1, 3] {
+        let mut chase = Chase::new(Shape { chases, ..shape(64 << 10, 256) }).unwrap();
+        for steps in [0, 1, 70, 1000, 4096] {
+            chase.walk(steps);
+            chase.verify().unwrap();
+        }
+        // One load gives another node of the cycle, from which the walk goes on.
+        let [next] = walk([chase.at[0]], 1);
+        let right = std::mem::replace(&mut chase.at[0], next);
+        chase.walk(500);
+        assert!(matches!(chase.verify(), Err(ChaseError::Astray { steps: 5667 })));
+        chase.at[0] = right;
+    }
+}
