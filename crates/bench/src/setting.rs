@@ -9,8 +9,10 @@ use crate::quantity::Quantity;
 pub struct Setting {
     /// What was set.
     pub kind: Kind,
-    /// The rate, in the unit of the case's headline.
+    /// The rate, in the unit of the case's headline; transfers in a second if that is a latency.
     pub rate: Quantity,
+    /// The best headline under that rate: the rate itself, or the least latency.
+    pub bound: Quantity,
 }
 
 /// What holds something to a rate.
@@ -51,6 +53,11 @@ const PASSED: f64 = 1.5;
 const PASSED_AS_USUAL: f64 = 1.05;
 
 impl Setting {
+    /// A rate that limits a headline in its own unit.
+    pub fn of_rate(kind: Kind, rate: Quantity) -> Self {
+        Self { kind, rate, bound: rate }
+    }
+
     /// Whether a figure, which `is_low` or as usual, refutes that the setting holds it. A group's limit on a device is kept by the kernel for each
     /// transfer, but over slices of a tenth of a second (Linux `block/blk-throttle.c`), so that short samples may be above it.
     pub fn is_refuted_by(&self, figure: f64, is_low: bool) -> bool {
@@ -64,7 +71,7 @@ impl Setting {
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, rate } = self;
+        let Self { kind, rate, .. } = self;
         match kind {
             Kind::Shaper => write!(f, "a shaper limits the interface to {rate}"),
             Kind::Policer => write!(f, "a policer limits the interface to {rate}"),

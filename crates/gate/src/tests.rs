@@ -474,6 +474,33 @@ fn a_shaper_below_what_is_usual_is_a_reason_where_it_is_new() {
 }
 
 #[test]
+fn a_limit_of_the_group_is_a_reason_for_a_latency_above_what_is_usual() {
+    let read = |value| {
+        let mut made =
+            figure("disk.io/op=read/pattern=random/block=4K/depth=1/threads=1", Unit::Second, value, None);
+        made.metrics[0].better = metric::Better::Lower;
+        made
+    };
+    let limited = |reads: Option<u64>| {
+        let mut machine = bare();
+        let number: plimsoll_machine::mounts::DeviceNumber = "254:0".parse().unwrap();
+        machine.storage = Some(plimsoll_machine::Storage { number: Some(number), ..Default::default() });
+        let limit = |reads| plimsoll_machine::cgroup::IoLimit {
+            device: "254:0".to_owned(),
+            reads: Some(reads),
+            ..Default::default()
+        };
+        machine.cgroup.io = reads.map(limit).into_iter().collect();
+        machine
+    };
+    let before = [5e-5, 1e-4, 3e-4].map(read);
+    let of = |was: Option<u64>, now| after(&before, &limited(was), &read(5e-3), &limited(now));
+    assert_eq!((of(None, Some(200)).answer, of(None, Some(200)).cause), (Answer::Sick, Some("io-limit")));
+    assert_eq!(of(Some(200), Some(200)).answer, Answer::Unknown, "it is usual");
+    assert_eq!(of(None, Some(50_000)).answer, Answer::Unknown, "it allows what is usual");
+}
+
+#[test]
 fn a_limit_of_the_group_below_what_is_usual_is_a_reason_whatever_short_samples_show() {
     let read = |value| {
         let case = "disk.io/op=read/pattern=sequential/block=1M/depth=8/size=64M";

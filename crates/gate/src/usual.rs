@@ -109,13 +109,19 @@ impl Usual {
         let usual = crate::stats::median(figures.clone())?;
         let held = || {
             let now = (bench::subsystem_of(&measurement.case).setting)(measurement, machine)?;
-            let (rate, low) = (now.rate.value, usual * (1.0 - loss).sqrt());
+            let headline = measurement.headline()?;
+            let as_usual = |value: f64| match headline.better {
+                Better::Higher => value / usual,
+                Better::Lower => usual / value,
+            };
+            let (rate, low) = (now.rate.value, (1.0 - loss).sqrt());
             let before = self.settings.get(&id).and_then(|rates| crate::stats::median(rates.clone()));
             let is_tighter = before.is_none_or(|before| rate < before * TIGHTER);
-            let figure = measurement.headline().map_or(0.0, |headline| headline.summary.median);
-            let is_refuted = now.is_refuted_by(figure, figure < low);
-            let usual = Quantity { value: usual, unit: now.rate.unit };
-            (is_tighter && rate < low && !is_refuted).then_some(Difference::Setting { now, usual })
+            let figure = headline.summary.median;
+            let is_refuted = now.is_refuted_by(figure, as_usual(figure) < low);
+            let usual = Quantity { value: usual, unit: headline.unit };
+            (is_tighter && as_usual(now.bound.value) < low && !is_refuted)
+                .then_some(Difference::Setting { now, usual })
         };
         Some(held())
     }

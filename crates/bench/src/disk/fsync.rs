@@ -104,7 +104,7 @@ impl Benchmark for DiskFsync {
         // Each commit writes at least its block.
         let commits = || {
             let block = mean_block(case)?;
-            io_limit::ceiling(machine, case, Shares { read: 0.0, write: 1.0 }, Counted::Transfers { block })
+            io_limit::ceiling(machine, case, Shares::of(case).ok()?, Counted::Transfers { block })
         };
         let (kind, limit) = match question.metric {
             LATENCY => (Kind::Floor, commits().and_then(|most| io_limit::floor(question, most))),

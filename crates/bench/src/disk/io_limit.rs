@@ -22,14 +22,19 @@ const REFUTED: f64 = 0.95;
 /// The rate limit on the headline of a measurement.
 pub(super) fn setting(measurement: &Measurement, machine: &Machine) -> Option<Setting> {
     let case = &measurement.case;
-    let unit = measurement.headline()?.unit;
-    let counted = match unit {
-        Unit::BytePerSecond => Counted::Bytes,
-        Unit::IoPerSecond => Counted::Transfers { block: mean_block(case)? },
-        _ => return None,
-    };
-    let value = ceiling(machine, case, Shares::of(case).ok()?, counted)?.value?;
-    Some(Setting { kind: setting::Kind::IoLimit, rate: Quantity { value, unit } })
+    let (kind, unit) = (setting::Kind::IoLimit, measurement.headline()?.unit);
+    let most = |counted| ceiling(machine, case, Shares::of(case).ok()?, counted)?.value;
+    let transfers = || most(Counted::Transfers { block: mean_block(case)? });
+    match unit {
+        Unit::BytePerSecond => Some(Setting::of_rate(kind, Quantity { value: most(Counted::Bytes)?, unit })),
+        Unit::IoPerSecond => Some(Setting::of_rate(kind, Quantity { value: transfers()?, unit })),
+        Unit::Second => {
+            let value = transfers()?;
+            let bound = Quantity { value: least_latency(case, value)?, unit };
+            Some(Setting { kind, rate: Quantity { value, unit: Unit::IoPerSecond }, bound })
+        }
+        _ => None,
+    }
 }
 
 /// The tightest limit of this process's groups on what the case reads or writes. A group limits bytes and transfers; each
@@ -47,8 +52,7 @@ pub(super) fn ceiling(machine: &Machine, case: &Case, shares: Shares, counted: C
 /// The least latency of a queue that is kept full while no more transfers than `most` end in a second.
 pub(super) fn floor(question: &Question<'_>, most: Limit) -> Option<Limit> {
     let case = question.case;
-    let is_kept_full = case.get("rate").is_none() && case.get("latency-target").is_none();
-    let value = under_way(case) / most.value.filter(|rate| *rate > 0.0 && is_kept_full)?;
+    let value = least_latency(case, most.value?)?;
     let came = median(question.samples.iter().filter_map(|s| s.values.get(LATENCY).copied()).collect());
     let holds = came.is_none_or(|came| came >= REFUTED * value);
     let formula = format!("transfers in flight ÷ ({})", most.formula);
@@ -56,6 +60,12 @@ pub(super) fn floor(question: &Question<'_>, most: Limit) -> Option<Limit> {
     inputs.push(Input::new("transfers in flight", under_way(case), "1", "depth × threads of the case"));
     let floor = Limit::fixed(Kind::Floor, Source::Documented, value, &formula, inputs);
     holds.then_some(Limit { reason: most.reason, ..floor })
+}
+
+/// The least latency while no more than `rate` transfers end in a second; none if the queue is not kept full.
+fn least_latency(case: &Case, rate: f64) -> Option<f64> {
+    let is_kept_full = case.get("rate").is_none() && case.get("latency-target").is_none();
+    (rate > 0.0 && is_kept_full).then(|| under_way(case) / rate)
 }
 
 /// Whether each transfer is one of the device.
@@ -201,7 +211,17 @@ mod tests {
         let mut measurement = crate::view::testing::peak(1, 1.0);
         measurement.case = case.parse().unwrap();
         measurement.metrics[0].unit = unit;
-        setting(&measurement, &machine).map(|setting| setting.rate.value)
+        setting(&measurement, &machine).map(|setting| setting.bound.value)
+    }
+
+    #[test]
+    fn a_latency_is_limited_by_the_transfers_in_flight() {
+        let of = |case| rate(case, Unit::Second, "254:0");
+        assert_eq!(of("disk.io/op=read/block=4K/depth=1/threads=1"), Some(0.002));
+        assert_eq!(of("disk.io/op=read/block=4K/depth=8/threads=2"), Some(0.032));
+        assert_eq!(of("disk.io/op=read/block=4K/depth=8/rate=100"), None, "an open loop has no full queue");
+        assert_eq!(of("disk.io/op=write/block=4K/depth=1"), None);
+        assert_eq!(of("disk.fsync/block=4K/threads=1"), None, "a commit reads nothing");
     }
 
     #[test]
@@ -211,7 +231,7 @@ mod tests {
         assert_eq!(of("4K", Unit::BytePerSecond), Some(500.0 * 4096.0));
         assert_eq!(of("4K", Unit::IoPerSecond), Some(500.0));
         assert_eq!(of("1M", Unit::IoPerSecond), Some(BYTES as f64 / f64::from(1 << 20)));
-        assert_eq!(of("4K", Unit::Second), None);
+        assert_eq!(of("4K", Unit::PerSecond), None);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! How the transfers of a case divide into reads and writes, and what a figure counts of them.
 
+use super::fsync::DiskFsync;
 use super::job::READ_SHARE;
+use crate::Benchmark;
 use crate::case::Case;
 
 /// A figure counts bytes, or transfers.
@@ -48,7 +50,8 @@ impl Shares {
     /// # Errors
     /// Its operation moves no data.
     pub(super) fn of(case: &Case) -> Result<Shares, String> {
-        let (read, write) = match case.word("op").unwrap_or("read") {
+        let usual = if case.benchmark() == DiskFsync.name() { "write" } else { "read" };
+        let (read, write) = match case.word("op").unwrap_or(usual) {
             "read" => (1.0, 0.0),
             "write" | "append" => (0.0, 1.0),
             "mixed" => {

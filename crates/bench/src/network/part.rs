@@ -48,5 +48,5 @@ fn setting(measurement: &Measurement) -> Option<Setting> {
         Some(_) => return None,
     };
     let rate = measurement.conditions.more.get(&condition).filter(|_| unit == Unit::BitPerSecond)?;
-    Some(Setting { kind, rate: Quantity { value: rate, unit } })
+    Some(Setting::of_rate(kind, Quantity { value: rate, unit }))
 }

@@ -350,7 +350,7 @@ struct Usual {
     excluded: f64,
     /// CPU quota; infinite without one.
     quota: f64,
-    /// Rate limit that is set, in the figure's unit; infinite without one.
+    /// Rate limit that is set; infinite without one.
     rate_limit: f64,
     clock: Option<f64>,
     /// Share of the machines whose processor was too hot.
@@ -456,9 +456,9 @@ fn by_quota(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
 /// A rate limit near the figure that only this machine has.
 fn by_rate_limit(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
     let limit = figure.rate_limit?;
-    let rate = limit.rate.value;
-    let is_near = figure.value > rate / NEAR && figure.value < rate * NEAR;
-    (is_near && rate < usual.rate_limit * (1.0 - SLOWER)).then(|| limit.to_string())
+    let bound = limit.bound.value;
+    let is_near = figure.value > bound / NEAR && figure.value < bound * NEAR;
+    (is_near && limit.rate.value < usual.rate_limit * (1.0 - SLOWER)).then(|| limit.to_string())
 }
 
 /// Whether its processor slowed itself down because it was too hot.

@@ -280,6 +280,39 @@ fn an_io_limit_near_the_figure_is_a_cause() {
 }
 
 #[test]
+fn an_io_limit_is_a_cause_of_a_latency() {
+    use crate::machine::Storage;
+    use crate::machine::cgroup::IoLimit;
+    let names: Vec<String> = (0..8).map(|i| format!("n{i}")).collect();
+    let mut free = Machine::discover(&crate::machine::Root::live());
+    free.cgroup.io.clear();
+    free.storage = Some(Storage { number: "254:0".parse().ok(), ..Storage::default() });
+    let mut held = free.clone();
+    held.cgroup.io = vec![IoLimit { device: "254:0".to_owned(), reads: Some(200), ..IoLimit::default() }];
+    let of = |name: &String, value: f64| {
+        let mut made = on(name, 100.0);
+        made.case = "disk.io/op=read/pattern=random/block=4K/depth=1/threads=1".parse().unwrap();
+        let metric = &mut made.metrics[0];
+        (metric.unit, metric.better) = (Unit::Second, Better::Lower);
+        metric.summary.ci95 = None;
+        metric.summary.median = value;
+        made
+    };
+    let mut all: Vec<_> = names.iter().map(|name| of(name, 1e-4)).collect();
+    // 200 reads a second, one at a time, take 5 ms each.
+    all[2] = of(&names[2], 5.1e-3);
+    let found = |all: &[Measurement], machines: [Machine; 2]| {
+        super::find(all, &with_group(&names, &machines)).remove(0).text
+    };
+    let text = found(&all, [free.clone(), held.clone()]);
+    assert!(text.ends_with("Likely cause: a control group limits the device to 200 IOPS"), "{text}");
+    assert!(found(&all, [held.clone(), held.clone()]).ends_with("Cause unknown"), "all have it");
+    // It explains no latency of a tenth.
+    all[2] = of(&names[2], 5e-4);
+    assert!(found(&all, [free, held]).ends_with("Cause unknown"));
+}
+
+#[test]
 fn a_figure_of_which_most_is_excluded_accuses_no_machine() {
     let mut all: Vec<_> = (0..8).map(|i| on(&format!("n{i}"), 100.0)).collect();
     all[2] = on("n2", 40.0);
