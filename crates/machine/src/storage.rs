@@ -58,6 +58,16 @@ pub struct Layer {
     pub kind: DiskKind,
     /// Of device mapper its type (`LVM`, `CRYPT`, `mpath`) and name, of RAID its level, of a loop device its file.
     pub detail: Option<String>,
+    /// The medium of a loop device's file, unless that is a block device of this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub medium: Option<Medium>,
+}
+
+impl Layer {
+    /// A layer whose bytes are on the devices below it.
+    pub fn new(name: &str, kind: DiskKind) -> Self {
+        Self { name: name.to_owned(), kind, detail: None, medium: None }
+    }
 }
 
 /// A mounted file system.
@@ -99,6 +109,19 @@ pub enum Medium {
 }
 
 impl Medium {
+    /// The medium of new files below a mount. An overlay creates them in its upper directory.
+    fn of_mount(root: &Root, mounts: &[Mount], mount: &Mount) -> Self {
+        let upper = || {
+            let path = mount.options.iter().find_map(|option| option.strip_prefix("upperdir="))?;
+            // In a container the path may be the host's.
+            let is_here = !root.is_live() || root.exists(path.trim_start_matches('/'));
+            let below = mounts::mount_of(mounts, Path::new(path)).filter(|_| is_here)?;
+            Some(Self::of(&below.fs_type)).filter(|medium| *medium == Self::Memory)
+        };
+        let own = Self::of(&mount.fs_type);
+        if mount.fs_type == "overlay" { upper().unwrap_or(own) } else { own }
+    }
+
     /// By the type of the file system, as the mount table has it.
     pub fn of(fs_type: &str) -> Self {
         match fs_type {
@@ -112,6 +135,9 @@ impl Medium {
         }
     }
 }
+
+/// The type of a file system that names all its devices as its source.
+const BCACHEFS: &str = "bcachefs";
 
 /// Finds what is behind `path`. On the machine itself links in the path are resolved and the kernel is asked for
 /// the device; in a saved tree the path is taken as it stands and the mount table decides.
@@ -182,7 +208,7 @@ impl Storage {
             s.note("storage.file_system", "no mount in /proc/self/mountinfo holds the path");
             return;
         };
-        let medium = Medium::of(&mount.fs_type);
+        let medium = Medium::of_mount(s.root, &mounts, mount);
         self.file_system = Some(FileSystem {
             fs_type: mount.fs_type.clone(),
             mount_point: show(&mount.point),
@@ -216,8 +242,14 @@ impl Storage {
         }
     }
 
-    /// All devices of the file system: btrfs can be on several, and names one as its source.
+    /// All devices of the file system: btrfs can be on several, and names one as its source; bcachefs names all.
     fn find_members(&self, s: &Survey, top: &Path) -> Vec<PathBuf> {
+        if let Some(fs) = self.file_system.as_ref().filter(|fs| fs.fs_type == BCACHEFS) {
+            let named =
+                fs.source.split(':').filter_map(|source| device_named(s.root, Path::new(source)).ok());
+            let named: Vec<PathBuf> = named.take(MAX_DEVICES).collect();
+            return if named.is_empty() { vec![top.into()] } else { named };
+        }
         const BTRFS: &str = "sys/fs/btrfs";
         let name = top.file_name().unwrap_or_default();
         let is_btrfs = self.file_system.as_ref().is_some_and(|fs| fs.fs_type == "btrfs");
@@ -265,31 +297,37 @@ impl Storage {
             self.disks.push(disk);
             return Vec::new();
         }
-        let (detail, below) = match disk.kind {
+        let (layer, below) = match disk.kind {
             DiskKind::Loop => behind_loop(s, place),
             _ => slaves(s, place),
         };
-        self.layers.push(Layer { name: disk.name, kind: disk.kind, detail });
+        self.layers.push(Layer { name: disk.name, kind: disk.kind, ..layer });
         below
     }
 }
 
-/// The file of a loop device, and the device that it is on.
-fn behind_loop(s: &mut Survey, place: &Path) -> (Option<String>, Vec<PathBuf>) {
+/// The file of a loop device with its medium, as a layer, and the device that it is on.
+fn behind_loop(s: &mut Survey, place: &Path) -> (Layer, Vec<PathBuf>) {
+    let layer = Layer::new("", DiskKind::Loop);
     let found = s.root.bytes(&place.join("loop/backing_file"), super::root::FILE_CAP);
-    let Some(bytes) = s.keep("storage.loop", found) else { return (None, Vec::new()) };
+    let Some(bytes) = s.keep("storage.loop", found) else { return (layer, Vec::new()) };
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
     let file = Path::new(OsStr::from_bytes(bytes));
-    let below = Place::of(s.root, file).and_then(|file_place| {
+    let found = Place::of(s.root, file).and_then(|file_place| {
         let mounts = mounts::read(s.root)?;
         let missing = || ReadError::Missing(show(file));
-        device_of(s.root, &file_place, mounts::mount_of(&mounts, &file_place.path).ok_or_else(missing)?)
+        let mount = mounts::mount_of(&mounts, &file_place.path).ok_or_else(missing)?;
+        match Medium::of_mount(s.root, &mounts, mount) {
+            Medium::Device => device_of(s.root, &file_place, mount).map(|below| (None, Some(below))),
+            medium => Ok((Some(medium), None)),
+        }
     });
-    (Some(shown_bytes(bytes)), s.keep("storage.loop", below).into_iter().collect())
+    let (medium, below) = s.keep("storage.loop", found).unwrap_or_default();
+    (Layer { detail: Some(shown_bytes(bytes)), medium, ..layer }, below.into_iter().collect())
 }
 
 /// The devices that a device-mapper or RAID device is made of, and its own name.
-fn slaves(s: &mut Survey, place: &Path) -> (Option<String>, Vec<PathBuf>) {
+fn slaves(s: &mut Survey, place: &Path) -> (Layer, Vec<PathBuf>) {
     let line = |name: &str| s.root.line(place.join(name)).ok();
     // The UUID begins with the type, "LVM-…"; the rest identifies the volume and is nobody's business.
     let uuid = line("dm/uuid");
@@ -311,7 +349,7 @@ fn slaves(s: &mut Survey, place: &Path) -> (Option<String>, Vec<PathBuf>) {
     if below.is_empty() {
         s.note("storage.disks", format_args!("{} names no device below it", show(&dir)));
     }
-    (detail, below)
+    (Layer { detail, ..Layer::new("", DiskKind::DeviceMapper) }, below)
 }
 
 /// Where sysfs describes the device of a file system. Some (btrfs, ZFS, bcachefs) have a number of their own that
@@ -326,10 +364,24 @@ fn device_of(root: &Root, place: &Place, mount: &Mount) -> Result<PathBuf, ReadE
 
 /// Where sysfs describes the device that a mount's source names.
 pub(super) fn device_by_source(root: &Root, mount: &Mount) -> Result<PathBuf, ReadError> {
-    let name = mount.source.strip_prefix("/dev").map_err(|_| {
+    // bcachefs joins the names of all its devices.
+    let first = |source: &Path| {
+        let end = source.as_os_str().as_bytes().iter().position(|byte| *byte == b':');
+        let bytes = source.as_os_str().as_bytes();
+        PathBuf::from(OsStr::from_bytes(&bytes[..end.unwrap_or(bytes.len())]))
+    };
+    let source = if mount.fs_type == BCACHEFS { first(&mount.source) } else { mount.source.clone() };
+    if !source.starts_with("/dev") {
         let cause = format!("{} on {} names no device", mount.fs_type, show(&mount.source));
-        ReadError::Failed { path: show(&mount.point), cause }
-    })?;
+        return Err(ReadError::Failed { path: show(&mount.point), cause });
+    }
+    device_named(root, &source)
+}
+
+/// The directory of sysfs that describes the device with this path.
+fn device_named(root: &Root, path: &Path) -> Result<PathBuf, ReadError> {
+    let missing = |_| ReadError::Missing(show(path));
+    let name = path.strip_prefix("/dev").map_err(missing)?;
     if let Some(mapped) = name.to_str().and_then(|name| name.strip_prefix("mapper/")) {
         let devices = root.names("sys/class/block")?;
         let named = |dev: &&String| {

@@ -1,4 +1,6 @@
+use super::disk::DiskKind;
 use super::fixture::{Fault, Fixture, entries, tree_file};
+use super::storage::Medium;
 use super::*;
 use proptest::prelude::*;
 
@@ -175,6 +177,64 @@ fn stacked_storage_is_followed_to_the_disks() -> Result<(), Fault> {
         let storage = storage_behind(&fixture.root, Path::new(path));
         assert!(storage.disks.is_empty() && !storage.unknown.is_empty(), "{path}");
     }
+    Ok(())
+}
+
+/// Two disks, loop devices and mounts of the kinds that keep files in memory or on several devices.
+const STACKS: &str = "\
+    proc/self/mountinfo = 20 1 8:0 / / rw - ext4 /dev/sda rw\n\
+    proc/self/mountinfo = 21 20 0:40 / /run rw - tmpfs tmpfs rw\n\
+    proc/self/mountinfo = 22 20 0:41 / /live rw - overlay overlay rw,lowerdir=/rofs,upperdir=/run/up,workdir=/run/w\n\
+    proc/self/mountinfo = 23 20 0:42 / /merged rw - overlay overlay rw,lowerdir=/l,upperdir=/var/up,workdir=/var/w\n\
+    proc/self/mountinfo = 24 20 0:43 / /bc rw - bcachefs /dev/sda:/dev/sdb rw\n\
+    proc/self/mountinfo = 25 20 7:1 / /image rw - ext4 /dev/loop1 rw\n\
+    proc/self/mountinfo = 26 20 7:2 / /rofs ro - squashfs /dev/loop2 ro\n\
+    proc/self/mountinfo = 27 20 0:44 / /nfs rw - nfs4 server:/x rw\n\
+    proc/self/mountinfo = 28 20 7:3 / /remote rw - ext4 /dev/loop3 rw\n\
+    proc/self/mountinfo = 29 20 252:0 / /zram rw - ext4 /dev/zram0 rw\n\
+    proc/self/mountinfo = 30 20 43:0 / /nbd rw - ext4 /dev/nbd0 rw\n";
+
+/// A device without any others below it.
+fn plain_device(name: &str, number: &str, more: &str) -> String {
+    let place = format!("sys/devices/virtual/block/{name}");
+    format!(
+        "{place}/dev = {number}\n{place}/size = 2048\nsys/block/{name} -> ../devices/virtual/block/{name}\n\
+         sys/class/block/{name} -> ../../devices/virtual/block/{name}\n\
+         sys/dev/block/{number} -> ../../devices/virtual/block/{name}\n{more}"
+    )
+}
+
+#[test]
+fn files_in_memory_and_on_several_devices_are_named() -> Result<(), Fault> {
+    let file =
+        |name: &str, file: &str| format!("sys/devices/virtual/block/{name}/loop/backing_file = {file}\n");
+    let devices = [
+        plain_device("sda", "8:0", ""),
+        plain_device("sdb", "8:16", ""),
+        plain_device("zram0", "252:0", ""),
+        plain_device("nbd0", "43:0", ""),
+        plain_device("loop1", "7:1", &file("loop1", "/run/image")),
+        plain_device("loop2", "7:2", &file("loop2", "/cdrom.squashfs")),
+        plain_device("loop3", "7:3", &file("loop3", "/nfs/image")),
+    ];
+    let fixture = Fixture::unpack(&format!("{STACKS}{}", devices.concat()))?;
+    let found = |path: &str| {
+        let storage = storage_behind(&fixture.root, Path::new(path));
+        let disks: Vec<String> = storage.disks.iter().map(|disk| disk.name.clone()).collect();
+        let loops: Vec<Option<Medium>> = storage.layers.iter().map(|layer| layer.medium).collect();
+        (storage.file_system.map(|fs| fs.medium), disks.join(" "), loops)
+    };
+    let of = |medium, disks: &str, loops: &[Option<Medium>]| (Some(medium), disks.to_owned(), loops.to_vec());
+    assert_eq!(found("/live"), of(Medium::Memory, "", &[]));
+    assert_eq!(found("/merged"), of(Medium::Stacked, "", &[]));
+    assert_eq!(found("/bc"), of(Medium::Device, "sda sdb", &[]));
+    assert_eq!(storage_behind(&fixture.root, Path::new("/bc")).top_names(), ["sda", "sdb"]);
+    assert_eq!(found("/image"), of(Medium::Device, "", &[Some(Medium::Memory)]));
+    assert_eq!(found("/rofs"), of(Medium::Device, "sda", &[None]));
+    assert_eq!(found("/remote"), of(Medium::Device, "", &[Some(Medium::Network)]));
+    let kind =
+        |path: &str| storage_behind(&fixture.root, Path::new(path)).disks.first().map(|disk| disk.kind);
+    assert_eq!((kind("/zram"), kind("/nbd")), (Some(DiskKind::Zram), Some(DiskKind::Network)));
     Ok(())
 }
 

@@ -204,7 +204,7 @@ mod tests {
         disks.truncate(1);
         disks[0].number = Some(DISK);
         disks[0].name = "sda".to_owned();
-        let layer = Layer { name: "loop1".to_owned(), kind: DiskKind::Loop, detail: None };
+        let layer = Layer::new("loop1", DiskKind::Loop);
         Storage {
             device: Some(if looped { "loop1" } else { "sda1" }.to_owned()),
             number: Some(if looped { LOOP } else { DISK }),

@@ -301,13 +301,16 @@ pub fn named(file: &TestFile) -> Option<FileWarning> {
     file.named.then(|| FileWarning::Named { file_system: file.file_system().to_string() })
 }
 
-/// The warning that memory may be behind the test files: a disk of memory, or a file system that a process or the host serves.
+/// The warning that memory may be behind the test files: a disk of memory, a loop device on a file in memory, or a file system that a process or the host serves.
 pub fn memory_behind(storage: Option<&Storage>) -> Option<FileWarning> {
     let storage = storage?;
     let is_memory = |disk: &&Disk| matches!(disk.kind, DiskKind::Zram | DiskKind::Ram);
     if let Some(disk) = storage.disks.iter().find(is_memory) {
         let is_compressed = disk.kind == DiskKind::Zram;
         return Some(FileWarning::InMemory { device: disk.name.clone(), is_compressed });
+    }
+    if let Some(layer) = storage.layers.iter().find(|layer| layer.medium == Some(Medium::Memory)) {
+        return Some(FileWarning::InMemory { device: layer.name.clone(), is_compressed: false });
     }
     let file_system = storage.file_system.as_ref().filter(|fs| fs.is_served())?;
     Some(FileWarning::Served { file_system: file_system.fs_type.clone() })
@@ -332,7 +335,7 @@ pub fn cannot_use(error: TargetError) -> CannotMeasure {
 mod tests {
     use super::*;
     use crate::machine::fixture::Fixture;
-    use crate::machine::storage::FileSystem;
+    use crate::machine::storage::{FileSystem, Layer};
 
     #[test]
     fn what_may_be_memory_is_named() {
@@ -357,5 +360,11 @@ mod tests {
         assert_eq!(behind("fuseblk", Some(DiskKind::Nvme)), None, "ntfs-3g is on a disk");
         assert_eq!(behind("overlay", None), None);
         assert_eq!(memory_behind(None), None);
+        let on = |medium| {
+            let layer = Layer { medium, ..Layer::new("loop0", DiskKind::Loop) };
+            memory_behind(Some(&Storage { layers: vec![layer], ..Storage::default() }))
+        };
+        assert!(matches!(on(Some(Medium::Memory)), Some(FileWarning::InMemory { .. })));
+        assert_eq!((on(None), on(Some(Medium::Network))), (None, None));
     }
 }

@@ -144,6 +144,57 @@ fn small_ext4_xfs_and_btrfs_are_measured_and_left_as_they_were() {
     }
 }
 
+/// The document of a read in `mnt`, which `mount` makes in a mount namespace of its own; none if it cannot.
+fn read_in(test: &str, mount: &str) -> Option<serde_json::Value> {
+    let dir = scratch();
+    let script = format!(
+        "export PATH=$PATH:/usr/sbin:/sbin; mkdir mnt; {mount}\n status=0; \
+         \"$1\" disk --dir mnt --only disk.io --op read --pattern sequential --block 1M --depth 4 --size 16M --samples 2 \
+         --sample-time 10ms --store none --quiet --json - || status=$?; exit $status"
+    );
+    let output = in_own_mounts(dir.path(), &script, &[]);
+    match output.status.code() {
+        Some(77) => skipped(test, "the maker of the file system is not installed"),
+        Some(78) => skipped(test, "the kernel cannot mount it"),
+        _ => return serde_json::from_str(&with_code(&output, 0).0).ok(),
+    }
+    None
+}
+
+#[test]
+fn both_devices_of_a_btrfs_are_named_and_counted() {
+    const TEST: &str = "btrfs on two loop devices";
+    if !possible(TEST, &["unshare", "losetup"]) {
+        return;
+    }
+    let mount = "command -v mkfs.btrfs >/dev/null || exit 77; truncate -s 900M a b; \
+                 A=$(losetup -f --show a); B=$(losetup -f --show b); \
+                 trap 'umount mnt 2>/dev/null || :; losetup -d $A $B' EXIT; \
+                 mkfs.btrfs -q -d raid0 -m raid0 $A $B >/dev/null 2>&1 || exit 78; mount $A mnt || exit 78";
+    let Some(document) = read_in(TEST, mount) else { return };
+    let members = document["machine"]["storage"]["members"].as_array().unwrap();
+    assert_eq!(members.len(), 2, "{members:?}");
+    let achieved = &document["measurements"][0]["achieved"];
+    let device = achieved["device"].as_str().unwrap();
+    assert!(members.iter().all(|member| device.contains(member["name"].as_str().unwrap())), "{device}");
+    // One of the two alone would have moved half.
+    assert!(achieved["device_share"].as_f64().unwrap() > 0.9, "{achieved}");
+}
+
+#[test]
+fn a_loop_device_on_a_file_in_memory_is_called_memory() {
+    const TEST: &str = "a loop device on tmpfs";
+    if !possible(TEST, &["unshare", "losetup", "mkfs.ext4"]) {
+        return;
+    }
+    let mount = "mkdir memory; mount -t tmpfs -o size=1600M none memory; truncate -s 1500M memory/image; \
+                 mkfs.ext4 -q memory/image; mount -o loop memory/image mnt || exit 78";
+    let Some(document) = read_in(TEST, mount) else { return };
+    assert_eq!(document["machine"]["storage"]["layers"][0]["medium"], "memory");
+    let warnings = document["measurements"][0]["warnings"].as_array().unwrap();
+    assert!(warnings.iter().any(|warning| warning["code"] == "memory-device"), "{warnings:?}");
+}
+
 #[test]
 fn a_second_writer_that_takes_the_space_costs_one_case_and_the_space_comes_back() {
     if !possible("space taken while it runs", &["unshare", "mkfs.ext4"]) {

@@ -30,6 +30,7 @@ fn behind(section: &mut Section, storage: &Storage) {
         let medium = match fs.medium {
             _ if fs.is_served() => " (served by a process or the host: what is behind it may be memory)",
             Medium::Stacked => " (on other file systems)",
+            Medium::Memory if fs.fs_type == "overlay" => " (its upper directory is in memory)",
             Medium::Device | Medium::Memory | Medium::Network => "",
         };
         let options = joined(fs.options.iter().map(|option| short(option)), ",").unwrap_or_default();
@@ -45,7 +46,8 @@ fn behind(section: &mut Section, storage: &Storage) {
         _ => name.clone(),
     });
     let ends = joined(disks, " + ").unwrap_or_else(|| {
-        let nowhere = match storage.file_system.as_ref().map(|fs| fs.medium) {
+        let of_loop = storage.layers.iter().find_map(|layer| layer.medium);
+        let nowhere = match of_loop.or(storage.file_system.as_ref().map(|fs| fs.medium)) {
             Some(Medium::Memory) => "memory",
             Some(Medium::Network) => "another machine",
             _ => UNKNOWN,

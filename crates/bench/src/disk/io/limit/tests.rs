@@ -40,10 +40,7 @@ fn machine(medium: Medium, layers: &[(&str, DiskKind)], disks: Vec<Disk>) -> Mac
     };
     machine.storage = Some(Storage {
         file_system: Some(file_system),
-        layers: layers
-            .iter()
-            .map(|(name, kind)| Layer { name: (*name).to_owned(), kind: *kind, detail: None })
-            .collect(),
+        layers: layers.iter().map(|(name, kind)| Layer::new(name, *kind)).collect(),
         disks,
         ..Storage::default()
     });
