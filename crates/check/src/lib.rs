@@ -7,7 +7,6 @@
 //! says of paths.
 #![forbid(unsafe_code)]
 
-mod absurd;
 mod ask;
 mod cores;
 mod disk;
@@ -20,7 +19,7 @@ mod verdict;
 use plimsoll_bench as bench;
 use plimsoll_machine as machine;
 use plimsoll_model::{limit, measurement};
-use plimsoll_reference::{Account, stated};
+use plimsoll_reference::{Account, impossible, stated};
 use plimsoll_units::{quantity, text};
 
 use crate::machine::{Machine, Root};
@@ -113,7 +112,7 @@ fn judged(figure: &Figure, place: &Place<'_>, foreign: Option<&str>) -> Row {
     if let Some(why) = &figure.void {
         return Row::unjudged(figure, None, why.clone());
     }
-    if let Some(why) = absurd::contradiction(figure) {
+    if let Some(why) = impossible(figure.value, figure.unit).or_else(|| figure.absurd.clone()) {
         return Row::impossible(figure, None, Cause::Absurd, true, why);
     }
     if figure.value == 0.0 && figure.unit != Unit::Second {

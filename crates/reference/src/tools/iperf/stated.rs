@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::TOOL;
 use crate::case::Case;
 use crate::documents::line_starts;
+use crate::plausible::Messages;
 use crate::quantity::{Quantity, Unit};
 use crate::stated::{Figure, Like, LinkUse, Stated, Subject};
 use crate::text::shown_within;
@@ -134,16 +135,29 @@ impl Run {
             let all: f64 = streams.iter().map(|stream| stream.bytes).sum();
             // Where both directions ran at once, a sum may be that of both.
             let is_other = added == 0 && !streams.is_empty() && !(self.is_client && self.is_server);
-            figure.contradiction = is_other.then(|| {
+            let other = is_other.then(|| {
                 let [all, sum] = [all, row.bytes].map(|bytes| Quantity::new(bytes, Unit::Byte));
                 format!("its streams moved {all} and their sum is {sum}")
             });
+            figure.contradiction = figure.contradiction.or(other);
             streams.truncate(streams.len() - added);
             found.extend(streams.drain(..).map(|stream| self.figure(stream, 1)));
             found.push(figure);
         }
         found.extend(streams.into_iter().map(|stream| self.figure(stream, 1)));
         found
+    }
+
+    /// What a row counts of datagrams; only the client's text has their size.
+    fn datagrams(&self, row: &Row) -> Messages {
+        let size = self.datagram.filter(|_| self.is_client && !row.is_sum());
+        Messages {
+            what: "datagrams",
+            sent: row.lost.map(|(_, all)| all),
+            lost: row.lost.map(|(lost, _)| lost),
+            arrived: size.map(|size| (row.bytes, size)),
+            ..Messages::default()
+        }
     }
 
     fn figure(&self, row: &Row, streams: u64) -> Figure {
@@ -169,11 +183,9 @@ impl Run {
             .lost
             .filter(|(lost, all)| lost == all && *all > 0.0)
             .map(|_| "every datagram was lost".to_owned());
-        let is_possible = |lost: f64, all: f64| (0.0..=all).contains(&lost) && all.is_finite();
-        figure.absurd = row
-            .lost
-            .filter(|(lost, all)| !is_possible(*lost, *all))
-            .map(|(lost, all)| format!("it lost {lost} of {all} datagrams"));
+        let datagrams = self.datagrams(row);
+        figure.absurd = datagrams.absurd();
+        figure.contradiction = datagrams.contradiction();
         figure.subject = Subject::Link(LinkUse {
             ends: row.ends.clone(),
             streams,

@@ -110,6 +110,16 @@ struct Sum {
     seconds: Option<f64>,
     #[serde(deserialize_with = "json::number")]
     lost_percent: Option<f64>,
+    #[serde(deserialize_with = "json::number")]
+    lost_packets: Option<f64>,
+    #[serde(deserialize_with = "json::number")]
+    packets: Option<f64>,
+    #[serde(deserialize_with = "json::number")]
+    jitter_ms: Option<f64>,
+    #[serde(deserialize_with = "json::number")]
+    max_snd_cwnd: Option<f64>,
+    #[serde(deserialize_with = "json::number")]
+    min_rtt: Option<f64>,
     sender: Option<bool>,
     omitted: Option<bool>,
 }
@@ -124,12 +134,6 @@ impl Stream {
 impl Sum {
     fn rate(&self) -> Option<f64> {
         self.bits_per_second.filter(|rate| *rate != 0.0)
-    }
-
-    /// Why its share of lost datagrams cannot be true.
-    fn absurd_loss(&self) -> Option<String> {
-        let lost = self.lost_percent.filter(|lost| !(0.0..=100.0).contains(lost))?;
-        Some(format!("it lost {lost} % of its datagrams: a share is between 0 and 100 %"))
     }
 }
 
@@ -260,7 +264,11 @@ struct Sums<'a> {
     sum: &'a Option<Sum>,
 }
 
-impl Sums<'_> {
+impl<'a> Sums<'a> {
+    fn all(&self) -> impl Iterator<Item = &'a Sum> {
+        [self.received, self.sent, self.sum].into_iter().flatten()
+    }
+
     fn is_back(&self) -> bool {
         !self.suffix.is_empty()
     }
@@ -285,8 +293,20 @@ fn direction(report: &Report, sums: &Sums<'_>) -> Option<Figure> {
         (None, None, Some(sum)) => figure(report, &format!("sum{suffix}"), sum, true),
         (None, None, None) => return None,
     };
-    let figure = Figure { contradiction: agreement::contradiction(report, sums), ..figure };
+    let figure = Figure {
+        absurd: agreement::absurd(sums),
+        contradiction: agreement::contradiction(report, sums),
+        void: ended_early(report),
+        ..figure
+    };
     (figure.value != 0.0).then(|| with_ways(report, figure, sums.is_back()))
+}
+
+/// Why a run is no figure that ended in an error; what an interrupt ended has counted until then.
+fn ended_early(report: &Report) -> Option<String> {
+    let error = report.error.as_deref()?.trim();
+    (!error.starts_with("interrupt"))
+        .then(|| format!("the run ended in an error: {}", shown_within(error, 200)))
 }
 
 /// Whether datagrams were sent: only they are lost.
@@ -327,7 +347,6 @@ fn figure(report: &Report, name: &str, sum: &Sum, is_sent: bool) -> Figure {
         .zip(sum.seconds)
         .filter(|(bytes, seconds)| *bytes > 0.0 && *seconds > 0.0)
         .map(|(bytes, seconds)| Account::of(bytes * 8.0, Seconds::of(seconds)));
-    figure.absurd = sum.absurd_loss();
     figure.subject = Subject::Link(used(report, sum, streams, is_sent));
     figure
 }

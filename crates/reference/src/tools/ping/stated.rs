@@ -2,6 +2,7 @@
 
 use super::TOOL;
 use crate::documents::line_starts;
+use crate::plausible::Messages;
 use crate::quantity::Unit;
 use crate::stated::{Figure, Stated};
 
@@ -32,6 +33,8 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
 struct Summary {
     sent: f64,
     received: f64,
+    /// Share that was lost, in percent.
+    lost_percent: Option<f64>,
     /// Least, mean and most in ms.
     times: Option<[f64; 3]>,
 }
@@ -42,7 +45,7 @@ fn summaries(text: &str) -> Vec<Summary> {
     let mut is_below_heading = false;
     for line in text.lines().map(str::trim) {
         if let Some((sent, received)) = counts(line).filter(|_| is_below_heading) {
-            found.push(Summary { sent, received, times: None });
+            found.push(Summary { sent, received, lost_percent: percent(line), times: None });
         } else if let Some(last) = found.last_mut()
             && last.times.is_none()
         {
@@ -61,6 +64,16 @@ fn counts(line: &str) -> Option<(f64, f64)> {
     line.contains('%').then_some((numbers.next()?, numbers.next()?))
 }
 
+/// The number before the sign of percent; some languages write it behind the sign, or with other digits.
+fn percent(line: &str) -> Option<f64> {
+    let (before, _) = line.split_once('%')?;
+    let before = before.trim_end();
+    let from = before
+        .rfind(|c: char| !(c.is_ascii_digit() || matches!(c, '-' | '.' | ',')))
+        .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
+    before[from..].replace(',', ".").parse().ok()
+}
+
 /// `rtt min/avg/max/mdev = 0.004/0.008/0.037/0.006 ms, pipe 2`, `round-trip min/avg/max = 0.004/0.008/0.037 ms`.
 fn times(line: &str) -> Option<[f64; 3]> {
     let (_, values) = line.split_once(" = ").filter(|(names, _)| names.contains('/'))?;
@@ -69,7 +82,14 @@ fn times(line: &str) -> Option<[f64; 3]> {
 }
 
 fn figure(summary: &Summary) -> Result<Figure, String> {
-    let Summary { sent, received, times } = summary;
+    let Summary { sent, received, lost_percent, times } = summary;
+    let echoes = Messages {
+        what: "echoes",
+        sent: Some(*sent),
+        received: Some(*received),
+        lost_percent: *lost_percent,
+        ..Messages::default()
+    };
     let [least, mean, most] = match times {
         Some(times) => *times,
         None if *received <= 0.0 => [0.0; 3],
@@ -80,17 +100,14 @@ fn figure(summary: &Summary) -> Result<Figure, String> {
     let is_time = |time: &f64| time.is_finite() && *time >= 0.0;
     figure.absurd = match [least, most].iter().find(|time| !is_time(time)) {
         Some(time) => Some(format!("one of its times is {time} ms")),
-        None if *sent < 0.0 || *received < 0.0 => {
-            Some(format!("it sent {sent} echoes and received {received}"))
-        }
-        None => None,
+        None => echoes.absurd(),
     };
-    figure.contradiction = match () {
-        () if received > sent => Some(format!("it sent {sent} echoes and received {received}")),
-        () if !(least..=most).contains(&mean) => Some(format!(
+    figure.contradiction = match echoes.contradiction() {
+        Some(why) => Some(why),
+        None if !(least..=most).contains(&mean) => Some(format!(
             "its mean of {mean} ms is not between its least, {least} ms, and its most, {most} ms"
         )),
-        () => None,
+        None => None,
     };
     Ok(figure)
 }
@@ -106,12 +123,16 @@ mod tests {
     fn echoes_that_did_not_come_back_are_no_figure() {
         assert!(recognises(LOST) && read(LOST).unwrap().figures[0].void.is_some());
         let times = "rtt min/avg/max/mdev = 0.042/0.058/0.071/0.006 ms\n";
-        let some = format!("{}{times}", LOST.replace(" 0 rec", " 3 rec"));
+        let some = format!("{}{times}", LOST.replace(" 0 rec", " 3 rec").replace("100%", "0%"));
         let figure = read(&some).unwrap().figures.remove(0);
         assert!((figure.value - 58e-6).abs() < 1e-12 && figure.contradiction.is_none());
         let contradicts = |text: &str| read(text).unwrap().figures[0].contradiction.is_some();
         assert!(contradicts(&some.replace("0.058", "0.580")));
         assert!(contradicts(&some.replace(" 3 rec", " 4 rec")));
+        assert!(contradicts(&some.replace("3 packets", "12 packets")));
+        for share in ["200%", "-50%"] {
+            assert!(read(&some.replace("0%", share)).unwrap().figures[0].absurd.is_some(), "{share}");
+        }
         for time in ["-0.042", "nan", "inf"] {
             assert!(read(&some.replace("0.042", time)).unwrap().figures[0].absurd.is_some(), "{time}");
         }

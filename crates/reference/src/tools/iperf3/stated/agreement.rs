@@ -1,6 +1,7 @@
 //! Whether the sums of a document of iperf3 agree with each other, with their streams and with their intervals.
 
 use super::{Report, Stream, Sum, Sums, arrived_of, is_udp};
+use crate::plausible::{Messages, impossible_beside};
 use crate::quantity::{Quantity, Unit};
 
 /// How far sums of the same bytes may be apart: both ends start and stop counting at other moments.
@@ -30,12 +31,83 @@ pub(super) fn nothing_arrived(report: &Report, sums: &Sums<'_>) -> Option<String
         .then(|| "nothing was sent and nothing was received".to_owned())
 }
 
+/// Which number of the sums of a direction cannot be true on any machine.
+pub(super) fn absurd(sums: &Sums<'_>) -> Option<String> {
+    sums.all().find_map(|sum| {
+        let in_no_time = sum.seconds == Some(0.0) && sum.bytes.is_some_and(|bytes| bytes > 0.0);
+        impossible_beside("its rate", sum.bits_per_second, Unit::BitPerSecond)
+            .or_else(|| impossible_beside("the number of its bytes", sum.bytes, Unit::Byte))
+            .or_else(|| impossible_beside("its time", sum.seconds, Unit::Second))
+            .or_else(|| impossible_beside("its jitter", sum.jitter_ms, Unit::Second))
+            .or_else(|| in_no_time.then(|| format!("it moved {} in 0 s", bytes(sum.bytes.unwrap_or(0.0)))))
+            .or_else(|| datagrams(sum).absurd())
+    })
+}
+
+/// What a sum counts of datagrams: those that its end knows of.
+fn datagrams(sum: &Sum) -> Messages {
+    Messages {
+        what: "datagrams",
+        sent: sum.packets,
+        lost: sum.lost_packets,
+        lost_percent: sum.lost_percent,
+        ..Messages::default()
+    }
+}
+
+/// Datagrams that do not hold the bytes of their sum, or of which another share was lost than their counts give.
+fn other_than_datagrams(report: &Report, sums: &Sums<'_>) -> Option<String> {
+    let size = report.start.test_start.blksize.filter(|_| is_udp(report));
+    sums.all().find_map(|sum| Messages { bytes: sum.bytes.zip(size), ..datagrams(sum) }.contradiction())
+}
+
+/// More than twice the rate that the document says was asked for.
+fn more_than_asked(report: &Report, sums: &Sums<'_>, buffers: f64) -> Option<String> {
+    const TIMES: f64 = 2.0;
+    let start = &report.start;
+    let target = start.test_start.target_bitrate.or(start.target_bitrate).filter(|rate| *rate > 0.0)?;
+    let asked = target * start.test_start.num_streams.unwrap_or(1.0).max(1.0);
+    let is_more = |sum: &&Sum| {
+        sum.bytes
+            .zip(sum.seconds)
+            .is_some_and(|(bytes, seconds)| seconds > 0.0 && bytes > asked / 8.0 * seconds * TIMES + buffers)
+    };
+    let rate = sums.all().find(is_more)?.rate()?;
+    let [rate, asked] = [rate, asked].map(|rate| Quantity::new(rate, Unit::BitPerSecond));
+    Some(format!("it moved {rate} where {asked} was asked for"))
+}
+
+/// A stream of TCP that sent many times what its congestion window lets it send in a round trip. Both are looked at once an
+/// interval, so the window may have been larger in between; only Linux counts them in bytes and microseconds.
+fn more_than_window(report: &Report, sums: &Sums<'_>) -> Option<String> {
+    const TIMES: f64 = 20.0;
+    let is_linux = report.start.system_info.as_deref().is_some_and(|uname| uname.starts_with("Linux "));
+    if !is_linux || sums.is_back() {
+        return None;
+    }
+    report.end.streams.iter().filter_map(|stream| stream.sender.as_ref()).find_map(|sender| {
+        let window = sender.max_snd_cwnd.filter(|bytes| *bytes > 0.0)?;
+        let micros = sender.min_rtt.filter(|micros| *micros > 0.0)?;
+        let most = window * 8.0 / (micros * 1e-6);
+        let rate = sender.rate().filter(|rate| *rate > most * TIMES)?;
+        let [rate, most] = [rate, most].map(|rate| Quantity::new(rate, Unit::BitPerSecond));
+        let round_trip = Quantity::new(micros * 1e-6, Unit::Second);
+        Some(format!(
+            "a stream sent {rate}; its window of {} in a round trip of {round_trip} lets it send {most}",
+            bytes(window)
+        ))
+    })
+}
+
 /// What in the document contradicts the sums of a direction.
 pub(super) fn contradiction(report: &Report, sums: &Sums<'_>) -> Option<String> {
     let buffers = report.start.test_start.num_streams.unwrap_or(1.0).max(1.0) * BUFFERED_BYTES;
     more_than_sent(sums, buffers)
         .or_else(|| other_than_streams(report, sums, buffers))
         .or_else(|| other_than_intervals(report, sums, buffers))
+        .or_else(|| other_than_datagrams(report, sums))
+        .or_else(|| more_than_asked(report, sums, buffers))
+        .or_else(|| more_than_window(report, sums))
 }
 
 fn more_than_sent(sums: &Sums<'_>, buffers: f64) -> Option<String> {
@@ -108,4 +180,70 @@ fn moved(sum: &Sum) -> String {
 
 fn bytes(bytes: f64) -> Quantity {
     Quantity::new(bytes, Unit::Byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::stated::{Figure, read};
+
+    const UDP: &str = r#"{"start": {"version": "iperf 3.12", "system_info": "Linux box 6.1 #1 SMP x86_64",
+        "test_start": {"protocol": "UDP", "num_streams": 1, "blksize": 1448, "target_bitrate": 500000000}},
+        "end": {"sum_sent": {"seconds": 2.0, "bytes": 124959504, "bits_per_second": 499838016, "packets": 86298},
+        "sum_received": {"seconds": 2.0, "bytes": 89098336, "bits_per_second": 356393344, "jitter_ms": 0.1,
+        "lost_packets": 24766, "packets": 86298, "lost_percent": 28.7}}}"#;
+    const TCP: &str = r#"{"start": {"version": "iperf 3.12", "system_info": "Linux box 6.1 #1 SMP x86_64",
+        "test_start": {"protocol": "TCP", "num_streams": 1, "blksize": 131072}},
+        "end": {"streams": [{"sender": {"bits_per_second": 860000000, "max_snd_cwnd": 637120, "min_rtt": 1208}}],
+        "sum_sent": {"seconds": 2.0, "bytes": 217500000, "bits_per_second": 870000000},
+        "sum_received": {"seconds": 2.0, "bytes": 215000000, "bits_per_second": 860000000}}, "error": null}"#;
+
+    fn changed(text: &str, from: &str, to: &str) -> Figure {
+        assert!(text.contains(from), "{from}");
+        read(&text.replace(from, to), Some("iperf3")).unwrap().figures.remove(0)
+    }
+
+    #[test]
+    fn numbers_that_agree_are_not_accused() {
+        for text in [UDP, TCP] {
+            let figure = changed(text, "Linux", "Linux");
+            assert_eq!((figure.absurd, figure.contradiction, figure.void), (None, None, None));
+        }
+    }
+
+    #[test]
+    fn impossible_numbers_of_a_sum_are_absurd() {
+        for (text, from, to) in [
+            (UDP, "\"lost_packets\": 24766", "\"lost_packets\": 999999"),
+            (UDP, "\"lost_packets\": 24766", "\"lost_packets\": -24766"),
+            (UDP, "\"jitter_ms\": 0.1", "\"jitter_ms\": -3"),
+            (TCP, "\"seconds\": 2.0", "\"seconds\": -2.0"),
+            (TCP, "\"seconds\": 2.0", "\"seconds\": 0"),
+            (TCP, "870000000", "-870000000"),
+            (TCP, "870000000", "1e308"),
+        ] {
+            assert!(changed(text, from, to).absurd.is_some(), "{from} {to}");
+        }
+    }
+
+    #[test]
+    fn sums_that_their_own_counts_contradict_are_found() {
+        for (text, from, to) in [
+            (UDP, "\"lost_packets\": 24766", "\"lost_packets\": 0"),
+            (UDP, "\"packets\": 86298}", "\"packets\": 10}"),
+            (UDP, "500000000", "1000000"),
+            (
+                TCP,
+                "\"max_snd_cwnd\": 637120, \"min_rtt\": 1208",
+                "\"max_snd_cwnd\": 14480, \"min_rtt\": 200000",
+            ),
+        ] {
+            assert!(changed(text, from, to).contradiction.is_some(), "{from} {to}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_ended_in_an_error_is_no_figure() {
+        assert!(changed(TCP, "null", "\"error - unable to receive results\"").void.is_some());
+        assert!(changed(TCP, "null", "\"interrupt - the client has terminated\"").void.is_none());
+    }
 }

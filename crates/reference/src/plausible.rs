@@ -1,0 +1,179 @@
+//! Whether numbers beside a figure can be true: one check of values, of lost messages and of streams for the files of all tools.
+
+use crate::quantity::{Quantity, Unit, significant};
+
+/// Why a value is impossible whatever the machine; `None` if it is possible.
+pub fn impossible(value: f64, unit: Unit) -> Option<String> {
+    match value {
+        value if value.is_nan() => Some("the file has nan in place of a number".to_owned()),
+        value if value < 0.0 => Some("the file has a negative value".to_owned()),
+        value if value.is_infinite() => Some("the file has an infinite value".to_owned()),
+        value if value > most(unit) => {
+            Some(format!("no machine or cluster has a value above {}", Quantity::new(most(unit), unit)))
+        }
+        _ => None,
+    }
+}
+
+/// The same of a value beside a figure, with its name.
+pub(crate) fn impossible_beside(name: &str, value: Option<f64>, unit: Unit) -> Option<String> {
+    impossible(value?, unit)
+        .map(|why| format!("{name} is {}: {why}", significant(value.unwrap_or(f64::NAN), 3)))
+}
+
+/// More than anything that exists: the fastest computer of 2025 makes 2e18 FLOP/s, and the caches of the largest machine of one
+/// system image move less than 1e15 B/s.
+fn most(unit: Unit) -> f64 {
+    match unit {
+        Unit::BytePerSecond => 1e16,
+        Unit::BitPerSecond => 1e17,
+        Unit::IoPerSecond => 1e13,
+        // 30 years.
+        Unit::Second => 1e9,
+        Unit::FlopPerSecond => 1e20,
+        Unit::Byte => 1e25,
+        _ => 1e18,
+    }
+}
+
+/// What a file counts of the messages of a test, as far as it does.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Messages {
+    /// What they are, in the plural.
+    pub(crate) what: &'static str,
+    pub(crate) sent: Option<f64>,
+    pub(crate) received: Option<f64>,
+    pub(crate) lost: Option<f64>,
+    /// Share that was lost, in percent.
+    pub(crate) lost_percent: Option<f64>,
+    /// Bytes of those that were sent, and of one.
+    pub(crate) bytes: Option<(f64, f64)>,
+    /// Bytes of those that arrived, and of one.
+    pub(crate) arrived: Option<(f64, f64)>,
+}
+
+impl Messages {
+    /// Why one of the counts cannot be true on any machine.
+    pub(crate) fn absurd(&self) -> Option<String> {
+        let Self { what, sent, received, lost, lost_percent, .. } = *self;
+        let is_count = |count: f64| count.is_finite() && count >= 0.0;
+        if let Some(percent) = lost_percent.filter(|percent| !(0.0..=100.0).contains(percent)) {
+            return Some(format!("it lost {percent} % of its {what}: a share is between 0 and 100 %"));
+        }
+        for (count, verb) in [(sent, "sent"), (received, "received"), (lost, "lost")] {
+            if let Some(count) = count.filter(|count| !is_count(*count)) {
+                return Some(format!("it {verb} {count} {what}: no count is negative or without end"));
+            }
+        }
+        let (sent, lost) = (sent?, lost?);
+        (lost > sent).then(|| format!("it lost {lost} of {sent} {what}"))
+    }
+
+    /// Which of the counts contradict each other.
+    pub(crate) fn contradiction(&self) -> Option<String> {
+        let Self { what, sent, received, lost, .. } = *self;
+        let sent = sent.filter(|sent| *sent > 0.0)?;
+        if let Some(received) = received.filter(|received| *received > sent) {
+            return Some(format!("it sent {sent} {what} and received {received}"));
+        }
+        let lost = lost.or_else(|| Some(sent - received?));
+        lost.and_then(|lost| self.other_share(sent, lost).or_else(|| self.other_bytes(sent - lost)))
+            .or_else(|| self.too_many_bytes(sent))
+    }
+
+    /// The share is rounded to whole percents by some tools, and counts of both ends may differ by messages that were under way.
+    fn other_share(&self, sent: f64, lost: f64) -> Option<String> {
+        const NEAR: f64 = 2.0;
+        let (percent, what) = (self.lost_percent?, self.what);
+        ((lost / sent).mul_add(100.0, -percent).abs() > NEAR)
+            .then(|| format!("it lost {lost} of {sent} {what}, and says that this is {percent} %"))
+    }
+
+    fn other_bytes(&self, arrived: f64) -> Option<String> {
+        const NEAR: f64 = 1.1;
+        let ((bytes, one), what) = (self.arrived?, self.what);
+        let expected = arrived * one;
+        // The last one is shorter or counted apart by some versions.
+        let is_other = bytes > (expected + one) * NEAR || bytes * NEAR + one < expected;
+        is_other.then(|| {
+            let [bytes, expected] = [bytes, expected].map(|bytes| Quantity::new(bytes, Unit::Byte).human(3));
+            format!("{bytes} arrived, and the {what} that were not lost hold {expected}")
+        })
+    }
+
+    fn too_many_bytes(&self, sent: f64) -> Option<String> {
+        const TOLERANCE: f64 = 1.05;
+        let ((bytes, one), what) = (self.bytes?, self.what);
+        (one > 0.0 && bytes > (sent + 1.0) * one * TOLERANCE).then(|| {
+            let [bytes, one] = [bytes, one].map(|bytes| Quantity::new(bytes, Unit::Byte).human(3));
+            format!("{sent} {what} of {one} do not hold {bytes}")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOME: Messages = Messages {
+        what: "datagrams",
+        sent: Some(1000.0),
+        received: Some(900.0),
+        lost: Some(100.0),
+        lost_percent: Some(10.0),
+        bytes: Some((1e6, 1e3)),
+        arrived: Some((9e5, 1e3)),
+    };
+
+    #[test]
+    fn counts_that_agree_are_not_accused() {
+        for some in
+            [SOME, Messages::default(), Messages { lost: None, ..SOME }, Messages { sent: None, ..SOME }]
+        {
+            assert_eq!((some.absurd(), some.contradiction()), (None, None), "{some:?}");
+        }
+    }
+
+    #[test]
+    fn impossible_counts_are_absurd() {
+        for wrong in [
+            Messages { lost: Some(1001.0), ..SOME },
+            Messages { lost: Some(-1.0), ..SOME },
+            Messages { lost: Some(f64::NAN), ..SOME },
+            Messages { received: Some(-1.0), ..SOME },
+            Messages { sent: Some(f64::INFINITY), ..SOME },
+            Messages { lost_percent: Some(200.0), ..SOME },
+            Messages { lost_percent: Some(-50.0), ..SOME },
+        ] {
+            assert!(wrong.absurd().is_some(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn counts_that_differ_contradict_each_other() {
+        for wrong in [
+            Messages { received: Some(1001.0), ..SOME },
+            Messages { lost_percent: Some(0.0), ..SOME },
+            Messages { lost: Some(0.0), ..SOME },
+            Messages { lost: None, received: Some(250.0), ..SOME },
+            Messages { bytes: Some((1e6, 1.0)), ..SOME },
+            Messages { arrived: Some((1e5, 1e3)), ..SOME },
+        ] {
+            assert!(wrong.contradiction().is_some(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn what_no_machine_has_is_found_and_what_one_may_have_is_not() {
+        for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 1e308] {
+            for unit in
+                [Unit::BytePerSecond, Unit::BitPerSecond, Unit::IoPerSecond, Unit::PerSecond, Unit::Second]
+            {
+                assert!(impossible(value, unit).is_some(), "{value} {unit:?}");
+            }
+        }
+        for (value, unit) in [(2e18, Unit::FlopPerSecond), (1e14, Unit::BytePerSecond), (0.0, Unit::Second)] {
+            assert_eq!(impossible(value, unit), None);
+        }
+    }
+}
