@@ -13,6 +13,7 @@ mod iperf3;
 mod job;
 mod latency;
 mod limit;
+mod lost_link;
 mod near_end;
 mod part;
 mod path;

@@ -9,19 +9,21 @@ use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use super::lost_link::{LostLink, lost_links};
 use super::path_fault::{self, PathFault, PathWay};
 use super::process::Process;
 use super::server::Address;
 use crate::machine::Root;
 use crate::sample::CannotMeasure;
 use crate::traffic::account::Ledger;
-use crate::traffic::carrier::Carrier;
+use crate::traffic::link_watch::LinkLoss;
 use crate::traffic::socket::{self, dial};
 use crate::traffic::tcp::{Means, Outcome, transfer};
 use crate::traffic::{self, Cpus, End, Lost, is_out_of_descriptors, raise_descriptors, route, udp};
 use crate::wire::handshake::HandshakeError;
 use crate::wire::{
-    Channel, Echoed, HANDSHAKE, Hex128, Join, Key, Message, RESULTS, Sockets, Tcp, Udp, Welcome, WireError,
+    Account, Channel, Echoed, HANDSHAKE, Hex128, Join, Key, Message, RESULTS, Sockets, Tcp, Udp, Welcome,
+    WireError,
 };
 
 /// How long this end waits in all while other clients measure.
@@ -70,11 +72,9 @@ pub struct FarEnd {
     process: Option<Process>,
     /// The address that the client sends from, if one was given.
     from: Option<IpAddr>,
-    /// The interface that packets leave by.
-    interface: Option<String>,
-    /// Its link when the session began.
-    carrier: Option<Carrier>,
     ledger: Ledger,
+    /// The server's links that were lost, as it reported last.
+    server_links: Vec<LinkLoss>,
 }
 
 impl FarEnd {
@@ -115,11 +115,9 @@ impl FarEnd {
         process: Option<Process>,
     ) -> Self {
         let Session { channel, welcome } = session;
-        let interface = route::interface(&Root::live(), address);
-        let carrier = interface.as_deref().and_then(Carrier::of);
-        let ledger = Ledger::new(Root::live(), interface.clone());
-        let streams = Vec::new();
-        FarEnd { channel, address, key, welcome, streams, process, from, interface, carrier, ledger }
+        let ledger = Ledger::new(Root::live(), route::outgoing(address));
+        let (streams, server_links) = (Vec::new(), Vec::new());
+        FarEnd { channel, address, key, welcome, streams, process, from, ledger, server_links }
     }
 
     /// Another session with the same far end, whose work may run beside this one's: a load, or what is measured
@@ -284,7 +282,9 @@ impl FarEnd {
             ledger: &self.ledger,
         };
         let done = transfer(&mut self.channel, work, &means);
-        done.map_err(|e| self.lost("a transfer", &e))
+        let done = done.map_err(|e| self.lost("a transfer", &e))?;
+        self.note_account(done.there.as_ref().map(|there| &there.account));
+        Ok(done)
     }
 
     /// Opens a UDP socket at each end for each stream, connected to each other.
@@ -307,7 +307,10 @@ impl FarEnd {
         let deadline = Instant::now() + RESULTS;
         self.channel.send(&Message::Enough)?;
         match self.channel.receive(deadline)? {
-            Message::Echoed(echoed) => Ok(*echoed),
+            Message::Echoed(echoed) => {
+                self.note_account(Some(&echoed.account));
+                Ok(*echoed)
+            }
             _ => Err(WireError::OutOfTurn),
         }
     }
@@ -334,7 +337,21 @@ impl FarEnd {
             ledger: &self.ledger,
         };
         let done = udp::transfer(&mut self.channel, work, &means);
-        done.map_err(|e| self.lost("a transfer of datagrams", &e))
+        let done = done.map_err(|e| self.lost("a transfer of datagrams", &e))?;
+        self.note_account(done.there.as_ref().map(|there| &there.account));
+        Ok(done)
+    }
+
+    /// Keeps which links the server has lost by now.
+    fn note_account(&mut self, account: Option<&Account>) {
+        if let Some(account) = account {
+            self.server_links.clone_from(&account.lost_links);
+        }
+    }
+
+    /// The links of both ends that were lost since the session began.
+    pub(super) fn lost_links(&self) -> Vec<LostLink> {
+        lost_links(self.ledger.lost_links(), &self.server_links)
     }
 
     /// Why there is no figure, where the server refuses: one that this process started has the same limits.
@@ -395,13 +412,9 @@ impl FarEnd {
         }
     }
 
-    /// The link of this machine that came and went since the session began.
+    /// The link of this machine that was lost since the session began.
     pub(super) fn lost_link(&self) -> Option<PathFault> {
-        let (before, now) = (self.carrier?, Carrier::of(self.interface.as_deref()?)?);
-        let changes = now.changes.wrapping_sub(before.changes);
-        let interface = self.interface.clone();
-        let is_up = now.is_up;
-        (changes > 0 || before.is_up && !is_up).then_some(PathFault::LinkLost { interface, changes, is_up })
+        lost_links(self.ledger.lost_links(), &[]).into_iter().next().map(PathFault::LinkLost)
     }
 
     /// The fault that a new session shows, after one was lost because nothing arrived any more, or for another reason.
@@ -415,10 +428,10 @@ impl FarEnd {
             (Some(before), Some(now)) => now.changes.wrapping_sub(before.changes),
             _ => 0,
         };
-        let is_up = true;
+        let loss = LinkLoss { times: changes.div_ceil(2), is_up: true, ..LinkLoss::default() };
         match changes {
             0 => is_silent.then_some(PathFault::Interrupted),
-            changes => Some(PathFault::LinkLost { interface: None, changes, is_up }),
+            _ => Some(PathFault::LinkLost(LostLink { is_servers: true, loss })),
         }
     }
 

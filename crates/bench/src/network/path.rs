@@ -36,7 +36,7 @@ impl Path {
     /// The way to `far` from this machine.
     pub(super) fn to(far: SocketAddr, machine: Option<&Machine>) -> Self {
         let loopback = route::is_local(far);
-        let interface = if loopback { Some("lo".to_owned()) } else { route::interface(&Root::live(), far) };
+        let interface = route::outgoing(far);
         let nics = machine.map(|m| m.network.as_slice()).unwrap_or_default();
         let nic = nics.iter().find(|nic| Some(&nic.name) == interface.as_ref());
         let line = nic.filter(|nic| !loopback && nic.has_line());

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_metal::tcp::TcpInfo;
 
+use super::lost_link::LostLink;
 use super::near_end::FarEnd;
 use crate::sample::CannotMeasure;
 use crate::traffic::{Cpus, End};
@@ -51,8 +52,8 @@ pub(super) enum PathFault {
     SeveralServers,
     /// Connections of one session come from different addresses.
     SeveralAddresses,
-    /// The link of an interface came and went: of this machine, or of the server.
-    LinkLost { interface: Option<String>, changes: u32, is_up: bool },
+    /// The link of an interface was lost.
+    LinkLost(LostLink),
     /// The server answers again, without any of these.
     Interrupted,
     /// A server that has just started answers.
@@ -101,13 +102,9 @@ impl fmt::Display for PathFault {
             Self::SeveralAddresses => f.write_str(
                 "connections of one session come from different addresses, as the server sees them: address translation on the way uses several; use a path without it, or have it keep one address for this client",
             ),
-            Self::LinkLost { interface, changes, is_up } => {
-                match interface {
-                    Some(name) => write!(f, "the link of {name} was lost")?,
-                    None => f.write_str("the link of the server's interface was lost")?,
-                }
-                let now = if *is_up { "up" } else { "down" };
-                write!(f, ": its carrier changed {changes} times during the case, and it is {now} now; check cable and port, and see `ip -s link`")
+            Self::LinkLost(link) => {
+                let now = if link.loss.is_up { "up" } else { "down" };
+                write!(f, "{link}, and it is {now} now; {}", link.remedy())
             }
             Self::Interrupted => f.write_str(
                 "nothing arrived for too long, and the server answers again now: the path was interrupted, or an end had no CPU time; see the counters of the switches between, and run the case again",

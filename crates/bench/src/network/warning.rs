@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::lost_link::LostLink;
 use crate::quantity::{Quantity, Unit, significant};
 use crate::warning::Warn;
 
@@ -20,6 +21,8 @@ pub(super) enum NetworkWarning {
     TokenBucket { way: &'static str, burst: f64, base: f64, held: f64, until: f64 },
     /// The burst of a token bucket lasts through so many samples.
     BurstInSample { samples: usize },
+    /// The link of an interface was lost while the case ran.
+    LinkFlapped(LostLink),
     /// Something holds the path to a rate: it is what the figure shows, or refuted by what arrived.
     Held { holder: Holder, rate: f64, refuted_by: Option<f64> },
 }
@@ -53,6 +56,7 @@ impl Warn for NetworkWarning {
             Self::SearchNotConverged { .. } => "search-not-converged",
             Self::TokenBucket { .. } => "token-bucket",
             Self::BurstInSample { .. } => "burst-in-sample",
+            Self::LinkFlapped(_) => "link-flapped",
             Self::Held { holder, refuted_by, .. } => match (holder, refuted_by) {
                 (Holder::Shaper(_), None) => "shaped",
                 (Holder::Shaper(_), Some(_)) => "shaped-refuted",
@@ -97,6 +101,7 @@ impl fmt::Display for NetworkWarning {
                 f,
                 "the token bucket's burst lasts through {samples} of the samples: they show more than the base rate; use a longer --sample-time"
             ),
+            Self::LinkFlapped(link) => write!(f, "{link}; {}", link.remedy()),
             Self::Held { holder, rate, refuted_by } => {
                 holder.told(f, bits(*rate))?;
                 match refuted_by {

@@ -159,6 +159,13 @@ pub const ENTRIES: &[Entry] = &[
         "Take five or more samples with a longer `--sample-time`, on an idle machine.",
     ),
     entry(
+        "link-flapped",
+        "The link of an interface that the packets take was lost while the case ran: of the client or of the server, named with \
+         how often and for how long. The case is invalid if every packet takes this link; the link of one member of a bond or one \
+         port of a bridge may carry none of them.",
+        "Check cable and port of the interface, see `ip -s link` and the switch's counters, and run the case again.",
+    ),
+    entry(
         "memory-device",
         "The device keeps its bytes in memory (zram, brd, pmem): no disk was measured.",
         "Choose a `--dir` or `--target` on a disk.",

@@ -109,7 +109,18 @@ impl Link {
 
     /// Starts a client of `server`.
     pub(super) fn client_of(&self, server: &Serving, arguments: &[&str]) -> Child {
-        let mut command = self.near.command(program().to_str().unwrap());
+        Self::started(self.near.command(program().to_str().unwrap()), server, arguments)
+    }
+
+    /// Starts a client of `server` whose `/sys` shows the interfaces of its namespace.
+    pub(super) fn client_with_sysfs(&self, server: &Serving, arguments: &[&str]) -> Child {
+        let mut command = self.near.command("unshare");
+        let mount = "mount -t sysfs sysfs /sys && exec \"$@\"";
+        command.args(["--mount", "sh", "-c", mount, "sh"]).arg(program());
+        Self::started(command, server, arguments)
+    }
+
+    fn started(mut command: Command, server: &Serving, arguments: &[&str]) -> Child {
         command
             .env("PLIMSOLL_KEY", &server.key)
             .args(["network", "--store", "none", "--json", "-", "--quiet"])
@@ -326,7 +337,8 @@ fn a_client_that_vanishes_between_two_requests_leaves_no_session() {
         channel
     });
     let channel = client.join().unwrap();
-    assert_eq!(server.threads(), 2);
+    // The session, and the watch over its links.
+    until("the session", || server.threads() == 3);
     link.near.must("ip link set near0 down");
     until("the session's end", || server.threads() == 1);
     drop(channel);

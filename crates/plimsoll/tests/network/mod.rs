@@ -1,6 +1,7 @@
 //! The network benchmarks with real processes: over loopback, against `plimsoll serve`, and over links in network
 //! namespaces that the tests make.
 
+mod flaps;
 mod links;
 mod loopback;
 mod middleboxes;

@@ -63,7 +63,7 @@ impl Session<'_> {
 
     fn welcome(&mut self) -> Result<(), WireError> {
         let caps = self.sessions.caps();
-        let interface = self.interface();
+        let interface = route::outgoing(self.peer);
         let welcome = Welcome {
             session: self.lease.session,
             server: self.sessions.server(),
@@ -76,18 +76,9 @@ impl Session<'_> {
         self.channel.send(&Message::Welcome(welcome))
     }
 
-    /// The interface that the client is reached by.
-    fn interface(&self) -> Option<String> {
-        match route::is_local(self.peer) {
-            true => Some("lo".to_owned()),
-            false => route::interface(&Root::live(), self.peer),
-        }
-    }
-
     /// Returns when the client closes the connection between two requests.
     fn requests(&mut self, transfers: &mut u64) -> Result<(), Lost> {
-        let interface = route::interface(&Root::live(), self.peer);
-        let ledger = Ledger::new(Root::live(), interface);
+        let ledger = Ledger::new(Root::live(), route::outgoing(self.peer));
         loop {
             let request = match self.channel.receive_request(Instant::now() + IDLE) {
                 // Said when the transfer was just over here and not yet there.

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use super::link_watch::{LinkLoss, LinkWatch};
 use crate::machine::Root;
 use crate::wire::Account;
 
@@ -15,6 +16,7 @@ use crate::wire::Account;
 pub struct Ledger {
     root: Root,
     interface: Option<String>,
+    links: LinkWatch,
 }
 
 /// The numbers at one time.
@@ -27,12 +29,20 @@ pub struct Look {
     nic_errors: u64,
     tcp_retransmits: u64,
     udp_buffer_errors: u64,
+    /// Since the ledger began.
+    lost_links: Vec<LinkLoss>,
 }
 
 impl Ledger {
     /// Of this machine; `interface` is the one that the bytes take.
     pub fn new(root: Root, interface: Option<String>) -> Self {
-        Ledger { root, interface }
+        let links = interface.as_deref().map(|name| LinkWatch::start(&root, name)).unwrap_or_default();
+        Ledger { root, interface, links }
+    }
+
+    /// The links to the other end that were lost since the ledger began.
+    pub fn lost_links(&self) -> Vec<LinkLoss> {
+        self.links.losses()
     }
 
     /// Reads all numbers.
@@ -46,6 +56,7 @@ impl Ledger {
             nic_errors: of_nic(["rx_errors", "tx_errors"]),
             tcp_retransmits: counter(&snmp, "Tcp:", "RetransSegs"),
             udp_buffer_errors: counter(&snmp, "Udp:", "RcvbufErrors"),
+            lost_links: self.lost_links(),
         }
     }
 
@@ -73,6 +84,7 @@ impl Look {
             nic_errors: later.nic_errors.saturating_sub(self.nic_errors),
             tcp_retransmits: later.tcp_retransmits.saturating_sub(self.tcp_retransmits),
             udp_buffer_errors: later.udp_buffer_errors.saturating_sub(self.udp_buffer_errors),
+            lost_links: later.lost_links.clone(),
         }
     }
 }
@@ -131,6 +143,7 @@ mod tests {
             nic_errors: 0,
             tcp_retransmits: 0,
             udp_buffer_errors: 0,
+            lost_links: Vec::new(),
         };
         let before = look(BTreeMap::from([(0, (10, 100)), (1, (0, 100))]));
         let after = look(BTreeMap::from([(0, (20, 200)), (1, (90, 200)), (2, (5, 5))]));

@@ -16,8 +16,8 @@ const NLM_F_REQUEST: u16 = 1;
 const HEADER: usize = 16;
 const INTERFACE: usize = 16;
 const IFLA_CARRIER_CHANGES: u16 = 35;
-/// `IFF_UP | IFF_RUNNING`.
-const RUNNING: u32 = 0x41;
+/// `IFF_UP | IFF_LOWER_UP`. `IFF_RUNNING` would follow the carrier up to a second later.
+const RUNNING: u32 = 0x1_0001;
 
 /// The state of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,13 +39,15 @@ impl Carrier {
         send(&socket, &request(index), SendFlags::empty()).ok()?;
         let mut bytes = vec![0; 32 << 10];
         let (length, _) = recv(&socket, &mut bytes[..], RecvFlags::empty()).ok()?;
-        Self::read(bytes.get(..length)?)
+        Self::read(bytes.get(..length)?).map(|(_, carrier)| carrier)
     }
 
-    fn read(reply: &[u8]) -> Option<Self> {
-        let message = reply.get(HEADER..)?;
+    /// The index of an interface and the state of its link in a message of the kernel.
+    pub(super) fn read(message: &[u8]) -> Option<(u32, Self)> {
+        let message = message.get(HEADER..)?;
         let changes = attribute(message.get(INTERFACE..)?, IFLA_CARRIER_CHANGES)?;
-        Some(Carrier { is_up: u32_at(message, 8)? & RUNNING == RUNNING, changes: u32_at(changes, 0)? })
+        let is_up = u32_at(message, 8)? & RUNNING == RUNNING;
+        Some((u32_at(message, 4)?, Carrier { is_up, changes: u32_at(changes, 0)? }))
     }
 }
 
@@ -68,16 +70,17 @@ mod tests {
     #[test]
     fn the_state_of_a_link_is_read() {
         let mut reply = vec![0; HEADER];
-        reply.extend([0; 8]);
+        reply.extend([0; 4]);
+        reply.extend(3_u32.to_ne_bytes());
         reply.extend(0x1_1043_u32.to_ne_bytes());
         reply.extend([0; 4]);
         // An attribute of 8 bytes: length, kind, value.
         reply.extend(8_u16.to_ne_bytes());
         reply.extend(IFLA_CARRIER_CHANGES.to_ne_bytes());
         reply.extend(7_u32.to_ne_bytes());
-        assert_eq!(Carrier::read(&reply), Some(Carrier { is_up: true, changes: 7 }));
+        assert_eq!(Carrier::read(&reply), Some((3, Carrier { is_up: true, changes: 7 })));
         reply[24] = 0x02;
-        assert_eq!(Carrier::read(&reply).map(|carrier| carrier.is_up), Some(false));
+        assert_eq!(Carrier::read(&reply).map(|(_, carrier)| carrier.is_up), Some(false));
         assert_eq!(Carrier::read(&reply[..30]), None);
         assert_eq!(Carrier::of("no-such-interface"), None);
     }

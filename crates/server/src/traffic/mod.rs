@@ -6,6 +6,7 @@
 pub mod account;
 pub mod carrier;
 mod course;
+pub mod link_watch;
 pub mod pin;
 pub mod probe;
 mod receive;

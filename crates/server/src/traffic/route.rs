@@ -7,6 +7,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use crate::machine::Root;
 
+/// The interface of what stays within this machine.
+pub const LOOPBACK: &str = "lo";
+
 /// Whether the address is this machine's own: traffic to it never leaves the kernel, whatever its interface.
 pub fn is_local(mut address: SocketAddr) -> bool {
     address.set_port(0);
@@ -29,6 +32,14 @@ pub fn interface(root: &Root, address: SocketAddr) -> Option<String> {
     };
     let harmless = |name: &String| !name.contains('/') && name != "." && name != "..";
     found.map(|name| crate::text::shown_within(&name, 32)).filter(harmless)
+}
+
+/// The interface that packets from this machine to `address` take: `lo` if the address is this machine's own.
+pub fn outgoing(address: SocketAddr) -> Option<String> {
+    match is_local(address) {
+        true => Some(LOOPBACK.to_owned()),
+        false => interface(&Root::live(), address),
+    }
 }
 
 /// This machine's own addresses that others may reach, loopback and link-local ones left out.

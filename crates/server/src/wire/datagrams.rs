@@ -166,9 +166,7 @@ impl Udp {
 
 impl UdpReport {
     pub(super) fn in_range(&self) -> Result<(), &'static str> {
-        if self.account.fullest_busy > 1_000_000 {
-            return Err("CPU use above 100 %");
-        }
+        self.account.in_range()?;
         self.received.as_ref().map_or(Ok(()), |received| received.course.in_range())
     }
 }

@@ -12,6 +12,7 @@ use super::datagrams::{Echoed, Trips, Udp, UdpReport};
 use super::key::{hex, unhex};
 use super::{MAX_LOOKS, MAX_MESSAGE, MAX_MESSAGES, MAX_STREAMS};
 use crate::traffic::carrier::Carrier;
+use crate::traffic::link_watch::{LinkLoss, MAX_LINKS};
 
 /// Longest transfer that can be asked for, in nanoseconds: a day.
 const DAY: u64 = 86_400 * 1_000_000_000;
@@ -342,6 +343,8 @@ pub struct Account {
     pub tcp_retransmits: u64,
     /// UDP datagrams that found their receive buffer full, of anybody on this machine.
     pub udp_buffer_errors: u64,
+    /// The links to the other end that were lost since the session began.
+    pub lost_links: Vec<LinkLoss>,
 }
 
 /// What the far end saw of a transfer.
@@ -354,6 +357,20 @@ pub struct Report {
     pub received: Option<Received>,
     /// Of its machine.
     pub account: Account,
+}
+
+impl Account {
+    /// Whether its numbers can be.
+    pub(super) fn in_range(&self) -> Result<(), &'static str> {
+        match () {
+            () if self.fullest_busy > 1_000_000 => Err("CPU use above 100 %"),
+            () if self.lost_links.len() > MAX_LINKS => Err("too many links"),
+            () if self.lost_links.iter().any(|loss| loss.interface.len() > TEXT) => {
+                Err("a name that is too long")
+            }
+            () => Ok(()),
+        }
+    }
 }
 
 impl Message {
@@ -382,7 +399,7 @@ impl Message {
             Message::Trips(trips) => trips.in_range(),
             Message::Welcome(welcome) => welcome.shaping.in_range(),
             Message::UdpDone(report) => report.in_range(),
-            Message::Echoed(report) if report.account.fullest_busy > 1_000_000 => Err("CPU use above 100 %"),
+            Message::Echoed(report) => report.account.in_range(),
             Message::Join(join) => join.in_range(),
             Message::Sent(bytes) if bytes.len() > usize::from(MAX_STREAMS) => {
                 Err("results of too many streams")
@@ -392,9 +409,10 @@ impl Message {
                     Err("results of too many streams")
                 }
                 (_, Some(sent)) if sent.looks.len() > MAX_LOOKS => Err("too many status requests"),
-                _ if report.account.fullest_busy > 1_000_000 => Err("CPU use above 100 %"),
-                (Some(received), _) => received.course.in_range(),
-                _ => Ok(()),
+                (received, _) => {
+                    report.account.in_range()?;
+                    received.as_ref().map_or(Ok(()), |received| received.course.in_range())
+                }
             },
             Message::Busy { seconds } if *seconds > 86_400 => Err("a waiting time of more than a day"),
             Message::Refused(why) if why.len() > TEXT => Err("a reason that is too long"),

@@ -19,6 +19,7 @@ use talk::{Parameters, Results, State, StreamResults, Talk, TalkError, stream_id
 use super::condition::{END_CPU, OFFERED, TCP_RETRANSMITS};
 use super::fact::FAR_END_PROGRAM;
 use super::job::Job;
+use super::lost_link::{self, lost_links};
 use super::near_end::dropped_here;
 use super::path::Path;
 use super::server::{Address, SCHEME};
@@ -28,6 +29,7 @@ use crate::case::Case;
 use crate::machine::Machine;
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample};
 use crate::traffic::is_dropped_here;
+use crate::traffic::link_watch::LinkWatch;
 use crate::traffic::udp::account::{Account, Layout, Tally};
 use crate::traffic::udp::flow::{self, Shape, UNKNOWN, Until};
 use crate::traffic::udp::pace::Pace;
@@ -75,6 +77,7 @@ pub(super) fn check(case: &Case) -> Result<(), String> {
 pub(super) struct Client {
     server: SocketAddr,
     path: Path,
+    links: LinkWatch,
     from: Option<IpAddr>,
     placement: Placement,
     datagrams: bool,
@@ -117,6 +120,7 @@ impl Client {
         let server = addresses.iter().find(family).copied().ok_or_else(none)?;
         Ok(Client {
             server,
+            links: LinkWatch::of_route(server),
             path: Path::to(server, Some(machine)).with_copy_rate(),
             from,
             placement: Placement::apart(machine),
@@ -447,6 +451,7 @@ impl Prepared for Client {
     fn facts(&self) -> Facts {
         let mut facts = self.placement.facts(&self.path.name(), self.server);
         facts.achieved.set(&FAR_END_PROGRAM, "iperf3");
+        lost_link::note(lost_links(self.links.losses(), &[]), &mut facts);
         facts
     }
 }

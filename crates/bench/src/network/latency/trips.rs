@@ -15,6 +15,7 @@ use super::super::condition::{
 };
 use super::super::fact::{PLACEMENT, PLACEMENTS};
 use super::super::job::{Job, Protocol};
+use super::super::lost_link::{self, lost_links};
 use super::super::near_end::{FarEnd, Place, dropped_here};
 use super::super::path::Path as ToFarEnd;
 use super::super::path_fault::{self, PathFault, PathWay};
@@ -27,6 +28,7 @@ use crate::sample::{
     Amount, CannotMeasure, Condition, Conditions, Facts, Histogram, Numbers, Offer, Origin, Sample,
     WrongAnswer,
 };
+use crate::traffic::link_watch::LinkWatch;
 use crate::traffic::probe::path::{ConnectPath, IcmpPath, Path, TcpPath, UdpPath, Wait};
 use crate::traffic::probe::payload::Payload;
 use crate::traffic::probe::{Manner, Trips, Until, round_trips};
@@ -68,6 +70,8 @@ pub struct RoundTrips {
     load: Option<Load>,
     placement: Placement,
     path: ToFarEnd,
+    /// The links of ICMP's packets.
+    links: LinkWatch,
     fixed: Option<Fixed>,
     payloads: Vec<Payload>,
     wait: Wait,
@@ -116,6 +120,7 @@ impl RoundTrips {
         };
         let mut round_trips = RoundTrips {
             load: load_of(setup, job, seed, far_end.as_ref())?,
+            links: if far_end.is_none() { LinkWatch::of_route(address) } else { LinkWatch::default() },
             far_end,
             address,
             ways,
@@ -329,6 +334,9 @@ impl RoundTrips {
         match &mut self.far_end {
             Some(far_end) => far_end.lost(during, &error),
             None if matches!(error, Lost::Dropped) => dropped_here(self.address),
+            None if let Some(link) = lost_links(self.links.losses(), &[]).into_iter().next() => {
+                PathFault::LinkLost(link).of_server(self.address)
+            }
             None => CannotMeasure::far_end(format!(
                 "{} does not answer ICMP echo: {error}; a firewall may drop it: use --protocol tcp",
                 self.address.ip()
@@ -503,6 +511,11 @@ impl Prepared for RoundTrips {
         if let Some(fixed) = self.fixed {
             fixed.note(&mut facts);
         }
+        let lost = match &self.far_end {
+            Some(far_end) => far_end.lost_links(),
+            None => lost_links(self.links.losses(), &[]),
+        };
+        lost_link::note(lost, &mut facts);
         facts
     }
 }

@@ -13,6 +13,7 @@ use plimsoll_metal::tcp::TcpInfo;
 use super::amount::{self, Fixed};
 use super::held::Held;
 use super::job::Job;
+use super::lost_link;
 use super::near_end::FarEnd;
 use super::path::Path;
 use super::server::Server;
@@ -422,6 +423,7 @@ impl Prepared for Streams {
         }
         facts.warnings.extend(self.held.warnings().into_iter().map(Note::from));
         self.watch.tell(&mut facts);
+        lost_link::note(self.far_end.lost_links(), &mut facts);
         facts
     }
 }

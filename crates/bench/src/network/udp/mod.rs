@@ -20,6 +20,7 @@ use super::condition::{
 use super::fact::SEGMENTATION;
 use super::held::Held;
 use super::job::Job;
+use super::lost_link;
 use super::near_end::FarEnd;
 use super::path::Path;
 use super::path_fault::{self, PathWay};
@@ -566,6 +567,7 @@ impl Prepared for Datagrams {
         }
         facts.invalid = unproved(self.unproved, self.searches_done);
         self.watch.tell(&mut facts);
+        lost_link::note(self.far_end.lost_links(), &mut facts);
         facts
     }
 }
