@@ -63,6 +63,11 @@ pub(super) static BARRIER: Osu = Osu {
 };
 
 impl Osu {
+    /// Whether it has no messages, and so no sizes.
+    fn is_barrier(&self) -> bool {
+        self.benchmark == "mpi.barrier"
+    }
+
     /// Whether it tells MB/s of windows of messages; the others tell microseconds.
     fn is_bandwidth(&self) -> bool {
         self.metric == "throughput"

@@ -105,6 +105,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn results_of_several_runs_in_one_output_are_refused() {
+        let result = "events per second: 900.5\ntotal time: 10.0s\ntotal number of events: 9005\n";
+        let text = format!(
+            "sysbench 1.0.20\nRunning the test with following options:\nNumber of threads: 1\nPrime numbers limit: 10000\n{result}"
+        );
+        assert_eq!(stated::read(&text).map(|stated| stated.figures.len()), Ok(1));
+        assert!(stated::read(&format!("{text}{result}")).is_err_and(|why| why.contains("several runs")));
+    }
+
+    #[test]
     fn the_remainders_are_those_of_its_loops() {
         let mut count = 0;
         for number in 3..LARGEST {

@@ -55,14 +55,17 @@ pub(super) fn starts(text: &str) -> Vec<usize> {
 pub(super) fn read(text: &str) -> Result<Stated, String> {
     let mut stated = Stated::by(TOOL.name, None);
     let banner = text.lines().find(|line| is_banner(line)).unwrap_or_default();
-    stated.figures = match Fields::of(text) {
-        Some(fields) => of_fields(&fields, banner)?,
-        None if is_bare(text) => {
+    let results = Fields::all(text);
+    stated.figures = match results.as_slice() {
+        [_, ..] => {
+            results.iter().map(|fields| of_fields(fields, banner)).collect::<Result<Vec<_>, _>>()?.concat()
+        }
+        [] if is_bare(text) => {
             return Err(
                 "its rows have no headings, so their meaning and unit are unknown: leave out -P 0".to_owned()
             );
         }
-        None => table(text, banner),
+        [] => table(text, banner),
     };
     match stated.figures.is_empty() {
         true => Err("it has no figure; netperf's -- -k prints keys that can be read".to_owned()),
@@ -330,6 +333,13 @@ mod tests {
             figure(&sent_only).subject,
             Subject::Link(LinkUse { is_sent: true, datagram: Some(_), .. })
         ));
+    }
+
+    #[test]
+    fn each_row_below_a_heading_is_a_result() {
+        let csv = "Throughput,Throughput Units\n935.96,10^6bits/s\n9935.96,10^6bits/s\n";
+        let values: Vec<f64> = read(csv).unwrap().figures.iter().map(|figure| figure.value / 1e6).collect();
+        assert_eq!(values, [935.96, 9935.96]);
     }
 
     #[test]

@@ -39,6 +39,7 @@ impl Osu {
     fn figure(&self, line: &str) -> Option<Figure> {
         let numbers: Vec<f64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
         let (name, value) = match numbers.as_slice() {
+            [value, ..] if self.is_barrier() => (self.metric.to_owned(), *value),
             [value] => (self.metric.to_owned(), *value),
             [size, value, ..] => (format!("{} of {size} B", self.metric), *value),
             [] => return None,
@@ -67,7 +68,12 @@ mod tests {
         assert_eq!((figures.len(), figures[1].value), (2, 11_702.55e6));
         let barrier = "# OSU MPI Barrier Latency Test v5.8\n# Avg Latency(us)\n             8.32\n";
         assert!(BARRIER.recognises_text(barrier) && !LATENCY.recognises_text(barrier));
-        assert!((BARRIER.read(barrier).unwrap().figures[0].value - 8.32e-6).abs() < 1e-12);
+        let full =
+            "# OSU MPI Barrier Latency Test v5.8\n# Avg Latency(us)   Min Latency(us)\n 8.32 1.5 9.1 1000\n";
+        for text in [barrier, full] {
+            let figure = BARRIER.read(text).unwrap().figures.remove(0);
+            assert!((figure.value - 8.32e-6).abs() < 1e-12 && figure.name == "time", "{figure:?}");
+        }
         let validated =
             "# OSU MPI Bandwidth Test v7.5\n# Datatype: MPI_CHAR.\n1  0.95  Pass\n2  1.90  Fail\n";
         let other = "# OSU MPI Bi-Directional Bandwidth Test v7.5\n1  1.80\n";

@@ -39,6 +39,9 @@ pub(super) fn starts(text: &str) -> Vec<usize> {
 pub(super) fn read(text: &str) -> Result<Stated, String> {
     let version = text.find("sysbench ").and_then(|at| TOOL.version(&text[at..]));
     let mut stated = Stated::by(TOOL.name, version.as_deref());
+    if text.lines().filter(|line| line.contains("total time:")).count() > 1 {
+        return Err("it has results of several runs in one: give each run an output of its own".to_owned());
+    }
     let general = General::of(text)?;
     stated.figures = match text {
         _ if text.contains("Prime numbers limit:") || text.contains("Maximum prime number checked") => {

@@ -6,24 +6,34 @@ use std::collections::BTreeMap;
 pub(super) struct Fields(BTreeMap<String, String>);
 
 impl Fields {
-    /// The fields of a text; `None` if it has none.
+    /// The fields of the first result of a text; `None` if it has none.
     pub(super) fn of(text: &str) -> Option<Self> {
+        Self::all(text).into_iter().next()
+    }
+
+    /// The fields of each result: a text of keys is one, of CSV each row below a heading is.
+    pub(super) fn all(text: &str) -> Vec<Self> {
         let lines = text.lines().filter_map(key_value);
         let known: BTreeMap<String, String> =
             lines.map(|(key, value)| (key.to_owned(), value.trim_matches('"').to_owned())).collect();
         if !known.is_empty() {
-            return Some(Self(known));
+            return vec![Self(known)];
         }
-        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        lines.windows(2).find_map(|pair| {
-            let [head, row] = pair else { return None };
-            let names: Vec<String> = cells(head).map(key).collect();
-            let is_head =
-                names.len() > 1 && names.iter().any(|name| name == "THROUGHPUT" || name == "RT_LATENCY");
-            let values: Vec<&str> = cells(row).collect();
-            (is_head && names.len() == values.len())
-                .then(|| Self(names.into_iter().zip(values.into_iter().map(str::to_owned)).collect()))
-        })
+        let mut heading: Vec<String> = Vec::new();
+        let mut found = Vec::new();
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            let names: Vec<String> = cells(line).map(key).collect();
+            let values: Vec<&str> = cells(line).collect();
+            if names.len() > 1 && names.iter().any(|name| name == "THROUGHPUT" || name == "RT_LATENCY") {
+                heading = names;
+            } else if heading.len() == values.len() && !heading.is_empty() {
+                let values = values.into_iter().map(str::to_owned);
+                found.push(Self(heading.iter().cloned().zip(values).collect()));
+            } else {
+                heading.clear();
+            }
+        }
+        found
     }
 
     /// Whether they are netperf's, and no other program's keys.
