@@ -26,10 +26,9 @@ fn as_expected(found: &[(String, String, String)]) -> bool {
     match found {
         [cpu, network] => {
             (cpu.0.as_str(), cpu.1.as_str()) == ("n2", "cpu.peak")
-                && cpu.2.starts_with("throttled by the CPU quota")
+                && cpu.2.starts_with("a CPU quota of 0.40 CPUs (throttled ")
                 && (network.0.as_str(), network.1.as_str()) == ("n3", "network.tcp")
-                && network.2
-                    == "a shaper (queueing discipline) limits its interface to 50.0 Mbit/s, the others' to 200 Mbit/s"
+                && network.2 == "a shaper limits the interface to 50.0 Mbit/s, 200 Mbit/s on most others"
         }
         _ => false,
     }

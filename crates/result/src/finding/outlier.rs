@@ -458,7 +458,11 @@ fn by_rate_limit(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
     let limit = figure.rate_limit?;
     let bound = limit.bound.value;
     let is_near = figure.value > bound / NEAR && figure.value < bound * NEAR;
-    (is_near && limit.rate.value < usual.rate_limit * (1.0 - SLOWER)).then(|| limit.to_string())
+    let others = usual.rate_limit;
+    (is_near && limit.rate.value < others * (1.0 - SLOWER)).then(|| match others.is_finite() {
+        true => format!("{limit}, {} on most others", Quantity::new(others, limit.rate.unit)),
+        false => limit.to_string(),
+    })
 }
 
 /// Whether its processor slowed itself down because it was too hot.
