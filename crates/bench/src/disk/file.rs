@@ -301,7 +301,8 @@ pub fn named(file: &TestFile) -> Option<FileWarning> {
     file.named.then(|| FileWarning::Named { file_system: file.file_system().to_string() })
 }
 
-/// The warning that memory may be behind the test files: a disk of memory, a loop device on a file in memory, or a file system that a process or the host serves.
+/// The warning that memory may be behind the test files: a disk of memory, a loop device on a file in memory, or a file
+/// system that a process or the host serves.
 pub fn memory_behind(storage: Option<&Storage>) -> Option<FileWarning> {
     let storage = storage?;
     let is_memory = |disk: &&Disk| matches!(disk.kind, DiskKind::Zram | DiskKind::Ram);

@@ -186,7 +186,7 @@ fn possible_sockets(machine: &Machine, memory: &SocketMemory, shown: f64) -> f64
     shown.max(proven).max(hidden)
 }
 
-/// Whether the guest sees the sockets that its CPUs are on: on clouds that document it, or where it sees several with memory each.
+/// Whether the guest sees the sockets that its CPUs are on: on some clouds, or if it sees several with memory each.
 fn shows_sockets(machine: &Machine) -> bool {
     let Virtualisation { hypervisor, system_vendor, .. } = &machine.virtualisation;
     let is_azure = system_vendor.as_deref() == Some("Microsoft Corporation");

@@ -271,7 +271,7 @@ impl Change {
         match (quota, steal) {
             (Some(quota), steal) if quota >= steal.unwrap_or(0.0) => Cause::Quota,
             (_, Some(_)) => Cause::Steal,
-            // Time under a quota is also time without a CPU, so what is more of the latter may be mostly the former.
+            // Throttled threads also wait for a CPU: if at least half of the added wait is throttling, the quota is the cause.
             _ if explains(|l| l.waited).is_some() => {
                 if rise(|l| l.throttled) >= 0.5 * rise(|l| l.waited) {
                     Cause::Quota
@@ -594,7 +594,7 @@ mod tests {
         let before = made.metrics[0].series[..212].iter_mut();
         before.for_each(|p| (p.excluded, p.waited) = (Some(0.474), Some(0.45)));
         assert_eq!(told(&made).1["cause"], "quota");
-        // The same loss without the quota.
+        // Without the quota other programs are the cause of the same loss.
         made.metrics[0].series[212..].iter_mut().for_each(|p| p.throttled = Some(0.0));
         assert_eq!(told(&made).1["cause"], "others");
     }
