@@ -36,6 +36,42 @@ fn most(unit: Unit) -> f64 {
     }
 }
 
+/// What no machine does in less than some time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Event {
+    /// A load that waits for the one before it.
+    Load,
+    /// A message from one thread to another.
+    Message,
+    /// A message and its answer.
+    RoundTrip,
+}
+
+impl Event {
+    /// Clock cycles that it takes at least: a load hits the nearest cache in one or more, and a message is stored there and
+    /// loaded from there, with some instructions of each end.
+    const fn least_cycles(self) -> f64 {
+        match self {
+            Self::Load => 1.0,
+            Self::Message => 10.0,
+            Self::RoundTrip => 20.0,
+        }
+    }
+
+    /// The reason why it cannot have taken `seconds` on any machine; `None` if it can, or if the time was rounded to 0.
+    pub(crate) fn too_short(self, seconds: f64) -> Option<String> {
+        let least = self.least_cycles() / MAX_CLOCK_HZ;
+        (seconds > 0.0 && seconds < least).then(|| {
+            let least = Quantity::new(least, Unit::Second).human(2);
+            let cycles = self.least_cycles();
+            format!("it takes {cycles} clock cycles or more, and no core has a clock above 9.2 GHz: {least}")
+        })
+    }
+}
+
+/// No core has a faster clock: the record of 2025 is 9.13 GHz, under liquid helium.
+const MAX_CLOCK_HZ: f64 = 9.2e9;
+
 /// What a file counts of the messages of a test, as far as it does.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Messages {
@@ -160,6 +196,16 @@ mod tests {
             Messages { arrived: Some((1e5, 1e3)), ..SOME },
         ] {
             assert!(wrong.contradiction().is_some(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn times_below_some_clock_cycles_are_impossible() {
+        for (event, impossible, possible) in
+            [(Event::Load, 1e-12, 0.3e-9), (Event::Message, 0.3e-9, 90e-9), (Event::RoundTrip, 1e-9, 180e-9)]
+        {
+            assert!(event.too_short(impossible).is_some(), "{event:?}");
+            assert_eq!((event.too_short(possible), event.too_short(0.0)), (None, None), "{event:?}");
         }
     }
 

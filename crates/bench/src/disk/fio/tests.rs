@@ -409,6 +409,19 @@ fn what_the_environment_holds_is_in_no_text() {
     assert!(job("filename=/mnt/${NONE}").unwrap_err()[0].contains("environment variable NONE"));
 }
 
+/// As fio 3.33 does: `rw= randread` drops the job, `size= 1m` is one byte, `iodepth= 2` and `filename= x` are read.
+#[test]
+fn a_value_behind_a_blank_is_refused_where_fio_misreads_it() {
+    let job = |line: &str| read(&format!("[a]\nrw=randread\nbs=4k\nsize=1g\n{line}\n"));
+    for line in ["rw= randread", "rw = randread", "bs= 8k,4k", "size= 50%", "ioengine=\tpsync"] {
+        let wrong = job(line).unwrap_err();
+        assert!(wrong.len() == 1 && wrong[0].starts_with("job.fio:5: "), "{line}: {wrong:?}");
+    }
+    for line in ["iodepth= 2", "rw =randread", "filename= x", "description= some words", "size= 1048576"] {
+        assert!(job(line).is_ok(), "{line}");
+    }
+}
+
 #[test]
 fn a_job_file_is_known_by_its_content() {
     for text in [

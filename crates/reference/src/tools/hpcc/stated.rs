@@ -3,6 +3,7 @@
 use super::{TOOL, summary};
 use crate::case::Case;
 use crate::documents::line_starts;
+use crate::plausible::Event;
 use crate::quantity::Unit;
 use crate::stated::{AS_MANY_AS_CPUS, CoreUse, Figure, Like, MemoryUse, Origin, Stated, Subject};
 use crate::text::shown_within;
@@ -46,7 +47,11 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     stated.figures.extend(streams(&number));
     for (key, factor, unit) in OTHERS {
         let no = || Err("plimsoll derives no limit for it".to_owned());
-        stated.figures.extend(number(key).map(|value| Figure::new(key, value * factor, unit, no())));
+        let figure = |value: f64| {
+            let absurd = (unit == Unit::Second).then(|| Event::Message.too_short(value)).flatten();
+            Figure { absurd, ..Figure::new(key, value, unit, no()) }
+        };
+        stated.figures.extend(number(key).map(|value| figure(value * factor)));
     }
     stated.figures.retain(|figure| figure.value != 0.0);
     if let Some(why) = failed {

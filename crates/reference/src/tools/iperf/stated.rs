@@ -121,11 +121,65 @@ impl Run {
         found
     }
 
+    /// What the intervals of a stream contradict of its whole test: bytes that are not theirs, where they cover all of it.
+    fn other_intervals(&self, total: &Row) -> Option<String> {
+        /// Rows are rounded to three digits, and what is sent after the last whole interval may have a row or not.
+        const NEAR: f64 = 0.05;
+        let before = self.rows.iter().take_while(|row| !std::ptr::eq(*row, total));
+        let (mut end, mut moved) = (0.0, 0.0);
+        for row in before.filter(|row| row.id == total.id) {
+            if row.begin < MOMENT {
+                (end, moved) = (0.0, 0.0);
+            }
+            // Of an interval that is missing nothing is known.
+            if (row.begin - end).abs() > MOMENT {
+                return None;
+            }
+            end = row.end;
+            moved += row.bytes;
+        }
+        let is_whole = end > 0.0 && (end - total.end).abs() <= total.end * NEAR / 2.0;
+        let is_other = is_whole && (moved - total.bytes).abs() > total.bytes * NEAR;
+        is_other.then(|| {
+            let [moved, all] = [moved, total.bytes].map(|bytes| Quantity::new(bytes, Unit::Byte).human(3));
+            format!("its intervals moved {moved} and the whole test {all}")
+        })
+    }
+
+    /// The sum of streams that a client ran at once, where the file has none: older versions write it in some reports alone.
+    fn added(&self, totals: &[&Row]) -> Option<Row> {
+        let is_one_way = |row: &&&Row| !row.id.starts_with('*');
+        let is_at_once = self.is_client && !self.is_server && !self.is_reverse;
+        let [first, rest @ ..] = totals else { return None };
+        let is_of_one_test = |row: &&Row| {
+            (row.seconds.value() - first.seconds.value()).abs() < first.seconds.value() * 0.1
+                && row.is_reported == first.is_reported
+        };
+        let is_all = totals.iter().filter(is_one_way).count() == totals.len()
+            && !totals.iter().any(|row| row.is_sum())
+            && rest.iter().all(is_of_one_test)
+            && rest.iter().all(|row| row.id != first.id);
+        (is_at_once && !rest.is_empty() && is_all).then(|| Row {
+            id: "SUM".to_owned(),
+            begin: first.begin,
+            end: first.end,
+            seconds: first.seconds,
+            bytes: totals.iter().map(|row| row.bytes).sum(),
+            rate: totals.iter().map(|row| row.rate).sum(),
+            lost: None,
+            is_reported: first.is_reported,
+            ends: first.ends.clone(),
+        })
+    }
+
     /// A figure for each sum, and for each stream that is in no sum.
     fn figures(&self) -> Vec<Figure> {
         let mut found: Vec<Figure> = Vec::new();
         let mut streams: Vec<&Row> = Vec::new();
-        for row in self.totals() {
+        let mut totals = self.totals();
+        let added = self.added(&totals);
+        totals.extend(&added);
+        for row in totals {
             if !row.is_sum() {
                 streams.push(row);
                 continue;
@@ -185,7 +239,7 @@ impl Run {
             .map(|_| "every datagram was lost".to_owned());
         let datagrams = self.datagrams(row);
         figure.absurd = datagrams.absurd();
-        figure.contradiction = datagrams.contradiction();
+        figure.contradiction = datagrams.contradiction().or_else(|| self.other_intervals(row));
         figure.subject = Subject::Link(LinkUse {
             ends: row.ends.clone(),
             streams,
@@ -234,6 +288,7 @@ const MOMENT: f64 = 0.005;
 struct Row {
     id: String,
     begin: f64,
+    end: f64,
     seconds: Seconds,
     bytes: f64,
     /// Bit/s.
@@ -258,6 +313,7 @@ impl Row {
         Some(Self {
             id: id.trim().to_owned(),
             begin: begin.parse().ok()?,
+            end: end.parse().ok()?,
             seconds: Seconds::between(Seconds::printed(begin).ok()?, Seconds::printed(end).ok()?),
             bytes: amount.parse::<f64>().ok()? * bytes,
             rate: rate.parse::<f64>().ok()? * factor * if is_bytes { 8.0 } else { 1.0 },
@@ -284,6 +340,7 @@ impl Row {
         Some(Self {
             id: if is_sum { "SUM".to_owned() } else { (*id).to_owned() },
             begin: begin.parse().ok()?,
+            end: end.parse().ok()?,
             seconds: Seconds::between(Seconds::printed(begin).ok()?, Seconds::printed(end).ok()?),
             bytes: bytes.parse().ok()?,
             rate: rate.parse().ok()?,
@@ -339,7 +396,10 @@ mod tests {
             [  3]  0.0- 2.0 sec   224 MBytes   941 Mbits/sec\n";
         assert_eq!(figures(&format!("{CLIENT}{rows}")), [("TCP, stream 3, as sent".to_owned(), 941e6, true)]);
         let two = "[  3]  0.0-10.0 sec   560 MBytes   470 Mbits/sec\n[  4]  0.0-10.0 sec   560 MBytes   471 Mbits/sec\n";
-        assert_eq!(figures(&format!("{CLIENT}{two}")).len(), 2);
+        assert_eq!(
+            figures(&format!("{CLIENT}{two}")),
+            [("TCP, all streams, as sent".to_owned(), 941e6, true)]
+        );
         let sum = "[SUM]  0.0-10.0 sec  1.10 GBytes   941 Mbits/sec\n";
         assert_eq!(
             figures(&format!("{CLIENT}{two}{sum}")),
@@ -358,6 +418,30 @@ mod tests {
     }
 
     #[test]
+    fn intervals_and_their_whole_test_agree_or_are_named() {
+        let rows = "[  3]  0.0- 1.0 sec   112 MBytes   940 Mbits/sec\n[  3]  1.0- 2.0 sec   112 MBytes   940 Mbits/sec\n\
+            [  3]  0.0- 2.0 sec   224 MBytes   941 Mbits/sec\n";
+        let contradiction =
+            |rows: &str| read(&format!("{CLIENT}{rows}")).unwrap().figures.remove(0).contradiction;
+        assert_eq!(contradiction(rows), None);
+        assert!(contradiction(&rows.replace("224", "448")).is_some());
+        // Without one of its intervals, nothing is known.
+        let missing = rows.replacen("[  3]  0.0- 1.0 sec   112 MBytes   940 Mbits/sec\n", "", 1);
+        assert_eq!(contradiction(&missing.replace("224", "448")), None);
+        let row = |id: &str, from: u8, to: u8, mbytes: u32| {
+            format!("[{id}]  {from}.0- {to}.0 sec  {mbytes} MBytes  {} Mbits/sec\n", mbytes * 8)
+        };
+        let part = |from: u8, to: u8, times: u32| {
+            row("  3", from, to, 112 * times)
+                + &row("  4", from, to, 56 * times)
+                + &row("SUM", from, to, 168 * times)
+        };
+        let both = part(0, 1, 1) + &part(1, 2, 1) + &part(0, 2, 2);
+        let figures = read(&format!("{CLIENT}{both}")).unwrap().figures;
+        assert!(figures.iter().all(|figure| figure.contradiction.is_none()), "{figures:?}");
+    }
+
+    #[test]
     fn what_arrived_of_datagrams_is_the_servers_report() {
         let text = CLIENT.replace("TCP port", "UDP port")
             + "[  3]  0.0-10.0 sec  1.10 GBytes   945 Mbits/sec\n[  3] Sent 803571 datagrams\n[  3] Server Report:\n\
@@ -370,7 +454,7 @@ mod tests {
         let sum = "[SUM]  0.0-10.0 sec  2.20 GBytes  1.89 Gbits/sec\n[  4] Server Report:\n\
             [  4]  0.0-10.0 sec  1.00 GBytes   861 Mbits/sec   0.012 ms 72321/803571 (9%)\n";
         let values: Vec<f64> = figures(&format!("{text}{sum}")).iter().map(|figure| figure.1).collect();
-        assert_eq!(values, [860e6, 861e6]);
+        assert_eq!(values, [1721e6]);
         let none = text.replace("72321/", "803571/");
         assert!(read(&none).unwrap().figures[0].void.is_some());
         let (sent, _) = text.split_once("[  3] Sent").unwrap();

@@ -2,6 +2,7 @@
 
 use super::{MIB, TOOL};
 use crate::documents::line_starts;
+use crate::plausible::Event;
 use crate::quantity::Unit;
 use crate::stated::{Figure, Stated};
 
@@ -28,7 +29,8 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
         .map(|(mib, ns)| {
             let no = "its loads may be fetched ahead, so plimsoll derives no limit".to_owned();
             let bytes = crate::quantity::Quantity::new((mib * MIB).round(), Unit::Byte);
-            Figure::new(&format!("load of {bytes}"), ns * 1e-9, Unit::Second, Err(no))
+            let figure = Figure::new(&format!("load of {bytes}"), ns * 1e-9, Unit::Second, Err(no));
+            Figure { absurd: Event::Load.too_short(figure.value), ..figure }
         })
         .collect();
     match stated.figures.is_empty() {
@@ -49,5 +51,7 @@ mod tests {
         assert_eq!(figures[1].name, "load of 64 MiB");
         assert_eq!(starts(&text.repeat(3)).len(), 3);
         assert!(read("\"stride=64\n").is_err());
+        let figures = read(&text.replace("1.250", "0.001")).unwrap().figures;
+        assert!(figures[0].absurd.is_some() && figures[1].absurd.is_none());
     }
 }

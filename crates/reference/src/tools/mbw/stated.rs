@@ -34,7 +34,32 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     let means = rows().any(|line| line.starts_with("AVG"));
     let wanted = rows().filter(|line| !means || line.starts_with("AVG"));
     stated.figures = wanted.map(copied).collect::<Result<_, _>>()?;
+    if means {
+        let runs = rows().filter(|line| !line.starts_with("AVG")).filter_map(elapsed);
+        let runs: Vec<(&str, f64)> = runs.collect();
+        let lines = rows().filter(|line| line.starts_with("AVG"));
+        for (figure, mean) in stated.figures.iter_mut().zip(lines.filter_map(elapsed)) {
+            figure.contradiction = other_mean(mean, &runs);
+        }
+    }
     Ok(stated)
+}
+
+/// The method and the seconds of a line.
+fn elapsed(line: &str) -> Option<(&str, f64)> {
+    Some((word_after(line, "Method:").ok()?, number_after(line, "Elapsed:").ok()?))
+}
+
+/// The reason why a mean time is not that of the runs of its method: it is below or above all of them.
+fn other_mean((method, mean): (&str, f64), runs: &[(&str, f64)]) -> Option<String> {
+    /// Times are rounded to 10 µs.
+    const ROUNDED: f64 = 1.1e-5;
+    let times = runs.iter().filter(|(other, _)| *other == method).map(|(_, seconds)| *seconds);
+    let (least, most) = times
+        .fold((f64::INFINITY, 0.0_f64), |(least, most), seconds| (least.min(seconds), most.max(seconds)));
+    let is_between = mean >= least - ROUNDED && mean <= most + ROUNDED;
+    (least <= most && !is_between)
+        .then(|| format!("its mean time is {mean} s, and its runs took {least} to {most} s"))
 }
 
 /// The figure of a line. A copied byte counts when it is read and when it is written; MCBLOCK may copy one block, which a cache
@@ -71,7 +96,10 @@ mod tests {
             let figures = read(&text).unwrap().figures;
             assert_eq!(figures.len(), count, "{text}");
             assert_eq!(figures[0].value, 12800.0 * 2.0 * 1048576.0);
+            assert_eq!(figures[0].contradiction, None, "{text}");
         }
+        let other = format!("{}{}", run.repeat(2), run.replacen('0', "AVG", 1).replace("0.02000", "0.00200"));
+        assert!(read(&other).unwrap().figures[0].contradiction.is_some());
         let block = read(&run.replace("MEMCPY", "MCBLOCK")).unwrap().figures.remove(0);
         assert_eq!(block.value, 12800.0 * 1048576.0);
     }

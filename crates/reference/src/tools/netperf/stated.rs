@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::TOOL;
 use crate::case::Case;
+use crate::plausible::Event;
 use crate::quantity::Unit;
 use crate::stated::{Figure, Like, LinkUse, Stated, Subject};
 use crate::text::shown_within;
@@ -223,7 +224,8 @@ impl Counting for Figure {
 
 fn round_trips(banner: &str, rate: f64) -> Figure {
     let name = if banner.contains("UDP") { "UDP round trips" } else { "round trips" };
-    Figure::new(name, rate, Unit::PerSecond, Err(NO_ECHO.to_owned()))
+    let figure = Figure::new(name, rate, Unit::PerSecond, Err(NO_ECHO.to_owned()));
+    Figure { absurd: Event::RoundTrip.too_short(rate.recip()), ..figure }
 }
 
 /// The figures of an omni test.
@@ -233,7 +235,8 @@ fn round_trips(banner: &str, rate: f64) -> Figure {
 fn of_fields(fields: &Fields, banner: &str) -> Result<Vec<Figure>, String> {
     let number = |key: &str| fields.number(key);
     if let Some(seconds) = number("RT_LATENCY").filter(|micros| *micros != 0.0).map(|micros| micros * 1e-6) {
-        return Ok(vec![Figure::new("round trip", seconds, Unit::Second, Err(NO_ECHO.to_owned()))]);
+        let figure = Figure::new("round trip", seconds, Unit::Second, Err(NO_ECHO.to_owned()));
+        return Ok(vec![Figure { absurd: Event::RoundTrip.too_short(seconds), ..figure }]);
     }
     let units = fields.word("THROUGHPUT_UNITS");
     let is_of_trips =

@@ -2,6 +2,7 @@
 
 use super::Osu;
 use crate::documents::line_starts;
+use crate::plausible::Event;
 use crate::quantity::Unit;
 use crate::stated::{Figure, Stated};
 
@@ -50,6 +51,9 @@ impl Osu {
         };
         let no = "the file does not show whether its processes were on one machine".to_owned();
         let mut figure = Figure::new(&name, value, unit, Err(no));
+        if unit == Unit::Second {
+            figure.absurd = Event::Message.too_short(value);
+        }
         figure.void =
             line.split_whitespace().any(|word| word == "Fail").then(|| "its validation failed".to_owned());
         Some(figure)

@@ -2,7 +2,7 @@
 
 use super::TOOL;
 use crate::documents::line_starts;
-use crate::plausible::Messages;
+use crate::plausible::{Event, Messages};
 use crate::quantity::Unit;
 use crate::stated::{Figure, Stated};
 
@@ -100,7 +100,7 @@ fn figure(summary: &Summary) -> Result<Figure, String> {
     let is_time = |time: &f64| time.is_finite() && *time >= 0.0;
     figure.absurd = match [least, most].iter().find(|time| !is_time(time)) {
         Some(time) => Some(format!("one of its times is {time} ms")),
-        None => echoes.absurd(),
+        None => echoes.absurd().or_else(|| Event::RoundTrip.too_short(figure.value)),
     };
     figure.contradiction = match echoes.contradiction() {
         Some(why) => Some(why),

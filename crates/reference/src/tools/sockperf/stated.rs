@@ -3,6 +3,7 @@
 use super::TOOL;
 use crate::case::Case;
 use crate::documents::line_starts;
+use crate::plausible::{Event, Messages};
 use crate::quantity::Unit;
 use crate::stated::{Figure, Like, LinkUse, Stated, Subject};
 use crate::tools::{NO_ECHO, number_after, word_after};
@@ -21,13 +22,13 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     let version = text.split_once("== version #").and_then(|(_, rest)| rest.split_whitespace().next());
     let mut stated = Stated::by(TOOL.name, version);
     let summary = |label: &str| number_after(text, &format!("Summary: {label} is "));
-    for (label, mean, name) in
-        [("Latency", "avg-latency=", "latency (half a round trip)"), ("Round trip", "avg-rtt=", "round trip")]
-    {
+    for (label, mean, name, event) in [
+        ("Latency", "avg-latency=", "latency (half a round trip)", Event::Message),
+        ("Round trip", "avg-rtt=", "round trip", Event::RoundTrip),
+    ] {
         // A log of every message (`--full-log`) has the mean alone.
         let micros = summary(label).or_else(|_| number_after(text, mean)).ok();
-        let figure = |micros: f64| Figure::new(name, micros * 1e-6, Unit::Second, Err(NO_ECHO.to_owned()));
-        stated.figures.extend(micros.map(figure));
+        stated.figures.extend(micros.map(|micros| time(text, name, micros, event)));
     }
     stated.figures.extend(summary("BandWidth").ok().map(|rate| throughput(text, rate)));
     if stated.figures.is_empty() && text.contains("No messages were received") {
@@ -38,6 +39,33 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
         true => Err("it has no line 'Summary:' with a figure".to_owned()),
         false => Ok(stated),
     }
+}
+
+/// The mean time of messages, with what the text counts of them.
+fn time(text: &str, name: &str, micros: f64, event: Event) -> Figure {
+    let mut figure = Figure::new(name, micros * 1e-6, Unit::Second, Err(NO_ECHO.to_owned()));
+    let counted = text.split_once("[Valid Duration]").map_or("", |(_, line)| line);
+    let count = |name: &str| number_after(counted, name).ok();
+    let messages = Messages {
+        what: "messages",
+        sent: count("SentMessages="),
+        // Members of a group each answer a message, and a network may copy one.
+        received: count("ReceivedMessages=").filter(|_| count("duplicated messages = ") == Some(0.0)),
+        lost: count("dropped messages = "),
+        ..Messages::default()
+    };
+    figure.absurd = messages.absurd().or_else(|| event.too_short(figure.value));
+    figure.contradiction = messages.contradiction().or_else(|| other_mean(text, micros));
+    figure
+}
+
+/// The reason why a mean of `micros` is not that of the observations: it is below or above all of them.
+fn other_mean(text: &str, micros: f64) -> Option<String> {
+    let [least, most] =
+        ["<MIN>", "<MAX>"].map(|end| number_after(text, &format!("{end} observation =")).ok());
+    let (least, most) = (least?, most?);
+    (micros < least || micros > most)
+        .then(|| format!("its mean is {micros} us, and its observations took {least} to {most} us"))
 }
 
 /// The rate of a throughput test, as sent; its MB have 2²⁰ bytes.
@@ -60,6 +88,26 @@ mod tests {
     use super::*;
 
     const HEAD: &str = "sockperf: == version #3.7-no.git == \n[ 0] IP = 192.0.2.2      PORT = 11111 # UDP\n";
+
+    #[test]
+    fn counts_and_means_agree_or_are_named() {
+        let text = "sockperf: [Valid Duration] RunTime=0.550 sec; SentMessages=1000; ReceivedMessages=1000\n\
+            sockperf: # dropped messages = 0; # duplicated messages = 0; # out-of-order messages = 0\n\
+            sockperf: Summary: Round trip is 18.658 usec\nsockperf: ---> <MAX> observation = 4677.313\n\
+            sockperf: ---> <MIN> observation =   13.449\n";
+        let figure = |from: &str, to: &str| {
+            read(&format!("{HEAD}{}", text.replace(from, to))).unwrap().figures.remove(0)
+        };
+        assert_eq!(figure("", "").absurd.or(figure("", "").contradiction), None);
+        for (from, to) in
+            [("ReceivedMessages=1000", "ReceivedMessages=1001"), ("13.449", "20.0"), ("4677.313", "1.0")]
+        {
+            assert!(figure(from, to).contradiction.is_some(), "{to}");
+        }
+        for (from, to) in [("dropped messages = 0", "dropped messages = 1001"), ("18.658", "0.0003")] {
+            assert!(figure(from, to).absurd.is_some(), "{to}");
+        }
+    }
 
     #[test]
     fn times_and_rates_of_the_summary_are_read() {
