@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use plimsoll_check::{Cause, Place, Verdict, check};
 use plimsoll_machine::Machine;
 use plimsoll_machine::fixture::Fixture;
+use plimsoll_model::limit::user::UserLimits;
 use plimsoll_reference::{Stated, read_all, stated};
 
 /// The made-up machine of the corpus, on which limits are known.
@@ -45,7 +46,9 @@ fn judge(text: &str, format: Option<&str>) {
 fn judge_result(stated: &Stated) {
     let (machine, kept) = machine();
     for is_named in [false, true] {
-        let checked = check("x", None, stated, &Place { machine, root: &kept.root, is_named });
+        let limits = UserLimits::default();
+        let place = Place { machine, root: &kept.root, is_named, limits: &limits };
+        let checked = check("x", None, stated, &place);
         assert_eq!(checked.rows.len(), stated.figures.len());
         for row in &checked.rows {
             assert!(is_safe(&row.name) && is_safe(&row.reason), "{row:?}");

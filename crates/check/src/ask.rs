@@ -1,6 +1,7 @@
 //! Asking for the limit of a figure, and whether a limit binds.
 
 use crate::bench;
+use crate::limit::user::UserLimits;
 use crate::limit::{Evidence, Kind, Limit, Question, Source};
 use crate::machine::Machine;
 use crate::stated::{Figure, Like, Subject};
@@ -74,6 +75,14 @@ pub(crate) fn ask_of(figure: &Figure, machine: &Machine, alternatives: impl Fn(&
     }
 }
 
+/// The limit that the user gives for a figure; of several the one that the figure is nearest to, or furthest past.
+pub(crate) fn given(figure: &Figure, limits: &UserLimits) -> Option<Limit> {
+    let like = figure.like.as_ref().ok()?;
+    let metric = bench::metric(&like.case, like.metric)?;
+    let share = |limit: &Limit| limit.value.map_or(0.0, |value| limit.share(figure.value, value));
+    limits.of(&like.case, &metric).into_iter().max_by(|a, b| share(a).total_cmp(&share(b)))
+}
+
 fn limits(machine: &Machine, like: &Like) -> Vec<Limit> {
     let samples = [like.sample.clone()];
     let evidence = Evidence::default();
@@ -100,6 +109,9 @@ pub(crate) fn binding(
 ) -> Result<(), String> {
     /// Sockets of a host that a guest may have without seeing more than one.
     const HIDDEN_SOCKETS: f64 = 2.0;
+    if limit.source == Source::User {
+        return Ok(());
+    }
     if limit.is_promise {
         return Err("past a rating, which is a promise and no physical limit".to_owned());
     }

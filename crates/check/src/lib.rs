@@ -22,6 +22,7 @@ use plimsoll_model::{limit, measurement};
 use plimsoll_reference::{Account, impossible, stated};
 use plimsoll_units::{quantity, text};
 
+use crate::limit::user::UserLimits;
 use crate::machine::{Machine, Root};
 use crate::quantity::{Quantity, Unit, significant};
 use crate::stated::{Figure, Origin, Stated, Subject};
@@ -43,6 +44,8 @@ pub struct Place<'a> {
     pub root: &'a Root,
     /// Whether the user says that the results are of this machine.
     pub is_named: bool,
+    /// Limits that the user gives: they take the place of derived ones.
+    pub limits: &'a UserLimits,
 }
 
 /// Holds all figures of a result to the limits of a machine; `document` is its number, from 1, in a file with several.
@@ -125,6 +128,9 @@ fn judged(figure: &Figure, place: &Place<'_>, foreign: Option<&str>) -> Row {
         Subject::Cores(used) => cores::held(figure, used, place),
         Subject::Other => ask::ask(figure, place, |like| vec![like.clone()]),
     };
+    if let Some(limit) = ask::given(figure, place.limits) {
+        held = Held { limit: Some(limit), why_not: None, incomplete: None, ..held };
+    }
     // What is sure of this machine's caches is not of another's.
     if foreign.is_some()
         && matches!(&figure.subject, Subject::Memory(used) if memory::rests_on_the_machine(used))

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use plimsoll_check::{Cause, Checked, Place, Verdict, check};
 use plimsoll_machine::fixture::Fixture;
 use plimsoll_machine::{Machine, Root};
+use plimsoll_model::limit::user::UserLimits;
 use plimsoll_reference::stated;
 
 /// What a file is.
@@ -173,7 +174,12 @@ fn checked(file: &str, disk: &str, saved: &Saved) -> Checked {
 fn checked_text(file: &str, text: &str, saved: &Saved) -> Checked {
     let stated = stated::read(text, None).unwrap_or_else(|why| panic!("{file}: {why}"));
     assert!(file.starts_with(stated.tool.split('-').next().unwrap()), "{file} is taken for {}", stated.tool);
-    check(file, None, &stated, &Place { machine: &saved.machine, root: &saved.root, is_named: true })
+    check(
+        file,
+        None,
+        &stated,
+        &Place { machine: &saved.machine, root: &saved.root, is_named: true, limits: &UserLimits::default() },
+    )
 }
 
 /// Whether what was found is what the file is; else what was found.
@@ -299,7 +305,8 @@ fn absurdly_many_threads_are_survived() {
     assert!(text.contains(counted), "{text}");
     let text = text.replace(counted, "Number of Threads counted = 18446744073709551615");
     let stated = stated::read(&text, None).unwrap();
-    let place = Place { machine: &desk.machine, root: &desk.root, is_named: true };
+    let place =
+        Place { machine: &desk.machine, root: &desk.root, is_named: true, limits: &UserLimits::default() };
     assert!(!check("x", None, &stated, &place).passes());
 }
 
@@ -324,7 +331,8 @@ fn a_file_of_another_machine_is_not_judged_by_its_limits() {
     let text = fs::read_to_string(folder("corpus").join("iperf3-gigabit-tcp.json")).unwrap();
     let stated = stated::read(&text, None).unwrap();
     let verdict = |desk: &Saved, is_named| {
-        let place = Place { machine: &desk.machine, root: &desk.root, is_named };
+        let place =
+            Place { machine: &desk.machine, root: &desk.root, is_named, limits: &UserLimits::default() };
         check("x", None, &stated, &place).rows.remove(0)
     };
     assert_eq!(verdict(&desk, true).verdict, Verdict::Fine);
@@ -334,7 +342,8 @@ fn a_file_of_another_machine_is_not_judged_by_its_limits() {
     // Nor by its caches.
     let text = fs::read_to_string(folder("corpus").join("hpcc-small.txt")).unwrap();
     let stated = stated::read(&text, None).unwrap();
-    let place = Place { machine: &desk.machine, root: &desk.root, is_named: false };
+    let place =
+        Place { machine: &desk.machine, root: &desk.root, is_named: false, limits: &UserLimits::default() };
     let checked = check("x", None, &stated, &place);
     assert!(checked.rows.iter().all(|row| row.verdict != Verdict::Impossible), "{:?}", checked.rows);
     desk.machine.kernel.architecture = Some("aarch64".to_owned());

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_check::{Cause, Checked, Place, Verdict, check};
 use plimsoll_machine::fixture::Fixture;
+use plimsoll_model::limit::user::UserLimits;
 use plimsoll_reference::read_all;
 
 fn folder(name: &str) -> PathBuf {
@@ -21,7 +22,7 @@ fn checked(text: &str) -> Vec<Checked> {
     let tree = fs::read_to_string(folder("machines").join("host.tree")).unwrap();
     let kept = Fixture::unpack(&tree).unwrap();
     let machine = kept.machine();
-    let place = Place { machine: &machine, root: &kept.root, is_named: true };
+    let place = Place { machine: &machine, root: &kept.root, is_named: true, limits: &UserLimits::default() };
     let results = read_all(text, None);
     results.into_iter().map(|stated| check("x", None, &stated.unwrap(), &place)).collect()
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_check::{Cause, Checked, Place, Verdict, check};
 use plimsoll_machine::fixture::Fixture;
+use plimsoll_model::limit::user::UserLimits;
 use plimsoll_reference::read_all;
 
 /// What a result in a file is.
@@ -68,12 +69,40 @@ fn folder(name: &str) -> PathBuf {
 
 /// The desk computer's verdicts on each result of a text.
 fn checked(text: &str) -> Vec<Result<Checked, String>> {
+    checked_with(text, "")
+}
+
+/// The same with the text of a limits file.
+fn checked_with(text: &str, limits: &str) -> Vec<Result<Checked, String>> {
+    let limits = match limits {
+        "" => UserLimits::default(),
+        limits => UserLimits::parse(limits).unwrap(),
+    };
     let tree = fs::read_to_string(folder("machines").join("desk.tree")).unwrap();
     let kept = Fixture::unpack(&tree).unwrap();
     let machine = kept.machine();
-    let place = Place { machine: &machine, root: &kept.root, is_named: true };
+    let place = Place { machine: &machine, root: &kept.root, is_named: true, limits: &limits };
     let results = read_all(text, None).into_iter();
     results.map(|stated| stated.map(|stated| check("x", None, &stated, &place))).collect()
+}
+
+/// A limit of the user takes the place of a derived one, and of one that is not known.
+#[test]
+fn a_limit_of_the_user_binds() {
+    let limits = |speed: &str| {
+        format!(
+            "[[limit]]\nmatch = \"network.tcp\"\nmetric = \"goodput\"\nunit = \"bit/s\"\nvalue = {speed}\nkind = \"ceiling\"\n\
+            source = \"data sheet\"\n"
+        )
+    };
+    let text =
+        "Client connecting to 192.0.2.2, TCP port 5001\n[  3]  0.0-10.0 sec  1.00 GBytes   860 Mbits/sec\n";
+    let verdict = |limits: &str| {
+        let row = checked_with(text, limits).remove(0).unwrap().rows.remove(0);
+        (row.verdict, row.limit.map(|limit| limit.value))
+    };
+    assert_eq!(verdict(&limits("1e9")), (Verdict::Fine, Some(1e9)));
+    assert_eq!(verdict(&limits("5e8")), (Verdict::Impossible, Some(5e8)));
 }
 
 fn is_as_expected(found: &Result<Checked, String>, expected: Expected) -> bool {

@@ -113,6 +113,9 @@ pub struct Check {
     /// The machine that they are of, as `plimsoll machine --save` saved it [default: this one]
     #[arg(long, value_name = "DIR|FILE.tar.gz")]
     pub machine: Option<PathBuf>,
+    /// Limits of your own, such as the speed of the link or disk: see examples/limits.toml
+    #[arg(long, value_name = "FILE")]
+    pub limits: Option<PathBuf>,
     /// Also write what was found as JSON; - is stdout, without the table
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::{Failure, code, printed, target, unwritten};
+use super::{Failure, code, plans, printed, target, unwritten};
 use crate::check::{self, Checked, Document, Place, Unread};
 use crate::cli::Check;
 use crate::document::Run;
@@ -29,7 +29,8 @@ pub(super) fn check(typed: &Check) -> Result<ExitCode, Failure> {
     let opened = opened.map_err(|e| Failure::usage(format!("--machine {e}")))?;
     let root = opened.unwrap_or_else(Root::live);
     let machine = Machine::discover(&root);
-    let place = Place { machine: &machine, root: &root, is_named: typed.machine.is_some() };
+    let limits = plans::typed_limits(typed.limits.as_deref())?;
+    let place = Place { machine: &machine, root: &root, is_named: typed.machine.is_some(), limits: &limits };
     let (mut files, mut unread) = (Vec::new(), Vec::new());
     for file in &typed.files {
         for result in results(file, typed, &place) {

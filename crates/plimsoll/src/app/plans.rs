@@ -179,18 +179,22 @@ fn checked(name: &str, machine: &Machine) -> Result<String, Vec<String>> {
 /// # Errors
 /// One of them is wrong.
 pub(super) fn limits(plan: &PlanFile, typed: Option<&Path>) -> Result<UserLimits, Failure> {
-    let mut limits = match typed {
-        Some(path) => {
-            let limits = UserLimits::read(path).map_err(Failure::usage)?;
-            let file = shown_bytes(path.as_os_str().as_encoded_bytes());
-            fitting(&limits).map_err(|why| Failure::usage(format!("--limits {file}{why}")))?;
-            limits
-        }
-        None => UserLimits::default(),
-    };
+    let mut limits = typed_limits(typed)?;
     for own in of_plan(plan) {
         limits.extend(own?);
     }
+    Ok(limits)
+}
+
+/// The limits of the file that was typed; none without one.
+///
+/// # Errors
+/// It cannot be read, or a limit in it is wrong.
+pub(super) fn typed_limits(typed: Option<&Path>) -> Result<UserLimits, Failure> {
+    let Some(path) = typed else { return Ok(UserLimits::default()) };
+    let limits = UserLimits::read(path).map_err(Failure::usage)?;
+    let file = shown_bytes(path.as_os_str().as_encoded_bytes());
+    fitting(&limits).map_err(|why| Failure::usage(format!("--limits {file}{why}")))?;
     Ok(limits)
 }
 

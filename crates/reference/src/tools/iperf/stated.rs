@@ -127,7 +127,8 @@ impl Run {
         const NEAR: f64 = 0.05;
         let before = self.rows.iter().take_while(|row| !std::ptr::eq(*row, total));
         let (mut end, mut moved) = (0.0, 0.0);
-        for row in before.filter(|row| row.id == total.id) {
+        let is_its = |row: &&Row| row.id == total.id && row.is_reported == total.is_reported;
+        for row in before.filter(is_its) {
             if row.begin < MOMENT {
                 (end, moved) = (0.0, 0.0);
             }
