@@ -1,10 +1,11 @@
-//! Which published figures are not to be believed: one list of rules for all figures of all reports, so that equal
-//! figures are marked equally. What a device can do at most is in `machines`; docs/experiments.md has the rules in words.
+//! Verdicts on published figures: one list of rules for all figures of all reports, so that equal figures are marked
+//! equally. What a device can do at most is in `machines`; docs/experiments.md has the rules in words.
 
 mod stated;
 
 use super::machines::{Bound, Machine};
-use super::{Figure, LATENCY, THROUGHPUT};
+use super::Verdict::{Impossible, InNoTable, NotComparable};
+use super::{Doubt, Figure, LATENCY, THROUGHPUT, Verdict};
 use stated::STATED;
 
 /// A message by the kernel's sockets takes longer than this there and back between two machines: four ways through the
@@ -19,44 +20,50 @@ struct Report<'a> {
     figures: &'a [Figure],
 }
 
-/// A rule: its name, and why a figure breaks it.
-type Rule = (&'static str, fn(&Report<'_>, &Figure) -> Option<&'static str>);
+/// A rule: its name, the verdict on a figure that breaks it, and why a figure breaks it.
+type Rule = (&'static str, Verdict, fn(&Report<'_>, &Figure) -> Option<&'static str>);
 
 /// Rules for points and for the figures of reference programs and theory; samples and deviations follow their point.
+/// The first rule that a figure breaks counts: what is impossible is not merely of something else.
 const POINTS: &[Rule] = &[
-    ("whole-transfer", whole_transfer),
-    ("from-throughput", from_throughput),
-    ("no-unit", no_unit),
-    ("cpu-bound", cpu_bound),
-    ("memory-bound", memory_bound),
-    ("disk-threads", disk_threads),
-    ("multiples", multiples),
-    ("disk-bound", disk_bound),
-    ("network-bound", network_bound),
-    ("speed-up", speed_up),
-    ("latency-rate", latency_rate),
-    ("latency-throughput", latency_throughput),
-    ("not-between-machines", not_between_machines),
+    ("cpu-bound", Impossible, cpu_bound),
+    ("disk-threads", Impossible, disk_threads),
+    ("disk-bound", Impossible, disk_bound),
+    ("disk-rate", Impossible, disk_rate),
+    ("network-bound", Impossible, network_bound),
+    ("latency-rate", Impossible, latency_rate),
+    ("latency-throughput", Impossible, latency_throughput),
+    ("whole-transfer", NotComparable, whole_transfer),
+    ("from-throughput", NotComparable, from_throughput),
+    ("no-unit", NotComparable, no_unit),
+    ("memory-unit", NotComparable, memory_unit),
+    ("speed-up", NotComparable, speed_up),
+    ("memory-threads", NotComparable, memory_threads),
+    ("multiples", NotComparable, multiples),
+    ("not-between-machines", NotComparable, not_between_machines),
 ];
 
-/// Marks the figures of a report.
+/// Gives each figure of a report the verdict of the first rule that it breaks.
 pub(super) fn mark(report: &str, figures: &mut [Figure]) {
     let machine = Machine::of(report);
-    let apply = |figures: &mut [Figure], rules: &[Rule], of: fn(&Figure) -> bool| {
-        let report = Report { machine, figures };
-        let broken = |figure: &Figure| {
-            let fresh = rules.iter().filter(|_| of(figure) && figure.impossible.is_empty());
-            fresh.into_iter().find_map(|(rule, test)| Some((*rule, test(&report, figure)?)))
-        };
-        let found: Vec<_> = report.figures.iter().map(broken).collect();
-        for (figure, found) in figures.iter_mut().zip(found) {
-            (figure.rule, figure.impossible) = found.unwrap_or((figure.rule, figure.impossible));
+    let mut apply = |doubt: &dyn Fn(&Report<'_>, &Figure) -> Option<Doubt>| {
+        let report = Report { machine, figures: &*figures };
+        let found: Vec<_> = report.figures.iter().map(|f| f.doubt.or_else(|| doubt(&report, f))).collect();
+        for (figure, doubt) in figures.iter_mut().zip(found) {
+            figure.doubt = doubt;
         }
     };
-    apply(figures, POINTS, |figure| !figure.is_part_of_a_point() && !figure.is_share());
-    apply(figures, &[("point", of_its_point)], Figure::is_part_of_a_point);
-    apply(figures, STATED, |_| true);
-    apply(figures, &[("share", of_its_figure)], Figure::is_share);
+    apply(&|report, f| broken(POINTS, report, f).filter(|_| !f.is_part_of_a_point() && !f.is_share()));
+    apply(&|report, f| of_its_point(report, f).filter(|_| f.is_part_of_a_point()));
+    apply(&|report, f| broken(STATED, report, f));
+    apply(&|report, f| of_its_figure(report, f).filter(|_| f.is_share()));
+}
+
+/// The first of the rules that a figure breaks.
+fn broken(rules: &[Rule], report: &Report<'_>, figure: &Figure) -> Option<Doubt> {
+    rules.iter().find_map(|(rule, verdict, test)| {
+        Some(Doubt { verdict: *verdict, rule, why: test(report, figure)? })
+    })
 }
 
 impl Figure {
@@ -220,20 +227,20 @@ fn cpu_bound(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
     past(figure.base_value().filter(|_| is_float)?, report.machine.flops)
 }
 
-/// More than the memory carries, or a time below its latency: by thread, where operations of all threads are counted.
-fn memory_bound(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if figure.subsystem != "memory" || figure.is_theory() {
+/// A rate of the memory in a unit of another size.
+fn memory_unit(_: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+    (figure.is_of("memory", THROUGHPUT) && figure.unit == "Mbps")
+        .then_some("in Mbps, which is no unit of this size: GB/s fits")
+}
+
+/// A rate of the memory that grows with the threads although each CPU has one already.
+fn memory_threads(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+    if !figure.is_of("memory", THROUGHPUT) || figure.source != "own" {
         return None;
     }
-    match (figure.metric, figure.unit) {
-        (THROUGHPUT, "Mbps") => Some("in Mbps, which is no unit of this size: GB/s fits"),
-        (THROUGHPUT, _) => past(figure.base_value()?, report.machine.memory),
-        (LATENCY, _) => {
-            let threads = figure.matched.as_ref().map_or(1.0, |matched| matched.per);
-            below(figure.base_value()? * threads, report.machine.memory_latency)
-        }
-        _ => None,
-    }
+    let cpus = report.machine.cpus.filter(|cpus| figure.number_of_threads() > Some(*cpus))?;
+    (figure.base_value()? > 1.5 * report.at(figure, cpus)?.base_value()?)
+        .then_some("grows with threads although each CPU has one: work counted for each thread")
 }
 
 /// A limit of a disk that grows with the number of threads.
@@ -258,13 +265,28 @@ fn disk_bound(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
         ("disk", THROUGHPUT) => {
             past(value, most).or_else(|| random(value / figure.number_of_bytes().filter(|n| *n > 0.0)?))
         }
-        ("disk", "iops") => random(value),
+        ("disk", "iops") => random(value).or_else(|| past(value * figure.number_of_bytes()?, most)),
         ("disk", LATENCY) if !figure.is_theory() => {
             let slow = below(value, machine.disk_latency);
             slow.or_else(|| past(figure.number_of_bytes()? / value, most))
         }
         _ => None,
     }
+}
+
+/// Operations that follow one another faster than the disk answers one: random ones, and those of less than a sector.
+fn disk_rate(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+    const SECTOR: f64 = 512.0;
+    if figure.subsystem != "disk" || figure.is_theory() {
+        return None;
+    }
+    let bytes = figure.number_of_bytes()?;
+    let rate = match figure.metric {
+        THROUGHPUT if figure.pattern == "random" || bytes < SECTOR => figure.base_value()? / bytes,
+        "iops" => figure.base_value()?,
+        _ => return None,
+    };
+    below(figure.number_of_threads()? / rate, report.machine.disk_latency)
 }
 
 /// More than the link carries, or a round trip that no socket makes.
@@ -351,20 +373,26 @@ fn not_between_machines(report: &Report<'_>, figure: &Figure) -> Option<&'static
     })
 }
 
-/// A sample or deviation of a point that is not to be believed.
-fn of_its_point(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    let point = report.beside(figure, figure.metric)?;
-    Some(point.impossible).filter(|why| !why.is_empty())
+/// The verdict on the point that a sample or deviation belongs to.
+fn of_its_point(report: &Report<'_>, figure: &Figure) -> Option<Doubt> {
+    Some(Doubt { rule: "point", ..report.beside(figure, figure.metric)?.doubt? })
 }
 
-/// A share of a figure that is not to be believed.
-fn of_its_figure(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+/// The verdict on a share, from those on the figure and the limit that it is made of.
+fn of_its_figure(report: &Report<'_>, figure: &Figure) -> Option<Doubt> {
     let own = figure.source == "efficiency-own";
     let is = |f: &&Figure| match own {
         true => matches!(f.source, "own" | "theoretical"),
         false => f.is_reference() || f.is_theory(),
     };
-    let mut row = report.figures.iter().filter(is).filter(|f| f.metric == figure.metric);
-    row.any(|f| f.is_beside(figure) && !f.impossible.is_empty() && !f.is_part_of_a_point())
-        .then_some("a share of a figure that cannot be true")
+    let row = report.figures.iter().filter(is).filter(|f| f.metric == figure.metric);
+    let row = row.filter(|f| f.is_beside(figure) && !f.is_part_of_a_point());
+    let verdict = row.filter_map(|f| Some(f.doubt?.verdict)).min()?;
+    let why = match verdict {
+        Impossible => "a share of a figure or limit that is impossible",
+        NotComparable => "a share of a figure or limit that is not comparable",
+        // It is the share of the number that the report states.
+        InNoTable => return None,
+    };
+    Some(Doubt { verdict, rule: "share", why })
 }

@@ -1,15 +1,17 @@
 //! Published figures of five benchmark reports, as data of the program: every number that they print, as printed and in
 //! base units, with the case that measures the same, or the reason why there is none.
 //!
-//! A figure that cannot be true (past its limit, a page cache taken for a disk, a sent byte taken for a round trip) is
-//! kept, marked with the reason, and never divided by: by rules for all figures alike (`flags`), with what each machine
-//! can do at most (`machines`). How the reports count is in the notes of the built-in plans.
+//! A figure that is impossible (past its limit, a page cache taken for a disk, a sent byte taken for a round trip), not
+//! comparable, or in none of the report's tables is kept, marked with the reason, and never divided by: by rules for all
+//! figures alike (`flags`), with what each machine can do at most (`machines`). How the reports count is in the notes of the built-in plans.
 #![forbid(unsafe_code)]
 
 mod flags;
 mod machines;
 
 pub mod tables;
+
+use std::fmt;
 
 use plimsoll_model::{case, measurement, plan, sample};
 use plimsoll_result::document;
@@ -66,13 +68,50 @@ pub struct Figure {
     pub base: Option<(f64, Unit)>,
     /// The case that measures the same, if there is one.
     pub matched: Option<Matched>,
-    /// Why it cannot be true, or means nothing; empty where it may be.
-    pub impossible: &'static str,
-    /// The rule that says so.
-    pub rule: &'static str,
+    /// Why nothing is compared with it; none if it may be right.
+    pub doubt: Option<Doubt>,
     /// Why no case measures the same, or why the one that measures the same operation is not divided by it; empty where
     /// one does.
     pub unmatched: &'static str,
+}
+
+/// What is wrong with a published number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// Its kind.
+    pub verdict: Verdict,
+    /// The name of the rule that the number breaks.
+    pub rule: &'static str,
+    /// The reason, as a phrase.
+    pub why: &'static str,
+}
+
+/// Why nothing is compared with a published number, the strongest reason first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// The machine cannot have done it, or other numbers of the report contradict it.
+    Impossible,
+    /// It may be right, and is a number of something else: another unit, another test, computed and not measured.
+    NotComparable,
+    /// The text of the report states it, and none of its tables has it.
+    InNoTable,
+}
+
+impl Verdict {
+    /// As it is written beside a number and in exports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Impossible => "impossible",
+            Self::NotComparable => "not comparable",
+            Self::InNoTable => "in no table",
+        }
+    }
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.verdict.word(), self.why)
+    }
 }
 
 /// The reports' word for how much is done in a time, whatever it is counted in.
@@ -134,10 +173,10 @@ impl Figure {
         !matches!(self.source, "own" | "theoretical" | "efficiency-own" | "efficiency-reference")
     }
 
-    /// Its value as we count it, if it is to be believed.
+    /// Its value as we count it, if there is no doubt about it.
     pub fn believed(&self) -> Option<f64> {
         let value = self.matched.as_ref()?.as_ours()?;
-        (self.impossible.is_empty() && value > 0.0).then_some(value)
+        (self.doubt.is_none() && value > 0.0).then_some(value)
     }
 }
 
@@ -235,8 +274,7 @@ fn figure(line: &'static str) -> Option<Figure> {
         source,
         base,
         matched: case.parse().ok().map(|case| Matched { case, metric: ours, value: base, per }),
-        impossible: "",
-        rule: "",
+        doubt: None,
         unmatched,
     })
 }
@@ -269,8 +307,8 @@ impl Baseline {
         if samples.is_empty() { of(|statistic| matches!(statistic, "mean" | "single")) } else { samples }
     }
 
-    /// The report as a run of the cases of `like`, for a comparison with it: what is marked as impossible, and what the
-    /// report does not print, is left out.
+    /// The report as a run of the cases of `like`, for a comparison with it: what has a doubt, and what the report
+    /// does not print, is left out.
     pub fn as_run(&self, like: &Run) -> Run {
         let one = |measurement: &Measurement| {
             let metric = |metric: &MetricResult| {

@@ -68,28 +68,44 @@ fn every_point_of_a_design_has_a_case_of_its_own() {
 }
 
 #[test]
-fn what_the_notes_call_impossible_is_marked_and_never_divided_by() {
+fn what_the_notes_doubt_has_its_verdict_and_is_never_divided_by() {
     let of = |name: &str, id: &str, metric: &str| {
         let case: Case = id.parse().unwrap();
         find(name).unwrap().of(&case, metric).cloned().unwrap_or_else(|| panic!("{name}: nothing for {id}"))
     };
-    let impossible = [
-        ("hyperion-prometheus", "network.tcp/message=32K/streams=4", "goodput"),
-        ("hyperion-prometheus", "network.latency/protocol=udp/message=1/streams=1", "rtt"),
-        ("hyperion-prometheus", "network.latency/protocol=tcp/message=1/streams=1", "rtt"),
-        ("hyperion-prometheus", "memory.block/op=read-write/pattern=sequential/block=1/threads=1", "latency"),
-        ("chameleon-kvm", "cpu.peak/op=fma/type=f64/threads=8/scaling=strong", "rate"),
-        ("chameleon-kvm", "memory.block/op=read-write/pattern=sequential/block=80M/threads=8", "throughput"),
-        ("chameleon-kvm", "network.latency/protocol=tcp/message=8K/streams=1", "rtt"),
-        ("chameleon-baremetal", "disk.io/op=read/pattern=random/block=8K/threads=1", "throughput"),
-        ("chameleon-baremetal", "memory.block/op=read/pattern=random/block=8/threads=1", "latency"),
-        ("ec2-t2micro", "disk.io/op=write/pattern=random/block=1M/threads=1", "throughput"),
-        ("ec2-t2micro", "network.tcp/message=64K/streams=1", "goodput"),
-        ("ec2-t2micro-java", "network.latency/protocol=udp/message=65507/streams=1", "goodput"),
+    use Verdict::{Impossible, NotComparable};
+    let doubted = [
+        (Impossible, "hyperion-prometheus", "network.tcp/message=32K/streams=4", "goodput"),
+        (Impossible, "hyperion-prometheus", "network.latency/protocol=udp/message=1/streams=1", "rtt"),
+        (Impossible, "hyperion-prometheus", "network.latency/protocol=tcp/message=1/streams=1", "rtt"),
+        (Impossible, "hyperion-prometheus", "disk.io/op=read/pattern=random/block=1K/threads=1", "rate"),
+        (NotComparable, "chameleon-kvm", "cpu.peak/op=fma/type=f64/threads=8/scaling=strong", "rate"),
+        (
+            NotComparable,
+            "chameleon-kvm",
+            "memory.block/op=read-write/pattern=sequential/block=80M/threads=8",
+            "throughput",
+        ),
+        (NotComparable, "chameleon-kvm", "network.latency/protocol=tcp/message=8K/streams=1", "rtt"),
+        (
+            Impossible,
+            "chameleon-baremetal",
+            "disk.io/op=read/pattern=random/block=8K/threads=1",
+            "throughput",
+        ),
+        (
+            NotComparable,
+            "chameleon-baremetal",
+            "memory.block/op=read/pattern=random/block=8/threads=1",
+            "latency",
+        ),
+        (Impossible, "ec2-t2micro", "disk.io/op=write/pattern=random/block=1M/threads=1", "throughput"),
+        (Impossible, "ec2-t2micro", "disk.io/op=write/pattern=sequential/block=1/threads=1", "throughput"),
+        (Impossible, "ec2-t2micro", "network.tcp/message=64K/streams=1", "goodput"),
     ];
-    for (name, id, metric) in impossible {
+    for (verdict, name, id, metric) in doubted {
         let figure = of(name, id, metric);
-        assert!(!figure.impossible.is_empty(), "{name} {id} {metric}");
+        assert_eq!(figure.doubt.map(|doubt| doubt.verdict), Some(verdict), "{name} {id} {metric}");
         assert_eq!(figure.believed(), None);
         assert_eq!(find(name).unwrap().samples(&id.parse().unwrap(), metric), Vec::<f64>::new());
     }
@@ -240,7 +256,7 @@ fn a_limit_that_a_sound_figure_passes_is_none_in_any_row() {
         let same = |f: &&Figure| {
             f.source == "theoretical" && f.subsystem == subsystem && f.metric == metric && f.value == value
         };
-        report.figures.iter().filter(same).map(|f| f.rule).collect()
+        report.figures.iter().filter(same).map(|f| f.rule()).collect()
     };
     assert_eq!(limits("disk", "throughput", "372"), ["limit-passed"; 3], "404 of 372 MB/s");
     assert_eq!(limits("disk", "throughput", "172"), ["limit-passed"; 3], "216 of 172 MB/s");
@@ -249,7 +265,7 @@ fn a_limit_that_a_sound_figure_passes_is_none_in_any_row() {
     assert_eq!(limits("network", "throughput", "56000"), [""; 16], "what passes it is itself refuted");
     let shares = report.figures.iter().filter(|f| f.unit == "%" && f.number() > Some(100.0));
     let sound: Vec<&Figure> =
-        shares.filter(|f| f.metric == "throughput" && f.impossible.is_empty()).collect();
+        shares.filter(|f| f.metric == "throughput" && f.doubt.is_none()).collect();
     assert!(sound.is_empty(), "no believed share of a rate is above 100 %: {sound:?}");
 }
 
@@ -257,33 +273,85 @@ fn a_limit_that_a_sound_figure_passes_is_none_in_any_row() {
 fn a_line_of_iperf_lasts_whole_seconds() {
     let report = find("ec2-t2micro-java").unwrap();
     let lines = report.figures.iter().filter(|f| f.source == "iperf" && f.pattern.starts_with("screen"));
-    let rules: Vec<(&str, &str)> = lines.map(|f| (f.metric, f.rule)).collect();
+    let rules: Vec<(&str, &str)> = lines.map(|f| (f.metric, f.rule())).collect();
     let line = [("transfer", "iperf-time"), ("throughput", "iperf-time"), ("retransmits", "")];
     assert_eq!(rules, [line, line].concat(), "5.81 GBytes at 811 Mbits/sec are 61.5 s");
     let others = names().into_iter().flat_map(|name| find(name).unwrap().figures);
-    assert_eq!(others.filter(|f| f.rule == "iperf-time").count(), 4);
+    assert_eq!(others.filter(|f| f.rule() == "iperf-time").count(), 4);
+}
+
+#[test]
+fn a_bound_is_no_guess_no_requested_rate_and_no_typical_value() {
+    let sound = [
+        // iperf sent UDP at 100 Mbit/s because it was told to.
+        ("ec2-t2micro", "network udp 65536 1 throughput mean", "1856.312"),
+        ("ec2-t2micro", "network udp 65536 2 throughput mean", "777.403"),
+        ("ec2-t2micro-java", "network udp 65507 1 throughput sample1", "1823.27"),
+        // 79 % is the share of a rate that the text alone has.
+        ("ec2-t2micro", "cpu float-ops headline 1 throughput single", "79"),
+        // 16 a cycle on a Haswell of 2.29 GHz.
+        ("chameleon-kvm", "cpu float-ops headline throughput peak", "73.28"),
+        // The report assumes the clock of its memory.
+        ("chameleon-kvm", "memory read+write 8192 2 throughput single", "50674.25"),
+        ("chameleon-kvm", "memory write random 8192 2 throughput single", "36863.039"),
+        // Neighbouring bytes come by lines of the cache.
+        ("hyperion-prometheus", "memory read+write sequential 1 1 latency single", "0.006319"),
+        ("hyperion-prometheus", "memory read+write random 1 4 latency single", "0.000353173"),
+        // SATA carries 600 MB/s; 540 and 410 are typical of the disk.
+        ("hyperion-prometheus", "disk read sequential 10485760 4 throughput single", "592.034449"),
+        ("hyperion-prometheus", "disk read random 1048576 2 throughput single", "598.5"),
+        ("hyperion-prometheus", "disk write random 1048576 4 throughput single", "410.469"),
+    ];
+    for (name, words, value) in sound {
+        let report = find(name).unwrap();
+        let found: Vec<&Figure> =
+            report.figures.iter().filter(|f| f.value == value && f.words() == words).collect();
+        assert_eq!(found.len(), 1, "{name} {words} {value}");
+        assert_eq!(found[0].doubt, None, "{name} {words} {value}");
+    }
+}
+
+#[test]
+fn operations_faster_than_the_disk_answers_are_impossible_in_every_unit() {
+    let doubted = [
+        ("hyperion-prometheus", "disk read random 1024 1 iops single", "71546"),
+        ("hyperion-prometheus", "disk read random 1024 1 iops single", "81790"),
+        ("ec2-t2micro", "disk write sequential 1 1 throughput mean", "0.86"),
+    ];
+    for (name, words, value) in doubted {
+        let report = find(name).unwrap();
+        let figure = report.figures.iter().find(|f| f.value == value && f.words() == words).unwrap();
+        let Some(Doubt { verdict: Verdict::Impossible, rule: "disk-rate", .. }) = figure.doubt else {
+            panic!("{name} {words} {value}: {:?}", figure.doubt)
+        };
+    }
+}
+
+#[test]
+fn a_number_of_the_text_alone_is_neither_impossible_nor_not_comparable() {
+    let report = find("ec2-t2micro").unwrap();
+    let linpack = report.figures.iter().find(|f| f.value == "30.47").unwrap();
+    assert_eq!(linpack.doubt.map(|doubt| doubt.verdict), Some(Verdict::InNoTable));
+    let no_unit = find("chameleon-baremetal").unwrap();
+    let no_unit: Vec<&Figure> = no_unit.figures.iter().filter(|f| f.rule() == "no-unit").collect();
+    assert_eq!(no_unit.len(), 16, "the eight latencies of the memory and of the disk");
+    assert!(no_unit.iter().all(|f| f.doubt.unwrap().verdict == Verdict::NotComparable));
 }
 
 /// What is marked, of which report by which rule, with the reason and the figures as printed.
 #[test]
 fn what_each_rule_marks() {
-    let mut found: BTreeMap<(usize, &str, &str), Vec<String>> = BTreeMap::new();
+    let mut found: BTreeMap<(usize, Verdict, &str, &str), Vec<String>> = BTreeMap::new();
     for (at, name) in names().into_iter().enumerate() {
         for figure in find(name).unwrap().figures {
-            if figure.impossible.is_empty() {
-                assert_eq!(figure.rule, "", "{figure:?}");
-                continue;
-            }
-            let Figure { subsystem, operation, pattern, bytes, threads, metric, statistic, .. } = figure;
-            let words = [subsystem, operation, pattern, bytes, threads, metric, statistic, figure.source];
-            let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
-            let line = format!("    {} {}: {}", figure.value, figure.unit, words.join(" "));
-            found.entry((at, figure.rule, figure.impossible)).or_default().push(line);
+            let Some(Doubt { verdict, rule, why }) = figure.doubt else { continue };
+            let line = format!("    {} {}: {} {}", figure.value, figure.unit, figure.words(), figure.source);
+            found.entry((at, verdict, rule, why)).or_default().push(line);
         }
     }
     let mut text = String::new();
-    for ((at, rule, why), lines) in found {
-        text += &format!("{} {rule}: {why}\n{}\n", names()[at], lines.join("\n"));
+    for ((at, verdict, rule, why), lines) in found {
+        text += &format!("{}, {}, {rule}: {why}\n{}\n", names()[at], verdict.word(), lines.join("\n"));
     }
     insta::assert_snapshot!(text);
 }
@@ -302,6 +370,17 @@ fn a_time_for_each_operation_of_all_threads_is_ours_by_their_number() {
 }
 
 impl Figure {
+    fn rule(&self) -> &'static str {
+        self.doubt.map_or("", |doubt| doubt.rule)
+    }
+
+    /// The point that it belongs to, in words.
+    fn words(&self) -> String {
+        let Self { subsystem, operation, pattern, bytes, threads, metric, statistic, .. } = *self;
+        let words = [subsystem, operation, pattern, bytes, threads, metric, statistic];
+        words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+
     fn is_theory_of(&self, case: &Case) -> bool {
         self.metric == "latency" && self.matched.as_ref().is_some_and(|matched| matched.is(case, 1.0))
     }

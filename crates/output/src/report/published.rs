@@ -3,8 +3,8 @@
 //!
 //! Rows, columns and units are those of the report, and its numbers are as printed. For each of its rows there are a few
 //! lines: what was measured today with its standard deviation, the reference tool, the limit and both efficiencies, then
-//! what was published, and the ratio of the two. What cannot be true has a mark and its reason below the table, and
-//! nothing is divided by it. Several runs of one plan fill the tables together.
+//! what was published, and the ratio of the two. What is impossible, not comparable or in no table has a mark and its
+//! reason below the table, and nothing is divided by it. Several runs of one plan fill the tables together.
 
 mod cells;
 mod markup;
@@ -150,12 +150,12 @@ pub(super) fn beside(baseline: &Baseline, measurement: &Measurement) -> Vec<Stri
             || figure.value.to_owned(),
             |value| crate::quantity::Quantity::new(value, metric.unit).to_string(),
         );
-        let said = match (figure.impossible, figure.believed()) {
-            ("", Some(then)) if measurement.status == Status::Ok => {
+        let said = match (figure.doubt, figure.believed()) {
+            (None, Some(then)) if measurement.status == Status::Ok => {
                 format!("{value}, here {} ×", significant(metric.summary.median / then, 3))
             }
-            ("", _) => value,
-            (why, _) => format!("{value}, not to be believed: {why}"),
+            (None, _) => value,
+            (Some(doubt), _) => format!("{value}, {doubt}"),
         };
         Some(format!("{} {} {said}", baseline.title(), metric.name))
     };

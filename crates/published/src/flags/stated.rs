@@ -1,19 +1,19 @@
 //! Rules for figures that follow from others of the same report: means, deviations, shares, limits, and what the prose repeats.
 
-use super::{Report, Rule, THROUGHPUT};
+use super::{Impossible, InNoTable, NotComparable, Report, Rule, THROUGHPUT};
 use crate::quantity::Unit;
 use crate::{Figure, TIME};
 
 /// Rules for what a report computes from its figures, or repeats in its prose.
 pub(super) const STATED: &[Rule] = &[
-    ("mean", mean_of_samples),
-    ("peak", peak_of_samples),
-    ("deviation", deviation_of_samples),
-    ("misread", misread),
-    ("iperf-time", iperf_time),
-    ("limit-passed", limit_passed),
-    ("efficiency", efficiency),
-    ("prose", prose),
+    ("mean", Impossible, mean_of_samples),
+    ("peak", Impossible, peak_of_samples),
+    ("deviation", Impossible, deviation_of_samples),
+    ("misread", Impossible, misread),
+    ("iperf-time", Impossible, iperf_time),
+    ("limit-passed", NotComparable, limit_passed),
+    ("efficiency", Impossible, efficiency),
+    ("prose", InNoTable, prose),
 ];
 
 /// A mean that is not that of its samples, within half a percent and its rounding.
@@ -97,7 +97,7 @@ fn limit_passed(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
         |f: &&Figure| f.is_theory() && f.is_of(figure.subsystem, figure.metric) && f.value == figure.value;
     let mut rows = report.figures.iter().filter(same);
     let passes = |f: &Figure| {
-        let value = f.base_value().filter(|_| f.impossible.is_empty() && f.is_point() && !f.is_theory());
+        let value = f.base_value().filter(|_| f.doubt.is_none() && f.is_point() && !f.is_theory());
         let is_past = |value: f64| if unit == Unit::Second { value < limit } else { value > limit };
         value.is_some_and(is_past)
     };
@@ -142,7 +142,7 @@ fn prose(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
         .peekable();
     table.peek()?;
     let same = |other: f64| (other - value).abs() <= 1.001 * figure.rounding() * factor;
-    (!table.any(same)).then_some("a number of the prose that is in none of the report's tables")
+    (!table.any(same)).then_some("only the text of the report has it")
 }
 
 impl Figure {

@@ -326,7 +326,7 @@ impl Cell<'_> {
         }
     }
 
-    /// Today's figure divided by the published one; nothing where either is not to be believed.
+    /// Today's figure divided by the published one; nothing if today's is invalid or there is a doubt about the published one.
     pub(super) fn ratio(&self) -> Option<f64> {
         let published = self.published()?;
         let is_sound =
@@ -334,10 +334,10 @@ impl Cell<'_> {
         (self.part.is_compared() && is_sound).then_some(self.value()? / published)
     }
 
-    /// The published figure in base units, if it is to be believed.
+    /// The published figure in base units, if there is no doubt about it.
     fn published(&self) -> Option<f64> {
         let (value, _) = self.figure.base?;
-        (self.figure.impossible.is_empty() && value > 0.0 && !self.unit.name.is_empty()).then_some(value)
+        (self.figure.doubt.is_none() && value > 0.0 && !self.unit.name.is_empty()).then_some(value)
     }
 }
 

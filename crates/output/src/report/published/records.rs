@@ -45,6 +45,7 @@ struct Record<'a> {
     published_theory: Option<f64>,
     published_own_efficiency: Option<&'a str>,
     published_reference_efficiency: Option<&'a str>,
+    published_verdict: &'a str,
     published_flag: &'a str,
     ratio: Option<f64>,
     case: Option<String>,
@@ -118,7 +119,8 @@ fn with_today<'a>(record: Record<'a>, cell: &'a Cell<'_>) -> Record<'a> {
         today_status: status(cell),
         published: cell.figure.value,
         published_unit: cell.figure.unit,
-        published_flag: cell.figure.impossible,
+        published_verdict: cell.figure.doubt.map_or("", |doubt| doubt.verdict.word()),
+        published_flag: cell.figure.doubt.map_or("", |doubt| doubt.why),
         case: today.case.map(ToString::to_string),
         run: today.run.map(|run| run.id.as_str()),
         ..record

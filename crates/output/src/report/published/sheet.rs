@@ -206,9 +206,9 @@ impl Sheet {
         }
     }
 
-    /// The published figure as printed, with a mark where it cannot be true.
+    /// The published figure as printed, with a mark if there is a doubt about it.
     fn published(&mut self, cell: &Cell<'_>, beyond: &str) -> String {
-        let Figure { value, unit, impossible, .. } = cell.figure;
+        let Figure { value, unit, doubt, .. } = cell.figure;
         let mut text = match (*unit, beyond) {
             ("%", _) => format!("{value} %"),
             (_, "") => (*value).to_owned(),
@@ -217,9 +217,9 @@ impl Sheet {
         if cell.part == Part::Program && cell.figure.is_of_text() {
             text += &format!(" {}", cell.figure.source);
         }
-        match *impossible {
-            "" => text,
-            why => format!("{text} {}", self.note(format!("published: {why}"))),
+        match doubt {
+            None => text,
+            Some(doubt) => format!("{text} {}", self.note(format!("published: {doubt}"))),
         }
     }
 
@@ -407,10 +407,7 @@ fn of_text(baseline: &Baseline, filled: &Filled<'_>) -> Option<String> {
             program => program,
         };
         let whose = if text.operation.is_empty() { String::new() } else { format!(" of {}", text.operation) };
-        let doubt = match text.impossible {
-            "" => String::new(),
-            why => format!(" (not to be believed: {why})"),
-        };
+        let doubt = text.doubt.map(|doubt| format!(" ({doubt})")).unwrap_or_default();
         format!("{what}{whose} {} {}{doubt}", text.value, text.unit)
     };
     let all = baseline.figures.iter().filter(|f| f.is_of_text()).filter(is_free).filter(about);

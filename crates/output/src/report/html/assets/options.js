@@ -78,10 +78,11 @@ function pairedColours(one) {
   return { colour: COLOURS[one.colour % COLOURS.length], symbol: one.role === "own" ? "circle" : "rect", bar: 0 };
 }
 
-// What is not to be believed has the colour of its source.
+// A published figure with a verdict has the colour of its source.
+const VERDICT = /(impossible|not comparable|in no table), /;
 function doubted(name, places) {
-  const source = name.replace("not believed, ", "");
-  const other = name.startsWith("not believed") || name.startsWith("theory") ? BY_ROLE.published : BY_ROLE.program;
+  const source = name.replace(VERDICT, "");
+  const other = name.search(VERDICT) === 0 || name.startsWith("theory") ? BY_ROLE.published : BY_ROLE.program;
   return places[source] ?? other;
 }
 

@@ -171,7 +171,7 @@ impl<'a> Plot<'a> {
     }
 }
 
-/// Adds what the report prints at a point: in the line of its kind, or in that of what is not to be believed.
+/// Adds what the report prints at a point: in the line of its kind, or in that of its verdict.
 #[expect(clippy::too_many_arguments)]
 fn published(
     lines: &mut Lines,
@@ -191,9 +191,11 @@ fn published(
     let named = |what: &str| {
         [name, what, title].iter().filter(|s| !s.is_empty()).copied().collect::<Vec<_>>().join(", ")
     };
-    let (name, role, label) = match figure.impossible {
-        "" => (named(""), role, printed.trim_end().to_owned()),
-        why => (named("not believed"), Role::Doubted, format!("{}, {why}", printed.trim_end())),
+    let (name, role, label) = match figure.doubt {
+        None => (named(""), role, printed.trim_end().to_owned()),
+        Some(doubt) => {
+            (named(doubt.verdict.word()), Role::Doubted, format!("{}, {doubt}", printed.trim_end()))
+        }
     };
     lines.add(&name, role, At { column, value, range: None, label });
 }

@@ -80,9 +80,12 @@ impl Program<'_> {
                     "peak" => " best",
                     _ => "",
                 };
-                let (name, role) = match figure.impossible {
-                    "" => (format!("{}{word}, {title}", figure.source), Role::Program),
-                    _ => (format!("{}{word}, not believed, {title}", figure.source), Role::Doubted),
+                let (name, role) = match figure.doubt {
+                    None => (format!("{}{word}, {title}", figure.source), Role::Program),
+                    Some(doubt) => {
+                        let name = format!("{}{word}, {}, {title}", figure.source, doubt.verdict.word());
+                        (name, Role::Doubted)
+                    }
                 };
                 lines.add(&name, role, at(value, None, label));
             }

@@ -33,16 +33,15 @@ pub(super) fn chart(plot: &Plot<'_>, baseline: &Baseline, run: &Run, today: &[To
                 _ => continue,
             };
             let source = if role == Role::Published { "" } else { of.map_or("reference", |of| of.source) };
-            let why =
-                [Some(figure), of].into_iter().flatten().map(|f| f.impossible).find(|why| !why.is_empty());
-            let (what, role) = if why.is_some() { ("not believed", Role::Doubted) } else { ("", role) };
+            let doubt = [Some(figure), of].into_iter().flatten().find_map(|f| f.doubt);
+            let (what, role) = doubt.map_or(("", role), |doubt| (doubt.verdict.word(), Role::Doubted));
             let name = [source, what, &title]
                 .iter()
                 .filter(|s| !s.is_empty())
                 .copied()
                 .collect::<Vec<_>>()
                 .join(", ");
-            let why = why.map(|why| format!(", {why}")).unwrap_or_default();
+            let why = doubt.map(|doubt| format!(", {doubt}")).unwrap_or_default();
             let label = format!("{}, printed {} %{why}", point.words(), figure.value);
             if let Ok(value) = figure.value.parse() {
                 lines.add(&name, role, at(value, label));

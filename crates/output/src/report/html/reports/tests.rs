@@ -67,15 +67,12 @@ fn each_believed_point_of_a_report_is_drawn_once_with_its_source() {
         }
         // What is not believed says why.
         let why = points(&baseline)
-            .filter(|p| p.matched.value.is_some_and(|(v, _)| v > 0.0) && !p.figure.impossible.is_empty());
+            .filter(|p| p.matched.value.is_some_and(|(v, _)| v > 0.0) && p.figure.doubt.is_some());
         let labels: Vec<&String> =
             of_role(&figures, Role::Doubted).into_iter().flat_map(|one| &one.labels).collect();
         for point in why {
-            assert!(
-                labels.iter().any(|label| label.contains(point.figure.impossible)),
-                "{}",
-                point.figure.impossible
-            );
+            let doubt = point.figure.doubt.unwrap().to_string();
+            assert!(labels.iter().any(|label| label.contains(&doubt)), "{doubt}");
         }
         assert!(figures.iter().all(|c| !c.x.name.is_empty() && !c.y.name.is_empty() && !c.y.unit.is_empty()));
     }
