@@ -25,6 +25,7 @@ use plimsoll_metal::isa::Absence;
 
 mod named_runs;
 mod peers;
+mod plan_menu;
 mod plans;
 mod prepared;
 mod progress;
@@ -127,6 +128,7 @@ pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
     match typed {
         Typed::Measure { what, common, key } => {
             let key = far_end::key(key.as_deref())?;
+            let what = plan_menu::named(what, &common)?;
             measure(&what, &plans::located(&what, *common)?, key)
         }
         Typed::OnHosts { what, common, key, hosts, words } => {

@@ -3,8 +3,8 @@
 
 mod stated;
 
-use super::machines::{Bound, Machine};
 use super::Verdict::{Impossible, InNoTable, NotComparable};
+use super::machines::{Bound, Machine};
 use super::{Doubt, Figure, LATENCY, THROUGHPUT, Verdict};
 use stated::STATED;
 
@@ -61,9 +61,9 @@ pub(super) fn mark(report: &str, figures: &mut [Figure]) {
 
 /// The first of the rules that a figure breaks.
 fn broken(rules: &[Rule], report: &Report<'_>, figure: &Figure) -> Option<Doubt> {
-    rules.iter().find_map(|(rule, verdict, test)| {
-        Some(Doubt { verdict: *verdict, rule, why: test(report, figure)? })
-    })
+    rules
+        .iter()
+        .find_map(|(rule, verdict, test)| Some(Doubt { verdict: *verdict, rule, why: test(report, figure)? }))
 }
 
 impl Figure {

@@ -86,8 +86,7 @@ const T2: Machine = Machine {
     ..Machine::UNKNOWN
 };
 
-const TWICE_IPERF: &str =
-    "past twice iperf's rate of the same protocol, so more than both directions together: traffic inside the host";
+const TWICE_IPERF: &str = "past twice iperf's rate of the same protocol, so more than both directions together: traffic inside the host";
 
 /// The provider publishes one port of 10 Gbit/s for each of its standard nodes.
 const ETHERNET: &str = "past 10 Gbit/s, the Ethernet of such a node: inside the host, or Gbit/s are meant";

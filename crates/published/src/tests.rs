@@ -264,8 +264,7 @@ fn a_limit_that_a_sound_figure_passes_is_none_in_any_row() {
     assert_eq!(limits("disk", "throughput", "540"), [""; 3]);
     assert_eq!(limits("network", "throughput", "56000"), [""; 16], "what passes it is itself refuted");
     let shares = report.figures.iter().filter(|f| f.unit == "%" && f.number() > Some(100.0));
-    let sound: Vec<&Figure> =
-        shares.filter(|f| f.metric == "throughput" && f.doubt.is_none()).collect();
+    let sound: Vec<&Figure> = shares.filter(|f| f.metric == "throughput" && f.doubt.is_none()).collect();
     assert!(sound.is_empty(), "no believed share of a rate is above 100 %: {sound:?}");
 }
 

@@ -155,11 +155,16 @@ pub enum Install {
     Run,
 }
 
+/// The plan that is measured if none is named or chosen.
+pub const DEFAULT_PLAN: &str = "quick";
+
 /// What is measured.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
     /// A plan, built in or from a file.
     Plan(String),
+    /// The plan that is chosen on a terminal, or [`DEFAULT_PLAN`].
+    Unnamed,
     /// The plan of the run that is resumed.
     Kept,
     /// The text of a plan file that a run has kept.
@@ -582,7 +587,7 @@ pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) ->
     }
     habits::values(&known, &words)?;
     match matches.subcommand() {
-        None => measure(What::Plan("quick".to_owned()), &matches),
+        None => measure(What::Plan(DEFAULT_PLAN.to_owned()), &matches),
         Some(("run", m)) => asked_of_run(m, &known),
         Some(("hosted", m)) => {
             Ok(Typed::Hosted { directory: m.get_one::<PathBuf>("directory").cloned().unwrap_or_default() })
@@ -632,8 +637,9 @@ fn asked_of_run(m: &ArgMatches, known: &Command) -> Result<Typed, clap::Error> {
     common.target = Device::from_arg_matches(m)?.target();
     common.ignore_unsupported = m.get_flag("ignore-unsupported");
     let what = match (m.get_one::<String>("plan"), &common.resume) {
+        (Some(named), _) => What::Plan(named.clone()),
         (None, Some(_)) => What::Kept,
-        (named, _) => What::Plan(named.map_or("quick", String::as_str).to_owned()),
+        (None, None) => What::Unnamed,
     };
     let (common, key) = (Box::new(common), m.get_one::<PathBuf>("key").cloned());
     let hosts = Hosts::from_arg_matches(m)?;

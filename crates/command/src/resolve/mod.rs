@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::bench::disk::fio::{self, JobFile, Unsupported};
 use crate::bench::{self, BENCHMARKS};
 use crate::case::{CaseError, Key, Kind, nearest};
-use crate::cli::{Common, What};
+use crate::cli::{Common, DEFAULT_PLAN, What};
 use crate::plan::built_in;
 use crate::plan::file::{self, FileError, PlanFile};
 use crate::plan::{Group, Places, Plan, Sampling};
@@ -122,6 +122,7 @@ pub fn file(what: &What, common: &Common) -> Result<PlanFile, UsageError> {
     let mut typed = Group::default();
     let (mut file, narrow) = match what {
         What::Plan(name) => (named_plan(name, common)?, false),
+        What::Unnamed => (named_plan(DEFAULT_PLAN, common)?, false),
         What::Kept => return Err(other("--resume requires the id of a run")),
         What::Text { name, text } => (file::parse_kept(name, text)?, false),
         What::Subsystem { name, lists } => {

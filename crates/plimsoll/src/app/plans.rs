@@ -115,7 +115,7 @@ fn job_file(what: &What, common: &Common) -> Result<Option<JobFile>, Failure> {
     }
 }
 
-fn discovered() -> Machine {
+pub(super) fn discovered() -> Machine {
     let root = Root::live();
     let mut machine = Machine::discover(&root);
     machine.look_behind(&root, Path::new("."));

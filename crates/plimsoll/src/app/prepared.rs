@@ -225,8 +225,6 @@ pub(super) fn kernels(prepared: &Prepared, what: &What) -> String {
 pub(super) fn foretold(prepared: &Prepared) -> String {
     let plan = &prepared.plan;
     let feasible: Vec<_> = prepared.planned.iter().filter(|p| p.candidate.feasible.is_ok()).collect();
-    // The sum of nothing is -0 in Rust.
-    let all = (0.0 + feasible.iter().map(|p| expected_of(p)).sum::<f64>()) * f64::from(plan.repeat);
     let sampled: BTreeSet<String> = feasible.iter().map(|p| sampled(&p.sampling)).collect();
     let sampled = match sampled.len() {
         0 => self::sampled(&plan.sampling),
@@ -234,7 +232,7 @@ pub(super) fn foretold(prepared: &Prepared) -> String {
         _ => "samples as each group says".to_owned(),
     };
     let feasible = feasible.len();
-    let expected = plan.budget.map_or(all, |b| b.min(all));
+    let expected = expected_seconds(plan, &prepared.planned);
     let times = if plan.repeat > 1 { format!(", {} times", plan.repeat) } else { String::new() };
     let on_files = prepared.planned.iter().any(|p| bench::subsystem_of(&p.candidate.case).on_files);
     let dir = crate::text::shown_bytes(plan.dir.as_os_str().as_encoded_bytes());
@@ -247,6 +245,14 @@ pub(super) fn foretold(prepared: &Prepared) -> String {
         prepared.planned.len(),
         plan.seed,
     )
+}
+
+/// Seconds that the samples of a plan are expected to take on this machine.
+pub(super) fn expected_seconds(plan: &Plan, planned: &[Planned]) -> f64 {
+    let feasible = planned.iter().filter(|p| p.candidate.feasible.is_ok());
+    // The sum of nothing is -0 in Rust.
+    let all = (0.0 + feasible.map(expected_of).sum::<f64>()) * f64::from(plan.repeat);
+    plan.budget.map_or(all, |budget| budget.min(all))
 }
 
 /// How many samples of which length.

@@ -1,0 +1,170 @@
+//! The built-in plans by number with their times, for `plimsoll run` without a plan on a terminal.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use super::{Failure, plans, prepared};
+use crate::cli::{self, Common, DEFAULT_PLAN, What};
+use crate::machine::Machine;
+use crate::report::{Style, Wishes};
+use crate::resolve;
+
+/// Replaces a plan that is not named by the one that is chosen on the terminal, or by the default if there is no terminal.
+///
+/// # Errors
+/// The input ends before a plan is chosen, or the terminal fails.
+pub(super) fn named(what: What, common: &Common) -> Result<What, Failure> {
+    if what != What::Unnamed {
+        return Ok(what);
+    }
+    let name = match is_interactive(common) {
+        true => chosen(common)?,
+        false => DEFAULT_PLAN,
+    };
+    Ok(What::Plan(name.to_owned()))
+}
+
+/// Whether a question can be answered: input, output and messages are a terminal, and this process is in its foreground.
+fn is_interactive(common: &Common) -> bool {
+    let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal();
+    is_terminal && !common.quiet && crate::cluster::launched().is_none() && is_in_foreground()
+}
+
+/// Whether the process group of this process is the one that may read from its terminal.
+fn is_in_foreground() -> bool {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // After the name in parentheses: state, parent, process group, session, terminal, foreground process group.
+    let fields: Vec<&str> =
+        stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
+    matches!((fields.get(2), fields.get(5)), (Some(group), Some(foreground)) if group == foreground)
+}
+
+/// Shows the plans and asks for one of them.
+fn chosen(common: &Common) -> Result<&'static str, Failure> {
+    let rows = cli::built_in_rows();
+    let width = Style::detect(Wishes::default()).width;
+    let mut out = io::stderr().lock();
+    let asked = write!(out, "{}", menu(&rows, common, &plans::discovered(), width));
+    let names: Vec<&'static str> = rows.iter().map(|(name, _)| *name).collect();
+    let answer = asked.and_then(|()| ask(&names, &mut io::stdin().lock(), &mut out));
+    match answer {
+        Ok(Some(name)) => Ok(name),
+        Ok(None) => Err(Failure::usage(
+            "no plan was chosen: the input ended; plimsoll run PLAN measures one, and plimsoll plan list lists them",
+        )),
+        Err(e) => Err(Failure::environment(format!("cannot ask for a plan on this terminal: {e}"))),
+    }
+}
+
+/// A line for each plan: number, name, time and contents.
+fn menu(rows: &[(&'static str, String)], common: &Common, machine: &Machine, width: usize) -> String {
+    let times: Vec<String> = rows.iter().map(|(name, _)| time(name, common, machine)).collect();
+    let columns = |of: &dyn Fn(usize) -> usize| (0..rows.len()).map(of).max().unwrap_or(0);
+    let (name_width, time_width) =
+        (columns(&|at| rows[at].0.len()), columns(&|at| times[at].chars().count()));
+    let heads: Vec<String> = rows
+        .iter()
+        .zip(&times)
+        .enumerate()
+        .map(|(at, ((name, _), time))| format!("{:>2}  {name:<name_width$}  {time:>time_width$}", at + 1))
+        .collect();
+    let lines: Vec<(&str, String)> =
+        heads.iter().map(String::as_str).zip(rows.iter().map(|(_, about)| about.clone())).collect();
+    cli::rows(&lines, width)
+}
+
+/// How long a plan takes on this machine with these options.
+fn time(name: &str, common: &Common, machine: &Machine) -> String {
+    let plan = resolve::plan(&What::Plan(name.to_owned()), common);
+    let planned = plan.and_then(|plan| resolve::planned(&plan, machine).map(|planned| (plan, planned)));
+    match planned {
+        Ok((plan, planned)) if planned.iter().any(|p| p.candidate.feasible.is_ok()) => {
+            in_words(prepared::expected_seconds(&plan, &planned))
+        }
+        // Nothing of it can be measured here, or the options do not fit it, which is an error once it is chosen.
+        _ => "not here".to_owned(),
+    }
+}
+
+/// A time of seconds in the unit that suits a choice.
+fn in_words(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.0} h", s / 3600.0),
+    }
+}
+
+/// Asks until a number or name of the plans is entered; an empty line is the first. Nothing if the input ends.
+fn ask<'a>(names: &[&'a str], input: &mut impl BufRead, out: &mut impl Write) -> io::Result<Option<&'a str>> {
+    loop {
+        let first = names.first().copied().unwrap_or_default();
+        write!(out, "number or name of a plan [1, {first}]: ")?;
+        out.flush()?;
+        let mut line = Vec::new();
+        if input.read_until(b'\n', &mut line)? == 0 {
+            writeln!(out)?;
+            return Ok(None);
+        }
+        let line = String::from_utf8_lossy(&line);
+        let answer = line.trim();
+        let by_number = answer.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
+        let found = match answer {
+            "" => names.first(),
+            _ => by_number.and_then(|at| names.get(at)).or_else(|| names.iter().find(|n| **n == answer)),
+        };
+        if let Some(name) = found {
+            return Ok(Some(name));
+        }
+        let last = names.len();
+        writeln!(
+            out,
+            "{} is neither a number from 1 to {last} nor one of these plans",
+            crate::text::shown(answer)
+        )?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(typed: &str) -> (Option<&'static str>, usize) {
+        let mut out = Vec::new();
+        let name = ask(&["quick", "standard", "chains"], &mut typed.as_bytes(), &mut out).unwrap();
+        (name, String::from_utf8(out).unwrap().matches("number or name").count())
+    }
+
+    #[test]
+    fn a_number_a_name_or_an_empty_line_chooses_a_plan() {
+        assert_eq!(answered("2\n"), (Some("standard"), 1));
+        assert_eq!(answered(" 3 \n"), (Some("chains"), 1));
+        assert_eq!(answered("chains\n"), (Some("chains"), 1));
+        assert_eq!(answered("\n"), (Some("quick"), 1));
+    }
+
+    #[test]
+    fn a_wrong_answer_is_asked_again_until_the_input_ends() {
+        assert_eq!(answered("0\n4\n-1\nquik\n1\n"), (Some("quick"), 5));
+        assert_eq!(answered("99"), (None, 2));
+        assert_eq!(answered(""), (None, 1));
+    }
+
+    #[test]
+    fn each_plan_has_its_number_and_its_time() {
+        let machine = plimsoll_machine::fixture::Fixture::open("firecracker-zen4").unwrap().machine();
+        let rows = cli::built_in_rows();
+        let text = menu(&rows, &Common::default(), &machine, usize::MAX);
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines.len(), rows.len());
+        for (at, (line, (name, _))) in lines.iter().zip(&rows).enumerate() {
+            assert_eq!(line[..2], [(at + 1).to_string().as_str(), *name]);
+        }
+        assert_eq!(lines[0][3], "s", "quick takes seconds: {:?}", lines[0]);
+    }
+
+    #[test]
+    fn a_named_plan_is_not_asked_for() {
+        let plan = What::Plan("standard".to_owned());
+        assert_eq!(named(plan.clone(), &Common::default()).unwrap(), plan);
+    }
+}
