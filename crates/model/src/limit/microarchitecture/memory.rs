@@ -18,6 +18,9 @@ pub struct SocketMemory {
     /// Which chip, by how the type of an Amazon EC2 instance begins: on Arm a core is in many chips.
     #[serde(default)]
     pub(super) products: Vec<String>,
+    /// Vendors of the system, as the firmware names them, one of which the machine must have.
+    #[serde(default)]
+    pub(super) vendors: Vec<String>,
     /// Parts of names one of which the chip's name must have; `#` stands for a digit.
     #[serde(default)]
     pub(super) only: Vec<String>,
@@ -61,13 +64,20 @@ impl SocketMemory {
         if core.identity == Identity::Inferred {
             return Err(Unknown(core.note.unwrap_or_default()));
         }
-        Ok(rows.iter().filter(is_listed).find(|row| row.fits(cpu.model_name.as_deref().unwrap_or_default())))
+        let name = cpu.model_name.as_deref().unwrap_or_default();
+        Ok(rows.iter().filter(is_listed).find(|row| row.fits(name) && row.is_of_vendor(machine)))
     }
 
     /// Whether the machine is an instance of Amazon EC2 of a type (`c7g.xlarge`) that has this chip.
     fn is_of_product(&self, machine: &Machine) -> bool {
         let begins = |of: &str| self.products.iter().any(|begin| of.starts_with(begin.as_str()));
         machine.virtualisation.ec2_type().is_some_and(begins)
+    }
+
+    fn is_of_vendor(&self, machine: &Machine) -> bool {
+        let vendor = machine.virtualisation.system_vendor.as_deref();
+        self.vendors.is_empty()
+            || vendor.is_some_and(|vendor| self.vendors.iter().any(|known| known == vendor))
     }
 
     fn fits(&self, name: &str) -> bool {

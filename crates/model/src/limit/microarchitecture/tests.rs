@@ -105,7 +105,7 @@ fn every_row_parses_and_is_plausible_and_has_a_source() {
     for row in &table.memory {
         assert!(row.source.len() > 20, "{}", row.name);
         assert!(
-            (2..=12).contains(&row.channels) && (1600..=12_800).contains(&row.megatransfers),
+            (2..=16).contains(&row.channels) && (1600..=12_800).contains(&row.megatransfers),
             "{}",
             row.name
         );
@@ -327,6 +327,12 @@ fn socket_memory_depends_on_the_stepping_where_a_model_is_many_chips() {
     assert!(SocketMemory::of(&graviton).unwrap().is_none(), "a name that anybody can choose");
     graviton.virtualisation.system_vendor = Some("Amazon EC2".to_owned());
     assert_eq!(SocketMemory::of(&graviton).unwrap().map(|row| row.name.as_str()), Some("Graviton4"));
+    let mut altra = Machine::discover(&Root::at("/nonexistent"));
+    altra.cpu = arm(0xd0c);
+    for (vendor, expected) in [("Google", Some("Ampere Altra")), ("a maker of boards", None)] {
+        altra.virtualisation.system_vendor = Some(vendor.to_owned());
+        assert_eq!(SocketMemory::of(&altra).unwrap().map(|row| row.name.as_str()), expected, "{vendor}");
+    }
 }
 
 #[test]
