@@ -91,12 +91,6 @@ pub fn metric(case: &Case, name: &str) -> Option<Metric> {
     metrics.into_iter().find(|metric| metric.name == name)
 }
 
-/// The name of the metric of a benchmark that is asked for by any of its names; `name` itself where it has no such metric.
-pub fn metric_name<'a>(benchmark: &str, name: &'a str) -> &'a str {
-    let metrics = find(benchmark).map(|b| b.all_metrics()).unwrap_or_default();
-    metrics.iter().find(|metric| metric.is_called(name)).map_or(name, |metric| metric.name)
-}
-
 /// `value` of the metric `from` of a case as a figure of its metric `to`; `None` where the two are not of the same transfers.
 pub fn converted(case: &Case, value: f64, from: &str, to: &str) -> Option<f64> {
     if from == to {
@@ -593,28 +587,6 @@ mod tests {
         let peak: Case = "cpu.peak/op=fma/type=f64".parse().unwrap();
         assert_eq!(converted(&peak, 5.0, "rate", "latency"), None);
         assert_eq!(converted(&peak, 5.0, "rate", "rate"), Some(5.0));
-    }
-
-    #[test]
-    fn a_metric_is_found_by_each_of_its_names_and_no_two_have_the_same() {
-        assert_eq!(metric_name("memory.bandwidth", "program"), "bandwidth");
-        assert_eq!(metric_name("memory.bandwidth", "bus"), "bus_bandwidth");
-        assert_eq!(
-            ["submit", "complete", "lat", "iops", "rate"].map(|name| metric_name("disk.io", name)),
-            ["slat", "clat", "latency", "rate", "rate"]
-        );
-        assert_eq!(metric_name("cpu.peak", "program"), "program");
-        assert_eq!(metric_name("gpu", "rate"), "rate");
-        for benchmark in BENCHMARKS {
-            for metric in benchmark.all_metrics() {
-                for name in metric.also_called {
-                    assert_eq!(metric_name(benchmark.name(), name), metric.name);
-                    let other =
-                        benchmark.all_metrics().iter().find(|m| m.name != metric.name && m.is_called(name));
-                    assert!(other.is_none(), "{} {name}", benchmark.name());
-                }
-            }
-        }
     }
 
     /// A share or a count is no figure of merit unless its benchmark means it: what is lost.

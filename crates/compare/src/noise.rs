@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::bench::{self, Look, subsystem_of};
+use crate::bench::{Look, subsystem_of};
 use crate::case::Case;
 use crate::document::Run;
 use crate::limit::median;
@@ -202,17 +202,6 @@ impl Floors {
             left_out: all().filter(|m| !settled.has(m)).count(),
             floors: order.iter().flat_map(|named| named.floors(&figures[named])).collect(),
         }
-    }
-
-    /// The same, where an earlier version measured it, with the names of cases and metrics of today.
-    #[must_use]
-    pub fn with_current_names(mut self) -> Self {
-        for floor in &mut self.floors {
-            floor.metric = bench::metric_name(&floor.benchmark, &floor.metric).to_owned();
-            let case = floor.case.as_deref().and_then(|id| id.parse::<Case>().ok());
-            floor.case = case.map(|case| case.id().as_str().to_owned()).or(floor.case.take());
-        }
-        self
     }
 
     /// The noise of a metric: in this case where it was repeated, else over all cases of the benchmark.
@@ -438,12 +427,6 @@ mod tests {
         assert_eq!((lucky.freedom, lucky.largest), (9.0, 0.04));
         assert_eq!(of(0.3).moderated(&typical).largest, 0.6);
         assert_eq!(Noise::typical(&[of(0.1), of(0.2)]), None);
-    }
-
-    #[test]
-    fn floors_of_an_older_history_are_of_all_cases() {
-        let text = r#"{"benchmark":"disk.io","metric":"rate","noise":{"deviation":0.1,"freedom":5.0,"largest":0.2}}"#;
-        assert_eq!(serde_json::from_str::<Floor>(text).unwrap().case, None);
     }
 
     proptest! {

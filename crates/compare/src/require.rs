@@ -175,7 +175,7 @@ impl Requirement {
     /// The metric of a case that it is about; `None` where the case's benchmark has no such metric.
     fn row(&self, case: &Case) -> Option<Metric> {
         match &self.metric {
-            Some(name) => bench::metric(case, bench::metric_name(case.benchmark(), name)),
+            Some(name) => bench::metric(case, name),
             None => bench::find(case.benchmark())?.metrics(case).into_iter().next(),
         }
     }
@@ -251,10 +251,7 @@ impl Requirement {
 
     fn metric_of<'a>(&self, measurement: &'a Measurement) -> Option<&'a MetricResult> {
         match &self.metric {
-            Some(asked) => {
-                let name = bench::metric_name(measurement.case.benchmark(), asked);
-                measurement.metrics.iter().find(|m| m.name == name)
-            }
+            Some(name) => measurement.metrics.iter().find(|m| m.name == *name),
             None => measurement.metrics.first(),
         }
     }
@@ -452,18 +449,6 @@ mod tests {
         assert_eq!(held("network.tcp goodput >= 31 Gbit/s"), [(true, "31.4 Gbit/s".to_owned())]);
         assert!(!held("network.tcp goodput >= 32Gbit/s")[0].0);
         assert!(held("network.latency rtt < 13us")[0].0 && !held("network.latency rtt < 1.2e-5")[0].0);
-    }
-
-    #[test]
-    fn a_metric_is_found_by_its_earlier_name_and_by_that_of_fio() {
-        let found = |requirement: &str| {
-            let all = held(requirement);
-            assert!(all.iter().all(|(met, _)| *met), "{requirement}: {all:?}");
-            all
-        };
-        assert_eq!(found("memory.bandwidth program >= 1 B/s"), found("memory.bandwidth bandwidth >= 1 B/s"));
-        assert_eq!(found("memory.bandwidth/*triad* bus >= 1 B/s").len(), 1);
-        assert_eq!(found("disk.io/op=read* lat <= 1 s"), found("disk.io/op=read* latency <= 1 s"));
     }
 
     #[test]

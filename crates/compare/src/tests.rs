@@ -163,7 +163,7 @@ fn figures_of_which_little_time_is_left_decide_nothing() {
     assert_eq!((same.compared[0].verdict, gate.blind), (Verdict::Inconclusive, 1));
     assert!(gate.blindness().unwrap().contains("of any size"), "no loss would have been seen");
     let all = found(0.995);
-    assert!(all.compared.is_empty(), "it is no figure, also where an earlier version stored it as one");
+    assert!(all.compared.is_empty(), "it is no figure, also where a document calls it one");
     assert_eq!((all.uncompared[0].kind, all.uncompared[0].b.status), (Kind::Lost, Has::Invalid));
 }
 

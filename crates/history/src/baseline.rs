@@ -6,7 +6,6 @@ use rusqlite::{Row, params};
 
 use super::query::series;
 use super::{Store, StoreError};
-use crate::bench;
 use crate::case::Case;
 use crate::compare::lasting::{self, Series};
 use crate::document::Run;
@@ -184,8 +183,12 @@ impl Store {
         }
         let series = known.into_iter().flatten().filter_map(|known| {
             let case: Case = known.case.parse().ok()?;
-            let metric = bench::metric_name(case.benchmark(), &known.metric).to_owned();
-            Some(Series { case, metric, better: known.better, figures: figures.remove(&known.number)? })
+            Some(Series {
+                case,
+                metric: known.metric,
+                better: known.better,
+                figures: figures.remove(&known.number)?,
+            })
         });
         Ok(series.collect())
     }

@@ -84,7 +84,7 @@ pub enum StoreError {
         /// Its schema version.
         found: i64,
         /// The newest that is known here.
-        known: usize,
+        known: i64,
     },
     /// A stored document is sound JSON and says what this version does not know. Nothing was changed.
     #[error(

@@ -1,13 +1,13 @@
 //! What a history consists of, and whether a file has exactly that.
 //!
 //! SQLite does what a file's schema says: a view in the place of a table runs whenever that is read, a trigger whenever
-//! it is written. So a file whose schema is not, word for word, that of its version is not used at all.
+//! it is written. So a file whose schema is not, word for word, that of a history is not used at all.
 
 use std::collections::BTreeMap;
 
 use rusqlite::Connection;
 
-use super::schema::STEPS;
+use super::schema::LAYOUT;
 
 /// Most objects that are looked at: a history has fewer than twenty.
 const MOST: usize = 100;
@@ -32,21 +32,11 @@ impl Layout {
         objects.collect::<rusqlite::Result<_>>().map(Self)
     }
 
-    /// That of a history of a version: what its steps make.
-    pub(super) fn expected(version: usize) -> rusqlite::Result<Self> {
+    /// That of a history.
+    pub(super) fn expected() -> rusqlite::Result<Self> {
         let made = Connection::open_in_memory()?;
-        STEPS.iter().take(version).try_for_each(|step| made.execute_batch(step))?;
+        made.execute_batch(LAYOUT)?;
         Self::of(&made)
-    }
-
-    /// The version whose layout it is, the latest first.
-    pub(super) fn version(&self) -> rusqlite::Result<Option<usize>> {
-        for version in (1..=STEPS.len()).rev() {
-            if Self::expected(version)? == *self {
-                return Ok(Some(version));
-            }
-        }
-        Ok(None)
     }
 
     /// The first thing that is not as `expected`, in words.

@@ -18,7 +18,6 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
-use plimsoll_bench as bench;
 use plimsoll_compare as compare;
 use plimsoll_machine as machine;
 use plimsoll_model::{case, limit, measurement, metric};
@@ -32,7 +31,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 
-use crate::document::{Kept, Run, RunStatus};
+use crate::document::{Run, RunStatus};
 use crate::leftover::Registry;
 use crate::measurement::{Measurement, Status};
 
@@ -371,8 +370,8 @@ impl Store {
     }
 
     /// As [`Self::parsed`], of what may be of an earlier schema.
-    fn kept<T: Kept>(&self, text: &str) -> Result<T, StoreError> {
-        T::from_text(text).map_err(|e| StoreError::document(&self.file, &e))
+    fn kept<T: serde::de::DeserializeOwned>(&self, text: &str) -> Result<T, StoreError> {
+        serde_json::from_str(text).map_err(|e| StoreError::document(&self.file, &e))
     }
 
     fn failed(&self, error: &rusqlite::Error) -> StoreError {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::{Said, Store, StoreError, insert};
-use crate::bench;
 use crate::case::Pattern;
 use crate::compare::Floors;
 use crate::document::Run;
@@ -120,7 +119,7 @@ impl Store {
         let all = statement.query_map(params![prefix, asked.all || asked.metric.is_some()], series)?;
         let all = all.collect::<rusqlite::Result<Vec<Option<Series>>>>()?;
         let meant = |s: &Series| {
-            let named = |name: &String| s.metric == bench::metric_name(benchmark_of(&s.case), name);
+            let named = |name: &String| s.metric == *name;
             asked.cases.matches(&s.case) && asked.metric.as_ref().is_none_or(named)
         };
         Ok(all.into_iter().flatten().filter(meant).collect())
@@ -315,7 +314,7 @@ impl Store {
         let found = self.connection.query_row(SELECT, [machine], |row| row.get::<_, String>(0)).optional();
         let floors: Option<Floors> =
             found.map_err(|e| self.failed(&e))?.map(|text| self.parsed(&text)).transpose()?;
-        Ok(floors.map(Floors::with_current_names))
+        Ok(floors)
     }
 
     /// All that doctor measured, as machine and document, the oldest first.
@@ -335,11 +334,6 @@ impl Store {
 /// The characters of a glob before the first that has a meaning.
 fn literal_head(glob: &str) -> &str {
     &glob[..glob.find(['*', '?', '[', '{', '\\']).unwrap_or(glob.len())]
-}
-
-/// The benchmark of a case, from its id.
-fn benchmark_of(id: &str) -> &str {
-    id.split('/').next().unwrap_or_default()
 }
 
 /// What the history tells of a run besides its figures.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use rusqlite::{Connection, OpenFlags, params};
+use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
 mod copy;
@@ -21,7 +22,7 @@ use super::layout::Layout;
 use super::place::{self, Location, beside};
 use super::{RunLine, Store, schema};
 use crate::compare::Floors;
-use crate::document::{Kept, Run, RunStatus, is_known};
+use crate::document::{Run, RunStatus, SCHEMA};
 use crate::leftover::{self, Held, Registry};
 use crate::measurement::Measurement;
 
@@ -269,7 +270,7 @@ fn says_newer_alone(copy: &Path) -> bool {
     let Ok(history) = Connection::open_with_flags(copy, OpenFlags::SQLITE_OPEN_READ_WRITE) else {
         return false;
     };
-    let known = |layout: Layout| layout.version().is_ok_and(|version| version.is_some());
+    let known = |layout: Layout| Layout::expected().is_ok_and(|expected| layout == expected);
     let history = Reading::of(history);
     let later = |run: i64| history.known(header_text(&history, run)).is_some_and(|header| is_later(&header));
     let alone = Layout::of(&history).is_ok_and(known) && !rows(&history, "run").into_iter().any(later);
@@ -277,7 +278,7 @@ fn says_newer_alone(copy: &Path) -> bool {
 }
 
 /// How many documents there are; `None` where one is damaged, or is not what it is entered as.
-fn all_parsed<T: Kept>(
+fn all_parsed<T: DeserializeOwned>(
     from: &Connection,
     file: &Path,
     select: &str,
@@ -309,12 +310,12 @@ fn unless_refused<T>(error: rusqlite::Error) -> rusqlite::Result<Option<T>> {
 }
 
 /// The document; `None` where it is damaged. One that a later plimsoll wrote, by the header of its run, is not given up.
-fn parsed<T: Kept>(
+fn parsed<T: DeserializeOwned>(
     text: &str,
     header: impl FnOnce() -> Result<Option<String>, StoreError>,
     file: &Path,
 ) -> Result<Option<T>, StoreError> {
-    match T::from_text(text) {
+    match serde_json::from_str(text) {
         Ok(document) => Ok(Some(document)),
         Err(e) if e.is_data() && header()?.is_some_and(|header| is_later(&header)) => {
             Err(StoreError::document(file, &e))
@@ -331,7 +332,7 @@ fn is_later(header: &str) -> bool {
         version.split(['.', '-', '+']).map_while(|part| part.parse().ok()).collect()
     };
     says("version").is_some_and(|version| parts(version) > parts(env!("CARGO_PKG_VERSION")))
-        || says("schema").is_some_and(|schema| !is_known(schema))
+        || says("schema").is_some_and(|schema| schema != SCHEMA)
 }
 
 /// A row of the table of runs.

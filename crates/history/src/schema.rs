@@ -1,25 +1,17 @@
-//! The layout of the history file, its versions, and the way from one to the next.
-//!
-//! `PRAGMA user_version` is the number of steps applied; a new version is a new line in [`STEPS`], never an edit of
-//! an old one. Reading rule: older is migrated (after a copy), newer is refused, another application's is refused.
+//! The layout of the history file. Another version (`PRAGMA user_version`) is refused, and so is another application's file.
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags};
 
 use super::error::{StoreError, name};
 use super::layout::Layout;
 use super::place::{beside, is_local};
-use crate::bench;
-use crate::case::Case;
-use crate::document::{Kept, Run};
 use crate::leftover::{Registry, Unfinished};
-use crate::measurement::Measurement;
 
 /// "PLim" in ASCII, in the file's header: `file(1)` and we tell a history from other SQLite files by it.
 pub(super) const APPLICATION: i64 = 0x504c_696d;
@@ -31,8 +23,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Damage in larger ones is found when it is read.
 const CHECKED_WHOLE: u64 = 32 << 20;
 
-/// `header` is the run document without measurements; `state` is `running` until the run was finished.
-const FIRST: &str = "
+/// `header` is the run document without measurements; `state` is `running` until the run was finished. What is the same in all
+/// runs is kept once (`series`), and the figures of one series lie side by side, in the order of runs: a question over time
+/// reads their few pages. `rank` is the least place that the metric had among those of its case: 0 for a headline. What a list
+/// of runs tells is in an index, so that no header is read for it.
+pub(super) const LAYOUT: &str = "
     CREATE TABLE run (
         number    INTEGER PRIMARY KEY AUTOINCREMENT,
         id        TEXT NOT NULL UNIQUE,
@@ -42,8 +37,12 @@ const FIRST: &str = "
         machine   TEXT NOT NULL,
         host      TEXT,
         elapsed_s REAL NOT NULL,
-        header    TEXT NOT NULL
+        header    TEXT NOT NULL,
+        origin    TEXT NOT NULL DEFAULT 'own' CHECK (origin IN ('own', 'imported')),
+        note      TEXT
     ) STRICT;
+    CREATE INDEX run_machine ON run (machine, plan, number);
+    CREATE INDEX run_line ON run (started, id, elapsed_s, plan, host, machine, state, note);
     CREATE TABLE measurement (
         run      INTEGER NOT NULL REFERENCES run (number) ON DELETE CASCADE,
         position INTEGER NOT NULL,
@@ -54,14 +53,6 @@ const FIRST: &str = "
     ) STRICT;
     CREATE INDEX measurement_status ON measurement (run, status);
     CREATE INDEX measurement_case ON measurement (case_id, run);
-";
-
-/// Figures by case and metric, so that no document is read to see how one went; where a run comes from; what the user
-/// and doctor said. `rank` 0 is a case's headline; low and high are its 95 % interval.
-const SECOND: &str = "
-    ALTER TABLE run ADD COLUMN origin TEXT NOT NULL DEFAULT 'own' CHECK (origin IN ('own', 'imported'));
-    ALTER TABLE run ADD COLUMN note TEXT;
-    CREATE INDEX run_machine ON run (machine, plan, number);
     CREATE TABLE tag (
         name TEXT NOT NULL,
         run  INTEGER NOT NULL REFERENCES run (number) ON DELETE CASCADE,
@@ -74,34 +65,6 @@ const SECOND: &str = "
         document TEXT NOT NULL
     ) STRICT;
     CREATE INDEX floor_machine ON floor (machine, number);
-    CREATE TABLE figure (
-        run      INTEGER NOT NULL REFERENCES run (number) ON DELETE CASCADE,
-        position INTEGER NOT NULL,
-        rank     INTEGER NOT NULL,
-        case_id  TEXT NOT NULL,
-        metric   TEXT NOT NULL,
-        unit     TEXT NOT NULL,
-        better   TEXT NOT NULL,
-        median   REAL NOT NULL,
-        low      REAL,
-        high     REAL,
-        of_limit REAL
-    ) STRICT;
-    INSERT INTO figure
-        SELECT run, position, each.key, case_id, each.value ->> '$.name', each.value ->> '$.unit',
-               each.value ->> '$.better', each.value ->> '$.summary.median', each.value ->> '$.summary.ci95[0]',
-               each.value ->> '$.summary.ci95[1]', each.value ->> '$.of_limit'
-        FROM measurement, json_each(document, '$.metrics') AS each
-        WHERE status = 'ok';
-    CREATE INDEX figure_case ON figure (case_id, metric, run);
-    CREATE INDEX figure_run ON figure (run);
-";
-
-/// What is the same in all runs is kept once (`series`), and the figures of one series lie side by side, in the order of
-/// runs: a question over time reads their few pages, not a page for each figure. `rank` is the least place that the metric
-/// had among those of its case: 0 for a headline. What a list of runs tells is in an index, so that no header is read for
-/// it. Intervals are in the documents.
-const THIRD: &str = "
     CREATE TABLE series (
         number  INTEGER PRIMARY KEY,
         case_id TEXT NOT NULL,
@@ -119,31 +82,11 @@ const THIRD: &str = "
         of_limit REAL,
         PRIMARY KEY (series, run, position)
     ) STRICT, WITHOUT ROWID;
-    INSERT INTO series (case_id, metric, unit, better, rank)
-        SELECT case_id, metric, unit, better, min(rank) FROM figure GROUP BY 1, 2, 3, 4;
-    INSERT OR IGNORE INTO point
-        SELECT number, run, position, median, of_limit
-        FROM figure JOIN series USING (case_id, metric, unit, better)
-        ORDER BY number, run, position;
-    DROP TABLE figure;
     CREATE INDEX point_run ON point (run);
-    CREATE INDEX run_line ON run (started, id, elapsed_s, plan, host, machine, state, note);
 ";
 
-/// The tables stay as they are; the documents in them become those of schema 2 ([`DOCUMENTS`]).
-const FOURTH: &str = "";
-
-/// The tables stay as they are; cases and metrics get their names of today ([`NAMES`]). Documents are read with either.
-const FIFTH: &str = "";
-
-/// Step n leads from version n to n + 1.
-pub(super) const STEPS: &[&str] = &[FIRST, SECOND, THIRD, FOURTH, FIFTH];
-
-/// The step that brings the documents to schema 2.
-const DOCUMENTS: usize = 3;
-
-/// The step that renames cases and metrics.
-const NAMES: usize = 4;
+/// The version of this layout.
+const VERSION: i64 = 1;
 
 /// Makes a new history that appears whole or not at all. When another process makes it first, that one is used.
 pub(super) fn create(file: &Path, registry: Option<&Registry>) -> Result<(), StoreError> {
@@ -154,7 +97,8 @@ pub(super) fn create(file: &Path, registry: Option<&Registry>) -> Result<(), Sto
     // In memory, so that a kill leaves one file at most, which is entered in the registry, and no journal.
     let mut connection = Connection::open_in_memory().map_err(sqlite)?;
     connection.pragma_update(None, "application_id", APPLICATION).map_err(sqlite)?;
-    apply(&mut connection, STEPS).map_err(sqlite)?;
+    connection.execute_batch(LAYOUT).map_err(sqlite)?;
+    connection.pragma_update(None, "user_version", VERSION).map_err(sqlite)?;
     let content = connection.serialize("main").map_err(sqlite)?;
     let mut made = Unfinished::new_in(directory, registry).map_err(failed)?;
     made.file.write_all(&content).and_then(|()| made.file.sync_all()).map_err(failed)?;
@@ -178,14 +122,13 @@ pub(super) fn refuse_leftovers(file: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Opens an existing history for use, and brings it up to date. A file that is none is left as it was.
+/// Opens an existing history for use. A file that is none is left as it was.
 pub(super) fn open(file: &Path, length: u64) -> Result<Connection, StoreError> {
     let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
-    let mut connection = looked_at(file, file, length)?;
+    let connection = looked_at(file, file, length)?;
     verify_write_version(&connection, file, file)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(sqlite)?;
     set_journal(&connection, file.parent().unwrap_or(Path::new("/"))).map_err(sqlite)?;
-    migrate(&mut connection, file, STEPS)?;
     Ok(connection)
 }
 
@@ -263,28 +206,24 @@ pub(super) fn verify_write_version(
     Ok(())
 }
 
-/// Whether its schema is, word for word, that of the version in its header, which must be known.
+/// Whether its schema is, word for word, that of this version.
 fn verify_layout(connection: &Connection, file: &Path) -> Result<(), StoreError> {
     let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
-    // Both in one transaction: another process may be migrating.
-    let reading = connection.unchecked_transaction().map_err(sqlite)?;
-    let found = version(&reading).map_err(sqlite)?;
-    let known = STEPS.len();
-    let version = match usize::try_from(found) {
-        Ok(version) if version > known => {
-            return Err(StoreError::Newer { file: name(file), found, known });
-        }
-        Ok(version) => version,
-        Err(_) => return Err(StoreError::damaged(file, format!("its header says schema {found}"))),
-    };
-    let layout = Layout::of(&reading).map_err(sqlite)?;
-    let expected = Layout::expected(version).map_err(sqlite)?;
-    let Some(difference) = layout.difference(&expected) else { return Ok(()) };
-    let why = match layout.version().map_err(sqlite)? {
-        Some(real) => format!("its header says schema {version}, and its tables are those of schema {real}"),
-        None => format!("its schema is not that of version {version}: {difference}"),
-    };
-    Err(StoreError::damaged(file, why))
+    let found = version(connection).map_err(sqlite)?;
+    if found > VERSION {
+        return Err(StoreError::Newer { file: name(file), found, known: VERSION });
+    }
+    if found < VERSION {
+        return Err(StoreError::damaged(file, format!("its header says schema {found}")));
+    }
+    let layout = Layout::of(connection).map_err(sqlite)?;
+    match layout.difference(&Layout::expected().map_err(sqlite)?) {
+        Some(difference) => Err(StoreError::damaged(
+            file,
+            format!("its schema is not that of version {VERSION}: {difference}"),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Whether the pages of a file that is not too large for it fit together.
@@ -311,88 +250,4 @@ fn set_journal(connection: &Connection, directory: &Path) -> rusqlite::Result<()
 
 fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
-}
-
-/// Brings an older file up to date, after a copy of it was made beside it.
-pub(super) fn migrate(connection: &mut Connection, file: &Path, steps: &[&str]) -> Result<(), StoreError> {
-    let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
-    let found = version(connection).map_err(sqlite)?;
-    if usize::try_from(found).is_ok_and(|v| v >= steps.len()) {
-        return Ok(());
-    }
-    let copy = beside(file, &format!(".v{found}"));
-    // Left by a migration that was killed before its one transaction: the file is still the older one.
-    if let Err(e) = fs::remove_file(&copy)
-        && e.kind() != std::io::ErrorKind::NotFound
-    {
-        return Err(StoreError::not_writable(file, &e));
-    }
-    let made = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&copy);
-    made.map_err(|e| StoreError::not_writable(file, &e))?;
-    let text = copy.to_str().ok_or_else(|| StoreError::refused(file, "its path is not UTF-8"))?;
-    connection.execute("VACUUM INTO ?1", [text]).map_err(sqlite)?;
-    apply(connection, steps).map_err(sqlite)
-}
-
-/// Applies the steps that the file lacks, in one transaction: killed in the middle, it is as before.
-fn apply(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Asked again inside: another process may have been faster.
-    let done = usize::try_from(version(&transaction)?).unwrap_or(0);
-    for (number, step) in steps.iter().enumerate().skip(done) {
-        transaction.execute_batch(step)?;
-        if number == DOCUMENTS {
-            upgrade::<Run>(&transaction, "run", "header")?;
-            upgrade::<Measurement>(&transaction, "measurement", "document")?;
-        }
-        if number == NAMES {
-            rename(&transaction)?;
-        }
-    }
-    transaction.pragma_update(None, "user_version", steps.len().max(done) as i64)?;
-    transaction.commit()
-}
-
-/// Brings the documents in a column to today's schema. One that is damaged stays as it is: reading it says so.
-fn upgrade<T: Kept>(connection: &Connection, table: &str, column: &str) -> rusqlite::Result<()> {
-    let mut rows = connection.prepare(&format!("SELECT rowid FROM {table}"))?;
-    let mut read = connection.prepare(&format!("SELECT {column} FROM {table} WHERE rowid = ?1"))?;
-    let mut write = connection.prepare(&format!("UPDATE {table} SET {column} = ?2 WHERE rowid = ?1"))?;
-    let rows: Vec<i64> = rows.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-    for row in rows {
-        let text: String = read.query_row([row], |row| row.get(0))?;
-        let Ok(mut document) = serde_json::from_str(&text) else { continue };
-        if T::upgrade(&mut document) == Ok(true) {
-            write.execute(rusqlite::params![row, document.to_string()])?;
-        }
-    }
-    Ok(())
-}
-
-/// Gives cases and metrics that had other names in an earlier version their names of today. What is no case stays as it is.
-fn rename(connection: &Connection) -> rusqlite::Result<()> {
-    let today = |id: &str| id.parse::<Case>().ok().map(|case| case.id().as_str().to_owned());
-    let mut cases = connection.prepare("SELECT DISTINCT case_id FROM measurement")?;
-    let cases: Vec<String> = cases.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-    let mut write = connection.prepare("UPDATE measurement SET case_id = ?2 WHERE case_id = ?1")?;
-    for id in cases {
-        if let Some(new) = today(&id).filter(|new| *new != id) {
-            write.execute([id, new])?;
-        }
-    }
-    let mut series = connection.prepare("SELECT number, case_id, metric FROM series")?;
-    let series = series.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    let series: Vec<(i64, String, String)> = series.collect::<rusqlite::Result<_>>()?;
-    // One that has today's names already keeps them.
-    let mut write =
-        connection.prepare("UPDATE OR IGNORE series SET case_id = ?2, metric = ?3 WHERE number = ?1")?;
-    for (number, id, metric) in series {
-        let benchmark = id.split('/').next().unwrap_or_default();
-        let name = bench::metric_name(benchmark, &metric);
-        let new = today(&id).unwrap_or_else(|| id.clone());
-        if new != id || name != metric {
-            write.execute(rusqlite::params![number, new, name])?;
-        }
-    }
-    Ok(())
 }

@@ -13,7 +13,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::quantity::{self, Mix};
 
-pub(crate) use key::first_name;
 pub use key::{Amount, Axis, KEYS, Key, Kind, SWEEP, Spacing};
 pub use pattern::{Pattern, glob};
 
@@ -231,12 +230,6 @@ impl Case {
     pub fn id(&self) -> CaseId {
         CaseId(self.to_string())
     }
-
-    /// The id with the first name of each parameter: the same in all versions.
-    pub fn first_id(&self) -> String {
-        let part = |(name, value): &(&'static str, Value)| format!("/{}={value}", first_name(name));
-        self.benchmark.clone() + &self.params.iter().map(part).collect::<String>()
-    }
 }
 
 impl fmt::Display for Case {
@@ -326,11 +319,8 @@ impl Read {
     fn contradicts(&self, case: &Case) -> Option<&'static str> {
         let benchmark = self.benchmark.as_ref().is_none_or(|benchmark| *benchmark == case.benchmark);
         let params = self.params.as_ref().is_none_or(|params| {
-            let written = |name: &str| {
-                let before = || params.get(Key::find(name).ok()?.formerly?);
-                params.get(name).or_else(before)
-            };
-            let is_same = |name: &str, value| written(name).is_some_and(|written| is_written(value, written));
+            let is_same =
+                |name: &str, value| params.get(name).is_some_and(|written| is_written(value, written));
             params.len() == case.params.len()
                 && case.params().iter().all(|(name, value)| is_same(name, value))
         });

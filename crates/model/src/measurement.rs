@@ -1,6 +1,6 @@
 //! A measurement: a case with its metrics, samples, summaries, limits, conditions and warnings.
 //!
-//! These types are the stored run document (`schema/run.v2.json`): names and units are a contract. `evaluate` makes them
+//! These types are the stored run document (`schema/run.v1.json`): names and units are a contract. `evaluate` makes them
 //! of what was sampled.
 
 mod matrix;
@@ -111,7 +111,7 @@ pub struct MetricResult {
     /// Median of the samples' own shares of their limit; 1 is best.
     pub of_limit: Option<f64>,
     /// Reference tools that measured the same in the same run.
-    #[serde(rename = "references", alias = "peers")]
+    #[serde(rename = "references")]
     pub peers: Vec<PeerResult>,
 }
 
@@ -153,7 +153,7 @@ pub struct Point {
     /// Share of the time that the hypervisor gave to others.
     pub steal: Option<f64>,
     /// Share of the time in slices that were interrupted and are not in the value.
-    #[serde(default, alias = "set_aside", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excluded: Option<f64>,
     /// Share of the time that a cgroup quota throttled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -242,8 +242,8 @@ impl Measurement {
         self.status == Status::Skipped && self.cause == Some(Cause::Unsafe)
     }
 
-    /// What became of it, and why it is no figure where it is none: by today's rule for the excluded share of the time also
-    /// where an earlier version stored it as measured.
+    /// What became of it, and why it is no figure where it is none: a document that calls it measured although all but
+    /// nothing of its time was excluded is not believed.
     pub fn standing(&self) -> (Status, Option<String>) {
         let excluded = all_but_excluded(Excluded::of(self.conditions.excluded));
         match (self.status, excluded) {

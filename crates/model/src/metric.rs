@@ -92,8 +92,6 @@ pub struct Metric {
     pub name: &'static str,
     /// What it is, for docs; a line.
     pub about: &'static str,
-    /// Other names by which it may be asked for: those that it had, and those of fio. They are read everywhere and never written.
-    pub also_called: &'static [&'static str],
     /// Its unit.
     pub unit: Unit,
     /// Its direction.
@@ -119,7 +117,6 @@ impl Metric {
         Self {
             name,
             about: "",
-            also_called: &[],
             unit,
             better,
             role: Role::Judged,
@@ -154,16 +151,6 @@ impl Metric {
     /// The same, said in the row of its case after this word, in this form.
     pub const fn said_as(self, before: &'static str, form: Form) -> Self {
         Self { also: Some(Also { before, after: "", form }), ..self }
-    }
-
-    /// The same, which may also be asked for by these names.
-    pub const fn also_called(self, names: &'static [&'static str]) -> Self {
-        Self { also_called: names, ..self }
-    }
-
-    /// Whether this is one of its names.
-    pub fn is_called(&self, name: &str) -> bool {
-        self.name == name || self.also_called.contains(&name)
     }
 
     /// The same, which says this of transfers.

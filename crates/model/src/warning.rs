@@ -31,17 +31,7 @@ pub struct Note {
     pub text: String,
 }
 
-/// Codes that were called otherwise, with what they were called: documents of earlier versions have that.
-const FORMERLY: &[(&str, &str)] = &[("reference-differs", "peer-differs")];
-
 impl Note {
-    /// Gives a code that was called otherwise in an earlier version its name of today.
-    pub fn rename(&mut self) {
-        if let Some((today, _)) = FORMERLY.iter().find(|(_, before)| *before == self.code) {
-            self.code = (*today).to_owned();
-        }
-    }
-
     /// The stable code.
     pub fn code(&self) -> &str {
         &self.code
@@ -129,12 +119,11 @@ pub enum Loss {
     MemoryShared,
 }
 
-/// Codes of warnings that name the cause of lost or excluded time. `disturbed` is what versions to 0.1 called all of them.
-pub const CAUSES: [&str; 10] = [
+/// Codes of warnings that name the cause of lost or excluded time.
+pub const CAUSES: [&str; 9] = [
     "clock-changed",
     "cpus-moved",
     "cpus-on-one-core",
-    "disturbed",
     "memory-shared",
     "preempted",
     "sibling-busy",

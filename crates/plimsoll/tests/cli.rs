@@ -171,7 +171,7 @@ fn a_run_in_which_nothing_was_measured_says_so() {
     };
     said(&err);
     // What is required is named, too, and a run that is resumed has nothing more to measure.
-    let required = ["--require", "memory.bandwidth program >= 1% of limit", "--store", "none"];
+    let required = ["--require", "memory.bandwidth bandwidth >= 1% of limit", "--store", "none"];
     let (_, err) = ended(plimsoll(dir.path()).args(words).args(required), 4);
     said(&err);
     assert!(err.contains("not met: ") && err.contains("skipped: "), "{err}");

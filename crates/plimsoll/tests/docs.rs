@@ -31,7 +31,7 @@ const HEAD: &str = "# Benchmarks, their parameters and their metrics
 <!-- Made from the program's own tables by a test (PLIMSOLL_WRITE_DOCS=1 cargo test --test integration docs::), which fails where this is stale. -->
 
 How each figure is measured, and with which limit, is in [method.md](method.md). Names and units are those of the run document
-([schema](../schema/run.v2.json)).
+([schema](../schema/run.v1.json)).
 
 ## Parameters
 
@@ -55,8 +55,7 @@ fn parameter(key: &Key) -> String {
     let taking =
         BENCHMARKS.iter().filter(|b| b.keys().contains(&key.name)).map(|b| format!("`{}`", b.name()));
     let taking: Vec<String> = taking.collect();
-    let before = key.formerly.map(|name| format!(" (earlier: `{name}`)")).unwrap_or_default();
-    format!("| `{}`{before} | {} | {} | {} |\n", key.name, value(key), key.help, taking.join(", "))
+    format!("| `{}` | {} | {} | {} |\n", key.name, value(key), key.help, taking.join(", "))
 }
 
 fn metric((place, metric): (usize, &Metric)) -> String {
@@ -65,9 +64,7 @@ fn metric((place, metric): (usize, &Metric)) -> String {
         Role::Informative => "informative",
     };
     let name = if place == 0 { format!("**`{}`**", metric.name) } else { format!("`{}`", metric.name) };
-    let also: Vec<String> = metric.also_called.iter().map(|name| format!("`{name}`")).collect();
-    let also = if also.is_empty() { String::new() } else { format!(" (also: {})", also.join(", ")) };
-    format!("| {name}{also} | {} | {judged} | {} |\n", metric.unit.name(), metric.about)
+    format!("| {name} | {} | {judged} | {} |\n", metric.unit.name(), metric.about)
 }
 
 fn benchmark(one: &&dyn Benchmark) -> String {

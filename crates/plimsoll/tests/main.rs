@@ -12,7 +12,6 @@ mod datagrams;
 mod differential;
 mod disk;
 mod docs;
-mod earlier;
 mod examples;
 mod faults;
 mod fio;

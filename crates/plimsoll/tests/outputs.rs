@@ -152,7 +152,7 @@ fn standard_output_by_any_name_has_the_document_alone() {
     for name in ["-", "/dev/stdout", "/proc/self/fd/1"] {
         let (out, _) = ended(plimsoll(dir.path()).args(QUICK).args(["--store", "none", "--json", name]), 0);
         let document: serde_json::Value = serde_json::from_str(&out).unwrap();
-        assert_eq!(document["schema"], "plimsoll.run/2");
+        assert_eq!(document["schema"], "plimsoll.run/1");
     }
     let store = ["--store", "history.db"];
     let run = [&QUICK[..], &store, &["--html", "-"]].concat();

@@ -41,34 +41,6 @@ fn a_command_line_becomes_a_file_and_back() {
     assert!(quick.contains("name = \"quick\"") && quick.contains("samples = 2"), "{quick}");
 }
 
-/// `place` is what `affinity` was called: in plan files, on the command line, in names of cases.
-#[test]
-fn an_earlier_name_of_a_parameter_is_taken_everywhere() {
-    let dir = scratch();
-    let group = |key: &str| {
-        format!(
-            "[[group]]\nbenchmark = \"cpu.peak\"\nop = \"fma\"\ntype = \"f64\"\nthreads = 1\n{key} = \"compact\"\n\n"
-        )
-    };
-    let both = format!("{}place = \"spread\"\n", group("affinity").trim_end().to_owned() + "\n");
-    for (name, text) in [("old.toml", group("place")), ("new.toml", group("affinity")), ("both.toml", both)] {
-        fs::write(dir.path().join(name), text).unwrap();
-    }
-    let listed = |words: &[&str]| {
-        let (out, _) = ended(plimsoll(dir.path()).args(words).arg("--list"), 0);
-        out.lines().next().unwrap_or_default().to_owned()
-    };
-    let new = listed(&["run", "new.toml"]);
-    assert!(new.contains("/affinity=compact/") && !new.contains("place"), "{new}");
-    assert_eq!(listed(&["run", "old.toml"]), new);
-    assert_eq!(listed(&["run", "old.toml", "--only", "cpu.peak/*/place=compact/*"]), new);
-    let typed = ["cpu", "--op", "fma", "--type", "f64", "--threads", "1"];
-    let with = |flag| [&typed[..], &[flag, "compact"]].concat();
-    assert_eq!(listed(&with("--place")), listed(&with("--affinity")));
-    let (_, err) = ended(plimsoll(dir.path()).args(["plan", "check", "both.toml"]), 2);
-    assert!(err.contains("line 7, column") && err.contains("affinity is given twice"), "{err}");
-}
-
 #[test]
 fn what_cannot_be_shown_or_checked_is_told() {
     let dir = scratch();
@@ -205,7 +177,6 @@ fn the_schema_knows_every_key_and_every_plan_keeps_to_it() {
     assert_eq!(keys(&schema["properties"]), wanted(plimsoll::plan::file::TOP_KEYS));
     let mut group = wanted(plimsoll::plan::file::GROUP_KEYS);
     group.extend(plimsoll::case::KEYS.iter().map(|key| key.name.to_owned()));
-    group.extend(plimsoll::case::KEYS.iter().filter_map(|key| key.formerly).map(str::to_owned));
     // The command line's alone.
     group.remove(plimsoll::plan::file::SERVER);
     assert_eq!(keys(&schema["$defs"]["group"]["properties"]), group);

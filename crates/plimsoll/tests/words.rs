@@ -34,16 +34,10 @@ const IN_MESSAGES: &[(&str, &str)] = &[
     ("near_end", "client"),
 ];
 
-/// Literals in which such a word is right, by file: earlier names, which are still read; names that stay, and what no user sees.
+/// Literals in which such a word is right, by file: names that stay, and what no user sees.
 const RIGHT: &[(&str, &str)] = &[
-    ("bench/network/fact.rs", "far_end"),
     ("command/cli/mod.rs", "peers"),
-    ("model/measurement.rs", "peers"),
-    ("model/measurement.rs", "set_aside"),
-    ("model/measurement/peers.rs", "peer"),
     ("model/plan/file.rs", "peers"),
-    ("model/sample/conditions.rs", "set_aside"),
-    ("model/warning.rs", "disturbed"),
     ("output/report/html/gauge.rs", "peer"),
 ];
 

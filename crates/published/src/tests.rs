@@ -123,7 +123,7 @@ fn a_selector_takes_further_parameters_and_no_other_values() {
         "cpu.peak/op=add/type=i8/isa=avx512/threads=2/work=1000000000000/scaling=strong".parse().unwrap();
     assert!(matched("cpu.peak/op=add/threads=2").is(&case, 1.0));
     assert!(!matched("cpu.peak/op=add/threads=1").is(&case, 1.0));
-    assert!(!matched("cpu.peak/op=add/place=compact").is(&case, 1.0));
+    assert!(!matched("cpu.peak/op=add/affinity=compact").is(&case, 1.0));
     assert!(!matched("cpu.linpack").is(&case, 1.0));
 }
 

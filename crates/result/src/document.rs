@@ -6,7 +6,6 @@ mod in_page;
 mod read;
 mod redact;
 mod sound;
-mod upgrade;
 
 use std::io::{self, BufWriter, Write};
 
@@ -19,10 +18,9 @@ use crate::wall::Step;
 
 use bounded::at_most;
 pub use in_page::IN_PAGE;
-pub use upgrade::{Kept, is_known};
 
 /// The schema's name; it changes when a name, unit or code does.
-pub const SCHEMA: &str = "plimsoll.run/2";
+pub const SCHEMA: &str = "plimsoll.run/1";
 
 /// Most machines of a document.
 const MOST_NODES: usize = 50_000;
@@ -71,28 +69,15 @@ pub struct PlanInfo {
     /// Number of cases, repeats included.
     pub cases: usize,
     /// How often all of it was measured.
-    #[serde(default = "once")]
     pub repeat: u32,
     /// What volumes, work and file sizes were multiplied with.
-    #[serde(default = "whole")]
     pub scale: f64,
-    /// 16 hexadecimal digits of the plan file and the cases that came of it; empty in older documents.
-    #[serde(default)]
+    /// 16 hexadecimal digits of the plan file and the cases that came of it.
     pub hash: String,
     /// The plan file: flags are in it, the seed only where it was named.
-    #[serde(default)]
     pub text: String,
     /// What the reader must know: how figures are counted, what was scaled.
-    #[serde(default)]
     pub notes: Vec<String>,
-}
-
-fn once() -> u32 {
-    1
-}
-
-fn whole() -> f64 {
-    1.0
 }
 
 /// One machine of the run.

@@ -385,9 +385,9 @@ fn what_little_time_was_left_says_nothing() {
         "{:?}",
         all.reason
     );
-    // A document of an earlier version, that called it measured.
-    let earlier = Measurement { status: Status::Ok, reason: None, ..all.clone() };
-    assert_eq!(earlier.standing(), (Status::Invalid, all.reason));
+    // A document that calls it measured.
+    let called = Measurement { status: Status::Ok, reason: None, ..all.clone() };
+    assert_eq!(called.standing(), (Status::Invalid, all.reason));
 }
 
 #[test]

@@ -22,8 +22,7 @@ pub enum Verdict {
     Higher,
     /// The 95 % interval lies below 1.
     Lower,
-    /// Neither. Documents of earlier versions call it undecided.
-    #[serde(alias = "undecided")]
+    /// Neither.
     Inconclusive,
 }
 

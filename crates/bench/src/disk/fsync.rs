@@ -68,11 +68,9 @@ impl Benchmark for DiskFsync {
         const {
             &[
                 Metric::new(LATENCY, Unit::Second, Better::Lower)
-                    .about("time of an append and its fdatasync")
-                    .also_called(&["lat"]),
+                    .about("time of an append and its fdatasync"),
                 Metric::new(RATE, Unit::PerSecond, Better::Higher)
                     .about("appends kept for good per second, over all threads")
-                    .also_called(&["iops"])
                     .of_transfers(OfTransfers::Rate(1.0))
                     .with_floor(),
             ]

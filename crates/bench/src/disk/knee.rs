@@ -50,15 +50,12 @@ impl Benchmark for DiskKnee {
         const {
             &[
                 Metric::new(RATE, Unit::IoPerSecond, Better::Higher)
-                    .about("transfers per second at the saturation point")
-                    .also_called(&["iops"]),
+                    .about("transfers per second at the saturation point"),
                 Metric::new(THROUGHPUT, Unit::BytePerSecond, Better::Higher)
                     .about("bytes per second at the saturation point")
-                    .also_called(&["bw"])
                     .with_floor(),
                 Metric::new(LATENCY, Unit::Second, Better::Lower)
                     .about("time of a transfer at the saturation point")
-                    .also_called(&["lat"])
                     .said("latency", "")
                     .with_floor(),
                 Metric::new(CPU, Unit::Second, Better::Lower).about("processor time of a transfer"),

@@ -82,7 +82,6 @@ impl Benchmark for LoadedLatency {
                     .about("time of a load that depends on the one before, under the most load"),
                 Metric::new(BANDWIDTH, Unit::BytePerSecond, Better::Higher)
                     .about("bytes per second that the loading threads read or write meanwhile")
-                    .also_called(&["program"])
                     .with_floor(),
             ]
         }

@@ -69,7 +69,6 @@ impl Benchmark for Numa {
                 ),
                 Metric::new(BANDWIDTH, Unit::BytePerSecond, Better::Higher)
                     .about("bytes per second that the program reads: the median over the pairs of nodes")
-                    .also_called(&["program"])
                     .with_floor(),
             ]
         }

@@ -7,16 +7,12 @@ use serde::{Deserialize, Serialize};
 use crate::sample::Fact;
 
 pub(crate) const LINK: Fact<String> = Fact::new("link", "loopback, or the interface that packets leave by");
-pub(super) const FAR_END: Fact<String> =
-    Fact::new("server_address", "address of the server").formerly("far_end");
+pub(super) const FAR_END: Fact<String> = Fact::new("server_address", "address of the server");
 pub(super) const FAR_END_PROGRAM: Fact<String> =
-    Fact::new("server_program", "the program at the server, where it is not plimsoll")
-        .formerly("far_end_program");
-pub(super) const NEAR_END_CPUS: Fact<Vec<usize>> =
-    Fact::new("client_cpus", "CPUs of the client's threads").formerly("near_end_cpus");
+    Fact::new("server_program", "the program at the server, where it is not plimsoll");
+pub(super) const NEAR_END_CPUS: Fact<Vec<usize>> = Fact::new("client_cpus", "CPUs of the client's threads");
 pub(super) const FAR_END_CPUS: Fact<Vec<usize>> =
-    Fact::new("server_cpus", "CPUs of the server's threads, where it is on this machine")
-        .formerly("far_end_cpus");
+    Fact::new("server_cpus", "CPUs of the server's threads, where it is on this machine");
 pub(super) const MESSAGES: Fact<u64> =
     Fact::new("messages", "messages of each sample, where their number is fixed");
 pub(super) const SEGMENTATION: Fact<String> =

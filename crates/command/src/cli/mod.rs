@@ -334,10 +334,6 @@ fn subsystem(name: &'static str) -> Command {
             .help(part.map_or_else(|| key.help.to_owned(), |part| bench::help_of(part, key)))
             .action(ArgAction::Append)
             .help_heading("Parameters (a,b: one case for each value)");
-        let flag = match key.formerly {
-            Some(before) => flag.visible_alias(before),
-            None => flag,
-        };
         // A list of CPUs is one value.
         if key.name == "affinity" {
             return flag.value_name("spread|compact|CPULIST");

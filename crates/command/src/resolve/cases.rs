@@ -125,13 +125,12 @@ pub fn in_turn(plan: &Plan, planned: &[Planned]) -> Vec<Planned> {
     repeats.collect()
 }
 
-/// What tells this plan and its cases from others: 16 hexadecimal digits. It is made of the first names of parameters, so that a run
-/// that an earlier version began is resumed.
+/// What tells this plan and its cases from others: 16 hexadecimal digits.
 pub fn hash(plan: &Plan, planned: &[Planned]) -> String {
-    let mut text = write::text(&plan.file.clone().with_first_names());
+    let mut text = write::text(&plan.file);
     for planned in planned {
         text.push('\n');
-        text += &planned.candidate.case.first_id();
+        text += planned.candidate.case.id().as_str();
     }
     format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
 }

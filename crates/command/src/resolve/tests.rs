@@ -213,28 +213,6 @@ fn a_value_that_its_benchmark_refuses_has_a_place() {
     assert!(top.starts_with("plan p.toml, line 1, column 1: against must name reference tools"), "{top}");
 }
 
-/// By the hash an unfinished run is known again, also one of a version in which a parameter had another name.
-#[test]
-fn a_plan_has_the_hash_that_it_had_under_earlier_names() {
-    let text = |name: &str| {
-        format!(
-            "name = \"p\"\n\n[[group]]\nbenchmark = [\"cpu.peak\"]\nisa = \"sse2\"\nop = \"fma\"\n{name} = [\"0\", \"1\"]\nthreads = 1\n\
-            type = \"f64\"\nexclude = [{{ op = \"fma\", {name} = \"1\" }}]\n"
-        )
-    };
-    let hashed = |name: &str| {
-        let what = What::Text { name: "p".to_owned(), text: text(name) };
-        let plan = plan(&what, &Common::default()).unwrap();
-        let planned = planned(&plan, &machine()).unwrap();
-        (hash(&plan, &planned), planned[0].candidate.case.id().as_str().to_owned())
-    };
-    let (now, id) = hashed("affinity");
-    assert_eq!(id, "cpu.peak/op=fma/type=f64/isa=sse2/affinity=0/threads=1");
-    assert_eq!(hashed("place"), (now.clone(), id.clone()));
-    let before = text("place") + "\n" + &id.replace("affinity", "place");
-    assert_eq!(now, format!("{:016x}", xxhash_rust::xxh3::xxh3_64(before.as_bytes())));
-}
-
 #[test]
 fn excludes_leave_cases_out_and_all_of_them_is_a_mistake() {
     let with = |exclude: &str| {

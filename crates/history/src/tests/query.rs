@@ -265,47 +265,6 @@ fn a_metric_that_once_was_the_headline_is_one_trend() {
     assert!(store.trends(&program).unwrap().iter().all(|t| headlines.contains(t)));
 }
 
-/// Of a history that an earlier version wrote, and of a question in its words.
-#[test]
-fn earlier_names_of_cases_and_metrics_are_todays() {
-    let (_directory, mut store) = store();
-    let mut old = run(1);
-    old.measurements[0].case = old.measurements[0].case.clone().with_word("affinity", "compact");
-    stored(&mut store, &old);
-    let questions = |store: &Store| {
-        let of = |cases: &str, metric: Option<&str>| {
-            store.trends(&Asked { metric: metric.map(str::to_owned), ..asked(cases) }).unwrap()
-        };
-        let same = |one: Vec<Trend>, other: Vec<Trend>| {
-            assert!(!one.is_empty());
-            assert_eq!(one, other);
-            one
-        };
-        let bus = same(of("memory", Some("bus")), of("memory", Some("bus_bandwidth")));
-        let program = same(of("*", Some("program")), of("memory.bandwidth", Some("bandwidth")));
-        let placed = same(of("cpu.peak/*place=compact*", None), of("cpu.peak/*/affinity=*", None));
-        [bus, program, placed, same(of("disk", Some("lat")), of("disk.*", Some("latency")))]
-    };
-    let before = questions(&store);
-    const BACK: &str = "
-        UPDATE series SET metric = 'program' WHERE metric = 'bandwidth' AND case_id LIKE 'memory.bandwidth/%';
-        UPDATE series SET metric = 'bus' WHERE metric = 'bus_bandwidth';
-        UPDATE series SET case_id = replace(case_id, '/affinity=', '/place=');
-        UPDATE measurement SET case_id = replace(case_id, '/affinity=', '/place=');
-        PRAGMA user_version = 4";
-    store.connection.execute_batch(BACK).unwrap();
-    let file = store.file.clone();
-    drop(store);
-    let store = open(&Location::named(&file)).unwrap();
-    assert_eq!(questions(&store), before);
-    let left = store.connection.query_row(
-        "SELECT count(*) FROM measurement WHERE case_id LIKE '%place=%'",
-        [],
-        |row| row.get::<_, i64>(0),
-    );
-    assert_eq!(left, Ok(0));
-}
-
 #[test]
 fn a_question_over_time_reads_no_document() {
     let (_directory, mut store) = store();
@@ -329,52 +288,4 @@ fn a_question_over_time_reads_no_document() {
     // Parameters are numbered: without the mark they are numbers.
     let points = plan(&query::POINTS.replace('?', ""));
     assert_eq!(points, "SEARCH point USING PRIMARY KEY (series=? AND run>? AND run<?)");
-}
-
-/// Takes a history back to the second schema, as it was left by it.
-const TO_SECOND: &str = "
-    CREATE TABLE figure (
-        run      INTEGER NOT NULL REFERENCES run (number) ON DELETE CASCADE,
-        position INTEGER NOT NULL,
-        rank     INTEGER NOT NULL,
-        case_id  TEXT NOT NULL,
-        metric   TEXT NOT NULL,
-        unit     TEXT NOT NULL,
-        better   TEXT NOT NULL,
-        median   REAL NOT NULL,
-        low      REAL,
-        high     REAL,
-        of_limit REAL
-    ) STRICT;
-    INSERT INTO figure SELECT run, position, rank, case_id, metric, unit, better, median, NULL, NULL, of_limit
-        FROM point JOIN series ON number = series;
-    CREATE INDEX figure_case ON figure (case_id, metric, run);
-    CREATE INDEX figure_run ON figure (run);
-    DROP TABLE point; DROP TABLE series; DROP INDEX run_line;
-    PRAGMA user_version = 2";
-
-/// From there to the first.
-const TO_FIRST: &str = "
-    DROP TABLE figure; DROP TABLE tag; DROP TABLE floor; DROP INDEX run_machine;
-    ALTER TABLE run DROP COLUMN origin; ALTER TABLE run DROP COLUMN note;
-    PRAGMA user_version = 1";
-
-#[test]
-fn histories_of_the_older_schemas_keep_or_get_their_figures() {
-    for (version, back) in [(2, vec![TO_SECOND]), (1, vec![TO_SECOND, TO_FIRST])] {
-        let (directory, mut store) = store();
-        (0..3).for_each(|n| stored(&mut store, &run(n)));
-        let wanted = |store: &Store| {
-            let bus = Asked { metric: Some("bus_bandwidth".to_owned()), ..asked("memory") };
-            [asked("*"), bus].map(|asked| store.trends(&asked).unwrap())
-        };
-        let before = wanted(&store);
-        assert!(before[0].len() > 8 && before[1].len() == 1);
-        back.iter().for_each(|step| store.connection.execute_batch(step).unwrap());
-        let file = store.file.clone();
-        drop(store);
-        let store = open(&Location::named(&file)).unwrap();
-        assert_eq!(wanted(&store), before, "from version {version}");
-        assert!(directory.path().join(format!("history.db.v{version}")).exists(), "a copy is kept");
-    }
 }

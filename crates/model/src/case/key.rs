@@ -33,8 +33,6 @@ pub struct Key {
     pub help: &'static str,
     /// The value that goes without saying, as a case in words has it.
     pub usual: Option<&'static str>,
-    /// What it was called before: still read everywhere, never written.
-    pub formerly: Option<&'static str>,
     /// Whether its value follows the machine unless one is typed: another machine has another value for the same question.
     pub of_machine: bool,
     /// The value that means the same as leaving the parameter out, as a case in words has it (`256 KiB`): never refused as without
@@ -98,7 +96,6 @@ const fn key(name: &'static str, kind: Kind, help: &'static str) -> Key {
         kind,
         help,
         usual: None,
-        formerly: None,
         of_machine: false,
         unsaid: None,
         axis: None,
@@ -112,10 +109,6 @@ const fn key(name: &'static str, kind: Kind, help: &'static str) -> Key {
 impl Key {
     const fn usually(self, value: &'static str) -> Self {
         Self { usual: Some(value), ..self }
-    }
-
-    const fn formerly(self, name: &'static str) -> Self {
-        Self { formerly: Some(name), ..self }
     }
 
     const fn of_machine(self) -> Self {
@@ -300,8 +293,7 @@ pub const KEYS: &[Key] = &[
         "affinity",
         Kind::Word,
         "CPUs that the threads are pinned to: spread, compact, or a list such as 0-3",
-    )
-    .formerly("place"),
+    ),
     key("work", Kind::Count, "operations per sample; with strong scaling divided among the threads").amount(Amount::Operations),
     key("volume", Kind::Size, "bytes per sample; with strong scaling divided among the threads").amount(Amount::Bytes),
     key("count", Kind::Count, "blocks or messages per sample; with strong scaling divided among the threads").amount(Amount::Transfers),
@@ -316,19 +308,12 @@ pub const KEYS: &[Key] = &[
 /// A size that stands for many, in benchmarks of memory; never in a case.
 pub const SWEEP: &str = "sweep";
 
-/// The name under which a parameter was introduced.
-pub(crate) fn first_name(name: &'static str) -> &'static str {
-    KEYS.iter().find(|key| key.name == name).and_then(|key| key.formerly).unwrap_or(name)
-}
-
 impl Key {
-    /// The row of `name`, today's or an earlier one, or an error that suggests the nearest.
+    /// The row of `name`, or an error that suggests the nearest.
     pub fn find(name: &str) -> Result<&'static Key, CaseError> {
-        KEYS.iter().find(|k| k.name == name || k.formerly == Some(name)).ok_or_else(|| {
-            CaseError::UnknownKey {
-                name: crate::text::shown(name),
-                nearest: nearest(name, KEYS.iter().map(|k| k.name)),
-            }
+        KEYS.iter().find(|k| k.name == name).ok_or_else(|| CaseError::UnknownKey {
+            name: crate::text::shown(name),
+            nearest: nearest(name, KEYS.iter().map(|k| k.name)),
         })
     }
 

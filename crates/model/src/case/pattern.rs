@@ -1,10 +1,6 @@
 //! What names cases: whole dotted components of a benchmark's name (`memory`, `network.udp`), or a glob on case ids.
 
-use std::borrow::Cow;
-
 use globset::{GlobBuilder, GlobMatcher};
-
-use super::KEYS;
 
 /// A set of cases by name.
 #[derive(Clone, Debug)]
@@ -47,50 +43,19 @@ impl Pattern {
     }
 }
 
-/// Reads a glob on case ids; `*` also matches `/`. Earlier names of parameters are today's.
+/// Reads a glob on case ids; `*` also matches `/`.
 ///
 /// # Errors
 /// What is wrong with it, safe to print.
 pub fn glob(text: &str) -> Result<GlobMatcher, String> {
-    let glob = GlobBuilder::new(&renamed(text)).literal_separator(false).build();
+    let glob = GlobBuilder::new(text).literal_separator(false).build();
     glob.map(|glob| glob.compile_matcher()).map_err(|e| crate::text::shown(&e.to_string()))
-}
-
-/// The text of a pattern with each earlier name of a parameter (`place=`) in its present form.
-fn renamed(text: &str) -> Cow<'_, str> {
-    let mut text = Cow::Borrowed(text);
-    for (before, name) in KEYS.iter().filter_map(|key| Some((key.formerly?, key.name))) {
-        let wanted = format!("{before}=");
-        let is_whole =
-            |at: usize| !text[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-        let found: Vec<usize> =
-            text.match_indices(&wanted).map(|(at, _)| at).filter(|at| is_whole(*at)).collect();
-        for at in found.into_iter().rev() {
-            text.to_mut().replace_range(at..at + before.len(), name);
-        }
-    }
-    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::case::Case;
-
-    #[test]
-    fn an_earlier_name_of_a_parameter_is_found_in_globs() {
-        let id = "cpu.peak/op=fma/affinity=0,2/threads=2".parse::<Case>().unwrap().id();
-        assert_eq!(id, "cpu.peak/op=fma/place=0,2/threads=2".parse::<Case>().unwrap().id());
-        for text in ["*place=0*", "cpu.peak/*/place=*/*", "*/{place=0?2C2,place=1}/*", "*affinity=0*"] {
-            let pattern = Pattern::parse(text).unwrap();
-            assert!(pattern.matches(id.as_str()), "{text}: {id}");
-        }
-        assert_eq!(
-            renamed("*/replace=1/op=place/place=a/place=b"),
-            "*/replace=1/op=place/affinity=a/affinity=b"
-        );
-        assert!("cpu.peak/place=0/affinity=0".parse::<Case>().is_err(), "one parameter twice");
-    }
 
     #[test]
     fn names_are_whole_components_and_globs_see_the_whole_id() {

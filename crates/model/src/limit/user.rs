@@ -116,7 +116,7 @@ impl UserLimits {
     pub fn of(&self, case: &Case, metric: &Metric) -> Vec<Limit> {
         let id = case.id();
         let fits = |g: &&Given| {
-            metric.is_called(&g.row.metric) && g.row.unit == metric.unit && g.matches.matches(id.as_str())
+            metric.name == g.row.metric && g.row.unit == metric.unit && g.matches.matches(id.as_str())
         };
         self.given.iter().filter(fits).map(|g| g.row.limit(g.value)).collect()
     }
@@ -142,7 +142,7 @@ impl Given {
             ));
         }
         let metrics = || meant.iter().flat_map(|(_, metrics)| metrics.iter());
-        let called: Vec<&Metric> = metrics().filter(|m| m.is_called(&self.row.metric)).collect();
+        let called: Vec<&Metric> = metrics().filter(|m| m.name == self.row.metric).collect();
         let joined = |words: BTreeSet<&str>| words.into_iter().collect::<Vec<_>>().join(", ");
         if called.is_empty() {
             let names = joined(metrics().map(|m| m.name).collect());
@@ -225,8 +225,7 @@ mod tests {
     use super::*;
     use crate::metric::Better;
 
-    const BANDWIDTH: Metric =
-        Metric::new("bandwidth", Unit::BytePerSecond, Better::Higher).also_called(&["program"]);
+    const BANDWIDTH: Metric = Metric::new("bandwidth", Unit::BytePerSecond, Better::Higher);
 
     fn file(kind: &str, value: &str) -> String {
         format!(
@@ -243,12 +242,8 @@ mod tests {
             (found[0].value, found[0].source, found[0].kind),
             (Some(5e10), Source::User, Kind::Ceiling)
         );
-        assert!(
-            limits.of(&case, &Metric { name: "bus_bandwidth", also_called: &[], ..BANDWIDTH }).is_empty()
-        );
+        assert!(limits.of(&case, &Metric { name: "bus_bandwidth", ..BANDWIDTH }).is_empty());
         assert!(limits.of(&"memory.latency".parse().unwrap(), &BANDWIDTH).is_empty());
-        let earlier = file("ceiling", "5e10").replace("\"bandwidth\"", "\"program\"");
-        assert_eq!(UserLimits::parse(&earlier).unwrap().of(&case, &BANDWIDTH), found);
     }
 
     #[test]
@@ -261,7 +256,6 @@ mod tests {
         for name in ["memory.bandwidth", "memory.bandwidth/*", "memory", "*", "memory.*/op=read*"] {
             assert_eq!(fit("memory.bandwidth/*", name), Ok(()), "{name}");
         }
-        assert_eq!(fit("\"bandwidth\"", "\"program\""), Ok(()));
         let wrong = [
             ("memory.bandwidth/*", "memory.bandwith", "match 'memory.bandwith' matches no benchmark"),
             (

@@ -32,7 +32,7 @@ pub struct Parity {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeerResult {
     /// Its name.
-    #[serde(rename = "name", alias = "peer")]
+    #[serde(rename = "name")]
     pub peer: String,
     /// Its version, if it says.
     pub version: Option<String>,

@@ -7,15 +7,14 @@
 mod group;
 mod value;
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::case::{Value, first_name, nearest};
-use crate::plan::{Exclude, Group, How, Places};
+use crate::case::nearest;
+use crate::plan::{Group, How, Places};
 use crate::text::Lines;
 use value::{bounded, count, text, texts};
 
@@ -64,24 +63,6 @@ impl PlanFile {
     /// The servers that its groups name; none where a file was read.
     pub fn servers(&self) -> Vec<String> {
         self.groups.iter().flat_map(|group| group.words(SERVER, &[])).collect()
-    }
-
-    /// The same with the first name of each parameter, so that a plan is the same in all versions.
-    #[must_use]
-    pub fn with_first_names(mut self) -> Self {
-        let renamed = |lists: &mut BTreeMap<&'static str, Vec<Value>>| {
-            *lists =
-                std::mem::take(lists).into_iter().map(|(name, values)| (first_name(name), values)).collect();
-        };
-        for group in &mut self.groups {
-            renamed(&mut group.lists);
-            for exclude in &mut group.exclude {
-                if let Exclude::Where(lists) = exclude {
-                    renamed(lists);
-                }
-            }
-        }
-        self
     }
 }
 

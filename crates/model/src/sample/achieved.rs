@@ -17,20 +17,13 @@ pub struct Fact<T> {
     pub name: &'static str,
     /// What it tells, with its unit.
     pub about: &'static str,
-    /// What it was called before: documents of earlier versions are read by that.
-    formerly: Option<&'static str>,
     value: PhantomData<fn() -> T>,
 }
 
 impl<T> Fact<T> {
     /// A row.
     pub const fn new(name: &'static str, about: &'static str) -> Self {
-        Self { name, about, formerly: None, value: PhantomData }
-    }
-
-    /// The same, which had this name before.
-    pub const fn formerly(self, name: &'static str) -> Self {
-        Self { formerly: Some(name), ..self }
+        Self { name, about, value: PhantomData }
     }
 }
 
@@ -63,8 +56,7 @@ impl Achieved {
 
     /// What was told; `None` where nothing was, or, in another version's document, something of another type.
     pub fn get<T: DeserializeOwned>(&self, fact: &Fact<T>) -> Option<T> {
-        let before = || self.0.get(fact.formerly?);
-        T::deserialize(self.0.get(fact.name).or_else(before)?).ok()
+        T::deserialize(self.0.get(fact.name)?).ok()
     }
 
     /// The word that a parameter turned out to be, where that is told.

@@ -19,7 +19,7 @@ pub struct Conditions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steal: Option<f64>,
     /// Share of the time in slices that were interrupted and are not in the figure.
-    #[serde(default, alias = "set_aside", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excluded: Option<f64>,
     /// Share of the time that a cgroup quota throttled, as the mean over the CPUs of the case's threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,18 +1,14 @@
-//! A run document from a file: another machine's, an older one's, a forger's. Whatever is wrong with it is told in a
+//! A run document from a file: another machine's or a forger's. Whatever is wrong with it is told in a
 //! line, and nothing of it is used.
 
 use std::path::Path;
 
 use super::in_page;
 use super::sound::{LONGEST_RUN, check, is_span};
-use super::upgrade::{FIRST, Kept};
 use super::{Run, SCHEMA};
 
 /// Largest file that is read: a document of five thousand machines is half of it.
 const MAX_BYTES: u64 = 2 << 30;
-
-/// Most bytes of a document of the first schema, which is many times as large in memory until it is of this one.
-const MOST_OF_FIRST: usize = 256 << 20;
 
 /// Most bytes of the documents that a page holds, which are compressed there: a page takes 8 MiB of those.
 const MAX_HELD: u64 = 256 << 20;
@@ -73,14 +69,10 @@ impl Run {
     fn of_schema(schema: Option<&Schema>, text: &str) -> Result<Self, String> {
         let shown = |e: serde_json::Error| crate::text::shown(&e.to_string());
         let run = match schema.and_then(Schema::name) {
-            Some(FIRST) if text.len() > MOST_OF_FIRST => {
-                return Err(format!("is larger than {} MiB, and of schema {FIRST}", MOST_OF_FIRST >> 20));
-            }
-            Some(FIRST) => Self::from_first(text),
             Some(SCHEMA) => serde_json::from_str(text),
             Some(other) => {
                 let other = crate::text::shown_within(other, 60);
-                return Err(format!("has schema '{other}', and this plimsoll reads {FIRST} and {SCHEMA}"));
+                return Err(format!("has schema '{other}', and this plimsoll reads {SCHEMA}"));
             }
             None => return Err("not a plimsoll run (JSON): it has no schema".to_owned()),
         };
@@ -88,9 +80,7 @@ impl Run {
         run.checked()
     }
 
-    /// A run as it was read, with today's names.
-    fn checked(mut self) -> Result<Self, String> {
-        self.rename();
+    fn checked(self) -> Result<Self, String> {
         self.sound()?;
         Ok(self)
     }

@@ -62,28 +62,24 @@ const PRESETS: &[Preset] = &[
 
 /// The headline is one of the first three, by the size of the transfers.
 const METRICS: &[Metric] = &[
-    Metric::new(THROUGHPUT, Unit::BytePerSecond, Better::Higher).about("bytes per second").also_called(&["bw"]).drawn(),
+    Metric::new(THROUGHPUT, Unit::BytePerSecond, Better::Higher).about("bytes per second").drawn(),
     Metric::new(RATE, Unit::IoPerSecond, Better::Higher)
         .about("transfers per second")
-        .also_called(&["iops"])
         .drawn()
         .of_transfers(OfTransfers::Rate(1.0))
         .with_floor(),
     Metric::new(LATENCY, Unit::Second, Better::Lower)
         .about("time of a transfer, from its submission to its completion: fio's lat")
-        .also_called(&["lat"])
         .said("latency", "")
         .drawn()
         .with_floor(),
     Metric::new(SLAT, Unit::Second, Better::Lower)
         .about("time of a transfer until the kernel has it: submission latency")
-        .also_called(&["submit"])
         .informative(),
     Metric::new(CPU, Unit::Second, Better::Lower).about("processor time of a transfer"),
     Metric::new(DEPTH, Unit::One, Better::Higher).about("transfers in flight, on average").informative(),
     Metric::new(CLAT, Unit::Second, Better::Lower)
         .about("time of a transfer from then on: completion latency")
-        .also_called(&["complete"])
         .informative(),
     Metric::new(SWITCHES, Unit::One, Better::Lower).about("context switches of a transfer").informative(),
     Metric::new(BUSY, Unit::One, Better::Higher)

@@ -66,12 +66,10 @@ impl Benchmark for Bandwidth {
         const {
             &[
                 Metric::new(BANDWIDTH, Unit::BytePerSecond, Better::Higher)
-                    .about("bytes per second that the program reads and writes")
-                    .also_called(&["program"]),
+                    .about("bytes per second that the program reads and writes"),
                 Metric::new(BUS_BANDWIDTH, Unit::BytePerSecond, Better::Higher)
                     .about("bytes per second over the bus: a line that is written is read before")
-                    .said_as("with write-allocate", Form::UnlikeHeadline)
-                    .also_called(&["bus"]),
+                    .said_as("with write-allocate", Form::UnlikeHeadline),
             ]
         }
     }

@@ -81,7 +81,7 @@ fn keyed(group: &mut Group, key: &str, value: &Node<'_>, origin: Origin) -> Resu
         other if value::how(&mut group.how, other, value)? => {}
         _ => {
             let (name, values) = list(key, value)?;
-            // Under its earlier name besides.
+            // `read_share` is `read-share`.
             if group.lists.insert(name, values).is_some() {
                 return Err(Wrong::value(format!(
                     "{name} is given twice: {} is the same; keep one",

@@ -138,7 +138,7 @@ pub(super) fn section(shown: &[Named<'_>], all: &[&Run]) -> serde_json::Result<C
         end: IN_PAGE[1],
         schema: schema()?,
         better: bench::BENCHMARKS.iter().map(|one| (one.descriptor().name, directions(*one))).collect(),
-        keys: KEYS.iter().flat_map(|key| [Some(key.name), key.formerly]).flatten().collect(),
+        keys: KEYS.iter().map(|key| key.name).collect(),
         of_machine: KEYS.iter().filter(|key| key.of_machine).map(|key| key.name).collect(),
         mostly: MOSTLY_EXCLUDED,
         taken: MOST_TAKEN,
@@ -161,7 +161,7 @@ pub(super) fn section(shown: &[Named<'_>], all: &[&Run]) -> serde_json::Result<C
 
 /// The schema of a run document without its descriptions.
 fn schema() -> serde_json::Result<Value> {
-    let mut schema: Value = serde_json::from_str(include_str!("../../../../../schema/run.v2.json"))?;
+    let mut schema: Value = serde_json::from_str(include_str!("../../../../../schema/run.v1.json"))?;
     debug_assert_eq!(schema["properties"]["schema"]["const"], SCHEMA);
     undescribed(&mut schema);
     Ok(schema)

@@ -34,7 +34,7 @@ fn one_file_without_a_network() {
 #[test]
 fn a_page_holds_the_documents_of_its_runs_and_nothing_in_them_ends_their_element() {
     let mut first = fixture::run();
-    first.machine.host = Some("</script><!-- \u{2028} & \n{\"schema\": \"plimsoll.run/2\"}".to_owned());
+    first.machine.host = Some("</script><!-- \u{2028} & \n{\"schema\": \"plimsoll.run/1\"}".to_owned());
     let runs = [first, Run { id: "01900000-0000-7000-8000-000000000002".to_owned(), ..fixture::run() }];
     let page = page(&runs, &Beside::default()).unwrap();
     assert_eq!(page.matches("</script>").count(), 6);

@@ -1,4 +1,4 @@
-//! `schema/run.v2.json` against documents as they are written, and against documents that must not pass.
+//! `schema/run.v1.json` against documents as they are written, and against documents that must not pass.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ use crate::report::json;
 use crate::sample::{Cell, Sample};
 
 static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| {
-    let schema: Value = serde_json::from_str(include_str!("../../../../../schema/run.v2.json")).unwrap();
+    let schema: Value = serde_json::from_str(include_str!("../../../../../schema/run.v1.json")).unwrap();
     jsonschema::draft202012::meta::validate(&schema).unwrap();
     jsonschema::draft202012::new(&schema).unwrap()
 });
@@ -66,7 +66,7 @@ fn put(path: &str, value: Value) -> impl FnOnce(&mut Value) {
 #[test]
 fn broken_contracts_are_rejected() {
     for (path, value) in [
-        ("/schema", json!("plimsoll.run/1")),
+        ("/schema", json!("plimsoll.run/2")),
         ("/id", json!("1")),
         ("/started", json!("yesterday")),
         ("/status", json!("done")),

@@ -140,7 +140,7 @@ fn a_host_called_like_a_word_of_the_document_keeps_it_readable() {
         "derived",
         "ok",
         "higher",
-        "plimsoll.run/2",
+        "plimsoll.run/1",
         "x",
         "\u{1b}[31m<b>",
     ] {

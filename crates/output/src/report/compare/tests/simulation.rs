@@ -48,7 +48,7 @@ enum Fate {
     Ok,
     /// Measured, and more than half of its time excluded.
     Doubtful,
-    /// Stored as measured by an earlier version, with next to nothing of its time left.
+    /// Called measured in its document, with next to nothing of its time left.
     Hollow,
     Invalid,
     Failed,

@@ -243,8 +243,7 @@ function checked(text, known) {
   if (!isObject(run) || typeof run.schema !== "string") refuse("not a run document: it has no schema");
   const wanted = known.schema.properties.schema.const;
   if (run.schema !== wanted) {
-    const before = run.schema === "plimsoll.run/1" ? "; plimsoll import FILE and plimsoll export RUN --format json bring it to that" : "";
-    refuse(`has schema '${plain(run.schema)}', and this page reads ${wanted}${before}`);
+    refuse(`has schema '${plain(run.schema)}', and this page reads ${wanted}`);
   }
   bounded(run);
   const found = unfit(known.schema, run, known.schema);
