@@ -320,6 +320,10 @@ fn socket_memory_depends_on_the_stepping_where_a_model_is_many_chips() {
     assert_eq!(name(x86(AMD, 23, 0x31, 0), "AMD Ryzen Threadripper 3970X 32-Core Processor"), None);
     assert_eq!(name(x86(AMD, 23, 1, 2), "AMD EPYC 3251 8-Core Processor"), None);
     assert_eq!(name(x86(AMD, 23, 1, 2), "AMD EPYC 7571"), Some("Naples"));
+}
+
+#[test]
+fn socket_memory_depends_on_the_maker_where_a_core_is_in_several_chips() {
     let mut graviton = Machine::discover(&Root::at("/nonexistent"));
     graviton.cpu = arm(0xd4f);
     assert!(SocketMemory::of(&graviton).unwrap().is_none(), "this core is in several chips");
