@@ -1,4 +1,4 @@
-//! What each code of a warning means and what to do about it: the entries of docs/messages.md.
+//! What each code of a warning means and what to do about it: the entries of docs/warnings.md.
 
 /// A code's entry.
 #[derive(Clone, Copy, Debug)]

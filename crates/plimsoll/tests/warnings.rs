@@ -1,0 +1,72 @@
+//! docs/warnings.md: every code of a warning with its entry.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use plimsoll::warning::{ENTRIES, Entry};
+
+use crate::docs::is_current;
+use crate::names::{product, sources};
+
+const HEAD: &str = "# Warnings
+
+<!-- Made from the sources by a test (PLIMSOLL_WRITE_DOCS=1 cargo test --test integration warnings::), which fails where this is stale. -->
+
+A warning is about one case. The table of results prints its text, the run document (`warnings`) also its code, which does not change.
+
+| code | meaning | what to do |
+| --- | --- | --- |
+";
+
+/// The code of a file without comments and its own tests.
+fn code(text: &str) -> String {
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    lines.fold(String::new(), |all, line| all + line + "\n")
+}
+
+/// All sources of all crates, by `crate/src/file`.
+fn everything() -> BTreeMap<String, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(root).unwrap() {
+        let path = entry.unwrap().path().join("src");
+        if path.is_dir() {
+            sources(root, &path, &mut all);
+        }
+    }
+    product(all)
+}
+
+#[test]
+fn every_warning_is_in_the_docs() {
+    let mut made = HEAD.to_owned();
+    for Entry { code, meaning, remedy } in ENTRIES {
+        writeln!(made, "| `{code}` | {meaning} | {remedy} |").unwrap();
+    }
+    is_current("docs/warnings.md", &made);
+}
+
+/// The codes in the sources: the literals of what implements `Warn` and of the causes of lost time.
+#[test]
+fn every_code_of_a_warning_has_an_entry_and_every_entry_a_code() {
+    let mut found = BTreeSet::new();
+    for (_, text) in everything() {
+        let code = code(&text);
+        let blocks = code.split("impl Warn for ").skip(1).map(|rest| rest.split("\nimpl ").next().unwrap());
+        let warns = code.contains("impl Warn for ");
+        let causes = code.split("impl Loss {").skip(if warns { 1 } else { usize::MAX });
+        let own =
+            code.lines().filter(|line| warns && line.contains("const ") && line.contains(": &str = \""));
+        for block in blocks.chain(causes.map(|rest| rest.split("fn words").next().unwrap())).chain(own) {
+            let literals = block.split('"').skip(1).step_by(2);
+            let is_code =
+                |text: &&str| !text.is_empty() && text.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+            found.extend(literals.filter(is_code).map(str::to_owned));
+        }
+    }
+    let entries: BTreeSet<String> = ENTRIES.iter().map(|entry| entry.code.to_owned()).collect();
+    assert_eq!(found, entries);
+}
