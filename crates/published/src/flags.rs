@@ -361,10 +361,11 @@ fn latency_throughput(report: &Report<'_>, figure: &Figure) -> Option<&'static s
 
 /// A reference program between two ends on one host, or at a rate that it was not asked for.
 fn not_between_machines(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if !report.machine.same_host || !figure.is_reference() || !figure.is_of("network", THROUGHPUT) {
+    let is_of_a_line = matches!(figure.metric, THROUGHPUT | "transfer") && figure.subsystem == "network";
+    if !report.machine.same_host || !figure.is_reference() || !is_of_a_line {
         return None;
     }
-    let value = figure.base_value()?;
+    let value = report.beside(figure, THROUGHPUT)?.base_value()?;
     let default = figure.operation == "udp" && (value / IPERF_DEFAULT - 1.0).abs() < 0.1;
     Some(if default {
         "1 Mbit/s, the rate that iperf sends by UDP where none is given"

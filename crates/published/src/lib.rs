@@ -130,19 +130,44 @@ pub struct Matched {
     pub metric: &'static str,
     /// The figure in its base unit, as the report counts it; none for a percentage, or where no unit is printed.
     pub value: Option<(f64, Unit)>,
-    /// Ours ÷ this is what the report counts: a time for each operation of all threads is ours ÷ their number.
-    pub per: f64,
+    /// How the report's number follows from ours.
+    pub counted: Counted,
+}
+
+/// How a number of a report follows from a figure of ours.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Counted {
+    /// It is ours ÷ this: a time for each operation of all threads is ours ÷ their number.
+    Per(f64),
+    /// It is this ÷ ours: the time that this amount takes at our rate.
+    TimeOf(f64),
+    /// It is ours × this, in another unit: what is moved in a time at our rate.
+    Times(f64),
 }
 
 impl Matched {
     /// A figure of ours as the report counts it.
     pub fn as_published(&self, ours: f64) -> f64 {
-        ours / self.per
+        match self.counted {
+            Counted::Per(per) => ours / per,
+            Counted::TimeOf(amount) => amount / ours,
+            Counted::Times(times) => ours * times,
+        }
     }
 
     /// The report's figure as we count it.
     pub fn as_ours(&self) -> Option<f64> {
-        self.value.map(|(value, _)| value * self.per)
+        let (value, _) = self.value?;
+        Some(match self.counted {
+            Counted::Per(per) => value * per,
+            Counted::TimeOf(amount) => amount / value,
+            Counted::Times(times) => value / times,
+        })
+    }
+
+    /// Whether the report prints it in another unit than that of our metric.
+    pub fn is_derived(&self) -> bool {
+        !matches!(self.counted, Counted::Per(_))
     }
 
     /// The order of the system of equations that a run at that scale solves, and that of the report, where they differ.
@@ -260,6 +285,7 @@ fn figure(line: &'static str) -> Option<Figure> {
     // Operations of all threads ÷ the time: falls with their number. So in both reports that print a unit.
     let counts_all = *subsystem == "memory" && *metric == LATENCY && *source != "theoretical";
     let per = threads.parse().ok().filter(|_| counts_all).unwrap_or(1.0);
+    let (ours, counted) = counted(ours, per);
     Some(Figure {
         subsystem,
         operation,
@@ -273,10 +299,23 @@ fn figure(line: &'static str) -> Option<Figure> {
         value,
         source,
         base,
-        matched: case.parse().ok().map(|case| Matched { case, metric: ours, value: base, per }),
+        matched: case.parse().ok().map(|case| Matched { case, metric: ours, value: base, counted }),
         doubt: None,
         unmatched,
     })
+}
+
+/// Our metric, and how the report's number follows from it: `bandwidth for 160000000` is the time of so many bytes, and
+/// `goodput × 1.25` a number that many times ours.
+fn counted(ours: &'static str, per: f64) -> (&'static str, Counted) {
+    let number = |text: &str| text.trim().parse::<f64>().ok();
+    let parsed = |at: &str, counted: fn(f64) -> Counted| {
+        let (metric, text) = ours.split_once(at)?;
+        Some((metric, counted(number(text)?)))
+    };
+    parsed(" for ", Counted::TimeOf)
+        .or_else(|| parsed(" × ", Counted::Times))
+        .unwrap_or((ours, Counted::Per(per)))
 }
 
 impl Baseline {

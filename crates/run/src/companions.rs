@@ -37,9 +37,9 @@ impl Companions {
         Self { all, fresh, generator: seed.generator(), allowed, seconds: 0.0 }
     }
 
-    /// Takes the least number of pairs of each tool.
+    /// Takes one pair of each tool.
     pub(super) fn keep_few(&mut self) {
-        self.all.iter_mut().for_each(|companion| companion.pairs = companion.pairs.min(LEAST));
+        self.all.iter_mut().for_each(|companion| companion.pairs = companion.pairs.min(1));
     }
 
     fn is_late(&self) -> bool {

@@ -174,7 +174,7 @@ pub struct Harness<'a> {
     pub budget: Option<f64>,
     /// Seconds that reference tools have taken.
     pub beside_s: f64,
-    /// Whether reference tools give no more pairs than an interval needs, as in a plan that is scaled down.
+    /// Whether reference tools give one pair each, as in a plan that is scaled down.
     pub few_pairs: bool,
 }
 

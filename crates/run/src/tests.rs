@@ -514,11 +514,11 @@ fn events_tell_the_whole_story_in_order() {
 }
 
 #[test]
-fn tools_of_a_scaled_plan_give_three_pairs_and_no_row_is_warned_of_it() {
+fn tools_of_a_scaled_plan_give_one_pair_and_no_row_is_warned_of_it() {
     let script = Script { tools: vec![1.0, 1.0], few_pairs: true, ..Script::steady() };
     let finished = run_with(script, Some(20), None, 2);
     let peers = || finished.ran.outcomes.iter().flat_map(|outcome| &outcome.peers);
-    assert_eq!(peers().map(|peer| peer.pairs.len()).collect::<Vec<_>>(), [3, 3]);
+    assert_eq!(peers().map(|peer| peer.pairs.len()).collect::<Vec<_>>(), [1, 1]);
     assert_eq!(peers().flat_map(|peer| &peer.warnings).count(), 0);
     assert!(finished.ran.outcomes.iter().all(|outcome| outcome.samples.len() == 20));
 }

@@ -58,7 +58,7 @@ impl Benchmark for MatrixProduct {
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
-        dense::METRICS
+        &dense::METRICS
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

@@ -10,6 +10,7 @@ use plimsoll_metal::lu::{Lu, LuError, MOST_BLOCK, System};
 use plimsoll_metal::team::Team;
 use serde::{Deserialize, Serialize};
 
+use super::RESIDUAL_UNSCALED;
 use super::dense::matrix::{Sequence, THRESHOLD, greater, residual};
 use super::dense::{self, BLOCK, Held, MOST_ROWS, Wanted, fits, human, isas};
 use super::fact::{BYTES, NB};
@@ -20,9 +21,10 @@ use crate::machine::cpu::CoreKind;
 use crate::memory::note_pages;
 use crate::place::Threads;
 use crate::plan::Group;
+use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Facts, Sample};
 use crate::{
-    Benchmark, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Roofline, Say, counts,
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Roofline, Say, counts,
 };
 
 /// How a default order is chosen: some seconds a sample, and the matrix with a tenth for what stands beside it.
@@ -56,7 +58,17 @@ impl Benchmark for Linpack {
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
-        dense::METRICS
+        const {
+            let [rate, time, scaled] = dense::METRICS;
+            &[
+                rate,
+                time,
+                scaled,
+                Metric::new(RESIDUAL_UNSCALED, Unit::One, Better::Lower)
+                    .about("largest |Ax − b| of the answer, as LINPACK prints it before it is scaled")
+                    .informative(),
+            ]
+        }
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -173,9 +185,11 @@ impl Prepared for Running {
         let elapsed = begun.elapsed().as_secs_f64();
         let residual = residual(team, sequence, lu.solution())
             .map_err(|error| CannotMeasure::environment(error.to_string()))?;
-        self.worst = greater(residual, self.worst);
+        self.worst = greater(residual.scaled, self.worst);
         let held = Held { cpus: team.cpus(), clocks: &solved.clocks, kinds: &self.kinds };
-        Ok(dense::sample(operations(rows as f64), elapsed, residual, held))
+        let mut sample = dense::sample(operations(rows as f64), elapsed, residual.scaled, held);
+        sample.values.insert(RESIDUAL_UNSCALED.to_owned(), residual.unscaled);
+        Ok(sample)
     }
 
     fn verify(&mut self) -> Result<(), CannotMeasure> {

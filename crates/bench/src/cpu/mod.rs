@@ -51,6 +51,8 @@ pub const RATE: &str = "rate";
 pub const TIME: &str = "time";
 /// Name of the metric of how far a solution is from the exact one, as HPL scales it.
 pub const RESIDUAL: &str = "residual";
+/// How far the answer of a solver is from right, before it is scaled.
+pub const RESIDUAL_UNSCALED: &str = "residual-unscaled";
 /// Name of the metric of the time from one CPU to another.
 pub const LATENCY: &str = "latency";
 

@@ -123,11 +123,24 @@ impl Norms {
     }
 }
 
-/// ‖Ax − b‖∞ ÷ (ε (‖A‖∞ ‖x‖∞ + ‖b‖∞) N): HPL's measure of a solution, below [`THRESHOLD`] if it is right.
+/// How far a solution is from right.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cpu) struct Residual {
+    /// ‖Ax − b‖∞.
+    pub(in crate::cpu) unscaled: f64,
+    /// ‖Ax − b‖∞ ÷ (ε (‖A‖∞ ‖x‖∞ + ‖b‖∞) N): HPL's measure, below [`THRESHOLD`] if the solution is right.
+    pub(in crate::cpu) scaled: f64,
+}
+
+/// How far `x` is from the solution of the system of this sequence.
 ///
 /// # Errors
 /// A team that fails.
-pub(in crate::cpu) fn residual(team: &mut Team, sequence: &Sequence, x: &[f64]) -> Result<f64, TeamError> {
+pub(in crate::cpu) fn residual(
+    team: &mut Team,
+    sequence: &Sequence,
+    x: &[f64],
+) -> Result<Residual, TeamError> {
     let rows = x.len();
     let parts = team.run(|member| {
         let firsts = (0..rows).step_by(TOGETHER).skip(member.index).step_by(member.count);
@@ -137,7 +150,8 @@ pub(in crate::cpu) fn residual(team: &mut Team, sequence: &Sequence, x: &[f64]) 
     })?;
     let norms = parts.into_iter().fold(Norms::default(), Norms::and);
     let solution = x.iter().fold(0.0, |most, x| greater(x.abs(), most));
-    Ok(norms.rest / (PRECISION * (norms.matrix * solution + norms.right) * rows as f64))
+    let scaled = norms.rest / (PRECISION * (norms.matrix * solution + norms.right) * rows as f64);
+    Ok(Residual { unscaled: norms.rest, scaled })
 }
 
 #[cfg(test)]
@@ -185,7 +199,7 @@ mod tests {
         let determinant = a * d - b * c;
         let x = [(e * d - b * f) / determinant, (a * f - e * c) / determinant];
         let mut team = Team::new(&[first_cpu()]).unwrap();
-        let mut residual = |x: &[f64]| residual(&mut team, &Sequence::new(), x).unwrap();
+        let mut residual = |x: &[f64]| residual(&mut team, &Sequence::new(), x).unwrap().scaled;
         assert!(residual(&x) < THRESHOLD, "{}", residual(&x));
         assert!(residual(&[x[0] * (1.0 + 1e-12), x[1]]) > THRESHOLD);
         assert!(residual(&[f64::NAN, x[1]]).is_nan());

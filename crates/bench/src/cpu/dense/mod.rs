@@ -62,7 +62,7 @@ pub(super) fn of_a_system(case: &Case) -> Option<f64> {
 }
 
 /// What both report.
-pub(super) const METRICS: &[Metric] = &[
+pub(super) const METRICS: [Metric; 3] = [
     Metric::new(RATE, Unit::FlopPerSecond, Better::Higher)
         .about("operations per second, counted as HPL and textbooks do"),
     Metric::new(TIME, Unit::Second, Better::Lower).about("time of one solution or product").said("in", ""),

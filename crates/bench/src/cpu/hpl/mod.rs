@@ -49,7 +49,7 @@ impl Benchmark for Hpl {
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
-        dense::METRICS
+        &dense::METRICS
     }
 
     fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

@@ -33,6 +33,10 @@ pub(super) enum Part {
     Peak,
     /// One of our own samples, from 0.
     Sample(usize),
+    /// The least of our own samples.
+    Least,
+    /// The greatest of our own samples.
+    Most,
     /// Their standard deviation.
     Deviation,
     /// The figure of a reference tool.
@@ -62,12 +66,21 @@ impl Part {
                 }
             }
             (_, "peak") if kind == Kind::Program => Self::Peak,
-            _ if kind == Kind::Program => match trial.and_then(|n| n.parse::<usize>().ok()) {
-                Some(number) => Self::Sample(number.saturating_sub(1)),
-                None => Self::Own,
-            },
+            _ if kind == Kind::Program => {
+                match (figure.metric, trial.and_then(|n| n.parse::<usize>().ok())) {
+                    ("time-min", _) => Self::Least,
+                    ("time-max", _) => Self::Most,
+                    (_, Some(number)) => Self::Sample(number.saturating_sub(1)),
+                    (_, None) => interval(figure).map_or(Self::Own, Self::Sample),
+                }
+            }
             _ => Self::Program,
         }
+    }
+
+    /// Whether it is the figure of a point and not one of its samples.
+    pub(super) fn is_of_all_samples(self) -> bool {
+        matches!(self, Self::Own | Self::Peak | Self::Least | Self::Most)
     }
 
     /// Whether it is a share and no figure in a unit.
@@ -77,7 +90,7 @@ impl Part {
 
     /// Whether today's figure is divided by the published one.
     pub(super) fn is_compared(self) -> bool {
-        matches!(self, Self::Own | Self::Peak | Self::Program)
+        self.is_of_all_samples() || self == Self::Program
     }
 }
 
@@ -99,7 +112,10 @@ impl<'a> Filled<'a> {
                 (Some(matched), _) => {
                     (part, runs.of(matched, &format!("{} {}", figure.source, figure.operation)))
                 }
-                (None, _) => (part, Today::absent(figure.unmatched)),
+                (None, _) => {
+                    let mean = mean_over_threads(baseline, figure, runs);
+                    (part, mean.unwrap_or_else(|| Today::absent(figure.unmatched)))
+                }
             };
             let today = with_report_tool(baseline, figure, today, runs);
             Cell { figure, part, unit: shown(baseline, figure), is_alone: is_alone(baseline, &today), today }
@@ -130,6 +146,25 @@ impl<'a> Filled<'a> {
     pub(super) fn has(&self, part: Part) -> bool {
         self.cells().any(|cell| cell.part == part)
     }
+}
+
+/// Which second of a transfer a line of iperf is about, from 0: `3-4s`. What is no rate or amount is the mean of all.
+fn interval(figure: &Figure) -> Option<usize> {
+    let is_of_seconds = matches!(figure.metric, THROUGHPUT | "transfer");
+    let part = figure.pattern.split(';').find_map(|part| part.strip_suffix('s')?.split_once('-'));
+    let (from, to) = part.filter(|_| is_of_seconds)?;
+    let (from, to): (usize, usize) = (from.parse().ok()?, to.parse().ok()?);
+    (to == from + 1).then_some(from)
+}
+
+/// The mean of today over the numbers of threads, if that is what the report prints.
+fn mean_over_threads<'a>(baseline: &Baseline, figure: &Figure, runs: &Runs<'a>) -> Option<Today<'a>> {
+    let is_mean = figure.source == "own" && figure.statistic == "mean" && figure.threads.is_empty();
+    let row = |f: &&Figure| {
+        f.is_own_point() && Figure { threads: figure.threads, ..(*f).clone() }.is_of_point(figure)
+    };
+    let points = baseline.figures.iter().filter(row).filter_map(|f| f.matched.as_ref());
+    Today::mean_of(points.filter(|_| is_mean).map(|matched| runs.of(matched, "")).collect())
 }
 
 /// Whether the report's own program measured nothing of the kind.
@@ -293,6 +328,8 @@ impl Cell<'_> {
             Part::Own => today.mean(),
             Part::Peak => today.peak(),
             Part::Sample(at) => today.samples.get(at).copied(),
+            Part::Least => today.samples.iter().copied().reduce(f64::min),
+            Part::Most => today.samples.iter().copied().reduce(f64::max),
             Part::Deviation => today.stdev(),
             Part::Program => self.program().map(|(figure, _)| figure),
             Part::Limit => today.limit(),
@@ -310,7 +347,9 @@ impl Cell<'_> {
     pub(super) fn program(&self) -> Option<(f64, &str)> {
         match &self.today.tool {
             Some(tool) => Some((tool.figure, tool.name)),
-            None if self.is_alone => Some((self.today.mean()?, OWN)),
+            None if self.is_alone || self.figure.is_of_text() && self.figure.matched.is_some() => {
+                Some((self.today.mean()?, OWN))
+            }
             None => None,
         }
     }

@@ -193,7 +193,16 @@ impl Sheet {
     /// Nothing, with the reason where it is one of the figure itself.
     fn nothing(&mut self, cell: &Cell<'_>) -> String {
         let is_itself = cell.figure.matched.is_none()
-            || matches!(cell.part, Part::Own | Part::Peak | Part::Program | Part::Limit | Part::Sample(0));
+            || matches!(
+                cell.part,
+                Part::Own
+                    | Part::Peak
+                    | Part::Least
+                    | Part::Most
+                    | Part::Program
+                    | Part::Limit
+                    | Part::Sample(0)
+            );
         let why = match (&cell.today.instead, cell.part) {
             (Some(why), _) => why.clone(),
             (None, Part::Program) => cell.no_program(),
@@ -270,7 +279,7 @@ fn about(cell: &Cell<'_>) -> Vec<String> {
 
 /// Its cells that have a figure of a case of today.
 fn figures<'a, 'b>(filled: &'b Filled<'a>) -> impl Iterator<Item = &'b Cell<'a>> {
-    filled.cells().filter(move |cell| filled.is_figure(cell) && cell.today.metric.is_some())
+    filled.cells().filter(move |cell| filled.is_figure(cell) && cell.today.has_figure())
 }
 
 /// Why there is no limit.

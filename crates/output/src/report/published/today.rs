@@ -7,6 +7,7 @@ use crate::document::Run;
 use crate::limit::Limit;
 use crate::measurement::{Measurement, MetricResult, Status};
 use crate::published::Matched;
+use crate::sample::Condition;
 
 /// Why a point has no figure where no run has its case.
 const ABSENT: &str = "not in this run";
@@ -38,8 +39,8 @@ pub(super) struct Today<'a> {
     pub(super) invalid: Option<String>,
     /// Whether an earlier run has a figure of it too.
     pub(super) is_in_others: bool,
-    /// What ours is divided by to count as the report does.
-    pub(super) per: f64,
+    /// Its limit and the value of that, counted as the report counts.
+    pub(super) limit: Option<(&'a Limit, f64)>,
     /// Of how many cases it is the best one, where a number of the text names no single one.
     pub(super) best_of: usize,
 }
@@ -135,12 +136,13 @@ impl<'a> Runs<'a> {
     pub(super) fn of(&self, matched: &Matched, tool: &str) -> Today<'a> {
         let all = self.runs.iter().map(|run| {
             let here = run.measurements.iter().filter(|m| matched.is(&m.case, run.plan.scale));
-            Today::new(run, &here.collect::<Vec<_>>(), matched.metric, tool).counted(matched)
+            let here: Vec<&Measurement> = here.collect();
+            Today::new(run, &here, matched.metric, tool).or_condition(matched, &here).counted(matched)
         });
         let all: Vec<Today<'_>> = all.collect();
-        let with_figure = all.iter().filter(|today| today.metric.is_some()).count();
+        let with_figure = all.iter().filter(|today| today.has_figure()).count();
         let tried = |today: &&Today<'_>| today.case.is_some();
-        let found = all.iter().find(|today| today.metric.is_some()).or_else(|| all.iter().find(tried));
+        let found = all.iter().find(|today| today.has_figure()).or_else(|| all.iter().find(tried));
         Today {
             is_in_others: with_figure > 1,
             ..found.or(all.first()).cloned().unwrap_or_else(|| Today::absent(ABSENT))
@@ -159,7 +161,9 @@ impl<'a> Runs<'a> {
                     continue;
                 }
                 let same = run.measurements.iter().filter(|m| m.case == measurement.case);
-                cases.push(Today::new(run, &same.collect::<Vec<_>>(), matched.metric, tool).counted(matched));
+                let same: Vec<&Measurement> = same.collect();
+                let today = Today::new(run, &same, matched.metric, tool).or_condition(matched, &same);
+                cases.push(today.counted(matched));
             }
             let count = cases.iter().filter(|today| today.believed().is_some()).count();
             let best = cases.into_iter().filter(|today| today.believed().is_some()).reduce(Today::better)?;
@@ -208,7 +212,7 @@ impl<'a> Today<'a> {
             instead: Some(why.to_owned()),
             invalid: None,
             is_in_others: false,
-            per: 1.0,
+            limit: None,
             best_of: 0,
         }
     }
@@ -242,17 +246,44 @@ impl<'a> Today<'a> {
             instead,
             invalid: reason(Status::Invalid),
             is_in_others: false,
-            per: 1.0,
+            limit: metrics().next().and_then(|found| found.limit.as_ref()).and_then(|l| Some((l, l.value?))),
             best_of: 0,
         }
     }
 
+    /// The condition of that name under which these were measured, if the case has no such metric: the processor time of an
+    /// end is no metric of a transfer.
+    fn or_condition(self, matched: &Matched, here: &[&Measurement]) -> Self {
+        let row = Condition::new(matched.metric, "", "");
+        let samples: Vec<f64> = here.iter().filter_map(|m| m.conditions.more.get(&row)).collect();
+        match self.metric.is_none() && !samples.is_empty() {
+            true => Self { samples, instead: None, ..self },
+            false => self,
+        }
+    }
+
+    /// Whether there is a figure of today.
+    pub(super) fn has_figure(&self) -> bool {
+        self.metric.is_some() || !self.samples.is_empty()
+    }
+
+    /// The mean over several points that are shown as one, such as all numbers of threads; nothing if one of them has no figure.
+    pub(super) fn mean_of(points: Vec<Self>) -> Option<Self> {
+        let means: Option<Vec<f64>> = points.iter().map(Self::mean).collect();
+        let means = means.filter(|means| !means.is_empty())?;
+        let mean = means.iter().sum::<f64>() / means.len() as f64;
+        let invalid = points.iter().find_map(|point| point.invalid.clone());
+        Some(Self { samples: vec![mean], invalid, tool: None, ..points.into_iter().next()? })
+    }
+
     /// Counted as the report counts.
     fn counted(mut self, matched: &Matched) -> Self {
-        self.per = matched.per;
+        self.limit = self.limit.map(|(limit, value)| (limit, matched.as_published(value)));
+        self.limit = self.limit.filter(|_| !matched.is_derived());
         self.samples.iter_mut().for_each(|sample| *sample = matched.as_published(*sample));
         if let Some(tool) = &mut self.tool {
             tool.figure = matched.as_published(tool.figure);
+            tool.of_limit = tool.of_limit.filter(|_| !matched.is_derived());
         }
         self
     }
@@ -286,11 +317,6 @@ impl<'a> Today<'a> {
         (n > 1).then(|| (squares / (n - 1) as f64).sqrt())
     }
 
-    fn known_limit(&self) -> Option<(&'a Limit, f64)> {
-        let limit = self.metric?.limit.as_ref()?;
-        Some((limit, limit.value? / self.per))
-    }
-
     /// Why its limit is not known; `None` where it is, and where a limit has no meaning.
     pub(super) fn limit_unknown(&self) -> Option<&'a str> {
         let limit = self.metric?.limit.as_ref().filter(|limit| limit.value.is_none())?;
@@ -299,12 +325,12 @@ impl<'a> Today<'a> {
 
     /// The limit of its metric.
     pub(super) fn limit(&self) -> Option<f64> {
-        self.known_limit().map(|(_, value)| value)
+        self.limit.map(|(_, value)| value)
     }
 
     /// The share of its limit that a figure reaches.
     pub(super) fn share(&self, figure: Option<f64>) -> Option<f64> {
-        let (limit, value) = self.known_limit()?;
+        let (limit, value) = self.limit?;
         Some(limit.share(figure?, value)).filter(|share| share.is_finite())
     }
 }

@@ -195,9 +195,8 @@ that every operation and metric is drawn.
 const REST: &str = "
 ## What is not measured again
 
-Such numbers are printed in their tables, with the reason. They are single runs of a reference program with its own defaults (lines of
-iperf whose message size is not printed), times and residuals that follow from a rate that is
-measured, and STREAM on a machine that the report is not about. IOzone's table has lost its record sizes and unit: its operations are
+Such numbers are printed in their tables, with the reason. They are lines of iperf3 after the end of its transfer, and STREAM on a
+machine that the report is not about. IOzone's table has lost its record sizes and unit: its operations are
 measured again, each with IOzone's own figure of the same pass, but not divided.
 
 ## What the reports leave to later work
