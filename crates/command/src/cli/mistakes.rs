@@ -9,8 +9,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 
-use super::habits::quoted;
 use super::order::{self, Order};
+use super::other_tools;
 use crate::bench;
 use crate::case::nearest;
 use crate::plan::built_in;
@@ -80,6 +80,28 @@ pub(super) fn requirements(command: &Command, matches: &ArgMatches) -> Result<()
     Err(refused(ErrorKind::MissingRequiredArgument, line))
 }
 
+/// Refuses values of other tools in an option that has the same name here.
+///
+/// # Errors
+/// The value, and what to write.
+pub(super) fn values_of_other_tools(matches: &ArgMatches) -> Result<(), clap::Error> {
+    for id in matches.ids() {
+        let values = matches.get_raw(id.as_str()).into_iter().flatten().filter_map(|value| value.to_str());
+        let option = option(id.as_str());
+        if let Some((value, here)) =
+            values.filter_map(|value| Some((value, other_tools::value(&option, value)?))).next()
+        {
+            return Err(refused(ErrorKind::InvalidValue, foreign(&option, value, here)));
+        }
+    }
+    Ok(())
+}
+
+/// A value of another tool: what to write.
+fn foreign(option: &str, value: &str, here: &str) -> String {
+    format!("{option} has no value '{value}', which is another tool's: write {here}")
+}
+
 /// What `clap` found wrong, in plimsoll's words.
 pub(super) fn worded(error: clap::Error, root: &Command, words: &[OsString]) -> clap::Error {
     let order = Order::read(root, words);
@@ -146,9 +168,11 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &Order<'_
     let command = name(path);
     Some(match error.kind() {
         ErrorKind::UnknownArgument if option.starts_with('-') => unknown(&option, root, path),
-        ErrorKind::UnknownArgument => switched(&argument, path, order).unwrap_or_else(|| {
-            format!("unexpected argument '{}'; {command} --help shows what it accepts", shown(&argument))
-        }),
+        ErrorKind::UnknownArgument => switched(&argument, path, order)
+            .or_else(|| other_tools::answer(&argument, sub(&command), |_| false))
+            .unwrap_or_else(|| {
+                format!("unexpected argument '{}'; {command} --help shows what it accepts", shown(&argument))
+            }),
         ErrorKind::InvalidSubcommand => no_command(&text(error, ContextKind::InvalidSubcommand)?, root, path),
         ErrorKind::MissingSubcommand => {
             let names = texts(error, ContextKind::ValidSubcommand);
@@ -159,12 +183,7 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &Order<'_
             valueless(&argument, path.last().copied().unwrap_or(root))
         }
         ErrorKind::InvalidValue => {
-            let valid = texts(error, ContextKind::ValidValue);
-            let value = value.unwrap_or_default();
-            match valid.is_empty() {
-                true => format!("{option} does not take the value '{value}'"),
-                false => format!("{option} must be {}: '{value}' is not", one_of(&valid)),
-            }
+            invalid(&option, &value.unwrap_or_default(), &texts(error, ContextKind::ValidValue))
         }
         ErrorKind::ValueValidation => {
             let why = error.source().map(ToString::to_string).unwrap_or_default();
@@ -198,6 +217,30 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &Order<'_
         }
         _ => return None,
     })
+}
+
+/// The command without the program: `history show` of `plimsoll history show`.
+fn sub(command: &str) -> &str {
+    command.split_once(' ').map_or("", |(_, sub)| sub)
+}
+
+/// A value that is none of those that an option takes.
+fn invalid(option: &str, value: &str, valid: &[String]) -> String {
+    match other_tools::value(option, value) {
+        Some(here) => foreign(option, value, here),
+        None if valid.is_empty() => format!("{option} does not take the value '{value}'"),
+        None => format!("{option} must be {}: '{value}' is not", one_of(valid)),
+    }
+}
+
+/// As a shell takes it as one word.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:,./@%[]".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
 }
 
 /// An option of this command without its value: what it takes.
@@ -274,6 +317,17 @@ fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
     if options(here).any(|known| known == option) {
         return format!("{shown} is not an option after --, which ends the options: put it before --");
     }
+    // A command that has streams takes --threads only to say so.
+    let refuses = |name: &str| {
+        bench::subsystem(here.get_name())
+            .is_some_and(|part| name == "threads" && part.instead_of_threads.is_some())
+    };
+    let takes = |name: &str| {
+        order::option(here, name).is_some_and(order::takes_value) && !refuses(name.trim_start_matches('-'))
+    };
+    if let Some(answer) = other_tools::answer(option, sub(&command), takes) {
+        return answer;
+    }
     if !others.is_empty() {
         return format!("{shown} is not supported on {command}: it is an option of {}", others.join(", "));
     }
@@ -281,11 +335,6 @@ fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
     // Without their dashes, which all have.
     let bare = option.trim_start_matches('-');
     let names = known.iter().filter_map(|known| known.strip_prefix("--"));
-    // A command that has streams takes --threads only to say so.
-    let refuses = |name: &str| {
-        bench::subsystem(here.get_name())
-            .is_some_and(|part| name == "threads" && part.instead_of_threads.is_some())
-    };
     let names = names.filter(|name| is_slip(bare, name) && !refuses(name));
     let near = nearest(bare, names);
     let all = if is_measuring(path) { "--help-all" } else { "--help" };
@@ -295,25 +344,12 @@ fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
     }
 }
 
-/// Whether a name was typed wrong, or not to its end: one letter in three may differ.
+/// Whether a name was typed wrong, or not to its end: one letter in three may differ, or stand before its neighbour.
 fn is_slip(typed: &str, name: &str) -> bool {
-    let (typed, name): (Vec<char>, Vec<char>) = (typed.chars().take(64).collect(), name.chars().collect());
-    let begins = typed.len() >= 3 && name.starts_with(&typed);
-    begins || distance(&typed, &name) <= (typed.len() / 3).max(1)
-}
-
-/// How many letters to insert, remove or replace.
-fn distance(one: &[char], other: &[char]) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.iter().enumerate() {
-        let mut next = vec![i + 1];
-        for (j, b) in other.iter().enumerate() {
-            let replaced = row[j] + usize::from(a != b);
-            next.push(replaced.min(row[j + 1] + 1).min(next[j] + 1));
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or_default()
+    let typed: String = typed.chars().take(64).collect();
+    let letters = typed.chars().count();
+    let begins = letters >= 3 && name.starts_with(&typed);
+    begins || strsim::osa_distance(&typed, name) <= (letters / 3).max(1)
 }
 
 /// Whether the command has a short and a long help.
@@ -336,13 +372,18 @@ fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
             return format!("'{shown}' is a benchmark, not a command: write plimsoll {part} --only {shown}");
         }
     }
+    if let Some(answer) = other_tools::answer(word, sub(&command), |_| false) {
+        return answer;
+    }
     let has = |command: &&Command| !command.is_hide_set() && command.find_subcommand(word).is_some();
     if let Some(other) = root.get_subcommands().find(has).filter(|_| path.len() == 1) {
         return format!("{command} has no command '{shown}': write {command} {} {shown}", other.get_name());
     }
     let here = path.last().copied().unwrap_or(root);
     let names = || here.get_subcommands().filter(|c| !c.is_hide_set()).map(Command::get_name);
-    match nearest(word, names()) {
+    // Of three letters too many other words have two.
+    let alike = names().filter(|name| word.chars().count() > 3 && is_slip(word, name));
+    match nearest(word, alike) {
         Some(near) => format!("{command} has no command '{shown}'; did you mean {command} {near}?"),
         None => format!(
             "{command} has no command '{shown}'; its commands are {}",

@@ -4,12 +4,12 @@
 
 mod beside;
 mod gate;
-mod habits;
 mod help;
 mod history;
 mod hosts;
 mod mistakes;
 mod order;
+mod other_tools;
 mod plans;
 mod results;
 mod serve;
@@ -574,14 +574,14 @@ fn launched(matches: &ArgMatches) -> Typed {
 pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) -> Result<Typed, clap::Error> {
     let (all, words) = help::asked(arguments);
     let known = command.clone();
-    let wrong = |error| mistakes::worded(habits::explained(error, &known, &words), &known, &words);
+    let wrong = |error| mistakes::worded(error, &known, &words);
     let matches = help::arranged(command, all).try_get_matches_from(&words).map_err(wrong)?;
     if let Some((name, matches)) = matches.subcommand()
         && let Some(command) = known.find_subcommand(name)
     {
         mistakes::requirements(command, matches)?;
+        mistakes::values_of_other_tools(matches)?;
     }
-    habits::values(&known, &words)?;
     match matches.subcommand() {
         None => measure(What::Plan(DEFAULT_PLAN.to_owned()), &matches),
         Some(("run", m)) => asked_of_run(m, &known),

@@ -1,0 +1,247 @@
+//! Options and words of other tools, and what to write here: one table, one sentence. They are answered and not taken, since one thing
+//! has one name, and the other tool's meaning is not always the same.
+
+/// An option or word of another tool.
+struct Row {
+    tool: &'static str,
+    /// As it is typed. A word that ends in `=` or `/` stands for all that begin with it, one that begins with `.` for all that end with it.
+    typed: &'static [&'static str],
+    /// What is written here.
+    here: &'static str,
+    /// A command line with it. The row is for its command.
+    example: &'static str,
+}
+
+const fn row(
+    tool: &'static str,
+    typed: &'static [&'static str],
+    here: &'static str,
+    example: &'static str,
+) -> Row {
+    Row { tool, typed, here, example }
+}
+
+/// Options of fio 3.33, iperf3 3.12, sysbench 1.0, stress-ng, STREAM, likwid-bench, mbw, dd and hyperfine by their manual pages.
+const ROWS: &[Row] = &[
+    row("fio", &["--rw", "--readwrite"], "--op and --pattern", "disk --op read --pattern random"),
+    row("fio", &["--rwmixread"], "--read-share", "disk --op mixed --read-share 70"),
+    row("fio", &["--rwmixwrite"], "--read-share, the percentage of reads", "disk --op mixed --read-share 70"),
+    row("fio", &["--bs", "--blocksize", "--block-size"], "--block", "disk --block 4K"),
+    row("fio", &["--bssplit"], "--block with shares", "disk --only disk.io --block 4K@60+64K@40"),
+    row("fio", &["--iodepth"], "--depth", "disk --depth 32"),
+    row("fio", &["--numjobs"], "--threads", "disk --threads 4"),
+    row(
+        "fio",
+        &["--runtime", "--time_based"],
+        "--samples and --sample-time",
+        "disk --samples 30 --sample-time 1s",
+    ),
+    row("fio", &["--ioengine"], "--engine", "disk --engine libaio"),
+    row("fio", &["--hipri"], "--engine io_uring+iopoll", "disk --engine io_uring+iopoll"),
+    row("fio", &["--sqthread_poll"], "--engine io_uring+sqpoll", "disk --engine io_uring+sqpoll"),
+    row("fio", &["--direct", "--buffered"], "--cache", "disk --cache direct"),
+    row("fio", &["--rate_iops"], "--rate, which is that of all threads", "disk --rate 2000"),
+    row("fio", &["--latency_target"], "--latency-target", "disk --latency-target p99=500us"),
+    row("fio", &["--fsync", "--fdatasync"], "--sync", "disk --op write --sync every:32"),
+    row("fio", &["--end_fsync", "--fsync_on_close"], "--sync", "disk --op write --sync end"),
+    row("fio", &["--filename"], "--dir, or --target for a device", "disk --dir /mnt"),
+    row("fio", &["--directory"], "--dir", "disk --dir /mnt"),
+    row("fio", &["--filesize"], "--size", "disk --size 1G"),
+    row("fio", &["--io_size", "--io_limit"], "--volume", "disk --volume 1G"),
+    row("fio", &["--number_ios"], "--count", "disk --count 10000"),
+    row("fio", &["--loops"], "--repeat", "disk --repeat 3"),
+    row("fio", &["--random_distribution"], "--pattern", "disk --pattern zipf:0.9"),
+    row("fio", &["--steadystate", "--ss"], "--steady", "disk --steady"),
+    row("fio", &["--randseed"], "--seed", "disk --seed 1"),
+    row("fio", &["--output-format"], "--json", "disk --json FILE"),
+    row("fio", &["--write_lat_log", "--write_bw_log", "--write_iops_log"], "--events", "disk --events FILE"),
+    row("iperf3", &["-c", "--client"], "--server", "network --server HOST"),
+    row("iperf3", &["-p", "--port"], "the port of --server", "network --server HOST:5201"),
+    row("iperf3", &["-p"], "--port", "serve --port 5201"),
+    row("iperf3", &["-s"], "a command of its own", "serve"),
+    row("iperf3", &["-P", "--parallel"], "--streams", "network --streams 4"),
+    row("iperf3", &["-t"], "--samples and --sample-time", "network --samples 10 --sample-time 1s"),
+    row("iperf3", &["-n"], "--volume", "network --only network.tcp --volume 1G"),
+    row("iperf3", &["-k", "--blockcount"], "--count", "network --only network.tcp --count 10000"),
+    row("iperf3", &["-R", "--reverse"], "--direction", "network --direction down"),
+    row("iperf3", &["--bidir"], "--direction", "network --only network.tcp --direction both"),
+    row("iperf3", &["-u", "--udp"], "a benchmark of its own", "network --only network.udp"),
+    row(
+        "iperf3",
+        &["-b", "--bitrate", "--bandwidth"],
+        "--rate, which is that of all streams",
+        "network --only network.udp --rate 100M",
+    ),
+    row("iperf3", &["-l", "--length", "--len"], "--message", "network --message 1400"),
+    row("iperf3", &["-w"], "--window", "network --only network.tcp --window 4M"),
+    row("iperf3", &["-M", "--set-mss"], "--mss", "network --only network.tcp --mss 1400"),
+    row("iperf3", &["-C"], "--congestion", "network --only network.tcp --congestion cubic"),
+    row("iperf3", &["-N", "--no-delay"], "--nodelay", "network --only network.tcp --nodelay"),
+    row("iperf3", &["-Z"], "--zerocopy", "network --only network.tcp --zerocopy"),
+    row("iperf3", &["--skip-rx-copy"], "--discard", "network --only network.tcp --discard"),
+    row("iperf3", &["-O"], "--omit", "network --only network.tcp --omit 2s"),
+    row("iperf3", &["-B"], "--bind", "network --bind 127.0.0.1"),
+    row("iperf3", &["-S", "--tos"], "--dscp, the upper six bits", "network --only network.tcp --dscp 8"),
+    row("iperf3", &["-J"], "--json", "network --json FILE"),
+    row("iperf3", &["--logfile"], "--events", "network --events FILE"),
+    row("sysbench", &["--num-threads"], "--threads", "cpu --threads 4"),
+    row("sysbench", &["--num-threads"], "--threads", "memory --threads 4"),
+    row("sysbench", &["--memory-block-size", "--memory-total-size"], "--size", "memory --size 1G"),
+    row("sysbench", &["--memory-oper"], "--op", "memory --op read"),
+    row("sysbench", &["--file-block-size"], "--block", "disk --block 16K"),
+    row("sysbench", &["--file-total-size"], "--size", "disk --size 1G"),
+    row("sysbench", &["--file-test-mode"], "--op and --pattern", "disk --op read --pattern random"),
+    row("sysbench", &["fileio"], "a command", "disk"),
+    row("stress-ng", &["--vm-bytes"], "--size", "memory --size 1G"),
+    row("STREAM", &["--array-size"], "--size, the bytes of all three arrays", "memory --size 240M"),
+    row("STREAM", &["stream"], "a benchmark", "memory --only memory.bandwidth"),
+    row("likwid-bench and lmbench", &["-w", "-s"], "--size", "memory --size 1G"),
+    row("mbw", &["-n"], "--samples", "memory --samples 10"),
+    row("dd", &["bs="], "--block", "disk --block 1M"),
+    row("dd", &["count="], "--count", "disk --count 10000"),
+    row("dd", &["if=", "of="], "--dir, or --target for a device", "disk --dir /mnt"),
+    row("other tools", &["/dev/"], "--target", "disk --target DEVICE"),
+    row("fio", &[".fio", ".job"], "a plan", "run FILE"),
+    row("hyperfine", &["--export-json"], "--json", "run --json FILE"),
+];
+
+/// Options that many tools have, and what they are in each command that takes it.
+const USUAL: &[(&[&str], &str, &str)] = &[
+    (&["--numjobs", "--num-threads", "--nthreads", "--jobs", "-j", "-T"], "--threads", "4"),
+    (&["--numjobs", "--num-threads", "--nthreads", "--jobs", "-j", "-T"], "--streams", "4"),
+    (&["-i", "--iterations", "--runs", "--repetitions"], "--samples", "10"),
+    (&["--time", "--runtime", "--duration", "--timeout"], "--sample-time", "10s"),
+    (&["--output", "-o"], "--json", "FILE"),
+    (&["--output", "-o"], "--html", "FILE"),
+];
+
+/// Values of fio's and others' in an option that has the same name here: the option, the value, and what to write.
+const VALUES: &[(&str, &[&str], &str)] = &[
+    ("--op", &["rw", "readwrite"], "--op mixed"),
+    ("--op", &["randread"], "--op read --pattern random"),
+    ("--op", &["randwrite"], "--op write --pattern random"),
+    ("--op", &["randrw"], "--op mixed --pattern random"),
+    ("--op", &["randtrim"], "--op trim --pattern random"),
+    ("--engine", &["sync", "pvsync", "pvsync2", "vsync"], "--engine psync"),
+    ("--format", &["prometheus"], "--format openmetrics"),
+    ("--format", &["md"], "--format markdown"),
+    ("--verify", &["crc32c", "crc32", "crc64", "crc16", "md5", "sha1", "sha256", "xxhash"], "--verify"),
+];
+
+/// Whether what was typed is this word of a table.
+fn is(known: &str, typed: &str) -> bool {
+    match known {
+        known if known.ends_with(['=', '/']) => typed.len() > known.len() && typed.starts_with(known),
+        known if known.starts_with('.') => typed.len() > known.len() && typed.ends_with(known),
+        known => known == typed,
+    }
+}
+
+/// What to write in place of an option or word that a command does not have: `cpu`, `history show`, or nothing for the program alone.
+/// `has` tells whether the command has an option. `None` if no tool has it, or if the command is not where it would be written.
+pub(super) fn answer(typed: &str, command: &str, has: impl Fn(&str) -> bool) -> Option<String> {
+    let shown = crate::text::shown_within(typed, 40);
+    let is_for = |row: &&Row| {
+        let of = row.example.split(' ').next().unwrap_or_default();
+        row.typed.iter().any(|known| is(known, typed)) && (command == of || command.is_empty())
+    };
+    let what = if typed.starts_with('-') { "an option" } else { "a word" };
+    if let Some(Row { tool, here, example, .. }) = ROWS.iter().find(is_for) {
+        return Some(format!("{shown} is {what} of {tool}: here it is {here}, as in plimsoll {example}"));
+    }
+    let usual = USUAL.iter().find(|(names, here, _)| names.contains(&typed) && has(here));
+    usual.map(|(_, here, value)| {
+        let command = if command.is_empty() { String::new() } else { format!(" {command}") };
+        format!("{shown} is not an option of plimsoll{command}: here it is {here}, as in {here} {value}")
+    })
+}
+
+/// What to write in place of another tool's value of an option.
+pub(super) fn value(option: &str, typed: &str) -> Option<&'static str> {
+    VALUES
+        .iter()
+        .find(|(known, values, _)| *known == option && values.contains(&typed))
+        .map(|(.., here)| *here)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+    use crate::machine::fixture::Fixture;
+    use crate::{cli, resolve};
+
+    fn refused(line: &str) -> Option<String> {
+        let words = line.split_whitespace().map(OsString::from);
+        cli::parse(cli::command(), words).err().map(|error| cli::one_line(&error))
+    }
+
+    /// Why a line is refused, by the command line or by what it means: the cases are made as for a run.
+    fn refused_in_all(line: &str) -> Option<String> {
+        let typed = match cli::parse(cli::command(), line.split_whitespace().map(OsString::from)) {
+            Ok(typed) => typed,
+            Err(error) => return Some(cli::one_line(&error)),
+        };
+        let cli::Typed::Measure { what, common, .. } = typed else { return None };
+        if line.ends_with("run FILE") {
+            return None;
+        }
+        let machine = Fixture::open("firecracker-zen4").unwrap().machine();
+        let planned = resolve::plan(&what, &common).map_err(|e| e.to_string());
+        planned.and_then(|plan| resolve::planned(&plan, &machine).map_err(|e| e.to_string())).err()
+    }
+
+    #[test]
+    fn each_row_is_answered_with_a_line_that_is_accepted() {
+        for Row { typed, here, example, .. } in ROWS {
+            assert_eq!(refused_in_all(&format!("plimsoll {example}")), None, "{example}");
+            let command = example.split(' ').next().unwrap();
+            for word in *typed {
+                let word = match *word {
+                    word if word.starts_with('.') => format!("x{word}"),
+                    word if word.ends_with(['=', '/']) => format!("{word}x"),
+                    word => word.to_owned(),
+                };
+                let line = if word.starts_with('-') {
+                    format!("plimsoll {command} {word}")
+                } else {
+                    format!("plimsoll {word}")
+                };
+                let why = refused(&line).unwrap_or_else(|| panic!("{line} is accepted"));
+                assert!(why.contains(here) && why.contains(" as in plimsoll "), "{line}: {why}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_option_of_many_tools_is_answered_where_the_command_has_it() {
+        for (line, here) in [
+            ("memory -j 4", "--threads 4"),
+            ("network --nthreads 4", "--streams 4"),
+            ("cpu --runs=5", "--samples 10"),
+            ("cpu --time 5", "--sample-time 10s"),
+            ("report last -o x", "--html FILE"),
+            ("--output x", "--json FILE"),
+        ] {
+            let why = refused(&format!("plimsoll {line}")).unwrap();
+            assert!(why.ends_with(&format!("as in {here}")), "{line}: {why}");
+        }
+        for line in ["history --runs 5", "key new --threads 2", "machine --bs 4k", "cpu -t 4"] {
+            let why = refused(&format!("plimsoll {line}")).unwrap();
+            assert!(!why.contains("as in"), "{line}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_value_of_another_tool_is_answered_with_the_option_to_write() {
+        for (option, values, here) in VALUES {
+            let command = if *option == "--format" { "export last" } else { "disk" };
+            assert_eq!(refused(&format!("plimsoll {command} {here}")), None, "{here}");
+            for value in *values {
+                let why = refused(&format!("plimsoll {command} {option}={value}")).unwrap();
+                assert!(why.ends_with(&format!("write {here}")), "{option} {value}: {why}");
+            }
+        }
+    }
+}
