@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Stderr, Stdout, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crossbeam_channel::Receiver;
 
@@ -14,6 +14,7 @@ use crate::document::{Run, RunStatus};
 use crate::event::Event;
 use crate::leftover::Registry;
 use crate::measurement::{Measurement, Status};
+use crate::published;
 use crate::report::html;
 use crate::report::json;
 use crate::report::target::{Target, TargetError, Waits, is_stdout, lines};
@@ -218,6 +219,9 @@ impl Outputs {
             self.kept(finished);
         }
         self.spool(run);
+        let page =
+            self.html.as_ref().filter(|target| !target.is_stdout()).map(|target| target.path().to_owned());
+        let page = page.or_else(|| self.own_page(run));
         for e in self.documents(run) {
             self.complaints.push(e);
             self.lost = true;
@@ -226,7 +230,9 @@ impl Outputs {
             location: &history.location,
             id: history.store.short(&run.id, SHORT_ID).unwrap_or_else(|_| run.id.clone()),
         });
-        if let Some(Err(e)) = self.table.as_mut().map(|table| table.finish(run, kept.as_ref())) {
+        if let Some(Err(e)) =
+            self.table.as_mut().map(|table| table.finish(run, kept.as_ref(), page.as_deref()))
+        {
             self.complaints.push(format!("the table could not be written to stdout: {e}"));
             self.lost = true;
         }
@@ -238,6 +244,27 @@ impl Outputs {
             complain(&complaint);
         }
         !self.lost
+    }
+
+    /// Chooses a new file in the current directory for the page of a run that replays a published report, unless --html
+    /// names one or stdout has a document instead of the table. Returns its path.
+    fn own_page(&mut self, run: &Run) -> Option<PathBuf> {
+        if self.html.is_some() || self.stdout_is_taken || published::find(&run.plan.name).is_none() {
+            return None;
+        }
+        let id: String = run.id.chars().take(SHORT_ID).collect();
+        let path = PathBuf::from(format!("{}-{id}.html", run.plan.name));
+        match Target::new(&path, &Waits::forever(complain)) {
+            Ok(target) => {
+                self.html = Some(target);
+                Some(path)
+            }
+            Err(e) => {
+                self.complaints
+                    .push(format!("the page of the report's tables and figures is not written: {e}"));
+                None
+            }
+        }
     }
 
     /// Writes what leaves the machine; what went wrong with it.
@@ -279,7 +306,7 @@ impl Outputs {
         let Some(location) = self.given_up.take() else { return };
         let beside = location.file().parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let places = [beside.to_owned(), std::env::temp_dir()];
-        let put = |place: &std::path::PathBuf| json::spool(run, place, Registry::here().as_ref()).ok();
+        let put = |place: &PathBuf| json::spool(run, place, Registry::here().as_ref()).ok();
         self.complaints.push(match places.iter().find_map(put) {
             Some(file) => format!(
                 "the run is kept in {file}; enter it later with: plimsoll history import {file}{}",

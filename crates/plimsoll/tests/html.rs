@@ -289,7 +289,7 @@ fn every_mark_of_a_published_report_is_drawn_and_names_its_source() {
         ] {
             assert!(dom.contains(text), "{text}");
         }
-        let legend = "[...document.querySelectorAll('.dot.published, .dot.program, .dot.theory, .dot.doubted')].filter((dot) => !dot.parentElement.textContent.includes('published (')).length";
+        let legend = "[...document.querySelectorAll('.folded .dot.published, .folded .dot.program, .folded .dot.theory, .folded .dot.doubted')].filter((dot) => !dot.parentElement.textContent.includes('published (')).length";
         assert_eq!(browser.evaluate(legend), 0);
         let wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth";
         assert_eq!(browser.evaluate(wide), false, "at {width}");

@@ -39,6 +39,7 @@ mod quick;
 mod quota;
 mod redact;
 mod release;
+mod replays;
 mod site;
 mod slurm;
 mod store;

@@ -246,6 +246,9 @@ const REPORTS: &[Report] = &[
     },
 ];
 
+/// How the reports derive their limits.
+const THEORIES: &str = include_str!("data/theories.tsv");
+
 /// The names of the reports.
 pub fn names() -> Vec<&'static str> {
     REPORTS.iter().map(|report| report.name).collect()
@@ -322,6 +325,15 @@ impl Baseline {
     /// What its column is called.
     pub fn title(&self) -> String {
         format!("published ({}, {})", self.machine, self.year)
+    }
+
+    /// How the report derives the limit of a metric of a part of the machine: formula and inputs, or that it prints none.
+    pub fn derivation(&self, subsystem: &str, metric: &str) -> Option<&'static str> {
+        THEORIES.lines().skip(1).find_map(|line| {
+            let columns: Vec<&str> = line.split('\t').collect();
+            let [report, part, of, text] = columns.as_slice() else { return None };
+            ([*report, *part, *of] == [self.name, subsystem, metric]).then_some(*text)
+        })
     }
 
     /// The published figure of a case's metric.

@@ -425,3 +425,18 @@ fn datagrams_of_a_round_trip_are_not_those_of_a_stream() {
         assert!(report.of(&stream, "goodput").is_none());
     }
 }
+
+#[test]
+fn each_limit_of_a_report_has_its_derivation() {
+    for name in names() {
+        let report = find(name).unwrap();
+        for limit in report.figures.iter().filter(|figure| figure.source == "theoretical") {
+            let text = report.derivation(limit.subsystem, limit.metric);
+            assert!(text.is_some_and(|text| !text.is_empty()), "{name}: {limit:?}");
+        }
+    }
+    let report = find("chameleon-kvm").unwrap();
+    let inputs = report.derivation("cpu", "throughput").unwrap();
+    assert!(inputs.contains("2.29 GHz") && inputs.contains("73.28"), "{inputs}");
+    assert_eq!(report.derivation("disk", "latency"), None);
+}

@@ -85,7 +85,7 @@ pub struct Report {
     pub html: Option<PathBuf>,
     /// published: the tables of the report that the run's plan replays, with today's figures; several runs of one plan
     /// fill them together, and what more than one has is taken from the later
-    #[arg(long, value_name = "WHICH", value_parser = ["published"], conflicts_with = "html")]
+    #[arg(long, value_name = "WHICH", value_parser = ["published"])]
     pub tables: Option<String>,
     /// At most 14 short lines for a forum or a pull request: machine, headlines, share of the limit, checksum of the document
     #[arg(long, conflicts_with_all = ["html", "tables"])]

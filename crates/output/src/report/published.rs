@@ -6,12 +6,13 @@
 //! what was published, and the ratio of the two. What is impossible, not comparable or in no table has a mark and its
 //! reason below the table, and nothing is divided by it. Several runs of one plan fill the tables together.
 
-mod cells;
-mod markup;
+pub(super) mod cells;
+pub(super) mod evaluation;
+mod markdown;
 mod records;
-mod sheet;
+pub(super) mod sheet;
 mod text;
-mod today;
+pub(super) mod today;
 mod units;
 
 use std::io::{self, Write};
@@ -21,34 +22,56 @@ use super::style::{Role, Style};
 use super::wrap::paragraph;
 use crate::document::Run;
 use crate::measurement::{Measurement, MetricResult, Status};
-use crate::published::Baseline;
 use crate::published::tables::{self, Kind, Table};
+use crate::published::{self, Baseline};
 use crate::quantity::significant;
 use crate::text::counted;
 use cells::Filled;
 use sheet::Sheet;
 use today::Runs;
 
-pub(super) use markup::{markdown, page};
+pub(super) use markdown::markdown;
 pub(super) use records::csv;
 
-/// Writes the tables of these reports, each with the runs of its plan, as `writer` has them.
-///
-/// # Errors
-/// What the writer or `out` said, a reader that has gone excepted.
-pub fn print(
-    reports: &[(Baseline, Vec<&Run>)],
-    writer: impl FnOnce(&[Report<'_>], &mut dyn Write) -> io::Result<()>,
-    out: impl Write,
-) -> io::Result<()> {
+/// A report with the runs of its plan.
+pub type Replay<'a> = (Baseline, Vec<&'a Run>);
+
+/// The reports that these runs replay, each once with all of its runs; other runs are left out.
+pub fn replays(runs: &[Run]) -> Vec<Replay<'_>> {
+    let mut reports: Vec<Replay<'_>> = Vec::new();
+    for run in runs {
+        let Some(baseline) = published::find(&run.plan.name) else { continue };
+        match reports.iter_mut().find(|(known, _)| known.name == baseline.name) {
+            Some((_, of)) if of.iter().any(|known| known.id == run.id) => {}
+            Some((_, of)) => of.push(run),
+            None => reports.push((baseline, vec![run])),
+        }
+    }
+    reports
+}
+
+/// Does something with the tables of these reports.
+pub(super) fn with_tables<T>(reports: &[Replay<'_>], then: impl FnOnce(&[Report<'_>]) -> T) -> T {
     let kept: Vec<Vec<Table<'_>>> = reports.iter().map(|(baseline, _)| tables::of(baseline)).collect();
     let reports: Vec<Report<'_>> = reports
         .iter()
         .zip(&kept)
         .map(|((baseline, runs), tables)| Report { baseline, tables, runs: Runs::new(runs.iter().copied()) })
         .collect();
+    then(&reports)
+}
+
+/// Writes the tables of these reports, each with the runs of its plan, as `writer` has them.
+///
+/// # Errors
+/// What the writer or `out` said, a reader that has gone excepted.
+pub fn print(
+    reports: &[Replay<'_>],
+    writer: impl FnOnce(&[Report<'_>], &mut dyn Write) -> io::Result<()>,
+    out: impl Write,
+) -> io::Result<()> {
     let mut text = Vec::new();
-    writer(&reports, &mut text)?;
+    with_tables(reports, |reports| writer(reports, &mut text))?;
     let mut out = Out::new(out);
     out.write(&String::from_utf8_lossy(&text));
     out.end()
@@ -61,33 +84,33 @@ pub(super) fn text(reports: &[Report<'_>], style: &Style) -> String {
 
 /// A report with the runs that fill its tables.
 pub struct Report<'a> {
-    baseline: &'a Baseline,
+    pub(super) baseline: &'a Baseline,
     tables: &'a [Table<'a>],
-    runs: Runs<'a>,
+    pub(super) runs: Runs<'a>,
 }
 
 impl<'a> Report<'a> {
-    fn filled(&self) -> Vec<Filled<'a>> {
+    /// Fills the tables with the figures of today.
+    pub(super) fn filled(&self) -> Vec<Filled<'a>> {
         self.tables.iter().map(|table| Filled::new(self.baseline, table, &self.runs)).collect()
     }
 
-    fn sheets(&self) -> Vec<Sheet> {
-        let of = self.tables.len();
-        self.filled().iter().map(|filled| Sheet::new(self.baseline, filled, of)).collect()
+    /// Renders the filled tables as text.
+    pub(super) fn sheets(&self, filled: &[Filled<'_>]) -> Vec<Sheet> {
+        filled.iter().map(|table| Sheet::new(self.baseline, table, filled.len())).collect()
     }
 
-    fn title(&self) -> String {
+    pub(super) fn title(&self) -> String {
         format!("{}: the tables of its report, with today's figures", self.baseline.name)
     }
 
     /// What is to be known of all its tables.
-    fn remarks(&self) -> Vec<String> {
+    pub(super) fn remarks(&self, filled: &[Filled<'_>]) -> Vec<String> {
         let mut remarks = vec![self.baseline.title()];
-        let filled = self.filled();
         for run in &self.runs.runs {
-            remarks.push(format!("today: {}", taken(run, &filled)));
+            remarks.push(format!("today: {}", taken(run, filled)));
         }
-        let shared = points(&filled).filter(|cell| cell.today.is_in_others).count();
+        let shared = points(filled).filter(|cell| cell.today.is_in_others).count();
         if shared > 0 {
             let verb = if shared == 1 { "is" } else { "are" };
             let figures = counted(shared, "figure");
@@ -108,10 +131,15 @@ impl<'a> Report<'a> {
 
     fn text(&self, style: &Style) -> String {
         let mut text = format!("{}\n", style.paint(Role::Strong, &style.say(&self.title())));
-        for remark in self.remarks() {
+        let filled = self.filled();
+        for remark in self.remarks(&filled) {
             text += &paragraph(style, Role::Dim, "  ", &remark);
         }
-        self.sheets().iter().for_each(|sheet| text += &text::sheet(sheet, style));
+        self.sheets(&filled).iter().for_each(|sheet| text += &text::sheet(sheet, style));
+        text += &format!("\n{}\n", style.paint(Role::Strong, evaluation::TITLE));
+        for statement in evaluation::statements(self.baseline, &filled) {
+            text += &paragraph(style, Role::Plain, "  • ", &statement.to_string());
+        }
         text
     }
 }

@@ -122,6 +122,11 @@ impl Target {
         is_stdout(&self.path)
     }
 
+    /// The file, as it was named.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Writes a document. A file that was there before stays whole until the new one is complete and on disk.
     ///
     /// # Errors

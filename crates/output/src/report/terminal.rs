@@ -63,17 +63,18 @@ impl<O: Write, E: Write> Live<O, E> {
         self.printed.push((measurement.clone(), row));
     }
 
-    /// The run is over: what its end changed in the rows, findings, summary.
+    /// The run is over: what its end changed in the rows, findings, summary, and the path of the page.
     ///
     /// # Errors
     /// What writing any of it to `out` said, a reader that has gone excepted.
-    pub fn finish(&mut self, run: &Run, stored: Option<&Kept<'_>>) -> io::Result<()> {
+    pub fn finish(&mut self, run: &Run, stored: Option<&Kept<'_>>, page: Option<&Path>) -> io::Result<()> {
         self.progress.end();
         let mut text = self.sheet.table.end();
         text += &self.revised(run);
         // The rows were printed as they came, so the verdict comes first of what is printed at the end.
         text += &self.sheet.verdict(run);
         text += &self.sheet.ending(run, stored);
+        text += &self.sheet.document(run, stored, page);
         self.out.write(&text);
         self.out.end()
     }
@@ -198,11 +199,7 @@ impl Sheet {
         text.push('\n');
         text += &self.paragraph(Role::Plain, "", &tally(run));
         if let Some(Kept { location, id }) = stored {
-            let file = name(location.file());
-            let store = match location {
-                Location::Usual(_) => String::new(),
-                Location::Named(_) => format!(" --store {}", quoted(&file)),
-            };
+            let (file, store) = (name(location.file()), store_option(location));
             // To be copied: not broken into lines.
             for line in
                 [format!("kept in {file}"), format!("see it again: plimsoll history show {id}{store}")]
@@ -211,6 +208,22 @@ impl Sheet {
             }
         }
         text
+    }
+
+    /// The path of the page of a run that replays a published report, and the command that writes it again; empty for other runs.
+    fn document(&self, run: &Run, stored: Option<&Kept<'_>>, page: Option<&Path>) -> String {
+        if published::find(&run.plan.name).is_none() {
+            return String::new();
+        }
+        let page = page.map(name);
+        let written = page.as_ref().map(|file| format!("the report's tables and figures: {file}"));
+        let again = stored.map(|Kept { location, id }| {
+            let store = store_option(location);
+            let file = page.as_ref().map_or_else(|| "FILE.html".to_owned(), |file| quoted(file));
+            format!("write them again: plimsoll report {id} --tables published --html {file}{store}")
+        });
+        let lines = written.into_iter().chain(again);
+        lines.map(|line| format!("{}\n", self.style.paint(Role::Strong, &self.style.say(&line)))).collect()
     }
 
     /// A text in lines, after `lead`.
@@ -229,6 +242,14 @@ pub struct Kept<'a> {
     pub location: &'a Location,
     /// As much of its id as tells it from all others there.
     pub id: String,
+}
+
+/// The option that names a history; empty for the usual one.
+fn store_option(location: &Location) -> String {
+    match location {
+        Location::Usual(_) => String::new(),
+        Location::Named(_) => format!(" --store {}", quoted(&name(location.file()))),
+    }
 }
 
 fn name(file: &Path) -> String {

@@ -6,7 +6,7 @@ use super::named_runs::{History, files};
 use super::{Failure, ending, target, unwritten};
 use crate::cli::Report;
 use crate::document::Run;
-use crate::published::{self, Baseline};
+use crate::published;
 use crate::report::format::{Replayed, Subject, writer};
 use crate::report::html::{self, Beside};
 use crate::report::{Style, Wishes, card, published as tables, terminal};
@@ -23,6 +23,9 @@ pub(super) fn report(typed: &Report) -> Result<ExitCode, Failure> {
     let before = runs.first().and_then(|run| history.before(run, 1).ok()?.0.pop());
     let runs: Vec<Run> =
         runs.iter().map(|run| super::shareable(run, typed.redact)).collect::<Result<_, _>>()?;
+    if typed.tables.is_some() {
+        runs.iter().try_for_each(replays)?;
+    }
     let Some(target) = target else {
         return match typed.tables {
             Some(_) => print_tables(&runs, &typed.format),
@@ -54,15 +57,7 @@ fn print_cards(runs: &[Run]) -> Result<ExitCode, Failure> {
 fn print_tables(runs: &[Run], format: &str) -> Result<ExitCode, Failure> {
     let write = writer(format, Subject::Tables, |format| format.tables);
     let write = write.map_err(|e| Failure::usage(e.to_string()))?;
-    let mut reports: Vec<(Baseline, Vec<&Run>)> = Vec::new();
-    for run in runs {
-        let baseline = replayed(run)?;
-        match reports.iter_mut().find(|(known, _)| known.name == baseline.name) {
-            Some((_, of)) if of.iter().any(|known| known.id == run.id) => {}
-            Some((_, of)) => of.push(run),
-            None => reports.push((baseline, vec![run])),
-        }
-    }
+    let reports = tables::replays(runs);
     let style = Style::detect(Wishes::default());
     let written = tables::print(
         &reports,
@@ -77,14 +72,15 @@ fn lost(e: std::io::Error) -> Failure {
     Failure::environment(format!("cannot write to stdout: {e}"))
 }
 
-/// The report that the run's plan replays.
-fn replayed(run: &Run) -> Result<Baseline, Failure> {
-    published::find(&run.plan.name).ok_or_else(|| {
-        Failure::usage(format!(
+/// Refuses a run whose plan replays no published report.
+fn replays(run: &Run) -> Result<(), Failure> {
+    match published::find(&run.plan.name) {
+        Some(_) => Ok(()),
+        None => Err(Failure::usage(format!(
             "--tables published requires a run of a published plan ({2}): run {0} is of plan {1}",
             run.id,
             crate::text::shown(&run.plan.name),
             published::names().join(", ")
-        ))
-    })
+        ))),
+    }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{Format, OneRun, Replayed, TwoSides};
-use crate::report::{html, published};
+use crate::report::html;
 
 /// The format.
 pub(super) static FORMAT: Format = Format {
@@ -27,5 +27,5 @@ fn comparison(of: &TwoSides<'_>, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn tables(of: &Replayed<'_>, out: &mut dyn Write) -> io::Result<()> {
-    out.write_all(published::page(of.reports).as_bytes())
+    out.write_all(html::replayed(of.reports)?.as_bytes())
 }

@@ -35,6 +35,7 @@ use crate::document::Run;
 use crate::measurement::{Measurement, Status};
 use crate::published::{self, Baseline};
 use crate::report::context::of_whom;
+use crate::report::published::{Report, replays, with_tables};
 use crate::text::counted;
 
 /// A figure that was not measured in this run.
@@ -116,14 +117,39 @@ fn published(run: &Run) -> Vec<Reference> {
     run.measurements.iter().flat_map(of).collect()
 }
 
-/// The titles of the charts that the page has of the report that a run replays, and of those of all reports together.
+/// The titles of the charts of the page of a run that replays a report.
 #[cfg(test)]
-pub(super) fn titles_of_figures(run: &Run) -> [Vec<String>; 2] {
-    let replay = reports::of(run).unwrap();
+pub(super) struct Titles {
+    /// Each with the number of the table that it is under.
+    pub(super) of_tables: Vec<(usize, String)>,
+    /// Series in time, which follow the tables of their part of the machine.
+    pub(super) series: Vec<String>,
+    /// Folded: one for each operation and metric.
+    pub(super) by_operation: Vec<String>,
+    /// Folded: all reports in one.
+    pub(super) together: Vec<String>,
+}
+
+#[cfg(test)]
+pub(super) fn titles_of_figures(run: &Run) -> Titles {
+    let of_tables = with_tables(&replays(std::slice::from_ref(run)), |reports| {
+        let filled = reports[0].filled();
+        let titled = filled.iter().flat_map(|table| {
+            let drawn = reports::charts(reports[0].baseline, table);
+            drawn.into_iter().map(|one| (table.table.number, one.title().to_owned()))
+        });
+        titled.collect()
+    });
     let titles =
         |charts: &mut dyn Iterator<Item = &data::Chart>| charts.map(|chart| chart.title.clone()).collect();
+    let replay = reports::of(run).unwrap();
     let together = reports::together(std::slice::from_ref(run));
-    [titles(&mut replay.parts.iter().flat_map(|part| &part.charts)), titles(&mut together.iter())]
+    Titles {
+        of_tables,
+        series: reports::series(run).iter().map(|(_, drawn)| drawn.title().to_owned()).collect(),
+        by_operation: titles(&mut replay.parts.iter().flat_map(|part| &part.charts)),
+        together: titles(&mut together.iter()),
+    }
 }
 
 /// Apache ECharts 6.1.0, unchanged (`vendor/`, with its licence and notices).
@@ -156,13 +182,24 @@ impl Beside {
     }
 }
 
-/// The page of these runs; the first has the gauges, the others follow.
+/// The page of these runs: a document for each published report that is replayed, then a page for each further run.
 ///
 /// # Errors
 /// A figure that JSON cannot hold.
 pub fn page(runs: &[Run], beside: &Beside) -> Result<String, serde_json::Error> {
     let made = made(runs, beside)?;
     Ok(document(&made.bodies, &made.island, &made.held, &title(runs)))
+}
+
+/// The page of these reports, with the runs that fill their tables.
+///
+/// # Errors
+/// A figure that JSON cannot hold.
+pub(super) fn replayed(reports: &[Report<'_>]) -> Result<String, serde_json::Error> {
+    let runs: Vec<Run> =
+        reports.iter().flat_map(|report| &report.runs.runs).map(|run| (*run).clone()).collect();
+    let made = made_of(reports, &[], &runs, &Beside::default())?;
+    Ok(document(&made.bodies, &made.island, &made.held, &title(&runs)))
 }
 
 /// What a page consists of besides its scripts.
@@ -175,19 +212,43 @@ struct Made {
 }
 
 fn made(runs: &[Run], beside: &Beside) -> Result<Made, serde_json::Error> {
+    let replays = replays(runs);
+    let others: Vec<&Run> = runs.iter().filter(|run| published::find(&run.plan.name).is_none()).collect();
+    with_tables(&replays, |reports| made_of(reports, &others, runs, beside))
+}
+
+/// The documents of these reports, then the pages of the other runs; `runs` are all of both.
+fn made_of(
+    reports: &[Report<'_>],
+    others: &[&Run],
+    runs: &[Run],
+    beside: &Beside,
+) -> Result<Made, serde_json::Error> {
     let mut charts = Vec::new();
     let mut bodies = Vec::new();
-    for (index, run) in runs.iter().enumerate() {
-        let (body, mut drawn) = page::body(run, &beside.with_published(run), index);
-        charts.append(&mut drawn);
-        bodies.push(body);
-    }
+    let mut count = 0;
+    let mut body = |run: &Run, charts: &mut Vec<data::Chart>| {
+        let mut body = page::body(run, &beside.with_published(run), count);
+        charts.append(&mut body.charts);
+        count += 1;
+        body
+    };
     let together = reports::together(&runs.iter().map(nodes::first).collect::<Vec<_>>());
-    bodies.push(page::together(&together));
+    for (index, report) in reports.iter().enumerate() {
+        let rests: Vec<Markup> = report.runs.runs.iter().map(|run| body(run, &mut charts).rest).collect();
+        let folded = html! {
+            @for rest in &rests { (rest) }
+            @if index == 0 { (page::together(&together)) }
+        };
+        let made = reports::document(report, index, &folded);
+        charts.extend(made.charts);
+        bodies.push(made.body);
+    }
+    bodies.extend(others.iter().map(|run| body(run, &mut charts).whole()));
     charts.extend(together);
     let island = data::island(&charts)?;
     let machines = machines::section(&machines::named(runs), &runs.iter().collect::<Vec<_>>())?;
-    // Who has several runs compares them before one of them is read.
+    // Several runs are compared before one of them is read.
     match runs.len() {
         0 | 1 => bodies.push(html! { main { (machines.section) } }),
         many => {

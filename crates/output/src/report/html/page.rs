@@ -10,9 +10,25 @@ use crate::document::Run;
 use crate::report::context::title;
 use crate::report::group::{STAR, is_wide};
 
+/// The parts of the page of one run, and its charts.
+pub(super) struct Body {
+    pub(super) header: Markup,
+    pub(super) findings: Markup,
+    /// All that follows.
+    pub(super) rest: Markup,
+    pub(super) charts: Vec<Chart>,
+}
+
+impl Body {
+    /// Joins the parts in their order.
+    pub(super) fn whole(&self) -> Markup {
+        html! { (self.header) main { (self.findings) (self.rest) } }
+    }
+}
+
 /// The body of one run, and its charts. Of many machines the first one's sections stand for their kind; how the others
 /// differ has a section of its own.
-pub(super) fn body(whole: &Run, beside: &Beside, index: usize) -> (Markup, Vec<Chart>) {
+pub(super) fn body(whole: &Run, beside: &Beside, index: usize) -> Body {
     let mut all: Vec<Chart> = Vec::new();
     let mut sections = Vec::new();
     let mut keep = |found: Vec<Chart>| -> Vec<Chart> {
@@ -40,38 +56,34 @@ pub(super) fn body(whole: &Run, beside: &Beside, index: usize) -> (Markup, Vec<C
         sections.push(section(run, part, &found));
     }
     let forest = keep(single::forest(run).into_iter().collect());
-    let markup = html! {
-        (parts::header(whole))
-        main {
-            (parts::findings(whole))
-            @if !machines.is_empty() {
-                section {
-                    h2 { (whole.nodes.len()) " machines" }
-                    div.charts { @for chart in &machines { (figure(chart)) } }
-                    (nodes::table(whole))
-                    p.remark {
-                        "Below is what " (run.nodes.first().map(|n| crate::text::shown_within(&n.name, 64)).unwrap_or_default())
-                        " measured."
-                    }
+    let rest = html! {
+        @if !machines.is_empty() {
+            section {
+                h2 { (whole.nodes.len()) " machines" }
+                div.charts { @for chart in &machines { (figure(chart)) } }
+                (nodes::table(whole))
+                p.remark {
+                    "Below is what " (run.nodes.first().map(|n| crate::text::shown_within(&n.name, 64)).unwrap_or_default())
+                    " measured."
                 }
             }
-            section.first aria-label="Figures and their limits" {
-                (gauge::gauges(run, &stated, &beside.references))
-                (legend(run, beside))
-            }
-            @if let Some(replay) = &replay { (replay.section(run)) }
-            @for section in &sections { (section) }
-            @if !forest.is_empty() || parts::has_peers(run) {
-                section {
-                    h2 { "Reference tools" }
-                    @for chart in &forest { (figure(chart)) }
-                    (parts::peers(run))
-                }
-            }
-            (parts::machine(run))
         }
+        section.first aria-label="Figures and their limits" {
+            (gauge::gauges(run, &stated, &beside.references))
+            (legend(run, beside))
+        }
+        @if let Some(replay) = &replay { (replay.section(run)) }
+        @for section in &sections { (section) }
+        @if !forest.is_empty() || parts::has_peers(run) {
+            section {
+                h2 { "Reference tools" }
+                @for chart in &forest { (figure(chart)) }
+                (parts::peers(run))
+            }
+        }
+        (parts::machine(run))
     };
-    (markup, all)
+    Body { header: parts::header(whole), findings: parts::findings(whole), rest, charts: all }
 }
 
 fn section(run: &Run, part: &str, found: &[Chart]) -> Markup {
@@ -88,10 +100,10 @@ fn section(run: &Run, part: &str, found: &[Chart]) -> Markup {
 pub(super) fn together(charts: &[Chart]) -> Markup {
     html! {
         @if !charts.is_empty() {
-            main { section {
+            section {
                 h2 { "The published reports together" }
                 div.charts { @for chart in charts { (figure(chart)) } }
-            } }
+            }
         }
     }
 }

@@ -173,7 +173,8 @@ fn every_chart_has_a_place_and_data() {
         crate::quantity::Unit::FlopPerSecond,
         (0..40).map(|i| 1e11 + f64::from(i % 3)).collect(),
     );
-    let (markup, charts) = page::body(&run, &Beside::default(), 0);
+    let body = page::body(&run, &Beside::default(), 0);
+    let (markup, charts) = (body.whole(), body.charts);
     let markup = markup.into_string();
     let titles: Vec<&str> = charts.iter().map(|c| c.title.as_str()).collect();
     for wanted in

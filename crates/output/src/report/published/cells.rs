@@ -6,27 +6,27 @@ use crate::published::{Baseline, Figure, LATENCY, Matched, THROUGHPUT};
 use crate::quantity::Unit;
 
 /// A table with the figures of today.
-pub(super) struct Filled<'a> {
-    pub(super) table: &'a Table<'a>,
+pub(in crate::report) struct Filled<'a> {
+    pub(in crate::report) table: &'a Table<'a>,
     /// For each row a cell for each column.
-    pub(super) rows: Vec<Vec<Option<Cell<'a>>>>,
+    pub(in crate::report) rows: Vec<Vec<Option<Cell<'a>>>>,
 }
 
 /// A published figure with what is known of it today.
 #[derive(Clone)]
-pub(super) struct Cell<'a> {
-    pub(super) figure: &'a Figure,
-    pub(super) part: Part,
-    pub(super) today: Today<'a>,
+pub(in crate::report) struct Cell<'a> {
+    pub(in crate::report) figure: &'a Figure,
+    pub(in crate::report) part: Part,
+    pub(in crate::report) today: Today<'a>,
     /// The report's unit of it.
-    pub(super) unit: Shown,
+    pub(in crate::report) unit: Shown,
     /// Whether only a reference program has its case in the report, as LINPACK.
     is_alone: bool,
 }
 
 /// What of today is comparable with a published figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(in crate::report) enum Part {
     /// Our own mean.
     Own,
     /// Our own best sample.
@@ -79,32 +79,32 @@ impl Part {
     }
 
     /// Whether it is the figure of a point and not one of its samples.
-    pub(super) fn is_of_all_samples(self) -> bool {
+    pub(in crate::report) fn is_of_all_samples(self) -> bool {
         matches!(self, Self::Own | Self::Peak | Self::Least | Self::Most)
     }
 
     /// Whether it is a share and no figure in a unit.
-    pub(super) fn is_share(self) -> bool {
+    pub(in crate::report) fn is_share(self) -> bool {
         matches!(self, Self::OwnShare | Self::ProgramShare | Self::OwnToProgram)
     }
 
     /// Whether today's figure is divided by the published one.
-    pub(super) fn is_compared(self) -> bool {
+    pub(in crate::report) fn is_compared(self) -> bool {
         self.is_of_all_samples() || self == Self::Program
     }
 }
 
 /// A unit as a report counts in it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Shown {
+pub(in crate::report) struct Shown {
     /// What one of it is in base units.
-    pub(super) scale: f64,
+    pub(in crate::report) scale: f64,
     /// Its name in plain words; empty for a plain number.
-    pub(super) name: String,
+    pub(in crate::report) name: String,
 }
 
 impl<'a> Filled<'a> {
-    pub(super) fn new(baseline: &'a Baseline, table: &'a Table<'a>, runs: &Runs<'a>) -> Self {
+    pub(in crate::report) fn new(baseline: &'a Baseline, table: &'a Table<'a>, runs: &Runs<'a>) -> Self {
         let cell = |figure: &'a Figure, row: &[Option<&'a Figure>]| {
             let part = Part::of(figure, table.kind);
             let (part, today) = match (&figure.matched, table.kind) {
@@ -128,12 +128,12 @@ impl<'a> Filled<'a> {
     }
 
     /// All its cells, row by row.
-    pub(super) fn cells(&self) -> impl Iterator<Item = &Cell<'a>> {
+    pub(in crate::report) fn cells(&self) -> impl Iterator<Item = &Cell<'a>> {
         self.rows.iter().flatten().flatten()
     }
 
     /// Whether it is the figure of a case, and not one of its samples, their spread, or its best beside their mean.
-    pub(super) fn is_figure(&self, cell: &Cell<'_>) -> bool {
+    pub(in crate::report) fn is_figure(&self, cell: &Cell<'_>) -> bool {
         let is_mean = |cell: &Cell<'_>| cell.part == Part::Own && cell.figure.matched.is_some();
         match cell.part {
             Part::Own => true,
@@ -143,7 +143,7 @@ impl<'a> Filled<'a> {
     }
 
     /// Whether a column has what is of this source.
-    pub(super) fn has(&self, part: Part) -> bool {
+    pub(in crate::report) fn has(&self, part: Part) -> bool {
         self.cells().any(|cell| cell.part == part)
     }
 }
@@ -322,7 +322,7 @@ fn name(scale: f64, unit: Unit, printed: &str) -> String {
 
 impl Cell<'_> {
     /// What of today is comparable with it: in base units, or a share.
-    pub(super) fn value(&self) -> Option<f64> {
+    pub(in crate::report) fn value(&self) -> Option<f64> {
         let today = &self.today;
         match self.part {
             Part::Own => today.mean(),
@@ -344,7 +344,7 @@ impl Cell<'_> {
 
     /// The figure of the reference program of today with its name; where none ran, our own of a case that only a reference
     /// program has in the report, such as LINPACK.
-    pub(super) fn program(&self) -> Option<(f64, &str)> {
+    pub(in crate::report) fn program(&self) -> Option<(f64, &str)> {
         match &self.today.tool {
             Some(tool) => Some((tool.figure, tool.name)),
             None if self.is_alone || self.figure.is_of_text() && self.figure.matched.is_some() => {
@@ -355,7 +355,7 @@ impl Cell<'_> {
     }
 
     /// Why the report's reference program has no figure of today.
-    pub(super) fn no_program(&self) -> String {
+    pub(in crate::report) fn no_program(&self) -> String {
         let source = self.figure.source;
         let why = self.today.declined.iter().find(|why| why.starts_with(source));
         match (why, self.today.case) {
@@ -366,7 +366,7 @@ impl Cell<'_> {
     }
 
     /// Today's figure divided by the published one; nothing if today's is invalid or there is a doubt about the published one.
-    pub(super) fn ratio(&self) -> Option<f64> {
+    pub(in crate::report) fn ratio(&self) -> Option<f64> {
         let published = self.published()?;
         let is_sound =
             self.today.invalid.is_none() || self.today.tool.is_some() && self.part == Part::Program;
@@ -374,11 +374,11 @@ impl Cell<'_> {
     }
 
     /// The published figure in base units, if there is no doubt about it.
-    fn published(&self) -> Option<f64> {
+    pub(in crate::report) fn published(&self) -> Option<f64> {
         let (value, _) = self.figure.base?;
         (self.figure.doubt.is_none() && value > 0.0 && !self.unit.name.is_empty()).then_some(value)
     }
 }
 
 /// The name of this program where a reference program is expected.
-pub(super) const OWN: &str = "plimsoll";
+pub(in crate::report) const OWN: &str = "plimsoll";

@@ -3,6 +3,7 @@
 
 use super::cells::{Cell, Filled, Part};
 use super::units::Units;
+use crate::limit::Input;
 use crate::published::Baseline;
 use crate::published::tables::{Kind, Table};
 use crate::published::{Figure, LATENCY};
@@ -10,17 +11,17 @@ use crate::quantity::{percent, significant};
 
 /// Significant digits of today's figures; published ones are as printed.
 const DIGITS: usize = 4;
-/// Significant digits of efficiencies and ratios.
+/// Significant digits of efficiencies, ratios and standard deviations beside a mean.
 const SHARE_DIGITS: usize = 3;
 /// What is where there is nothing.
-pub(super) const NOTHING: &str = "–";
+pub(in crate::report) const NOTHING: &str = "–";
 
 /// The longest note, in characters.
 const LONGEST: usize = 600;
 
 /// What a line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(in crate::report) enum Line {
     Today,
     Deviation,
     Reference,
@@ -44,7 +45,7 @@ impl Line {
         Line::Ratio,
     ];
 
-    pub(super) fn name(self) -> &'static str {
+    pub(in crate::report) fn name(self) -> &'static str {
         match self {
             Self::Today => "today",
             Self::Deviation => "stdev",
@@ -59,32 +60,40 @@ impl Line {
 }
 
 /// A table, its cells as text.
-pub(super) struct Sheet {
+pub(in crate::report) struct Sheet {
     /// Number and title, with the units.
-    pub(super) title: String,
+    pub(in crate::report) title: String,
     /// Names of the columns.
-    pub(super) columns: Vec<String>,
-    pub(super) rows: Vec<Block>,
+    pub(in crate::report) columns: Vec<String>,
+    pub(in crate::report) rows: Vec<Block>,
+    /// How the limits of the report and of today are derived.
+    pub(in crate::report) formulas: Vec<String>,
     /// What is to be known of the whole table.
-    pub(super) remarks: Vec<String>,
+    pub(in crate::report) remarks: Vec<String>,
     /// What the marks in its cells stand for, from 1.
-    pub(super) notes: Vec<String>,
+    pub(in crate::report) notes: Vec<String>,
 }
 
 /// A row of the report.
-pub(super) struct Block {
-    pub(super) label: String,
-    pub(super) lines: Vec<(Line, Vec<String>)>,
+pub(in crate::report) struct Block {
+    pub(in crate::report) label: String,
+    pub(in crate::report) lines: Vec<(Line, Vec<String>)>,
 }
 
 impl Sheet {
-    pub(super) fn new(baseline: &Baseline, filled: &Filled<'_>, of: usize) -> Self {
+    /// Whether any of its lines is about today.
+    pub(in crate::report) fn is_measured(&self) -> bool {
+        self.rows.iter().flat_map(|row| &row.lines).any(|(line, _)| *line != Line::Published)
+    }
+
+    pub(in crate::report) fn new(baseline: &Baseline, filled: &Filled<'_>, of: usize) -> Self {
         let table = filled.table;
         let units = Units::of(filled);
         let mut sheet = Self {
             title: title(table, &units.title, of),
             columns: units.columns.clone(),
             rows: Vec::new(),
+            formulas: formulas(baseline, filled),
             remarks: remarks(baseline, filled),
             notes: Vec::new(),
         };
@@ -135,7 +144,7 @@ impl Sheet {
             Line::Published => Some(self.published(cell, unit)),
             Line::Ratio => cell.ratio().map(|ratio| format!("{} ×", significant(ratio, SHARE_DIGITS))),
             _ if !is_figure => None,
-            Line::Deviation => today.stdev().map(in_unit),
+            Line::Deviation => today.stdev().map(|stdev| significant(stdev / cell.unit.scale, SHARE_DIGITS)),
             Line::Limit => match (today.limit(), today.limit_unknown()) {
                 (Some(limit), _) => Some(in_unit(limit)),
                 (None, why) => Some(format!("{NOTHING} {}", self.note(unknown(why?)))),
@@ -290,6 +299,37 @@ fn unknown(why: &str) -> String {
 /// Whether any of its cells has a figure of today.
 fn is_measured(filled: &Filled<'_>) -> bool {
     filled.cells().any(|cell| cell.value().is_some() || cell.today.invalid.is_some())
+}
+
+/// The derivation of the report's limits and of today's: formula and inputs.
+fn formulas(baseline: &Baseline, filled: &Filled<'_>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let own = filled.cells().filter(|cell| filled.is_figure(cell) && filled.table.kind != Kind::Text);
+    for Figure { subsystem, metric, .. } in own.map(|cell| cell.figure) {
+        let text = baseline.derivation(subsystem, metric);
+        let text = text.map(|text| format!("theory of the report, {metric}: {text}"));
+        found.extend(text.filter(|text| !found.contains(text)));
+    }
+    if found.is_empty() && filled.table.kind != Kind::Text {
+        found.push("theory of the report: none is printed".to_owned());
+    }
+    let mut known: Vec<&str> = Vec::new();
+    for cell in figures(filled) {
+        let Some(limit) = cell.today.metric.and_then(|metric| metric.limit.as_ref()) else { continue };
+        if limit.value.is_none() || limit.formula.is_empty() || known.contains(&limit.formula.as_str()) {
+            continue;
+        }
+        known.push(&limit.formula);
+        let input = |input: &Input| {
+            let text = format!("{} = {} {}", input.name, significant(input.value, 4), input.unit);
+            text.trim_end().trim_end_matches(" 1").to_owned()
+        };
+        let inputs: Vec<String> = limit.inputs.iter().map(input).collect();
+        let case = cell.today.case.map(crate::label::label).unwrap_or_default();
+        let text = format!("limit of today, {case}: {}; {}", limit.formula, inputs.join(", "));
+        found.push(crate::text::shown_within(text.trim_end_matches("; "), LONGEST));
+    }
+    found
 }
 
 /// `Table 3 of 14: memory throughput, in GB/s`.

@@ -74,7 +74,7 @@ fn a_row_has_what_is_today_and_what_was_published_below_each_other() {
     let cpu = table(&text, "Table 1 of 8: CPU throughput, in GOP/s and GFLOP/s");
     assert!(cpu.contains("the report prints GigaOPS"), "{cpu}");
     assert!(line(cpu, "QP (char), 1 thread", "today").contains("472.0"), "{cpu}");
-    assert!(line(cpu, "QP (char), 1 thread", "stdev").contains("2.828"), "{cpu}");
+    assert!(line(cpu, "QP (char), 1 thread", "stdev").contains("2.83"), "{cpu}");
     let published = line(cpu, "QP (char), 1 thread", "published");
     assert!(published.contains("2.183406") && published.contains("588.8"), "{published}");
     assert!(published.contains("0.37082303 %"), "{published}");
@@ -245,6 +245,8 @@ fn nothing_of_outside_reaches_a_page_unescaped() {
     run.measurements[2].reason = Some("<b>\u{202e}|x".to_owned());
     for format in Subject::Tables.formats() {
         let written = written("hyperion-prometheus", &[&run], format);
+        // Findings follow the tables of a page.
+        let written = written.split("id=\"d0-findings\"").next().unwrap();
         assert!(!written.contains('\u{202e}'), "{}", format.name);
         let is_marked_up = matches!(format.name, "html" | "markdown");
         assert!(!is_marked_up || !written.contains("<b>"), "{}", format.name);
@@ -347,4 +349,91 @@ fn what_the_text_says_of_the_points_is_above_their_table() {
         floats.contains(said) && floats.contains("linpack of float-ops 30.47 GFlops (in no table"),
         "{floats}"
     );
+}
+
+/// A run that measured each point of a report at twice what it prints.
+fn twice(name: &str) -> Run {
+    let baseline = find(name).unwrap();
+    let mut all: Vec<Measurement> = Vec::new();
+    for figure in baseline.figures.iter().filter(|figure| figure.is_own_point()) {
+        let (Some(value), Some(matched)) = (figure.believed(), &figure.matched) else { continue };
+        let (_, unit) = figure.base.unwrap();
+        let made = fixture::measured(matched.case.id().as_str(), matched.metric, unit, value * 2.0);
+        match all.iter_mut().find(|known| known.case == matched.case) {
+            Some(known) if known.metrics.iter().all(|metric| metric.name != matched.metric) => {
+                known.metrics.extend(made.metrics);
+            }
+            Some(_) => {}
+            None => all.push(made),
+        }
+    }
+    let mut run = Run { measurements: all, ..fixture::run() };
+    run.plan.name = name.to_owned();
+    run
+}
+
+fn evaluated(name: &str, run: &Run) -> Vec<evaluation::Statement> {
+    with_tables(&[(find(name).unwrap(), vec![run])], |reports| {
+        evaluation::statements(reports[0].baseline, &reports[0].filled())
+    })
+}
+
+#[test]
+fn the_evaluation_compares_threads_blocks_transports_and_machines() {
+    let run = twice("ec2-t2micro");
+    let all = evaluated("ec2-t2micro", &run);
+    let of = |lead: &str| {
+        let found = all.iter().find(|statement| statement.text.starts_with(lead));
+        found.unwrap_or_else(|| panic!("no {lead}: {all:?}"))
+    };
+    let published = of("CPU throughput today ÷ published");
+    assert!(published.text.contains("is 2.00 × (mean of 4; "), "{published:?}");
+    assert_eq!(published.tables, [1, 2]);
+    let scaling = of("Scaling: from 1 to 2 threads, CPU throughput");
+    assert!(scaling.text.contains("integer-ops today 1.00 ×, published 1.00 ×; float-ops "), "{scaling:?}");
+    for lead in ["Highest disk throughput: today ", "Network latency: tcp ÷ udp is today "] {
+        assert!(!of(lead).tables.is_empty());
+    }
+    assert!(all.iter().all(|statement| !statement.tables.is_empty()), "{all:?}");
+    let all = evaluated("hyperion-prometheus", &twice("hyperion-prometheus"));
+    for lead in
+        ["Best block of memory throughput: today ", "Memory throughput: sequential ÷ random is today "]
+    {
+        assert!(all.iter().any(|one| one.text.starts_with(lead)), "{lead}: {all:?}");
+    }
+}
+
+#[test]
+fn the_evaluation_says_why_a_part_has_no_figure_of_today() {
+    let mut run = twice("ec2-t2micro");
+    run.measurements.retain(|measured| measured.case.subsystem() != "disk");
+    let all = evaluated("ec2-t2micro", &run);
+    let disk = all.iter().find(|statement| statement.text.starts_with("Disk throughput: no figure")).unwrap();
+    assert!(disk.text.ends_with("not in this run"), "{disk:?}");
+    for format in ["text", "markdown", "html"] {
+        let written = written("ec2-t2micro", &[&run], of_name(format));
+        assert!(
+            written.contains(evaluation::TITLE) && written.contains("Highest CPU throughput"),
+            "{format}"
+        );
+    }
+}
+
+#[test]
+fn formulas_of_the_report_and_of_today_are_under_the_table() {
+    use crate::limit::{Input, Kind, Limit, Source};
+    let mut run = twice("chameleon-kvm");
+    let input = Input::new("clock", 3.7e9, "Hz", "measured");
+    let limit = Limit::fixed(Kind::Ceiling, Source::Derived, 1e12, "clock × operations", vec![input]);
+    for metric in run.measurements.iter_mut().flat_map(|measured| &mut measured.metrics) {
+        metric.limit = Some(limit.clone());
+    }
+    for format in ["text", "markdown", "html"] {
+        let written = written_at(1000, "chameleon-kvm", &[&run], of_name(format));
+        for wanted in
+            ["clock 2.29 GHz × 2 cores × 2 CPUs × 8 operations per cycle", "clock × operations; clock = 3.7"]
+        {
+            assert!(written.contains(wanted), "{format}: {wanted}");
+        }
+    }
 }

@@ -26,6 +26,9 @@ pub(super) fn sheet(sheet: &Sheet, style: &Style) -> String {
     for columns in chunks(sheet, style, lead) {
         text += &part(sheet, style, [label, name], &columns);
     }
+    for formula in &sheet.formulas {
+        text += &paragraph(style, Role::Dim, "  ", formula);
+    }
     for (index, note) in sheet.notes.iter().enumerate() {
         let lead = format!("    [{}] ", index + 1);
         text += &paragraph(style, Role::Dim, &lead, note);

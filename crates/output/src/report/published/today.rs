@@ -13,49 +13,49 @@ use crate::sample::Condition;
 const ABSENT: &str = "not in this run";
 
 /// Runs that fill the tables of one report together.
-pub(super) struct Runs<'a> {
+pub(in crate::report) struct Runs<'a> {
     /// The latest first: what several have is taken from the first of them.
-    pub(super) runs: Vec<&'a Run>,
+    pub(in crate::report) runs: Vec<&'a Run>,
 }
 
 /// What was measured of a point.
 #[derive(Clone)]
-pub(super) struct Today<'a> {
+pub(in crate::report) struct Today<'a> {
     /// The run that it is taken from.
-    pub(super) run: Option<&'a Run>,
+    pub(in crate::report) run: Option<&'a Run>,
     /// Its case.
-    pub(super) case: Option<&'a Case>,
+    pub(in crate::report) case: Option<&'a Case>,
     /// Samples of all repeats, counted as the report counts.
-    pub(super) samples: Vec<f64>,
+    pub(in crate::report) samples: Vec<f64>,
     /// The metric of the first repeat that has one.
-    pub(super) metric: Option<&'a MetricResult>,
+    pub(in crate::report) metric: Option<&'a MetricResult>,
     /// The reference tool that gave a figure of it.
-    pub(super) tool: Option<Tool<'a>>,
+    pub(in crate::report) tool: Option<Tool<'a>>,
     /// The reference tools that gave none, each with its reason.
-    pub(super) declined: Vec<String>,
+    pub(in crate::report) declined: Vec<String>,
     /// What became of it, where that is not a figure.
-    pub(super) instead: Option<String>,
+    pub(in crate::report) instead: Option<String>,
     /// Why it is not to be believed.
-    pub(super) invalid: Option<String>,
+    pub(in crate::report) invalid: Option<String>,
     /// Whether an earlier run has a figure of it too.
-    pub(super) is_in_others: bool,
+    pub(in crate::report) is_in_others: bool,
     /// Its limit and the value of that, counted as the report counts.
-    pub(super) limit: Option<(&'a Limit, f64)>,
+    pub(in crate::report) limit: Option<(&'a Limit, f64)>,
     /// Of how many cases it is the best one, where a number of the text names no single one.
-    pub(super) best_of: usize,
+    pub(in crate::report) best_of: usize,
 }
 
 /// The figure of a reference tool.
 #[derive(Clone)]
-pub(super) struct Tool<'a> {
+pub(in crate::report) struct Tool<'a> {
     /// Its name.
-    pub(super) name: &'a str,
+    pub(in crate::report) name: &'a str,
     /// In the unit of the metric.
-    pub(super) figure: f64,
+    pub(in crate::report) figure: f64,
     /// Its share of the limit.
-    pub(super) of_limit: Option<f64>,
+    pub(in crate::report) of_limit: Option<f64>,
     /// What it did otherwise than the case; empty where nothing.
-    pub(super) differs: String,
+    pub(in crate::report) differs: String,
 }
 
 impl<'a> Tool<'a> {
@@ -82,7 +82,7 @@ impl<'a> Tool<'a> {
 
     /// The figure of this metric that a tool gave, or that follows from another metric of the same transfers; the tool of the
     /// report first, where it has one.
-    pub(super) fn of(measurement: &'a Measurement, name: &str, wanted: &str) -> Option<Self> {
+    pub(in crate::report) fn of(measurement: &'a Measurement, name: &str, wanted: &str) -> Option<Self> {
         let own = measurement.metrics.iter().filter(|metric| metric.name == name);
         let others = measurement.metrics.iter().filter(|metric| metric.name != name);
         let limit = own.clone().find_map(|metric| metric.limit.as_ref());
@@ -126,14 +126,14 @@ fn declined(all: &[&Measurement]) -> Vec<String> {
 
 impl<'a> Runs<'a> {
     /// These runs, the latest first.
-    pub(super) fn new(runs: impl Iterator<Item = &'a Run>) -> Self {
+    pub(in crate::report) fn new(runs: impl Iterator<Item = &'a Run>) -> Self {
         let mut runs: Vec<&Run> = runs.collect();
         runs.sort_by(|a, b| b.started.cmp(&a.started));
         Self { runs }
     }
 
     /// What the latest run that has a figure has of a point; without one, why not.
-    pub(super) fn of(&self, matched: &Matched, tool: &str) -> Today<'a> {
+    pub(in crate::report) fn of(&self, matched: &Matched, tool: &str) -> Today<'a> {
         let all = self.runs.iter().map(|run| {
             let here = run.measurements.iter().filter(|m| matched.is(&m.case, run.plan.scale));
             let here: Vec<&Measurement> = here.collect();
@@ -150,7 +150,7 @@ impl<'a> Runs<'a> {
     }
 
     /// The best of all cases of these points, in the latest run that has one of them.
-    pub(super) fn best(&self, points: &[&Matched], tool: &str) -> Today<'a> {
+    pub(in crate::report) fn best(&self, points: &[&Matched], tool: &str) -> Today<'a> {
         let of_run = |run: &&'a Run| {
             let mut cases: Vec<Today<'a>> = Vec::new();
             for measurement in &run.measurements {
@@ -175,7 +175,13 @@ impl<'a> Runs<'a> {
 
     /// The best figure that a reference tool of that name gave in a part of a machine, in the latest run that has one: with
     /// the case that it was compared with.
-    pub(super) fn with_tool(&self, part: &str, tool: &str, metric: &str, of: &[String]) -> Today<'a> {
+    pub(in crate::report) fn with_tool(
+        &self,
+        part: &str,
+        tool: &str,
+        metric: &str,
+        of: &[String],
+    ) -> Today<'a> {
         let of_run = |run: &&'a Run| {
             let here = run.measurements.iter().filter(|m| {
                 m.case.subsystem() == part
@@ -201,7 +207,7 @@ impl<'a> Runs<'a> {
 
 impl<'a> Today<'a> {
     /// Nothing, for this reason.
-    pub(super) fn absent(why: &str) -> Self {
+    pub(in crate::report) fn absent(why: &str) -> Self {
         Self {
             run: None,
             case: None,
@@ -263,12 +269,12 @@ impl<'a> Today<'a> {
     }
 
     /// Whether there is a figure of today.
-    pub(super) fn has_figure(&self) -> bool {
+    pub(in crate::report) fn has_figure(&self) -> bool {
         self.metric.is_some() || !self.samples.is_empty()
     }
 
     /// The mean over several points that are shown as one, such as all numbers of threads; nothing if one of them has no figure.
-    pub(super) fn mean_of(points: Vec<Self>) -> Option<Self> {
+    pub(in crate::report) fn mean_of(points: Vec<Self>) -> Option<Self> {
         let means: Option<Vec<f64>> = points.iter().map(Self::mean).collect();
         let means = means.filter(|means| !means.is_empty())?;
         let mean = means.iter().sum::<f64>() / means.len() as f64;
@@ -295,41 +301,41 @@ impl<'a> Today<'a> {
     }
 
     /// Mean of its samples.
-    pub(super) fn mean(&self) -> Option<f64> {
+    pub(in crate::report) fn mean(&self) -> Option<f64> {
         (!self.samples.is_empty()).then(|| self.samples.iter().sum::<f64>() / self.samples.len() as f64)
     }
 
     /// Their mean, unless it is not to be believed.
-    pub(super) fn believed(&self) -> Option<f64> {
+    pub(in crate::report) fn believed(&self) -> Option<f64> {
         self.mean().filter(|_| self.invalid.is_none())
     }
 
     /// The best of its samples.
-    pub(super) fn peak(&self) -> Option<f64> {
+    pub(in crate::report) fn peak(&self) -> Option<f64> {
         let lower = self.metric.is_some_and(|metric| metric.better == Better::Lower);
         self.samples.iter().copied().reduce(|a, b| if (b < a) == lower { b } else { a })
     }
 
     /// Their standard deviation, from two samples on.
-    pub(super) fn stdev(&self) -> Option<f64> {
+    pub(in crate::report) fn stdev(&self) -> Option<f64> {
         let (mean, n) = (self.mean()?, self.samples.len());
         let squares: f64 = self.samples.iter().map(|x| (x - mean).powi(2)).sum();
         (n > 1).then(|| (squares / (n - 1) as f64).sqrt())
     }
 
     /// Why its limit is not known; `None` where it is, and where a limit has no meaning.
-    pub(super) fn limit_unknown(&self) -> Option<&'a str> {
+    pub(in crate::report) fn limit_unknown(&self) -> Option<&'a str> {
         let limit = self.metric?.limit.as_ref().filter(|limit| limit.value.is_none())?;
         Some(limit.reason.as_deref().unwrap_or("no reason is given"))
     }
 
     /// The limit of its metric.
-    pub(super) fn limit(&self) -> Option<f64> {
+    pub(in crate::report) fn limit(&self) -> Option<f64> {
         self.limit.map(|(_, value)| value)
     }
 
     /// The share of its limit that a figure reaches.
-    pub(super) fn share(&self, figure: Option<f64>) -> Option<f64> {
+    pub(in crate::report) fn share(&self, figure: Option<f64>) -> Option<f64> {
         let (limit, value) = self.limit?;
         Some(limit.share(figure?, value)).filter(|share| share.is_finite())
     }

@@ -78,7 +78,7 @@ fn live(style: Style, events: &[Event], run: &Run) -> [String; 2] {
     let mut live = Live::new(&mut out, &mut err, style, &Run { measurements: Vec::new(), ..run.clone() });
     events.iter().for_each(|event| live.event(event));
     let location = Location::Usual("/home/a/.local/share/plimsoll/history.db".into());
-    live.finish(run, Some(&Kept { location: &location, id: run.id.chars().take(SHORT_ID).collect() }))
+    live.finish(run, Some(&Kept { location: &location, id: run.id.chars().take(SHORT_ID).collect() }), None)
         .unwrap();
     drop(live);
     [out, err].map(|text| String::from_utf8(text).unwrap())
@@ -113,7 +113,7 @@ fn a_named_store_is_named_again() {
     let (mut out, run) = (Vec::new(), fixture::run());
     let mut live = Live::new(&mut out, io::sink(), Style::plain(200), &run);
     let location = Location::named(Path::new("my runs.db"));
-    live.finish(&run, Some(&Kept { location: &location, id: "019aa5c3-2f1b".to_owned() })).unwrap();
+    live.finish(&run, Some(&Kept { location: &location, id: "019aa5c3-2f1b".to_owned() }), None).unwrap();
     drop(live);
     assert!(
         String::from_utf8(out)
@@ -200,7 +200,7 @@ fn a_reader_that_has_gone_does_not_end_the_run() {
     let run = fixture::run();
     let mut live = Live::new(Gone, Gone, Style { progress: Some(80), ..Style::plain(80) }, &run);
     events(&run.measurements).iter().for_each(|event| live.event(event));
-    live.finish(&run, None).unwrap();
+    live.finish(&run, None, None).unwrap();
     print(&run, Gone, &Style::plain(80)).unwrap();
 }
 

@@ -21,6 +21,9 @@ function button(text, label, act) {
 const PAPER = 680;
 const THIRD = 240;
 
+// The height of a chart under its table.
+const LOW = 140;
+
 class Figure {
   constructor(place, chart) {
     this.place = place;
@@ -38,15 +41,25 @@ class Figure {
   draw() {
     if (this.drawing) return;
     const canvas = element("div", "drawing");
-    canvas.style.height = this.height(300) + "px";
+    canvas.style.height = this.height(this.place.closest(".tables") ? LOW : 300) + "px";
     canvas.tabIndex = 0;
     canvas.setAttribute("role", "img");
     canvas.setAttribute("aria-label", spoken(this.chart));
     canvas.addEventListener("keydown", (event) => this.key(event));
     this.place.append(this.legend(), canvas, this.tools(), this.table());
     this.drawing = echarts.init(canvas, null, { renderer: "svg" });
-    this.drawing.setOption(options(this.chart));
+    this.drawing.setOption(this.options());
     this.canvas = canvas;
+  }
+
+  // Under a table the names of places leave more room to the drawing.
+  options() {
+    const made = options(this.chart);
+    if (!this.place.closest(".tables")) return made;
+    const lines = Math.max(1, ...(this.chart.x.categories || []).map((name) => (this.chart.x.categories.length > 3 ? name.split(/[ _]/).length : 1)));
+    made.xAxis.nameGap = 8 + 13 * lines;
+    made.grid.bottom = 10 + 13 * lines + (this.chart.x.name ? 14 : 0);
+    return made;
   }
 
   // Pixels: what its rows take, or else what a chart without rows has.
@@ -58,7 +71,7 @@ class Figure {
 
   // The drawing takes the room that there is.
   fit() {
-    if (this.drawing) this.drawing.resize();
+    if (this.drawing && this.canvas.clientWidth) this.drawing.resize();
   }
 
   // On paper a chart is as wide as the narrowest page on which it may be printed; the style scales it to the page.
@@ -78,7 +91,7 @@ class Figure {
 
   redraw() {
     if (!this.drawing) return;
-    this.drawing.setOption(options(this.chart), true);
+    this.drawing.setOption(this.options(), true);
     this.hidden.forEach((name) => this.drawing.dispatchAction({ type: "legendUnSelect", name }));
   }
 

@@ -39,6 +39,8 @@ addEventListener("afterprint", () => {
   closed.forEach((details) => { details.open = false; });
   figures.forEach((figure) => figure.unprint());
 });
+// What is drawn in a fold that was closed meanwhile takes its room when it is opened again.
+folded.forEach((details) => details.addEventListener("toggle", () => figures.forEach((figure) => figure.fit())));
 addEventListener("resize", () => figures.forEach((figure) => figure.fit()));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => figures.forEach((figure) => figure.redraw()));
 
@@ -77,6 +79,7 @@ document.querySelectorAll("table.sortable").forEach((table) => {
 
 // "#all" draws everything at once and opens the numbers: for who saves or searches the page, and for tests.
 if (location.hash === "#all") {
+  document.querySelectorAll("details.folded, details.alone").forEach((details) => { details.open = true; });
   drawAll();
   document.querySelectorAll("details.numbers").forEach((details) => { details.open = true; });
   document.documentElement.dataset.drawn = String(figures.filter((figure) => figure.drawing).length);

@@ -30,12 +30,21 @@ function axis(spec, colours) {
   return made;
 }
 
+// A ratio on an axis of powers of two: 1/8, 1, 8.
+const ratio = (value) => (value < 0.999 ? `1/${Number((1 / value).toPrecision(3))}` : String(Number(value.toPrecision(3))));
+
+// The parts of a band's name, one under the other.
+const lined = (name) => name.replaceAll(", ", "\n");
+
 // Places with names at 0, 1, 2 …
 function named(axis, names) {
   Object.assign(axis, { min: -0.5, max: names.length - 0.5, interval: 1, splitLine: { show: false }, axisTick: { show: false } });
   // The library marks from the left edge on, which is half a place before the first.
   axis.axisLabel.customValues = names.map((_, place) => place);
-  axis.axisLabel.formatter = (value) => names[value] ?? "";
+  // Many long names would leave no room for each other.
+  const shown = names.length > 3 ? names.map((name) => name.replace(/[ _]/g, "\n")) : names;
+  axis.axisLabel.lineHeight = 13;
+  axis.axisLabel.formatter = (value) => shown[value] ?? "";
 }
 
 // What was measured, by us or by others; bounds and laws are drawn beside it.
@@ -81,7 +90,9 @@ function pairedColours(one) {
 // A published figure with a verdict has the colour of its source.
 const VERDICT = /(impossible|not comparable|in no table), /;
 function doubted(name, places) {
-  const source = name.replace(VERDICT, "");
+  if (name === "today, invalid") return BY_ROLE.own;
+  const source = name.replace(VERDICT, "").replace(/, in doubt$/, "");
+  if (source === "published") return BY_ROLE.published;
   const other = name.search(VERDICT) === 0 || name.startsWith("theory") ? BY_ROLE.published : BY_ROLE.program;
   return places[source] ?? other;
 }
@@ -178,7 +189,7 @@ function lines(chart, colours) {
     if (one.role === "own") made.push(...intervals(one, colour, bars, count, index));
   });
   const marks = chart.bands.map((band) => [
-    { xAxis: band.from === null ? (chart.x.scale === "log" ? lowest(chart) : "min") : band.from, name: band.name, label: { show: true, color: colours.dim, position: chart.x.scale === "places" ? "top" : "insideTop" } },
+    { xAxis: band.from === null ? (chart.x.scale === "log" ? lowest(chart) : "min") : band.from, name: lined(band.name), label: { show: true, color: colours.dim, position: chart.x.scale === "places" ? "top" : "insideTop" } },
     { xAxis: band.to === null ? highest(chart) : band.to },
   ]);
   if (marks.length && made.length) {
@@ -287,6 +298,7 @@ function options(chart) {
     const farthest = Math.max(1.5, ...chart.series[0].points.flatMap((p) => [p[0], 1 / p[0]]).filter(isFinite));
     const end = 2 ** Math.ceil(Math.log2(farthest));
     Object.assign(x, { type: "log", logBase: 2, min: 1 / end, max: end });
+    x.axisLabel.formatter = ratio;
     y.inverse = true;
     y.axisLabel.hideOverlap = false;
     y.axisLabel.width = names - 20;
@@ -301,7 +313,7 @@ function options(chart) {
     animation: false,
     textStyle: { fontFamily: "system-ui, sans-serif" },
     aria: { enabled: true, label: { description: spoken(chart) } },
-    grid: { left: chart.kind === "forest" || worded ? names : 84, right: chart.kind === "heat" ? 90 : 18, top: chart.x.scale === "places" && chart.bands.length ? 26 : 14, bottom: worded ? 92 : 48 },
+    grid: { left: chart.kind === "forest" || worded ? names : 84, right: chart.kind === "heat" ? 90 : 18, top: chart.x.scale === "places" && chart.bands.length ? 12 + 14 * Math.max(...chart.bands.map((band) => lined(band.name).split("\n").length)) : 14, bottom: worded ? 92 : 48 },
     legend: { show: false },
     tooltip: {
       trigger: "item", renderMode: "richText", confine: true,

@@ -40,6 +40,11 @@ impl Lines {
         self.series.iter().any(|one| one.role == role)
     }
 
+    /// Whether anything is drawn.
+    pub(super) fn has_any(&self) -> bool {
+        !self.series.is_empty()
+    }
+
     /// Adds a figure to the line of that name. A line is broken between bands, and where a column has several figures.
     pub(super) fn add(&mut self, name: &str, role: Role, at: At) {
         if !(at.value.is_finite() && at.value > 0.0) {

@@ -3,10 +3,12 @@
 //!
 //! What is drawn follows from the report's data alone. A figure that is not to be believed has a mark of its own, with the reason.
 
+mod document;
 mod lines;
 mod plot;
 mod programs;
 mod shares;
+mod tables;
 mod today;
 mod together;
 
@@ -16,11 +18,15 @@ use super::data::Chart;
 use super::stated::Stated;
 use super::{page, single};
 use crate::document::Run;
-use crate::measurement::Status;
 use crate::published::{self, Baseline};
 use crate::report::context;
 use plot::plots;
 
+pub(super) use document::document;
+#[cfg(test)]
+pub(super) use document::series;
+#[cfg(test)]
+pub(super) use tables::charts;
 pub(super) use together::together;
 
 /// The charts of one subsystem of a report.
@@ -49,17 +55,6 @@ pub(super) fn of(run: &Run) -> Option<Replay> {
     }
     for (subsystem, chart) in programs::of(&baseline, run) {
         found.add(subsystem, vec![chart]);
-    }
-    let stated = Stated::of(run);
-    for measurement in run.measurements.iter().filter(|m| m.status == Status::Ok && stated.is_series(&m.case))
-    {
-        let chart =
-            measurement.metrics.first().and_then(|metric| single::series(measurement, metric, run.seed));
-        let subsystem =
-            baseline.figures.iter().map(|f| f.subsystem).find(|s| *s == measurement.case.subsystem());
-        if let Some((subsystem, chart)) = subsystem.zip(chart) {
-            found.add(subsystem, vec![chart]);
-        }
     }
     let charts = found.parts.iter_mut().flat_map(|part| &mut part.charts);
     charts.enumerate().for_each(|(index, chart)| chart.id = format!("report-{index}"));

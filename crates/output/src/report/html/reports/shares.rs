@@ -1,10 +1,10 @@
-//! How near to theory: the efficiencies that a report prints, with those of this run counted in the same way.
+//! How near to theory: the efficiencies that a report prints, with those of this run; for a latency limit ÷ measured.
 
 use super::lines::{At, Lines};
 use super::plot::{Plot, covers};
 use super::today::Today;
 use crate::document::Run;
-use crate::published::{Baseline, Figure};
+use crate::published::{Baseline, Figure, LATENCY};
 use crate::report::html::data::{Axis, Chart, Role};
 
 /// The chart of a plot's efficiencies; `None` where the report prints none.
@@ -13,14 +13,14 @@ pub(super) fn chart(plot: &Plot<'_>, baseline: &Baseline, run: &Run, today: &[To
     let title = baseline.title();
     for (column, (point, today)) in plot.points.iter().zip(today).enumerate() {
         let at = |value: f64, label: String| At { column, value, range: None, label };
-        if let Some(limit) = today.limit() {
-            let share = |value: f64| value / limit * 100.0;
-            if let Some([mean, ..]) = today.figure() {
-                lines.add("this run", Role::Own, at(share(mean), point.words()));
-            }
-            for tool in today.tools() {
-                let name = format!("{}, this run", tool.name);
-                lines.add(&name, Role::Peer, at(share(tool.figure), point.words()));
+        let share = |value: f64| Some(today.share(value)? * 100.0);
+        if let Some(share) = today.figure().and_then(|[mean, ..]| share(mean)) {
+            lines.add("this run", Role::Own, at(share, point.words()));
+        }
+        for tool in today.tools() {
+            let name = format!("{}, this run", tool.name);
+            if let Some(share) = share(tool.figure) {
+                lines.add(&name, Role::Peer, at(share, point.words()));
             }
         }
         for figure in plot.beside(baseline, *point).filter(|f| is_of(baseline, f, point.figure)) {
@@ -43,18 +43,19 @@ pub(super) fn chart(plot: &Plot<'_>, baseline: &Baseline, run: &Run, today: &[To
                 .join(", ");
             let why = doubt.map(|doubt| format!(", {doubt}")).unwrap_or_default();
             let label = format!("{}, printed {} %{why}", point.words(), figure.value);
-            if let Ok(value) = figure.value.parse() {
-                lines.add(&name, role, at(value, label));
+            if let Ok(value) = figure.value.parse::<f64>() {
+                let share = if figure.metric == LATENCY { 10_000.0 / value } else { value };
+                lines.add(&name, role, at(share, label));
             }
         }
     }
     let printed = [Role::Published, Role::Program, Role::Doubted].into_iter().any(|role| lines.has(role));
-    let note = match run.plan.scale {
-        1.0 => "figure ÷ limit, for rates and latencies alike, as the report counts it",
-        _ => {
-            "figure ÷ limit, for rates and latencies alike, as the report counts it; of a scaled run small work counts against it"
-        }
+    let of = match plot.points.first().map(|point| point.figure.metric) {
+        Some(LATENCY) => "limit ÷ measured; the report prints measured ÷ limit, which is turned round here",
+        _ => "measured ÷ limit",
     };
+    let scaled = if run.plan.scale == 1.0 { "" } else { "; small work of a scaled run counts against it" };
+    let note = format!("{of}{scaled}");
     let own = if lines.has(Role::Own) { "" } else { "; none of this run, whose limit is unknown" };
     let title = format!("{}, efficiency", plot.title());
     let axis = Axis::linear("share of theory or limit", "%");

@@ -175,13 +175,13 @@ fn a_series_of_the_plan_stands_with_the_report_and_nowhere_else() {
         .collect();
     timed.metrics[0].samples = vec![1e10; 30];
     run.measurements.push(timed);
-    let over_time = |charts: &[Chart]| charts.iter().filter(|c| c.title.ends_with("over time")).count();
-    assert_eq!(over_time(&charts(&run)), 1);
-    let (_, all) = page::body(&run, &Beside::default(), 0);
-    assert_eq!(over_time(&all), 1);
+    let over_time = |run: &Run| {
+        let page = page_of(std::slice::from_ref(run), &Beside::default()).unwrap();
+        page.matches("over time\",\"note\"").count()
+    };
+    assert_eq!(over_time(&run), 1);
     run.plan.name = "another".to_owned();
-    let (_, all) = page::body(&run, &Beside::default(), 0);
-    assert_eq!(over_time(&all), 1);
+    assert_eq!(over_time(&run), 1);
 }
 
 #[test]
@@ -227,4 +227,62 @@ fn what_a_tool_did_otherwise_is_in_the_note_and_the_hover() {
     assert!(chart.note.contains("java: it used the page cache"), "{}", chart.note);
     let java = chart.series.iter().find(|one| one.name == "java, this run").unwrap();
     assert_eq!(java.labels, ["1 KiB, 1 thread, it used the page cache"]);
+}
+
+/// The charts of each table of a report, by its title.
+fn of_tables(run: &Run) -> Vec<(String, Vec<tables::Drawn>)> {
+    let replays = crate::report::published::replays(std::slice::from_ref(run));
+    crate::report::published::with_tables(&replays, |reports| {
+        let filled = reports[0].filled();
+        let all =
+            filled.iter().map(|one| (one.table.title.clone(), tables::charts(reports[0].baseline, one)));
+        all.collect()
+    })
+}
+
+#[test]
+fn each_table_has_its_figure_with_few_series() {
+    for baseline in reports() {
+        for (title, drawn) in of_tables(&replay(&baseline)) {
+            assert!(!drawn.is_empty(), "{}: {title}", baseline.name);
+            for one in drawn {
+                match one {
+                    tables::Drawn::Chart(chart) => {
+                        assert!((1..=8).contains(&chart.series.len()), "{title}: {:?}", chart.series.len());
+                    }
+                    tables::Drawn::Missing { why, .. } => assert!(!why.is_empty(), "{title}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_efficiency_of_a_latency_is_the_same_in_table_and_chart() {
+    use crate::limit::{Kind, Limit, Source};
+    let baseline = published::find("hyperion-prometheus").unwrap();
+    let mut run = replay(&baseline);
+    for metric in run.measurements.iter_mut().flat_map(|m| &mut m.metrics).filter(|m| m.name == "latency") {
+        let floor = metric.summary.median / 4.0;
+        metric.limit = Some(Limit::fixed(Kind::Floor, Source::Derived, floor, "device", Vec::new()));
+    }
+    let all = of_tables(&run);
+    let (_, drawn) = all.iter().find(|(title, _)| title == "disk latency").unwrap();
+    let charts = drawn.iter().filter_map(|one| match one {
+        tables::Drawn::Chart(chart) => Some(&**chart),
+        tables::Drawn::Missing { .. } => None,
+    });
+    let in_table: Vec<Chart> = charts.filter(|chart| chart.title.ends_with("efficiency")).cloned().collect();
+    let split: Vec<Chart> = self::charts(&run)
+        .into_iter()
+        .filter(|c| c.title.starts_with("Disk latency") && c.title.ends_with("efficiency"))
+        .collect();
+    for charts in [&in_table, &split] {
+        let own = of_role(charts, Role::Own);
+        let points = || own.iter().flat_map(|one| &one.points).filter_map(|p| p[1]);
+        assert!(
+            points().count() > 0 && points().all(|share| (share - 25.0).abs() < 1e-6),
+            "limit ÷ measured"
+        );
+    }
 }

@@ -54,6 +54,12 @@ impl<'a> Today<'a> {
         Some(self.matched.as_published(limit))
     }
 
+    /// The share of its limit that a figure reaches, as the report counts both.
+    pub(super) fn share(&self, figure: f64) -> Option<f64> {
+        let limit = self.metrics().find_map(|metric| metric.limit.as_ref().filter(|l| l.value.is_some()))?;
+        Some(limit.share(figure, self.matched.as_published(limit.value?)))
+    }
+
     /// The unit of the figures.
     pub(super) fn unit(&self) -> Option<crate::quantity::Unit> {
         self.metrics().map(|metric| metric.unit).next()

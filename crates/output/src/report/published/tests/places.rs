@@ -84,7 +84,7 @@ fn kind(kind: Kind) -> &'static str {
 fn section(baseline: &Baseline) -> String {
     let mut text = format!("\n## {}\n\n", baseline.name);
     let tables = tables::of(baseline);
-    let [figures, _] = html::titles_of_figures(&replay(baseline.name));
+    let figures = html::titles_of_figures(&replay(baseline.name));
     let numbers = baseline.figures.len();
     writeln!(
         text,
@@ -92,7 +92,7 @@ fn section(baseline: &Baseline) -> String {
         baseline.machine,
         baseline.year,
         tables.len(),
-        figures.len()
+        figures.of_tables.len() + figures.series.len()
     )
     .unwrap();
     text +=
@@ -103,22 +103,20 @@ fn section(baseline: &Baseline) -> String {
         let by = measured_by(table);
         writeln!(text, "| {number} | {title} | {rows} × {columns} | {} | {by} |", kind(table.kind)).unwrap();
     }
-    text += "\n| figure | title of the chart |\n| ---: | --- |\n";
-    for (at, title) in figures.iter().enumerate() {
-        writeln!(text, "| {} | {title} |", at + 1).unwrap();
+    text += "\n| figure | under table | title of the chart |\n| ---: | ---: | --- |\n";
+    let numbered = figures.of_tables.iter().map(|(table, title)| (table.to_string(), title));
+    let series = figures.series.iter().map(|title| ("after the tables".to_owned(), title));
+    for (at, (table, title)) in numbered.chain(series).enumerate() {
+        writeln!(text, "| {} | {table} | {title} |", at + 1).unwrap();
     }
+    writeln!(text, "\nFolded, by operation and metric: {}.", figures.by_operation.join("; ")).unwrap();
     text
-}
-
-/// The title in a row of the list of figures.
-fn title_of_chart(line: &str) -> Option<&str> {
-    let (number, title) = line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ")?;
-    (number.parse::<usize>().is_ok() && !title.contains('|')).then_some(title)
 }
 
 fn all() -> String {
     let reports: Vec<Baseline> = names().into_iter().filter_map(find).collect();
-    let [_, together] = html::titles_of_figures(&replay(reports[0].name));
+    let titles: Vec<html::Titles> =
+        reports.iter().map(|report| html::titles_of_figures(&replay(report.name))).collect();
     let kinds: Vec<Kind> = reports
         .iter()
         .flat_map(|report| tables::of(report).into_iter().map(|table| table.kind).collect::<Vec<_>>())
@@ -126,29 +124,24 @@ fn all() -> String {
     let of_kind = |wanted: Kind| kinds.iter().filter(|kind| **kind == wanted).count();
     let numbers: usize = reports.iter().map(|report| report.figures.len()).sum();
     let text: String = reports.iter().map(section).collect();
-    let titles: Vec<&str> = text.lines().filter_map(title_of_chart).collect();
-    let named = |is: fn(&str) -> bool| titles.iter().filter(|title| is(title)).count();
-    let shares = named(|title| title.ends_with(", efficiency"));
-    let series = named(|title| title.ends_with(" over time"));
-    let beside = named(|title| ["linpack", "stream"].iter().any(|program| title.ends_with(program)));
+    let count = |of: fn(&html::Titles) -> usize| titles.iter().map(of).sum::<usize>();
+    let series = count(|titles| titles.series.len());
     // The longer words first: TABLES is the end of OWN_TABLES.
     let head = [
         ("OWN_TABLES", of_kind(Kind::Own)),
-        ("OWN_FIGURES", titles.len() - shares - series - beside),
         ("TABLES", kinds.len()),
-        ("FIGURES", titles.len()),
+        ("FIGURES", count(|titles| titles.of_tables.len()) + series),
         ("NUMBERS", numbers),
         ("TEXTS", of_kind(Kind::Text)),
         ("PROGRAMS", of_kind(Kind::Program)),
-        ("SHARES", shares),
         ("SERIES", series),
-        ("OUTPUTS", beside),
+        ("SPLIT", count(|titles| titles.by_operation.len())),
     ];
     let head =
         head.iter().fold(HEAD.to_owned(), |text, (word, count)| text.replace(word, &count.to_string()));
-    let list: String = together.iter().map(|title| format!("- {title}\n")).collect();
+    let list: String = titles[0].together.iter().map(|title| format!("- {title}\n")).collect();
     format!(
-        "{head}{text}\n## All five together\n\nIn the section \"The published reports together\" of the page of each replay:\n\n{list}{REST}"
+        "{head}{text}\n## All five together\n\nFolded at the end of the page of each replay, under \"The published reports together\":\n\n{list}{REST}"
     )
 }
 
@@ -159,15 +152,16 @@ const HEAD: &str = "# The published reports: where each table and figure is
 plimsoll has the numbers of five published reports, NUMBERS in all, and a plan that measures what each of them measured:
 
 ```sh
-plimsoll run ec2-t2micro                                      # or --scale 0.001: minutes, not days
-plimsoll report last --tables published                       # the report's tables, with today's figures
-plimsoll report last --tables published --format html > t.html  # also csv, markdown
-plimsoll report last --html page.html                         # the report's figures, as charts
-plimsoll report RUN RUN --tables published                    # CPU from one machine, disk from another
+plimsoll run ec2-t2micro                             # or --scale 0.001: minutes, not days
+plimsoll report last --tables published --html t.html  # the same page again
+plimsoll report last --tables published              # the tables in the terminal; --format csv, markdown, html
+plimsoll report RUN RUN --tables published           # CPU from one machine, disk from another
 ```
 
-The table with number *n* below is \"Table *n*\" of `report --tables published`. The figures are charts in the section \"Figures of the
-published report\" of the page, under their titles.
+The run ends with one page, which its last lines name: a list of contents, the machine, then for each table of the report, in the
+report's order, the table with today's figures, the formulas of both limits, and under it its figure; then an evaluation in words,
+each sentence with its tables, and the findings. All other charts of the run are folded at the end. The table with number *n* below is
+\"Table *n*\" there. A number or figure that cannot be filled has the reason in its place.
 
 ## How the lists are made
 
@@ -180,16 +174,16 @@ figures, and nothing of figures but what they show. So the lists are derived:
   are the report's own where the data have them; titles say what a table holds.
 - The output of a reference program (LINPACK, STREAM, IOzone, iperf) is a table of its own, and the numbers of the running text
   are one at the end.
-- A figure is a chart of one operation and metric over blocks and threads; efficiencies, reference programs and series in time
-  have charts of their own.
+- Each table has one chart of each of its metrics, with all of its rows and columns and at most eight series: today, the reference tool
+  and the limit of today, and what is published of each. Where the table prints efficiencies, a second chart has them; that of a
+  latency is limit ÷ measured, as in the table. The plan's series in time follow the tables of their part of the machine.
+- Besides, folded, a chart for each operation and metric over blocks and threads.
 
-That gives TABLES tables and FIGURES charts, where the reports have 76 tables and 79 figures. To find one of theirs again, look for what it
-shows: its subsystem, operation and metric are in the titles below, its rows and columns in the table. Some of what is counted here is
-not counted there, or not as such: TEXTS tables have the numbers of the running text and PROGRAMS the output of reference programs, which
-reports also print as screens; SHARES charts have efficiencies, SERIES series in time and OUTPUTS reference programs. Without these there are
-OWN_TABLES tables and OWN_FIGURES charts. For the rest, which numbers share a caption is not in the data: one of theirs may be two of these, or
-two of theirs one. No number is left out: a test checks that every number is in exactly one table and is printed in every format, and
-that every operation and metric is drawn.
+That gives TABLES tables and FIGURES figures, where the reports have 76 tables and 79 figures, and SPLIT folded charts. Of the tables, TEXTS
+have the numbers of the running text, which have no chart of their own, PROGRAMS the output of reference programs and OWN_TABLES
+the reports' own measurements; SERIES figures are series in time. Which numbers share a caption is not in the data: one of theirs may
+be two of these, or two of theirs one. No number is left out: a test checks that every number is in exactly one table and is printed in
+every format, and that every operation and metric is drawn.
 ";
 
 const REST: &str = "
@@ -226,7 +220,7 @@ fn the_list_of_tables_and_figures_is_what_the_data_say() {
 #[test]
 fn every_figure_of_a_report_is_drawn_by_its_replay() {
     for name in names() {
-        let [figures, together] = html::titles_of_figures(&replay(name));
+        let html::Titles { by_operation: figures, together, .. } = html::titles_of_figures(&replay(name));
         let baseline = find(name).unwrap();
         let kinds: BTreeSet<[&str; 4]> = baseline
             .figures

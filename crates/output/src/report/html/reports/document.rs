@@ -1,0 +1,368 @@
+//! The document of a published report: a list of its contents, the machine, then table by table in the report's order each
+//! table with its figure under it, the evaluation in words and the findings. All else that a run's page has is folded.
+
+use maud::{Markup, html};
+
+use super::tables::{Drawn, charts};
+use super::{Stated, single};
+use crate::document::Run;
+use crate::label::label;
+use crate::measurement::Status;
+use crate::published::tables::Kind;
+use crate::report::context;
+use crate::report::html::data::Chart;
+use crate::report::html::{page, parts};
+use crate::report::published::Report;
+use crate::report::published::cells::Filled;
+use crate::report::published::evaluation::{self, Statement};
+use crate::report::published::sheet::{Line, Sheet};
+
+/// A document, and its charts.
+pub(in crate::report::html) struct Document {
+    pub(in crate::report::html) body: Markup,
+    pub(in crate::report::html) charts: Vec<Chart>,
+}
+
+/// A table with its charts, or why it has none.
+struct Section<'a> {
+    sheet: &'a Sheet,
+    /// Number and title.
+    name: String,
+    /// Id of its element.
+    id: String,
+    width: Width,
+    /// Why it is folded, if it is: numbers of the text, or a screen of a reference program.
+    folded: Option<&'static str>,
+    charts: Vec<Drawn>,
+}
+
+/// How much of the page's width a table takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Width {
+    Third,
+    Half,
+    Whole,
+}
+
+impl Width {
+    /// The least that the cells of the table fit into, from their letters, and its charts beside each other.
+    fn of(sheet: &Sheet, charts: usize) -> Self {
+        const LETTERS: [(usize, Width); 2] = [(74, Width::Third), (116, Width::Half)];
+        let longest = |at: usize| {
+            let lines = sheet.rows.iter().flat_map(|row| grouped(&row.lines));
+            let cells = lines.filter_map(|(_, cells)| cells.get(at).map(|cell| cell.chars().count()));
+            cells.max().unwrap_or(0) + 2
+        };
+        let label = sheet.rows.iter().map(|row| row.label.chars().count()).max().unwrap_or(0);
+        let letters = label + 11 + (0..sheet.columns.len()).map(longest).sum::<usize>();
+        let fitting = LETTERS.into_iter().find(|(most, _)| letters <= *most);
+        match (fitting.map(|(_, width)| width), charts) {
+            (None, _) | (_, 3..) => Self::Whole,
+            (Some(_), 2) => Self::Half,
+            (Some(width), _) => width,
+        }
+    }
+
+    /// Tables that fit beside each other.
+    const fn count(self) -> usize {
+        match self {
+            Self::Third => 3,
+            Self::Half => 2,
+            Self::Whole => 1,
+        }
+    }
+
+    const fn class(self) -> &'static str {
+        match self {
+            Self::Third => "third",
+            Self::Half => "half",
+            Self::Whole => "whole",
+        }
+    }
+}
+
+/// The tables of one part of the machine.
+struct Part<'a> {
+    title: String,
+    sections: Vec<Section<'a>>,
+    /// Series in time that the plan measures for this part.
+    series: Vec<Drawn>,
+}
+
+/// The document of a report; `folded` is what the pages of its runs have besides.
+pub(in crate::report::html) fn document(report: &Report<'_>, index: usize, folded: &Markup) -> Document {
+    let filled = report.filled();
+    let sheets = report.sheets(&filled);
+    let runs = &report.runs.runs;
+    let mut parts = parts_of(report, index, &filled, &sheets);
+    let mut all = Vec::new();
+    for drawn in parts.iter_mut().flat_map(|part| {
+        part.sections.iter_mut().flat_map(|section| &mut section.charts).chain(&mut part.series)
+    }) {
+        if let Drawn::Chart(chart) = drawn {
+            chart.id = format!("d{index}-{}", all.len());
+            all.push((**chart).clone());
+        }
+    }
+    let statements = evaluation::statements(report.baseline, &filled);
+    let ends = ["evaluation", "findings", "rest"].map(|name| format!("d{index}-{name}"));
+    let body = html! {
+        @if let Some(run) = runs.first() { (parts::header(run)) }
+        main.document {
+            section {
+                h2 { (report.title()) }
+                @for remark in report.remarks(&filled) { p.note { (remark) } }
+                p.note { (HOW) }
+                (contents(&parts, &ends))
+            }
+            @for part in &parts {
+                section {
+                    h2 { (part.title) }
+                    div.tables {
+                        @for section in &part.sections { (table(section)) }
+                        @for drawn in &part.series { div.third { (figure(drawn)) } }
+                    }
+                }
+            }
+            section id=(ends[0]) {
+                h2 { (evaluation::TITLE) }
+                ul.evaluation { @for statement in &statements { (stated(statement, index)) } }
+            }
+            div id=(ends[1]) { @for run in runs { (parts::findings(run)) } }
+            details.folded id=(ends[2]) {
+                summary { "All other charts and results of these runs" }
+                (folded)
+            }
+        }
+    };
+    Document { body, charts: all }
+}
+
+/// Links to all tables and to what follows them.
+fn contents(parts: &[Part<'_>], ends: &[String; 3]) -> Markup {
+    let [evaluation, findings, rest] = ends.each_ref().map(|id| format!("#{id}"));
+    html! {
+        nav.contents aria-label="Contents" {
+            @for part in parts { div {
+                strong { (part.title) }
+                @for section in &part.sections { a href=(format!("#{}", section.id)) { (section.name) } }
+            } }
+            div {
+                strong { "All tables" }
+                a href=(evaluation) { (evaluation::TITLE) }
+                a href=(findings) { "Findings" }
+                a href=(rest) { "All other charts and results" }
+            }
+        }
+    }
+}
+
+/// How the tables are read.
+const HOW: &str = "in each row: own, today's mean ± standard deviation; reference, the \
+reference tool of today (its efficiency, the share of the limit); theory, today's limit (own efficiency); published, the report's number (today ÷ published)";
+
+fn parts_of<'a>(
+    report: &Report<'_>,
+    index: usize,
+    filled: &[Filled<'_>],
+    sheets: &'a [Sheet],
+) -> Vec<Part<'a>> {
+    let mut found: Vec<(&str, Part<'a>)> = Vec::new();
+    for (table, sheet) in filled.iter().zip(sheets) {
+        let is_text = table.table.figures().all(|figure| figure.is_of_text());
+        let subsystem =
+            if is_text { "text" } else { table.table.figures().next().map_or("", |f| f.subsystem) };
+        if found.last().is_none_or(|(known, _)| *known != subsystem) {
+            let title = if is_text { "Text" } else { context::title(subsystem) };
+            found.push((
+                subsystem,
+                Part { title: title.to_owned(), sections: Vec::new(), series: Vec::new() },
+            ));
+        }
+        let charts = charts(report.baseline, table);
+        let drawn = charts.iter().filter(|one| matches!(one, Drawn::Chart(_))).count();
+        let section = Section {
+            sheet,
+            name: format!("{}. {}", table.table.number, table.table.title),
+            id: anchor(index, table.table.number),
+            width: Width::of(sheet, drawn),
+            folded: match table.table.kind {
+                Kind::Text => Some("what the report's text has besides its tables"),
+                Kind::Program if !sheet.is_measured() => Some("published numbers alone, with the reason"),
+                Kind::Program if charts.len() > 1 => Some("a screen of a reference program, line by line"),
+                _ => None,
+            },
+            charts,
+        };
+        if let Some((_, part)) = found.last_mut() {
+            part.sections.push(section);
+        }
+    }
+    for run in &report.runs.runs {
+        for (subsystem, drawn) in series(run) {
+            if let Some((_, part)) = found.iter_mut().rfind(|(known, _)| *known == subsystem) {
+                part.series.push(drawn);
+            }
+        }
+    }
+    found.iter_mut().for_each(|(_, part)| widen(&mut part.sections));
+    found.into_iter().map(|(_, part)| part).collect()
+}
+
+/// Gives the tables of each line all of the page's width.
+fn widen(sections: &mut [Section<'_>]) {
+    let mut rest = sections;
+    while let Some(first) = rest.first() {
+        let widest = |n: usize, rest: &[Section<'_>]| {
+            rest.iter().take(n).map(|section| section.width.count()).min().unwrap_or(1)
+        };
+        let count =
+            (1..=first.width.count().min(rest.len())).rev().find(|n| widest(*n, rest) >= *n).unwrap_or(1);
+        let width = match count {
+            1 => Width::Whole,
+            2 => Width::Half,
+            _ => Width::Third,
+        };
+        let (line, further) = std::mem::take(&mut rest).split_at_mut(count);
+        line.iter_mut().for_each(|section| section.width = width);
+        rest = further;
+    }
+}
+
+/// Id of the element with the table of that number.
+fn anchor(index: usize, number: usize) -> String {
+    format!("d{index}-table-{number}")
+}
+
+/// The series in time of the plan, each with its part of the machine.
+pub(in crate::report::html) fn series(run: &Run) -> Vec<(&str, Drawn)> {
+    let stated = Stated::of(run);
+    let asked = run.measurements.iter().filter(|m| stated.is_series(&m.case));
+    let draw = |measurement: &'_ crate::measurement::Measurement| {
+        let title = format!("{} over time", label(&measurement.case));
+        let metric = measurement.metrics.first();
+        let reason = measurement.reason.as_deref().unwrap_or("no reason is recorded");
+        let why = match (measurement.status, metric) {
+            (Status::Ok, Some(metric)) => match single::series(measurement, metric, run.seed) {
+                Some(chart) => return Drawn::Chart(Box::new(chart)),
+                None => format!(
+                    "{} in time are too few for a series",
+                    crate::text::counted(metric.samples.len(), "sample")
+                ),
+            },
+            (Status::Ok, None) => "it has no metric".to_owned(),
+            (Status::Invalid, _) => format!("invalid today: {reason}"),
+            (Status::Skipped, _) => format!("skipped: {reason}"),
+            (Status::Failed, _) => format!("failed: {reason}"),
+        };
+        Drawn::Missing { title, why }
+    };
+    asked.map(|measurement| (measurement.case.subsystem(), draw(measurement))).collect()
+}
+
+fn table(section: &Section<'_>) -> Markup {
+    let class = section.width.class();
+    html! {
+        section.(class) id=(section.id) {
+            @if let Some(why) = section.folded {
+                details.alone {
+                    summary { strong { (section.sheet.title) } " · " (why) }
+                    (content(section))
+                }
+            } @else {
+                h3 { (section.sheet.title) }
+                (content(section))
+            }
+        }
+    }
+}
+
+/// A table with its formulas, notes and charts.
+fn content(section: &Section<'_>) -> Markup {
+    let sheet = section.sheet;
+    let single = section.charts.len() == 1;
+    html! {
+            div.wide { table.published {
+                thead { tr { th {} th {} @for column in &sheet.columns { th.n { (column) } } } }
+                @for row in &sheet.rows { tbody {
+                    @let lines = grouped(&row.lines);
+                    @for (at, (line, cells)) in lines.iter().enumerate() {
+                        tr.(class(*line)) {
+                            @if at == 0 { th rowspan=(lines.len()) scope="rowgroup" { (row.label) } }
+                            td { (name(*line)) }
+                            @for cell in cells { td.n { (cell) } }
+                        }
+                    }
+                } }
+            } }
+            p.note.formula { (sheet.formulas.join(" · ")) }
+            p.note { (sheet.remarks.join(" · ")) }
+            @if !sheet.notes.is_empty() { ol { @for note in &sheet.notes { li { (note) } } } }
+            div.figures.single[single] { @for drawn in &section.charts { (figure(drawn)) } }
+    }
+}
+
+/// The lines of a row, each with those that belong beside its numbers: standard deviations and shares.
+fn grouped(lines: &[(Line, Vec<String>)]) -> Vec<(Line, Vec<String>)> {
+    let mut found: Vec<(Line, Vec<String>)> = Vec::new();
+    for (line, cells) in lines {
+        let (into, [before, after]) = match line {
+            Line::Deviation => (Line::Today, ["± ", ""]),
+            Line::OwnShare => (Line::Limit, ["(", ")"]),
+            Line::ReferenceShare => (Line::Reference, ["(", ")"]),
+            Line::Ratio => (Line::Published, ["(", ")"]),
+            _ => {
+                found.push((*line, cells.clone()));
+                continue;
+            }
+        };
+        let Some((_, beside)) = found.iter_mut().find(|(known, _)| *known == into) else {
+            found.push((*line, cells.clone()));
+            continue;
+        };
+        for (cell, more) in beside.iter_mut().zip(cells).filter(|(_, more)| !more.is_empty()) {
+            *cell = format!("{cell} {before}{more}{after}");
+        }
+    }
+    found
+}
+
+fn name(line: Line) -> &'static str {
+    match line {
+        Line::Today => "own",
+        Line::Limit => "theory",
+        line => line.name(),
+    }
+}
+
+fn class(line: Line) -> &'static str {
+    match line {
+        Line::Today => "today",
+        Line::Published => "published-line",
+        Line::Ratio => "ratio",
+        _ => "between",
+    }
+}
+
+/// A chart, or in its place why there is none.
+fn figure(drawn: &Drawn) -> Markup {
+    match drawn {
+        Drawn::Chart(chart) => page::figure(chart),
+        Drawn::Missing { title, why } => html! {
+            figure.missing { figcaption { strong { (title) } span.note { "no chart: " (why) } } }
+        },
+    }
+}
+
+fn stated(statement: &Statement, index: usize) -> Markup {
+    html! {
+        li {
+            (statement.text) " ("
+            @for (at, number) in statement.tables.iter().enumerate() {
+                @if at > 0 { ", " }
+                a href=(format!("#{}", anchor(index, *number))) { "table " (number) }
+            }
+            ")"
+        }
+    }
+}

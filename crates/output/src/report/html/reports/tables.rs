@@ -1,0 +1,308 @@
+//! The charts of a published table, from the same cells as the table: one for each metric, over its rows and columns, with
+//! what was measured today, the reference tool and the limit, and what is published of each.
+
+use super::lines::{At, Column, Lines};
+use crate::published::tables::Kind;
+use crate::published::{Baseline, Figure, LATENCY, THROUGHPUT};
+use crate::quantity::Unit;
+use crate::report::html::data::{Axis, Chart, Role};
+use crate::report::published::cells::{Cell, Filled, Part};
+
+/// A chart, or its title and the reason why there is none.
+pub(in crate::report::html) enum Drawn {
+    Chart(Box<Chart>),
+    Missing { title: String, why: String },
+}
+
+#[cfg(test)]
+impl Drawn {
+    /// The chart's title, whether it is drawn or not.
+    pub(in crate::report::html) fn title(&self) -> &str {
+        match self {
+            Self::Chart(chart) => &chart.title,
+            Self::Missing { title, .. } => title,
+        }
+    }
+}
+
+/// A place of a chart: a point of the table with the cells that belong to it.
+struct Place<'a, 'b> {
+    column: Column,
+    /// The table's row and column in words.
+    words: String,
+    /// The cell of the point itself.
+    own: &'b Cell<'a>,
+    /// Further cells of the same row: samples, reference program, theory, efficiencies.
+    others: Vec<&'b Cell<'a>>,
+}
+
+/// The charts of a table, in the order of its metrics.
+pub(in crate::report::html) fn charts(baseline: &Baseline, filled: &Filled<'_>) -> Vec<Drawn> {
+    let table = filled.table;
+    if table.kind == Kind::Text {
+        let why = "the numbers of the text belong to several metrics; those of a table are in its chart";
+        return vec![Drawn::Missing { title: table.title.clone(), why: why.to_owned() }];
+    }
+    let mut metrics: Vec<&str> = Vec::new();
+    for cell in filled.cells().filter(|cell| is_point(filled, cell)) {
+        if !metrics.contains(&cell.figure.metric) {
+            metrics.push(cell.figure.metric);
+        }
+    }
+    let several = metrics.len() > 1;
+    let mut drawn = Vec::new();
+    for metric in metrics {
+        let title = if several { format!("{}: {metric}", table.title) } else { table.title.clone() };
+        let places = places(filled, metric);
+        // Two numbers of a program's screen, as a jitter, make no picture; rates do.
+        let few = table.kind == Kind::Program && metric != THROUGHPUT && places.len() < 3;
+        drawn.push(if places.len() < 2 || few {
+            let count = crate::text::counted(places.len(), "number");
+            Drawn::Missing { title: title.clone(), why: format!("{count} in all, which the table has") }
+        } else {
+            figure(baseline, &title, metric, &places)
+        });
+        if filled.has(Part::OwnShare) {
+            drawn.push(shares(&format!("{title}, efficiency"), metric, &places));
+        }
+    }
+    drawn
+}
+
+/// Whether a cell has a place of its own in a chart: of the report's figures, not their samples or their spread.
+fn is_point(filled: &Filled<'_>, cell: &Cell<'_>) -> bool {
+    match filled.table.kind {
+        Kind::Own => cell.part == Part::Own,
+        _ => !matches!(cell.part, Part::Deviation | Part::Limit) && !cell.part.is_share(),
+    }
+}
+
+/// The places of one metric, row by row.
+fn places<'a, 'b>(filled: &'b Filled<'a>, metric: &str) -> Vec<Place<'a, 'b>> {
+    let table = filled.table;
+    let is_it = |cell: &&Cell<'_>| cell.figure.metric == metric && is_point(filled, cell);
+    let most = filled.rows.iter().map(|row| row.iter().flatten().filter(is_it).count()).max();
+    // The size of all blocks names no place.
+    let ends = || table.rows.iter().map(|row| row.label.rfind(", ").map_or("", |at| &row.label[at..]));
+    let common = ends().next().filter(|first| table.rows.len() > 1 && ends().all(|end| end == *first));
+    let common = common.filter(|end| !end.is_empty());
+    let mut places = Vec::new();
+    for (row, cells) in table.rows.iter().zip(&filled.rows) {
+        for (name, own) in table.columns.iter().zip(cells).filter_map(|(n, c)| Some((n, c.as_ref()?))) {
+            if !is_it(&own) {
+                continue;
+            }
+            let alone = most == Some(1);
+            let label = common.map_or(&*row.label, |end| row.label.trim_end_matches(end));
+            let (band, name) = match (alone, label.rsplit_once(", ")) {
+                (true, Some((band, name))) => (band.to_owned(), name.to_owned()),
+                (true, None) => (String::new(), label.to_owned()),
+                (false, _) => (row.label.clone(), name.clone()),
+            };
+            let words = if alone { row.label.clone() } else { format!("{}, {name}", row.label) };
+            let is_other =
+                |cell: &&Cell<'_>| alone && cell.figure.metric == metric && !std::ptr::eq(*cell, own);
+            let others = cells.iter().flatten().filter(is_other).collect();
+            places.push(Place { column: Column { band, name: short(&name) }, words, own, others });
+        }
+    }
+    places
+}
+
+/// A number of threads without the word, which the axis has.
+fn short(name: &str) -> String {
+    let number = name.strip_suffix(" threads").or_else(|| name.strip_suffix(" thread"));
+    number.unwrap_or(name).to_owned()
+}
+
+/// Name of the axis of places.
+fn axis(places: &[Place<'_, '_>]) -> &'static str {
+    let counts = |place: &Place<'_, '_>| place.column.name.parse::<u64>().is_ok();
+    if places.iter().all(counts) { "threads" } else { "" }
+}
+
+fn lines(places: &[Place<'_, '_>]) -> Lines {
+    let columns = places
+        .iter()
+        .map(|place| Column { band: place.column.band.clone(), name: place.column.name.clone() });
+    Lines::new(columns.collect())
+}
+
+/// The figures of the places.
+fn figure(baseline: &Baseline, title: &str, metric: &str, places: &[Place<'_, '_>]) -> Drawn {
+    let unit = unit(places);
+    let mut lines = lines(places);
+    let mut note: Vec<String> = Vec::new();
+    let mut why: Vec<String> = Vec::new();
+    for (column, place) in places.iter().enumerate() {
+        of_today(&mut lines, &mut why, column, place);
+        for cell in std::iter::once(place.own).chain(place.others.iter().copied()) {
+            published(&mut lines, &mut note, column, place, cell, unit);
+        }
+    }
+    why.retain(|reason| !reason.is_empty());
+    if !lines.has_any() {
+        let why =
+            if why.is_empty() { "no number has a unit that is known".to_owned() } else { why.join("; ") };
+        return Drawn::Missing { title: title.to_owned(), why: crate::text::shown_within(&why, 400) };
+    }
+    if !why.is_empty() {
+        note.push(format!("not all is drawn of today: {}", crate::text::shown_within(&why.join("; "), 300)));
+    }
+    let name = metric.replace('-', " ");
+    let y = Axis::linear(&name, unit.map_or("", Unit::name));
+    let note = format!("published: {}{}", baseline.machine, joined(&note));
+    Drawn::Chart(Box::new(lines.chart(title.to_owned(), note, axis(places), y)))
+}
+
+/// Adds what was measured today at a place, or notes why there is nothing.
+fn of_today(lines: &mut Lines, why: &mut Vec<String>, column: usize, place: &Place<'_, '_>) {
+    let at = |value: f64, range: Option<[f64; 2]>, label: String| At { column, value, range, label };
+    let today = &place.own.today;
+    let words = &place.words;
+    match (&today.invalid, place.own.value().filter(|_| place.own.part != Part::Program)) {
+        (None, Some(value)) => {
+            let least = today.samples.iter().copied().reduce(f64::min);
+            let most = today.samples.iter().copied().reduce(f64::max);
+            let range = least.zip(most).map(|(least, most)| [least, most]);
+            lines.add("today", Role::Own, at(value, range, words.clone()));
+        }
+        (Some(reason), value) => {
+            if let Some(value) = value {
+                let label = format!("{words}, invalid: {reason}");
+                lines.add("today, invalid", Role::Doubted, at(value, None, label));
+            }
+            add(why, format!("invalid today: {reason}"));
+        }
+        (None, None) => {
+            add(why, today.instead.clone().unwrap_or_else(|| "no figure of today".to_owned()));
+        }
+    }
+    if let Some(tool) = &today.tool {
+        let label = format!("{words}, {}", tool.name);
+        lines.add("reference tool, today", Role::Peer, at(tool.figure, None, label));
+    }
+    if let Some(limit) = today.limit() {
+        lines.add("limit, today", Role::Limit, at(limit, None, words.clone()));
+    }
+}
+
+fn joined(note: &[String]) -> String {
+    note.iter().map(|text| format!("; {text}")).collect()
+}
+
+fn add(all: &mut Vec<String>, text: String) {
+    if !all.contains(&text) {
+        all.push(text);
+    }
+}
+
+/// The base unit of the figures: the report's, or that of today if the report prints no unit that is known.
+fn unit(places: &[Place<'_, '_>]) -> Option<Unit> {
+    let printed = places.iter().find_map(|place| Some(place.own.figure.base?.1));
+    printed.or_else(|| places.iter().find_map(|place| Some(place.own.today.metric?.unit)))
+}
+
+/// Whether figures in both units are drawn on one axis: operations and floating-point operations are.
+fn is_alike(one: Unit, other: Unit) -> bool {
+    let counts = |unit: Unit| matches!(unit, Unit::OpPerSecond | Unit::FlopPerSecond);
+    one == other || counts(one) && counts(other)
+}
+
+/// Adds what the report prints: in the line of its source, or of what is not to be believed.
+fn published(
+    lines: &mut Lines,
+    note: &mut Vec<String>,
+    column: usize,
+    place: &Place<'_, '_>,
+    cell: &Cell<'_>,
+    unit: Option<Unit>,
+) {
+    let figure = cell.figure;
+    let is_mean = |cell: &Cell<'_>| matches!(cell.part, Part::Own | Part::Peak);
+    let (name, role) = match cell.part {
+        Part::Sample(_) if figure.is_reference() => ("reference", Role::Program),
+        part if part.is_of_all_samples() && figure.is_reference() => ("reference", Role::Program),
+        part if part.is_of_all_samples() => ("published", Role::Published),
+        Part::Program => ("reference", Role::Program),
+        Part::Limit => ("theory", Role::Theory),
+        _ => return,
+    };
+    let value = match (figure.base, unit) {
+        (Some((value, of)), Some(unit)) if is_alike(of, unit) => Some(value),
+        (None, None) => figure.number(),
+        _ => None,
+    };
+    let Some(value) = value else {
+        let text = if figure.unit.is_empty() { "no unit" } else { "a unit of another kind" };
+        return add(note, format!("not drawn: published numbers with {text}"));
+    };
+    let name = if name == "published" { name.to_owned() } else { format!("{name}, published") };
+    let printed = format!("{}, printed {} {}", place.words, figure.value, figure.unit);
+    let printed = printed.trim_end().to_owned();
+    let range = is_mean(cell).then(|| range(place)).flatten();
+    let (name, role, label) = match figure.doubt {
+        None => (name, role, printed),
+        Some(doubt) => {
+            let source = name.split(',').next().unwrap_or_default();
+            ("published, in doubt".to_owned(), Role::Doubted, format!("{source}: {printed}, {doubt}"))
+        }
+    };
+    lines.add(&name, role, At { column, value, range, label });
+}
+
+/// Least and most of the samples that the report prints of a place.
+fn range(place: &Place<'_, '_>) -> Option<[f64; 2]> {
+    let is_sample = |cell: &&&Cell<'_>| matches!(cell.part, Part::Sample(_));
+    let samples = || place.others.iter().filter(is_sample).filter_map(|cell| Some(cell.figure.base?.0));
+    samples().reduce(f64::min).zip(samples().reduce(f64::max)).map(|(least, most)| [least, most])
+}
+
+/// How near to the limits: today's shares and those that the report prints, each the same as in the table; for a latency
+/// limit ÷ measured on both sides.
+fn shares(title: &str, metric: &str, places: &[Place<'_, '_>]) -> Drawn {
+    let mut lines = lines(places);
+    for (column, place) in places.iter().enumerate() {
+        let at = |value: f64, label: String| At { column, value: value * 100.0, range: None, label };
+        let today = &place.own.today;
+        if let Some(share) = today.share(today.believed()) {
+            lines.add("today", Role::Own, at(share, place.words.clone()));
+        }
+        if let Some((share, tool)) = today.tool.as_ref().and_then(|tool| Some((tool.of_limit?, tool.name))) {
+            lines.add("reference tool, today", Role::Peer, at(share, format!("{}, {tool}", place.words)));
+        }
+        for cell in &place.others {
+            let (name, role, of) = match cell.part {
+                Part::OwnShare => ("published", Role::Published, Some(place.own.figure)),
+                Part::ProgramShare => ("reference, published", Role::Program, program(place)),
+                _ => continue,
+            };
+            let Some(printed) = cell.figure.number().filter(|number| *number > 0.0) else { continue };
+            let share = if metric == LATENCY { 100.0 / printed } else { printed / 100.0 };
+            let doubt = [Some(cell.figure), of].into_iter().flatten().find_map(|f| f.doubt);
+            let label = format!("{}, printed {} %", place.words, cell.figure.value);
+            match doubt {
+                None => lines.add(name, role, at(share, label)),
+                Some(doubt) => {
+                    let name = format!("{name}, in doubt");
+                    lines.add(&name, Role::Doubted, at(share, format!("{label}, {doubt}")));
+                }
+            }
+        }
+    }
+    if !lines.has_any() {
+        let why = "neither the report nor this run has a limit that these figures can be divided by";
+        return Drawn::Missing { title: title.to_owned(), why: why.to_owned() };
+    }
+    let note = match metric {
+        LATENCY => "limit ÷ measured; the report prints measured ÷ limit, which is turned round here",
+        _ => "measured ÷ limit",
+    };
+    let axis_of_shares = Axis::linear("share of the limit", "%");
+    Drawn::Chart(Box::new(lines.chart(title.to_owned(), note.to_owned(), axis(places), axis_of_shares)))
+}
+
+/// The figure of the reference program in the row of a place.
+fn program<'a>(place: &Place<'a, '_>) -> Option<&'a Figure> {
+    place.others.iter().find(|cell| cell.part == Part::Program).map(|cell| cell.figure)
+}

@@ -1,0 +1,414 @@
+//! What the tables of a published report show, in sentences with the tables that each rests on: scaling, the best block and
+//! pattern, TCP against UDP, and today against the published machine, the reference tools and the limits.
+
+use std::fmt;
+
+use super::cells::{Filled, Part};
+use crate::published::tables::Kind;
+use crate::published::{Baseline, Figure, LATENCY, TIME};
+use crate::quantity::{Quantity, Unit, format_size, percent, significant};
+use crate::report::context;
+
+/// Heading of the section.
+pub(in crate::report) const TITLE: &str = "Evaluation";
+
+/// Significant digits of ratios.
+const DIGITS: usize = 3;
+
+/// A sentence with the numbers of the tables that it rests on.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::report) struct Statement {
+    pub(in crate::report) text: String,
+    pub(in crate::report) tables: Vec<usize>,
+}
+
+impl fmt::Display for Statement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let numbers: Vec<String> = self.tables.iter().map(usize::to_string).collect();
+        let word = if numbers.len() == 1 { "table" } else { "tables" };
+        write!(f, "{} ({word} {})", self.text, numbers.join(", "))
+    }
+}
+
+/// Whose figures a comparison is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Today,
+    Published,
+}
+
+impl Side {
+    const ALL: [Self; 2] = [Self::Today, Self::Published];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Today => "today",
+            Self::Published => "published",
+        }
+    }
+}
+
+/// A point of the report's own matrix.
+struct Point<'a> {
+    figure: &'a Figure,
+    table: usize,
+    /// Figures that are to be believed, as the report counts, in base units.
+    today: Option<f64>,
+    published: Option<f64>,
+    tool: Option<f64>,
+    /// Shares of the limits.
+    share: Option<f64>,
+    published_share: Option<f64>,
+    unit: Option<Unit>,
+    /// Why there is no figure of today.
+    why: Option<&'a str>,
+}
+
+impl Point<'_> {
+    fn value(&self, side: Side) -> Option<f64> {
+        match side {
+            Side::Today => self.today,
+            Side::Published => self.published,
+        }
+    }
+
+    fn share(&self, side: Side) -> Option<f64> {
+        match side {
+            Side::Today => self.share,
+            Side::Published => self.published_share,
+        }
+    }
+
+    fn threads(&self) -> Option<u64> {
+        self.figure.threads.parse().ok()
+    }
+
+    /// Operation, pattern and precision.
+    fn operation(&self) -> String {
+        let Figure { pattern, operation, precision, .. } = self.figure;
+        words(&[pattern, operation, precision])
+    }
+
+    fn in_words(&self) -> String {
+        let block = self.figure.bytes.parse().map_or(String::new(), block);
+        let threads = match self.figure.threads {
+            "" => String::new(),
+            "1" => "1 thread".to_owned(),
+            n => format!("{n} threads"),
+        };
+        let parts = [self.operation(), block, threads];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn words(all: &[&str]) -> String {
+    all.iter().filter(|word| !word.is_empty()).copied().collect::<Vec<_>>().join(" ")
+}
+
+fn block(bytes: u64) -> String {
+    format!("blocks of {}", format_size(bytes))
+}
+
+/// The points of one metric of one part of the machine.
+struct Group<'a> {
+    subsystem: &'a str,
+    metric: &'a str,
+    points: Vec<Point<'a>>,
+}
+
+/// The statements about all tables of a report, by parts of the machine and metrics in the report's order.
+pub(in crate::report) fn statements(baseline: &Baseline, filled: &[Filled<'_>]) -> Vec<Statement> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for point in filled.iter().flat_map(|table| points(baseline, table)) {
+        let is_same =
+            |g: &&mut Group<'_>| g.subsystem == point.figure.subsystem && g.metric == point.figure.metric;
+        match groups.iter_mut().find(is_same) {
+            Some(group) => group.points.push(point),
+            None => groups.push(Group {
+                subsystem: point.figure.subsystem,
+                metric: point.figure.metric,
+                points: vec![point],
+            }),
+        }
+    }
+    groups.iter().flat_map(Group::statements).collect()
+}
+
+fn points<'a>(baseline: &Baseline, filled: &'a Filled<'_>) -> Vec<Point<'a>> {
+    let own = filled.cells().filter(|cell| {
+        filled.table.kind == Kind::Own && cell.part == Part::Own && cell.figure.is_own_point()
+    });
+    let point = |cell: &'a super::cells::Cell<'_>| {
+        let published = cell.published();
+        Point {
+            figure: cell.figure,
+            table: filled.table.number,
+            today: cell.today.believed(),
+            published,
+            tool: cell.today.tool.as_ref().map(|tool| tool.figure).filter(|figure| *figure > 0.0),
+            share: cell.today.share(cell.today.believed()),
+            published_share: published.and_then(|value| share(baseline, cell.figure, value)),
+            unit: cell.figure.base.map(|(_, unit)| unit).or(cell.today.metric.map(|metric| metric.unit)),
+            why: cell.today.invalid.as_deref().or(cell.today.instead.as_deref()),
+        }
+    };
+    own.map(point).collect()
+}
+
+/// The share that a published figure has of the limit that the report gives for it, 1 being the limit.
+fn share(baseline: &Baseline, figure: &Figure, value: f64) -> Option<f64> {
+    let all = || baseline.figures.iter().filter(|f| f.source == "theoretical" && f.doubt.is_none());
+    let limit = all()
+        .find(|f| f.is_of_point(figure))
+        .or_else(|| all().find(|f| f.is_of_text() && figure.is_what(f)))?;
+    let (limit, _) = limit.base?;
+    Some(if is_time(figure.metric) { limit / value } else { value / limit })
+}
+
+fn is_time(metric: &str) -> bool {
+    matches!(metric, LATENCY | TIME)
+}
+
+/// The mean of ratios.
+fn mean(ratios: &[f64]) -> Option<f64> {
+    let sum: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
+    (!ratios.is_empty()).then(|| (sum / ratios.len() as f64).exp())
+}
+
+fn times(ratio: f64) -> String {
+    format!("{} ×", significant(ratio, DIGITS))
+}
+
+impl Group<'_> {
+    /// The part of the machine and the metric, as the beginning of a sentence.
+    fn name(&self) -> String {
+        format!("{} {}", context::title(self.subsystem), self.metric())
+    }
+
+    /// The same within a sentence.
+    fn inner_name(&self) -> String {
+        let title = context::title(self.subsystem);
+        let is_short = title.chars().all(char::is_uppercase);
+        let title = if is_short { title.to_owned() } else { title.to_lowercase() };
+        format!("{title} {}", self.metric())
+    }
+
+    fn metric(&self) -> String {
+        if self.metric == "iops" { self.metric.to_uppercase() } else { self.metric.replace('-', " ") }
+    }
+
+    fn statements(&self) -> Vec<Statement> {
+        if self.points.iter().all(|point| point.today.is_none()) {
+            let why = self.points.iter().find_map(|point| point.why).unwrap_or("no reason is recorded");
+            let text = format!("{}: no figure of today that is to be believed: {why}", self.name());
+            let mut all = vec![self.state(text, &|_| true)];
+            all.extend([self.scaling(), self.best()].into_iter().flatten());
+            return all;
+        }
+        let all = [
+            self.scaling(),
+            self.best(),
+            self.blocks(),
+            self.pairs("sequential", "random", |f| f.pattern),
+            self.pairs("tcp", "udp", |f| f.operation),
+            self.against_published(),
+            self.against_tools(),
+            self.against_limits(),
+        ];
+        all.into_iter().flatten().collect()
+    }
+
+    /// A statement that rests on these points.
+    fn state(&self, text: String, on: &dyn Fn(&Point<'_>) -> bool) -> Statement {
+        let mut tables: Vec<usize> = self.points.iter().filter(|p| on(p)).map(|p| p.table).collect();
+        tables.sort_unstable();
+        tables.dedup();
+        Statement { text, tables }
+    }
+
+    /// What both sides have of something, today's first; nothing if neither has it.
+    fn sides(&self, of: impl Fn(Side) -> Option<String>) -> Option<String> {
+        let said = Side::ALL.into_iter().filter_map(|side| Some(format!("{} {}", side.name(), of(side)?)));
+        let said: Vec<String> = said.collect();
+        (!said.is_empty()).then(|| said.join(", "))
+    }
+
+    /// The ratios of a side's figures at points that differ in one thing alone: at the first to at the second.
+    fn ratios(
+        &self,
+        side: Side,
+        first: impl Fn(&Point<'_>) -> bool,
+        second: impl Fn(&Point<'_>) -> bool,
+        same: impl Fn(&Point<'_>, &Point<'_>) -> bool,
+    ) -> Vec<f64> {
+        let all = self.points.iter().filter(|p| first(p)).filter_map(|a| {
+            let b = self.points.iter().find(|b| second(b) && same(a, b))?;
+            Some(a.value(side)? / b.value(side)?)
+        });
+        all.filter(|ratio| ratio.is_finite() && *ratio > 0.0).collect()
+    }
+
+    /// From the fewest threads to the most, by operation.
+    fn scaling(&self) -> Option<Statement> {
+        let known = |p: &&Point<'_>| Side::ALL.into_iter().any(|side| p.value(side).is_some());
+        let threads = || self.points.iter().filter(known).filter_map(Point::threads);
+        let (least, most) = (threads().min()?, threads().max()?);
+        let of = |operation: &str, side: Side| {
+            let at = |n: u64| move |p: &Point<'_>| p.threads() == Some(n) && p.operation() == operation;
+            let found = self.ratios(side, at(most), at(least), |a, b| a.figure.bytes == b.figure.bytes);
+            mean(&found).map(times)
+        };
+        let operation = |name: &String| Some(format!("{name} {}", self.sides(|side| of(name, side))?));
+        let found: Vec<String> = self.operations().iter().filter_map(operation).collect();
+        let what = if is_time(self.metric) { "grows to" } else { "becomes" };
+        (least < most && !found.is_empty()).then(|| {
+            let text = format!(
+                "Scaling: from {least} to {most} threads, {} {what}: {}",
+                self.inner_name(),
+                found.join("; ")
+            );
+            self.state(text, &|p| matches!(p.threads(), Some(n) if n == least || n == most))
+        })
+    }
+
+    fn operations(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for name in self.points.iter().map(Point::operation) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// The point with the best figure of each side, and how far the best of another operation or block is behind.
+    fn best(&self) -> Option<Statement> {
+        let lower = is_time(self.metric);
+        let is_better = |a: f64, b: f64| if lower { a < b } else { a > b };
+        let best = |side: Side, among: &dyn Fn(&Point<'_>) -> bool| -> Option<(&Point<'_>, f64)> {
+            let all = self.points.iter().filter(|p| among(p)).filter_map(|p| Some((p, p.value(side)?)));
+            all.reduce(|a, b| if is_better(b.1, a.1) { b } else { a })
+        };
+        let of = |side: Side| {
+            let (point, value) = best(side, &|_| true)?;
+            let shown = Quantity::new(value, point.unit?).to_string();
+            let operation = point.operation();
+            let next = best(side, &|p| p.operation() != operation);
+            let lead = next.map(|(_, other)| if lower { other / value } else { value / other });
+            let lead = lead
+                .zip(next)
+                .map(|(lead, (other, _))| format!(", {} the best of {}", times(lead), other.operation()));
+            Some(format!("{shown} ({}){}", point.in_words(), lead.unwrap_or_default()))
+        };
+        let word = if lower { "Shortest" } else { "Highest" };
+        let said = self.sides(of)?;
+        let on = |p: &Point<'_>| {
+            Side::ALL.into_iter().any(|side| best(side, &|_| true).is_some_and(|(b, _)| std::ptr::eq(b, p)))
+        };
+        Some(self.state(format!("{word} {}: {said}", self.inner_name()), &on))
+    }
+
+    /// How much the best block is ahead of the worst with the same operations and threads.
+    fn blocks(&self) -> Option<Statement> {
+        let mut sizes: Vec<&str> = self.points.iter().map(|p| p.figure.bytes).collect();
+        sizes.sort_by_key(|size| size.parse::<u64>().unwrap_or(0));
+        sizes.dedup();
+        let at = |size: &str| {
+            let size = size.to_owned();
+            move |p: &Point<'_>| p.figure.bytes == size
+        };
+        let same = |a: &Point<'_>, b: &Point<'_>| {
+            a.operation() == b.operation() && a.figure.threads == b.figure.threads
+        };
+        let of = |side: Side| {
+            // Each block against the one that most of the others can be compared with.
+            let rated = |base: &str| -> Vec<(&str, f64)> {
+                let rate = |size: &str| mean(&self.ratios(side, at(size), at(base), same));
+                sizes.iter().filter_map(|size| Some((*size, rate(size)?))).collect()
+            };
+            let mut rated = sizes.iter().map(|base| rated(base)).max_by_key(Vec::len)?;
+            rated.sort_by(|a, b| b.1.total_cmp(&a.1));
+            if is_time(self.metric) {
+                rated.reverse();
+            }
+            let ((best, one), (worst, other)) = (*rated.first()?, *rated.last()?);
+            let name = |size: &str| size.parse().map_or_else(|_| size.to_owned(), format_size);
+            let ahead = if is_time(self.metric) { other / one } else { one / other };
+            (best != worst).then(|| format!("{}, {} {}", name(best), times(ahead), name(worst)))
+        };
+        let said = self.sides(of)?;
+        Some(self.state(
+            format!("Best block of {}: {said} (same operations and threads)", self.inner_name()),
+            &|_| true,
+        ))
+    }
+
+    /// Points that differ in one word alone, as sequential and random or TCP and UDP do.
+    fn pairs(&self, one: &str, other: &str, word: fn(&Figure) -> &'static str) -> Option<Statement> {
+        let has = |wanted: &str| {
+            let wanted = wanted.to_owned();
+            move |p: &Point<'_>| word(p.figure) == wanted
+        };
+        let is_other = |f: &Figure| [one, other].contains(&word(f));
+        let same = |a: &Point<'_>, b: &Point<'_>| {
+            let key = |f: &Figure| {
+                let rest = [f.operation, f.pattern, f.precision].map(|w| if w == word(f) { "" } else { w });
+                (rest, f.threads)
+            };
+            let [x, y] = [a.figure.bytes, b.figure.bytes].map(|size| size.parse::<f64>().unwrap_or(1.0));
+            // The largest datagram is a little less than 64 KiB.
+            key(a.figure) == key(b.figure) && (x / y - 1.0).abs() < 0.01
+        };
+        let of = |side: Side| {
+            let found = self.ratios(side, has(one), has(other), same);
+            let count = crate::text::counted(found.len(), "point");
+            Some(format!("{} (mean of {count})", times(mean(&found)?)))
+        };
+        let said = self.sides(of)?;
+        let text = format!("{}: {one} ÷ {other} is {said}", self.name());
+        Some(self.state(text, &|p| is_other(p.figure)))
+    }
+
+    fn against_published(&self) -> Option<Statement> {
+        let on = |p: &Point<'_>| p.today.is_some() && p.published.is_some();
+        let ratio = |p: &Point<'_>| Some(p.today? / p.published?);
+        let found: Vec<f64> = self.points.iter().filter_map(ratio).collect();
+        let said = spread(&found, times)?;
+        let doubted = self.points.iter().filter(|p| p.published.is_none()).count();
+        let doubted = if doubted > 0 {
+            format!("; {} with no published figure to divide by", crate::text::counted(doubted, "point"))
+        } else {
+            String::new()
+        };
+        Some(self.state(format!("{} today ÷ published is {said}{doubted}", self.name()), &on))
+    }
+
+    fn against_tools(&self) -> Option<Statement> {
+        let ratio = |p: &Point<'_>| Some(p.today? / p.tool?);
+        let found: Vec<f64> = self.points.iter().filter_map(ratio).collect();
+        let said = spread(&found, times)?;
+        let text = format!("{} ÷ the reference tool's, today, is {said}", self.name());
+        Some(self.state(text, &|p| p.today.is_some() && p.tool.is_some()))
+    }
+
+    fn against_limits(&self) -> Option<Statement> {
+        let of = |side: Side| {
+            let found: Vec<f64> = self.points.iter().filter_map(|p| p.share(side)).collect();
+            spread(&found, |share| percent(share, DIGITS))
+        };
+        let said = self.sides(of)?;
+        let text = format!("Share of theory that {} reaches: {said}", self.inner_name());
+        Some(self.state(text, &|p| Side::ALL.into_iter().any(|side| p.share(side).is_some())))
+    }
+}
+
+/// Mean, least and most of ratios.
+fn spread(found: &[f64], shown: impl Fn(f64) -> String) -> Option<String> {
+    let least = found.iter().copied().reduce(f64::min)?;
+    let most = found.iter().copied().reduce(f64::max)?;
+    let mean = mean(found)?;
+    Some(match found.len() {
+        1 => shown(mean),
+        n => format!("{} (mean of {n}; {} to {})", shown(mean), shown(least), shown(most)),
+    })
+}

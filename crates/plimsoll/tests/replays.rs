@@ -1,0 +1,144 @@
+//! The page of a run that replays a published report, in a browser: one document, each figure under its table, in the
+//! report's order, and the reason in the place of a missing figure.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use plimsoll::document::Run;
+use plimsoll::limit::{Input, Kind, Limit, Source};
+use plimsoll::measurement::{Measurement, PeerResult, Status};
+use plimsoll::published::{Baseline, find, names, tables};
+use plimsoll::quantity::Unit;
+use plimsoll::report::html::{Beside, page};
+use plimsoll_result::fixture;
+use serde_json::Value;
+
+use crate::browser::Browser;
+use crate::support::scratch;
+
+/// The most pixels of a page before what is folded, in a window 1440 pixels wide.
+const HIGHEST: u64 = 8000;
+
+/// A run with three samples, a limit and a reference tool for every published point that a case measures.
+fn replay(baseline: &Baseline) -> Run {
+    let mut all: Vec<Measurement> = Vec::new();
+    for matched in baseline.figures.iter().filter_map(|figure| figure.matched.as_ref()) {
+        let (value, unit) = matched.value.unwrap_or((1e-6, Unit::Second));
+        let value = value.max(1e-12) * 1.5;
+        let mut metric = fixture::metric_of(matched.metric, unit, vec![value * 0.9, value, value * 1.1]);
+        let kind = if unit == Unit::Second { Kind::Floor } else { Kind::Ceiling };
+        let limit = if unit == Unit::Second { value / 2.0 } else { value * 2.0 };
+        let input = Input::new("clock", 3.7e9, "Hz", "measured");
+        let limit = Limit::fixed(kind, Source::Derived, limit, "clock × work in a cycle", vec![input]);
+        let tool = fixture::heard("tool", &[(value, value * 0.8)]);
+        metric.peers = vec![PeerResult::of(&tool, 0.03).with_shares(Some(&limit))];
+        metric.limit = Some(limit);
+        match all.iter_mut().find(|known| known.case == matched.case) {
+            Some(known) if known.metrics.iter().all(|known| known.name != metric.name) => {
+                known.metrics.push(metric);
+            }
+            Some(_) => {}
+            None => {
+                let mut made = fixture::measured(matched.case.id().as_str(), "none", unit, value);
+                made.metrics = vec![metric];
+                all.push(made);
+            }
+        }
+    }
+    let mut run = fixture::run_of(all);
+    run.plan.name = baseline.name.to_owned();
+    run
+}
+
+fn written(dir: &Path, run: Run) -> PathBuf {
+    let file = dir.join("page.html");
+    fs::write(&file, page(&[run], &Beside::default()).unwrap()).unwrap();
+    file.canonicalize().unwrap()
+}
+
+/// Closes what is folded; of each table its number, where its table and its figures begin and end, and what they lack.
+const SECTIONS: &str = r##"(() => {
+    document.querySelectorAll("details").forEach((one) => { one.open = false; });
+    const at = (e) => e.getBoundingClientRect();
+    const sections = [...document.querySelectorAll(".tables > section")].map((section) => {
+        const figures = [...section.querySelectorAll("figure")];
+        return {
+            id: section.id,
+            table: at(section.querySelector("table")).bottom,
+            top: Math.min(...figures.map((one) => at(one).top)),
+            empty: figures.filter((one) => !one.querySelector("svg") && !/no chart: \S/.test(one.textContent)).length,
+            series: Math.max(0, ...figures.map((one) => one.querySelectorAll(".series button").length)),
+            formula: section.querySelectorAll(".formula").length,
+        };
+    });
+    return {
+        sections,
+        links: [...document.querySelectorAll(".contents a")].map((one) => one.getAttribute("href").slice(1)),
+        lost: [...document.querySelectorAll(".contents a")].filter((one) => !document.getElementById(one.getAttribute("href").slice(1))).length,
+        height: document.documentElement.scrollHeight,
+        sideways: document.documentElement.scrollWidth > document.documentElement.clientWidth,
+        cut: [...document.querySelectorAll(".tables .series")].filter((one) => one.scrollHeight > one.clientHeight + 1).length,
+    };
+})()"##;
+
+#[test]
+fn each_report_is_one_document_with_each_figure_under_its_table() {
+    const TEST: &str = "replays::each_report_is_one_document_with_each_figure_under_its_table";
+    let dir = scratch();
+    for name in names() {
+        let baseline = find(name).unwrap();
+        let page = written(dir.path(), replay(&baseline));
+        let wanted: Vec<String> =
+            tables::of(&baseline).iter().map(|table| format!("d0-table-{}", table.number)).collect();
+        for width in [1440, 400] {
+            let Some(mut browser) = Browser::open(TEST, &page, width) else { return };
+            let found = browser.evaluate(SECTIONS);
+            let sections = found["sections"].as_array().unwrap();
+            let ids: Vec<&str> = sections.iter().map(|section| section["id"].as_str().unwrap()).collect();
+            assert_eq!(ids, wanted, "{name} at {width}");
+            let links: Vec<&str> =
+                found["links"].as_array().unwrap().iter().map(|link| link.as_str().unwrap()).collect();
+            assert_eq!(links[..ids.len()], ids, "{name}: the list of contents");
+            assert_eq!(found["lost"], 0, "{name}: links that lead nowhere");
+            for section in sections {
+                let number = |key: &str| section[key].as_f64().unwrap();
+                assert!(number("top") >= number("table"), "{name} at {width}: {section}");
+                assert_eq!(section["empty"], 0, "{name}: {section}");
+                assert!(number("series") <= 8.0, "{name}: {section}");
+            }
+            assert_eq!(found["sideways"], false, "{name} at {width}");
+            assert_eq!(found["cut"], 0, "{name}: legends that are cut");
+            if width == 1440 {
+                let height = found["height"].as_u64().unwrap();
+                assert!(height <= HIGHEST, "{name}: {height} pixels");
+            }
+            assert_eq!(browser.complaints(), [&Value::Null; 0], "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_figure_that_cannot_be_filled_says_why_in_its_place() {
+    const TEST: &str = "replays::a_figure_that_cannot_be_filled_says_why_in_its_place";
+    let dir = scratch();
+    let baseline = find("ec2-t2micro").unwrap();
+    let mut run = replay(&baseline);
+    run.plan.text = "[[group]]\nbenchmark = \"cpu.peak\"\nop = \"add\"\ntype = \"i32\"\nthreads = 4\nseries = 600\nsample-time = \"1s\"\n"
+        .to_owned();
+    let mut timed = fixture::measured("cpu.peak/op=add/type=i32/threads=4", "rate", Unit::OpPerSecond, 1e10);
+    (timed.status, timed.reason) = (Status::Invalid, Some("another program had the CPU".to_owned()));
+    run.measurements.push(timed);
+    for measured in run.measurements.iter_mut().filter(|measured| measured.case.subsystem() == "disk") {
+        measured.metrics = Vec::new();
+        (measured.status, measured.reason) = (Status::Skipped, Some("no room on the disk".to_owned()));
+    }
+    let page = written(dir.path(), run);
+    let Some(mut browser) = Browser::open(TEST, &page, 1440) else { return };
+    let text = browser.evaluate("document.querySelector('main.document').textContent");
+    let text = text.as_str().unwrap();
+    for wanted in ["no chart: invalid today: another program had the CPU", "skipped: no room on the disk"] {
+        assert!(text.contains(wanted), "{wanted}");
+    }
+    let charts = browser.evaluate("[...document.querySelectorAll('[id^=d0-table] figure')].filter((one) => one.textContent.includes('not all is drawn of today: skipped: no room')).length");
+    assert!(charts.as_u64().unwrap() >= 12, "two metrics of each of six tables: {charts}");
+}
