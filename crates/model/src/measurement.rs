@@ -201,7 +201,8 @@ pub const DELIVERED_SHOWN: f64 = 0.1;
 impl Measurement {
     /// The delivered figure of the headline, if more than [`DELIVERED_SHOWN`] of the time is excluded from the headline.
     ///
-    /// A benchmark that does not measure it is taken to have delivered nothing in the excluded time.
+    /// A benchmark that does not measure it is taken to have delivered nothing in the excluded time. So is a case whose rate
+    /// delivered is above the undisturbed one: threads that did a little work in turns each counted their own time alone.
     pub fn delivered(&self) -> Option<Delivered> {
         let metric = self.metrics.first()?;
         let excluded = self.conditions.excluded.filter(|share| *share > DELIVERED_SHOWN)?.min(1.0);
@@ -210,7 +211,11 @@ impl Measurement {
             Better::Higher => undisturbed * (1.0 - excluded),
             Better::Lower => undisturbed / (1.0 - excluded),
         };
-        let value = self.conditions.delivered.unwrap_or(least);
+        let is_better = |delivered: f64| match metric.better {
+            Better::Higher => delivered > undisturbed,
+            Better::Lower => delivered < undisturbed,
+        };
+        let value = self.conditions.delivered.filter(|delivered| !is_better(*delivered)).unwrap_or(least);
         Some(Delivered { value, undisturbed, excluded, cause: self.loss_cause() })
     }
 

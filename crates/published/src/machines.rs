@@ -131,7 +131,7 @@ const MACHINES: &[Machine] = &[
     Machine {
         report: "chameleon-kvm",
         // LINPACK saw two CPUs at 2.895 GHz; a base clock of 2.29 GHz is that of the testbed's Haswell nodes (E5-2670 v3), at
-        // most 3.1 GHz, 16 a cycle. They have one hard disk each.
+        // most 3.1 GHz, 16 a cycle. Their disk is the hard disk that the report on the same testbed's bare metal names.
         clock: 3.1e9,
         cpus: Some(2.0),
         flops: bound(99.2e9, "past 99.2 GFLOP/s, the two CPUs that LINPACK saw at 3.1 GHz × 16 a cycle"),

@@ -168,6 +168,11 @@ fn the_first_line_of_a_disturbed_run_is_what_it_delivers() {
         first.contains("delivers 22.1 GFLOP/s of the 103 GFLOP/s") && first.contains("other processes"),
         "{first}"
     );
+    // Threads that do a little work in turns each count their own time alone.
+    let mut in_turns = disturbed();
+    in_turns.measurements[0].conditions.delivered = Some(180e9);
+    let delivered = in_turns.measurements[0].delivered().unwrap();
+    assert!(delivered.value < delivered.undisturbed, "{delivered:?}");
     // Quiet runs have no such line.
     let quiet = written(|out| crate::report::terminal::print(&fixture::run(), out, &Style::plain(200)));
     assert!(!quiet.contains("delivers"));
