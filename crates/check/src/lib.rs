@@ -22,6 +22,7 @@ use plimsoll_model::{limit, measurement};
 use plimsoll_reference::{Account, impossible, stated};
 use plimsoll_units::{quantity, text};
 
+use crate::limit::Kind;
 use crate::limit::user::UserLimits;
 use crate::machine::{Machine, Root};
 use crate::quantity::{Quantity, Unit, significant};
@@ -128,7 +129,9 @@ fn judged(figure: &Figure, place: &Place<'_>, foreign: Option<&str>) -> Row {
         Subject::Cores(used) => cores::held(figure, used, place),
         Subject::Other => ask::ask(figure, place, |like| vec![like.clone()]),
     };
-    if let Some(limit) = ask::given(figure, place.limits) {
+    // A link's own judgement takes such a limit into account.
+    let is_link = matches!(figure.subject, Subject::Link(_));
+    if let Some(limit) = ask::given(figure, place.limits).filter(|_| !is_link) {
         held = Held { limit: Some(limit), why_not: None, incomplete: None, ..held };
     }
     // What is sure of this machine's caches is not of another's.
@@ -210,7 +213,16 @@ fn decided(figure: &Figure, held: Held, place: &Place<'_>, foreign: Option<&str>
         Ok(()) => match likely {
             Some((cause, why)) => Row::impossible(figure, Some(&limit), cause, true, why),
             None => {
-                let why = format!("above the limit; possible causes: {possible}");
+                let past = match limit.kind {
+                    Kind::Ceiling => "above the limit",
+                    Kind::Floor => "below the limit",
+                };
+                let causes = if possible.is_empty() {
+                    String::new()
+                } else {
+                    format!("; possible causes: {possible}")
+                };
+                let why = format!("{past}{causes}");
                 Row::impossible(figure, Some(&limit), Cause::Unexplained, false, why)
             }
         },

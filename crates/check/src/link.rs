@@ -1,6 +1,6 @@
 //! Figures of a link: held to what frames leave of its rate, and not believed where no link was crossed.
 
-use crate::ask::{Held, ask};
+use crate::ask::{self, Held, ask};
 use crate::bench::network::condition::{
     PATH_IPV6, PATH_LOOPBACK, PATH_MTU, PATH_SPEED, TCP_MSS, TCP_TIMESTAMPS,
 };
@@ -27,13 +27,17 @@ const HEADERS: f64 = 40.0;
 
 pub(crate) fn held(figure: &Figure, used: &LinkUse, place: &Place<'_>) -> Held {
     let speed = speed(place.machine);
-    let mut held = match &speed {
-        Ok(speed) => ask(figure, place, |like| vec![asked(like, used, speed)]),
-        Err(why) => Held::unknown(why.clone()),
+    let given = ask::given(figure, place.limits);
+    let is_given = given.is_some();
+    let mut held = match (given, &speed) {
+        (Some(limit), _) => Held { limit: Some(limit), ..Held::default() },
+        (None, Ok(speed)) => ask(figure, place, |like| vec![asked(like, used, speed)]),
+        (None, Err(why)) => Held::unknown(why.clone()),
     };
     held.possible = "bits and bytes confused, the sum of both directions, both ends on one machine, such as two containers, or a link that is not this machine's";
     held.spare = buffered(figure, used);
-    held.incomplete = speed.as_ref().ok().and_then(|speed| larger_packets(figure, used, speed));
+    let speed = speed.as_ref().ok().filter(|_| !is_given);
+    held.incomplete = speed.and_then(|speed| larger_packets(figure, used, speed));
     held.sure = both_ways(figure, used);
     if used.is_sent {
         held.note = Some("as sent, not as received".to_owned());

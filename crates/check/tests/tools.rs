@@ -103,6 +103,19 @@ fn a_limit_of_the_user_binds() {
     };
     assert_eq!(verdict(&limits("1e9")), (Verdict::Fine, Some(1e9)));
     assert_eq!(verdict(&limits("5e8")), (Verdict::Impossible, Some(5e8)));
+    // What no link carried, and what was only sent, is judged as without it.
+    let of = |text: &str, limits: &str| {
+        let row = checked_with(text, limits).remove(0).unwrap().rows.remove(0);
+        (row.verdict, row.cause)
+    };
+    let loopback = text.replace(
+        "[  3]  0.0",
+        "[  3] local 127.0.0.1 port 42012 connected with 127.0.0.1 port 5001\n[  3]  0.0",
+    );
+    assert_eq!(of(&loopback, &limits("5e8")), (Verdict::Impossible, Some(Loopback)));
+    let sent = text.replace("TCP port", "UDP port");
+    let udp = limits("5e8").replace("network.tcp", "network.udp");
+    assert_eq!(of(&sent, &udp), (Verdict::Unjudged, None));
 }
 
 fn is_as_expected(found: &Result<Checked, String>, expected: Expected) -> bool {

@@ -1,6 +1,6 @@
 //! Results of iperf 2, its text and its CSV (`-y C`): the whole time of each stream, or of all together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::TOOL;
 use crate::case::Case;
@@ -121,30 +121,45 @@ impl Run {
         found
     }
 
-    /// What the intervals of a stream contradict of its whole test: bytes that are not theirs, where they cover all of it.
-    fn other_intervals(&self, total: &Row) -> Option<String> {
-        /// Rows are rounded to three digits, and what is sent after the last whole interval may have a row or not.
+    /// Whole tests that the intervals of their stream contradict, each with the reason: bytes that are not theirs, if they cover all
+    /// of it. By the address of the row.
+    fn other_intervals(&self, totals: &[&Row]) -> BTreeMap<*const Row, String> {
+        /// What is sent after the last whole interval may have a row or not.
         const NEAR: f64 = 0.05;
-        let before = self.rows.iter().take_while(|row| !std::ptr::eq(*row, total));
-        let (mut end, mut moved) = (0.0, 0.0);
-        let is_its = |row: &&Row| row.id == total.id && row.is_reported == total.is_reported;
-        for row in before.filter(is_its) {
-            if row.begin < MOMENT {
-                (end, moved) = (0.0, 0.0);
-            }
-            // Of an interval that is missing nothing is known.
-            if (row.begin - end).abs() > MOMENT {
-                return None;
-            }
-            end = row.end;
-            moved += row.bytes;
+        /// Intervals up to a row of the stream: where they end, what they moved, and how far its rounding may be off.
+        #[derive(Clone, Copy, Default)]
+        struct Added {
+            end: f64,
+            moved: f64,
+            rounding: f64,
+            /// Of an interval that is missing nothing is known.
+            has_gap: bool,
         }
-        let is_whole = end > 0.0 && (end - total.end).abs() <= total.end * NEAR / 2.0;
-        let is_other = is_whole && (moved - total.bytes).abs() > total.bytes * NEAR;
-        is_other.then(|| {
-            let [moved, all] = [moved, total.bytes].map(|bytes| Quantity::new(bytes, Unit::Byte).human(3));
-            format!("its intervals moved {moved} and the whole test {all}")
-        })
+        let totals: BTreeSet<*const Row> = totals.iter().map(|row| std::ptr::from_ref(*row)).collect();
+        let mut streams: BTreeMap<(&str, bool), Added> = BTreeMap::new();
+        let mut found = BTreeMap::new();
+        for row in &self.rows {
+            let added = streams.entry((&row.id, row.is_reported)).or_default();
+            if !totals.contains(&std::ptr::from_ref(row)) {
+                if row.begin < MOMENT {
+                    *added = Added::default();
+                }
+                added.has_gap |= (row.begin - added.end).abs() > MOMENT;
+                added.end = row.end;
+                added.moved += row.bytes;
+                added.rounding += row.rounding;
+                continue;
+            }
+            let Added { end, moved, rounding, has_gap } = std::mem::take(added);
+            let is_whole = !has_gap && end > 0.0 && (end - row.end).abs() <= row.end * NEAR / 2.0;
+            let off = row.bytes.mul_add(NEAR, rounding + row.rounding);
+            if is_whole && (moved - row.bytes).abs() > off {
+                let [moved, all] = [moved, row.bytes].map(|bytes| Quantity::new(bytes, Unit::Byte).human(3));
+                let why = format!("its intervals moved {moved} and the whole test {all}");
+                found.insert(std::ptr::from_ref(row), why);
+            }
+        }
+        found
     }
 
     /// The sum of streams that a client ran at once, where the file has none: older versions write it in some reports alone.
@@ -166,6 +181,8 @@ impl Run {
             end: first.end,
             seconds: first.seconds,
             bytes: totals.iter().map(|row| row.bytes).sum(),
+            rounding: totals.iter().map(|row| row.rounding).sum(),
+            is_exact: totals.iter().all(|row| row.is_exact),
             rate: totals.iter().map(|row| row.rate).sum(),
             lost: None,
             is_reported: first.is_reported,
@@ -178,28 +195,34 @@ impl Run {
         let mut found: Vec<Figure> = Vec::new();
         let mut streams: Vec<&Row> = Vec::new();
         let mut totals = self.totals();
+        let intervals = self.other_intervals(&totals);
         let added = self.added(&totals);
         totals.extend(&added);
-        for row in totals {
+        // A sum of both directions is no figure of one.
+        let is_duplex = totals.iter().any(|row| row.id.starts_with('*'));
+        for row in totals.into_iter().filter(|row| !(is_duplex && row.is_sum())) {
             if !row.is_sum() {
                 streams.push(row);
                 continue;
             }
             let added = streams.len() - summed(&streams, row.bytes).unwrap_or(streams.len());
-            let mut figure = self.figure(row, added.max(1) as u64);
+            let mut figure = self.figure(row, added.max(1) as u64, &intervals);
             let all: f64 = streams.iter().map(|stream| stream.bytes).sum();
             // Where both directions ran at once, a sum may be that of both.
-            let is_other = added == 0 && !streams.is_empty() && !(self.is_client && self.is_server);
+            // A server of iperf 2.0 that prints intervals adds the first of each stream twice.
+            let has_first_twice = row.bytes > all && self.rows.len() > streams.len() + 1;
+            let is_of_both_ends = self.is_client && self.is_server;
+            let is_other = added == 0 && !(streams.is_empty() || is_of_both_ends || has_first_twice);
             let other = is_other.then(|| {
                 let [all, sum] = [all, row.bytes].map(|bytes| Quantity::new(bytes, Unit::Byte));
                 format!("its streams moved {all} and their sum is {sum}")
             });
             figure.contradiction = figure.contradiction.or(other);
             streams.truncate(streams.len() - added);
-            found.extend(streams.drain(..).map(|stream| self.figure(stream, 1)));
+            found.extend(streams.drain(..).map(|stream| self.figure(stream, 1, &intervals)));
             found.push(figure);
         }
-        found.extend(streams.into_iter().map(|stream| self.figure(stream, 1)));
+        found.extend(streams.into_iter().map(|stream| self.figure(stream, 1, &intervals)));
         found
     }
 
@@ -215,7 +238,7 @@ impl Run {
         }
     }
 
-    fn figure(&self, row: &Row, streams: u64) -> Figure {
+    fn figure(&self, row: &Row, streams: u64, intervals: &BTreeMap<*const Row, String>) -> Figure {
         let is_received = row.is_reported
             || self.is_reverse
             || row.id.starts_with('*')
@@ -232,15 +255,16 @@ impl Run {
         };
         let mut figure = Figure::new(&name, row.rate, Unit::BitPerSecond, Ok(Like::of(case, "goodput")));
         let seconds = row.seconds.value();
-        figure.account =
-            (row.bytes > 0.0 && seconds > 0.0).then(|| Account::of(row.bytes * 8.0, row.seconds));
+        figure.account = (row.is_exact && row.bytes > 0.0 && seconds > 0.0)
+            .then(|| Account::of(row.bytes * 8.0, row.seconds));
         figure.void = row
             .lost
             .filter(|(lost, all)| lost == all && *all > 0.0)
             .map(|_| "every datagram was lost".to_owned());
         let datagrams = self.datagrams(row);
         figure.absurd = datagrams.absurd();
-        figure.contradiction = datagrams.contradiction().or_else(|| self.other_intervals(row));
+        figure.contradiction =
+            datagrams.contradiction().or_else(|| intervals.get(&std::ptr::from_ref(row)).cloned());
         figure.subject = Subject::Link(LinkUse {
             ends: row.ends.clone(),
             streams,
@@ -292,6 +316,10 @@ struct Row {
     end: f64,
     seconds: Seconds,
     bytes: f64,
+    /// How far the bytes may be off, as they are rounded.
+    rounding: f64,
+    /// Whether bytes and rate have digits enough to be held against each other.
+    is_exact: bool,
     /// Bit/s.
     rate: f64,
     /// Datagrams that were lost, and all.
@@ -317,6 +345,8 @@ impl Row {
             end: end.parse().ok()?,
             seconds: Seconds::between(Seconds::printed(begin).ok()?, Seconds::printed(end).ok()?),
             bytes: amount.parse::<f64>().ok()? * bytes,
+            rounding: half_digit(amount) * bytes,
+            is_exact: [amount, rate].iter().all(|number| is_exact(number)),
             rate: rate.parse::<f64>().ok()? * factor * if is_bytes { 8.0 } else { 1.0 },
             lost: rest.split_once(" ms ").and_then(|(_, rest)| lost(rest)),
             is_reported: false,
@@ -344,6 +374,8 @@ impl Row {
             end: end.parse().ok()?,
             seconds: Seconds::between(Seconds::printed(begin).ok()?, Seconds::printed(end).ok()?),
             bytes: bytes.parse().ok()?,
+            rounding: 0.0,
+            is_exact: true,
             rate: rate.parse().ok()?,
             lost,
             is_reported: false,
@@ -354,6 +386,19 @@ impl Row {
     fn is_sum(&self) -> bool {
         self.id.starts_with("SUM")
     }
+}
+
+/// Half of the last digit of a number as printed.
+fn half_digit(number: &str) -> f64 {
+    let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    0.5 / 10_f64.powi(i32::try_from(decimals).unwrap_or(0))
+}
+
+/// Whether a number has three digits, but for a unit that must fit all of them: `-f g` prints 0.01.
+fn is_exact(number: &str) -> bool {
+    /// Half of the last of three digits, as a share of the smallest number that has them.
+    const SHARE: f64 = 0.005;
+    number.parse::<f64>().is_ok_and(|value| half_digit(number) <= value.abs() * SHARE)
 }
 
 /// Lost and all datagrams in `0/  893 (0%)`.
@@ -426,6 +471,17 @@ mod tests {
             |rows: &str| read(&format!("{CLIENT}{rows}")).unwrap().figures.remove(0).contradiction;
         assert_eq!(contradiction(rows), None);
         assert!(contradiction(&rows.replace("224", "448")).is_some());
+        // The next test of a server has the number of the one before it, and other units have fewer digits.
+        let again = rows.replace("112", "56").replace("224", "112");
+        let both = read(&format!("{CLIENT}{rows}{again}")).unwrap().figures;
+        assert!(both.iter().all(|figure| figure.contradiction.is_none()), "{both:?}");
+        let ends =
+            "[  3]  0.0- 2.0 sec  90 MBytes  378 Mbits/sec\n[  3]  0.0- 2.0 sec  110 MBytes  461 Mbits/sec\n";
+        assert_eq!((contradiction(ends), read(&format!("{CLIENT}{ends}")).unwrap().figures.len()), (None, 2));
+        let coarse = "[  3]  0.0- 1.0 sec  0.01 GBytes  0.09 Gbits/sec\n[  3]  1.0- 2.0 sec  0.01 GBytes  0.09 Gbits/sec\n\
+            [  3]  0.0- 2.0 sec  0.03 GBytes  0.09 Gbits/sec\n";
+        let figure = read(&format!("{CLIENT}{coarse}")).unwrap().figures.remove(0);
+        assert_eq!((figure.contradiction, figure.account), (None, None));
         // Without one of its intervals, nothing is known.
         let missing = rows.replacen("[  3]  0.0- 1.0 sec   112 MBytes   940 Mbits/sec\n", "", 1);
         assert_eq!(contradiction(&missing.replace("224", "448")), None);

@@ -35,14 +35,34 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     let wanted = rows().filter(|line| !means || line.starts_with("AVG"));
     stated.figures = wanted.map(copied).collect::<Result<_, _>>()?;
     if means {
-        let runs = rows().filter(|line| !line.starts_with("AVG")).filter_map(elapsed);
-        let runs: Vec<(&str, f64)> = runs.collect();
-        let lines = rows().filter(|line| line.starts_with("AVG"));
-        for (figure, mean) in stated.figures.iter_mut().zip(lines.filter_map(elapsed)) {
-            figure.contradiction = other_mean(mean, &runs);
-        }
+        let contradictions = other_means(rows());
+        stated.figures.iter_mut().zip(contradictions).for_each(|(figure, why)| figure.contradiction = why);
     }
     Ok(stated)
+}
+
+/// For each line of means the reason why it is not the mean of the runs above it, of its method and size.
+fn other_means<'a>(rows: impl Iterator<Item = &'a str>) -> Vec<Option<String>> {
+    let mut runs: Vec<(&str, f64)> = Vec::new();
+    let mut found = Vec::new();
+    let mut size = None;
+    for line in rows {
+        let Some((method, seconds)) = elapsed(line) else { continue };
+        // Another size starts another program.
+        let its = number_after(line, "MiB:").ok();
+        if its != size {
+            runs.clear();
+        }
+        size = its;
+        match line.starts_with("AVG") {
+            true => {
+                found.push(other_mean((method, seconds), &runs));
+                runs.retain(|(other, _)| *other != method);
+            }
+            false => runs.push((method, seconds)),
+        }
+    }
+    found
 }
 
 /// The method and the seconds of a line.
@@ -100,6 +120,8 @@ mod tests {
         }
         let other = format!("{}{}", run.repeat(2), run.replacen('0', "AVG", 1).replace("0.02000", "0.00200"));
         assert!(read(&other).unwrap().figures[0].contradiction.is_some());
+        let next = format!("{}{}", run.replacen('0', "AVG", 1), run.replace("0.02000", "0.08000"));
+        assert_eq!(read(&next).unwrap().figures[0].contradiction, None);
         let block = read(&run.replace("MEMCPY", "MCBLOCK")).unwrap().figures.remove(0);
         assert_eq!(block.value, 12800.0 * 1048576.0);
     }

@@ -68,8 +68,13 @@ fn other_mean(text: &str, micros: f64) -> Option<String> {
         .then(|| format!("its mean is {micros} us, and its observations took {least} to {most} us"))
 }
 
-/// The rate of a throughput test, as sent; its MB have 2²⁰ bytes.
+/// The rate of a throughput test, as sent; its MB have 2²⁰ bytes, and its GB (`--giga-size`) 1000 of them. With nine decimals an older
+/// one prints MB under the name of GB.
 fn throughput(text: &str, rate: f64) -> Figure {
+    let word = word_after(text, "Summary: BandWidth is ").unwrap_or_default();
+    let is_short = word.split_once('.').is_some_and(|(_, decimals)| decimals.len() <= 3);
+    let is_giga = is_short && text.contains(&format!("BandWidth is {word} GBps"));
+    let rate = if is_giga { rate * 1000.0 } else { rate };
     let is_tcp = text.contains("# TCP");
     let case = Case::of(if is_tcp { "network.tcp" } else { "network.udp" })
         .with_count("streams", 1)
@@ -122,6 +127,9 @@ mod tests {
         let figure = read(&format!("{HEAD}{rates}")).unwrap().figures.remove(0);
         assert_eq!(figure.value, 100.0 * 1_048_576.0 * 8.0);
         assert!(matches!(figure.subject, Subject::Link(LinkUse { to: Some(to), .. }) if to == "192.0.2.2"));
+        let giga = rates.replace("100.000 MBps (800.000 Mbps)", "0.100 GBps (0.800 Gbps)");
+        let figure = read(&format!("{HEAD}{giga}")).unwrap().figures.remove(0);
+        assert!((figure.value / (100.0 * 1_048_576.0 * 8.0) - 1.0).abs() < 1e-9, "{figure:?}");
         let none =
             format!("{HEAD}sockperf: No messages were received from the server. Is the server down?\n");
         assert!(read(&none).unwrap().figures[0].void.is_some());
