@@ -72,7 +72,7 @@ fn checked(text: &str) -> Vec<Result<Checked, String>> {
     checked_with(text, "")
 }
 
-/// The same with the text of a limits file.
+/// The desk computer's verdicts under the limits of a limits file's text.
 fn checked_with(text: &str, limits: &str) -> Vec<Result<Checked, String>> {
     let limits = match limits {
         "" => UserLimits::default(),
@@ -103,7 +103,7 @@ fn a_limit_of_the_user_binds() {
     };
     assert_eq!(verdict(&limits("1e9")), (Verdict::Fine, Some(1e9)));
     assert_eq!(verdict(&limits("5e8")), (Verdict::Impossible, Some(5e8)));
-    // What no link carried, and what was only sent, is judged as without it.
+    // Loopback, and datagrams of which the arrival is unknown, are judged as without it.
     let of = |text: &str, limits: &str| {
         let row = checked_with(text, limits).remove(0).unwrap().rows.remove(0);
         (row.verdict, row.cause)

@@ -36,7 +36,7 @@ fn most(unit: Unit) -> f64 {
     }
 }
 
-/// What no machine does in less than some time.
+/// An event that takes some least time on any machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Event {
     /// A load that waits for the one before it.

@@ -381,7 +381,7 @@ fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
     }
     let here = path.last().copied().unwrap_or(root);
     let names = || here.get_subcommands().filter(|c| !c.is_hide_set()).map(Command::get_name);
-    // Of three letters too many other words have two.
+    // Too many words share two of three letters.
     let alike = names().filter(|name| word.chars().count() > 3 && is_slip(word, name));
     match nearest(word, alike) {
         Some(near) => format!("{command} has no command '{shown}'; did you mean {command} {near}?"),

@@ -6,7 +6,7 @@ struct Row {
     tool: &'static str,
     /// As it is typed. A word that ends in `=` or `/` stands for all that begin with it, one that begins with `.` for all that end with it.
     typed: &'static [&'static str],
-    /// What is written here.
+    /// The option or word here.
     here: &'static str,
     /// A command line with it. The row is for its command.
     example: &'static str,
@@ -84,8 +84,6 @@ const ROWS: &[Row] = &[
     row("iperf3", &["-S", "--tos"], "--dscp, the upper six bits", "network --only network.tcp --dscp 8"),
     row("iperf3", &["-J"], "--json", "network --json FILE"),
     row("iperf3", &["--logfile"], "--events", "network --events FILE"),
-    row("sysbench", &["--num-threads"], "--threads", "cpu --threads 4"),
-    row("sysbench", &["--num-threads"], "--threads", "memory --threads 4"),
     row("sysbench", &["--memory-block-size", "--memory-total-size"], "--size", "memory --size 1G"),
     row("sysbench", &["--memory-oper"], "--op", "memory --op read"),
     row("sysbench", &["--file-block-size"], "--block", "disk --block 16K"),
@@ -115,7 +113,7 @@ const USUAL: &[(&[&str], &str, &str)] = &[
     (&["--output", "-o"], "--html", "FILE"),
 ];
 
-/// Values of fio's and others' in an option that has the same name here: the option, the value, and what to write.
+/// Values that fio and other tools have for an option with the same name here: the option, the values, and the text to write.
 const VALUES: &[(&str, &[&str], &str)] = &[
     ("--op", &["rw", "readwrite"], "--op mixed"),
     ("--op", &["randread"], "--op read --pattern random"),
@@ -137,7 +135,7 @@ fn is(known: &str, typed: &str) -> bool {
     }
 }
 
-/// What to write in place of an option or word that a command does not have: `cpu`, `history show`, or nothing for the program alone.
+/// The answer to an option or word that a command does not have: `cpu`, `history show`, or nothing for the program alone.
 /// `has` tells whether the command has an option. `None` if no tool has it, or if the command is not where it would be written.
 pub(super) fn answer(typed: &str, command: &str, has: impl Fn(&str) -> bool) -> Option<String> {
     let shown = crate::text::shown_within(typed, 40);
@@ -156,7 +154,7 @@ pub(super) fn answer(typed: &str, command: &str, has: impl Fn(&str) -> bool) -> 
     })
 }
 
-/// What to write in place of another tool's value of an option.
+/// The text to write in place of another tool's value of an option.
 pub(super) fn value(option: &str, typed: &str) -> Option<&'static str> {
     VALUES
         .iter()

@@ -124,7 +124,7 @@ impl Run {
     /// Whole tests that the intervals of their stream contradict, each with the reason: bytes that are not theirs, if they cover all
     /// of it. By the address of the row.
     fn other_intervals(&self, totals: &[&Row]) -> BTreeMap<*const Row, String> {
-        /// What is sent after the last whole interval may have a row or not.
+        /// Bytes after the last whole interval may have a row or not.
         const NEAR: f64 = 0.05;
         /// Intervals up to a row of the stream: where they end, what they moved, and how far its rounding may be off.
         #[derive(Clone, Copy, Default)]
@@ -132,7 +132,7 @@ impl Run {
             end: f64,
             moved: f64,
             rounding: f64,
-            /// Of an interval that is missing nothing is known.
+            /// Whether an interval is missing, so that the sum is not known.
             has_gap: bool,
         }
         let totals: BTreeSet<*const Row> = totals.iter().map(|row| std::ptr::from_ref(*row)).collect();
