@@ -139,6 +139,20 @@ pub fn shown_within(text: &str, longest: usize) -> String {
     out
 }
 
+/// `text` of any length with its line ends and tabs as they are and every other unsafe character as in [`shown`].
+pub fn shown_whole(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_unsafe(c) && !matches!(c, '\n' | '\t') {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
 /// Whether `c` can change how the text around it is shown, or is not seen at all.
 fn is_unsafe(c: char) -> bool {
     c.is_control() // C0, DEL, C1
@@ -160,6 +174,7 @@ mod tests {
         assert_eq!(shown("a\x1b[31mb\n\u{9b}\u{7f}"), "a\\u{1b}[31mb\\u{a}\\u{9b}\\u{7f}");
         assert_eq!(shown("safe\u{202e}gpj.exe"), "safe\\u{202e}gpj.exe");
         assert_eq!(shown_bytes(b"x\xff\0y"), "x\u{fffd}\\u{0}y");
+        assert_eq!(shown_whole("a\t\u{202e}b\n\x1b"), "a\t\\u{202e}b\n\\u{1b}");
     }
 
     #[test]

@@ -133,8 +133,8 @@ impl Series {
     }
 }
 
-/// JSON that may stand in a `<script>` element: nothing in it can end the element or start markup, and no line
-/// separator of JavaScript is in it.
+/// JSON that may stand in a `<script>` element: nothing in it can end the element or start markup, and neither a line
+/// separator of JavaScript nor a character that turns text around is in it.
 pub(super) fn island(value: &impl Serialize) -> serde_json::Result<String> {
     let text = serde_json::to_string(value)?;
     let mut out = String::with_capacity(text.len());
@@ -143,8 +143,7 @@ pub(super) fn island(value: &impl Serialize) -> serde_json::Result<String> {
             '<' => out += "\\u003c",
             '>' => out += "\\u003e",
             '&' => out += "\\u0026",
-            '\u{2028}' => out += "\\u2028",
-            '\u{2029}' => out += "\\u2029",
+            '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out += &format!("\\u{:04x}", u32::from(c)),
             _ => out.push(c),
         }
     }

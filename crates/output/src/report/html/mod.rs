@@ -290,7 +290,7 @@ fn with_scripts(bodies: &[Markup], island: &str, title: &str, sources: &str, scr
         "default-src 'none'; script-src {sources}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
     );
     let body = html! {
-        @for body in bodies { (body) }
+        @for body in bodies { (plain::visible(body)) }
         noscript { p.remark { "The charts below need JavaScript; all figures are in the tables." } }
         script type="application/json" id="charts" { (PreEscaped(island)) }
         (scripts)

@@ -7,7 +7,12 @@ use super::STYLE;
 /// A page with this body; `more` is added to the style of all pages. It needs no other file and may load none.
 pub(in crate::report) fn page(title: &str, body: &Markup, more: &str) -> String {
     let policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
-    document(title, policy, more, body).into_string()
+    document(title, policy, more, &visible(body)).into_string()
+}
+
+/// The same markup with the characters written out that turn, hide or control the text around them.
+pub(super) fn visible(body: &Markup) -> Markup {
+    PreEscaped(crate::text::shown_whole(&body.0))
 }
 
 /// A document of which the policy says what it may load and run; `more` is added to the style of all pages.

@@ -342,6 +342,7 @@ proptest! {
         run.measurements[9].reason = Some(hostile);
         let page = page_of(&run);
         prop_assert!(!markup(&page).contains("<b>"));
+        prop_assert_eq!(page.find(['\u{202e}', '\u{1b}']), None);
         prop_assert_eq!(page.matches("<script").count(), 5);
     }
 }
