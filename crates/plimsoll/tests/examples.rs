@@ -311,3 +311,31 @@ fn the_dashboard_shows_metrics_that_are_exported() {
         assert!(sources.iter().any(|source| source.contains(name)), "{name}");
     }
 }
+
+/// The limits of a rented machine are held against its disk and its link, and against nothing that stays within the machine.
+#[test]
+fn the_limits_of_a_rented_machine_are_taken_for_its_disk_and_link() {
+    use plimsoll::case::Case;
+    use plimsoll::limit::user::{OF_VIRTUAL_DEVICES, UserLimits};
+    let (path, name) = (example("limits-vm.toml"), "examples/limits-vm.toml");
+    assert!(OF_VIRTUAL_DEVICES.contains(name) && OF_VIRTUAL_DEVICES.contains("--limits FILE"));
+    let limits = UserLimits::read(&path).unwrap();
+    let count = |id: &str, metric: &str| {
+        let case: Case = id.parse().unwrap();
+        let metrics = plimsoll::bench::find(case.benchmark()).unwrap().metrics(&case);
+        limits.of(&case, metrics.iter().find(|known| known.name == metric).unwrap()).len()
+    };
+    assert_eq!(count("disk.io/op=read/pattern=random/block=4K", "rate"), 1);
+    assert_eq!(count("disk.io/op=write/pattern=sequential/block=1M", "throughput"), 1);
+    for (id, metric) in
+        [("network.tcp/message=128K", "goodput"), ("network.latency/protocol=tcp/message=1", "rtt")]
+    {
+        assert_eq!([count(&format!("{id}/server=10.0.0.1"), metric), count(id, metric)], [1, 0], "{id}");
+    }
+    let dir = scratch();
+    let path = path.display().to_string();
+    ended(
+        plimsoll(dir.path()).args(["run", "quick", "--limits", &path]).args(SHORT).args(["--store", "none"]),
+        0,
+    );
+}

@@ -30,10 +30,11 @@ fn below(place: &Path) -> Vec<PathBuf> {
     found
 }
 
-const INSTALLED: [&str; 7] = [
+const INSTALLED: [&str; 8] = [
     "bin/plimsoll",
     "share/bash-completion/completions/plimsoll",
     "share/doc/plimsoll/LICENSE-APACHE",
+    "share/doc/plimsoll/examples/limits-vm.toml",
     "share/fish/vendor_completions.d/plimsoll.fish",
     "share/man/man1/plimsoll.1",
     "share/man/man1/plimsoll-run.1",

@@ -3,6 +3,7 @@
 
 use super::{PATH_KERNEL, PATH_SEVERAL, What, what};
 use crate::limit::frame::{ETHERNET, IPV4_HEADER, PASSED_BY, TCP_HEADER, stated};
+use crate::limit::user::OF_VIRTUAL_DEVICES;
 use crate::limit::{Input, Kind, Limit, Question, Source};
 use crate::network::condition::{PATH_MTU, PATH_SPEED};
 
@@ -23,9 +24,9 @@ fn ceiling(question: &Question<'_>) -> Limit {
     let speed = match (question.condition(&PATH_KERNEL), question.condition(&PATH_SPEED)) {
         (Some(_), Some(speed)) => speed,
         (Some(seen), None) if seen > 0.5 => {
-            return unknown(
-                "the link's speed is unknown: the interface is software, or its driver does not tell; give it by --limits",
-            );
+            return unknown(&format!(
+                "the link's speed is unknown: the interface is software, or its driver does not tell; {OF_VIRTUAL_DEVICES}",
+            ));
         }
         (Some(_), None) if question.condition(&PATH_SEVERAL).is_some() => {
             return unknown(

@@ -14,6 +14,7 @@ mod held;
 
 use crate::limit::device::{Burstable, NetworkPromise};
 use crate::limit::frame::{ETHERNET, IPV4_HEADER, IPV6_HEADER, PASSED_BY, stated};
+use crate::limit::user::OF_VIRTUAL_DEVICES;
 use crate::limit::{Input, Kind, Limit, Question, Source};
 use crate::network::condition::{PATH_COPY, PATH_IPV6, PATH_LINE, PATH_LOOPBACK, PATH_SPEED};
 use crate::network::{GOODPUT, MESSAGES};
@@ -88,7 +89,7 @@ fn framing(question: &Question<'_>, framed: &Framed) -> Limit {
     let Some(speed) = question.condition(&PATH_SPEED) else {
         let stated = Burstable::unstated(&question.machine.virtualisation).unwrap_or_default();
         return unknown(&format!(
-            "the link's speed is unknown: the interface is software, or its driver does not tell{stated}; give it by --limits",
+            "the link's speed is unknown: the interface is software, or its driver does not tell{stated}; {OF_VIRTUAL_DEVICES}",
         ));
     };
     let share = match framed.share {
@@ -214,7 +215,7 @@ mod tests {
     #[test]
     fn without_a_line_the_limit_is_unknown_and_says_what_to_do() {
         let found = limit_of(&case(), "goodput", &[("path_loopback", 0.0), ("tcp_mss", 1448.0)]);
-        assert!(found.value.is_none() && found.reason.unwrap().contains("--limits"));
+        assert!(found.value.is_none() && found.reason.unwrap().contains(OF_VIRTUAL_DEVICES));
         let found = limit_of(&case(), "goodput", &[]);
         assert_eq!(found.source, Source::Unknown);
         let found = limit_of(&case(), "messages", &[("path_loopback", 0.0), ("path_speed", 1e9)]);

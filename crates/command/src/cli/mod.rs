@@ -223,7 +223,7 @@ pub struct Common {
     /// Directory for test files: selects the disk that is measured [default: .]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Limits of your own, such as from a data sheet: see examples/limits.toml
+    /// Limits of your own, such as from a data sheet: see examples/limits.toml, and limits-vm.toml there for a rented machine
     #[arg(long, value_name = "FILE")]
     pub limits: Option<PathBuf>,
     /// Measure reference tools in the same run: installed (the best one for each case), all, or names (see plimsoll references)

@@ -22,6 +22,9 @@ use crate::case::{Case, Pattern};
 use crate::metric::Metric;
 use crate::quantity::Unit;
 
+/// How to give a limit of a virtual disk or link, which no software can see.
+pub const OF_VIRTUAL_DEVICES: &str = "give it with --limits FILE, such as examples/limits-vm.toml";
+
 /// Largest limits file that is read.
 const MAX_BYTES: u64 = 1 << 20;
 

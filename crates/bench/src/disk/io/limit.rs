@@ -8,6 +8,7 @@ use crate::disk::metrics::{LATENCY, RATE, THROUGHPUT};
 use crate::disk::shares::{Counted, Shares};
 use crate::disk::{io_limit, mean_block};
 use crate::limit::device::{Burstable, Device, Promise};
+use crate::limit::user::OF_VIRTUAL_DEVICES;
 use crate::limit::{Input, Kind, Limit, Question, Source, tightest_first};
 use crate::machine::disk::{DiskKind, Link};
 use crate::machine::storage::{Medium, Storage};
@@ -236,7 +237,10 @@ fn links<'a>(machine: &Machine, disks: &[&'a Disk]) -> Result<Vec<(&'a Disk, &'a
     let link = |disk: &&'a Disk| {
         // An emulated controller states the link of what it imitates; only a drive of PCI Express may be passed through.
         if is_guest && matches!(disk.kind, DiskKind::Sata | DiskKind::Scsi | DiskKind::Usb) {
-            return Err(format!("{}: the hypervisor makes up the speed of its link", disk.name));
+            return Err(format!(
+                "{}: the hypervisor makes up the speed of its link; {OF_VIRTUAL_DEVICES}",
+                disk.name
+            ));
         }
         // A network volume that poses as a local disk states a link that is not there.
         let link = disk.link.as_ref().filter(|_| !Device::of(disk).is_some_and(|row| row.any));
@@ -255,7 +259,9 @@ fn linkless(disk: &Disk) -> String {
     let name = &disk.name;
     match disk.kind {
         DiskKind::Virtio | DiskKind::Xen => {
-            format!("virtual device {name}: the hypervisor states no speed, and its page cache may answer")
+            format!(
+                "virtual device {name}: the hypervisor states no speed, and its page cache may answer; {OF_VIRTUAL_DEVICES}"
+            )
         }
         DiskKind::Network => format!("{name} is on another machine"),
         DiskKind::Zram | DiskKind::Ram => format!("{name} is in memory: there is no device"),
