@@ -50,6 +50,14 @@ fn what_cannot_be_shown_or_checked_is_told() {
         (&["plan", "check", "none.toml"], "plan none.toml: "),
         (&["plan", "check", "quik"], "did you mean 'quick'?"),
         (&["plan", "show", "machine"], "no plan 'machine'"),
+        (
+            &["run", "Benchmarks on Hyperion"],
+            "no plan 'Benchmarks on Hyperion': did you mean 'hyperion-prometheus'?",
+        ),
+        (
+            &["run", "chameleon"],
+            "no plan 'chameleon': did you mean 'chameleon-baremetal' or 'chameleon-kvm'?",
+        ),
         (&["plan", "show", "disk", "--block", "4Q"], "block"),
         (&["plan", "show", "run", "--resume", "last"], "--resume is not supported on plan show"),
         (&["plan"], "plan"),

@@ -238,13 +238,18 @@ fn named_plan(name: &str, common: &Common) -> Result<PlanFile, UsageError> {
     if !looks_like_a_file && !std::path::Path::new(name).exists() {
         let names = built_in::names();
         let shown = crate::text::shown(name);
-        let near = nearest(name, names.iter().copied()).map(|near| format!("did you mean '{near}'? "));
-        let near = near.unwrap_or_default();
+        let titled: Vec<&str> = built_in::titled(name).iter().map(|plan| plan.name).collect();
+        let near =
+            if titled.is_empty() { Vec::from_iter(nearest(name, names.iter().copied())) } else { titled };
+        let near = match near.join("' or '") {
+            near if near.is_empty() => near,
+            near => format!("did you mean '{near}'? "),
+        };
         if bench::commands().any(|command| command == name) {
             return Err(other(format!("'{shown}' is a command, not a plan: write plimsoll {shown}")));
         }
         return Err(other(format!(
-            "no plan '{shown}': {near}plans are {}, a TOML file, or a fio job file (FILE.fio)",
+            "no plan '{shown}': {near}plans are {}, a TOML file, or a fio job file (FILE.fio); plimsoll plan list describes them",
             names.join(", ")
         )));
     }

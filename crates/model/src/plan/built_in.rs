@@ -79,7 +79,40 @@ pub fn find(name: &str) -> Option<&'static BuiltIn> {
     BUILT_IN.iter().find(|plan| plan.name == name)
 }
 
+/// The published plans that the title of a report, or a part of it, names: those with the most words of their names in it.
+pub fn titled(typed: &str) -> Vec<&'static BuiltIn> {
+    let typed: String = typed.chars().filter(char::is_ascii_alphanumeric).collect();
+    let typed = typed.to_ascii_lowercase();
+    let is_named = |word: &&str| typed.contains(word) || (typed.len() >= 3 && word.contains(&typed));
+    let rated: Vec<(usize, &BuiltIn)> = BUILT_IN
+        .iter()
+        .filter(|plan| plan.about.starts_with("published: "))
+        .map(|plan| (plan.name.split('-').filter(is_named).count(), plan))
+        .collect();
+    let most = rated.iter().map(|(count, _)| *count).max().unwrap_or(0);
+    rated.into_iter().filter(|(count, _)| most > 0 && *count == most).map(|(_, plan)| plan).collect()
+}
+
 /// Their names.
 pub fn names() -> Vec<&'static str> {
     BUILT_IN.iter().map(|plan| plan.name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_or_a_part_of_it_names_its_plans() {
+        let names = |typed: &str| titled(typed).iter().map(|plan| plan.name).collect::<Vec<_>>();
+        assert_eq!(names("Hyperion"), ["hyperion-prometheus"]);
+        assert_eq!(names("Evaluation of Hyperion and Prometheus"), ["hyperion-prometheus"]);
+        assert_eq!(names("Benchmarks on Chameleon (bare metal)"), ["chameleon-baremetal"]);
+        assert_eq!(names("chameleon"), ["chameleon-baremetal", "chameleon-kvm"]);
+        assert_eq!(names("Amazon EC2 t2.micro, in Java"), ["ec2-t2micro-java"]);
+        assert_eq!(names("t2 micro"), ["ec2-t2micro", "ec2-t2micro-java"]);
+        for typed in ["", "t2", "cloud", "investigate", "standard"] {
+            assert!(names(typed).len() != 1, "{typed}");
+        }
+    }
 }
