@@ -180,7 +180,7 @@ pub fn how_to_get(package: Package) -> String {
     match package {
         Package::Debian(name) => format!("apt-get install {name}"),
         Package::DebianNonFree(name) => format!("apt-get install {name} (Debian's non-free section)"),
-        Package::Source(place) => format!("build it from {place} and use --reference-path"),
+        Package::Source(command) => format!("{command}; then name its program by --reference-path"),
     }
 }
 

@@ -89,7 +89,7 @@ pub enum Package {
     Debian(&'static str),
     /// Debian's non-free section.
     DebianNonFree(&'static str),
-    /// No package: where its source is told.
+    /// No package: the command that fetches and builds it.
     Source(&'static str),
 }
 

@@ -20,8 +20,8 @@ pub(super) struct Osu {
 }
 
 const fn tool(programs: &'static [&'static str; 1], checks: &'static str) -> Tool {
-    const PLACE: &str = "mvapich.cse.ohio-state.edu/benchmarks";
-    let package = Package::Source(PLACE);
+    const COMMAND: &str = "curl -L https://mvapich.cse.ohio-state.edu/download/mvapich/osu-micro-benchmarks-7.5.1.tar.gz | tar xz && cd osu-micro-benchmarks-7.5.1 && ./configure CC=mpicc CXX=mpicxx && make";
+    let package = Package::Source(COMMAND);
     // It takes MPI to be asked; the version stands above its results.
     Tool {
         name: programs[0],

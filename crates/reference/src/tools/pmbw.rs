@@ -118,7 +118,7 @@ const TOOL: Tool = Tool {
     name: "pmbw",
     checks: "memory reads and writes, latency of a random walk",
     programs: &["pmbw"],
-    package: Package::Source("panthema.net/2013/pmbw"),
+    package: Package::Source("git clone https://github.com/bingmann/pmbw && cd pmbw && ./configure && make"),
     // It tells its version with its results only.
     version_arguments: &["-h"],
     version_after: "version=",

@@ -110,7 +110,9 @@ const TOOL: Tool = Tool {
     name: "stream",
     checks: "memory copy, scale, add, triad",
     programs: &["stream"],
-    package: Package::Source("www.cs.virginia.edu/stream (gcc -O3 -march=native -fopenmp)"),
+    package: Package::Source(
+        "curl -LO https://www.cs.virginia.edu/stream/FTP/Code/stream.c && gcc -O3 -march=native -fopenmp stream.c -o stream",
+    ),
     // It takes none and would measure.
     version_after: "$Revision: ",
     results: Some("its text"),

@@ -34,7 +34,9 @@ const TOOL: Tool = Tool {
     name: "xlinpack",
     checks: "dense linear system (Intel MKL)",
     programs: &["xlinpack_xeon64"],
-    package: Package::Source("Intel's oneAPI MKL benchmarks"),
+    package: Package::Source(
+        "curl -L https://downloadmirror.intel.com/793598/l_onemklbench_p_2024.0.0_49515.tgz | tar xz",
+    ),
     version_arguments: &["-v"],
     version_after: "LINPACK Benchmark version ",
     only_with: hpl::BENCHMARKS,
