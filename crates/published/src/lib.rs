@@ -249,6 +249,35 @@ const REPORTS: &[Report] = &[
 /// How the reports derive their limits.
 const THEORIES: &str = include_str!("data/theories.tsv");
 
+/// What the reports leave open; a report of `*` is all of them.
+const OPEN: &str = include_str!("data/open.tsv");
+
+/// Something that a report does not answer or leaves to later work, and the command that answers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenPoint {
+    /// What is open, as a phrase.
+    pub open: &'static str,
+    /// The arguments of plimsoll that answer it; empty if nothing does.
+    pub command: &'static str,
+    /// What the command gives, or why there is none.
+    pub gives: &'static str,
+    /// The file of docs/ that explains it.
+    pub document: &'static str,
+    /// The heading there.
+    pub heading: &'static str,
+}
+
+impl fmt::Display for OpenPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { open, command, gives, document, heading } = self;
+        write!(f, "{open}: {gives}")?;
+        match *command {
+            "" => Ok(()),
+            _ => write!(f, " (plimsoll {command}; docs/{document}, {heading})"),
+        }
+    }
+}
+
 /// The names of the reports.
 pub fn names() -> Vec<&'static str> {
     REPORTS.iter().map(|report| report.name).collect()
@@ -334,6 +363,22 @@ impl Baseline {
             let [report, part, of, text] = columns.as_slice() else { return None };
             ([*report, *part, *of] == [self.name, subsystem, metric]).then_some(*text)
         })
+    }
+
+    /// What the report leaves open.
+    pub fn open_points(&self) -> Vec<OpenPoint> {
+        let point = |line: &'static str| {
+            let columns: Vec<&'static str> = line.split('\t').collect();
+            let [report, open, command, gives, document, heading] = *columns.as_slice() else { return None };
+            [self.name, "*"].contains(&report).then_some(OpenPoint {
+                open,
+                command,
+                gives,
+                document,
+                heading,
+            })
+        };
+        OPEN.lines().skip(1).filter_map(point).collect()
     }
 
     /// The published figure of a case's metric.

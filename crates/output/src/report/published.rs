@@ -140,6 +140,10 @@ impl<'a> Report<'a> {
         for statement in evaluation::statements(self.baseline, &filled) {
             text += &paragraph(style, Role::Plain, "  • ", &statement.to_string());
         }
+        text += &format!("\n{}\n", style.paint(Role::Strong, evaluation::OPEN_TITLE));
+        for point in self.baseline.open_points() {
+            text += &paragraph(style, Role::Plain, "  • ", &point.to_string());
+        }
         text
     }
 }

@@ -12,6 +12,9 @@ use crate::report::context;
 /// Heading of the section.
 pub(in crate::report) const TITLE: &str = "Evaluation";
 
+/// Heading of what the report leaves open.
+pub(in crate::report) const OPEN_TITLE: &str = "What the report leaves open";
+
 /// Significant digits of ratios.
 const DIGITS: usize = 3;
 

@@ -17,6 +17,9 @@ pub(in crate::report) fn markdown(reports: &[Report<'_>]) -> String {
         text += &format!("\n### {}\n\n", evaluation::TITLE);
         let statements = evaluation::statements(report.baseline, &filled);
         text += &statements.iter().map(|statement| item(&statement.to_string())).collect::<String>();
+        text += &format!("\n### {}\n\n", evaluation::OPEN_TITLE);
+        let open = report.baseline.open_points();
+        text += &open.iter().map(|point| item(&point.to_string())).collect::<String>();
     }
     text
 }

@@ -13,7 +13,7 @@ use crate::fixture;
 use crate::machine::fixture::Fixture;
 use crate::measurement::{Measurement, Point};
 use crate::published::tables::{self, Kind, Table};
-use crate::published::{Baseline, find, names};
+use crate::published::{Baseline, OpenPoint, find, names};
 use crate::report::html;
 use crate::resolve;
 
@@ -141,8 +141,37 @@ fn all() -> String {
         head.iter().fold(HEAD.to_owned(), |text, (word, count)| text.replace(word, &count.to_string()));
     let list: String = titles[0].together.iter().map(|title| format!("- {title}\n")).collect();
     format!(
-        "{head}{text}\n## All five together\n\nFolded at the end of the page of each replay, under \"The published reports together\":\n\n{list}{REST}"
+        "{head}{text}\n## All five together\n\nFolded at the end of the page of each replay, under \"The published reports together\":\n\n{list}{REST}{}",
+        open_points(&reports)
     )
+}
+
+/// A row for each point that a report leaves open; those of all reports once.
+fn open_points(reports: &[Baseline]) -> String {
+    let mut seen: Vec<&str> = Vec::new();
+    let mut rows = String::new();
+    for report in reports {
+        for OpenPoint { open, command, gives, document, heading } in report.open_points() {
+            let of: Vec<&str> = reports
+                .iter()
+                .filter(|other| other.open_points().iter().any(|point| point.open == open))
+                .map(|other| other.name)
+                .collect();
+            if seen.contains(&open) {
+                continue;
+            }
+            seen.push(open);
+            let of = if of.len() == reports.len() { "all".to_owned() } else { of.join(", ") };
+            let command = if command.is_empty() { String::new() } else { format!("`plimsoll {command}`") };
+            let place = if document.is_empty() {
+                String::new()
+            } else {
+                format!("[{document}]({document}), {heading}")
+            };
+            writeln!(rows, "| {of} | {open} | {command} | {gives} | {place} |").unwrap();
+        }
+    }
+    rows
 }
 
 const HEAD: &str = "# The published reports: where each table and figure is
@@ -183,7 +212,8 @@ That gives TABLES tables and FIGURES figures, where the reports have 76 tables a
 have the numbers of the running text, which have no chart of their own, PROGRAMS the output of reference programs and OWN_TABLES
 the reports' own measurements; SERIES figures are series in time. Which numbers share a caption is not in the data: one of theirs may
 be two of these, or two of theirs one. No number is left out: a test checks that every number is in exactly one table and is printed in
-every format, and that every operation and metric is drawn.
+every format, and that every operation and metric is drawn. Another test finds each item of `crates/plimsoll/tests/items.tsv` (tables, figures,
+theories, efficiencies, reference tools, features and open points) where its row puts it.
 ";
 
 const REST: &str = "
@@ -193,12 +223,13 @@ Such numbers are printed in their tables, with the reason. They are lines of ipe
 machine that the report is not about. IOzone's table has lost its record sizes and unit: its operations are
 measured again, each with IOzone's own figure of the same pass, but not divided.
 
-## What the reports leave to later work
+## What the reports leave open
 
-- More operations for each instruction, until the rate is flat: `plimsoll run chains` measures multiply-adds, additions and
-  multiplications by number of independent chains, scalar and in vectors of each width, with the limit that latency and units give
-  and the number of chains from which on nothing is gained (docs/method.md, cpu.peak, independent chains).
-- Accelerators (GPU, NPU) are not measured.
+The data have no list of what the authors left to later work. These points follow from what the reports do not print or measure, and stand
+at the end of the evaluation of each replay.
+
+| report | open | plimsoll | gives | explained in |
+| --- | --- | --- | --- | --- |
 ";
 
 #[test]
