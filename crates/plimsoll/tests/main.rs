@@ -22,6 +22,7 @@ mod history;
 mod hosts;
 mod html;
 mod iperf3;
+mod items;
 mod layering;
 mod machines;
 mod manifest;

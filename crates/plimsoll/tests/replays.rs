@@ -20,7 +20,7 @@ use crate::support::scratch;
 const HIGHEST: u64 = 8000;
 
 /// A run with three samples, a limit and a reference tool for every published point that a case measures.
-fn replay(baseline: &Baseline) -> Run {
+pub(crate) fn replay(baseline: &Baseline) -> Run {
     let mut all: Vec<Measurement> = Vec::new();
     for matched in baseline.figures.iter().filter_map(|figure| figure.matched.as_ref()) {
         let (value, unit) = matched.value.unwrap_or((1e-6, Unit::Second));
@@ -141,4 +141,22 @@ fn a_figure_that_cannot_be_filled_says_why_in_its_place() {
     }
     let charts = browser.evaluate("[...document.querySelectorAll('[id^=d0-table] figure')].filter((one) => one.textContent.includes('not all is drawn of today: skipped: no room')).length");
     assert!(charts.as_u64().unwrap() >= 12, "two metrics of each of six tables: {charts}");
+}
+
+#[test]
+fn ratios_to_reference_tools_are_read_as_fractions_on_their_axis() {
+    const TEST: &str = "replays::ratios_to_reference_tools_are_read_as_fractions_on_their_axis";
+    let dir = scratch();
+    let mut made = fixture::measured("cpu.peak/op=fma/type=f64/threads=1", "rate", Unit::FlopPerSecond, 5e10);
+    made.metrics[0].peers = vec![PeerResult::of(&fixture::heard("tool", &[(5e10, 1e10)]), 0.03)];
+    let page = written(dir.path(), fixture::run_of(vec![made]));
+    let Some(mut browser) = Browser::open(TEST, &page, 1440) else { return };
+    let ticks = browser.evaluate(
+        "[...document.querySelectorAll('[data-chart$=forest] svg text')].map((one) => one.textContent)",
+    );
+    let ticks: Vec<&str> = ticks.as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    for wanted in ["1/8", "1", "8"] {
+        assert!(ticks.contains(&wanted), "{wanted}: {ticks:?}");
+    }
+    assert!(!ticks.iter().any(|tick| tick.starts_with("0.")), "{ticks:?}");
 }

@@ -1,0 +1,217 @@
+//! What the five published reports have, each item a row of items.tsv, and where plimsoll has it again: in the document of a
+//! replay, in the plan, among the reference tools or on the command line.
+//!
+//! The rows follow from the data and designs of the reports: a table as the data group their numbers, a figure for each metric
+//! of a table of the report's own measurements and for each series that a design has as a chart alone, the formulas, shares and
+//! reference programs that a design states, what it does otherwise (features), and what the report leaves open (wishes).
+//!
+//! Answers: `table N`, `chart N` (below table N), `series WORDS`, `formula N WORDS`, `share N WORDS`, `tool NAME`, `case GLOB`,
+//! `command ARGUMENTS`, `page WORDS`, `open`.
+
+use std::fs;
+use std::path::Path;
+
+use plimsoll::case::{Case, Pattern};
+use plimsoll::measurement::Point;
+use plimsoll::peer;
+use plimsoll::plan::built_in;
+use plimsoll::published::{Baseline, find, names};
+use plimsoll::quantity::Unit;
+use plimsoll::report::html::{Beside, page};
+use plimsoll_result::fixture;
+
+use crate::replays::replay;
+use crate::support::{ended, plimsoll, scratch};
+
+const ITEMS: &str = include_str!("items.tsv");
+
+struct Item<'a> {
+    report: &'a str,
+    kind: &'a str,
+    name: &'a str,
+    answer: &'a str,
+}
+
+fn items() -> Vec<Item<'static>> {
+    let item = |line: &'static str| {
+        let columns: Vec<&str> = line.split('\t').collect();
+        let [report, kind, name, answer] = *columns.as_slice() else { panic!("{line}") };
+        Item { report, kind, name, answer }
+    };
+    ITEMS.lines().skip(1).map(item).collect()
+}
+
+/// A replay of a report: its plan's cases, and its document with every figure, limit and reference tool.
+struct Replayed {
+    baseline: Baseline,
+    cases: Vec<Case>,
+    page: String,
+}
+
+impl Replayed {
+    fn new(name: &str) -> Self {
+        let (baseline, dir) = (find(name).unwrap(), scratch());
+        let (list, _) = ended(plimsoll(dir.path()).args(["run", name, "--list"]), 0);
+        // A line is a case, and why it cannot be measured here.
+        let ids = list.lines().filter_map(|line| line.split_whitespace().next());
+        let cases: Vec<Case> = ids.filter_map(|id| id.parse().ok()).collect();
+        let mut run = replay(&baseline);
+        run.plan.text = built_in::find(name).unwrap().text.to_owned();
+        let is_timed = |case: &&Case| {
+            case.get("scaling").is_none()
+                && ["cpu.peak", "network.tcp", "network.udp"].contains(&case.benchmark())
+        };
+        for case in cases.iter().filter(is_timed) {
+            let mut timed = fixture::measured(case.id().as_str(), "rate", Unit::OpPerSecond, 1e10);
+            timed.metrics[0].samples = vec![1e10; 40];
+            timed.metrics[0].series =
+                (0..40).map(|t| Point { t: f64::from(t), ..Point::default() }).collect();
+            run.measurements.push(timed);
+        }
+        let page = page(&[run], &Beside::default()).unwrap();
+        let (page, _) = page.split_once("id=\"d0-rest\"").unwrap();
+        Self { baseline, cases, page: text(page) }
+    }
+
+    /// What the document has between the beginnings of a table and of what follows.
+    fn section(&self, number: &str) -> &str {
+        let from = format!("id=\"d0-table-{number}\"");
+        let rest = self.page.split_once(&from).map_or("", |(_, rest)| rest);
+        rest.split("<section").next().unwrap_or_default()
+    }
+
+    /// Why the item is not where the row puts it; nothing if it is.
+    fn lacks(&self, item: &Item<'_>) -> Option<String> {
+        let (place, rest) = item.answer.split_once(' ').unwrap_or((item.answer, ""));
+        let (number, words) = rest.split_once(' ').unwrap_or((rest, ""));
+        let section = self.section(number);
+        let is_there = match place {
+            "table" => section.contains(&format!(": {}", item.name)) && section.contains("<table"),
+            "chart" => section.contains("data-chart") && caption(section, item.name),
+            "series" => {
+                self.page.contains(&format!("<strong>{rest} ")) && self.page.contains(" over time</strong>")
+            }
+            "formula" => {
+                let (_, formulas) = section.split_once("class=\"note formula\"").unwrap_or_default();
+                formulas.contains(words) && formulas.contains("limit of today, ")
+            }
+            // The report's share, and today's own beside its limit.
+            "share" => {
+                let columns = section.contains("own eff.") && section.contains("ref. eff.");
+                section.contains(words) && (columns || section.contains(" %)"))
+            }
+            "page" => self.page.contains(rest),
+            "open" => {
+                let point = self.baseline.open_points().into_iter().find(|point| point.open == item.name);
+                return match point {
+                    None => Some("not among what the report leaves open".to_owned()),
+                    Some(point) if !self.page.contains(&point.to_string()) => {
+                        Some("not in the document".to_owned())
+                    }
+                    Some(point) if point.command.is_empty() => None,
+                    Some(point) => {
+                        has_heading(point.document, point.heading).or_else(|| refused(point.command))
+                    }
+                };
+            }
+            "case" => {
+                let pattern = Pattern::parse(rest).unwrap();
+                self.cases.iter().any(|case| pattern.matches(case.id().as_str()))
+            }
+            "tool" => return uninstallable(rest),
+            "command" => return refused(rest),
+            other => panic!("{other}"),
+        };
+        (!is_there).then(|| "not there".to_owned())
+    }
+}
+
+/// HTML with its escaped characters as they are read.
+fn text(html: &str) -> String {
+    html.replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"")
+}
+
+/// Whether a chart of the section, drawn or with the reason why it is not, has this title.
+fn caption(section: &str, title: &str) -> bool {
+    section.contains(&format!("<figcaption><strong>{title}</strong>"))
+}
+
+fn has_heading(document: &str, heading: &str) -> Option<String> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(document);
+    let text = fs::read_to_string(&file).unwrap_or_default();
+    let is_it = |line: &str| line.starts_with('#') && line.trim_start_matches('#').trim() == heading;
+    (!text.lines().any(is_it)).then(|| format!("docs/{document} has no heading {heading}"))
+}
+
+/// How plimsoll refuses these arguments; nothing if it takes them.
+fn refused(arguments: &str) -> Option<String> {
+    let dir = scratch();
+    let words: Vec<&str> = arguments.split(' ').collect();
+    let is_plan = ["run", "cpu", "memory", "disk", "network"].contains(&words[0]);
+    let end = if is_plan && !words.contains(&"--hosts") { "--dry-run" } else { "--help" };
+    // Paths of examples are those of the repository.
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    std::os::unix::fs::symlink(examples, dir.path().join("examples")).unwrap();
+    let output =
+        plimsoll(dir.path()).args(words.iter().filter(|word| **word != end)).arg(end).output().unwrap();
+    (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Why a reference tool cannot be got; nothing if plimsoll names the command.
+fn uninstallable(name: &str) -> Option<String> {
+    let Some(tool) = peer::find(name) else { return Some("no reference tool".to_owned()) };
+    let how = peer::how_to_get(tool.tool().package);
+    let is_command =
+        ["apt-get install ", "curl -L", "git clone "].iter().any(|command| how.starts_with(command));
+    (!is_command).then(|| format!("no command that installs it: {how}"))
+}
+
+#[test]
+fn each_item_of_the_reports_is_where_its_row_puts_it() {
+    let mut missing = Vec::new();
+    for name in names() {
+        let replayed = Replayed::new(name);
+        let all: Vec<Item<'_>> = items().into_iter().filter(|item| item.report == name).collect();
+        for item in &all {
+            let why = replayed.lacks(item);
+            missing.extend(
+                why.map(|why| format!("{name} {}, {}: {}: {why}", item.kind, item.name, item.answer)),
+            );
+        }
+        // The tables of the list in its order, and no others.
+        let ids = replayed.page.split("id=\"d0-table-").skip(1).filter_map(|rest| rest.split('"').next());
+        let tables = all.iter().filter_map(|item| item.answer.strip_prefix("table "));
+        assert_eq!(ids.collect::<Vec<_>>(), tables.collect::<Vec<_>>(), "{name}");
+    }
+    assert!(missing.is_empty(), "{}:\n{}", missing.len(), missing.join("\n"));
+}
+
+#[test]
+fn the_list_counts_what_the_reports_have() {
+    let count = |kind: &str| items().iter().filter(|item| item.kind == kind).count();
+    let kinds = ["table", "figure", "theory", "efficiency", "tool", "feature", "wish"];
+    assert_eq!(kinds.map(count), [84, 82, 16, 25, 18, 31, 14]);
+    let open: usize = names().iter().map(|name| find(name).unwrap().open_points().len()).sum();
+    assert_eq!(open, 14 + 3 * 4, "three of them are open in all five reports");
+}
+
+/// The check finds what is taken away.
+#[test]
+fn an_item_that_is_taken_away_is_missed() {
+    let mut replayed = Replayed::new("chameleon-kvm");
+    let all = items();
+    let item = |answer: &str| {
+        all.iter().find(|item| item.report == "chameleon-kvm" && item.answer.starts_with(answer)).unwrap()
+    };
+    let of_page = ["table 5", "chart 5", "formula 5", "share 1", "open", "page", "series"];
+    for answer in of_page.iter().chain(&["case"]) {
+        assert_eq!(replayed.lacks(item(answer)), None, "{answer}");
+    }
+    replayed.page = String::new();
+    replayed.cases.clear();
+    for answer in of_page.iter().chain(&["case"]) {
+        assert!(replayed.lacks(item(answer)).is_some(), "{answer}");
+    }
+    assert!(refused("cpu --no-such-option").is_some() && uninstallable("no-such-tool").is_some());
+    assert!(has_heading("method.md", "no such heading").is_some());
+}
