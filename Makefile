@@ -26,7 +26,7 @@ help: ## show this list
 
 cargo:
 	@test -n "$(CARGO)" || { echo "plimsoll needs cargo (Rust 1.95 or newer) and found none: install it with rustup (rustup.rs; Debian 12's own rustc is too old), then run make again" >&2; exit 2; }
-	@command -v cc >/dev/null || { echo "plimsoll needs a C compiler to build its SQLite: install it with 'apt-get install gcc libc6-dev'" >&2; exit 2; }
+	@command -v cc >/dev/null || { echo "plimsoll needs a linker and a C compiler (ring is built with it): install it with 'apt-get install gcc libc6-dev'" >&2; exit 2; }
 
 build: cargo
 	@"$(CARGO)" build --release --locked --package plimsoll

@@ -40,7 +40,7 @@ def bench():
     PLACE.mkdir(parents=True, exist_ok=True)
     try:
         make()
-        rounds = [asked(PLACE / f"history-{number}.db") for number in range(ROUNDS)]
+        rounds = [asked(PLACE / f"history-{number}") for number in range(ROUNDS)]
         rows = []
         for name in rounds[0]:
             seconds, memory = zip(*(taken[name] for taken in rounds))

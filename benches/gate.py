@@ -40,7 +40,7 @@ def bench():
         raise RuntimeError(f"PARTS: no part {sorted(unknown)[0]!r}: choose among quiet, loop, faults")
     with contextlib.ExitStack() as stack:
         home = stack.enter_context(tempfile.TemporaryDirectory(prefix="plimsoll-bench-", dir=pathlib.Path.home()))
-        base = Gate(["--store", f"{home}/history.db"])
+        base = Gate(["--store", f"{home}/history"])
         print(f"\nlevel 1, history of {RUNS} runs of `gate`", flush=True)
         figures = history(base.also("--dir", home))
         alarms(base)
@@ -199,7 +199,7 @@ def slow_link(stack, home):
     """A token bucket on the near end of a link between two namespaces, which have a history of their own."""
     veth = stack.enter_context(Veth.pair())
     server = stack.enter_context(veth.serving())
-    gate = Gate(["--store", f"{home}/link.db", *server], veth.near)
+    gate = Gate(["--store", f"{home}/link", *server], veth.near)
     rate = half(history(gate), "network.tcp")
     tc = ["tc", "-n", veth.names[0], "qdisc", "add", "dev", "veth0", "root", "tbf"]
     subprocess.run([*tc, "rate", f"{rate}bit", "burst", "256k", "latency", "50ms"], check=True)

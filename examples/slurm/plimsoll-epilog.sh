@@ -3,7 +3,7 @@
 # In slurm.conf: Epilog=/etc/slurm/plimsoll-epilog.sh
 #                PrologEpilogTimeout=180
 plimsoll=${PLIMSOLL:-/usr/bin/plimsoll}
-# Slurm may give it no PATH and no HOME. The history is /var/lib/plimsoll/history.db: XDG_DATA_HOME=/var/lib plimsoll run quick, three times
+# Slurm may give it no PATH and no HOME. The history is /var/lib/plimsoll: XDG_DATA_HOME=/var/lib plimsoll run quick, three times
 export PATH="${PATH:-/usr/sbin:/usr/bin:/sbin:/bin}" XDG_DATA_HOME="${XDG_DATA_HOME:-/var/lib}"
 line=$("$plimsoll" gate --level 2 --quiet 2> /dev/null)
 code=$?

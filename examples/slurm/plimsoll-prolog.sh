@@ -5,7 +5,7 @@
 #                PrologEpilogTimeout=60
 #                SchedulerParameters=nohold_on_prolog_fail    (else a batch job is held)
 plimsoll=${PLIMSOLL:-/usr/bin/plimsoll}
-# Slurm may give it no PATH and no HOME. The history is /var/lib/plimsoll/history.db: XDG_DATA_HOME=/var/lib plimsoll run gate, three times
+# Slurm may give it no PATH and no HOME. The history is /var/lib/plimsoll: XDG_DATA_HOME=/var/lib plimsoll run gate, three times
 export PATH="${PATH:-/usr/sbin:/usr/bin:/sbin:/bin}" XDG_DATA_HOME="${XDG_DATA_HOME:-/var/lib}"
 line=$("$plimsoll" gate --level 1 --quiet 2> /dev/null)
 code=$?

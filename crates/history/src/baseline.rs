@@ -2,13 +2,11 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Row, params};
-
-use super::query::series;
+use super::index::{Facts, Index};
 use super::{Store, StoreError};
 use crate::case::Case;
 use crate::compare::lasting::{self, Series};
-use crate::document::Run;
+use crate::document::{Run, RunStatus};
 use crate::limit::median;
 
 /// Most runs of a baseline.
@@ -23,7 +21,7 @@ pub const ACCEPTED: &str = "accepted";
 /// Runs that no baseline takes, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassedOver {
-    /// They came from a file.
+    /// They came from another machine, or from a file.
     pub imported: usize,
     /// They did not end by themselves.
     pub partial: usize,
@@ -55,13 +53,6 @@ pub struct Baseline {
     pub open: Vec<OpenLoss>,
 }
 
-/// A run of the plan on the machine that a baseline may have.
-struct Candidate {
-    number: i64,
-    id: String,
-    started: String,
-}
-
 /// Which runs of a plan are searched.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Until {
@@ -75,17 +66,17 @@ impl Store {
     /// The last finished own run of the plan on the machine that measured anything, before this one.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// The history cannot be read.
     pub fn run_before(&self, run: &Run) -> Result<Option<String>, StoreError> {
         let candidates = self.candidates(run, Until::Before)?;
-        Ok(candidates.into_iter().map(|one| one.id).rfind(|id| *id != run.id))
+        Ok(candidates.iter().map(|one| one.id.clone()).rfind(|id| *id != run.id))
     }
 
     /// At most `count` finished own runs of the plan on the machine before this one, since the last accepted one. Runs since a loss
     /// that lasts are left out.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// The history cannot be read.
     pub fn baseline(&self, run: &Run, count: usize) -> Result<Baseline, StoreError> {
         let candidates = self.candidates(run, Until::Before)?;
         let found = self.earlier(run, &candidates, count)?;
@@ -106,7 +97,7 @@ impl Store {
     /// Accepts the level of a run: baselines begin with the first run that has it. The id of that run.
     ///
     /// # Errors
-    /// The run is not stored, or the file cannot be written.
+    /// The run is not stored, or the history cannot be written.
     pub fn accept(&mut self, run: &Run) -> Result<String, StoreError> {
         let candidates = self.candidates(run, Until::Through)?;
         let found = self.earlier(run, &candidates, MOST_BASELINE)?;
@@ -119,98 +110,83 @@ impl Store {
     fn earlier(
         &self,
         run: &Run,
-        candidates: &[Candidate],
+        candidates: &[&Facts],
         count: usize,
     ) -> Result<lasting::Earlier, StoreError> {
         let floors = self.floors(&run.machine.id)?;
-        let series = self.figures(candidates).map_err(|e| self.failed(&e))?;
+        let series = figures(self.index()?, candidates);
         let count = count.min(MOST_BASELINE);
         Ok(lasting::baseline(&series, candidates.len(), count, floors.as_ref()))
     }
 
-    /// The oldest first.
-    fn candidates(&self, run: &Run, until: Until) -> Result<Vec<Candidate>, StoreError> {
-        const SELECT: &str = "
-            WITH latest (number) AS (
-                SELECT coalesce((SELECT number FROM run WHERE id = ?3), 9223372036854775807)
-            ), accepted (number) AS (
-                SELECT run.number FROM run JOIN tag ON tag.run = run.number AND tag.name = ?4, latest
-                WHERE machine = ?1 AND plan = ?2 AND run.number <= latest.number
-            )
-            SELECT run.number, id, started FROM run, latest
-            WHERE machine = ?1 AND plan = ?2 AND state = 'complete' AND origin = 'own'
-              AND EXISTS (SELECT 1 FROM measurement WHERE run = run.number AND status = 'ok')
-              AND (run.number < latest.number
-                   OR run.number = latest.number AND (?5 OR run.number IN (SELECT number FROM accepted)))
-              AND run.number >= coalesce((SELECT max(number) FROM accepted), 0)
-            ORDER BY run.number DESC LIMIT ?6";
-        let values = params![
-            run.machine.id,
-            run.plan.name,
-            run.id,
-            ACCEPTED,
-            until == Until::Through,
-            MAX_SEARCHED as i64
-        ];
-        let candidate =
-            |row: &Row<'_>| Ok(Candidate { number: row.get(0)?, id: row.get(1)?, started: row.get(2)? });
-        let found = || -> rusqlite::Result<Vec<Candidate>> {
-            let mut statement = self.connection.prepare_cached(SELECT)?;
-            let mut found: Vec<Candidate> =
-                statement.query_map(values, candidate)?.collect::<rusqlite::Result<_>>()?;
-            found.reverse();
-            Ok(found)
-        };
-        found().map_err(|e| self.failed(&e))
+    /// Whether a run was measured by plimsoll on the machine of another run, as far as is known.
+    fn is_own(&self, facts: &Facts, of: &Run) -> bool {
+        facts.host == of.machine.host && !self.remarks().is_imported(&facts.id)
     }
 
-    /// The figures of these runs, by series; the median if a run has several of one case.
-    fn figures(&self, candidates: &[Candidate]) -> rusqlite::Result<Vec<Series>> {
-        const SERIES: &str = "SELECT number, rank, case_id, metric, unit, better FROM series";
-        const POINTS: &str = "SELECT series, median FROM point WHERE run = ?1 ORDER BY series, position";
-        let mut statement = self.connection.prepare_cached(SERIES)?;
-        let known = statement.query_map([], series)?.collect::<rusqlite::Result<Vec<_>>>()?;
-        let mut figures: HashMap<i64, Vec<(usize, f64)>> = HashMap::new();
-        let mut statement = self.connection.prepare_cached(POINTS)?;
-        for (index, run) in candidates.iter().enumerate() {
-            let point = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, f64>(1)?));
-            let points = statement.query_map([run.number], point)?.collect::<rusqlite::Result<Vec<_>>>()?;
-            for of_series in points.chunk_by(|a, b| a.0 == b.0) {
-                let values = of_series.iter().map(|(_, value)| *value).collect();
-                let value = median(values).unwrap_or(f64::NAN);
-                figures.entry(of_series[0].0).or_default().push((index, value));
+    /// The runs of the plan on machines like that of `of`, up to and with itself where it is stored.
+    fn like(&self, of: &Run) -> Result<Vec<&Facts>, StoreError> {
+        let index = self.index()?;
+        let end =
+            index.runs.iter().position(|run| run.facts.id == of.id).map_or(index.runs.len(), |at| at + 1);
+        let same = |run: &&Facts| run.machine == of.machine.id && run.plan == of.plan.name;
+        Ok(index.runs[..end].iter().map(|run| &run.facts).filter(same).collect())
+    }
+
+    /// The oldest first.
+    fn candidates(&self, run: &Run, until: Until) -> Result<Vec<&Facts>, StoreError> {
+        let remarks = self.remarks();
+        let mut found = Vec::new();
+        for facts in self.like(run)?.into_iter().rev() {
+            let is_accepted = remarks.has(&facts.id, ACCEPTED);
+            let is_whole = facts.status == RunStatus::Complete && facts.counts.ok > 0;
+            let is_meant = facts.id != run.id || until == Until::Through || is_accepted;
+            if is_whole && is_meant && self.is_own(facts, run) {
+                found.push(facts);
+            }
+            if is_accepted || found.len() == MAX_SEARCHED {
+                break;
             }
         }
-        let series = known.into_iter().flatten().filter_map(|known| {
-            let case: Case = known.case.parse().ok()?;
-            Some(Series {
-                case,
-                metric: known.metric,
-                better: known.better,
-                figures: figures.remove(&known.number)?,
-            })
-        });
-        Ok(series.collect())
+        found.reverse();
+        Ok(found)
     }
 
     /// The runs of the plan on the machine before this one that no baseline takes.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// The history cannot be read.
     pub fn not_in_baseline(&self, of: &Run) -> Result<PassedOver, StoreError> {
-        const SELECT: &str = "
-            SELECT coalesce(sum(origin <> 'own'), 0),
-                   coalesce(sum(origin = 'own' AND state <> 'complete'), 0),
-                   coalesce(sum(origin = 'own' AND state = 'complete' AND NOT EXISTS (
-                       SELECT 1 FROM measurement WHERE run = number AND status = 'ok')), 0)
-            FROM run
-            WHERE machine = ?1 AND plan = ?2 AND id <> ?3
-              AND number < coalesce((SELECT number FROM run WHERE id = ?3), 9223372036854775807)";
-        let count =
-            |row: &Row<'_>, column| row.get::<_, i64>(column).map(|n| usize::try_from(n).unwrap_or(0));
-        let found = self.connection.query_row(SELECT, params![of.machine.id, of.plan.name, of.id], |row| {
-            Ok(PassedOver { imported: count(row, 0)?, partial: count(row, 1)?, empty: count(row, 2)? })
-        });
-        found.map_err(|e| self.failed(&e))
+        let mut found = PassedOver::default();
+        for facts in self.like(of)?.into_iter().filter(|facts| facts.id != of.id) {
+            match (self.is_own(facts, of), facts.status) {
+                (false, _) => found.imported += 1,
+                (true, RunStatus::Partial) => found.partial += 1,
+                (true, RunStatus::Complete) => found.empty += usize::from(facts.counts.ok == 0),
+            }
+        }
+        Ok(found)
     }
+}
+
+/// The figures of these runs, by series; the median if a run has several of one case.
+fn figures(index: &Index, candidates: &[&Facts]) -> Vec<Series> {
+    let mut all: HashMap<usize, Vec<(usize, f64)>> = HashMap::new();
+    for (run, facts) in candidates.iter().enumerate() {
+        let mut values: HashMap<usize, Vec<f64>> = HashMap::new();
+        for &(series, median, _) in &facts.figures {
+            values.entry(series).or_default().push(median);
+        }
+        for (series, values) in values {
+            all.entry(series).or_default().push((run, median(values).unwrap_or(f64::NAN)));
+        }
+    }
+    let one = |(number, figures): (usize, Vec<(usize, f64)>)| {
+        let known = index.series.get(number)?;
+        let case: Case = known.case.parse().ok()?;
+        Some(Series { case, metric: known.metric.clone(), better: known.better, figures })
+    };
+    let mut numbers: Vec<_> = all.into_iter().collect();
+    numbers.sort_unstable_by_key(|(number, _)| *number);
+    numbers.into_iter().filter_map(one).collect()
 }

@@ -1,22 +1,20 @@
-//! The history: every run and every measurement in one SQLite file, each committed when it is finished.
+//! The history: a directory of run documents, one compressed file a run, written whole and never changed.
 //!
-//! A run is `begin` → `add` for each case → `finish`; whatever kills the process in between, what was added is
-//! there, and the run loads as partial. Several processes may write at once. A file that is damaged, foreign, newer
-//! or reached through a link is refused and left as it is.
+//! A run is `begin` → `add` for each case → `finish`; whatever kills the process meanwhile, what was added is there, and the
+//! run loads as partial. Several processes may write at once. Copying documents from one history to another joins the two;
+//! a document that cannot be read is named and left alone, and the others are used.
 #![forbid(unsafe_code)]
 
 mod baseline;
+mod documents;
 mod error;
-mod layout;
-mod machines;
-mod overview;
+mod index;
 mod place;
-mod publish;
 mod query;
-mod repair;
-mod schema;
+mod remarks;
 #[cfg(test)]
 mod tests;
+mod unfinished;
 
 use plimsoll_compare as compare;
 use plimsoll_machine as machine;
@@ -24,46 +22,46 @@ use plimsoll_model::{case, limit, measurement, metric};
 use plimsoll_result::document;
 #[cfg(test)]
 use plimsoll_result::fixture;
-use plimsoll_system::{leftover, links, trust};
+use plimsoll_system::{leftover, links, trust, wall};
 use plimsoll_units::{quantity, text};
 
-use std::path::{Path, PathBuf};
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
 
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
+use crate::compare::Floors;
 use crate::document::{Run, RunStatus};
 use crate::leftover::Registry;
+use crate::machine::{EffectiveCache, Machine};
 use crate::measurement::{Measurement, Status};
+use documents::Unread;
+use index::{Index, Indexed};
+use place::Make;
+use remarks::Remarks;
+use unfinished::Journal;
 
 pub use baseline::{ACCEPTED, Baseline, MOST_BASELINE, OpenLoss, PassedOver};
 pub use error::StoreError;
-pub use overview::Entry;
 pub use place::{Location, Surroundings};
-pub use publish::publish;
 pub use query::{Asked, Began, Point, Trend};
-pub use repair::{Repaired, repair};
-
-/// All runs, without reading their headers.
-const LINES: &str = "
-    SELECT id, started, elapsed_s, plan, host, state,
-           coalesce(ok, 0), coalesce(invalid, 0), coalesce(failed, 0), coalesce(skipped, 0),
-           (SELECT group_concat(name, ' ') FROM tag WHERE tag.run = number), note
-    FROM run INDEXED BY run_line LEFT JOIN (
-        SELECT run, sum(status = 'ok') AS ok, sum(status = 'invalid') AS invalid,
-               sum(status = 'failed') AS failed, sum(status = 'skipped') AS skipped
-        FROM measurement INDEXED BY measurement_status GROUP BY run
-    ) ON run = number
-    ORDER BY number DESC";
 
 /// An open history.
 #[derive(Debug)]
 pub struct Store {
-    file: PathBuf,
-    connection: Connection,
+    directory: PathBuf,
+    registry: Option<Registry>,
+    /// The run that this process adds to.
+    journal: Option<Journal>,
+    index: OnceCell<Index>,
+    remarks: OnceCell<Remarks>,
 }
 
 /// How many cases ended how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Measured.
     pub ok: usize,
@@ -78,13 +76,20 @@ pub struct Counts {
 impl Counts {
     /// Counts measurements.
     pub fn of(measurements: &[Measurement]) -> Self {
-        let count = |status| measurements.iter().filter(|m| m.status == status).count();
-        Self {
-            ok: count(Status::Ok),
-            invalid: count(Status::Invalid),
-            failed: count(Status::Failed),
-            skipped: count(Status::Skipped),
-        }
+        let mut counts = Self::default();
+        measurements.iter().for_each(|one| counts.add(one.status));
+        counts
+    }
+
+    /// Counts one more.
+    fn add(&mut self, status: Status) {
+        let count = match status {
+            Status::Ok => &mut self.ok,
+            Status::Invalid => &mut self.invalid,
+            Status::Failed => &mut self.failed,
+            Status::Skipped => &mut self.skipped,
+        };
+        *count += 1;
     }
 
     /// Those that are not zero, in words: `12 ok`, `1 skipped`.
@@ -121,6 +126,17 @@ pub struct RunLine {
     pub said: Said,
 }
 
+/// A stored run, and on what it ran.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The run in a line.
+    pub line: RunLine,
+    /// Fingerprint of its machine; of several machines the first one's.
+    pub machine: String,
+    /// On how many machines.
+    pub nodes: usize,
+}
+
 /// What the user said about a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
@@ -131,12 +147,6 @@ pub struct Said {
 }
 
 impl Said {
-    fn new(tags: Option<&str>, note: Option<String>) -> Self {
-        let mut tags: Vec<String> = tags.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
-        tags.sort_unstable();
-        Self { tags, note }
-    }
-
     /// In one line: `before-upgrade · a note`; `None` where nothing was said.
     pub fn line(&self) -> Option<String> {
         let tags = (!self.tags.is_empty()).then(|| self.tags.join(", "));
@@ -145,17 +155,27 @@ impl Said {
     }
 }
 
+/// What `history prune` did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Runs that were deleted.
+    pub deleted: usize,
+    /// Runs that are as old and were kept for their tags.
+    pub kept: usize,
+}
+
 impl Store {
-    /// Opens the history for writing, and makes it if there is none; `registry` has its unfinished file meanwhile.
+    /// Opens the history for writing, and makes it if it is missing; `registry` records its unfinished files.
     ///
     /// # Errors
     /// See [`StoreError`]; nothing was changed then.
     pub fn open(location: &Location, registry: Option<&Registry>) -> Result<Self, StoreError> {
-        let file = location.resolved(place::Make::Directory)?;
-        if place::inspect(&file)?.is_none() {
-            schema::create(&file, registry)?;
-        }
-        Self::existing(file)
+        let directory = location.resolved(Make::Directory)?;
+        let runs = directory.join(documents::RUNS);
+        let ready = documents::make(&runs)
+            .and_then(|()| Ok(rustix::fs::access(&runs, rustix::fs::Access::WRITE_OK)?));
+        ready.map_err(|e| StoreError::not_writable(&directory, &e))?;
+        Ok(Self { registry: registry.cloned(), ..Self::at(directory) })
     }
 
     /// Opens the history for reading.
@@ -163,227 +183,379 @@ impl Store {
     /// # Errors
     /// [`StoreError::Missing`] if there is none, or as [`Store::open`].
     pub fn read(location: &Location) -> Result<Self, StoreError> {
-        let store = Self::existing(location.resolved(place::Make::Nothing)?)?;
-        store.connection.pragma_update(None, "query_only", true).map_err(|e| store.failed(&e))?;
-        Ok(store)
+        location.resolved(Make::Nothing).map(Self::at)
     }
 
-    fn existing(file: PathBuf) -> Result<Self, StoreError> {
-        let connection = schema::open(&file, length(&file)?)?;
-        Ok(Self { file, connection })
+    fn at(directory: PathBuf) -> Self {
+        Self { directory, registry: None, journal: None, index: OnceCell::new(), remarks: OnceCell::new() }
     }
 
-    /// Enters a run that begins now. `header` is its document as far as it is known; measurements in it are not
-    /// stored yet.
+    fn index(&self) -> Result<&Index, StoreError> {
+        if let Some(index) = self.index.get() {
+            return Ok(index);
+        }
+        let index = Index::load(&self.directory, self.registry.as_ref())?;
+        Ok(self.index.get_or_init(|| index))
+    }
+
+    /// The remarks; none where they cannot be read, which is a problem.
+    fn remarks(&self) -> &Remarks {
+        self.remarks.get_or_init(|| Remarks::read(&self.directory).unwrap_or_default())
+    }
+
+    /// Files of the history that are not used, each in a line with the reason.
     ///
     /// # Errors
-    /// The file cannot be written, or has a run of this id.
-    pub fn begin(&mut self, header: &Run) -> Result<(), StoreError> {
-        let text = self.header(header)?;
-        let values = params![
-            header.id,
-            header.started,
-            header.plan.name,
-            header.machine.id,
-            header.machine.host,
-            header.elapsed_s,
-            text
-        ];
-        const INSERT: &str = "INSERT INTO run (id, started, state, plan, machine, host, elapsed_s, header)
-                              VALUES (?1, ?2, 'running', ?3, ?4, ?5, ?6, ?7)";
-        self.connection.execute(INSERT, values).map_err(|e| self.failed(&e))?;
+    /// The history cannot be read.
+    pub fn problems(&self) -> Result<Vec<String>, StoreError> {
+        let notes = Remarks::read(&self.directory).err().map(|e| e.to_string());
+        Ok(notes.into_iter().chain(self.index()?.problems.iter().cloned()).collect())
+    }
+
+    /// Enters a run that begins now. `run` is its document as far as it is known.
+    ///
+    /// # Errors
+    /// The history cannot be written.
+    pub fn begin(&mut self, run: &Run) -> Result<(), StoreError> {
+        self.index.take();
+        self.journal = Some(Journal::start(&self.directory, run, self.registry.as_ref())?);
         Ok(())
     }
 
-    /// Marks an interrupted run as running again; what was added before stays. One that was killed before its first case
-    /// had ended may be resumed too.
+    /// Enters an interrupted run that goes on; what was measured before stays. `header` is its document without measurements.
     ///
     /// # Errors
-    /// The file cannot be written, has no such run, or it is complete.
-    pub fn resume(&mut self, run: &Run) -> Result<(), StoreError> {
-        const UPDATE: &str = "UPDATE run SET state = 'running' WHERE id = ?1 AND state <> 'complete'";
-        let changed = self.connection.execute(UPDATE, [&run.id]).map_err(|e| self.failed(&e))?;
-        if changed == 1 { Ok(()) } else { Err(self.no_such(&run.id)) }
+    /// The history cannot be written, has no such run, or it is complete.
+    pub fn resume(&mut self, header: &Run) -> Result<(), StoreError> {
+        let known = self.load(&header.id)?;
+        match known.status {
+            RunStatus::Complete => Err(self.no_such(&header.id)),
+            RunStatus::Partial => self.begin(&Run { measurements: known.measurements, ..header.clone() }),
+        }
     }
 
-    /// Enters measurements of the run, the first of them at that place in it, in one transaction: a machine of thousands
-    /// hands many over at once. When this returns, a power cut does not undo it.
+    /// Enters measurements of the run that has begun: a machine of thousands hands many over at once. When this returns, a power cut
+    /// does not undo it.
     ///
     /// # Errors
-    /// The file cannot be written, or the run was not begun.
-    pub fn add(&mut self, run: &str, first: usize, measured: &[Measurement]) -> Result<(), StoreError> {
-        let number = self.number(run)?;
-        let file = self.file.clone();
-        let added = self.connection.transaction_with_behavior(TransactionBehavior::Immediate).and_then(|t| {
-            insert_all(&t, number, first, measured)?;
-            t.commit()
-        });
-        added.map_err(|e| StoreError::sqlite(&file, &e))
+    /// The history cannot be written.
+    pub fn add(&mut self, measured: &[Measurement]) -> Result<(), StoreError> {
+        self.index.take();
+        self.journal.as_mut().map_or(Ok(()), |journal| journal.add(measured))
     }
 
-    /// Replaces all that was entered of the run by its final document, in one transaction.
+    /// Enters what one machine of the run that has begun has measured, instead of what the run has of it already. `header` has
+    /// that machine.
     ///
     /// # Errors
-    /// The file cannot be written, or the run was not begun; what was added before is kept.
+    /// The history cannot be written.
+    pub fn add_machine(
+        &mut self,
+        header: &Run,
+        machine: &str,
+        measured: &[Measurement],
+    ) -> Result<(), StoreError> {
+        self.index.take();
+        self.journal.as_mut().map_or(Ok(()), |journal| journal.add_machine(header, machine, measured))
+    }
+
+    /// Stores the document of a run, in the place of all that was entered of it.
+    ///
+    /// # Errors
+    /// The history cannot be written; what was entered before is kept.
     pub fn finish(&mut self, run: &Run) -> Result<(), StoreError> {
-        let number = self.number(&run.id)?;
-        let header = self.header(run)?;
-        let file = self.file.clone();
-        let replaced = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .and_then(|transaction| replace(transaction, number, &header, run));
-        replaced.map_err(|e| StoreError::sqlite(&file, &e))
+        self.index.take();
+        documents::write(&self.directory, run, self.registry.as_ref())?;
+        self.journal = None;
+        unfinished::remove(&self.directory, &run.id)
     }
 
     /// All runs, the latest first.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// The history cannot be read.
     pub fn list(&self) -> Result<Vec<RunLine>, StoreError> {
-        let lines = || -> rusqlite::Result<Vec<RunLine>> {
-            let mut statement = self.connection.prepare(LINES)?;
-            statement.query_map([], run_line)?.collect()
-        };
-        lines().map_err(|e| self.failed(&e))
+        let remarks = self.remarks();
+        Ok(self.index()?.runs.iter().rev().map(|run| line(run, remarks)).collect())
     }
 
-    /// The run whose id is or begins with `wanted`, the latest for `last`, the one before it
-    /// for `last~1`. One that was killed before
-    /// [`Store::finish`] is partial and holds what was added.
+    /// All runs with their machines, the oldest first.
     ///
     /// # Errors
-    /// There is none, there are several, or the file cannot be read.
+    /// The history cannot be read.
+    pub fn entries(&self) -> Result<Vec<Entry>, StoreError> {
+        let remarks = self.remarks();
+        let entry = |run: &Indexed| Entry {
+            line: line(run, remarks),
+            machine: run.facts.machine.clone(),
+            nodes: run.facts.nodes.max(1),
+        };
+        Ok(self.index()?.runs.iter().map(entry).collect())
+    }
+
+    /// SHA-256 of the file of a run, in hexadecimal: it changes when the run does.
+    ///
+    /// # Errors
+    /// There is no such run, or its file cannot be read.
+    pub fn digest(&self, run: &str) -> Result<String, StoreError> {
+        let found = self.index()?.find(run).ok_or_else(|| self.no_such(run))?;
+        let bytes = fs::read(&found.path).map_err(|e| StoreError::not_readable(&found.path, &e))?;
+        Ok(format!("{:x}", Sha256::digest(bytes)))
+    }
+
+    /// The run whose id is or begins with `wanted`, the latest for `last`, the one before it for `last~1`. One that was killed
+    /// before [`Store::finish`] is partial and holds what was added.
+    ///
+    /// # Errors
+    /// There is none, there are several, or its document cannot be read.
     pub fn load(&self, wanted: &str) -> Result<Run, StoreError> {
-        let number = self.wanted(wanted)?;
-        let (header, state, id) = self
-            .connection
-            .query_row("SELECT header, state, id FROM run WHERE number = ?1", [number], |row| {
-                Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
-            })
-            .map_err(|e| self.failed(&e))?;
-        let mut run: Run = self.kept(&header)?;
-        if run.id != id {
-            return Err(StoreError::damaged(&self.file, "a run is entered under another id than its own"));
+        let found = self.wanted(wanted)?;
+        let path = &found.path;
+        if found.is_unfinished {
+            // It may have ended since it was found.
+            return unfinished::read(path)?.ok_or_else(|| self.no_such(wanted));
         }
-        for document in self.documents(number)? {
-            run.measurements.push(self.kept(&document)?);
+        let text = documents::text(path).map_err(|unread| match unread {
+            Unread::Damaged(why) => StoreError::damaged(path, why),
+            Unread::Refused(e) => StoreError::not_readable(path, &e),
+        })?;
+        let run = Run::parse(&text).map_err(|why| StoreError::damaged(path, why))?;
+        match run.id == found.facts.id {
+            true => Ok(run),
+            false => Err(StoreError::damaged(path, "it is another run than before")),
         }
-        if state == "running" {
-            run.status = RunStatus::Partial;
-            let points = run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.series);
-            run.elapsed_s = points.map(|p| p.t).fold(run.elapsed_s, f64::max);
-        }
-        Ok(run)
     }
 
-    /// Whether a run came from a file.
+    /// Whether `history import` entered a run.
     ///
     /// # Errors
-    /// There is no such run, or it cannot be read.
+    /// There is no such run, or the history cannot be read.
     pub fn is_imported(&self, wanted: &str) -> Result<bool, StoreError> {
-        let number = self.wanted(wanted)?;
-        let origin = self.connection.query_row(
-            "SELECT origin = 'imported' FROM run WHERE number = ?1",
-            [number],
-            |row| row.get(0),
-        );
-        origin.map_err(|e| self.failed(&e))
+        Ok(self.remarks().is_imported(&self.wanted(wanted)?.facts.id))
     }
 
-    fn wanted(&self, wanted: &str) -> Result<i64, StoreError> {
-        match wanted.strip_prefix("last") {
-            Some("") => self.back(0),
-            Some(rest) => match rest.strip_prefix('~').and_then(|n| n.parse().ok()) {
-                Some(back) => self.back(back),
-                None => Err(self.no_such(wanted)),
-            },
-            None => self.matching(wanted),
-        }
-    }
-
-    /// The run so many before the latest.
-    fn back(&self, runs: u32) -> Result<i64, StoreError> {
-        const SELECT: &str = "SELECT number FROM run ORDER BY number DESC LIMIT 1 OFFSET ?1";
-        let found = self.connection.query_row(SELECT, [runs], |row| row.get(0)).optional();
-        let wanted = || if runs == 0 { "last".to_owned() } else { format!("last~{runs}") };
-        found.map_err(|e| self.failed(&e))?.ok_or_else(|| self.no_such(&wanted()))
-    }
-
-    fn matching(&self, wanted: &str) -> Result<i64, StoreError> {
-        let is_id = !wanted.is_empty() && wanted.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
-        if !is_id {
-            return Err(self.no_such(wanted));
-        }
-        let wanted = wanted.to_ascii_lowercase();
-        // '~' sorts after every character of an id.
-        const SELECT: &str =
-            "SELECT number, id FROM run WHERE id >= ?1 AND id < ?1 || '~' ORDER BY id LIMIT 4";
-        let found = || -> rusqlite::Result<Vec<(i64, String)>> {
-            let mut statement = self.connection.prepare(SELECT)?;
-            statement.query_map([&wanted], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+    fn wanted(&self, wanted: &str) -> Result<&Indexed, StoreError> {
+        let runs = &self.index()?.runs;
+        let back = match wanted.strip_prefix("last") {
+            Some("") => Some(0),
+            Some(rest) => rest.strip_prefix('~').and_then(|n| n.parse().ok()),
+            None => return self.matching(wanted),
         };
-        match found().map_err(|e| self.failed(&e))?.as_slice() {
+        let found = back.and_then(|back: usize| runs.iter().rev().nth(back));
+        found.ok_or_else(|| self.no_such(wanted))
+    }
+
+    fn matching(&self, wanted: &str) -> Result<&Indexed, StoreError> {
+        let wanted = wanted.to_ascii_lowercase();
+        let is_meant = |run: &&Indexed| !wanted.is_empty() && run.facts.id.starts_with(&wanted);
+        let found: Vec<&Indexed> = self.index()?.runs.iter().filter(is_meant).collect();
+        match found.as_slice() {
             [] => Err(self.no_such(&wanted)),
-            [(number, _)] => Ok(*number),
+            [run] => Ok(run),
             // One whose whole id was given is meant, whatever else begins so.
-            all if let Some((number, _)) = all.iter().find(|(_, id)| *id == wanted) => Ok(*number),
-            all => Err(StoreError::ambiguous(&wanted, all.iter().map(|(_, id)| id.as_str()))),
+            all if let Some(run) = all.iter().find(|run| run.facts.id == wanted) => Ok(run),
+            all => Err(StoreError::ambiguous(&wanted, all.iter().map(|run| run.facts.id.as_str()))),
         }
     }
 
-    /// The beginning of a run's id that tells it from all others, `least` characters at least.
+    /// The beginning of a run's id that distinguishes it from all others, at least `least` characters.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// The history cannot be read.
     pub fn short(&self, id: &str, least: usize) -> Result<String, StoreError> {
-        const SELECT: &str =
-            "SELECT (SELECT max(id) FROM run WHERE id < ?1), (SELECT min(id) FROM run WHERE id > ?1)";
-        let beside = self.connection.query_row(SELECT, [id], |row| {
-            Ok([row.get::<_, Option<String>>(0)?, row.get::<_, Option<String>>(1)?])
-        });
-        let beside = beside.map_err(|e| self.failed(&e))?;
-        let length = beside.iter().flatten().map(|other| apart(id, other)).fold(least, usize::max);
+        let others = self.index()?.runs.iter().map(|run| &run.facts.id).filter(|other| *other != id);
+        let length = others.map(|other| apart(id, other)).fold(least, usize::max);
         Ok(id.chars().take(whole_part(length)).collect())
     }
 
-    fn documents(&self, number: i64) -> Result<Vec<String>, StoreError> {
-        const SELECT: &str = "SELECT document FROM measurement WHERE run = ?1 ORDER BY position";
-        let documents = || -> rusqlite::Result<Vec<String>> {
-            let mut statement = self.connection.prepare(SELECT)?;
-            statement.query_map([number], |row| row.get(0))?.collect()
-        };
-        documents().map_err(|e| self.failed(&e))
+    /// The runs that bear a tag, the oldest first.
+    ///
+    /// # Errors
+    /// The history cannot be read.
+    pub fn tagged(&self, tag: &str) -> Result<Vec<String>, StoreError> {
+        let remarks = self.remarks();
+        let ids = self.index()?.runs.iter().map(|run| &run.facts.id);
+        Ok(ids.filter(|id| remarks.has(id, tag)).cloned().collect())
     }
 
-    fn number(&self, id: &str) -> Result<i64, StoreError> {
-        let found = self.connection.query_row("SELECT number FROM run WHERE id = ?1", [id], |row| row.get(0));
-        found.optional().map_err(|e| self.failed(&e))?.ok_or_else(|| self.no_such(id))
+    /// Gives a run a tag; more than one run may bear it.
+    ///
+    /// # Errors
+    /// There is no such run, or the history cannot be written.
+    pub fn tag(&mut self, run: &str, tag: &str) -> Result<(), StoreError> {
+        self.remark(run, |remark| {
+            remark.tags.insert(tag.to_owned());
+        })
     }
 
-    fn header(&self, run: &Run) -> Result<String, StoreError> {
-        serde_json::to_string(&run.header()).map_err(|e| self.failed(&unwritable(e)))
+    /// Takes a tag from a run. Whether it bore it.
+    ///
+    /// # Errors
+    /// There is no such run, or the history cannot be written.
+    pub fn untag(&mut self, run: &str, tag: &str) -> Result<bool, StoreError> {
+        self.remark(run, |remark| remark.tags.remove(tag))
     }
 
-    fn parsed<T: serde::de::DeserializeOwned>(&self, text: &str) -> Result<T, StoreError> {
-        serde_json::from_str(text).map_err(|e| StoreError::document(&self.file, &e))
+    /// Writes a note for a run, instead of an older one; an empty one removes it.
+    ///
+    /// # Errors
+    /// There is no such run, or the history cannot be written.
+    pub fn note(&mut self, run: &str, text: &str) -> Result<(), StoreError> {
+        self.remark(run, |remark| remark.note = (!text.is_empty()).then(|| text.to_owned()))
     }
 
-    /// As [`Self::parsed`], of what may be of an earlier schema.
-    fn kept<T: serde::de::DeserializeOwned>(&self, text: &str) -> Result<T, StoreError> {
-        serde_json::from_str(text).map_err(|e| StoreError::document(&self.file, &e))
+    /// What the user said about a run.
+    ///
+    /// # Errors
+    /// There is no such run, or the history cannot be read.
+    pub fn said(&self, run: &str) -> Result<Said, StoreError> {
+        Ok(self.remarks().said(&self.wanted(run)?.facts.id))
     }
 
-    fn failed(&self, error: &rusqlite::Error) -> StoreError {
-        StoreError::sqlite(&self.file, error)
+    fn remark<T>(
+        &mut self,
+        run: &str,
+        change: impl FnOnce(&mut remarks::Remark) -> T,
+    ) -> Result<T, StoreError> {
+        let id = self.wanted(run)?.facts.id.clone();
+        self.change(|remarks| change(remarks.runs.entry(id).or_default()))
+    }
+
+    fn change<T>(&mut self, change: impl FnOnce(&mut Remarks) -> T) -> Result<T, StoreError> {
+        self.remarks.take();
+        Remarks::change(&self.directory, self.registry.as_ref(), change)
+    }
+
+    /// Enters a run that another history, or a file, had. `false`: it is here already, and stays as it is; but one that
+    /// this history could not finish gives way to one that ended, or to more measurements of all its machines.
+    ///
+    /// # Errors
+    /// The history cannot be written.
+    pub fn import(&mut self, run: &Run) -> Result<bool, StoreError> {
+        match self.index()?.find(&run.id).map(|known| known.facts.clone()) {
+            Some(known) => {
+                let ends_it =
+                    run.status == RunStatus::Complete && known.counts.total() == run.measurements.len();
+                let has_more = run.measurements.len() > known.counts.total();
+                if known.status == RunStatus::Complete || !(has_more || ends_it) {
+                    return Ok(false);
+                }
+                // What a machine measured that is not in the new document would be lost.
+                let nodes =
+                    |run: &Run| run.measurements.iter().map(|m| m.node.clone()).collect::<BTreeSet<_>>();
+                if !nodes(&self.load(&run.id)?).is_subset(&nodes(run)) {
+                    return Ok(false);
+                }
+            }
+            None => self.change(|remarks| remarks.runs.entry(run.id.clone()).or_default().imported = true)?,
+        }
+        self.finish(run).map(|()| true)
+    }
+
+    /// Deletes runs, and what was said about them.
+    ///
+    /// # Errors
+    /// One of them is not there, and none was deleted; or the history cannot be written.
+    pub fn delete(&mut self, runs: &[String]) -> Result<usize, StoreError> {
+        let mut found = BTreeSet::new();
+        for run in runs {
+            let tagged = self.tagged(run)?;
+            match tagged.is_empty() {
+                true => drop(found.insert(self.wanted(run)?.facts.id.clone())),
+                false => found.extend(tagged),
+            }
+        }
+        self.delete_all(&found)
+    }
+
+    /// Deletes the runs that began before a time, RFC 3339 in UTC; with `keep_tagged` those without a tag.
+    ///
+    /// # Errors
+    /// The history cannot be written.
+    pub fn prune(&mut self, before: &str, keep_tagged: bool) -> Result<Pruned, StoreError> {
+        let remarks = self.remarks();
+        let old = self.index()?.runs.iter().map(|run| &run.facts).filter(|run| *run.started < *before);
+        let (kept, old): (Vec<&String>, Vec<&String>) =
+            old.map(|run| &run.id).partition(|id| keep_tagged && !remarks.said(id).tags.is_empty());
+        let (kept, old) = (kept.len(), old.into_iter().cloned().collect());
+        Ok(Pruned { deleted: self.delete_all(&old)?, kept })
+    }
+
+    fn delete_all(&mut self, ids: &BTreeSet<String>) -> Result<usize, StoreError> {
+        // Again, because a run may have been copied to a second file.
+        loop {
+            let index = self.index()?;
+            let mut found = index.runs.iter().filter(|run| ids.contains(&run.facts.id)).peekable();
+            if found.peek().is_none() {
+                break;
+            }
+            for run in found {
+                documents::remove(&self.directory, &run.order)?;
+                unfinished::remove(&self.directory, &run.facts.id)?;
+            }
+            self.index.take();
+        }
+        self.change(|remarks| remarks.runs.retain(|id, _| !ids.contains(id)))?;
+        Ok(ids.len())
+    }
+
+    /// How much of its last-level cache the machine had in its latest own run that looked; `None` where none of the last few
+    /// did.
+    ///
+    /// # Errors
+    /// The history cannot be read.
+    pub fn effective_cache(&self, machine: &Machine) -> Result<Option<EffectiveCache>, StoreError> {
+        const MAX_RUNS: usize = 32;
+        let remarks = self.remarks();
+        let runs = self.index()?.runs.iter().rev().map(|run| &run.facts);
+        let own = runs.filter(|run| {
+            run.machine == machine.id && run.host == machine.host && !remarks.is_imported(&run.id)
+        });
+        Ok(own.take(MAX_RUNS).find_map(|run| run.cache))
+    }
+
+    /// Keeps what doctor measured, instead of what it measured before on that machine.
+    ///
+    /// # Errors
+    /// The history cannot be written.
+    pub fn keep_floors(&mut self, floors: &Floors) -> Result<(), StoreError> {
+        self.change(|remarks| {
+            remarks.noise.retain(|known| known.machine != floors.machine);
+            remarks.noise.push(floors.clone());
+        })
+    }
+
+    /// What doctor measured last on a machine.
+    ///
+    /// # Errors
+    /// The history cannot be read.
+    pub fn floors(&self, machine: &str) -> Result<Option<Floors>, StoreError> {
+        Ok(self.remarks().noise.iter().find(|floors| floors.machine == machine).cloned())
     }
 
     fn no_such(&self, wanted: &str) -> StoreError {
-        StoreError::NoSuchRun { wanted: text::shown_within(wanted, 40), file: error::name(&self.file) }
+        StoreError::NoSuchRun {
+            wanted: text::shown_within(wanted, 40),
+            directory: error::name(&self.directory),
+        }
     }
 }
 
-/// Characters of an id that tell it from another.
+fn line(run: &Indexed, remarks: &Remarks) -> RunLine {
+    let facts = &run.facts;
+    RunLine {
+        id: facts.id.clone(),
+        started: facts.started.clone(),
+        elapsed_s: facts.elapsed_s,
+        plan: facts.plan.clone(),
+        host: facts.host.clone(),
+        status: facts.status,
+        counts: facts.counts,
+        said: remarks.said(&facts.id),
+    }
+}
+
+/// Characters of an id that distinguish it from another.
 pub fn apart(id: &str, other: &str) -> usize {
     id.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count() + 1
 }
@@ -394,100 +566,4 @@ pub fn whole_part(length: usize) -> usize {
         9 | 14 | 19 | 24 => length + 1,
         other => other,
     }
-}
-
-/// Bytes in the file of a history, if it is there and may be used.
-fn length(file: &Path) -> Result<u64, StoreError> {
-    let Some(found) = place::inspect(file)? else {
-        schema::refuse_leftovers(file)?;
-        return Err(StoreError::Missing { file: error::name(file) });
-    };
-    Ok(found.len())
-}
-
-fn unwritable(error: serde_json::Error) -> rusqlite::Error {
-    rusqlite::Error::ToSqlConversionFailure(Box::new(error))
-}
-
-fn insert_all(
-    connection: &Connection,
-    run: i64,
-    first: usize,
-    measured: &[Measurement],
-) -> rusqlite::Result<()> {
-    (first..).zip(measured).try_for_each(|(index, measurement)| insert(connection, run, index, measurement))
-}
-
-fn insert(
-    connection: &Connection,
-    run: i64,
-    index: usize,
-    measurement: &Measurement,
-) -> rusqlite::Result<()> {
-    let document = serde_json::to_string(measurement).map_err(unwritable)?;
-    let status = match measurement.status {
-        Status::Ok => "ok",
-        Status::Invalid => "invalid",
-        Status::Failed => "failed",
-        Status::Skipped => "skipped",
-    };
-    let id = measurement.case.id();
-    let values = params![run, index as i64, id.as_str(), status, document];
-    const INSERT: &str =
-        "INSERT INTO measurement (run, position, case_id, status, document) VALUES (?1, ?2, ?3, ?4, ?5)";
-    connection.prepare_cached(INSERT)?.execute(values)?;
-    if measurement.status == Status::Ok {
-        insert_figures(connection, run, index, measurement)?;
-    }
-    Ok(())
-}
-
-fn insert_figures(
-    connection: &Connection,
-    run: i64,
-    index: usize,
-    measurement: &Measurement,
-) -> rusqlite::Result<()> {
-    const SERIES: &str = "
-        INSERT INTO series (case_id, metric, unit, better, rank) VALUES (?1, ?2, ?3, ?4, ?5)
-        ON CONFLICT DO UPDATE SET rank = excluded.rank WHERE excluded.rank < rank";
-    const POINT: &str = "
-        INSERT INTO point (series, run, position, median, of_limit)
-        SELECT number, ?5, ?6, ?7, ?8 FROM series
-        WHERE case_id = ?1 AND metric = ?2 AND unit = ?3 AND better = ?4";
-    let id = measurement.case.id();
-    for (rank, metric) in measurement.metrics.iter().enumerate() {
-        let better = metric.better.word();
-        let (id, unit, median) = (id.as_str(), metric.unit.name(), metric.summary.median);
-        let series = params![id, metric.name, unit, better, rank as i64];
-        connection.prepare_cached(SERIES)?.execute(series)?;
-        let point = params![id, metric.name, unit, better, run, index as i64, median, metric.of_limit];
-        connection.prepare_cached(POINT)?.execute(point)?;
-    }
-    Ok(())
-}
-
-fn replace(transaction: Transaction<'_>, number: i64, header: &str, run: &Run) -> rusqlite::Result<()> {
-    transaction.execute(
-        "UPDATE run SET header = ?2, state = ?3, elapsed_s = ?4 WHERE number = ?1",
-        params![number, header, run.status.word(), run.elapsed_s],
-    )?;
-    transaction.execute("DELETE FROM measurement WHERE run = ?1", [number])?;
-    transaction.execute("DELETE FROM point WHERE run = ?1", [number])?;
-    insert_all(&transaction, number, 0, &run.measurements)?;
-    transaction.commit()
-}
-
-fn run_line(row: &Row<'_>) -> rusqlite::Result<RunLine> {
-    let count = |column| row.get::<_, i64>(column).map(|n| usize::try_from(n).unwrap_or(0));
-    Ok(RunLine {
-        id: row.get(0)?,
-        started: row.get(1)?,
-        elapsed_s: row.get(2)?,
-        plan: row.get(3)?,
-        host: row.get(4)?,
-        status: RunStatus::of(row.get_ref(5)?.as_str()?),
-        counts: Counts { ok: count(6)?, invalid: count(7)?, failed: count(8)?, skipped: count(9)? },
-        said: Said::new(row.get::<_, Option<String>>(10)?.as_deref(), row.get(11)?),
-    })
 }

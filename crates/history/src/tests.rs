@@ -1,13 +1,10 @@
 //! Faults are made for real: killed writers, damaged files, links, directories that refuse.
 
 mod query;
-mod schema;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::fixture;
@@ -16,33 +13,29 @@ fn temporary() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-pub(crate) fn open(location: &Location) -> Result<Store, StoreError> {
-    Store::open(location, None)
-}
-
 fn at(directory: &tempfile::TempDir) -> Location {
-    Location::named(&directory.path().join("history.db"))
+    Location::named(&directory.path().join("history"))
 }
 
-fn usual_below(directory: &tempfile::TempDir) -> Location {
-    let around = Surroundings { data_home: Some(directory.path().join("share").into()), home: None };
-    Location::usual(&around).unwrap()
+fn open(location: &Location) -> Store {
+    Store::open(location, None).unwrap()
 }
 
 fn run_with_id(id: &str) -> Run {
     Run { id: id.to_owned(), ..fixture::run() }
 }
 
+fn run(n: usize) -> Run {
+    let id = format!("019aa5c3-{n:04x}-7c40-9d21-5b0c3f6a7e88");
+    Run { id, started: format!("2026-11-{:02}T08:00:00Z", n % 28 + 1), ..fixture::run() }
+}
+
 fn stored(store: &mut Store, run: &Run) {
     store.begin(run).unwrap();
-    // By twos, and what is left.
-    for (index, measured) in run.measurements.chunks(2).enumerate() {
-        store.add(&run.id, 2 * index, measured).unwrap();
-    }
     store.finish(run).unwrap();
 }
 
-/// As a run is after it was written and read: what is not in the document is gone.
+/// The run as it is after it was written and read: what is not in the document is gone.
 fn as_read(run: &Run) -> Run {
     serde_json::from_str(&serde_json::to_string(run).unwrap()).unwrap()
 }
@@ -51,82 +44,161 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
-#[test]
-fn sqlite_is_not_one_of_those_with_the_wal_reset_bug() {
-    assert!(rusqlite::version_number() >= 3_051_003, "{}", rusqlite::version());
+/// All files below a directory.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
+        match entry.is_dir() {
+            true => found.extend(files(&entry)),
+            false => found.push(entry),
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The documents of a history.
+fn documents_of(location: &Location) -> Vec<PathBuf> {
+    files(&location.directory().join("runs"))
 }
 
 #[test]
-fn a_run_comes_back_as_it_was() {
+fn a_run_comes_back_as_it_was_from_a_file_that_gzip_unpacks() {
     let directory = temporary();
     let run = fixture::run();
-    let mut store = open(&at(&directory)).unwrap();
-    stored(&mut store, &run);
+    stored(&mut open(&at(&directory)), &run);
+    let store = Store::read(&at(&directory)).unwrap();
     assert_eq!(store.load(fixture::ID).unwrap(), as_read(&run));
-    assert_eq!(Store::read(&at(&directory)).unwrap().load("last").unwrap(), as_read(&run));
+    assert_eq!(store.load("last").unwrap(), as_read(&run));
+    let documents = documents_of(&at(&directory));
+    let named = format!("history/runs/2026/11/21T0819Z-{}.json.gz", fixture::ID);
+    assert_eq!(documents, [directory.path().join(named)]);
+    let unpacked = std::process::Command::new("gzip").args(["-dc"]).arg(&documents[0]).output().unwrap();
+    assert_eq!(Run::parse(std::str::from_utf8(&unpacked.stdout).unwrap()).unwrap(), as_read(&run));
 }
 
 #[test]
 fn the_usual_place_is_private() {
     let directory = temporary();
-    let location = usual_below(&directory);
+    let around = Surroundings { data_home: Some(directory.path().join("share").into()), home: None };
+    let location = Location::usual(&around).unwrap();
     assert!(matches!(Store::read(&location), Err(StoreError::Missing { .. })));
     assert!(!directory.path().join("share").exists(), "reading makes nothing");
-    drop(open(&location).unwrap());
-    assert_eq!(mode(location.file().parent().unwrap()), 0o700);
-    assert_eq!(mode(location.file()), 0o600);
-    let left: Vec<_> = fs::read_dir(location.file().parent().unwrap()).unwrap().flatten().collect();
-    assert_eq!(left.len(), 1, "{left:?}");
-}
-
-#[test]
-fn commits_are_synced_and_the_log_is_used_where_it_may_be() {
-    let directory = temporary();
-    let store = open(&at(&directory)).unwrap();
-    let pragma = |name: &str| -> String {
-        store
-            .connection
-            .pragma_query_value(None, name, |row| row.get::<_, rusqlite::types::Value>(0))
-            .map(|v| format!("{v:?}"))
-            .unwrap()
-    };
-    let local = place::is_local(directory.path());
-    assert_eq!(pragma("journal_mode"), if local { "Text(\"wal\")" } else { "Text(\"delete\")" });
-    assert_eq!(pragma("synchronous"), if local { "Integer(2)" } else { "Integer(3)" });
-    assert_eq!(pragma("busy_timeout"), "Integer(10000)");
+    stored(&mut open(&location), &fixture::run());
+    assert_eq!(mode(location.directory()), 0o700);
+    for file in files(location.directory()) {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+    }
 }
 
 #[test]
 fn an_unfinished_run_is_partial_and_holds_what_was_added() {
     let directory = temporary();
     let run = fixture::run();
-    let mut store = open(&at(&directory)).unwrap();
-    store.begin(&run).unwrap();
-    store.add(&run.id, 0, &run.measurements[..1]).unwrap();
-    store.add(&run.id, 1, &run.measurements[1..2]).unwrap();
-    let read = store.load("last").unwrap();
-    assert_eq!(read.status, RunStatus::Partial);
-    assert_eq!(read.measurements, as_read(&run).measurements[..2]);
-    let line = &store.list().unwrap()[0];
+    let mut store = open(&at(&directory));
+    store.begin(&run.header()).unwrap();
+    store.add(&run.measurements[..1]).unwrap();
+    store.add(&run.measurements[1..2]).unwrap();
+    let other = Store::read(&at(&directory)).unwrap();
+    let read = other.load("last").unwrap();
+    assert_eq!((read.status, &read.measurements[..]), (RunStatus::Partial, &as_read(&run).measurements[..2]));
+    let line = &other.list().unwrap()[0];
     assert_eq!((line.status, line.counts.ok), (RunStatus::Partial, 2));
+    assert!(documents_of(&at(&directory)).is_empty());
+    store.finish(&run).unwrap();
+    assert_eq!(Store::read(&at(&directory)).unwrap().load("last").unwrap(), as_read(&run));
+    assert!(files(&at(&directory).directory().join("unfinished")).is_empty());
 }
 
 #[test]
-fn finishing_replaces_what_was_added() {
+fn a_file_that_a_kill_cut_off_anywhere_holds_the_cases_before() {
     let directory = temporary();
-    let mut run = fixture::run();
-    let mut store = open(&at(&directory)).unwrap();
-    store.begin(&run).unwrap();
-    store.add(&run.id, 0, &run.measurements[9..10]).unwrap();
-    run.status = RunStatus::Partial;
+    let run = fixture::run();
+    let mut store = open(&at(&directory));
+    store.begin(&run.header()).unwrap();
+    store.add(&run.measurements[..3]).unwrap();
+    let file = files(&at(&directory).directory().join("unfinished")).remove(0);
+    let text = fs::read(&file).unwrap();
+    let ends: Vec<usize> = text.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(at, _)| at).collect();
+    for cut in (ends[0]..=text.len()).step_by(97) {
+        fs::write(&file, &text[..cut]).unwrap();
+        let read = Store::read(&at(&directory)).unwrap().load("last").unwrap();
+        let whole = ends.iter().filter(|end| **end <= cut).count() - 1;
+        assert_eq!(read.measurements, as_read(&run).measurements[..whole], "{cut}");
+    }
+}
+
+#[test]
+fn a_run_that_goes_on_keeps_what_it_measured() {
+    let directory = temporary();
+    let run = fixture::run();
+    let of = |measured: usize, status| Run {
+        status,
+        measurements: run.measurements[..measured].to_vec(),
+        ..run.clone()
+    };
+    let mut store = open(&at(&directory));
+    assert!(matches!(store.resume(&run.header()), Err(StoreError::NoSuchRun { .. })));
+    stored(&mut store, &of(2, RunStatus::Partial));
+    store.resume(&run.header()).unwrap();
+    assert_eq!(store.load("last").unwrap().measurements.len(), 2);
+    store.add(&run.measurements[2..3]).unwrap();
+    // Killed, and resumed by another process.
+    let mut store = open(&at(&directory));
+    assert_eq!(store.load("last").unwrap().measurements.len(), 3);
+    store.resume(&run.header()).unwrap();
+    store.add(&run.measurements[3..4]).unwrap();
+    assert_eq!(store.load("last").unwrap().measurements, as_read(&run).measurements[..4]);
+    assert_eq!(store.list().unwrap().len(), 1);
     store.finish(&run).unwrap();
     assert_eq!(store.load("last").unwrap(), as_read(&run));
+    assert!(store.resume(&run.header()).is_err(), "it is complete");
+}
+
+#[test]
+fn each_machine_of_many_is_entered_when_it_ends_and_once() {
+    let directory = temporary();
+    let run = fixture::run();
+    let node = |name: &str| document::Node { name: name.to_owned(), machine: None };
+    let on = |name: &str, count: usize| -> Vec<Measurement> {
+        let of = |m: &Measurement| Measurement { node: name.to_owned(), ..m.clone() };
+        run.measurements[..count].iter().map(of).collect()
+    };
+    let mut header = Run { nodes: Vec::new(), ..run.header() };
+    let mut store = open(&at(&directory));
+    store.begin(&header).unwrap();
+    for (name, count) in [("a", 1), ("b", 3), ("a", 2)] {
+        header.nodes.retain(|known| known.name != name);
+        header.nodes.push(node(name));
+        store.add_machine(&header, name, &on(name, count)).unwrap();
+    }
+    let read = Store::read(&at(&directory)).unwrap().load("last").unwrap();
+    assert_eq!(
+        read.measurements,
+        as_read(&Run { measurements: [on("b", 3), on("a", 2)].concat(), ..run.clone() }).measurements
+    );
+    assert_eq!(read.nodes.len(), 2);
+}
+
+#[test]
+fn a_document_beside_what_was_left_of_its_run_is_the_run() {
+    let directory = temporary();
+    let run = fixture::run();
+    let mut store = open(&at(&directory));
+    store.begin(&run).unwrap();
+    let left = files(&at(&directory).directory().join("unfinished")).remove(0);
+    let text = fs::read(&left).unwrap();
+    store.finish(&run).unwrap();
+    // A kill before the other file was removed.
+    fs::write(&left, text).unwrap();
+    let store = Store::read(&at(&directory)).unwrap();
+    assert_eq!((store.load("last").unwrap(), store.list().unwrap().len()), (as_read(&run), 1));
 }
 
 #[test]
 fn runs_of_one_millisecond_have_short_ids_of_their_own() {
     let directory = temporary();
-    let mut store = open(&at(&directory)).unwrap();
+    let mut store = open(&at(&directory));
     let ids = ["019aa5c3-2f1b-7000-8000-000000000001", "019aa5c3-2f1b-7000-8001-000000000001"];
     stored(&mut store, &run_with_id(ids[0]));
     assert_eq!(store.short(ids[0], 13).unwrap(), "019aa5c3-2f1b");
@@ -141,12 +213,12 @@ fn runs_of_one_millisecond_have_short_ids_of_their_own() {
 }
 
 #[test]
-fn runs_are_listed_latest_first_by_order_of_entry_and_found_by_prefix() {
+fn runs_are_listed_latest_first_and_found_by_prefix() {
     let directory = temporary();
-    let mut store = open(&at(&directory)).unwrap();
-    // The second run began when the clock had been set back.
-    let ids = ["019aa5c3-2f1b-7000-8000-000000000001", "019aa5c0-0000-7000-8000-000000000002"];
-    for id in ids {
+    let mut store = open(&at(&directory));
+    let ids = ["019aa5c0-0000-7000-8000-000000000002", "019aa5c3-2f1b-7000-8000-000000000001"];
+    // The later one is entered first, as when histories are joined.
+    for id in ids.iter().rev() {
         stored(&mut store, &run_with_id(id));
     }
     let listed: Vec<String> = store.list().unwrap().into_iter().map(|l| l.id).collect();
@@ -155,13 +227,14 @@ fn runs_are_listed_latest_first_by_order_of_entry_and_found_by_prefix() {
     assert_eq!(store.list().unwrap()[0].counts, counts);
     assert_eq!(counts.total(), fixture::run().measurements.len());
     assert_eq!(store.load("last").unwrap().id, ids[1]);
-    assert_eq!(store.load("019AA5C3").unwrap().id, ids[0]);
+    assert_eq!(store.load("last~1").unwrap().id, ids[0]);
+    assert_eq!(store.load("019AA5C3").unwrap().id, ids[1]);
     assert_eq!(store.load(ids[0]).unwrap().id, ids[0]);
     let ambiguous = store.load("019aa5c").err().unwrap();
     assert!(matches!(ambiguous, StoreError::Ambiguous { .. }));
     // The candidates are named, so that one can be chosen.
     ids.iter().for_each(|id| assert!(ambiguous.to_string().contains(id), "{ambiguous}"));
-    for wanted in ["01ff", "", "%", "latest", "'; DROP TABLE run"] {
+    for wanted in ["01ff", "", "%", "latest", "last~2", "../runs", "é"] {
         assert!(matches!(store.load(wanted), Err(StoreError::NoSuchRun { .. })), "{wanted}");
     }
 }
@@ -169,305 +242,220 @@ fn runs_are_listed_latest_first_by_order_of_entry_and_found_by_prefix() {
 #[test]
 fn an_empty_history_has_no_last_run() {
     let directory = temporary();
-    let store = open(&at(&directory)).unwrap();
+    let store = open(&at(&directory));
     assert!(matches!(store.load("last"), Err(StoreError::NoSuchRun { .. })));
     assert_eq!(store.list().unwrap(), []);
 }
 
+/// The runs of a history without an index, with the one that it had, and with one of each kind that does not fit.
 #[test]
-fn a_run_is_entered_once_and_before_its_measurements() {
+fn the_index_may_be_missing_damaged_or_foreign_at_any_time() {
     let directory = temporary();
-    let run = fixture::run();
-    let mut store = open(&at(&directory)).unwrap();
-    assert!(matches!(store.add(&run.id, 0, &run.measurements[..1]), Err(StoreError::NoSuchRun { .. })));
-    assert!(matches!(store.finish(&run), Err(StoreError::NoSuchRun { .. })));
-    store.begin(&run).unwrap();
-    assert!(matches!(store.begin(&run), Err(StoreError::Failed { .. })));
-}
-
-#[test]
-fn reading_cannot_write() {
-    let directory = temporary();
-    stored(&mut open(&at(&directory)).unwrap(), &fixture::run());
-    let mut store = Store::read(&at(&directory)).unwrap();
-    assert!(store.begin(&run_with_id("019aa5c3-2f1b-7000-8000-000000000001")).is_err());
-}
-
-// Damaged, foreign and newer files.
-
-/// Opening for writing and for reading must both fail with an error that names the file, and change nothing.
-fn refused_and_kept(location: &Location) -> StoreError {
-    let before = fs::read(location.file()).unwrap();
-    let read = Store::read(location).unwrap_err();
-    let error = open(location).unwrap_err();
-    assert_eq!(read.to_string(), error.to_string());
-    assert_eq!(fs::read(location.file()).unwrap(), before, "{error}");
-    let text = error.to_string();
-    assert!(text.contains("history.db") && !text.contains('\n'), "{text}");
-    error
-}
-
-fn refused_content(content: &[u8]) -> StoreError {
-    let directory = temporary();
-    fs::write(at(&directory).file(), content).unwrap();
-    refused_and_kept(&at(&directory))
-}
-
-fn whole_history() -> Vec<u8> {
-    let directory = temporary();
-    stored(&mut open(&at(&directory)).unwrap(), &fixture::run());
-    fs::read(at(&directory).file()).unwrap()
-}
-
-#[test]
-fn files_that_are_no_history_are_kept_untouched() {
-    let whole = whole_history();
-    let mut bad_header = whole.clone();
-    bad_header[..16].fill(0);
-    let text = b"these are my notes, please keep them ".repeat(100);
-    for content in [&b""[..], b"x", &text, &bad_header, &whole[..whole.len() / 2], &whole[..100]] {
-        let error = refused_content(content);
-        let empty = content.is_empty() && matches!(error, StoreError::NoHistory { .. });
-        assert!(empty || matches!(error, StoreError::Damaged { .. }), "{error}");
-    }
-}
-
-#[test]
-fn flipped_pages_are_found_and_kept_untouched() {
-    let mut flipped = whole_history();
-    // The root page of a table, by its number in the schema, is not known here: all pages but the first.
-    for page in flipped.chunks_mut(4096).skip(1) {
-        page[..8].fill(0xa5);
-    }
-    let error = refused_content(&flipped);
-    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
-}
-
-#[test]
-fn another_programs_database_is_kept_untouched() {
-    let directory = temporary();
-    let foreign = Connection::open(at(&directory).file()).unwrap();
-    foreign.execute_batch("CREATE TABLE bookmarks (url TEXT); INSERT INTO bookmarks VALUES ('x');").unwrap();
-    drop(foreign);
-    let error = refused_and_kept(&at(&directory));
-    assert!(error.to_string().contains("another program's"), "{error}");
-}
-
-#[test]
-fn a_newer_schema_is_refused_with_its_number() {
-    let directory = temporary();
-    drop(open(&at(&directory)).unwrap());
-    let newer = Connection::open(at(&directory).file()).unwrap();
-    newer.pragma_update(None, "user_version", 99).unwrap();
-    drop(newer);
-    let error = refused_and_kept(&at(&directory));
-    assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error}");
-    assert!(error.to_string().contains("99"), "{error}");
-}
-
-#[test]
-fn a_journal_without_its_database_is_kept() {
-    for suffix in ["-wal", "-journal"] {
-        let directory = temporary();
-        let journal = directory.path().join(format!("history.db{suffix}"));
-        fs::write(&journal, b"committed rows").unwrap();
-        for refused in [open, Store::read] {
-            let error = refused(&at(&directory)).unwrap_err();
-            assert!(matches!(error, StoreError::Gone { .. }), "{error}");
-        }
-        assert_eq!(fs::read(&journal).unwrap(), b"committed rows");
-        assert!(!at(&directory).file().exists());
-    }
-}
-
-/// As when two first runs begin at once, and the other one is ahead.
-#[test]
-fn a_database_made_meanwhile_is_used_with_its_journal() {
-    let directory = temporary();
-    let location = at(&directory);
-    let other = open(&location).unwrap();
-    assert!(other.list().unwrap().is_empty());
-    stored(&mut open(&location).unwrap(), &fixture::run());
-    assert!(directory.path().join("history.db-wal").exists());
-    super::schema::create(location.file(), None).unwrap();
-    assert_eq!(open(&location).unwrap().load("last").unwrap(), as_read(&fixture::run()));
-    drop(other);
-}
-
-#[test]
-fn making_a_history_leaves_nothing_else() {
-    let (directory, around) = (temporary(), temporary());
-    let registry = Registry::at(&around.path().join("scratch"));
-    drop(Store::open(&at(&directory), Some(&registry)).unwrap());
-    let names = |path: &Path| -> Vec<_> {
-        fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+    let mut store = open(&at(&directory));
+    (0..4).for_each(|n| stored(&mut store, &run(n)));
+    let all = |location: &Location| {
+        let store = Store::read(location).unwrap();
+        let asked = Asked { all: true, ..query::asked("*") };
+        (store.list().unwrap(), store.trends(&asked).unwrap(), store.problems().unwrap())
     };
-    assert_eq!(names(directory.path()), ["history.db"]);
-    assert!(names(&around.path().join("scratch")).is_empty());
+    let wanted = all(&at(&directory));
+    assert!(wanted.0.len() == 4 && wanted.1.len() > 10 && wanted.2.is_empty());
+    let index = at(&directory).directory().join("index.json");
+    let whole = fs::read(&index).unwrap();
+    let text = String::from_utf8(whole.clone()).unwrap();
+    for content in [
+        &whole[..whole.len() / 2],
+        b"",
+        b"my notes",
+        text.replace("plimsoll.index/1", "plimsoll.index/9").as_bytes(),
+        text.replacen("\"series\":[{", "\"series\":[],\"x\":[{", 1).as_bytes(),
+        text.replacen("\"size\":", "\"size\":9", 1).as_bytes(),
+    ] {
+        fs::write(&index, content).unwrap();
+        assert_eq!(all(&at(&directory)), wanted);
+        assert_eq!(all(&at(&directory)), wanted, "the new one");
+    }
+    fs::remove_file(&index).unwrap();
+    symlink("/dev/zero", &index).unwrap();
+    assert_eq!(all(&at(&directory)), wanted);
 }
 
-/// A kill can leave both names on a file system that gives the second before it takes the first.
 #[test]
-fn an_unfinished_name_of_a_history_is_removed() {
+fn histories_are_joined_and_backed_up_by_copying_files() {
+    let (here, there) = (temporary(), temporary());
+    let (mut first, mut second) = (open(&at(&here)), open(&at(&there)));
+    stored(&mut first, &run(1));
+    stored(&mut first, &run(2));
+    let mut elsewhere = run(3);
+    elsewhere.machine.host = Some("elsewhere".to_owned());
+    stored(&mut second, &elsewhere);
+    stored(&mut second, &run(1));
+    assert_eq!(first.list().unwrap().len(), 2);
+    let copied = std::process::Command::new("cp")
+        .arg("-r")
+        .arg(at(&there).directory().join("runs"))
+        .arg(at(&here).directory())
+        .status();
+    assert!(copied.unwrap().success());
+    let joined = Store::read(&at(&here)).unwrap();
+    let ids = [&elsewhere, &run(2), &run(1)].map(|run| run.id.clone());
+    assert_eq!(joined.list().unwrap().into_iter().map(|line| line.id).collect::<Vec<_>>(), ids);
+    assert_eq!(joined.load("last").unwrap(), as_read(&elsewhere));
+    assert!(joined.problems().unwrap().is_empty());
+    // What another machine measured is no baseline here.
+    assert_eq!(joined.baseline(&run(4), 10).unwrap().runs, [run(1).id, run(2).id]);
+    assert_eq!(joined.not_in_baseline(&run(4)).unwrap().imported, 1);
+}
+
+#[test]
+fn a_damaged_document_is_named_and_costs_itself_alone() {
     let directory = temporary();
-    drop(open(&at(&directory)).unwrap());
-    let first = directory.path().join(leftover::unfinished_name());
-    fs::hard_link(at(&directory).file(), &first).unwrap();
-    drop(open(&at(&directory)).unwrap());
-    assert!(!first.exists());
+    let mut store = open(&at(&directory));
+    (0..3).for_each(|n| stored(&mut store, &run(n)));
+    let file = documents_of(&at(&directory)).remove(1);
+    let whole = fs::read(&file).unwrap();
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 1;
+    let packed = |text: &[u8]| {
+        use std::io::Write;
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packer.write_all(text).unwrap();
+        packer.finish().unwrap()
+    };
+    let newer = serde_json::to_string(&run(1)).unwrap().replace("plimsoll.run/1", "plimsoll.run/9");
+    for (content, why) in [
+        (&b""[..], ""),
+        (b"these are my notes, please keep them", "gzip"),
+        (&whole[..whole.len() / 2], ""),
+        (&whole[..whole.len() - 1], ""),
+        (&flipped, ""),
+        (&[whole.as_slice(), b"more"].concat(), ""),
+        (&packed(b"{}"), "schema"),
+        (&packed(b"\xff"), "UTF-8"),
+        (&packed(newer.as_bytes()), "plimsoll.run/9"),
+    ] {
+        fs::write(&file, content).unwrap();
+        for _ in 0..2 {
+            let store = Store::read(&at(&directory)).unwrap();
+            let listed: Vec<String> = store.list().unwrap().into_iter().map(|line| line.id).collect();
+            assert_eq!(listed, [run(2).id, run(0).id]);
+            let problems = store.problems().unwrap();
+            let [problem] = problems.as_slice() else { panic!("{problems:?}") };
+            let is_named = problem.contains(file.file_name().unwrap().to_str().unwrap());
+            assert!(is_named && problem.contains(why) && !problem.contains('\n'), "{problem}");
+            assert_eq!(store.load("last~1").unwrap(), as_read(&run(0)));
+        }
+        assert_eq!(fs::read(&file).unwrap(), content, "it is left as it is");
+    }
+    fs::write(&file, &whole).unwrap();
+    let store = Store::read(&at(&directory)).unwrap();
+    assert_eq!((store.list().unwrap().len(), store.problems().unwrap().len()), (3, 0));
 }
 
-// Places that are not safe, or not there.
-
 #[test]
-fn links_are_refused_and_their_target_untouched() {
+fn what_is_no_document_is_not_taken_for_one() {
     let directory = temporary();
-    let target = directory.path().join("victim.db");
-    drop(open(&Location::named(&target)).unwrap());
-    let before = fs::read(&target).unwrap();
-    symlink(&target, at(&directory).file()).unwrap();
-    assert!(open(&at(&directory)).unwrap_err().is_refusal());
-    assert!(Store::read(&at(&directory)).unwrap_err().is_refusal());
-    fs::remove_file(at(&directory).file()).unwrap();
-    fs::hard_link(&target, at(&directory).file()).unwrap();
-    assert!(open(&at(&directory)).unwrap_err().is_refusal());
-    assert_eq!(fs::read(&target).unwrap(), before);
-    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2, "no journal was made");
+    let mut store = open(&at(&directory));
+    stored(&mut store, &run(0));
+    let file = documents_of(&at(&directory)).remove(0);
+    let beside = |name: &str| file.with_file_name(name);
+    symlink(&file, beside("21T0000Z-link.json.gz")).unwrap();
+    let fifo = std::process::Command::new("mkfifo").arg(beside("21T0000Z-fifo.json.gz")).status();
+    assert!(fifo.unwrap().success());
+    fs::create_dir(beside("22T0000Z-directory.json.gz")).unwrap();
+    symlink(directory.path(), beside("loop")).unwrap();
+    fs::write(beside(".plimsoll-half.json.gz"), "half").unwrap();
+    fs::write(beside("notes.txt"), "my notes").unwrap();
+    fs::copy(&file, beside("29T0000Z-again.json.gz")).unwrap();
+    let mut store = open(&at(&directory));
+    assert_eq!(store.list().unwrap().len(), 1);
+    let problems = store.problems().unwrap().join("\n");
+    for (name, why) in [("link", ""), ("fifo", "not a regular file"), ("again", "the same run as")] {
+        let line = problems.lines().find(|line| line.contains(&format!("Z-{name}.json.gz")));
+        assert!(line.is_some_and(|line| line.contains(why)), "{name}: {problems}");
+    }
+    assert_eq!(problems.lines().count(), 3, "{problems}");
+    assert_eq!(store.delete(&[run(0).id]).unwrap(), 1);
+    assert!(!file.exists() && !beside("29T0000Z-again.json.gz").exists() && beside("notes.txt").exists());
 }
 
 #[test]
-fn a_dangling_link_is_not_filled() {
+fn runs_are_deleted_by_name_and_by_age() {
     let directory = temporary();
-    symlink(directory.path().join("nowhere.db"), at(&directory).file()).unwrap();
-    assert!(open(&at(&directory)).unwrap_err().is_refusal());
-    assert!(!directory.path().join("nowhere.db").exists());
+    let mut store = open(&at(&directory));
+    (0..6).for_each(|n| stored(&mut store, &run(n)));
+    store.begin(&run(6).header()).unwrap();
+    for n in [0, 2, 3] {
+        store.tag(&run(n).id, "kept").unwrap();
+    }
+    let left =
+        |store: &Store| -> Vec<String> { store.entries().unwrap().into_iter().map(|e| e.line.id).collect() };
+    let ids = |numbers: &[usize]| numbers.iter().map(|n| run(*n).id).collect::<Vec<_>>();
+    assert!(store.delete(&["last".to_owned(), "nothing".to_owned()]).is_err());
+    assert_eq!(left(&store), ids(&[0, 1, 2, 3, 4, 5, 6]), "all or none");
+    assert_eq!(store.delete(&["last".to_owned()]).unwrap(), 1);
+    assert_eq!(left(&store), ids(&[0, 1, 2, 3, 4, 5]));
+    let pruned = store.prune("2026-11-03T12:00:00Z", true).unwrap();
+    assert_eq!((pruned, left(&store)), (Pruned { deleted: 1, kept: 2 }, ids(&[0, 2, 3, 4, 5])));
+    assert_eq!(store.delete(&["kept".to_owned(), "last".to_owned()]).unwrap(), 4);
+    assert_eq!(left(&store), ids(&[4]));
+    assert!(store.tagged("kept").unwrap().is_empty());
+    assert!(!fs::read_to_string(at(&directory).directory().join("notes.json")).unwrap().contains("kept"));
+    let pruned = store.prune("2027", false).unwrap();
+    assert_eq!(
+        (pruned, left(&store).len(), documents_of(&at(&directory)).len()),
+        (Pruned { deleted: 1, kept: 0 }, 0, 0)
+    );
 }
 
 #[test]
-fn a_linked_directory_is_followed() {
+fn notes_that_cannot_be_read_are_never_overwritten() {
     let directory = temporary();
-    fs::create_dir(directory.path().join("real")).unwrap();
-    symlink("real", directory.path().join("home")).unwrap();
-    let location = Location::named(&directory.path().join("home/history.db"));
-    stored(&mut open(&location).unwrap(), &fixture::run());
-    assert!(directory.path().join("real/history.db").exists());
+    let mut store = open(&at(&directory));
+    stored(&mut store, &run(0));
+    let notes = at(&directory).directory().join("notes.json");
+    fs::write(&notes, "my notes").unwrap();
+    let error = store.tag("last", "x").unwrap_err();
+    assert!(
+        matches!(error, StoreError::Damaged { .. }) && error.to_string().contains("notes.json"),
+        "{error}"
+    );
+    assert_eq!(fs::read_to_string(&notes).unwrap(), "my notes");
+    let store = Store::read(&at(&directory)).unwrap();
+    assert_eq!(store.list().unwrap().len(), 1, "the runs need no notes");
+    assert!(store.problems().unwrap()[0].contains("notes.json"));
 }
 
 #[test]
-fn a_journal_that_is_a_link_is_not_written_through() {
+fn many_writers_at_once_lose_nothing() {
     let directory = temporary();
     let location = at(&directory);
-    drop(open(&location).unwrap());
-    let victim = directory.path().join("victim");
-    fs::write(&victim, b"precious").unwrap();
-    symlink(&victim, directory.path().join("history.db-wal")).unwrap();
-    assert!(open(&location).unwrap_err().is_refusal());
-    assert_eq!(fs::read(&victim).unwrap(), b"precious");
-}
-
-#[test]
-fn what_everyone_can_write_is_refused_with_the_remedy() {
-    let directory = temporary();
-    drop(open(&at(&directory)).unwrap());
-    fs::set_permissions(at(&directory).file(), fs::Permissions::from_mode(0o666)).unwrap();
-    let error = open(&at(&directory)).unwrap_err();
-    assert!(error.is_refusal());
-    assert!(error.to_string().contains("use another --store FILE"), "{error}");
-}
-
-#[test]
-fn directories_and_devices_are_refused() {
-    let directory = temporary();
-    assert!(open(&Location::named(directory.path())).unwrap_err().is_refusal());
-    assert!(open(&Location::named(Path::new("/dev/null"))).unwrap_err().is_refusal());
-    assert!(open(&Location::named(Path::new("/"))).unwrap_err().is_refusal());
-}
-
-#[test]
-fn a_place_that_cannot_be_made_is_merely_no_place() {
-    // Nobody can make anything in /proc, root included.
-    let around = Surroundings { data_home: Some("/proc/plimsoll-test".into()), home: None };
-    let error = open(&Location::usual(&around).unwrap()).unwrap_err();
-    assert!(error.is_no_place(), "{error}");
-    let error = open(&Location::named(Path::new("/proc/history.db"))).unwrap_err();
-    assert!(error.is_no_place(), "{error}");
-    let error = open(&Location::named(Path::new("/nonexistent/history.db"))).unwrap_err();
-    assert!(error.is_not_found(), "{error}");
-}
-
-// Several processes, and those that are killed.
-
-/// Runs the ignored test `name` of this binary as a process of its own.
-fn child(name: &str, location: &Location) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "--nocapture", &format!("tests::{name}")])
-        .env("PLIMSOLL_TEST_STORE", location.file())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
-fn location_of_child() -> Location {
-    Location::named(Path::new(&std::env::var_os("PLIMSOLL_TEST_STORE").expect("run by another test")))
-}
-
-#[test]
-#[ignore = "the child of a_killed_writer_loses_nothing_that_was_added"]
-fn adds_until_it_is_killed() {
-    let mut store = open(&location_of_child()).unwrap();
-    let run = run_with_id(&uuid::Uuid::now_v7().to_string());
-    store.begin(&run).unwrap();
-    for index in 0.. {
-        let measured = &run.measurements[index % run.measurements.len()];
-        store.add(&run.id, index, std::slice::from_ref(measured)).unwrap();
-        writeln!(std::io::stdout(), "added {index}").unwrap();
-    }
-}
-
-#[test]
-fn a_killed_writer_loses_nothing_that_was_added() {
-    let directory = temporary();
-    let location = at(&directory);
-    for round in 0..4 {
-        let mut writer = child("adds_until_it_is_killed", &location);
-        let said = BufReader::new(writer.stdout.take().unwrap()).lines();
-        let added =
-            said.map_while(Result::ok).filter(|line| line.starts_with("added")).take(3 + 5 * round).count();
-        writer.kill().unwrap();
-        writer.wait().unwrap();
-        assert_eq!(added, 3 + 5 * round);
-        let store = open(&location).unwrap();
-        let run = store.load("last").unwrap();
-        assert_eq!(run.status, RunStatus::Partial);
-        assert!(run.measurements.len() >= added);
-        let whole = as_read(&fixture::run()).measurements;
-        assert!(run.measurements.iter().enumerate().all(|(i, m)| *m == whole[i % whole.len()]));
-        assert_eq!(store.list().unwrap().len(), round + 1);
-        let sound: String = store.connection.query_row("PRAGMA integrity_check", [], |r| r.get(0)).unwrap();
-        assert_eq!(sound, "ok");
-    }
-}
-
-#[test]
-#[ignore = "the child of eight_writers_at_once_are_all_stored"]
-fn stores_three_runs() {
-    for _ in 0..3 {
-        stored(&mut open(&location_of_child()).unwrap(), &run_with_id(&uuid::Uuid::now_v7().to_string()));
-    }
-}
-
-#[test]
-fn eight_writers_at_once_are_all_stored() {
-    let directory = temporary();
-    let location = at(&directory);
-    let writers: Vec<Child> = (0..8).map(|_| child("stores_three_runs", &location)).collect();
-    for writer in writers {
-        let output = writer.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    }
+    std::thread::scope(|scope| {
+        for n in 0..8 {
+            let location = &location;
+            scope.spawn(move || {
+                let mut store = open(location);
+                stored(&mut store, &run(n));
+                store.tag(&run(n).id, "all").unwrap();
+                store.list().unwrap();
+            });
+        }
+    });
     let store = Store::read(&location).unwrap();
-    let lines = store.list().unwrap();
-    assert_eq!(lines.len(), 24);
-    let whole = fixture::run().measurements.len();
-    assert!(lines.iter().all(|l| l.status == RunStatus::Complete && l.counts.total() == whole));
+    assert_eq!((store.list().unwrap().len(), store.tagged("all").unwrap().len()), (8, 8));
+}
+
+#[test]
+fn a_directory_that_refuses_is_named_with_its_reason() {
+    let directory = temporary();
+    fs::write(directory.path().join("history"), "my notes").unwrap();
+    let error = Store::open(&at(&directory), None).unwrap_err();
+    assert!(error.is_not_found() && error.to_string().contains("a file is in its place"), "{error}");
+    let open_to_all = directory.path().join("open");
+    fs::create_dir(&open_to_all).unwrap();
+    fs::set_permissions(&open_to_all, fs::Permissions::from_mode(0o777)).unwrap();
+    let error = Store::read(&Location::named(&open_to_all)).unwrap_err();
+    assert!(error.is_refusal() && error.to_string().contains("every user can write it"), "{error}");
+    let error = Store::open(&Location::named(Path::new("/proc/history")), None).unwrap_err();
+    assert!(!error.is_refusal() && !error.to_string().contains("os error"), "{error}");
 }

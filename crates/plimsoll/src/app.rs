@@ -55,7 +55,7 @@ use crate::report::target::{Target, TargetError, Waits, is_stdout};
 use crate::report::{Style, Wishes};
 use crate::resolve;
 use crate::run::{Alone, Harness, Pace, Ran};
-use crate::store::StoreError;
+use crate::store::{Location, StoreError};
 use crate::wall;
 use crate::wire::Key;
 use crate::worker::{self, Workers};
@@ -188,31 +188,27 @@ fn place(path: &Path) -> PathBuf {
         match path.read_link() {
             Ok(link) => path = directory.join(link),
             Err(_) => {
-                let name = path.file_name().unwrap_or_default();
-                return directory
-                    .canonicalize()
-                    .map_or_else(|_| path.clone(), |directory| directory.join(name));
+                let below = |above: &Path| {
+                    let existing = if above == Path::new("") { Path::new(".") } else { above };
+                    Some(existing.canonicalize().ok()?.join(path.strip_prefix(above).ok()?))
+                };
+                return path.ancestors().skip(1).find_map(below).unwrap_or_else(|| path.clone());
             }
         }
     }
     path
 }
 
-/// The files that belong to a history: its own, those that SQLite keeps with it (sqlite.org/tempfiles.html), and the journal of a watch.
-fn files_of_a_history(store: &Path) -> impl Iterator<Item = PathBuf> {
-    ["", "-wal", "-shm", "-journal", ".watch"].into_iter().map(|end| {
-        let mut file = store.as_os_str().to_owned();
-        file.push(end);
-        PathBuf::from(file)
-    })
-}
-
-/// Refuses to write two things to one place.
+/// Refuses to write two things to one place, or into the history.
 fn distinct_outputs(common: &Common) -> Result<(), Failure> {
     let named = [("--json", &common.json), ("--html", &common.html), ("--events", &common.events)];
-    let mut places = places(&named);
+    let places = places(&named);
     if let Ok(Some(store)) = crate::output::location(common.store.as_deref()) {
-        places.extend(files_of_a_history(&place(store.file())).map(|file| ("--store", file)));
+        let history = Location::named(&place(store.directory()));
+        if let Some((flag, path)) = places.iter().find(|(_, path)| history.holds(path)) {
+            let path = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+            return Err(Failure::usage(format!("{flag} must not be a file of the history: {path} is")));
+        }
     }
     all_different(&places)
 }

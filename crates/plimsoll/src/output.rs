@@ -52,12 +52,11 @@ pub enum Begins {
     Again,
 }
 
-/// The history, and where in it the run is.
+/// The history, and the run that was entered in it.
 struct History {
     location: Location,
     store: Store,
     run: String,
-    next: usize,
 }
 
 /// What cannot be opened: exit code 2 for a path of the user's, else what the store says.
@@ -150,7 +149,6 @@ impl Outputs {
     fn enter(&mut self, run: &Run, begins: Begins) {
         if let Some(history) = self.history.as_mut().filter(|history| history.run != run.id) {
             history.run.clone_from(&run.id);
-            history.next = run.measurements.len();
             let begun = match begins {
                 Begins::Anew => history.store.begin(run),
                 Begins::Again => history.store.resume(run),
@@ -206,8 +204,7 @@ impl Outputs {
     /// Enters measurements in the history.
     fn keep(&mut self, measured: &[Measurement]) {
         if let Some(history) = &mut self.history {
-            let added = history.store.add(&history.run, history.next, measured);
-            history.next += measured.len();
+            let added = history.store.add(measured);
             self.kept(added);
         }
     }
@@ -301,11 +298,10 @@ impl Outputs {
         }
     }
 
-    /// Puts the run of a history that failed beside it, or among the temporary files, to be imported later.
+    /// Puts the document of a run whose history failed into its directory, or among the temporary files, to be imported later.
     fn spool(&mut self, run: &Run) {
         let Some(location) = self.given_up.take() else { return };
-        let beside = location.file().parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let places = [beside.to_owned(), std::env::temp_dir()];
+        let places = [location.directory().to_owned(), std::env::temp_dir()];
         let put = |place: &PathBuf| json::spool(run, place, Registry::here().as_ref()).ok();
         self.complaints.push(match places.iter().find_map(put) {
             Some(file) => format!(
@@ -391,7 +387,7 @@ fn page(target: &Target, run: &Run, leaving: &Run, history: Option<&History>) ->
 fn history_of(common: &Common) -> Result<Option<History>, StoreError> {
     let Some(location) = location(common.store.as_deref())? else { return Ok(None) };
     let store = Store::open(&location, Registry::here().as_ref())?;
-    Ok(Some(History { location, store, run: String::new(), next: 0 }))
+    Ok(Some(History { location, store, run: String::new() }))
 }
 
 /// One line on stderr, for what is told beside a result.

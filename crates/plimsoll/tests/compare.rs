@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use crate::support::{ended, plimsoll, scratch};
 
-/// A run that takes no time, into `history.db` and a file.
+/// A run that takes no time, into `history` and a file.
 fn run(dir: &Path, file: &str) {
     let words =
-        ["run", "--only", "null", "--samples=5", "--sample-time=1ms", "--quiet", "--store", "history.db"];
+        ["run", "--only", "null", "--samples=5", "--sample-time=1ms", "--quiet", "--store", "history"];
     ended(plimsoll(dir).args(words).args(["--json", file]), 0);
 }
 
 fn compare(dir: &Path, words: &[&str], code: i32) -> (String, String) {
-    ended(plimsoll(dir).arg("compare").args(words).args(["--store", "history.db"]), code)
+    ended(plimsoll(dir).arg("compare").args(words).args(["--store", "history"]), code)
 }
 
 /// The document with all figures of its headlines multiplied.
@@ -88,7 +88,7 @@ fn without_a_known_noise_fail_on_fails_nothing_and_says_so() {
 #[test]
 fn a_measured_noise_decides_and_a_requirement_fails() {
     let dir = scratch();
-    let doctor = ["doctor", "--rounds=3", "--only", "null", "--quiet", "--store", "history.db"];
+    let doctor = ["doctor", "--rounds=3", "--only", "null", "--quiet", "--store", "history"];
     let (out, _) = ended(plimsoll(dir.path()).args(doctor), 0);
     assert!(out.contains("time source") && out.contains("Noise floor between 3 runs"), "{out}");
     run(dir.path(), "1.json");
@@ -120,7 +120,7 @@ fn a_measured_noise_decides_and_a_requirement_fails() {
 fn a_requirement_names_what_its_baseline_leaves_out() {
     let dir = scratch();
     run(dir.path(), "1.json");
-    let store = ["--quiet", "--store", "new.db"];
+    let store = ["--quiet", "--store", "new"];
     let measured = |code| {
         let words = ["run", "--only", "null", "--samples=5", "--sample-time=1ms"];
         let require = ["--require", "null latency < 100000000% of baseline"];
@@ -133,12 +133,12 @@ fn a_requirement_names_what_its_baseline_leaves_out() {
     assert!(said[0].ends_with("there is no run before the first one to be its baseline"), "{first}");
     assert!(said[1].contains("not met: ") && said[1].contains("the baseline has no such figure"), "{first}");
     assert_eq!(measured(0), "", "the first run is its baseline");
-    ended(plimsoll(dir.path()).args(["history", "import", "1.json", "--store", "new.db"]), 0);
+    ended(plimsoll(dir.path()).args(["history", "import", "1.json", "--store", "new"]), 0);
     let third = measured(0);
     let left_out = "baseline:last10: earlier runs of the plan that it leaves out: 1 imported";
     assert_eq!(third.trim_end(), format!("plimsoll: {left_out}"));
     let (out, _) =
-        ended(plimsoll(dir.path()).args(["compare", "baseline:last10", "last", "--store", "new.db"]), 0);
+        ended(plimsoll(dir.path()).args(["compare", "baseline:last10", "last", "--store", "new"]), 0);
     assert!(out.contains(left_out), "{out}");
 }
 
@@ -157,7 +157,7 @@ fn a_gate_for_no_loss_at_all_is_refused() {
 #[test]
 fn what_was_lost_is_named_and_fails_the_gate() {
     let dir = scratch();
-    let doctor = ["doctor", "--rounds=3", "--only", "null", "--quiet", "--store", "history.db"];
+    let doctor = ["doctor", "--rounds=3", "--only", "null", "--quiet", "--store", "history"];
     ended(plimsoll(dir.path()).args(doctor), 0);
     run(dir.path(), "1.json");
     let whole: Value = serde_json::from_str(&fs::read_to_string(dir.path().join("1.json")).unwrap()).unwrap();
@@ -243,13 +243,12 @@ fn a_baseline_with_one_disturbed_run_still_sees() {
             serde_json::from_str(&fs::read_to_string(dir.path().join(&file)).unwrap()).unwrap();
         one["id"] = format!("019aa5c3-2f1b-7c40-9d21-5b0c3f6a7e{n:02}").into();
         fs::write(dir.path().join(&file), one.to_string()).unwrap();
-        ended(plimsoll(dir.path()).args(["history", "import", &file, "--store", "h.db"]), 0);
+        ended(plimsoll(dir.path()).args(["history", "import", &file, "--store", "h"]), 0);
         let id = one["id"].as_str().unwrap();
-        ended(plimsoll(dir.path()).args(["history", "tag", id, "before", "--store", "h.db"]), 0);
+        ended(plimsoll(dir.path()).args(["history", "tag", id, "before", "--store", "h"]), 0);
     }
     scaled(dir.path(), "1.json", "slow.json", 1.1);
-    let words =
-        ["compare", "before", "./slow.json", "--fail-on", "5%", "--format", "json", "--store", "h.db"];
+    let words = ["compare", "before", "./slow.json", "--fail-on", "5%", "--format", "json", "--store", "h"];
     let (out, err) = ended(plimsoll(dir.path()).args(words), 1);
     let document: Value = serde_json::from_str(&out).unwrap();
     let one = &document["compared"][0];

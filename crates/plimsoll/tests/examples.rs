@@ -276,7 +276,7 @@ fn the_jq_queries_of_the_recipes_print_rows() {
     assert_eq!(queries.len(), 3);
     let dir = scratch();
     let run = || {
-        let store = ["--quiet", "--store", "history.db"];
+        let store = ["--quiet", "--store", "history"];
         ended(plimsoll(dir.path()).args(["run", "quick"]).args(SHORT).args(store), 0);
     };
     run();
@@ -285,7 +285,7 @@ fn the_jq_queries_of_the_recipes_print_rows() {
         let program = env!("CARGO_BIN_EXE_plimsoll");
         let (command, filter) = query.split_once(" | jq ").unwrap();
         let command = command.replacen("plimsoll", program, 1);
-        let line = format!("set -e; {command} --store history.db > out.json; jq {filter} out.json");
+        let line = format!("set -e; {command} --store history > out.json; jq {filter} out.json");
         let done = Command::new("sh").args(["-c", &line]).current_dir(dir.path()).output().unwrap();
         assert!(done.status.success(), "{query}: {}", String::from_utf8_lossy(&done.stderr));
         let out = String::from_utf8(done.stdout).unwrap();

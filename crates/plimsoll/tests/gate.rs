@@ -63,25 +63,16 @@ fn fewer_cpus_than_in_the_history_are_a_reason() {
     }
     let dir = scratch();
     let run =
-        ["run", "gate", "--only", "cpu.peak", "--samples", "1", "--sample-time", "5ms", "--store", "kept.db"];
+        ["run", "gate", "--only", "cpu.peak", "--samples", "1", "--sample-time", "5ms", "--store", "kept"];
     ended(plimsoll(dir.path()).args(run), 0);
-    let (out, _) = ended(plimsoll(dir.path()).args(["gate", "--store", "kept.db", "--explain"]), 0);
+    let (out, _) = ended(plimsoll(dir.path()).args(["gate", "--store", "kept", "--explain"]), 0);
     assert!(!out.contains("CPU usable"), "{out}");
     let allowed = fs::read_to_string("/proc/self/status").unwrap();
     let allowed =
         allowed.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_owned();
     let first = allowed.split([',', '-']).next().unwrap();
     let mut bound = Command::new("taskset");
-    bound.args([
-        "-c",
-        first,
-        env!("CARGO_BIN_EXE_plimsoll"),
-        "gate",
-        "--store",
-        "kept.db",
-        "--format",
-        "npd",
-    ]);
+    bound.args(["-c", first, env!("CARGO_BIN_EXE_plimsoll"), "gate", "--store", "kept", "--format", "npd"]);
     let output = match bound.current_dir(dir.path()).output() {
         Ok(output) => output,
         Err(why) => return skipped(name, &format!("taskset: {why}")),
@@ -99,7 +90,7 @@ fn a_new_shaper_is_a_reason_until_it_is_usual() {
     let dir = scratch();
     let made = |line: &str| {
         let words: Vec<&str> = line.split(' ').collect();
-        let server = ["--server", SERVER, "--store", "kept.db", "--quiet"];
+        let server = ["--server", SERVER, "--store", "kept", "--quiet"];
         let output = ends.plimsoll(&[&words[..], &server].concat()).current_dir(dir.path()).output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
@@ -195,8 +186,8 @@ fn imported_runs_say_nothing_of_what_was_before() {
     let memory = other["machine"]["memory"]["total_bytes"].as_u64().unwrap();
     other["machine"]["memory"]["total_bytes"] = (memory * 4).into();
     fs::write(dir.path().join("other.json"), other.to_string()).unwrap();
-    let explained = "gate --store other.db --explain".split(' ');
-    ended(plimsoll(dir.path()).args("history import other.json --store other.db".split(' ')), 0);
+    let explained = "gate --store other --explain".split(' ');
+    ended(plimsoll(dir.path()).args("history import other.json --store other".split(' ')), 0);
     let (out, _) = ended(plimsoll(dir.path()).args(explained), 0);
     assert!(!out.contains(" before"), "{out}");
 }
@@ -252,7 +243,7 @@ fn what_is_wrong_with_the_command_never_drains_a_node() {
         (&["gate", "--level", "4", "--exit-unknown", "0"], 0),
         (&["gate", "--fleet", "none.json", "--format", "nagios"], 3),
         (&["gate", "--fleet", "none.json"], 2),
-        (&["gate", "--store", "none.db"], 2),
+        (&["gate", "--store", "missing"], 2),
         (&["gate", "--loss", "90%"], 2),
     ] {
         let (_, err) = ended(plimsoll(dir.path()).args(words), code);

@@ -39,7 +39,7 @@ fn machines_are_joined_and_who_is_missing_is_named() {
     assert!(fs::read_to_string(dir.path().join("fleet.html")).unwrap().ends_with("</html>"));
     // It is a run as any other.
     ended(plimsoll(dir.path()).args(["report", "./fleet.json", "--store", "none"]), 0);
-    ended(plimsoll(dir.path()).args(["history", "import", "fleet.json", "--store", "h.db"]), 0);
+    ended(plimsoll(dir.path()).args(["history", "import", "fleet.json", "--store", "h"]), 0);
 
     // A log of pods: one came again, one was cut off, one never came.
     let [once, again] = [0, 1].map(|_| document(dir.path(), "n2").to_string());
@@ -116,7 +116,7 @@ fn a_wrong_answer_in_a_document_is_a_failed_verdict() {
         ("check ./wrong.json", 1),
         ("export ./wrong.json --format json --store none", 0),
         ("export ./wrong.json --format json --store none --require", 1),
-        ("history import wrong.json --store h.db", 0),
+        ("history import wrong.json --store h", 0),
     ] {
         let requirement = words.ends_with("--require").then_some("null latency >= 0s");
         let (out, err) = ended(plimsoll(dir.path()).args(words.split(' ')).args(requirement), code);

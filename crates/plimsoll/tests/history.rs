@@ -12,12 +12,12 @@ use crate::support::{ended, plimsoll, scratch};
 
 fn run(dir: &Path) {
     let words =
-        ["run", "--only", "null", "--samples=5", "--sample-time=1ms", "--quiet", "--store", "history.db"];
+        ["run", "--only", "null", "--samples=5", "--sample-time=1ms", "--quiet", "--store", "history"];
     ended(plimsoll(dir).args(words), 0);
 }
 
 fn history(dir: &Path, words: &[&str], code: i32) -> (String, String) {
-    ended(plimsoll(dir).arg("history").args(words).args(["--store", "history.db"]), code)
+    ended(plimsoll(dir).arg("history").args(words).args(["--store", "history"]), code)
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn tags_name_runs_and_can_be_taken_away() {
     run(dir.path());
     let (first, _) = history(dir.path(), &["show", "before-upgrade"], 0);
     assert!(first.contains("null"), "{first}");
-    ended(plimsoll(dir.path()).args(["compare", "before-upgrade", "last", "--store", "history.db"]), 0);
+    ended(plimsoll(dir.path()).args(["compare", "before-upgrade", "last", "--store", "history"]), 0);
     history(dir.path(), &["tag", "last~1", "before-upgrade", "--remove"], 0);
     history(dir.path(), &["tag", "last~1", "before-upgrade", "--remove"], 2);
     history(dir.path(), &["show", "before-upgrade"], 2);
@@ -51,7 +51,7 @@ fn tags_name_runs_and_can_be_taken_away() {
 fn a_lasting_loss_fails_each_night_until_it_is_accepted() {
     let dir = scratch();
     run(dir.path());
-    let (text, _) = ended(plimsoll(dir.path()).args(["export", "last", "--store", "history.db"]), 0);
+    let (text, _) = ended(plimsoll(dir.path()).args(["export", "last", "--store", "history"]), 0);
     let mut document: Value = serde_json::from_str(&text).unwrap();
     document["measurements"][0]["conditions"] = serde_json::json!({});
     let median = document["measurements"][0]["metrics"][0]["summary"]["median"].as_f64().unwrap();
@@ -59,17 +59,21 @@ fn a_lasting_loss_fails_each_night_until_it_is_accepted() {
         let mut one = document.clone();
         one["id"] = format!("029aa5c3-2f1b-7c40-9d21-5b0c3f6a{n:04}").into();
         let figure = median * factor * (1.0 + 0.002 * (n % 3) as f64);
-        let summary = &mut one["measurements"][0]["metrics"][0]["summary"];
-        summary["median"] = figure.into();
-        summary["ci95"] = serde_json::json!([figure * 0.999, figure * 1.001]);
+        let metric = &mut one["measurements"][0]["metrics"][0];
+        metric["samples"].as_array_mut().unwrap().fill(figure.into());
+        for key in ["mean", "median", "min", "max"] {
+            metric["summary"][key] = figure.into();
+        }
+        (metric["summary"]["stdev"], metric["summary"]["mad"]) = (0.0.into(), 0.0.into());
+        metric["summary"]["ci95"] = serde_json::json!([figure, figure]);
         // As a run of this machine: an imported one is no baseline.
         let one: Run = serde_json::from_value(one).unwrap();
-        let mut history = Store::open(&Location::named(&dir.path().join("nights.db")), None).unwrap();
+        let mut history = Store::open(&Location::named(&dir.path().join("nights")), None).unwrap();
         history.begin(&one).unwrap();
         history.finish(&one).unwrap();
     };
     let gate = |code| {
-        let words = ["compare", "baseline:last10", "last", "--fail-on", "10%", "--store", "nights.db"];
+        let words = ["compare", "baseline:last10", "last", "--fail-on", "10%", "--store", "nights"];
         ended(plimsoll(dir.path()).args(words), code)
     };
     (0..10).for_each(|n| night(n, 1.0));
@@ -82,7 +86,7 @@ fn a_lasting_loss_fails_each_night_until_it_is_accepted() {
     // A little less of the loss is no recovery.
     night(26, 1.09);
     assert!(gate(1).1.contains("which was not accepted"));
-    let accept = ["history", "accept", "last", "--store", "nights.db"];
+    let accept = ["history", "accept", "last", "--store", "nights"];
     let (out, _) = ended(plimsoll(dir.path()).args(accept), 0);
     assert!(out.contains("begin with run 029aa5c3-2f1b"), "{out}");
     night(27, 1.15);
@@ -93,35 +97,13 @@ fn a_lasting_loss_fails_each_night_until_it_is_accepted() {
 }
 
 #[test]
-fn a_damaged_history_is_kept_and_repaired_on_demand() {
-    let dir = scratch();
-    (0..3).for_each(|_| run(dir.path()));
-    let file = dir.path().join("history.db");
-    assert!(history(dir.path(), &["repair"], 0).0.contains("3 runs; nothing to repair"));
-    let mut bytes = fs::read(&file).unwrap();
-    bytes[..100].fill(0);
-    fs::write(&file, &bytes).unwrap();
-    let (_, err) = history(dir.path(), &["list"], 4);
-    assert!(err.contains("plimsoll history repair") && err.lines().count() == 1, "{err}");
-    assert_eq!(fs::read(&file).unwrap(), bytes, "looking at it changes nothing");
-    let (out, _) = history(dir.path(), &["repair"], 0);
-    assert!(out.contains("3 runs saved") && out.contains("history.db.damaged1"), "{out}");
-    assert_eq!(history(dir.path(), &["list"], 0).0.matches("1 ok").count(), 3);
-    assert_eq!(fs::read(dir.path().join("history.db.damaged1")).unwrap(), bytes);
-    run(dir.path());
-    fs::write(&file, "my notes").unwrap();
-    history(dir.path(), &["repair"], 4);
-    assert_eq!(fs::read(&file).unwrap(), b"my notes");
-}
-
-#[test]
 fn what_leaves_the_machine_can_be_redacted() {
     let dir = scratch();
     let words =
-        ["run", "--only", "null", "--samples=5", "--sample-time=1ms", "--quiet", "--store", "history.db"];
+        ["run", "--only", "null", "--samples=5", "--sample-time=1ms", "--quiet", "--store", "history"];
     let leaving = ["--redact", "--json", "run.json", "--html", "run.html"];
     ended(plimsoll(dir.path()).args(words).args(leaving), 0);
-    let (kept, _) = ended(plimsoll(dir.path()).args(["export", "last", "--store", "history.db"]), 0);
+    let (kept, _) = ended(plimsoll(dir.path()).args(["export", "last", "--store", "history"]), 0);
     let kept: Value = serde_json::from_str(&kept).unwrap();
     let host = kept["machine"]["host"].as_str().unwrap().to_owned();
     let macs: Vec<String> = kept["machine"]["network"]
@@ -131,10 +113,10 @@ fn what_leaves_the_machine_can_be_redacted() {
         .filter_map(|nic| nic["mac"].as_str().map(str::to_owned))
         .filter(|mac| mac != "00:00:00:00:00:00")
         .collect();
-    let again = ["report", "last", "--redact", "--html", "again.html", "--store", "history.db"];
+    let again = ["report", "last", "--redact", "--html", "again.html", "--store", "history"];
     ended(plimsoll(dir.path()).args(again), 0);
     let export = |format: &str| {
-        let words = ["export", "last", "--redact", "--format", format, "--store", "history.db"];
+        let words = ["export", "last", "--redact", "--format", format, "--store", "history"];
         ended(plimsoll(dir.path()).args(words), 0).0
     };
     let mut texts: Vec<String> = ["run.json", "run.html", "again.html"]
@@ -162,13 +144,13 @@ fn an_export_holds_a_requirement_against_the_baseline_that_the_run_had() {
     run(dir.path());
     run(dir.path());
     let words =
-        ["run", "--only", "null", "--samples=5", "--sample-time=1ms", "--quiet", "--store", "history.db"];
+        ["run", "--only", "null", "--samples=5", "--sample-time=1ms", "--quiet", "--store", "history"];
     let require = ["--require", "null latency < 0% of baseline"];
     let (_, err) = ended(plimsoll(dir.path()).args(words).args(require), 1);
     let unmet = err.lines().find(|line| line.starts_with("plimsoll: not met: ")).unwrap();
     assert!(unmet.contains("of the baseline"), "{unmet}");
     for more in [["--format", "csv"], ["--redact", "--format=junit"]] {
-        let words = ["export", "last", "--store", "history.db"];
+        let words = ["export", "last", "--store", "history"];
         let (_, again) = ended(plimsoll(dir.path()).args(words).args(more).args(require), 1);
         assert_eq!(again.trim_end(), unmet, "{more:?}");
     }
@@ -222,26 +204,26 @@ fn figures_are_shown_over_time() {
 fn what_is_exported_can_be_imported_once_and_is_no_baseline() {
     let (here, there) = (scratch(), scratch());
     run(here.path());
-    let (document, _) = ended(plimsoll(here.path()).args(["export", "last", "--store", "history.db"]), 0);
+    let (document, _) = ended(plimsoll(here.path()).args(["export", "last", "--store", "history"]), 0);
     fs::write(there.path().join("run.json"), &document).unwrap();
     let import = |words: &[&str], code| history(there.path(), &[&["import"], words].concat(), code);
     assert_eq!(import(&["run.json"], 0).0, "1 entered\n");
     assert_eq!(import(&["run.json", "run.json"], 0).0, "0 entered, 2 here already\n");
-    let (again, _) = ended(plimsoll(there.path()).args(["export", "last", "--store", "history.db"]), 0);
+    let (again, _) = ended(plimsoll(there.path()).args(["export", "last", "--store", "history"]), 0);
     assert_eq!(again, document);
     // A page holds its documents, and gives them back as they were.
     let (page, _) =
-        ended(plimsoll(here.path()).args(["export", "last", "--store", "history.db", "--format", "html"]), 0);
+        ended(plimsoll(here.path()).args(["export", "last", "--store", "history", "--format", "html"]), 0);
     let third = scratch();
     fs::write(third.path().join("run.html"), &page).unwrap();
     assert_eq!(history(third.path(), &["import", "run.html"], 0).0, "1 entered\n");
-    let (again, _) = ended(plimsoll(third.path()).args(["export", "last", "--store", "history.db"]), 0);
+    let (again, _) = ended(plimsoll(third.path()).args(["export", "last", "--store", "history"]), 0);
     assert_eq!(again, document);
     fs::write(third.path().join("other.html"), "<!DOCTYPE html><p>no run</p>").unwrap();
     let refused = history(third.path(), &["import", "other.html"], 2).1;
     assert!(refused.contains("other.html: this page holds no run document"), "{refused}");
     run(there.path());
-    let words = ["compare", "baseline:last10", "last", "--store", "history.db"];
+    let words = ["compare", "baseline:last10", "last", "--store", "history"];
     let (_, err) = ended(plimsoll(there.path()).args(words), 2);
     assert!(err.contains("leaves out: 1 imported"), "{err}");
     fs::write(there.path().join("cut.json"), &document[..document.len() / 2]).unwrap();
@@ -256,7 +238,7 @@ type Change = fn(&mut Value);
 fn a_document_that_the_tables_would_refuse_is_refused_in_plain_words() {
     let dir = scratch();
     run(dir.path());
-    let (document, _) = ended(plimsoll(dir.path()).args(["export", "last", "--store", "history.db"]), 0);
+    let (document, _) = ended(plimsoll(dir.path()).args(["export", "last", "--store", "history"]), 0);
     let document: Value = serde_json::from_str(&document).unwrap();
     let changes: &[(&str, Change)] = &[
         ("run.id", |v| v["id"] = Value::Null),
@@ -306,7 +288,7 @@ fn every_format_is_written_whole_or_not_at_all() {
     let dir = scratch();
     run(dir.path());
     let export = |format: &str| {
-        let words = ["export", "last", "--format", format, "--store", "history.db"];
+        let words = ["export", "last", "--format", format, "--store", "history"];
         ended(plimsoll(dir.path()).args(words), 0).0
     };
     assert!(export("csv").starts_with("run,started,node,case,"));
@@ -316,11 +298,11 @@ fn every_format_is_written_whole_or_not_at_all() {
     assert!(export("openmetrics").ends_with("# EOF\n"));
     assert!(export("junit").contains("<testcase classname=\"null\""));
     let words =
-        ["export", "last", "--format", "junit", "--require", "null latency > 1 s", "--store", "history.db"];
+        ["export", "last", "--format", "junit", "--require", "null latency > 1 s", "--store", "history"];
     let (out, err) = ended(plimsoll(dir.path()).args(words), 1);
     assert!(out.contains("failures=\"1\""), "{out}");
     assert!(err.contains("not met: null latency > 1 s: null:"), "{err}");
     fs::create_dir(dir.path().join("directory")).unwrap();
-    ended(plimsoll(dir.path()).args(["export", "last", "--output", "directory", "--store", "history.db"]), 2);
-    ended(plimsoll(dir.path()).args(["export", "nothing", "--store", "history.db"]), 2);
+    ended(plimsoll(dir.path()).args(["export", "last", "--output", "directory", "--store", "history"]), 2);
+    ended(plimsoll(dir.path()).args(["export", "nothing", "--store", "history"]), 2);
 }

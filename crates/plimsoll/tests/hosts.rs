@@ -365,7 +365,7 @@ fn a_run_goes_on_with_the_machine_that_was_missing() {
     let config = machines.dir.path().join("config");
     let names_before = fs::read_to_string(&config).unwrap();
     fs::write(&config, format!("Host twin\nHostName 198.18.9.1\n{names_before}")).unwrap();
-    let kept = ["--store", "fleet.db", "--json", "fleet.json"];
+    let kept = ["--store", "fleet", "--json", "fleet.json"];
     let words = ["run", "quick", "--only", "null", "--sample-time", "20ms", "--samples", "7"];
     let output = machines.plimsoll("n1,twin,n2,n3", &words).args(kept).output().unwrap();
     assert_eq!(output.status.code(), Some(5), "{}", said(&output).1);
@@ -483,7 +483,7 @@ fn an_interrupt_ends_all_machines_and_keeps_what_they_have() {
 #[test]
 fn a_killed_controller_keeps_the_machines_that_have_ended_and_goes_on() {
     let Some(machines) = Machines::new("hosts-killed", 3, &[]) else { return };
-    let kept = ["--store", "fleet.db", "--json", "fleet.json"];
+    let kept = ["--store", "fleet", "--json", "fleet.json"];
     let words = ["run", "quick", "--only", "null", "--sample-time", "20ms", "--samples", "100"];
     let mut child = machines
         .plimsoll("n1,n2,n3", &words)
@@ -498,7 +498,7 @@ fn a_killed_controller_keeps_the_machines_that_have_ended_and_goes_on() {
     // The child is `timeout`, whose child is the controller.
     kill_process(child_of(Pid::from_child(&child)), Signal::KILL).unwrap();
     child.wait().unwrap();
-    let (text, _) = ended(plimsoll(machines.dir.path()).args(["export", "last", "--store", "fleet.db"]), 0);
+    let (text, _) = ended(plimsoll(machines.dir.path()).args(["export", "last", "--store", "fleet"]), 0);
     let before: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((names(&before), &before["status"]), (vec!["n1", "n2"], &"partial".into()));
     let on = |run: &Value, name: &str| -> Vec<Value> {

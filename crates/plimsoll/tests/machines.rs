@@ -610,13 +610,13 @@ fn a_page_of_thirty_machines_is_small_and_its_documents_come_back() {
         let words = ["export", id, "--format", "json", "--store", store];
         ended(plimsoll(dir.path()).args(words), 0).0
     };
-    let (out, _) = ended(plimsoll(dir.path()).args(["import", "page.html", "--store", "page.db"]), 0);
+    let (out, _) = ended(plimsoll(dir.path()).args(["import", "page.html", "--store", "page"]), 0);
     assert_eq!(out, "30 entered\n");
     for number in [0, 17, 29] {
         let file = format!("run-{number:02}.json");
-        ended(plimsoll(dir.path()).args(["import", &file, "--store", "files.db"]), 0);
+        ended(plimsoll(dir.path()).args(["import", &file, "--store", "files"]), 0);
         let id = all[number]["id"].as_str().unwrap();
-        let (from_page, from_file) = (exported("page.db", id), exported("files.db", id));
+        let (from_page, from_file) = (exported("page", id), exported("files", id));
         assert!(from_page == from_file, "{id}");
         assert_eq!(serde_json::from_str::<Value>(&from_page).unwrap(), all[number]);
     }

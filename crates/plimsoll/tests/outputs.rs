@@ -34,7 +34,7 @@ fn no_output_goes_through_what_another_user_has_planted() {
     if !planted(dir.path()) {
         return skipped("links of another user", "only root can make them");
     }
-    let store = ["--store", "history.db"];
+    let store = ["--store", "history"];
     ended(plimsoll(dir.path()).args(QUICK).args(store), 0);
     let [link, way] = ["shared/link", "shared/way/victim"];
     for path in [link, way] {
@@ -49,12 +49,12 @@ fn no_output_goes_through_what_another_user_has_planted() {
         refused(dir.path(), &[&["compare", "last", "last", "--html", path], &store[..]].concat());
     }
     refused(dir.path(), &["key", "new", "shared/way/key"]);
-    refused(dir.path(), &[&QUICK[..], &["--store", "shared/way/other.db"]].concat());
+    refused(dir.path(), &[&QUICK[..], &["--store", "shared/way/other"]].concat());
     refused(dir.path(), &["disk", "--dir", "shared/way", "--store", "none"]);
     symlink(dir.path().join("victim"), dir.path().join("shared/plimsoll.fish")).unwrap();
     lchown(dir.path().join("shared/plimsoll.fish"), Some(OTHER), None).unwrap();
     refused(dir.path(), &["generate", "shared"]);
-    assert!(!dir.path().join("key").exists() && !dir.path().join("other.db").exists());
+    assert!(!dir.path().join("key").exists() && !dir.path().join("other").exists());
 }
 
 #[test]
@@ -71,30 +71,17 @@ fn two_outputs_to_one_file_are_refused_also_where_nothing_is_yet() {
     same(&["--store", "none", "--json", "q", "--html", "./q"]);
     same(&["--store", "none", "--json", "dd/q", "--events", "./dd/../dd/q"]);
     same(&["--store", "none", "--json", "link", "--html", "later"]);
-    same(&["--store", "dd/h.db", "--json", "dd/h.db-wal"]);
-    same(&["--store", "h.db", "--html", "./h.db"]);
-    // The history that a run has when none is named.
-    same(&["--json", "data/plimsoll/history.db"]);
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "something was written");
-}
-
-#[test]
-fn a_history_is_not_replaced_by_a_document() {
-    let dir = scratch();
-    ended(plimsoll(dir.path()).args(QUICK).args(["--store", "history.db"]), 0);
-    let before = fs::read(dir.path().join("history.db")).unwrap();
-    for file in ["history.db", "history.db-wal"] {
-        let args = [&QUICK[..], &["--store", "other.db", "--json", file]].concat();
-        let (_, err) = ended(plimsoll(dir.path()).args(args), 3);
-        assert!(err.contains("it is a database"), "{err}");
-        let args = [&QUICK[..], &["--store", "none", "--events", file]].concat();
-        let (_, err) = ended(plimsoll(dir.path()).args(args), 3);
-        assert!(err.contains("it is a database"), "{err}");
-        let export = ["export", "last", "--store", "history.db", "--format", "csv", "--output", file];
-        let (_, err) = ended(plimsoll(dir.path()).args(export), 3);
-        assert!(err.contains("it is a database"), "{err}");
+    // Nor into the history, also the one that a run has when none is named.
+    for words in [
+        &["--store", "h", "--html", "./h"][..],
+        &["--store", "dd/h", "--json", "dd/h/index.json"],
+        &["--store", "dd", "--events", "dd/runs/2026/x.json"],
+        &["--json", "data/plimsoll/notes.json"],
+    ] {
+        let (out, err) = ended(plimsoll(dir.path()).args(QUICK).args(words), 2);
+        assert!(out.is_empty() && err.contains("must not be a file of the history"), "{words:?}: {err}");
     }
-    assert_eq!(fs::read(dir.path().join("history.db")).unwrap(), before);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "something was written");
 }
 
 /// Exit 3 with one line that names the other user, nothing on stdout, and the file as it was.
@@ -154,15 +141,15 @@ fn standard_output_by_any_name_has_the_document_alone() {
         let document: serde_json::Value = serde_json::from_str(&out).unwrap();
         assert_eq!(document["schema"], "plimsoll.run/1");
     }
-    let store = ["--store", "history.db"];
+    let store = ["--store", "history"];
     let run = [&QUICK[..], &store, &["--html", "-"]].concat();
-    let report = ["report", "last", "--html", "/dev/stdout", "--store", "history.db"];
-    let compare = ["compare", "last", "last", "--html", "-", "--store", "history.db"];
+    let report = ["report", "last", "--html", "/dev/stdout", "--store", "history"];
+    let compare = ["compare", "last", "last", "--html", "-", "--store", "history"];
     for words in [&run[..], &report, &compare] {
         let (out, _) = ended(plimsoll(dir.path()).args(words), 0);
         assert!(out.starts_with("<!DOCTYPE html>") && out.trim_end().ends_with("</html>"), "{words:?}");
     }
-    let export = ["export", "last", "--format", "json", "--output", "-", "--store", "history.db"];
+    let export = ["export", "last", "--format", "json", "--output", "-", "--store", "history"];
     let (out, _) = ended(plimsoll(dir.path()).args(export), 0);
     assert!(serde_json::from_str::<serde_json::Value>(&out).is_ok());
     assert!(!dir.path().join("-").exists());
@@ -199,7 +186,7 @@ fn a_card_has_the_checksum_of_what_export_writes() {
 #[test]
 fn all_runs_of_a_tag_are_rows_for_otava() {
     let dir = scratch();
-    let store = ["--store", "history.db"];
+    let store = ["--store", "history"];
     for _ in 0..3 {
         let words = ["run", "quick", "--only", "null", "--samples", "5", "--sample-time", "1ms", "--quiet"];
         ended(plimsoll(dir.path()).args(words).args(store), 0);

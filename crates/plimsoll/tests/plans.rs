@@ -222,7 +222,7 @@ fn killed_after(dir: &Path, after: usize) -> bool {
     let events = dir.join("events");
     let mut run = std::process::Command::new(assert_cmd::cargo::cargo_bin("plimsoll"));
     run.current_dir(dir)
-        .args(["run", "six.toml", "--repeat", "2", "--store", "h.db", "--events", "events", "--quiet"]);
+        .args(["run", "six.toml", "--repeat", "2", "--store", "h", "--events", "events", "--quiet"]);
     let mut run =
         run.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
     let measured = || fs::read_to_string(&events).unwrap_or_default().matches("\"measured\"").count();
@@ -241,7 +241,7 @@ fn killed_after(dir: &Path, after: usize) -> bool {
         rustix::process::kill_process(id, signal).unwrap();
     };
     signal(rustix::process::Signal::STOP);
-    let resume = plimsoll(dir).args(["run", "--resume", "last", "--store", "h.db"]).output().unwrap();
+    let resume = plimsoll(dir).args(["run", "--resume", "last", "--store", "h"]).output().unwrap();
     let err = String::from_utf8(resume.stderr).unwrap();
     assert_eq!(resume.status.code(), Some(2), "{err}");
     run.kill().unwrap();
@@ -263,8 +263,8 @@ fn a_killed_run_is_resumed_with_every_case_once_and_its_history_whole() {
             // This machine was busy with other things until the run was over.
             continue;
         }
-        let resume = ["run", "--resume", "last", "--store", "h.db", "--json", "-"];
-        let (before, _) = ended(plimsoll(dir.path()).args(["history", "list", "--store", "h.db"]), 0);
+        let resume = ["run", "--resume", "last", "--store", "h", "--json", "-"];
+        let (before, _) = ended(plimsoll(dir.path()).args(["history", "list", "--store", "h"]), 0);
         let (other, err) = ended(plimsoll(dir.path()).args(resume).args(["--samples", "3"]), 2);
         assert!(other.is_empty() && err.contains("another plan or options"), "{err}");
         let (out, _) = ended(plimsoll(dir.path()).args(resume), 0);
@@ -283,9 +283,9 @@ fn a_killed_run_is_resumed_with_every_case_once_and_its_history_whole() {
             measured(measurement);
             assert_eq!(measurement["metrics"][0]["samples"].as_array().unwrap().len(), 8);
         }
-        let (list, _) = ended(plimsoll(dir.path()).args(["history", "list", "--store", "h.db"]), 0);
+        let (list, _) = ended(plimsoll(dir.path()).args(["history", "list", "--store", "h"]), 0);
         assert_eq!(list.lines().count(), before.lines().count(), "it is the same run: {list}");
-        let (shown, _) = ended(plimsoll(dir.path()).args(["history", "show", "last", "--store", "h.db"]), 0);
+        let (shown, _) = ended(plimsoll(dir.path()).args(["history", "show", "last", "--store", "h"]), 0);
         assert!(shown.contains("12 cases in") && shown.contains("counted once"), "{shown}");
         let (_, err) = ended(plimsoll(dir.path()).args(resume), 2);
         assert!(err.contains("is complete"), "{err}");
@@ -298,8 +298,8 @@ fn what_cannot_be_resumed_is_told() {
     fs::write(dir.path().join("six.toml"), SIX).unwrap();
     let (_, err) = ended(plimsoll(dir.path()).args(["run", "--resume", "last", "--store", "none"]), 2);
     assert!(err.contains("mutually exclusive"), "{err}");
-    let (_, err) = ended(plimsoll(dir.path()).args(["run", "--resume", "last", "--store", "none.db"]), 2);
-    assert!(err.contains("none.db"), "{err}");
+    let (_, err) = ended(plimsoll(dir.path()).args(["run", "--resume", "last", "--store", "missing"]), 2);
+    assert!(err.contains("missing"), "{err}");
 }
 
 #[test]
@@ -344,7 +344,7 @@ fn a_published_experiment_is_replayed_beside_its_figures() {
     let only = "cpu.peak,memory.block/op=read-write/pattern=random/block=1K/*,network.latency/protocol=tcp/*/streams=8/*";
     let words = ["run", "hyperion-prometheus", "--scale", "1e-6", "--only", only, "--against", "installed"];
     let (listed, _) = ended(plimsoll(dir.path()).args(words).arg("--list"), 0);
-    let command = ["--store", "h.db", "--json", "run.json"];
+    let command = ["--store", "h", "--json", "run.json"];
     let (table, _) = ended(plimsoll(dir.path()).args(words).args(["--sample-time", "5ms"]).args(command), 0);
     assert!(table.contains("published (Hyperion, disk: Prometheus, year"), "{table}");
     assert!(table.contains("How it is counted") && table.contains("scaled to 0.000001"), "{table}");
@@ -359,19 +359,19 @@ fn a_published_experiment_is_replayed_beside_its_figures() {
         };
         assert!(told, "{measurement}");
     }
-    let report = ["report", "last", "--tables", "published", "--store", "h.db"];
+    let report = ["report", "last", "--tables", "published", "--store", "h"];
     let (tables, _) = ended(plimsoll(dir.path()).args(report), 0);
     for title in ["CPU throughput", "memory throughput", "disk IOPS", "network latency"] {
         assert!(tables.contains(title), "{title} is not in {tables}");
     }
-    let (_, err) = ended(plimsoll(dir.path()).args(["report", "none", "--store", "h.db"]), 2);
+    let (_, err) = ended(plimsoll(dir.path()).args(["report", "none", "--store", "h"]), 2);
     assert!(err.contains("none"), "{err}");
     fs::write(
         dir.path().join("p.toml"),
         "samples = 1\nsample-time = \"2ms\"\n[[group]]\nbenchmark = \"null\"\n",
     )
     .unwrap();
-    ended(plimsoll(dir.path()).args(["run", "p.toml", "--store", "h.db"]), 0);
+    ended(plimsoll(dir.path()).args(["run", "p.toml", "--store", "h"]), 0);
     let (_, err) = ended(plimsoll(dir.path()).args(report), 2);
     assert!(err.contains("requires a run of a published plan"), "{err}");
 }

@@ -62,7 +62,7 @@ fn quick_measures_all_four_subsystems_and_leaves_nothing() {
 #[test]
 fn a_run_is_in_the_history_and_can_be_shown_again() {
     let dir = scratch();
-    let store = dir.path().join("history.db");
+    let store = dir.path().join("history");
     let store = store.to_str().unwrap();
     let arguments = ["run", "--only", "null", "--samples", "5", "--sample-time", "5ms", "--store", store];
     let (table, _) = ended(plimsoll(dir.path()).args(arguments), 0);

@@ -112,7 +112,7 @@ fn no_name_of_a_machine_leaves_in_any_format() {
     let dir = scratch();
     let run = telling();
     written(dir.path(), "run.json", &run);
-    let store = ["--store", "history.db"];
+    let store = ["--store", "history"];
     ended(plimsoll(dir.path()).args(["history", "import", "run.json"]).args(store), 0);
     ended(plimsoll(dir.path()).args(["history", "tag", "last", "zq7xtag"]).args(store), 0);
     ended(plimsoll(dir.path()).args(["history", "note", "last", "zq7x wrote this"]).args(store), 0);
@@ -148,12 +148,12 @@ fn no_name_of_a_machine_leaves_in_any_format() {
 fn machines_stay_apart_and_a_redacted_run_is_read_and_compared_as_any_other() {
     let dir = scratch();
     written(dir.path(), "run.json", &telling());
-    ended(plimsoll(dir.path()).args(["history", "import", "run.json", "--store", "a.db"]), 0);
+    ended(plimsoll(dir.path()).args(["history", "import", "run.json", "--store", "a"]), 0);
     let export = |store: &str| {
         let words = ["export", "last", "--redact", "--store", store];
         ended(plimsoll(dir.path()).args(words), 0).0
     };
-    let redacted = export("a.db");
+    let redacted = export("a");
     fs::write(dir.path().join("redacted.json"), &redacted).unwrap();
     let document: Value = serde_json::from_str(&redacted).unwrap();
     let ids: Vec<&str> = document["measurements"]
@@ -179,9 +179,9 @@ fn machines_stay_apart_and_a_redacted_run_is_read_and_compared_as_any_other() {
         }
         assert!(finding["text"].as_str().unwrap().starts_with(id), "{finding}");
     }
-    ended(plimsoll(dir.path()).args(["history", "import", "redacted.json", "--store", "b.db"]), 0);
+    ended(plimsoll(dir.path()).args(["history", "import", "redacted.json", "--store", "b"]), 0);
     // Too long for a message.
-    assert!(export("b.db") == redacted, "nothing is left to redact");
+    assert!(export("b") == redacted, "nothing is left to redact");
     let compare = ["compare", "./redacted.json", "./redacted.json", "--format", "json", "--store", "none"];
     let (out, _) = ended(plimsoll(dir.path()).args(compare), 0);
     let compared: Value = serde_json::from_str(&out).unwrap();

@@ -100,20 +100,20 @@ fn a_second_call_writes_what_has_changed_and_removes_what_is_gone() {
     let dir = dir.path();
     let runs: Vec<Value> =
         (0..14).map(|n| run(n, "bench-1", noise(n) * if n < 7 { 1.0 } else { 0.9 })).collect();
-    history(dir, "some.db", &runs[..13]);
-    let (out, _) = site(dir, "some.db", &[], 0);
+    history(dir, "some", &runs[..13]);
+    let (out, _) = site(dir, "some", &[], 0);
     assert!(
         out.starts_with("13 runs: 16 files written, 0 unchanged, 0 removed; open public/index.html"),
         "{out}"
     );
     assert!(all_links_lead_somewhere(dir) > 13);
     let first = files(dir);
-    let (out, _) = site(dir, "some.db", &[], 0);
+    let (out, _) = site(dir, "some", &[], 0);
     assert!(out.contains("0 files written, 16 unchanged, 0 removed"), "{out}");
     assert_eq!(files(dir), first, "not even touched");
     // One more run.
-    history(dir, "some.db", &runs[13..]);
-    let (out, _) = site(dir, "some.db", &[], 0);
+    history(dir, "some", &runs[13..]);
+    let (out, _) = site(dir, "some", &[], 0);
     assert!(out.contains("3 files written, 14 unchanged, 0 removed"), "{out}");
     let index = &files(dir)["index.html"].0;
     assert!(
@@ -121,8 +121,8 @@ fn a_second_call_writes_what_has_changed_and_removes_what_is_gone() {
         "the step, at its run: {index}"
     );
     // A history that lacks a run.
-    history(dir, "fewer.db", &runs[1..]);
-    let (out, _) = site(dir, "fewer.db", &[], 0);
+    history(dir, "fewer", &runs[1..]);
+    let (out, _) = site(dir, "fewer", &[], 0);
     assert!(out.contains(" 1 removed"), "{out}");
     let after = files(dir);
     assert_eq!(after.len(), 13 + 4);
@@ -131,7 +131,7 @@ fn a_second_call_writes_what_has_changed_and_removes_what_is_gone() {
     // A page that somebody changed is made again.
     let page = after.keys().find(|name| name.starts_with("run/")).unwrap();
     fs::write(dir.join("public").join(page), "changed").unwrap();
-    assert!(site(dir, "fewer.db", &[], 0).0.contains("1 file written"));
+    assert!(site(dir, "fewer", &[], 0).0.contains("1 file written"));
     assert_eq!(files(dir)[page].0, after[page].0);
 }
 
@@ -139,24 +139,24 @@ fn a_second_call_writes_what_has_changed_and_removes_what_is_gone() {
 fn a_directory_of_somebody_else_is_refused_and_a_missing_history_empties_no_site() {
     let dir = scratch();
     let dir = dir.path();
-    history(dir, "some.db", &[run(0, "bench-1", 1.0)]);
+    history(dir, "some", &[run(0, "bench-1", 1.0)]);
     fs::create_dir(dir.join("public")).unwrap();
     fs::write(dir.join("public/index.html"), "mine").unwrap();
-    let (out, err) = site(dir, "some.db", &[], 3);
+    let (out, err) = site(dir, "some", &[], 3);
     assert!(
         out.is_empty() && err.contains("public is not empty (index.html)") && err.lines().count() == 1,
         "{err}"
     );
     assert_eq!(fs::read_to_string(dir.join("public/index.html")).unwrap(), "mine");
     fs::remove_file(dir.join("public/index.html")).unwrap();
-    site(dir, "some.db", &[], 0);
+    site(dir, "some", &[], 0);
     let whole = files(dir);
-    site(dir, "missing.db", &[], 2);
+    site(dir, "missing", &[], 2);
     site(dir, "none", &[], 2);
     assert_eq!(files(dir), whole);
     // Made by the attempt, and empty.
-    ended(plimsoll(dir).args(["history", "tag", "last", "x", "--store", "empty.db"]), 2);
-    let (out, _) = site(dir, "empty.db", &[], 0);
+    ended(plimsoll(dir).args(["history", "tag", "last", "x", "--store", "empty"]), 2);
+    let (out, _) = site(dir, "empty", &[], 0);
     assert!(out.starts_with("0 runs: "), "{out}");
     assert!(files(dir)["index.html"].0.contains("The history has no runs yet"));
     assert!(!files(dir).keys().any(|name| name.starts_with("run/")));
@@ -166,15 +166,15 @@ fn a_directory_of_somebody_else_is_refused_and_a_missing_history_empties_no_site
 fn nothing_redacted_is_on_a_site_that_was_open_before() {
     let dir = scratch();
     let dir = dir.path();
-    history(dir, "some.db", &(0..3).map(|n| run(n, "secret-host", noise(n))).collect::<Vec<_>>());
-    ended(plimsoll(dir).args(["history", "note", "last", "secret-note", "--store", "some.db"]), 0);
-    site(dir, "some.db", &[], 0);
+    history(dir, "some", &(0..3).map(|n| run(n, "secret-host", noise(n))).collect::<Vec<_>>());
+    ended(plimsoll(dir).args(["history", "note", "last", "secret-note", "--store", "some"]), 0);
+    site(dir, "some", &[], 0);
     assert!(files(dir).values().any(|(text, _)| text.contains("secret-host")));
-    site(dir, "some.db", &["--redact"], 0);
+    site(dir, "some", &["--redact"], 0);
     for (name, (text, _)) in files(dir) {
         assert!(!text.contains("secret"), "{name}");
     }
-    let (out, _) = site(dir, "some.db", &["--redact"], 0);
+    let (out, _) = site(dir, "some", &["--redact"], 0);
     assert!(out.contains("0 files written"), "{out}");
 }
 
@@ -183,13 +183,13 @@ fn a_call_that_is_killed_leaves_a_whole_site_and_the_next_one_ends_it() {
     let dir = scratch();
     let dir = dir.path();
     let runs: Vec<Value> = (0..30).map(|n| run(n, "bench-1", noise(n))).collect();
-    history(dir, "some.db", &runs[..2]);
-    site(dir, "some.db", &[], 0);
+    history(dir, "some", &runs[..2]);
+    site(dir, "some", &[], 0);
     let before = files(dir);
-    history(dir, "some.db", &runs[2..]);
+    history(dir, "some", &runs[2..]);
     let pages = || fs::read_dir(dir.join("public/run")).unwrap().count();
     let mut child = Command::new(env!("CARGO_BIN_EXE_plimsoll"))
-        .args(["site", "public", "--store", "some.db"])
+        .args(["site", "public", "--store", "some"])
         .current_dir(dir)
         .stdout(Stdio::null())
         .spawn()
@@ -203,7 +203,7 @@ fn a_call_that_is_killed_leaves_a_whole_site_and_the_next_one_ends_it() {
         assert_eq!(after[name].0, *text, "{name}");
     }
     all_links_lead_somewhere(dir);
-    let (out, _) = site(dir, "some.db", &[], 0);
+    let (out, _) = site(dir, "some", &[], 0);
     assert!(out.starts_with("30 runs: ") && !out.contains(" 0 unchanged"), "{out}");
     all_links_lead_somewhere(dir);
     assert_eq!(pages(), 30, "what was not finished is gone");
@@ -279,9 +279,9 @@ fn pages_work_from_the_disk_and_below_a_path_of_a_web_server_and_hostile_names_d
         run["plan"]["name"] = HOSTILE.into();
         run["machine"]["cpu"]["model_name"] = HOSTILE.into();
     }
-    history(dir, "some.db", &runs);
-    ended(plimsoll(dir).args(["history", "note", "last", HOSTILE, "--store", "some.db"]), 0);
-    site(dir, "some.db", &[], 0);
+    history(dir, "some", &runs);
+    ended(plimsoll(dir).args(["history", "note", "last", HOSTILE, "--store", "some"]), 0);
+    site(dir, "some", &[], 0);
     assert!(all_links_lead_somewhere(dir) > 0);
     let own = files(dir);
     let plain = |name: &String| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"/.-".contains(&b));

@@ -21,7 +21,7 @@ fn plan(dir: &Path, operation: &str) {
 }
 
 fn lines(dir: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(dir.join("h.db.watch")).unwrap_or_default();
+    let text = fs::read_to_string(dir.join("h/watch")).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
@@ -75,7 +75,7 @@ fn a_quota_that_is_set_is_found_with_its_time_and_the_watch_keeps_to_its_share()
     let Some(operation) = valid_operation(name) else { return };
     let dir = scratch();
     plan(dir.path(), &operation);
-    let words = "watch probe.toml --for 120s --every 2s --cpu-share 2% --store h.db --json run.json --quiet";
+    let words = "watch probe.toml --for 120s --every 2s --cpu-share 2% --store h --json run.json --quiet";
     let begun = Instant::now();
     let mut child = group.run(dir.path(), words).spawn().unwrap();
     // Half of the probes that its share allows.
@@ -115,7 +115,7 @@ fn a_quota_that_is_set_is_found_with_its_time_and_the_watch_keeps_to_its_share()
     let said = finding(&run, "watched").unwrap()["evidence"]["cpu_share"].as_f64().unwrap();
     assert!((cpu / seconds - said).abs() < 0.004, "{cpu} s in {seconds} s, {said} said");
     assert!(said <= 0.021, "{said}");
-    assert!(!dir.path().join("h.db.watch").exists());
+    assert!(!dir.path().join("h/watch").exists());
 }
 
 #[test]
@@ -124,14 +124,14 @@ fn a_kill_and_a_boot_lose_one_probe_at_most() {
     let Some(operation) = valid_operation(name) else { return };
     let dir = scratch();
     plan(dir.path(), &operation);
-    let begin = "watch probe.toml --for 60s --every 1s --cpu-share 50% --store h.db --quiet";
+    let begin = "watch probe.toml --for 60s --every 1s --cpu-share 50% --store h --quiet";
     let mut child = words(dir.path(), begin).spawn().unwrap();
     until_probes(dir.path(), &mut child, 5);
     // While it runs, no other one begins.
     let second = words(dir.path(), begin).output().unwrap();
     assert_eq!(second.status.code(), Some(2));
     assert!(told(&second).contains("a watch runs already"), "{}", told(&second));
-    let status = words(dir.path(), "watch --status --store h.db").output().unwrap();
+    let status = words(dir.path(), "watch --status --store h").output().unwrap();
     assert!(told(&status).contains(&format!("running, process {}", child.id())), "{}", told(&status));
     kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
     child.wait().unwrap();
@@ -140,13 +140,13 @@ fn a_kill_and_a_boot_lose_one_probe_at_most() {
     assert_eq!(unfinished.status.code(), Some(2));
     assert!(told(&unfinished).contains("go on with plimsoll watch --resume"), "{}", told(&unfinished));
     // After a boot the clock since the boot begins anew, and a line that was being written is cut short.
-    let text = fs::read_to_string(dir.path().join("h.db.watch")).unwrap();
+    let text = fs::read_to_string(dir.path().join("h/watch")).unwrap();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-    fs::write(dir.path().join("h.db.watch"), text.replace(boot.trim(), "another") + "{\"probe\":{\"at\":")
+    fs::write(dir.path().join("h/watch"), text.replace(boot.trim(), "another") + "{\"probe\":{\"at\":")
         .unwrap();
-    let mut child = words(dir.path(), "watch --resume --store h.db --quiet").spawn().unwrap();
+    let mut child = words(dir.path(), "watch --resume --store h --quiet").spawn().unwrap();
     until_probes(dir.path(), &mut child, before.len() + 3);
-    let output = words(dir.path(), "watch --stop --store h.db --json run.json").output().unwrap();
+    let output = words(dir.path(), "watch --stop --store h --json run.json").output().unwrap();
     assert!(output.status.success(), "{}", told(&output));
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let run = document(dir.path());
@@ -164,11 +164,11 @@ fn a_kill_and_a_boot_lose_one_probe_at_most() {
     assert_eq!(unwatched["evidence"]["boots"], 1);
     assert!(told(&output).contains("booted 1 time"), "{}", told(&output));
     // It is in the history, and another one may begin.
-    assert!(!dir.path().join("h.db.watch").exists());
+    assert!(!dir.path().join("h/watch").exists());
     let id = run["id"].as_str().unwrap();
-    let listed = words(dir.path(), &format!("history show {id} --store h.db")).output().unwrap();
+    let listed = words(dir.path(), &format!("history show {id} --store h")).output().unwrap();
     assert!(listed.status.success() && told(&listed).contains("watch"), "{}", told(&listed));
-    let none = words(dir.path(), "watch --status --store h.db").output().unwrap();
+    let none = words(dir.path(), "watch --status --store h").output().unwrap();
     assert!(told(&none).contains("no watch is running or unfinished"), "{}", told(&none));
 }
 
@@ -182,7 +182,7 @@ fn a_watch_gives_way_to_who_uses_the_machine() {
     let mut busy = Command::new("timeout").args(["120", "sh", "-c", "while :; do :; done"]).spawn().unwrap();
     let output = words(
         dir.path(),
-        "watch probe.toml --for 12s --every 2s --cpu-share 50% --idle-only --store h.db --json run.json --quiet",
+        "watch probe.toml --for 12s --every 2s --cpu-share 50% --idle-only --store h --json run.json --quiet",
     )
     .output()
     .unwrap();
@@ -196,7 +196,7 @@ fn a_watch_gives_way_to_who_uses_the_machine() {
             && text.contains("--idle-only"),
         "{text}"
     );
-    assert!(!dir.path().join("h.db.watch").exists());
+    assert!(!dir.path().join("h/watch").exists());
 }
 
 #[test]
@@ -211,25 +211,25 @@ fn what_cannot_be_watched_is_told() {
         status == Some(2) && text.contains("keeps its journal in the directory of the history"),
         "{text}"
     );
-    let (status, text) = code("watch --store h.db --only network --for 10s");
+    let (status, text) = code("watch --store h --only network --for 10s");
     assert!(status == Some(2) && text.contains("needs --server") && text.contains("no case"), "{text}");
-    let (status, text) = code("watch --store h.db --resume");
+    let (status, text) = code("watch --store h --resume");
     assert!(status == Some(2) && text.contains("no watch is unfinished"), "{text}");
-    let (status, text) = code("watch --store h.db --resume --every 3s");
+    let (status, text) = code("watch --store h --resume --every 3s");
     assert!(status == Some(2) && text.contains("--resume and --every are mutually exclusive"), "{text}");
     let (status, text) = code("watch --for 1s");
     assert!(status == Some(2) && text.contains("between 10s and 744h"), "{text}");
-    fs::write(dir.path().join("h.db.watch"), "not a journal\n").unwrap();
+    fs::write(dir.path().join("h/watch"), "not a journal\n").unwrap();
     for line in [
-        "watch --store h.db --for 10s --only cpu",
-        "watch --store h.db --resume",
-        "watch --store h.db --stop",
-        "watch --store h.db --status",
+        "watch --store h --for 10s --only cpu",
+        "watch --store h --resume",
+        "watch --store h --stop",
+        "watch --store h --status",
     ] {
         let (status, text) = code(line);
         assert!(status == Some(2) && text.contains("is no journal of a watch: line 1"), "{line}: {text}");
     }
-    assert_eq!(fs::read_to_string(dir.path().join("h.db.watch")).unwrap(), "not a journal\n");
+    assert_eq!(fs::read_to_string(dir.path().join("h/watch")).unwrap(), "not a journal\n");
 }
 
 /// Whoever ends a watch holds its journal until the result is in the history: the others wait, and nothing is entered twice.
@@ -239,14 +239,14 @@ fn many_who_end_a_watch_make_one_result() {
     let Some(operation) = valid_operation(name) else { return };
     let dir = scratch();
     plan(dir.path(), &operation);
-    let begin = "watch probe.toml --for 60s --every 1s --cpu-share 50% --store h.db --quiet";
+    let begin = "watch probe.toml --for 60s --every 1s --cpu-share 50% --store h --quiet";
     let mut child = words(dir.path(), begin).spawn().unwrap();
     until_probes(dir.path(), &mut child, 2);
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    let journal = fs::read(dir.path().join("h.db.watch")).unwrap();
+    let journal = fs::read(dir.path().join("h/watch")).unwrap();
     let all: Vec<Child> =
-        (0..4).map(|_| words(dir.path(), "watch --stop --store h.db").spawn().unwrap()).collect();
+        (0..4).map(|_| words(dir.path(), "watch --stop --store h").spawn().unwrap()).collect();
     let ended: Vec<Output> = all.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
     for output in &ended {
         let text = told(output);
@@ -254,23 +254,23 @@ fn many_who_end_a_watch_make_one_result() {
         // A loser finds no watch, or that it has just ended.
         assert!([Some(0), Some(2)].contains(&output.status.code()), "{text}");
     }
-    assert_eq!(ended.iter().filter(|output| told(output).contains("kept in h.db")).count(), 1);
-    assert!(!dir.path().join("h.db.watch").exists());
+    assert_eq!(ended.iter().filter(|output| told(output).contains("kept in h")).count(), 1);
+    assert!(!dir.path().join("h/watch").exists());
     // A journal whose result is in the history already, as after a kill between the two.
-    fs::write(dir.path().join("h.db.watch"), &journal).unwrap();
-    let again = words(dir.path(), "watch --stop --store h.db").output().unwrap();
+    fs::write(dir.path().join("h/watch"), &journal).unwrap();
+    let again = words(dir.path(), "watch --stop --store h").output().unwrap();
     assert!(
         again.status.success() && told(&again).contains("the result is in the history"),
         "{}",
         told(&again)
     );
     // A journal that was never begun is none; nothing is written over one.
-    fs::write(dir.path().join("h.db.watch"), &journal[..40]).unwrap();
-    let none = words(dir.path(), "watch --resume --store h.db").output().unwrap();
+    fs::write(dir.path().join("h/watch"), &journal[..40]).unwrap();
+    let none = words(dir.path(), "watch --resume --store h").output().unwrap();
     assert!(told(&none).contains("no watch is unfinished"), "{}", told(&none));
-    assert!(!dir.path().join("h.db.watch").exists());
-    fs::write(dir.path().join("h.db.watch"), &journal).unwrap();
-    let over = words(dir.path(), "watch --stop --store h.db --json h.db.watch").output().unwrap();
+    assert!(!dir.path().join("h/watch").exists());
+    fs::write(dir.path().join("h/watch"), &journal).unwrap();
+    let over = words(dir.path(), "watch --stop --store h --json h/watch").output().unwrap();
     assert_eq!(over.status.code(), Some(2), "{}", told(&over));
-    assert_eq!(fs::read(dir.path().join("h.db.watch")).unwrap(), journal);
+    assert_eq!(fs::read(dir.path().join("h/watch")).unwrap(), journal);
 }

@@ -30,8 +30,8 @@ pub struct Gate {
     /// Machines of the same kind that say what is usual: a document that plimsoll gather --json wrote
     #[arg(long, value_name = "FILE")]
     pub fleet: Option<PathBuf>,
-    /// The history whose runs of this machine say what is usual; none: use limits only [default: plimsoll/history.db in $XDG_DATA_HOME or ~/.local/share]
-    #[arg(long, value_name = "FILE|none")]
+    /// The history whose runs of this machine say what is usual; none: use limits only [default: plimsoll in $XDG_DATA_HOME or ~/.local/share]
+    #[arg(long, value_name = "DIR|none")]
     pub store: Option<PathBuf>,
     /// What it also measures.
     #[command(flatten)]

@@ -8,8 +8,8 @@ use clap::{Args, Subcommand};
 /// `plimsoll history`.
 #[derive(Args, Clone, Debug)]
 pub struct History {
-    /// The history file [default: plimsoll/history.db in $XDG_DATA_HOME or ~/.local/share]
-    #[arg(long, value_name = "FILE", global = true)]
+    /// The directory of the history [default: plimsoll in $XDG_DATA_HOME or ~/.local/share]
+    #[arg(long, value_name = "DIR", global = true)]
     pub store: Option<PathBuf>,
     #[command(subcommand)]
     what: Option<Asked>,
@@ -28,8 +28,8 @@ pub(super) struct Import {
     /// Run documents as --json or export wrote them, or pages that hold some
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// The history file
-    #[arg(long, value_name = "FILE")]
+    /// The directory of the history
+    #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
 }
 
@@ -92,8 +92,21 @@ pub enum Asked {
         #[arg(value_name = "RUN")]
         run: String,
     },
-    /// Save what can be read of a damaged history into a new one; the damaged file is kept
-    Repair,
+    /// Delete runs, with their tags and notes
+    Delete {
+        /// A run (its id, the beginning of it, last, last~1) or a tag: all runs that bear it
+        #[arg(value_name = "RUN", required = true)]
+        runs: Vec<String>,
+    },
+    /// Delete old runs, with their tags and notes
+    Prune {
+        /// Runs that began longer ago than this, such as 1y, 90d
+        #[arg(long, value_name = "TIME", value_parser = age, allow_hyphen_values = true)]
+        older: Duration,
+        /// Keep runs that have a tag
+        #[arg(long)]
+        keep_tagged: bool,
+    },
     /// Enter runs from run documents and pages; those that are here already stay as they are
     Import {
         /// As --json or export wrote them, or a page that holds some
@@ -102,14 +115,14 @@ pub enum Asked {
     },
 }
 
-/// `30d`, `2w`, or a duration such as `12h`.
+/// `30d`, `2w`, `1y`, or a duration such as `12h`.
 fn age(text: &str) -> Result<Duration, String> {
     const DAY: u64 = 24 * 3600;
     let days = |unit: char, each: u64| {
         let count: u64 = text.strip_suffix(unit)?.parse().ok()?;
         (count > 0 && count <= 36_500).then(|| Duration::from_secs(count * each))
     };
-    let long = days('d', DAY).or_else(|| days('w', 7 * DAY));
+    let long = days('d', DAY).or_else(|| days('w', 7 * DAY)).or_else(|| days('y', 365 * DAY));
     long.map_or_else(
         || {
             let wrong = |_| {
@@ -153,6 +166,7 @@ mod tests {
     fn ages_are_days_weeks_or_durations() {
         assert_eq!(age("30d").unwrap(), Duration::from_secs(30 * 86_400));
         assert_eq!(age("2w").unwrap(), Duration::from_secs(14 * 86_400));
+        assert_eq!(age("1y").unwrap(), Duration::from_secs(365 * 86_400));
         assert_eq!(age("12h").unwrap(), Duration::from_secs(43_200));
         for wrong in ["", "0d", "-1d", "99999999999999999999d", "d", "soon"] {
             assert!(age(wrong).is_err(), "{wrong}");

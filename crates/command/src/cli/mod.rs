@@ -254,8 +254,8 @@ pub struct Common {
     /// Write events as JSON lines to FILE, or to stdout (-)
     #[arg(long, value_name = "FILE|-")]
     pub events: Option<PathBuf>,
-    /// Keep the run in this history file; none: keep no history [default: plimsoll/history.db in $XDG_DATA_HOME or ~/.local/share]
-    #[arg(long, value_name = "FILE|none")]
+    /// Keep the run in the history in this directory; none: keep no history [default: plimsoll in $XDG_DATA_HOME or ~/.local/share]
+    #[arg(long, value_name = "DIR|none")]
     pub store: Option<PathBuf>,
     /// Replace host names, addresses, serial numbers, user names and directories in --json and --html, not in the history
     #[arg(long, conflicts_with = "events")]
@@ -443,7 +443,7 @@ fn compare() -> Command {
 }
 
 fn history() -> Command {
-    History::augment_args(Command::new("history")).about("List and show runs; tags, notes, imports, repair")
+    History::augment_args(Command::new("history")).about("List and show runs; tags, notes, imports, deletion")
 }
 
 fn import() -> Command {

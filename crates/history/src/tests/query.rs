@@ -1,30 +1,19 @@
-//! Figures over time, tags, baselines, imports and floors, and the way from the first schema.
+//! Figures over time, tags, baselines, imports and floors.
 
 use super::super::*;
-use super::open;
+use super::{run, stored};
 use crate::case::Pattern;
 use crate::compare::Floors;
-use crate::fixture;
 use crate::machine::EffectiveCache;
+use crate::{fixture, metric};
 
 fn store() -> (tempfile::TempDir, Store) {
     let directory = tempfile::tempdir().unwrap();
-    let location = Location::named(&directory.path().join("history.db"));
-    let store = open(&location).unwrap();
+    let store = Store::open(&Location::named(&directory.path().join("history")), None).unwrap();
     (directory, store)
 }
 
-fn run(n: usize) -> Run {
-    let id = format!("019aa5c3-{n:04x}-7c40-9d21-5b0c3f6a7e88");
-    Run { id, started: format!("2026-11-{:02}T08:00:00Z", n % 28 + 1), ..fixture::run() }
-}
-
-fn stored(store: &mut Store, run: &Run) {
-    store.begin(run).unwrap();
-    store.finish(run).unwrap();
-}
-
-fn asked(cases: &str) -> Asked {
+pub(super) fn asked(cases: &str) -> Asked {
     Asked { cases: Pattern::parse(cases).unwrap(), metric: None, all: false, since: None, machine: None }
 }
 
@@ -68,16 +57,14 @@ fn all_metrics_are_found_where_that_is_asked_for() {
 }
 
 #[test]
-fn entries_are_in_the_order_of_entering_and_a_digest_changes_with_its_run_alone() {
+fn entries_are_the_oldest_first_and_a_digest_changes_with_its_run_alone() {
     let (_directory, mut store) = store();
     assert!(store.entries().unwrap().is_empty());
     let mut later = run(1);
     later.nodes = vec![later.nodes[0].clone(); 3];
     later.machine.id = "another".to_owned();
-    // Its clock was behind.
-    later.started = "2026-01-01T00:00:00Z".to_owned();
     stored(&mut store, &run(0));
-    store.begin(&later).unwrap();
+    store.begin(&later.header()).unwrap();
     store.tag(&run(0).id, "nightly").unwrap();
     let entries = store.entries().unwrap();
     let told = |n: usize| (entries[n].line.id.clone(), entries[n].machine.clone(), entries[n].nodes);
@@ -92,7 +79,7 @@ fn entries_are_in_the_order_of_entering_and_a_digest_changes_with_its_run_alone(
     let first = store.digest(&run(0).id).unwrap();
     let before = store.digest(&later.id).unwrap();
     assert!(first != before && first.len() == 64);
-    store.add(&later.id, 0, &later.measurements[..1]).unwrap();
+    store.add(&later.measurements[..1]).unwrap();
     let added = store.digest(&later.id).unwrap();
     store.finish(&Run { measurements: later.measurements[..1].to_vec(), ..later.clone() }).unwrap();
     let finished = store.digest(&later.id).unwrap();
@@ -109,14 +96,17 @@ fn what_a_machine_has_of_its_cache_is_that_of_its_latest_own_run_that_looked() {
         run.machine.cpu.effective_cache = bytes.map(|bytes| EffectiveCache { bytes, fill_rate: 2e9 });
         run
     };
-    let machine = run(0).machine.id;
+    let machine = run(0).machine;
     assert_eq!(store.effective_cache(&machine).unwrap(), None);
     for (n, bytes) in [(0, Some(64)), (1, Some(128)), (2, None)] {
         stored(&mut store, &found(n, bytes));
     }
     assert!(store.import(&found(3, Some(256))).unwrap());
     assert_eq!(store.effective_cache(&machine).unwrap().map(|found| found.bytes), Some(128));
-    assert_eq!(store.effective_cache("another").unwrap(), None);
+    assert_eq!(
+        store.effective_cache(&Machine { id: "another".to_owned(), ..machine.clone() }).unwrap(),
+        None
+    );
 }
 
 #[test]
@@ -200,7 +190,13 @@ fn an_unfinished_run_gives_way_to_more_of_all_its_machines_alone() {
             let node = (*node).to_owned();
             whole.iter().take(each).map(move |m| Measurement { node: node.clone(), ..m.clone() })
         };
-        Run { status: RunStatus::Partial, measurements: nodes.iter().flat_map(on).collect(), ..run(1) }
+        let node = |name: &&str| document::Node { name: (*name).to_owned(), machine: None };
+        Run {
+            status: RunStatus::Partial,
+            nodes: nodes.iter().map(node).collect(),
+            measurements: nodes.iter().flat_map(on).collect(),
+            ..run(1)
+        }
     };
     stored(&mut store, &of(&["a", "b"], 1));
     assert!(!store.import(&of(&["b"], 8)).unwrap(), "what a measured would be gone");
@@ -263,29 +259,4 @@ fn a_metric_that_once_was_the_headline_is_one_trend() {
     let program = Asked { metric: Some("bandwidth".to_owned()), ..asked("memory.bandwidth") };
     let headlines = store.trends(&asked("memory.bandwidth")).unwrap();
     assert!(store.trends(&program).unwrap().iter().all(|t| headlines.contains(t)));
-}
-
-#[test]
-fn a_question_over_time_reads_no_document() {
-    let (_directory, mut store) = store();
-    stored(&mut store, &run(1));
-    // Damage that opening does not see: none of the documents can be read.
-    store
-        .connection
-        .execute_batch("UPDATE run SET header = ''; UPDATE measurement SET document = ''")
-        .unwrap();
-    assert!(store.load("last").is_err());
-    assert!(store.trends(&asked("*")).unwrap().len() > 8);
-    assert_eq!(store.list().unwrap().len(), 1);
-    let plan = |select: &str| -> String {
-        let mut explained = store.connection.prepare(&format!("EXPLAIN QUERY PLAN {select}")).unwrap();
-        let rows = explained.query_map([], |row| row.get::<_, String>(3)).unwrap();
-        rows.map(|row| row.unwrap()).collect::<Vec<_>>().join("; ")
-    };
-    let lines = plan(LINES);
-    assert!(lines.contains("SCAN run USING COVERING INDEX run_line"), "{lines}");
-    assert!(lines.contains("USING COVERING INDEX measurement_status"), "{lines}");
-    // Parameters are numbered: without the mark they are numbers.
-    let points = plan(&query::POINTS.replace('?', ""));
-    assert_eq!(points, "SEARCH point USING PRIMARY KEY (series=? AND run>? AND run<?)");
 }

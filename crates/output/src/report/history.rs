@@ -13,7 +13,7 @@ use super::wrap::{cut, paragraph, widths};
 use crate::document::{Run, RunStatus};
 use crate::label;
 use crate::quantity::percent;
-use crate::store::{Counts, OpenLoss, Repaired, RunLine, Said, apart, whole_part};
+use crate::store::{Counts, OpenLoss, Pruned, RunLine, Said, apart, whole_part};
 use crate::text::counted;
 
 /// The fewest characters of an id that are shown: the part that runs within a minute share.
@@ -53,20 +53,10 @@ pub fn said(said: &Said, lead: &str, style: &Style) -> String {
     said.line().map(|text| paragraph(style, Role::Dim, lead, &text)).unwrap_or_default()
 }
 
-/// What a repair has saved.
-pub fn repaired(of: &Repaired, style: &Style) -> String {
-    let runs = |n: usize| counted(n, "run");
-    let Some(kept) = of.kept_name() else {
-        return format!("the history is whole: {}; nothing to repair\n", runs(of.runs));
-    };
-    let mut said = format!("{} saved", runs(of.runs));
-    if of.partly > 0 {
-        said += &format!(", {} of them without all measurements", of.partly);
-    }
-    if of.lost > 0 {
-        said += &format!(", {} not found again", runs(of.lost));
-    }
-    paragraph(style, Role::Plain, "", &format!("{said}; the damaged file is kept as {kept}"))
+/// How many runs were deleted, and how many were kept for their tags.
+pub fn pruned(of: Pruned) -> String {
+    let kept = if of.kept > 0 { format!(", {} kept for a tag", of.kept) } else { String::new() };
+    format!("{} deleted{kept}\n", counted(of.deleted, "run"))
 }
 
 /// With which run baselines begin, after its level was accepted.

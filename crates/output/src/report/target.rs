@@ -5,7 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crossbeam_channel::{Receiver, never};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{
     Access, AtFlags, FileType, Gid, Mode, OFlags, Stat, StatxAttributes, StatxFlags, Uid, accessat, fchmod,
-    fchown, fstat, fstatfs, fsync, ftruncate, major, minor, openat, renameat, statat, statx, unlinkat,
+    fchown, fstat, fstatfs, fsync, ftruncate, major, minor, openat, renameat, statx, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -258,7 +258,6 @@ fn named(path: &Path) -> Result<Place, Trouble> {
     }
     let place = locate(path)?;
     place.is_nobody_elses()?;
-    is_no_database(&place)?;
     Ok(place)
 }
 
@@ -353,35 +352,6 @@ fn holds_files(place: &Place) -> Result<(), Trouble> {
         true => {
             Err(Trouble::Refused("no file can be created on /proc or /sys; use another directory".to_owned()))
         }
-        false => Ok(()),
-    }
-}
-
-/// Refuses a database, such as the history: its runs would be lost. A journal is one by the name of its database.
-fn is_no_database(place: &Place) -> Result<(), Trouble> {
-    /// How each database of SQLite begins (sqlite.org/fileformat.html, 1.3).
-    const MAGIC: &[u8] = b"SQLite format 3\0";
-    let is_regular = |name: &OsStr| {
-        let about = statat(&place.directory, name, AtFlags::SYMLINK_NOFOLLOW);
-        about.is_ok_and(|about| FileType::from_raw_mode(about.st_mode) == FileType::RegularFile)
-    };
-    let begins = |name: &OsStr| {
-        if !is_regular(name) {
-            // To open a device or a pipe may act on it.
-            return false;
-        }
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let mut first = [0; MAGIC.len()];
-        let file = openat(&place.directory, name, flags, Mode::empty());
-        file.is_ok_and(|file| File::from(file).read_exact(&mut first).is_ok() && first == MAGIC)
-    };
-    let name = place.name.as_encoded_bytes();
-    let ends = [&b"-wal"[..], b"-shm", b"-journal"];
-    let of_journal = ends.iter().find_map(|end| name.strip_suffix(*end));
-    match begins(&place.name) || of_journal.is_some_and(|name| begins(OsStr::from_bytes(name))) {
-        true => Err(Trouble::Refused(
-            "it is a database, whose content would be lost; use another file".to_owned(),
-        )),
         false => Ok(()),
     }
 }

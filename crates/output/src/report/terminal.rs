@@ -199,10 +199,10 @@ impl Sheet {
         text.push('\n');
         text += &self.paragraph(Role::Plain, "", &tally(run));
         if let Some(Kept { location, id }) = stored {
-            let (file, store) = (name(location.file()), store_option(location));
+            let (directory, store) = (name(location.directory()), store_option(location));
             // To be copied: not broken into lines.
             for line in
-                [format!("kept in {file}"), format!("see it again: plimsoll history show {id}{store}")]
+                [format!("kept in {directory}"), format!("see it again: plimsoll history show {id}{store}")]
             {
                 text += &format!("{}\n", self.style.paint(Role::Dim, &self.style.say(&line)));
             }
@@ -248,7 +248,7 @@ pub struct Kept<'a> {
 fn store_option(location: &Location) -> String {
     match location {
         Location::Usual(_) => String::new(),
-        Location::Named(_) => format!(" --store {}", quoted(&name(location.file()))),
+        Location::Named(_) => format!(" --store {}", quoted(&name(location.directory()))),
     }
 }
 

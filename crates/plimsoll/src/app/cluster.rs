@@ -384,10 +384,10 @@ fn follow(
     }
 }
 
-/// The directory of copies that rank 0 has not confirmed: beside the history, none for `--store none`.
+/// The directory of copies that rank 0 has not confirmed: in that of the history, none for `--store none`.
 pub(super) fn unconfirmed(store: Option<&Path>) -> Option<PathBuf> {
     let location = output::location(store).ok().flatten()?;
-    Some(location.file().parent()?.join("unconfirmed"))
+    Some(location.directory().join("unconfirmed"))
 }
 
 fn measured(

@@ -1,4 +1,4 @@
-//! `plimsoll history`: lists, shows, tags, notes, imports, repairs.
+//! `plimsoll history`: lists, shows, tags, notes, imports, deletes.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use crate::document::Run;
 use crate::leftover::Registry;
 use crate::output;
 use crate::report::{self, Style, Wishes};
-use crate::store::{self, Store, StoreError};
+use crate::store::{self, Pruned, Store, StoreError};
 
 /// Does what is asked.
 ///
@@ -58,14 +58,14 @@ pub(super) fn history(typed: &History) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
         Asked::Accept { run } => accept(&mut writable(typed)?, &run, &style),
-        Asked::Repair => {
-            let location = output::location(typed.store.as_deref()).map_err(|e| store_failure(&e))?;
-            let location = location.ok_or_else(|| {
-                Failure::usage("--store none is not supported on this command: it needs a history")
-            })?;
-            let repaired =
-                store::repair(&location, Registry::here().as_ref()).map_err(|e| store_failure(&e))?;
-            printed(&report::history::repaired(&repaired, &style))
+        Asked::Delete { runs } => {
+            let deleted = existing(typed)?.delete(&runs).map_err(|e| store_failure(&e))?;
+            printed(&report::history::pruned(Pruned { deleted, kept: 0 }))
+        }
+        Asked::Prune { older, keep_tagged } => {
+            let before = crate::wall::before(older).to_string();
+            let pruned = existing(typed)?.prune(&before, keep_tagged).map_err(|e| store_failure(&e))?;
+            printed(&report::history::pruned(pruned))
         }
         Asked::Import { files } => import_all(typed, &files),
     }
@@ -140,6 +140,12 @@ fn show(
     let cases = Pattern::parse(what).map_err(Failure::usage)?;
     let trends = open.open()?.trends(&asked(cases)).map_err(|e| store_failure(&e))?;
     printed(&report::trend::text(&trends, style))
+}
+
+/// The history, if there is one.
+fn existing(typed: &History) -> Result<Store, Failure> {
+    Open::new(typed.store.as_deref()).open()?;
+    writable(typed)
 }
 
 fn writable(typed: &History) -> Result<Store, Failure> {

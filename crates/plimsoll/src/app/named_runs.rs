@@ -63,7 +63,10 @@ impl<'a> History<'a> {
                 let location = location.ok_or_else(|| {
                     Failure::usage("--store none is not supported on this command: it needs a history")
                 })?;
-                Store::read(&location).map_err(|e| store_failure(&e))?
+                let store = Store::read(&location).map_err(|e| store_failure(&e))?;
+                let problems = store.problems().map_err(|e| store_failure(&e))?;
+                problems.iter().for_each(|problem| output::complain(problem));
+                store
             }
         };
         Ok(self.store.insert(store))

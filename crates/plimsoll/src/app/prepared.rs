@@ -194,7 +194,7 @@ fn look(plan: &Plan, planned: &[Planned], machine: &mut Machine) {
 fn settle(machine: &mut Machine, store: Option<&Path>) {
     let Some(now) = machine.cpu.effective_cache else { return };
     let history = output::location(store).ok().flatten().and_then(|location| Store::read(&location).ok());
-    let earlier = history.and_then(|history| history.effective_cache(&machine.id).ok().flatten());
+    let earlier = history.and_then(|history| history.effective_cache(machine).ok().flatten());
     machine.cpu.effective_cache = Some(earlier.map_or(now, |earlier| now.settled(earlier)));
 }
 

@@ -70,6 +70,7 @@ pub(super) fn begun(wanted: &str, common: &Common) -> Result<Begun, Failure> {
     let found = store.load(wanted).map_err(|e| store_failure(&e))?;
     let held = Held::of(&found.id)?;
     // What was measured until it was free.
+    let store = Store::read(&location).map_err(|e| store_failure(&e))?;
     let run = store.load(&found.id).map_err(|e| store_failure(&e))?;
     match run.status {
         RunStatus::Complete => {

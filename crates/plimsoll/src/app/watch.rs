@@ -32,8 +32,8 @@ use crate::watch::{
 use plimsoll_metal::usage::cpu_seconds_with_children;
 use probing::{Ending, Probing};
 
-/// The journal's name is that of the history with this at its end.
-const JOURNAL: &str = ".watch";
+/// The journal's name in the directory of the history.
+const JOURNAL: &str = "watch";
 /// Seconds that a process that was asked to stop is waited for.
 const ENDS_WITHIN: i64 = 120;
 /// How long a process may take to show the result of a watch.
@@ -49,7 +49,7 @@ pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
     let location = output::location(typed.store.as_deref()).map_err(|e| store_failure(&e))?;
     let location = location.ok_or_else(|| {
         Failure::usage(
-            "watch keeps its journal in the directory of the history: --store none is not possible, use --store FILE",
+            "watch keeps its journal in the directory of the history: --store none is not possible, use --store DIR",
         )
     })?;
     let path = location.companion(JOURNAL).map_err(|e| store_failure(&e))?;

@@ -35,9 +35,6 @@ pub const NAMELESS: &str = "plimsoll-";
 /// The name of each file that is not finished begins so; 16 hexadecimal digits follow.
 const UNFINISHED: &str = ".plimsoll-";
 
-/// The name of each directory in which a history is repaired begins so; it goes on as [`PREFIX`].
-pub const REPAIR: &str = ".history-repair-";
-
 /// What of the process's surroundings decides where the registry is.
 #[derive(Clone, Debug, Default)]
 pub struct Around {
@@ -206,7 +203,7 @@ fn kind_of(name: &OsStr) -> Option<Kind> {
     let name = name.to_str()?;
     let after = |prefix: &str| name.strip_prefix(prefix).filter(|rest| !rest.is_empty());
     let is_word = |rest: &str| rest.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    let directory = after(NAMELESS).or_else(|| after(REPAIR)).filter(|rest| is_word(rest));
+    let directory = after(NAMELESS).filter(|rest| is_word(rest));
     let file = after(UNFINISHED).filter(|rest| is_word(rest));
     directory.map(|_| Kind::Directory).or_else(|| file.map(|_| Kind::File))
 }

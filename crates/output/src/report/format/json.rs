@@ -76,7 +76,7 @@ pub fn spool(run: &Run, directory: &Path, registry: Option<&Registry>) -> io::Re
     write(run, &made.file)?;
     // Where even this cannot be synced, a copy that a power cut may take is better than none.
     let _ = made.file.sync_all();
-    made.finish(|path| crate::store::publish(path, &file))?;
+    made.finish(|path| path.persist(&file).map_err(|e| e.error))?;
     Ok(name(&file))
 }
 

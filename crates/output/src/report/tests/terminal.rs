@@ -77,7 +77,7 @@ fn live(style: Style, events: &[Event], run: &Run) -> [String; 2] {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut live = Live::new(&mut out, &mut err, style, &Run { measurements: Vec::new(), ..run.clone() });
     events.iter().for_each(|event| live.event(event));
-    let location = Location::Usual("/home/a/.local/share/plimsoll/history.db".into());
+    let location = Location::Usual("/home/a/.local/share/plimsoll".into());
     live.finish(run, Some(&Kept { location: &location, id: run.id.chars().take(SHORT_ID).collect() }), None)
         .unwrap();
     drop(live);
@@ -102,8 +102,7 @@ fn a_live_run_reads_like_a_stored_one() {
     let [out, err] = live(Style::plain(80), &events(&run.measurements), &run);
     let (table, kept) = out.rsplit_once("kept in ").unwrap();
     assert_eq!(table, of_width(80));
-    let lines =
-        ["/home/a/.local/share/plimsoll/history.db", "see it again: plimsoll history show 019aa5c3-2f1b"];
+    let lines = ["/home/a/.local/share/plimsoll", "see it again: plimsoll history show 019aa5c3-2f1b"];
     assert_eq!(kept.lines().collect::<Vec<_>>(), lines);
     assert_eq!(err, "");
 }
@@ -112,13 +111,11 @@ fn a_live_run_reads_like_a_stored_one() {
 fn a_named_store_is_named_again() {
     let (mut out, run) = (Vec::new(), fixture::run());
     let mut live = Live::new(&mut out, io::sink(), Style::plain(200), &run);
-    let location = Location::named(Path::new("my runs.db"));
+    let location = Location::named(Path::new("my runs"));
     live.finish(&run, Some(&Kept { location: &location, id: "019aa5c3-2f1b".to_owned() }), None).unwrap();
     drop(live);
     assert!(
-        String::from_utf8(out)
-            .unwrap()
-            .ends_with("plimsoll history show 019aa5c3-2f1b --store 'my runs.db'\n")
+        String::from_utf8(out).unwrap().ends_with("plimsoll history show 019aa5c3-2f1b --store 'my runs'\n")
     );
 }
 

@@ -1,7 +1,7 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 
-use super::super::{Held, PREFIX, REPAIR, Unfinished, new_name, unfinished_name};
+use super::super::{Held, PREFIX, Unfinished, new_name, unfinished_name};
 use super::*;
 
 struct Place {
@@ -240,7 +240,6 @@ fn files_that_were_not_finished_are_removed_and_nothing_else_of_their_name() {
 fn names_that_others_may_have_given_are_none_of_ours() {
     let kind = |name: &str| kind_of(OsStr::new(name));
     assert_eq!(kind(&new_name(PREFIX)), Some(Kind::Directory));
-    assert_eq!(kind(&new_name(REPAIR)), Some(Kind::Directory));
     assert_eq!(kind("plimsoll-12-0123456789abcdef"), Some(Kind::Directory));
     assert_eq!(kind(&unfinished_name()), Some(Kind::File));
     for other in ["", "plimsoll", "plimsoll-", ".plimsoll-", ".plimsoll-../x", "history.db", ".history-1.new"]

@@ -1,0 +1,405 @@
+//! What is asked of all runs, by run: read from the documents, and kept in `index.json`, so that only new and changed documents are
+//! read. The file may be deleted at any time; one that does not fit is made anew.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+
+use super::documents::{self, Entry, RUNS, Unread, put};
+use super::error::{StoreError, name};
+use super::{Counts, unfinished};
+use crate::document::{RunStatus, SCHEMA};
+use crate::leftover::Registry;
+use crate::machine::EffectiveCache;
+use crate::measurement::Status;
+use crate::metric::Better;
+use crate::quantity::Unit;
+
+/// The form of the index file; another form is not read.
+const FORM: &str = "plimsoll.index/1";
+
+/// What all figures of a metric of a case have in common.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Series {
+    pub(super) case: String,
+    pub(super) metric: String,
+    pub(super) unit: Unit,
+    pub(super) better: Better,
+    /// The least place that the metric had among those of its case: 0 for a headline.
+    pub(super) rank: usize,
+}
+
+/// A figure: number of its series, median, share of the limit.
+pub(super) type Figure = (usize, f64, Option<f64>);
+
+/// What is asked of one run without reading its document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Facts {
+    pub(super) id: String,
+    pub(super) started: String,
+    pub(super) elapsed_s: f64,
+    pub(super) plan: String,
+    pub(super) machine: String,
+    pub(super) host: Option<String>,
+    pub(super) nodes: usize,
+    pub(super) status: RunStatus,
+    pub(super) counts: Counts,
+    pub(super) cache: Option<EffectiveCache>,
+    /// Of cases that were measured, in the order of the document.
+    pub(super) figures: Vec<Figure>,
+}
+
+/// A run of the history.
+#[derive(Clone, Debug)]
+pub(super) struct Indexed {
+    pub(super) facts: Facts,
+    /// Its document, or the file of a run that has not ended.
+    pub(super) path: PathBuf,
+    pub(super) is_unfinished: bool,
+    /// The path of its document below [`RUNS`], by which runs are sorted.
+    pub(super) order: String,
+}
+
+/// All runs, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    pub(super) runs: Vec<Indexed>,
+    pub(super) series: Vec<Series>,
+    /// Files that are not used, with the reason.
+    pub(super) problems: Vec<String>,
+}
+
+/// The index file.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    form: String,
+    series: Vec<Series>,
+    /// By path below [`RUNS`].
+    files: BTreeMap<String, File>,
+}
+
+/// What is kept of a document.
+#[derive(Clone, Serialize, Deserialize)]
+struct File {
+    size: u64,
+    modified: (i64, i64),
+    /// Facts, or why the document is none.
+    found: Result<Facts, String>,
+}
+
+impl File {
+    fn is_of(&self, entry: &Entry) -> bool {
+        (self.size, self.modified) == (entry.size, entry.modified)
+    }
+}
+
+impl Index {
+    /// Brings the index up to date with the documents.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub(super) fn load(directory: &Path, registry: Option<&Registry>) -> Result<Self, StoreError> {
+        let entries = documents::entries(directory)?;
+        let stored = stored(directory);
+        let mut numbers = Numbers::of(stored.series);
+        let mut known = stored.files;
+        let number_known = known.len();
+        let mut files = BTreeMap::new();
+        let mut fresh = Vec::new();
+        for entry in entries {
+            match known.remove(&entry.file).filter(|file| file.is_of(&entry)) {
+                Some(file) => drop(files.insert(entry.file, file)),
+                None => fresh.push(entry),
+            }
+        }
+        let is_current = fresh.is_empty() && files.len() == number_known;
+        let mut problems = Vec::new();
+        for (entry, read) in read_all(&directory.join(RUNS), fresh) {
+            let found = match read {
+                Ok(read) => Ok(numbers.facts(read)),
+                Err(Unread::Damaged(why)) => Err(why),
+                // It may be sound: it is read again the next time.
+                Err(Unread::Refused(e)) => {
+                    let path = directory.join(RUNS).join(&entry.file);
+                    problems.push(StoreError::not_readable(&path, &e).to_string());
+                    continue;
+                }
+            };
+            files.insert(entry.file, File { size: entry.size, modified: entry.modified, found });
+        }
+        let stored = Stored { form: FORM.to_owned(), series: numbers.series, files };
+        if !is_current {
+            // Where it cannot be written, the documents are read again the next time.
+            let _ = keep(directory, &stored, registry);
+        }
+        let mut index = Self { runs: Vec::new(), series: Vec::new(), problems };
+        index.take(directory, stored);
+        index.add_unfinished(directory);
+        index.runs.sort_by(|a, b| a.order.cmp(&b.order));
+        Ok(index)
+    }
+
+    /// Enters each run once.
+    fn take(&mut self, directory: &Path, stored: Stored) {
+        let runs = directory.join(RUNS);
+        let mut first: HashMap<String, String> = HashMap::new();
+        for (order, file) in stored.files {
+            let path = runs.join(&order);
+            match file.found {
+                Err(why) => self.problems.push(StoreError::damaged(&path, why).to_string()),
+                Ok(facts) => match first.get(&facts.id) {
+                    Some(other) => self.problems.push(format!(
+                        "{} holds the same run as {} and is not used: delete one of them",
+                        name(&path),
+                        name(&runs.join(other))
+                    )),
+                    None => {
+                        first.insert(facts.id.clone(), order.clone());
+                        self.runs.push(Indexed { facts, path, is_unfinished: false, order });
+                    }
+                },
+            }
+        }
+        self.series = stored.series;
+    }
+
+    /// Enters runs that have not ended. A document is used where it holds as much: a run may have been killed when its
+    /// document was written and its other file was still there.
+    fn add_unfinished(&mut self, directory: &Path) {
+        let mut numbers = Numbers::of(std::mem::take(&mut self.series));
+        for run in unfinished::all(directory) {
+            let run = match run {
+                Ok(run) => run,
+                Err(e) => {
+                    self.problems.push(e.to_string());
+                    continue;
+                }
+            };
+            let path = unfinished::path_of(directory, &run.id);
+            let read = serde_json::to_string(&run).map_err(|e| e.to_string()).and_then(|text| outline(&text));
+            let (facts, order) = match read.and_then(|read| Ok((read, documents::path_of(&run)?))) {
+                Ok((read, order)) => (numbers.facts(read), order.to_string_lossy().into_owned()),
+                Err(why) => {
+                    self.problems.push(StoreError::damaged(&path, why).to_string());
+                    continue;
+                }
+            };
+            let found = Indexed { facts, path, is_unfinished: true, order };
+            match self.runs.iter_mut().find(|known| known.facts.id == run.id) {
+                None => self.runs.push(found),
+                Some(known)
+                    if known.facts.status == RunStatus::Partial
+                        && known.facts.counts.total() < found.facts.counts.total() =>
+                {
+                    *known = found;
+                }
+                Some(_) => {}
+            }
+        }
+        self.series = numbers.series;
+    }
+
+    /// The run of this id.
+    pub(super) fn find(&self, id: &str) -> Option<&Indexed> {
+        self.runs.iter().find(|run| run.facts.id == id)
+    }
+}
+
+fn path_of(directory: &Path) -> PathBuf {
+    directory.join("index.json")
+}
+
+/// The index as it was kept; empty where none was, or one of another form.
+fn stored(directory: &Path) -> Stored {
+    let read = || -> Option<Stored> {
+        let file = documents::regular(&path_of(directory)).ok()?;
+        let mut text = Vec::new();
+        io::Read::read_to_end(&mut BufReader::new(file), &mut text).ok()?;
+        let stored: Stored = serde_json::from_slice(&text).ok()?;
+        let figures = |file: &File| {
+            file.found.iter().flat_map(|facts| &facts.figures).all(|f| f.0 < stored.series.len())
+        };
+        (stored.form == FORM && stored.files.values().all(figures)).then_some(stored)
+    };
+    read().unwrap_or_else(|| Stored { form: FORM.to_owned(), series: Vec::new(), files: BTreeMap::new() })
+}
+
+fn keep(directory: &Path, stored: &Stored, registry: Option<&Registry>) -> io::Result<()> {
+    let text = serde_json::to_vec(stored)?;
+    put(&path_of(directory), registry, |mut file| file.write_all(&text))
+}
+
+/// Series by what they are.
+struct Numbers {
+    series: Vec<Series>,
+    by_name: HashMap<(String, String), Vec<usize>>,
+}
+
+impl Numbers {
+    fn of(series: Vec<Series>) -> Self {
+        let mut by_name: HashMap<_, Vec<usize>> = HashMap::new();
+        for (number, one) in series.iter().enumerate() {
+            by_name.entry((one.case.clone(), one.metric.clone())).or_default().push(number);
+        }
+        Self { series, by_name }
+    }
+
+    fn number(&mut self, series: Series) -> usize {
+        let numbers = self.by_name.entry((series.case.clone(), series.metric.clone())).or_default();
+        let same = |number: &&usize| {
+            let known = &self.series[**number];
+            (known.unit, known.better) == (series.unit, series.better)
+        };
+        match numbers.iter().find(same) {
+            Some(&number) => {
+                let rank = &mut self.series[number].rank;
+                *rank = series.rank.min(*rank);
+                number
+            }
+            None => {
+                numbers.push(self.series.len());
+                self.series.push(series);
+                self.series.len() - 1
+            }
+        }
+    }
+
+    fn facts(&mut self, (mut facts, figures): Outline) -> Facts {
+        let figures =
+            figures.into_iter().map(|(series, median, of_limit)| (self.number(series), median, of_limit));
+        facts.figures = figures.collect();
+        facts
+    }
+}
+
+/// Facts without figures, and the figures with what they are.
+type Outline = (Facts, Vec<(Series, f64, Option<f64>)>);
+
+/// Reads documents, several at once.
+fn read_all(runs: &Path, entries: Vec<Entry>) -> Vec<(Entry, Result<Outline, Unread>)> {
+    const MAX_THREADS: usize = 8;
+    let threads =
+        std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS).min(entries.len());
+    let next = AtomicUsize::new(0);
+    let found = Mutex::new(Vec::new());
+    let work = || {
+        while let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let text = documents::text(&runs.join(&entry.file));
+            let read = text.and_then(|text| outline(&text).map_err(Unread::Damaged));
+            if let Ok(mut found) = found.lock() {
+                found.push((entry.clone(), read));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut found = found.into_inner().unwrap_or_default();
+    found.sort_unstable_by(|a, b| a.0.file.cmp(&b.0.file));
+    found
+}
+
+/// The parts of a document that are asked for; everything else is skipped.
+#[derive(Deserialize)]
+struct Document {
+    schema: String,
+    id: String,
+    started: String,
+    elapsed_s: f64,
+    status: RunStatus,
+    plan: Plan,
+    machine: Machine,
+    nodes: Vec<IgnoredAny>,
+    measurements: Vec<Measured>,
+}
+
+#[derive(Deserialize)]
+struct Plan {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Machine {
+    id: String,
+    host: Option<String>,
+    cpu: Cpu,
+}
+
+#[derive(Deserialize)]
+struct Cpu {
+    effective_cache: Option<EffectiveCache>,
+}
+
+#[derive(Deserialize)]
+struct Measured {
+    case: CaseId,
+    status: Status,
+    metrics: Vec<Metric>,
+}
+
+#[derive(Deserialize)]
+struct CaseId {
+    id: String,
+}
+
+#[derive(Deserialize)]
+struct Metric {
+    name: String,
+    unit: Unit,
+    better: Better,
+    summary: Summary,
+    of_limit: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Summary {
+    median: f64,
+}
+
+/// Reads what is asked of a document.
+///
+/// # Errors
+/// It is no run document of this version.
+fn outline(text: &str) -> Result<Outline, String> {
+    let document: Document = serde_json::from_str(text)
+        .map_err(|e| format!("not a run document (JSON): {}", crate::text::shown(&e.to_string())))?;
+    if document.schema != SCHEMA {
+        let schema = crate::text::shown_within(&document.schema, 60);
+        return Err(format!("has schema '{schema}', and this plimsoll reads {SCHEMA}"));
+    }
+    let mut counts = Counts::default();
+    let mut figures = Vec::new();
+    for measured in document.measurements {
+        counts.add(measured.status);
+        if measured.status != Status::Ok {
+            continue;
+        }
+        for (rank, metric) in measured.metrics.into_iter().enumerate() {
+            let Metric { name, unit, better, summary, of_limit } = metric;
+            let series = Series { case: measured.case.id.clone(), metric: name, unit, better, rank };
+            figures.push((series, summary.median, of_limit));
+        }
+    }
+    let facts = Facts {
+        id: document.id,
+        started: document.started,
+        elapsed_s: document.elapsed_s,
+        plan: document.plan.name,
+        machine: document.machine.id,
+        host: document.machine.host,
+        nodes: document.nodes.len(),
+        status: document.status,
+        counts,
+        cache: document.machine.cpu.effective_cache,
+        figures: Vec::new(),
+    };
+    Ok((facts, figures))
+}

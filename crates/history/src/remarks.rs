@@ -1,0 +1,119 @@
+//! What is known of runs besides their documents: tags, notes, which runs were imported, and the noise that doctor measured. One
+//! small file, `notes.json`, is replaced whole at each change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::Said;
+use super::documents::{Unread, put, regular};
+use super::error::StoreError;
+use crate::compare::Floors;
+use crate::leftover::Registry;
+
+/// Largest file that is read.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// How long one that changes the file waits for another; each takes a moment.
+const LOCK_WAIT: Duration = Duration::from_secs(10);
+
+/// All remarks of a history.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Remarks {
+    /// By the id of their run.
+    pub(super) runs: BTreeMap<String, Remark>,
+    /// What doctor measured last on each machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) noise: Vec<Floors>,
+}
+
+/// The remarks of one run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Remark {
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) tags: BTreeSet<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) note: Option<String>,
+    /// Whether `history import` entered it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) imported: bool,
+}
+
+impl Remarks {
+    /// Reads the file; nothing is remarked where it is missing.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not what plimsoll wrote.
+    pub(super) fn read(directory: &Path) -> Result<Self, StoreError> {
+        let path = path_of(directory);
+        let file = match regular(&path) {
+            Ok(file) => file,
+            Err(Unread::Refused(e)) if e.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(Unread::Refused(e)) => return Err(StoreError::not_readable(&path, &e)),
+            Err(Unread::Damaged(why)) => return Err(StoreError::damaged(&path, why)),
+        };
+        let text =
+            crate::text::read_small_file(file, MAX_BYTES).map_err(|why| StoreError::damaged(&path, why))?;
+        serde_json::from_str(&text)
+            .map_err(|e| StoreError::damaged(&path, crate::text::shown(&e.to_string())))
+    }
+
+    /// Changes the file. Two processes that change it at once do so one after the other.
+    ///
+    /// # Errors
+    /// It cannot be read or written; it is as before then.
+    pub(super) fn change<T>(
+        directory: &Path,
+        registry: Option<&Registry>,
+        change: impl FnOnce(&mut Self) -> T,
+    ) -> Result<T, StoreError> {
+        let path = path_of(directory);
+        let failed = |e: io::Error| StoreError::not_writable(&path, &e);
+        let _lock = locked(directory).map_err(failed)?;
+        let mut remarks = Self::read(directory)?;
+        let result = change(&mut remarks);
+        remarks.runs.retain(|_, remark| *remark != Remark::default());
+        let text = serde_json::to_vec_pretty(&remarks).map_err(|e| failed(e.into()))?;
+        put(&path, registry, |mut file| file.write_all(&text)).map_err(failed)?;
+        Ok(result)
+    }
+
+    /// The tags and the note of a run.
+    pub(super) fn said(&self, id: &str) -> Said {
+        let remark = self.runs.get(id).cloned().unwrap_or_default();
+        Said { tags: remark.tags.into_iter().collect(), note: remark.note }
+    }
+
+    /// Whether a run has this tag.
+    pub(super) fn has(&self, id: &str, tag: &str) -> bool {
+        self.runs.get(id).is_some_and(|remark| remark.tags.contains(tag))
+    }
+
+    /// Whether `history import` entered this run.
+    pub(super) fn is_imported(&self, id: &str) -> bool {
+        self.runs.get(id).is_some_and(|remark| remark.imported)
+    }
+}
+
+fn path_of(directory: &Path) -> PathBuf {
+    directory.join("notes.json")
+}
+
+/// Locks the directory until the result is dropped. On a file system without locks nothing is locked.
+fn locked(directory: &Path) -> io::Result<File> {
+    let file = File::open(directory)?;
+    let begun = Instant::now();
+    while flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+        if begun.elapsed() > LOCK_WAIT {
+            return Err(io::Error::other("another process has locked it for 10 s"));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(file)
+}

@@ -1,0 +1,199 @@
+//! Runs that are going on, or were killed: a file of JSON lines each, `unfinished/ID.jsonl`, in which each line is on the disk before the next
+//! one begins. When the run ends, its document takes the place of this file.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use serde::{Deserialize, Serialize};
+
+use super::documents::{Unread, make, put, regular};
+use super::error::StoreError;
+use crate::document::{Node, NodeHealth, Run, RunStatus};
+use crate::leftover::Registry;
+use crate::measurement::Measurement;
+use crate::wall::Step;
+
+/// The directory of these files below that of the history.
+const UNFINISHED: &str = "unfinished";
+
+/// The end of their names.
+const SUFFIX: &str = ".jsonl";
+
+/// Largest file that is read.
+const MAX_BYTES: u64 = 2 << 30;
+
+/// A line.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Line<R, M, P> {
+    /// The run without measurements: the first line.
+    Run(R),
+    /// A case ended.
+    Measured(M),
+    /// A machine ended, one of many.
+    Machine(P),
+}
+
+/// What a machine of many has measured, instead of what it had measured before.
+#[derive(Serialize, Deserialize)]
+struct Part {
+    elapsed_s: f64,
+    node: Node,
+    health: Vec<NodeHealth>,
+    clock_steps: Vec<Step>,
+    measured: Vec<Measurement>,
+}
+
+/// The file of a run that goes on, open for more lines.
+#[derive(Debug)]
+pub(super) struct Journal {
+    file: File,
+    path: PathBuf,
+}
+
+/// The path of the file of a run.
+pub(super) fn path_of(directory: &Path, id: &str) -> PathBuf {
+    directory.join(UNFINISHED).join(format!("{id}{SUFFIX}"))
+}
+
+impl Journal {
+    /// Starts the file of a run with what the run has measured already.
+    ///
+    /// # Errors
+    /// The directory cannot be written.
+    pub(super) fn start(
+        directory: &Path,
+        run: &Run,
+        registry: Option<&Registry>,
+    ) -> Result<Self, StoreError> {
+        let path = path_of(directory, &run.id);
+        let started = || -> io::Result<File> {
+            make(&directory.join(UNFINISHED))?;
+            let mut text = line(&Line::<_, (), ()>::Run(run.header()))?;
+            for measured in &run.measurements {
+                text.extend(line(&Line::<(), _, ()>::Measured(measured))?);
+            }
+            put(&path, registry, |mut file| file.write_all(&text))?;
+            let flags = OFlags::NOFOLLOW.bits().cast_signed();
+            OpenOptions::new().append(true).custom_flags(flags).open(&path)
+        };
+        let file = started().map_err(|e| StoreError::not_writable(&path, &e))?;
+        Ok(Self { file, path })
+    }
+
+    /// Adds measurements. When this returns, a power cut does not undo it.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(super) fn add(&mut self, measured: &[Measurement]) -> Result<(), StoreError> {
+        let lines = measured.iter().map(|one| line(&Line::<(), _, ()>::Measured(one)));
+        let lines = lines.collect::<io::Result<Vec<_>>>();
+        self.append(lines.map(|lines| lines.concat()))
+    }
+
+    /// Adds what one machine of the run has measured, instead of what the run has of it already.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(super) fn add_machine(
+        &mut self,
+        header: &Run,
+        machine: &str,
+        measured: &[Measurement],
+    ) -> Result<(), StoreError> {
+        let node = header.nodes.iter().find(|node| node.name == machine);
+        let node = node.cloned().unwrap_or_else(|| Node { name: machine.to_owned(), machine: None });
+        let part = Part {
+            elapsed_s: header.elapsed_s,
+            node,
+            health: header.health.iter().filter(|one| one.node == machine).cloned().collect(),
+            clock_steps: header.clock_steps.iter().filter(|one| one.node == machine).cloned().collect(),
+            measured: measured.to_vec(),
+        };
+        self.append(line(&Line::<(), (), _>::Machine(part)))
+    }
+
+    fn append(&mut self, lines: io::Result<Vec<u8>>) -> Result<(), StoreError> {
+        let written =
+            lines.and_then(|lines| self.file.write_all(&lines)).and_then(|()| self.file.sync_data());
+        written.map_err(|e| StoreError::not_writable(&self.path, &e))
+    }
+}
+
+fn line(line: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut text = serde_json::to_vec(line)?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// Removes the file of a run, whose document takes its place.
+///
+/// # Errors
+/// It cannot be removed.
+pub(super) fn remove(directory: &Path, id: &str) -> Result<(), StoreError> {
+    let path = path_of(directory, id);
+    match fs::remove_file(&path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::not_writable(&path, &e)),
+        _ => Ok(()),
+    }
+}
+
+/// All runs that have not ended, as far as they got, and the files that cannot be read.
+pub(super) fn all(directory: &Path) -> Vec<Result<Run, StoreError>> {
+    let files = fs::read_dir(directory.join(UNFINISHED)).into_iter().flatten().flatten();
+    let files = files.map(|entry| entry.path()).filter(|path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.ends_with(SUFFIX) && !name.starts_with('.')
+    });
+    files.filter_map(|path| read(&path).transpose()).collect()
+}
+
+/// A run as far as it got; `None` where its file is gone, because it has just ended.
+pub(super) fn read(path: &Path) -> Result<Option<Run>, StoreError> {
+    let file = match regular(path) {
+        Ok(file) => file,
+        Err(Unread::Refused(e)) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(Unread::Refused(e)) => return Err(StoreError::not_readable(path, &e)),
+        Err(Unread::Damaged(why)) => return Err(StoreError::damaged(path, why)),
+    };
+    let mut run: Option<Run> = None;
+    for text in BufReader::new(file.take(MAX_BYTES)).split(b'\n') {
+        let text = text.map_err(|e| StoreError::not_readable(path, &e))?;
+        // A line that a kill cut off was the last one.
+        let Ok(line) = serde_json::from_slice::<Line<Run, Measurement, Part>>(&text) else { break };
+        match (line, &mut run) {
+            (Line::Run(header), None) => run = Some(header),
+            (Line::Measured(measured), Some(run)) => run.measurements.push(measured),
+            (Line::Machine(part), Some(run)) => part.enter(run),
+            _ => break,
+        }
+    }
+    let mut run = run.ok_or_else(|| StoreError::damaged(path, "it does not begin with a run"))?;
+    if path.file_name().is_none_or(|name| *name != *format!("{}{SUFFIX}", run.id)) {
+        return Err(StoreError::damaged(path, "its name is not that of its run"));
+    }
+    run.status = RunStatus::Partial;
+    let points = run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.series);
+    run.elapsed_s = points.map(|point| point.t).fold(run.elapsed_s, f64::max);
+    Ok(Some(run))
+}
+
+impl Part {
+    fn enter(self, run: &mut Run) {
+        let name = self.node.name.clone();
+        run.elapsed_s = self.elapsed_s;
+        run.health.retain(|one| one.node != name);
+        run.health.extend(self.health);
+        run.clock_steps.retain(|one| one.node != name);
+        run.clock_steps.extend(self.clock_steps);
+        run.measurements.retain(|one| one.node != name);
+        run.measurements.extend(self.measured);
+        match run.nodes.iter_mut().find(|node| node.name == name) {
+            Some(node) => *node = self.node,
+            None => run.nodes.push(self.node),
+        }
+    }
+}
