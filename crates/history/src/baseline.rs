@@ -124,7 +124,7 @@ impl Store {
         facts.host == of.machine.host && !self.remarks().is_imported(&facts.id)
     }
 
-    /// The runs of the plan on machines like that of `of`, up to and with itself where it is stored.
+    /// The runs of the plan on machines like that of `of`, up to that run, which is included if it is stored.
     fn like(&self, of: &Run) -> Result<Vec<&Facts>, StoreError> {
         let index = self.index()?;
         let end =

@@ -30,17 +30,23 @@ const MAX_BYTES: u64 = 2 << 30;
 /// The path of a run's document below [`RUNS`]; paths sort by time.
 ///
 /// # Errors
-/// Its start is no time, or its id is not one.
+/// The start is no time, or the id is none of a run.
 pub(super) fn path_of(run: &Run) -> Result<PathBuf, String> {
-    let shown = |text: &str| crate::text::shown_within(text, 60);
-    let started: Timestamp =
-        run.started.parse().map_err(|_| format!("'{}' is not a time", shown(&run.started)))?;
-    if run.id.is_empty() || !run.id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-') {
-        return Err(format!("'{}' is not the id of a run", shown(&run.id)));
-    }
-    let at = Offset::UTC.to_datetime(started);
+    let at = Offset::UTC.to_datetime(began(&run.id, &run.started)?);
     let (year, month, day, hour, minute) = (at.year(), at.month(), at.day(), at.hour(), at.minute());
     Ok(format!("{year:04}/{month:02}/{day:02}T{hour:02}{minute:02}Z-{}{SUFFIX}", run.id).into())
+}
+
+/// When a run began.
+///
+/// # Errors
+/// The start is no time, or the id is none of a run.
+pub(super) fn began(id: &str, started: &str) -> Result<Timestamp, String> {
+    let shown = |text: &str| crate::text::shown_within(text, 60);
+    if id.is_empty() || !id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-') {
+        return Err(format!("'{}' is not the id of a run", shown(id)));
+    }
+    started.parse().map_err(|_| format!("'{}' is not a time", shown(started)))
 }
 
 /// Writes the document of a run into the history `directory`, in the place of an older one of the same run. When this returns, a
@@ -56,19 +62,18 @@ pub(super) fn write(directory: &Path, run: &Run, registry: Option<&Registry>) ->
         make(month)?;
         put(&file, registry, |made| packed(run, made))?;
         // The names of new directories as well.
-        month.ancestors().take(4).try_for_each(synced)
+        month.ancestors().skip(1).take(3).try_for_each(synced)
     };
     written().map_err(|e| StoreError::not_writable(&file, &e))
 }
 
-/// Removes the document of this path below [`RUNS`], if it is there.
+/// Removes a file, if it is there.
 ///
 /// # Errors
 /// It cannot be removed.
-pub(super) fn remove(directory: &Path, file: &str) -> Result<(), StoreError> {
-    let path = directory.join(RUNS).join(file);
-    match fs::remove_file(&path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::not_writable(&path, &e)),
+pub(super) fn remove(file: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(file) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::not_writable(file, &e)),
         _ => Ok(()),
     }
 }
@@ -108,7 +113,7 @@ fn packed(document: &impl Serialize, to: &File) -> io::Result<()> {
 /// Why a document cannot be read.
 #[derive(Debug)]
 pub(super) enum Unread {
-    /// Its content is at fault.
+    /// The content is damaged or foreign.
     Damaged(String),
     /// The system refuses a call.
     Refused(io::Error),
@@ -155,48 +160,84 @@ pub(super) fn regular(path: &Path) -> Result<File, Unread> {
 /// A file in the directory of documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Its path below [`RUNS`].
+    /// Path below [`RUNS`].
     pub(super) file: String,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub(super) size: u64,
     /// When it was written: seconds and nanoseconds.
     pub(super) modified: (i64, i64),
 }
 
-/// All documents of a history, sorted by path.
-///
-/// # Errors
-/// A directory cannot be read.
-pub(super) fn entries(directory: &Path) -> Result<Vec<Entry>, StoreError> {
-    let mut found = Vec::new();
-    let runs = directory.join(RUNS);
-    collect(&runs, "", &mut found)?;
-    found.sort_unstable_by(|a, b| a.file.cmp(&b.file));
-    Ok(found)
+/// Documents and foreign files in the directory of documents.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    /// All documents, in no order.
+    pub(super) entries: Vec<Entry>,
+    /// Files whose name or kind excludes them.
+    pub(super) problems: Vec<StoreError>,
 }
 
 /// Deepest directory that is looked into, below [`RUNS`].
-const MAX_DEPTH: usize = 3;
+const MAX_DEPTH: usize = 8;
 
-fn collect(directory: &Path, below: &str, found: &mut Vec<Entry>) -> Result<(), StoreError> {
-    let unread = |e: io::Error| StoreError::not_readable(directory, &e);
-    let listed = match fs::read_dir(directory) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        listed => listed.map_err(unread)?,
-    };
-    for entry in listed {
-        let entry = entry.map_err(unread)?;
-        let Ok(name) = entry.file_name().into_string() else { continue };
-        let file = format!("{below}{name}");
-        let kind = entry.file_type().map_err(unread)?;
-        if kind.is_dir() && file.matches('/').count() < MAX_DEPTH {
-            collect(&entry.path(), &format!("{file}/"), found)?;
-        } else if name.ends_with(SUFFIX) && !name.starts_with('.') {
-            // One that was deleted in this moment is none.
-            let Ok(about) = entry.metadata() else { continue };
-            let modified = (about.mtime(), about.mtime_nsec());
-            found.push(Entry { file, size: about.len(), modified });
+/// Lists the documents of a history, and what may be taken for one and is none.
+///
+/// # Errors
+/// The directory cannot be read.
+pub(super) fn listed(directory: &Path) -> Result<Listing, StoreError> {
+    let mut listing = Listing::default();
+    let runs = directory.join(RUNS);
+    match listing.collect(&runs, "") {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::not_readable(&runs, &e)),
+        _ => Ok(listing),
+    }
+}
+
+impl Listing {
+    fn collect(&mut self, directory: &Path, below: &str) -> io::Result<()> {
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            let path = entry.path();
+            let name = match entry.file_name().into_string() {
+                Ok(name) if name.starts_with('.') => continue,
+                Ok(name) => name,
+                Err(_) => {
+                    self.problems.push(StoreError::unused(&path, "its name is not UTF-8"));
+                    continue;
+                }
+            };
+            let (file, kind) = (format!("{below}{name}"), entry.file_type()?);
+            if kind.is_dir() {
+                self.look_into(&path, &file);
+            } else if name.ends_with(SUFFIX) {
+                // One that was deleted in this moment is none.
+                let Ok(about) = entry.metadata() else { continue };
+                let modified = (about.mtime(), about.mtime_nsec());
+                self.entries.push(Entry { file, size: about.len(), modified });
+            } else if kind.is_symlink() && path.is_dir() {
+                let why = "it is a symbolic link; put the directory itself in its place";
+                self.problems.push(StoreError::unused(&path, why));
+            } else if name.contains(".json") {
+                let why = format!(
+                    "its name does not end in {SUFFIX}; 'plimsoll history import' enters a document that is not compressed"
+                );
+                self.problems.push(StoreError::unused(&path, why));
+            }
+        }
+        Ok(())
+    }
+
+    /// A directory that cannot be read costs what is below it alone.
+    fn look_into(&mut self, directory: &Path, file: &str) {
+        if file.matches('/').count() >= MAX_DEPTH {
+            let why = format!("it is more than {MAX_DEPTH} directories below {RUNS}");
+            return self.problems.push(StoreError::unused(directory, why));
+        }
+        match self.collect(directory, &format!("{file}/")) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                self.problems.push(StoreError::not_readable(directory, &e));
+            }
+            _ => {}
         }
     }
-    Ok(())
 }

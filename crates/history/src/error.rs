@@ -1,4 +1,4 @@
-//! What can go wrong with a history, and what to do then: one line each, safe to print.
+//! Errors of a history, each in one line with a remedy, safe to print.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -10,7 +10,7 @@ pub enum StoreError {
     /// The environment names no place for it.
     #[error("no place for the history: {why}; use --store DIR, or --store none to keep none")]
     NoPlace {
-        /// What is missing.
+        /// The variable that is missing.
         why: String,
     },
     /// It is to be read and is not there.
@@ -24,7 +24,7 @@ pub enum StoreError {
     NoDirectory {
         /// The directory.
         directory: String,
-        /// What is in the way.
+        /// The obstacle.
         why: String,
     },
     /// The system refuses to write it.
@@ -38,11 +38,11 @@ pub enum StoreError {
         why: String,
     },
     /// The system refuses to read it.
-    #[error("cannot read {file} of the history: {why}; 'dmesg' shows errors of its disk")]
+    #[error("cannot read {file} of the history: {why}")]
     NotReadable {
         /// The directory, or the file in it.
         file: String,
-        /// Why.
+        /// Why, and what to do.
         why: String,
     },
     /// Using it would harm.
@@ -60,7 +60,15 @@ pub enum StoreError {
     Damaged {
         /// The file.
         file: String,
-        /// What is wrong with it.
+        /// The damage.
+        why: String,
+    },
+    /// A file in it is not taken for a run.
+    #[error("{file} is not used: {why}")]
+    Unused {
+        /// The file.
+        file: String,
+        /// Why, and what to do.
         why: String,
     },
     /// No stored run has such an id.
@@ -120,12 +128,21 @@ impl StoreError {
 
     /// The system refused to read.
     pub(super) fn not_readable(path: &Path, error: &io::Error) -> Self {
-        Self::NotReadable { file: name(path), why: reason(error) }
+        let advice = match error.kind() {
+            io::ErrorKind::PermissionDenied => "run as its owner",
+            _ => "'dmesg' shows errors of its disk",
+        };
+        Self::NotReadable { file: name(path), why: format!("{}; {advice}", reason(error)) }
     }
 
     /// The content of a file makes no sense.
     pub(super) fn damaged(file: &Path, why: impl Into<String>) -> Self {
         Self::Damaged { file: name(file), why: why.into() }
+    }
+
+    /// The name of a file, or another file, is why it is not used.
+    pub(super) fn unused(file: &Path, why: impl Into<String>) -> Self {
+        Self::Unused { file: name(file), why: why.into() }
     }
 
     /// Several ids begin like the one that is wanted; no more than three are named.

@@ -1,4 +1,4 @@
-//! What is asked of all runs, by run: read from the documents, and kept in `index.json`, so that only new and changed documents are
+//! Facts about all runs, read from the documents and kept in `index.json`, so that only new and changed documents are
 //! read. The file may be deleted at any time; one that does not fit is made anew.
 
 use std::collections::{BTreeMap, HashMap};
@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use super::documents::{self, Entry, RUNS, Unread, put};
+use super::Counts;
+use super::documents::{self, Entry, Listing, RUNS, Unread, put};
 use super::error::{StoreError, name};
-use super::{Counts, unfinished};
+use super::unfinished::{self, Left};
 use crate::document::{RunStatus, SCHEMA};
 use crate::leftover::Registry;
 use crate::machine::EffectiveCache;
@@ -23,7 +25,7 @@ use crate::quantity::Unit;
 /// The form of the index file; another form is not read.
 const FORM: &str = "plimsoll.index/1";
 
-/// What all figures of a metric of a case have in common.
+/// Properties that all figures of a metric of a case share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Series {
     pub(super) case: String,
@@ -37,7 +39,7 @@ pub(super) struct Series {
 /// A figure: number of its series, median, share of the limit.
 pub(super) type Figure = (usize, f64, Option<f64>);
 
-/// What is asked of one run without reading its document.
+/// Facts about one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Facts {
     pub(super) id: String,
@@ -50,7 +52,7 @@ pub(super) struct Facts {
     pub(super) status: RunStatus,
     pub(super) counts: Counts,
     pub(super) cache: Option<EffectiveCache>,
-    /// Of cases that were measured, in the order of the document.
+    /// Figures of cases that were measured, in the order of the document.
     pub(super) figures: Vec<Figure>,
 }
 
@@ -58,11 +60,22 @@ pub(super) struct Facts {
 #[derive(Clone, Debug)]
 pub(super) struct Indexed {
     pub(super) facts: Facts,
-    /// Its document, or the file of a run that has not ended.
+    /// Path of the document, or of the file of an unfinished run.
     pub(super) path: PathBuf,
     pub(super) is_unfinished: bool,
-    /// The path of its document below [`RUNS`], by which runs are sorted.
-    pub(super) order: String,
+    began: Timestamp,
+}
+
+impl Indexed {
+    fn new(facts: Facts, path: PathBuf, is_unfinished: bool) -> Result<Self, String> {
+        let began = documents::began(&facts.id, &facts.started)?;
+        Ok(Self { facts, path, is_unfinished, began })
+    }
+
+    /// How much of its run it holds, to compare.
+    fn extent(&self) -> (bool, usize) {
+        (self.facts.status == RunStatus::Complete, self.facts.counts.total())
+    }
 }
 
 /// All runs, the oldest first.
@@ -71,7 +84,7 @@ pub(super) struct Index {
     pub(super) runs: Vec<Indexed>,
     pub(super) series: Vec<Series>,
     /// Files that are not used, with the reason.
-    pub(super) problems: Vec<String>,
+    pub(super) problems: Vec<StoreError>,
 }
 
 /// The index file.
@@ -83,7 +96,7 @@ struct Stored {
     files: BTreeMap<String, File>,
 }
 
-/// What is kept of a document.
+/// A document in the index.
 #[derive(Clone, Serialize, Deserialize)]
 struct File {
     size: u64,
@@ -104,7 +117,7 @@ impl Index {
     /// # Errors
     /// The directory cannot be read.
     pub(super) fn load(directory: &Path, registry: Option<&Registry>) -> Result<Self, StoreError> {
-        let entries = documents::entries(directory)?;
+        let Listing { entries, mut problems } = documents::listed(directory)?;
         let stored = stored(directory);
         let mut numbers = Numbers::of(stored.series);
         let mut known = stored.files;
@@ -118,7 +131,6 @@ impl Index {
             }
         }
         let is_current = fresh.is_empty() && files.len() == number_known;
-        let mut problems = Vec::new();
         for (entry, read) in read_all(&directory.join(RUNS), fresh) {
             let found = match read {
                 Ok(read) => Ok(numbers.facts(read)),
@@ -126,7 +138,7 @@ impl Index {
                 // It may be sound: it is read again the next time.
                 Err(Unread::Refused(e)) => {
                     let path = directory.join(RUNS).join(&entry.file);
-                    problems.push(StoreError::not_readable(&path, &e).to_string());
+                    problems.push(StoreError::not_readable(&path, &e));
                     continue;
                 }
             };
@@ -134,71 +146,65 @@ impl Index {
         }
         let stored = Stored { form: FORM.to_owned(), series: numbers.series, files };
         if !is_current {
-            // Where it cannot be written, the documents are read again the next time.
+            // If it cannot be written, the next command reads the documents again.
             let _ = keep(directory, &stored, registry);
         }
         let mut index = Self { runs: Vec::new(), series: Vec::new(), problems };
         index.take(directory, stored);
         index.add_unfinished(directory);
-        index.runs.sort_by(|a, b| a.order.cmp(&b.order));
+        index.runs.sort_by(|a, b| (a.began, &a.facts.id).cmp(&(b.began, &b.facts.id)));
         Ok(index)
     }
 
-    /// Enters each run once.
+    /// Enters each run once: of several files the one that holds most of it.
     fn take(&mut self, directory: &Path, stored: Stored) {
         let runs = directory.join(RUNS);
-        let mut first: HashMap<String, String> = HashMap::new();
-        for (order, file) in stored.files {
-            let path = runs.join(&order);
-            match file.found {
-                Err(why) => self.problems.push(StoreError::damaged(&path, why).to_string()),
-                Ok(facts) => match first.get(&facts.id) {
-                    Some(other) => self.problems.push(format!(
-                        "{} holds the same run as {} and is not used: delete one of them",
-                        name(&path),
-                        name(&runs.join(other))
-                    )),
-                    None => {
-                        first.insert(facts.id.clone(), order.clone());
-                        self.runs.push(Indexed { facts, path, is_unfinished: false, order });
-                    }
-                },
+        let mut places: HashMap<String, usize> = HashMap::new();
+        for (file, File { found, .. }) in stored.files {
+            let path = runs.join(file);
+            let found = found.and_then(|facts| Indexed::new(facts, path.clone(), false));
+            let mut found = match found {
+                Ok(found) => found,
+                Err(why) => {
+                    self.problems.push(StoreError::damaged(&path, why));
+                    continue;
+                }
+            };
+            let Some(&place) = places.get(&found.facts.id) else {
+                places.insert(found.facts.id.clone(), self.runs.len());
+                self.runs.push(found);
+                continue;
+            };
+            let known = &mut self.runs[place];
+            if found.extent() > known.extent() {
+                std::mem::swap(known, &mut found);
             }
+            let why = format!("it holds the same run as {}; delete one of them", name(&known.path));
+            self.problems.push(StoreError::unused(&found.path, why));
         }
         self.series = stored.series;
     }
 
-    /// Enters runs that have not ended. A document is used where it holds as much: a run may have been killed when its
+    /// Enters runs that have not ended. A document that holds as much takes precedence: a run may have been killed when its
     /// document was written and its other file was still there.
     fn add_unfinished(&mut self, directory: &Path) {
         let mut numbers = Numbers::of(std::mem::take(&mut self.series));
-        for run in unfinished::all(directory) {
-            let run = match run {
-                Ok(run) => run,
+        for left in unfinished::all(directory) {
+            let Left { run, path, problem } = match left {
+                Ok(left) => left,
                 Err(e) => {
-                    self.problems.push(e.to_string());
+                    self.problems.push(e);
                     continue;
                 }
             };
-            let path = unfinished::path_of(directory, &run.id);
+            self.problems.extend(problem);
             let read = serde_json::to_string(&run).map_err(|e| e.to_string()).and_then(|text| outline(&text));
-            let (facts, order) = match read.and_then(|read| Ok((read, documents::path_of(&run)?))) {
-                Ok((read, order)) => (numbers.facts(read), order.to_string_lossy().into_owned()),
-                Err(why) => {
-                    self.problems.push(StoreError::damaged(&path, why).to_string());
-                    continue;
-                }
-            };
-            let found = Indexed { facts, path, is_unfinished: true, order };
-            match self.runs.iter_mut().find(|known| known.facts.id == run.id) {
-                None => self.runs.push(found),
-                Some(known)
-                    if known.facts.status == RunStatus::Partial
-                        && known.facts.counts.total() < found.facts.counts.total() =>
-                {
-                    *known = found;
-                }
-                Some(_) => {}
+            let found = read.and_then(|read| Indexed::new(numbers.facts(read), path.clone(), true));
+            match found.map(|found| (self.runs.iter_mut().find(|known| known.facts.id == run.id), found)) {
+                Err(why) => self.problems.push(StoreError::damaged(&path, why)),
+                Ok((None, found)) => self.runs.push(found),
+                Ok((Some(known), found)) if known.extent() < found.extent() => *known = found,
+                Ok(_) => {}
             }
         }
         self.series = numbers.series;
@@ -214,7 +220,7 @@ fn path_of(directory: &Path) -> PathBuf {
     directory.join("index.json")
 }
 
-/// The index as it was kept; empty where none was, or one of another form.
+/// The index of the file; empty if there is none or it has another form.
 fn stored(directory: &Path) -> Stored {
     let read = || -> Option<Stored> {
         let file = documents::regular(&path_of(directory)).ok()?;
@@ -307,7 +313,7 @@ fn read_all(runs: &Path, entries: Vec<Entry>) -> Vec<(Entry, Result<Outline, Unr
     found
 }
 
-/// The parts of a document that are asked for; everything else is skipped.
+/// The parts of a document that the index has; everything else is skipped.
 #[derive(Deserialize)]
 struct Document {
     schema: String,
@@ -364,7 +370,7 @@ struct Summary {
     median: f64,
 }
 
-/// Reads what is asked of a document.
+/// Reads the facts of a document.
 ///
 /// # Errors
 /// It is no run document of this version.

@@ -1,6 +1,6 @@
 //! The history: a directory of run documents, one compressed file a run, written whole and never changed.
 //!
-//! A run is `begin` → `add` for each case → `finish`; whatever kills the process meanwhile, what was added is there, and the
+//! A run is `begin` → `add` for each case → `finish`; after a kill at any moment every added case is there, and the
 //! run loads as partial. Several processes may write at once. Copying documents from one history to another joins the two;
 //! a document that cannot be read is named and left alone, and the others are used.
 #![forbid(unsafe_code)]
@@ -137,7 +137,7 @@ pub struct Entry {
     pub nodes: usize,
 }
 
-/// What the user said about a run.
+/// Tags and note of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
     /// Its tags, in the order of the alphabet.
@@ -198,7 +198,7 @@ impl Store {
         Ok(self.index.get_or_init(|| index))
     }
 
-    /// The remarks; none where they cannot be read, which is a problem.
+    /// The remarks; none if they cannot be read, which [`Store::problems`] names.
     fn remarks(&self) -> &Remarks {
         self.remarks.get_or_init(|| Remarks::read(&self.directory).unwrap_or_default())
     }
@@ -208,8 +208,8 @@ impl Store {
     /// # Errors
     /// The history cannot be read.
     pub fn problems(&self) -> Result<Vec<String>, StoreError> {
-        let notes = Remarks::read(&self.directory).err().map(|e| e.to_string());
-        Ok(notes.into_iter().chain(self.index()?.problems.iter().cloned()).collect())
+        let notes = Remarks::read(&self.directory).err();
+        Ok(notes.iter().chain(&self.index()?.problems).map(ToString::to_string).collect())
     }
 
     /// Enters a run that begins now. `run` is its document as far as it is known.
@@ -313,7 +313,8 @@ impl Store {
         let path = &found.path;
         if found.is_unfinished {
             // It may have ended since it was found.
-            return unfinished::read(path)?.ok_or_else(|| self.no_such(wanted));
+            let left = unfinished::read(path)?.ok_or_else(|| self.no_such(wanted))?;
+            return Ok(left.run);
         }
         let text = documents::text(path).map_err(|unread| match unread {
             Unread::Damaged(why) => StoreError::damaged(path, why),
@@ -404,7 +405,7 @@ impl Store {
         self.remark(run, |remark| remark.note = (!text.is_empty()).then(|| text.to_owned()))
     }
 
-    /// What the user said about a run.
+    /// Tags and note of a run.
     ///
     /// # Errors
     /// There is no such run, or the history cannot be read.
@@ -440,7 +441,7 @@ impl Store {
                 if known.status == RunStatus::Complete || !(has_more || ends_it) {
                     return Ok(false);
                 }
-                // What a machine measured that is not in the new document would be lost.
+                // Figures of a machine that is not in the new document would be lost.
                 let nodes =
                     |run: &Run| run.measurements.iter().map(|m| m.node.clone()).collect::<BTreeSet<_>>();
                 if !nodes(&self.load(&run.id)?).is_subset(&nodes(run)) {
@@ -452,7 +453,7 @@ impl Store {
         self.finish(run).map(|()| true)
     }
 
-    /// Deletes runs, and what was said about them.
+    /// Deletes runs with their tags and notes.
     ///
     /// # Errors
     /// One of them is not there, and none was deleted; or the history cannot be written.
@@ -490,7 +491,7 @@ impl Store {
                 break;
             }
             for run in found {
-                documents::remove(&self.directory, &run.order)?;
+                documents::remove(&run.path)?;
                 unfinished::remove(&self.directory, &run.facts.id)?;
             }
             self.index.take();
@@ -525,7 +526,7 @@ impl Store {
         })
     }
 
-    /// What doctor measured last on a machine.
+    /// The latest floors of a machine.
     ///
     /// # Errors
     /// The history cannot be read.

@@ -16,7 +16,7 @@ use crate::trust::shared_directory;
 /// The directory of a history, and how it was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// Where it is by default.
+    /// The default.
     Usual(PathBuf),
     /// As the user named it.
     Named(PathBuf),
@@ -117,7 +117,7 @@ impl Location {
         match crate::links::directory(above.unwrap_or(Path::new("."))) {
             Ok((_open, real)) => refuse_others_above(directory, &real),
             Err(LinkError::Refused(why)) => Err(StoreError::refused(directory, why)),
-            // Making it says why.
+            // The error of making it has the reason.
             Err(LinkError::Failed(_)) => Ok(()),
         }
     }

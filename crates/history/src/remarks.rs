@@ -1,4 +1,4 @@
-//! What is known of runs besides their documents: tags, notes, which runs were imported, and the noise that doctor measured. One
+//! Facts about runs that are not in their documents: tags, notes, which runs were imported, and the noise that doctor measured. One
 //! small file, `notes.json`, is replaced whole at each change.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ const LOCK_WAIT: Duration = Duration::from_secs(10);
 pub(super) struct Remarks {
     /// By the id of their run.
     pub(super) runs: BTreeMap<String, Remark>,
-    /// What doctor measured last on each machine.
+    /// The latest floors of each machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) noise: Vec<Floors>,
 }
@@ -46,7 +46,7 @@ pub(super) struct Remark {
 }
 
 impl Remarks {
-    /// Reads the file; nothing is remarked where it is missing.
+    /// Reads the file; a missing one has no remarks.
     ///
     /// # Errors
     /// It cannot be read, or is not what plimsoll wrote.

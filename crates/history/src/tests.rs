@@ -302,7 +302,7 @@ fn histories_are_joined_and_backed_up_by_copying_files() {
     assert_eq!(joined.list().unwrap().into_iter().map(|line| line.id).collect::<Vec<_>>(), ids);
     assert_eq!(joined.load("last").unwrap(), as_read(&elsewhere));
     assert!(joined.problems().unwrap().is_empty());
-    // What another machine measured is no baseline here.
+    // Figures of another machine are no baseline here.
     assert_eq!(joined.baseline(&run(4), 10).unwrap().runs, [run(1).id, run(2).id]);
     assert_eq!(joined.not_in_baseline(&run(4)).unwrap().imported, 1);
 }
@@ -366,17 +366,91 @@ fn what_is_no_document_is_not_taken_for_one() {
     symlink(directory.path(), beside("loop")).unwrap();
     fs::write(beside(".plimsoll-half.json.gz"), "half").unwrap();
     fs::write(beside("notes.txt"), "my notes").unwrap();
+    fs::write(beside("30T0000Z-plain.json"), "{}").unwrap();
     fs::copy(&file, beside("29T0000Z-again.json.gz")).unwrap();
     let mut store = open(&at(&directory));
     assert_eq!(store.list().unwrap().len(), 1);
     let problems = store.problems().unwrap().join("\n");
-    for (name, why) in [("link", ""), ("fifo", "not a regular file"), ("again", "the same run as")] {
-        let line = problems.lines().find(|line| line.contains(&format!("Z-{name}.json.gz")));
+    for (name, why) in [
+        ("Z-link.json.gz", "symbolic link"),
+        ("Z-fifo.json.gz", "not a regular file"),
+        ("Z-again.json.gz", "the same run as"),
+        ("Z-plain.json", ".json.gz"),
+        ("loop", "symbolic link"),
+    ] {
+        let line = problems.lines().find(|line| line.contains(&format!("{name} ")));
         assert!(line.is_some_and(|line| line.contains(why)), "{name}: {problems}");
     }
-    assert_eq!(problems.lines().count(), 3, "{problems}");
+    assert_eq!(problems.lines().count(), 5, "{problems}");
     assert_eq!(store.delete(&[run(0).id]).unwrap(), 1);
     assert!(!file.exists() && !beside("29T0000Z-again.json.gz").exists() && beside("notes.txt").exists());
+}
+
+#[test]
+fn documents_may_be_in_other_directories_and_have_other_names() {
+    let directory = temporary();
+    let mut store = open(&at(&directory));
+    (0..3).for_each(|n| stored(&mut store, &run(n)));
+    let runs = at(&directory).directory().join("runs");
+    let far = runs.join("old/of/the/other/machine");
+    fs::create_dir_all(&far).unwrap();
+    for (n, file) in documents_of(&at(&directory)).into_iter().enumerate() {
+        let to = if n == 1 { far.join("a.json.gz") } else { runs.join(format!("z{}.json.gz", 9 - n)) };
+        fs::rename(file, to).unwrap();
+    }
+    let mut store = open(&at(&directory));
+    let listed: Vec<String> = store.list().unwrap().into_iter().map(|line| line.id).collect();
+    assert_eq!(listed, [2, 1, 0].map(|n| run(n).id));
+    assert!(store.problems().unwrap().is_empty());
+    assert_eq!(store.delete(&[run(1).id, run(2).id]).unwrap(), 2);
+    assert_eq!(documents_of(&at(&directory)), [runs.join("z9.json.gz")]);
+}
+
+#[test]
+fn of_two_documents_of_a_run_the_one_with_more_is_used() {
+    let directory = temporary();
+    let run = fixture::run();
+    let mut store = open(&at(&directory));
+    let part =
+        Run { status: RunStatus::Partial, measurements: run.measurements[..2].to_vec(), ..run.clone() };
+    stored(&mut store, &part);
+    let file = documents_of(&at(&directory)).remove(0);
+    for name in ["a.json.gz", "z.json.gz"] {
+        fs::copy(&file, file.with_file_name(name)).unwrap();
+    }
+    store.finish(&run).unwrap();
+    assert_eq!(store.load("last").unwrap(), as_read(&run));
+    assert_eq!((store.list().unwrap().len(), store.problems().unwrap().len()), (1, 2));
+    assert_eq!(store.delete(&["last".to_owned()]).unwrap(), 1);
+    assert!(documents_of(&at(&directory)).is_empty());
+}
+
+#[test]
+fn a_damaged_line_of_an_unfinished_run_is_named_and_costs_its_case_alone() {
+    let directory = temporary();
+    let run = fixture::run();
+    let mut store = open(&at(&directory));
+    store.begin(&run.header()).unwrap();
+    store.add(&run.measurements[..3]).unwrap();
+    let file = files(&at(&directory).directory().join("unfinished")).remove(0);
+    let text = fs::read_to_string(&file).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    for (content, left, named) in [
+        (text.clone(), &[0, 1, 2][..], false),
+        (text.replacen(lines[2], "{\"measured\":7}\n", 1), &[0, 2], true),
+        (text.replacen(lines[1], "\n", 1), &[1, 2], true),
+        (text[..text.len() - 2].to_owned(), &[0, 1], false),
+    ] {
+        fs::write(&file, content).unwrap();
+        let store = Store::read(&at(&directory)).unwrap();
+        let wanted: Vec<Measurement> = left.iter().map(|n| as_read(&run).measurements[*n].clone()).collect();
+        assert_eq!(store.load("last").unwrap().measurements, wanted);
+        let problems = store.problems().unwrap();
+        assert_eq!(problems.iter().any(|problem| problem.contains(".jsonl")), named, "{problems:?}");
+    }
+    fs::write(&file, text.replacen(lines[0], "{}\n", 1)).unwrap();
+    let store = Store::read(&at(&directory)).unwrap();
+    assert_eq!((store.list().unwrap().len(), store.problems().unwrap().len()), (0, 1));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
-use super::documents::{Unread, make, put, regular};
+use super::documents::{self, Unread, make, put, regular};
 use super::error::StoreError;
 use crate::document::{Node, NodeHealth, Run, RunStatus};
 use crate::leftover::Registry;
@@ -37,7 +37,7 @@ enum Line<R, M, P> {
     Machine(P),
 }
 
-/// What a machine of many has measured, instead of what it had measured before.
+/// All figures of one machine of many; they replace its earlier ones.
 #[derive(Serialize, Deserialize)]
 struct Part {
     elapsed_s: f64,
@@ -134,15 +134,20 @@ fn line(line: &impl Serialize) -> io::Result<Vec<u8>> {
 /// # Errors
 /// It cannot be removed.
 pub(super) fn remove(directory: &Path, id: &str) -> Result<(), StoreError> {
-    let path = path_of(directory, id);
-    match fs::remove_file(&path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::not_writable(&path, &e)),
-        _ => Ok(()),
-    }
+    documents::remove(&path_of(directory, id))
 }
 
-/// All runs that have not ended, as far as they got, and the files that cannot be read.
-pub(super) fn all(directory: &Path) -> Vec<Result<Run, StoreError>> {
+/// A run that has not ended, as far as it got.
+#[derive(Debug)]
+pub(super) struct Left {
+    pub(super) run: Run,
+    pub(super) path: PathBuf,
+    /// Damage of the file.
+    pub(super) problem: Option<StoreError>,
+}
+
+/// All runs that have not ended, and the files that cannot be read.
+pub(super) fn all(directory: &Path) -> Vec<Result<Left, StoreError>> {
     let files = fs::read_dir(directory.join(UNFINISHED)).into_iter().flatten().flatten();
     let files = files.map(|entry| entry.path()).filter(|path| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -152,23 +157,27 @@ pub(super) fn all(directory: &Path) -> Vec<Result<Run, StoreError>> {
 }
 
 /// A run as far as it got; `None` where its file is gone, because it has just ended.
-pub(super) fn read(path: &Path) -> Result<Option<Run>, StoreError> {
+pub(super) fn read(path: &Path) -> Result<Option<Left>, StoreError> {
     let file = match regular(path) {
         Ok(file) => file,
         Err(Unread::Refused(e)) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(Unread::Refused(e)) => return Err(StoreError::not_readable(path, &e)),
         Err(Unread::Damaged(why)) => return Err(StoreError::damaged(path, why)),
     };
-    let mut run: Option<Run> = None;
-    for text in BufReader::new(file.take(MAX_BYTES)).split(b'\n') {
-        let text = text.map_err(|e| StoreError::not_readable(path, &e))?;
-        // A line that a kill cut off was the last one.
-        let Ok(line) = serde_json::from_slice::<Line<Run, Measurement, Part>>(&text) else { break };
-        match (line, &mut run) {
-            (Line::Run(header), None) => run = Some(header),
-            (Line::Measured(measured), Some(run)) => run.measurements.push(measured),
-            (Line::Machine(part), Some(run)) => part.enter(run),
-            _ => break,
+    let mut lines = BufReader::new(file.take(MAX_BYTES));
+    let (mut run, mut text, mut unused) = (None::<Run>, Vec::new(), 0);
+    loop {
+        text.clear();
+        lines.read_until(b'\n', &mut text).map_err(|e| StoreError::not_readable(path, &e))?;
+        let is_ended = text.ends_with(b"\n");
+        match (serde_json::from_slice::<Line<Run, Measurement, Part>>(&text), &mut run) {
+            (Ok(Line::Run(header)), None) => run = Some(header),
+            (Ok(Line::Measured(measured)), Some(run)) => run.measurements.push(measured),
+            (Ok(Line::Machine(part)), Some(run)) => part.enter(run),
+            // A kill cuts off the last line alone.
+            (_, None) => break,
+            _ if !is_ended => break,
+            (_, Some(_)) => unused += 1,
         }
     }
     let mut run = run.ok_or_else(|| StoreError::damaged(path, "it does not begin with a run"))?;
@@ -178,7 +187,14 @@ pub(super) fn read(path: &Path) -> Result<Option<Run>, StoreError> {
     run.status = RunStatus::Partial;
     let points = run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.series);
     run.elapsed_s = points.map(|point| point.t).fold(run.elapsed_s, f64::max);
-    Ok(Some(run))
+    let read = serde_json::to_string(&run).map_err(|e| e.to_string()).and_then(|text| Run::parse(&text));
+    let why = match (unused, read) {
+        (0, Ok(_)) => None,
+        (0, Err(why)) => Some(why),
+        _ => Some(format!("{unused} of its lines are damaged; its other cases are used")),
+    };
+    let problem = why.map(|why| StoreError::damaged(path, why));
+    Ok(Some(Left { run, path: path.to_owned(), problem }))
 }
 
 impl Part {

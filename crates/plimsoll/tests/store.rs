@@ -17,7 +17,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_plimsoll");
 /// A run that takes no time.
 const NULL: [&str; 6] = ["run", "--only", "null", "--samples=5", "--sample-time=1ms", "--quiet"];
 
-/// Where it is kept.
+/// The option that names the history.
 const STORE: [&str; 2] = ["--store", "history"];
 
 /// Whether there is strace; if not, it says what is skipped.
@@ -149,7 +149,7 @@ fn a_read_that_fails_is_named_and_no_damage() {
         failing += usize::from(is_named);
         let listed = out.matches(" ok").count();
         assert!(listed == 3 || listed == 2 && is_named || !output.status.success(), "{nth}: {out}{err}");
-        // What could not be read is read the next time.
+        // The next command reads the file that could not be read.
         assert_eq!(stored(here.path()).list().unwrap().len(), 3);
     }
     assert!(failing >= 2, "{failing}");
