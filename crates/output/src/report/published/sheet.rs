@@ -409,18 +409,10 @@ fn not_divided(filled: &Filled<'_>) -> Vec<String> {
     reasons.into_iter().map(|why| format!("no ratio: {why}")).collect()
 }
 
-/// Why there is neither limit nor reference tool of today, where no figure of the table has one.
+/// Why no figure of the table has a limit or a reference tool of today, and why further tools gave no figure.
 fn lacking(filled: &Filled<'_>) -> Vec<String> {
     let mut said = Vec::new();
-    let all = |of: &dyn Fn(&Cell<'_>) -> Vec<String>| {
-        let mut found: Vec<String> = Vec::new();
-        for why in figures(filled).flat_map(of) {
-            if !found.contains(&why) {
-                found.push(why);
-            }
-        }
-        crate::text::shown_within(&found.join("; "), LONGEST)
-    };
+    let all = |of: &dyn Fn(&Cell<'_>) -> Vec<String>| once(figures(filled).flat_map(of));
     let is_there = |of: &dyn Fn(&Cell<'_>) -> bool| figures(filled).any(of);
     if !filled.has(Part::Limit) && !is_there(&|cell| cell.today.limit().is_some()) {
         let why = all(&|cell| cell.today.limit_unknown().map(str::to_owned).into_iter().collect());
@@ -434,7 +426,21 @@ fn lacking(filled: &Filled<'_>) -> Vec<String> {
             false => Some(format!("no reference tool of today: {why}")),
         });
     }
+    let with_tool = filled.cells().filter(|cell| cell.today.tool.is_some());
+    let further = once(with_tool.flat_map(|cell| cell.today.declined.clone()));
+    said.extend((!further.is_empty()).then(|| format!("no figure of a further reference tool: {further}")));
     said
+}
+
+/// Joins reasons, each once.
+fn once(reasons: impl Iterator<Item = String>) -> String {
+    let mut found: Vec<String> = Vec::new();
+    for why in reasons {
+        if !found.contains(&why) {
+            found.push(why);
+        }
+    }
+    crate::text::shown_within(&found.join("; "), LONGEST)
 }
 
 /// What the report's text gives for the points of this table: limit, reference program, efficiencies.

@@ -227,6 +227,20 @@ fn a_tool_that_gives_a_rate_has_the_throughput_too() {
 }
 
 #[test]
+fn a_tool_that_is_not_installed_is_named_beside_another_that_has_a_figure() {
+    let mut solved = fixture::measured("cpu.linpack/n=10000/threads=1", "rate", Unit::FlopPerSecond, 40e9);
+    let mut absent = fixture::heard("xhpl", &[]);
+    absent.unavailable = Some("not installed; the command that builds it".to_owned());
+    let there = fixture::heard("hpcc", &[(40e9, 35e9)]);
+    solved.metrics[0].peers = [absent, there].iter().map(|heard| PeerResult::of(heard, 0.03)).collect();
+    let run = Run { measurements: vec![solved], ..fixture::run() };
+    for format in ["text", "markdown", "html"] {
+        let written = written_at(1000, "hyperion-prometheus", &[&run], of_name(format));
+        assert!(written.contains("xhpl: not installed; the command that builds it"), "{format}: {written}");
+    }
+}
+
+#[test]
 fn a_scaled_system_of_equations_is_in_its_row_and_says_its_size() {
     let solved = fixture::measured("cpu.linpack/n=1000/threads=1", "rate", Unit::FlopPerSecond, 40e9);
     let mut run = Run { measurements: vec![solved], ..fixture::run() };
