@@ -127,8 +127,10 @@ pub(in crate::report::html) fn document(report: &Report<'_>, index: usize, folde
             section id=(ends[0]) {
                 h2 { (evaluation::TITLE) }
                 ul.evaluation { @for statement in &statements { (stated(statement, index)) } }
-                h3 { (evaluation::OPEN_TITLE) }
-                ul.evaluation { @for point in report.baseline.open_points() { li { (point.to_string()) } } }
+                details.alone {
+                    summary { strong { (evaluation::OPEN_TITLE) } }
+                    ul.evaluation { @for point in report.baseline.open_points() { li { (point.to_string()) } } }
+                }
             }
             div id=(ends[1]) { @for run in runs { (parts::findings(run)) } }
             details.folded id=(ends[2]) {
