@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +43,8 @@ pub(super) type Figure = (usize, f64, Option<f64>);
 pub(super) struct Facts {
     pub(super) id: String,
     pub(super) started: String,
+    /// The same in milliseconds since 1970, to sort by.
+    began_ms: i64,
     pub(super) elapsed_s: f64,
     pub(super) plan: String,
     pub(super) machine: String,
@@ -56,6 +57,13 @@ pub(super) struct Facts {
     pub(super) figures: Vec<Figure>,
 }
 
+impl Facts {
+    /// The place in the order of runs: those that began in one millisecond are in the order of their ids, which count on.
+    fn place(&self) -> (i64, &str) {
+        (self.began_ms, &self.id)
+    }
+}
+
 /// A run of the history.
 #[derive(Clone, Debug)]
 pub(super) struct Indexed {
@@ -63,15 +71,9 @@ pub(super) struct Indexed {
     /// Path of the document, or of the file of an unfinished run.
     pub(super) path: PathBuf,
     pub(super) is_unfinished: bool,
-    began: Timestamp,
 }
 
 impl Indexed {
-    fn new(facts: Facts, path: PathBuf, is_unfinished: bool) -> Result<Self, String> {
-        let began = documents::began(&facts.id, &facts.started)?;
-        Ok(Self { facts, path, is_unfinished, began })
-    }
-
     /// How much of its run it holds, to compare.
     fn extent(&self) -> (bool, usize) {
         (self.facts.status == RunStatus::Complete, self.facts.counts.total())
@@ -152,7 +154,7 @@ impl Index {
         let mut index = Self { runs: Vec::new(), series: Vec::new(), problems };
         index.take(directory, stored);
         index.add_unfinished(directory);
-        index.runs.sort_by(|a, b| (a.began, &a.facts.id).cmp(&(b.began, &b.facts.id)));
+        index.runs.sort_by(|a, b| a.facts.place().cmp(&b.facts.place()));
         Ok(index)
     }
 
@@ -162,9 +164,8 @@ impl Index {
         let mut places: HashMap<String, usize> = HashMap::new();
         for (file, File { found, .. }) in stored.files {
             let path = runs.join(file);
-            let found = found.and_then(|facts| Indexed::new(facts, path.clone(), false));
             let mut found = match found {
-                Ok(found) => found,
+                Ok(facts) => Indexed { facts, path, is_unfinished: false },
                 Err(why) => {
                     self.problems.push(StoreError::damaged(&path, why));
                     continue;
@@ -199,7 +200,11 @@ impl Index {
             };
             self.problems.extend(problem);
             let read = serde_json::to_string(&run).map_err(|e| e.to_string()).and_then(|text| outline(&text));
-            let found = read.and_then(|read| Indexed::new(numbers.facts(read), path.clone(), true));
+            let found = read.map(|read| Indexed {
+                facts: numbers.facts(read),
+                path: path.clone(),
+                is_unfinished: true,
+            });
             match found.map(|found| (self.runs.iter_mut().find(|known| known.facts.id == run.id), found)) {
                 Err(why) => self.problems.push(StoreError::damaged(&path, why)),
                 Ok((None, found)) => self.runs.push(found),
@@ -395,6 +400,7 @@ fn outline(text: &str) -> Result<Outline, String> {
         }
     }
     let facts = Facts {
+        began_ms: documents::began(&document.id, &document.started)?.as_millisecond(),
         id: document.id,
         started: document.started,
         elapsed_s: document.elapsed_s,
