@@ -1,19 +1,18 @@
-//! A run on machines that the user's own `ssh` reaches: a copy of plimsoll goes there, an order, and a run document comes
-//! back; then, if there is something to measure between machines, they serve and measure each other as they are asked.
+//! A run on machines that a [`Launcher`] reaches, such as the user's own `ssh`: a copy of plimsoll goes there, an order, and a run
+//! document comes back; then, if there is something to measure between machines, they serve and measure each other as they are asked.
 //!
-//! Nothing but ssh is needed on the way, and a POSIX shell with `mktemp`, `head` and `wc` there. The shell gets a fixed script: names,
-//! plans and options travel as data. The end of the connection ends the run there, and the copy is removed with its directory.
+//! A machine needs a POSIX shell with `mktemp`, `head` and `wc`. The shell reads a fixed script: names, plans and options travel as
+//! data. The end of the connection ends the run there, and the copy is removed with its directory.
 
 mod hold;
+mod launcher;
 pub mod names;
 pub mod pairs;
 mod programs;
 mod wire;
 
 use std::io::{BufReader, Read, Write};
-use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{ChildStdin, ExitStatus};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,80 +22,39 @@ use crate::document::Run;
 use crate::text::shown_within;
 use hold::Heeded;
 pub use hold::Hold;
+pub use launcher::Launcher;
 use names::Host;
 pub use programs::{Program, own_digest};
 pub use wire::{Ask, Ended, Order, Progress, alive, ending, hello, measured_between, progress, serving};
 use wire::{Line, Lines};
 
 /// What the shell there does: a directory for this run alone, the program of the announced size in it, and both are removed
-/// when the program has ended, however that was. Lines are sent only when the script waits for them, so that `head`
-/// cannot take what is for the program.
+/// when the program has ended, however that was. It is one command on one line, and nothing follows it until the shell waits for that:
+/// a shell may read as much as there is, and so may `head`.
 const SCRIPT: &str = concat!(
-    "exec /bin/sh -c '",
-    "umask 077; ",
+    "{ umask 077; ",
     "d=$(mktemp -d \"${TMPDIR:-/tmp}/plimsoll-hosts.XXXXXXXX\") || exit 1; ",
-    "trap \"rm -rf \\\"\\$d\\\"\" EXIT; ",
-    "trap \"exit 1\" HUP INT TERM PIPE; ",
+    "trap 'rm -rf \"$d\"' EXIT; ",
+    "trap 'exit 1' HUP INT TERM PIPE; ",
     "echo; echo \"plimsoll-here $(uname -m)\"; ",
     "read -r size || exit 1; ",
     "head -c \"$size\" > \"$d/plimsoll\" || exit 1; ",
     "test $(wc -c < \"$d/plimsoll\") -eq \"$size\" || exit 1; ",
     "chmod 700 \"$d/plimsoll\" || exit 1; ",
-    "\"$d/plimsoll\" hosted \"$d\"",
-    "'",
+    "\"$d/plimsoll\" hosted \"$d\"; exit; }\n",
 );
 
 /// Bytes of stderr that are kept, the last ones.
 const KEPT: usize = 4096;
 /// Bytes of what a command prints there that are kept, the first ones.
 const LARGEST_TEXT: usize = 1 << 20;
-/// How long ssh may take to end after the machine has sent its last line.
+/// How long the launcher may take to end after the machine has sent its last line.
 const LINGERS: Duration = Duration::from_secs(2);
 /// The shell's exit codes where it may not start a program, and where it cannot.
 const MAY_NOT_START: i32 = 126;
 const CANNOT_START: i32 = 127;
 /// Bytes of the copy that are sent at once: a slow connection is one on which these take long, not all of it.
 const PIECE: usize = 64 << 10;
-/// The exit code of ssh where it is ssh itself that failed.
-const SSH_FAILED: i32 = 255;
-
-/// How the user's ssh is called.
-#[derive(Clone, Debug)]
-pub struct Ssh {
-    /// Its file.
-    pub program: PathBuf,
-    /// Configuration in place of the user's.
-    pub config: Option<PathBuf>,
-}
-
-impl Ssh {
-    /// Nobody is asked for a password: many would ask at once. A group of its own keeps the terminal's Ctrl-C from ssh, which
-    /// would end the connection before the results are here.
-    fn command(&self, host: &Host) -> Command {
-        let mut command = Command::new(&self.program);
-        command.args(["-T", "-x", "-a"]);
-        for option in [
-            "BatchMode=yes",
-            "ConnectTimeout=15",
-            "ServerAliveInterval=5",
-            "ServerAliveCountMax=4",
-            "ControlMaster=no",
-            "ClearAllForwardings=yes",
-            "RemoteCommand=none",
-        ] {
-            command.args(["-o", option]);
-        }
-        if let Some(config) = &self.config {
-            command.arg("-F").arg(config);
-        }
-        if let Some(port) = host.port {
-            command.args(["-p", &port.to_string()]);
-        }
-        command.args(["--", &host.destination, SCRIPT]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        command
-    }
-}
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -113,6 +71,7 @@ pub struct Answer {
 
 /// A machine that is connected.
 pub struct Session<'a> {
+    launcher: &'a Launcher,
     lines: Lines<BufReader<Heeded<'a>>>,
     hold: &'a Hold,
     programs: &'a [Program],
@@ -127,13 +86,13 @@ pub struct Session<'a> {
 /// # Errors
 /// Why there is no result, in one line.
 pub fn measured<'a>(
-    ssh: &Ssh,
+    launcher: &'a Launcher,
     host: &Host,
     programs: &'a [Program],
     order: &Order,
     hold: &'a Hold,
 ) -> Result<(Answer, Session<'a>), String> {
-    let (mut session, stdin) = connected(ssh, host, programs, hold)?;
+    let (mut session, stdin) = connected(launcher, host, programs, hold)?;
     let (run, ended) = session.talk(stdin, order).map_err(|wrong| session.told(wrong))?;
     hold.rests();
     Ok((Answer { run: named(run, &host.name)?, ended }, session))
@@ -144,34 +103,34 @@ pub fn measured<'a>(
 /// # Errors
 /// Why nothing was said, in one line.
 pub fn said(
-    ssh: &Ssh,
+    launcher: &Launcher,
     host: &Host,
     programs: &[Program],
     order: &Order,
     hold: &Hold,
 ) -> Result<(String, Ended), String> {
-    let (mut session, stdin) = connected(ssh, host, programs, hold)?;
+    let (mut session, stdin) = connected(launcher, host, programs, hold)?;
     let said = session.ordered(stdin, order).and_then(|()| session.text());
     said.map_err(|wrong| session.told(wrong))
 }
 
-/// Starts ssh.
+/// Starts a shell on a machine.
 fn connected<'a>(
-    ssh: &Ssh,
+    launcher: &'a Launcher,
     host: &Host,
     programs: &'a [Program],
     hold: &'a Hold,
 ) -> Result<(Session<'a>, ChildStdin), String> {
-    let mut child =
-        ssh.command(host).spawn().map_err(|e| format!("cannot start {}: {e}", ssh.program.display()))?;
+    let started = launcher.command(host).spawn();
+    let mut child = started.map_err(|e| format!("cannot start {}: {e}", launcher.program().display()))?;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     hold.begin(child);
     let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-        return Err("ssh was started without its pipes".to_owned());
+        return Err(format!("{} was started without its pipes", launcher.name()));
     };
     let (complained, silent) = listened(stderr);
     let lines = Lines::new(BufReader::new(Heeded::new(stdout, hold)));
-    Ok((Session { lines, hold, programs, complained, silent, lost: None }, stdin))
+    Ok((Session { launcher, lines, hold, programs, complained, silent, lost: None }, stdin))
 }
 
 /// Why there is no result.
@@ -234,6 +193,7 @@ impl Session<'_> {
 
     /// The copy goes there, and the order when it is what was sent.
     fn ordered(&mut self, mut stdin: ChildStdin, order: &Order) -> Result<(), Wrong> {
+        stdin.write_all(SCRIPT.as_bytes()).and_then(|()| stdin.flush()).map_err(|_| Wrong::Gone)?;
         let architecture = self.until(|line| match line {
             Line::Here(architecture) => Some(architecture),
             _ => None,
@@ -316,18 +276,18 @@ impl Session<'_> {
         stdin.flush()
     }
 
-    /// Why nothing more is to be had of it; ssh has ended then.
+    /// Why nothing more is to be had of it; the launcher has ended then.
     fn told(&mut self, wrong: Wrong) -> String {
         let status = self.end();
         let why = match (wrong, self.hold.why()) {
             (Wrong::There(why), _) => why,
             (Wrong::Gone, Some(why)) => why,
-            (Wrong::Gone, None) => gone(status, &locked(&self.complained), self.programs),
+            (Wrong::Gone, None) => gone(self.launcher, status, &locked(&self.complained), self.programs),
         };
         self.lost.insert(why).clone()
     }
 
-    /// Ends the connection: the machine hears of it first, and ssh ends when it has.
+    /// Ends the connection: the machine hears of it first, and the launcher ends when it has.
     fn end(&mut self) -> Option<ExitStatus> {
         self.hold.close();
         if self.silent.recv_timeout(LINGERS) == Err(RecvTimeoutError::Timeout) {
@@ -352,13 +312,13 @@ fn without_document(ended: &Ended, printed: &str) -> String {
     shown_within(&why, 300)
 }
 
-/// The end of what ssh and the machine say on stderr. Whoever holds it open longer, such as a shared connection's master,
+/// The end of what the launcher and the machine write to stderr. Whoever holds it open longer, such as a shared connection's master,
 /// is not waited for: the receiver is cut off when all is read.
 fn listened(mut stderr: impl Read + Send + 'static) -> (Arc<Mutex<Vec<u8>>>, Receiver<()>) {
     let kept = Arc::new(Mutex::new(Vec::new()));
     let fill = kept.clone();
     let (open, silent) = unbounded::<()>();
-    // Without a thread the reason is missing; ssh would wait where it says more than a pipe holds.
+    // Without a thread the reason is missing; the launcher would wait when it has written more than a pipe holds.
     let _ = std::thread::Builder::new().name("stderr".to_owned()).spawn(move || {
         let mut piece = [0; 1024];
         while let Ok(count @ 1..) = stderr.read(&mut piece) {
@@ -380,17 +340,18 @@ fn last_line(complained: &[u8]) -> String {
 }
 
 /// Why a machine sent nothing more.
-fn gone(status: Option<ExitStatus>, complained: &[u8], programs: &[Program]) -> String {
+fn gone(launcher: &Launcher, status: Option<ExitStatus>, complained: &[u8], programs: &[Program]) -> String {
     let said = last_line(complained);
     let after = |text: &str| if said.is_empty() { text.to_owned() } else { format!("{text}: {said}") };
     let libraries =
         "this plimsoll needs the shared libraries of this machine; give a static one with --program";
     let is_static = programs.iter().all(|program| program.is_static);
+    let name = launcher.name();
     match status.and_then(|status| status.code()) {
-        Some(SSH_FAILED) if said.is_empty() => {
-            "the ssh connection failed, or the shell there was killed".to_owned()
+        Some(code) if launcher.could_not_connect(code) && said.is_empty() => {
+            format!("the {name} connection failed, or the shell there was killed")
         }
-        Some(SSH_FAILED) => after("the ssh connection failed"),
+        Some(code) if launcher.could_not_connect(code) => after(&format!("the {name} connection failed")),
         Some(MAY_NOT_START) => format!(
             "{}; set TMPDIR there to a directory that may hold programs",
             after("the copy of plimsoll may not be started there")
@@ -399,8 +360,8 @@ fn gone(status: Option<ExitStatus>, complained: &[u8], programs: &[Program]) -> 
         Some(code) if !is_static && (code == CANNOT_START || said.contains("GLIBC")) => {
             format!("{}; {libraries}", after("the copy of plimsoll cannot be started there"))
         }
-        Some(code) => after(&format!("it ended with exit code {code} and no result")),
-        None => after("ssh was ended by a signal; no result came"),
+        Some(code) => after(&format!("{name} ended with exit code {code} and no result")),
+        None => after(&format!("{name} was ended by a signal; no result came")),
     }
 }
 
@@ -429,10 +390,9 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn the_script_has_no_quote_that_another_shell_reads_otherwise() {
-        let inner =
-            SCRIPT.strip_prefix("exec /bin/sh -c '").and_then(|rest| rest.strip_suffix('\'')).unwrap();
-        assert!(!inner.contains(['\'', '!', '\n', '`']), "{inner}");
+    fn the_script_is_one_line() {
+        assert_eq!(SCRIPT.find('\n'), Some(SCRIPT.len() - 1));
+        assert!(SCRIPT.len() < 1024, "a shell reads it at once");
     }
 
     #[test]
@@ -447,7 +407,9 @@ mod tests {
 
     #[test]
     fn the_reason_is_what_ssh_said_last_without_its_control_characters() {
-        let of = |code: i32, text: &str| gone(Some(ExitStatus::from_raw(code << 8)), text.as_bytes(), &[]);
+        let ssh = Launcher::parse(None).unwrap();
+        let of =
+            |code: i32, text: &str| gone(&ssh, Some(ExitStatus::from_raw(code << 8)), text.as_bytes(), &[]);
         assert_eq!(
             of(255, "banner\nssh: connect to host n4 port 22: No route to host\r\n\n"),
             "the ssh connection failed: ssh: connect to host n4 port 22: No route to host"
@@ -458,7 +420,7 @@ mod tests {
         assert!(denied.contains("may not be started there") && denied.contains("TMPDIR"), "{denied}");
         assert_eq!(
             of(137, "sh: line 1: 77 Killed"),
-            "it ended with exit code 137 and no result: sh: line 1: 77 Killed"
+            "ssh ended with exit code 137 and no result: sh: line 1: 77 Killed"
         );
     }
 }

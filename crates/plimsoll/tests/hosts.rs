@@ -1,4 +1,4 @@
-//! `plimsoll run --hosts`: machines that only ssh joins. Each is a network namespace with a real `sshd` of the test's own keys; all
+//! `plimsoll run --hosts`: machines that a launcher reaches. Each is a network namespace with a real `sshd` of the test's own keys; all
 //! are gone with the processes that hold them.
 
 use std::fs;
@@ -153,18 +153,53 @@ impl Machines {
 
     /// `plimsoll` among them, with these words.
     fn plimsoll(&self, hosts: &str, words: &[&str]) -> Command {
+        let mut command = self.launching(hosts, words);
+        command.args(["--ssh-config", "config"]);
+        command
+    }
+
+    /// The same without a word on the launcher.
+    fn launching(&self, hosts: &str, words: &[&str]) -> Command {
         let (mut command, most) = (Command::new("nsenter"), PATIENCE.as_secs().to_string());
         command
             .args(["--net", "-t", &self.bridge.0.id().to_string(), "timeout", "-k", "5", &most])
             .arg(env!("CARGO_BIN_EXE_plimsoll"))
             .args(words)
-            .args(["--hosts", hosts, "--ssh-config", "config"])
+            .args(["--hosts", hosts])
             .current_dir(self.dir.path())
             .env("NO_COLOR", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command
+    }
+
+    /// Programs in a directory of their own: `enter HOST COMMAND…` executes a command on a machine, `kubectl` takes the words of the real
+    /// one for that, and `agent` those of ssh, for mpirun.
+    fn programs(&self) -> tempfile::TempDir {
+        let programs = place_for_programs();
+        let here = programs.path().display();
+        let machine = |(index, host): (usize, &Holder)| {
+            format!("n{0}) pid={1} TMPDIR={2};;\n", index + 1, host.0.id(), self.files(index + 1).display())
+        };
+        let machines: String = self.hosts.iter().enumerate().map(machine).collect();
+        let enter = format!(
+            "case $1 in\n{machines}*) echo \"no machine $1\" >&2; exit 9;;\nesac\nshift\nexport TMPDIR\n\
+             exec nsenter --net --uts -t $pid \"$@\"\n"
+        );
+        let kubectl = format!(
+            "[ \"$1 $2 $3 $5\" = \"exec --stdin --quiet --\" ] || {{ echo \"error: $*\" >&2; exit 1; }}\n\
+             pod=$4\nshift 5\nexec {here}/enter $pod \"$@\"\n"
+        );
+        let agent = format!(
+            "while [ \"${{1#-}}\" != \"$1\" ]; do shift; done\nhost=$1\nshift\nexec {here}/enter $host sh -c \"$*\"\n"
+        );
+        for (name, text) in [("enter", enter), ("kubectl", kubectl), ("agent", agent)] {
+            let file = programs.path().join(name);
+            fs::write(&file, format!("#!/bin/sh\n{text}")).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        programs
     }
 
     fn document(&self) -> Value {
@@ -250,6 +285,43 @@ fn machines_that_ssh_reaches_become_one_run_and_nothing_is_left_on_them() {
     let refused = machines.run("n1", 5, &["--dir", "/nowhere", "--only", "disk"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(5));
     assert!(said(&refused).1.contains("/nowhere"), "{}", said(&refused).1);
+    machines.nothing_was_left();
+}
+
+/// Runs, retests and pairs use nothing of a launcher but its streams.
+#[test]
+fn every_launcher_reaches_machines_and_leaves_nothing_on_them() {
+    let Some(machines) = Machines::new("hosts-launchers", 3, &[]) else { return };
+    let programs = machines.programs();
+    let template = format!("{}/enter {{host}}", programs.path().display());
+    let path = format!("{}:{}", programs.path().display(), std::env::var("PATH").unwrap());
+    let words = ["run", "quick", "--sample-time", "20ms", "--samples", "3", "--store", "none"];
+    let by = |launcher: &str, hosts: &str, only: &str| {
+        let mut command = machines.launching(hosts, &words);
+        command.args(["--only", only, "--json", "fleet.json", "--launcher", launcher]).env("PATH", &path);
+        command
+            .envs(["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"].map(|name| (name, "1")))
+            .env("OMPI_MCA_plm_rsh_agent", programs.path().join("agent"))
+            .env("OMPI_MCA_oob_tcp_if_include", "198.18.9.0/24");
+        command.output().unwrap()
+    };
+    let has_mpirun = Command::new("mpirun").arg("-V").output().is_ok();
+    let launchers = ["kubectl", &template, "mpirun"];
+    for launcher in &launchers[..2 + usize::from(has_mpirun)] {
+        let output = by(launcher, "n1,n2,n3", "null");
+        let err = said(&output).1;
+        assert_eq!(output.status.code(), Some(0), "{launcher}: {err}");
+        let run = machines.document();
+        assert_eq!((names(&run), &run["status"]), (vec!["n1", "n2", "n3"], &"complete".into()));
+        machines.nothing_was_left();
+    }
+    let output = by("kubectl", "n1,n2,n7", "network.tcp");
+    let err = said(&output).1;
+    assert_eq!(output.status.code(), Some(5), "{err}");
+    assert!(err.contains("n7: kubectl ended with exit code 9 and no result: no machine n7"), "{err}");
+    let run = machines.document();
+    let mut pairs = run["measurements"].as_array().unwrap().iter().filter(|m| m["metrics"][0]["matrix"].is_object());
+    assert!(pairs.all(|pair| pair["status"] == "ok") && names(&run) == ["n1", "n2"], "{err}");
     machines.nothing_was_left();
 }
 
@@ -557,6 +629,14 @@ fn names_that_are_none_reach_no_program() {
         (&["missing.toml", "--hosts", "a"], "missing.toml"),
         (&["--hosts", "a", "--ssh-config", "missing"], "--ssh-config cannot be read: No such file"),
         (&["--parallel", "2"], "--parallel requires --hosts or --inventory"),
+        (&["--launcher", "srun"], "--launcher requires --hosts or --inventory"),
+        (&["--hosts", "a", "--launcher", "rsh"], "--launcher must be ssh, srun, kubectl, mpirun or a command that"),
+        (&["--hosts", "a", "--launcher", "sh -c 'x {host}'"], "without quotes"),
+        (&["--hosts", "a;b", "--launcher", "env {host}"], "'a;b' is not a host name"),
+        (&["--hosts", "a", "--launcher", "srun"], "srun requires an allocation"),
+        (&["--hosts", "slurm"], "slurm requires an allocation"),
+        (&["--hosts", "u@a", "--launcher", "kubectl"], "kubectl takes node names without a user: 'u@a'"),
+        (&["--hosts", "a", "--ssh-config", "bad.ini", "--launcher", "kubectl"], "--ssh-config requires --launcher ssh"),
     ] {
         let (out, err) = ended(plimsoll(dir.path()).arg("run").args(words), 2);
         assert!(out.is_empty() && err.contains(says), "{words:?}: {err}");

@@ -1,5 +1,5 @@
-//! Real slurmctld and slurmd with two examples: of a health check, where the node under a CPU quota is drained with its cause and the other is
-//! not; and of a job that measures all nodes without MPI and joins their documents.
+//! Real slurmctld and slurmd with three examples: a health check, which drains the node under a CPU quota with its cause and not the other;
+//! a job that measures all nodes by `--hosts slurm`; and one whose nodes write documents that are joined.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -234,6 +234,38 @@ fn slurm_drains_the_slowed_node_with_its_cause_and_no_other() {
     assert!(!state(&sound).contains("DRAIN"), "{sound}");
 }
 
+/// Starts both nodes, and waits until they take jobs.
+fn started(cluster: &mut Cluster) {
+    cluster.control(None);
+    for node in ["slow", "sound"] {
+        let mut slurmd = Command::new(program("slurmd").unwrap());
+        slurmd.args(["-D", "-N", node]);
+        cluster.start(slurmd);
+    }
+    for node in ["slow", "sound"] {
+        cluster.until(node, |node| state(node).starts_with("IDLE"));
+    }
+}
+
+#[test]
+fn the_nodes_of_an_allocation_are_reached_by_srun() {
+    let Some(mut cluster) = Cluster::new("the_nodes_of_an_allocation_are_reached_by_srun") else { return };
+    started(&mut cluster);
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/slurm/plimsoll.sbatch");
+    let mut job = Command::new("sbatch");
+    job.args(["--wait", "-N", "2"]).arg(example);
+    job.args(["quick", "--only", "null", "--samples=5", "--sample-time", "10ms", "--store=none", "--json=fleet.json"]);
+    job.current_dir(cluster.dir.path()).env("SLURM_CONF", cluster.path("slurm.conf"));
+    let output = job.env("PLIMSOLL", env!("CARGO_BIN_EXE_plimsoll")).output().unwrap();
+    let said = fs::read_to_string(cluster.path("plimsoll-1.txt")).unwrap_or_default();
+    assert!(output.status.success(), "{output:?}\n{said}\n{}", cluster.logs());
+    let document = fs::read_to_string(cluster.path("fleet.json")).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    let nodes = document["nodes"].as_array().unwrap().iter().map(|node| node["name"].as_str().unwrap());
+    assert_eq!(nodes.collect::<Vec<_>>(), ["slow", "sound"]);
+    assert_eq!(document["status"], "complete", "{said}");
+}
+
 #[test]
 fn the_nodes_of_a_job_without_mpi_are_gathered() {
     let name = "the_nodes_of_a_job_without_mpi_are_gathered";
@@ -241,12 +273,7 @@ fn the_nodes_of_a_job_without_mpi_are_gathered() {
     if !Command::new("unshare").args(["--uts", "true"]).status().is_ok_and(|ended| ended.success()) {
         return skipped(name, "needs the right to make namespaces");
     }
-    cluster.control(None);
-    for node in ["slow", "sound"] {
-        let mut slurmd = Command::new(program("slurmd").unwrap());
-        slurmd.args(["-D", "-N", node]);
-        cluster.start(slurmd);
-    }
+    started(&mut cluster);
     // A machine is known by its host name: what measures on a node has that of the node.
     let own = "hostname \"$SLURMD_NODENAME\" && exec \"$@\"";
     let plimsoll = env!("CARGO_BIN_EXE_plimsoll");
@@ -254,9 +281,6 @@ fn the_nodes_of_a_job_without_mpi_are_gathered() {
         "there",
         &format!("[ \"$1\" = run ] && exec unshare --uts sh -c '{own}' sh '{plimsoll}' \"$@\"\nexec '{plimsoll}' \"$@\"\n"),
     );
-    for node in ["slow", "sound"] {
-        cluster.until(node, |node| state(node).starts_with("IDLE"));
-    }
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/slurm/plimsoll-gather.sbatch");
     let mut job = Command::new("sbatch");
     job.args(["--wait", "-N", "2"]).arg(example);

@@ -1,4 +1,4 @@
-//! Which machines: names as the user's ssh knows them, from the command line, a file, or an inventory of Ansible.
+//! Which machines: names as the launcher knows them, from the command line, a file, an inventory of Ansible or an allocation of Slurm.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
@@ -15,7 +15,7 @@ const LONGEST: usize = 255;
 pub struct Host {
     /// Its name in the run.
     pub name: String,
-    /// What ssh gets: a name or address, with the user if one was given.
+    /// What the launcher gets: a name or address, with the user if one was given.
     pub destination: String,
     /// The port, where it is not the one of ssh's configuration.
     pub port: Option<u16>,
@@ -185,20 +185,53 @@ fn of_entry(name: &str, variables: &Variables) -> Result<Host, String> {
     Ok(Host { name: name.to_owned(), port: port.transpose()?, ..Host::typed(&destination)? })
 }
 
-/// The names of a pattern with at most one range, `a[01:12]b`, whose bounds both count.
+/// Most ranges in a pattern.
+const MAX_RANGES: usize = 8;
+
+/// Expands the ranges of a pattern such as `web[01:20]` (Ansible) or `r[1-2]n[01-16,20]` (Slurm); both bounds of a range count.
 fn ranged(pattern: &str) -> Result<Vec<String>, String> {
     let wrong =
         || format!("'{}' is not a host name or a range such as web[01:20]", shown_within(pattern, 64));
-    let Some((before, rest)) = pattern.split_once('[') else { return Ok(vec![pattern.to_owned()]) };
-    let (range, after) = rest.split_once(']').ok_or_else(wrong)?;
-    let (first, last) = range.split_once(':').ok_or_else(wrong)?;
-    let number = |text: &str| text.parse::<usize>().map_err(|_| wrong());
-    let (from, to) = (number(first)?, number(last)?);
-    let width = first.len();
-    if after.contains('[') || to < from || to - from >= MOST || width > LONGEST {
+    if pattern.matches('[').count() > MAX_RANGES {
         return Err(wrong());
     }
-    Ok((from..=to).map(|n| format!("{before}{n:0width$}{after}")).collect())
+    let Some((before, rest)) = pattern.split_once('[') else { return Ok(vec![pattern.to_owned()]) };
+    let (ranges, after) = rest.split_once(']').ok_or_else(wrong)?;
+    let tails = ranged(after)?;
+    let number = |text: &str| text.parse::<usize>().map_err(|_| wrong());
+    let mut names = Vec::new();
+    for range in ranges.split(',') {
+        let (first, last) = range.split_once([':', '-']).unwrap_or((range, range));
+        let (from, to, width) = (number(first)?, number(last)?, first.len());
+        if to < from || to - from >= MOST / tails.len() || names.len() >= MOST || width > LONGEST {
+            return Err(wrong());
+        }
+        let of_number = |n: usize| tails.iter().map(move |tail| format!("{before}{n:0width$}{tail}"));
+        names.extend((from..=to).flat_map(of_number));
+    }
+    Ok(names)
+}
+
+/// The nodes of an allocation, as `SLURM_JOB_NODELIST` has them: `n[1-3,7],login1`.
+///
+/// # Errors
+/// What is no list of nodes.
+pub fn of_allocation(text: &str) -> Result<Vec<Host>, String> {
+    let mut depth = 0;
+    let outside = |c: char| {
+        depth += i32::from(c == '[') - i32::from(c == ']');
+        c == ',' && depth == 0
+    };
+    let mut hosts = Vec::new();
+    for pattern in text.split(outside) {
+        for name in ranged(pattern)? {
+            hosts.push(Host::typed(&name)?);
+        }
+        if hosts.len() > MOST {
+            return Err(format!("more than {MOST} hosts are named"));
+        }
+    }
+    Ok(hosts)
 }
 
 /// All of them, each once.
@@ -252,6 +285,21 @@ mod tests {
     }
 
     #[test]
+    fn an_allocation_is_expanded_as_slurm_does() {
+        let names = |text: &str| {
+            of_allocation(text).map(|hosts| hosts.into_iter().map(|host| host.name).collect::<Vec<_>>())
+        };
+        assert_eq!(names("n[1-3,07],login1,r[1-2]c[09-10]x").unwrap(), [
+            "n1", "n2", "n3", "n07", "login1", "r1c09x", "r1c10x", "r2c09x", "r2c10x"
+        ]);
+        assert_eq!(names("n8").unwrap(), ["n8"]);
+        for wrong in ["", "n[1-2", "n[2-1]", "n[]", "n[1-2],", "n[a-c]", "n]1[", "$(x)", "n[0-9999]m[0-9999]"] {
+            assert!(names(wrong).is_err(), "{wrong}");
+        }
+        assert!(names(&"[1]".repeat(1 << 18)).is_err());
+    }
+
+    #[test]
     fn variables_of_groups_hold_for_their_hosts_the_innermost_first() {
         let text = "[web]\nw1\nw2 ansible_user=own\n[db]\nd1\n[all:vars]\nansible_user=all\n\
                     [site:children]\nweb\n[site:vars]\nansible_port = 2222\nansible_user='site'\n\
@@ -278,7 +326,7 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_is_read_is_safe_to_hand_to_ssh(text in "(?s).{0,80}") {
-            for hosts in [of_list(&text), of_inventory(&text)].into_iter().flatten() {
+            for hosts in [of_list(&text), of_inventory(&text), of_allocation(&text)].into_iter().flatten() {
                 for host in hosts {
                     prop_assert!(!host.destination.starts_with('-'));
                     prop_assert!(host.destination.chars().all(|c| c.is_ascii_graphic() && !"'\"$`;|&<>()\\/".contains(c)));

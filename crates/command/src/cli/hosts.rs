@@ -1,4 +1,4 @@
-//! Options of a command on other machines by ssh, and those of its options that go there.
+//! Options of a command on other machines, and those of its options that go there.
 
 use std::path::PathBuf;
 
@@ -11,12 +11,15 @@ use super::values::whole;
 /// Machines that are reached at once, unless a number is asked for: each takes a process and three descriptors here.
 const AT_ONCE: usize = 1000;
 
+/// The word for the nodes of an allocation.
+pub const SLURM: &str = "slurm";
+
 /// Where a command is carried out instead of here.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Hosts {
-    /// Do this on these machines, reached by ssh, and join what they say: names as your ssh knows them, or @FILE with a
-    /// name on each line
-    #[arg(long, value_name = "HOST,…|@FILE", value_delimiter = ',', help_heading = "Other machines")]
+    /// Do this on these machines and join their results: names as your ssh (or other launcher) knows them, @FILE with a name on
+    /// each line, or slurm for the nodes of this allocation
+    #[arg(long, value_name = "HOST,…|@FILE|slurm", value_delimiter = ',', help_heading = "Other machines")]
     pub hosts: Vec<String>,
     /// Do this on the hosts of this Ansible inventory (INI form)
     #[arg(long, value_name = "FILE", help_heading = "Other machines", conflicts_with = "hosts")]
@@ -24,6 +27,10 @@ pub struct Hosts {
     /// Do this on N hosts at a time [default: all]
     #[arg(long, value_name = "N", value_parser = whole::<1, 10_000>, help_heading = "Other machines")]
     pub parallel: Option<u32>,
+    /// How a program is started on a host: ssh, srun, kubectl, mpirun, or a command that contains {host}, such as
+    /// 'docker exec -i {host}' [default: ssh; srun with --hosts slurm]
+    #[arg(long, value_name = "NAME|COMMAND", help_heading = "Other machines")]
+    pub launcher: Option<String>,
     /// A static plimsoll for hosts of another architecture [default: this program, for all]
     #[arg(long, value_name = "FILE", help_heading = "Other machines")]
     pub program: Vec<PathBuf>,
@@ -38,6 +45,12 @@ impl Hosts {
         !self.hosts.is_empty() || self.inventory.is_some()
     }
 
+    /// The launcher that is named, or that the nodes of an allocation have.
+    pub fn launcher(&self) -> Option<&str> {
+        let of_allocation = self.hosts.iter().any(|host| host == SLURM).then_some("srun");
+        self.launcher.as_deref().or(of_allocation)
+    }
+
     /// How many are reached at once.
     pub fn at_once(&self) -> usize {
         self.parallel.map_or(AT_ONCE, |n| n as usize)
@@ -45,7 +58,7 @@ impl Hosts {
 }
 
 /// Options that say what becomes of the result here, or where it is measured.
-const HERE: [&str; 23] = [
+const HERE: [&str; 24] = [
     "plan",
     "ignore-unsupported",
     "target",
@@ -54,6 +67,7 @@ const HERE: [&str; 23] = [
     "inventory",
     "parallel",
     "program",
+    "launcher",
     "ssh_config",
     "json",
     "html",

@@ -28,6 +28,7 @@ const REQUIRES: &[(&str, &[&str], &str)] = &[
     ("key", &["server", "resume"], ""),
     ("parallel", &["hosts", "inventory"], ""),
     ("program", &["hosts", "inventory"], ""),
+    ("launcher", &["hosts", "inventory"], ""),
     ("ssh_config", &["hosts", "inventory"], ""),
 ];
 

@@ -27,7 +27,7 @@ pub use gate::{Form, Gate, exit_code};
 pub use help::rows;
 use history::Import;
 pub use history::{Asked, History};
-pub use hosts::Hosts;
+pub use hosts::{Hosts, SLURM};
 pub use plans::{PlanWork, built_in_rows};
 pub use results::{Check, Compare, Doctor, Export, Gather, Report, Site};
 pub use serve::Serve;

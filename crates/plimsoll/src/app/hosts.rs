@@ -1,4 +1,4 @@
-//! `plimsoll run --hosts`: the plan on machines that ssh reaches, each by itself, and their results as one run.
+//! `plimsoll run --hosts`: the plan on machines that a launcher reaches, each by itself, and their results as one run.
 
 mod again;
 mod kept;
@@ -17,10 +17,10 @@ use super::cluster::{Joint, between};
 use super::prepared::Prepared;
 use super::resume::{self, Begun};
 use super::{Failure, code, complain, ending, gather, interrupts};
-use crate::cli::{Common, Hosts, What};
+use crate::cli::{Common, Hosts, SLURM, What};
 use crate::cluster::ssh::names::{self, Host};
 use crate::cluster::ssh::pairs::{self, Connected};
-use crate::cluster::ssh::{Answer, Hold, Order, Program, Progress, Session, Ssh, measured, said};
+use crate::cluster::ssh::{Answer, Hold, Launcher, Order, Program, Progress, Session, measured, said};
 use crate::cluster::{self, Between, Member, Roster};
 use crate::document::{Finding, Run, RunStatus};
 use crate::fleet;
@@ -56,6 +56,7 @@ pub(super) fn measure(
     alone()?;
     super::distinct_outputs(common)?;
     let hosts = hosts(typed)?;
+    let launcher = launcher(typed, &hosts)?;
     let begun = common.resume.as_deref().map(|run| begun(run, what, &hosts, common)).transpose()?;
     let kept = begun.as_ref().map(|begun| resume::plan_of(begun, common)).transpose()?;
     let what = kept.as_ref().unwrap_or(what);
@@ -64,7 +65,7 @@ pub(super) fn measure(
     order.stays = hosts.len() > 1;
     let earlier = begun.as_ref().map(|begun| &begun.run);
     let call = Call {
-        ssh: ssh(typed)?,
+        launcher,
         programs: programs(&typed.program)?,
         order,
         plan: prepared.plan.file.name.clone(),
@@ -124,13 +125,13 @@ fn parts(run: &Run) -> BTreeMap<String, Run> {
 pub(super) fn say(typed: &Hosts, words: Vec<String>, quiet: bool) -> Result<ExitCode, Failure> {
     alone()?;
     let hosts = hosts(typed)?;
-    let (programs, ssh) = (programs(&typed.program)?, ssh(typed)?);
+    let (programs, launcher) = (programs(&typed.program)?, launcher(typed, &hosts)?);
     let order = Order { words, ..Order::default() };
     let interrupts = interrupts()?;
     raise_descriptors();
     let holds: Vec<Hold> = hosts.iter().map(|_| Hold::default()).collect();
     let fleet = Fleet { hosts: &hosts, holds: &holds, interrupts: &interrupts, says: !quiet };
-    let work = |index: usize| said(&ssh, &hosts[index], &programs, &order, &holds[index]);
+    let work = |index: usize| said(&launcher, &hosts[index], &programs, &order, &holds[index]);
     let mut ended = BTreeMap::new();
     let interrupted = fleet.each(typed.at_once(), work, |index, outcome| {
         if fleet.says {
@@ -308,17 +309,27 @@ fn order(what: &What, common: &Common, key: Option<&Path>, words: Vec<String>) -
     Ok(order)
 }
 
-/// The user's ssh.
-fn ssh(typed: &Hosts) -> Result<Ssh, Failure> {
-    if let Some(Err(e)) = typed.ssh_config.as_ref().map(std::fs::File::open) {
-        return Err(Failure::usage(format!("--ssh-config cannot be read: {e}; give a file as for ssh -F")));
+/// The launcher that was asked for, which can reach these hosts.
+fn launcher(typed: &Hosts, hosts: &[Host]) -> Result<Launcher, Failure> {
+    let mut launcher = Launcher::parse(typed.launcher())
+        .map_err(|why| Failure::usage(format!("--launcher {why}")))?;
+    if let Some(file) = &typed.ssh_config {
+        if let Err(e) = std::fs::File::open(file) {
+            let why = format!("--ssh-config cannot be read: {e}; give a file as for ssh -F");
+            return Err(Failure::usage(why));
+        }
+        launcher = launcher.with_ssh_config(&file.to_string_lossy()).map_err(Failure::usage)?;
+    }
+    if let Some(why) = hosts.iter().find_map(|host| launcher.refusal(host)) {
+        return Err(Failure::usage(why));
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
+    let (name, program) = (launcher.name().to_owned(), launcher.program().to_string_lossy().into_owned());
     let search = Search::new(&path, BTreeMap::new(), Trust::here());
-    let program = search.find("ssh", "ssh", &[]).map_err(|why| {
-        Failure::environment(format!("--hosts needs ssh on PATH: {why}; install OpenSSH's client"))
+    let found = search.find(&name, &program, &[]).map_err(|why| {
+        Failure::environment(format!("--hosts needs {program}: {why}; install it or choose another --launcher"))
     })?;
-    Ok(Ssh { program, config: typed.ssh_config.clone() })
+    Ok(launcher.with_program(found))
 }
 
 /// What is copied: the named programs, and this one.
@@ -353,6 +364,13 @@ fn hosts(typed: &Hosts) -> Result<Vec<Host>, Failure> {
                 let text = file("--hosts", Path::new(path))?;
                 hosts.extend(names::of_list(&text).map_err(|why| named("--hosts", why))?);
             }
+            None if word == SLURM => {
+                let nodes = std::env::var("SLURM_JOB_NODELIST").map_err(|_| {
+                    let why = "slurm requires an allocation: run it inside salloc or sbatch".to_owned();
+                    named("--hosts", why)
+                })?;
+                hosts.extend(names::of_allocation(&nodes).map_err(|why| named("SLURM_JOB_NODELIST", why))?);
+            }
             None => hosts.push(Host::typed(word).map_err(|why| named("--hosts", why))?),
         }
     }
@@ -361,7 +379,7 @@ fn hosts(typed: &Hosts) -> Result<Vec<Host>, Failure> {
 
 /// What is done on each machine, and how it is reached.
 struct Call {
-    ssh: Ssh,
+    launcher: Launcher,
     programs: Vec<Program>,
     order: Order,
     /// The name of the plan that its document must be of.
@@ -411,7 +429,7 @@ impl Call {
     fn one<'a>(&'a self, host: &Host, hold: &'a Hold) -> Outcome<'a> {
         let begun = self.earlier.get(&host.name).cloned().map(Box::new);
         let order = Order { begun, ..self.order.clone() };
-        let (answer, session) = measured(&self.ssh, host, &self.programs, &order, hold)?;
+        let (answer, session) = measured(&self.launcher, host, &self.programs, &order, hold)?;
         let run = &answer.run;
         if run.version != env!("CARGO_PKG_VERSION") {
             let version = shown_within(&run.version, 40);
@@ -489,7 +507,7 @@ impl<'a> Fleet<'a> {
                         let _ = tell.send((index, work(index)));
                     }
                 };
-                match std::thread::Builder::new().name("ssh".to_owned()).spawn_scoped(scope, one_by_one) {
+                match std::thread::Builder::new().name("node".to_owned()).spawn_scoped(scope, one_by_one) {
                     Ok(_) => {}
                     // Those that there are take all hosts, one after the other.
                     Err(_) if started > 0 => break,

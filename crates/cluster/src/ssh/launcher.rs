@@ -1,0 +1,238 @@
+//! Commands that start a program on a node with its standard input and output connected to this process.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::names::Host;
+use crate::text::shown_within;
+
+/// The word that stands for the node in a template.
+const HOST: &str = "{host}";
+/// The program that every launcher starts on a node. It reads a script from its standard input, so that a launcher that joins its words
+/// for a shell (ssh) and one that executes them (srun) take the same words.
+const SHELL: &str = "/bin/sh";
+/// The launcher that is used if none is named.
+const DEFAULT: &str = "ssh";
+/// The exit code of ssh if ssh itself failed.
+const SSH_FAILED: i32 = 255;
+
+/// A launcher that has a name.
+struct Row {
+    name: &'static str,
+    words: &'static [&'static str],
+    /// Whether a node may be named with a user.
+    takes_user: bool,
+    /// The environment variable without which it cannot work, and what provides it.
+    requires: Option<(&'static str, &'static str)>,
+}
+
+/// ssh asks for no password: many would be asked for at once. srun and mpirun give the node's CPUs and memory to the one task.
+const LAUNCHERS: [Row; 4] = [
+    Row {
+        name: DEFAULT,
+        words: &[
+            "ssh",
+            "-T",
+            "-x",
+            "-a",
+            "-oBatchMode=yes",
+            "-oConnectTimeout=15",
+            "-oServerAliveInterval=5",
+            "-oServerAliveCountMax=4",
+            "-oControlMaster=no",
+            "-oClearAllForwardings=yes",
+            "-oRemoteCommand=none",
+            "--",
+            HOST,
+        ],
+        takes_user: true,
+        requires: None,
+    },
+    Row {
+        name: "srun",
+        words: &[
+            "srun",
+            "--nodes=1",
+            "--ntasks=1",
+            "--nodelist={host}",
+            "--overlap",
+            "--cpu-bind=none",
+            "--mem=0",
+            "--mpi=none",
+            "--quiet",
+        ],
+        takes_user: false,
+        requires: Some(("SLURM_JOB_ID", "an allocation: run it inside salloc or sbatch")),
+    },
+    Row {
+        name: "kubectl",
+        words: &["kubectl", "exec", "--stdin", "--quiet", HOST, "--"],
+        takes_user: false,
+        requires: None,
+    },
+    Row {
+        name: "mpirun",
+        words: &["mpirun", "--host", HOST, "-np", "1", "--bind-to", "none"],
+        takes_user: false,
+        requires: None,
+    },
+];
+
+/// How a program is started on a node.
+#[derive(Clone, Debug)]
+pub struct Launcher {
+    /// Its row's name, or the template's program.
+    name: String,
+    /// The program's file, once it was found.
+    program: PathBuf,
+    /// The words after the program.
+    words: Vec<String>,
+    takes_user: bool,
+    is_ssh: bool,
+}
+
+impl Launcher {
+    /// The launcher of a name, or of a command template that contains `{host}`; ssh if none is typed.
+    ///
+    /// # Errors
+    /// It is neither a name nor a template, or what it requires is missing.
+    pub fn parse(typed: Option<&str>) -> Result<Self, String> {
+        let typed = typed.unwrap_or(DEFAULT);
+        let row = LAUNCHERS.iter().find(|row| row.name == typed);
+        if let Some((variable, what)) = row.and_then(|row| row.requires)
+            && std::env::var_os(variable).is_none()
+        {
+            return Err(format!("{typed} requires {what}"));
+        }
+        let words: Vec<String> = match row {
+            Some(row) => row.words.iter().map(|word| (*word).to_owned()).collect(),
+            None => typed.split_whitespace().map(str::to_owned).collect(),
+        };
+        let shown = shown_within(typed, 64);
+        let Some((program, words)) = words.split_first().filter(|(_, words)| has_host(words)) else {
+            let names: Vec<&str> = LAUNCHERS.iter().map(|row| row.name).collect();
+            return Err(format!(
+                "must be {} or a command that contains {HOST}: '{shown}'; such as 'docker exec -i {HOST}'",
+                names.join(", ")
+            ));
+        };
+        if typed.contains(['\'', '"', '\\']) {
+            return Err(format!("must be words without quotes, which no shell reads: '{shown}'"));
+        }
+        Ok(Self {
+            name: row.map_or(program.as_str(), |row| row.name).to_owned(),
+            program: program.into(),
+            words: words.to_vec(),
+            takes_user: row.is_none_or(|row| row.takes_user),
+            is_ssh: typed == DEFAULT,
+        })
+    }
+
+    /// The name in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The program as it is named, or its file.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// The same launcher with the program's file.
+    #[must_use]
+    pub fn with_program(self, file: PathBuf) -> Self {
+        Self { program: file, ..self }
+    }
+
+    /// The same launcher with ssh's configuration in `file`.
+    ///
+    /// # Errors
+    /// It is not ssh.
+    pub fn with_ssh_config(mut self, file: &str) -> Result<Self, String> {
+        if !self.is_ssh {
+            return Err(format!("--ssh-config requires --launcher ssh: '{}'", self.name));
+        }
+        self.words.splice(0..0, ["-F".to_owned(), file.to_owned()]);
+        Ok(self)
+    }
+
+    /// Why it cannot reach a node under the name that was typed.
+    pub fn refusal(&self, host: &Host) -> Option<String> {
+        let name = shown_within(&host.destination, 64);
+        match host.port {
+            Some(port) if !self.is_ssh => Some(format!("{} takes no port: {name} has {port}", self.name)),
+            _ if !self.takes_user && host.destination.contains('@') => {
+                Some(format!("{} takes node names without a user: '{name}'", self.name))
+            }
+            _ => None,
+        }
+    }
+
+    /// The command that starts a shell on a node. It is in a process group of its own, so that a terminal's Ctrl-C does not end the
+    /// connection before the results are here.
+    pub(super) fn command(&self, host: &Host) -> Command {
+        let mut command = Command::new(&self.program);
+        if let Some(port) = host.port {
+            command.arg(format!("-p{port}"));
+        }
+        command.args(self.words.iter().map(|word| word.replace(HOST, &host.destination))).arg(SHELL);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        command
+    }
+
+    /// Whether a command that ended with `code` could not connect.
+    pub(super) fn could_not_connect(&self, code: i32) -> bool {
+        self.is_ssh && code == SSH_FAILED
+    }
+}
+
+fn has_host(words: &[String]) -> bool {
+    words.iter().any(|word| word.contains(HOST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(launcher: &Launcher, host: &Host) -> Vec<String> {
+        launcher.command(host).get_args().map(|word| word.to_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_template_is_words_and_a_node_is_one_of_them() {
+        let host = Host::typed("ops@n7").unwrap();
+        let launcher = Launcher::parse(Some("docker -H tcp://{host}:2375 exec  -i {host}")).unwrap();
+        assert_eq!(launcher.name(), "docker");
+        assert_eq!(words(&launcher, &host), ["-H", "tcp://ops@n7:2375", "exec", "-i", "ops@n7", "/bin/sh"]);
+        for wrong in ["", " ", "rsh", "{host}", "ssh2 'a {host}'", "a \"{host}\"", "a \\{host}"] {
+            assert!(Launcher::parse(Some(wrong)).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn each_row_names_the_node_and_only_ssh_takes_a_port() {
+        let host = Host::typed("n7").unwrap();
+        for row in &LAUNCHERS {
+            let named = row.words.iter().filter(|word| word.contains(HOST)).count();
+            assert_eq!(named, 1, "{}", row.name);
+        }
+        let kubectl = Launcher::parse(Some("kubectl")).unwrap();
+        assert_eq!(words(&kubectl, &host), ["exec", "--stdin", "--quiet", "n7", "--", "/bin/sh"]);
+        let ported = Host { port: Some(2222), ..Host::typed("ops@n7").unwrap() };
+        let ssh = Launcher::parse(None).unwrap().with_ssh_config("mine").unwrap();
+        let all = words(&ssh, &ported);
+        assert_eq!(all[..3], ["-p2222", "-F", "mine"]);
+        assert_eq!(all[all.len() - 3..], ["--", "ops@n7", "/bin/sh"]);
+        assert!(ssh.refusal(&ported).is_none());
+        assert!(kubectl.refusal(&ported).is_some() && kubectl.refusal(&host).is_none());
+        assert!(kubectl.refusal(&Host::typed("ops@n7").unwrap()).is_some());
+        assert!(kubectl.with_ssh_config("mine").is_err());
+    }
+
+    #[test]
+    fn exit_code_255_is_a_failed_connection_of_ssh_alone() {
+        assert!(Launcher::parse(None).unwrap().could_not_connect(255));
+        assert!(!Launcher::parse(Some("kubectl")).unwrap().could_not_connect(255));
+    }
+}
