@@ -13,13 +13,12 @@ TEST_THREADS := $(shell n=$$(nproc); echo $$((n > 1 && n < 6 ? 6 : n)))
 CRATE_TESTS := $(sort $(basename $(notdir $(filter-out crates/plimsoll/%,$(wildcard crates/*/tests/*.rs)))) \
 	$(notdir $(patsubst %/main.rs,%,$(filter-out crates/plimsoll/%,$(wildcard crates/*/tests/*/main.rs)))))
 
-# Clusters that are tested at a time, and suites.
-CLUSTERS := $(shell n=$$(nproc); echo $$((n == 1 ? 1 : 2)))
+# Suites that run at a time.
 SUITES := $(shell n=$$(nproc); echo $$((n == 1 ? 1 : 2)))
 
 ARM := aarch64-unknown-linux-gnu
 
-.PHONY: help cargo build run install uninstall test test-program test-release test-crates test-isas test-mpi test-arm lint bench fuzz cluster dist setup
+.PHONY: help cargo build run install uninstall test test-program test-release test-crates test-isas test-arm lint bench fuzz dist setup
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -47,7 +46,7 @@ test: setup ## install what the tests need, and run all of them
 	@mkdir -p target && rm -f $(SKIPPED)
 	@"$(CARGO)" test --locked --workspace --no-run
 	@PLIMSOLL_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory -j$(SUITES) test-program test-arm
-	@PLIMSOLL_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory -j$(SUITES) --output-sync=target test-mpi test-crates
+	@PLIMSOLL_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory -j$(SUITES) --output-sync=target test-crates
 	@PLIMSOLL_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory test-isas test-release
 	@touch $(SKIPPED); echo "skipped here: $$(wc -l < $(SKIPPED))"; sed 's/^/  /' $(SKIPPED)
 
@@ -74,13 +73,6 @@ test-isas: cargo
 test-release: build
 	@PLIMSOLL_RELEASE=$(CURDIR)/$(PLIMSOLL) "$(CARGO)" test --locked --workspace --test integration -- release::
 
-# Runs over many machines need the program with MPI, which builds only where an MPI library is. Each is a whole cluster on this
-# machine.
-test-mpi: cargo
-	@if ! command -v mpicc mpirun >/dev/null; then \
-		echo "runs over many machines: needs mpicc and mpirun (openmpi-bin, libopenmpi-dev)" | tee -a "$${PLIMSOLL_SKIPPED:-/dev/null}"; exit 0; fi; \
-	"$(CARGO)" test --locked --workspace --features plimsoll/mpi --test cluster -- --test-threads=$(CLUSTERS)
-
 # The NEON and SVE kernels under an emulator (SVE's vectors of 256 bits): that they compute rightly, not how fast. The
 # emulator knows neither pinning nor io_uring, so only the kernels' own tests are made, with fewer and smaller cases. They compute all the time
 # and give way to the program's tests, which mostly wait.
@@ -97,8 +89,6 @@ test-arm: cargo
 lint: cargo ## formatting, clippy and docs without a warning, lock files that fit
 	"$(CARGO)" fmt --all --check
 	"$(CARGO)" clippy --locked --workspace --all-targets -- --deny warnings
-	@if command -v mpicc >/dev/null; then set -x; "$(CARGO)" clippy --locked --workspace --features plimsoll/mpi --lib --bins --test cluster -- --deny warnings; \
-		else echo "the feature mpi is not linted here: needs mpicc (libopenmpi-dev)"; fi
 	RUSTDOCFLAGS="--deny warnings" "$(CARGO)" doc --locked --workspace --no-deps --quiet
 	"$(CARGO)" metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null
 
@@ -107,10 +97,6 @@ bench: build ## measure plimsoll's own floor and figures, as docs/performance.md
 
 fuzz: cargo ## fuzz what reads the wire, 60 s a target, guided by coverage (SECONDS_EACH=n)
 	@CARGO="$(CARGO)" ./fuzz/run
-
-cluster: cargo ## build plimsoll for runs over many machines with MPI (installs what that needs)
-	@./packaging/cluster-setup
-	@"$(CARGO)" build --release --locked --package plimsoll --features mpi
 
 dist: cargo ## build static programs for x86-64 and aarch64, .deb packages and container images, and try each (installs what that needs)
 	@CARGO="$(CARGO)" ./packaging/dist

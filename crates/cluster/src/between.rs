@@ -1,4 +1,4 @@
-//! What is measured between machines: one of a pair serves, the other measures to it, and rank 0 says who with whom.
+//! What is measured between machines: one of a pair serves, and the other measures to it.
 //!
 //! Up to 4 machines every pair is measured alone. Up to 16 every pair is measured in rounds of perfect matchings, in which each
 //! machine is busy once. Above that the number of rounds is fixed, so that the time does not grow with the machines. Each pair is measured in both directions, one after the other: a machine that sends slowly and one that
@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sample::{Beside, CannotMeasure, Conditions, Facts};
+use crate::sample::{CannotMeasure, Conditions};
 
 /// Machines up to which pairs are measured one at a time: of more, the time would grow with their square.
 const ALONE: usize = 4;
@@ -36,34 +36,12 @@ pub struct Figure {
     pub samples: Vec<f64>,
     /// Under which conditions.
     pub conditions: Conditions,
-    /// What was achieved.
-    pub facts: Facts,
-    /// What reference tools gave beside it.
-    pub peers: Vec<Beside>,
 }
 
 /// A figure, or why there is none.
 pub type Answer = Result<Figure, CannotMeasure>;
 
-/// What a machine does for others, and with them.
-pub trait Actor {
-    /// Lets others measure to this machine until this is dropped.
-    ///
-    /// # Errors
-    /// Why that cannot be.
-    fn serve(&mut self) -> Result<Place, CannotMeasure>;
-
-    /// Measures every case with another rank, and those of the network to its machine if that serves.
-    fn measure(&mut self, with: usize, place: &Result<Place, CannotMeasure>) -> Vec<Answer>;
-
-    /// A round begins; its number from 0, and how many there are.
-    fn begins(&mut self, round: usize, rounds: usize);
-
-    /// Whether the run was told to end while this machine measured.
-    fn interrupted(&self) -> bool;
-}
-
-/// One machine that measures to another, as indices of the roster.
+/// One machine that measures to another, as numbers in the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pair {
     /// Who measures.

@@ -9,7 +9,7 @@ pub mod proof;
 mod shapers;
 
 pub use checks::checks;
-pub use leftovers::{copies, leftovers, passed_over};
+pub use leftovers::{leftovers, passed_over};
 pub use shapers::shapers;
 
 use plimsoll_bench as bench;

@@ -1,7 +1,6 @@
 //! Puts the pieces together: typed → plan → machine → cases → run → store and report → exit code.
 
 mod check;
-mod cluster;
 mod compare;
 mod doctor;
 mod ending;
@@ -254,19 +253,11 @@ fn all_different(places: &[(&'static str, PathBuf)]) -> Result<(), Failure> {
 
 fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, Failure> {
     let looks = common.list || common.dry_run;
-    if let Some(tasks) = crate::cluster::unjoined().filter(|_| !looks) {
-        complain(&format!(
-            "each of the {tasks} tasks measures alone, because srun started them without MPI; for one run over all use srun --mpi=pmix"
-        ));
-    }
-    match crate::cluster::launched() {
-        Some(rank) if looks && rank > 0 => return Ok(ExitCode::SUCCESS),
-        Some(_) if !looks => return cluster::measure(what, common, key),
-        None if common.together || common.one_by_one => {
-            return Err(Failure::usage(
-                "--together and --one-by-one require a run over many machines: start it with mpirun or srun",
-            ));
-        }
+    match crate::cluster::started_with_others() {
+        Some((number, _)) if looks && number > 0 => return Ok(ExitCode::SUCCESS),
+        Some((0, processes)) if !looks => complain(&format!(
+            "each of the {processes} processes measures alone; for one run over all machines start one and name them with --hosts"
+        )),
         _ => {}
     }
     alone(what, common, key).map(ExitCode::from)

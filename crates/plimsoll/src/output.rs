@@ -196,11 +196,6 @@ impl Outputs {
         }
     }
 
-    /// Another machine has finished its part: what it measured is kept from now on.
-    pub fn arrived(&mut self, part: &Run) {
-        self.keep(&part.measurements);
-    }
-
     /// Enters measurements in the history.
     fn keep(&mut self, measured: &[Measurement]) {
         if let Some(history) = &mut self.history {

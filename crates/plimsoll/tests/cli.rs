@@ -66,7 +66,6 @@ fn mistakes_of_options_have_one_of_four_shapes() {
         ("serve --key f --open", "--key and --open are mutually exclusive"),
         ("run --redact", "--redact requires --json or --html"),
         ("run --redact --json x --events y", "--redact and --events are mutually exclusive"),
-        ("run --together --one-by-one", "--together and --one-by-one are mutually exclusive"),
         ("compare a b --strict", "--strict requires --fail-on"),
         ("compare a b --missing ignore", "--missing requires --fail-on or --require"),
         ("report x --format csv", "--format requires --tables"),
@@ -362,22 +361,19 @@ fn what_no_instruction_set_has_is_refused_and_what_this_one_lacks_is_listed() {
     }
 }
 
-/// With MPI such a process joins a world of one; that needs MPI, and tests/cluster has it.
-#[cfg(not(feature = "mpi"))]
 #[test]
-fn a_process_that_a_launcher_started_alone_is_an_ordinary_run() {
+fn each_process_of_a_launcher_measures_alone_and_the_first_says_so() {
     let quick = ["run", "--only", "null", "--samples=2", "--sample-time=1ms", "--store=none"];
-    let started = |rank: &str, size: &str, ranks: &str| {
-        let dir = scratch();
-        let mut command = plimsoll(dir.path());
-        command.env(rank, "0").env(size, ranks).args(quick);
-        ended(&mut command, if ranks == "1" { 0 } else { 4 })
-    };
-    for (rank, size) in [("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMIX_RANK", "SLURM_NTASKS")] {
-        let (out, _) = started(rank, size, "1");
-        assert!(out.contains("null"), "{out}");
-        let (_, err) = started(rank, size, "2");
-        assert!(err.contains("this build has no MPI"), "{err}");
+    for (rank, size) in
+        [("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMIX_RANK", "SLURM_STEP_NUM_TASKS")]
+    {
+        for (number, processes, noted) in [("0", "1", false), ("0", "2", true), ("1", "2", false)] {
+            let dir = scratch();
+            let mut command = plimsoll(dir.path());
+            let (out, err) = ended(command.env(rank, number).env(size, processes).args(quick), 0);
+            assert!(out.contains("null"), "{out}");
+            assert_eq!(err.contains("each of the 2 processes measures alone"), noted, "{err}");
+        }
     }
 }
 

@@ -320,8 +320,60 @@ fn every_launcher_reaches_machines_and_leaves_nothing_on_them() {
     assert_eq!(output.status.code(), Some(5), "{err}");
     assert!(err.contains("n7: kubectl ended with exit code 9 and no result: no machine n7"), "{err}");
     let run = machines.document();
-    let mut pairs = run["measurements"].as_array().unwrap().iter().filter(|m| m["metrics"][0]["matrix"].is_object());
+    let mut pairs =
+        run["measurements"].as_array().unwrap().iter().filter(|m| m["metrics"][0]["matrix"].is_object());
     assert!(pairs.all(|pair| pair["status"] == "ok") && names(&run) == ["n1", "n2"], "{err}");
+    machines.nothing_was_left();
+}
+
+/// HPL for real, and MPI by a stand-in with the output of `osu_latency`.
+#[test]
+fn tools_on_several_machines_are_started_by_the_launcher_of_mpi() {
+    const PLAN: &str = "name = 'together'\n[[group]]\nbenchmark = 'cpu.hpl'\nsamples = 1\nn = 500\nnb = 64\n\
+        [[group]]\nbenchmark = 'mpi.latency'\nsamples = 2\nmessage = '8'\n[[group]]\nbenchmark = 'mpi.barrier'\n";
+    let name = "hosts-tools";
+    let is_installed = |tool: &str| Path::new("/usr/bin").join(tool).exists();
+    if !is_installed("mpirun") || !is_installed("hpcc") {
+        return skipped(name, "needs mpirun and hpcc");
+    }
+    let Some(machines) = Machines::new(name, 2, &[]) else { return };
+    let programs = machines.programs();
+    let osu = "#!/bin/sh\n[ \"$OMPI_COMM_WORLD_RANK\" = 0 ] || exit 0\n\
+        printf '# OSU MPI Latency Test v5.8\\n# Size Latency (us)\\n8 1.25\\n'\n";
+    fs::write(programs.path().join("osu_latency"), osu).unwrap();
+    fs::set_permissions(programs.path().join("osu_latency"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(machines.dir.path().join("together.toml"), PLAN).unwrap();
+    let path = format!("{}:{}", programs.path().display(), std::env::var("PATH").unwrap());
+    let words = ["run", "together.toml", "--store", "none", "--json", "fleet.json", "--launcher", "mpirun"];
+    let mut command = machines.launching("n1,n2", &words);
+    command
+        .env("PATH", path)
+        .envs(["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"].map(|name| (name, "1")))
+        .env("OMPI_MCA_plm_rsh_agent", programs.path().join("agent"))
+        .env("OMPI_MCA_oob_tcp_if_include", "198.18.9.0/24")
+        .env("OMPI_MCA_btl", "self,tcp")
+        .env("OMPI_MCA_btl_tcp_if_include", "198.18.9.0/24");
+    let output = command.output().unwrap();
+    let err = said(&output).1;
+    assert!(err.contains("order 500 on 2 machines, 1 × 2 processes"), "{err}");
+    let run = machines.document();
+    let all = run["measurements"].as_array().unwrap();
+    let of = |benchmark: &str| {
+        let mut found = all.iter().filter(|m| m["case"]["benchmark"] == benchmark);
+        let one = found.next().unwrap_or_else(|| panic!("{benchmark}: {err}"));
+        assert!(found.next().is_none(), "{benchmark} is measured once, on all machines");
+        one
+    };
+    let solved = of("cpu.hpl");
+    assert_eq!((&solved["status"], &solved["achieved"]["n"]), (&"ok".into(), &"500".into()), "{solved}");
+    let residual = solved["metrics"].as_array().unwrap().iter().find(|m| m["name"] == "residual").unwrap();
+    assert!(residual["summary"]["median"].as_f64().is_some_and(|residual| residual < 16.0), "{solved}");
+    let latency = of("mpi.latency");
+    let values = &latency["metrics"][0]["matrix"]["values"];
+    let each = |from: usize, to: usize| values[from][to].as_f64().unwrap_or_default();
+    assert!((each(0, 1) - 1.25e-6).abs() < 1e-12 && (each(1, 0) - 1.25e-6).abs() < 1e-12, "{latency}");
+    let barrier = of("mpi.barrier");
+    assert!(barrier["reason"].as_str().is_some_and(|why| why.contains("osu_barrier")), "{barrier}");
     machines.nothing_was_left();
 }
 
@@ -630,13 +682,19 @@ fn names_that_are_none_reach_no_program() {
         (&["--hosts", "a", "--ssh-config", "missing"], "--ssh-config cannot be read: No such file"),
         (&["--parallel", "2"], "--parallel requires --hosts or --inventory"),
         (&["--launcher", "srun"], "--launcher requires --hosts or --inventory"),
-        (&["--hosts", "a", "--launcher", "rsh"], "--launcher must be ssh, srun, kubectl, mpirun or a command that"),
+        (
+            &["--hosts", "a", "--launcher", "rsh"],
+            "--launcher must be ssh, srun, kubectl, mpirun or a command that",
+        ),
         (&["--hosts", "a", "--launcher", "sh -c 'x {host}'"], "without quotes"),
         (&["--hosts", "a;b", "--launcher", "env {host}"], "'a;b' is not a host name"),
         (&["--hosts", "a", "--launcher", "srun"], "srun requires an allocation"),
         (&["--hosts", "slurm"], "slurm requires an allocation"),
         (&["--hosts", "u@a", "--launcher", "kubectl"], "kubectl takes node names without a user: 'u@a'"),
-        (&["--hosts", "a", "--ssh-config", "bad.ini", "--launcher", "kubectl"], "--ssh-config requires --launcher ssh"),
+        (
+            &["--hosts", "a", "--ssh-config", "bad.ini", "--launcher", "kubectl"],
+            "--ssh-config requires --launcher ssh",
+        ),
     ] {
         let (out, err) = ended(plimsoll(dir.path()).arg("run").args(words), 2);
         assert!(out.is_empty() && err.contains(says), "{words:?}: {err}");

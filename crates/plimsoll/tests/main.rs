@@ -25,7 +25,6 @@ mod iperf3;
 mod items;
 mod layering;
 mod machines;
-mod manifest;
 mod memory;
 mod names;
 mod namespaces;

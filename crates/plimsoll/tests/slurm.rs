@@ -254,7 +254,16 @@ fn the_nodes_of_an_allocation_are_reached_by_srun() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/slurm/plimsoll.sbatch");
     let mut job = Command::new("sbatch");
     job.args(["--wait", "-N", "2"]).arg(example);
-    job.args(["quick", "--only", "null", "--samples=5", "--sample-time", "10ms", "--store=none", "--json=fleet.json"]);
+    job.args([
+        "quick",
+        "--only",
+        "null",
+        "--samples=5",
+        "--sample-time",
+        "10ms",
+        "--store=none",
+        "--json=fleet.json",
+    ]);
     job.current_dir(cluster.dir.path()).env("SLURM_CONF", cluster.path("slurm.conf"));
     let output = job.env("PLIMSOLL", env!("CARGO_BIN_EXE_plimsoll")).output().unwrap();
     let said = fs::read_to_string(cluster.path("plimsoll-1.txt")).unwrap_or_default();

@@ -299,6 +299,7 @@ fn order(found: &Found, invocation: &Invocation, scratch: &Scratch, seconds: f64
         arguments: invocation.arguments.iter().map(Into::into).collect(),
         cpus: invocation.cpus.clone(),
         environment: invocation.environment.clone(),
+        of_launcher: Vec::new(),
         directory: scratch.path().to_owned(),
         stdin: invocation.stdin.clone(),
         limit: patience(seconds),

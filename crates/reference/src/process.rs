@@ -28,6 +28,8 @@ pub struct Order {
     pub cpus: Vec<usize>,
     /// Added to the clean environment.
     pub environment: Vec<(&'static str, String)>,
+    /// The launcher's own variables, which it needs as they are here.
+    pub of_launcher: Vec<(OsString, OsString)>,
     /// Its working directory.
     pub directory: PathBuf,
     /// What it reads.
@@ -44,6 +46,7 @@ impl Order {
             arguments: Vec::new(),
             cpus: Vec::new(),
             environment: Vec::new(),
+            of_launcher: Vec::new(),
             directory: directory.to_owned(),
             stdin: None,
             limit: Duration::from_secs(60),
@@ -131,6 +134,7 @@ impl Launcher {
         command.args(&order.arguments).current_dir(&order.directory).process_group(0);
         command.env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", "C").env("HOME", &order.directory);
         command.envs(order.environment.iter().map(|(name, value)| (*name, value.as_str())));
+        command.envs(order.of_launcher.iter().map(|(name, value)| (name, value)));
         command.stdin(end()).stdout(end()).stderr(end());
         let child = command
             .spawn()

@@ -1,5 +1,6 @@
 //! A tool that is started by another program, such as MPI's launcher, which starts it on several machines.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,8 +14,11 @@ pub struct Through {
     pub program: PathBuf,
     /// Its arguments before the tool.
     pub arguments: Vec<String>,
-    /// The word that stands before the name of each variable of the environment that the tool is to see everywhere.
-    pub export: &'static str,
+    /// The word before the name of each variable of the environment that the tool is to see everywhere; none if the launcher passes
+    /// all of them on.
+    pub export: Option<&'static str>,
+    /// The launcher's own variables: its cluster, and how it reaches machines.
+    pub variables: Vec<(OsString, OsString)>,
     /// Seconds after which it is ended.
     pub limit: f64,
 }
@@ -30,17 +34,19 @@ impl Through {
         let words = ["-n", &processes.to_string(), "--bind-to", "none", "--oversubscribe"];
         let root = rustix::process::geteuid().is_root().then_some("--allow-run-as-root");
         let arguments = words.into_iter().chain(root).map(str::to_owned).collect();
-        Ok(Self { program, arguments, export: "-x", limit: 0.0 })
+        Ok(Self { program, arguments, export: Some("-x"), variables: Vec::new(), limit: 0.0 })
     }
 
     /// The tool's order, given to the launcher.
     pub(super) fn applied(&self, order: Order) -> Order {
         let own = self.arguments.iter().map(Into::into);
-        let exported = order.environment.iter().flat_map(|(name, _)| [self.export.into(), (*name).into()]);
+        let named = self.export.map(|word| order.environment.iter().map(move |(name, _)| [word, *name]));
+        let exported = named.into_iter().flatten().flatten().map(Into::into);
         let tool = std::iter::once(order.program.clone().into_os_string()).chain(order.arguments);
         Order {
             arguments: own.chain(exported).chain(tool).collect(),
             program: self.program.clone(),
+            of_launcher: self.variables.clone(),
             limit: Duration::try_from_secs_f64(self.limit).unwrap_or(Duration::MAX).max(order.limit),
             ..order
         }
@@ -61,10 +67,17 @@ mod tests {
             ..Order::of(Path::new("/usr/bin/xhpl"), Path::new("/"))
         };
         let arguments = vec!["-n".to_owned(), "2".to_owned()];
-        let through = Through { program: "/usr/bin/mpirun".into(), arguments, export: "-x", limit: 90.0 };
+        let through = Through {
+            program: "/usr/bin/mpirun".into(),
+            arguments,
+            export: Some("-x"),
+            variables: vec![("OMPI_MCA_btl".into(), "tcp".into())],
+            limit: 90.0,
+        };
         let made = through.applied(tool.clone());
         assert_eq!(made.program, Path::new("/usr/bin/mpirun"));
         assert_eq!(made.arguments, ["-n", "2", "-x", "OMP_NUM_THREADS", "/usr/bin/xhpl", "-x"]);
+        assert_eq!(made.of_launcher, through.variables);
         assert_eq!((made.limit, &made.environment), (Duration::from_secs(90), &tool.environment));
     }
 }

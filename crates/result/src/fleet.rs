@@ -1,4 +1,4 @@
-//! Runs on several machines as one document, however they were made: under MPI, by ssh, by a scheduler, by hand.
+//! Runs on several machines as one document, however they were made: by a launcher, by a scheduler, by hand.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,18 +1,15 @@
 //! `mpi.latency`, `mpi.bandwidth`, `mpi.allreduce`, `mpi.barrier`: what MPI itself takes between the machines of a run.
 //!
-//! The ranks of a run under `mpirun` or `srun` measure them with each other; here is what their cases are. The definitions
-//! are those of the OSU micro-benchmarks `osu_latency`, `osu_bw`, `osu_allreduce` and `osu_barrier`.
-
-mod limit;
-
-use serde::{Deserialize, Serialize};
+//! The installed OSU micro-benchmarks measure and define them, `osu_latency`, `osu_bw`, `osu_allreduce` and `osu_barrier`; here is what
+//! their cases are.
 
 use super::{Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Ready, Say, Subsystem};
 use crate::case::Case;
+use crate::limit::{Kind, Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{CannotMeasure, Condition, Fact};
+use crate::sample::CannotMeasure;
 
 /// The part of the names before the dot.
 pub const SUBSYSTEM: &str = "mpi";
@@ -27,25 +24,6 @@ pub static PART: Subsystem = Subsystem {
 
 /// Messages under way at once in `mpi.bandwidth`, as `osu_bw` has without a flag.
 pub const WINDOW: usize = 64;
-/// Whether an interface of the kernel carried it.
-pub const PATH_KERNEL: Condition = Condition::new(
-    "path_kernel",
-    "1",
-    "whether the counter of one interface of the kernel grew by the bytes sent",
-);
-/// Whether several interfaces did.
-pub const PATH_SEVERAL: Condition =
-    Condition::new("path_several", "1", "yes where several interfaces carried a part each");
-
-/// The MPI library.
-pub const LIBRARY: Fact<String> = Fact::new("mpi", "the MPI library and its version");
-/// Messages under way.
-pub const UNDER_WAY: Fact<usize> = Fact::new("window", "messages under way at once");
-/// The interface.
-pub const INTERFACE: Fact<String> = Fact::new("interface", "the interface of the kernel that carried it");
-/// The machines.
-pub const MACHINES: Fact<usize> = Fact::new("machines", "machines that took part");
-
 /// Largest message where none is named: 4 MiB.
 const USUAL: u64 = 4 << 20;
 /// Largest message of all: a window of them is 1 GiB at the receiver.
@@ -60,7 +38,7 @@ pub struct Mpi {
 
 /// What they have in common.
 const OVER_MPI: Descriptor =
-    Descriptor { by_default: false, of_all_machines: true, limits: limit::limits, ..Descriptor::USUAL };
+    Descriptor { by_default: false, of_all_machines: true, limits, ..Descriptor::USUAL };
 
 /// Ranks are on machines of the run anyway.
 const BETWEEN_RANKS: Say = Say::Case("server", |_| None);
@@ -73,7 +51,7 @@ const TIME: &[Metric] =
 pub static LATENCY: Mpi = Mpi {
     descriptor: Descriptor {
         name: "mpi.latency",
-        about: "half a round trip of MPI_Send and MPI_Recv between machines, under mpirun",
+        about: "half a round trip of MPI_Send and MPI_Recv between machines, by the OSU micro-benchmarks",
         keys: &["message"],
         words: &[Say::Word("MPI latency,"), Say::Value("message"), BETWEEN_RANKS],
         ..OVER_MPI
@@ -87,7 +65,7 @@ pub static LATENCY: Mpi = Mpi {
 pub static BANDWIDTH: Mpi = Mpi {
     descriptor: Descriptor {
         name: "mpi.bandwidth",
-        about: "64 MPI_Isend at once and one answer between machines, under mpirun",
+        about: "64 MPI_Isend at once and one answer between machines, by the OSU micro-benchmarks",
         keys: &["message"],
         words: &[Say::Word("MPI bandwidth,"), Say::Value("message"), BETWEEN_RANKS],
         ..OVER_MPI
@@ -100,7 +78,7 @@ pub static BANDWIDTH: Mpi = Mpi {
 pub static ALLREDUCE: Mpi = Mpi {
     descriptor: Descriptor {
         name: "mpi.allreduce",
-        about: "MPI_Allreduce, a sum over all machines, under mpirun",
+        about: "MPI_Allreduce, a sum over all machines, by the OSU micro-benchmarks",
         keys: &["type", "message"],
         words: &[Say::Word("MPI all-reduce,"), Say::Value("type"), Say::Value("message"), BETWEEN_RANKS],
         ..OVER_MPI
@@ -112,7 +90,7 @@ pub static ALLREDUCE: Mpi = Mpi {
 pub static BARRIER: Mpi = Mpi {
     descriptor: Descriptor {
         name: "mpi.barrier",
-        about: "MPI_Barrier over all machines, under mpirun",
+        about: "MPI_Barrier over all machines, by the OSU micro-benchmarks",
         keys: &[],
         words: &[Say::Word("MPI barrier"), BETWEEN_RANKS],
         ..OVER_MPI
@@ -159,84 +137,15 @@ struct Typed {
     bytes: u64,
 }
 
-/// What the ranks do for a case; none where it is no case of MPI.
-pub fn what(case: &Case) -> Option<What> {
-    let bytes = || usize::try_from(case.number("message")?).ok();
-    match case.benchmark() {
-        "mpi.latency" => Some(What::Trips { bytes: bytes()? }),
-        "mpi.bandwidth" => Some(What::Windows { bytes: bytes()? }),
-        "mpi.allreduce" => {
-            let number = if case.word("type") == Some("f32") { Number::F32 } else { Number::F64 };
-            Some(What::Sums { number, count: bytes()? / number.bytes() })
-        }
-        "mpi.barrier" => Some(What::Barriers),
-        _ => None,
-    }
+/// Whether two machines measure the case; all of them measure the others.
+pub fn is_between_two(case: &Case) -> bool {
+    [LATENCY.name(), BANDWIDTH.name()].contains(&case.benchmark())
 }
 
-/// What the ranks do with MPI for a case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum What {
-    /// A message there and one back, between two ranks.
-    Trips {
-        /// Bytes of each.
-        bytes: usize,
-    },
-    /// Many messages at once to the other rank, and one back when it has them all.
-    Windows {
-        /// Bytes of each.
-        bytes: usize,
-    },
-    /// A sum over all ranks that each of them gets.
-    Sums {
-        /// Type of number.
-        number: Number,
-        /// How many numbers.
-        count: usize,
-    },
-    /// Each waits for all.
-    Barriers,
-}
-
-impl What {
-    /// Bytes of one of its messages.
-    pub fn bytes(self) -> usize {
-        match self {
-            Self::Trips { bytes } | Self::Windows { bytes } => bytes,
-            Self::Sums { number, count } => count * number.bytes(),
-            Self::Barriers => 0,
-        }
-    }
-
-    /// The least that is done with messages of so many bytes: a window is trips.
-    pub fn least(self, bytes: usize) -> Self {
-        match self {
-            Self::Trips { .. } | Self::Windows { .. } => Self::Trips { bytes },
-            Self::Sums { number, .. } => Self::Sums { number, count: bytes / number.bytes() },
-            Self::Barriers => self,
-        }
-    }
-}
-
-/// Type of number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Number {
-    /// Double precision.
-    F64,
-    /// Single precision.
-    F32,
-}
-
-impl Number {
-    /// Bytes of one.
-    pub const fn bytes(self) -> usize {
-        match self {
-            Self::F64 => 8,
-            Self::F32 => 4,
-        }
-    }
+/// The way that MPI's messages take is not known, so nothing bounds them.
+fn limits(question: &Question<'_>) -> Vec<Limit> {
+    let kind = if question.case.benchmark() == BANDWIDTH.name() { Kind::Ceiling } else { Kind::Floor };
+    vec![Limit::unknown(kind, "the way that MPI's messages take is not known: give it by --limits")]
 }
 
 impl Benchmark for Mpi {
@@ -267,7 +176,7 @@ impl Benchmark for Mpi {
 
 /// Why it is not measured on one machine.
 fn alone() -> CannotMeasure {
-    CannotMeasure::not_here("requires MPI: start plimsoll with mpirun (a build by make cluster)")
+    CannotMeasure::not_here("requires several machines: name them with --hosts")
 }
 
 #[cfg(test)]
@@ -302,23 +211,6 @@ mod tests {
     fn other_types_are_refused() {
         let group = Group::default().with("type", vec![Value::Word("f16".to_owned())]);
         assert_eq!(ids(&ALLREDUCE, &group).unwrap_err(), "type must be f64 or f32: 'f16' is neither");
-    }
-
-    #[test]
-    fn a_case_is_an_exercise_of_its_size() {
-        let of = |case: &str| what(&case.parse().unwrap());
-        assert_eq!(of("mpi.latency/message=4M"), Some(What::Trips { bytes: 4 << 20 }));
-        assert_eq!(of("mpi.bandwidth/message=1"), Some(What::Windows { bytes: 1 }));
-        assert_eq!(
-            of("mpi.allreduce/type=f64/message=1K"),
-            Some(What::Sums { number: Number::F64, count: 128 })
-        );
-        assert_eq!(
-            of("mpi.allreduce/type=f32/message=1K"),
-            Some(What::Sums { number: Number::F32, count: 256 })
-        );
-        assert_eq!(of("mpi.barrier"), Some(What::Barriers));
-        assert_eq!(of("network.tcp/message=1"), None);
     }
 
     proptest! {

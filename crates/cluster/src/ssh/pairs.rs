@@ -85,7 +85,7 @@ fn one(
             .filter_map(|pair| {
                 let session = free.remove(&pair.from)?;
                 let place = places.get(&pair.to)?.clone();
-                let work = move || asked(session, *pair, place, cases);
+                let work = move || asked(session, place, cases);
                 Some((*pair, std::thread::Builder::new().spawn_scoped(scope, work)))
             })
             .collect();
@@ -99,11 +99,10 @@ fn one(
 
 fn asked(
     session: &mut Session<'_>,
-    pair: Pair,
     place: Result<Place, CannotMeasure>,
     cases: &[String],
 ) -> Result<Vec<Answer>, CannotMeasure> {
-    let ask = Ask::Measure { with: pair.to, place };
+    let ask = Ask::Measure { place };
     let answers = session.asked(&ask, |line| match line {
         Line::Measured(answers) => Some(answers),
         _ => None,

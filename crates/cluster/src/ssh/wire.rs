@@ -50,8 +50,6 @@ pub enum Ask {
     Serve,
     /// Measure to another machine.
     Measure {
-        /// Its number in the run.
-        with: usize,
         /// Where it serves, or why it cannot.
         place: Result<Place, CannotMeasure>,
     },

@@ -58,7 +58,7 @@ impl Hosts {
 }
 
 /// Options that say what becomes of the result here, or where it is measured.
-const HERE: [&str; 24] = [
+const HERE: [&str; 22] = [
     "plan",
     "ignore-unsupported",
     "target",
@@ -79,8 +79,6 @@ const HERE: [&str; 24] = [
     "list",
     "dry_run",
     "resume",
-    "together",
-    "one_by_one",
     "limits",
     "require",
 ];

@@ -260,12 +260,6 @@ pub struct Common {
     /// Replace host names, addresses, serial numbers, user names and directories in --json and --html, not in the history
     #[arg(long, conflicts_with = "events")]
     pub redact: bool,
-    /// Under mpirun or srun: all machines measure at the same time
-    #[arg(long, conflicts_with = "one_by_one")]
-    pub together: bool,
-    /// Under mpirun or srun: the machines measure one after the other (the default)
-    #[arg(long)]
-    pub one_by_one: bool,
     /// No progress line
     #[arg(long, short)]
     pub quiet: bool,

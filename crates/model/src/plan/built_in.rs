@@ -41,7 +41,7 @@ pub const BUILT_IN: &[BuiltIn] = &[
     ),
     plan(
         "mpi",
-        "MPI between the machines of a run under mpirun, by message size",
+        "MPI between the machines of a run with --hosts, by the installed OSU micro-benchmarks",
         include_str!("built_in/mpi.toml"),
     ),
     plan(
@@ -70,9 +70,6 @@ pub const BUILT_IN: &[BuiltIn] = &[
         include_str!("built_in/ec2-t2micro-java.toml"),
     ),
 ];
-
-/// What `quick` measures besides when it is started on many machines.
-pub const AMONG_MACHINES: &str = include_str!("built_in/among-machines.toml");
 
 /// The plan of that name.
 pub fn find(name: &str) -> Option<&'static BuiltIn> {

@@ -74,13 +74,6 @@ impl Achieved {
         self.0.extend(others.0);
     }
 
-    /// What all of these tell alike.
-    pub fn alike(all: &[&Self]) -> Self {
-        let mut alike = all.first().map_or_else(Self::default, |first| (*first).clone());
-        alike.0.retain(|name, value| all.iter().all(|other| other.0.get(name) == Some(value)));
-        alike
-    }
-
     /// Whether nothing is told.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -151,7 +151,7 @@ pub(super) fn fit(
         if one.needs_machines() && !machines {
             let text = &one.text;
             return Err(Failure::usage(format!(
-                "--require '{text}': within requires a run over many machines; start it with --hosts, mpirun or srun"
+                "--require '{text}': within requires a run over many machines; start it with --hosts"
             )));
         }
         notes.extend(one.fits(&cases).map_err(|why| Failure::usage(format!("--require {why}")))?);

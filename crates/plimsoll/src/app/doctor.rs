@@ -6,7 +6,7 @@ use crossbeam_channel::Receiver;
 
 use super::prepared::Prepared;
 use super::progress::Progress;
-use super::{Failure, Seat, cluster, code, document, interrupts, peers, printed, store_failure};
+use super::{Failure, Seat, code, document, interrupts, peers, printed, store_failure};
 use crate::cli::{Common, Doctor, What};
 use crate::compare::Floors;
 use crate::doctor;
@@ -61,8 +61,7 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
     let mut facts = doctor::proof::clock(&Root::live(), &prepared.machine.cpu.allowed);
     facts.extend(doctor::checks(&Root::live(), &prepared.machine));
     facts.push(doctor::shapers(&shapings(&prepared.machine)));
-    let copies = cluster::unconfirmed(typed.store.as_deref()).map(|place| doctor::copies(&place));
-    facts.push(doctor::leftovers(peers::reaped().as_ref(), &copies.unwrap_or_default()));
+    facts.push(doctor::leftovers(peers::reaped().as_ref()));
     facts.extend(doctor::passed_over(&peers::passed_over()));
     printed(&(report::doctor::checks(&facts, &style) + &report::doctor::conclusion(&facts, &style)))?;
     if typed.rounds == 0 {

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::cluster::with_late;
 use super::named_runs::History as Open;
 use super::{Failure, printed, store_failure};
 use crate::bench::BENCHMARKS;
@@ -95,16 +94,9 @@ fn import_all(typed: &History, files: &[PathBuf]) -> Result<ExitCode, Failure> {
     printed(&format!("{entered} entered{here}\n"))
 }
 
-/// Enters a run, or what a lost machine left into the run that it was lost from. Whether anything was new.
+/// Enters a run. Whether it was new.
 fn import(store: &mut Store, run: &Run) -> Result<bool, Failure> {
-    let failed = |e: StoreError| store_failure(&e);
-    if store.import(run).map_err(failed)? {
-        return Ok(true);
-    }
-    match with_late(store.load(&run.id).map_err(failed)?, run).map_err(Failure::usage)? {
-        Some(whole) => store.finish(&whole).map(|()| true).map_err(failed),
-        None => Ok(false),
-    }
+    store.import(run).map_err(|e| store_failure(&e))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

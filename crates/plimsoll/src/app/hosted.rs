@@ -12,12 +12,12 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, after, tick, unbounded};
 use rustix::process::{Signal, kill_process};
 
-use super::cluster::between::Neighbour;
+use super::hosts::between::Neighbour;
+use super::hosts::tools::is_on_machines;
 use super::prepared::Prepared;
 use super::resume::{self, Begun};
 use super::{Failure, Seat, interrupts, printed};
 use crate::cli::{self, Common, Typed, What};
-use crate::cluster::Actor;
 use crate::cluster::ssh::{
     Ask, Ended, Order, Progress, alive, ending, hello, measured_between, own_digest, progress, serving,
 };
@@ -208,6 +208,8 @@ impl Asked {
         let begun = order.begun.map(|run| *run);
         let before = begun.as_ref().map(|run| &run.machine);
         let mut prepared = Prepared { key, ..Prepared::new(&what, &common, before)? };
+        // They are measured on all machines at once.
+        prepared.planned.retain(|planned| !is_on_machines(planned));
         if let Some(run) = &begun {
             resume::same_text(run, &mut prepared)?;
         }
@@ -251,7 +253,7 @@ impl Asked {
     /// Measures as it is asked, until nobody asks any more.
     fn attend(&self, lines: &Receiver<String>) -> Result<(), Failure> {
         let document = super::document(&self.prepared, &crate::wall::run_id(), None);
-        let mut neighbour = Neighbour::new(&self.prepared, &document, self.interrupts.clone(), None, &drop);
+        let mut neighbour = Neighbour::new(&self.prepared, &document, self.interrupts.clone());
         while let Ok(line) = lines.recv() {
             let answer =
                 match (serde_json::from_str(&line).map_err(|e| wrong(&e.to_string()))?, &mut neighbour) {
@@ -259,8 +261,8 @@ impl Asked {
                     (Ask::Serve, None) => {
                         serving(&Err(CannotMeasure::not_here("it measures no case between machines")))
                     }
-                    (Ask::Measure { with, place }, Some(neighbour)) => {
-                        let answers = neighbour.measure(with, &place);
+                    (Ask::Measure { place }, Some(neighbour)) => {
+                        let answers = neighbour.measure(&place);
                         let cases = neighbour.cases().map(|case| case.id().to_string());
                         measured_between(&cases.zip(answers).collect())
                     }

@@ -1,7 +1,9 @@
 //! `plimsoll run --hosts`: the plan on machines that a launcher reaches, each by itself, and their results as one run.
 
 mod again;
+pub(super) mod between;
 mod kept;
+pub(super) mod tools;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -13,7 +15,6 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, after, never, select, tick, unbounded};
 use serde_json::json;
 
-use super::cluster::{Joint, between};
 use super::prepared::Prepared;
 use super::resume::{self, Begun};
 use super::{Failure, code, complain, ending, gather, interrupts};
@@ -21,7 +22,7 @@ use crate::cli::{Common, Hosts, SLURM, What};
 use crate::cluster::ssh::names::{self, Host};
 use crate::cluster::ssh::pairs::{self, Connected};
 use crate::cluster::ssh::{Answer, Hold, Launcher, Order, Program, Progress, Session, measured, said};
-use crate::cluster::{self, Between, Member, Roster};
+use crate::cluster::{self, Between};
 use crate::document::{Finding, Run, RunStatus};
 use crate::fleet;
 use crate::machine::{Machine, Root};
@@ -31,6 +32,7 @@ use crate::resolve;
 use crate::text::{counted, read_small, shown_bytes, shown_within};
 use crate::traffic::raise_descriptors;
 use kept::Kept;
+use tools::OnMachines;
 
 /// Largest file that names hosts.
 const MAX_NAMES: u64 = 1 << 20;
@@ -162,7 +164,7 @@ pub(super) fn say(typed: &Hosts, words: Vec<String>, quiet: bool) -> Result<Exit
 /// Refuses to reach all machines from each of many processes.
 fn alone() -> Result<(), Failure> {
     let why = "--hosts is not supported under mpirun or srun, where each process would reach all hosts";
-    match cluster::launched() {
+    match cluster::started_with_others() {
         Some(_) => Err(Failure::usage(format!("{why}: leave out --hosts, or start plimsoll without them"))),
         None => Ok(()),
     }
@@ -204,10 +206,26 @@ fn measured_by(
     run.nodes.sort_by_cached_key(|node| place(&node.name));
     if !all.interrupted && !connected.is_empty() {
         let prepared = Prepared::elsewhere(what, common, run.machine.clone())?;
-        let members = run.nodes.iter().enumerate();
-        let members = members.map(|(rank, node)| Member { rank, name: node.name.clone() }).collect();
-        ended.interrupted = Together { fleet, prepared: &prepared, common, roster: Roster { members } }
-            .measured(&mut run, connected);
+        let names = run.nodes.iter().map(|node| node.name.clone()).collect();
+        let together = Together { fleet, prepared: &prepared, names };
+        ended.interrupted = together.measured(&mut run, connected) || {
+            let hosts =
+                together.names.iter().filter_map(|name| fleet.hosts.iter().find(|host| host.name == *name));
+            let on_machines = OnMachines {
+                prepared: &prepared,
+                common,
+                interrupts: fleet.interrupts,
+                launcher: &call.launcher,
+                hosts: hosts.collect(),
+                names: &together.names,
+            };
+            let (measured, interrupted) = on_machines.measured(&run);
+            between::added(&mut run, measured, &BTreeMap::new());
+            interrupted
+        };
+        if ended.interrupted {
+            run.status = RunStatus::Partial;
+        }
     }
     Ok((run, ended))
 }
@@ -216,15 +234,15 @@ fn measured_by(
 struct Together<'a, 'b> {
     fleet: &'b Fleet<'a>,
     prepared: &'b Prepared,
-    common: &'b Common,
-    /// By their numbers in the run.
-    roster: Roster,
+    /// The machines' names, by their numbers in the run.
+    names: Vec<String>,
 }
 
 impl Together<'_, '_> {
     /// Measures again what stands out, then between the machines. Whether it was interrupted.
     fn measured(&self, run: &mut Run, mut connected: BTreeMap<String, Session<'_>>) -> bool {
-        let numbered = self.roster.members.iter().filter_map(|m| Some((m.rank, connected.remove(&m.name)?)));
+        let numbers = self.names.iter().enumerate();
+        let numbered = numbers.filter_map(|(number, name)| Some((number, connected.remove(name)?)));
         let mut connected = numbered.collect();
         let interrupted = again::measured(run, self, &mut connected) || self.between(run, &mut connected);
         let gone = |(index, session): (&usize, &Session<'_>)| Some((*index, session.lost()?.to_owned()));
@@ -235,7 +253,7 @@ impl Together<'_, '_> {
             run.status = RunStatus::Partial;
         }
         for (index, why) in gone {
-            let finding = lost_later(self.roster.name(index).unwrap_or_default(), &why);
+            let finding = lost_later(self.names.get(index).map(String::as_str).unwrap_or_default(), &why);
             complain(&finding.text);
             run.findings.insert(0, finding);
         }
@@ -244,15 +262,13 @@ impl Together<'_, '_> {
 
     /// Adds what the machines measure to each other. Whether it was interrupted.
     fn between(&self, run: &mut Run, connected: &mut Connected<'_>) -> bool {
-        let (prepared, common, roster) = (self.prepared, self.common, &self.roster);
+        let (prepared, names) = (self.prepared, self.names.as_slice());
         let planned = between::cases(prepared);
-        if planned.is_empty() || roster.members.len() < 2 {
+        if planned.is_empty() || names.len() < 2 {
             return false;
         }
         let cases: Vec<String> =
             planned.iter().map(|planned| planned.candidate.case.id().to_string()).collect();
-        let interrupts = self.fleet.interrupts;
-        let joint = || Joint { prepared, common, roster, interrupts: interrupts.clone(), emit: &drop };
         let (made, interrupted) = self.fleet.heeded(|goes_on| {
             // Once in a tenth of them.
             let begins = |round: usize, rounds: usize| {
@@ -260,11 +276,11 @@ impl Together<'_, '_> {
                 let line = format!("measuring between the machines: round {} of {rounds}", round + 1);
                 goes_on(told.then_some(line))
             };
-            let suspects = |made: &[Between]| between::suspects(&joint(), &[], made);
-            pairs::between(connected, roster.members.len(), &cases, begins, suspects)
+            let suspects = |made: &[Between]| between::suspects(prepared, names, made);
+            pairs::between(connected, names.len(), &cases, begins, suspects)
         });
-        let shared = between::measurements(&joint(), &[], &made);
-        between::added(run, shared, &between::paths(&joint(), &[], &made));
+        let shared = between::measurements(prepared, names, &made);
+        between::added(run, shared, &between::paths(prepared, &made));
         interrupted
     }
 }
@@ -275,7 +291,6 @@ fn refused(common: &Common) -> Result<(), Failure> {
         (common.list, "--list", "leave out --hosts"),
         (common.dry_run, "--dry-run", "leave out --hosts"),
         (common.events.is_some(), "--events", "use --json"),
-        (common.together || common.one_by_one, "--together or --one-by-one", "use --parallel N"),
     ];
     match instead.into_iter().find(|(typed, ..)| *typed) {
         Some((_, option, instead)) => {
@@ -311,8 +326,8 @@ fn order(what: &What, common: &Common, key: Option<&Path>, words: Vec<String>) -
 
 /// The launcher that was asked for, which can reach these hosts.
 fn launcher(typed: &Hosts, hosts: &[Host]) -> Result<Launcher, Failure> {
-    let mut launcher = Launcher::parse(typed.launcher())
-        .map_err(|why| Failure::usage(format!("--launcher {why}")))?;
+    let mut launcher =
+        Launcher::parse(typed.launcher()).map_err(|why| Failure::usage(format!("--launcher {why}")))?;
     if let Some(file) = &typed.ssh_config {
         if let Err(e) = std::fs::File::open(file) {
             let why = format!("--ssh-config cannot be read: {e}; give a file as for ssh -F");
@@ -327,7 +342,9 @@ fn launcher(typed: &Hosts, hosts: &[Host]) -> Result<Launcher, Failure> {
     let (name, program) = (launcher.name().to_owned(), launcher.program().to_string_lossy().into_owned());
     let search = Search::new(&path, BTreeMap::new(), Trust::here());
     let found = search.find(&name, &program, &[]).map_err(|why| {
-        Failure::environment(format!("--hosts needs {program}: {why}; install it or choose another --launcher"))
+        Failure::environment(format!(
+            "--hosts needs {program}: {why}; install it or choose another --launcher"
+        ))
     })?;
     Ok(launcher.with_program(found))
 }

@@ -26,7 +26,7 @@ pub(super) fn named(what: What, common: &Common) -> Result<What, Failure> {
 /// Whether a question can be answered: input, output and messages are a terminal, and this process is in its foreground.
 fn is_interactive(common: &Common) -> bool {
     let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal();
-    is_terminal && !common.quiet && crate::cluster::launched().is_none() && is_in_foreground()
+    is_terminal && !common.quiet && crate::cluster::started_with_others().is_none() && is_in_foreground()
 }
 
 /// Whether the process group of this process is the one that may read from its terminal.

@@ -109,8 +109,7 @@ impl Prepared {
             }
             None => {}
         }
-        let machines = crate::cluster::launched().is_some();
-        for note in super::compare::fit(&requirements, &planned, machines)? {
+        for note in super::compare::fit(&requirements, &planned, false)? {
             output::complain(&note);
         }
         super::peers::asked(common, &planned)?;

@@ -1,7 +1,6 @@
-//! `cpu.hpl`: HPL over all machines of a run, by the installed `xhpl` or `hpcc` under MPI.
+//! `cpu.hpl`: HPL over all machines of a run, by the installed `xhpl` or `hpcc`.
 //!
-//! The machines of a cluster run solve it together when each has been measured; alone there is nothing that could
-//! start it on others, and `cpu.linpack` measures the same.
+//! The machines of a run with `--hosts` solve it together after each has been measured; on one machine `cpu.linpack` measures the same.
 
 mod limit;
 
@@ -34,7 +33,7 @@ impl Benchmark for Hpl {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "cpu.hpl",
-            about: "HPL over all machines of a run under mpirun, by the installed xhpl or hpcc",
+            about: "HPL over all machines of a run with --hosts, by the installed xhpl or hpcc",
             words: &[Say::Word("HPL"), Say::Named("n"), Say::Named("p"), Say::Named("q"), Say::Times],
             keys: &["n", "nb", "p", "q"],
             by_default: false,
@@ -77,6 +76,6 @@ impl Benchmark for Hpl {
 
 fn alone() -> CannotMeasure {
     CannotMeasure::not_here(
-        "cpu.hpl requires a run over machines: start it with mpirun (a build by make cluster); on one machine use cpu.linpack",
+        "cpu.hpl requires a run over machines: name them with --hosts; on one machine use cpu.linpack",
     )
 }

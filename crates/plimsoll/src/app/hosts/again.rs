@@ -16,9 +16,8 @@ const MORE: Duration = Duration::from_millis(500);
 /// Measures again what stands out, as often as it takes to rule out chance, and writes into the run's findings what came of it. Whether it
 /// was interrupted.
 pub(super) fn measured(run: &mut Run, together: &Together<'_, '_>, connected: &mut Connected<'_>) -> bool {
-    let members = &together.roster.members;
-    let numbers = members.iter().map(|member| (member.name.as_str(), member.rank));
-    let most = MOST + MORE * u32::try_from(members.len()).unwrap_or(u32::MAX);
+    let numbers = together.names.iter().enumerate().map(|(number, name)| (name.as_str(), number));
+    let most = MOST + MORE * u32::try_from(together.names.len()).unwrap_or(u32::MAX);
     let mut machines = Machines { connected, numbers: numbers.collect(), controls: BTreeMap::new() };
     let mut tried = Vec::new();
     let (begun, mut interrupted) = (Instant::now(), false);

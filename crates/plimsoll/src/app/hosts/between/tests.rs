@@ -1,7 +1,6 @@
 use super::*;
 use std::net::Ipv4Addr;
 
-use crate::cluster::Member;
 use crate::cluster::between::Pair;
 
 const TRIE: &str = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 127.0.0.1\n        /32 host LOCAL\n     |-- 192.0.2.0\n        \
@@ -39,15 +38,14 @@ fn machines_with_one_network_stack_are_told_so() {
     }
 }
 
-fn roster() -> Roster {
-    let member = |rank: usize| Member { rank, name: format!("n{}", rank + 1) };
-    Roster { members: (0..3).map(member).collect() }
+fn names() -> [String; 3] {
+    ["n1", "n2", "n3"].map(str::to_owned)
 }
 
 fn figure(value: f64, speed: f64) -> Answer {
     let more = [("path_loopback".to_owned(), 0.0), ("path_speed".to_owned(), speed)].into();
     let conditions = Conditions { more, ..Conditions::default() };
-    Ok(Figure { samples: vec![value, value * 1.1, value * 0.9], conditions, ..Figure::default() })
+    Ok(Figure { samples: vec![value, value * 1.1, value * 0.9], conditions })
 }
 
 fn between(from: usize, to: usize, answer: Answer) -> Between {
@@ -67,7 +65,7 @@ fn a_pair_is_a_cell_and_one_that_failed_is_named() {
         between(1, 2, Err(lost.clone())),
     ];
     let all: Vec<(&Between, &Answer)> = pairs.iter().map(|one| (one, &one.answers[0])).collect();
-    let made = each(case(), &all, &roster()).unwrap();
+    let made = each(case(), &all, &names()).unwrap();
     assert_eq!((made.samples.len(), made.values("goodput")[0], made.ended), (3, 75.0, None));
     let cells: Vec<_> = made.samples[0].matrix.iter().map(|c| (c.row, c.column, c.value)).collect();
     assert_eq!(cells, [(0, 1, 100.0), (0, 2, 50.0)]);
@@ -80,7 +78,7 @@ fn a_pair_is_a_cell_and_one_that_failed_is_named() {
     assert_eq!(sum.values("goodput")[0], 150.0);
     let more = [("path_loopback".to_owned(), 0.0), ("pairs".to_owned(), 2.0)];
     assert_eq!(sum.samples[0].conditions.more, more.into());
-    assert_eq!(each(case(), &[], &roster()), None);
+    assert_eq!(each(case(), &[], &names()), None);
     let trips = "network.latency/protocol=tcp/message=1/streams=1".parse().unwrap();
     assert_eq!(at_once(trips, &all[..2]), None);
 }
@@ -89,6 +87,6 @@ fn a_pair_is_a_cell_and_one_that_failed_is_named() {
 fn where_no_pair_has_a_figure_the_case_has_none() {
     let pairs = [between(0, 1, Err(CannotMeasure::not_here("one network stack")))];
     let all: Vec<(&Between, &Answer)> = pairs.iter().map(|one| (one, &one.answers[0])).collect();
-    let made = each(case(), &all, &roster()).unwrap();
+    let made = each(case(), &all, &names()).unwrap();
     assert!(made.samples.is_empty() && matches!(made.ended, Some(why) if why.cause == Cause::NotHere));
 }

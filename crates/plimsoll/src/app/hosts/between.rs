@@ -1,5 +1,5 @@
 //! The plan's network cases between machines: a server that lives as long as the run, the cases measured to another
-//! machine's, those of MPI with it, and the document's measurements of all pairs.
+//! machine's, and the document's measurements of all pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,15 +12,11 @@ use serde_json::Value;
 
 use super::super::prepared::Prepared;
 use super::super::{Failure, Seat};
-use super::Joint;
-use super::ranks::{self, Ranks, Who};
 use crate::bench::network::to_server;
 use crate::bench::{self, Better, Metric};
 use crate::case::{Case, CaseId};
-use crate::cluster::Roster;
-use crate::cluster::between::{AT_ONCE, AT_ONCE_BACK, Actor, Answer, Between, EACH, Figure, Pair, Place};
+use crate::cluster::between::{AT_ONCE, AT_ONCE_BACK, Answer, Between, EACH, Figure, Pair, Place};
 use crate::document::{Finding, Run};
-use crate::event::Event;
 use crate::finding::{self, PairPath};
 use crate::fleet;
 use crate::limit::{Evidence, PAIRS, median};
@@ -28,9 +24,9 @@ use crate::machine::{Machine, Root};
 use crate::measurement::{Measurement, Status};
 use crate::plan::Sampling;
 use crate::plan::file::SERVER;
+use crate::run::Alone;
 use crate::run::Planned;
-use crate::run::{Alone, expected_of};
-use crate::sample::{Achieved, CannotMeasure, Cause, Cell, Conditions, Fact, Facts, Outcome, Sample};
+use crate::sample::{CannotMeasure, Cause, Cell, Conditions, Fact, Facts, Outcome, Sample};
 use crate::serve::{Caps, Server, Settings};
 use crate::traffic::{Cpus, route};
 use crate::warning::{Note, Warn};
@@ -66,140 +62,65 @@ pub(in crate::app) fn cases(prepared: &Prepared) -> Vec<Planned> {
     prepared.planned.iter().filter(meant).map(short).collect()
 }
 
-/// This rank, and what it measures MPI with.
-pub(in crate::app) struct Own<'a> {
-    pub(super) rank: usize,
-    pub(super) ranks: &'a mut Ranks,
-    /// What machines measure together.
-    pub(super) together: &'a [Planned],
-}
-
 /// A machine that measures the plan's network cases to others.
-pub(in crate::app) struct Neighbour<'a> {
+pub(in crate::app) struct Neighbour {
     prepared: Prepared,
-    /// The cases of MPI.
-    over_mpi: Vec<Planned>,
-    /// This rank of MPI; none without MPI.
-    own: Option<Own<'a>>,
     document: Run,
     interrupts: Receiver<()>,
-    emit: &'a dyn Fn(Event),
     /// The server ends with this.
     server: Option<UnixStream>,
-    interrupted: bool,
 }
 
-impl<'a> Neighbour<'a> {
-    /// `None` where there is nothing to measure between machines. `document` is that of the run before anything is
-    /// measured, `own` what this rank measures MPI with, if there is MPI.
-    pub(in crate::app) fn new(
-        prepared: &Prepared,
-        document: &Run,
-        interrupts: Receiver<()>,
-        own: Option<Own<'a>>,
-        emit: &'a dyn Fn(Event),
-    ) -> Option<Self> {
-        let together = own.as_ref().map(|own| own.together).unwrap_or_default();
-        let (planned, over_mpi) = (cases(prepared), ranks::cases(together, Who::Two));
-        if planned.is_empty() && over_mpi.is_empty() {
+impl Neighbour {
+    /// `None` if there is nothing to measure between machines. `document` is that of the run before anything is measured.
+    pub(in crate::app) fn new(prepared: &Prepared, document: &Run, interrupts: Receiver<()>) -> Option<Self> {
+        let planned = cases(prepared);
+        if planned.is_empty() {
             return None;
         }
         let mut prepared = Prepared { planned, ..prepared.clone() };
         (prepared.plan.repeat, prepared.plan.budget) = (1, None);
-        Some(Self {
-            prepared,
-            over_mpi,
-            own,
-            document: document.clone(),
-            interrupts,
-            emit,
-            server: None,
-            interrupted: false,
-        })
+        Some(Self { prepared, document: document.clone(), interrupts, server: None })
     }
 
-    /// Those of the network, to another machine's server.
-    fn over_network(&mut self, place: &Place) -> Result<Vec<Answer>, CannotMeasure> {
+    /// The cases that it measures, in the order of its answers.
+    pub(in crate::app) fn cases(&self) -> impl Iterator<Item = &Case> {
+        self.prepared.planned.iter().map(|planned| &planned.candidate.case)
+    }
+
+    /// Measures every case to the machine that serves.
+    pub(in crate::app) fn measure(&self, place: &Result<Place, CannotMeasure>) -> Vec<Answer> {
+        let found = place.as_ref().map_err(Clone::clone).and_then(|place| self.over_network(place));
+        found.unwrap_or_else(|why| vec![Err(why); self.prepared.planned.len()])
+    }
+
+    fn over_network(&self, place: &Place) -> Result<Vec<Answer>, CannotMeasure> {
         let key = Key::from_hex(&place.key, "the other machine's key");
         let key = key.map_err(|e| CannotMeasure::far_end(e.to_string()))?;
         let address = reached(place)?;
         self.measured(address, key).map_err(|failure| CannotMeasure::environment(failure.line))
     }
 
-    /// Those of MPI, with another rank.
-    fn with_rank(&mut self, rank: usize) -> Vec<Answer> {
-        let Some(own) = &mut self.own else { return Vec::new() };
-        own.ranks.with = vec![own.rank, rank];
-        let ran = own.ranks.measured(&self.over_mpi, &self.prepared, self.emit);
-        self.interrupted |= ran.interrupted;
-        let answer = |planned: &Planned| {
-            figure_of(ran.outcomes.iter().find(|outcome| outcome.case == planned.candidate.case))
-        };
-        self.over_mpi.iter().map(answer).collect()
-    }
-
-    fn measured(&mut self, address: SocketAddr, key: Key) -> Result<Vec<Answer>, Failure> {
+    fn measured(&self, address: SocketAddr, key: Key) -> Result<Vec<Answer>, Failure> {
         let mut prepared = Prepared { key: Some(key), ..self.prepared.clone() };
         for one in &mut prepared.planned {
             one.candidate = to_server(&one.candidate, &address.to_string())
                 .map_err(|why| Failure::environment(why.to_string()))?;
         }
         let mut seat = Seat::new(&prepared, self.document.clone(), self.interrupts.clone(), None)?;
-        self.interrupted |= seat.carry_out(&prepared, &mut Alone, &mut drop);
+        seat.carry_out(&prepared, &mut Alone, &mut drop);
         let answer = |planned: &Planned| {
             let found = seat.document.measurements.iter().find(|m| m.case == planned.candidate.case);
             answer_of(found)
         };
         Ok(prepared.planned.iter().map(answer).collect())
     }
-}
 
-/// The headline of a case that was measured, if its answers were right.
-fn figure_of(found: Option<&Outcome>) -> Answer {
-    let Some(found) = found else { return Err(too_early()) };
-    match &found.ended {
-        Some(why) => Err(why.clone()),
-        None => Ok(Figure {
-            samples: headline(&found.case).map(|metric| found.values(metric.name)).unwrap_or_default(),
-            conditions: found.samples.first().map(|sample| sample.conditions.clone()).unwrap_or_default(),
-            facts: found.facts.clone(),
-            peers: found.peers.clone(),
-        }),
-    }
-}
-
-fn too_early() -> CannotMeasure {
-    CannotMeasure::new(Cause::Interrupted, "the run ended before its turn")
-}
-
-/// The headline of what was measured, if it is to be believed.
-fn answer_of(found: Option<&Measurement>) -> Answer {
-    let Some(found) = found else { return Err(too_early()) };
-    match found.metrics.first().filter(|_| found.status == Status::Ok) {
-        Some(metric) => {
-            let (samples, conditions) = (metric.samples.clone(), found.conditions.clone());
-            Ok(Figure { samples, conditions, ..Figure::default() })
-        }
-        None => Err(CannotMeasure {
-            cause: found.cause.unwrap_or(Cause::NotHere),
-            reason: found.reason.clone().unwrap_or_else(|| "it has no figure".to_owned()),
-            wrong: found.wrong_answer.clone(),
-        }),
-    }
-}
-
-impl Neighbour<'_> {
-    /// The cases that it measures, in the order of its answers.
-    pub(in crate::app) fn cases(&self) -> impl Iterator<Item = &Case> {
-        self.prepared.planned.iter().chain(&self.over_mpi).map(|planned| &planned.candidate.case)
-    }
-}
-
-impl Actor for Neighbour<'_> {
-    fn serve(&mut self) -> Result<Place, CannotMeasure> {
-        if self.prepared.planned.is_empty() {
-            return Err(CannotMeasure::not_here("no case of the plan needs a server"));
-        }
+    /// Lets others measure to this machine until this is dropped.
+    ///
+    /// # Errors
+    /// Why that cannot be.
+    pub(in crate::app) fn serve(&mut self) -> Result<Place, CannotMeasure> {
         let key = Key::random().map_err(|e| CannotMeasure::environment(e.to_string()))?;
         let machine = &self.prepared.machine;
         let settings = Settings {
@@ -223,25 +144,25 @@ impl Actor for Neighbour<'_> {
         let addresses = own_addresses(&Root::live(), machine);
         Ok(Place { addresses, port, key: key.to_hex() })
     }
+}
 
-    fn measure(&mut self, with: usize, place: &Result<Place, CannotMeasure>) -> Vec<Answer> {
-        let found = place.as_ref().map_err(Clone::clone).and_then(|place| self.over_network(place));
-        let mut answers = found.unwrap_or_else(|why| vec![Err(why); self.prepared.planned.len()]);
-        answers.extend(self.with_rank(with));
-        answers
-    }
+fn too_early() -> CannotMeasure {
+    CannotMeasure::new(Cause::Interrupted, "the run ended before its turn")
+}
 
-    fn begins(&mut self, round: usize, rounds: usize) {
-        let all = || self.prepared.planned.iter().chain(&self.over_mpi);
-        let Some(first) = all().next() else { return };
-        let each: f64 = all().map(expected_of).sum();
-        let case = first.candidate.case.clone().with_word(SERVER, EACH).id();
-        let left_s = each * (rounds - round) as f64;
-        (self.emit)(Event::Preparing { case, index: round, cases: rounds, left_s });
-    }
-
-    fn interrupted(&self) -> bool {
-        self.interrupted
+/// The headline of what was measured, if it is to be believed.
+fn answer_of(found: Option<&Measurement>) -> Answer {
+    let Some(found) = found else { return Err(too_early()) };
+    match found.metrics.first().filter(|_| found.status == Status::Ok) {
+        Some(metric) => {
+            let (samples, conditions) = (metric.samples.clone(), found.conditions.clone());
+            Ok(Figure { samples, conditions })
+        }
+        None => Err(CannotMeasure {
+            cause: found.cause.unwrap_or(Cause::NotHere),
+            reason: found.reason.clone().unwrap_or_else(|| "it has no figure".to_owned()),
+            wrong: found.wrong_answer.clone(),
+        }),
     }
 }
 
@@ -282,14 +203,9 @@ fn reached(place: &Place) -> Result<SocketAddr, CannotMeasure> {
     }
 }
 
-/// What the ends of each pair said of themselves, by case.
-pub(in crate::app) fn paths(
-    joint: &Joint<'_>,
-    together: &[Planned],
-    made: &[Between],
-) -> BTreeMap<CaseId, Vec<PairPath>> {
+/// What the ends of each pair reported of themselves, by case.
+pub(super) fn paths(prepared: &Prepared, made: &[Between]) -> BTreeMap<CaseId, Vec<PairPath>> {
     let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
-    let planned = cases(joint.prepared).into_iter().chain(ranks::cases(together, Who::Two));
     let of_case = |index: usize| {
         let path = |one: &Between| {
             let figure = one.answers.get(index)?.as_ref().ok()?;
@@ -299,27 +215,21 @@ pub(in crate::app) fn paths(
         made.iter().filter(|one| one.kind == EACH).filter_map(path).collect()
     };
     let named = |planned: &Planned| planned.candidate.case.clone().with_word(SERVER, EACH).id();
-    planned.enumerate().map(|(index, planned)| (named(&planned), of_case(index))).collect()
+    cases(prepared).iter().enumerate().map(|(index, planned)| (named(planned), of_case(index))).collect()
 }
 
 /// The measurements of all pairs: a matrix for each case, and what all pairs of the bisection carry together.
-pub(in crate::app) fn measurements(
-    joint: &Joint<'_>,
-    together: &[Planned],
-    between: &[Between],
-) -> Vec<Measurement> {
-    let (maker, roster) = (joint.maker(), joint.roster);
+pub(super) fn measurements(prepared: &Prepared, names: &[String], between: &[Between]) -> Vec<Measurement> {
+    let maker = prepared.maker(names.first().map(String::as_str).unwrap_or_default());
     let mut made = Vec::new();
-    let planned = cases(joint.prepared).into_iter().chain(ranks::cases(together, Who::Two));
-    for (index, planned) in planned.enumerate() {
+    for (index, planned) in cases(prepared).iter().enumerate() {
         for kind in [EACH, AT_ONCE, AT_ONCE_BACK] {
             let of_kind = between.iter().filter(|one| one.kind == kind);
             let all: Vec<(&Between, &Answer)> =
                 of_kind.filter_map(|one| Some((one, one.answers.get(index)?))).collect();
             let case = planned.candidate.case.clone().with_word(SERVER, kind);
             let outcome = match kind {
-                EACH if ranks::is_mpi(&planned) && roster.members.len() < 2 => Some(without_partner(case)),
-                EACH => each(case, &all, roster),
+                EACH => each(case, &all, names),
                 _ => at_once(case, &all),
             };
             made.extend(outcome.map(|outcome| maker.measurement(&outcome, Evidence::default())));
@@ -330,8 +240,9 @@ pub(in crate::app) fn measurements(
 
 /// Pairs that stand out, the furthest of each case first: what slowed them for a moment does so once. Of a machine that is slow two
 /// are enough.
-pub(in crate::app) fn suspects(joint: &Joint<'_>, together: &[Planned], made: &[Between]) -> Vec<Pair> {
-    let names: Vec<&str> = joint.roster.members.iter().map(|member| member.name.as_str()).collect();
+pub(super) fn suspects(prepared: &Prepared, names: &[String], made: &[Between]) -> Vec<Pair> {
+    let measured = measurements(prepared, names, made);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let number = |name: &Value| names.iter().position(|known| Some(*known) == name.as_str());
     let pair = |ends: [&Value; 2]| Some(Pair { from: number(ends[0])?, to: number(ends[1])? });
     let of = |finding: &Finding| -> Vec<Pair> {
@@ -341,7 +252,6 @@ pub(in crate::app) fn suspects(joint: &Joint<'_>, together: &[Planned], made: &[
         let alone = evidence.get("from").zip(evidence.get("to"));
         of_machine.chain(alone.and_then(|(from, to)| pair([from, to]))).collect()
     };
-    let measured = measurements(joint, together, made);
     let found = measured.iter().flat_map(|measurement| finding::pairs(measurement, &names, &[]));
     let mut found: Vec<Pair> = found.flat_map(|finding| of(&finding)).collect();
     let mut seen = BTreeSet::new();
@@ -352,11 +262,7 @@ pub(in crate::app) fn suspects(joint: &Joint<'_>, together: &[Planned], made: &[
 
 /// Adds what was measured between the machines of a run, and what it says of them. Findings that say who is lost stay the
 /// first; what each machine shows by itself comes last.
-pub(in crate::app) fn added(
-    run: &mut Run,
-    shared: Vec<Measurement>,
-    paths: &BTreeMap<CaseId, Vec<PairPath>>,
-) {
+pub(super) fn added(run: &mut Run, shared: Vec<Measurement>, paths: &BTreeMap<CaseId, Vec<PairPath>>) {
     let names: Vec<&str> = run.nodes.iter().map(|node| node.name.as_str()).collect();
     let slow = shared.iter().flat_map(|measurement| {
         let known = paths.get(&measurement.case.id()).map(Vec::as_slice).unwrap_or_default();
@@ -366,11 +272,6 @@ pub(in crate::app) fn added(
     let after = run.findings.iter().take_while(|finding| fleet::is_of_a_lack(finding)).count();
     run.findings.splice(after..after, slow);
     run.measurements.extend(shared);
-}
-
-/// One machine alone: over loopback there is no MPI to measure.
-fn without_partner(case: Case) -> Outcome {
-    Outcome { ended: Some(ranks::no_partner()), ..outcome(case, Vec::new(), Facts::default(), &[]) }
 }
 
 pub(super) fn headline(case: &Case) -> Option<Metric> {
@@ -385,12 +286,11 @@ fn outcome(case: Case, samples: Vec<Sample>, facts: Facts, all: &[(&Between, &An
 }
 
 /// The median over the pairs, and the figure of each.
-fn each(case: Case, all: &[(&Between, &Answer)], roster: &Roster) -> Option<Outcome> {
+pub(super) fn each(case: Case, all: &[(&Between, &Answer)], names: &[String]) -> Option<Outcome> {
     let name = headline(&case)?.name;
     let figures: Vec<(&Between, &Figure)> =
         all.iter().filter_map(|(one, answer)| Some((*one, answer.as_ref().ok()?))).collect();
-    let all_achieved: Vec<&Achieved> = figures.iter().map(|(_, figure)| &figure.facts.achieved).collect();
-    let (conditions, achieved) = (alike(&figures), Achieved::alike(&all_achieved));
+    let conditions = alike(&figures);
     let place = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
     let sample = |number: usize| {
         let cell = |(one, figure): &(&Between, &Figure)| {
@@ -404,14 +304,9 @@ fn each(case: Case, all: &[(&Between, &Answer)], roster: &Roster) -> Option<Outc
     };
     let most = figures.iter().map(|(_, figure)| figure.samples.len()).max().unwrap_or(0);
     let samples: Vec<Sample> = (0..most).filter_map(sample).collect();
-    let facts = Facts {
-        achieved,
-        warnings: without(all, roster).map(Note::from).into_iter().collect(),
-        ..Facts::default()
-    };
-    // Tools stand beside a pair where it is the only one, and say why not where it is not.
-    let peers = figures.first().map(|(_, figure)| figure.peers.clone()).unwrap_or_default();
-    (!all.is_empty()).then(|| Outcome { peers, ..outcome(case, samples, facts, all) })
+    let facts =
+        Facts { warnings: without(all, names).map(Note::from).into_iter().collect(), ..Facts::default() };
+    (!all.is_empty()).then(|| outcome(case, samples, facts, all))
 }
 
 /// What is the same on the way of every pair: the limit rests on it.
@@ -445,8 +340,8 @@ fn at_once(case: Case, all: &[(&Between, &Answer)]) -> Option<Outcome> {
 }
 
 /// Names the pairs that have no figure.
-fn without(all: &[(&Between, &Answer)], roster: &Roster) -> Option<WithoutFigure> {
-    let name = |index: usize| roster.members.get(index).map_or("?", |member| member.name.as_str());
+fn without(all: &[(&Between, &Answer)], names: &[String]) -> Option<WithoutFigure> {
+    let name = |index: usize| names.get(index).map_or("?", String::as_str);
     let failed: Vec<String> = all
         .iter()
         .filter_map(|(one, answer)| {

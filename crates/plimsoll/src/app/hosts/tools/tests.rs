@@ -1,5 +1,4 @@
 use super::*;
-use crate::cluster::{Finished, Member};
 use crate::fixture;
 use crate::machine::Root;
 use crate::plan::Sampling;
@@ -14,7 +13,7 @@ fn machine(cpus: &str, available: u64) -> Machine {
 
 fn planned(case: &str, budget: Option<f64>) -> Planned {
     let sampling = Sampling { samples: None, sample_time: 0.2, precision: 0.01, warm_up: None };
-    let candidate = crate::bench::Candidate::new(case.parse().unwrap(), Ok(()));
+    let candidate = bench::Candidate::new(case.parse().unwrap(), Ok(()));
     Planned { candidate, sampling, against: Against::Nobody, budget, job: Vec::new(), group: 0, repeat: 0 }
 }
 
@@ -61,43 +60,50 @@ fn a_budget_bounds_the_order_and_the_estimate_follows() {
 }
 
 #[test]
-fn the_launcher_gets_the_machines_and_how_they_are_reached() {
-    let member = |name: &str| Member { rank: 0, name: name.to_owned() };
-    let roster = Roster { members: vec![member("n1"), member("n2.example")] };
-    let text = |pair: (&str, &str)| (pair.0.to_owned(), pair.1.to_owned());
-    let environment = [
-        ("OMPI_COMM_WORLD_SIZE", "2"),
-        ("OMPI_MCA_plm_rsh_agent", "/bin/agent"),
-        ("OMPI_MCA_orte_hnp_uri", "secret"),
-        ("HOME", "/home/user"),
-    ];
-    let words = launch(&roster, environment.map(text).into_iter()).unwrap().join(" ");
+fn a_launcher_of_mpi_gets_the_names_of_the_machines() {
+    let host = |text: &str| Host::typed(text).unwrap();
+    let (one, two) = (host("n1"), host("n2.example"));
+    let names = addresses(&[&one, &two]).unwrap();
+    let words = words_of_mpirun(&names).join(" ");
     assert!(words.starts_with("-n 2 -H n1:1,n2.example:1 --bind-to none"), "{words}");
-    assert!(words.ends_with("--mca plm_rsh_agent /bin/agent") && !words.contains("secret"), "{words}");
-    let elsewhere = launch(&roster, [("PMI_RANK", "0")].map(text).into_iter()).unwrap_err();
-    assert_eq!(elsewhere.cause, Cause::NotHere);
-    let twice = Roster { members: vec![member("n1#0"), member("n1#1")] };
-    let why = launch(&twice, environment.map(text).into_iter()).unwrap_err();
-    assert!(why.reason.contains("n1#0"), "{why}");
+    let words = words_of_srun(&names).join(" ");
+    assert!(
+        words.starts_with("--nodes=2 --ntasks=2 --ntasks-per-node=1 --nodelist=n1,n2.example "),
+        "{words}"
+    );
+    assert_eq!(addresses(&[&one, &host("root@n2")]).unwrap_err().cause, Cause::NotHere);
+    let search = Search::new("/usr/bin".as_ref(), Default::default(), crate::peer::Trust::here());
+    let why = through(&search, "kubectl", &[&one], 1.0).unwrap_err();
+    assert!(why.reason.contains("--launcher ssh, mpirun or srun"), "{why}");
+}
+
+#[test]
+fn few_machines_measure_every_pair_and_more_a_ring() {
+    assert_eq!(pairs(2), [Pair { from: 0, to: 1 }, Pair { from: 1, to: 0 }]);
+    assert_eq!(pairs(4).len(), 12);
+    assert_eq!((pairs(100).len(), pairs(100)[99]), (100, Pair { from: 99, to: 0 }));
 }
 
 #[test]
 fn the_limit_is_the_sum_of_the_machines_limits_if_all_have_one() {
-    let finished = |value: Option<f64>| {
+    let run = |values: [Option<f64>; 2]| {
         let mut run = fixture::run();
-        run.machine = machine("0", 1 << 30);
-        let only = &mut run.measurements[0];
-        only.case = "cpu.peak/op=fma/type=f64/isa=avx2/threads=1".parse().unwrap();
-        let limit =
-            crate::limit::Limit::fixed(crate::limit::Kind::Ceiling, Source::Derived, 0.0, "", Vec::new());
-        only.metrics[0].limit = Some(crate::limit::Limit { value, ..limit });
-        run.measurements.truncate(1);
-        Finished { run, code: 0, interrupted: false }
+        let measurement = run.measurements[0].clone();
+        let name = |index: usize| format!("n{index}");
+        run.nodes =
+            (0..2).map(|index| Node { name: name(index), machine: Some(machine("0", 1 << 30)) }).collect();
+        let measured = |(index, value): (usize, Option<f64>)| {
+            let mut only = measurement.clone();
+            only.node = name(index);
+            only.case = "cpu.peak/op=fma/type=f64/isa=avx2/threads=1".parse().unwrap();
+            let limit =
+                crate::limit::Limit::fixed(crate::limit::Kind::Ceiling, Source::Derived, 0.0, "", Vec::new());
+            only.metrics[0].limit = Some(crate::limit::Limit { value, ..limit });
+            only
+        };
+        run.measurements = values.into_iter().enumerate().map(measured).collect();
+        run
     };
-    let ended = |values: [Option<f64>; 2]| Ended {
-        finished: values.into_iter().enumerate().map(|(rank, value)| (rank, finished(value))).collect(),
-        ..Ended::default()
-    };
-    assert_eq!(peak(&ended([Some(3e9), Some(4e9)])), Some(7e9));
-    assert_eq!(peak(&ended([Some(3e9), None])), None);
+    assert_eq!(peak(&run([Some(3e9), Some(4e9)])), Some(7e9));
+    assert_eq!(peak(&run([Some(3e9), None])), None);
 }

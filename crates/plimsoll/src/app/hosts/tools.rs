@@ -1,0 +1,352 @@
+//! What an installed tool measures on several machines at once: HPL by `xhpl` or `hpcc`, MPI by the OSU micro-benchmarks. MPI's own
+//! launcher starts it there, `mpirun` or `srun`.
+
+use std::ffi::OsStr;
+
+use crossbeam_channel::Receiver;
+
+use super::super::peers;
+use super::super::prepared::Prepared;
+use super::between;
+use crate::bench::cpu::hpl::{MACHINES, MACHINES_PEAK};
+use crate::bench::cpu::{Hpl, Peak, RATE, RESIDUAL, TIME, operations};
+use crate::bench::{self, Benchmark, mpi};
+use crate::case::Case;
+use crate::cli::Common;
+use crate::cluster::between::{Answer, Between, EACH, Figure, Pair};
+use crate::cluster::ssh::Launcher;
+use crate::cluster::ssh::names::Host;
+use crate::document::{Node, Run};
+use crate::limit::{Evidence, Source};
+use crate::machine::Machine;
+use crate::measurement::Measurement;
+use crate::peer::{Against, Companions, PEERS, Peer, Search, Through, fact};
+use crate::plan::file::SERVER;
+use crate::run::Planned;
+use crate::sample::{Amount, CannotMeasure, Cause, Conditions, Fact, Facts, Offer, Outcome, Sample};
+
+/// Samples of a case of MPI: the least that have an interval.
+const SAMPLES: u32 = 5;
+/// Seconds that a tool for MPI may take.
+const TOOL_LIMIT: f64 = 120.0;
+/// How the names of variables begin that belong to MPI's launchers.
+const OF_LAUNCHERS: [&str; 4] = ["SLURM_", "OMPI_", "PMIX_", "PRTE_"];
+/// Most machines of which every pair measures MPI.
+const ALL_PAIRS: usize = 4;
+/// Share of the available memory that the matrix takes.
+const OF_MEMORY: f64 = 0.8;
+/// Share of the limit that is assumed when time is estimated.
+const ASSUMED: f64 = 0.6;
+/// What a thread is assumed to reach where no limit is known, in FLOP/s.
+const ASSUMED_EACH: f64 = 10e9;
+/// So many times the estimate it may take.
+const PATIENCE: f64 = 5.0;
+/// Seconds for which the tool runs whatever the order.
+const BESIDE: f64 = 60.0;
+/// The tools, the better first: `hpcc` measures other things as well, which takes its time.
+const TOOLS: [&str; 6] = ["xhpl", "hpcc", "osu_latency", "osu_bw", "osu_allreduce", "osu_barrier"];
+/// The tool has nothing to put in order and is ended without a delay, so that the run can be stored before its own launcher
+/// ends it; the launcher's last words are why it ended.
+const PLAINLY: [&str; 6] =
+    ["--mca", "odls_base_sigkill_timeout", "0", "--mca", "orte_base_help_aggregate", "0"];
+/// What is measured by a tool on machines of the run.
+pub(super) struct OnMachines<'a> {
+    pub(super) prepared: &'a Prepared,
+    pub(super) common: &'a Common,
+    pub(super) interrupts: &'a Receiver<()>,
+    pub(super) launcher: &'a Launcher,
+    /// The machines, in the order of the run.
+    pub(super) hosts: Vec<&'a Host>,
+    pub(super) names: &'a [String],
+}
+
+/// Whether a tool measures the case on several machines at once, so that no machine measures it alone.
+pub(in crate::app) fn is_on_machines(planned: &Planned) -> bool {
+    bench::find(planned.candidate.case.benchmark()).is_some_and(|found| found.descriptor().of_all_machines)
+}
+
+impl OnMachines<'_> {
+    /// The measurements of the plan's cases of that kind. Whether it was interrupted.
+    pub(super) fn measured(&self, run: &Run) -> (Vec<Measurement>, bool) {
+        let maker = self.prepared.maker(self.names.first().map(String::as_str).unwrap_or_default());
+        let mut made = Vec::new();
+        for planned in self.prepared.planned.iter().filter(|planned| is_on_machines(planned)) {
+            let case = planned.candidate.case.clone();
+            let outcome = match self.outcome(planned, run) {
+                Err(why) if why.cause == Cause::Interrupted => return (made, true),
+                Err(why) => Outcome { ended: Some(why), ..empty(case) },
+                Ok(outcome) => outcome,
+            };
+            made.push(maker.measurement(&outcome, Evidence::default()));
+        }
+        (made, false)
+    }
+
+    fn outcome(&self, planned: &Planned, run: &Run) -> Result<Outcome, CannotMeasure> {
+        let case = &planned.candidate.case;
+        if self.hosts.len() < 2 {
+            return Err(CannotMeasure::not_here("requires at least two machines: name them with --hosts"));
+        }
+        if case.benchmark() == Hpl.name() {
+            let machines: Vec<&Machine> = run.nodes.iter().map(|node| run.machine_of(node)).collect();
+            let system = System::of(planned, &machines, peak(run))?;
+            let measured = self.by_tool(
+                &system.case,
+                &self.hosts,
+                planned.sampling.samples.unwrap_or(1),
+                Some(&system),
+            )?;
+            let samples = measured.samples.into_iter().map(|sample| system.with_peak(sample)).collect();
+            return Ok(Outcome { samples, facts: measured.facts, ..empty(system.case) });
+        }
+        let times = planned.sampling.samples.unwrap_or(SAMPLES);
+        if !mpi::is_between_two(case) {
+            let measured = self.by_tool(case, &self.hosts, times, None)?;
+            return Ok(Outcome { samples: measured.samples, facts: measured.facts, ..empty(case.clone()) });
+        }
+        let made: Vec<Between> = pairs(self.hosts.len())
+            .into_iter()
+            .map(|pair| self.between(case, pair, times))
+            .collect::<Result<_, _>>()?;
+        let all: Vec<(&Between, &Answer)> =
+            made.iter().filter_map(|one| Some((one, one.answers.first()?))).collect();
+        let case = case.clone().with_word(SERVER, EACH);
+        between::each(case, &all, self.names).ok_or_else(|| CannotMeasure::not_here("there is no pair"))
+    }
+
+    /// What two machines measure; an error is one that ends the run.
+    fn between(&self, case: &Case, pair: Pair, times: u32) -> Result<Between, CannotMeasure> {
+        let hosts = [self.hosts[pair.from], self.hosts[pair.to]];
+        let answer = match self.by_tool(case, &hosts, times, None) {
+            Err(why) if why.cause == Cause::Interrupted => return Err(why),
+            measured => measured.map(|measured| {
+                let metric = between::headline(case).map(|metric| metric.name).unwrap_or_default();
+                let values = measured.samples.iter().filter_map(|sample| sample.values.get(metric).copied());
+                Figure { samples: values.collect(), ..Figure::default() }
+            }),
+        };
+        Ok(Between { pair, kind: EACH, answers: vec![answer] })
+    }
+
+    /// Samples by the first tool that can measure the case on these machines.
+    fn by_tool(
+        &self,
+        case: &Case,
+        hosts: &[&Host],
+        times: u32,
+        system: Option<&System>,
+    ) -> Result<Measured, CannotMeasure> {
+        let (search, launcher) = peers::tools(self.common).map_err(|e| CannotMeasure::environment(e.line))?;
+        let limit = system.map_or(TOOL_LIMIT, |system| PATIENCE * (system.seconds + BESIDE));
+        let through = through(&search, self.launcher.name(), hosts, limit)?;
+        let mut companions = Companions::new(search, launcher, std::env::temp_dir(), self.interrupts.clone());
+        companions.registry = crate::leftover::Registry::here();
+        companions.through = Some(Ok(through));
+        let machine = &self.prepared.machine;
+        let of_case =
+            |peer: &&&dyn Peer| TOOLS.contains(&peer.tool().name) && peer.pairing(case, machine).is_some();
+        let tools = PEERS.iter().filter(of_case).map(|peer| peer.tool().name).collect();
+        let mut why = Vec::new();
+        for mut tool in companions.beside(&Against::Named(tools), case, machine, &Offer::default()) {
+            let Some(mut prepared) = tool.prepared.take() else {
+                why.push(format!("{}: {}", tool.about.name, tool.about.unavailable.unwrap_or_default()));
+                continue;
+            };
+            if let Some(system) = system {
+                super::super::complain(&system.estimate(&tool.about.name));
+            }
+            let sampled = |_| match system {
+                Some(_) => sample(prepared.as_mut(), case),
+                None => prepared.sample(Amount::Work(1)),
+            };
+            let samples = (0..times).map(sampled).collect::<Result<Vec<Sample>, CannotMeasure>>()?;
+            let mut facts = prepared.facts();
+            facts.achieved.set(&PROGRAM, tool.about.command.join(" "));
+            return Ok(Measured { samples, facts });
+        }
+        Err(CannotMeasure::not_here(format!("{}; install one of them on every machine", why.join("; "))))
+    }
+}
+
+fn empty(case: Case) -> Outcome {
+    Outcome { case, repeat: 0, samples: Vec::new(), facts: Facts::default(), peers: Vec::new(), ended: None }
+}
+
+/// Pairs that measure one after the other: all of up to 4 machines, of more each machine with the next.
+fn pairs(machines: usize) -> Vec<Pair> {
+    let ordered = |from: usize| (0..machines).map(move |to| Pair { from, to });
+    match machines {
+        0..=ALL_PAIRS => (0..machines).flat_map(ordered).filter(|pair| pair.from != pair.to).collect(),
+        _ => (0..machines).map(|from| Pair { from, to: (from + 1) % machines }).collect(),
+    }
+}
+
+/// The program that measured.
+const PROGRAM: Fact<String> = Fact::new("program", "command of the program that measured it");
+
+struct Measured {
+    samples: Vec<Sample>,
+    facts: Facts,
+}
+
+/// One solution. The tool's check of the residual has passed when there is a figure.
+fn sample(tool: &mut dyn bench::Prepared, case: &Case) -> Result<Sample, CannotMeasure> {
+    let mut sample = tool.sample(Amount::Work(1))?;
+    let rate = sample.values.get(RATE).copied().unwrap_or(f64::NAN);
+    sample.elapsed = operations(case.number("n").unwrap_or(0) as f64) / rate;
+    sample.values.insert(TIME.to_owned(), sample.elapsed);
+    let residual = tool.facts().achieved.get(&fact::RESIDUAL).and_then(|text| text.parse().ok());
+    sample.values.extend(residual.map(|residual: f64| (RESIDUAL.to_owned(), residual)));
+    Ok(sample)
+}
+
+/// What is solved, and on what.
+#[derive(Debug, PartialEq)]
+struct System {
+    /// With order, blocks, grid of processes and threads.
+    case: Case,
+    machines: usize,
+    /// Seconds that it is expected to take.
+    seconds: f64,
+    /// The sum of the machines' limits.
+    peak: Option<f64>,
+}
+
+impl System {
+    /// A process a machine, with as many threads as the machine with the fewest CPUs has.
+    fn of(planned: &Planned, machines: &[&Machine], peak: Option<f64>) -> Result<Self, CannotMeasure> {
+        let case = planned.candidate.case.clone();
+        let nb = case.number("nb").unwrap_or(1).max(1);
+        let threads = machines.iter().map(|machine| machine.cpu_capacity() as u64).min().unwrap_or(1).max(1);
+        let guess = ASSUMED_EACH * threads as f64 * machines.len() as f64;
+        let rate = peak.map_or(guess, |peak| ASSUMED * peak);
+        let n = match case.number("n") {
+            Some(n) => n,
+            None => order(machines, nb, planned.budget.map(|seconds| seconds * rate))?,
+        };
+        let count = machines.len() as u64;
+        let [p, q] = match (case.number("p"), case.number("q")) {
+            (None, None) => grid(count),
+            (Some(p), Some(q)) if p * q == count => [p, q],
+            _ => {
+                let why = format!("--p × --q must be {count}, the number of machines: give both or neither");
+                return Err(CannotMeasure::not_here(why));
+            }
+        };
+        let counts = [("n", n), ("nb", nb), ("p", p), ("q", q), ("threads", threads)];
+        let case =
+            counts.iter().fold(Case::of(Hpl.name()), |case, (name, count)| case.with_count(name, *count));
+        let seconds = operations(n as f64) / rate;
+        Ok(Self { case, machines: machines.len(), seconds, peak })
+    }
+
+    fn with_peak(&self, sample: Sample) -> Sample {
+        let known = [(MACHINES, Some(self.machines as f64)), (MACHINES_PEAK, self.peak)];
+        Sample {
+            conditions: Conditions { more: known.into_iter().collect(), ..Conditions::default() },
+            ..sample
+        }
+    }
+
+    fn estimate(&self, tool: &str) -> String {
+        let number = |key| self.case.number(key).unwrap_or(0);
+        let time =
+            crate::quantity::format_duration(std::time::Duration::from_secs(self.seconds.ceil() as u64));
+        let more = if tool == "hpcc" { ", and up to a minute for hpcc's other parts" } else { "" };
+        format!(
+            "cpu.hpl by {tool}: order {} on {} machines, {} × {} processes of {} threads, about {time}{more}",
+            number("n"),
+            self.machines,
+            number("p"),
+            number("q"),
+            number("threads"),
+        )
+    }
+}
+
+/// The largest order that the memory of the machine with the least, times their number, takes, and that so many
+/// operations solve; a multiple of the block.
+fn order(machines: &[&Machine], nb: u64, most: Option<f64>) -> Result<u64, CannotMeasure> {
+    let each = machines.iter().map(|machine| machine.memory_available_bytes());
+    let least = each.collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().min());
+    let least = least.ok_or_else(|| {
+        CannotMeasure::not_here("the available memory of a machine is unknown: choose the order with --n")
+    })?;
+    let memory = (OF_MEMORY * least as f64 * machines.len() as f64 / 8.0).sqrt();
+    let time = most.map_or(f64::INFINITY, |operations| (1.5 * operations).cbrt());
+    Ok((memory.min(time) as u64 / nb * nb).max(nb))
+}
+
+/// Rows and columns of processes: as near to a square as their number allows, the fewer rows.
+fn grid(processes: u64) -> [u64; 2] {
+    let rows = (1..=processes.isqrt()).rev().find(|rows| processes.is_multiple_of(*rows)).unwrap_or(1);
+    [rows, processes / rows]
+}
+
+/// The sum over the machines of the derived limit of multiply-adds in f64, the highest that each has measured to; none
+/// if one has none.
+fn peak(run: &Run) -> Option<f64> {
+    let of_node = |node: &Node| {
+        let own = || run.measurements.iter().filter(|measurement| measurement.node == node.name);
+        let all = run.machine_of(node).all_threads(own().map(|m| m.case.threads()));
+        let fma = |m: &&Measurement| {
+            let case = &m.case;
+            case.benchmark() == Peak.name()
+                && (case.word("op"), case.word("type")) == (Some("fma"), Some("f64"))
+                && case.threads() == all
+        };
+        let limits = own().filter(fma).filter_map(|m| m.metrics.first()?.limit.as_ref());
+        let derived = limits.filter(|limit| limit.source == Source::Derived);
+        derived.filter_map(|limit| limit.value).max_by(f64::total_cmp)
+    };
+    run.nodes.iter().map(of_node).sum()
+}
+
+/// What starts a tool on these machines, a process on each; it may take `limit` seconds.
+fn through(search: &Search, launcher: &str, hosts: &[&Host], limit: f64) -> Result<Through, CannotMeasure> {
+    let (name, export, arguments) = match launcher {
+        "ssh" | "mpirun" => ("mpirun", Some("-x"), words_of_mpirun(&addresses(hosts)?)),
+        "srun" => ("srun", None, words_of_srun(&addresses(hosts)?)),
+        _ => {
+            let why = "mpirun or srun starts it on the machines: use --launcher ssh, mpirun or srun";
+            return Err(CannotMeasure::not_here(why));
+        }
+    };
+    let program = search.find(name, name, &[]);
+    let program = program.map_err(|why| CannotMeasure::not_here(format!("{name}: {why}")))?;
+    let is_its_own =
+        |name: &OsStr| OF_LAUNCHERS.iter().any(|lead| name.as_encoded_bytes().starts_with(lead.as_bytes()));
+    let variables = std::env::vars_os().filter(|(name, _)| is_its_own(name)).collect();
+    Ok(Through { program, arguments, export, variables, limit })
+}
+
+/// The addresses without users, as MPI's launchers take them.
+fn addresses(hosts: &[&Host]) -> Result<Vec<String>, CannotMeasure> {
+    let plain = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b));
+    let address = |host: &&Host| match host.destination.as_str() {
+        name if plain(name) && host.port.is_none() => Ok(name.to_owned()),
+        name => Err(CannotMeasure::not_here(format!(
+            "MPI's launcher takes host names without user and port: '{}'",
+            crate::text::shown_within(name, 64)
+        ))),
+    };
+    hosts.iter().map(address).collect()
+}
+
+fn words_of_mpirun(addresses: &[String]) -> Vec<String> {
+    let slots: Vec<String> = addresses.iter().map(|name| format!("{name}:1")).collect();
+    let (count, slots) = (addresses.len().to_string(), slots.join(","));
+    let root = rustix::process::geteuid().is_root().then_some("--allow-run-as-root");
+    let words = ["-n", &count, "-H", &slots, "--bind-to", "none"].into_iter().chain(PLAINLY).chain(root);
+    words.map(str::to_owned).collect()
+}
+
+fn words_of_srun(addresses: &[String]) -> Vec<String> {
+    let count = addresses.len();
+    let counts = [format!("--nodes={count}"), format!("--ntasks={count}"), "--ntasks-per-node=1".to_owned()];
+    let more = ["--overlap", "--cpu-bind=none", "--mem=0", "--quiet"].map(str::to_owned);
+    counts.into_iter().chain([format!("--nodelist={}", addresses.join(","))]).chain(more).collect()
+}
+
+#[cfg(test)]
+mod tests;
