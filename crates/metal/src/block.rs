@@ -15,7 +15,7 @@ use crate::arch::reference_stream;
 use crate::buffer::{Buffer, BufferError, Pages, Resident};
 use crate::clock::ProbeWork;
 use crate::isa::Isa;
-use crate::stream::{self, ELEMENT, LoadedStream, StreamOp};
+use crate::stream::{self, ELEMENT, LoadedStream, StreamKernel, StreamOp};
 
 pub use permutation::Permutation;
 use permutation::mix;
@@ -122,13 +122,18 @@ pub fn is_block(bytes: usize) -> bool {
 
 /// How blocks are worked on.
 #[derive(Debug, Clone, Copy)]
-pub struct BlockKernel(Method);
+pub struct BlockKernel {
+    op: BlockOp,
+    method: Method,
+}
 
 #[derive(Debug, Clone, Copy)]
 enum Method {
     /// One access for each block, of its width.
     Unit,
     Stream(LoadedStream),
+    /// `memcpy` or `memset` of the C library that the program is linked with.
+    Library,
     /// Plain Rust, for blocks that the portable kernel's long turn does not divide.
     Lines,
 }
@@ -136,35 +141,63 @@ enum Method {
 impl BlockKernel {
     /// A name: of the kernel's variant, or of the access.
     pub fn name(&self) -> String {
-        match self.0 {
+        match self.method {
             Method::Unit => "scalar".to_owned(),
             Method::Stream(kernel) => kernel.variant(),
+            Method::Library if self.op == BlockOp::Write => "memset".to_owned(),
+            Method::Library => "memcpy".to_owned(),
             Method::Lines => "portable_lines".to_owned(),
         }
     }
 
     /// The kind of work that it does, for a clock that is probed beside it.
     pub fn work(&self) -> ProbeWork {
-        match self.0 {
-            Method::Unit => ProbeWork::SCALAR,
+        match self.method {
+            Method::Unit | Method::Library => ProbeWork::SCALAR,
             Method::Stream(kernel) => kernel.work(),
             Method::Lines => ProbeWork::integers(Isa::Portable),
         }
     }
 }
 
-/// The kernels that this processor has for such blocks: the portable one alone, or all better ones.
-pub fn kernels(op: BlockOp, block: usize) -> Vec<BlockKernel> {
+/// Every kernel that this processor can run on blocks of `block` bytes; none of it where [`is_block`] is false.
+pub fn available(op: BlockOp, block: usize) -> Vec<BlockKernel> {
+    let kernel = |method| BlockKernel { op, method };
     if block <= ELEMENT {
-        return vec![BlockKernel(Method::Unit)];
+        return vec![kernel(Method::Unit)];
     }
-    let fits = |kernel: &LoadedStream| block.is_multiple_of(kernel.kernel().turn as usize);
-    let all: Vec<LoadedStream> = stream::available(op.stream()).filter(fits).collect();
-    let portable = |kernel: &LoadedStream| kernel.kernel().isa == Isa::Portable;
-    let any = all.iter().any(|kernel| !portable(kernel));
-    let kept = all.into_iter().filter(|kernel| !any || !portable(kernel));
-    let kept: Vec<BlockKernel> = kept.map(|kernel| BlockKernel(Method::Stream(kernel))).collect();
-    if kept.is_empty() { vec![BlockKernel(Method::Lines)] } else { kept }
+    let fits = |stream: &LoadedStream| block.is_multiple_of(stream.kernel().turn as usize);
+    let mut all: Vec<BlockKernel> =
+        stream::available(op.stream()).filter(fits).map(|stream| kernel(Method::Stream(stream))).collect();
+    if op != BlockOp::Read {
+        all.push(kernel(Method::Library));
+    }
+    if all.is_empty() { vec![kernel(Method::Lines)] } else { all }
+}
+
+/// The kernels among which the fastest is looked for: [`available`] without the portable ones where there are others.
+pub fn candidates(op: BlockOp, block: usize) -> Vec<BlockKernel> {
+    let all = available(op, block);
+    let is_portable = |kernel: &BlockKernel| match kernel.method {
+        Method::Stream(stream) => stream.kernel().isa == Isa::Portable,
+        Method::Unit | Method::Library | Method::Lines => false,
+    };
+    if all.iter().all(is_portable) {
+        all
+    } else {
+        all.into_iter().filter(|kernel| !is_portable(kernel)).collect()
+    }
+}
+
+/// The names of all kernels for blocks of `block` bytes, those that this processor cannot run included.
+pub fn kernel_names(op: BlockOp, block: u64) -> Vec<String> {
+    if block <= ELEMENT as u64 {
+        return vec![BlockKernel { op, method: Method::Unit }.name()];
+    }
+    let library = (op != BlockOp::Read).then(|| BlockKernel { op, method: Method::Library }.name());
+    let streams = stream::kernels()
+        .filter(move |kernel| kernel.op == op.stream() && block.is_multiple_of(u64::from(kernel.turn)));
+    streams.flat_map(StreamKernel::variants).chain(library).collect()
 }
 
 /// A region with its blocks, and how far the work on them has come.
@@ -286,17 +319,16 @@ impl Region {
         self.places = places;
     }
 
-    /// Works on the blocks that were drawn, with one of the [`kernels`] for them, and says how many they were. This is
+    /// Works on the blocks that were drawn, with one of the kernels [`available`] for them, and says how many they were. This is
     /// what is timed.
     pub fn work(&mut self, kernel: BlockKernel) -> u64 {
         for stretch in self.stretches() {
-            match (self.shape.block, kernel.0) {
+            match (self.shape.block, kernel.method) {
                 (1, _) => self.units(&BYTES, stretch),
                 (2, _) => self.units(&PAIRS, stretch),
                 (4, _) => self.units(&QUADS, stretch),
                 (8, _) => self.units(&WORDS, stretch),
-                (_, Method::Stream(kernel)) => self.lines(stretch, Some(kernel)),
-                (_, Method::Lines | Method::Unit) => self.lines(stretch, None),
+                (_, method) => self.lines(stretch, method),
             }
         }
         let blocks = std::mem::take(&mut self.pending);
@@ -362,7 +394,7 @@ impl Region {
         }
     }
 
-    fn lines(&mut self, stretch: Stretch, kernel: Option<LoadedStream>) {
+    fn lines(&mut self, stretch: Stretch, method: Method) {
         let (op, block, s) = (self.shape.op.stream(), self.shape.block, line_value(stretch.pass));
         let elements = block / ELEMENT;
         for index in 0..stretch.blocks {
@@ -377,14 +409,25 @@ impl Region {
             // A read has its one region as the second array, b.
             let (a, b): (&mut [f64], &[f64]) =
                 if self.shape.op == BlockOp::Read { (&mut [], target) } else { (target, source) };
-            let sum = match kernel {
-                Some(kernel) => {
-                    // SAFETY: `kernels` chose it for blocks of whole turns; the arrays that the operation uses have
+            let sum = match method {
+                Method::Stream(kernel) => {
+                    // SAFETY: `available` gives it for blocks of whole turns; the arrays that the operation uses have
                     // `block` bytes; the target begins on a line, as the buffer and every block do, and overlaps
                     // nothing.
                     unsafe { kernel.raw(a.as_mut_ptr(), b.as_ptr(), b.as_ptr(), 1, block, s) }
                 }
-                None => reference_stream::apply(op, elements, a, b, &[], s),
+                Method::Library if op == StreamOp::Copy => {
+                    a.copy_from_slice(b);
+                    0
+                }
+                Method::Library if op == StreamOp::Write => {
+                    // SAFETY: every pattern of bits is a number.
+                    unsafe { a.as_mut_ptr().write_bytes(s.to_le_bytes()[0], elements) };
+                    0
+                }
+                Method::Library | Method::Lines | Method::Unit => {
+                    reference_stream::apply(op, elements, a, b, &[], s)
+                }
             };
             self.sum = self.sum.wrapping_add(sum);
         }

@@ -422,7 +422,7 @@ fn blocks_of_a_few_bytes_are_one_access_of_that_width_each() {
     };
     let mut region = Region::new(shape).unwrap();
     region.draw(600);
-    assert_eq!(region.work(block::kernels(shape.op, shape.block)[0]), 600);
+    assert_eq!(region.work(block::candidates(shape.op, shape.block)[0]), 600);
     region.verify().unwrap();
     if std::env::consts::ARCH != "x86_64" {
         return;

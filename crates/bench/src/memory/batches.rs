@@ -5,13 +5,14 @@
 
 use std::time::{Duration, Instant};
 
-use plimsoll_metal::block::{BlockKernel, BlockOp, MOST_DRAWN, Order, Region, Shape, kernels};
+use plimsoll_metal::block::{BlockKernel, BlockOp, MOST_DRAWN, Order, Region, Shape, available, candidates};
 use plimsoll_metal::buffer::Resident;
 use plimsoll_metal::clock::{Clocks, thread_cpu_time, timer_overhead};
 use plimsoll_metal::team::{Member, Team};
 use serde::{Deserialize, Serialize};
 
 use super::affinity::{self, Site};
+use super::choose::BEST;
 use super::fact::{CPUS, DRAW_SECONDS_PER_BLOCK, LEVEL, SIZE, VARIANT};
 use super::lap::OFF_CPU;
 use super::passes::{alone, note_threads};
@@ -52,6 +53,8 @@ pub(super) struct Job {
     pub(super) order: Order,
     /// Bytes.
     pub(super) block: u64,
+    /// The name of the kernel; [`BEST`] for the fastest one.
+    pub(super) variant: String,
     pub(super) fixed: Option<Fixed>,
     pub(super) site: Site,
 }
@@ -211,7 +214,7 @@ fn blocks_in(seconds: f64, block_seconds: f64) -> u64 {
 impl Batches {
     /// Regions on every thread's own memory node, filled, and the kernel chosen.
     pub(super) fn new(job: &Job, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
-        let &Job { op, order, block, fixed, ref site } = job;
+        let &Job { op, order, block, fixed, ref variant, ref site } = job;
         let block = usize::try_from(block).unwrap_or(usize::MAX);
         let (pages, node, seed) = (site.pages, site.node, seed(cx, case));
         let shape = Shape { op, order, block, bytes: site.bytes(), pages, seed };
@@ -254,16 +257,19 @@ impl Batches {
             apart,
             facts,
         };
-        batches.choose(op, block)?;
+        batches.choose(op, block, variant)?;
         Ok(batches)
     }
 
-    /// Takes the kernel that is quickest.
-    fn choose(&mut self, op: BlockOp, block: usize) -> Result<(), CannotMeasure> {
-        let mut tried: Vec<Chosen> = kernels(op, block)
-            .into_iter()
-            .map(|kernel| Chosen { kernel, block_seconds: f64::INFINITY })
-            .collect();
+    /// Takes the fastest kernel of those that `variant` names: all for [`BEST`].
+    fn choose(&mut self, op: BlockOp, block: usize, variant: &str) -> Result<(), CannotMeasure> {
+        let mut kernels = candidates(op, block);
+        if variant != BEST {
+            kernels = available(op, block);
+            kernels.retain(|kernel| kernel.name() == variant);
+        }
+        let mut tried: Vec<Chosen> =
+            kernels.into_iter().map(|kernel| Chosen { kernel, block_seconds: f64::INFINITY }).collect();
         let mut blocks = 1;
         if let Some(first) = tried.first() {
             // The first blocks are slow: nothing is known yet to caches and address translation.
@@ -278,7 +284,9 @@ impl Batches {
             }
         }
         let quickest = tried.into_iter().min_by(|a, b| a.block_seconds.total_cmp(&b.block_seconds));
-        let chosen = quickest.ok_or_else(|| CannotMeasure::not_here("no kernel works on such blocks"))?;
+        let chosen = quickest.ok_or_else(|| {
+            CannotMeasure::not_here(format!("no kernel '{variant}' runs on this processor for such blocks"))
+        })?;
         self.facts.achieved.set(&VARIANT, chosen.kernel.name());
         self.kernel = Some(chosen);
         Ok(())
@@ -480,7 +488,14 @@ mod tests {
         let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
         let fixed = Some(Fixed { blocks: 1 << 40, scaling: Scaling::Strong });
         let site = Site::of(&machine, &case);
-        let job = Job { op: BlockOp::Write, order: Order::Random, block: 64, fixed, site };
+        let job = Job {
+            op: BlockOp::Write,
+            order: Order::Random,
+            block: 64,
+            variant: BEST.to_owned(),
+            fixed,
+            site,
+        };
         let mut batches = Batches::new(&job, &case, &cx).unwrap();
         assert!(batches.facts().warnings.iter().all(|warning| warning.code() != "volume-cut"));
         batches.longest = Duration::ZERO;

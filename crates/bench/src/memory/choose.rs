@@ -6,6 +6,8 @@
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::stream::{self, LoadedStream, StreamOp};
 
+use crate::case::nearest;
+
 /// How far behind the best a kernel may be to be tried in the next round, as a share.
 const NEAR: [f64; 4] = [0.25, 0.10, 0.05, 0.03];
 /// Kernels that are always tried again, however far behind.
@@ -15,6 +17,19 @@ const ALWAYS: usize = 3;
 const AGAIN: usize = 6;
 const AGAIN_NEAR: f64 = 0.03;
 const AGAIN_SECONDS: f64 = 1.5;
+
+/// The value of `variant` that leaves the kernel open: the fastest one is looked for.
+pub(super) const BEST: &str = "best";
+
+/// The message for a `variant` that is none of `names`, which are those of the operations asked for.
+pub(super) fn unknown_variant(word: &str, names: &[String]) -> String {
+    let near = nearest(word, names.iter().map(String::as_str));
+    format!(
+        "variant must be best, all or a kernel of these operations (--variant all --list shows them): '{}' is not{}",
+        crate::text::shown(word),
+        near.map(|name| format!("; did you mean '{name}'?")).unwrap_or_default()
+    )
+}
 
 /// A kernel, and what its quickest pass took.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,8 +43,8 @@ pub(super) fn named(op: StreamOp, variant: &str) -> Vec<LoadedStream> {
     let all: Vec<LoadedStream> = stream::available(op).collect();
     let better = |kernel: &LoadedStream| kernel.kernel().isa != Isa::Portable;
     match variant {
-        "best" if all.iter().any(better) => all.into_iter().filter(better).collect(),
-        "best" => all,
+        BEST if all.iter().any(better) => all.into_iter().filter(better).collect(),
+        BEST => all,
         name => all.into_iter().filter(|kernel| kernel.variant() == name).collect(),
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use plimsoll_metal::block::{BlockError, BlockKernel, BlockOp, Order, Region, Shape, kernels};
+use plimsoll_metal::block::{BlockError, BlockKernel, BlockOp, Order, Region, Shape, candidates};
 use plimsoll_metal::team::Team;
 use serde::{Deserialize, Serialize};
 
@@ -255,7 +255,7 @@ impl Load {
             .run(|member| Region::new(Shape { seed: seed.wrapping_add(1 + member.index as u64), ..shape }));
         let regions: Result<Vec<Region>, BlockError> = made.map_err(broken)?.into_iter().collect();
         let regions = regions.map_err(|e| CannotMeasure::environment(e.to_string()))?;
-        let mut load = Self { team, regions, kernel: kernels(op, BURST)[0] };
+        let mut load = Self { team, regions, kernel: candidates(op, BURST)[0] };
         load.choose(op)?;
         Ok(load)
     }
@@ -263,7 +263,7 @@ impl Load {
     /// Takes the kernel that draws the most.
     fn choose(&mut self, op: BlockOp) -> Result<(), CannotMeasure> {
         let mut best = 0.0;
-        for kernel in kernels(op, BURST) {
+        for kernel in candidates(op, BURST) {
             let before = std::mem::replace(&mut self.kernel, kernel);
             let ((), bandwidth) = self.during(Duration::ZERO, || {
                 spin(SETTLE);

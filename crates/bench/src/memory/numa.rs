@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use plimsoll_metal::block::{BlockKernel, BlockOp, Order, Region, Shape, kernels};
+use plimsoll_metal::block::{BlockKernel, BlockOp, Order, Region, Shape, candidates};
 use plimsoll_metal::chase::{Chase, Shape as Cycle};
 use plimsoll_metal::clock::thread_cpu_time;
 use plimsoll_metal::team::{Member, Team};
@@ -250,7 +250,7 @@ impl Between {
             columns.push(Column { node, memory });
         }
         let kernel =
-            kernels(BlockOp::Read, BLOCK).pop().ok_or_else(|| environment("no kernel reads".into()))?;
+            candidates(BlockOp::Read, BLOCK).pop().ok_or_else(|| environment("no kernel reads".into()))?;
         let mut facts = Facts::default();
         facts.achieved.set(&CPU_NODES, rows.iter().map(|(row, _)| row.node).collect::<Vec<_>>());
         facts.achieved.set(&MEMORY_NODES, columns.iter().map(|c| c.node).collect::<Vec<_>>());

@@ -59,7 +59,7 @@ proptest! {
         batches in prop::collection::vec(0_u64..400, 0..5),
     ) {
         let shape = shape(OPS[which], ORDERS[random], block, blocks);
-        for kernel in kernels(shape.op, block) {
+        for kernel in available(shape.op, block) {
             let mut region = Region::new(shape).unwrap();
             let fresh = Region::new(shape).unwrap();
             prop_assert_eq!(region.blocks(), blocks as u64);
@@ -80,7 +80,7 @@ proptest! {
     #[test]
     fn each_block_comes_once_in_a_pass_and_passes_differ(blocks in 60_u64..700, batch in 1_u64..100, block in any_block()) {
         let shape = shape(BlockOp::Read, Order::Random, block, blocks as usize);
-        let kernel = kernels(shape.op, block)[0];
+        let kernel = candidates(shape.op, block)[0];
         let mut region = Region::new(shape).unwrap();
         let mut places = Vec::new();
         while (places.len() as u64) < 2 * blocks {
@@ -101,7 +101,7 @@ proptest! {
     ) {
         let shape = shape(OPS[which], ORDERS[random], block, blocks);
         let mut region = Region::new(shape).unwrap();
-        let places = work(&mut region, kernels(shape.op, block)[0], done);
+        let places = work(&mut region, candidates(shape.op, block)[0], done);
         let place = *place.get(&places) as usize;
         let at = region.target + place * block + byte.index(block);
         region.buffer.bytes_mut()[at] ^= 0x40;
@@ -114,7 +114,7 @@ fn a_sum_that_lacks_a_block_or_has_one_twice_is_wrong() {
     for order in ORDERS {
         let shape = shape(BlockOp::Read, order, 64, 40);
         let mut region = Region::new(shape).unwrap();
-        work(&mut region, kernels(shape.op, 64)[0], 55);
+        work(&mut region, candidates(shape.op, 64)[0], 55);
         region.verify().unwrap();
         region.done += 1;
         assert!(region.verify().unwrap_err().to_string().contains("adds up to"));
@@ -127,8 +127,8 @@ fn a_sum_that_lacks_a_block_or_has_one_twice_is_wrong() {
 fn a_block_written_out_of_its_turn_is_found() {
     let shape = shape(BlockOp::Write, Order::Random, 8, 64);
     let mut region = Region::new(shape).unwrap();
-    let mut places = work(&mut region, kernels(shape.op, 8)[0], 64 + 20);
-    places.extend(work(&mut region, kernels(shape.op, 8)[0], 1));
+    let mut places = work(&mut region, candidates(shape.op, 8)[0], 64 + 20);
+    places.extend(work(&mut region, candidates(shape.op, 8)[0], 1));
     region.done -= 1;
     let error = region.verify().unwrap_err();
     assert!(error.what.starts_with("21 blocks are written of 20"), "{error}");
@@ -138,11 +138,11 @@ fn a_block_written_out_of_its_turn_is_found() {
 fn at_random_no_more_is_drawn_than_has_room() {
     let mut region = Region::new(shape(BlockOp::Read, Order::Random, 1, 100_000)).unwrap();
     region.draw(50_000);
-    assert_eq!(region.work(kernels(BlockOp::Read, 1)[0]), MOST_DRAWN);
-    assert_eq!(region.work(kernels(BlockOp::Read, 1)[0]), 0, "nothing is drawn any more");
+    assert_eq!(region.work(candidates(BlockOp::Read, 1)[0]), MOST_DRAWN);
+    assert_eq!(region.work(candidates(BlockOp::Read, 1)[0]), 0, "nothing is drawn any more");
     let mut region = Region::new(shape(BlockOp::Read, Order::Sequential, 1, 100_000)).unwrap();
     region.draw(250_000);
-    assert_eq!(region.work(kernels(BlockOp::Read, 1)[0]), 250_000);
+    assert_eq!(region.work(candidates(BlockOp::Read, 1)[0]), 250_000);
     region.verify().unwrap();
 }
 
@@ -175,12 +175,12 @@ fn bytes_count_both_ways_and_leave_the_rest_over() {
 fn better_kernels_stand_alone_and_every_block_has_one() {
     for op in OPS {
         for block in [1, 8, 64, 128, 192, 4096] {
-            let found = kernels(op, block);
+            let found = candidates(op, block);
             assert!(!found.is_empty());
             let names: HashSet<String> = found.iter().map(BlockKernel::name).collect();
             assert_eq!(names.len(), found.len());
             assert!(found.len() == 1 || !names.contains("portable"), "{names:?}");
         }
-        assert_eq!(kernels(op, 2)[0].name(), "scalar");
+        assert_eq!(candidates(op, 2)[0].name(), "scalar");
     }
 }

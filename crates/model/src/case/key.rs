@@ -199,7 +199,7 @@ pub const KEYS: &[Key] = &[
     key("block", Kind::Sizes, "block size of a transfer, or a mix by weight: 4K@60+64K@40")
         .axis("block", Spacing::Log).of_one(),
     key("align", Kind::Size, "random transfers begin at multiples of this [default: what divides all blocks]"),
-    key("variant", Kind::Word, "kernel of memory.bandwidth: best, all, or a name such as nt_ahead256_avx2: nt_ non-temporal stores (past the caches), aheadN_ software prefetch N bytes ahead (non-temporal), l1aheadN_ and l2aheadN_ into L1 and L2, then the instruction set").usually("best").overlaid(),
+    key("variant", Kind::Word, "kernel of memory.bandwidth and memory.block: best, all, or a name such as memcpy, memset, rep_movsb (of the processor), nt_ahead256_avx2: nt_ non-temporal stores (past the caches), aheadN_ software prefetch N bytes ahead (non-temporal), l1aheadN_ and l2aheadN_ into L1 and L2, then the instruction set").usually("best").overlaid(),
     key("pages", Kind::Word, "page size: 4k (or 16k, 64k: what the kernel has), thp (transparent huge pages), 2m, 1g (from reserved pools)")
         .usually("thp"),
     key("layout", Kind::Word, "arrays: private to each thread, or shared (each thread a part of one)")

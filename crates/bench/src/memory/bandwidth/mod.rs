@@ -10,10 +10,11 @@ use plimsoll_metal::stream::{self, StreamKernel, StreamOp};
 use super::affinity::{self, Site};
 use super::answered;
 use super::arrays::Layout;
+use super::choose::unknown_variant;
 use super::findings;
 use super::passes::{Job, Passes};
 use super::{BANDWIDTH, BUS_BANDWIDTH, are_here, pages, sizes, threads, working_set};
-use crate::case::{Case, nearest};
+use crate::case::Case;
 use crate::machine::Machine;
 use crate::measurement::Measurement;
 use crate::metric::Form;
@@ -156,7 +157,10 @@ fn kernels(group: &Group) -> Result<Vec<(StreamOp, String)>, String> {
         }
     }
     match unmatched.first() {
-        Some(variant) => Err(unknown_variant(variant)),
+        Some(variant) => {
+            let names: Vec<String> = stream::kernels().flat_map(StreamKernel::variants).collect();
+            Err(unknown_variant(variant, &names))
+        }
         None => Ok(pairs),
     }
 }
@@ -171,16 +175,6 @@ fn variants_of(op: StreamOp, variant: &str) -> Vec<String> {
             built.flat_map(StreamKernel::variants).filter(|other| other == name).collect()
         }
     }
-}
-
-fn unknown_variant(word: &str) -> String {
-    let names: Vec<String> = stream::kernels().flat_map(StreamKernel::variants).collect();
-    let near = nearest(word, names.iter().map(String::as_str));
-    format!(
-        "variant must be best, all or a kernel of these operations (--variant all --list shows them): '{}' is not{}",
-        crate::text::shown(word),
-        near.map(|name| format!("; did you mean '{name}'?")).unwrap_or_default()
-    )
 }
 
 /// Whether this CPU has the instructions of the variant.

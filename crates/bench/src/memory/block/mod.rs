@@ -7,11 +7,12 @@
 
 mod limit;
 
-use plimsoll_metal::block::{BlockOp, LINE, Order, is_block};
+use plimsoll_metal::block::{BlockKernel, BlockOp, LINE, Order, available, is_block, kernel_names};
 
 use super::affinity::{self, Site};
 use super::answered;
 use super::batches::{Batches, Fixed, Job};
+use super::choose::{BEST, unknown_variant};
 use super::{LATENCY, LATENCY_PER_BYTE, THROUGHPUT, are_here, pages, sizes, threads, working_set};
 use crate::case::{Case, Value};
 use crate::fixed::{self, Pace, Scaling};
@@ -19,6 +20,7 @@ use crate::machine::Machine;
 use crate::measurement::Measurement;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
+use crate::sample::CannotMeasure;
 use crate::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, PATTERN, Parsed, Ready, Roofline, Say, place,
     whole_sizes,
@@ -50,11 +52,12 @@ impl Benchmark for Block {
                 Say::Value("block"),
                 Say::Word("of"),
                 Say::Value("size"),
+                Say::Value("variant"),
                 Say::Times,
             ],
             keys: &[
-                "op", "pattern", "block", "size", "pages", "node", "affinity", "threads", "volume", "count",
-                "scaling",
+                "op", "pattern", "block", "size", "variant", "pages", "node", "affinity", "threads",
+                "volume", "count", "scaling",
             ],
             help: &[
                 ("op", "read, write, read-write or all"),
@@ -105,36 +108,39 @@ impl Benchmark for Block {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let threads = threads(machine, group)?;
-        let (ops, patterns) = (named(group, "op", OPS)?, named(group, "pattern", PATTERNS)?);
-        let (blocks, pages, amounts) = (blocks(group)?, pages(machine, group)?, amounts(group)?);
+        let patterns = named(group, "pattern", PATTERNS)?;
+        let (pages, amounts) = (pages(machine, group)?, amounts(group)?);
         let affinities = affinity::affinities(machine, group)?;
         let mut candidates = Vec::new();
-        for (name, op) in ops {
+        for Work { word, op, block, variant } in works(group)? {
             for &(pattern, order) in &patterns {
-                for block in &blocks {
-                    for pages in &pages {
-                        for threads in &threads {
-                            let blocks = most_blocks(&amounts, op, *block, *threads);
-                            let usual = default_size(machine, group, op, *block, *threads, blocks);
-                            for size in sizes(machine, group, &[usual], super::SMALLEST)? {
-                                has_room(op, *block, size)?;
-                                let case = Case::of(self.name())
-                                    .with_word("op", name)
-                                    .with_word("pattern", pattern)
-                                    .with_size("block", *block)
-                                    .with_size("size", size)
-                                    .with_word("pages", pages.fitting(machine, group, size).word);
-                                for affinity in &affinities {
-                                    let case = affinity.on(case.clone()).with_count("threads", *threads);
-                                    let site = Site::of(machine, &case);
-                                    let feasible = are_here(machine, &case).and_then(|()| site.fits(machine));
-                                    for amount in &amounts {
-                                        let case = amount.on(case.clone());
-                                        let fixed = fixed_blocks(&case, op, *block)?;
-                                        let site = site.clone();
-                                        let job = Job { op, order, block: *block, fixed, site };
-                                        candidates.push(Candidate::new(case, feasible.clone()).parsed(&job));
-                                    }
+                for pages in &pages {
+                    for threads in &threads {
+                        let blocks = most_blocks(&amounts, op, block, *threads);
+                        let usual = default_size(machine, group, op, block, *threads, blocks);
+                        for size in sizes(machine, group, &[usual], super::SMALLEST)? {
+                            has_room(op, block, size)?;
+                            let mut case = Case::of(self.name())
+                                .with_word("op", word)
+                                .with_word("pattern", pattern)
+                                .with_size("block", block)
+                                .with_size("size", size);
+                            if variant != BEST {
+                                case = case.with_word("variant", &variant);
+                            }
+                            let case = case.with_word("pages", pages.fitting(machine, group, size).word);
+                            for affinity in &affinities {
+                                let case = affinity.on(case.clone()).with_count("threads", *threads);
+                                let site = Site::of(machine, &case);
+                                let feasible = runs_here(op, block, &variant)
+                                    .and_then(|()| are_here(machine, &case))
+                                    .and_then(|()| site.fits(machine));
+                                for amount in &amounts {
+                                    let case = amount.on(case.clone());
+                                    let fixed = fixed_blocks(&case, op, block)?;
+                                    let (variant, site) = (variant.clone(), site.clone());
+                                    let job = Job { op, order, block, variant, fixed, site };
+                                    candidates.push(Candidate::new(case, feasible.clone()).parsed(&job));
                                 }
                             }
                         }
@@ -145,13 +151,75 @@ impl Benchmark for Block {
         Ok(candidates)
     }
 
-    /// Where its region lives: it decides what was measured.
+    /// Where its region lives, which decides what was measured, and the kernel where the case leaves it open.
     fn details(&self, measurement: &Measurement) -> Vec<String> {
-        answered::level(measurement).map(|level| format!("region: {level}")).into_iter().collect()
+        let is_open = measurement.case.word("variant").is_none();
+        let chosen = measurement.achieved.word_of_parameter("variant").filter(|_| is_open);
+        let level = answered::level(measurement).map(|level| format!("region: {level}"));
+        level
+            .into_iter()
+            .chain(chosen.map(|kernel| format!("kernel {}", crate::text::shown(kernel))))
+            .collect()
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
         Ok(Box::new(Batches::new(&parsed.read()?, case, cx)?))
+    }
+}
+
+/// An operation on blocks of one size by one kernel, as asked for.
+struct Work {
+    /// The name of the operation.
+    word: &'static str,
+    op: BlockOp,
+    /// Bytes.
+    block: u64,
+    variant: String,
+}
+
+/// Every operation, block and kernel asked for. A kernel that has only some of them stands with these alone.
+///
+/// # Errors
+/// A message that starts with the key of the wrong value.
+fn works(group: &Group) -> Result<Vec<Work>, String> {
+    let variants = group.words("variant", &[BEST]);
+    let (ops, blocks) = (named(group, "op", OPS)?, blocks(group)?);
+    let mut unmatched = variants.clone();
+    let mut works = Vec::new();
+    for &(word, op) in &ops {
+        for &block in &blocks {
+            for asked in &variants {
+                let names = match asked.as_str() {
+                    BEST => vec![BEST.to_owned()],
+                    "all" => available(op, block as usize).iter().map(BlockKernel::name).collect(),
+                    name => kernel_names(op, block).into_iter().filter(|other| other == name).collect(),
+                };
+                if !names.is_empty() {
+                    unmatched.retain(|other| other != asked);
+                }
+                works.extend(names.into_iter().map(|variant| Work { word, op, block, variant }));
+            }
+        }
+    }
+    match unmatched.first() {
+        Some(variant) => {
+            let names: Vec<String> = ops
+                .iter()
+                .flat_map(|(_, op)| blocks.iter().flat_map(|block| kernel_names(*op, *block)))
+                .collect();
+            Err(unknown_variant(variant, &names))
+        }
+        None => Ok(works),
+    }
+}
+
+/// Whether this CPU has the instructions of the kernel.
+fn runs_here(op: BlockOp, block: u64, variant: &str) -> Result<(), CannotMeasure> {
+    match variant == BEST || available(op, block as usize).iter().any(|kernel| kernel.name() == variant) {
+        true => Ok(()),
+        false => {
+            Err(CannotMeasure::not_here(format!("this CPU cannot run the kernel {variant} on such blocks")))
+        }
     }
 }
 
@@ -305,7 +373,15 @@ impl Job {
         }
         let (op, block) = (meant(case, "op", OPS), case.number("block").unwrap_or(SMALL));
         let fixed = fixed_blocks(case, op, block).unwrap_or(None);
-        Self { op, order: meant(case, "pattern", PATTERNS), block, fixed, site: Site::of(machine, case) }
+        let variant = case.word("variant").unwrap_or(BEST).to_owned();
+        Self {
+            op,
+            order: meant(case, "pattern", PATTERNS),
+            block,
+            variant,
+            fixed,
+            site: Site::of(machine, case),
+        }
     }
 }
 
@@ -393,6 +469,20 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_stands_with_the_operations_and_blocks_that_it_has() {
+        let one = [("pattern", &["sequential"][..]), ("block", &["8", "8K"]), ("threads", &["1"])];
+        let of = |variants| ids(&[one[0], one[1], one[2], ("variant", variants)]);
+        let memcpy = "memory.block/op=read-write/pattern=sequential/block=8K/size=264M/variant=memcpy/pages=thp/threads=1";
+        assert_eq!(of(&["memcpy"]), [memcpy]);
+        assert_eq!(of(&["best", "memset"]).len(), 6 + 1);
+        let all = of(&["all"]);
+        for kernel in ["memcpy", "memset", "scalar"] {
+            assert!(all.iter().any(|id| id.contains(&format!("/variant={kernel}/"))), "{kernel}: {all:?}");
+        }
+        assert!(all.iter().all(|id| id.contains("/variant=")));
+    }
+
+    #[test]
     fn wrong_values_are_named_with_what_is_right() {
         let error = |lists: &[(&str, &[&str])]| cases(lists).unwrap_err();
         assert!(error(&[("op", &["copy"])]).contains("one of read, write, read-write"));
@@ -401,6 +491,8 @@ mod tests {
         assert!(error(&[("block", &["100"])]).contains("a multiple of 64"));
         assert!(error(&[("block", &["4K@60+64K@40"])]).contains("the mix 4K@60+64K@40 is not supported"));
         assert!(error(&[("threads", &["0"])]).contains("between 1 and"));
+        assert!(error(&[("variant", &["memcopy"])]).ends_with("did you mean 'memcpy'?"));
+        assert!(error(&[("variant", &["memcpy"]), ("op", &["read"])]).starts_with("variant must be best"));
         assert!(error(&[("pages", &["5k"])]).starts_with("pages must be"));
         let room = error(&[("block", &["8M"]), ("size", &["4M"]), ("op", &["read"])]);
         assert_eq!(room, "block must be at most --size 4M: 8M is not");

@@ -33,7 +33,7 @@ use sha2::{Digest, Sha256};
 
 use crate::document::Run;
 use crate::measurement::{Measurement, Status};
-use crate::published::{self, Baseline};
+use crate::published;
 use crate::report::context::of_whom;
 use crate::report::published::{Report, replays, with_tables};
 use crate::text::counted;
@@ -93,15 +93,10 @@ pub fn last_run(run: &Run) -> Vec<Reference> {
     run.measurements.iter().filter_map(of).collect()
 }
 
-/// The published figures of the run's cases, as marks, for each metric: of the report that the run replays, or of every
-/// report that has one.
+/// The published figures of the run's cases, as marks, for each metric; none unless the run replays a report.
 fn published(run: &Run) -> Vec<Reference> {
-    let replayed = published::find(&run.plan.name);
-    let reports: Vec<Baseline> = match replayed {
-        Some(report) => vec![report],
-        None => published::names().into_iter().filter_map(published::find).collect(),
-    };
-    let mark = |m: &Measurement, metric: &str, report: &Baseline| {
+    let Some(report) = published::find(&run.plan.name) else { return Vec::new() };
+    let mark = |m: &Measurement, metric: &str| {
         Some(Reference {
             kind: ReferenceKind::Published,
             name: report.title(),
@@ -111,8 +106,7 @@ fn published(run: &Run) -> Vec<Reference> {
         })
     };
     let of = |m: &Measurement| -> Vec<Reference> {
-        let all = m.metrics.iter().flat_map(|metric| reports.iter().map(move |report| (metric, report)));
-        all.filter_map(|(metric, report)| mark(m, &metric.name, report)).collect()
+        m.metrics.iter().filter_map(|metric| mark(m, &metric.name)).collect()
     };
     run.measurements.iter().flat_map(of).collect()
 }

@@ -117,24 +117,16 @@ pub(super) fn figure(chart: &Chart) -> Markup {
     }
 }
 
-/// What the marks of published figures are called: by their report, where there is one alone.
-fn source(beside: &Beside) -> &str {
-    let mut names =
-        beside.references.iter().filter(|r| r.kind.class() == "published").map(|r| r.name.as_str());
-    let first = names.next().unwrap_or("published");
-    if names.all(|name| name == first) { first } else { "published" }
-}
-
 fn legend(run: &Run, beside: &Beside) -> Markup {
-    let has = |class: &str| beside.references.iter().any(|r| r.kind.class() == class);
+    let of = |class: &str| beside.references.iter().find(|r| r.kind.class() == class);
     html! {
         p.legend {
             "this run: " span.key.good {} "90 % of its limit or more " span.key.fair {} "60 % or more " span.key.poor {} "less "
             span.key.load {} "limit "
             @if run.measurements.iter().any(|m| m.delivered().is_some()) { span.key.hatched {} "undisturbed, not delivered " }
             @if parts::has_peers(run) { span.key.peer {} "reference tools " }
-            @if has("before") { span.key.before {} "last run " }
-            @if has("published") { span.key.published {} (source(beside)) " " }
+            @if of("before").is_some() { span.key.before {} "last run " }
+            @if let Some(published) = of("published") { span.key.published {} (published.name) " " }
             @if run.measurements.iter().any(|m| is_wide(&m.warnings)) { span.star { (STAR) } "interval wider than asked (not converged) " }
             span.key.open {} "no limit known: " span.key.own {} "this run compared with the others, of which the best is at 90 % of the width"
         }
