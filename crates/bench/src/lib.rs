@@ -15,7 +15,7 @@ use std::time::Instant;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::case::{AT_ONCE, AT_ONCE_BACK, Case, EACH, Value};
+use crate::case::{AT_ONCE, AT_ONCE_BACK, Case, EACH, Value, nearest};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::measurement::Measurement;
@@ -83,6 +83,23 @@ pub const BENCHMARKS: &[&dyn Benchmark] = &[
 /// The benchmark of that name.
 pub fn find(name: &str) -> Option<&'static dyn Benchmark> {
     BENCHMARKS.iter().copied().find(|b| b.name() == name)
+}
+
+/// The benchmark whose name is spelt most like `typed`: `memory.bandwidth` for `memory.bandwith`. `None` where none is near,
+/// or where it is the name itself.
+pub fn nearest_name(typed: &str) -> Option<String> {
+    let (part, rest) = typed.split_once('.').unwrap_or((typed, ""));
+    let all = || BENCHMARKS.iter().map(|b| b.name());
+    let of_part: Vec<&str> = all()
+        .filter_map(|name| name.split_once('.'))
+        .filter(|(known, _)| *known == part)
+        .map(|(_, rest)| rest)
+        .collect();
+    let near = match of_part.is_empty() || rest.is_empty() {
+        true => nearest(typed, all()).map(str::to_owned),
+        false => nearest(rest, of_part).map(|rest| format!("{part}.{rest}")),
+    };
+    near.filter(|near| near != typed)
 }
 
 /// The row of a metric of a case; `None` where this program has no such metric, as in documents of another version.

@@ -76,6 +76,9 @@ impl Requirement {
             return within.map_err(|why| wrong(&why));
         }
         let mut words = text.split_whitespace();
+        if let Some(near) = misspelt(text) {
+            return Err(format!("'{shown}': there is no such benchmark; did you mean '{near}'?"));
+        }
         let (Some(pattern), Some(metric), Some(relation)) = (words.next(), words.next(), words.next()) else {
             return Err(wrong(
                 "it must be cases, a metric, a relation and a bound, with blanks between them",
@@ -365,6 +368,15 @@ impl Relation {
     }
 }
 
+/// The benchmark that the first word was meant to name, where it names one that there is not: `memory.bandwith/*`.
+fn misspelt(text: &str) -> Option<String> {
+    let name = text
+        .split([' ', '/'])
+        .next()
+        .filter(|name| name.contains('.') && !name.contains(['*', '?', '[', '{']))?;
+    if bench::find(name).is_some() { None } else { bench::nearest_name(name) }
+}
+
 fn bound(text: &str) -> Result<Bound, String> {
     let (number, rest) = split_number(text);
     let value: f64 = number.parse().map_err(|_| "the bound must begin with a number".to_owned())?;
@@ -613,6 +625,8 @@ mod tests {
             ("", "it must be cases, a metric"),
             ("cpu rate", "it must be cases, a metric"),
             ("cpu rate = 3", "missing"),
+            ("memory.bandwith/* bandwidth >= 1 GB/s", "did you mean 'memory.bandwidth'?"),
+            ("memory.bandwith >= 1 GB/s", "did you mean 'memory.bandwidth'?"),
             ("cpu:rate >= 3", "a blank between them, not ':'"),
             ("cpu rate >= fast", "begin with a number"),
             ("cpu rate >= 80%", "must be 'of limit'"),

@@ -283,7 +283,9 @@ fn alone(what: &What, common: &Common, key: Option<Key>) -> Result<u8, Failure> 
             prepared::foretold(&prepared)
         };
         printed(&text)?;
-        return Ok(0);
+        let none = prepared.planned.iter().all(|planned| planned.candidate.feasible.is_err());
+        // As the run itself would end.
+        return Ok(if common.dry_run && none { code::ENVIRONMENT } else { 0 });
     }
     carried_out(&prepared, common, interrupts()?, begun)
 }

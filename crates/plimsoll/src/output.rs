@@ -387,7 +387,17 @@ fn history_of(common: &Common) -> Result<Option<History>, StoreError> {
 
 /// One line on stderr, for what is told beside a result.
 pub fn complain(line: &str) {
-    whole(&format!("plimsoll: {}", crate::text::shown_within(line, 2000)));
+    whole(&format!("plimsoll: {}", crate::text::shown_within(&without_code(line), 2000)));
+}
+
+/// The line without the numbers that `std::io::Error` puts behind the system's words: ` (os error 2)`.
+fn without_code(line: &str) -> String {
+    let mut parts = line.split(" (os error ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |line, part| match part.split_once(')') {
+        Some((code, rest)) if code.bytes().all(|b| b.is_ascii_digit()) => line + rest,
+        _ => line + " (os error " + part,
+    })
 }
 
 /// A line on stderr by one write: `writeln!` makes several, and other programs that write to the same pipe, as under `mpirun`,

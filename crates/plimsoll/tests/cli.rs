@@ -33,13 +33,13 @@ fn wrong_flags_and_values_are_told_in_one_line() {
     refused(&["machine", "--save", "/dev/null"], "--save /dev/null exists");
     refused(&["network", "--server", "http://far"], "the only URL is iperf3://");
     refused(
-        &["--budget", "-3s"],
+        &["run", "--budget", "-3s"],
         "--budget must be a time such as 50us, 200ms, 1s, 10m or 1h: '-3s' is negative",
     );
     refused(&["cpu", "--sample-time", "-1ms"], "--sample-time must be a time such as");
     refused(&["network", "--timeout", "-1s"], "--timeout must be a time such as");
     refused(&["disk", "--block", "-4K"], "--block must be a size such as 4K (4096 bytes)");
-    refused(&["disk", "--depth", "-1"], "--depth must be a number such as 32 or 1e6: '-1' is negative");
+    refused(&["disk", "--depth", "-1"], "--depth must be a whole number such as 32: '-1' is negative");
     refused(&["disk", "--depth", "--json", "x"], "--depth requires a value (queue depth");
     refused(&["run", "--margin", "-3%"], "--margin must be a share such as 1%");
     refused(
@@ -107,10 +107,14 @@ fn mistakes_of_options_have_one_of_four_shapes() {
             "--samples is not supported on plimsoll serve: it is an option of plimsoll run",
         ),
         ("cpu --smaples 3", "--smaples is not an option of plimsoll cpu; did you mean --samples?"),
-        ("--nonsense", "--nonsense is not an option of plimsoll; plimsoll --help-all lists its options"),
+        ("--nonsense", "--nonsense is not an option of plimsoll; plimsoll --help lists its options"),
         ("quick", "'quick' is a plan, not a command: write plimsoll run quick"),
         ("mine.toml", "'mine.toml' is a plan, not a command: write plimsoll run mine.toml"),
         ("disk.fsync", "'disk.fsync' is a benchmark, not a command: write plimsoll disk --only disk.fsync"),
+        (
+            "sysbench cpu run",
+            "sysbench is a word of sysbench: here it is a command for each part of the machine",
+        ),
         ("dsik", "plimsoll has no command 'dsik'; did you mean plimsoll disk?"),
         ("cpu fma", "unexpected argument 'fma'; plimsoll cpu --help"),
         ("run --json", "--json requires a value: --json FILE|-"),

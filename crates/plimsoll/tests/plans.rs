@@ -82,7 +82,7 @@ fn all_mistakes_of_all_plans_are_told() {
     assert_eq!(out, "");
     let begins = [
         "keys.toml, line 1, column 1: unknown key 'smaples'",
-        "keys.toml, line 4, column 11: threads must be a number such as 32 or 1e6: '-1' is negative",
+        "keys.toml, line 4, column 11: threads must be a whole number such as 32: '-1' is negative",
         "values.toml, line 4, column 6: cpu.peak: op must be one of",
         "values.toml, line 1, column 1: against must name reference tools: 'nobdy'",
         "values.toml, line 7, column 8: memory.latency: size must be at least",

@@ -26,15 +26,13 @@ const HELP: &[&str] = &["help", "help-all"];
 /// Options of one subsystem's short help besides its own.
 const OF_PART: &[&str] = &["only", "samples", "sample-time", "json"];
 
-/// Those of `plimsoll run`, and of `plimsoll` alone.
+/// Those of `plimsoll run`.
 const OF_RUN: &[&str] = &[
     "plan", "server", "hosts", "only", "dry-run", "samples", "budget", "repeat", "dir", "against", "require",
     "json", "html",
 ];
-const OF_ROOT: &[&str] = &["only", "json", "html", "version"];
-
 /// Exit codes, as every command ends.
-pub(super) const CODES: &str = "Without a command: run quick. Exit codes: 0 done, 1 requirement failed, 2 usage, \
+pub(super) const CODES: &str = "Exit codes: 0 done, 1 requirement failed, 2 usage, \
     3 refused, 4 environment, 5 another machine, 6 unknown, 130 interrupted.";
 
 /// Columns of what is laid out here.
@@ -69,34 +67,80 @@ pub(super) fn listed(title: &str, all: &[(&str, String)]) -> String {
     format!("{title}:\n{}", rows(all, WIDTH).trim_end())
 }
 
-/// Whether all options are asked for, and the command line with plain `--help` in that flag's place.
-pub(super) fn asked(arguments: impl IntoIterator<Item = OsString>) -> (bool, Vec<OsString>) {
-    let mut all = false;
+/// What `plimsoll` prints without a command.
+const USAGE: &str = "\
+plimsoll measures what a machine can do, and how far each figure is from its limit.
+
+Usage: plimsoll COMMAND [OPTIONS]
+
+  plimsoll run                    CPU, memory, disk and network in a minute
+  plimsoll run standard           The same in ten minutes, more cases
+  plimsoll run --html page.html   With a page of charts
+  plimsoll cpu|memory|disk        One part, with options of its own
+  plimsoll network --server HOST  Two machines; HOST runs plimsoll serve
+  plimsoll doctor                 Whether the machine is quiet enough
+  plimsoll gate                   Healthy, sick or unknown, in 15 seconds
+  plimsoll compare A B            Which differences are larger than the noise
+  plimsoll check FILE             Whether another tool's result can be true
+
+plimsoll --help lists all commands, plimsoll help COMMAND the options of one.
+Nothing is written but the history and the test files, which are removed again.
+";
+
+/// How much help is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// The options that come first.
+    First,
+    /// All options.
+    All,
+    /// None, and no command either: the usage.
+    Usage,
+}
+
+/// How much help is asked for, and the command line with plain `--help` in the place of [`ALL`], `help` and nothing, and
+/// `--version` in the place of `version`.
+pub(super) fn asked(arguments: impl IntoIterator<Item = OsString>) -> (Asked, Vec<OsString>) {
+    let mut asked = Asked::First;
     let mut over = false;
     let words = arguments.into_iter().map(|word| {
         // After `--` there are another program's words.
         over |= word == "--";
         if !over && word == OsStr::new(ALL) {
-            all = true;
+            asked = Asked::All;
             OsString::from("--help")
         } else {
             word
         }
     });
-    let words = words.collect();
-    (all, words)
+    let mut words: Vec<OsString> = words.collect();
+    match words.get(1).and_then(|word| word.to_str()) {
+        None if words.len() < 2 => {
+            asked = Asked::Usage;
+            words = ["plimsoll", "--help"].map(OsString::from).into();
+        }
+        Some("help") => {
+            words.remove(1);
+            words.push("--help".into());
+        }
+        Some("version") => words[1] = "--version".into(),
+        _ => {}
+    }
+    (asked, words)
 }
 
 /// The command with its help in groups, and with the options hidden that the short help leaves out.
-pub(super) fn arranged(command: Command, all: bool) -> Command {
+pub(super) fn arranged(command: Command, asked: Asked) -> Command {
+    if asked == Asked::Usage {
+        return command.override_help(USAGE);
+    }
     let groups = groups(&command);
     let command = command
         .help_template(
-            "{about}\n\nUsage: plimsoll [COMMAND] [OPTIONS]\n\n{before-help}Options:\n{options}{after-help}",
+            "{about}\n\nUsage: plimsoll COMMAND [OPTIONS]\n\n{before-help}Options:\n{options}{after-help}",
         )
         .before_help(groups);
 
-    let command = shortened(command, &[OF_ROOT], all);
     let names: Vec<String> = command.get_subcommands().map(|c| c.get_name().to_owned()).collect();
     names.into_iter().fold(command, |command, name| {
         let first = match bench::subsystem(&name) {
@@ -104,7 +148,7 @@ pub(super) fn arranged(command: Command, all: bool) -> Command {
             None if name == RUN => [OF_RUN, &[]],
             None => return command,
         };
-        command.mut_subcommand(name, |command| shortened(command, &first, all))
+        command.mut_subcommand(name, |command| shortened(command, &first, asked == Asked::All))
     })
 }
 
@@ -160,8 +204,8 @@ mod tests {
                 check(sub, &name);
             }
         }
-        for all in [false, true] {
-            let mut command = arranged(cli::command(), all).term_width(80);
+        for asked in [Asked::First, Asked::All] {
+            let mut command = arranged(cli::command(), asked).term_width(80);
             command.build();
             check(&mut command, "plimsoll");
         }
@@ -169,7 +213,7 @@ mod tests {
 
     #[test]
     fn the_help_of_the_program_fits_40_lines() {
-        let help = arranged(cli::command(), false).term_width(80).render_help().to_string();
+        let help = arranged(cli::command(), Asked::First).term_width(80).render_help().to_string();
         assert!(help.trim_end().lines().count() <= 40, "{help}");
     }
 

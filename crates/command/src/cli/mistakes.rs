@@ -168,6 +168,9 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &Order<'_
     let value = text(error, ContextKind::InvalidValue).map(|value| crate::text::shown_within(&value, 40));
     let command = name(path);
     Some(match error.kind() {
+        ErrorKind::UnknownArgument if !order.before.is_empty() && path.len() > 1 => {
+            misplaced(root, path, order)
+        }
         ErrorKind::UnknownArgument if option.starts_with('-') => unknown(&option, root, path),
         ErrorKind::UnknownArgument => switched(&argument, path, order)
             .or_else(|| other_tools::answer(&argument, sub(&command), |_| false))
@@ -198,9 +201,6 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &Order<'_
         }
         ErrorKind::NoEquals => format!("{option} requires its value after '=': {option}=VALUE"),
         ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => format!("{option} requires more values"),
-        ErrorKind::ArgumentConflict if error.get(ContextKind::InvalidSubcommand).is_some() => {
-            misplaced(root, path, order)
-        }
         ErrorKind::ArgumentConflict => conflict(error, &option),
         ErrorKind::MissingRequiredArgument => {
             let missing: Vec<String> =
@@ -266,7 +266,7 @@ fn one_of(names: &[String]) -> String {
 
 /// Options before the command: the line with them after it.
 fn misplaced(root: &Command, path: &[&Command], order: &Order<'_>) -> String {
-    let (names, words) = order.mended(root);
+    let (names, words) = order.mended();
     let has = |name: &&str| path.iter().skip(1).any(|command| order::option(command, name).is_some());
     if let Some(name) = names.iter().find(|name| !has(name)) {
         return unknown(name, root, path);
@@ -356,7 +356,7 @@ fn is_slip(typed: &str, name: &str) -> bool {
 /// Whether the command has a short and a long help.
 fn is_measuring(path: &[&Command]) -> bool {
     let last = path.last().map(|command| command.get_name()).unwrap_or_default();
-    path.len() == 1 || last == "run" || bench::commands().any(|name| name == last)
+    last == "run" || bench::commands().any(|name| name == last)
 }
 
 /// No such command: what else of that name there is.

@@ -21,6 +21,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 pub use gate::{Form, Gate, exit_code};
@@ -397,9 +398,10 @@ pub fn command() -> Command {
             "Save what identifies this machine, without names, addresses and serial numbers, to attach to a bug report",
         ))
         .arg(path("from").help("Show a saved machine in place of this one"));
-    let root = Common::augment_args(Command::new("plimsoll").allow_negative_numbers(true))
+    let root = Command::new("plimsoll")
         .about("Measures what a machine can do, and how far each figure is from its limit")
-        .args_conflicts_with_subcommands(true)
+        .version(env!("CARGO_PKG_VERSION"))
+        .subcommand_required(true)
         .disable_help_subcommand(true)
         .after_help(help::CODES);
     root.subcommand(run())
@@ -566,10 +568,10 @@ fn launched(matches: &ArgMatches) -> Typed {
 /// # Errors
 /// What `clap` found wrong, or help and version to be printed.
 pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) -> Result<Typed, clap::Error> {
-    let (all, words) = help::asked(arguments);
+    let (asked, words) = help::asked(arguments);
     let known = command.clone();
     let wrong = |error| mistakes::worded(error, &known, &words);
-    let matches = help::arranged(command, all).try_get_matches_from(&words).map_err(wrong)?;
+    let matches = help::arranged(command, asked).try_get_matches_from(&words).map_err(wrong)?;
     if let Some((name, matches)) = matches.subcommand()
         && let Some(command) = known.find_subcommand(name)
     {
@@ -577,7 +579,6 @@ pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) ->
         mistakes::values_of_other_tools(matches)?;
     }
     match matches.subcommand() {
-        None => measure(What::Plan(DEFAULT_PLAN.to_owned()), &matches),
         Some(("run", m)) => asked_of_run(m, &known),
         Some(("hosted", m)) => {
             Ok(Typed::Hosted { directory: m.get_one::<PathBuf>("directory").cloned().unwrap_or_default() })
@@ -617,6 +618,7 @@ pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) ->
             Ok(Typed::Generate { directory: m.get_one::<PathBuf>("directory").cloned().unwrap_or_default() })
         }
         Some((name, m)) => asked_of_subsystem(name, m),
+        None => Err(known.clone().error(ErrorKind::MissingSubcommand, "a command is missing")),
     }
 }
 
@@ -653,10 +655,6 @@ fn asked_of_subsystem(name: &str, m: &ArgMatches) -> Result<Typed, clap::Error> 
     }
     let key = m.try_get_one::<PathBuf>("key").ok().flatten().cloned();
     Ok(Typed::Measure { what, common: Box::new(common), key })
-}
-
-fn measure(what: What, matches: &ArgMatches) -> Result<Typed, clap::Error> {
-    Ok(Typed::Measure { what, common: Box::new(Common::from_arg_matches(matches)?), key: None })
 }
 
 /// What clap has to say about a wrong command line, in one line.

@@ -1,4 +1,4 @@
-//! Where the command is in a command line: options of the program may come before it, and are refused there.
+//! Where the command is in a command line: options before it are refused, since the program has none of its own.
 
 use std::ffi::OsString;
 
@@ -20,28 +20,11 @@ impl<'a> Order<'a> {
         Self { before: words, after }
     }
 
-    /// The options before the command, each with its name and its words.
-    fn options(&self, root: &Command) -> Vec<(&'a str, Vec<&'a str>)> {
-        let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
-        let mut wanted = false;
-        for word in &self.before {
-            match all.last_mut() {
-                Some((_, words)) if wanted => words.push(word),
-                _ => all.push((name_of(word), vec![word])),
-            }
-            wanted = !wanted && wants_value(root, word);
-        }
-        all
-    }
-
-    /// The names of the options before the command, and the words with these options after it. An option that is on both sides
-    /// stays as it is after the command.
-    pub(super) fn mended(&self, root: &Command) -> (Vec<&'a str>, Vec<&'a str>) {
-        let options = self.options(root);
-        let again = |name: &str| self.after.iter().any(|word| name_of(word) == name);
-        let moved = options.iter().filter(|(name, _)| !again(name)).flat_map(|(_, words)| words);
-        let words = self.after.iter().chain(moved).copied().collect();
-        (options.iter().map(|(name, _)| *name).collect(), words)
+    /// The names of the options before the command, and the words with these options after it.
+    pub(super) fn mended(&self) -> (Vec<&'a str>, Vec<&'a str>) {
+        let names = self.before.iter().filter(|word| word.len() > 1 && word.starts_with('-'));
+        let words = self.after.iter().chain(&self.before).copied().collect();
+        (names.map(|word| name_of(word)).collect(), words)
     }
 }
 
@@ -67,24 +50,16 @@ pub(super) fn takes_value(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::Set | ArgAction::Append) && !arg.is_require_equals_set()
 }
 
-/// Whether this word is an option without the value that it needs.
-fn wants_value(root: &Command, word: &str) -> bool {
-    let is_bare = word.starts_with("--") && !word.contains('=') || word.len() == 2 && word.starts_with('-');
-    is_bare && option(root, word).is_some_and(takes_value)
-}
-
-/// The place of the command. A word after an option that the program does not have may be its value.
+/// The place of the command. A word after an option may be its value.
 fn place(root: &Command, words: &[&str]) -> Option<usize> {
-    let (mut value, mut perhaps) = (false, false);
+    let mut may_be_value = false;
     for (place, word) in words.iter().enumerate() {
-        if value {
-            (value, perhaps) = (false, false);
-        } else if word.starts_with('-') {
-            (value, perhaps) = (wants_value(root, word), option(root, name_of(word)).is_none());
+        if word.starts_with('-') {
+            may_be_value = true;
         } else if root.find_subcommand(word).is_some() {
             return Some(place);
-        } else if perhaps {
-            perhaps = false;
+        } else if may_be_value {
+            may_be_value = false;
         } else {
             return None;
         }

@@ -4,7 +4,7 @@ use rand::seq::SliceRandom;
 
 use super::{UsageError, in_group, none_of, other, subsystem_of};
 use crate::bench::{self, BENCHMARKS, Benchmark, Candidate, placed};
-use crate::case::{Case, Pattern, SWEEP, Value, nearest};
+use crate::case::{Case, Pattern, SWEEP, Value};
 use crate::machine::Machine;
 use crate::peer::Against;
 use crate::plan::{Group, Plan, Sampling, scale, write};
@@ -73,15 +73,10 @@ fn matches_none(only: &str) -> UsageError {
     if only.trim().is_empty() {
         return other("--only requires a name, such as memory or network.tcp".to_owned());
     }
-    let (part, rest) = only.split_once('.').unwrap_or((only, ""));
-    let all = BENCHMARKS.iter().map(|b| b.name());
-    let known: Vec<&str> = all.clone().filter(|name| subsystem_of(name) == part).collect();
-    let of_part = known.iter().filter_map(|name| name.split_once('.')).map(|(_, rest)| rest);
-    let near = match known.is_empty() || rest.is_empty() {
-        true => nearest(only, all).map(str::to_owned),
-        false => nearest(rest, of_part).map(|rest| format!("{part}.{rest}")),
-    };
-    let hint = match near.filter(|near| near != only) {
+    let part = only.split('.').next().unwrap_or_default();
+    let known: Vec<&str> =
+        BENCHMARKS.iter().map(|b| b.name()).filter(|name| subsystem_of(name) == part).collect();
+    let hint = match bench::nearest_name(only) {
         Some(near) => format!("did you mean '{near}'?"),
         None if known.is_empty() => "plimsoll run --list shows the names".to_owned(),
         None => format!("the benchmarks of {part} are {}", known.join(", ")),

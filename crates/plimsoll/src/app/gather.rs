@@ -36,6 +36,12 @@ const TOLD: usize = 5;
 pub(super) fn gather(typed: &Gather) -> Result<ExitCode, Failure> {
     let [to_json, to_html] = targets(typed)?;
     let expected = typed.expect.as_deref().map(expected).transpose()?.unwrap_or_default();
+    if let Some(first) = typed.paths.first()
+        && typed.paths.iter().all(|path| path.as_path() != Path::new("-") && !path.exists())
+    {
+        let shown = shown_bytes(first.as_os_str().as_encoded_bytes());
+        return Err(Failure::usage(format!("{shown}: there is no such file or directory")));
+    }
     let mut run = run_of(Found::of(&typed.paths)?, &expected)?;
     if typed.redact {
         run = super::shareable(&run, true)?;

@@ -22,7 +22,7 @@ impl What {
             What::Size => "a size such as 4K (4096 bytes), 4kB (4000 bytes) or 1M",
             What::Duration => "a time such as 50us, 200ms, 1s, 10m or 1h",
             What::Rate => "a rate per second such as 1000, 100M or 1.5G",
-            What::Count => "a number such as 32 or 1e6",
+            What::Count => "a whole number such as 32",
             What::Share => "a share such as 1% or 0.01",
         }
     }

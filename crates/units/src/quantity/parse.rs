@@ -36,7 +36,7 @@ pub fn parse_size(text: &str) -> Result<u64, ParseError> {
     input.whole(multiplier, " of bytes")
 }
 
-/// Reads a duration: a number and its unit `ns`, `us` (`µs`), `ms`, `s`, `m` (`min`) or `h`; fractions down to a
+/// Reads a duration: a number and its unit `ns`, `us` (`µs`), `ms`, `s`, `m` (`min`), `h`, `d` or `w`; fractions down to a
 /// nanosecond (`1.5s`).
 ///
 /// # Errors
@@ -50,6 +50,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
         "s" => 1_000_000_000,
         "m" | "min" => 60_000_000_000,
         "h" => 3_600_000_000_000,
+        "d" => 86_400_000_000_000,
+        "w" => 604_800_000_000_000,
         "" => return Err(ParseError::NoUnit { text: shown(text) }),
         _ => return Err(input.unknown_suffix()),
     };
@@ -323,7 +325,7 @@ mod tests {
         }
         assert_eq!(
             parse_count("0x").unwrap_err().to_string(),
-            "must be a number such as 32 or 1e6: '0x' is not a whole number"
+            "must be a whole number such as 32: '0x' is not a whole number"
         );
     }
 
