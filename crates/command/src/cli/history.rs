@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use super::values::duration;
+
 /// `plimsoll history`.
 #[derive(Args, Clone, Debug)]
 pub struct History {
@@ -51,7 +53,7 @@ pub enum Asked {
         #[arg(value_name = "RUN|CASES")]
         what: String,
         /// Figures of runs that began so long ago at most
-        #[arg(long, value_name = "TIME", value_parser = age, allow_hyphen_values = true)]
+        #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
         since: Option<Duration>,
         /// Of this metric [default: the headline]
         #[arg(long, value_name = "NAME")]
@@ -101,7 +103,7 @@ pub enum Asked {
     /// Delete old runs, with their tags and notes
     Prune {
         /// Runs that began longer ago than this, such as 1y, 90d
-        #[arg(long, value_name = "TIME", value_parser = age, allow_hyphen_values = true)]
+        #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
         older: Duration,
         /// Keep runs that have a tag
         #[arg(long)]
@@ -113,26 +115,6 @@ pub enum Asked {
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
     },
-}
-
-/// `30d`, `2w`, `1y`, or a duration such as `12h`.
-fn age(text: &str) -> Result<Duration, String> {
-    const DAY: u64 = 24 * 3600;
-    let days = |unit: char, each: u64| {
-        let count: u64 = text.strip_suffix(unit)?.parse().ok()?;
-        (count > 0 && count <= 36_500).then(|| Duration::from_secs(count * each))
-    };
-    let long = days('d', DAY).or_else(|| days('w', 7 * DAY)).or_else(|| days('y', 365 * DAY));
-    long.map_or_else(
-        || {
-            let wrong = |_| {
-                let shown = crate::text::shown_within(text, 40);
-                format!("must be a time such as 30d, 2w or 12h: '{shown}' is not")
-            };
-            super::values::duration(text).map_err(wrong)
-        },
-        Ok,
-    )
 }
 
 /// A tag is neither an id nor a file's name.
@@ -161,17 +143,6 @@ fn note(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ages_are_days_weeks_or_durations() {
-        assert_eq!(age("30d").unwrap(), Duration::from_secs(30 * 86_400));
-        assert_eq!(age("2w").unwrap(), Duration::from_secs(14 * 86_400));
-        assert_eq!(age("1y").unwrap(), Duration::from_secs(365 * 86_400));
-        assert_eq!(age("12h").unwrap(), Duration::from_secs(43_200));
-        for wrong in ["", "0d", "-1d", "99999999999999999999d", "d", "soon"] {
-            assert!(age(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn tags_are_not_taken_for_anything_else() {

@@ -36,7 +36,7 @@ pub fn parse_size(text: &str) -> Result<u64, ParseError> {
     input.whole(multiplier, " of bytes")
 }
 
-/// Reads a duration: a number and its unit `ns`, `us` (`µs`), `ms`, `s`, `m` (`min`), `h`, `d` or `w`; fractions down to a
+/// Reads a duration: a number and its unit `ns`, `us` (`µs`), `ms`, `s`, `m` (`min`), `h`, `d`, `w` or `y` (365 days); fractions down to a
 /// nanosecond (`1.5s`).
 ///
 /// # Errors
@@ -52,6 +52,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
         "h" => 3_600_000_000_000,
         "d" => 86_400_000_000_000,
         "w" => 604_800_000_000_000,
+        "y" => 365 * 86_400_000_000_000,
         "" => return Err(ParseError::NoUnit { text: shown(text) }),
         _ => return Err(input.unknown_suffix()),
     };
@@ -332,6 +333,8 @@ mod tests {
     #[test]
     fn durations_need_their_unit() {
         assert_eq!(parse_duration("200ms"), Ok(Duration::from_millis(200)));
+        assert_eq!(parse_duration("2w"), Ok(Duration::from_secs(14 * 86_400)));
+        assert_eq!(parse_duration("1y"), Ok(Duration::from_secs(365 * 86_400)));
         assert_eq!(parse_duration("1.5s"), Ok(Duration::from_millis(1500)));
         assert_eq!(parse_duration("10m"), Ok(Duration::from_secs(600)));
         assert_eq!(parse_duration("1h"), Ok(Duration::from_secs(3600)));
