@@ -42,6 +42,8 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("plimsoll compare", "two runs", "plimsoll compare last~1 last"),
     ("plimsoll history show", "a run or cases", "plimsoll history show last"),
     ("plimsoll history tag", "a run and a tag", "plimsoll history tag last before-upgrade"),
+    ("plimsoll history delete", "a run", "plimsoll history delete last"),
+    ("plimsoll history prune", "an age", "plimsoll history prune --older 1y"),
     ("plimsoll history accept", "a run", "plimsoll history accept last"),
     ("plimsoll history note", "a run and a note", "plimsoll history note last 'new memory'"),
     ("plimsoll import", "a file", "plimsoll import run.json"),

@@ -20,11 +20,20 @@ impl<'a> Order<'a> {
         Self { before: words, after }
     }
 
-    /// The names of the options before the command, and the words with these options after it.
+    /// The names of the options before the command, and the words with these options after it. An option that is on both sides
+    /// stays as it is after the command.
     pub(super) fn mended(&self) -> (Vec<&'a str>, Vec<&'a str>) {
-        let names = self.before.iter().filter(|word| word.len() > 1 && word.starts_with('-'));
-        let words = self.after.iter().chain(&self.before).copied().collect();
-        (names.map(|word| name_of(word)).collect(), words)
+        let (mut names, mut words) = (Vec::new(), self.after.clone());
+        let mut is_moved = false;
+        for word in &self.before {
+            if word.len() > 1 && word.starts_with('-') {
+                let name = name_of(word);
+                is_moved = !self.after.iter().any(|other| name_of(other) == name);
+                names.push(name);
+            }
+            words.extend(is_moved.then_some(*word));
+        }
+        (names, words)
     }
 }
 

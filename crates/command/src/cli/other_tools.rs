@@ -224,7 +224,6 @@ mod tests {
             ("cpu --runs=5", "--samples 10"),
             ("cpu --time 5", "--sample-time 10s"),
             ("report last -o x", "--html FILE"),
-            ("--output x", "--json FILE"),
         ] {
             let why = refused(&format!("plimsoll {line}")).unwrap();
             assert!(why.ends_with(&format!("as in {here}")), "{line}: {why}");

@@ -421,7 +421,7 @@ fn what_belongs_to_another_command_is_answered_with_it() {
     );
     assert!(said("cpu --n 1000").starts_with("--n requires a benchmark that takes it: --only cpu.gemm"));
     assert!(said("cpu --n 1000 --chains 2").starts_with("--chains and --n are mutually exclusive: "));
-    assert!(said("cpu --threads 0x").starts_with("--threads must be a number such as"));
+    assert!(said("cpu --threads 0x").starts_with("--threads must be a whole number such as"));
     // The default, typed, is no reason to refuse.
     assert!(said("memory --only memory.latency --pages thp --group 256K").ends_with(" cases"));
     assert!(said("disk --depth 1..9").ends_with("ranges are not supported: list the values, as in 1,9"));
