@@ -85,8 +85,8 @@ pub fn find(name: &str) -> Option<&'static dyn Benchmark> {
     BENCHMARKS.iter().copied().find(|b| b.name() == name)
 }
 
-/// The benchmark whose name is spelt most like `typed`: `memory.bandwidth` for `memory.bandwith`. `None` where none is near,
-/// or where it is the name itself.
+/// The benchmark whose name is spelt most like `typed`: `memory.bandwidth` for `memory.bandwith`. `None` if none is near,
+/// or if it is the name itself.
 pub fn nearest_name(typed: &str) -> Option<String> {
     let (part, rest) = typed.split_once('.').unwrap_or((typed, ""));
     let all = || BENCHMARKS.iter().map(|b| b.name());

@@ -1,4 +1,4 @@
-//! What is measured between machines: one of a pair serves, and the other measures to it.
+//! Measurements between machines: one of a pair serves, and the other measures to it.
 //!
 //! Up to 4 machines every pair is measured alone. Up to 16 every pair is measured in rounds of perfect matchings, in which each
 //! machine is busy once. Above that the number of rounds is fixed, so that the time does not grow with the machines. Each pair is measured in both directions, one after the other: a machine that sends slowly and one that

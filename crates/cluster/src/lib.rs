@@ -13,9 +13,9 @@ use plimsoll_result::document;
 use plimsoll_result::fixture;
 use plimsoll_units::text;
 
-/// Where a launcher writes which process this is: Open MPI and PMIx, PMI of MPICH, Slurm.
+/// Environment variables with the number of this process: Open MPI and PMIx, PMI of MPICH, Slurm.
 const RANKS: &[&str] = &["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"];
-/// Where it writes how many processes it started.
+/// Environment variables with the number of processes that the launcher started.
 const SIZES: &[&str] = &["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"];
 
 /// The number of this process and how many `mpirun` or `srun` started; `None` if this is the only one.

@@ -1,5 +1,5 @@
 //! A run on machines that a [`Launcher`] reaches, such as the user's own `ssh`: a copy of plimsoll goes there, an order, and a run
-//! document comes back; then, if there is something to measure between machines, they serve and measure each other as they are asked.
+//! document comes back; then the machines measure pairs of themselves, if the plan has cases for pairs.
 //!
 //! A machine needs a POSIX shell with `mktemp`, `head` and `wc`. The shell reads a fixed script: names, plans and options travel as
 //! data. The end of the connection ends the run there, and the copy is removed with its directory.

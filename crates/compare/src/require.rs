@@ -368,7 +368,8 @@ impl Relation {
     }
 }
 
-/// The benchmark that the first word was meant to name, where it names one that there is not: `memory.bandwith/*`.
+/// The benchmark with the name nearest to the first word, if that word is no benchmark: `memory.bandwidth` for
+/// `memory.bandwith/*`.
 fn misspelt(text: &str) -> Option<String> {
     let name = text
         .split([' ', '/'])

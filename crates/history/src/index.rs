@@ -43,7 +43,7 @@ pub(super) type Figure = (usize, f64, Option<f64>);
 pub(super) struct Facts {
     pub(super) id: String,
     pub(super) started: String,
-    /// The same in milliseconds since 1970, to sort by.
+    /// `started` in milliseconds since 1970, the key of the order.
     began_ms: i64,
     pub(super) elapsed_s: f64,
     pub(super) plan: String,

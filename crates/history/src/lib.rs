@@ -234,8 +234,7 @@ impl Store {
         }
     }
 
-    /// Enters measurements of the run that has begun: a machine of thousands hands many over at once. When this returns, a power cut
-    /// does not undo it.
+    /// Writes measurements of the run that has begun to its journal, and syncs it: they survive a power cut after this call.
     ///
     /// # Errors
     /// The history cannot be written.
@@ -244,8 +243,7 @@ impl Store {
         self.journal.as_mut().map_or(Ok(()), |journal| journal.add(measured))
     }
 
-    /// Enters what one machine of the run that has begun has measured, instead of what the run has of it already. `header` has
-    /// that machine.
+    /// Replaces the measurements of one machine in the run that has begun. `header` describes that machine.
     ///
     /// # Errors
     /// The history cannot be written.
@@ -359,7 +357,7 @@ impl Store {
         }
     }
 
-    /// The beginning of a run's id that distinguishes it from all others, at least `least` characters.
+    /// The shortest prefix of a run's id that no other run has, at least `least` characters.
     ///
     /// # Errors
     /// The history cannot be read.
@@ -500,8 +498,8 @@ impl Store {
         Ok(ids.len())
     }
 
-    /// How much of its last-level cache the machine had in its latest own run that looked; `None` where none of the last few
-    /// did.
+    /// The measured size of the machine's last-level cache, from the latest run on it that measured one; `None` if none of the
+    /// last few runs did.
     ///
     /// # Errors
     /// The history cannot be read.

@@ -184,8 +184,8 @@ fn refuse_owner(directory: &Path, owner: u32) -> Result<(), StoreError> {
     Err(StoreError::refused(directory, why))
 }
 
-/// Nobody takes for a history what every user could have written. Root keeps none where another user could exchange it or put
-/// links in its place, and leaves no files that their owner cannot write.
+/// Refuses a history directory that every user may write, and for root one that another user could exchange or replace by a
+/// link, or in which root would leave files that the directory's owner cannot write.
 fn refuse_others_place(typed: &Path, real: &Path) -> Result<(), StoreError> {
     let found = fs::metadata(real).map_err(|e| StoreError::not_readable(real, &e))?;
     if found.permissions().mode() & 0o002 != 0 {
@@ -211,7 +211,7 @@ fn refuse_others_place(typed: &Path, real: &Path) -> Result<(), StoreError> {
     refuse_shared(real)
 }
 
-/// The same of the directory above a history, in which a sticky bit is enough.
+/// Refuses the directory above a history as [`refuse_others_place`] does, but accepts one with the sticky bit.
 fn refuse_others_above(typed: &Path, above: &Path) -> Result<(), StoreError> {
     match fs::metadata(above) {
         Ok(found) if rustix::process::geteuid().is_root() => {

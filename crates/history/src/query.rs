@@ -79,7 +79,7 @@ impl Asked {
 }
 
 impl Store {
-    /// The figures that are asked for, by machine, and those of each machine in the order in which cases were first measured.
+    /// The selected figures by machine, and for each machine in the order in which its cases were first measured.
     ///
     /// # Errors
     /// The history cannot be read.

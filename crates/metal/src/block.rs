@@ -175,7 +175,7 @@ pub fn available(op: BlockOp, block: usize) -> Vec<BlockKernel> {
     if all.is_empty() { vec![kernel(Method::Lines)] } else { all }
 }
 
-/// The kernels among which the fastest is looked for: [`available`] without the portable ones where there are others.
+/// The kernels that are tried to find the fastest one: [`available`] without the portable ones if there are others.
 pub fn candidates(op: BlockOp, block: usize) -> Vec<BlockKernel> {
     let all = available(op, block);
     let is_portable = |kernel: &BlockKernel| match kernel.method {

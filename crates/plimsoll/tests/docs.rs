@@ -68,7 +68,7 @@ fn metric((place, metric): (usize, &Metric)) -> String {
 }
 
 fn benchmark(one: &&dyn Benchmark) -> String {
-    let named = if one.descriptor().by_default { "" } else { " Only where it is named." };
+    let named = if one.descriptor().by_default { "" } else { " Only if it is named." };
     let keys: Vec<String> = one.keys().iter().map(|key| format!("`{key}`")).collect();
     let keys = if keys.is_empty() { "none".to_owned() } else { keys.join(", ") };
     let metrics: String = one.all_metrics().iter().enumerate().map(metric).collect();

@@ -21,7 +21,7 @@ const AGAIN_SECONDS: f64 = 1.5;
 /// The value of `variant` that leaves the kernel open: the fastest one is looked for.
 pub(super) const BEST: &str = "best";
 
-/// The message for a `variant` that is none of `names`, which are those of the operations asked for.
+/// The message for a `variant` that is none of `names`, the kernels of the chosen operations.
 pub(super) fn unknown_variant(word: &str, names: &[String]) -> String {
     let near = nearest(word, names.iter().map(String::as_str));
     format!(

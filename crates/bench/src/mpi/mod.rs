@@ -137,7 +137,7 @@ struct Typed {
     bytes: u64,
 }
 
-/// Whether two machines measure the case; all of them measure the others.
+/// Whether the case is measured between two machines; otherwise it is measured by all machines of the run together.
 pub fn is_between_two(case: &Case) -> bool {
     [LATENCY.name(), BANDWIDTH.name()].contains(&case.benchmark())
 }

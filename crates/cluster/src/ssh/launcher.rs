@@ -27,7 +27,8 @@ struct Row {
     requires: Option<(&'static str, &'static str)>,
 }
 
-/// ssh asks for no password: many would be asked for at once. srun and mpirun give the node's CPUs and memory to the one task.
+/// The known launchers. ssh never prompts for a password, since hundreds of prompts would come at once. srun and mpirun give the
+/// CPUs and the memory of the node to the one task.
 const LAUNCHERS: [Row; 4] = [
     Row {
         name: DEFAULT,
@@ -82,7 +83,7 @@ const LAUNCHERS: [Row; 4] = [
 /// How a program is started on a node.
 #[derive(Clone, Debug)]
 pub struct Launcher {
-    /// Its row's name, or the template's program.
+    /// The name in [`LAUNCHERS`], or the first word of the template.
     name: String,
     /// The program's file, once it was found.
     program: PathBuf,
@@ -139,13 +140,13 @@ impl Launcher {
         &self.program
     }
 
-    /// The same launcher with the program's file.
+    /// Replaces the program by the file at this path.
     #[must_use]
     pub fn with_program(self, file: PathBuf) -> Self {
         Self { program: file, ..self }
     }
 
-    /// The same launcher with ssh's configuration in `file`.
+    /// Makes ssh read its configuration from `file`.
     ///
     /// # Errors
     /// It is not ssh.

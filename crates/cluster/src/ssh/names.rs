@@ -15,7 +15,7 @@ const LONGEST: usize = 255;
 pub struct Host {
     /// Its name in the run.
     pub name: String,
-    /// What the launcher gets: a name or address, with the user if one was given.
+    /// The name or address for the launcher, with the user if one was given.
     pub destination: String,
     /// The port, where it is not the one of ssh's configuration.
     pub port: Option<u16>,
@@ -215,7 +215,7 @@ fn ranged(pattern: &str) -> Result<Vec<String>, String> {
 /// The nodes of an allocation, as `SLURM_JOB_NODELIST` has them: `n[1-3,7],login1`.
 ///
 /// # Errors
-/// What is no list of nodes.
+/// The text is no list of nodes.
 pub fn of_allocation(text: &str) -> Result<Vec<Host>, String> {
     let mut depth = 0;
     let outside = |c: char| {

@@ -26,7 +26,7 @@ const HELP: &[&str] = &["help", "help-all"];
 /// Options of one subsystem's short help besides its own.
 const OF_PART: &[&str] = &["only", "samples", "sample-time", "json"];
 
-/// Those of `plimsoll run`.
+/// Options in the short help of `plimsoll run`.
 const OF_RUN: &[&str] = &[
     "plan", "server", "hosts", "only", "dry-run", "samples", "budget", "repeat", "dir", "against", "require",
     "json", "html",
@@ -87,7 +87,7 @@ plimsoll --help lists all commands, plimsoll help COMMAND the options of one.
 Nothing is written but the history and the test files, which are removed again.
 ";
 
-/// How much help is asked for.
+/// The amount of help to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     /// The options that come first.
@@ -98,7 +98,7 @@ pub(super) enum Asked {
     Usage,
 }
 
-/// How much help is asked for, and the command line with plain `--help` in the place of [`ALL`], `help` and nothing, and
+/// The amount of help to print, and the command line with plain `--help` in the place of [`ALL`], `help` and nothing, and
 /// `--version` in the place of `version`.
 pub(super) fn asked(arguments: impl IntoIterator<Item = OsString>) -> (Asked, Vec<OsString>) {
     let mut asked = Asked::First;

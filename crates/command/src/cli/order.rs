@@ -1,4 +1,4 @@
-//! Where the command is in a command line: options before it are refused, since the program has none of its own.
+//! The place of the command in a command line. Options before it are refused, since the program has none of its own.
 
 use std::ffi::OsString;
 

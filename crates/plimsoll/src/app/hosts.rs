@@ -324,7 +324,7 @@ fn order(what: &What, common: &Common, key: Option<&Path>, words: Vec<String>) -
     Ok(order)
 }
 
-/// The launcher that was asked for, which can reach these hosts.
+/// The launcher of `--launcher`, or the usual one for these hosts.
 fn launcher(typed: &Hosts, hosts: &[Host]) -> Result<Launcher, Failure> {
     let mut launcher =
         Launcher::parse(typed.launcher()).map_err(|why| Failure::usage(format!("--launcher {why}")))?;

@@ -20,7 +20,7 @@ impl What {
     const fn right(self) -> &'static str {
         match self {
             What::Size => "a size such as 4K (4096 bytes), 4kB (4000 bytes) or 1M",
-            What::Duration => "a time such as 50us, 200ms, 1s, 10m or 1h",
+            What::Duration => "a time such as 50us, 200ms, 10m, 1h or 30d",
             What::Rate => "a rate per second such as 1000, 100M or 1.5G",
             What::Count => "a whole number such as 32",
             What::Share => "a share such as 1% or 0.01",

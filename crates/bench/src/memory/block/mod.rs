@@ -151,7 +151,7 @@ impl Benchmark for Block {
         Ok(candidates)
     }
 
-    /// Where its region lives, which decides what was measured, and the kernel where the case leaves it open.
+    /// The cache level or memory that holds the region, and the kernel if the case leaves it open.
     fn details(&self, measurement: &Measurement) -> Vec<String> {
         let is_open = measurement.case.word("variant").is_none();
         let chosen = measurement.achieved.word_of_parameter("variant").filter(|_| is_open);
@@ -167,7 +167,7 @@ impl Benchmark for Block {
     }
 }
 
-/// An operation on blocks of one size by one kernel, as asked for.
+/// An operation on blocks of one size by one kernel.
 struct Work {
     /// The name of the operation.
     word: &'static str,
@@ -177,7 +177,7 @@ struct Work {
     variant: String,
 }
 
-/// Every operation, block and kernel asked for. A kernel that has only some of them stands with these alone.
+/// Every combination of operation, block and kernel that the group names, as far as there is such a kernel.
 ///
 /// # Errors
 /// A message that starts with the key of the wrong value.

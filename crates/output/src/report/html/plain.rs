@@ -10,7 +10,7 @@ pub(in crate::report) fn page(title: &str, body: &Markup, more: &str) -> String 
     document(title, policy, more, &visible(body)).into_string()
 }
 
-/// The same markup with the characters written out that turn, hide or control the text around them.
+/// Replaces each character that turns, hides or controls the text around it by its code point in text.
 pub(super) fn visible(body: &Markup) -> Markup {
     PreEscaped(crate::text::shown_whole(&body.0))
 }

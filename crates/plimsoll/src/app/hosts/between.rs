@@ -116,7 +116,7 @@ impl Neighbour {
         Ok(prepared.planned.iter().map(answer).collect())
     }
 
-    /// Lets others measure to this machine until this is dropped.
+    /// Serves network benchmarks on this machine until the value is dropped.
     ///
     /// # Errors
     /// Why that cannot be.
@@ -203,7 +203,7 @@ fn reached(place: &Place) -> Result<SocketAddr, CannotMeasure> {
     }
 }
 
-/// What the ends of each pair reported of themselves, by case.
+/// The network path of each pair as both ends report it, by case.
 pub(super) fn paths(prepared: &Prepared, made: &[Between]) -> BTreeMap<CaseId, Vec<PairPath>> {
     let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
     let of_case = |index: usize| {

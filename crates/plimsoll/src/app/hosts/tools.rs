@@ -1,5 +1,5 @@
-//! What an installed tool measures on several machines at once: HPL by `xhpl` or `hpcc`, MPI by the OSU micro-benchmarks. MPI's own
-//! launcher starts it there, `mpirun` or `srun`.
+//! Tools that run on several machines at once: HPL by `xhpl` or `hpcc`, MPI by the OSU micro-benchmarks, started by the
+//! machine's `mpirun` or `srun`.
 
 use std::ffi::OsStr;
 
@@ -37,7 +37,7 @@ const ALL_PAIRS: usize = 4;
 const OF_MEMORY: f64 = 0.8;
 /// Share of the limit that is assumed when time is estimated.
 const ASSUMED: f64 = 0.6;
-/// What a thread is assumed to reach where no limit is known, in FLOP/s.
+/// The assumed rate of a thread in FLOP/s if no limit of its CPU is known.
 const ASSUMED_EACH: f64 = 10e9;
 /// So many times the estimate it may take.
 const PATIENCE: f64 = 5.0;
@@ -49,7 +49,7 @@ const TOOLS: [&str; 6] = ["xhpl", "hpcc", "osu_latency", "osu_bw", "osu_allreduc
 /// ends it; the launcher's last words are why it ended.
 const PLAINLY: [&str; 6] =
     ["--mca", "odls_base_sigkill_timeout", "0", "--mca", "orte_base_help_aggregate", "0"];
-/// What is measured by a tool on machines of the run.
+/// The machines of a run with what a tool needs to measure on them.
 pub(super) struct OnMachines<'a> {
     pub(super) prepared: &'a Prepared,
     pub(super) common: &'a Common,
@@ -114,7 +114,10 @@ impl OnMachines<'_> {
         between::each(case, &all, self.names).ok_or_else(|| CannotMeasure::not_here("there is no pair"))
     }
 
-    /// What two machines measure; an error is one that ends the run.
+    /// Measures a case between two machines.
+    ///
+    /// # Errors
+    /// An interruption, which ends the run; any other failure is the result of the pair.
     fn between(&self, case: &Case, pair: Pair, times: u32) -> Result<Between, CannotMeasure> {
         let hosts = [self.hosts[pair.from], self.hosts[pair.to]];
         let answer = match self.by_tool(case, &hosts, times, None) {
@@ -200,7 +203,7 @@ fn sample(tool: &mut dyn bench::Prepared, case: &Case) -> Result<Sample, CannotM
     Ok(sample)
 }
 
-/// What is solved, and on what.
+/// The system of equations that HPL solves, and the grid of processes.
 #[derive(Debug, PartialEq)]
 struct System {
     /// With order, blocks, grid of processes and threads.
@@ -264,8 +267,8 @@ impl System {
     }
 }
 
-/// The largest order that the memory of the machine with the least, times their number, takes, and that so many
-/// operations solve; a multiple of the block.
+/// The order of the system: the largest multiple of `nb` that fits into the smallest memory of all machines times their number,
+/// and that takes at most `most` operations to solve.
 fn order(machines: &[&Machine], nb: u64, most: Option<f64>) -> Result<u64, CannotMeasure> {
     let each = machines.iter().map(|machine| machine.memory_available_bytes());
     let least = each.collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().min());
@@ -302,7 +305,7 @@ fn peak(run: &Run) -> Option<f64> {
     run.nodes.iter().map(of_node).sum()
 }
 
-/// What starts a tool on these machines, a process on each; it may take `limit` seconds.
+/// The command that starts a tool with one process on each of these machines, and ends it after `limit` seconds.
 fn through(search: &Search, launcher: &str, hosts: &[&Host], limit: f64) -> Result<Through, CannotMeasure> {
     let (name, export, arguments) = match launcher {
         "ssh" | "mpirun" => ("mpirun", Some("-x"), words_of_mpirun(&addresses(hosts)?)),
