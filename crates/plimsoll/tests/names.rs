@@ -33,7 +33,7 @@ const OUTSIDE: &[(&str, usize, usize)] =
 /// File → names of subsystems in it: where figures of published reports are told apart, tools are named for what they measure, and
 /// where the word means something else (what another tool is for, a line of /proc/stat, an argument of a tool, a part of the machine, a plan).
 const SUBSYSTEMS: &[(&str, usize)] = &[
-    ("command/cli/other_tools.rs", 1),
+    ("command/cli/other_tools.rs", 4),
     ("result/document/redact/path.rs", 3),
     ("model/plan/built_in.rs", 1),
     ("reference/tools/ioping.rs", 1),
