@@ -12,7 +12,7 @@ use plimsoll_metal::team::{Member, Team};
 use serde::{Deserialize, Serialize};
 
 use super::affinity::{self, Site};
-use super::choose::BEST;
+use super::choose::{self, BEST, Chosen};
 use super::fact::{CPUS, DRAW_SECONDS_PER_BLOCK, LEVEL, SIZE, VARIANT};
 use super::lap::OFF_CPU;
 use super::passes::{alone, note_threads};
@@ -28,8 +28,6 @@ use crate::sample::{Amount, CannotMeasure, Conditions, ExcludedBy, Facts, Origin
 use crate::warning::Note;
 use crate::{Context, Prepared};
 
-/// Batches with each kernel when the best is looked for; the quickest counts.
-const TRIALS: usize = 3;
 /// What a batch lasts at least, where as many blocks can be drawn at once.
 const BATCH_SECONDS: f64 = 2e-3;
 /// Batches from one order to the threads to the next: about so long.
@@ -63,7 +61,7 @@ pub(super) struct Job {
 pub(super) struct Batches {
     team: Team,
     arrays: Vec<Field>,
-    kernel: Option<Chosen>,
+    kernel: Option<Chosen<BlockKernel>>,
     random: bool,
     bytes_per_block: u64,
     fixed: Option<Fixed>,
@@ -77,13 +75,6 @@ pub(super) struct Batches {
     cut: Option<Cut>,
     apart: Apart,
     facts: Facts,
-}
-
-#[derive(Clone, Copy)]
-struct Chosen {
-    kernel: BlockKernel,
-    /// What a block took in its quickest batch.
-    block_seconds: f64,
 }
 
 /// What it cost to draw blocks, outside the time.
@@ -268,22 +259,16 @@ impl Batches {
             kernels = available(op, block);
             kernels.retain(|kernel| kernel.name() == variant);
         }
-        let mut tried: Vec<Chosen> =
-            kernels.into_iter().map(|kernel| Chosen { kernel, block_seconds: f64::INFINITY }).collect();
         let mut blocks = 1;
-        if let Some(first) = tried.first() {
+        if let Some(first) = kernels.first().copied() {
             // The first blocks are slow: nothing is known yet to caches and address translation.
             for _ in 0..2 {
-                let took = self.quickest_block(first.kernel, blocks)?;
+                let took = self.quickest_block(first, blocks)?;
                 blocks = blocks_in(BATCH_SECONDS, took);
             }
         }
-        for _ in 0..TRIALS {
-            for one in &mut tried {
-                one.block_seconds = one.block_seconds.min(self.quickest_block(one.kernel, blocks)?);
-            }
-        }
-        let quickest = tried.into_iter().min_by(|a, b| a.block_seconds.total_cmp(&b.block_seconds));
+        let quickest =
+            choose::quickest(kernels, blocks as f64, |kernel| self.quickest_block(kernel, blocks))?;
         let chosen = quickest.ok_or_else(|| {
             CannotMeasure::not_here(format!("no kernel '{variant}' runs on this processor for such blocks"))
         })?;
@@ -366,7 +351,7 @@ fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 
 impl Prepared for Batches {
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
-        let Chosen { kernel, block_seconds } =
+        let Chosen { kernel, pass_seconds: block_seconds } =
             self.kernel.ok_or_else(|| CannotMeasure::environment("no kernel was chosen"))?;
         let mut left = self.shares(amount, block_seconds);
         let total = |left: &[u64]| left.iter().fold(0_u64, |sum, blocks| sum.saturating_add(*blocks));
