@@ -417,3 +417,20 @@ pub fn location(named: Option<&Path>) -> Result<Option<Location>, StoreError> {
         None => Location::usual(&Surroundings::of_process()).map(Some),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::without_code;
+
+    #[test]
+    fn a_line_has_no_number_of_a_system_error() {
+        for (line, printed) in [
+            ("x: No such file or directory (os error 2)", "x: No such file or directory"),
+            ("a (os error 2): b (os error 13); c", "a: b; c"),
+            ("a file named (os error x) stays", "a file named (os error x) stays"),
+            ("cut (os error ", "cut (os error "),
+        ] {
+            assert_eq!(without_code(line), printed);
+        }
+    }
+}

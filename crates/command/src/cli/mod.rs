@@ -53,7 +53,7 @@ pub enum Typed {
         /// File with the key of the server that is named.
         key: Option<PathBuf>,
     },
-    /// Measure on other machines, by ssh.
+    /// Measure on other machines, by a launcher.
     OnHosts {
         /// What is measured.
         what: What,
@@ -66,7 +66,7 @@ pub enum Typed {
         /// The options that each of them gets, as they were typed.
         words: Vec<String>,
     },
-    /// Print what other machines say of themselves, by ssh.
+    /// Print the output of a command on other machines, by a launcher.
     SaidByHosts {
         /// Where.
         hosts: Box<Hosts>,
@@ -529,7 +529,7 @@ fn launch() -> Command {
     launch.arg(Arg::new("become").long("become").action(ArgAction::SetTrue)).arg(command)
 }
 
-/// Hidden: what a machine that was reached by ssh runs.
+/// Hidden: the command that a launcher starts on another machine.
 fn hosted() -> Command {
     let directory =
         Arg::new("directory").value_name("DIR").required(true).value_parser(clap::value_parser!(PathBuf));
