@@ -1,55 +1,45 @@
-//! What is not alike about two sides: machine, program, limits of the surroundings, parameters.
+//! What is not alike about the sides: machine, program, limits of the surroundings, parameters.
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 
 use super::Side;
-use super::rank::Differs;
 use crate::case::Case;
 use crate::document::{Run, RunStatus};
 
-/// Something that differs and is not a figure.
+/// A fact that is not the same on all sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Flag {
+pub struct Difference {
     /// Stable code.
     pub code: &'static str,
-    /// A sentence.
-    pub text: String,
+    /// What differs, in words.
+    pub what: &'static str,
+    /// The fact on each side, in the order of the sides.
+    pub values: Vec<String>,
 }
 
-/// What a reader must know before reading the figures.
-pub fn flags(a: &Side, b: &Side) -> Vec<Flag> {
-    let mut found = Vec::new();
-    for fact in FACTS {
-        let [first, second] = [a, b].map(|side| values(side, fact.read));
-        if first != second {
-            let text = format!("{}: {} and {}", fact.what, said(&first), said(&second));
-            found.push(Flag { code: fact.code, text });
-        }
-    }
-    for side in [a, b] {
-        let partial = side.runs.iter().filter(|run| run.status == RunStatus::Partial).count();
-        if partial > 0 {
-            let text = format!("{}: {partial} of {} runs partial", side.name, side.runs.len());
-            found.push(Flag { code: "partial", text });
-        }
-    }
-    found
-}
-
-/// The facts that are not the same on all of these sides.
-pub(super) fn among(sides: &[Side]) -> Vec<Differs> {
+/// What a reader must know before reading the figures: the facts that differ among the sides, and the partial runs of each.
+pub(super) fn differences(sides: &[&Side]) -> Vec<Difference> {
     let one = |fact: &Fact| {
         let values: Vec<BTreeSet<String>> = sides.iter().map(|side| values(side, fact.read)).collect();
         let differ = values.windows(2).any(|pair| pair[0] != pair[1]);
-        differ.then(|| Differs {
+        differ.then(|| Difference {
             code: fact.code,
             what: fact.what,
             values: values.iter().map(said).collect(),
         })
     };
-    FACTS.iter().filter_map(one).collect()
+    let is_partial = |run: &&Run| run.status == RunStatus::Partial;
+    let partial =
+        |side: &&Side| format!("{} of {}", side.runs.iter().filter(is_partial).count(), side.runs.len());
+    let has_partial = sides.iter().flat_map(|side| &side.runs).any(|run| is_partial(&run));
+    let partial = has_partial.then(|| Difference {
+        code: "partial",
+        what: "partial runs",
+        values: sides.iter().map(partial).collect(),
+    });
+    FACTS.iter().filter_map(one).chain(partial).collect()
 }
 
 struct Fact {

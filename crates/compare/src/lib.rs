@@ -27,7 +27,7 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 
-pub use alike::{Flag, flags};
+pub use alike::Difference;
 use cases::{Figures, Pair, Taken, paired};
 pub use decided::{Blind, Decided, Gate, Tone};
 pub use judge::{Doubt, FAMILY, Judged, MOST_TAKEN};
@@ -147,14 +147,14 @@ pub enum Origin {
 /// The comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// Name of the first side, the one that is compared with.
-    pub a: String,
-    /// Name of the second.
-    pub b: String,
+    /// Names of the sides; the second is compared with the first.
+    pub sides: [String; 2],
     /// Runs on each side.
     pub runs: [usize; 2],
-    /// What else is different than what was to be compared.
-    pub flags: Vec<Flag>,
+    /// What differs besides the figures.
+    pub differs: Vec<Difference>,
+    /// What a reader must know of a baseline.
+    pub notes: Vec<String>,
     /// All metrics that both sides have.
     pub compared: Vec<Compared>,
     /// All else that either side has: each case, and each metric of a compared case, without a figure on one side or both.
@@ -194,10 +194,10 @@ pub fn compare(a: &Side, b: &Side, floors: &[Floors], fail_on: Option<f64>) -> C
     };
     let decided = Decided::of(&compared, &uncompared);
     Comparison {
-        a: a.name.clone(),
-        b: b.name.clone(),
+        sides: [a, b].map(|side| side.name.clone()),
         runs: [a.runs.len(), b.runs.len()],
-        flags: flags(a, b),
+        differs: alike::differences(&[a, b]),
+        notes: Vec::new(),
         only_a: unpaired(&cases_a, pairs.iter().map(|pair| pair.a.name.as_str()).collect()),
         only_b: unpaired(&cases_b, pairs.iter().map(|pair| pair.b.name.as_str()).collect()),
         gate: fail_on.map(|share| Gate::of(share, &compared, &uncompared)),

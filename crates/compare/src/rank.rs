@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::cases::{Figures, Pair, Taken};
 use super::judge::{Evidence, FAMILY, OfRun};
-use super::{Floors, Noise, Origin, Side, alike, direction_of, excluded, foreign, noise_of};
+use super::{Difference, Floors, Noise, Origin, Side, alike, direction_of, excluded, foreign, noise_of};
 use crate::bench::Better;
 use crate::case::{Case, Key, Pattern};
 use crate::limit::median;
@@ -45,17 +45,6 @@ pub struct Wanted {
     pub weights: BTreeMap<String, f64>,
     /// All metrics, not the headlines alone.
     pub all: bool,
-}
-
-/// A fact that is not the same on all sides.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Differs {
-    /// Stable code.
-    pub code: &'static str,
-    /// What differs, in words.
-    pub what: &'static str,
-    /// What each side has, in the order of the sides.
-    pub values: Vec<String>,
 }
 
 /// A side in one metric.
@@ -135,7 +124,7 @@ pub struct Ranking {
     /// The chance that any order is wrong.
     pub family: f64,
     /// What differs besides the figures.
-    pub differs: Vec<Differs>,
+    pub differs: Vec<Difference>,
     /// By metric.
     pub metrics: Vec<Metric>,
     /// Scores, the best first; empty without weights.
@@ -193,7 +182,7 @@ pub fn rank(sides: &[Side], floors: &[Floors], wanted: &Wanted) -> Ranking {
         runs: sides.iter().map(|side| side.runs.len()).collect(),
         prices: wanted.prices.clone(),
         family: FAMILY,
-        differs: alike::among(sides),
+        differs: alike::differences(&sides.iter().collect::<Vec<_>>()),
         metrics,
         scores,
         unweighed,

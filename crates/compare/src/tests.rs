@@ -409,16 +409,19 @@ fn a_thread_fewer_is_paired_and_said() {
 }
 
 #[test]
-fn other_surroundings_are_flagged() {
+fn other_surroundings_are_named() {
     let mut other = run(10e9);
     other.machine.id = "m-2".to_owned();
     other.version = "0.2.0".to_owned();
     other.machine.kernel.release = Some("6.99".to_owned());
     other.status = RunStatus::Partial;
-    let found = flags(&side(vec![run(10e9)]), &side(vec![other]));
+    let found = alike::differences(&[&side(vec![run(10e9)]), &side(vec![other])]);
     let codes: Vec<&str> = found.iter().map(|f| f.code).collect();
     assert_eq!(codes, ["machine", "version", "kernel", "partial"]);
-    assert!(flags(&side(vec![run(1.0)]), &side(vec![run(2.0)])).is_empty());
+    assert_eq!(found[2].values[1], "6.99");
+    assert_eq!(found[3].values, ["0 of 1", "1 of 1"]);
+    let alike = [1.0, 2.0, 3.0].map(|figure| side(vec![run(figure)]));
+    assert!(alike::differences(&alike.each_ref()).is_empty());
 }
 
 #[test]

@@ -6,9 +6,9 @@ use unicode_width::UnicodeWidthStr;
 
 use super::row::with_delivered;
 use super::style::{Role, Style};
-use super::wrap::{pad, paragraph, widths};
+use super::wrap::{cut, pad, paragraph, widths};
 use crate::bench::is_of_all;
-use crate::compare::{Compared, Comparison, Holds, Kind, Missing, Origin, Verdict};
+use crate::compare::{Compared, Comparison, Difference, Holds, Kind, Missing, Origin, Verdict};
 use crate::label;
 use crate::quantity::{apart, percent};
 use crate::text::counted;
@@ -26,8 +26,8 @@ pub enum Shown {
 pub fn table(comparison: &Comparison, held: &[Holds], shown: Shown, style: &Style) -> String {
     let [a, b] = sides(comparison);
     let mut text = paragraph(style, Role::Strong, "A  ", &a) + &paragraph(style, Role::Strong, "B  ", &b);
-    for flag in &comparison.flags {
-        text += &paragraph(style, Role::Warning, "! ", &flag.text);
+    for line in warnings(comparison) {
+        text += &paragraph(style, Role::Warning, "! ", &line);
     }
     let rows: Vec<&Compared> = chosen(comparison, shown);
     if rows.is_empty() {
@@ -60,8 +60,7 @@ pub fn table(comparison: &Comparison, held: &[Holds], shown: Shown, style: &Styl
 pub fn markdown(comparison: &Comparison, held: &[Holds], shown: Shown, missing: Missing) -> String {
     let safe = super::escape::markdown;
     let mut text = format!("### {}\n\n{}\n\n", safe(&title(comparison)), safe(&tally(comparison)));
-    let warnings: Vec<String> =
-        comparison.flags.iter().map(|flag| flag.text.clone()).chain(blindness(comparison)).collect();
+    let warnings: Vec<String> = warnings(comparison).into_iter().chain(blindness(comparison)).collect();
     for warning in &warnings {
         text += &format!("> ⚠ {}\n", safe(warning));
     }
@@ -124,6 +123,9 @@ struct Line {
 /// Columns that give way where the terminal is narrow, the first before the second.
 const SPARED: [&str; 2] = ["detectable", "95 % CI"];
 
+/// Columns of the name of a side.
+pub(super) const SIDE: usize = 28;
+
 /// A name up to this long stays in its row.
 const NAME: usize = 28;
 
@@ -174,8 +176,48 @@ fn sides(comparison: &Comparison) -> [String; 2] {
         1 => name.to_owned(),
         n => format!("{name} ({n} runs)"),
     };
-    let [a, b] = comparison.runs;
-    [side(&comparison.a, a), side(&comparison.b, b)]
+    let ([a, b], [runs_a, runs_b]) = (&comparison.sides, comparison.runs);
+    [side(a, runs_a), side(b, runs_b)]
+}
+
+/// A line for each fact that differs: its values, each with the sides that have it.
+pub(super) fn differing(differs: &[Difference], sides: &[String]) -> Vec<String> {
+    let line = |one: &Difference| {
+        let values = one.values.iter().zip(sides);
+        let groups = grouped(values.map(|(value, side)| (value.clone(), cut(side, SIDE))));
+        format!("{}: {}", one.what, groups.join("; "))
+    };
+    differs.iter().map(line).collect()
+}
+
+/// Each value once, in their order, with what has it: `6.1 (a, b)`.
+pub(super) fn grouped(all: impl Iterator<Item = (String, String)>) -> Vec<String> {
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    for (value, one) in all {
+        match groups.iter_mut().find(|(known, _)| *known == value) {
+            Some((_, known)) => known.push(one),
+            None => groups.push((value, vec![one])),
+        }
+    }
+    groups.into_iter().map(|(value, sides)| format!("{value} ({})", sides.join(", "))).collect()
+}
+
+/// What a reader must know before the figures.
+pub(super) fn warnings(comparison: &Comparison) -> Vec<String> {
+    let mut lines = differing(&comparison.differs, &comparison.sides);
+    lines.extend_from_slice(&comparison.notes);
+    lines
+}
+
+/// Where the noise between runs is known from, in words; `None` where it is not known.
+pub(super) fn noise_sources(has: impl Fn(Origin) -> bool) -> Option<String> {
+    let origins = [
+        (Origin::Runs, "the spread of the runs of a side"),
+        (Origin::Doctor, "plimsoll doctor (A/A)"),
+        (Origin::Declared, "the benchmark's default, not measured on these machines"),
+    ];
+    let known = origins.into_iter().filter(|(origin, _)| has(*origin)).map(|(_, words)| words);
+    Some(known.collect::<Vec<_>>().join("; ")).filter(|known| !known.is_empty())
 }
 
 pub(super) fn title(comparison: &Comparison) -> String {
@@ -262,19 +304,8 @@ pub(super) fn notes(rows: &[&Compared]) -> Vec<String> {
         let n = rows.iter().filter(|row| row.why.as_deref() == Some(why)).count();
         notes.push(format!("inconclusive ({n}): {why}"));
     }
-    let origins = [
-        (Origin::Runs, "from the runs of one side"),
-        (Origin::Doctor, "measured by plimsoll doctor (A/A)"),
-        (Origin::Declared, "the benchmark's default, not measured on this machine"),
-    ];
-    let known: Vec<&str> = origins
-        .iter()
-        .filter(|(origin, _)| rows.iter().any(|row| row.noise == Some(*origin)))
-        .map(|(_, words)| *words)
-        .collect();
-    if !known.is_empty() {
-        notes.push(format!("noise floor between runs: {}", known.join("; ")));
-    }
+    let known = noise_sources(|origin| rows.iter().any(|row| row.noise == Some(origin)));
+    notes.extend(known.map(|known| format!("noise floor between runs: {known}")));
     let outliers = rows.iter().filter(|row| row.outliers > 0).count();
     if outliers > 0 {
         notes.push(format!(

@@ -1,24 +1,24 @@
 //! Several runs ranked by metric, as text for a terminal, as Markdown and as rows. Pure: a ranking in, text out.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
+use super::compare::{SIDE, differing, grouped, noise_sources};
 use super::row::with_delivered;
 use super::style::{Role, Style};
 use super::tidy::cell;
 use super::wrap::{cut, pad, paragraph, widths};
 use crate::bench::Better;
 use crate::compare::Origin;
-use crate::compare::rank::{Differs, Metric, Place, Ranking, Unweighed};
+use crate::compare::rank::{Metric, Place, Ranking, Unweighed};
 use crate::label;
 use crate::quantity::{Quantity, Unit, percent, significant};
 use crate::text::counted;
 
 /// Reasons that are given of a metric.
 const WHYS: usize = 3;
-/// Columns of a run's name.
-const NAME: usize = 28;
 /// Names of one reason that are given.
 const NAMES: usize = 8;
 
@@ -28,8 +28,8 @@ pub fn text(ranking: &Ranking, style: &Style) -> String {
     for line in sides(ranking) {
         text += &paragraph(style, Role::Plain, "  ", &line);
     }
-    for one in &ranking.differs {
-        text += &paragraph(style, Role::Warning, "! ", &differs(one, ranking));
+    for line in differing(&ranking.differs, &ranking.sides) {
+        text += &paragraph(style, Role::Warning, "! ", &line);
     }
     if ranking.metrics.is_empty() {
         return text + "\nnothing to rank: no case has figures of two sides\n";
@@ -62,7 +62,8 @@ pub fn markdown(ranking: &Ranking) -> String {
     let safe = super::escape::markdown;
     let mut text = format!("### {}\n\n", safe(&title(ranking)));
     sides(ranking).iter().for_each(|line| text += &format!("- {}\n", safe(line)));
-    ranking.differs.iter().for_each(|one| text += &format!("- ⚠ {}\n", safe(&differs(one, ranking))));
+    let differing = differing(&ranking.differs, &ranking.sides);
+    differing.iter().for_each(|line| text += &format!("- ⚠ {}\n", safe(line)));
     let table = |rows: &[Vec<String>]| -> String {
         let line = |cells: &[String]| {
             let cells: Vec<String> = cells.iter().map(|cell| safe(cell)).collect();
@@ -169,7 +170,7 @@ pub(super) fn title(ranking: &Ranking) -> String {
 }
 
 fn side(ranking: &Ranking, index: usize) -> String {
-    ranking.sides.get(index).map(|name| cut(name, NAME)).unwrap_or_default()
+    ranking.sides.get(index).map(|name| cut(name, SIDE)).unwrap_or_default()
 }
 
 /// Each run or tag, with its number of runs and its price.
@@ -187,31 +188,11 @@ pub(super) fn sides(ranking: &Ranking) -> Vec<String> {
     ranking.sides.iter().enumerate().map(one).collect()
 }
 
-/// What differs, each value with the runs that have it.
-pub(super) fn differs(one: &Differs, ranking: &Ranking) -> String {
-    let values = one.values.iter().enumerate().map(|(index, value)| (value.clone(), side(ranking, index)));
-    let groups = groups(values).into_iter().map(|(value, sides)| format!("{value} ({})", sides.join(", ")));
-    format!("{}: {}", one.what, groups.collect::<Vec<_>>().join("; "))
-}
-
-/// Each value once, in their order, with what has it.
-fn groups(all: impl Iterator<Item = (String, String)>) -> Vec<(String, Vec<String>)> {
-    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
-    for (value, one) in all {
-        match groups.iter_mut().find(|(known, _)| *known == value) {
-            Some((_, known)) => known.push(one),
-            None => groups.push((value, vec![one])),
-        }
-    }
-    groups
-}
-
 /// The parameters that are not as on the other sides, where there is no room for their column.
 fn with(metric: &Metric, ranking: &Ranking) -> Option<String> {
     let places = metric.places.iter().filter(|place| !place.with.is_empty());
     let places = places.map(|place| (place.with.join(", "), side(ranking, place.side)));
-    let groups = groups(places).into_iter().map(|(with, sides)| format!("{with} ({})", sides.join(", ")));
-    let groups: Vec<String> = groups.collect();
+    let groups = grouped(places);
     (!groups.is_empty()).then(|| format!("with {}", groups.join("; ")))
 }
 
@@ -290,23 +271,14 @@ pub(super) fn notes(ranking: &Ranking) -> Vec<String> {
         "A rank of 2–3 is one that noise leaves open. All orders together are right with a probability of {} (Holm's correction over all pairs and metrics).",
         percent(1.0 - ranking.family, 2)
     )];
-    let origins = [
-        (Origin::Runs, "the spread of each one's runs"),
-        (Origin::Doctor, "plimsoll doctor (A/A)"),
-        (
-            Origin::Declared,
-            "the benchmark's default, not measured on these machines: rank tags of several runs each",
-        ),
-    ];
-    let known: Vec<&str> = origins
-        .iter()
-        .filter(|(origin, _)| ranking.noise.contains(origin))
-        .map(|(_, words)| *words)
-        .collect();
-    notes.push(match known.as_slice() {
-        [] => "The noise between runs is unknown, so nothing is ordered: run plimsoll doctor on these machines, or rank tags of several runs each.".to_owned(),
-        known => format!("Noise between runs: {}.", known.join("; ")),
-    });
+    let known = noise_sources(|origin| ranking.noise.contains(&origin));
+    notes.push(known.map_or_else(
+        || "The noise between runs is unknown, so nothing is ordered: run plimsoll doctor on these machines, or rank tags of several runs each.".to_owned(),
+        |known| format!("Noise between runs: {known}."),
+    ));
+    if ranking.noise.contains(&Origin::Declared) {
+        notes.push("To have it from the runs, rank tags of several runs each.".to_owned());
+    }
     if !ranking.scores.is_empty() {
         notes.push(
             "Score: the weighted geometric mean of the figures, each as a share of the best one.".to_owned(),
@@ -318,13 +290,15 @@ pub(super) fn notes(ranking: &Ranking) -> Vec<String> {
 
 /// What is in no score, a sentence for each reason.
 fn unweighed(all: &[Unweighed]) -> Vec<String> {
-    let sentence = |(why, names): (String, Vec<String>)| {
+    let whys: BTreeSet<&str> = all.iter().map(|one| one.why.as_str()).collect();
+    let sentence = |why: &str| {
+        let names: Vec<&str> = all.iter().filter(|one| one.why == why).map(|one| one.name.as_str()).collect();
         let more = names.len().saturating_sub(NAMES);
         let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
         let names = names.into_iter().take(NAMES).collect::<Vec<_>>().join(", ");
         format!("Not in the score, because {why}: {names}{rest}.")
     };
-    groups(all.iter().map(|one| (one.why.clone(), one.name.clone()))).into_iter().map(sentence).collect()
+    whys.into_iter().map(sentence).collect()
 }
 
 /// The cells as they are shown.
@@ -367,6 +341,7 @@ fn aligned(rows: &[Vec<String>], columns: usize, style: &Style) -> String {
 mod tests {
     use super::*;
     use crate::case::Case;
+    use crate::compare::Difference;
     use crate::compare::rank::{Prices, Score};
 
     #[test]
@@ -424,7 +399,7 @@ mod tests {
             runs: vec![5, 5, 1, 1],
             prices: Some(Prices { values: vec![0.1, 0.25, 0.1, 0.1], unit: "$/h".to_owned() }),
             family: 0.01,
-            differs: vec![Differs {
+            differs: vec![Difference {
                 code: "kernel",
                 what: "different operating system kernels",
                 values: ["6.1", "6.8", "6.1", "6.1"].map(str::to_owned).to_vec(),

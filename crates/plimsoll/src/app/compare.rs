@@ -9,7 +9,7 @@ use super::ranked;
 use super::{Failure, code, complain, ending, printed, target, unwritten};
 use crate::case::Case;
 use crate::cli::Compare;
-use crate::compare::{self, Comparison, Flag, Holds, Missing, Requirement, Side, lasting};
+use crate::compare::{self, Comparison, Holds, Missing, Requirement, Side, lasting};
 use crate::document::Run;
 use crate::label;
 use crate::limit::median;
@@ -42,8 +42,7 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let both = if typed.redact { redacted(&both)? } else { both.into() };
     let [a, b] = both.as_slice() else { return Err(Failure::usage("compare requires two runs")) };
     let mut comparison = compare::compare(a, b, &floors, typed.fail_on);
-    let notes = std::mem::take(&mut history.notes).into_iter();
-    comparison.flags.extend(notes.map(|text| Flag { code: "baseline", text }));
+    comparison.notes = std::mem::take(&mut history.notes);
     let missing = if typed.missing == "ignore" { Missing::Ignore } else { Missing::Fail };
     let held = held_of_both(&requirements, [a, b], missing);
     let shown = if typed.all { Shown::All } else { Shown::Telling };

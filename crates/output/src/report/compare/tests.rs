@@ -63,7 +63,7 @@ fn markdown_for_a_pull_request() {
 #[test]
 fn the_page_has_every_row_and_escapes_names() {
     let mut hostile = comparison();
-    hostile.a = "<script>alert(1)</script>".to_owned();
+    hostile.sides[0] = "<script>alert(1)</script>".to_owned();
     let page = crate::report::html::comparison(&hostile, &[], &held(), Shown::All).unwrap();
     assert_eq!(page.matches("<script").count(), 4, "two islands, the library and ours");
     assert_eq!(page.matches("<tr title").count(), hostile.compared.len());
@@ -94,7 +94,7 @@ fn what_is_of_all_machines_is_named_after_none() {
 #[test]
 fn hostile_names_stay_in_their_cell() {
     let mut hostile = comparison();
-    hostile.a = "<script>|\u{1b}[31m\n# x".to_owned();
+    hostile.sides[0] = "<script>|\u{1b}[31m\n# x".to_owned();
     let text = markdown(&hostile, &[], Shown::Telling, Missing::Fail);
     assert!(!text.contains("<script>") && !text.contains('\u{1b}') && !text.contains("\n# x"), "{text}");
     let text = table(&hostile, &[], Shown::Telling, &Style::plain(100));

@@ -3,10 +3,10 @@
 use maud::{Markup, html};
 
 use super::data::{Axis, Chart, Kind, Role, Series, island};
-use super::{document, machines};
+use super::{document, machines, what_differs};
 use crate::compare::{Compared, Comparison, Holds, Side, Tone};
 use crate::label;
-use crate::report::compare::{HEAD, Shown, blindness, cells, chosen, left, notes, tally, title};
+use crate::report::compare::{HEAD, Shown, blindness, cells, chosen, left, notes, tally, title, warnings};
 
 /// The page; `sides` are what was compared.
 ///
@@ -24,7 +24,7 @@ pub fn comparison(
     let body = body(comparison, held, &rows, chart.as_ref());
     let bodies = [body, html! { main { (machines.section) } }];
     let island = island(&chart.into_iter().collect::<Vec<_>>())?;
-    let title = format!("plimsoll: {} and {}", comparison.a, comparison.b);
+    let title = format!("plimsoll: {}", comparison.sides.join(" and "));
     Ok(document(&bodies, &island, &machines.held, &title))
 }
 
@@ -36,9 +36,7 @@ fn body(comparison: &Comparison, held: &[Holds], rows: &[&Compared], chart: Opti
             p.run { (tally(comparison)) button.theme type="button" hidden { "dark / light" } }
         }
         main {
-            @if !comparison.flags.is_empty() {
-                section.findings aria-label="What else differs" { ul { @for flag in &comparison.flags { li { (flag.text) } } } }
-            }
+            (what_differs(&warnings(comparison)))
             @if let Some(line) = blindness(comparison) { p { strong.inconclusive { (line) } } }
             @if rows.is_empty() { p { "nothing to compare: no case has figures on both sides" } }
             @if let Some(chart) = chart {

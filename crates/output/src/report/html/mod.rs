@@ -266,6 +266,15 @@ fn hash(script: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(script.as_bytes())))
 }
 
+/// What a reader of a comparison must know before its figures; nothing where there is nothing.
+fn what_differs(lines: &[String]) -> Markup {
+    html! {
+        @if !lines.is_empty() {
+            section.findings aria-label="What else differs" { ul { @for line in lines { li { (line) } } } }
+        }
+    }
+}
+
 /// The page: what is to be read, the data of its charts, and the run documents that it holds.
 fn document(bodies: &[Markup], island: &str, held: &Markup, title: &str) -> String {
     let script = script();

@@ -3,11 +3,12 @@
 use maud::{Markup, html};
 
 use super::data::{Axis, Chart, Kind, Role, Series, island};
-use super::{document, machines};
+use super::{document, machines, what_differs};
 use crate::bench::Better;
 use crate::compare::Side;
 use crate::compare::rank::{Metric, Ranking};
-use crate::report::ranking::{self as words, SCORE, differs, name, notes, remarks, rows, scores, title};
+use crate::report::compare::differing;
+use crate::report::ranking::{self as words, SCORE, name, notes, remarks, rows, scores, title};
 
 /// The page; `sides` are what was ranked.
 ///
@@ -27,9 +28,7 @@ fn body(ranking: &Ranking, charts: &[Chart], machines: &Markup) -> Markup {
             p.run { (words::sides(ranking).join(" · ")) button.theme type="button" hidden { "dark / light" } }
         }
         main {
-            @if !ranking.differs.is_empty() {
-                section.findings aria-label="What else differs" { ul { @for one in &ranking.differs { li { (differs(one, ranking)) } } } }
-            }
+            (what_differs(&differing(&ranking.differs, &ranking.sides)))
             @for chart in charts {
                 figure.chart data-chart=(chart.id) { figcaption { strong { (chart.title) } span.note { (chart.note) } } }
             }
