@@ -6,16 +6,15 @@
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Advice, OFlags};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use super::blkid;
 use super::raw::{Looked, RawError};
-use super::second_opinion;
-use super::signature::{self, HEAD, TAIL};
 use crate::machine::disk::openers::{self, Seen};
 use crate::machine::disk::stack::Stack;
 use crate::machine::disk::thing::{FileId, Thing};
@@ -213,21 +212,11 @@ fn opened(path: &Path, thing: Thing) -> std::io::Result<(File, u64)> {
     Ok((file, bytes))
 }
 
-/// The mark that is on a device or file, by our own table and by libblkid's, where its program is installed.
+/// What is on a device or file.
 fn mark(name: &str, file: &File, bytes: u64) -> Result<Option<String>, RawError> {
-    // What the page cache holds of the device may be older than what is on it.
-    let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
-    let part = |offset: u64, most: usize| {
-        let length = usize::try_from(bytes).map_or(most, |bytes| bytes.min(most));
-        let mut part = vec![0; length];
-        file.read_exact_at(&mut part, offset).map(|()| part)
-    };
-    let unread = |error: std::io::Error| {
+    blkid::contents(file, bytes).map_err(|error| {
         RawError::Failed(format!("{name} cannot be read, so what is on it is unknown: {error}"))
-    };
-    let head = part(0, HEAD).map_err(unread)?;
-    let tail = part(bytes.saturating_sub(TAIL as u64), TAIL).map_err(unread)?;
-    Ok(signature::found(&head, &tail, bytes).map(str::to_owned).or_else(|| second_opinion::on(file)))
+    })
 }
 
 fn is(file: &File, thing: Thing) -> bool {

@@ -5,6 +5,7 @@
 //! it goes and [`data`] what it writes.
 
 mod alone;
+mod blkid;
 mod busy;
 mod case_files;
 pub mod claim;
@@ -35,9 +36,7 @@ pub mod private;
 pub mod raw;
 mod reached;
 mod search;
-mod second_opinion;
 mod shares;
-pub mod signature;
 pub mod source;
 mod steady;
 mod sweep;

@@ -91,7 +91,7 @@ fn a_mounted_device_is_refused_by_its_mount_point_and_stays_as_it_is() {
     let (out, _) = with_code(&on_device(&["--target", &device.device, "--op", "read", "--block", "4K"]), 0);
     assert_eq!(measurements(&out)[0]["status"], "ok");
     drop(mounted);
-    refused(&device, &["an ext2, ext3 or ext4 file system", "without data"]);
+    refused(&device, &["holds ext4", "without data"]);
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn each_mark_and_user_of_a_device_is_named() {
             refused(&device, &["has partitions: loop"]);
         } else {
             skipped("a device whose partitions the kernel knows", "this kernel reads no GPT");
-            refused(&device, &["a partition table (GPT)"]);
+            refused(&device, &["a partition table of type gpt"]);
         }
     } else {
         skipped("a device with partitions", "no sfdisk");
@@ -248,6 +248,59 @@ fn each_mark_and_user_of_a_device_is_named() {
         "a device held by device mapper or RAID",
         "tested on saved trees; this needs a kernel with dm or md",
     );
+}
+
+/// Without blkid unknown data is refused, and a device that is empty at both ends is not.
+#[test]
+fn without_blkid_only_an_empty_device_is_written_to() {
+    let dir = scratch();
+    const TEST: &str = "a device without blkid";
+    if !possible(TEST, &["unshare"]) {
+        return;
+    }
+    let Some(device) = Loop::new(TEST, dir.path(), SIZE, &[]) else { return };
+    let hidden = "for path in /usr/sbin/blkid /sbin/blkid /usr/bin/blkid /bin/blkid; do \
+                  if [ -x $path ]; then mount --bind /dev/null $path; fi; done; exec \"$@\"";
+    let without_blkid = || {
+        let consent = format!("{}:{SIZE}", device.device);
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private", "sh", "-euc", hidden, "sh", PROGRAM]);
+        command.args([
+            "disk",
+            "--only",
+            "disk.io",
+            "--samples",
+            "1",
+            "--sample-time",
+            "10ms",
+            "--op",
+            "write",
+        ]);
+        command.args([
+            "--store",
+            "none",
+            "--quiet",
+            "--json",
+            "-",
+            "--size",
+            "8M",
+            "--target",
+            &device.device,
+        ]);
+        command.args(["--destroy-data-on", &consent]).output().unwrap()
+    };
+    let write = |bytes: &[u8], place| {
+        let file = std::fs::File::options().write(true).open(&device.device).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, bytes, place).unwrap();
+    };
+    for place in [0, 3 << 20, SIZE - 512] {
+        write(b"precious", place);
+        let before = device.bytes();
+        one_line(&without_blkid(), 3, &["holds data of an unknown format", "blkid", "nothing was written"]);
+        assert!(device.bytes() == before, "the refused device was written to");
+        write(&[0; 8], place);
+    }
+    set_free(without_blkid);
 }
 
 #[test]

@@ -145,10 +145,10 @@ fn a_mark_on_the_file_outside_the_part_that_a_device_shows_is_found() {
     assert!(run("mkswap", &[&name]));
     // Through the device, then through the file alone.
     let Some(part) = Loop::on(TEST, Path::new(&name), &["--offset", "16M"]) else { return };
-    refused(&part.device, &image, &["is a part of loop", "holds a swap area"]);
+    refused(&part.device, &image, &["is a part of loop", "holds swap"]);
     drop((part, whole));
     let Some(part) = Loop::on(TEST, &image, &["--offset", "16M"]) else { return };
-    refused(&part.device, &image, &["is a part of /", "image, which holds a swap area", "without data"]);
+    refused(&part.device, &image, &["is a part of /", "image, which holds swap", "without data"]);
     drop(part);
     // Nothing is on it any more: a part of a file that nobody uses may be written to.
     assert!(run("wipefs", &["-a", image.to_str().unwrap()]));
