@@ -24,7 +24,7 @@ const REMEMBERED: Duration = Duration::from_secs(90 * 24 * 3600);
 const MOST_BYTES: u64 = 64 << 10;
 const DEEPEST: usize = 64;
 
-/// The lock of a directory's owner, from before there was a registry.
+/// The file that the owner of a tool's directory keeps locked; it is made before the registry has the directory's inode.
 const LOCK: &CStr = c".lock";
 
 /// What was found.
