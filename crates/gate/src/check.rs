@@ -7,7 +7,7 @@ use crate::limit::Source as LimitSource;
 use crate::machine::Others;
 use crate::measurement::{Measurement, MetricResult};
 use crate::quantity::Unit;
-use crate::stats::{Decided, Wald};
+use crate::stats::{Decided, Sequential};
 use crate::threshold::{Source, Threshold};
 use crate::usual::Usual;
 use crate::view::NOTABLE;
@@ -81,7 +81,7 @@ pub struct Check {
     pub first: Option<f64>,
     /// Further ones.
     pub rounds: Vec<Round>,
-    test: Wald,
+    test: Sequential,
 }
 
 /// What a case is held to.
@@ -126,7 +126,7 @@ impl Check {
         threshold: Threshold,
         false_alarms: f64,
     ) -> Result<Self, Unjudged> {
-        match Wald::new(false_alarms, MISSED, threshold.by_chance, threshold.of_a_loss) {
+        match Sequential::new(false_alarms, MISSED, threshold.by_chance, threshold.of_a_loss) {
             Some(test) => Ok(Self {
                 case,
                 what,

@@ -1,7 +1,7 @@
 //! Whether a machine does what it usually does: `plimsoll gate`.
 //!
 //! Each case has one or more [`Check`]s, each with a figure below which a measurement is low. What is low is measured again until Wald's
-//! sequential test ([`crate::stats::Wald`]) says that it is usual or that the loss is there. Thresholds come from the derived limit, from this
+//! sequential test ([`crate::stats::Sequential`]) says that it is usual or that the loss is there. Thresholds come from the derived limit, from this
 //! machine's own history or from its fleet ([`Usual`]); where none of them knows, nothing is judged. Pure: measurements in, a verdict out.
 //!
 //! A machine is sick where the loss is there and either a new quota causes it or nobody else can have taken what is missing; where it has less of
@@ -29,6 +29,7 @@ pub use cause::Cause;
 pub use check::{Check, State, What};
 pub use difference::Difference;
 pub use document::{About, Document, SCHEMA};
+pub use stats::MISSED;
 pub use threshold::{Source, Threshold};
 pub use usual::{Usual, is_same};
 pub use verdict::{Answer, Verdict};
@@ -48,9 +49,6 @@ pub struct Rates {
     /// The loss that is to be found, as a share: 0.1 is 10 %.
     pub loss: f64,
 }
-
-/// The share of losses of that size that may be missed.
-pub const MISSED: f64 = 0.05;
 
 /// Codes of faults for which a machine is sick, whatever its figures are.
 const DRAINING: [&str; 2] = ["edac-uncorrected", "nvme-critical-warning"];

@@ -17,6 +17,7 @@ mod outlier;
 mod samples;
 mod scaling;
 mod seed;
+mod sequential;
 mod steady;
 mod summary;
 #[cfg(test)]
@@ -24,7 +25,6 @@ mod testing;
 mod times;
 mod trend;
 mod usl;
-mod wald;
 
 pub use apart::{FALSE_ALARMS, apart};
 pub use bootstrap::{RESAMPLES, median_interval};
@@ -39,9 +39,9 @@ pub use outlier::{lag1_autocorrelation, outlier_count};
 pub use samples::{NotSamples, Samples, median};
 pub use scaling::{Rate, Scaling, scaling};
 pub use seed::Seed;
+pub use sequential::{Decided, MISSED, Sequential};
 pub use steady::{MOST_ROUNDS, Steadiness, WINDOW};
 pub use summary::Summary;
 pub use times::Times;
 pub use trend::Trend;
 pub use usl::{Coefficient, Load, Usl};
-pub use wald::{Decided, Wald};

@@ -12,7 +12,6 @@
 //! A figure from which interruptions are excluded does not show them: there the wall-clock rates are compared as well.
 
 mod again;
-mod rounds;
 
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,8 +31,7 @@ use crate::quantity::{Quantity, Unit, format_cpus, percent, significant};
 use crate::stats::{Excluded, Samples, Seed, Summary, apart};
 use crate::view::{Lost, NOTABLE, losses as losses_of};
 use crate::warning::Warning;
-pub use again::{Suspect, Tried, judged};
-pub use rounds::next;
+pub use again::{Suspect, Tried, judged, next};
 
 /// A machine that stands out.
 const OUTLIER: &str = "outlier";

@@ -1,18 +1,23 @@
 //! A figure that stands out is measured again, and with it the same case on a machine whose figure is usual, both with nothing else
 //! under way. What a machine really has stays; what happened to it for a moment does not.
+//!
+//! The first measurement has a false alarm in one run of a hundred, so a second one that stands out as well confirms it. If other
+//! figures of the case did not stand out again, chance strikes there often, and the sequential test requires more measurements.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
 use super::super::{because, finding};
-use super::rounds::Rounds;
 use super::{FLOOR, Figure, OUTLIER, Usual, Watched, cause, is_worse};
 use crate::document::{Finding, Run};
 use crate::measurement::Measurement;
 use crate::quantity::percent;
+use crate::stats::{Decided, FALSE_ALARMS, Sequential};
 use crate::text::counted;
 
+/// Most measurements of a figure, those without a usable comparison among them.
+const MOST: usize = 6;
 /// Machines that are named in a line.
 const NAMED: usize = 5;
 /// A figure that stood out once, or not often enough.
@@ -28,7 +33,7 @@ pub struct Suspect {
     /// A machine whose figure is usual.
     pub control: String,
     /// Index of the finding.
-    pub(super) finding: usize,
+    finding: usize,
 }
 
 /// What came of it.
@@ -52,19 +57,14 @@ fn number(finding: &Finding, key: &str) -> Option<f64> {
 
 impl Suspect {
     /// The machine and the benchmark.
-    pub(super) fn of(&self) -> (&str, &str) {
+    fn of(&self) -> (&str, &str) {
         (&self.node, self.case.split('/').next().unwrap_or_default())
-    }
-
-    pub(super) fn owned(&self) -> (String, String) {
-        let (node, benchmark) = self.of();
-        (node.to_owned(), benchmark.to_owned())
     }
 }
 
 /// The figures that stand out in a run, in the order in which they are to be measured again: of each benchmark on each machine first the
 /// one that is furthest off, so that each is heard before one is heard twice.
-pub(super) fn suspects(run: &Run) -> Vec<Suspect> {
+fn suspects(run: &Run) -> Vec<Suspect> {
     let outliers = run.findings.iter().enumerate().filter(|(_, finding)| finding.code == OUTLIER);
     let outliers: Vec<(usize, &Finding)> = outliers.collect();
     let named: BTreeSet<(&str, &str)> =
@@ -111,48 +111,126 @@ fn figure(measurement: &Measurement, watched: Watched) -> Option<Figure<'_>> {
     }
 }
 
-/// Writes into the findings of a run what came of it: a figure that stands out each time says so, and those that do not are told
-/// together. A figure without a second measurement is told with those where some of the same benchmark on the same machine have one and
-/// none of them stands out again; else it stays as it is.
-pub fn judged(run: &mut Run, tried: &[Tried]) {
-    let all = suspects(run);
-    let rounds = Rounds::of(run, tried);
-    let (mut gone, mut kept): (BTreeMap<usize, Once<'_>>, BTreeSet<(&str, &str)>) = Default::default();
-    for suspect in &all {
-        let Some(course) = rounds.courses.get(&suspect.finding) else { continue };
-        let last = tried.iter().rfind(|one| one.suspect.finding == suspect.finding);
-        if course.is_refuted {
-            gone.insert(suspect.finding, (suspect, last));
-            continue;
-        }
-        let Some(finding) = run.findings.get_mut(suspect.finding) else { continue };
-        match course.nearest.and_then(|nearest| Second::of(finding, nearest)) {
-            Some(second) => {
-                second.told(finding, course.far, rounds.needed(suspect));
-                kept.insert(suspect.of());
+/// A figure that stands out, and its further measurements.
+struct Retested<'a> {
+    suspect: Suspect,
+    /// How often it was measured again.
+    times: usize,
+    /// How often it stood out again.
+    far: usize,
+    /// How often it did not.
+    near: usize,
+    /// How often the other machine stood out.
+    unusable: usize,
+    /// The measurement that stood out least.
+    nearest: Option<Second<'a>>,
+    /// The last measurement.
+    last: Option<&'a Tried>,
+    decided: Decided,
+}
+
+impl<'a> Retested<'a> {
+    fn new(run: &Run, suspect: Suspect, tried: &'a [Tried]) -> Self {
+        let (mut times, mut far, mut near, mut unusable) = (0, 0, 0, 0);
+        let (mut nearest, mut last): (Option<Second<'a>>, _) = (None, None);
+        for one in tried.iter().filter(|one| one.suspect.finding == suspect.finding) {
+            times += 1;
+            last = Some(one);
+            match run.findings.get(suspect.finding).and_then(|finding| Second::of(finding, one)) {
+                Some(second) if !second.is_usual => unusable += 1,
+                Some(second) if second.is_far => {
+                    far += 1;
+                    if nearest.as_ref().is_none_or(|before| second.distance() < before.distance()) {
+                        nearest = Some(second);
+                    }
+                }
+                Some(_) => near += 1,
+                None => {}
             }
-            None if course.says_nothing => unsure(finding),
+        }
+        Self { suspect, times, far, near, unusable, nearest, last, decided: Decided::Open }
+    }
+}
+
+/// The figures that stand out, each with what its further measurements decide. A machine with a low figure of a benchmark needs one
+/// further measurement for each of its other figures of that benchmark.
+fn retested<'a>(run: &Run, tried: &'a [Tried]) -> Vec<Retested<'a>> {
+    let mut all: Vec<Retested<'a>> =
+        suspects(run).into_iter().map(|suspect| Retested::new(run, suspect, tried)).collect();
+    let mut looked_at: BTreeMap<String, usize> = BTreeMap::new();
+    for measurement in run.measurements.iter().filter(|m| m.headline().is_some()) {
+        *looked_at.entry(measurement.case.id().to_string()).or_default() += 1;
+    }
+    let allowed = FALSE_ALARMS / looked_at.len().max(1) as f64;
+    let mut by_chance: BTreeMap<String, f64> = BTreeMap::new();
+    for one in all.iter().filter(|one| one.near > 0) {
+        *by_chance.entry(one.suspect.case.clone()).or_insert(1.0) += 1.0;
+    }
+    for one in &mut all {
+        // Chance makes `allowed` figures of a case stand out, unless the case itself shows that it makes more.
+        let by_chance = by_chance.get(&one.suspect.case).copied().unwrap_or(allowed);
+        let looked_at = looked_at.get(&one.suspect.case).copied().unwrap_or(1);
+        if let Some(test) = Sequential::of_outlier(by_chance, looked_at, allowed) {
+            one.decided = test.within(MOST).decided(one.far, 0, one.far + one.near);
+        }
+    }
+    let low = all.iter().filter(|one| one.decided == Decided::Low);
+    let low: Vec<Suspect> = low.map(|one| one.suspect.clone()).collect();
+    for one in all.iter_mut().filter(|one| one.decided == Decided::Open && one.far > 0 && one.near == 0) {
+        if low.iter().any(|other| other.of() == one.suspect.of()) {
+            one.decided = Decided::Low;
+        }
+    }
+    all
+}
+
+/// The figures that are to be measured next: first each that stands out, then those that are not decided yet, one for each benchmark
+/// and machine. Empty once all are known.
+pub fn next(run: &Run, tried: &[Tried]) -> Vec<Suspect> {
+    let all = retested(run, tried).into_iter();
+    let open = all.filter(|one| one.decided == Decided::Open && one.times < MOST);
+    let (new, mut more): (Vec<_>, Vec<_>) = open.partition(|one| one.times == 0);
+    let mut leads: BTreeSet<(String, String)> = BTreeSet::new();
+    more.retain(|one| {
+        let (node, benchmark) = one.suspect.of();
+        leads.insert((node.to_owned(), benchmark.to_owned()))
+    });
+    let chosen = if new.is_empty() { more } else { new };
+    chosen.into_iter().map(|one| one.suspect).collect()
+}
+
+/// Writes the outcome of all further measurements into the findings of a run: a confirmed figure keeps its finding, and one finding
+/// names all that did not stand out again. A figure without a further measurement is among these if some of the same benchmark on the
+/// same machine are and none is confirmed; otherwise its finding stays unchanged.
+pub fn judged(run: &mut Run, tried: &[Tried]) {
+    let all = retested(run, tried);
+    let (mut gone, mut kept): (BTreeMap<usize, &Retested<'_>>, BTreeSet<(&str, &str)>) = Default::default();
+    for one in &all {
+        let Some(finding) = run.findings.get_mut(one.suspect.finding) else { continue };
+        match &one.nearest {
+            _ if one.decided == Decided::Usual => {
+                gone.insert(one.suspect.finding, one);
+            }
+            Some(second) => {
+                second.told(finding, one.far, one.decided == Decided::Low);
+                kept.insert(one.suspect.of());
+            }
+            None if one.unusable > 0 => unsure(finding),
             None => {}
         }
     }
-    let not_again: BTreeSet<(&str, &str)> = gone.values().map(|(suspect, _)| suspect.of()).collect();
-    let is_tried = |suspect: &Suspect| tried.iter().any(|one| one.suspect.finding == suspect.finding);
-    for suspect in all.iter().filter(|suspect| !is_tried(suspect)) {
-        if not_again.contains(&suspect.of()) && !kept.contains(&suspect.of()) {
-            gone.insert(suspect.finding, (suspect, None));
-        }
-    }
+    let not_again: BTreeSet<(&str, &str)> = gone.values().map(|one| one.suspect.of()).collect();
+    let follows = |one: &&Retested<'_>| {
+        one.times == 0 && not_again.contains(&one.suspect.of()) && !kept.contains(&one.suspect.of())
+    };
+    gone.extend(all.iter().filter(follows).map(|one| (one.suspect.finding, one)));
     let first = gone.keys().next().copied().unwrap_or_default();
-    let mut index = 0;
-    run.findings.retain(|_| {
-        index += 1;
-        !gone.contains_key(&(index - 1))
-    });
-    let gone: Vec<Once<'_>> = gone.into_values().collect();
+    let mut index = 0..;
+    run.findings.retain(|_| index.next().is_some_and(|index| !gone.contains_key(&index)));
     let last =
         run.findings.iter().rposition(|finding| [OUTLIER, NOT_CONFIRMED].contains(&finding.code.as_str()));
     let place = last.map_or(first, |last| last + 1);
-    run.findings.splice(place..place, not_confirmed(&gone));
+    run.findings.splice(place..place, not_confirmed(&gone.into_values().collect::<Vec<_>>()));
 }
 
 /// What a finding says whose figure was measured again, and whose other machine stood out then.
@@ -161,24 +239,21 @@ fn unsure(finding: &mut Finding) {
     finding.text += ". Measured again, the machine that it is compared with differed as well. Chance is not ruled out: measure it again";
 }
 
-/// A figure that stood out once, and its second measurement, if there is one.
-type Once<'a> = (&'a Suspect, Option<&'a Tried>);
-
 /// A figure's second measurement, held to that of the other machine.
-pub(super) struct Second<'a> {
+struct Second<'a> {
     own: Figure<'a>,
     control: Figure<'a>,
     /// The share of the other's by which it is above it.
-    pub(super) away: f64,
+    away: f64,
     /// As far as the first, and on the same side.
-    pub(super) is_far: bool,
+    is_far: bool,
     /// Whether the other machine's figure is near the median again; else this says nothing.
-    pub(super) is_usual: bool,
+    is_usual: bool,
 }
 
 impl<'a> Second<'a> {
     /// None where one of the two has no figure now.
-    pub(super) fn of(outlier: &Finding, tried: &'a Tried) -> Option<Self> {
+    fn of(outlier: &Finding, tried: &'a Tried) -> Option<Self> {
         let watched = watched(outlier);
         let (own, control) = (figure(&tried.own, watched)?, figure(&tried.control, watched)?);
         // The distance of the first time is one of logarithms.
@@ -192,9 +267,13 @@ impl<'a> Second<'a> {
         Some(Self { own, control, away, is_far, is_usual })
     }
 
-    /// The sentence, with the second measurement and what that says of the cause. It stood out so many `times`, of those that are
-    /// `needed`.
-    fn told(&self, finding: &mut Finding, times: usize, needed: usize) {
+    /// How far it is from the other machine's, whichever is larger.
+    fn distance(&self) -> f64 {
+        self.away.ln_1p().abs()
+    }
+
+    /// Adds the second measurement to the finding, and the cause that it shows. The figure stood out again `times` times.
+    fn told(&self, finding: &mut Finding, times: usize, is_confirmed: bool) {
         let before = text(finding, "cause").map(str::to_owned);
         let is_worse = is_worse(&self.own, self.away);
         let cause =
@@ -207,36 +286,35 @@ impl<'a> Second<'a> {
         };
         let node = &self.control.measurement.node;
         let often = if times > 1 { format!(" {times} times, the nearest") } else { String::new() };
-        let unsure = if times < needed { ". Chance is not ruled out: measure it again" } else { "" };
+        let unsure = if !is_confirmed { ". Chance is not ruled out: measure it again" } else { "" };
         finding.text = format!(
             "{head}. Measured again alone{often}: {}, {again} {node}{}{unsure}",
             self.own.shown(),
             told(cause.as_deref())
         );
-        if times < needed {
+        if !is_confirmed {
             finding.code = NOT_CONFIRMED.to_owned();
         }
         if let Value::Object(evidence) = &mut finding.evidence {
             evidence.insert("cause".to_owned(), json!(cause));
             evidence.insert("again".to_owned(), json!({
                 "value": self.own.value, "control": node, "control_value": self.control.value, "away": self.away, "times": times,
-                "needed": needed,
             }));
         }
     }
 }
 
 /// Those that stood out once, in a line.
-fn not_confirmed(once: &[Once<'_>]) -> Option<Finding> {
+fn not_confirmed(once: &[&Retested<'_>]) -> Option<Finding> {
     let mut by_node: BTreeMap<&str, usize> = BTreeMap::new();
-    once.iter().for_each(|(suspect, _)| *by_node.entry(&suspect.node).or_default() += 1);
+    once.iter().for_each(|one| *by_node.entry(&one.suspect.node).or_default() += 1);
     let mut nodes: Vec<(&str, usize)> = by_node.into_iter().collect();
     nodes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let named: Vec<String> =
         nodes.iter().take(NAMED).map(|(node, count)| format!("{count} of {node}")).collect();
     let more = nodes.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and of {}", counted(more, "more machine")) } else { String::new() };
-    let without = once.iter().filter(|(_, tried)| tried.is_none()).count();
+    let without = once.iter().filter(|one| one.last.is_none()).count();
     let without = match without {
         0 => String::new(),
         n => format!(" ({n} of them without: others of the same benchmark and machine do not)"),
@@ -247,12 +325,13 @@ fn not_confirmed(once: &[Once<'_>]) -> Option<Finding> {
         if once.len() == 1 { "does" } else { "do" },
         named.join(", "),
     );
-    let one = |(suspect, tried): &Once<'_>| {
+    let one = |one: &&Retested<'_>| {
+        let (suspect, last) = (&one.suspect, one.last);
         let value =
             |m: Option<&Measurement>| m.and_then(Measurement::headline).map(|metric| metric.summary.median);
         json!({
-            "node": suspect.node, "case": suspect.case, "again": value(tried.map(|tried| &tried.own)),
-            "control": suspect.control, "control_value": value(tried.map(|tried| &tried.control)),
+            "node": suspect.node, "case": suspect.case, "again": value(last.map(|tried| &tried.own)),
+            "control": suspect.control, "control_value": value(last.map(|tried| &tried.control)),
         })
     };
     let evidence = json!({ "figures": once.iter().map(one).collect::<Vec<Value>>() });
@@ -261,7 +340,6 @@ fn not_confirmed(once: &[Once<'_>]) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rounds::next;
     use super::super::tests::on;
     use super::super::{Machines, find};
     use super::*;

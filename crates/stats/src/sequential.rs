@@ -15,9 +15,9 @@ pub enum Decided {
     Open,
 }
 
-/// The test of one check.
+/// The test of one figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Wald {
+pub struct Sequential {
     /// What a low measurement adds to the logarithm of the ratio.
     low: f64,
     /// The same of one whose cause the system states.
@@ -30,11 +30,15 @@ pub struct Wald {
 
 /// A probability is never taken to be nearer to 0 or 1 than this: a few measurements do not show more.
 const LEAST: f64 = 1e-3;
+/// The largest error rate that a test can have: above it a single measurement decides.
+const LARGEST_RATE: f64 = 0.49;
+/// The share of losses that a test may miss.
+pub const MISSED: f64 = 0.05;
 /// The probability that a measurement is low though nothing is wrong, where the system itself states the cause beside it: that it is another
 /// one than the loss that is looked for.
 const STATED: f64 = 0.01;
 
-impl Wald {
+impl Sequential {
     /// A test that calls a usual machine low with the probability `false_alarm` at most, and misses the loss with `missed`. `by_chance` is
     /// the probability that one measurement is low though nothing is wrong, `of_a_loss` that it is where the loss is there.
     ///
@@ -52,6 +56,20 @@ impl Wald {
             upper: ((1.0 - missed) / false_alarm).ln(),
             lower: (missed / (1.0 - false_alarm)).ln(),
         })
+    }
+
+    /// The same test, which `most` low measurements always end: if its false-alarm rate requires more, it has the rate of `most`.
+    #[must_use]
+    pub fn within(self, most: usize) -> Self {
+        Self { upper: self.upper.min(self.low * most as f64), ..self }
+    }
+
+    /// The test of a figure that stood out among `looked_at` others, when chance makes `by_chance` of them stand out. At most
+    /// `allowed` of the figures that chance made stand out are called low, in the mean of many runs.
+    pub fn of_outlier(by_chance: f64, looked_at: usize, allowed: f64) -> Option<Self> {
+        const SHOWN: f64 = 0.98;
+        let chance = (by_chance.max(1.0) / looked_at.max(1) as f64).min(0.5);
+        Self::new((allowed / by_chance).min(LARGEST_RATE), MISSED, chance, SHOWN)
     }
 
     /// What `low` low measurements of `all` say, of which `stated` have a cause that the system states.
@@ -81,8 +99,8 @@ mod tests {
     use rand::RngExt;
 
     /// Of so many trials the shares that ended low, with measurements that are low with this probability.
-    fn low(test: &Wald, probability: f64, trials: usize, seed: u64) -> f64 {
-        let mut generator = Seed::new(seed, "wald", "low").generator();
+    fn low(test: &Sequential, probability: f64, trials: usize, seed: u64) -> f64 {
+        let mut generator = Seed::new(seed, "sequential", "low").generator();
         let mut one = || {
             let (mut low, mut all) = (0, 0);
             loop {
@@ -100,7 +118,7 @@ mod tests {
     #[test]
     fn both_error_rates_hold() {
         for (by_chance, of_a_loss) in [(0.05, 0.95), (0.2, 0.9), (0.5, 0.98)] {
-            let test = Wald::new(0.01, 0.05, by_chance, of_a_loss).unwrap();
+            let test = Sequential::new(0.01, 0.05, by_chance, of_a_loss).unwrap();
             assert!(low(&test, by_chance, 20_000, 1) <= 0.012, "{by_chance}");
             assert!(low(&test, of_a_loss, 20_000, 2) >= 0.94, "{of_a_loss}");
             // At a share that is usual more rarely than assumed there are fewer false alarms still.
@@ -110,22 +128,61 @@ mod tests {
 
     #[test]
     fn one_that_is_not_low_is_enough_where_a_loss_shows_nearly_always() {
-        let test = Wald::new(5e-6, 0.05, 0.5, 0.98).unwrap();
+        let test = Sequential::new(5e-6, 0.05, 0.5, 0.98).unwrap();
         assert_eq!(test.decided(0, 0, 1), Decided::Usual);
         assert_eq!(test.decided(test.fewest(), 0, test.fewest()), Decided::Low);
         assert_eq!(test.decided(test.fewest() - 1, 0, test.fewest() - 1), Decided::Open);
         assert_eq!(test.decided(3, 3, 3), Decided::Low);
         assert_eq!(test.decided(2, 2, 2), Decided::Open);
         assert_eq!(test.fewest(), 19);
-        assert_eq!(Wald::new(1e-4, 0.05, 0.9, 0.5), None);
+        assert_eq!(Sequential::new(1e-4, 0.05, 0.9, 0.5), None);
+    }
+
+    fn of_outlier(by_chance: f64, looked_at: usize, allowed: f64) -> Sequential {
+        Sequential::of_outlier(by_chance, looked_at, allowed).unwrap()
+    }
+
+    #[test]
+    fn an_outlier_is_measured_the_more_often_the_more_chance_makes() {
+        let (allowed, fewest) = (0.01 / 23.0, |test: Sequential| test.within(6).fewest());
+        // Chance was not seen in the case: once more is enough, for however few machines.
+        for looked_at in [3, 8, 200, 4600] {
+            assert_eq!(fewest(of_outlier(allowed, looked_at, allowed)), 1);
+        }
+        assert_eq!(fewest(of_outlier(2.0, 200, allowed)), 2);
+        assert_eq!(fewest(of_outlier(17.0, 200, allowed)), 5);
+        assert_eq!(fewest(of_outlier(1.0, 0, allowed)), 6);
+        // The first one that does not stand out again refutes it.
+        for by_chance in [allowed, 2.0, 100.0] {
+            assert_eq!(of_outlier(by_chance, 200, allowed).decided(0, 0, 1), Decided::Usual);
+        }
+    }
+
+    #[test]
+    fn outliers_by_chance_are_confirmed_rarely_and_real_ones_nearly_always() {
+        for by_chance in [2.0, 5.0, 17.0, 40.0] {
+            let (looked_at, allowed) = (200, 0.01);
+            let test = of_outlier(by_chance, looked_at, allowed);
+            let confirmed = low(&test, by_chance / looked_at as f64, 50_000, 4);
+            assert!(confirmed * by_chance <= allowed * 1.2, "{by_chance}: {confirmed}");
+            assert!(low(&test.within(6), 0.98, 20_000, 5) >= 0.95, "{by_chance}");
+        }
     }
 
     proptest! {
         #[test]
+        fn outliers_that_all_stand_out_again_are_rare_enough(by_chance in 1u32..50, looked_at in 1usize..5000) {
+            let (allowed, by_chance) = (0.002, f64::from(by_chance));
+            let fewest = of_outlier(by_chance, looked_at, allowed).fewest();
+            let chance = (by_chance / looked_at as f64).min(0.5);
+            prop_assert!(by_chance * chance.powi(i32::try_from(fewest).unwrap()) <= allowed * 1.06);
+        }
+
+        #[test]
         fn a_smaller_false_alarm_rate_needs_more(
             rate in 1e-9..0.1_f64, by_chance in 0.01..0.6_f64, of_a_loss in 0.7..0.999_f64
         ) {
-            let fewest = |rate| Wald::new(rate, 0.05, by_chance, of_a_loss).unwrap().fewest();
+            let fewest = |rate| Sequential::new(rate, 0.05, by_chance, of_a_loss).unwrap().fewest();
             prop_assert!(fewest(rate) >= fewest(rate * 2.0));
         }
     }
