@@ -280,7 +280,7 @@ fn alone(what: &What, common: &Common, key: Option<Key>) -> Result<u8, Failure> 
         let text = if common.list {
             prepared::listed(&prepared) + &prepared::kernels(&prepared, what)
         } else {
-            prepared::foretold(&prepared)
+            prepared::foretold(&prepared, common)?
         };
         printed(&text)?;
         let none = prepared.planned.iter().all(|planned| planned.candidate.feasible.is_err());
@@ -437,7 +437,6 @@ impl Seat {
             maker,
             budget: plan.budget,
             beside_s: 0.0,
-            few_pairs: plan.scale < 1.0,
         }
         .run(&self.document.id, &left, before);
         self.document.clock_steps.extend(clock.steps(&node));

@@ -37,8 +37,8 @@ const MOST_BYTES: u64 = super::process::OUTPUT_CAP;
 
 /// The tools of a run.
 pub struct Companions {
-    /// Where they are looked for.
-    pub search: Search,
+    /// Which of them stand beside a case.
+    pub selection: Selection,
     /// How they are started.
     pub launcher: Launcher,
     /// Where their directories are made.
@@ -47,8 +47,6 @@ pub struct Companions {
     pub disk: PathBuf,
     /// Servers that listen elsewhere, by the name of their tool.
     pub servers: BTreeMap<String, Server>,
-    /// The benchmarks of the run.
-    pub benchmarks: BTreeSet<String>,
     /// Seconds that a reading should take, where the tool lets that be chosen.
     pub seconds: f64,
     /// Ends what runs.
@@ -60,6 +58,39 @@ pub struct Companions {
     versions: BTreeMap<&'static str, Option<String>>,
     hung: Hung,
     said: Said<Answer>,
+}
+
+/// What the choice of tools rests on besides the case.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// Where they are looked for.
+    pub search: Search,
+    /// The benchmarks of the run.
+    pub benchmarks: BTreeSet<String>,
+    /// Whether each gives one pair, as in a plan that is scaled down.
+    pub has_few_pairs: bool,
+}
+
+impl Selection {
+    /// Every tool, with all its pairs.
+    pub fn all(search: Search) -> Self {
+        Self { search, benchmarks: BTreeSet::new(), has_few_pairs: false }
+    }
+
+    fn chosen(&self, against: &Against, case: &Case, machine: &Machine) -> Vec<Choice> {
+        let mut picked = chosen(against, &self.search, &self.benchmarks, case, machine);
+        if self.has_few_pairs {
+            picked.iter_mut().for_each(|choice| choice.pairing.pairs = choice.pairing.pairs.min(1));
+        }
+        picked
+    }
+
+    /// Seconds that the tools beside a case take, roughly.
+    pub fn seconds(&self, against: &Against, case: &Case, machine: &Machine) -> f64 {
+        let picked = self.chosen(against, case, machine);
+        let there = picked.iter().filter(|choice| choice.found.is_ok()).map(|choice| &choice.pairing);
+        there.map(|pairing| pairing.seconds * pairing.pairs as f64).sum()
+    }
 }
 
 /// Tools that were ended for their time, by name, and in which case. They are not started again in the run: one that
@@ -89,15 +120,14 @@ pub struct Companion {
 
 impl Companions {
     /// The tools of a run, none of them looked for yet.
-    pub fn new(search: Search, launcher: Launcher, parent: PathBuf, interrupts: Receiver<()>) -> Self {
+    pub fn new(selection: Selection, launcher: Launcher, parent: PathBuf, interrupts: Receiver<()>) -> Self {
         const SECONDS: f64 = 0.3;
         Self {
-            search,
+            selection,
             launcher,
             disk: parent.clone(),
             parent,
             servers: BTreeMap::new(),
-            benchmarks: BTreeSet::new(),
             seconds: SECONDS,
             interrupts,
             registry: None,
@@ -108,16 +138,9 @@ impl Companions {
         }
     }
 
-    /// Seconds that those take which stand beside this case, roughly.
-    pub fn seconds_beside(&self, against: &Against, case: &Case, machine: &Machine) -> f64 {
-        let picked = chosen(against, &self.search, &self.benchmarks, case, machine);
-        let there = picked.iter().filter(|choice| choice.found.is_ok()).map(|choice| &choice.pairing);
-        there.map(|pairing| pairing.seconds * pairing.pairs as f64).sum()
-    }
-
     /// Whether one of those that stand beside this case writes to its test file.
     pub fn write(&self, against: &Against, case: &Case, machine: &Machine) -> bool {
-        let picked = chosen(against, &self.search, &self.benchmarks, case, machine);
+        let picked = self.selection.chosen(against, case, machine);
         picked.iter().any(|choice| choice.found.as_ref().is_ok_and(|found| found.peer.writes(case)))
     }
 
@@ -129,7 +152,7 @@ impl Companions {
         machine: &Machine,
         offer: &Offer,
     ) -> Vec<Companion> {
-        let picked = chosen(against, &self.search, &self.benchmarks, case, machine);
+        let picked = self.selection.chosen(against, case, machine);
         let mut offer = offer.clone();
         let file = offer.file.as_ref().and_then(|file| std::fs::metadata(file).ok());
         offer.file_bytes = offer.file_bytes.or(file.map(|file| file.len()));
@@ -192,7 +215,7 @@ impl Companions {
         let scratch =
             Scratch::new(parent, self.registry.as_ref()).map_err(|e| format!("no private directory: {e}"))?;
         let through = match (through, invocation.processes) {
-            (None, several @ 2..) => Some(Through::here(&self.search, several)?),
+            (None, several @ 2..) => Some(Through::here(&self.selection.search, several)?),
             (through, _) => through,
         };
         let order = order(found, &invocation, &scratch, pairing.seconds.max(seconds))?;

@@ -40,7 +40,7 @@ use plimsoll_units::{quantity, text};
 
 pub use crate::trust::Trust;
 pub use account::{Account, Seconds};
-pub use beside::{Companion, Companions, Server as FarServer};
+pub use beside::{Companion, Companions, Selection, Server as FarServer};
 pub use choice::{Against, how_to_get, idle, passed_over, remedy};
 pub use documents::read_all;
 pub use plausible::impossible;

@@ -37,11 +37,6 @@ impl Companions {
         Self { all, fresh, generator: seed.generator(), allowed, seconds: 0.0 }
     }
 
-    /// Takes one pair of each tool.
-    pub(super) fn keep_few(&mut self) {
-        self.all.iter_mut().for_each(|companion| companion.pairs = companion.pairs.min(1));
-    }
-
     fn is_late(&self) -> bool {
         self.seconds >= self.allowed
     }

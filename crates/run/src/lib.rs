@@ -56,7 +56,7 @@ const ENDED_BY: Fact<EndedBy> = Fact::new("ended_by", "what ended the sampling")
 const MIN_FOR_INTERVAL: usize = 5;
 
 /// How often the plan's budget its reference tools may take before they give fewer pairs.
-const BESIDE: f64 = 6.0;
+pub const TOOLS_PER_BUDGET: f64 = 6.0;
 
 /// Share of the sample time that the warm-up takes.
 const WARM_UP: f64 = 0.5;
@@ -174,8 +174,6 @@ pub struct Harness<'a> {
     pub budget: Option<f64>,
     /// Seconds that reference tools have taken.
     pub beside_s: f64,
-    /// Whether reference tools give one pair each, as in a plan that is scaled down.
-    pub few_pairs: bool,
 }
 
 /// What became of a run.
@@ -253,19 +251,22 @@ impl Harness<'_> {
         let feasible = |plan: &[Planned]| -> f64 {
             plan.iter().filter(|p| p.candidate.feasible.is_ok()).map(expected_of).sum()
         };
-        let expected_s = feasible(plan).min(self.budget.unwrap_or(f64::INFINITY));
+        let tools_s: Vec<f64> = plan.iter().map(|planned| self.station.seconds_beside(planned)).collect();
+        let all_tools = |tools_s: &[f64], left: f64| tools_s.iter().sum::<f64>().min(TOOLS_PER_BUDGET * left);
+        let budget = self.budget.unwrap_or(f64::INFINITY);
+        let expected_s = feasible(plan).min(budget) + all_tools(&tools_s, budget);
         (self.emit)(Event::Started { run: run.to_owned(), cases: plan.len(), expected_s });
-        let bounded = if self.budget.is_some() { plan } else { &[] };
-        let beside_s: Vec<f64> = bounded.iter().map(|planned| self.station.seconds_beside(planned)).collect();
         let mut outcomes = before;
         let done = outcomes.len();
         for (index, planned) in plan.iter().enumerate() {
             let allowed = self.turn(&plan[index..], plan.len());
             let rest = feasible(&plan[index..]);
-            let left_s = self.left().map_or(rest, |left| rest.min(left.max(0.0)));
+            let left = self.left().unwrap_or(f64::INFINITY).max(0.0);
+            let left_s = rest.min(left) + all_tools(&tools_s[index..], left);
             let case = planned.candidate.case.id();
             (self.emit)(Event::Preparing { case, index, cases: plan.len(), left_s });
-            let beside = self.budget.map(|b| (BESIDE * b - self.beside_s) * share(&beside_s[index..]));
+            let beside =
+                self.budget.map(|b| (TOOLS_PER_BUDGET * b - self.beside_s) * share(&tools_s[index..]));
             let later = needed(&plan[index + 1..], 1);
             let outcome = self.outcome(planned, Room { own: sooner(allowed, planned.budget), later, beside });
             if outcome.ended.as_ref().is_some_and(|why| why.cause == Cause::Interrupted) {
@@ -429,9 +430,6 @@ impl Harness<'_> {
         offer.writable = self.station.writes_beside(planned).then(|| prepared.lend());
         let beside = self.station.beside(planned, &offer);
         let mut companions = Companions::new(beside, seed, allowed);
-        if self.few_pairs {
-            companions.keep_few();
-        }
         companions.seconds = self.clock.now() - looking;
         companions
     }

@@ -30,8 +30,8 @@ struct Script {
     tools: Vec<f64>,
     /// How many times the time that is asked for a sample takes.
     stretch: f64,
-    /// Whether tools give the least number of pairs.
-    few_pairs: bool,
+    /// Pairs that each tool gives.
+    pairs: usize,
     /// Times that the processor is throttled in each case.
     throttled: u64,
 }
@@ -50,7 +50,7 @@ impl Script {
             set_up: Vec::new(),
             tools: Vec::new(),
             stretch: 1.0,
-            few_pairs: false,
+            pairs: 5,
             throttled: 0,
         }
     }
@@ -116,7 +116,7 @@ impl Station for Mock {
                 warnings: Vec::new(),
                 unavailable: None,
             },
-            pairs: 5,
+            pairs: self.script.pairs,
             prepared: Some(Box::new(MockTool { seconds, log: Rc::clone(&self.log) })),
         };
         self.tool_s(planned).map(tool).into_iter().collect()
@@ -251,7 +251,6 @@ fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: us
             repeat: 0,
         })
         .collect();
-    let few_pairs = script.few_pairs;
     let ran = Harness {
         pace: &mut Alone,
         station: &mut Mock { script, log: Rc::clone(&log) },
@@ -260,7 +259,6 @@ fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: us
         maker,
         budget,
         beside_s: 0.0,
-        few_pairs,
     }
     .run("run", &planned, Vec::new());
     let measurements = ran.measurements(maker);
@@ -514,8 +512,22 @@ fn events_tell_the_whole_story_in_order() {
 }
 
 #[test]
+fn the_expected_time_has_the_tools_in_it_and_a_budget_bounds_them() {
+    let expected = |budget| {
+        let script = Script { tools: vec![100.0, 1.0], ..Script::steady() };
+        match run_with(script, Some(20), budget, 2).events.first() {
+            Some(Event::Started { expected_s, .. }) => *expected_s,
+            other => panic!("{other:?}"),
+        }
+    };
+    let own = expected(None) - 5.0 * 101.0;
+    assert!(own > 1.0 && own < 60.0, "{own}");
+    assert!((expected(Some(2.0)) - (2.0 + 12.0)).abs() < 1e-9, "tools take six times the budget at most");
+}
+
+#[test]
 fn tools_of_a_scaled_plan_give_one_pair_and_no_row_is_warned_of_it() {
-    let script = Script { tools: vec![1.0, 1.0], few_pairs: true, ..Script::steady() };
+    let script = Script { tools: vec![1.0, 1.0], pairs: 1, ..Script::steady() };
     let finished = run_with(script, Some(20), None, 2);
     let peers = || finished.ran.outcomes.iter().flat_map(|outcome| &outcome.peers);
     assert_eq!(peers().map(|peer| peer.pairs.len()).collect::<Vec<_>>(), [1, 1]);

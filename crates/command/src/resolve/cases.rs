@@ -209,6 +209,10 @@ fn sampling(plan: &Plan, group: &Group) -> Sampling {
 fn against(plan: &Plan, group: &Group) -> Result<Against, UsageError> {
     match &group.how.against {
         Some(own) => Against::parse(own)
+            .map(|against| match against {
+                Against::Named(names) if plan.scale < 1.0 => Against::NamedOrQuicker(names),
+                against => against,
+            })
             .map_err(|why| in_group(&group.places, "against", None, why.replacen("--against", "against", 1))),
         None => {
             Against::parse(&plan.against).map_err(|why| match plan.file.places.keys.contains_key("against") {

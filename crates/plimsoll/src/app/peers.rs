@@ -14,13 +14,17 @@ use super::{Failure, printed};
 use crate::bench::network::Address;
 use crate::cli::{Common, Install};
 use crate::leftover::{Reaped, Registry};
+use crate::machine::Machine;
 use crate::peer;
 use crate::peer::process::{Launcher, become_program};
 use crate::peer::supervise::{end_as, supervise};
-use crate::peer::{Against, Companions, FarServer, Found, PEERS, Package, Search, Trust, how_to_get, reap};
+use crate::peer::{
+    Against, Companions, FarServer, Found, PEERS, Package, Search, Selection, Trust, how_to_get, reap,
+};
+use crate::plan::Plan;
 use crate::report::peers::{Listed, listed};
 use crate::report::{Style, Wishes};
-use crate::run::Planned;
+use crate::run::{Planned, TOOLS_PER_BUDGET};
 
 /// What `--against` asks for; checked before anything is measured.
 ///
@@ -106,6 +110,37 @@ pub(super) fn idle(prepared: &Prepared) -> Vec<String> {
     peer::idle(asked, &prepared.machine)
 }
 
+/// What the choice of the tools beside these cases of a plan rests on.
+///
+/// # Errors
+/// A name that is no tool.
+fn selection(common: &Common, plan: &Plan, planned: &[Planned]) -> Result<Selection, Failure> {
+    let benchmarks = planned.iter().map(|planned| planned.candidate.case.benchmark().to_owned());
+    Ok(Selection {
+        search: search(&common.peer_path)?,
+        benchmarks: benchmarks.collect(),
+        has_few_pairs: plan.scale < 1.0,
+    })
+}
+
+/// Seconds that the tools beside these cases of a plan are expected to take.
+///
+/// # Errors
+/// A name that is no tool.
+pub(super) fn expected_seconds(
+    common: &Common,
+    plan: &Plan,
+    planned: &[Planned],
+    machine: &Machine,
+) -> Result<f64, Failure> {
+    let selection = selection(common, plan, planned)?;
+    let feasible = planned.iter().filter(|planned| planned.candidate.feasible.is_ok());
+    let seconds = feasible.map(|p| selection.seconds(&p.against, &p.candidate.case, machine));
+    // The sum of nothing is -0 in Rust.
+    let all = (0.0 + seconds.sum::<f64>()) * f64::from(plan.repeat);
+    Ok(plan.budget.map_or(all, |budget| all.min(budget * TOOLS_PER_BUDGET)))
+}
+
 /// The tools beside a run; none where none was asked for.
 ///
 /// # Errors
@@ -124,13 +159,11 @@ pub(super) fn companions(
     let disk = prepared.plan.dir.as_path();
     reap(disk);
     let launcher = Launcher { plimsoll: plimsoll.to_owned() };
-    let search = search(&common.peer_path)?;
-    let mut companions = Companions::new(search, launcher, parent, interrupts);
+    let selection = selection(common, &prepared.plan, &prepared.planned)?;
+    let mut companions = Companions::new(selection, launcher, parent, interrupts);
     companions.registry = Registry::here();
     companions.disk = disk.to_owned();
     companions.servers = servers(&common.peer_server)?;
-    let benchmarks = prepared.planned.iter().map(|planned| planned.candidate.case.benchmark().to_owned());
-    companions.benchmarks = benchmarks.collect();
     Ok(Some(companions))
 }
 
@@ -164,7 +197,7 @@ pub(super) fn list(paths: &[(String, PathBuf)], install: Install) -> Result<Exit
     let plimsoll = super::own_program()?;
     let parent = std::env::temp_dir();
     let launcher = Launcher { plimsoll };
-    let mut companions = Companions::new(search.clone(), launcher, parent, never());
+    let mut companions = Companions::new(Selection::all(search.clone()), launcher, parent, never());
     companions.registry = Registry::here();
     let looked: Vec<_> = PEERS.iter().map(|peer| (*peer, Found::look(*peer, &search))).collect();
     if install != Install::No {

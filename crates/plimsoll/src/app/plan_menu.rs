@@ -78,7 +78,8 @@ fn time(name: &str, common: &Common, machine: &Machine) -> String {
     let planned = plan.and_then(|plan| resolve::planned(&plan, machine).map(|planned| (plan, planned)));
     match planned {
         Ok((plan, planned)) if planned.iter().any(|p| p.candidate.feasible.is_ok()) => {
-            in_words(prepared::expected_seconds(&plan, &planned))
+            let tools = super::peers::expected_seconds(common, &plan, &planned, machine).unwrap_or(0.0);
+            in_words(prepared::expected_seconds(&plan, &planned) + tools)
         }
         // Nothing of it can be measured here, or the options do not fit it, which is an error once it is chosen.
         _ => "not here".to_owned(),

@@ -223,7 +223,7 @@ fn of_plan(plan: &PlanFile) -> impl Iterator<Item = Result<UserLimits, Failure>>
 pub(super) fn notes(plan: &Plan, planned: &[Planned]) -> Vec<String> {
     let scaled = (plan.scale != 1.0).then(|| {
         format!(
-            "scaled to {0}: volumes, work, file sizes and numbers of operations, of which each thread has at least {LEAST_OPERATIONS}; a group's file has at least 64 MiB and two blocks for each thread of its largest case, a system of equations goes with the cube root; numbers of samples are as planned; a reference tool gives one pair; a series has {0} of its samples and at least {LEAST_SERIES}, which are shorter",
+            "scaled to {0}: volumes, work, file sizes and numbers of operations, of which each thread has at least {LEAST_OPERATIONS}; a group's file has at least 64 MiB and two blocks for each thread of its largest case, a system of equations goes with the cube root; numbers of samples are as planned; a reference tool gives one pair, and one that needs over 5 s for it is replaced by an installed one that measures the same sooner; a series has {0} of its samples and at least {LEAST_SERIES}, which are shorter",
             plan.scale
         )
     });

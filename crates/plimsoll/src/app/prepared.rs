@@ -221,7 +221,10 @@ pub(super) fn kernels(prepared: &Prepared, what: &What) -> String {
 }
 
 /// What would be done, for `--dry-run`.
-pub(super) fn foretold(prepared: &Prepared) -> String {
+///
+/// # Errors
+/// A name of a reference tool that is none.
+pub(super) fn foretold(prepared: &Prepared, common: &Common) -> Result<String, Failure> {
     let plan = &prepared.plan;
     let feasible: Vec<_> = prepared.planned.iter().filter(|p| p.candidate.feasible.is_ok()).collect();
     let sampled: BTreeSet<String> = feasible.iter().map(|p| sampled(&p.sampling)).collect();
@@ -231,19 +234,21 @@ pub(super) fn foretold(prepared: &Prepared) -> String {
         _ => "samples as each group says".to_owned(),
     };
     let feasible = feasible.len();
-    let expected = expected_seconds(plan, &prepared.planned);
+    let tools = super::peers::expected_seconds(common, plan, &prepared.planned, &prepared.machine)?;
+    let expected = expected_seconds(plan, &prepared.planned) + tools;
+    let tools = if tools > 0.0 { format!(" ({tools:.0} s of them reference tools)") } else { String::new() };
     let times = if plan.repeat > 1 { format!(", {} times", plan.repeat) } else { String::new() };
     let on_files = prepared.planned.iter().any(|p| bench::subsystem_of(&p.candidate.case).on_files);
     let dir = crate::text::shown_bytes(plan.dir.as_os_str().as_encoded_bytes());
     let files = if on_files { format!(", files in {dir}") } else { String::new() };
     let notes: String = notes(plan, &prepared.planned).iter().map(|note| format!("note: {note}\n")).collect();
-    format!(
-        "{}{notes}plan {}: {feasible} of {} cases{times}, {sampled}, about {expected:.0} s, seed {}{files}\n",
+    Ok(format!(
+        "{}{notes}plan {}: {feasible} of {} cases{times}, {sampled}, about {expected:.0} s{tools}, seed {}{files}\n",
         listed(prepared),
         plan.name,
         prepared.planned.len(),
         plan.seed,
-    )
+    ))
 }
 
 /// Seconds that the samples of a plan are expected to take on this machine.

@@ -18,8 +18,18 @@ pub(super) struct Hpcc;
 
 /// Where it writes all that it finds.
 const ANSWER: &str = "hpccoutf.txt";
-/// Seconds of the parts that come before HPL, for an order of some thousands.
+/// Seconds of the parts that come before HPL, for an order of [`ORDER_OF_BEFORE`].
 const BEFORE: f64 = 60.0;
+/// The order of the system of equations for which [`BEFORE`] holds.
+const ORDER_OF_BEFORE: f64 = 5000.0;
+/// Seconds that those parts take at least, however small the order is.
+const LEAST_BEFORE: f64 = 5.0;
+
+/// Seconds of the parts that come before HPL: their arrays are as large as its matrix.
+fn seconds_before_hpl(case: &Case) -> f64 {
+    let order = case.number("n").map_or(ORDER_OF_BEFORE, |n| n as f64);
+    LEAST_BEFORE + BEFORE * (order / ORDER_OF_BEFORE).powi(2).min(1.0)
+}
 /// Bytes of a number.
 const WORD: u64 = 8;
 /// Its arrays of STREAM.
@@ -128,7 +138,7 @@ impl Peer for Hpcc {
 
     fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing> {
         if stream::kernel(case).is_none() {
-            return hpl::pairing(case, BEFORE + hpl::factorising(case));
+            return hpl::pairing(case, seconds_before_hpl(case) + hpl::factorising(case));
         }
         elements(case)?;
         // Processes that wait for each other must all run.

@@ -120,7 +120,7 @@ impl Station for Workers {
     fn seconds_beside(&self, planned: &Planned) -> f64 {
         let Planned { against, candidate, .. } = planned;
         let companions = self.companions.as_ref();
-        companions.map_or(0.0, |all| all.seconds_beside(against, &candidate.case, &self.machine))
+        companions.map_or(0.0, |all| all.selection.seconds(against, &candidate.case, &self.machine))
     }
 
     fn writes_beside(&self, planned: &Planned) -> bool {

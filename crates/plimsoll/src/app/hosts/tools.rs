@@ -20,7 +20,7 @@ use crate::document::{Node, Run};
 use crate::limit::{Evidence, Source};
 use crate::machine::Machine;
 use crate::measurement::Measurement;
-use crate::peer::{Against, Companions, PEERS, Peer, Search, Through, fact};
+use crate::peer::{Against, Companions, PEERS, Peer, Search, Selection, Through, fact};
 use crate::plan::file::SERVER;
 use crate::run::Planned;
 use crate::sample::{Amount, CannotMeasure, Cause, Conditions, Fact, Facts, Offer, Outcome, Sample};
@@ -142,7 +142,8 @@ impl OnMachines<'_> {
         let (search, launcher) = peers::tools(self.common).map_err(|e| CannotMeasure::environment(e.line))?;
         let limit = system.map_or(TOOL_LIMIT, |system| PATIENCE * (system.seconds + BESIDE));
         let through = through(&search, self.launcher.name(), hosts, limit)?;
-        let mut companions = Companions::new(search, launcher, std::env::temp_dir(), self.interrupts.clone());
+        let mut companions =
+            Companions::new(Selection::all(search), launcher, std::env::temp_dir(), self.interrupts.clone());
         companions.registry = crate::leftover::Registry::here();
         companions.through = Some(Ok(through));
         let machine = &self.prepared.machine;

@@ -283,7 +283,6 @@ impl<'a> Probing<'a> {
             maker: self.prepared.maker(&self.node),
             budget: None,
             beside_s: 0.0,
-            few_pairs: true,
         }
         .run(&self.run, &planned, Vec::new());
         begun.push(wall::monotonic());
