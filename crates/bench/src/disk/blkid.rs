@@ -47,27 +47,49 @@ enum Answer {
 pub(super) fn contents(file: &File, bytes: u64) -> std::io::Result<Option<String>> {
     // The page cache may be older than the device.
     let _ = fadvise(file, 0, None, Advice::DontNeed);
-    let is_empty = has_empty_ends(file, bytes)?;
+    let ends = read_ends(file, bytes)?;
     let answer = ask(file, &PLACES);
     Ok(match answer {
         Answer::Found(what) => Some(what),
-        Answer::Unknown if !is_empty => {
+        _ if ends == Ends::PartitionTable => {
+            Some("a partition table (GPT), one of its two copies".to_owned())
+        }
+        Answer::Unknown if ends != Ends::Empty => {
             Some("data of an unknown format, because blkid (util-linux) did not answer".to_owned())
         }
         Answer::Nothing | Answer::Unknown => None,
     })
 }
 
-/// Whether the bytes at both ends are all 0.
-fn has_empty_ends(file: &File, bytes: u64) -> std::io::Result<bool> {
+/// What the bytes at both ends are.
+#[derive(Debug, PartialEq, Eq)]
+enum Ends {
+    /// All 0.
+    Empty,
+    /// A header of a GUID partition table is among them. blkid does not report the second copy, at the end, if the first is gone.
+    PartitionTable,
+    Data,
+}
+
+/// The first bytes of a header of a GUID partition table, at the start of a sector (UEFI Specification 2.10, section 5.3.2).
+const GPT_HEADER: &[u8] = b"EFI PART";
+
+fn read_ends(file: &File, bytes: u64) -> std::io::Result<Ends> {
+    const SECTOR: usize = 512;
     let length = bytes.min(ENDS);
     let mut part = vec![0; usize::try_from(length).unwrap_or_default()];
-    let mut is_empty = true;
-    for offset in [0, bytes - length] {
-        file.read_exact_at(&mut part, offset)?;
-        is_empty &= part.iter().all(|byte| *byte == 0);
+    let mut ends = Ends::Empty;
+    for offset in [0, (bytes - length).next_multiple_of(SECTOR as u64).min(bytes)] {
+        let part = &mut part[..usize::try_from((bytes - offset).min(length)).unwrap_or_default()];
+        file.read_exact_at(part, offset)?;
+        if part.chunks(SECTOR).any(|sector| sector.starts_with(GPT_HEADER)) {
+            return Ok(Ends::PartitionTable);
+        }
+        if part.iter().any(|byte| *byte != 0) {
+            ends = Ends::Data;
+        }
     }
-    Ok(is_empty)
+    Ok(ends)
 }
 
 fn ask(file: &File, places: &[&str]) -> Answer {
@@ -171,10 +193,21 @@ mod tests {
             [(0, false), (4 << 20, false), (16 << 20, true), (SIZE - (3087 << 9), false), (SIZE - 1, false)]
         {
             let file = image(SIZE, place, b"x");
-            assert_eq!(has_empty_ends(&file, SIZE).unwrap(), is_empty, "{place}");
+            assert_eq!(read_ends(&file, SIZE).unwrap() == Ends::Empty, is_empty, "{place}");
         }
-        assert!(has_empty_ends(&image(0, 0, b""), 0).unwrap());
-        assert!(has_empty_ends(&image(512, 0, b""), 4096).is_err(), "it ends before its size");
+        assert_eq!(read_ends(&image(0, 0, b""), 0).unwrap(), Ends::Empty);
+        assert!(read_ends(&image(512, 0, b""), 4096).is_err(), "it ends before its size");
+    }
+
+    #[test]
+    fn the_second_copy_of_a_partition_table_is_found_without_the_first() {
+        const SIZE: u64 = 32 << 20;
+        for sector in [512, 4096] {
+            let file = image(SIZE, SIZE - sector, GPT_HEADER);
+            assert!(contents(&file, SIZE).unwrap().is_some_and(|found| found.contains("GPT")), "{sector}");
+        }
+        let file = image(SIZE, SIZE - 511, GPT_HEADER);
+        assert_eq!(read_ends(&file, SIZE).unwrap(), Ends::Data, "not at the start of a sector");
     }
 
     #[test]
