@@ -19,7 +19,7 @@ pub enum Against {
     All,
     /// These, installed or not.
     Named(Vec<&'static str>),
-    /// These, installed or not; one that needs more than [`LONG_READING_S`] for a reading is replaced by an installed one
+    /// These, installed or not; one that needs more than 5 s for a reading is replaced by an installed one
     /// that measures the same metric sooner and by a definition that is no further away. For plans that are scaled down.
     NamedOrQuicker(Vec<&'static str>),
 }
