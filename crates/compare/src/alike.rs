@@ -1,4 +1,4 @@
-//! What is not alike about the sides: machine, program, limits of the surroundings, parameters.
+//! Differences between the sides besides their figures: machine, program, limits of the surroundings, parameters.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub struct Difference {
     pub values: Vec<String>,
 }
 
-/// What a reader must know before reading the figures: the facts that differ among the sides, and the partial runs of each.
+/// Returns the facts that differ among the sides, and the number of partial runs of each.
 pub(super) fn differences(sides: &[&Side]) -> Vec<Difference> {
     let one = |fact: &Fact| {
         let values: Vec<BTreeSet<String>> = sides.iter().map(|side| values(side, fact.read)).collect();

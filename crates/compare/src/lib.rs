@@ -151,9 +151,9 @@ pub struct Comparison {
     pub sides: [String; 2],
     /// Runs on each side.
     pub runs: [usize; 2],
-    /// What differs besides the figures.
+    /// Differences between the sides besides their figures.
     pub differs: Vec<Difference>,
-    /// What a reader must know of a baseline.
+    /// Remarks on a baseline, each a sentence.
     pub notes: Vec<String>,
     /// All metrics that both sides have.
     pub compared: Vec<Compared>,

@@ -60,10 +60,10 @@ pub struct Companions {
     said: Said<Answer>,
 }
 
-/// What the choice of tools rests on besides the case.
+/// The facts of a run from which the tools beside each case follow.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// Where they are looked for.
+    /// The directories and named files in which programs are searched.
     pub search: Search,
     /// The benchmarks of the run.
     pub benchmarks: BTreeSet<String>,

@@ -24,8 +24,8 @@ pub enum Against {
     NamedOrQuicker(Vec<&'static str>),
 }
 
-/// Seconds of a reading after which a tool is replaced in a plan that is scaled down: IOzone sleeps 8 to 14 s where it starts
-/// several processes.
+/// Longest reading, in seconds, of a tool that is not replaced in a plan that is scaled down. IOzone sleeps 8 to 14 s in each call
+/// that starts several processes (3.489).
 const LONG_READING_S: f64 = 5.0;
 
 impl Against {
@@ -111,10 +111,12 @@ pub(super) fn chosen(
         }
         Against::NamedOrQuicker(names) => {
             let named = chosen(&Against::Named(names.clone()), search, plan, case, machine);
-            let all = || chosen(&Against::All, search, plan, case, machine).into_iter();
             let quicker = |choice: Choice| {
-                let is_long = choice.found.is_ok() && choice.pairing.seconds > LONG_READING_S;
-                let others = all().filter(|other| is_long && is_quicker(&other.pairing, &choice.pairing));
+                if choice.found.is_err() || choice.pairing.seconds <= LONG_READING_S {
+                    return choice;
+                }
+                let all = chosen(&Against::All, search, plan, case, machine).into_iter();
+                let others = all.filter(|other| is_quicker(&other.pairing, &choice.pairing));
                 others
                     .min_by(|one, other| one.pairing.seconds.total_cmp(&other.pairing.seconds))
                     .unwrap_or(choice)
@@ -183,7 +185,7 @@ pub fn passed_over(search: &Search) -> Vec<String> {
     programs.into_iter().flat_map(|program| search.refused(program)).collect()
 }
 
-/// How far a definition is from ours: the lower the nearer.
+/// Rank of a tool's definition: 0 is ours, and a higher rank is further from it.
 fn distance(pairing: &Pairing) -> u8 {
     match pairing.definition {
         Match::Exact => 0,

@@ -251,22 +251,28 @@ impl Harness<'_> {
         let feasible = |plan: &[Planned]| -> f64 {
             plan.iter().filter(|p| p.candidate.feasible.is_ok()).map(expected_of).sum()
         };
-        let tools_s: Vec<f64> = plan.iter().map(|planned| self.station.seconds_beside(planned)).collect();
-        let all_tools = |tools_s: &[f64], left: f64| tools_s.iter().sum::<f64>().min(TOOLS_PER_BUDGET * left);
-        let budget = self.budget.unwrap_or(f64::INFINITY);
-        let expected_s = feasible(plan).min(budget) + all_tools(&tools_s, budget);
+        let of_tools = |planned: &Planned| match planned.candidate.feasible {
+            Ok(()) => self.station.seconds_beside(planned),
+            Err(_) => 0.0,
+        };
+        let tools_s: Vec<f64> = plan.iter().map(of_tools).collect();
+        let all_tools = |tools_s: &[f64], most: Option<f64>| {
+            tools_s.iter().sum::<f64>().min(most.unwrap_or(f64::INFINITY).max(0.0))
+        };
+        let expected_s = feasible(plan).min(self.budget.unwrap_or(f64::INFINITY))
+            + all_tools(&tools_s, self.left_of_tools());
         (self.emit)(Event::Started { run: run.to_owned(), cases: plan.len(), expected_s });
         let mut outcomes = before;
         let done = outcomes.len();
         for (index, planned) in plan.iter().enumerate() {
             let allowed = self.turn(&plan[index..], plan.len());
             let rest = feasible(&plan[index..]);
-            let left = self.left().unwrap_or(f64::INFINITY).max(0.0);
-            let left_s = rest.min(left) + all_tools(&tools_s[index..], left);
+            let left_of_tools = self.left_of_tools();
+            let left_s = rest.min(self.left().unwrap_or(f64::INFINITY).max(0.0))
+                + all_tools(&tools_s[index..], left_of_tools);
             let case = planned.candidate.case.id();
             (self.emit)(Event::Preparing { case, index, cases: plan.len(), left_s });
-            let beside =
-                self.budget.map(|b| (TOOLS_PER_BUDGET * b - self.beside_s) * share(&tools_s[index..]));
+            let beside = left_of_tools.map(|left| left * share(&tools_s[index..]));
             let later = needed(&plan[index + 1..], 1);
             let outcome = self.outcome(planned, Room { own: sooner(allowed, planned.budget), later, beside });
             if outcome.ended.as_ref().is_some_and(|why| why.cause == Cause::Interrupted) {
@@ -295,6 +301,11 @@ impl Harness<'_> {
     /// Seconds of the budget that are left.
     fn left(&self) -> Option<f64> {
         Some(self.budget? - (self.clock.now() - self.beside_s))
+    }
+
+    /// Seconds that are left for reference tools; `None` without a budget.
+    fn left_of_tools(&self) -> Option<f64> {
+        Some(TOOLS_PER_BUDGET * self.budget? - self.beside_s)
     }
 
     /// Seconds for the first of the cases that are left, of `cases` in all. Set-up and the least samples of each are reserved,

@@ -58,13 +58,13 @@ impl Sequential {
         })
     }
 
-    /// The same test, which `most` low measurements always end: if its false-alarm rate requires more, it has the rate of `most`.
+    /// Limits the test to `most` low measurements: if its false-alarm rate requires more, it has the rate of `most`.
     #[must_use]
     pub fn within(self, most: usize) -> Self {
         Self { upper: self.upper.min(self.low * most as f64), ..self }
     }
 
-    /// The test of a figure that stood out among `looked_at` others, when chance makes `by_chance` of them stand out. At most
+    /// The test of a figure that stood out among `looked_at` figures, of which chance makes `by_chance` stand out. At most
     /// `allowed` of the figures that chance made stand out are called low, in the mean of many runs.
     pub fn of_outlier(by_chance: f64, looked_at: usize, allowed: f64) -> Option<Self> {
         const SHOWN: f64 = 0.98;

@@ -1,4 +1,4 @@
-//! What is on a device, asked of blkid(8): whether it has the signature of a file system, a partition table or a volume manager.
+//! The signature on a device, found by blkid(8): that of a file system, a partition table or a volume manager.
 //!
 //! Without an answer of blkid only a device that is empty at both ends counts as empty. Both ends are read in any case, because
 //! blkid does not report a read error.
@@ -23,7 +23,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(20);
 /// The longest value of its output that a message shows, in characters.
 const SHOWN: usize = 40;
 
-/// Its exit statuses: nothing found, and several signatures that exclude each other (blkid(8)).
+/// The exit statuses of blkid(8) for no signature, and for several that exclude each other.
 const NOTHING_FOUND: i32 = 2;
 const AMBIVALENT: i32 = 8;
 
@@ -40,7 +40,7 @@ enum Answer {
     Unknown,
 }
 
-/// What is on a device or file of `bytes` bytes; `None` where it counts as empty.
+/// Names the contents of a device or file of `bytes` bytes; `None` if it counts as empty.
 ///
 /// # Errors
 /// It cannot be read.
@@ -61,7 +61,7 @@ pub(super) fn contents(file: &File, bytes: u64) -> std::io::Result<Option<String
     })
 }
 
-/// What the bytes at both ends are.
+/// The kind of bytes at both ends of a device.
 #[derive(Debug, PartialEq, Eq)]
 enum Ends {
     /// All 0.
@@ -96,7 +96,7 @@ fn ask(file: &File, places: &[&str]) -> Answer {
     run(file, places).map_or(Answer::Unknown, |(code, out, err)| read(code, &out, &err))
 }
 
-/// Its exit status, output and error output.
+/// Runs blkid: its exit status, output and error output.
 fn run(file: &File, places: &[&str]) -> Option<(i32, String, String)> {
     let trust = Trust::here();
     let program = places.iter().find_map(|place| trust.program(Path::new(place)).ok())?;
@@ -170,7 +170,7 @@ mod tests {
             (4, "", "blkid: unknown option\n"),
             (1, "", ""),
             (127, "", ""),
-            // BusyBox has no option -p, and prints nothing where it finds nothing.
+            // BusyBox has no option -p, and prints nothing if it finds nothing.
             (0, "", ""),
             (0, "/proc/self/fd/0: TYPE=\"ext4\"\n", ""),
         ] {

@@ -38,7 +38,7 @@ use crate::wire::{Direction, Gone, HANDSHAKE, RESULTS, Sockets, read_by};
 
 /// Longest time during which a server that is busy is tried again.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
-/// The same for a server that refuses or closes the connection: between two tests it has no open port for a moment.
+/// Longest time for a server that refuses or closes the connection: between two tests it has no open port for a moment.
 const CLOSED_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time between two such trials.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
@@ -229,7 +229,7 @@ impl Control {
         Ok(self.stream.write_all(json.as_bytes())?)
     }
 
-    /// Reads so many bytes; memory grows with what has come, not with what was announced.
+    /// Reads `length` bytes; memory grows with the bytes that came, not with the announced length.
     fn read(&mut self, length: u32, deadline: Instant) -> Result<Vec<u8>, TestError> {
         let (mut all, mut piece) = (Vec::new(), [0; 4096]);
         while all.len() < length as usize {
@@ -314,7 +314,7 @@ impl Client {
     /// Finds the server.
     ///
     /// # Errors
-    /// Its name has no address.
+    /// The server's name has no address.
     pub(super) fn new(
         address: &Address,
         job: &Job,

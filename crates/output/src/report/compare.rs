@@ -202,14 +202,14 @@ pub(super) fn grouped(all: impl Iterator<Item = (String, String)>) -> Vec<String
     groups.into_iter().map(|(value, sides)| format!("{value} ({})", sides.join(", "))).collect()
 }
 
-/// What a reader must know before the figures.
+/// Returns the lines that are printed before the figures of a comparison.
 pub(super) fn warnings(comparison: &Comparison) -> Vec<String> {
     let mut lines = differing(&comparison.differs, &comparison.sides);
     lines.extend_from_slice(&comparison.notes);
     lines
 }
 
-/// Where the noise between runs is known from, in words; `None` where it is not known.
+/// Names the sources of the noise between runs; `None` if it is not known.
 pub(super) fn noise_sources(has: impl Fn(Origin) -> bool) -> Option<String> {
     let origins = [
         (Origin::Runs, "the spread of the runs of a side"),

@@ -110,7 +110,7 @@ pub(super) fn idle(prepared: &Prepared) -> Vec<String> {
     peer::idle(asked, &prepared.machine)
 }
 
-/// What the choice of the tools beside these cases of a plan rests on.
+/// The facts from which the tools beside these cases of a plan follow.
 ///
 /// # Errors
 /// A name that is no tool.

@@ -266,7 +266,7 @@ fn hash(script: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(script.as_bytes())))
 }
 
-/// What a reader of a comparison must know before its figures; nothing where there is nothing.
+/// Writes the lines that come before the figures of a comparison.
 fn what_differs(lines: &[String]) -> Markup {
     html! {
         @if !lines.is_empty() {
