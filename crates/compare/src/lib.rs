@@ -23,8 +23,6 @@ use plimsoll_result::fixture;
 use plimsoll_stats as stats;
 use plimsoll_units::{quantity, text};
 
-use std::collections::HashSet;
-
 use serde::Serialize;
 
 pub use alike::Difference;
@@ -159,10 +157,6 @@ pub struct Comparison {
     pub compared: Vec<Compared>,
     /// All else that either side has: each case, and each metric of a compared case, without a figure on one side or both.
     pub uncompared: Vec<Uncompared>,
-    /// Cases with figures on the first side alone.
-    pub only_a: Vec<String>,
-    /// Cases with figures on the second side alone.
-    pub only_b: Vec<String>,
     /// What was decided.
     pub decided: Decided,
     /// What the gate sees; null where none was asked for.
@@ -188,18 +182,12 @@ pub fn compare(a: &Side, b: &Side, floors: &[Floors], fail_on: Option<f64>) -> C
     let of_pairs = counts.into_iter().map(|n| rest.split_off(..n).unwrap_or_default());
     let of_pairs: Vec<&[Compared]> = of_pairs.collect();
     let uncompared = uncompared::find([a, b], [&cases_a, &cases_b], &pairs, &of_pairs);
-    let unpaired = |all: &[Figures<'_>], used: HashSet<&str>| -> Vec<String> {
-        let lone = all.iter().filter(|f| !f.all.is_empty() && !used.contains(f.name.as_str()));
-        lone.map(|f| f.name.clone()).collect()
-    };
     let decided = Decided::of(&compared, &uncompared);
     Comparison {
         sides: [a, b].map(|side| side.name.clone()),
         runs: [a.runs.len(), b.runs.len()],
         differs: alike::differences(&[a, b]),
         notes: Vec::new(),
-        only_a: unpaired(&cases_a, pairs.iter().map(|pair| pair.a.name.as_str()).collect()),
-        only_b: unpaired(&cases_b, pairs.iter().map(|pair| pair.b.name.as_str()).collect()),
         gate: fail_on.map(|share| Gate::of(share, &compared, &uncompared)),
         compared,
         uncompared,

@@ -48,7 +48,7 @@ fn sides_are_runs_files_and_baselines() {
     ended(plimsoll(dir.path()).args(files), 0);
     let (out, _) = compare(dir.path(), &["last~1", "last", "--format", "json"], 0);
     let document: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(document["schema"], "plimsoll.comparison/2");
+    assert_eq!(document["schema"], "plimsoll.comparison/1");
     assert_eq!(document["compared"][0]["verdict"], "inconclusive");
     let (out, _) = compare(dir.path(), &["last~1", "last", "--format", "markdown"], 0);
     assert!(out.starts_with("### A = last\\~1, B = last\n"), "{out}");

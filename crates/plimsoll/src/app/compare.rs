@@ -1,6 +1,7 @@
 //! `plimsoll compare`, and `--require` after a run.
 
 use std::collections::HashSet;
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -48,16 +49,7 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let shown = if typed.all { Shown::All } else { Shown::Telling };
     let style = &Style::detect(Wishes::default());
     let sides = TwoSides { comparison: &comparison, sides: &both, held: &held, shown, missing, style };
-    let mut text = Vec::new();
-    write(&sides, &mut text).map_err(|e| Failure::environment(e.to_string()))?;
-    if !target.as_ref().is_some_and(Target::is_stdout) {
-        printed(&String::from_utf8_lossy(&text))?;
-    }
-    if let Some(target) = target {
-        let page = html::comparison(&comparison, &both, &held, shown);
-        let page = page.map_err(|e| Failure::environment(e.to_string()))?;
-        target.put(&page).map_err(|e| unwritten(&e))?;
-    }
+    put(target, |out| write(&sides, out), || html::comparison(&comparison, &both, &held, shown))?;
     let codes = [
         verdict(&comparison, &held, missing, typed.strict),
         still_lost(&comparison, &history.open_losses),
@@ -65,6 +57,25 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
         ending::of_wrong_answers(&b.runs),
     ];
     Ok(ExitCode::from(codes.into_iter().max().unwrap_or(0)))
+}
+
+/// Prints a comparison as `write` writes it, unless its page goes to stdout, and puts the page where it was asked for.
+///
+/// # Errors
+/// The text or the page cannot be made or written.
+pub(super) fn put(
+    target: Option<Target>,
+    write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
+    page: impl FnOnce() -> Result<String, serde_json::Error>,
+) -> Result<(), Failure> {
+    let mut text = Vec::new();
+    write(&mut text).map_err(|e| Failure::environment(e.to_string()))?;
+    if !target.as_ref().is_some_and(Target::is_stdout) {
+        printed(&String::from_utf8_lossy(&text))?;
+    }
+    let Some(target) = target else { return Ok(()) };
+    let page = page().map_err(|e| Failure::environment(e.to_string()))?;
+    target.put(&page).map_err(|e| unwritten(&e))
 }
 
 /// The last run of a side, with the cases that only runs before it have.

@@ -6,14 +6,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::named_runs::{History, files, redacted};
-use super::{Failure, ending, printed, target, unwritten};
+use super::{Failure, ending, target};
 use crate::case::Pattern;
 use crate::cli::Compare;
 use crate::compare::Side;
 use crate::compare::rank::{self, Prices, Wanted};
 use crate::report::format::{Ranked, Subject, writer};
 use crate::report::html;
-use crate::report::target::Target;
 use crate::report::{Style, Wishes};
 use crate::text::{read_small, shown_within};
 
@@ -59,16 +58,8 @@ pub(super) fn rank(typed: &Compare) -> Result<ExitCode, Failure> {
     let sides = if typed.redact { redacted(&sides)? } else { sides };
     let ranking = rank::rank(&sides, &floors, &Wanted { prices, weights, all: typed.all });
     let style = &Style::detect(Wishes::default());
-    let mut text = Vec::new();
-    write(&Ranked { ranking: &ranking, sides: &sides, style }, &mut text)
-        .map_err(|e| Failure::environment(e.to_string()))?;
-    if !target.as_ref().is_some_and(Target::is_stdout) {
-        printed(&String::from_utf8_lossy(&text))?;
-    }
-    if let Some(target) = target {
-        let page = html::ranking(&ranking, &sides).map_err(|e| Failure::environment(e.to_string()))?;
-        target.put(&page).map_err(|e| unwritten(&e))?;
-    }
+    let ranked = Ranked { ranking: &ranking, sides: &sides, style };
+    super::compare::put(target, |out| write(&ranked, out), || html::ranking(&ranking, &sides))?;
     Ok(ExitCode::from(ending::of_wrong_answers(sides.iter().flat_map(|side| &side.runs))))
 }
 

@@ -48,7 +48,7 @@ fn comparison(of: &TwoSides<'_>, out: &mut dyn Write) -> io::Result<()> {
         requirements: &'a [Holds],
     }
     let document =
-        Document { schema: "plimsoll.comparison/2", comparison: of.comparison, requirements: of.held };
+        Document { schema: "plimsoll.comparison/1", comparison: of.comparison, requirements: of.held };
     writeln!(out, "{}", serde_json::to_string_pretty(&document)?)
 }
 
