@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::error::StoreError;
 use crate::document::Run;
-use crate::leftover::{Registry, Unfinished};
+use crate::leftover::Registry;
 
 /// The directory of the documents below that of the history.
 pub(super) const RUNS: &str = "runs";
@@ -54,7 +54,7 @@ pub(super) fn began(id: &str, started: &str) -> Result<Timestamp, String> {
 ///
 /// # Errors
 /// The directory cannot be written.
-pub(super) fn write(directory: &Path, run: &Run, registry: Option<&Registry>) -> Result<(), StoreError> {
+pub(super) fn write(directory: &Path, run: &Run, registry: &Registry) -> Result<(), StoreError> {
     let runs = directory.join(RUNS);
     let file = runs.join(path_of(run).map_err(|why| StoreError::damaged(directory, why))?);
     let month = file.parent().unwrap_or(&runs);
@@ -86,14 +86,14 @@ pub(super) fn make(directory: &Path) -> io::Result<()> {
 /// Gives a file this content, whole or not at all.
 pub(super) fn put(
     file: &Path,
-    registry: Option<&Registry>,
+    registry: &Registry,
     fill: impl FnOnce(&File) -> io::Result<()>,
 ) -> io::Result<()> {
     let directory = file.parent().unwrap_or(Path::new("/"));
-    let made = Unfinished::new_in(directory, registry)?;
-    fill(&made.file)?;
-    made.file.sync_all()?;
-    made.finish(|path| path.persist(file).map_err(|e| e.error))?;
+    let made = registry.file_in(directory, 0o600, OFlags::empty())?;
+    fill(made.file())?;
+    made.file().sync_all()?;
+    made.finish(file)?;
     synced(directory)
 }
 

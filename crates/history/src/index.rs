@@ -118,7 +118,7 @@ impl Index {
     ///
     /// # Errors
     /// The directory cannot be read.
-    pub(super) fn load(directory: &Path, registry: Option<&Registry>) -> Result<Self, StoreError> {
+    pub(super) fn load(directory: &Path, registry: &Registry) -> Result<Self, StoreError> {
         let Listing { entries, mut problems } = documents::listed(directory)?;
         let stored = stored(directory);
         let mut numbers = Numbers::of(stored.series);
@@ -240,7 +240,7 @@ fn stored(directory: &Path) -> Stored {
     read().unwrap_or_else(|| Stored { form: FORM.to_owned(), series: Vec::new(), files: BTreeMap::new() })
 }
 
-fn keep(directory: &Path, stored: &Stored, registry: Option<&Registry>) -> io::Result<()> {
+fn keep(directory: &Path, stored: &Stored, registry: &Registry) -> io::Result<()> {
     let text = serde_json::to_vec(stored)?;
     put(&path_of(directory), registry, |mut file| file.write_all(&text))
 }

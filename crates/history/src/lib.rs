@@ -53,7 +53,7 @@ pub use query::{Asked, Began, Point, Trend};
 #[derive(Debug)]
 pub struct Store {
     directory: PathBuf,
-    registry: Option<Registry>,
+    registry: Registry,
     /// The run that this process adds to.
     journal: Option<Journal>,
     index: OnceCell<Index>,
@@ -169,13 +169,13 @@ impl Store {
     ///
     /// # Errors
     /// See [`StoreError`]; nothing was changed then.
-    pub fn open(location: &Location, registry: Option<&Registry>) -> Result<Self, StoreError> {
+    pub fn open(location: &Location, registry: Registry) -> Result<Self, StoreError> {
         let directory = location.resolved(Make::Directory)?;
         let runs = directory.join(documents::RUNS);
         let ready = documents::make(&runs)
             .and_then(|()| Ok(rustix::fs::access(&runs, rustix::fs::Access::WRITE_OK)?));
         ready.map_err(|e| StoreError::not_writable(&directory, &e))?;
-        Ok(Self { registry: registry.cloned(), ..Self::at(directory) })
+        Ok(Self { registry, ..Self::at(directory) })
     }
 
     /// Opens the history for reading.
@@ -187,14 +187,20 @@ impl Store {
     }
 
     fn at(directory: PathBuf) -> Self {
-        Self { directory, registry: None, journal: None, index: OnceCell::new(), remarks: OnceCell::new() }
+        Self {
+            directory,
+            registry: Registry::default(),
+            journal: None,
+            index: OnceCell::new(),
+            remarks: OnceCell::new(),
+        }
     }
 
     fn index(&self) -> Result<&Index, StoreError> {
         if let Some(index) = self.index.get() {
             return Ok(index);
         }
-        let index = Index::load(&self.directory, self.registry.as_ref())?;
+        let index = Index::load(&self.directory, &self.registry)?;
         Ok(self.index.get_or_init(|| index))
     }
 
@@ -218,7 +224,7 @@ impl Store {
     /// The history cannot be written.
     pub fn begin(&mut self, run: &Run) -> Result<(), StoreError> {
         self.index.take();
-        self.journal = Some(Journal::start(&self.directory, run, self.registry.as_ref())?);
+        self.journal = Some(Journal::start(&self.directory, run, &self.registry)?);
         Ok(())
     }
 
@@ -263,7 +269,7 @@ impl Store {
     /// The history cannot be written; what was entered before is kept.
     pub fn finish(&mut self, run: &Run) -> Result<(), StoreError> {
         self.index.take();
-        documents::write(&self.directory, run, self.registry.as_ref())?;
+        documents::write(&self.directory, run, &self.registry)?;
         self.journal = None;
         unfinished::remove(&self.directory, &run.id)
     }
@@ -422,7 +428,7 @@ impl Store {
 
     fn change<T>(&mut self, change: impl FnOnce(&mut Remarks) -> T) -> Result<T, StoreError> {
         self.remarks.take();
-        Remarks::change(&self.directory, self.registry.as_ref(), change)
+        Remarks::change(&self.directory, &self.registry, change)
     }
 
     /// Enters a run that another history, or a file, had. `false`: it is here already, and stays as it is; but one that

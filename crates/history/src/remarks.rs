@@ -70,7 +70,7 @@ impl Remarks {
     /// It cannot be read or written; it is as before then.
     pub(super) fn change<T>(
         directory: &Path,
-        registry: Option<&Registry>,
+        registry: &Registry,
         change: impl FnOnce(&mut Self) -> T,
     ) -> Result<T, StoreError> {
         let path = path_of(directory);

@@ -18,7 +18,7 @@ fn at(directory: &tempfile::TempDir) -> Location {
 }
 
 fn open(location: &Location) -> Store {
-    Store::open(location, None).unwrap()
+    Store::open(location, Default::default()).unwrap()
 }
 
 fn run_with_id(id: &str) -> Run {
@@ -523,13 +523,13 @@ fn many_writers_at_once_lose_nothing() {
 fn a_directory_that_refuses_is_named_with_its_reason() {
     let directory = temporary();
     fs::write(directory.path().join("history"), "my notes").unwrap();
-    let error = Store::open(&at(&directory), None).unwrap_err();
+    let error = Store::open(&at(&directory), Default::default()).unwrap_err();
     assert!(error.is_not_found() && error.to_string().contains("a file is in its place"), "{error}");
     let open_to_all = directory.path().join("open");
     fs::create_dir(&open_to_all).unwrap();
     fs::set_permissions(&open_to_all, fs::Permissions::from_mode(0o777)).unwrap();
     let error = Store::read(&Location::named(&open_to_all)).unwrap_err();
     assert!(error.is_refusal() && error.to_string().contains("every user can write it"), "{error}");
-    let error = Store::open(&Location::named(Path::new("/proc/history")), None).unwrap_err();
+    let error = Store::open(&Location::named(Path::new("/proc/history")), Default::default()).unwrap_err();
     assert!(!error.is_refusal() && !error.to_string().contains("os error"), "{error}");
 }

@@ -64,11 +64,7 @@ impl Journal {
     ///
     /// # Errors
     /// The directory cannot be written.
-    pub(super) fn start(
-        directory: &Path,
-        run: &Run,
-        registry: Option<&Registry>,
-    ) -> Result<Self, StoreError> {
+    pub(super) fn start(directory: &Path, run: &Run, registry: &Registry) -> Result<Self, StoreError> {
         let path = path_of(directory, &run.id);
         let started = || -> io::Result<File> {
             make(&directory.join(UNFINISHED))?;

@@ -297,7 +297,7 @@ impl Outputs {
     fn spool(&mut self, run: &Run) {
         let Some(location) = self.given_up.take() else { return };
         let places = [location.directory().to_owned(), std::env::temp_dir()];
-        let put = |place: &PathBuf| json::spool(run, place, Registry::here().as_ref()).ok();
+        let put = |place: &PathBuf| json::spool(run, place, &Registry::here()).ok();
         self.complaints.push(match places.iter().find_map(put) {
             Some(file) => format!(
                 "the run is kept in {file}; enter it later with: plimsoll history import {file}{}",
@@ -381,7 +381,7 @@ fn page(target: &Target, run: &Run, leaving: &Run, history: Option<&History>) ->
 /// The history that was asked for; `None` for `--store none`.
 fn history_of(common: &Common) -> Result<Option<History>, StoreError> {
     let Some(location) = location(common.store.as_deref())? else { return Ok(None) };
-    let store = Store::open(&location, Registry::here().as_ref())?;
+    let store = Store::open(&location, Registry::here())?;
     Ok(Some(History { location, store, run: String::new() }))
 }
 

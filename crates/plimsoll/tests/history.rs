@@ -68,7 +68,8 @@ fn a_lasting_loss_fails_each_night_until_it_is_accepted() {
         metric["summary"]["ci95"] = serde_json::json!([figure, figure]);
         // As a run of this machine: an imported one is no baseline.
         let one: Run = serde_json::from_value(one).unwrap();
-        let mut history = Store::open(&Location::named(&dir.path().join("nights")), None).unwrap();
+        let mut history =
+            Store::open(&Location::named(&dir.path().join("nights")), Default::default()).unwrap();
         history.begin(&one).unwrap();
         history.finish(&one).unwrap();
     };

@@ -191,6 +191,7 @@ fn a_call_that_is_killed_leaves_a_whole_site_and_the_next_one_ends_it() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_plimsoll"))
         .args(["site", "public", "--store", "some"])
         .current_dir(dir)
+        .env("XDG_STATE_HOME", dir.join("state"))
         .stdout(Stdio::null())
         .spawn()
         .unwrap();

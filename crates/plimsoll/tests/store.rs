@@ -221,7 +221,10 @@ fn a_run_that_ended_before_its_first_case_is_told() {
     let mut run = stored(dir.path()).load("last").unwrap();
     run.id = "ffffffff-2f1b-7c40-9d21-000000000000".to_owned();
     run.measurements.clear();
-    Store::open(&Location::named(&dir.path().join("history")), None).unwrap().begin(&run).unwrap();
+    Store::open(&Location::named(&dir.path().join("history")), Default::default())
+        .unwrap()
+        .begin(&run)
+        .unwrap();
     ended(plimsoll(dir.path()).args(["history", "tag", "last", "empty"]).args(STORE), 0);
     fs::write(dir.path().join("empty.json"), serde_json::to_string(&run).unwrap()).unwrap();
     for words in [

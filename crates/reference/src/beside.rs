@@ -15,13 +15,13 @@ use super::said::Said;
 use super::tools::huge_pages;
 use super::version::{ask_version, digest, libraries};
 use super::{
-    Account, Against, Ask, Far, Found, Invocation, Listens, Output, Pairing, Pass, Peer, Reading, Scratch,
-    Search, Through, patience,
+    Account, Against, Ask, Far, Found, Invocation, Listens, Output, Pairing, Pass, Peer, Reading, Search,
+    Through, patience,
 };
 use crate::bench::network::Address;
 use crate::bench::{Prepared, subsystem_of};
 use crate::case::Case;
-use crate::leftover::Registry;
+use crate::leftover::{Registry, Scratch};
 use crate::machine::Machine;
 use crate::sample::{Amount, Beside, CannotMeasure, Cause, Facts, Offer, Sample};
 use crate::warning::{Note, Warn};
@@ -52,7 +52,7 @@ pub struct Companions {
     /// Ends what runs.
     pub interrupts: Receiver<()>,
     /// Where their directories are entered, so that those of a killed run are found.
-    pub registry: Option<Registry>,
+    pub registry: Registry,
     /// What starts them, if not we; or why nothing can.
     pub through: Option<Result<Through, String>>,
     versions: BTreeMap<&'static str, Option<String>>,
@@ -130,7 +130,7 @@ impl Companions {
             servers: BTreeMap::new(),
             seconds: SECONDS,
             interrupts,
-            registry: None,
+            registry: Registry::default(),
             through: None,
             versions: BTreeMap::new(),
             hung: Hung::default(),
@@ -212,8 +212,7 @@ impl Companions {
         let invocation = making.invocation(found.peer)?;
         let parent = if subsystem_of(case).on_files { &self.disk } else { &self.parent };
         enough_space(parent, invocation.disk_bytes)?;
-        let scratch =
-            Scratch::new(parent, self.registry.as_ref()).map_err(|e| format!("no private directory: {e}"))?;
+        let scratch = self.registry.directory_in(parent).map_err(|e| format!("no private directory: {e}"))?;
         let through = match (through, invocation.processes) {
             (None, several @ 2..) => Some(Through::here(&self.selection.search, several)?),
             (through, _) => through,
@@ -277,7 +276,7 @@ impl Companions {
         if let Some(known) = self.versions.get(found.peer.tool().name) {
             return known.clone();
         }
-        let asked = ask_version(found, &self.launcher, &self.parent, self.registry.as_ref());
+        let asked = ask_version(found, &self.launcher, &self.parent, &self.registry);
         self.versions.insert(found.peer.tool().name, asked.clone());
         asked
     }

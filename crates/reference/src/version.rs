@@ -7,7 +7,7 @@ use crossbeam_channel::never;
 use sha2::{Digest, Sha256};
 
 use super::process::{Launcher, Order};
-use super::{Found, Package, Scratch, Trust};
+use super::{Found, Package, Trust};
 use crate::leftover::Registry;
 
 /// Longest time that a program may take to tell its version. An interrupt waits so long: it is for who carries out the run,
@@ -19,9 +19,9 @@ pub(super) fn ask_version(
     found: &Found,
     launcher: &Launcher,
     parent: &Path,
-    registry: Option<&Registry>,
+    registry: &Registry,
 ) -> Option<String> {
-    let scratch = Scratch::new(parent, registry).ok()?;
+    let scratch = registry.directory_in(parent).ok()?;
     let ask = |program: &Path, arguments: Vec<OsString>| {
         let order = Order { arguments, limit: PATIENCE, ..Order::of(program, scratch.path()) };
         launcher.run(&order, &never()).ok()

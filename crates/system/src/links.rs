@@ -105,6 +105,20 @@ pub fn directory(path: &Path) -> Result<(OwnedFd, PathBuf), LinkError> {
     }
 }
 
+/// Opens a directory by its absolute path, no part of which may be a link.
+///
+/// # Errors
+/// A part is a link or no directory (`ENOTDIR`), or the system refuses.
+pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = LOOK | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    let parts = path.strip_prefix("/").map_err(|_| Errno::INVAL)?;
+    let root = open("/", flags, Mode::empty())?;
+    parts.components().try_fold(root, |directory, part| match part {
+        Component::Normal(name) => openat(&directory, name, flags, Mode::empty()),
+        _ => Err(Errno::INVAL),
+    })
+}
+
 /// The mount that a file was reached by (proc_pid_fdinfo(5), `mnt_id`): a bind mount has the device of what it shows.
 ///
 /// # Errors
@@ -123,14 +137,6 @@ impl Place {
         let below =
             openat(&self.directory, &self.name, flags, Mode::empty()).and_then(|file| mount(file.as_fd()));
         matches!((below, mount(self.directory.as_fd())), (Ok(below), Ok(here)) if below != here)
-    }
-
-    /// The directory's path, which leads there now.
-    ///
-    /// # Errors
-    /// The kernel does not say.
-    pub fn parent(&self) -> io::Result<PathBuf> {
-        std::fs::read_link(format!("/proc/self/fd/{}", self.directory.as_raw_fd()))
     }
 }
 

@@ -32,7 +32,6 @@ pub mod metrics;
 pub mod null;
 mod part;
 pub mod pattern;
-pub mod private;
 pub mod raw;
 mod reached;
 mod search;

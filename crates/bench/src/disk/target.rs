@@ -1,15 +1,15 @@
 //! The test file: private, nameless, gone with the last descriptor, whatever happens to the process.
 //!
 //! `O_TMPFILE` never gives the file a name, so nobody can attack one and nothing is left after SIGKILL. Where a
-//! file system lacks it, a private directory holds the file for the moment until it is unlinked ([`private`]), and
-//! that is said. A block device that is measured itself ([`super::raw`]) stands in its place.
+//! file system lacks it, the file has a name that nobody can foresee for a moment, until it is removed before the first
+//! byte is written, and that is said. A block device that is measured itself ([`super::raw`]) stands in its place.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, ResolveFlags, SeekFrom, StatxFlags};
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 use super::dir::DirFacts;
 use super::filesystem::FileSystem;
 use super::human;
-use super::private::{self, LeftDirectory};
 use super::raw::{Access, RawDevice};
-use crate::leftover::Registry;
+use crate::leftover::{Registry, Unfinished};
+use crate::links::open_directory;
 use crate::text::shown_bytes;
 
 /// Whether the page cache stands between the case and the device.
@@ -99,8 +99,6 @@ pub struct TestFile {
     claim: Option<Arc<RawDevice>>,
     /// It had a name for a moment.
     pub named: bool,
-    /// The private directory, where it could not be removed at once (NFS keeps removed open files there).
-    _left: Option<LeftDirectory>,
 }
 
 /// What stands behind a test file.
@@ -125,35 +123,23 @@ impl TestFile {
         let failed = |errno| failure("opened", facts, errno);
         let dir = open_directory(&facts.path).map_err(|errno| match errno {
             // The path was resolved before: whoever put a link into it since then wants something else written.
-            Errno::LOOP | Errno::XDEV => planted(facts, "a symbolic link appeared in the path of --dir"),
+            Errno::NOTDIR => planted(facts, "a symbolic link appeared in the path of --dir"),
             errno => failed(errno),
         })?;
-        let made = match open_nameless(&dir, cache) {
-            Ok(file) => Ok((file, false, None)),
+        let (made, named) = match open_nameless(&dir, cache) {
             // No O_TMPFILE: EOPNOTSUPP says so, EISDIR comes from kernels that do not know it (open(2)). EINVAL is
             // either that or a refused O_DIRECT; the named file tells which.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
-                let made = private::open(&dir, direct(cache), Registry::here().as_ref()).map_err(|refusal| {
-                    match refusal {
-                        private::Refusal::Planted(why) => Err(planted(facts, why)),
-                        private::Refusal::Failed(errno) => Ok(errno),
-                    }
-                });
-                match made {
-                    Err(Err(planted)) => return Err(planted),
-                    Err(Ok(errno)) => Err(errno),
-                    Ok((file, left)) => Ok((file, true, left)),
-                }
+                guarded(&dir, facts)?;
+                (open_named(&dir, cache, &Registry::here()), true)
             }
-            Err(errno) => Err(errno),
+            made => (made.map(File::from), false),
         };
-        let (file, named, left) = match made {
-            Ok(made) => made,
-            Err(Errno::INVAL) if cache == Cache::Direct => return Err(direct_refused(facts)),
-            Err(errno) => return Err(failed(errno)),
-        };
-        let (file, facts) = (File::from(file), facts.clone());
-        let file = TestFile { file, cache, facts, kind: Kind::File, claim: None, named, _left: left };
+        let file = made.map_err(|errno| match errno {
+            Errno::INVAL if cache == Cache::Direct => direct_refused(facts),
+            errno => failed(errno),
+        })?;
+        let file = TestFile { file, cache, facts: facts.clone(), kind: Kind::File, claim: None, named };
         if cache == Cache::Direct && file.direct_alignment() == Some(0) {
             return Err(direct_refused(file.facts()));
         }
@@ -175,7 +161,7 @@ impl TestFile {
         let file = device.file.try_clone().map_err(|_| failure("opened", &facts, Errno::MFILE))?;
         let kind = Kind::Device(device.access);
         let claim = Some(Arc::clone(device));
-        TestFile { file, cache, facts, kind, named: false, claim, _left: None }.reopened(cache)
+        TestFile { file, cache, facts, kind, named: false, claim }.reopened(cache)
     }
 
     /// The same file, said to go past the page cache: on file systems without O_DIRECT there is no other for a test.
@@ -206,7 +192,7 @@ impl TestFile {
             Ok(file) => {
                 let (file, facts, kind) = (File::from(file), self.facts.clone(), self.kind);
                 let claim = self.claim.clone();
-                Ok(TestFile { file, cache, facts, kind, claim, named: self.named, _left: None })
+                Ok(TestFile { file, cache, facts, kind, claim, named: self.named })
             }
             Err(Errno::INVAL) if cache == Cache::Direct => Err(direct_refused(&self.facts)),
             Err(errno) => Err(failure("opened again", &self.facts, errno)),
@@ -367,14 +353,22 @@ fn open_nameless(dir: &OwnedFd, cache: Cache) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(dir, ".", flags, Mode::RUSR | Mode::WUSR)
 }
 
-/// The directory by a path that was resolved before: no part of it may have become a symbolic link.
-fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    match rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve) {
-        // Before Linux 5.6, or where a filter forbids it.
-        Err(Errno::NOSYS | Errno::PERM) => rustix::fs::open(path, flags | OFlags::NOFOLLOW, Mode::empty()),
-        opened => opened,
+/// A file whose name is removed before anything is written.
+fn open_named(dir: &OwnedFd, cache: Cache, registry: &Registry) -> Result<File, Errno> {
+    let directory = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
+    let made = registry.file_in(&directory, 0o600, direct(cache));
+    made.and_then(Unfinished::unnamed).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
+}
+
+/// Refuses a directory in which every user may rename the files of others: one could keep the file of a run.
+fn guarded(dir: &OwnedFd, facts: &DirFacts) -> Result<(), TargetError> {
+    let mode = rustix::fs::fstat(dir).map_err(|errno| failure("opened", facts, errno))?.st_mode;
+    match mode & 0o002 != 0 && mode & 0o1000 == 0 {
+        true => Err(planted(
+            facts,
+            "the file system has no O_TMPFILE, and all users may rename files in --dir: use a directory of your own",
+        )),
+        false => Ok(()),
     }
 }
 

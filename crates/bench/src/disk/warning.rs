@@ -117,7 +117,7 @@ impl fmt::Display for FileWarning {
             }
             Self::Named { file_system } => write!(
                 f,
-                "{file_system} has no nameless files (O_TMPFILE): the test file was created in a private directory and unlinked at once; a kill in that moment leaves an empty plimsoll-* file, which the next run removes"
+                "{file_system} has no nameless files (O_TMPFILE): the test file had a name for a moment; a kill in that moment leaves an empty .plimsoll-* file, which the next run removes"
             ),
             Self::SpaceSaved { bytes, taken, file_system } => write!(
                 f,

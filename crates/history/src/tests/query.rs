@@ -9,7 +9,7 @@ use crate::{fixture, metric};
 
 fn store() -> (tempfile::TempDir, Store) {
     let directory = tempfile::tempdir().unwrap();
-    let store = Store::open(&Location::named(&directory.path().join("history")), None).unwrap();
+    let store = Store::open(&Location::named(&directory.path().join("history")), Default::default()).unwrap();
     (directory, store)
 }
 

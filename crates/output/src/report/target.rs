@@ -3,10 +3,10 @@
 //! What another user may have planted on the way to it is refused ([`crate::links`]): the path is followed once when all is
 //! checked and again when the document is written, each time by open directories.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,11 +15,11 @@ use crossbeam_channel::{Receiver, never};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{
     Access, AtFlags, FileType, Gid, Mode, OFlags, Stat, StatxAttributes, StatxFlags, Uid, accessat, fchmod,
-    fchown, fstat, fstatfs, fsync, ftruncate, major, minor, openat, renameat, statx, unlinkat,
+    fchown, fstat, fstatfs, fsync, ftruncate, major, minor, openat, statx,
 };
 use rustix::io::Errno;
 
-use crate::leftover::{Registry, unfinished_name};
+use crate::leftover::Registry;
 use crate::links::{Found, LinkError, Place, locate};
 
 /// How long a stopped run still waits for a reader that takes nothing: it ends within 2 s of the signal.
@@ -64,13 +64,13 @@ pub struct Waits {
     /// Told in a line what is waited for.
     pub tell: fn(&str),
     /// Where files are entered that are not finished: after a kill the next start removes them.
-    pub registry: Option<Registry>,
+    pub registry: Registry,
 }
 
 impl Waits {
     /// For a command whose signals have their default effect: they end it.
     pub fn forever(tell: fn(&str)) -> Self {
-        Self { interrupts: never(), tell, registry: None }
+        Self { interrupts: never(), tell, registry: Registry::default() }
     }
 }
 
@@ -154,7 +154,7 @@ impl Target {
             }
             let place = named(&self.path)?;
             match kind(&place)? {
-                Kind::New | Kind::Regular => return replaced(&place, self.waits.registry.as_ref(), fill),
+                Kind::New | Kind::Regular => return replaced(&place, &self.waits.registry, fill),
                 Kind::Mounted => return in_place(&place, fill),
                 Kind::Stream | Kind::Open => {}
             }
@@ -383,45 +383,20 @@ fn in_place(place: &Place, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> R
 /// Puts a new file in the place of what was found.
 fn replaced(
     place: &Place,
-    registry: Option<&Registry>,
+    registry: &Registry,
     fill: impl Fn(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), Trouble> {
-    let directory = &place.directory;
-    let name = OsString::from(unfinished_name());
-    let entered = |registry: &Registry| {
-        let parent = place.parent().ok()?;
-        let held = registry.enter(&parent, name.to_str()?).ok()?;
-        Some((held, parent.join(&name)))
-    };
-    let mut entered = registry.and_then(entered);
-    let flags = WRITE | OFlags::CREATE | OFlags::EXCL;
-    let new = File::from(openat(directory, &name, flags, Mode::from_raw_mode(0o666))?);
-    if let Some((held, path)) = &mut entered {
-        // What is entered as not yet made is removed only while it is empty.
-        let _ = held.made(path);
-    }
-    let is_replaced = filled(&new, &fill).and_then(|()| {
+    let directory = PathBuf::from(format!("/proc/self/fd/{}", place.directory.as_raw_fd()));
+    let made = registry.file_in(&directory, 0o666, OFlags::empty())?;
+    fill(&mut made.file())?;
+    made.file().sync_all()?;
+    if give(made.file(), &place.found).is_err() {
         // Another user's file stays that user's.
-        let is_given = give(&new, &place.found).is_ok();
-        if is_given {
-            renameat(directory, &name, directory, &place.name)?;
-        }
-        Ok(is_given)
-    });
-    if !matches!(is_replaced, Ok(true)) {
-        // What cannot be removed either is told by its name, which is ours.
-        let _ = unlinkat(directory, &name, AtFlags::empty());
+        drop(made);
+        return in_place(place, fill);
     }
-    match is_replaced? {
-        true => Ok(synced(place)?),
-        false => in_place(place, fill),
-    }
-}
-
-fn filled(new: &File, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let mut file = new;
-    fill(&mut file)?;
-    new.sync_all()
+    made.finish(&directory.join(&place.name))?;
+    Ok(synced(place)?)
 }
 
 /// Gives a new file the owner, group and mode of the one that it replaces: its owner and its readers may rely on them.

@@ -52,7 +52,7 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
     prepared.plan.budget = None;
     let mut store = match location {
         Some(location) => {
-            let store = Store::open(&location, Registry::here().as_ref());
+            let store = Store::open(&location, Registry::here());
             Some(store.map_err(|e| store_failure(&e))?)
         }
         None => None,

@@ -145,5 +145,5 @@ fn writable(typed: &History) -> Result<Store, Failure> {
     let location = output::location(typed.store.as_deref()).map_err(failed)?;
     let location = location
         .ok_or_else(|| Failure::usage("--store none is not supported on this command: it needs a history"))?;
-    Store::open(&location, Registry::here().as_ref()).map_err(failed)
+    Store::open(&location, Registry::here()).map_err(failed)
 }

@@ -19,7 +19,7 @@ use crate::peer;
 use crate::peer::process::{Launcher, become_program};
 use crate::peer::supervise::{end_as, supervise};
 use crate::peer::{
-    Against, Companions, FarServer, Found, PEERS, Package, Search, Selection, Trust, how_to_get, reap,
+    Against, Companions, FarServer, Found, PEERS, Package, Search, Selection, Trust, how_to_get,
 };
 use crate::plan::Plan;
 use crate::report::peers::{Listed, listed};
@@ -155,14 +155,11 @@ pub(super) fn companions(
         return Ok(None);
     }
     let parent = std::env::temp_dir();
-    reap(&parent);
-    let disk = prepared.plan.dir.as_path();
-    reap(disk);
     let launcher = Launcher { plimsoll: plimsoll.to_owned() };
     let selection = selection(common, &prepared.plan, &prepared.planned)?;
     let mut companions = Companions::new(selection, launcher, parent, interrupts);
     companions.registry = Registry::here();
-    companions.disk = disk.to_owned();
+    companions.disk = prepared.plan.dir.clone();
     companions.servers = servers(&common.peer_server)?;
     Ok(Some(companions))
 }
@@ -174,7 +171,7 @@ const REAPING: Duration = Duration::from_secs(2);
 pub(super) fn reaped() -> Option<Reaped> {
     let (tell, told) = bounded(1);
     let work = move || {
-        let _ = tell.send(Registry::here().map(|registry| registry.reap()).unwrap_or_default());
+        let _ = tell.send(Registry::here().reap());
     };
     std::thread::Builder::new().name("leftovers".to_owned()).spawn(work).ok()?;
     told.recv_timeout(REAPING).ok()

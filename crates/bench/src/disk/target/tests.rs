@@ -119,3 +119,69 @@ fn memory_file_systems_are_known_for_what_they_are() {
     let Ok(facts) = check_dir(Path::new("/dev/shm")) else { return };
     assert_eq!(facts.file_system.medium, Some(crate::machine::storage::Medium::Memory));
 }
+
+/// The directory, opened as for a test file.
+fn opened(dir: &Path) -> OwnedFd {
+    open_directory(&dir.canonicalize().expect("a path without links")).expect("open")
+}
+
+#[test]
+fn without_nameless_files_the_name_is_gone_before_the_first_byte() {
+    let (dir, _) = directory();
+    let registry = Registry::at(&dir.path().join("entries"));
+    let file = open_named(&opened(dir.path()), Cache::Buffered, &registry).expect("create");
+    assert_eq!((names(&dir.path().join("entries")), names(dir.path())), (0, 1));
+    let stat = rustix::fs::fstat(&file).expect("stat");
+    assert_eq!((stat.st_nlink, stat.st_mode & 0o777), (0, 0o600));
+    file.write_all_at(b"usable", 0).expect("write");
+}
+
+#[test]
+fn where_everybody_may_rename_a_name_is_refused_and_with_the_sticky_bit_it_is_not() {
+    use std::os::unix::fs::PermissionsExt;
+    let (dir, facts) = directory();
+    for (mode, is_refused) in [(0o777, true), (0o1777, false), (0o755, false)] {
+        std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(mode)).expect("chmod");
+        let refused = guarded(&opened(dir.path()), &facts);
+        assert_eq!(matches!(refused, Err(TargetError::Planted { .. })), is_refused, "{mode:o}: {refused:?}");
+    }
+}
+
+/// The owner of the directory replaces whatever appears by a link to a victim, again and again: the victim stays as it was. If this
+/// user is root, the racer is another one.
+#[test]
+fn a_racer_with_links_gains_nothing() {
+    let (dir, _) = directory();
+    let opened = opened(dir.path());
+    let base = tempfile::tempdir().expect("temporary directory");
+    let victim = base.path().join("victim");
+    std::fs::write(&victim, "precious").expect("write");
+    let racers = rustix::process::geteuid().is_root().then(|| rustix::fs::Uid::from_raw(65534));
+    rustix::fs::chown(dir.path(), racers, None).expect("chown");
+    let (place, target) = (dir.path().to_path_buf(), victim.clone());
+    let (stop, stopped) = crossbeam_channel::bounded::<()>(0);
+    let racer = std::thread::spawn(move || {
+        // Of this thread alone.
+        rustix::thread::set_thread_res_uid(racers, racers, racers).expect("another user");
+        let (mut won, mut number) = (0, 0);
+        while !matches!(stopped.try_recv(), Err(crossbeam_channel::TryRecvError::Disconnected)) {
+            for entry in std::fs::read_dir(&place).expect("list").flatten() {
+                if entry.file_name().as_encoded_bytes().starts_with(b".plimsoll-") {
+                    number += 1;
+                    let moved = std::fs::rename(entry.path(), place.join(format!("moved-{number}"))).is_ok();
+                    won += usize::from(moved && std::os::unix::fs::symlink(&target, entry.path()).is_ok());
+                }
+            }
+        }
+        won
+    });
+    for _ in 0..2000 {
+        if let Ok(file) = open_named(&opened, Cache::Buffered, &Registry::default()) {
+            file.write_all_at(b"overwritten", 0).expect("write");
+        }
+    }
+    drop(stop);
+    let won = racer.join().expect("racer");
+    assert_eq!(std::fs::read_to_string(&victim).expect("read"), "precious", "won {won} times");
+    assert_eq!(names(base.path()), 1);
+}

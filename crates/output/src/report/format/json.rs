@@ -4,13 +4,14 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use rustix::fs::OFlags;
 use serde::Serialize;
 
 use super::{Format, TwoSides};
 use crate::compare::rank::Ranking;
 use crate::compare::{Comparison, Holds};
 use crate::document::Run;
-use crate::leftover::{Registry, Unfinished};
+use crate::leftover::Registry;
 
 /// The format.
 pub(super) static FORMAT: Format = Format {
@@ -68,15 +69,15 @@ fn ranking(ranking: &Ranking, out: &mut dyn Write) -> io::Result<()> {
 ///
 /// # Errors
 /// The directory cannot be written, or has no room.
-pub fn spool(run: &Run, directory: &Path, registry: Option<&Registry>) -> io::Result<String> {
+pub fn spool(run: &Run, directory: &Path, registry: &Registry) -> io::Result<String> {
     let id = crate::text::shown_within(&run.id, 40).replace('/', "");
     let file = directory.join(format!("plimsoll-{id}.json"));
     // Mode 0600; whole or not there.
-    let made = Unfinished::new_in(directory, registry)?;
-    write(run, &made.file)?;
+    let made = registry.file_in(directory, 0o600, OFlags::empty())?;
+    write(run, made.file())?;
     // Where even this cannot be synced, a copy that a power cut may take is better than none.
-    let _ = made.file.sync_all();
-    made.finish(|path| path.persist(&file).map_err(|e| e.error))?;
+    let _ = made.file().sync_all();
+    made.finish(&file)?;
     Ok(name(&file))
 }
 

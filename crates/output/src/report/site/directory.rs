@@ -5,7 +5,6 @@
 //! to be written is entered first, so that the next call knows whose it is.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -133,7 +132,6 @@ impl Directory {
                     "{directory} is not a directory of this site; nothing was written: move it, or name another directory"
                 )));
             }
-            swept(&directory);
         }
         let foreign = files.iter().filter(|name| !self.marker.files.contains(*name));
         let foreign =
@@ -215,24 +213,13 @@ fn regular(file: &Path) -> Result<(), SiteError> {
     }
 }
 
-/// Removes what a killed call had not finished in a directory in which only the holder of the lock writes.
-fn swept(directory: &Path) {
-    let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
-    // What cannot be removed is in nobody's way.
-    let unfinished = entries.filter(|entry| crate::leftover::is_unfinished(&entry.file_name()));
-    unfinished.for_each(|entry| drop(fs::remove_file(entry.path())));
-}
-
 /// What the marker says; one of an empty site where nothing is in the directory.
 fn read(path: &Path) -> Result<Marker, SiteError> {
     let file = path.join(MARKER);
     let empty = || Marker { schema: SCHEMA.to_owned(), ..Marker::default() };
     if fs::symlink_metadata(&file).is_err() {
         let entries = fs::read_dir(path).map_err(|e| failed(path, &e))?;
-        let names: Vec<_> = entries.filter_map(Result::ok).map(|entry| entry.file_name()).collect();
-        // What a killed call left before its first file.
-        let foreign = names.iter().find(|name| !crate::leftover::is_unfinished(OsStr::new(name)));
-        return match foreign {
+        return match entries.flatten().map(|entry| entry.file_name()).next() {
             None => Ok(empty()),
             Some(name) => Err(SiteError::Refused(format!(
                 "{} is not empty ({}) and no site of plimsoll's ({MARKER} is missing); nothing was written: name a new directory",

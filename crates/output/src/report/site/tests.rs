@@ -176,14 +176,12 @@ fn after_an_interruption_the_old_site_is_whole_and_the_next_call_goes_on() {
     killed.claim(&all, &kept).unwrap();
     killed.put(&new, "half of the pages").unwrap();
     drop(killed);
-    let unfinished = path.join(names::RUNS).join(crate::leftover::unfinished_name());
-    fs::write(&unfinished, "half a page").unwrap();
     let found = entries(&path);
     assert_eq!((found[&old].as_str(), found[names::INDEX].as_str()), ("page", "index"));
     let mut next = open(&path).unwrap();
     assert!(next.summary("a", "d").is_some() && next.summary("b", "d").is_none());
     next.claim(&all, &kept).unwrap();
-    assert!(!unfinished.exists() && path.join(&new).exists());
+    assert!(path.join(&new).exists());
     assert!(next.put(&new, "page").unwrap(), "what the killed call wrote is ours");
 }
 

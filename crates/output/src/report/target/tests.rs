@@ -238,7 +238,7 @@ fn what_is_open_is_written_to_its_end() {
     let path = directory.path().join("log");
     fs::write(&path, "before\n").unwrap();
     let held = File::open(&path).unwrap();
-    let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&held));
+    let link = format!("/proc/self/fd/{}", held.as_raw_fd());
     target(Path::new(&link)).unwrap().put("new\n").unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"before\nnew\n");
 }
@@ -275,7 +275,7 @@ fn a_file_that_is_mounted_is_written_in_place_and_one_that_only_grows_is_refused
 fn what_a_kill_leaves_of_a_document_is_entered_for_the_next_start() {
     let directory = tempfile::tempdir().unwrap();
     let registry = Registry::at(&directory.path().join("scratch"));
-    let waits = Waits { registry: Some(registry), ..Waits::forever(|_| {}) };
+    let waits = Waits { registry, ..Waits::forever(|_| {}) };
     let path = directory.path().join("run.json");
     let entered = std::cell::Cell::new(0);
     let fill = |out: &mut dyn Write| {

@@ -1,0 +1,380 @@
+//! Files and directories that a kill would leave behind.
+//!
+//! Each is entered in a registry before it is made, and the next start removes those whose maker is gone, in whatever directory they
+//! are. An entry is a file named after the thing, in `$XDG_STATE_HOME/plimsoll/scratch` (else below `~/.local/state`), or in the
+//! directory of temporary files if none can be made there. The maker holds a lock (flock(2)) on it until it ends. Only what was made
+//! is removed: under the same parent directory, with the same inode, owner and name. No link is followed.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, flock, fstat, openat, statat, unlinkat};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use tempfile::{Builder, NamedTempFile, TempDir};
+
+use crate::links::open_directory;
+
+/// Start of the name of each directory of a reference tool; 16 hexadecimal digits follow, as in all names.
+const DIRECTORY: &str = "plimsoll-peer-";
+
+/// Start of the name of each unfinished file.
+const FILE: &str = ".plimsoll-";
+
+/// End of the name of an entry, after that of what it is for.
+const ENTRY: &str = ".json";
+
+/// Age at which an entry without content no longer counts as one that is being written.
+const MAX_WRITING: Duration = Duration::from_secs(3600);
+
+/// Time for which what cannot be reached (a disk that is not mounted, another machine) is remembered.
+const REMEMBERED: Duration = Duration::from_secs(90 * 24 * 3600);
+
+/// Longest text of an entry.
+const MAX_ENTRY_BYTES: u64 = 64 << 10;
+
+/// Parts of the process's environment that decide where entries are.
+#[derive(Clone, Debug, Default)]
+pub struct Around {
+    /// `$XDG_STATE_HOME`.
+    pub state_home: Option<OsString>,
+    /// `$HOME`.
+    pub home: Option<OsString>,
+    /// The directory of temporary files.
+    pub temporary: PathBuf,
+}
+
+/// The directories of the entries of one user: each is tried in turn. By default there is none, and nothing is entered.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    directories: Vec<PathBuf>,
+}
+
+/// The content of an entry, which is written before the thing is made. Its inode follows in a second line.
+#[derive(Debug, Serialize, Deserialize)]
+struct Content {
+    /// A home may be shared by several machines.
+    host: String,
+    /// The parent directory, without links.
+    #[serde(with = "crate::text::path")]
+    parent: PathBuf,
+    parent_inode: u64,
+}
+
+/// Everything that a call of [`Registry::reap`] found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Reaped {
+    /// Paths that were removed, for people.
+    pub removed: Vec<String>,
+    /// Paths that could not be removed.
+    pub left: Vec<Leftover>,
+}
+
+/// A directory or file that stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leftover {
+    /// Its path, for people.
+    pub path: String,
+    /// Why it stays.
+    pub why: String,
+}
+
+/// An entry, locked. Dropping it removes it, unless the thing is still there: then the next start removes both.
+#[derive(Debug)]
+struct Entry {
+    file: File,
+    path: PathBuf,
+    /// The thing that is entered.
+    thing: PathBuf,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if self.thing.symlink_metadata().is_err() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// A directory for its owner alone; dropping it removes it with all that is in it.
+#[derive(Debug)]
+pub struct Scratch {
+    directory: TempDir,
+    _entry: Option<Entry>,
+}
+
+impl Scratch {
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+/// A file without its final name; dropping it removes it.
+#[derive(Debug)]
+pub struct Unfinished {
+    file: NamedTempFile,
+    _entry: Option<Entry>,
+}
+
+impl Unfinished {
+    /// The file, open for writing.
+    pub fn file(&self) -> &File {
+        self.file.as_file()
+    }
+
+    /// Gives it this name in its directory; a file that had the name is replaced.
+    ///
+    /// # Errors
+    /// The system refuses; the unfinished file is removed.
+    pub fn finish(self, path: &Path) -> io::Result<()> {
+        self.file.persist(path).map(drop).map_err(|e| e.error)
+    }
+
+    /// Removes its name, and keeps the file open.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn unnamed(self) -> io::Result<File> {
+        let (file, path) = self.file.into_parts();
+        path.close()?;
+        Ok(file)
+    }
+}
+
+impl Registry {
+    /// The registry of this process.
+    pub fn here() -> Self {
+        let (state_home, home) = (std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME"));
+        Self::new(&Around { state_home, home, temporary: std::env::temp_dir() })
+    }
+
+    /// The registry in this environment.
+    pub fn new(around: &Around) -> Self {
+        let absolute =
+            |value: &Option<OsString>| value.as_ref().map(PathBuf::from).filter(|path| path.is_absolute());
+        let state =
+            absolute(&around.state_home).or_else(|| Some(absolute(&around.home)?.join(".local/state")));
+        // Under sudo with the caller's HOME, root would leave files there that their owner cannot remove.
+        let is_ours = |state: &PathBuf| {
+            let about = state.ancestors().find_map(|directory| fs::metadata(directory).ok());
+            about.is_some_and(|about| [0, me()].contains(&about.uid()))
+        };
+        let state = state.filter(is_ours).map(|state| state.join("plimsoll/scratch"));
+        Self { directories: state.into_iter().chain([around.temporary.clone()]).collect() }
+    }
+
+    /// A registry with its entries in this directory.
+    pub fn at(directory: &Path) -> Self {
+        Self { directories: vec![directory.to_owned()] }
+    }
+
+    /// Makes a directory for its owner alone, under a new name.
+    ///
+    /// # Errors
+    /// The parent cannot be written.
+    pub fn directory_in(&self, parent: &Path) -> io::Result<Scratch> {
+        let (parent, name) = (parent.canonicalize()?, new_name(DIRECTORY));
+        let mut entry = self.enter(&parent, &name);
+        let mode = Permissions::from_mode(0o700);
+        let directory = Builder::new().prefix(&name).rand_bytes(0).permissions(mode).tempdir_in(&parent)?;
+        entry.iter_mut().for_each(Entry::record);
+        Ok(Scratch { directory, _entry: entry })
+    }
+
+    /// Makes a file under a new name, never through a link.
+    ///
+    /// # Errors
+    /// The directory cannot be written, or its file system refuses the flags.
+    pub fn file_in(&self, directory: &Path, mode: u32, flags: OFlags) -> io::Result<Unfinished> {
+        let (parent, name) = (directory.canonicalize()?, new_name(FILE));
+        let mut entry = self.enter(&parent, &name);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true).mode(mode);
+        options.custom_flags((flags | OFlags::NOFOLLOW).bits().cast_signed());
+        let made = Builder::new().prefix(&name).rand_bytes(0).make_in(directory, |path| options.open(path));
+        if made.is_err() && flags.contains(OFlags::DIRECT) {
+            // A refused O_DIRECT can leave the empty file behind (open(2)).
+            let _ = fs::remove_file(directory.join(&name));
+        }
+        entry.iter_mut().for_each(Entry::record);
+        Ok(Unfinished { file: made?, _entry: entry })
+    }
+
+    /// Enters something that is about to be made in `parent`, which must be without links. If no directory takes the entry, the
+    /// thing is made all the same.
+    fn enter(&self, parent: &Path, name: &str) -> Option<Entry> {
+        self.directories.iter().find_map(|directory| Entry::new(directory, parent, name).ok())
+    }
+
+    /// Removes the files and directories whose makers are gone. A problem with one does not keep the others.
+    pub fn reap(&self) -> Reaped {
+        let mut reaped = Reaped::default();
+        let directories = self.directories.iter().flat_map(fs::read_dir);
+        for path in directories.flatten().flatten().map(|entry| entry.path()) {
+            let name = path.file_name().and_then(|name| name.to_str()?.strip_suffix(ENTRY));
+            let ours = name.filter(|name| name.starts_with(DIRECTORY) || name.starts_with(FILE));
+            let Some((name, file)) = ours.and_then(|name| Some((name, unheld(&path)?))) else { continue };
+            let (thing, fate) = removed(&file, name);
+            match fate {
+                Fate::InUse => continue,
+                Fate::Gone => {}
+                Fate::Removed => reaped.removed.push(thing),
+                Fate::Stays(_) if is_older(&file, REMEMBERED) => {}
+                Fate::Stays(why) => {
+                    reaped.left.push(Leftover { path: thing, why });
+                    continue;
+                }
+            }
+            let _ = fs::remove_file(&path);
+        }
+        reaped
+    }
+}
+
+impl Entry {
+    fn new(directory: &Path, parent: &Path, name: &str) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        let content =
+            Content { host: host(), parent: parent.to_owned(), parent_inode: parent.metadata()?.ino() };
+        let path = directory.join(format!("{name}{ENTRY}"));
+        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
+        // A reaper that looks at it in this moment leaves alone what is new and empty.
+        let locked = flock(&file, FlockOperation::LockExclusive).map_err(io::Error::from);
+        match locked.and_then(|()| (&file).write_all(&(serde_json::to_string(&content)? + "\n").into_bytes()))
+        {
+            Ok(()) => Ok(Self { file, path, thing: parent.join(name) }),
+            Err(e) => {
+                let _ = fs::remove_file(path);
+                Err(e)
+            }
+        }
+    }
+
+    /// Adds the inode of what was made. Without it, the thing is removed only while it is empty.
+    fn record(&mut self) {
+        if let Ok(about) = self.thing.symlink_metadata() {
+            let _ = self.file.write_all(format!("{}\n", about.ino()).as_bytes());
+        }
+    }
+}
+
+/// An entry that no process holds; it is held until the result is dropped.
+fn unheld(path: &Path) -> Option<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    let is_own = file.metadata().is_ok_and(|about| about.is_file() && about.uid() == me());
+    (is_own && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()).then_some(file)
+}
+
+/// The outcome for one entry.
+enum Fate {
+    /// It is being written.
+    InUse,
+    /// The thing is not there any more.
+    Gone,
+    Removed,
+    Stays(String),
+}
+
+/// Removes what an entry names; its path, for people.
+fn removed(file: &File, name: &str) -> (String, Fate) {
+    let Some((content, inode)) = read(file) else {
+        return (String::new(), if is_older(file, MAX_WRITING) { Fate::Gone } else { Fate::InUse });
+    };
+    let thing = crate::text::shown_bytes(content.parent.join(name).as_os_str().as_encoded_bytes());
+    (thing, remove(&content, name, inode).unwrap_or_else(Fate::Stays))
+}
+
+fn remove(content: &Content, name: &str, inode: Option<u64>) -> Result<Fate, String> {
+    if content.host != host() {
+        return Err(format!("it is on host {}", crate::text::shown(&content.host)));
+    }
+    let parent = open_directory(&content.parent)
+        .map_err(|_| "its directory cannot be reached now; its disk may not be mounted")?;
+    if fstat(&parent).map_or(0, |about| about.st_ino) != content.parent_inode {
+        return Err("another directory is at its path; its disk may not be mounted".to_owned());
+    }
+    let found = match statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => return Ok(Fate::Gone),
+        found => found.map_err(|errno| errno.to_string())?,
+    };
+    let is_kind = match (name.starts_with(FILE), FileType::from_raw_mode(found.st_mode)) {
+        // Killed before it could record what it made, its maker had put nothing there.
+        (true, FileType::RegularFile) => inode.is_some() || found.st_size == 0,
+        (false, FileType::Directory) => found.st_mode & 0o077 == 0,
+        _ => false,
+    };
+    if !is_kind || found.st_uid != me() || inode.is_some_and(|inode| inode != found.st_ino) {
+        return Err("something else than plimsoll made is there now".to_owned());
+    }
+    let emptied = match name.starts_with(FILE) {
+        true => unlinkat(&parent, name, AtFlags::empty()).map_err(io::Error::from),
+        false => {
+            clear(parent.as_fd(), name, inode).and_then(|()| Ok(unlinkat(&parent, name, AtFlags::REMOVEDIR)?))
+        }
+    };
+    emptied.map(|()| Fate::Removed).map_err(|e| format!("it cannot be removed: {e}"))
+}
+
+/// Removes all that is in a directory, if it is still the one with this inode. Only its owner may enter it, so that no other user
+/// can put something else in its place.
+fn clear(parent: BorrowedFd<'_>, name: &str, inode: Option<u64>) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = openat(parent, name, flags, Mode::empty())?;
+    if Some(fstat(&directory)?.st_ino) != inode {
+        return Ok(());
+    }
+    if is_mounted_below(name)? {
+        return Err(Errno::BUSY.into());
+    }
+    for entry in fs::read_dir(format!("/proc/self/fd/{}", directory.as_raw_fd()))? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => fs::remove_dir_all(entry.path())?,
+            false => fs::remove_file(entry.path())?,
+        }
+    }
+    Ok(())
+}
+
+/// Whether something is mounted on a directory of this unique name, or below it (proc_pid_mountinfo(5), field 5).
+fn is_mounted_below(name: &str) -> io::Result<bool> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    Ok(mounts
+        .lines()
+        .filter_map(|line| line.split(' ').nth(4))
+        .any(|point| point.split('/').any(|part| part == name)))
+}
+
+fn read(file: &File) -> Option<(Content, Option<u64>)> {
+    let mut text = String::new();
+    file.take(MAX_ENTRY_BYTES).read_to_string(&mut text).ok()?;
+    let mut lines = text.split_inclusive('\n').map_while(|line| line.strip_suffix('\n'));
+    Some((serde_json::from_str(lines.next()?).ok()?, lines.next().and_then(|line| line.parse().ok())))
+}
+
+fn is_older(entry: &File, than: Duration) -> bool {
+    let modified = entry.metadata().and_then(|about| about.modified());
+    modified.is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|age| age > than))
+}
+
+fn new_name(start: &str) -> String {
+    format!("{start}{:016x}", crate::random::number())
+}
+
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+fn me() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+#[cfg(test)]
+mod tests;
