@@ -69,6 +69,15 @@ const SECTIONS: &str = r##"(() => {
             empty: figures.filter((one) => !one.querySelector("svg") && !/no chart: \S/.test(one.textContent)).length,
             series: Math.max(0, ...figures.map((one) => one.querySelectorAll(".series button").length)),
             formula: section.querySelectorAll(".formula").length,
+            hidden: section.className === "whole" ? [] : [...section.querySelectorAll(".wide")].map((one) => one.scrollWidth - one.clientWidth).filter((more) => more > 1),
+            covered: [...section.querySelectorAll("figure")].filter((one) => {
+                const tools = one.querySelector(".tools");
+                const labels = [...one.querySelectorAll("svg text")].filter((label) => label.textContent.trim());
+                return tools && labels.some((label) => {
+                    const [a, b] = [at(label), at(tools)];
+                    return a.right > b.left && a.left < b.right && a.bottom > b.top + 3 && a.top < b.bottom;
+                });
+            }).length,
         };
     });
     return {
@@ -105,6 +114,9 @@ fn each_report_is_one_document_with_each_figure_under_its_table() {
                 assert!(number("top") >= number("table"), "{name} at {width}: {section}");
                 assert_eq!(section["empty"], 0, "{name}: {section}");
                 assert!(number("series") <= 8.0, "{name}: {section}");
+                assert_eq!(section["covered"], 0, "{name} at {width}: labels below buttons: {section}");
+                let hidden = section["hidden"].as_array().unwrap();
+                assert!(width < 1440 || hidden.is_empty(), "{name}: a table wider than its place: {section}");
             }
             assert_eq!(found["sideways"], false, "{name} at {width}");
             assert_eq!(found["cut"], 0, "{name}: legends that are cut");
