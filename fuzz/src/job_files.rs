@@ -4,7 +4,7 @@
 //! with bounded memory, in short lines without control characters; a plan can be written and read back as the same.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code)]
 
-use plimsoll_bench::disk::fio::{JobFile, Surroundings, Unsupported, parse};
+use plimsoll_bench_disk::fio::{JobFile, Surroundings, Unsupported, parse};
 use plimsoll_model::plan::{Group, Places, file, write};
 
 /// A machine with every variable, a file that includes itself, and one device.

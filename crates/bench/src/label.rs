@@ -1,7 +1,7 @@
 //! A case in human words, as its benchmark says it: `fma f64 avx512 ×2`, `random read 4 KiB depth 32`.
 
-use crate::case::Case;
-use crate::words::{self, Say};
+use plimsoll_model::case::Case;
+use plimsoll_model::words::{self, Say};
 
 /// What its benchmark says of its cases; nothing where this program does not have it.
 fn parts(case: &Case) -> &'static [Say] {
@@ -15,7 +15,7 @@ pub fn full(case: &Case) -> String {
 
 /// The case of this id in words, as [`full`]; an id that is none, as it is.
 pub fn of_id(id: &str) -> String {
-    id.parse::<Case>().map_or_else(|_| crate::text::shown(id), |case| full(&case))
+    id.parse::<Case>().map_or_else(|_| plimsoll_units::text::shown(id), |case| full(&case))
 }
 
 /// The parameters that a label says as `name value`: a heading can say them for many labels.
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(of_id("mpi.barrier"), "MPI barrier");
         assert_eq!(
             of_id("no\u{1b}[31m case"),
-            "no\\x1b[31m case".replace("\\x1b", &crate::text::shown("\u{1b}"))
+            "no\\x1b[31m case".replace("\\x1b", &plimsoll_units::text::shown("\u{1b}"))
         );
     }
 

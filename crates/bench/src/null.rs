@@ -5,12 +5,14 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use super::{Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready};
-use crate::case::Case;
-use crate::machine::Machine;
-use crate::plan::Group;
-use crate::quantity::Unit;
-use crate::sample::{Amount, CannotMeasure, Sample};
+use plimsoll_bench_api::{
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready,
+};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::{Amount, CannotMeasure, Sample};
+use plimsoll_units::quantity::Unit;
 
 /// Seconds of a call.
 const LATENCY: &str = "latency";

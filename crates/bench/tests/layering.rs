@@ -15,11 +15,14 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// The crates of the subsystems.
+const SUBSYSTEMS: [&str; 5] = ["bench-cpu", "bench-memory", "bench-disk", "bench-network", "bench-mpi"];
+
 /// What `limits` of a benchmark takes and gives; nothing else of limits is for those that measure.
 const OF_LIMITS: &[&str] = &["Kind", "Limit", "Question", "self"];
 
 /// Names that a file may have besides: a working set beyond the caches is chosen by those of the chip, which a guest is not shown.
-const BESIDES: &[(&str, &str)] = &[("memory/working_set", "microarchitecture")];
+const BESIDES: &[(&str, &str)] = &[("bench-memory/working_set", "microarchitecture")];
 
 /// Whether a file of a benchmark says what bounds its figures, or what they mean when they are bounded: neither measures.
 fn is_of_limits(module: &str) -> bool {
@@ -60,7 +63,7 @@ fn limits_known(text: &str) -> Vec<String> {
         if before.ends_with(part_of_word) || after.starts_with(part_of_word) {
             continue;
         }
-        let generic = before.ends_with("crate::");
+        let generic = before.ends_with("plimsoll_model::");
         match after.strip_prefix("::") {
             Some(names) if generic => {
                 let list = names.strip_prefix('{').map_or(names, |list| list.split('}').next().unwrap());
@@ -80,12 +83,14 @@ fn limits_known(text: &str) -> Vec<String> {
 
 #[test]
 fn what_measures_knows_no_limit() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut paths = Vec::new();
-    sources(&root, &mut paths);
-    let (mut wrong, mut limits) = (Vec::new(), 0);
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let (mut wrong, mut limits, mut paths) = (Vec::new(), 0, Vec::new());
+    for name in SUBSYSTEMS {
+        sources(&crates.join(name).join("src"), &mut paths);
+    }
     for path in paths {
-        let module = path.strip_prefix(&root).unwrap().with_extension("").to_str().unwrap().to_owned();
+        let module =
+            path.strip_prefix(crates).unwrap().with_extension("").to_str().unwrap().replace("/src/", "/");
         if is_of_limits(&module) {
             limits += 1;
             continue;
@@ -102,17 +107,31 @@ fn what_measures_knows_no_limit() {
     );
 }
 
+/// Cargo holds the walls: a subsystem may use what stands before the contract of benchmarks, and no other subsystem.
+#[test]
+fn a_subsystem_knows_no_other() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let others: Vec<String> = SUBSYSTEMS.map(|name| format!("plimsoll-{name}")).into();
+    for name in SUBSYSTEMS.iter().chain(&["bench-api"]) {
+        let manifest = fs::read_to_string(crates.join(name).join("Cargo.toml")).unwrap();
+        let known =
+            manifest.lines().filter_map(|line| line.split_once('.')).map(|(dependency, _)| dependency);
+        let known: Vec<&str> = known.filter(|line| others.iter().any(|other| other == line)).collect();
+        assert!(known.is_empty(), "{name} uses {known:?}");
+    }
+}
+
 #[test]
 fn a_measuring_file_that_knows_a_limit_is_found() {
-    let plain = "mod limit;\nuse crate::limit::{Kind, Limit, Question};\nfn f() { self.limit; }\n\
+    let plain = "mod limit;\nuse plimsoll_model::limit::{Kind, Limit, Question};\nfn f() { self.limit; }\n\
                  impl B {\n    fn limits(&self) {\n        limit::limits()\n    }\n}\n";
     assert!(limits_known(plain).is_empty(), "{:?}", limits_known(plain));
     assert!(limits_known("Descriptor {\n    limits: limit::limits,\n}").is_empty());
     assert_eq!(limits_known("D { limits: limit::limits, findings: limit::find, ..D::USUAL }"), ["limit::"]);
     assert_eq!(limits_known("fn prepare() { limit::limits() }"), ["limit::"]);
     assert_eq!(limits_known("use super::limit;"), ["::limit"]);
-    assert_eq!(limits_known("use crate::limit::device::Promise;"), ["device"]);
-    assert_eq!(limits_known("use crate::limit::{Limit, median};"), ["median"]);
-    assert!(is_of_limits("cpu/peak/limit") && is_of_limits("network/limit/held"));
-    assert!(!is_of_limits("cpu/limits"));
+    assert_eq!(limits_known("use plimsoll_model::limit::device::Promise;"), ["device"]);
+    assert_eq!(limits_known("use plimsoll_model::limit::{Limit, median};"), ["median"]);
+    assert!(is_of_limits("bench-cpu/peak/limit") && is_of_limits("bench-network/limit/held"));
+    assert!(!is_of_limits("bench-cpu/limits"));
 }

@@ -434,7 +434,7 @@ fn figure(case: &str, unit: Unit, value: f64, shaped: Option<f64>) -> Measuremen
     let mut it = peak(1, value);
     (it.case, it.metrics[0].unit) = (case.parse().unwrap(), unit);
     if let Some(rate) = shaped {
-        it.conditions.more.set(&bench::network::condition::SHAPED, rate);
+        it.conditions.more.set(&plimsoll_bench_network::condition::SHAPED, rate);
     }
     it
 }

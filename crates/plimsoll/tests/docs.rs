@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plimsoll::bench::{BENCHMARKS, Benchmark, Metric, Role};
+use plimsoll::bench::{Benchmark, Metric, Role, benchmarks};
 use plimsoll::case::{KEYS, Key, Kind};
 use plimsoll::plan::file::SERVER;
 
@@ -52,8 +52,7 @@ fn value(key: &Key) -> &'static str {
 }
 
 fn parameter(key: &Key) -> String {
-    let taking =
-        BENCHMARKS.iter().filter(|b| b.keys().contains(&key.name)).map(|b| format!("`{}`", b.name()));
+    let taking = benchmarks().filter(|b| b.keys().contains(&key.name)).map(|b| format!("`{}`", b.name()));
     let taking: Vec<String> = taking.collect();
     format!("| `{}` | {} | {} | {} |\n", key.name, value(key), key.help, taking.join(", "))
 }
@@ -67,7 +66,7 @@ fn metric((place, metric): (usize, &Metric)) -> String {
     format!("| {name} | {} | {judged} | {} |\n", metric.unit.name(), metric.about)
 }
 
-fn benchmark(one: &&dyn Benchmark) -> String {
+fn benchmark(one: &dyn Benchmark) -> String {
     let named = if one.descriptor().by_default { "" } else { " Only if it is named." };
     let keys: Vec<String> = one.keys().iter().map(|key| format!("`{key}`")).collect();
     let keys = if keys.is_empty() { "none".to_owned() } else { keys.join(", ") };
@@ -82,7 +81,7 @@ fn benchmark(one: &&dyn Benchmark) -> String {
 #[test]
 fn the_tables_of_parameters_and_metrics_are_what_the_benchmarks_say() {
     let parameters: String = KEYS.iter().map(parameter).collect();
-    let benchmarks: String = BENCHMARKS.iter().map(benchmark).collect();
+    let benchmarks: String = benchmarks().map(benchmark).collect();
     let made = format!(
         "{HEAD}| parameter | value | meaning | benchmarks |\n| --- | --- | --- | --- |\n{parameters}\n## Metrics\n\nThe usual headline \
          is bold; which it is can depend on the case (`disk.io`).\n{benchmarks}"
@@ -92,7 +91,7 @@ fn the_tables_of_parameters_and_metrics_are_what_the_benchmarks_say() {
 
 #[test]
 fn every_metric_says_what_it_is() {
-    for benchmark in BENCHMARKS {
+    for benchmark in benchmarks() {
         for metric in benchmark.all_metrics() {
             assert!(!metric.about.is_empty(), "{} {}", benchmark.name(), metric.name);
         }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plimsoll::bench::disk::fio::option::{Means, OPTIONS};
+use plimsoll_bench_disk::fio::option::{Means, OPTIONS};
 use serde_json::Value;
 
 use crate::common::skipped;

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use plimsoll::bench::BENCHMARKS;
+use plimsoll::bench::benchmarks;
 use plimsoll::case::KEYS;
 
 /// Words that are names of metrics too and mean something else in a file: the wall clock, how often, a code of a cause, axes of any metric, a kind of
@@ -117,6 +117,12 @@ pub(crate) fn sources(root: &Path, dir: &Path, found: &mut BTreeMap<String, Stri
 const CRATES: &[(&str, &str)] = &[
     ("plimsoll", ""),
     ("bench", "bench/"),
+    ("bench-api", "bench/"),
+    ("bench-cpu", "bench/cpu/"),
+    ("bench-disk", "bench/disk/"),
+    ("bench-memory", "bench/memory/"),
+    ("bench-mpi", "bench/mpi/"),
+    ("bench-network", "bench/network/"),
     ("check", "check/"),
     ("compare", "compare/"),
     ("history", "history/"),
@@ -180,8 +186,8 @@ const OPERATIONS: &[&str] = &["read", "write"];
 
 /// The names of all metrics, without those that operations, parameters and subsystems have too.
 fn metrics() -> BTreeSet<&'static str> {
-    let all = BENCHMARKS.iter().flat_map(|b| b.all_metrics()).map(|metric| metric.name);
-    let subsystems: Vec<&str> = BENCHMARKS.iter().filter_map(|b| b.name().split('.').next()).collect();
+    let all = benchmarks().flat_map(|b| b.all_metrics()).map(|metric| metric.name);
+    let subsystems: Vec<&str> = benchmarks().filter_map(|b| b.name().split('.').next()).collect();
     let taken = |name: &str| {
         KEYS.iter().any(|key| key.name == name) || subsystems.contains(&name) || OPERATIONS.contains(&name)
     };
@@ -202,7 +208,7 @@ fn counted(file: &str, text: &str, metrics: &BTreeSet<&str>) -> (usize, usize) {
     let is_case = |text: &&String| {
         let name = text.split('/').next().unwrap_or_default();
         // "null" is a word of other languages too.
-        name.contains('.') && BENCHMARKS.iter().any(|b| b.name() == name) && !at_home(file, name)
+        name.contains('.') && benchmarks().any(|b| b.name() == name) && !at_home(file, name)
     };
     let measured = if file.starts_with("bench/") {
         0
@@ -248,7 +254,7 @@ fn names_of_benchmarks_and_metrics_stand_in_their_folder() {
 #[test]
 fn names_of_subsystems_stand_in_their_folder() {
     let names: BTreeSet<&str> =
-        BENCHMARKS.iter().filter_map(|b| b.name().split_once('.')).map(|(name, _)| name).collect();
+        benchmarks().filter_map(|b| b.name().split_once('.')).map(|(name, _)| name).collect();
     let mut now = BTreeMap::new();
     for (file, text) in product(all()).iter().filter(|(file, _)| !file.starts_with("bench/")) {
         let text = text.replace("feature = ", "//");

@@ -18,13 +18,13 @@ use super::{
     Account, Against, Ask, Far, Found, Invocation, Listens, Output, Pairing, Pass, Peer, Reading, Search,
     Through, patience,
 };
-use crate::bench::network::Address;
 use crate::bench::{Prepared, subsystem_of};
 use crate::case::Case;
 use crate::leftover::{Registry, Scratch};
 use crate::machine::Machine;
 use crate::sample::{Amount, Beside, CannotMeasure, Cause, Facts, Offer, Sample};
 use crate::warning::{Note, Warn};
+use plimsoll_bench_network::Address;
 
 /// Longest time that a server may take until it listens.
 const SERVER_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);

@@ -35,8 +35,8 @@ pub use serve::Serve;
 use values::{duration, named_path, named_server, precision, sample_time, scale, seed, whole};
 pub use watch::Watch;
 
-use crate::bench::disk::raw::{Consent, RawTarget};
-use crate::bench::{self, BENCHMARKS};
+use crate::bench::{self, benchmarks};
+use crate::bench::{Consent, RawTarget};
 use crate::case::{KEYS, Key, Kind};
 use crate::plan::built_in;
 use crate::plan::file::{MOST_REPEATS, SERVER};
@@ -311,15 +311,14 @@ const GATED: &str = "Exit codes: 0 healthy, 1 sick, 6 unknown; 2 to 5 and 130: t
     1: no other code says anything about the machine. docs/recipes.md has Slurm, Nagios, systemd and others.";
 
 fn keys_of(subsystem: &str) -> impl Iterator<Item = &'static Key> {
+    let benchmarks = bench::subsystem(subsystem).map_or(&[][..], |subsystem| subsystem.benchmarks);
     KEYS.iter().filter(move |key| {
-        let takes =
-            |b: &&&dyn bench::Benchmark| b.name().starts_with(subsystem) && b.keys().contains(&key.name);
-        key.name != "threads" && BENCHMARKS.iter().any(|b| takes(&b))
+        key.name != "threads" && benchmarks.iter().any(|benchmark| benchmark.keys().contains(&key.name))
     })
 }
 
 fn subsystem(name: &'static str) -> Command {
-    let all = BENCHMARKS.iter().filter(|b| b.name().starts_with(name));
+    let all = benchmarks().filter(|b| b.name().starts_with(name));
     let list: Vec<(&str, String)> = all.map(|b| (b.name(), b.descriptor().about.to_owned())).collect();
     let part = bench::subsystem(name);
     let about = part.map(|part| part.about).unwrap_or_default();

@@ -3,7 +3,7 @@
 use rand::seq::SliceRandom;
 
 use super::{UsageError, in_group, none_of, other, subsystem_of};
-use crate::bench::{self, BENCHMARKS, Benchmark, Candidate, placed};
+use crate::bench::{self, Benchmark, Candidate, benchmarks, placed};
 use crate::case::{Case, Pattern, SWEEP, Value};
 use crate::machine::Machine;
 use crate::peer::Against;
@@ -74,8 +74,7 @@ fn matches_none(only: &str) -> UsageError {
         return other("--only requires a name, such as memory or network.tcp".to_owned());
     }
     let part = only.split('.').next().unwrap_or_default();
-    let known: Vec<&str> =
-        BENCHMARKS.iter().map(|b| b.name()).filter(|name| subsystem_of(name) == part).collect();
+    let known: Vec<&str> = benchmarks().map(|b| b.name()).filter(|name| subsystem_of(name) == part).collect();
     let hint = match bench::nearest_name(only) {
         Some(near) => format!("did you mean '{near}'?"),
         None if known.is_empty() => "plimsoll run --list shows the names".to_owned(),

@@ -8,13 +8,13 @@ mod refusals;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::bench::disk::fio::{self, JobFile, Unsupported};
-use crate::bench::{self, BENCHMARKS};
+use crate::bench::{self, benchmarks};
 use crate::case::{CaseError, Key, Kind, nearest};
 use crate::cli::{Common, DEFAULT_PLAN, What};
 use crate::plan::built_in;
 use crate::plan::file::{self, FileError, PlanFile};
 use crate::plan::{Group, Places, Plan, Sampling};
+use plimsoll_bench_disk::fio::{self, JobFile, Unsupported};
 
 use crate::plan::scale::AMOUNTS;
 pub use cases::{hash, in_turn, planned};
@@ -261,8 +261,7 @@ fn named_plan(name: &str, common: &Common) -> Result<PlanFile, UsageError> {
 
 /// The plan of `plimsoll cpu` and its like: the subsystem's default benchmarks.
 fn subsystem_plan(subsystem: &str) -> PlanFile {
-    let benchmarks = BENCHMARKS
-        .iter()
+    let benchmarks = benchmarks()
         .filter(|b| b.descriptor().by_default && subsystem_of(b.name()) == subsystem)
         .map(|b| Group { benchmarks: vec![b.name().to_owned()], ..Group::default() });
     PlanFile { name: Some(subsystem.to_owned()), groups: benchmarks.collect(), ..PlanFile::default() }
@@ -276,8 +275,7 @@ fn subsystem_of(benchmark: &str) -> &str {
 /// Benchmarks that do not run by default and that `--only` names in full.
 fn named_extras(groups: &[Group], only: &[String]) -> Vec<Group> {
     let there = |name: &str| groups.iter().any(|g| g.benchmarks.iter().any(|b| b == name));
-    BENCHMARKS
-        .iter()
+    benchmarks()
         .filter(|b| only.iter().any(|o| o.split('/').next() == Some(b.name())) && !there(b.name()))
         .map(|b| Group { benchmarks: vec![b.name().to_owned()], ..Group::default() })
         .collect()
@@ -336,7 +334,7 @@ fn overridden(groups: Vec<Group>, typed: &Group, narrow: bool) -> Result<Vec<Gro
 fn checked(group: &Group) -> Result<(), UsageError> {
     for (index, name) in group.benchmarks.iter().enumerate() {
         if bench::find(name).is_none() {
-            let near = nearest(name, BENCHMARKS.iter().map(|b| b.name()));
+            let near = nearest(name, benchmarks().map(|b| b.name()));
             let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
             let why = format!("no benchmark '{}'{hint}", crate::text::shown(name));
             return Err(in_group(&group.places, "benchmark", Some(index), why));

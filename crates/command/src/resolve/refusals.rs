@@ -1,7 +1,7 @@
 //! Refusals of parameters that benchmarks do not take, with those that do.
 
 use super::{UsageError, other, subsystem_of};
-use crate::bench::{self, BENCHMARKS};
+use crate::bench::{self, benchmarks};
 use crate::case::Pattern;
 use crate::plan::Group;
 
@@ -24,8 +24,7 @@ pub(super) fn of_this_command(command: &str, only: &[String]) -> Result<(), Usag
         else {
             continue;
         };
-        let meant =
-            || BENCHMARKS.iter().filter(|b| pattern.may_match(b.name())).map(|b| subsystem_of(b.name()));
+        let meant = || benchmarks().filter(|b| pattern.may_match(b.name())).map(|b| subsystem_of(b.name()));
         let Some(belongs) = meant().next().filter(|_| meant().all(|part| part != command)) else { continue };
         if bench::commands().any(|other| other == belongs) {
             let shown = crate::text::shown(name);
@@ -45,7 +44,7 @@ pub(super) fn nobody_takes(groups: &[Group], typed: &Group) -> UsageError {
         groups.iter().flat_map(|g| &g.benchmarks).map(|name| subsystem_of(name)).collect();
     here.dedup();
     let of = |able: &dyn Fn(&dyn bench::Benchmark) -> bool| -> Vec<&'static str> {
-        let all = BENCHMARKS.iter().filter(|b| here.contains(&subsystem_of(b.name())) && able(**b));
+        let all = benchmarks().filter(|b| here.contains(&subsystem_of(b.name())) && able(*b));
         all.map(|b| b.name()).collect()
     };
     let names = of(&|b| typed.lists.keys().all(|key| b.keys().contains(key)));

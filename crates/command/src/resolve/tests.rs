@@ -338,7 +338,7 @@ fn probe(benchmark: &str, key: &str) -> &'static str {
 fn no_parameter_is_accepted_and_ignored() {
     let machine = machine();
     let mut ignored = Vec::new();
-    for benchmark in BENCHMARKS {
+    for benchmark in benchmarks() {
         let keys = benchmark.keys();
         let command = match subsystem_of(benchmark.name()) {
             "null" => continue,

@@ -4,11 +4,11 @@ use plimsoll_metal::kernel::{self, Kernel};
 
 use super::wrap::widths;
 use crate::bench::Candidate;
-use crate::bench::cpu::peak::limit::per_cycle;
-use crate::bench::cpu::{counted_in, kernel_of};
 use crate::machine::Machine;
 use crate::quantity::format::significant;
 use crate::quantity::{Quantity, Unit};
+use plimsoll_bench_cpu::peak::limit::per_cycle;
+use plimsoll_bench_cpu::{counted_in, kernel_of};
 
 const HEADER: [&str; 5] = ["kernel", "lanes", "per cycle", "ops/cycle", "limit of one core here"];
 

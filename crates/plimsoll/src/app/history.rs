@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use super::named_runs::History as Open;
 use super::{Failure, printed, store_failure};
-use crate::bench::BENCHMARKS;
+use crate::bench::benchmarks;
 use crate::case::Pattern;
 use crate::cli::{Asked, History};
 use crate::document::Run;
@@ -119,7 +119,7 @@ fn show(
     let names = [what.to_owned()];
     let glob = what.contains(['*', '?', '[', '{', '/', '=']);
     let subsystem = what.split('.').next().unwrap_or_default();
-    let benchmark = BENCHMARKS.iter().any(|known| known.name().split('.').next() == Some(subsystem));
+    let benchmark = benchmarks().any(|known| known.name().split('.').next() == Some(subsystem));
     if wanted == Wanted::Either && !glob && !benchmark {
         for run in open.runs(&names)? {
             let written = report::terminal::print(&run, std::io::stdout(), style);

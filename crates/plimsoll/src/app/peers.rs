@@ -11,7 +11,6 @@ use crossbeam_channel::{Receiver, bounded, never};
 
 use super::prepared::Prepared;
 use super::{Failure, printed};
-use crate::bench::network::Address;
 use crate::cli::{Common, Install};
 use crate::leftover::{Reaped, Registry};
 use crate::machine::Machine;
@@ -25,6 +24,7 @@ use crate::plan::Plan;
 use crate::report::peers::{Listed, listed};
 use crate::report::{Style, Wishes};
 use crate::run::{Planned, TOOLS_PER_BUDGET};
+use plimsoll_bench_network::Address;
 
 /// What `--against` asks for; checked before anything is measured.
 ///

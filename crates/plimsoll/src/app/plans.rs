@@ -6,8 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::{Failure, code, complain, printed};
-use crate::bench::disk::fio::{JobFile, Place};
-use crate::bench::disk::raw::RawTarget;
+use crate::bench::RawTarget;
 use crate::cli::{self, Common, PlanWork, What};
 use crate::limit::user::UserLimits;
 use crate::machine::{Machine, Root};
@@ -20,6 +19,7 @@ use crate::resolve::{self, UsageError};
 use crate::run::Planned;
 use crate::run::expected_seconds;
 use crate::text::{counted, shown_bytes};
+use plimsoll_bench_disk::fio::{JobFile, Place};
 
 /// Does what was asked with plans.
 ///
@@ -200,7 +200,7 @@ pub(super) fn typed_limits(typed: Option<&Path>) -> Result<UserLimits, Failure> 
 
 /// Refuses limits that no benchmark has a figure for.
 fn fitting(limits: &UserLimits) -> Result<(), String> {
-    let benchmarks: Vec<_> = crate::bench::BENCHMARKS.iter().map(|b| (b.name(), b.all_metrics())).collect();
+    let benchmarks: Vec<_> = crate::bench::benchmarks().map(|b| (b.name(), b.all_metrics())).collect();
     limits.fit(&benchmarks)
 }
 

@@ -9,11 +9,7 @@ use plimsoll_metal::clock::{CoreClock, ProbeWork};
 
 use super::plans::{notes, usage};
 use super::{Failure, code};
-use crate::bench::cpu::Peak;
-use crate::bench::disk::DirError;
-use crate::bench::disk::raw::{self, RawError, RawTarget};
-use crate::bench::disk::target::Cache;
-use crate::bench::{self, Benchmark, Candidate, Options, disk};
+use crate::bench::{self, Benchmark, Candidate, Options, RawTarget};
 use crate::cli::{Common, What};
 use crate::compare::Requirement;
 use crate::evaluate::Maker;
@@ -28,6 +24,10 @@ use crate::run::expected_of;
 use crate::sample::{CannotMeasure, Cause};
 use crate::store::Store;
 use crate::wire::Key;
+use plimsoll_bench_cpu::Peak;
+use plimsoll_bench_disk::DirError;
+use plimsoll_bench_disk::raw::{self, RawError};
+use plimsoll_bench_disk::target::Cache;
 
 /// Within this share two tools are said to see the same, unless the user says otherwise.
 const MARGIN: f64 = 0.03;
@@ -275,7 +275,7 @@ fn checked_dir(
     machine: &Machine,
     planned: &mut [Planned],
 ) -> Result<PathBuf, Failure> {
-    let path = match disk::check(dir, machine, []) {
+    let path = match plimsoll_bench_disk::check(dir, machine, []) {
         Ok(facts) => facts.path,
         Err(refusal) => {
             without_files(planned, &refusal);
@@ -287,7 +287,7 @@ fn checked_dir(
     };
     let mut refused = None;
     for candidate in planned.iter_mut().map(|p| &mut p.candidate).filter(|c| c.feasible.is_ok()) {
-        if let Err(refusal) = disk::check(dir, machine, [&*candidate]) {
+        if let Err(refusal) = plimsoll_bench_disk::check(dir, machine, [&*candidate]) {
             candidate.feasible = Err(CannotMeasure::not_here(refusal.to_string()));
             refused = refused.or(Some(refusal));
         }
@@ -301,16 +301,16 @@ fn checked_dir(
 }
 
 /// Marks the cases on files that could be measured.
-fn without_files(planned: &mut [Planned], refusal: &disk::Refusal) {
-    let on_files = |c: &&mut Candidate| c.feasible.is_ok() && disk::file_of(c).is_some();
+fn without_files(planned: &mut [Planned], refusal: &plimsoll_bench_disk::Refusal) {
+    let on_files = |c: &&mut Candidate| c.feasible.is_ok() && plimsoll_bench_disk::file_of(c).is_some();
     for candidate in planned.iter_mut().map(|p| &mut p.candidate).filter(on_files) {
         candidate.feasible = Err(CannotMeasure::not_here(refusal.to_string()));
     }
 }
 
-fn unusable(refusal: &disk::Refusal) -> Failure {
+fn unusable(refusal: &plimsoll_bench_disk::Refusal) -> Failure {
     match refusal {
-        disk::Refusal::Dir(DirError::NotTrusted { .. }) => {
+        plimsoll_bench_disk::Refusal::Dir(DirError::NotTrusted { .. }) => {
             Failure { line: refusal.to_string(), code: code::REFUSED }
         }
         _ => Failure::usage(refusal.to_string()),
@@ -334,7 +334,7 @@ fn own_addresses(planned: &[Planned]) -> Result<(), Failure> {
 
 /// Looks at the device, makes all checks, and marks the cases that it cannot take. Nothing is written to it.
 fn checked_target(root: &Root, target: &RawTarget, planned: &mut [Planned]) -> Result<(), Failure> {
-    let opened = target.open(root, Cache::Direct).map(drop);
+    let opened = raw::open(target, root, Cache::Direct).map(drop);
     opened.map_err(|error| match &error {
         RawError::Usage(_) => Failure::usage(error.to_string()),
         RawError::Refused(_) => Failure { line: error.to_string(), code: code::REFUSED },

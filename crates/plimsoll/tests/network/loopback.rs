@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use plimsoll::bench::Prepared;
-use plimsoll::bench::network::{Job, Placement, RoundTrips, Setup, Streams};
 use plimsoll::case::Case;
 use plimsoll::machine::{Machine, Root};
 use plimsoll::sample::{Amount, Cause};
+use plimsoll_bench_network::{Job, Placement, RoundTrips, Setup, Streams};
 use rustix::process::Signal;
 
 use super::{AT_WORK, program, signal, ticks};

@@ -3,9 +3,9 @@
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-use plimsoll::bench::network::{Address, FarEnd, Place};
 use plimsoll::sample::Cause;
 use plimsoll::wire::{Amount, Direction, Key, Receiving, Sending, Sockets, Tcp};
+use plimsoll_bench_network::{Address, FarEnd, Place};
 use rustix::process::Signal;
 
 use super::{Serving, program, signal, ticks};

@@ -4,9 +4,9 @@
 //! ours. `cpu.hpl` has a process a machine. OpenBLAS is told the core type of the case's instruction set, so that both use the same.
 
 use super::super::{Account, Ask, Match, Pairing, Reading, Seconds, fact};
-use crate::bench::cpu::operations;
 use crate::case::Case;
 use crate::sample::Fact;
+use plimsoll_bench_cpu::operations;
 
 /// The benchmarks that solve the same system.
 pub(super) const BENCHMARKS: &[&str] = &["cpu.linpack", "cpu.hpl"];

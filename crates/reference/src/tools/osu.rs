@@ -6,9 +6,9 @@
 mod stated;
 
 use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool};
-use crate::bench::mpi::WINDOW;
 use crate::case::Case;
 use crate::machine::Machine;
+use plimsoll_bench_mpi::WINDOW;
 
 /// One of the programs.
 pub(super) struct Osu {

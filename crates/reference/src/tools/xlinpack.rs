@@ -6,9 +6,9 @@
 
 use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
 use super::hpl;
-use crate::bench::cpu::operations;
 use crate::case::Case;
 use crate::machine::Machine;
+use plimsoll_bench_cpu::operations;
 
 pub(super) struct Xlinpack;
 

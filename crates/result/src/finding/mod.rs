@@ -22,7 +22,7 @@ pub use wrong::WRONG_ANSWER;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::bench::BENCHMARKS;
+use crate::bench::benchmarks;
 use crate::document::Finding;
 use crate::measurement::Measurement;
 use crate::view::{self, RunView};
@@ -116,9 +116,8 @@ fn told_once(of_each: Vec<(&str, Finding)>, machines: usize) -> Vec<Finding> {
 fn of_machine(measurements: &[Measurement]) -> Vec<Finding> {
     let run = RunView::new(measurements);
     let general = RULES.iter().flat_map(|rule| rule(&run));
-    let mut found: Vec<view::Finding> = general
-        .chain(BENCHMARKS.iter().flat_map(|benchmark| (benchmark.descriptor().findings)(&run)))
-        .collect();
+    let mut found: Vec<view::Finding> =
+        general.chain(benchmarks().flat_map(|benchmark| (benchmark.descriptor().findings)(&run))).collect();
     found.sort_by_key(|finding| finding.topic);
     found.into_iter().map(Finding::from).collect()
 }

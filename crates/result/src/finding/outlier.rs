@@ -19,7 +19,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::json;
 
 use super::{ENOUGH, because, finding};
-use crate::bench::network::condition::SHAPED;
 use crate::bench::{Setting, subsystem_of};
 use crate::document::Finding;
 use crate::label::full;
@@ -32,6 +31,7 @@ use crate::stats::{Excluded, Samples, Seed, Summary, apart};
 use crate::view::{Lost, NOTABLE, losses as losses_of};
 use crate::warning::Warning;
 pub use again::{Suspect, Tried, judged, next};
+use plimsoll_bench_network::condition::SHAPED;
 
 /// A machine that stands out.
 const OUTLIER: &str = "outlier";

@@ -137,7 +137,7 @@ pub(super) fn section(shown: &[Named<'_>], all: &[&Run]) -> serde_json::Result<C
         begin: IN_PAGE[0],
         end: IN_PAGE[1],
         schema: schema()?,
-        better: bench::BENCHMARKS.iter().map(|one| (one.descriptor().name, directions(*one))).collect(),
+        better: bench::benchmarks().map(|one| (one.descriptor().name, directions(one))).collect(),
         keys: KEYS.iter().map(|key| key.name).collect(),
         of_machine: KEYS.iter().filter(|key| key.of_machine).map(|key| key.name).collect(),
         mostly: MOSTLY_EXCLUDED,

@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use super::super::prepared::Prepared;
 use super::super::{Failure, Seat};
-use crate::bench::network::to_server;
 use crate::bench::{self, Better, Metric};
 use crate::case::{Case, CaseId};
 use crate::cluster::between::{AT_ONCE, AT_ONCE_BACK, Answer, Between, EACH, Figure, Pair, Place};
@@ -31,6 +30,7 @@ use crate::serve::{Caps, Server, Settings};
 use crate::traffic::{Cpus, route};
 use crate::warning::{Note, Warn};
 use crate::wire::{Key, MAX_STREAMS};
+use plimsoll_bench_network::to_server;
 
 /// Samples of each case between two machines.
 const SAMPLES: u32 = 3;

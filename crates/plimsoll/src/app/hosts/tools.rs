@@ -8,9 +8,7 @@ use crossbeam_channel::Receiver;
 use super::super::peers;
 use super::super::prepared::Prepared;
 use super::between;
-use crate::bench::cpu::hpl::{MACHINES, MACHINES_PEAK};
-use crate::bench::cpu::{Hpl, Peak, RATE, RESIDUAL, TIME, operations};
-use crate::bench::{self, Benchmark, mpi};
+use crate::bench::{self, Benchmark};
 use crate::case::Case;
 use crate::cli::Common;
 use crate::cluster::between::{Answer, Between, EACH, Figure, Pair};
@@ -24,6 +22,8 @@ use crate::peer::{Against, Companions, PEERS, Peer, Search, Selection, Through, 
 use crate::plan::file::SERVER;
 use crate::run::Planned;
 use crate::sample::{Amount, CannotMeasure, Cause, Conditions, Fact, Facts, Offer, Outcome, Sample};
+use plimsoll_bench_cpu::hpl::{MACHINES, MACHINES_PEAK};
+use plimsoll_bench_cpu::{Hpl, Peak, RATE, RESIDUAL, TIME, operations};
 
 /// Samples of a case of MPI: the least that have an interval.
 const SAMPLES: u32 = 5;
@@ -100,7 +100,7 @@ impl OnMachines<'_> {
             return Ok(Outcome { samples, facts: measured.facts, ..empty(system.case) });
         }
         let times = planned.sampling.samples.unwrap_or(SAMPLES);
-        if !mpi::is_between_two(case) {
+        if !plimsoll_bench_mpi::is_between_two(case) {
             let measured = self.by_tool(case, &self.hosts, times, None)?;
             return Ok(Outcome { samples: measured.samples, facts: measured.facts, ..empty(case.clone()) });
         }

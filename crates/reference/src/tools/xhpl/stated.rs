@@ -1,13 +1,13 @@
 //! Results of HPL (HPL.out): a line and a check of its residual for each system that it solved.
 
 use super::{TOOL, hpl};
-use crate::bench::cpu::operations;
 use crate::case::Case;
 use crate::documents::line_starts;
 use crate::quantity::Unit;
 use crate::stated::{AS_MANY_AS_CPUS, CoreUse, Figure, Like, Stated, Subject};
 use crate::text::shown_within;
 use crate::{Account, Seconds};
+use plimsoll_bench_cpu::operations;
 
 /// Words, in lower case, that only results of builds for accelerators have.
 const ACCELERATED: [&str; 6] = ["nvidia", "rochpl", "cuda", "gpu", "hpl-mxp", "tesla"];

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::{PairPath, Part};
-use crate::bench::network::condition::{
-    END_FULLEST_CPU_BUSY, END_NIC_DROPS, END_NIC_ERRORS, PATH_SPEED, SHAPED,
-};
 use crate::limit::median;
 use crate::measurement::Flow;
 use crate::quantity::{Quantity, Unit, percent};
 use crate::sample::Condition;
+use plimsoll_bench_network::condition::{
+    END_FULLEST_CPU_BUSY, END_NIC_DROPS, END_NIC_ERRORS, PATH_SPEED, SHAPED,
+};
 
 /// A rate this much below the others' explains a figure.
 const LOWER: f64 = 0.02;

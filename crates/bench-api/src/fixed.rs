@@ -1,0 +1,101 @@
+//! What `--volume`, `--count` and `--scaling` mean: the amount of each sample, and how threads divide it.
+
+use serde::{Deserialize, Serialize};
+
+use plimsoll_model::case::Case;
+
+/// Whose amount is fixed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Scaling {
+    /// Each thread's: the work grows with the threads.
+    Weak,
+    /// All threads' together: the work is divided.
+    Strong,
+}
+
+/// The scaling that a case names; weak where it names none.
+///
+/// # Errors
+/// Another word, in one line.
+pub fn scaling(case: &Case) -> Result<Scaling, String> {
+    match case.word("scaling") {
+        None | Some("weak") => Ok(Scaling::Weak),
+        Some("strong") => Ok(Scaling::Strong),
+        Some(other) => Err(format!(
+            "scaling must be weak or strong: '{}' is neither",
+            plimsoll_units::text::shown(other)
+        )),
+    }
+}
+
+/// What an average machine does in a second of what cases state as amounts: enough for an estimate of hours or minutes.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Bytes.
+    pub bytes: f64,
+    /// Operations, messages or transfers.
+    pub operations: f64,
+}
+
+/// Seconds that the amount of one sample takes at that pace; `None` where the case states none.
+pub fn seconds(case: &Case, pace: Pace) -> Option<f64> {
+    let of = |key: &str| case.number(key).map(|number| number as f64);
+    let threads = of("threads").or(of("streams")).unwrap_or(1.0);
+    let each = of("block").or(of("message")).unwrap_or(1.0).max(1.0);
+    let (operations, bytes) = match (of("work"), of("volume"), of("count")) {
+        (Some(work), ..) => (work, 0.0),
+        (_, Some(volume), _) => (volume / each, volume),
+        (.., Some(count)) => (count, count * each),
+        _ => return None,
+    };
+    let times = if scaling(case) == Ok(Scaling::Strong) { 1.0 } else { threads };
+    Some(times * (operations / pace.operations).max(bytes / pace.bytes))
+}
+
+/// The part of `total` that thread `index` of `threads` has; the first ones take what does not divide.
+pub fn share(scaling: Scaling, total: u64, threads: u64, index: u64) -> u64 {
+    match scaling {
+        Scaling::Weak => total,
+        Scaling::Strong => {
+            let threads = threads.max(1);
+            total / threads + u64::from(index < total % threads)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn strong_shares_add_up_and_differ_by_one_at_most(total: u64, threads in 1_u64..300) {
+            let shares: Vec<u64> = (0..threads).map(|i| share(Scaling::Strong, total, threads, i)).collect();
+            prop_assert_eq!(shares.iter().map(|s| u128::from(*s)).sum::<u128>(), u128::from(total));
+            prop_assert!(shares[0] - shares[shares.len() - 1] <= 1);
+            prop_assert_eq!(share(Scaling::Weak, total, threads, 0), total);
+        }
+    }
+
+    #[test]
+    fn an_amount_takes_as_long_as_its_bytes_or_its_operations() {
+        let pace = Pace { bytes: 1e9, operations: 1e5 };
+        let of = |id: &str| seconds(&id.parse().unwrap(), pace);
+        let disk = "disk.io/op=read/block";
+        assert_eq!(of(&format!("{disk}=1000/threads=4/volume=10000000000/scaling=strong")), Some(100.0));
+        assert_eq!(of(&format!("{disk}=1000000/threads=4/volume=10000000000/scaling=strong")), Some(10.0));
+        assert_eq!(of(&format!("{disk}=1000000/threads=4/count=1000")), Some(4.0), "of each thread");
+        assert_eq!(of("cpu.peak/op=add/threads=2/work=1000000/scaling=strong"), Some(10.0));
+        assert_eq!(of("disk.io/op=read/block=4K/threads=4"), None);
+    }
+
+    #[test]
+    fn scaling_is_weak_unless_it_is_strong() {
+        let case = Case::of("disk.io");
+        assert_eq!(scaling(&case), Ok(Scaling::Weak));
+        assert_eq!(scaling(&case.clone().with_word("scaling", "strong")), Ok(Scaling::Strong));
+        assert!(scaling(&case.with_word("scaling", "amdahl")).is_err());
+    }
+}

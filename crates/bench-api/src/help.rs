@@ -1,0 +1,31 @@
+//! What the help of a command says of a parameter, from what subsystems and benchmarks say of it.
+
+use plimsoll_model::case::Key;
+
+use crate::Subsystem;
+
+/// The help of a parameter of a subsystem's command: what the subsystem says of it, or else each benchmark that takes it.
+pub fn help_of(part: &Subsystem, key: &Key) -> String {
+    let own = |help: &[(&str, &'static str)]| {
+        help.iter().find(|(name, _)| *name == key.name).map(|(_, text)| *text)
+    };
+    if let Some(text) = own(part.help) {
+        return text.to_owned();
+    }
+    let mut texts: Vec<(Vec<&str>, &str)> = Vec::new();
+    for benchmark in part.benchmarks.iter().filter(|benchmark| benchmark.keys().contains(&key.name)) {
+        let text = own(benchmark.descriptor().help).unwrap_or(key.help);
+        match texts.iter_mut().find(|(_, other)| *other == text) {
+            Some((names, _)) => names.push(benchmark.name()),
+            None => texts.push((vec![benchmark.name()], text)),
+        }
+    }
+    match texts.as_slice() {
+        [] => key.help.to_owned(),
+        [(_, text)] if *text == key.help => (*text).to_owned(),
+        texts => {
+            let said = texts.iter().map(|(names, text)| format!("{}: {text}", names.join(", ")));
+            said.collect::<Vec<_>>().join("; ")
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What the cores here are measured to start in a cycle, in some 100 ms before a run: evidence against a wrong row of a
+//! chip, and a bound of others where no row is known.
+
+use plimsoll_metal::capability::{Probed, clock_for, loops, per_cycle, quickest};
+use plimsoll_metal::clock::CoreClock;
+use plimsoll_metal::isa::Isa;
+use plimsoll_metal::kernel::{Element, Kernel, Op, find, rate};
+use plimsoll_metal::team::Team;
+
+use plimsoll_machine::Machine;
+use plimsoll_machine::cpu::{Ability, Capability};
+
+/// Vector instruction sets that are tried, where the processor has them.
+const SETS: [Isa; 5] = [Isa::Sse2, Isa::Avx2, Isa::Avx512, Isa::Neon, Isa::Sve];
+
+/// Kernels of floating point, then of integers: each group is probed in work of its own kind.
+const FLOATING: [Op; 3] = [Op::FMA, Op::ADD, Op::MUL];
+
+/// Measures one core of each kind that may be used, once. Nothing where CPUs cannot be pinned or the clock is unknown.
+pub fn look(machine: &mut Machine) {
+    if !machine.cpu.capabilities.is_empty() {
+        return;
+    }
+    let allowed = machine.cpu.allowed.iter();
+    let first_of_kind = |number: &usize| {
+        let kind = machine.cpu.kinds.iter().find(|kind| kind.cpus.contains(*number));
+        let first = |kind: &plimsoll_machine::cpu::CoreKind| {
+            machine.cpu.allowed.iter().find(|other| kind.cpus.contains(*other)) == Some(*number)
+        };
+        kind.map_or_else(|| machine.cpu.allowed.first() == Some(*number), first)
+    };
+    let cpus: Vec<usize> = allowed.filter(first_of_kind).collect();
+    let measured = cpus.iter().filter_map(|&cpu| {
+        let found = Team::new(&[cpu]).ok()?.run(|_| of_this_core(cpu)).ok()?;
+        found.into_iter().next()
+    });
+    let measured = measured.flatten().collect();
+    machine.cpu.capabilities = measured;
+}
+
+fn of_this_core(cpu: usize) -> Vec<Capability> {
+    let mut found = Vec::new();
+    for isa in SETS.into_iter().filter(|isa| isa.available().is_ok()) {
+        let floating: Vec<_> = FLOATING.iter().filter_map(|op| find(*op, Element::F64, isa)).collect();
+        let integer: Vec<_> = find(Op::ADD, Element::I64, isa).into_iter().collect();
+        for group in [floating, integer] {
+            let Some(clock) = group.first().and_then(|kernel| clock_for(kernel).ok()) else { continue };
+            let each = group.iter().filter_map(|kernel| {
+                let rate = per_cycle(quickest(kernel).load().ok()?, &clock)?;
+                let bits = kernel.vector_bits();
+                Some(Capability {
+                    cpu,
+                    ability: ability(kernel),
+                    isa: isa.name().to_owned(),
+                    bits,
+                    measured: rate,
+                })
+            });
+            found.extend(each);
+            if group.iter().all(|kernel| kernel.element.is_float()) {
+                found.extend(loads_and_latencies(cpu, isa, &clock));
+            }
+        }
+    }
+    found
+}
+
+/// What the loops of an instruction set show beside arithmetic.
+fn loads_and_latencies(cpu: usize, isa: Isa, clock: &CoreClock) -> Vec<Capability> {
+    let each = loops(isa).filter_map(|one| {
+        let ability = match one.probed {
+            Probed::Loads => Ability::Loads,
+            Probed::FmaLatency => Ability::FmaLatency,
+            Probed::AddLatency => Ability::AddLatency,
+        };
+        let measured = one.measured(clock)?;
+        Some(Capability { cpu, ability, isa: isa.name().to_owned(), bits: one.bits, measured })
+    });
+    each.collect()
+}
+
+/// What the kernel asks of a core.
+fn ability(kernel: &Kernel) -> Ability {
+    let key = kernel.rate().map_or("", |rate| rate.key);
+    let abilities = [
+        (rate::FMA, Ability::Fma),
+        (rate::MULTIPLY_AND_ADD, Ability::MultiplyAndAdd),
+        (rate::ADD, Ability::Add),
+        (rate::MULTIPLY, Ability::Multiply),
+    ];
+    let known = abilities.into_iter().find(|(rate, _)| rate.key == key);
+    known.map_or(Ability::IntegerAdd, |(_, ability)| ability)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_machine::Root;
+
+    #[test]
+    fn each_width_is_looked_at_once_and_no_core_does_more_than_eight() {
+        let mut machine = Machine::discover(&Root::live());
+        look(&mut machine);
+        let found = &machine.cpu.capabilities;
+        for (place, one) in found.iter().enumerate() {
+            let latency = matches!(one.ability, Ability::FmaLatency | Ability::AddLatency);
+            let most = if latency { 40.0 } else { 8.2 };
+            assert!(one.measured > 0.0 && one.measured < most, "{one:?}");
+            assert!(!latency || one.per_cycle().is_none());
+            let same = |other: &&Capability| {
+                (other.cpu, other.ability, &other.isa) == (one.cpu, one.ability, &one.isa)
+            };
+            assert_eq!(found.iter().position(|other| same(&other)), Some(place));
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Which kernel a case of `cpu.peak` is: the quickest of an instruction set, or one of so many chains in vectors of some width.
+//!
+//! A chain is a row of instructions each of which waits for the one before it. With few chains the latency of the
+//! instruction decides the rate, with many the number of units; where one becomes the other, latency × units chains are in
+//! flight. What does not exist (another set's width, more chains than registers) is left out of a product of lists or named as
+//! not measured.
+
+use std::fmt;
+
+use plimsoll_metal::isa::Isa;
+use plimsoll_metal::kernel::{self, Element, Kernel, Op};
+
+use super::matrix::{Pair, one, row};
+use plimsoll_bench_api::within;
+use plimsoll_model::case::Case;
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::CannotMeasure;
+
+/// Stands for every width.
+const ALL: &str = "all";
+/// Stands for the longest vectors of an instruction set.
+const FULL: &str = "full";
+const SCALAR: &str = "scalar";
+
+/// The width of a vector instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Width {
+    /// One number.
+    Scalar,
+    /// So many bits.
+    Bits(u32),
+}
+
+impl Width {
+    fn of(kernel: &Kernel) -> Self {
+        if kernel.is_scalar() { Self::Scalar } else { Self::Bits(kernel.vector_bits()) }
+    }
+
+    /// Reads a word; every number is a width that some vectors may have.
+    fn read(word: &str) -> Result<Self, String> {
+        match word.parse() {
+            _ if word == SCALAR => Ok(Self::Scalar),
+            Ok(bits) => Ok(Self::Bits(bits)),
+            Err(_) => Err(format!(
+                "width must be {FULL}, {ALL}, {SCALAR} or the bits of a vector (128, 256, 512): '{}' is not",
+                plimsoll_units::text::shown(word)
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Width {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Scalar => f.write_str(SCALAR),
+            Self::Bits(bits) => write!(f, "{bits}"),
+        }
+    }
+}
+
+/// Instruction sets, and widths and numbers of chains, if any, that a group asks for.
+pub(super) struct Asked {
+    isas: Vec<String>,
+    widths: Vec<String>,
+    chains: Option<Vec<u64>>,
+}
+
+impl Asked {
+    /// What the group asks for.
+    ///
+    /// # Errors
+    /// In one line: a number of chains that no processor has registers for, a width that is none or stands alone.
+    pub(super) fn of(group: &Group) -> Result<Self, String> {
+        let chains = group.asked_numbers("chains");
+        let widths = group.words("width", &[FULL]);
+        if chains.is_none() && group.asked("width") {
+            return Err("--width requires --chains, such as --chains 1,2,4,8".to_owned());
+        }
+        let most = kernel::chained().map(|kernel| kernel.accumulators).max().unwrap_or(0);
+        if chains.is_some() && most == 0 {
+            let arch = std::env::consts::ARCH;
+            return Err(format!("--chains is not supported on {arch}"));
+        }
+        for n in chains.iter().flatten() {
+            within(1..=u64::from(most), "chains", *n)?;
+        }
+        for word in widths.iter().filter(|word| ![ALL, FULL].contains(&word.as_str())) {
+            Width::read(word)?;
+        }
+        Ok(Self { isas: group.words("isa", &["best"]), widths, chains })
+    }
+
+    /// Whether numbers of chains are asked for.
+    pub(super) fn chains(&self) -> bool {
+        self.chains.is_some()
+    }
+
+    /// What to say where nothing is left.
+    pub(super) fn nothing(&self) -> String {
+        format!(
+            "--width {1} is not supported with --isa {0} for this operation and type",
+            self.isas.join(", "),
+            self.widths.join(", ")
+        )
+    }
+
+    /// The cases of a pair, without place and threads.
+    ///
+    /// # Errors
+    /// An instruction set that is none.
+    pub(super) fn cases(&self, pair: Pair) -> Result<Vec<Case>, String> {
+        let named = |isa: Isa| {
+            Case::of("cpu.peak")
+                .with_word("op", pair.op.name())
+                .with_word("type", pair.element.name())
+                .with_word("isa", isa.name())
+        };
+        let Some(chains) = &self.chains else {
+            return Ok(pair.isas(&self.isas)?.into_iter().map(named).collect());
+        };
+        let mut cases = Vec::new();
+        for (isa, width) in self.kinds(pair)? {
+            let case = named(isa).with_word("width", &width.to_string());
+            cases.extend(chains.iter().map(|&n| case.clone().with_count("chains", n)));
+        }
+        Ok(cases)
+    }
+
+    /// Instruction sets with a width each, once; those that do not go together are left out.
+    fn kinds(&self, pair: Pair) -> Result<Vec<(Isa, Width)>, String> {
+        let mut kinds = Vec::new();
+        for word in &self.widths {
+            for width in widths(pair, word)? {
+                let with = |isa: Isa| of_pair(pair).filter(move |kernel| kernel.isa == isa).map(Width::of);
+                let fits = |isa: Isa| match width {
+                    Some(width) => with(isa).find(|other| *other == width),
+                    None => with(isa).max(),
+                };
+                for isa in &self.isas {
+                    let isas = match isa.as_str() {
+                        "best" => best(pair, width).into_iter().collect(),
+                        _ => pair.isas(std::slice::from_ref(isa))?,
+                    };
+                    kinds.extend(isas.into_iter().filter_map(|isa| Some((isa, fits(isa)?))));
+                }
+            }
+        }
+        let mut seen = Vec::new();
+        kinds.retain(|kind| {
+            !seen.contains(kind) && {
+                seen.push(*kind);
+                true
+            }
+        });
+        Ok(kinds)
+    }
+}
+
+/// The kernels of chains of a pair.
+fn of_pair(pair: Pair) -> impl Iterator<Item = &'static Kernel> {
+    kernel::chained().filter(move |kernel| (kernel.op, kernel.element) == (pair.op, pair.element))
+}
+
+/// The widths that a word names, the widest first; nothing in the place of a set's full width.
+fn widths(pair: Pair, word: &str) -> Result<Vec<Option<Width>>, String> {
+    Ok(match word {
+        FULL => vec![None],
+        ALL => {
+            let all: std::collections::BTreeSet<Width> = of_pair(pair).map(Width::of).collect();
+            all.into_iter().rev().map(Some).collect()
+        }
+        word => vec![Some(Width::read(word)?)],
+    })
+}
+
+/// The best instruction set of this processor that has the pair in this width, or in any; where none has, the best of
+/// others.
+fn best(pair: Pair, width: Option<Width>) -> Option<Isa> {
+    let fits = || of_pair(pair).filter(move |kernel| width.is_none_or(|width| Width::of(kernel) == width));
+    let here = fits().filter(|kernel| kernel.available().is_ok()).map(|kernel| kernel.isa).max();
+    here.or_else(|| fits().map(|kernel| kernel.isa).max())
+}
+
+/// The kernel that a case names, whether or not this processor can run it.
+///
+/// # Errors
+/// In one line: a word that names nothing, or why there is no such kernel.
+pub fn kernel_of(case: &Case) -> Result<&'static Kernel, String> {
+    let word = |key| case.word(key).unwrap_or_default();
+    let (op, element) = (one::<Op>("op", word("op"))?, one::<Element>("type", word("type"))?);
+    let isa = one::<Isa>("isa", word("isa"))?;
+    let Some(chains) = case.number("chains") else {
+        return kernel::find(op, element, isa).ok_or_else(|| format!("{isa} has no {op} of {element}"));
+    };
+    let width = Width::read(word("width"))?;
+    let alike =
+        || of_pair(Pair { op, element }).filter(|kernel| kernel.isa == isa && Width::of(kernel) == width);
+    let found = alike().find(|kernel| u64::from(kernel.accumulators) == chains);
+    found.ok_or_else(|| match alike().map(|kernel| kernel.accumulators).max() {
+        None => format!("{isa} has no chains of {op} of {element} of width {width}"),
+        Some(most) if chains > u64::from(most) => {
+            format!("--chains must be at most {most} with --isa {isa} and --width {width}: {chains} is not")
+        }
+        Some(_) => {
+            format!("--op {op} requires an even number of --chains (additions and multiplications in turn): {chains} is not")
+        }
+    })
+}
+
+/// The kernel of a case, if it is written and this processor can run it.
+pub(super) fn runnable(case: &Case) -> Result<&'static Kernel, CannotMeasure> {
+    if case.number("chains").is_none() {
+        let word = |key| case.word(key).unwrap_or_default();
+        let bad = CannotMeasure::not_here;
+        let op = one::<Op>("op", word("op")).map_err(bad)?;
+        let element = one::<Element>("type", word("type")).map_err(bad)?;
+        return row(Pair { op, element }, one::<Isa>("isa", word("isa")).map_err(bad)?);
+    }
+    let kernel = kernel_of(case).map_err(CannotMeasure::not_here)?;
+    kernel.available().map_err(|absence| CannotMeasure::not_here(absence.to_string()))?;
+    Ok(kernel)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_model::case::Value;
+
+    fn group(chains: &[u64], lists: &[(&str, &[&str])]) -> Group {
+        let chains = chains.iter().map(|n| Value::Count(*n)).collect();
+        lists.iter().fold(Group::default().with("chains", chains), |group, (key, words)| {
+            group.with(key, words.iter().map(|word| Value::Word((*word).to_owned())).collect())
+        })
+    }
+
+    fn ids(op: Op, element: Element, group: &Group) -> Vec<String> {
+        let cases = Asked::of(group).unwrap().cases(Pair { op, element }).unwrap();
+        cases.iter().map(|case| case.to_string().replace("cpu.peak/op=", "")).collect()
+    }
+
+    #[test]
+    fn each_width_takes_an_instruction_set_that_has_it() {
+        let built = |isa: Isa| kernel::chained().any(|kernel| kernel.isa == isa);
+        if built(Isa::Avx512) {
+            let all = ids(
+                Op::FMA,
+                Element::F64,
+                &group(&[4], &[("isa", &["avx2", "avx512"]), ("width", &["all"])]),
+            );
+            let wanted = ["avx512/width=512", "avx2/width=256", "avx2/width=128", "avx2/width=scalar"];
+            assert_eq!(all, wanted.map(|kind| format!("fma/type=f64/isa={kind}/chains=4")));
+            let full = ids(Op::ADD, Element::I8, &group(&[1, 2], &[("isa", &["sse2"])]));
+            assert_eq!(full, [1, 2].map(|n| format!("add/type=i8/isa=sse2/width=128/chains={n}")));
+            assert!(ids(Op::ADD, Element::I8, &group(&[1], &[("width", &["scalar"])])).is_empty());
+            assert!(
+                ids(Op::FMA, Element::F64, &group(&[1], &[("isa", &["avx2"]), ("width", &["512"])]))
+                    .is_empty()
+            );
+        }
+        if built(Isa::Neon) {
+            let all = ids(Op::FMA, Element::F64, &group(&[4], &[("isa", &["neon"]), ("width", &["all"])]));
+            assert_eq!(all.len(), 2, "{all:?}");
+        }
+    }
+
+    #[test]
+    fn every_case_of_chains_names_its_kernel() {
+        for kernel in kernel::chained() {
+            let case = Case::of("cpu.peak")
+                .with_word("op", kernel.op.name())
+                .with_word("type", kernel.element.name())
+                .with_word("isa", kernel.isa.name())
+                .with_word("width", &Width::of(kernel).to_string())
+                .with_count("chains", kernel.accumulators.into());
+            assert!(std::ptr::eq(kernel_of(&case).unwrap(), kernel), "{case}");
+            assert_eq!(runnable(&case).is_ok(), kernel.available().is_ok(), "{case}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_exist_is_named_with_the_reason() {
+        let why = |chains: &[u64], lists: &[(&str, &[&str])]| Asked::of(&group(chains, lists)).err();
+        if Isa::best() == Isa::Portable {
+            assert!(why(&[1], &[]).is_some_and(|why| why.contains("is not supported on")));
+            return;
+        }
+        assert!(why(&[0], &[]).is_some_and(|why| why.starts_with("chains must be between 1 and")));
+        assert!(why(&[1, 4000], &[]).is_some_and(|why| why.ends_with(": 4000 is not")));
+        assert!(why(&[1], &[("width", &["wide\n"])]).is_some_and(|why| why.starts_with("width must be")));
+        let alone = Group::default().with("width", vec![Value::Word("128".to_owned())]);
+        assert!(Asked::of(&alone).is_err_and(|why| why.starts_with("--width requires --chains")));
+        let isa = kernel::chained().find(|kernel| kernel.vector_bits() == 128).unwrap().isa;
+        let kernel = |rest: &str| kernel_of(&format!("cpu.peak/{rest}").parse().unwrap()).unwrap_err();
+        let odd = kernel(&format!("op=mix/type=f64/isa={isa}/width=128/chains=3"));
+        assert!(odd.contains("requires an even number"), "{odd}");
+        let many = kernel(&format!("op=fma/type=f64/isa={isa}/width=128/chains=200"));
+        assert!(many.starts_with("--chains must be at most"), "{many}");
+        let none = kernel(&format!("op=add/type=i8/isa={isa}/width=scalar/chains=1"));
+        assert!(none.contains("has no chains"), "{none}");
+    }
+}

@@ -1,0 +1,357 @@
+//! `cpu.core-to-core`: how long one CPU takes to see what another wrote, for every pair of allowed CPUs.
+//!
+//! A cache line goes to and fro between two pinned threads, by compare-and-swap or by loads and stores
+//! (`plimsoll_metal::handover`, without PAUSE). The latency is one way: half a round trip, because neither end's clock
+//! is compared with the other's. A pair's figure of one sample is the median of its bursts, which leaves out those that
+//! an interrupt fell into; the headline is the median over the pairs.
+
+use std::time::{Duration, Instant};
+
+use plimsoll_metal::handover::{Bounced, Exchange, HandoverError, Pair};
+
+use super::LATENCY;
+use super::fact::PAIRS;
+use super::findings;
+use super::pairs::{chosen, pairs_of, shared};
+use super::warning::CpuWarning;
+use plimsoll_bench_api::{
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say,
+};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::{Kind, Limit, Question};
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::{Amount, CannotMeasure, Cell, Facts, Origin, Sample, WrongAnswer};
+use plimsoll_stats::Samples;
+use plimsoll_units::quantity::Unit;
+
+/// The shortest time for one pair in one sample: some dozens of bursts between distant CPUs.
+const LEAST_FOR_A_PAIR: Duration = Duration::from_millis(2);
+/// Longest sample that is asked for; far longer than any plan.
+const MAX_SECONDS: f64 = 1e6;
+
+/// Ways to hand the line over, by their names in case ids.
+const OPS: &[(&str, Exchange)] = &[("cas", Exchange::CompareAndSwap), ("store", Exchange::Store)];
+
+/// The benchmark itself.
+pub struct CoreToCore;
+
+impl Benchmark for CoreToCore {
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "cpu.core-to-core",
+            about: "time for a CPU to see what another wrote, for each pair of CPUs",
+            words: &[Say::Word("core to core"), Say::Value("op")],
+            keys: &["op"],
+            help: &[("op", "cas, store or all")],
+            by_default: false,
+            findings: findings::core_to_core,
+            ..Descriptor::USUAL
+        }
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[Metric::new(LATENCY, Unit::Second, Better::Lower)
+                .about("time until a CPU sees what another wrote: the median over the pairs")]
+        }
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let all: Vec<&str> = OPS.iter().map(|(name, _)| *name).collect();
+        let candidate = |op: &String| {
+            let Some((name, exchange)) = OPS.iter().find(|(name, _)| name == op) else {
+                let (op, all) = (plimsoll_units::text::shown(op), all.join(", "));
+                return Err(format!("op must be one of {all}: '{op}' is not"));
+            };
+            let case = Case::of(self.name()).with_word("op", name);
+            Ok(Candidate::new(case, enough(machine)).parsed(exchange))
+        };
+        group.words_of("op", &all, &all).iter().map(candidate).collect()
+    }
+
+    fn limits(&self, _: &Question<'_>) -> Vec<Limit> {
+        let why = "no maker documents how long a cache line takes from core to core, and distance alone bounds nothing near \
+                   it; give --limits FILE";
+        vec![Limit::unknown(Kind::Floor, why)]
+    }
+
+    fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        enough(cx.machine)?;
+        Ok(Box::new(Pairs::new(cx.machine, parsed.read()?, cx.options.seed, bounce)))
+    }
+}
+
+/// Whether there are two CPUs to measure between.
+fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
+    let allowed = &machine.cpu.allowed;
+    if allowed.len() >= 2 {
+        return Ok(());
+    }
+    Err(CannotMeasure::not_here(format!(
+        "requires two CPUs, and this process may use only '{allowed}'; widen taskset or the cpuset"
+    )))
+}
+
+/// Measures one pair for a time.
+type Bounce = fn([usize; 2], Exchange, Duration) -> Result<Bounced, HandoverError>;
+
+/// On this machine. The threads live as long as the pair is measured: hundreds of pairs would be thousands of threads.
+fn bounce(cpus: [usize; 2], exchange: Exchange, time: Duration) -> Result<Bounced, HandoverError> {
+    Pair::new(cpus)?.bounce(exchange, time)
+}
+
+/// All pairs that are measured, one after the other.
+struct Pairs {
+    exchange: Exchange,
+    bounce: Bounce,
+    pairs: Vec<Marked>,
+    /// Pairs that there are.
+    of: usize,
+    /// The last pair that could not be measured, and how many times that was so.
+    stalled: Option<Stalled>,
+    wrong: Option<WrongAnswer>,
+}
+
+/// A pair, and what its CPUs share.
+struct Marked {
+    cpus: [usize; 2],
+    mark: Option<String>,
+}
+
+struct Stalled {
+    why: String,
+    times: usize,
+}
+
+impl Pairs {
+    fn new(machine: &Machine, exchange: Exchange, seed: u64, bounce: Bounce) -> Self {
+        let cpu = &machine.cpu;
+        let marked = |cpus| Marked { cpus, mark: shared(cpu, cpus) };
+        let pairs = chosen(cpu, &cpu.allowed, seed).into_iter().map(marked).collect();
+        Self { exchange, bounce, pairs, of: pairs_of(cpu.allowed.len()), stalled: None, wrong: None }
+    }
+
+    /// The median hand-over of one pair, or none: it stalled, or it was wrong.
+    fn latency(&mut self, cpus: [usize; 2], time: Duration) -> Result<Option<f64>, CannotMeasure> {
+        match (self.bounce)(cpus, self.exchange, time) {
+            Ok(bounced) => Ok(median(bounced.one_way)),
+            Err(stalled @ HandoverError::Stalled { .. }) => {
+                let times = self.stalled.as_ref().map_or(0, |stalled| stalled.times) + 1;
+                self.stalled = Some(Stalled { why: stalled.to_string(), times });
+                Ok(None)
+            }
+            Err(HandoverError::Miscounted { cpus, turns }) => {
+                let got = format!("{} of {} turns", turns[1], turns[0]);
+                let operation = "handing a cache line over";
+                self.wrong = Some(WrongAnswer::new(Origin::Cpus(cpus.to_vec()), operation, got));
+                Ok(None)
+            }
+            Err(other) => Err(CannotMeasure::environment(other.to_string())),
+        }
+    }
+}
+
+fn median(values: Vec<f64>) -> Option<f64> {
+    Samples::new(values).ok().map(|samples| samples.median())
+}
+
+/// Both directions of a pair: one way is half a round trip, so they are the same.
+fn cells(pair: &Marked, value: f64) -> Option<[Cell; 2]> {
+    let [a, b] = pair.cpus.map(u32::try_from);
+    let (a, b) = (a.ok()?, b.ok()?);
+    let cell = |row, column| Cell { row, column, value, mark: pair.mark.clone() };
+    Some([cell(a, b), cell(b, a)])
+}
+
+impl Prepared for Pairs {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let Amount::Seconds(seconds) = amount else {
+            return Err(CannotMeasure::not_here(
+                "requires --sample-time: --work, --volume and --count are not supported",
+            ));
+        };
+        let share = seconds.clamp(0.0, MAX_SECONDS) / self.pairs.len().max(1) as f64;
+        let each = Duration::from_secs_f64(share).max(LEAST_FOR_A_PAIR);
+        let begun = Instant::now();
+        let (mut matrix, mut latencies) = (Vec::new(), Vec::new());
+        for index in 0..self.pairs.len() {
+            if let Some(latency) = self.latency(self.pairs[index].cpus, each)? {
+                latencies.push(latency);
+                matrix.extend(cells(&self.pairs[index], latency).into_iter().flatten());
+            }
+        }
+        let stalled = self.stalled.as_ref().map(|stalled| stalled.why.clone()).unwrap_or_default();
+        let why = || match &self.wrong {
+            Some(wrong) => wrong.clone().into(),
+            None => CannotMeasure::environment(stalled),
+        };
+        let latency = median(latencies).ok_or_else(why)?;
+        Ok(Sample {
+            elapsed: begun.elapsed().as_secs_f64(),
+            values: [(LATENCY.to_owned(), latency)].into(),
+            matrix,
+            ..Sample::default()
+        })
+    }
+
+    /// Every turn of the one was answered by the other; the pairs count them themselves.
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        self.wrong.take().map_or(Ok(()), |wrong| Err(wrong.into()))
+    }
+
+    fn facts(&self) -> Facts {
+        let mut facts = Facts::default();
+        facts.achieved.set(&PAIRS, self.pairs.len());
+        if self.pairs.len() < self.of {
+            facts.warnings.push(CpuWarning::PairsChosen { measured: self.pairs.len(), of: self.of }.into());
+        }
+        if let Some(Stalled { why, times }) = &self.stalled {
+            facts.warnings.push(CpuWarning::PairsStalled { times: *times, why: why.clone() }.into());
+        }
+        facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use plimsoll_bench_api::{Keep, Options};
+    use plimsoll_machine::Root;
+    use plimsoll_model::case::Value;
+    use plimsoll_model::sample::Cause;
+
+    fn machine(allowed: &str) -> Machine {
+        let mut machine = Machine::discover(&Root::at("/nonexistent"));
+        machine.cpu.allowed = allowed.parse().unwrap();
+        machine
+    }
+
+    fn group(ops: &[&str]) -> Group {
+        Group::default().with("op", ops.iter().map(|op| Value::Word((*op).to_owned())).collect())
+    }
+
+    /// 10 ns for each step between the CPUs' numbers; one burst in three is disturbed.
+    fn by_distance(cpus: [usize; 2], exchange: Exchange, _: Duration) -> Result<Bounced, HandoverError> {
+        let near = if exchange == Exchange::Store { 20e-9 } else { 10e-9 };
+        let one_way = near * (cpus[1] - cpus[0]) as f64;
+        Ok(Bounced { one_way: vec![one_way, 1e-3, one_way], rounds: 600 })
+    }
+
+    /// CPU 2 never answers.
+    fn without_2(cpus: [usize; 2], exchange: Exchange, time: Duration) -> Result<Bounced, HandoverError> {
+        match cpus.contains(&2) {
+            true => Err(HandoverError::Stalled { cpus, patience: Duration::from_secs(2) }),
+            false => by_distance(cpus, exchange, time),
+        }
+    }
+
+    fn miscounted(cpus: [usize; 2], _: Exchange, _: Duration) -> Result<Bounced, HandoverError> {
+        Err(HandoverError::Miscounted { cpus, turns: [7, 6] })
+    }
+
+    fn pairs(allowed: &str, bounce: Bounce) -> Pairs {
+        Pairs::new(&machine(allowed), Exchange::CompareAndSwap, 1, bounce)
+    }
+
+    #[test]
+    fn both_hand_overs_are_cases_and_others_are_refused() {
+        let ids = |group: &Group| -> Vec<String> {
+            let candidates = CoreToCore.cases(&machine("0-3"), group).unwrap();
+            candidates.iter().map(|c| c.case.to_string()).collect()
+        };
+        assert_eq!(ids(&Group::default()), ["cpu.core-to-core/op=cas", "cpu.core-to-core/op=store"]);
+        assert_eq!(ids(&group(&["store"])), ["cpu.core-to-core/op=store"]);
+        let error = CoreToCore.cases(&machine("0-3"), &group(&["fma\n"])).unwrap_err();
+        assert!(error.starts_with("op must be one of cas, store: 'fma"), "{error}");
+        assert!(!error.contains('\n') && !CoreToCore.descriptor().by_default);
+    }
+
+    #[test]
+    fn one_cpu_has_no_pair() {
+        let candidates = CoreToCore.cases(&machine("5"), &Group::default()).unwrap();
+        let refusal = candidates[0].feasible.clone().unwrap_err();
+        assert_eq!(refusal.cause, Cause::NotHere);
+        assert!(refusal.reason.contains("may use only '5'"), "{refusal}");
+    }
+
+    #[test]
+    fn each_pair_has_the_median_of_its_bursts_in_both_directions() {
+        let mut pairs = pairs("0-2", by_distance);
+        let sample = pairs.sample(Amount::Seconds(0.0)).unwrap();
+        assert_eq!(sample.values["latency"], 10e-9);
+        let found: Vec<[f64; 3]> = sample
+            .matrix
+            .iter()
+            .map(|cell| [f64::from(cell.row), f64::from(cell.column), (cell.value * 1e9).round()])
+            .collect();
+        let expected = [[0.0, 1.0, 10.0], [1.0, 0.0, 10.0], [0.0, 2.0, 20.0], [2.0, 0.0, 20.0]];
+        assert_eq!(found[..4], expected);
+        assert_eq!((found.len(), sample.work), (6, None));
+        pairs.verify().unwrap();
+        let facts = pairs.facts();
+        assert_eq!((facts.achieved.get(&PAIRS), facts.warnings.len()), (Some(3), 0));
+    }
+
+    #[test]
+    fn a_cpu_that_does_not_answer_costs_its_own_pairs() {
+        let mut some = pairs("0-3", without_2);
+        let sample = some.sample(Amount::Seconds(0.1)).unwrap();
+        assert!(sample.matrix.len() == 6 && sample.matrix.iter().all(|c| c.row != 2 && c.column != 2));
+        let warnings = some.facts().warnings;
+        assert_eq!(warnings[0].code(), "pairs-stalled");
+        assert!(warnings[0].to_string().contains("left out of a sample 3 times"), "{}", warnings[0]);
+        let none = pairs("1-2", without_2).sample(Amount::Seconds(0.1)).unwrap_err();
+        assert!(
+            none.cause == Cause::Environment && none.reason.contains("CPUs 1 and 2: no hand-over"),
+            "{none}"
+        );
+    }
+
+    #[test]
+    fn turns_that_do_not_add_up_void_the_measurement() {
+        let mut broken = pairs("0-1", miscounted);
+        let cannot = broken.sample(Amount::Seconds(0.1)).unwrap_err();
+        assert_eq!(cannot.wrong.unwrap().got, "6 of 7 turns");
+        assert_eq!(broken.verify().unwrap_err().cause, Cause::WrongAnswer);
+    }
+
+    #[test]
+    fn of_many_cpus_only_some_pairs_are_measured_and_that_is_said() {
+        let mut many = pairs("0-127", by_distance);
+        let sample = many.sample(Amount::Seconds(0.1)).unwrap();
+        assert_eq!(sample.matrix.len(), 2 * pairs_of(64));
+        let warnings = many.facts().warnings;
+        assert_eq!(warnings[0].code(), "pairs-chosen");
+        assert!(warnings[0].to_string().starts_with("2016 of 8128 pairs"), "{}", warnings[0]);
+    }
+
+    #[test]
+    fn an_amount_of_work_is_refused() {
+        let refused = pairs("0-1", by_distance).sample(Amount::Work(5)).unwrap_err();
+        assert!(refused.reason.contains("--sample-time"), "{refused}");
+    }
+
+    #[test]
+    fn the_pairs_of_this_machine_are_measured() {
+        let machine = Machine::discover(&Root::live());
+        if enough(&machine).is_err() {
+            writeln!(std::io::stderr(), "SKIPPED the_pairs_of_this_machine_are_measured: needs two CPUs")
+                .unwrap();
+            return;
+        }
+        let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
+        let keep = Keep::default();
+        let cx = Context { machine: &machine, options: &options, keep: &keep };
+        for candidate in CoreToCore.cases(&machine, &Group::default()).unwrap() {
+            let mut prepared = CoreToCore.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
+            let sample = prepared.sample(Amount::Seconds(0.01)).unwrap();
+            assert!(sample.values["latency"] > 1e-10, "{sample:?}");
+            assert_eq!(sample.matrix.len() % 2, 0);
+            assert!(sample.matrix.iter().all(|cell| cell.value > 1e-10 && cell.row != cell.column));
+            prepared.verify().unwrap();
+        }
+    }
+}

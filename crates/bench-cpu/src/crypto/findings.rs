@@ -1,0 +1,84 @@
+//! "sha256 is computed without the instructions for it, which Zen 4 has and this system hides: 12 % of what they give": what masked
+//! instructions cost.
+
+use serde_json::json;
+
+use super::{Crypto, INSTRUCTIONS, NONE};
+use plimsoll_bench_api::Benchmark;
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::view::{Finding, RunView, Topic};
+use plimsoll_units::quantity::percent;
+
+/// From this share of the limit on, what is hidden costs nothing worth telling.
+const WORTH_TELLING: f64 = 0.8;
+
+/// Speaks for each operation that was computed without instructions for it, where the core is known to have them and they would
+/// be quicker; once for an operation, by its first case.
+pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+    let mut told: Vec<(&str, &str)> = Vec::new();
+    let mut findings = Vec::new();
+    for made in run.of(Crypto.name()) {
+        let key = (made.node.as_str(), made.case.word("op").unwrap_or_default());
+        if let Some(finding) = hidden(made).filter(|_| !told.contains(&key)) {
+            told.push(key);
+            findings.push(finding);
+        }
+    }
+    findings
+}
+
+fn hidden(made: &Measurement) -> Option<Finding> {
+    let none = made.achieved.get(&INSTRUCTIONS).is_some_and(|instructions| instructions == NONE);
+    let share = made.headline()?.of_limit.filter(|share| none && *share < WORTH_TELLING)?;
+    let op = made.case.word("op")?;
+    let text = format!(
+        "{op} runs without the CPU's instructions for it, at {} of the limit of those instructions. This processor has them, but the hypervisor or the firmware hides them: enable them there (in a hypervisor: CPU model 'host')",
+        percent(share, 2)
+    );
+    let evidence = json!({ "case": made.case.id(), "of_limit": share });
+    Some(Finding { topic: Topic::Limit, code: "instructions-hidden", text, evidence })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_model::metric::Better;
+    use plimsoll_model::view::testing::measured;
+    use plimsoll_units::quantity::Unit;
+
+    fn made(threads: u32, instructions: &str, share: Option<f64>) -> Measurement {
+        let id = format!("cpu.crypto/op=aes-128-gcm/block=16K/threads={threads}");
+        let mut made = measured(&id, Unit::BytePerSecond, Better::Higher, &[1e9]);
+        made.achieved.set(&INSTRUCTIONS, instructions);
+        made.metrics[0].of_limit = share;
+        made
+    }
+
+    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+        super::find(&RunView::new(measurements))
+    }
+
+    #[test]
+    fn hidden_instructions_are_told_once_with_what_they_cost() {
+        let found = find(&[made(1, NONE, Some(0.041)), made(2, NONE, Some(0.04))]);
+        assert_eq!(found.len(), 1);
+        assert!(
+            found[0]
+                .text
+                .starts_with("aes-128-gcm runs without the CPU's instructions for it, at 4.1 % of the limit")
+        );
+        assert!(
+            found[0].text.contains("hypervisor or the firmware hides them: enable them"),
+            "{}",
+            found[0].text
+        );
+        assert_eq!(found[0].evidence["case"], "cpu.crypto/op=aes-128-gcm/block=16K/threads=1");
+    }
+
+    #[test]
+    fn it_is_silent_where_they_are_used_or_nobody_knows_of_them() {
+        assert!(find(&[made(1, "AESENC and PCLMULQDQ", Some(0.3))]).is_empty());
+        assert!(find(&[made(1, NONE, None)]).is_empty());
+        assert!(find(&[made(1, NONE, Some(0.9))]).is_empty());
+    }
+}

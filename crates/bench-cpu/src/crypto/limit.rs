@@ -1,0 +1,392 @@
+//! The limit of `cpu.crypto`: what its instructions take of the core's units in a call.
+//!
+//! throughput ≤ block ÷ instructions of a call × instructions per cycle × clock × cores, for each kind of instruction that the
+//! operation cannot do without, in vectors as long as its code has them:
+//!
+//! - AES: 10 rounds for each 16 bytes with a key of 128 bits and one block more for the tag, 14 with 256 bits (FIPS 197);
+//! - GCM's tag: 3 carry-less multiplications for each 16 bytes, of header, block and lengths, which is the least for a product of two
+//!   halves each (Karatsuba);
+//! - SHA-256: 64 rounds for each 64 bytes, padding included (FIPS 180-4), by instructions of two rounds (x86) or four (Arm). Each
+//!   waits for the one before it, so they take their latency; several threads on a core take turns;
+//! - ChaCha20: for each 64 bytes, and one block more for the key of the tag, 80 quarter rounds of 4 additions, 4 exclusive ors and 4
+//!   rotations (RFC 8439), and an addition and an exclusive or for each word of 32 bits. Two of the four rotations are by whole
+//!   bytes, one instruction; the code has no instruction for the other two, and takes three.
+//!
+//! What else a call does (Poly1305, loads, stores) can only make it slower.
+
+use plimsoll_metal::kernel::Rate;
+
+use super::THROUGHPUT;
+use super::op::{Means, Op};
+use crate::limit::{Clocks, Share, core_of, most_of_a_core};
+use plimsoll_machine::CpuSet;
+use plimsoll_model::limit::common_core::wherever_they_run;
+use plimsoll_model::limit::credits::credits;
+use plimsoll_model::limit::microarchitecture::{Core, Unknown};
+use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, tightest_first};
+use plimsoll_model::place::placed;
+use plimsoll_units::quantity::format::significant;
+
+/// Rounds of AES.
+const AES: Rate = Rate::new("aes", "AES rounds");
+/// Products of two polynomials of 64 bits.
+const CARRYLESS: Rate = Rate::new("carryless_multiply", "CLMUL");
+/// SHA256RNDS2 on x86; SHA256H and SHA256H2 on Arm.
+const SHA256: Rate = Rate { in_cycles: true, ..Rate::new("sha256_cycles", "SHA-256 instructions") };
+/// Cycles from one of those to the next that waits for it.
+const SHA256_LATENCY: &str = "sha256_latency";
+/// Additions, logic, shifts and shuffles of vectors.
+const INTEGER: Rate = Rate::new("integer", "vector integer instructions");
+
+/// Instructions for each word of 32 bits of ChaCha20's: 80 quarter rounds of 4 + 4 + 2 + 2 × 3 over 16 words, and 2.
+const OF_A_WORD: f64 = 80.0 * 16.0 / 16.0 + 2.0;
+
+pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
+    if question.metric != THROUGHPUT {
+        return Vec::new();
+    }
+    let Some(op) = question.case.word("op").and_then(|word| Op::find(word).ok()) else {
+        return vec![Limit::unknown(Kind::Ceiling, "this version does not know the operation")];
+    };
+    let block = question.case.number("block").unwrap_or(super::BLOCK);
+    let (mut known, mut unknown) = (Vec::new(), Vec::new());
+    for needs in needs(op, block) {
+        let of = |question: &Question<'_>| derived(question, op, block as f64, &needs);
+        match wherever_they_run(question, of) {
+            Ok(limits) => known.extend(limits),
+            Err(why) => unknown.push(Limit::unknown(Kind::Ceiling, why.0)),
+        }
+    }
+    tightest_first(&mut known);
+    let by_credits: Vec<Limit> = known.iter().filter_map(|limit| credits(question, limit)).collect();
+    known.extend(by_credits);
+    if known.is_empty() {
+        unknown.truncate(1)
+    } else {
+        unknown.clear()
+    }
+    known.into_iter().chain(unknown).collect()
+}
+
+/// Instructions of one kind that a call cannot do without.
+struct Needs {
+    rate: Rate,
+    /// How many, if each did one.
+    each: f64,
+    /// Bits of a vector that are one of them.
+    lane_bits: u32,
+    /// Whether each waits for the one before it.
+    chained: bool,
+}
+
+/// What a call on a block of so many bytes needs.
+fn needs(op: Op, block: u64) -> Vec<Needs> {
+    let vectors = |rate, each: u64| Needs { rate, each: each as f64, lane_bits: 128, chained: false };
+    match op {
+        Op::Gcm => {
+            let blocks = block.div_ceil(16);
+            vec![vectors(AES, (blocks + 1) * 10), vectors(CARRYLESS, (blocks + 2) * 3)]
+        }
+        Op::Ctr => vec![vectors(AES, block.div_ceil(16) * 14)],
+        Op::Sha256 => {
+            // A bit and the length in 64 bits follow the message.
+            let blocks = (block + 9).div_ceil(64);
+            vec![Needs { chained: true, ..vectors(SHA256, blocks * 32) }]
+        }
+        Op::ChaCha => {
+            let words = (block.div_ceil(64) + 1) * 16;
+            vec![Needs { rate: INTEGER, each: words as f64 * OF_A_WORD, lane_bits: 32, chained: false }]
+        }
+    }
+}
+
+fn derived(question: &Question<'_>, op: Op, block: f64, needs: &Needs) -> Result<Limit, Unknown> {
+    let machine = question.machine;
+    let cpus: CpuSet = placed(machine, question.case).into_iter().collect();
+    let share = Share::of(question, &cpus);
+    let threads = if share.is_quota { 1 } else { most_of_a_core(&machine.cpu, &cpus) };
+    let units = Units::of(question, op, needs, &core_of(machine, &cpus)?, threads)?;
+    let Clocks { each, median } = Clocks::of(question)?;
+    let of_a_cycle = block / needs.each * units.per_cycle() * units.lanes * share.cpus;
+    let of_a_call = format!("{} of a call", needs.rate.name);
+    let mut inputs = vec![
+        Input::new("block", block, "B", "the case"),
+        Input::new(&of_a_call, needs.each, "1", "the definition of the algorithm"),
+    ];
+    let (of_the_core, more) = units.formula();
+    inputs.extend(more);
+    inputs.extend([Clocks::input(median), Input::new(share.name, share.cpus, "1", &share.from)]);
+    let formula = format!("block ÷ {of_a_call} × {of_the_core} × clock × {}", share.name);
+    let mut limit = Limit::fixed(Kind::Ceiling, Source::Derived, of_a_cycle * median, &formula, inputs);
+    limit.per_sample = each.into_iter().map(|clock| of_a_cycle * clock).collect();
+    limit.burst = share.burst;
+    limit.reason = units.hidden(op);
+    Ok(units.core.mark(limit).resting_on(units.fact()))
+}
+
+/// What bounds the instructions of an operation in a core.
+struct Units {
+    core: Core,
+    rate: Rate,
+    /// By which they are done; none where the processor shows none.
+    means: Option<Means>,
+    bits: u32,
+    /// How many of them a vector is.
+    lanes: f64,
+    /// Vector instructions in a cycle, where none waits.
+    started: f64,
+    /// So many at once, each for so many cycles, where each waits for the one before it.
+    chained: Option<(f64, f64)>,
+}
+
+impl Units {
+    fn of(
+        question: &Question<'_>,
+        op: Op,
+        needs: &Needs,
+        core: &Core,
+        threads: usize,
+    ) -> Result<Self, Unknown> {
+        let cpu = &question.machine.cpu;
+        let means = Means::of(op, cpu);
+        if op == Op::ChaCha && means.is_none() {
+            let why =
+                "its code for these processors computes in general registers too, of which no rate is listed";
+            return Err(Unknown(why.to_owned()));
+        }
+        let bits = means.map_or(128, |means| means.bits);
+        let started = core.per_cycle(needs.rate, bits, cpu).map_err(|why| match means {
+            Some(_) => why,
+            None => Unknown(format!("this processor shows no instructions for {}, and {why}", op.name())),
+        })?;
+        // Of four rounds each, on Arm, there are two that do not wait for each other.
+        let abreast = if cpu.arm.is_some() { 2 } else { 1 };
+        let latency = core.number(SHA256_LATENCY).filter(|_| needs.chained);
+        let chained = latency.map(|latency| ((threads * abreast) as f64, latency));
+        let lanes = f64::from(bits / needs.lane_bits);
+        Ok(Self { core: core.clone(), rate: needs.rate, means, bits, lanes, started, chained })
+    }
+
+    /// Vector instructions in a cycle.
+    fn per_cycle(&self) -> f64 {
+        self.waiting().map_or(self.started, |(chains, latency)| chains / latency)
+    }
+
+    /// Chains and the latency of each, where they and not the units decide.
+    fn waiting(&self) -> Option<(f64, f64)> {
+        self.chained.filter(|(chains, latency)| chains / latency < self.started)
+    }
+
+    /// Its part of the formula, and the inputs of that.
+    fn formula(&self) -> (String, Vec<Input>) {
+        let row = format!("{}, data/microarchitectures.toml: {}", self.core.name, self.core.source);
+        let (mut text, mut inputs) = match self.waiting() {
+            Some((chains, latency)) => {
+                let chains = Input::new("chains", chains, "1", "of the threads of a core");
+                ("chains ÷ latency".to_owned(), vec![chains, Input::new("latency", latency, "cycles", &row)])
+            }
+            None => {
+                let name = format!("{} per cycle", self.rate.name);
+                let input = Input::new(&name, self.started, "1/cycle", &row);
+                (name, vec![input])
+            }
+        };
+        if self.lanes > 1.0 {
+            text += " × lanes";
+            let by = self.means.map_or(String::new(), |means| format!(", {}", means.name));
+            inputs.push(Input::new("lanes", self.lanes, "1", &format!("vectors of {} bits{by}", self.bits)));
+        }
+        (text, inputs)
+    }
+
+    /// What the row says, as the subject of "is wrong here".
+    fn fact(&self) -> String {
+        let (name, core) = (self.rate.name, &self.core.name);
+        match self.waiting() {
+            Some((_, latency)) => {
+                format!("{} cycles from one of the {name} to the next ({core})", significant(latency, 3))
+            }
+            None => {
+                format!("{} {name} of {} bits per cycle ({core})", significant(self.started, 3), self.bits)
+            }
+        }
+    }
+
+    /// What is said of a limit by instructions that the processor does not show.
+    fn hidden(&self, op: Op) -> Option<String> {
+        self.means.is_none().then(|| {
+            format!(
+                "{} has instructions for {} which this system does not show: it is computed without them",
+                self.core.name,
+                op.name()
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_machine::cpu::ArmId;
+    use plimsoll_machine::fixture::two_cores;
+    use plimsoll_machine::{Machine, Root};
+    use plimsoll_model::limit::Evidence;
+    use plimsoll_model::sample::{Conditions, Sample};
+
+    const X86: &[&str] = &["sse2", "ssse3", "sse4_1", "aes", "pclmulqdq"];
+    const AVX2: &[&str] = &["avx", "avx2", "bmi2"];
+    const SHA: &[&str] = &["sha_ni"];
+    const VAES: &[&str] = &["vaes", "vpclmulqdq"];
+    const AVX512: &[&str] = &["avx512f"];
+
+    fn machine(vendor: &str, family: u32, model: u32, flags: &[&[&str]]) -> Machine {
+        let mut machine = Machine::discover(&Root::at("/nonexistent"));
+        machine.cpu.vendor = Some(vendor.to_owned());
+        (machine.cpu.family, machine.cpu.model) = (Some(family), Some(model));
+        machine.cpu.flags = flags.iter().copied().flatten().map(|flag| (*flag).to_owned()).collect();
+        machine.cpu.allowed = "0-3".parse().unwrap();
+        machine.cpu.logical = two_cores();
+        machine
+    }
+
+    /// At 1 Hz: bytes in a cycle.
+    fn all(machine: &Machine, op: &str, how: &str) -> Vec<Limit> {
+        let case = format!("cpu.crypto/op={op}/{how}").parse().unwrap();
+        let conditions = Conditions { clock_hz: Some(1.0), ..Conditions::default() };
+        let samples = [Sample { conditions, ..Sample::default() }];
+        let evidence = Evidence::default();
+        limits(&Question { machine, case: &case, metric: THROUGHPUT, samples: &samples, evidence })
+    }
+
+    fn per_cycle(machine: &Machine, op: &str) -> Option<f64> {
+        all(machine, op, "block=16K/threads=1")[0].value
+    }
+
+    fn near(value: Option<f64>, wanted: f64) {
+        assert!(value.is_some_and(|value| (value / wanted - 1.0).abs() < 1e-9), "{value:?} for {wanted}");
+    }
+
+    const KIB16: f64 = 16384.0;
+
+    #[test]
+    fn aes_takes_its_rounds_and_gcm_multiplications_too() {
+        // Zen 4: two AES rounds of 128 or 256 bits in a cycle, one of 512; a multiplication in two cycles, whatever its width.
+        let zen4 = machine("AuthenticAMD", 25, 17, &[X86, AVX2, SHA, VAES, AVX512]);
+        near(per_cycle(&zen4, "aes-256-ctr"), 16.0 / 14.0 * 4.0);
+        let both = all(&zen4, "aes-128-gcm", "block=16K/threads=1");
+        near(both[0].value, KIB16 / (1026.0 * 3.0) * 0.5 * 2.0);
+        near(both[1].value, KIB16 / (1025.0 * 10.0) * 2.0 * 2.0);
+        assert_eq!(
+            both[1].formula,
+            "block ÷ AES rounds of a call × AES rounds per cycle × lanes × clock × cores"
+        );
+        // Small blocks pay for header, lengths and the tag.
+        near(all(&zen4, "aes-128-gcm", "block=16/threads=1")[0].value, 16.0 / (3.0 * 3.0) * 0.5 * 2.0);
+        // Haswell: one AES round in a cycle, a multiplication in two, 128 bits.
+        let haswell = machine("GenuineIntel", 6, 63, &[X86, AVX2]);
+        near(per_cycle(&haswell, "aes-256-ctr"), 16.0 / 14.0);
+        near(per_cycle(&haswell, "aes-128-gcm"), KIB16 / (1025.0 * 10.0));
+    }
+
+    #[test]
+    fn sha_256_waits_for_each_two_rounds_and_threads_of_a_core_take_turns() {
+        // Zen 4: four cycles of latency, one started in each.
+        let zen4 = machine("AuthenticAMD", 25, 17, &[X86, AVX2, SHA, VAES, AVX512]);
+        let blocks = 257.0;
+        near(per_cycle(&zen4, "sha256"), KIB16 / (blocks * 32.0 * 4.0));
+        let siblings =
+            |threads| all(&zen4, "sha256", &format!("block=16K/affinity=0,2/threads={threads}"))[0].value;
+        near(siblings(2), 2.0 * KIB16 / (blocks * 32.0 * 4.0));
+        // Zen 2 starts one in two cycles, Ice Lake one in three.
+        let zen2 = machine("AuthenticAMD", 23, 49, &[X86, AVX2, SHA]);
+        let both = all(&zen2, "sha256", "block=16K/affinity=0,2/threads=2");
+        near(both[0].value, KIB16 / (blocks * 32.0 * 2.0));
+        let ice_lake = machine("GenuineIntel", 6, 126, &[X86, AVX2, SHA, VAES, AVX512]);
+        let both = all(&ice_lake, "sha256", "block=16K/affinity=0,2/threads=2");
+        near(both[0].value, KIB16 / (blocks * 32.0 * 3.0));
+        // The padding of 55 bytes is in their block, that of 56 in one more.
+        let small = |block| all(&zen4, "sha256", &format!("block={block}/threads=1"))[0].value;
+        near(small(55), 55.0 / 128.0);
+        near(small(56), 56.0 / 256.0);
+    }
+
+    #[test]
+    fn on_arm_two_instructions_of_four_rounds_work_abreast() {
+        // Neoverse V2: four AES rounds and products in a cycle, one instruction of SHA-256 that takes four.
+        let mut v2 = machine("", 0, 0, &[&["asimd", "aes", "pmull", "sha2"]]);
+        (v2.cpu.vendor, v2.cpu.family, v2.cpu.model) = (None, None, None);
+        v2.cpu.arm = Some(ArmId { implementer: 0x41, part: 0xd4f, variant: 0, revision: 1, midr: None });
+        near(per_cycle(&v2, "aes-256-ctr"), 16.0 / 14.0 * 4.0);
+        near(per_cycle(&v2, "aes-128-gcm"), KIB16 / (1025.0 * 10.0) * 4.0);
+        near(per_cycle(&v2, "sha256"), KIB16 / (257.0 * 16.0 * 4.0));
+        let chacha = &all(&v2, "chacha20-poly1305", "block=16K/threads=1")[0];
+        assert!(chacha.reason.as_ref().is_some_and(|why| why.contains("general registers")), "{chacha:?}");
+    }
+
+    #[test]
+    fn chacha_takes_82_instructions_for_each_word() {
+        let zen4 = machine("AuthenticAMD", 25, 17, &[X86, AVX2, SHA, VAES, AVX512]);
+        near(per_cycle(&zen4, "chacha20-poly1305"), KIB16 / (257.0 * 16.0 * 82.0) * 4.0 * 8.0);
+        let westmere = machine("GenuineIntel", 6, 0x2c, &[X86]);
+        near(per_cycle(&westmere, "chacha20-poly1305"), KIB16 / (257.0 * 16.0 * 82.0) * 3.0 * 4.0);
+    }
+
+    #[test]
+    fn instructions_that_are_not_there_bound_nothing_and_hidden_ones_are_told() {
+        // Haswell has none for SHA-256.
+        let haswell = machine("GenuineIntel", 6, 63, &[X86, AVX2]);
+        let limit = &all(&haswell, "sha256", "block=16K/threads=1")[0];
+        assert_eq!((limit.value, limit.source), (None, Source::Unknown));
+        assert_eq!(
+            limit.reason.as_deref(),
+            Some(
+                "this processor shows no instructions for sha256, and the rate of 128-bit SHA-256 instructions of \
+                 Haswell is not known"
+            )
+        );
+        // A hypervisor hides what Zen 4 has.
+        let masked = machine("AuthenticAMD", 25, 17, &[&["sse2", "ssse3", "sse4_1"]]);
+        let limit = &all(&masked, "aes-256-ctr", "block=16K/threads=1")[0];
+        near(limit.value, 16.0 / 14.0 * 2.0);
+        let why = limit.reason.as_deref().unwrap();
+        assert_eq!(
+            why,
+            "Zen 4 has instructions for aes-256-ctr which this system does not show: it is computed without them"
+        );
+        let unlisted = machine("AuthenticAMD", 25, 250, &[X86]);
+        assert!(all(&unlisted, "sha256", "block=16K/threads=1")[0].reason.is_some());
+        assert!(all(&unlisted, "rc4", "block=16K/threads=1")[0].value.is_none());
+    }
+
+    /// A call whose rates are all listed has a limit in every width that the code takes, and it is no more than a cache line or two
+    /// a cycle.
+    #[test]
+    fn chips_whose_rates_are_listed_have_limits_of_their_kind() {
+        let full: &[&[&str]] = &[X86, AVX2, SHA, VAES, AVX512];
+        let narrow: &[&[&str]] = &[X86, AVX2, SHA, VAES];
+        for (vendor, family, model, flags) in [
+            ("AuthenticAMD", 23, 1, &[X86, AVX2, SHA][..]),
+            ("AuthenticAMD", 23, 49, &[X86, AVX2, SHA]),
+            ("AuthenticAMD", 25, 1, narrow),
+            ("AuthenticAMD", 25, 17, full),
+            ("AuthenticAMD", 26, 2, full),
+            ("AuthenticAMD", 26, 36, full),
+            ("GenuineIntel", 6, 126, full),
+            ("GenuineIntel", 6, 140, full),
+            ("GenuineIntel", 6, 167, full),
+            ("GenuineIntel", 6, 106, full),
+            ("GenuineIntel", 6, 143, full),
+            ("GenuineIntel", 6, 207, full),
+            ("GenuineIntel", 6, 173, full),
+        ] {
+            let machine = machine(vendor, family, model, flags);
+            for op in Op::ALL {
+                let limits = all(&machine, op.name(), "block=16K/threads=1");
+                let value =
+                    limits[0].value.unwrap_or_else(|| panic!("{vendor} {family} {model} {op:?}: {limits:?}"));
+                assert!((0.3..20.0).contains(&value), "{vendor} {family} {model} {op:?}: {value}");
+                assert!(limits[0].inputs.iter().any(|input| input.from.contains("InstLatx64")), "{limits:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Calls on one block as work that can be cut into slices.
+//!
+//! Every slice begins with the same block, and so must end with the same one: one slice of each length is compared with the
+//! reference, all others with that slice.
+
+use std::ops::Range;
+
+use plimsoll_metal::clock::ProbeWork;
+use plimsoll_metal::isa::Isa;
+use plimsoll_metal::sliced::Load;
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::op::{Cipher, Means, Op, Setup, Tag};
+use super::reference;
+use plimsoll_model::sample::{CannotMeasure, Origin, WrongAnswer};
+
+/// Results of different lengths that are kept: a full slice and the two lengths of a fixed amount.
+const RESULTS_KEPT: usize = 3;
+/// A block begins on a boundary of so many bytes: of a cache line, and of the longest vectors.
+const ALIGNMENT: usize = 64;
+/// Blocks up to so many bytes stay in caches of the core's own, and take the same time always.
+const NEAR: usize = 256 << 10;
+/// How far the cost of a slice of larger blocks may lie from the most common one: memory is shared.
+const FAR_SPREAD: f64 = 0.25;
+
+/// One block and what is done to it, call by call.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    op: Op,
+    means: Option<Means>,
+    /// None where the library refused the key.
+    cipher: Option<Cipher<'static>>,
+    initial: Vec<u8>,
+    memory: Vec<u8>,
+    /// Where the block is in it.
+    place: Range<usize>,
+    left: Tag,
+    refused: bool,
+    results: Vec<Left>,
+    /// The last result that was not that of an earlier slice of its length.
+    deviant: Option<Left>,
+}
+
+/// What a slice of so many calls left.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Left {
+    calls: u64,
+    tag: Tag,
+    /// XXH3 of the block.
+    block: u128,
+}
+
+/// What every block begins as: no two lines alike.
+fn initial(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at.wrapping_mul(167) >> 3) as u8).collect()
+}
+
+impl Blocks {
+    /// A block of so many bytes.
+    pub(super) fn new(op: Op, means: Option<Means>, bytes: usize) -> Self {
+        let mut memory = vec![0; bytes + ALIGNMENT];
+        let start = memory.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+        let (initial, place) = (initial(bytes), start..start + bytes);
+        memory[place.clone()].copy_from_slice(&initial);
+        let cipher = Cipher::new(op, Setup::MEASURED).ok();
+        let (results, left) = (Vec::with_capacity(RESULTS_KEPT), [0; 32]);
+        Self { op, means, cipher, initial, memory, place, left, refused: false, results, deviant: None }
+    }
+
+    /// Checks that slices on this CPU agreed with one another, and their results with the reference. `proven` is what other loads have
+    /// shown already.
+    pub(super) fn verify(&self, cpu: usize, proven: &mut Vec<Left>) -> Result<(), CannotMeasure> {
+        if self.refused {
+            return Err(WrongAnswer::new(Origin::Cpu(cpu), self.op.name(), "a rejected block").into());
+        }
+        for left in self.deviant.iter().chain(&self.results) {
+            if proven.contains(left) {
+                continue;
+            }
+            let mut block = self.initial.clone();
+            let tag = reference::after(self.op, Setup::MEASURED, &mut block, left.calls)?;
+            let right = Left { calls: left.calls, tag, block: xxh3_128(&block) };
+            if *left != right {
+                let (name, calls) = (self.op.name(), left.calls);
+                let wrong = WrongAnswer::new(Origin::Cpu(cpu), name, format!("tag {}", hex(&left.tag)));
+                let wrong = wrong.expected(format!("tag {}", hex(&right.tag)));
+                let wrong = wrong.detail(format!("after {calls} calls"));
+                return Err(wrong.into());
+            }
+            proven.push(right);
+        }
+        Ok(())
+    }
+}
+
+/// The first bytes of a tag in hexadecimal.
+fn hex(tag: &Tag) -> String {
+    tag.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Load for Blocks {
+    fn run(&mut self, turns: u64) {
+        let block = &mut self.memory[self.place.clone()];
+        let Some(cipher) = &mut self.cipher else {
+            self.refused = true;
+            return;
+        };
+        for call in 0..turns {
+            match cipher.call(call, block) {
+                Ok(left) => self.left = left,
+                Err(_) => self.refused = true,
+            }
+        }
+    }
+
+    fn settle(&mut self, turns: u64) {
+        let left = Left { calls: turns, tag: self.left, block: xxh3_128(&self.memory[self.place.clone()]) };
+        match self.results.iter().find(|result| result.calls == turns) {
+            Some(result) if *result == left => {}
+            Some(_) => self.deviant = Some(left),
+            None => {
+                if self.results.len() == RESULTS_KEPT {
+                    self.results.remove(0);
+                }
+                self.results.push(left);
+            }
+        }
+        self.memory[self.place.clone()].copy_from_slice(&self.initial);
+        self.refused |= self.cipher.iter_mut().any(|cipher| cipher.reset().is_err());
+    }
+
+    fn work(&self) -> ProbeWork {
+        match self.means.map(|means| means.bits) {
+            Some(512) => ProbeWork::integers(Isa::Avx512),
+            Some(256) => ProbeWork::integers(Isa::Avx2),
+            _ => ProbeWork::integers(Isa::Portable),
+        }
+    }
+
+    fn spread(&self) -> f64 {
+        if self.initial.len() <= NEAR { 0.05 } else { FAR_SPREAD }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_of_any_length_are_proven_and_a_wrong_one_is_found() {
+        for op in Op::ALL {
+            for bytes in [1, 16, 64, 1000, 16 << 10] {
+                let mut load = Blocks::new(op, None, bytes);
+                for turns in [1, 3, 1, 4, 3] {
+                    load.run(turns);
+                    load.settle(turns);
+                }
+                let mut proven = Vec::new();
+                assert_eq!(load.verify(0, &mut proven), Ok(()), "{op:?} {bytes}");
+                assert_eq!(proven.len(), 3);
+                load.run(3);
+                let middle = load.place.start + bytes / 2;
+                load.memory[middle] ^= 1;
+                load.settle(3);
+                let wrong = load.verify(0, &mut proven).unwrap_err().wrong.unwrap();
+                assert!(wrong.cpu() == Some(0) && wrong.detail == "after 3 calls", "{wrong:?}");
+            }
+        }
+    }
+}

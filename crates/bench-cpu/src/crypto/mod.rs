@@ -1,0 +1,240 @@
+//! `cpu.crypto`: what cores encrypt and digest, a block of bytes in each call.
+//!
+//! A call is a whole one, as a program makes it: the nonce and 13 bytes of header are taken in, the block is encrypted in place and
+//! the tag is made; or the block is digested, padding included. Only the bytes of the block are counted. Calls are cut into
+//! slices of some 25 µs, as the kernels of `cpu.peak` are, and every slice must end in the bytes of the reference.
+
+mod findings;
+mod limit;
+mod load;
+mod op;
+mod reference;
+
+use load::Blocks;
+use op::{Means, Op};
+use serde::{Deserialize, Serialize};
+
+use super::dense::{fits_or, seats};
+use super::sliced::{Slices, Turns};
+use plimsoll_bench_api::{
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say, default_threads,
+    whole_sizes,
+};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::place::Threads;
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::{Amount, CannotMeasure, Fact, Facts, Origin, Sample, WrongAnswer};
+use plimsoll_units::quantity::{Unit, format_size};
+
+/// Name of the metric.
+const THROUGHPUT: &str = "throughput";
+/// Bytes of a block when none are named: a record of TLS.
+const BLOCK: u64 = 16 << 10;
+/// The largest block: a thread has it twice.
+const MOST_BYTES: u64 = 64 << 20;
+/// Blocks of each thread: as it began, as it is worked on, and one more while it is verified.
+const BLOCKS: usize = 3;
+
+/// The instructions that did it.
+const INSTRUCTIONS: Fact<String> = Fact::new(
+    "instructions",
+    "the instructions that the operation is done by, or that there are none for it",
+);
+/// What stands there where there are none.
+const NONE: &str = "none";
+
+/// The benchmark itself.
+pub struct Crypto;
+
+impl Benchmark for Crypto {
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "cpu.crypto",
+            about: "encryption and digests of blocks: AES-128-GCM, AES-256-CTR, SHA-256, ChaCha20-Poly1305",
+            words: &[Say::Value("op"), Say::Value("block"), Say::Times],
+            keys: &["op", "block", "affinity", "threads"],
+            help: &[
+                ("op", "aes-128-gcm, aes-256-ctr, sha256, chacha20-poly1305 or all"),
+                ("block", "size of a block [default: 16K]"),
+            ],
+            by_default: false,
+            look: super::look,
+            limits: limit::limits,
+            findings: findings::find,
+            ..Descriptor::USUAL
+        }
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[Metric::new(THROUGHPUT, Unit::BytePerSecond, Better::Higher)
+                .about("bytes of blocks a second, in whole calls: nonce, 13 bytes of header and tag, or padding, are done and not counted")]
+        }
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let names = Op::ALL.map(Op::name);
+        let ops = group.words_of("op", &names, &names);
+        let ops = ops.iter().map(|word| Op::find(word)).collect::<Result<Vec<_>, _>>()?;
+        let (blocks, seats) = (blocks(group)?, seats(machine, group, &default_threads(machine))?);
+        let mut cases = Vec::new();
+        for op in ops {
+            for block in &blocks {
+                let case = Case::of(self.name()).with_word("op", op.name()).with_size("block", *block);
+                cases.extend(seats.iter().map(|seat| {
+                    let case = seat.taken(case.clone());
+                    let job = Job { op, block: *block as usize, threads: Threads::of(machine, &case) };
+                    Candidate::new(case, Ok(())).parsed(&job)
+                }));
+            }
+        }
+        Ok(cases)
+    }
+
+    /// As of `cpu.peak`: what was interrupted is not in the figure.
+    fn noise(&self, _: &str) -> Option<f64> {
+        Some(0.05)
+    }
+
+    fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        let Job { op, block, threads } = parsed.read()?;
+        let (counted, cpus, threads) = (block as u64, threads.cpus(cx.machine), threads.count);
+        let needed = BLOCKS.saturating_mul(block).saturating_mul(threads);
+        let sum = format!("{BLOCKS} blocks of {} for each of {threads} threads", format_size(counted));
+        fits_or(cx.machine, needed, &sum, "a smaller --block or fewer --threads")?;
+        let means = Means::of(op, &cx.machine.cpu);
+        let make = |_: plimsoll_metal::team::Member<'_>| Blocks::new(op, means, block);
+        let slices = Slices::prepare(cx.machine, &cpus, Turns { counted, fixed: None }, make)?;
+        Ok(Box::new(Running { op, means, slices }))
+    }
+}
+
+/// A case, understood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Job {
+    op: Op,
+    /// Bytes.
+    block: usize,
+    threads: Threads,
+}
+
+/// The sizes asked for.
+fn blocks(group: &Group) -> Result<Vec<u64>, String> {
+    let blocks = whole_sizes(&Crypto, group, "block", &[BLOCK])?;
+    match blocks.iter().find(|block| !(1..=MOST_BYTES).contains(*block)) {
+        Some(block) => Err(format!(
+            "block must be between 1 and {1} bytes: {0} is not",
+            format_size(*block),
+            format_size(MOST_BYTES)
+        )),
+        None => Ok(blocks),
+    }
+}
+
+/// A block on every thread of a pinned team.
+struct Running {
+    op: Op,
+    means: Option<Means>,
+    slices: Slices<Blocks>,
+}
+
+impl Prepared for Running {
+    /// Reports no work of its own, as `cpu.peak`.
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let outcome = self.slices.measure(amount)?;
+        let conditions = self.slices.conditions(&outcome);
+        let values = [(THROUGHPUT.to_owned(), self.slices.rate(&outcome))].into();
+        Ok(Sample { elapsed: outcome.elapsed.as_secs_f64(), values, conditions, ..Sample::default() })
+    }
+
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        let cpus: Vec<usize> = self.slices.loads().map(|(cpu, _)| cpu).collect();
+        reference::check_vectors(self.op).map_err(|detail| {
+            let wrong = WrongAnswer::new(Origin::Cpus(cpus), self.op.name(), "another result");
+            CannotMeasure::from(wrong.detail(detail))
+        })?;
+        let mut proven = Vec::new();
+        self.slices.loads().try_for_each(|(cpu, load)| load.verify(cpu, &mut proven))
+    }
+
+    fn facts(&self) -> Facts {
+        let mut facts = Facts::default();
+        facts.achieved.set(&INSTRUCTIONS, self.means.map_or(NONE, |means| means.name));
+        self.slices.tell(&mut facts);
+        facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_bench_api::{Keep, Options};
+    use plimsoll_machine::Root;
+    use plimsoll_model::case::Key;
+
+    fn group(lists: &[(&str, &[&str])]) -> Group {
+        lists.iter().fold(Group::default(), |group, (key, texts)| {
+            let key = Key::find(key).unwrap();
+            group.with(key.name, texts.iter().map(|text| key.parse(text).unwrap()).collect())
+        })
+    }
+
+    fn ids(lists: &[(&str, &[&str])]) -> Result<Vec<String>, String> {
+        let mut machine = Machine::discover(&Root::at("/nonexistent"));
+        machine.cpu.allowed = "0-3".parse().unwrap();
+        let candidates = Crypto.cases(&machine, &group(lists))?;
+        Ok(candidates.iter().map(|candidate| candidate.case.to_string()).collect())
+    }
+
+    #[test]
+    fn cases_are_each_operation_on_one_cpu_and_on_all() {
+        let all = ids(&[]).unwrap();
+        assert_eq!(all.len(), 4 * 2);
+        assert_eq!(all[0], "cpu.crypto/op=aes-128-gcm/block=16K/threads=1");
+        assert_eq!(all[7], "cpu.crypto/op=chacha20-poly1305/block=16K/threads=4");
+        let some =
+            ids(&[("op", &["sha256"]), ("block", &["64", "8K"]), ("affinity", &["1"]), ("threads", &["1"])]);
+        assert_eq!(
+            some.unwrap(),
+            ["64", "8K"].map(|block| format!("cpu.crypto/op=sha256/block={block}/affinity=1/threads=1"))
+        );
+    }
+
+    #[test]
+    fn wrong_values_are_refused_in_one_line_with_what_is_right() {
+        let error = |lists: &[(&str, &[&str])]| ids(lists).unwrap_err();
+        assert!(error(&[("op", &["md5"])]).starts_with("op must be one of aes-128-gcm"));
+        assert_eq!(error(&[("block", &["0"])]), "block must be between 1 and 64M bytes: 0 is not");
+        assert_eq!(ids(&[("op", &["all"]), ("threads", &["1"])]).unwrap().len(), Op::ALL.len());
+        assert!(error(&[("block", &["1G"])]).contains("must be between 1 and 64M"));
+        assert!(error(&[("block", &["4K@60+64K@40"])]).contains("must be one size"));
+        assert!(error(&[("threads", &["0"])]).starts_with("threads must be"));
+    }
+
+    #[test]
+    fn every_operation_is_sampled_and_verified_on_one_thread_and_on_more_than_there_are_cpus() {
+        let machine = Machine::discover(&Root::live());
+        let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
+        let keep = Keep::default();
+        let cx = Context { machine: &machine, options: &options, keep: &keep };
+        let more = (machine.cpu.allowed.len() + 1).to_string();
+        let lists = [("block", &["1", "100", "16K"][..]), ("threads", &["1", &more])];
+        for candidate in Crypto.cases(&machine, &group(&lists)).unwrap() {
+            let mut running = Crypto.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
+            // On a busy machine it happens that no slice is undisturbed.
+            let sample = (0..200).find_map(|_| running.sample(Amount::Seconds(0.002)).ok()).unwrap();
+            assert!(sample.values[THROUGHPUT] > 1e4, "{}: {sample:?}", candidate.case);
+            assert!(sample.conditions.delivered.unwrap() > 0.0);
+            running.verify().unwrap();
+            let facts = running.facts();
+            let means = Means::of(Op::find(candidate.case.word("op").unwrap()).unwrap(), &machine.cpu);
+            assert_eq!(
+                facts.achieved.get(&INSTRUCTIONS).as_deref(),
+                Some(means.map_or(NONE, |means| means.name))
+            );
+            let crowded = facts.warnings.iter().any(|warning| warning.code() == "more-threads-than-cpus");
+            assert_eq!(crowded, candidate.case.threads().to_string() == more);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The limit of `cpu.gemm` and `cpu.linpack`: that of `cpu.peak` for fused multiply-adds of their type, instruction set
+//! and threads, at the clock that was held.
+//!
+//! Both do nothing but multiply and add, a pair in one instruction; memory is no bound, because blocks are used many
+//! times while they are in a cache. (What HPL counts as 3/2 N² is in the solution's own multiplications and additions.)
+
+use crate::peak::{self, Peak};
+use plimsoll_bench_api::Benchmark;
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::{Limit, Question};
+
+/// Limits of both.
+pub(crate) fn limits(question: &Question<'_>) -> Vec<Limit> {
+    let case = question.case;
+    let word = |key, unnamed| case.word(key).unwrap_or(unnamed);
+    let peak = Case::of(Peak.name())
+        .with_word("op", "fma")
+        .with_word("type", word("type", "f64"))
+        .with_word("isa", word("isa", ""))
+        .with_word("affinity", word("affinity", "spread"))
+        .with_count("threads", case.threads() as u64);
+    let question = Question { case: &peak, ..*question };
+    let mut limits = peak::limit::limits(&question);
+    if limits.first().is_some_and(|limit| limit.value.is_none()) {
+        limits.splice(0..0, peak::limit::capabilities(&question));
+    }
+    for input in
+        limits.iter_mut().flat_map(|limit| &mut limit.inputs).filter(|input| input.name.starts_with("clock"))
+    {
+        input.from =
+            "measured on each thread every 20 ms while it worked; mean of a sample, median of all".to_owned();
+    }
+    limits
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_metal::isa::Isa;
+    use plimsoll_metal::kernel::{self, Element, Op};
+
+    use super::*;
+    use plimsoll_machine::cpu::CoreKind;
+    use plimsoll_machine::{Machine, Root};
+    use plimsoll_model::limit::{Evidence, Source};
+    use plimsoll_model::sample::{Conditions, Sample};
+
+    fn limit(id: &str, metric: &str) -> Vec<Limit> {
+        let mut machine = Machine::discover(&Root::at("/nonexistent"));
+        machine.cpu.vendor = Some("AuthenticAMD".to_owned());
+        (machine.cpu.family, machine.cpu.model) = (Some(25), Some(17));
+        machine.cpu.allowed = "0-1".parse().unwrap();
+        let conditions = Conditions { clock_hz: Some(3.0e9), ..Conditions::default() };
+        let samples = [Sample { conditions, ..Sample::default() }];
+        let (case, evidence) = (id.parse().unwrap(), Evidence::default());
+        limits(&Question { machine: &machine, case: &case, metric, samples: &samples, evidence })
+    }
+
+    #[test]
+    fn it_is_that_of_multiply_adds_at_the_clock_held() {
+        let linpack = &limit("cpu.linpack/n=8000/nb=192/isa=avx512/threads=2", "rate")[0];
+        // Elsewhere this chip's kernels are not built, and the limit is unknown.
+        if kernel::find(Op::FMA, Element::F64, Isa::Avx512).is_none() {
+            assert_eq!(linpack.source, Source::Unknown);
+            return;
+        }
+        assert_eq!((linpack.value, linpack.source), (Some(2.0 * 16.0 * 3.0e9), Source::Derived));
+        let clock = linpack.inputs.iter().find(|input| input.name == "clock").unwrap();
+        assert!(clock.from.contains("every 20 ms"), "{clock:?}");
+        // Both threads on one CPU have one core.
+        let one = &limit("cpu.linpack/n=8000/nb=192/isa=avx512/affinity=1/threads=2", "rate")[0];
+        assert_eq!(one.value, Some(16.0 * 3.0e9));
+        let gemm = &limit("cpu.gemm/type=f32/n=4000/isa=avx2/threads=1", "rate")[0];
+        assert_eq!(gemm.value, Some(2.0 * 8.0 * 2.0 * 3.0e9));
+    }
+
+    #[test]
+    fn on_cores_of_several_kinds_it_is_the_sum_each_at_its_own_clock() {
+        if kernel::find(Op::FMA, Element::F64, Isa::Avx2).is_none() {
+            return;
+        }
+        // Alder Lake: two performance cores, two efficiency cores.
+        let mut hybrid = Machine::discover(&Root::at("/nonexistent"));
+        hybrid.cpu.vendor = Some("GenuineIntel".to_owned());
+        (hybrid.cpu.family, hybrid.cpu.model) = (Some(6), Some(0x97));
+        hybrid.cpu.allowed = "0-3".parse().unwrap();
+        let kind = |name: &str, cpus: &str| CoreKind { name: name.to_owned(), cpus: cpus.parse().unwrap() };
+        hybrid.cpu.kinds = vec![kind("cpu_core", "0-1"), kind("cpu_atom", "2-3")];
+        let more = [("clock_hz_cpu_core".to_owned(), 5e9), ("clock_hz_cpu_atom".to_owned(), 4e9)].into();
+        let conditions = Conditions { clock_hz: Some(4.5e9), more, ..Conditions::default() };
+        let samples = [Sample { conditions, ..Sample::default() }];
+        for id in
+            ["cpu.linpack/n=8000/nb=192/isa=avx2/threads=4", "cpu.gemm/type=f64/n=4000/isa=avx2/threads=4"]
+        {
+            let (case, evidence) = (id.parse().unwrap(), Evidence::default());
+            let question =
+                Question { machine: &hybrid, case: &case, metric: "rate", samples: &samples, evidence };
+            let limit = &limits(&question)[0];
+            assert_eq!(limit.value, Some(2.0 * 2.0 * 8.0 * 5e9 + 2.0 * 8.0 * 4e9), "{limit:?}");
+            let clocks = limit.inputs.iter().filter(|input| input.name.starts_with("clock"));
+            assert!(clocks.clone().count() == 2 && clocks.clone().all(|clock| clock.from.contains("20 ms")));
+        }
+    }
+
+    #[test]
+    fn a_residual_has_no_limit_and_portable_code_an_unknown_one() {
+        assert!(limit("cpu.linpack/n=80/nb=24/isa=avx2/threads=1", "residual").is_empty());
+        let portable = &limit("cpu.gemm/type=f64/n=80/isa=portable/threads=1", "rate")[0];
+        assert_eq!((portable.value, portable.source), (None, Source::Unknown));
+        assert!(portable.reason.as_ref().unwrap().contains("portable"), "{portable:?}");
+    }
+}

@@ -1,0 +1,209 @@
+//! The system that HPL solves, and how HPL judges the answer.
+//!
+//! Matrix and right-hand side are one sequence of numbers, column after column, so any part can be made again: the
+//! answer is judged on the matrix as it was and not on what the factorisation left of it.
+
+use plimsoll_metal::team::{Team, TeamError};
+
+/// The sequence: x ← a·x + c modulo 2⁶⁴ (HPL 2.3, include/hpl_matgen.h; a is Knuth's for MMIX).
+const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
+/// c.
+const INCREMENT: u64 = 1;
+/// What HPL starts with (testing/ptest/HPL_pdtest.c).
+const SEED: u64 = 100;
+/// A solution whose scaled residual is not below this is wrong (HPL.dat).
+pub(crate) const THRESHOLD: f64 = 16.0;
+/// The relative machine precision that HPL prints: that of rounding.
+const PRECISION: f64 = f64::EPSILON / 2.0;
+/// Rows of the residual that are computed together.
+const TOGETHER: usize = 64;
+
+/// Many steps of the sequence at once: x ← a·x + c.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    a: u64,
+    c: u64,
+}
+
+impl Step {
+    fn of(self, x: u64) -> u64 {
+        self.a.wrapping_mul(x).wrapping_add(self.c)
+    }
+
+    /// This one after itself.
+    fn doubled(self) -> Self {
+        Self { a: self.a.wrapping_mul(self.a), c: self.of(self.c) }
+    }
+}
+
+/// HPL's numbers between −1/2 and 1/2, from any place on.
+#[derive(Clone, Debug)]
+pub(crate) struct Sequence {
+    /// 1, 2, 4 … steps.
+    powers: [Step; 64],
+}
+
+impl Sequence {
+    pub(crate) fn new() -> Self {
+        let mut step = Step { a: MULTIPLIER, c: INCREMENT };
+        let powers = std::array::from_fn(|_| {
+            let this = step;
+            step = step.doubled();
+            this
+        });
+        Self { powers }
+    }
+
+    /// Fills `numbers` with those of the sequence from `place` on.
+    pub(crate) fn fill(&self, place: u64, numbers: &mut [f64]) {
+        // The first number is one step from the seed.
+        let mut x = self.powers[0].of(SEED);
+        for (bit, power) in self.powers.iter().enumerate() {
+            if place >> bit & 1 == 1 {
+                x = power.of(x);
+            }
+        }
+        for number in numbers {
+            *number = 0.5 - x as f64 / 18_446_744_073_709_551_616.0;
+            x = self.powers[0].of(x);
+        }
+    }
+
+    /// As [`Sequence::fill`], for column `column` of a system of `rows` equations from `row` down. The column after the
+    /// last of the matrix is the right-hand side.
+    pub(crate) fn column(&self, rows: usize, row: usize, column: usize, numbers: &mut [f64]) {
+        self.fill(row as u64 + column as u64 * rows as u64, numbers);
+    }
+}
+
+/// What the rows of one thread contribute to the residual: largest absolute values.
+#[derive(Clone, Copy, Debug, Default)]
+struct Norms {
+    /// ‖Ax − b‖∞
+    rest: f64,
+    /// ‖A‖∞
+    matrix: f64,
+    /// ‖b‖∞
+    right: f64,
+}
+
+/// The greater; not a number, if one of them is that.
+pub(crate) fn greater(a: f64, b: f64) -> f64 {
+    if a.is_nan() || a > b { a } else { b }
+}
+
+impl Norms {
+    fn and(self, other: Self) -> Self {
+        Self {
+            rest: greater(self.rest, other.rest),
+            matrix: greater(self.matrix, other.matrix),
+            right: greater(self.right, other.right),
+        }
+    }
+
+    /// Of `count` rows from `row` down, no more than [`TOGETHER`].
+    fn of_rows(sequence: &Sequence, x: &[f64], row: usize, count: usize) -> Self {
+        let rows = x.len();
+        let (mut products, mut sums) = ([0.0_f64; TOGETHER], [0.0_f64; TOGETHER]);
+        let mut numbers = [0.0_f64; TOGETHER];
+        for (column, x) in x.iter().enumerate() {
+            sequence.column(rows, row, column, &mut numbers[..count]);
+            for ((product, sum), number) in products.iter_mut().zip(&mut sums).zip(&numbers[..count]) {
+                *product += number * x;
+                *sum += number.abs();
+            }
+        }
+        sequence.column(rows, row, rows, &mut numbers[..count]);
+        let one = |index: usize| Self {
+            rest: (products[index] - numbers[index]).abs(),
+            matrix: sums[index],
+            right: numbers[index].abs(),
+        };
+        (0..count).map(one).fold(Self::default(), Self::and)
+    }
+}
+
+/// How far a solution is from right.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Residual {
+    /// ‖Ax − b‖∞.
+    pub(crate) unscaled: f64,
+    /// ‖Ax − b‖∞ ÷ (ε (‖A‖∞ ‖x‖∞ + ‖b‖∞) N): HPL's measure, below [`THRESHOLD`] if the solution is right.
+    pub(crate) scaled: f64,
+}
+
+/// How far `x` is from the solution of the system of this sequence.
+///
+/// # Errors
+/// A team that fails.
+pub(crate) fn residual(team: &mut Team, sequence: &Sequence, x: &[f64]) -> Result<Residual, TeamError> {
+    let rows = x.len();
+    let parts = team.run(|member| {
+        let firsts = (0..rows).step_by(TOGETHER).skip(member.index).step_by(member.count);
+        firsts
+            .map(|row| Norms::of_rows(sequence, x, row, TOGETHER.min(rows - row)))
+            .fold(Norms::default(), Norms::and)
+    })?;
+    let norms = parts.into_iter().fold(Norms::default(), Norms::and);
+    let solution = x.iter().fold(0.0, |most, x| greater(x.abs(), most));
+    let scaled = norms.rest / (PRECISION * (norms.matrix * solution + norms.right) * rows as f64);
+    Ok(Residual { unscaled: norms.rest, scaled })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn numbers(place: u64, count: usize) -> Vec<f64> {
+        let mut numbers = vec![0.0; count];
+        Sequence::new().fill(place, &mut numbers);
+        numbers
+    }
+
+    /// Step by step, in whole numbers that cannot overflow.
+    fn slowly(count: usize) -> Vec<f64> {
+        let next = |x: u128| (x * 6_364_136_223_846_793_005 + 1) % (1 << 64);
+        let states = std::iter::successors(Some(next(100)), |x| Some(next(*x)));
+        states.take(count).map(|x| 0.5 - x as f64 / (1_u128 << 64) as f64).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn any_part_of_the_sequence_can_be_made_alone(place in 0_usize..3000, count in 0_usize..200) {
+            prop_assert_eq!(numbers(place as u64, count), &slowly(place + count)[place..]);
+        }
+
+        #[test]
+        fn far_places_follow_each_other(place in 0..u64::MAX - 1) {
+            prop_assert_eq!(numbers(place, 2)[1], numbers(place + 1, 1)[0]);
+        }
+    }
+
+    #[test]
+    fn numbers_lie_around_zero() {
+        let numbers = numbers(0, 10_000);
+        assert!(numbers.iter().all(|number| (-0.5..=0.5).contains(number)));
+        assert!((numbers.iter().sum::<f64>() / 1e4).abs() < 0.01);
+    }
+
+    /// Two equations, by Cramer's rule.
+    #[test]
+    fn a_right_solution_passes_and_a_slightly_wrong_one_does_not() {
+        let part = numbers(0, 6);
+        let [a, c, b, d, e, f] = part[..] else { panic!("{part:?}") };
+        let determinant = a * d - b * c;
+        let x = [(e * d - b * f) / determinant, (a * f - e * c) / determinant];
+        let mut team = Team::new(&[first_cpu()]).unwrap();
+        let mut residual = |x: &[f64]| residual(&mut team, &Sequence::new(), x).unwrap().scaled;
+        assert!(residual(&x) < THRESHOLD, "{}", residual(&x));
+        assert!(residual(&[x[0] * (1.0 + 1e-12), x[1]]) > THRESHOLD);
+        assert!(residual(&[f64::NAN, x[1]]).is_nan());
+        assert!(residual(&[x[0], f64::NAN]).is_nan());
+    }
+
+    fn first_cpu() -> usize {
+        use plimsoll_machine::{Machine, Root};
+        Machine::discover(&Root::live()).cpu.allowed.iter().next().unwrap()
+    }
+}

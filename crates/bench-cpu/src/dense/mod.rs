@@ -1,0 +1,289 @@
+//! What `cpu.gemm` and `cpu.linpack` share: sizes and instruction sets of their cases, memory, threads.
+
+use plimsoll_metal::gemm::{self, Caches};
+use plimsoll_metal::isa::Isa;
+use plimsoll_metal::team::Team;
+use plimsoll_metal::watch::Clocks;
+
+pub(super) mod limit;
+pub(super) mod matrix;
+
+use super::fact::CPUS;
+use super::how::{clocks_of, kinds, seated, siblings};
+use super::warning::CpuWarning;
+use super::{RATE, RESIDUAL, TIME};
+use plimsoll_bench_api::buffer::{budget, reserve};
+use plimsoll_bench_api::{Better, Metric, counts, places};
+use plimsoll_machine::cpu::CoreKind;
+use plimsoll_machine::{CpuSet, Machine};
+use plimsoll_model::case::Case;
+use plimsoll_model::place::Threads;
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::{CannotMeasure, Conditions, Facts, Origin, Sample, WrongAnswer};
+use plimsoll_model::warning::Warning;
+use plimsoll_units::quantity::{Quantity, Unit};
+
+/// Largest order that HPL takes.
+pub(super) const MOST_ROWS: u64 = i32::MAX as u64;
+/// Columns of a block, unless asked: the best of those tried on Zen 4 (see docs/performance.md).
+pub(super) const BLOCK: u64 = 192;
+/// More threads than any machine has CPUs.
+const MAX_THREADS: u64 = 1 << 12;
+/// Default orders are multiples of this: of every register tile, and easy to read.
+const ROUND: u64 = 240;
+/// Samples that fit a budget, the warm-up and making the matrix anew included.
+const SAMPLES_OF_A_BUDGET: f64 = 9.0;
+
+/// A number of threads, and where they are put if that was asked for.
+pub(super) struct Seat {
+    place: Option<String>,
+    threads: u64,
+}
+
+impl Seat {
+    /// The case here.
+    pub(super) fn taken(&self, case: Case) -> Case {
+        seated(case, self.place.as_deref(), self.threads)
+    }
+}
+
+/// The places and thread counts asked for, each with each.
+pub(super) fn seats(machine: &Machine, group: &Group, defaults: &[u64]) -> Result<Vec<Seat>, String> {
+    let threads = counts(group, "threads", defaults, MAX_THREADS)?;
+    let places = places(machine, group)?.into_iter();
+    Ok(places
+        .flat_map(|place| threads.iter().map(move |&threads| Seat { place: place.clone(), threads }))
+        .collect())
+}
+
+/// Operations for each byte of solving a system of f64: 2/3 n³ on a matrix that is read and written once.
+pub(super) fn of_a_system(case: &Case) -> Option<f64> {
+    Some(2.0 * case.number("n")? as f64 / 3.0 / (2.0 * 8.0))
+}
+
+/// What both report.
+pub(super) const METRICS: [Metric; 3] = [
+    Metric::new(RATE, Unit::FlopPerSecond, Better::Higher)
+        .about("operations per second, counted as HPL and textbooks do"),
+    Metric::new(TIME, Unit::Second, Better::Lower).about("time of one solution or product").said("in", ""),
+    Metric::new(RESIDUAL, Unit::One, Better::Lower)
+        .about("how far the answer is from right, as HPL scales it")
+        .informative()
+        .said("residual", ""),
+];
+
+/// A sample of so many operations in so many seconds.
+pub(super) fn sample(operations: f64, elapsed: f64, residual: f64, held: Held<'_>) -> Sample {
+    let named = [(RATE, operations / elapsed), (TIME, elapsed), (RESIDUAL, residual)];
+    let clocks: Vec<_> = held.cpus.iter().copied().zip(held.clocks.each_hz.iter().copied()).collect();
+    let more = clocks_of(held.kinds, &clocks);
+    Sample {
+        elapsed,
+        values: named.map(|(name, value)| (name.to_owned(), value)).into(),
+        conditions: Conditions { clock_hz: held.clocks.mean_hz(), more, ..Conditions::default() },
+        ..Sample::default()
+    }
+}
+
+/// The clocks that the threads held.
+#[derive(Clone, Copy)]
+pub(super) struct Held<'a> {
+    /// The CPU of each thread.
+    pub(super) cpus: &'a [usize],
+    /// What each saw.
+    pub(super) clocks: &'a Clocks,
+    /// The kinds of core among them, where the machine has several.
+    pub(super) kinds: &'a [CoreKind],
+}
+
+/// The kinds of core that a team is on, where the machine has several.
+pub(super) fn kinds_of(machine: &Machine, team: &Team) -> Vec<CoreKind> {
+    kinds(machine, &team.cpus().iter().copied().collect())
+}
+
+/// The instruction sets asked for, `best` resolved, none twice.
+pub(super) fn isas(group: &Group) -> Result<Vec<Isa>, String> {
+    super::foreign::check(group)?;
+    let mut isas = Vec::new();
+    for word in group.words("isa", &["best"]) {
+        let named = match word.as_str() {
+            "best" => vec![gemm::best_isa()],
+            "all" => gemm::isas().filter(|isa| isa.available().is_ok()).collect(),
+            word => vec![isa(word)?],
+        };
+        named.into_iter().for_each(|isa| {
+            if !isas.contains(&isa) {
+                isas.push(isa)
+            }
+        });
+    }
+    Ok(isas)
+}
+
+/// One instruction set by its name.
+pub(super) fn isa(word: &str) -> Result<Isa, String> {
+    plimsoll_units::text::shown(word).parse().map_err(|error| format!("isa {error}"))
+}
+
+/// What a thread is assumed to compute in a second, to choose a default size by; never a limit.
+fn assumed_rate(isa: Isa) -> f64 {
+    match isa {
+        Isa::Avx512 => 50e9,
+        Isa::Avx2 => 30e9,
+        _ => 8e9,
+    }
+}
+
+/// The order at which `work` × order³ operations take so many seconds on all allowed CPUs, or a sample's share of the
+/// run's budget if that is less; smaller where `bytes` of an order do not fit into memory.
+pub(super) fn default_order(machine: &Machine, group: &Group, isa: Isa, wanted: Wanted) -> u64 {
+    let cpus = machine.cpu_capacity().max(1.0);
+    let share =
+        group.budget.map_or(f64::INFINITY, |budget| budget / wanted.cases as f64 / SAMPLES_OF_A_BUDGET);
+    let seconds = wanted.seconds.min(share);
+    let order = (seconds * cpus * assumed_rate(isa) / wanted.work).cbrt();
+    let memory =
+        budget(machine).map_or(f64::INFINITY, |bytes| (bytes as f64 / wanted.bytes_per_element).sqrt());
+    (order.min(memory) as u64 / ROUND * ROUND).max(ROUND)
+}
+
+/// What a default order is chosen for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    /// Operations are this times the order cubed.
+    pub(super) work: f64,
+    /// Seconds of one sample.
+    pub(super) seconds: f64,
+    /// Cases that share the budget.
+    pub(super) cases: usize,
+    /// Bytes for each element of a square matrix, all told.
+    pub(super) bytes_per_element: f64,
+}
+
+/// Refuses what does not fit, before any of it is allocated. `sum` says what needs the memory.
+pub(super) fn fits(machine: &Machine, bytes: usize, sum: &str) -> Result<(), CannotMeasure> {
+    fits_or(machine, bytes, sum, "a smaller --n")
+}
+
+/// The same, with what to choose otherwise.
+pub(super) fn fits_or(machine: &Machine, bytes: usize, sum: &str, less: &str) -> Result<(), CannotMeasure> {
+    let (Some(available), Some(budget)) = (machine.memory_available_bytes(), budget(machine)) else {
+        return Ok(());
+    };
+    if bytes as u64 <= budget {
+        return Ok(());
+    }
+    Err(CannotMeasure::environment(format!(
+        "needs {} of memory ({sum}), and only {} can be used: {} are available, of which {} stay free; use {less}",
+        human(bytes as u64),
+        human(budget),
+        human(available),
+        human(reserve(available)),
+    )))
+}
+
+/// Bytes for people.
+pub(super) fn human(bytes: u64) -> String {
+    Quantity::new(bytes as f64, Unit::Byte).to_string()
+}
+
+/// The threads of a case, pinned.
+pub(super) fn team(machine: &Machine, threads: &Threads) -> Result<Team, CannotMeasure> {
+    Team::new(&threads.cpus(machine)).map_err(|error| CannotMeasure::environment(error.to_string()))
+}
+
+/// The caches of one core, the first that the threads run on; modest ones where they are not known.
+pub(super) fn caches(machine: &Machine, threads: &Threads) -> Caches {
+    let modest = Caches::default();
+    let Some(cpu) = threads.cpus(machine).first().copied() else { return modest };
+    let share = |level: u8| {
+        let cache = machine.cpu.cache_of(cpu, level)?;
+        let sharers = cache.instances.iter().find(|set| set.contains(cpu));
+        let cores = sharers.and_then(|set| machine.cpu.cores_of(set)).unwrap_or(1).max(1);
+        usize::try_from(cache.size_bytes?).ok().map(|bytes| bytes / cores)
+    };
+    Caches { first: share(1).unwrap_or(modest.first), second: share(2).unwrap_or(modest.second) }
+}
+
+/// Where the threads ran, and what bounds them.
+pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, team: &Team) {
+    let cpus: CpuSet = team.cpus().iter().copied().collect();
+    let (threads, distinct) = (team.count(), cpus.len());
+    facts.achieved.set(&CPUS, cpus.iter().collect::<Vec<_>>());
+    if threads > distinct {
+        facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus: distinct }.into());
+    }
+    let shared = siblings(machine, &cpus);
+    if !shared.is_empty() {
+        facts.warnings.push(CpuWarning::SmtSiblings(shared).into());
+    }
+    let quota = machine.cgroup.cpu_quota.as_ref().map(|quota| quota.cpus());
+    if let Some(cpus) = quota.filter(|cpus| *cpus < distinct as f64) {
+        facts.warnings.push(Warning::CpuQuota { cpus }.into());
+    }
+}
+
+/// A residual that rounding does not explain, of what these CPUs computed together.
+pub(super) fn wrong(cpus: &[usize], operation: &str, residual: f64, detail: String) -> CannotMeasure {
+    let origin = match *cpus {
+        [cpu] => Origin::Cpu(cpu),
+        _ => Origin::Cpus(cpus.to_vec()),
+    };
+    WrongAnswer::new(origin, operation, format!("a residual of {residual:.3e}")).detail(detail).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_machine::Root;
+    use plimsoll_model::case::Value;
+
+    fn machine(allowed: &str, available: u64) -> Machine {
+        let mut machine = Machine::discover(&Root::at("/nonexistent"));
+        machine.cpu.allowed = allowed.parse().unwrap();
+        machine.memory.available_bytes = Some(available);
+        machine
+    }
+
+    const WANTED: Wanted = Wanted { work: 2.0 / 3.0, seconds: 2.5, cases: 1, bytes_per_element: 9.0 };
+
+    #[test]
+    fn the_default_order_follows_cpus_memory_and_budget() {
+        let order = |cpus, available, group: &Group| {
+            default_order(&machine(cpus, available), group, Isa::Avx512, WANTED)
+        };
+        let open = Group::default();
+        assert_eq!(order("0-1", 24 << 30, &open), 7200);
+        assert!(order("0-127", 24 << 30, &open) > 24_000);
+        // 28 000² elements of 9 bytes are 7.1 GB.
+        assert!(order("0-127", 4 << 30, &open) < 22_000);
+        let hurried = Group { budget: Some(9.0), ..Group::default() };
+        assert_eq!(order("0-1", 24 << 30, &hurried), 5280);
+        assert_eq!(order("0", 1 << 20, &open), ROUND);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_the_sum() {
+        let machine = machine("0", 1 << 30);
+        assert!(fits(&machine, 800 << 20, "").is_ok());
+        let error = fits(&machine, 1 << 40, "3 matrices").unwrap_err().to_string();
+        assert!(error.starts_with("needs 1 TiB of memory (3 matrices), and only "), "{error}");
+    }
+
+    #[test]
+    fn instruction_sets_are_named_once() {
+        let group = |words: &[&str]| {
+            let words = words.iter().map(|word| Value::Word((*word).to_owned())).collect();
+            Group::default().with("isa", words)
+        };
+        assert_eq!(isas(&group(&["best", gemm::best_isa().name()])), Ok(vec![gemm::best_isa()]));
+        assert_eq!(isas(&group(&["all"])).unwrap().first(), Some(&Isa::Portable));
+        assert!(isas(&group(&["avx5\u{1b}"])).unwrap_err().starts_with("isa must be"));
+    }
+
+    #[test]
+    fn caches_that_are_not_known_are_modest() {
+        let one = Threads { count: 1, place: plimsoll_bench_api::Placement::Spread };
+        assert_eq!(caches(&machine("0", 1 << 30), &one), Caches::default());
+    }
+}

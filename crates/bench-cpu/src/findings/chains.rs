@@ -1,0 +1,208 @@
+//! "fma f64 avx512: saturation point at 8 chains": where more independent work no longer raises a rate.
+
+use serde_json::{Value, json};
+
+use crate::{Peak, STEPS_PER_CYCLE};
+use plimsoll_bench_api::Benchmark;
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::view::{Finding, RunView, Topic};
+use plimsoll_units::quantity::Quantity;
+use plimsoll_units::quantity::format::significant;
+
+/// A rate this near to the most is no longer raised.
+const FLAT: f64 = 0.97;
+/// Points below which there is no curve.
+const LEAST_POINTS: usize = 3;
+/// Where the fewest chains are more than this, they may already be enough, and tell no latency.
+const FEW: u64 = 2;
+
+/// Speaks once for each kind of case that was measured with several numbers of chains.
+pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let of_chains: Vec<&Measurement> =
+        run.of(Peak.name()).filter(|m| m.case.number("chains").is_some() && m.headline().is_some()).collect();
+    for (index, first) in of_chains.iter().enumerate() {
+        let alike = |m: &&&Measurement| kind(m) == kind(first);
+        if !of_chains[..index].iter().any(|earlier| alike(&earlier)) {
+            found.extend(told(of_chains.iter().copied().filter(|m| alike(&m)).collect()));
+        }
+    }
+    found
+}
+
+/// What is the same in all points of a curve.
+fn kind(measurement: &Measurement) -> (Vec<String>, &str, u32) {
+    let params = measurement.case.params().iter().filter(|(name, _)| *name != "chains");
+    let params = params.map(|(name, value)| format!("{name}={value}")).collect();
+    (params, &measurement.node, measurement.repeat)
+}
+
+/// A point of the curve.
+struct At<'a> {
+    chains: u64,
+    rate: f64,
+    /// Steps of all chains in a cycle of a core.
+    steps: Option<f64>,
+    measurement: &'a Measurement,
+}
+
+impl<'a> At<'a> {
+    fn of(measurement: &'a Measurement) -> Option<Self> {
+        let rate = measurement.headline()?.summary.median;
+        let steps = measurement.conditions.more.get(&STEPS_PER_CYCLE);
+        let steps = steps.filter(|steps| steps.is_finite() && *steps > 0.0);
+        Some(Self { chains: measurement.case.number("chains")?, rate, steps, measurement })
+    }
+}
+
+fn told(alike: Vec<&Measurement>) -> Option<Finding> {
+    let mut curve: Vec<At<'_>> = alike.into_iter().filter_map(At::of).collect();
+    curve.sort_by_key(|at| at.chains);
+    let (first, last) = (curve.first()?, curve.last()?);
+    let most = curve.iter().max_by(|a, b| a.rate.total_cmp(&b.rate))?;
+    if curve.len() < LEAST_POINTS || most.rate.is_nan() || most.rate <= 0.0 {
+        return None;
+    }
+    // From here on all points are as good as the best.
+    let flat = curve.iter().rev().take_while(|at| at.rate >= FLAT * most.rate).last();
+    let saturated = flat.filter(|at| at.chains < last.chains);
+    let unit = first.measurement.headline()?.unit;
+    let rate = Quantity::new(most.rate, unit);
+    let name = name(first.measurement);
+    let little = little(first, curve.iter().filter_map(|at| at.steps).reduce(f64::max));
+    let text = match saturated {
+        Some(at) => format!(
+            "{name}: saturation point at {} independent chains of instructions: with more, the rate stays within 3 % of {rate}{}",
+            at.chains,
+            little.as_ref().map(|little| little.text(true)).unwrap_or_default()
+        ),
+        None => format!(
+            "{name}: no saturation point up to {} independent chains of instructions; the highest rate is {rate}{}",
+            last.chains,
+            little.as_ref().map(|little| little.text(false)).unwrap_or_default()
+        ),
+    };
+    let point = |at: &At<'_>| json!({ "chains": at.chains, "rate": at.rate, "steps_per_cycle": at.steps });
+    let evidence = json!({
+        "case": first.measurement.case.id(),
+        "saturation_point": saturated.map(|at| at.chains),
+        "most": most.rate,
+        "latency_cycles": little.as_ref().map(|little| little.latency),
+        "steps_per_cycle": little.as_ref().map(|little| little.throughput),
+        "in_flight": little.as_ref().map(Little::in_flight),
+        "curve": curve.iter().map(point).collect::<Vec<Value>>(),
+    });
+    Some(Finding { topic: Topic::Saturation, code: "chains-saturation", text, evidence })
+}
+
+/// The case in words without its number of chains.
+fn name(measurement: &Measurement) -> String {
+    let chains = measurement.case.number("chains").unwrap_or_default();
+    crate::SUBSYSTEM.label(&measurement.case).replacen(&format!(" chains {chains}"), "", 1)
+}
+
+/// Little's law: what is in flight is the rate times the time that each takes.
+struct Little {
+    /// Cycles from a step of a chain to its next.
+    latency: f64,
+    /// Steps of all chains in a cycle, at the most.
+    throughput: f64,
+}
+
+/// The law for a curve that begins with so few chains that each waits for itself alone, and rises from there.
+fn little(first: &At<'_>, most: Option<f64>) -> Option<Little> {
+    let (few, throughput) = (first.steps?, most?);
+    let threads = first.measurement.case.threads();
+    (first.chains <= FEW && threads == 1 && few < FLAT * throughput)
+        .then(|| Little { latency: first.chains as f64 / few, throughput })
+}
+
+impl Little {
+    fn in_flight(&self) -> f64 {
+        self.latency * self.throughput
+    }
+
+    fn text(&self, saturated: bool) -> String {
+        format!(
+            ". A latency of {} cycles × {} instructions per cycle = {} in flight{}",
+            significant(self.latency, 3),
+            significant(self.throughput, 3),
+            significant(self.in_flight(), 3),
+            if saturated { " (Little's law)" } else { "" }
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_model::metric::Better;
+    use plimsoll_model::view::testing::measured;
+    use plimsoll_units::quantity::Unit;
+
+    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+        super::find(&RunView::new(measurements))
+    }
+
+    /// A core with this latency that starts so many in a cycle, at 1 GHz: one point for each number of chains.
+    fn curve(chains: &[u64], latency: f64, units: f64) -> Vec<Measurement> {
+        let point = |&n: &u64| {
+            let steps = (n as f64 / latency).min(units);
+            let id = format!("cpu.peak/op=fma/type=f64/isa=avx512/width=512/chains={n}/threads=1");
+            let mut made = measured(&id, Unit::FlopPerSecond, Better::Higher, &[steps * 16e9]);
+            made.conditions.more.set(&STEPS_PER_CYCLE, steps);
+            made
+        };
+        chains.iter().map(point).collect()
+    }
+
+    #[test]
+    fn the_curve_is_flat_where_latency_times_throughput_chains_are_in_flight() {
+        let found = find(&curve(&[1, 2, 4, 6, 8, 12, 16], 4.0, 2.0));
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            found[0].text,
+            "cpu fma f64 avx512: saturation point at 8 independent chains of instructions: with more, the rate stays within 3 % of \
+             32.0 GFLOP/s. A latency of 4.00 cycles × 2.00 instructions per cycle = 8.00 in flight (Little's law)"
+        );
+        assert_eq!(found[0].evidence["saturation_point"], 8);
+        assert_eq!(found[0].evidence["in_flight"], 8.0);
+        assert_eq!(found[0].evidence["curve"].as_array().unwrap().len(), 7);
+    }
+
+    #[test]
+    fn a_curve_that_still_rises_or_has_no_beginning_says_so() {
+        let rising = find(&curve(&[1, 2, 4, 8], 5.0, 2.0));
+        assert!(
+            rising[0].text.contains(
+                "no saturation point up to 8 independent chains of instructions; the highest rate is 25.6 GFLOP/s. A latency of 5.00"
+            ),
+            "{rising:?}"
+        );
+        assert!(rising[0].evidence["saturation_point"].is_null());
+        let late = find(&curve(&[4, 8, 12], 4.0, 2.0));
+        assert!(late[0].text.ends_with("within 3 % of 32.0 GFLOP/s"), "{}", late[0].text);
+    }
+
+    #[test]
+    fn one_dip_after_the_rise_moves_the_point_behind_it() {
+        let mut dip = curve(&[1, 4, 8, 10, 12, 14], 4.0, 2.0);
+        dip[3].metrics[0].summary.median *= 0.9;
+        assert_eq!(find(&dip)[0].evidence["saturation_point"], 12);
+    }
+
+    #[test]
+    fn curves_of_other_widths_machines_and_threads_are_others_and_few_points_are_none() {
+        assert!(find(&curve(&[1, 8], 4.0, 2.0)).is_empty());
+        let mut two = curve(&[1, 4, 8, 12], 4.0, 2.0);
+        two.extend(curve(&[1, 4, 8, 12], 4.0, 1.0).into_iter().map(|mut made| {
+            made.case = made.case.with_word("width", "256");
+            made
+        }));
+        let points: Vec<_> = find(&two).iter().map(|f| f.evidence["saturation_point"].clone()).collect();
+        assert_eq!(points, [8, 4]);
+        let mut without = curve(&[1, 4, 8, 12], 4.0, 2.0);
+        without.iter_mut().for_each(|m| m.conditions.more = Default::default());
+        assert!(find(&without)[0].text.ends_with("within 3 % of 32.0 GFLOP/s"));
+    }
+}

@@ -1,0 +1,179 @@
+//! "sqrt of f64 by sse2 is at 93 % of its limit, by avx2 at 100 %: …": what stands between a kernel and the limit of the
+//! units it uses, shown by another kernel that reaches it; or by one that reaches its own at a lower clock.
+
+use serde_json::json;
+
+use crate::Peak;
+use plimsoll_bench_api::Benchmark;
+use plimsoll_bench_api::apart::Elsewhere;
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::view::{Finding, RunView, Topic};
+use plimsoll_model::warning::Warning;
+use plimsoll_units::quantity::{Quantity, Unit, percent};
+
+/// Shares of the limit from here on need no explanation.
+const REACHED: f64 = 0.97;
+
+/// Warnings of cases that did not have their cores wholly.
+const LESS_OF_A_CORE: [&str; 3] = [Warning::QUOTA, "hidden-siblings", "sibling-busy"];
+
+/// So much higher, as a share, is a clock that the core holds because it issues fewer instructions.
+const HIGHER: f64 = 0.03;
+/// Instructions of two kernels in a second that differ by less, as a share, are as many.
+const AS_MANY: f64 = 0.03;
+
+/// Speaks for each `cpu.peak` case below 97 % of its limit, where the same operation of the same type by another
+/// instruction set reached its limit in this run, on as many threads: so it is neither the unit nor the clock, but what
+/// the kernel must do beside. Else, where another operation reached its limit at a lower clock, and no more instructions in a
+/// second: then the core trades one for the other.
+pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+    let low = |m: &&Measurement| of_limit(m).is_some_and(|share| share < REACHED) && has_its_cores(m);
+    let lows = run.of(Peak.name()).filter(low);
+    lows.filter_map(|low| by_another_kernel(low, run).or_else(|| by_the_clock(low, run))).collect()
+}
+
+/// The figure is without interruptions, save under a quota, and that is told elsewhere. With few chains it is the latency.
+fn has_its_cores(low: &Measurement) -> bool {
+    let less = LESS_OF_A_CORE.iter().chain(&Elsewhere::CODES).any(|code| low.warns(code));
+    low.case.number("chains").is_none() && !less
+}
+
+/// Another operation on as many threads by the same instruction set, at its limit and at a lower clock.
+fn by_the_clock(low: &Measurement, run: &RunView<'_>) -> Option<Finding> {
+    let (share, clock) = (of_limit(low)?, low.conditions.clock_hz?);
+    let same = |other: &Measurement, key: &str| low.case.word(key) == other.case.word(key);
+    let trades = |other: &&Measurement| {
+        let reached = of_limit(other).zip(other.conditions.clock_hz);
+        let together =
+            (&low.node, low.repeat, low.case.threads()) == (&other.node, other.repeat, other.case.threads());
+        together
+            && same(other, "isa")
+            && other.case.number("chains").is_none()
+            && reached.is_some_and(|(reached, lower)| {
+                reached >= REACHED
+                    && clock > lower * (1.0 + HIGHER)
+                    && (share * clock / (reached * lower) - 1.0).abs() < AS_MANY
+            })
+    };
+    let high = run.of(Peak.name()).find(trades)?;
+    let [own, lower] = [clock, high.conditions.clock_hz?].map(|hz| Quantity::new(hz, Unit::Hertz));
+    let name = |m: &Measurement| {
+        let word = |key: &str| m.case.word(key).unwrap_or_default().to_owned();
+        format!("cpu {} {} {} ×{}", word("op"), word("type"), word("isa"), m.case.threads())
+    };
+    let text = format!(
+        "{} reaches {} of its limit at a core clock of {own}, {} in the same run {} at {lower}. So the core executes as many instructions a second, at a higher clock and fewer in each cycle. Likely cause: its power or current limit",
+        name(low),
+        percent(share, 3),
+        name(high),
+        percent(of_limit(high)?, 3),
+    );
+    let evidence = json!({
+        "cases": [low.case.id(), high.case.id()],
+        "of_limit": [share, of_limit(high)],
+        "clock_hz": [clock, high.conditions.clock_hz],
+    });
+    Some(Finding { topic: Topic::Limit, code: "below-limit-explained", text, evidence })
+}
+
+fn by_another_kernel(low: &Measurement, run: &RunView<'_>) -> Option<Finding> {
+    let share = of_limit(low)?;
+    let high = run
+        .of(Peak.name())
+        .find(|other| alike(low, other) && of_limit(other).is_some_and(|reached| reached >= REACHED))?;
+    let word = |m: &Measurement, key: &str| m.case.word(key).unwrap_or_default().to_owned();
+    let text = format!(
+        "cpu {0} {1}: {2} reaches {3} of its limit, {4} in the same run {5} of its own. So the execution unit can reach its limit: the {2} kernel loses {6} to its other instructions (moves, loop)",
+        word(low, "op"),
+        word(low, "type"),
+        word(low, "isa"),
+        percent(share, 3),
+        word(high, "isa"),
+        percent(of_limit(high)?, 3),
+        percent(1.0 - share, 2),
+    );
+    let evidence = json!({
+        "cases": [low.case.id(), high.case.id()],
+        "of_limit": [share, of_limit(high)],
+    });
+    Some(Finding { topic: Topic::Limit, code: "below-limit-explained", text, evidence })
+}
+
+fn of_limit(measurement: &Measurement) -> Option<f64> {
+    measurement.headline()?.of_limit.filter(|share| share.is_finite())
+}
+
+/// Whether they differ in nothing but the instruction set.
+fn alike(a: &Measurement, b: &Measurement) -> bool {
+    let others = |m: &Measurement| -> Vec<String> {
+        let params = m.case.params().iter().filter(|(name, _)| *name != "isa");
+        params.map(|(name, value)| format!("{name}={value}")).collect()
+    };
+    let together = a.node == b.node && a.repeat == b.repeat;
+    together && a.case.word("isa") != b.case.word("isa") && others(a) == others(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_model::metric::Better;
+    use plimsoll_model::view::testing::{measured, warned};
+
+    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+        super::find(&RunView::new(measurements))
+    }
+
+    fn root(isa: &str, threads: u32, share: f64) -> Measurement {
+        let id = format!("cpu.peak/op=sqrt/type=f64/isa={isa}/threads={threads}");
+        let mut made = measured(&id, Unit::FlopPerSecond, Better::Higher, &[1e9]);
+        made.metrics[0].of_limit = Some(share);
+        made
+    }
+
+    #[test]
+    fn a_core_that_trades_instructions_for_clock_is_named() {
+        let at = |op: &str, share: f64, hz: f64| {
+            let id = format!("cpu.peak/op={op}/type=f64/isa=avx512/threads=1");
+            let mut made = measured(&id, Unit::FlopPerSecond, Better::Higher, &[1e9]);
+            (made.metrics[0].of_limit, made.conditions.clock_hz) = (Some(share), Some(hz));
+            made
+        };
+        let found = find(&[at("fma", 0.999, 2.79e9), at("mix", 0.939, 3.0e9)]);
+        assert_eq!(
+            found.iter().map(|one| one.text.as_str()).collect::<Vec<_>>(),
+            [
+                "cpu mix f64 avx512 ×1 reaches 93.9 % of its limit at a core clock of 3.00 GHz, cpu fma f64 avx512 ×1 in the same run \
+              99.9 % at 2.79 GHz. So the core executes as many instructions a second, at a higher clock and fewer in each cycle. \
+              Likely cause: its power or current limit"
+            ]
+        );
+        // At the same clock, or with fewer instructions in a second, this explains nothing.
+        assert!(find(&[at("fma", 0.999, 2.79e9), at("mix", 0.943, 2.8e9)]).is_empty());
+        assert!(find(&[at("fma", 0.999, 2.79e9), at("mix", 0.80, 3.0e9)]).is_empty());
+    }
+
+    #[test]
+    fn another_kernel_at_the_limit_explains_the_one_below() {
+        let found = find(&[root("sse2", 1, 0.932), root("avx2", 1, 0.9971), root("avx512", 1, 0.999)]);
+        assert_eq!(found.len(), 1);
+        assert!(
+            found[0].text.starts_with(
+                "cpu sqrt f64: sse2 reaches 93.2 % of its limit, avx2 in the same run 99.7 % of its own. "
+            ),
+            "{}",
+            found[0].text
+        );
+        assert_eq!(found[0].evidence["cases"][1], "cpu.peak/op=sqrt/type=f64/isa=avx2/threads=1");
+    }
+
+    #[test]
+    fn it_is_silent_without_the_other_kernel_or_under_a_quota() {
+        assert!(find(&[root("sse2", 1, 0.932), root("avx2", 2, 0.997)]).is_empty());
+        assert!(find(&[root("sse2", 1, 0.932), root("avx2", 1, 0.96)]).is_empty());
+        assert!(find(&[root("sse2", 1, 0.98), root("avx2", 1, 0.997)]).is_empty());
+        for code in ["cpu-quota", "sibling-busy", "cpus-on-one-core", "cpus-moved", "hidden-siblings"] {
+            let less = warned(root("sse2", 1, 0.5), code);
+            assert!(find(&[less, root("avx2", 1, 0.997)]).is_empty(), "{code}");
+        }
+    }
+}

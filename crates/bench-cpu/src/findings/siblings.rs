@@ -1,0 +1,105 @@
+//! "CPUs 0 and 1 share one core: a cache line goes between them in 6.2 ns": siblings that the machine does not name.
+
+use serde_json::json;
+
+use crate::CoreToCore;
+use plimsoll_bench_api::Benchmark;
+use plimsoll_model::measurement::{Measured, Measurement};
+use plimsoll_model::view::{Finding, RunView, Topic};
+use plimsoll_units::quantity::{Quantity, Unit};
+
+/// One way by compare-and-swap, in seconds. Siblings of one core were published at 4.3 to 10 ns (Alder Lake to Zen 3),
+/// two cores at 16 ns and more (Zen 3, one core complex): the list of `nviennot/core-to-core-latency`, 2023.
+const WITHIN_A_CORE: f64 = 12.5e-9;
+/// Pairs that the sentence names; the evidence has all.
+const NAMED: usize = 4;
+
+/// Speaks for each `cpu.core-to-core` case by compare-and-swap that has pairs as near as siblings, and not said to be.
+pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+    run.of(CoreToCore.name()).filter_map(hidden).collect()
+}
+
+fn hidden(measurement: &Measurement) -> Option<Finding> {
+    let case = &measurement.case;
+    if case.word("op") != Some("cas") {
+        return None;
+    }
+    let matrix = measurement.headline()?.matrix.as_ref()?;
+    let near = |place: &Measured<'_>| place.value < WITHIN_A_CORE && place.mark != Some("smt");
+    let pairs: Vec<Measured<'_>> = matrix.measured().filter(|p| p.row < p.column).filter(near).collect();
+    let slowest = pairs.iter().map(|p| p.value).reduce(f64::max)?;
+    let name = |p: &Measured<'_>| format!("{} and {}", p.row, p.column);
+    let named: Vec<String> = pairs.iter().take(NAMED).map(name).collect();
+    let more = match pairs.len() - named.len() {
+        0 => String::new(),
+        more => format!(", and {more} more pairs"),
+    };
+    let (named, within) = (named.join(", "), Quantity::new(slowest, Unit::Second));
+    let text = match pairs.len() {
+        1 => format!("CPUs {named} share one core: a cache line goes between them in {within} or less"),
+        _ => format!(
+            "pairs of CPUs that share one core: {named}{more}. A cache line goes between the two of a pair in {within} or less"
+        ),
+    };
+    let listed: Vec<_> =
+        pairs.iter().map(|p| json!({ "cpus": [p.row, p.column], "latency": p.value })).collect();
+    let evidence = json!({ "case": case.id(), "pairs": listed });
+    Some(Finding { topic: Topic::Cores, code: "shared-core", text, evidence })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_model::measurement::Matrix;
+    use plimsoll_model::metric::Better;
+    use plimsoll_model::sample::{Cell, Sample};
+    use plimsoll_model::view::testing::measured;
+
+    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+        super::find(&RunView::new(measurements))
+    }
+
+    fn bounced(op: &str, cells: &[(u32, u32, f64)], mark: Option<&str>) -> Measurement {
+        let id = format!("cpu.core-to-core/op={op}");
+        let mut made = measured(&id, Unit::Second, Better::Lower, &[1e-7]);
+        let both = |&(a, b, ns): &(u32, u32, f64)| {
+            let cell = |row, column| Cell { row, column, value: ns * 1e-9, mark: mark.map(str::to_owned) };
+            [cell(a, b), cell(b, a)]
+        };
+        let sample = Sample { matrix: cells.iter().flat_map(both).collect(), ..Sample::default() };
+        made.metrics[0].matrix = Matrix::of(&[sample]);
+        made
+    }
+
+    #[test]
+    fn pairs_as_near_as_siblings_are_named_once() {
+        let found = find(&[bounced("cas", &[(0, 1, 6.2), (0, 2, 104.0), (1, 2, 105.0)], Some("package"))]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            found[0].text,
+            "CPUs 0 and 1 share one core: a cache line goes between them in 6.20 ns or less"
+        );
+        let pairs = found[0].evidence["pairs"].as_array().unwrap();
+        assert_eq!((pairs.len(), &pairs[0]["cpus"]), (1, &json!([0, 1])));
+        assert!((pairs[0]["latency"].as_f64().unwrap() - 6.2e-9).abs() < 1e-15);
+        let many: Vec<(u32, u32, f64)> = (0..6).map(|i| (i, i + 6, 5.0 + f64::from(i))).collect();
+        let found = find(&[bounced("cas", &many, None)]);
+        let named =
+            "pairs of CPUs that share one core: 0 and 6, 1 and 7, 2 and 8, 3 and 9, and 2 more pairs. ";
+        assert!(
+            found[0].text.starts_with(named) && found[0].text.ends_with("10.0 ns or less"),
+            "{}",
+            found[0].text
+        );
+    }
+
+    #[test]
+    fn known_siblings_far_cores_and_stores_say_nothing() {
+        let silent = [
+            bounced("cas", &[(0, 1, 6.2)], Some("smt")),
+            bounced("cas", &[(0, 1, 16.0)], None),
+            bounced("store", &[(0, 1, 6.2)], None),
+        ];
+        assert!(find(&silent).is_empty());
+    }
+}

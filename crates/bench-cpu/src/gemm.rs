@@ -1,0 +1,413 @@
+//! `cpu.gemm`: multiplies square matrices, C ← A·B, on all threads.
+//!
+//! The multiplication is plimsoll's own (`plimsoll_metal::gemm`); an operation is a multiplication or an addition, so
+//! there are 2 N³. One sample is one product. The answer is checked against A·(B·v) for a vector v of signs.
+
+use std::time::Instant;
+
+use plimsoll_metal::buffer::{Buffer, BufferError, Pages};
+use plimsoll_metal::gemm::{Gemm, GemmError, Matrix, MatrixMut, Real, Shape, ShapeError, Update};
+use plimsoll_metal::isa::Isa;
+use plimsoll_metal::kernel::Element;
+use plimsoll_metal::team::Team;
+use serde::{Deserialize, Serialize};
+
+use super::dense::matrix::{Sequence, THRESHOLD, greater};
+use super::dense::{self, Held, Wanted, caches, fits, human, isas};
+use super::fact::{DEPTH, KERNEL, ROWS};
+use plimsoll_bench_api::buffer::note_pages;
+use plimsoll_bench_api::{
+    Benchmark, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Roofline, Say, counts,
+    default_threads,
+};
+use plimsoll_machine::Machine;
+use plimsoll_machine::cpu::CoreKind;
+use plimsoll_model::case::Case;
+use plimsoll_model::place::Threads;
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Sample};
+
+/// Largest order: what BLAS takes as well.
+const MOST_ROWS: u64 = i32::MAX as u64;
+/// How a default order is chosen: about a second a sample, and three matrices with a tenth for the packed strips.
+const WANTED: Wanted = Wanted { work: 2.0, seconds: 1.0, cases: 1, bytes_per_element: 3.3 * 8.0 };
+/// Elements of a cache line, at most: columns begin on lines.
+const LINE: usize = 16;
+
+/// The benchmark itself.
+pub struct MatrixProduct;
+
+impl Benchmark for MatrixProduct {
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "cpu.gemm",
+            about: "floating-point rate of multiplying square matrices",
+            words: &[Say::Word("gemm"), Say::Value("type"), Say::Named("n"), Say::Value("isa"), Say::Times],
+            keys: &["type", "n", "isa", "affinity", "threads"],
+            by_default: false,
+            look: super::look,
+            limits: dense::limit::limits,
+            ..Descriptor::USUAL
+        }
+    }
+
+    /// 2 n³ operations on three matrices.
+    fn roofline(&self, case: &Case) -> Roofline {
+        let bytes = if case.word("type") == Some("f32") { 4.0 } else { 8.0 };
+        Roofline::Computes(case.number("n").map(|n| 2.0 * n as f64 / (3.0 * bytes)))
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        &dense::METRICS
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let words = group.words("type", &["f64", "f32"]);
+        let elements = words.iter().map(|word| element(word)).collect::<Result<Vec<_>, _>>()?;
+        let isas = isas(group)?;
+        let seats = dense::seats(machine, group, &default_threads(machine))?;
+        let wanted = Wanted { cases: elements.len() * isas.len() * seats.len(), ..WANTED };
+        let mut candidates = Vec::new();
+        for element in elements {
+            for &isa in &isas {
+                let order = dense::default_order(machine, group, isa, wanted);
+                for n in counts(group, "n", &[order], MOST_ROWS)? {
+                    candidates.extend(seats.iter().map(|seat| {
+                        let case = Case::of(self.name())
+                            .with_word("type", element.name())
+                            .with_count("n", n)
+                            .with_word("isa", isa.name());
+                        let case = seat.taken(case);
+                        let job = Job { element, isa, n: n as usize, threads: Threads::of(machine, &case) };
+                        let feasible = job.fits(machine);
+                        Candidate::new(case, feasible).parsed(&job)
+                    }));
+                }
+            }
+        }
+        Ok(candidates)
+    }
+
+    fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        let job: Job = parsed.read()?;
+        job.fits(cx.machine)?;
+        match job.element {
+            Element::F32 => Ok(Box::new(Running::<f32>::new(&job, cx.machine)?)),
+            _ => Ok(Box::new(Running::<f64>::new(&job, cx.machine)?)),
+        }
+    }
+}
+
+/// A case, understood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Job {
+    element: Element,
+    isa: Isa,
+    /// Order of the matrices.
+    n: usize,
+    threads: Threads,
+}
+
+/// A type of number that there is a multiplication for.
+fn element(word: &str) -> Result<Element, String> {
+    match plimsoll_units::text::shown(word).parse() {
+        Ok(element @ (Element::F64 | Element::F32)) => Ok(element),
+        _ => Err(format!("type must be f64 or f32: '{}' is neither", plimsoll_units::text::shown(word))),
+    }
+}
+
+/// Elements from one column to the next: whole lines, an odd number of them, so that no power of two is between
+/// elements of a row.
+fn stride(rows: usize) -> usize {
+    (rows.div_ceil(LINE) | 1).saturating_mul(LINE)
+}
+
+fn square(rows: usize) -> Shape {
+    Shape { rows, columns: rows, depth: rows }
+}
+
+impl Job {
+    /// Whether there are kernels and memory for it.
+    fn fits(&self, machine: &Machine) -> Result<(), CannotMeasure> {
+        let &Self { element, isa, n, ref threads } = self;
+        let (shape, caches, threads) = (square(n), caches(machine, threads), threads.count);
+        let (strips, bytes) = match element {
+            Element::F32 => (Gemm::<f32>::buffer_bytes(isa, caches, shape, threads), size_of::<f32>()),
+            _ => (Gemm::<f64>::buffer_bytes(isa, caches, shape, threads), size_of::<f64>()),
+        };
+        let strips = strips.map_err(|error| CannotMeasure::not_here(error.to_string()))?;
+        let matrices = n.saturating_mul(stride(n)).saturating_mul(3 * bytes);
+        let sum = format!(
+            "3 matrices of {bytes} B × {n}² = {}, {} for packed parts",
+            human(matrices as u64),
+            human(strips as u64)
+        );
+        fits(machine, matrices.saturating_add(strips), &sum)
+    }
+}
+
+fn broken(error: GemmError) -> CannotMeasure {
+    CannotMeasure::environment(error.to_string())
+}
+
+fn no_memory(error: BufferError) -> CannotMeasure {
+    CannotMeasure::environment(error.to_string())
+}
+
+/// Matrices in memory and the threads that multiply them.
+struct Running<T: Real> {
+    team: Team,
+    gemm: Gemm<T>,
+    rows: usize,
+    a: Buffer,
+    b: Buffer,
+    c: Buffer,
+    /// Signs, and A·(B·signs).
+    check: (Vec<f64>, Vec<f64>),
+    /// The largest residual so far.
+    worst: f64,
+    /// The kinds of core that it runs on, where there are several.
+    kinds: Vec<CoreKind>,
+    facts: Facts,
+}
+
+impl<T: Real> Running<T> {
+    fn new(job: &Job, machine: &Machine) -> Result<Self, CannotMeasure> {
+        let &Job { isa, n: rows, ref threads, .. } = job;
+        let mut team = dense::team(machine, threads)?;
+        let gemm = Gemm::new(isa, caches(machine, threads), square(rows), &mut team).map_err(broken)?;
+        let bytes = rows.saturating_mul(stride(rows)).saturating_mul(size_of::<T>());
+        let matrix = || Buffer::new(bytes, Pages::Thp).map_err(no_memory);
+        let mut facts = Facts::default();
+        dense::note_threads(&mut facts, machine, &team);
+        facts.achieved.set(&KERNEL, gemm.tile());
+        let blocking = gemm.blocking();
+        facts.achieved.set(&DEPTH, blocking.depth);
+        facts.achieved.set(&ROWS, blocking.rows);
+        let mut running = Self {
+            kinds: dense::kinds_of(machine, &team),
+            team,
+            gemm,
+            rows,
+            a: matrix()?,
+            b: matrix()?,
+            c: matrix()?,
+            check: Default::default(),
+            worst: 0.0,
+            facts,
+        };
+        running.fill()?;
+        let mut signs = vec![0.0; rows];
+        Sequence::new().column(rows, 0, 2 * rows, &mut signs);
+        signs.iter_mut().for_each(|sign| *sign = f64::signum(*sign));
+        let wanted = running.times(&running.a, &running.times(&running.b, &signs));
+        running.check = (signs, wanted);
+        Ok(running)
+    }
+
+    /// A and B are HPL's sequence; C only becomes resident. Each thread touches its own columns first.
+    fn fill(&mut self) -> Result<(), CannotMeasure> {
+        let (rows, stride) = (self.rows, stride(self.rows));
+        let sequence = Sequence::new();
+        let columns = rows.div_ceil(self.team.count());
+        for (matrix, buffer) in [&mut self.a, &mut self.b, &mut self.c].into_iter().enumerate() {
+            let mut shares: Vec<&mut [T]> = T::of_mut(buffer).chunks_mut(columns * stride).collect();
+            shares.resize_with(self.team.count(), Default::default);
+            let filled = self.team.run_each(&mut shares, |member, share| {
+                let mut numbers = vec![0.0; if matrix < 2 { rows } else { 0 }];
+                for (column, place) in (member.index * columns..rows).zip(share.chunks_mut(stride)) {
+                    sequence.column(rows, 0, matrix * rows + column, &mut numbers);
+                    place.fill(T::ZERO);
+                    place.iter_mut().zip(&numbers).for_each(|(place, number)| *place = T::from_f64(*number));
+                }
+            });
+            filled.map_err(|error| CannotMeasure::environment(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// The columns of a matrix.
+    fn columns<'a>(&self, matrix: &'a Buffer) -> impl Iterator<Item = &'a [T]> + use<'a, T> {
+        let rows = self.rows;
+        T::of(matrix)
+            .chunks(stride(rows))
+            .take(rows)
+            .map(move |column| column.get(..rows).unwrap_or_default())
+    }
+
+    /// A matrix times a vector.
+    fn times(&self, matrix: &Buffer, vector: &[f64]) -> Vec<f64> {
+        let mut sums = vec![0.0; self.rows];
+        for (column, factor) in self.columns(matrix).zip(vector) {
+            sums.iter_mut().zip(column).for_each(|(sum, number)| *sum += number.to_f64() * factor);
+        }
+        sums
+    }
+
+    /// ‖C·v − A·(B·v)‖∞ ÷ (ε/4 · N^1.5), which is of the order of 1 if only rounding differs: each of the N elements of
+    /// C in a row sums N products of at most 1/4, whose N roundings add up like a random walk.
+    fn residual(&self) -> f64 {
+        let (signs, wanted) = &self.check;
+        let product = self.times(&self.c, signs);
+        let off = product.iter().zip(wanted).map(|(product, wanted)| (product - wanted).abs());
+        let off = off.fold(0.0, |most, off| greater(off, most));
+        let precision = if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
+        off / (precision / 4.0 * (self.rows as f64).powf(1.5))
+    }
+}
+
+/// Views and multiplications.
+enum Failed {
+    Shape(ShapeError),
+    Gemm(GemmError),
+}
+
+impl From<Failed> for CannotMeasure {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Shape(error) => CannotMeasure::environment(error.to_string()),
+            Failed::Gemm(error) => broken(error),
+        }
+    }
+}
+
+impl<T: Real> Prepared for Running<T> {
+    /// Always one product, however long it takes.
+    fn sample(&mut self, _: Amount) -> Result<Sample, CannotMeasure> {
+        let (rows, stride) = (self.rows, stride(self.rows));
+        let a = Matrix::new(T::of(&self.a), rows, rows, stride).map_err(Failed::Shape)?;
+        let b = Matrix::new(T::of(&self.b), rows, rows, stride).map_err(Failed::Shape)?;
+        let mut c = MatrixMut::new(T::of_mut(&mut self.c), rows, rows, stride).map_err(Failed::Shape)?;
+        let begun = Instant::now();
+        let multiplied =
+            self.gemm.multiply(&mut self.team, a, b, &mut c, Update::Set).map_err(Failed::Gemm)?;
+        let elapsed = begun.elapsed().as_secs_f64();
+        let residual = self.residual();
+        self.worst = greater(residual, self.worst);
+        let held = Held { cpus: self.team.cpus(), clocks: &multiplied.clocks, kinds: &self.kinds };
+        Ok(dense::sample(2.0 * (rows as f64).powi(3), elapsed, residual, held))
+    }
+
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        let residual = self.worst;
+        if residual < THRESHOLD {
+            return Ok(());
+        }
+        let detail = format!("the error of the product in units of rounding must be below {THRESHOLD}");
+        Err(dense::wrong(self.team.cpus(), "gemm", residual, detail))
+    }
+
+    fn facts(&self) -> Facts {
+        let mut facts = self.facts.clone();
+        let resident: Vec<_> = [&self.a, &self.b, &self.c].iter().filter_map(|b| b.resident().ok()).collect();
+        note_pages(&mut facts, Pages::Thp, &resident);
+        facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_bench_api::{Keep, Options};
+    use plimsoll_machine::Root;
+    use plimsoll_model::case::Value;
+    use plimsoll_model::place::Placement;
+    use plimsoll_model::sample::Cause;
+
+    fn here() -> Machine {
+        Machine::discover(&Root::live())
+    }
+
+    fn words(key: &str, words: &[&str]) -> Group {
+        Group::default().with(key, words.iter().map(|w| Value::Word((*w).to_owned())).collect())
+    }
+
+    #[test]
+    fn both_types_at_one_thread_and_all() {
+        let candidates = MatrixProduct.cases(&here(), &Group::default()).unwrap();
+        assert_eq!(candidates.len(), 2 * default_threads(&here()).len());
+        let first = candidates[0].case.to_string();
+        assert!(first.starts_with("cpu.gemm/type=f64/n="), "{first}");
+        assert!(candidates.iter().all(|candidate| candidate.feasible.is_ok()), "{candidates:?}");
+    }
+
+    #[test]
+    fn places_are_honoured_and_stand_in_the_id() {
+        let machine = here();
+        let last = machine.cpu.allowed.iter().last().unwrap();
+        let group = words("affinity", &["compact", &last.to_string()])
+            .with("type", vec![Value::Word("f64".to_owned())])
+            .with("n", vec![Value::Count(48)])
+            .with("threads", vec![Value::Count(1)]);
+        let candidates = MatrixProduct.cases(&machine, &group).unwrap();
+        assert_eq!(candidates.len(), 2);
+        let Candidate { case, parsed, .. } = &candidates[1];
+        assert!(case.to_string().ends_with(&format!("/affinity={last}/threads=1")), "{case}");
+        let running = Running::<f64>::new(&parsed.read().unwrap(), &machine).unwrap();
+        assert_eq!(running.facts().achieved.get(&super::super::fact::CPUS), Some(vec![last]));
+        let error = MatrixProduct.cases(&machine, &words("affinity", &["8191"])).unwrap_err();
+        assert!(error.starts_with("affinity: CPU 8191"), "{error}");
+    }
+
+    #[test]
+    fn wrong_values_are_refused_in_one_line() {
+        let error = |group: &Group| MatrixProduct.cases(&here(), group).unwrap_err();
+        assert_eq!(error(&words("type", &["i8"])), "type must be f64 or f32: 'i8' is neither");
+        let none = Group::default().with("n", vec![Value::Count(0)]);
+        assert!(error(&none).starts_with("n must be between 1 and"));
+    }
+
+    #[test]
+    fn matrices_beyond_memory_are_refused_with_the_sum() {
+        let huge = Group::default().with("n", vec![Value::Count(1 << 30)]);
+        for candidate in MatrixProduct.cases(&here(), &huge).unwrap() {
+            let refusal = candidate.feasible.unwrap_err();
+            assert_eq!(refusal.cause, Cause::Environment);
+            assert!(refusal.reason.contains("3 matrices of"), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn every_kernel_here_multiplies_and_a_wrong_element_is_noticed() {
+        fn check<T: Real>(isa: Isa, rows: usize) {
+            let threads = Threads { count: 2, place: Placement::Spread };
+            let job = Job { element: Element::F64, isa, n: rows, threads };
+            let mut running = Running::<T>::new(&job, &here()).unwrap();
+            let sample = running.sample(Amount::Seconds(0.1)).unwrap();
+            assert!(sample.values["rate"] > 0.0 && sample.elapsed > 0.0);
+            assert!(sample.values["residual"] < THRESHOLD && sample.values["time"] == sample.elapsed);
+            running.verify().unwrap_or_else(|wrong| panic!("{isa} {rows}: {wrong}"));
+            // In B, so that the next product is not the one that was expected.
+            let place = &mut T::of_mut(&mut running.b)[0];
+            *place = T::from_f64(place.to_f64() + 0.5);
+            running.sample(Amount::Seconds(0.1)).unwrap();
+            assert_eq!(running.verify().unwrap_err().cause, Cause::WrongAnswer);
+            *place_of::<T>(&mut running.c) = T::from_f64(f64::NAN);
+            assert!(running.residual().is_nan());
+        }
+        fn place_of<T: Real>(buffer: &mut Buffer) -> &mut T {
+            &mut T::of_mut(buffer)[0]
+        }
+        for isa in plimsoll_metal::gemm::isas().filter(|isa| isa.available().is_ok()) {
+            for rows in [1, 7, 100, 300] {
+                check::<f64>(isa, rows);
+                check::<f32>(isa, rows);
+            }
+        }
+    }
+
+    #[test]
+    fn the_machine_measures_what_it_lists() {
+        let machine = here();
+        let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
+        let keep = Keep::default();
+        let cx = Context { machine: &machine, options: &options, keep: &keep };
+        let group = words("type", &["f32"]).with("n", vec![Value::Count(200)]);
+        for candidate in MatrixProduct.cases(&machine, &group).unwrap() {
+            let mut running = MatrixProduct.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
+            running.sample(Amount::Seconds(0.1)).unwrap();
+            running.verify().unwrap();
+            assert!(running.facts().achieved.get(&KERNEL).unwrap().starts_with("gemm_f32"));
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Siblings that a hypervisor hides: two CPUs of a guest that are one core of the host.
+//!
+//! Two of them do together what one does alone, in every trial. What else slows a CPU down (another guest on the core,
+//! programs here, a quota) does not come and go with the work on one other CPU, time after time, and not by a factor of two.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use plimsoll_metal::isa::Isa;
+use plimsoll_metal::kernel::{Element, Op, find};
+use plimsoll_metal::one_core::{Trial, trial};
+
+use plimsoll_machine::{CpuSet, Machine};
+
+/// Trials all of which must say the same.
+const TRIALS: usize = 5;
+/// Between two of them, so that what else works on the machine is not the same in all.
+const APART: Duration = Duration::from_millis(20);
+/// How many times longer a slice takes on a CPU while its sibling works.
+const TWICE: std::ops::RangeInclusive<f64> = 1.8..=2.2;
+/// The most CPUs that are looked at: larger guests are shown their siblings, and each pair takes some 10 ms.
+const MOST_CPUS: usize = 16;
+
+/// Looks for CPUs that share a core although the kernel does not say so, where a hypervisor shows it the cores.
+pub(super) fn look(machine: &mut Machine) {
+    let quota = machine.cgroup.cpu_quota.as_ref();
+    let held = quota.is_some_and(|quota| quota.cpus() < machine.cpu.allowed.len() as f64);
+    if held || machine.virtualisation.is_virtual != Some(true) || !machine.cpu.hidden_siblings.is_empty() {
+        return;
+    }
+    let Some(kernel) = find(Op::FMA, Element::F64, Isa::best()).and_then(|kernel| kernel.load().ok()) else {
+        return;
+    };
+    let mut found: Vec<CpuSet> = Vec::new();
+    for [a, b] in pairs(machine) {
+        if found.iter().any(|set| set.contains(a) || set.contains(b)) {
+            continue;
+        }
+        let trials = (0..TRIALS).map_while(|turn| {
+            if turn > 0 {
+                sleep(APART);
+            }
+            trial([a, b], turn % 2, &kernel).ok()
+        });
+        if are_siblings(trials) {
+            found.push([a, b].into_iter().collect());
+        }
+    }
+    machine.cpu.hidden_siblings = found;
+}
+
+/// The pairs that may be siblings, as hypervisors number them: neighbours, then those half of the CPUs apart. Only CPUs that
+/// the kernel shows as a core each.
+fn pairs(machine: &Machine) -> Vec<[usize; 2]> {
+    let cpu = &machine.cpu;
+    let alone = |number: &usize| cpu.logical(*number).is_none_or(|logical| logical.siblings.len() <= 1);
+    let cpus: Vec<usize> = cpu.allowed.iter().filter(alone).collect();
+    if cpus.len() > MOST_CPUS {
+        return Vec::new();
+    }
+    let half = cpus.len() / 2;
+    let neighbours = cpus.chunks_exact(2).map(|pair| [pair[0], pair[1]]);
+    let apart = cpus.iter().zip(cpus.iter().skip(half)).take(half).map(|(a, b)| [*a, *b]);
+    neighbours.chain(apart.filter(|_| half > 1)).collect()
+}
+
+/// Whether all trials say so; the first that does not ends them.
+fn are_siblings(trials: impl Iterator<Item = Trial>) -> bool {
+    let mut agreeing = 0;
+    for Trial { alone, both } in trials {
+        let slower = alone.iter().zip(both).map(|(alone, both)| both / alone);
+        if !slower.into_iter().all(|times| TWICE.contains(&times)) {
+            return false;
+        }
+        agreeing += 1;
+    }
+    agreeing == TRIALS
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use plimsoll_machine::Root;
+    use plimsoll_machine::fixture::{Fault, Fixture};
+
+    const SLICE: f64 = 25e-6;
+
+    fn of(alone: [f64; 2], both: [f64; 2]) -> Trial {
+        Trial { alone: alone.map(|times| times * SLICE), both: both.map(|times| times * SLICE) }
+    }
+
+    #[test]
+    fn siblings_do_together_what_one_does_alone_every_time() {
+        let siblings = of([1.0, 1.01], [2.01, 1.99]);
+        let apart = of([1.0, 1.0], [1.0, 1.03]);
+        assert!(are_siblings(vec![siblings; TRIALS].into_iter()));
+        assert!(!are_siblings(vec![siblings; TRIALS - 1].into_iter()), "too few");
+        assert!(!are_siblings(vec![apart; TRIALS].into_iter()));
+        for other in [
+            // A guest on one core, on both all the time, and on both while both worked.
+            of([1.0, 2.0], [1.0, 2.0]),
+            of([2.0, 2.0], [2.0, 2.0]),
+            of([1.0, 1.0], [2.0, 1.0]),
+            // A clock that falls with two cores at work; two CPUs that take turns on one hardware thread.
+            of([1.0, 1.0], [1.3, 1.3]),
+            of([1.0, 1.0], [1.0, 1.0]),
+            of([1.0, 0.0], [2.0, 0.0]),
+        ] {
+            let mut trials = vec![siblings; TRIALS];
+            trials[TRIALS - 1] = other;
+            assert!(!are_siblings(trials.into_iter()), "{other:?}");
+        }
+    }
+
+    proptest! {
+        /// Guests that begin and end at any time, on either core or on both.
+        #[test]
+        fn a_noisy_neighbour_is_no_sibling(busy in prop::collection::vec(any::<[bool; 4]>(), TRIALS)) {
+            // Only where such a guest worked in each of ten moments and in none of the others would it look like one.
+            prop_assume!(busy.iter().any(|moments| *moments != [false, false, true, true]));
+            let times = |busy: bool| if busy { 2.0 } else { 1.0 };
+            let trials = busy.into_iter().map(|[a, b, c, d]| of([times(a), times(b)], [times(c), times(d)]));
+            prop_assert!(!are_siblings(trials));
+        }
+    }
+
+    #[test]
+    fn neighbours_and_halves_are_tried_where_the_kernel_shows_a_core_each() -> Result<(), Fault> {
+        let mut machine = Fixture::open("firecracker-zen4")?.machine();
+        assert_eq!(pairs(&machine), [[0, 1]]);
+        machine.cpu.logical.clear();
+        machine.cpu.allowed = "0-4".parse()?;
+        assert_eq!(pairs(&machine), [[0, 1], [2, 3], [0, 2], [1, 3]]);
+        machine.cpu.allowed = "0-16".parse()?;
+        assert_eq!(pairs(&machine), Vec::<[usize; 2]>::new());
+        let shown = Fixture::open("xeon-gold-6230-2s")?.machine();
+        assert_eq!(pairs(&shown), Vec::<[usize; 2]>::new());
+        Ok(())
+    }
+
+    #[test]
+    fn a_look_here_ends_and_no_cpu_has_two_siblings() {
+        let mut machine = Machine::discover(&Root::live());
+        look(&mut machine);
+        let found = &machine.cpu.hidden_siblings;
+        assert!(found.iter().all(|set| set.len() == 2));
+        assert!(found.iter().enumerate().all(|(at, set)| found[..at].iter().all(|other| !other.meets(set))));
+    }
+}

@@ -1,0 +1,55 @@
+//! The limit of `cpu.hpl`: the sum of what each machine of the run derived for its own multiply-adds.
+
+use super::{MACHINES, MACHINES_PEAK};
+use crate::RATE;
+use plimsoll_model::limit::{Input, Kind, Limit, Question, Source};
+use plimsoll_model::sample::Condition;
+
+/// Limits of `cpu.hpl`: what all machines could compute together.
+pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
+    if question.metric != RATE {
+        return Vec::new();
+    }
+    let condition = |row: &Condition| question.samples.first()?.conditions.more.get(row);
+    let (Some(machines), Some(peak)) = (condition(&MACHINES), condition(&MACHINES_PEAK)) else {
+        let why = "not every machine has a derived limit of its own: also run cpu.peak with op=fma, type=f64 and all CPUs";
+        return vec![Limit::unknown(Kind::Ceiling, why)];
+    };
+    let from = "cpu.peak/op=fma/type=f64 with all CPUs, on each machine";
+    let inputs = vec![
+        Input::new("machines", machines, "1", "those of the run"),
+        Input::new("mean limit", peak / machines, "FLOP/s", from),
+    ];
+    let limit = Limit::fixed(Kind::Ceiling, Source::Derived, peak, "machines × mean limit", inputs);
+    vec![limit.passed_by("a machine did more than its own limit, see its cpu.peak")]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_machine::{Machine, Root};
+    use plimsoll_model::limit::Evidence;
+    use plimsoll_model::sample::{Conditions, Sample};
+
+    #[test]
+    fn machines_together_have_the_sum_of_their_limits() {
+        let machine = Machine::discover(&Root::at("/nonexistent"));
+        let case = "cpu.hpl/n=2000/nb=192/p=1/q=2/threads=2".parse().unwrap();
+        let more = [(MACHINES, 2.0), (MACHINES_PEAK, 4e11)].into_iter().collect();
+        let known =
+            [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
+        let of = |samples: &[Sample], metric| {
+            limits(&Question {
+                machine: &machine,
+                case: &case,
+                metric,
+                samples,
+                evidence: Evidence::default(),
+            })
+        };
+        let limit = &of(&known, "rate")[0];
+        assert_eq!((limit.value, limit.source, limit.inputs[1].value), (Some(4e11), Source::Derived, 2e11));
+        assert_eq!(of(&[Sample::default()], "rate")[0].source, Source::Unknown);
+        assert!(of(&known, "residual").is_empty());
+    }
+}

@@ -1,0 +1,83 @@
+//! `cpu.hpl`: HPL over all machines of a run, by the installed `xhpl` or `hpcc`.
+//!
+//! The machines of a run with `--hosts` solve it together after each has been measured; on one machine `cpu.linpack` measures the same.
+
+mod limit;
+
+use super::dense::{self, BLOCK, MOST_ROWS};
+use plimsoll_bench_api::{
+    Benchmark, Candidate, Context, Descriptor, Metric, Parsed, Ready, Roofline, Say, counts,
+};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::{Case, Value};
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::{CannotMeasure, Condition};
+
+/// Most columns of a block.
+const MOST_BLOCK: u64 = 4096;
+
+/// Most rows or columns of processes.
+const MOST_GRID: u64 = 1 << 16;
+
+/// How many machines solved a system together.
+pub const MACHINES: Condition = Condition::new("machines", "1", "machines that solved a system together");
+/// What they could compute together.
+pub const MACHINES_PEAK: Condition = Condition::new(
+    "machines_peak",
+    "FLOP/s",
+    "sum over the machines of the limit of multiply-adds that each derived for itself",
+);
+
+/// The benchmark itself.
+pub struct Hpl;
+
+impl Benchmark for Hpl {
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "cpu.hpl",
+            about: "HPL over all machines of a run with --hosts, by the installed xhpl or hpcc",
+            words: &[Say::Word("HPL"), Say::Named("n"), Say::Named("p"), Say::Named("q"), Say::Times],
+            keys: &["n", "nb", "p", "q"],
+            by_default: false,
+            of_all_machines: true,
+            limits: limit::limits,
+            ..Descriptor::USUAL
+        }
+    }
+
+    fn roofline(&self, case: &Case) -> Roofline {
+        Roofline::Computes(dense::of_a_system(case))
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        &dense::METRICS
+    }
+
+    fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        // What is not asked for the machines decide, when all are known.
+        let mut made = vec![Case::of(self.name())];
+        let lists: [(&str, &[u64], u64); 4] = [
+            ("n", &[], MOST_ROWS),
+            ("nb", &[BLOCK], MOST_BLOCK),
+            ("p", &[], MOST_GRID),
+            ("q", &[], MOST_GRID),
+        ];
+        for (key, usual, most) in lists {
+            let values = counts(group, key, usual, most)?;
+            if !values.is_empty() {
+                made = Case::with_each(made, key, values.into_iter().map(Value::Count));
+            }
+        }
+        Ok(made.into_iter().map(|case| Candidate::new(case, Err(alone()))).collect())
+    }
+
+    fn prepare(&self, _: &Case, _: &Parsed, _: &Context<'_>) -> Ready {
+        Err(alone())
+    }
+}
+
+fn alone() -> CannotMeasure {
+    CannotMeasure::not_here(
+        "cpu.hpl requires a run over machines: name them with --hosts; on one machine use cpu.linpack",
+    )
+}

@@ -1,0 +1,218 @@
+//! `cpu.linpack`: solves a dense system of linear equations, as HPL does, on all threads.
+//!
+//! HPL's matrix, HPL's count of operations (2/3 N³ + 3/2 N²) and HPL's judgement of the answer, on the matrix made
+//! again; the solver is plimsoll's own (`plimsoll_metal::lu`). One sample is one factorisation and solution.
+
+use std::time::Instant;
+
+use plimsoll_metal::isa::Isa;
+use plimsoll_metal::lu::{Lu, LuError, MOST_BLOCK, System};
+use plimsoll_metal::team::Team;
+use serde::{Deserialize, Serialize};
+
+use super::RESIDUAL_UNSCALED;
+use super::dense::matrix::{Sequence, THRESHOLD, greater, residual};
+use super::dense::{self, BLOCK, Held, MOST_ROWS, Wanted, fits, human, isas};
+use super::fact::{BYTES, NB};
+use super::warning::CpuWarning;
+use plimsoll_bench_api::buffer::note_pages;
+use plimsoll_bench_api::{
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Roofline, Say, counts,
+};
+use plimsoll_machine::Machine;
+use plimsoll_machine::cpu::CoreKind;
+use plimsoll_model::case::Case;
+use plimsoll_model::place::Threads;
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Sample};
+use plimsoll_units::quantity::Unit;
+
+/// How a default order is chosen: some seconds a sample, and the matrix with a tenth for what stands beside it.
+const WANTED: Wanted = Wanted { work: 2.0 / 3.0, seconds: 2.5, cases: 1, bytes_per_element: 8.8 };
+
+/// The benchmark itself.
+pub struct Linpack;
+
+impl Benchmark for Linpack {
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "cpu.linpack",
+            about: "rate of solving a dense system of equations: HPL's matrix, count and check, plimsoll's own solver",
+            words: &[Say::Word("linpack"), Say::Named("n"), Say::Value("isa"), Say::Times],
+            keys: &["n", "nb", "isa", "affinity", "threads"],
+            by_default: false,
+            look: super::look,
+            limits: dense::limit::limits,
+            ..Descriptor::USUAL
+        }
+    }
+
+    fn sample_seconds(&self, case: &Case) -> Option<f64> {
+        // 50 GFLOP/s of each core, as with 256-bit vectors.
+        let n = case.number("n")? as f64;
+        Some(2.0 / 3.0 * n.powi(3) / (5e10 * case.threads() as f64))
+    }
+
+    fn roofline(&self, case: &Case) -> Roofline {
+        Roofline::Computes(dense::of_a_system(case))
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            let [rate, time, scaled] = dense::METRICS;
+            &[
+                rate,
+                time,
+                scaled,
+                Metric::new(RESIDUAL_UNSCALED, Unit::One, Better::Lower)
+                    .about("largest |Ax − b| of the answer, as LINPACK prints it before it is scaled")
+                    .informative(),
+            ]
+        }
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let isas = isas(group)?;
+        let blocks = counts(group, "nb", &[BLOCK], MOST_BLOCK as u64)?;
+        let seats = dense::seats(machine, group, &[machine.most_threads() as u64])?;
+        let wanted = Wanted { cases: isas.len() * blocks.len() * seats.len(), ..WANTED };
+        let mut candidates = Vec::new();
+        for isa in isas {
+            let order = dense::default_order(machine, group, isa, wanted);
+            for n in counts(group, "n", &[order], MOST_ROWS)? {
+                for nb in &blocks {
+                    candidates.extend(seats.iter().map(|seat| {
+                        let case = Case::of(self.name())
+                            .with_count("n", n)
+                            .with_count("nb", *nb)
+                            .with_word("isa", isa.name());
+                        let case = seat.taken(case);
+                        let threads = Threads::of(machine, &case);
+                        let job = Job { isa, n: n as usize, nb: *nb as usize, threads };
+                        let feasible = job.system(machine).map(|_| ());
+                        Candidate::new(case, feasible).parsed(&job)
+                    }));
+                }
+            }
+        }
+        Ok(candidates)
+    }
+
+    fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        let job: Job = parsed.read()?;
+        let system = job.system(cx.machine)?;
+        let mut team = dense::team(cx.machine, &job.threads)?;
+        let unlimited = cx.machine.cpu_capacity() >= team.count() as f64;
+        let lu = Lu::new(system, &mut team, unlimited).map_err(broken)?;
+        let mut facts = Facts::default();
+        dense::note_threads(&mut facts, cx.machine, &team);
+        facts.achieved.set(&NB, system.block());
+        facts.achieved.set(&BYTES, system.bytes(team.count()));
+        job.note_size(&mut facts, cx.machine, system);
+        let kinds = dense::kinds_of(cx.machine, &team);
+        Ok(Box::new(Running { team, lu, sequence: Sequence::new(), worst: 0.0, kinds, facts }))
+    }
+}
+
+/// A case, understood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Job {
+    isa: Isa,
+    /// Equations.
+    n: usize,
+    /// Columns of a block.
+    nb: usize,
+    threads: Threads,
+}
+
+impl Job {
+    /// The system, cut into blocks, if there are kernels and memory for it.
+    fn system(&self, machine: &Machine) -> Result<System, CannotMeasure> {
+        let n = self.n;
+        let matrix = n.saturating_mul(n).saturating_mul(size_of::<f64>());
+        let sum = format!("8 B × {n}² = {} for the matrix", human(matrix as u64));
+        fits(machine, matrix, &sum)?;
+        let caches = dense::caches(machine, &self.threads);
+        let system = System::new(self.isa, caches, n, self.nb)
+            .map_err(|error| CannotMeasure::not_here(error.to_string()))?;
+        let bytes = system.bytes(self.threads.count);
+        fits(machine, bytes, &format!("{sum}, and {} more", human(bytes.saturating_sub(matrix) as u64)))?;
+        Ok(system)
+    }
+
+    /// Says how the order was chosen where it is the default one.
+    fn note_size(&self, facts: &mut Facts, machine: &Machine, system: System) {
+        let endless = Wanted { seconds: f64::INFINITY, ..WANTED };
+        let order = |wanted| dense::default_order(machine, &Group::default(), self.isa, wanted);
+        let (chosen, most) = (order(WANTED), order(endless));
+        if self.n as u64 == chosen && chosen < most {
+            let bytes = system.bytes(self.threads.count) as u64;
+            facts.warnings.push(CpuWarning::DefaultSize { n: chosen, bytes, most }.into());
+        }
+    }
+}
+
+fn broken(error: LuError) -> CannotMeasure {
+    CannotMeasure::environment(error.to_string())
+}
+
+/// HPL's count of operations for a system of so many equations.
+pub fn operations(n: f64) -> f64 {
+    2.0 / 3.0 * n.powi(3) + 1.5 * n.powi(2)
+}
+
+/// A system in memory and the threads that solve it.
+struct Running {
+    team: Team,
+    lu: Lu,
+    sequence: Sequence,
+    /// The largest residual so far.
+    worst: f64,
+    /// The kinds of core that it runs on, where there are several.
+    kinds: Vec<CoreKind>,
+    facts: Facts,
+}
+
+impl Prepared for Running {
+    /// Always one factorisation and solution, however long it takes.
+    fn sample(&mut self, _: Amount) -> Result<Sample, CannotMeasure> {
+        let Self { team, lu, sequence, .. } = self;
+        let rows = lu.system().rows();
+        let filled = lu.fill(team, |row, column, numbers| sequence.column(rows, row, column, numbers));
+        filled.map_err(|error| CannotMeasure::environment(error.to_string()))?;
+        let begun = Instant::now();
+        let solved = lu.solve(team).map_err(broken)?;
+        let elapsed = begun.elapsed().as_secs_f64();
+        let residual = residual(team, sequence, lu.solution())
+            .map_err(|error| CannotMeasure::environment(error.to_string()))?;
+        self.worst = greater(residual.scaled, self.worst);
+        let held = Held { cpus: team.cpus(), clocks: &solved.clocks, kinds: &self.kinds };
+        let mut sample = dense::sample(operations(rows as f64), elapsed, residual.scaled, held);
+        sample.values.insert(RESIDUAL_UNSCALED.to_owned(), residual.unscaled);
+        Ok(sample)
+    }
+
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        judged(self.team.cpus(), self.worst)
+    }
+
+    fn facts(&self) -> Facts {
+        let mut facts = self.facts.clone();
+        if let Ok(resident) = self.lu.resident() {
+            note_pages(&mut facts, plimsoll_metal::buffer::Pages::Thp, &[resident]);
+        }
+        facts
+    }
+}
+
+/// HPL's judgement. What is not a number is no answer.
+fn judged(cpus: &[usize], residual: f64) -> Result<(), CannotMeasure> {
+    if residual < THRESHOLD {
+        return Ok(());
+    }
+    let detail = format!("the scaled residual of the solution must be below {THRESHOLD}");
+    Err(dense::wrong(cpus, "LU", residual, detail))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! Cases, refusals, and systems that are really solved and judged.
+
+use plimsoll_metal::gemm::{self, Caches};
+
+use super::*;
+use plimsoll_bench_api::{Keep, Options};
+use plimsoll_machine::Root;
+use plimsoll_model::case::Value;
+use plimsoll_model::sample::Cause;
+
+fn here() -> Machine {
+    Machine::discover(&Root::live())
+}
+
+fn number_list(key: &str, numbers: &[u64]) -> Group {
+    Group::default().with(key, numbers.iter().map(|n| Value::Count(*n)).collect())
+}
+
+#[test]
+fn all_threads_solve_a_system_that_fits_unless_told_otherwise() {
+    let machine = here();
+    let candidates = Linpack.cases(&machine, &Group::default()).unwrap();
+    assert_eq!(candidates.len(), 1);
+    let case = &candidates[0].case;
+    assert!(candidates[0].feasible.is_ok());
+    assert_eq!(case.threads(), machine.most_threads());
+    assert!(case.number("n").unwrap() >= 240 && case.number("nb") == Some(BLOCK), "{case}");
+    assert!(!Linpack.descriptor().by_default);
+}
+
+#[test]
+fn lists_multiply() {
+    let group = number_list("n", &[100, 200])
+        .with("nb", vec![Value::Count(24), Value::Count(48)])
+        .with("threads", vec![Value::Count(1), Value::Count(2)]);
+    assert_eq!(Linpack.cases(&here(), &group).unwrap().len(), 8);
+}
+
+#[test]
+fn sizes_that_cannot_be_are_refused_in_one_line() {
+    for (key, number) in [("n", 0), ("n", 1 << 40), ("nb", 0), ("nb", 1025), ("threads", 0)] {
+        let error = Linpack.cases(&here(), &number_list(key, &[number])).unwrap_err();
+        assert!(error.starts_with(&format!("{key} must be between 1 and")), "{error}");
+    }
+}
+
+#[test]
+fn a_matrix_beyond_memory_is_refused_with_the_sum() {
+    let candidates = Linpack.cases(&here(), &number_list("n", &[2_000_000_000])).unwrap();
+    let refusal = candidates[0].feasible.clone().unwrap_err();
+    assert_eq!(refusal.cause, Cause::Environment);
+    assert!(refusal.reason.contains("8 B × 2000000000² = "), "{refusal}");
+    assert!(refusal.reason.ends_with("use a smaller --n"), "{refusal}");
+}
+
+#[test]
+fn every_instruction_set_here_solves_and_is_judged() {
+    let machine = here();
+    let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
+    let keep = Keep::default();
+    let cx = Context { machine: &machine, options: &options, keep: &keep };
+    let group = number_list("n", &[1, 130])
+        .with("nb", vec![Value::Count(40)])
+        .with("threads", vec![Value::Count(1), Value::Count(machine.cpu.allowed.len() as u64 + 1)])
+        .with("isa", vec![Value::Word("all".to_owned())]);
+    let candidates = Linpack.cases(&machine, &group).unwrap();
+    assert_eq!(candidates.len(), 4 * gemm::isas().filter(|isa| isa.available().is_ok()).count());
+    for Candidate { case, parsed, .. } in candidates {
+        let mut running = Linpack.prepare(&case, &parsed, &cx).unwrap();
+        for _ in 0..2 {
+            let sample = running.sample(Amount::Seconds(0.1)).unwrap();
+            assert!(sample.values["rate"] > 0.0 && sample.elapsed > 0.0, "{case}");
+            assert!(sample.values["residual"] < THRESHOLD, "{case}: {sample:?}");
+        }
+        running.verify().unwrap();
+        let facts = running.facts();
+        assert!(facts.achieved.get(&NB).is_some_and(|nb| nb >= 4), "{facts:?}");
+        let crowded = facts.warnings.iter().any(|warning| warning.code() == "more-threads-than-cpus");
+        assert_eq!(crowded, case.threads() > machine.cpu.allowed.len());
+    }
+}
+
+#[test]
+fn a_residual_that_is_not_small_voids_the_figure() {
+    assert_eq!(judged(&[0], 15.9), Ok(()));
+    for wrong in [16.0, 1e9, f64::INFINITY, f64::NAN] {
+        let error = judged(&[0], wrong).unwrap_err();
+        assert_eq!(error.cause, Cause::WrongAnswer, "{wrong}");
+        assert_eq!(error.wrong.unwrap().cpu(), Some(0));
+    }
+}
+
+#[test]
+fn one_wrong_solution_among_right_ones_is_not_forgotten() {
+    let machine = here();
+    let one = Threads { count: 1, place: plimsoll_bench_api::Placement::Spread };
+    let mut team = dense::team(&machine, &one).unwrap();
+    let lu =
+        Lu::new(System::new(gemm::best_isa(), Caches::default(), 50, 24).unwrap(), &mut team, true).unwrap();
+    let sequence = Sequence::new();
+    for worst in [17.0, f64::NAN] {
+        let mut team = dense::team(&machine, &one).unwrap();
+        let lu = Lu::new(lu.system(), &mut team, true).unwrap();
+        let (sequence, kinds, facts) = (sequence.clone(), Vec::new(), Facts::default());
+        let mut running = Running { team, lu, sequence, worst, kinds, facts };
+        running.sample(Amount::Seconds(0.1)).unwrap();
+        assert!(running.verify().is_err(), "{worst}");
+    }
+}
+
+#[test]
+fn operations_are_counted_as_hpl_does() {
+    assert_eq!(operations(3.0), 18.0 + 13.5);
+}

@@ -1,0 +1,224 @@
+//! Which operations of which types `cpu.peak` measures, and by which instruction set.
+//!
+//! The kernels say what exists. A pair that nobody has is left out of a product of lists, and is an error where it is
+//! all that was typed for an operation or a type.
+
+use plimsoll_metal::isa::Isa;
+use plimsoll_metal::kernel::{self, Element, Kernel, Op, kernels};
+
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::CannotMeasure;
+
+/// Stands for everything there is.
+const ALL: &str = "all";
+
+/// An operation and the type of its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub(super) op: Op,
+    pub(super) element: Element,
+}
+
+impl Pair {
+    fn kernels(self) -> impl Iterator<Item = &'static Kernel> {
+        let own = move |kernel: &&Kernel| kernel.op == self.op && kernel.element == self.element;
+        kernels().filter(own).filter(|kernel| !kernel.is_variant())
+    }
+
+    fn exists(self) -> bool {
+        self.kernels().next().is_some()
+    }
+
+    /// The best instruction set of this processor that has it; where none has, the best of others.
+    pub(super) fn best(self) -> Isa {
+        let here = self.kernels().filter(|kernel| kernel.available().is_ok());
+        let best = here.map(|kernel| kernel.isa).max();
+        best.or_else(|| self.kernels().map(|kernel| kernel.isa).max()).unwrap_or_else(Isa::best)
+    }
+
+    /// The instruction sets that the words name, each once, in their order.
+    pub(super) fn isas(self, words: &[String]) -> Result<Vec<Isa>, String> {
+        let mut isas = Vec::new();
+        for word in words {
+            match word.as_str() {
+                "best" => isas.push(self.best()),
+                ALL => isas.extend(self.kernels().map(|kernel| kernel.isa)),
+                word => isas.push(one("isa", word)?),
+            }
+        }
+        let mut seen = std::collections::HashSet::new();
+        isas.retain(|isa| seen.insert(*isa));
+        Ok(isas)
+    }
+}
+
+/// The pairs that a group asks for. Without words: fma of f64 and f32; a default that does not go with what was typed
+/// gives way to all that does.
+///
+/// # Errors
+/// A word that names nothing, or an operation or type for which no pair is left, with the nearest that exists.
+pub(super) fn pairs(group: &Group) -> Result<Vec<Pair>, String> {
+    super::foreign::check(group)?;
+    let typed = |key| group.lists.contains_key(key);
+    let ops = chosen(group, "op", Op::ALL, &[Op::FMA])?;
+    let elements = chosen::<Element>(group, "type", &Element::ALL, &[Element::F64, Element::F32])?;
+    let product = |ops: &[Op], elements: &[Element]| -> Vec<Pair> {
+        let pairs = ops.iter().flat_map(|&op| elements.iter().map(move |&element| Pair { op, element }));
+        pairs.filter(|pair| pair.exists()).collect()
+    };
+    let mut pairs = Vec::new();
+    match (typed("op"), typed("type")) {
+        (true, false) => {
+            for op in ops {
+                let usual = product(&[op], &elements);
+                pairs.extend(if usual.is_empty() { product(&[op], &Element::ALL) } else { usual });
+            }
+        }
+        (false, true) => {
+            for element in elements {
+                let usual = product(&ops, &[element]);
+                pairs.extend(if usual.is_empty() { product(Op::ALL, &[element]) } else { usual });
+            }
+        }
+        _ => {
+            pairs = product(&ops, &elements);
+            let all = |key| group.words(key, &[]).iter().any(|word| word == ALL);
+            let lonely_op = ops.iter().find(|op| !pairs.iter().any(|pair| pair.op == **op));
+            let lonely_element = elements.iter().find(|e| !pairs.iter().any(|pair| pair.element == **e));
+            if let (Some(&op), false) = (lonely_op, all("op")) {
+                return Err(missing(Pair { op, element: elements[0] }));
+            }
+            if let (Some(&element), false) = (lonely_element, all("type")) {
+                return Err(missing(Pair { op: ops[0], element }));
+            }
+        }
+    }
+    if pairs.is_empty() {
+        return Err(format!("--op and --type are not supported together on {}", std::env::consts::ARCH));
+    }
+    Ok(pairs)
+}
+
+/// What the words of a list name; `all` is everything.
+fn chosen<T>(group: &Group, key: &str, all: &[T], defaults: &[T]) -> Result<Vec<T>, String>
+where
+    T: std::str::FromStr + Copy,
+    T::Err: std::fmt::Display,
+{
+    if !group.lists.contains_key(key) {
+        return Ok(defaults.to_vec());
+    }
+    let words = group.words(key, &[]);
+    if words.iter().any(|word| word == ALL) {
+        return Ok(all.to_vec());
+    }
+    words.iter().map(|word| one(key, word)).collect()
+}
+
+/// No instruction set has this pair: which others come near.
+fn missing(pair: Pair) -> String {
+    let Pair { op, element } = pair;
+    let elements = Element::ALL.into_iter().filter(|&element| Pair { op, element }.exists());
+    let ops = Op::ALL.iter().filter(|&&op| Pair { op, element }.exists());
+    let elements: Vec<&str> = elements.map(Element::name).collect();
+    let ops: Vec<&str> = ops.map(|op| op.name()).collect();
+    let or_none = |names: Vec<&str>| if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+    format!(
+        "--op {op} is not supported with --type {element} on {}: {op} has {}; {element} has {}",
+        std::env::consts::ARCH,
+        or_none(elements),
+        or_none(ops),
+    )
+}
+
+/// The kernel of a case, if it is written and this processor can run it.
+pub(super) fn row(pair: Pair, isa: Isa) -> Result<&'static Kernel, CannotMeasure> {
+    let absent = |absence: plimsoll_metal::isa::Absence| CannotMeasure::not_here(absence.to_string());
+    let Pair { op, element } = pair;
+    let kernel = kernel::find(op, element, isa);
+    // What the kernel itself lacks says more than what its set lacks; a foreign set says that it is foreign.
+    let Some(kernel) = kernel else {
+        isa.available().map_err(absent)?;
+        let others: Vec<&str> = pair.kernels().map(|kernel| kernel.isa.name()).collect();
+        let others = others.join(", ");
+        return Err(CannotMeasure::not_here(format!(
+            "--isa {isa} is not supported with --op {op} and --type {element}: use {others}"
+        )));
+    };
+    kernel.available().map_err(absent)?;
+    Ok(kernel)
+}
+
+/// Reads one word of a parameter; the error is one line that names the parameter and the choices.
+pub(super) fn one<T: std::str::FromStr>(key: &str, word: &str) -> Result<T, String>
+where
+    T::Err: std::fmt::Display,
+{
+    plimsoll_units::text::shown(word).parse().map_err(|error: T::Err| format!("{key} {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_model::case::Value;
+
+    fn group(lists: &[(&str, &[&str])]) -> Group {
+        lists.iter().fold(Group::default(), |group, (key, words)| {
+            group.with(key, words.iter().map(|word| Value::Word((*word).to_owned())).collect())
+        })
+    }
+
+    fn named(lists: &[(&str, &[&str])]) -> Result<Vec<String>, String> {
+        let pairs = pairs(&group(lists))?;
+        Ok(pairs.iter().map(|pair| format!("{} {}", pair.op, pair.element)).collect())
+    }
+
+    #[test]
+    fn the_default_is_short_and_gives_way_to_what_was_typed() {
+        assert_eq!(named(&[]).unwrap(), ["fma f64", "fma f32"]);
+        assert_eq!(named(&[("type", &["f64"])]).unwrap(), ["fma f64"]);
+        if Isa::best() == Isa::Portable {
+            return;
+        }
+        assert_eq!(named(&[("op", &["add", "mix"])]).unwrap(), ["add f64", "add f32", "mix f64", "mix f32"]);
+        let of_i16 = named(&[("type", &["i16"])]).unwrap();
+        assert!(of_i16.starts_with(&["add i16".to_owned(), "mul i16".to_owned()]), "{of_i16:?}");
+        let all = named(&[("op", &["all"]), ("type", &["all"])]).unwrap();
+        assert!(all.len() >= 17 && !all.contains(&"fma i32".to_owned()), "{all:?}");
+    }
+
+    #[test]
+    fn what_no_instruction_set_has_is_refused_with_the_nearest_or_left_out_of_a_product() {
+        if Isa::best() == Isa::Portable {
+            return;
+        }
+        let error = named(&[("op", &["fma"]), ("type", &["i32"])]).unwrap_err();
+        let arch = std::env::consts::ARCH;
+        assert!(
+            error.starts_with(&format!(
+                "--op fma is not supported with --type i32 on {arch}: fma has f64, f32"
+            )),
+            "{error}"
+        );
+        assert!(error.contains("i32 has add, mul"), "{error}");
+        assert!(
+            named(&[("op", &["div"]), ("type", &["f64", "i8"])])
+                .unwrap_err()
+                .contains("--op div is not supported with --type i8")
+        );
+        let mixed = named(&[("op", &["fma", "add"]), ("type", &["f64", "i32"])]).unwrap();
+        assert_eq!(mixed, ["fma f64", "add f64", "add i32"]);
+    }
+
+    #[test]
+    fn the_best_instruction_set_is_one_that_has_the_pair() {
+        for kernel in kernels() {
+            let pair = Pair { op: kernel.op, element: kernel.element };
+            let best = pair.best();
+            assert!(kernel::find(pair.op, pair.element, best).is_some(), "{pair:?} {best}");
+            let here = pair.kernels().any(|kernel| kernel.available().is_ok());
+            assert_eq!(row(pair, best).is_ok(), here, "{pair:?}");
+            assert!(pair.isas(&["best".to_owned(), ALL.to_owned()]).unwrap().contains(&kernel.isa));
+        }
+    }
+}

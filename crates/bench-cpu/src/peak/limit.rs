@@ -1,0 +1,584 @@
+//! The limit of `cpu.peak`: what the cores' units can start in a cycle, times the clock measured in the same slices.
+//!
+//! rate ≤ instructions per cycle × lanes × operations each × clock × cores. The clock is each sample's own, so the
+//! limit is too. Cores are counted, not threads: siblings share their core's units, and threads beyond the CPUs take
+//! turns. With a number of chains, each of which waits for itself, instructions per cycle ≤ chains ÷ latency as well.
+
+use plimsoll_metal::isa::Isa;
+use plimsoll_metal::kernel::{Element, Kernel, Rate, rate};
+
+use super::PER_CYCLE;
+use crate::limit::{Clocks, Share, core_of, most_of_a_core};
+use crate::{KIND_CLOCK, RATE, kernel_of, word_of};
+use plimsoll_machine::cpu::{Ability, Capability};
+use plimsoll_machine::{CpuSet, Machine};
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::common_core::wherever_they_run;
+use plimsoll_model::limit::credits::credits;
+use plimsoll_model::limit::microarchitecture::{Core, Unknown};
+use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, median};
+use plimsoll_model::place::placed;
+use plimsoll_model::sample::Sample;
+use plimsoll_units::quantity::format::significant;
+use plimsoll_units::quantity::{Quantity, Unit};
+
+pub(crate) fn limits(question: &Question<'_>) -> Vec<Limit> {
+    if question.metric != RATE {
+        return Vec::new();
+    }
+    match wherever_they_run(question, derived) {
+        Ok(limits) => {
+            let credits: Vec<Limit> = limits.iter().filter_map(|limit| credits(question, limit)).collect();
+            limits.into_iter().chain(credits).collect()
+        }
+        Err(why) => vec![Limit::unknown(Kind::Ceiling, why.0 + &measured_instead(question))],
+    }
+}
+
+/// What can be said where the limit cannot: operations in a cycle and the clock, as measured.
+fn measured_instead(question: &Question<'_>) -> String {
+    let conditions = || question.samples.iter().map(|sample| &sample.conditions);
+    let each = median(conditions().filter_map(|c| c.more.get(&PER_CYCLE)).collect());
+    match (each, median(conditions().filter_map(|c| c.clock_hz).collect())) {
+        (Some(each), Some(clock)) => format!(
+            "; measured: {} operations per cycle of a core at {}",
+            significant(each, 3),
+            Quantity::new(clock, Unit::Hertz)
+        ),
+        _ => String::new(),
+    }
+}
+
+fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
+    let kernel = kernel(question.case)?;
+    let cpu = &question.machine.cpu;
+    let cpus: CpuSet = placed(question.machine, question.case).into_iter().collect();
+    if cpu.kinds.iter().filter(|kind| kind.cpus.meets(&cpus)).count() > 1 {
+        return mixed(question, kernel, &cpus);
+    }
+    let share = Share::of(question, &cpus);
+    // Time that a quota gives is a CPU's, not a core's.
+    let threads = if share.is_quota { 1 } else { most_of_a_core(cpu, &cpus) };
+    let units = units(question.machine, &cpus, kernel, threads)?;
+    let core = &units.core;
+    let row = format!("{}, data/microarchitectures.toml: {}", core.name, core.source);
+    let mut limit = at_the_clock(question, kernel, &share, units.per_cycle, &row)?;
+    if let Chains::Few { chains, latency } = units.chains {
+        limit = of_chains(limit, units.name, chains, latency, &row);
+    }
+    limit.reason = units.chains.note(core, units.name);
+    let cores = match share.cpus > 1.0 {
+        true => format!(", {} {}", significant(share.cpus, 3), share.name),
+        false => String::new(),
+    };
+    Ok(core.mark(limit).resting_on(fact(&units, kernel) + &cores))
+}
+
+/// The limit on cores of several kinds: the sum over them, each at its own clock.
+fn mixed(question: &Question<'_>, kernel: &Kernel, cpus: &CpuSet) -> Result<Limit, Unknown> {
+    let machine = question.machine;
+    if machine.cgroup.cpu_quota.as_ref().is_some_and(|quota| quota.cpus() < cpus.len() as f64) {
+        let why = "under a CPU quota nothing tells which kinds of core the time is spent on; measure each kind alone";
+        return Err(Unknown(why.to_owned()));
+    }
+    let mut inputs = Vec::new();
+    let mut per_sample = vec![0.0; question.samples.len()];
+    let (mut mark, mut facts) = (None, Vec::new());
+    for kind in &machine.cpu.kinds {
+        let here = kind.cpus.common(cpus);
+        if here.is_empty() {
+            continue;
+        }
+        let units = units(machine, &here, kernel, most_of_a_core(&machine.cpu, &here))?;
+        let clock = |sample: &Sample| sample.conditions.more.get_of(&KIND_CLOCK, &word_of(kind));
+        let clocks: Option<Vec<f64>> = question.samples.iter().map(clock).collect();
+        let clocks = clocks.filter(|clocks| !clocks.is_empty());
+        let clocks = clocks
+            .ok_or_else(|| Unknown(format!("the clock of cores of kind {} was not measured", kind.name)))?;
+        let cores = machine.cpu.cores_of(&here).unwrap_or(here.len()) as f64;
+        let operations = units.per_cycle * f64::from(kernel.lanes) * units.operations;
+        per_sample.iter_mut().zip(&clocks).for_each(|(sum, clock)| *sum += operations * cores * clock);
+        let row = format!("{}, data/microarchitectures.toml: {}", units.core.name, units.core.source);
+        let name = |what: &str| format!("{what} of {}", units.core.name);
+        inputs.extend([
+            Input::new(&name("operations per cycle"), operations, "1/cycle", &row),
+            Input::new(
+                &name("clock"),
+                median(clocks).unwrap_or(f64::NAN),
+                "Hz",
+                "measured between the slices; median",
+            ),
+            Input::new(&name("cores"), cores, "1", &format!("of CPUs {here}")),
+        ]);
+        facts.push(fact(&units, kernel));
+        mark = mark.or(Some(units.core).filter(|core| core.note.is_some()));
+    }
+    let value =
+        median(per_sample.clone()).ok_or_else(|| Unknown("there is no sample with a clock".to_owned()))?;
+    let formula = "the sum over kinds of core: operations per cycle × clock × cores";
+    let limit = Limit { per_sample, ..Limit::fixed(Kind::Ceiling, Source::Derived, value, formula, inputs) };
+    Ok(mark.map_or(limit.clone(), |core| core.mark(limit)).resting_on(facts.join(" or ")))
+}
+
+/// What a row says of a kernel.
+fn fact(units: &Units, kernel: &Kernel) -> String {
+    if let Chains::Few { latency, .. } = units.chains {
+        return format!(
+            "{} cycles from one of the {} to the next ({})",
+            significant(latency, 3),
+            units.name,
+            units.core.name
+        );
+    }
+    let per_cycle = significant(units.per_cycle, 3);
+    format!("{per_cycle} {} of {} bits per cycle ({})", units.name, kernel.vector_bits(), units.core.name)
+}
+
+/// What cores that start so many of a kernel's instructions in a cycle can do, at the clock of each sample.
+fn at_the_clock(
+    question: &Question<'_>,
+    kernel: &Kernel,
+    share: &Share,
+    instructions: f64,
+    from: &str,
+) -> Result<Limit, Unknown> {
+    let name = rate_of(kernel)?.name;
+    let operations = operations(kernel);
+    let Clocks { each, median } = Clocks::of(question)?;
+    let lanes = f64::from(kernel.lanes);
+    let per_cycle = instructions * lanes * operations * share.cpus;
+    let times = if operations > 1.0 { format!("{operations} × ") } else { String::new() };
+    let mut limit = Limit::fixed(
+        Kind::Ceiling,
+        Source::Derived,
+        per_cycle * median,
+        &format!("{name} per cycle × lanes × {times}clock × {}", share.name),
+        vec![
+            Input::new(&format!("{name} per cycle"), instructions, "1/cycle", from),
+            Input::new("lanes", lanes, "1", &format!("{} of {}", kernel.isa, kernel.element)),
+            Clocks::input(median),
+            Input::new(share.name, share.cpus, "1", &share.from),
+        ],
+    );
+    limit.per_sample = each.into_iter().map(|clock| per_cycle * clock).collect();
+    limit.burst = share.burst;
+    Ok(limit)
+}
+
+/// What cores of this kind were measured to do with the case's kernel before the run, where no row says it: a bound for other
+/// cases, and never a reason to disbelieve one.
+pub(crate) fn capabilities(question: &Question<'_>) -> Vec<Limit> {
+    wherever_they_run(question, |question| capability(question).ok_or(())).unwrap_or_default()
+}
+
+fn capability(question: &Question<'_>) -> Option<Limit> {
+    let kernel = kernel(question.case).ok()?;
+    let cpu = &question.machine.cpu;
+    let rate = kernel.rate()?;
+    let ability = match rate.key {
+        key if key == rate::FMA.key => Ability::Fma,
+        key if key == rate::MULTIPLY_AND_ADD.key => Ability::MultiplyAndAdd,
+        _ => return None,
+    };
+    // One core stands for all only where they are of one kind.
+    let same = |one: &&Capability| one.ability == ability && one.bits == kernel.vector_bits();
+    let found = cpu.capabilities.iter().find(same).filter(|_| cpu.kinds.is_empty())?;
+    let cpus: CpuSet = placed(question.machine, question.case).into_iter().collect();
+    let share = Share::of(question, &cpus);
+    let from = format!(
+        "measured capability: {} on CPU {} before the run",
+        significant(found.measured, 4),
+        found.cpu
+    );
+    let limit = at_the_clock(question, kernel, &share, found.per_cycle()?, &from).ok()?;
+    let reason = Some("measured capability of these cores".to_owned());
+    // Other work can have slowed down the look before the run: what passes it refutes it.
+    Some(Limit { source: Source::Inferred, reason, ..limit }.resting_on(from))
+}
+
+/// The limit of instructions of which so few chains are in flight: chains ÷ latency takes the place of what the units start.
+fn of_chains(mut limit: Limit, name: &str, chains: f64, latency: f64, from: &str) -> Limit {
+    let started = format!("{name} per cycle");
+    limit.formula = limit.formula.replacen(&started, "chains ÷ latency", 1);
+    limit.inputs.retain(|input| input.name != started);
+    limit.inputs.insert(0, Input::new("latency", latency, "cycles", from));
+    limit.inputs.insert(0, Input::new("chains", chains, "1", "of the threads of a core"));
+    limit
+}
+
+/// What one core can do with a kernel in a cycle.
+pub struct PerCycle {
+    /// Instructions started.
+    pub instructions: f64,
+    /// Operations.
+    pub operations: f64,
+}
+
+/// What a core like CPU `number` can do with a kernel.
+///
+/// # Errors
+/// Why it is not known.
+pub fn per_cycle(machine: &Machine, number: usize, kernel: &Kernel) -> Result<PerCycle, Unknown> {
+    compiled_by_us(kernel)?;
+    let units = units(machine, &[number].into_iter().collect(), kernel, 1)?;
+    let operations = units.per_cycle * f64::from(kernel.lanes) * units.operations;
+    Ok(PerCycle { instructions: units.per_cycle, operations })
+}
+
+/// What bounds the kernel in the core.
+struct Units {
+    core: Core,
+    /// Vector instructions in a cycle.
+    per_cycle: f64,
+    /// Operations of one lane of one instruction.
+    operations: f64,
+    name: &'static str,
+    /// What chains make of it.
+    chains: Chains,
+}
+
+/// How the number of chains bounds a kernel.
+enum Chains {
+    /// As many as the kernel needs, or enough of them.
+    Enough,
+    /// So few that they decide the rate: chains in a core, and the cycles of one instruction.
+    Few { chains: f64, latency: f64 },
+    /// It is not known, because no latency is listed.
+    Unknown,
+}
+
+impl Chains {
+    /// What is said of a limit that does not count with the latency.
+    fn note(&self, core: &Core, name: &str) -> Option<String> {
+        matches!(self, Self::Unknown).then(|| {
+            format!(
+                "the latency of {name} of {} is not listed, so this is the limit of the units, however few the chains",
+                core.name
+            )
+        })
+    }
+}
+
+/// The kernel that the case names.
+fn kernel(case: &Case) -> Result<&'static Kernel, Unknown> {
+    let kernel = kernel_of(case).map_err(|_| Unknown(format!("this version has no kernel for {case}")))?;
+    compiled_by_us(kernel).map(|()| kernel)
+}
+
+fn compiled_by_us(kernel: &Kernel) -> Result<(), Unknown> {
+    if kernel.isa != Isa::Portable {
+        return Ok(());
+    }
+    let why = "the compiler chose the instructions of the portable kernel; name an instruction set (--isa)";
+    Err(Unknown(why.to_owned()))
+}
+
+/// The units of the cores that the threads are on, which must be alike; `threads` of them share a core at most.
+fn units(machine: &Machine, cpus: &CpuSet, kernel: &Kernel, threads: usize) -> Result<Units, Unknown> {
+    let core = core_of(machine, cpus)?;
+    let rate = rate_of(kernel)?;
+    if kernel.isa == Isa::Sve && !rate.is_alike_in_sve {
+        return Err(Unknown(format!("the rate of SVE {} of {} is not known", rate.name, core.name)));
+    }
+    if kernel.is_scalar() && !rate.is_alike_in_scalars {
+        return Err(Unknown(format!("the rate of scalar {} of {} is not known", rate.name, core.name)));
+    }
+    // A scalar takes a place of 128 bits.
+    let started = core.per_cycle(rate, kernel.vector_bits().max(LEAST_VECTOR_BITS), &machine.cpu)?;
+    let (per_cycle, chains) = in_chains(&core, kernel, started, threads);
+    Ok(Units { per_cycle, core, operations: operations(kernel), name: rate.name, chains })
+}
+
+/// Bits of the shortest vectors that rates are listed for.
+const LEAST_VECTOR_BITS: u32 = 128;
+
+/// Instructions in a cycle of those that the units start, where chains wait: each for one latency, or for two where a step is
+/// a multiplication and an addition.
+fn in_chains(core: &Core, kernel: &Kernel, started: f64, threads: usize) -> (f64, Chains) {
+    if !kernel.chains {
+        return (started, Chains::Enough);
+    }
+    // Binary16 has latencies of its own.
+    let rate = kernel.rate().filter(|_| kernel.element != Element::F16);
+    let latency = rate.and_then(|rate| core.latency(rate));
+    let chains = f64::from(kernel.accumulators) * threads as f64;
+    match latency {
+        None => (started, Chains::Unknown),
+        Some(latency) if chains / latency >= started => (started, Chains::Enough),
+        Some(latency) => (chains / latency, Chains::Few { chains, latency }),
+    }
+}
+
+/// Operations of one lane of the instruction that counts.
+fn operations(kernel: &Kernel) -> f64 {
+    f64::from(kernel.parts.iter().map(|part| part.operations).max().unwrap_or(0))
+}
+
+/// The rate of cores that bounds the kernel.
+fn rate_of(kernel: &Kernel) -> Result<Rate, Unknown> {
+    let unlisted =
+        || Unknown(format!("no rate is listed for {} of {} in any row", kernel.op, kernel.element));
+    kernel.rate().ok_or_else(unlisted)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use plimsoll_metal::kernel::{self, Op};
+
+    use super::*;
+    use plimsoll_machine::cgroup::CpuQuota;
+    use plimsoll_machine::cpu::CoreKind;
+    use plimsoll_machine::fixture::two_cores;
+    use plimsoll_machine::{Machine, Root};
+    use plimsoll_model::limit::Evidence;
+    use plimsoll_model::sample::Conditions;
+
+    fn machine(model: u32) -> Machine {
+        let mut machine = Machine::discover(&Root::at("/nonexistent"));
+        machine.cpu.vendor = Some("AuthenticAMD".to_owned());
+        (machine.cpu.family, machine.cpu.model) = (Some(25), Some(model));
+        machine.cpu.allowed = "0-3".parse().unwrap();
+        machine.cpu.logical = two_cores();
+        machine
+    }
+
+    fn samples(clocks: &[Option<f64>]) -> Vec<Sample> {
+        let sample = |clock: &Option<f64>| {
+            let conditions = Conditions { clock_hz: *clock, ..Conditions::default() };
+            Sample { values: [("rate".to_owned(), 1.0)].into(), conditions, ..Sample::default() }
+        };
+        clocks.iter().map(sample).collect()
+    }
+
+    fn limit(machine: &Machine, id: &str, clocks: &[Option<f64>]) -> Limit {
+        let (case, samples) = (id.parse().unwrap(), samples(clocks));
+        let question = Question {
+            machine,
+            case: &case,
+            metric: "rate",
+            samples: &samples,
+            evidence: Evidence::default(),
+        };
+        limits(&question).remove(0)
+    }
+
+    /// Whether the kernels that a test is about are built here; if not, says so past the capture of passing tests.
+    fn x86_64(test: &str) -> bool {
+        let built = kernel::find(Op::FMA, Element::F64, Isa::Avx512).is_some();
+        if !built {
+            writeln!(std::io::stderr(), "SKIPPED {test}: its kernels are those of x86-64").unwrap();
+        }
+        built
+    }
+
+    #[test]
+    fn the_limit_counts_units_lanes_clock_and_cores() {
+        if !x86_64("the_limit_counts_units_lanes_clock_and_cores") {
+            return;
+        }
+        let zen4 = machine(17);
+        let clocks = [Some(3.0e9), Some(3.5e9), Some(3.2e9)];
+        let one = limit(&zen4, "cpu.peak/op=fma/type=f64/isa=avx512/threads=1", &clocks);
+        assert_eq!((one.value, one.source), (Some(16.0 * 3.2e9), Source::Derived));
+        assert_eq!(one.per_sample, [48.0e9, 56.0e9, 51.2e9]);
+        assert!(one.inputs[0].from.contains("AMD 57647"), "{:?}", one.inputs[0]);
+        let two = limit(&zen4, "cpu.peak/op=fma/type=f32/isa=avx2/threads=2", &clocks);
+        assert_eq!(two.value, Some(2.0 * 2.0 * 8.0 * 2.0 * 3.2e9));
+        let sse2 = limit(&zen4, "cpu.peak/op=fma/type=f64/isa=sse2/threads=1", &clocks);
+        assert_eq!(sse2.value, Some(4.0 * 2.0 * 3.2e9));
+        let value = |op: &str, element: &str, isa: &str| {
+            let id = format!("cpu.peak/op={op}/type={element}/isa={isa}/threads=1");
+            let limit = limit(&zen4, &id, &[Some(1.0)]);
+            (limit.value.unwrap_or_else(|| panic!("{id}: {limit:?}")), limit.formula)
+        };
+        assert_eq!(value("mix", "f32", "avx2").0, 4.0 * 8.0);
+        assert_eq!(value("add", "i8", "avx512").0, 2.0 * 64.0);
+        assert_eq!(value("mul", "i64", "avx512").0, 8.0);
+        assert_eq!(value("div", "f64", "avx2").0, 4.0 / 5.0);
+        let dot = value("dot", "i8", "avx512");
+        assert_eq!(dot, (128.0, "dot products per cycle × lanes × 8 × clock × cores".to_owned()));
+        // Every kernel that these chips can run has a rate in their row.
+        let lacking = ["avx_vnni", "avx512_fp16", "amx_int8", "amx_bf16"];
+        let lacks = |kernel: &&Kernel| kernel.needs.is_some_and(|feature| lacking.contains(&feature.name));
+        for kernel in kernel::kernels().filter(|k| k.isa != Isa::Portable && !lacks(k)) {
+            value(kernel.op.name(), kernel.element.name(), kernel.isa.name());
+        }
+    }
+
+    #[test]
+    fn cores_of_several_kinds_give_the_sum_each_at_its_own_clock() {
+        if !x86_64("cores_of_several_kinds_give_the_sum_each_at_its_own_clock") {
+            return;
+        }
+        // Alder Lake: two performance cores at 5 GHz, two efficiency cores at 4 GHz.
+        let mut hybrid = machine(17);
+        hybrid.cpu.vendor = Some("GenuineIntel".to_owned());
+        (hybrid.cpu.family, hybrid.cpu.model) = (Some(6), Some(0x97));
+        hybrid.cpu.logical.clear();
+        let kind = |name: &str, cpus: &str| CoreKind { name: name.to_owned(), cpus: cpus.parse().unwrap() };
+        hybrid.cpu.kinds = vec![kind("cpu_core", "0-1"), kind("cpu_atom", "2-3")];
+        let mut samples = samples(&[Some(4.5e9)]);
+        let id = "cpu.peak/op=fma/type=f64/isa=avx2/threads=4";
+        let ask = |samples: &[Sample]| {
+            let case: Case = id.parse().unwrap();
+            let evidence = Evidence::default();
+            limits(&Question { machine: &hybrid, case: &case, metric: "rate", samples, evidence }).remove(0)
+        };
+        assert!(ask(&samples).reason.is_some_and(|why| why.contains("clock of cores of kind cpu_core")));
+        let more = &mut samples[0].conditions.more;
+        more.set_of(&KIND_CLOCK, "cpu_core", 5e9);
+        more.set_of(&KIND_CLOCK, "cpu_atom", 4e9);
+        // 256 bits: four lanes, two operations; two a cycle on Golden Cove, one on Gracemont.
+        assert_eq!(ask(&samples).value, Some(2.0 * 2.0 * 8.0 * 5e9 + 2.0 * 8.0 * 4e9));
+    }
+
+    #[test]
+    fn chains_bound_the_rate_until_units_times_latency_of_them_are_in_flight() {
+        if !x86_64("chains_bound_the_rate_until_units_times_latency_of_them_are_in_flight") {
+            return;
+        }
+        // Zen 4: two FMA of 256 bits in a cycle, one of 512, each ready after four.
+        let zen4 = machine(17);
+        let of = |kind: &str, chains: u32, threads: u32| {
+            let id = format!("cpu.peak/op=fma/type=f64/{kind}/chains={chains}/threads={threads}");
+            limit(&zen4, &id, &[Some(1.0)])
+        };
+        let rate = |kind: &str, chains: u32| of(kind, chains, 1).value.unwrap();
+        let wide = [1, 3, 4, 5, 24].map(|n| rate("isa=avx512/width=512", n) / 16.0);
+        assert_eq!(wide, [0.25, 0.75, 1.0, 1.0, 1.0]);
+        let middle = [1, 7, 8, 14].map(|n| rate("isa=avx2/width=256", n) / 8.0);
+        assert_eq!(middle, [0.25, 1.75, 2.0, 2.0]);
+        assert_eq!([1, 8].map(|n| rate("isa=avx2/width=128", n) / 4.0), [0.25, 2.0]);
+        assert_eq!([1, 8].map(|n| rate("isa=avx2/width=scalar", n) / 2.0), [0.25, 2.0]);
+        // A multiplication and an addition, three cycles each, two of each a cycle.
+        let apart = [1, 6, 12, 14].map(|n| rate("isa=sse2/width=128", n) / 4.0);
+        assert_eq!(apart, [1.0 / 6.0, 1.0, 2.0, 2.0]);
+        // Siblings have chains of their own and share the units: 0 and 2 are one core.
+        let both = |chains: u32| {
+            let id =
+                format!("cpu.peak/op=fma/type=f64/isa=avx2/width=256/chains={chains}/affinity=0,2/threads=2");
+            limit(&zen4, &id, &[Some(1.0)]).value.unwrap() / 8.0
+        };
+        assert_eq!([1, 4, 8].map(both), [0.5, 2.0, 2.0]);
+        let few = of("isa=avx2/width=256", 3, 1);
+        assert_eq!(few.formula, "chains ÷ latency × lanes × 2 × clock × cores");
+        let inputs: Vec<(&str, f64)> = few.inputs.iter().map(|i| (i.name.as_str(), i.value)).collect();
+        assert_eq!(
+            inputs,
+            [("chains", 3.0), ("latency", 4.0), ("lanes", 4.0), ("clock", 1.0), ("cores", 1.0)]
+        );
+        assert!(few.fact.unwrap().text.contains("4.00 cycles from one of the FMA to the next (Zen 4)"));
+        // Without a latency the units bound it, and that is said.
+        let id = "cpu.peak/op=mul/type=i32/isa=avx2/width=256/chains=1/threads=1";
+        let unlisted = limit(&zen4, id, &[Some(1.0)]);
+        assert_eq!(unlisted.value, Some(16.0));
+        assert!(
+            unlisted.reason.unwrap().starts_with("the latency of multiplications of Zen 4 is not listed")
+        );
+    }
+
+    #[test]
+    fn siblings_and_threads_beyond_the_cpus_add_no_core() {
+        if !x86_64("siblings_and_threads_beyond_the_cpus_add_no_core") {
+            return;
+        }
+        let zen4 = machine(17);
+        let on = |threads: u32| {
+            let id = format!("cpu.peak/op=fma/type=f64/isa=avx512/threads={threads}");
+            limit(&zen4, &id, &[Some(3.0e9)]).value.unwrap() / 48.0e9
+        };
+        assert_eq!([1, 2, 3, 4, 9].map(on), [1.0, 2.0, 2.0, 2.0, 2.0]);
+    }
+
+    #[test]
+    fn siblings_that_a_hypervisor_hides_are_one_core_as_inferred() {
+        if !x86_64("siblings_that_a_hypervisor_hides_are_one_core_as_inferred") {
+            return;
+        }
+        let mut guest = machine(17);
+        for cpu in &mut guest.cpu.logical {
+            (cpu.core, cpu.siblings) = (u32::try_from(cpu.id).ok(), CpuSet::single(cpu.id));
+        }
+        let on = |guest: &Machine, threads: u32| {
+            limit(guest, &format!("cpu.peak/op=fma/type=f64/isa=avx512/threads={threads}"), &[Some(3.0e9)])
+        };
+        assert_eq!(on(&guest, 2).value, Some(2.0 * 48.0e9));
+        guest.cpu.hidden_siblings = vec!["0-1".parse().unwrap()];
+        assert_eq!((on(&guest, 1).source, on(&guest, 1).reason), (Source::Derived, None));
+        let both = on(&guest, 2);
+        assert_eq!((both.value, both.source), (Some(48.0e9), Source::Inferred));
+        let why = both.reason.unwrap_or_default();
+        assert_eq!(
+            why,
+            "CPUs 0-1 count as one core: they shared it before the run, and the hypervisor hides that"
+        );
+        let id = "cpu.peak/op=fma/type=f64/isa=avx512/threads=2".parse().unwrap();
+        let samples = samples(&[Some(3.0e9)]);
+        let evidence = Evidence::default();
+        let question = Question { machine: &guest, case: &id, metric: "rate", samples: &samples, evidence };
+        let both = limits(&question);
+        assert_eq!(both.iter().map(|limit| limit.value).collect::<Vec<_>>(), [Some(48.0e9), Some(96.0e9)]);
+        let facts: Vec<_> = both.iter().filter_map(|limit| limit.fact.as_ref()).collect();
+        assert!(
+            facts[0].changes == Some(2.0) && facts[0].text.contains("one core for CPUs 0-1"),
+            "{facts:?}"
+        );
+        assert!(facts[1].changes.is_none() && facts[1].text.contains("per cycle"), "{facts:?}");
+    }
+
+    #[test]
+    fn a_quota_scales_the_limit_where_it_gives_less_than_the_cores() {
+        if !x86_64("a_quota_scales_the_limit_where_it_gives_less_than_the_cores") {
+            return;
+        }
+        let mut zen4 = machine(17);
+        let on = |machine: &Machine, threads: u32| {
+            let id = format!("cpu.peak/op=fma/type=f64/isa=avx512/threads={threads}");
+            limit(machine, &id, &[Some(3.0e9)])
+        };
+        let quota = |quota_us| CpuQuota { quota_us, period_us: 100_000, group: "/half".to_owned() };
+        zen4.cgroup.cpu_quota = Some(quota(50_000));
+        let half = on(&zen4, 2);
+        assert_eq!(half.value, Some(24.0e9));
+        assert!(half.formula.ends_with("clock × CPUs of the quota"), "{}", half.formula);
+        assert_eq!(half.inputs[3].from, "50000 of each 100000 µs, by /half");
+        zen4.cgroup.cpu_quota = Some(quota(150_000));
+        assert_eq!([1, 2].map(|n| on(&zen4, n).value.unwrap() / 48.0e9), [1.0, 1.5]);
+    }
+
+    #[test]
+    fn an_unknown_chip_shows_what_was_measured() {
+        let unknown = machine(250);
+        let mut samples = samples(&[Some(3.0e9)]);
+        samples[0].conditions.more.set(&PER_CYCLE, 15.97);
+        let case: Case = format!("cpu.peak/op=fma/type=f64/isa={}/threads=1", Isa::best()).parse().unwrap();
+        let evidence = Evidence::default();
+        let question =
+            Question { machine: &unknown, case: &case, metric: "rate", samples: &samples, evidence };
+        let reason = limits(&question).remove(0).reason.unwrap();
+        assert!(reason.ends_with("; measured: 16.0 operations per cycle of a core at 3.00 GHz"), "{reason}");
+    }
+
+    #[test]
+    fn what_is_not_known_is_unknown_with_the_reason() {
+        let portable = "cpu.peak/op=fma/type=f64/isa=portable/threads=1";
+        let best = format!("cpu.peak/op=fma/type=f64/isa={}/threads=1", Isa::best());
+        let reason = |machine: &Machine, id: &str, clocks: &[Option<f64>]| {
+            let limit = limit(machine, id, clocks);
+            assert_eq!((limit.value, limit.source), (None, Source::Unknown));
+            limit.reason.unwrap()
+        };
+        assert!(reason(&machine(17), portable, &[Some(3.0e9)]).contains("the compiler chose"));
+        assert!(reason(&machine(250), &best, &[Some(3.0e9)]).contains("family 25 model 250 is not in"));
+        assert!(reason(&machine(17), &best, &[Some(3.0e9), None]).contains("clock could not be measured"));
+        assert!(reason(&machine(17), &best, &[]).contains("no sample"));
+        assert!(
+            reason(&machine(17), "cpu.peak/op=mul/type=i7/isa=best", &[Some(3.0e9)]).contains("no kernel")
+        );
+        let mut nowhere = machine(17);
+        nowhere.cpu.allowed = CpuSet::default();
+        assert!(reason(&nowhere, &best, &[Some(3.0e9)]).contains("no CPU is known"));
+    }
+}

@@ -1,0 +1,430 @@
+//! `cpu.peak`: the arithmetic rate of a loop that keeps every multiplier busy from registers alone.
+//!
+//! Work is cut into slices of some 25 µs, and the core clock is probed after each 125 to 250 µs of them; rate and clock
+//! come from the same undisturbed slices (`plimsoll_metal::sliced`), so the figure is comparable to its limit to the
+//! per mille also on a busy machine. Every slice starts from the same numbers and must end in the same bits.
+
+use plimsoll_metal::capability::quickest;
+use plimsoll_metal::kernel::{Kernel, WrongResult, chained, kernels};
+use plimsoll_metal::sliced::{KernelLoad, Proven};
+use plimsoll_metal::team::{Member, Team};
+use serde::{Deserialize, Serialize};
+
+pub mod limit;
+
+use super::chains::{Asked, runnable};
+use super::fact::{KERNEL, WORK};
+use super::findings;
+use super::how::hows;
+use super::matrix::pairs;
+use super::sliced::{Slices, Turns};
+use super::{RATE, TIME};
+use plimsoll_bench_api::fixed::{self, Pace, Scaling, scaling};
+use plimsoll_bench_api::{
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Roofline, Say,
+    counts, default_threads,
+};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::place::Threads;
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::{Amount, CannotMeasure, Condition, Facts, Origin, Sample, WrongAnswer};
+use plimsoll_units::quantity::Unit;
+
+/// More threads than any machine has CPUs; a number beyond it is a slip of the keyboard.
+const MAX_THREADS: u64 = 1 << 16;
+
+/// The benchmark itself.
+pub struct Peak;
+
+/// The share of the limit at the clock held that the kernels reach where nothing is wrong: docs/performance.md has 0.995 and more on all
+/// machines that were measured, for `fma`; the rest is for those that were not.
+const REACHED: f64 = 0.97;
+
+/// The headline; of whole numbers it counts operations.
+const FLOPS: Metric = Metric::new(RATE, Unit::FlopPerSecond, Better::Higher)
+    .about("operations per second: of whole numbers OP/s")
+    .reaching(REACHED);
+
+impl Benchmark for Peak {
+    fn descriptor(&self) -> &Descriptor {
+        const WIDTH: Say = Say::Case("width", width_in_words);
+        &Descriptor {
+            name: "cpu.peak",
+            about: "arithmetic rate from registers, against the units' maximum at the clock held",
+            words: &[
+                Say::Value("op"),
+                Say::Value("type"),
+                Say::Value("isa"),
+                WIDTH,
+                Say::Named("chains"),
+                Say::Times,
+            ],
+            keys: &["op", "type", "isa", "width", "chains", "affinity", "threads", "work", "scaling"],
+            help: &[("op", "fma, add, mul, mix, dot, div, sqrt, crc32c or all")],
+            look: super::look,
+            limits: limit::limits,
+            findings: findings::peak,
+            ..Descriptor::USUAL
+        }
+    }
+
+    fn sample_seconds(&self, case: &Case) -> Option<f64> {
+        // Vector operations of a few cores.
+        fixed::seconds(case, Pace { bytes: f64::INFINITY, operations: 1e11 })
+    }
+
+    fn roofline(&self, _: &Case) -> Roofline {
+        Roofline::Computes(None)
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                FLOPS,
+                Metric::new(TIME, Unit::Second, Better::Lower)
+                    .about("time of a sample, where its amount is given (--work)"),
+            ]
+        }
+    }
+
+    fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
+        if row.name == TIME {
+            return case.number("work").map(|_| row);
+        }
+        let op = case.word("op").and_then(|word| word.parse().ok());
+        let element = case.word("type").and_then(|word| word.parse().ok());
+        Some(Metric { unit: super::counted_in(op, element), ..row })
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let pairs = pairs(group)?;
+        let asked = Asked::of(group)?;
+        // How chains overlap is a matter of one core.
+        let usual = if asked.chains() { vec![1] } else { default_threads(machine) };
+        let threads = counts(group, "threads", &usual, MAX_THREADS)?;
+        let hows = hows(machine, group)?;
+        let mut candidates = Vec::new();
+        for pair in pairs {
+            for case in asked.cases(pair)? {
+                let kernel = runnable(&case);
+                for how in &hows {
+                    let candidate = |&n: &u64| {
+                        let case = how.named(case.clone(), n);
+                        match &kernel {
+                            Ok(kernel) => {
+                                let job = Job::of(machine, &case, kernel);
+                                Candidate::new(case, Ok(())).parsed(&job)
+                            }
+                            Err(why) => Candidate::new(case, Err(why.clone())),
+                        }
+                    };
+                    candidates.extend(threads.iter().map(candidate));
+                }
+            }
+        }
+        match candidates.is_empty() {
+            true => Err(asked.nothing()),
+            false => Ok(candidates),
+        }
+    }
+
+    /// What was interrupted is not in the figure, and the clock hardly moves: runs differ by less than 2 % even beside
+    /// other work.
+    fn noise(&self, _: &str) -> Option<f64> {
+        Some(0.05)
+    }
+
+    fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        let job: Job = parsed.read()?;
+        let cpus = job.threads.cpus(cx.machine);
+        let kernel = quickest_on(job.kernel()?, &cpus);
+        let loaded = kernel.load().map_err(|absence| CannotMeasure::not_here(absence.to_string()))?;
+        let counted = kernel.operations_per_turn();
+        let fixed = job.work.map(|each| each.div_ceil(counted.max(1)).max(1));
+        let make = |_: Member<'_>| KernelLoad::new(loaded.clone());
+        let slices = Slices::prepare(cx.machine, &cpus, Turns { counted, fixed }, make)?;
+        Ok(Box::new(Running { kernel, fixed, slices }))
+    }
+}
+
+/// A case, understood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Job {
+    /// The kernel's own name.
+    kernel: String,
+    threads: Threads,
+    /// Operations of each thread in a sample, where they are fixed.
+    work: Option<u64>,
+}
+
+impl Job {
+    fn of(machine: &Machine, case: &Case, kernel: &Kernel) -> Self {
+        let threads = Threads::of(machine, case);
+        let work = case.number("work").map(|work| match scaling(case) {
+            Ok(Scaling::Strong) => work.div_ceil(threads.count.max(1) as u64),
+            _ => work,
+        });
+        Self { kernel: kernel.name.to_owned(), threads, work }
+    }
+
+    fn kernel(&self) -> Result<&'static Kernel, CannotMeasure> {
+        let found = kernels().chain(chained()).find(|kernel| kernel.name == self.kernel);
+        found.ok_or_else(|| CannotMeasure::environment(format!("this version has no kernel {}", self.kernel)))
+    }
+}
+
+/// Of the kernels that do the same, the one that is quickest on the first of these CPUs. On a team of its own: the calling
+/// thread stays where it is.
+fn quickest_on(kernel: &'static Kernel, cpus: &[usize]) -> &'static Kernel {
+    let first = cpus.get(..1).unwrap_or_default();
+    let chosen = Team::new(first).ok().and_then(|mut team| team.run(|_| quickest(kernel)).ok());
+    chosen.and_then(|each| each.into_iter().next()).unwrap_or(kernel)
+}
+
+/// A kernel loaded on every thread of a pinned team.
+struct Running {
+    kernel: &'static Kernel,
+    /// Turns of each thread in each sample, where the amount is fixed.
+    fixed: Option<u64>,
+    slices: Slices<KernelLoad>,
+}
+
+/// A result of a load on this CPU that is not the reference's.
+fn wrong_answer(cpu: usize, load: &KernelLoad, wrong: &WrongResult) -> WrongAnswer {
+    let WrongResult { kernel, accumulator, lane, turns, got, wanted } = wrong;
+    let made = WrongAnswer::new(Origin::Cpu(cpu), *kernel, got.to_string()).expected(wanted.to_string());
+    let made = made.detail(format!("accumulator {accumulator}, lane {lane}, after {turns} iterations"));
+    WrongAnswer { count: load.deviations().max(1), ..made }
+}
+
+/// Instruction sets with the bits of their longest vectors.
+const FULL: &[(&str, &str)] =
+    &[("sse2", "128"), ("avx2", "256"), ("avx512", "512"), ("amx", "8192"), ("neon", "128"), ("mmla", "128")];
+
+/// The bits of a vector, or that there is none; not where the name of the instruction set says them.
+fn width_in_words(case: &Case) -> Option<String> {
+    let (isa, width) = (case.word("isa").unwrap_or_default(), case.word("width")?);
+    match width.starts_with(|c: char| c.is_ascii_digit()) {
+        true => (!FULL.contains(&(isa, width))).then(|| format!("{width} bits")),
+        false => Some(width.to_owned()),
+    }
+}
+
+/// Operations in a cycle of one core.
+pub const PER_CYCLE: Condition =
+    Condition::new("operations_per_cycle", "1", "operations in a cycle of one core");
+
+/// Steps of all chains in a cycle of one core. A step is one instruction, or a multiplication and an addition where the
+/// instruction set fuses none.
+pub const STEPS_PER_CYCLE: Condition =
+    Condition::new("chain_steps_per_cycle", "1", "steps of all chains in a cycle of one core");
+
+impl Prepared for Running {
+    /// Reports no work of its own: every slice does the same amount already, and a sample of fixed length keeps to the
+    /// budget also where most of the time is stolen.
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let outcome = self.slices.measure(amount)?;
+        let mut conditions = self.slices.conditions(&outcome);
+        if let Some((clock, cores)) = outcome.clock_hz().zip(self.slices.cores()) {
+            let per_cycle = self.slices.undisturbed(&outcome) / clock / cores as f64;
+            conditions.more.set(&PER_CYCLE, per_cycle);
+            if self.kernel.chains {
+                conditions.more.set(&STEPS_PER_CYCLE, per_cycle / self.kernel.operations_per_step());
+            }
+        }
+        let elapsed = outcome.elapsed.as_secs_f64();
+        let values = [(RATE.to_owned(), self.slices.rate(&outcome)), (TIME.to_owned(), elapsed)].into();
+        Ok(Sample { elapsed, values, conditions, ..Sample::default() })
+    }
+
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        let mut proven = Proven::default();
+        self.slices.loads().try_for_each(|(cpu, load)| {
+            load.verify(&mut proven).map_err(|wrong| wrong_answer(cpu, load, &wrong).into())
+        })
+    }
+
+    fn facts(&self) -> Facts {
+        let mut facts = Facts::default();
+        facts.achieved.set(&KERNEL, self.kernel.name);
+        self.slices.tell(&mut facts);
+        if let Some(turns) = self.fixed {
+            let operations = turns.saturating_mul(self.kernel.operations_per_turn());
+            let threads = self.slices.loads().count() as u64;
+            facts.achieved.set(&WORK, operations.saturating_mul(threads));
+        }
+        facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_metal::isa::Isa;
+
+    use super::super::fact::CPUS;
+    use super::*;
+    use plimsoll_bench_api::{Keep, Options};
+    use plimsoll_machine::Root;
+    use plimsoll_model::case::Value;
+    use plimsoll_model::sample::Cause;
+
+    fn words(key: &str, words: &[&str]) -> Group {
+        Group::default().with(key, words.iter().map(|w| Value::Word((*w).to_owned())).collect())
+    }
+
+    fn ids(group: &Group) -> Vec<String> {
+        let machine = Machine::discover(&Root::live());
+        Peak.cases(&machine, group).unwrap().iter().map(|c| c.case.id().to_string()).collect()
+    }
+
+    fn threads(counts: &[u64]) -> Vec<Value> {
+        counts.iter().map(|n| Value::Count(*n)).collect()
+    }
+
+    #[test]
+    fn cases_are_the_product_of_the_lists_and_name_the_instruction_set() {
+        let group = words("type", &["f64"]).with("threads", threads(&[1, 3]));
+        let best = Isa::best();
+        let wanted = [1, 3].map(|n| format!("cpu.peak/op=fma/type=f64/isa={best}/threads={n}"));
+        assert_eq!(ids(&group), wanted);
+        let twice = words("isa", &["best", best.name()]).with("threads", threads(&[1]));
+        assert_eq!(ids(&twice).len(), 2, "one for each type");
+    }
+
+    #[test]
+    fn a_fixed_amount_is_divided_or_not_and_stands_in_the_id() {
+        let machine = Machine::discover(&Root::live());
+        let first = machine.cpu.allowed.first().unwrap();
+        let fixed = |scaling: &str| {
+            words("type", &["f64"])
+                .with("threads", threads(&[2]))
+                .with("work", vec![Value::Count(1_000_000_007)])
+                .with("scaling", vec![Value::Word(scaling.to_owned())])
+                .with("affinity", vec![Value::Word(first.to_string())])
+        };
+        let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
+        let keep = Keep::default();
+        let cx = Context { machine: &machine, options: &options, keep: &keep };
+        for (scaling, each) in [("weak", 1_000_000_007_u64), ("strong", 500_000_004)] {
+            let Candidate { case, parsed, .. } = Peak.cases(&machine, &fixed(scaling)).unwrap().remove(0);
+            let end = format!("affinity={first}/threads=2/work=1000000007/scaling={scaling}");
+            assert!(case.id().as_str().ends_with(&end), "{case}");
+            assert_eq!(Peak.metrics(&case)[1].name, "time");
+            let mut running = Peak.prepare(&case, &parsed, &cx).unwrap();
+            // The first is the warm-up, as long as it is told.
+            let taken: Vec<Sample> =
+                (0..40).filter_map(|_| running.sample(Amount::Seconds(0.01)).ok()).take(2).collect();
+            assert_eq!(taken.len(), 2);
+            assert!(taken.iter().all(|sample| sample.values["time"] > 0.0), "{taken:?}");
+            running.verify().unwrap();
+            let achieved = running.facts().achieved.get(&WORK).unwrap();
+            assert!((2 * each..2 * each + 4000).contains(&achieved), "{scaling}: {achieved}");
+            assert_eq!(running.facts().achieved.get(&CPUS), Some(vec![first]));
+        }
+        let strong = words("scaling", &["strong"]);
+        assert!(Peak.cases(&machine, &strong).unwrap_err().contains("requires --work"));
+        assert!(
+            Peak.cases(&machine, &words("scaling", &["amdahl"])).unwrap_err().starts_with("scaling must be")
+        );
+        assert!(
+            Peak.cases(&machine, &words("affinity", &["8191"]))
+                .unwrap_err()
+                .starts_with("affinity: CPU 8191")
+        );
+    }
+
+    #[test]
+    fn each_number_of_chains_is_a_case_on_one_thread_and_is_measured_and_verified() {
+        if Isa::best() == Isa::Portable {
+            return;
+        }
+        let machine = Machine::discover(&Root::live());
+        let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
+        let keep = Keep::default();
+        let cx = Context { machine: &machine, options: &options, keep: &keep };
+        let group = words("type", &["f64"]).with("chains", threads(&[1, 3]));
+        let group = group.with("width", vec![Value::Word("128".to_owned())]);
+        let candidates = Peak.cases(&machine, &group).unwrap();
+        let ids: Vec<String> = candidates.iter().map(|c| c.case.id().to_string()).collect();
+        assert!(ids[0].ends_with("/width=128/chains=1/threads=1"), "{ids:?}");
+        assert!(ids[1].ends_with("/width=128/chains=3/threads=1"), "{ids:?}");
+        for candidate in candidates.iter().filter(|c| c.feasible.is_ok()) {
+            let mut running = Peak.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
+            let sample = (0..200).find_map(|_| running.sample(Amount::Seconds(0.005)).ok()).unwrap();
+            let more = &sample.conditions.more;
+            let known = |row| more.get(row).is_some();
+            assert_eq!(known(&STEPS_PER_CYCLE), known(&PER_CYCLE), "{more:?}");
+            running.verify().unwrap();
+        }
+    }
+
+    #[test]
+    fn wrong_values_are_refused_in_one_line_with_the_choices() {
+        let machine = Machine::discover(&Root::live());
+        let error = |group: &Group| Peak.cases(&machine, group).unwrap_err();
+        assert_eq!(
+            error(&words("op", &["cbrt"])),
+            "op must be one of fma, add, mul, mix, dot, div, sqrt or crc32c: 'cbrt' is not"
+        );
+        assert!(error(&words("type", &["f8\n"])).starts_with("type must be one of"));
+        assert!(!error(&words("isa", &["a\u{1b}[31m\nb"])).contains(['\n', '\u{1b}']));
+        for count in [0, 1 << 40] {
+            let error = error(&Group::default().with("threads", threads(&[count])));
+            assert!(error.starts_with("threads must be"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_instruction_set_that_is_absent_is_listed_with_the_reason() {
+        let machine = Machine::discover(&Root::live());
+        let absent = Isa::ALL.into_iter().find(|isa| isa.available().is_err()).unwrap();
+        let candidates = Peak.cases(&machine, &words("isa", &[absent.name()])).unwrap();
+        let reason = candidates[0].feasible.clone().unwrap_err();
+        assert_eq!(reason.cause, Cause::NotHere);
+        assert!(reason.reason.contains(absent.name()), "{reason}");
+    }
+
+    #[test]
+    fn integers_are_counted_in_operations_and_floating_point_in_flop() {
+        let unit = |id: &str| Peak.metrics(&id.parse().unwrap())[0].unit;
+        assert_eq!(unit("cpu.peak/op=add/type=i8/isa=sse2/threads=1"), Unit::OpPerSecond);
+        assert_eq!(unit("cpu.peak/op=dot/type=bf16/isa=avx512/threads=1"), Unit::FlopPerSecond);
+        assert_eq!(unit("cpu.peak/op=crc32c/type=i64/isa=sse2/threads=1"), Unit::BytePerSecond);
+    }
+
+    #[test]
+    fn every_kernel_here_is_sampled_and_verified() {
+        let machine = Machine::discover(&Root::live());
+        let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
+        let keep = Keep::default();
+        let cx = Context { machine: &machine, options: &options, keep: &keep };
+        let more = machine.cpu.allowed.len() as u64 + 1;
+        let all = || vec![Value::Word("all".to_owned())];
+        let group = words("isa", &["all"]).with("op", all()).with("type", all());
+        let mut candidates = Peak.cases(&machine, &group.with("threads", threads(&[1]))).unwrap();
+        candidates
+            .extend(Peak.cases(&machine, &words("isa", &["all"]).with("threads", threads(&[more]))).unwrap());
+        let feasible: Vec<_> = candidates.iter().filter(|c| c.feasible.is_ok()).collect();
+        assert!(feasible.len() >= 4);
+        for candidate in feasible {
+            let case = &candidate.case;
+            let mut running = Peak.prepare(case, &candidate.parsed, &cx).unwrap();
+            for amount in [Amount::Seconds(0.005), Amount::Work(10_000_000)] {
+                // On a busy machine it happens that no slice is undisturbed.
+                let mut sample = running.sample(amount);
+                for _ in 0..200 {
+                    sample = sample.or_else(|_| running.sample(amount));
+                }
+                let sample = sample.unwrap();
+                assert!(sample.values["rate"] > 1e6 && sample.elapsed > 0.0, "{case}: {sample:?}");
+                assert!(sample.conditions.excluded.is_none_or(|share| (0.0..=1.0).contains(&share)));
+                assert!(sample.conditions.delivered.unwrap() > 0.0);
+            }
+            running.verify().unwrap();
+            let facts = running.facts();
+            let crowded = facts.warnings.iter().any(|w| w.code() == "more-threads-than-cpus");
+            assert_eq!(crowded, case.threads() as u64 == more, "{case}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What is to be known beside the figure of a CPU case.
+
+use std::fmt;
+
+use plimsoll_metal::clock::ClockUnknown;
+
+use super::pairs::ALL_PAIRS_OF;
+use plimsoll_machine::CpuSet;
+use plimsoll_model::warning::Warn;
+use plimsoll_units::quantity::{Quantity, Unit};
+
+/// A remark on a CPU case.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum CpuWarning {
+    /// CPUs of the case are siblings of one core each.
+    SmtSiblings(Vec<CpuSet>),
+    /// CPUs share a core though the kernel shows one for each.
+    HiddenSiblings(Vec<CpuSet>),
+    /// A core seems to run faster than the maximum that it names, both in Hz.
+    AboveMaximum { clock_hz: f64, maximum_hz: f64 },
+    /// The core clock could not be measured.
+    ClockUnknown(ClockUnknown),
+    /// So many pairs are measured, and not all of them.
+    PairsChosen { measured: usize, of: usize },
+    /// A pair was left out of so many samples; why, the last time.
+    PairsStalled { times: usize, why: String },
+    /// The order of a system was chosen by time, and memory of so many bytes used where there is room for a larger one.
+    DefaultSize { n: u64, bytes: u64, most: u64 },
+}
+
+impl Warn for CpuWarning {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::SmtSiblings(_) => "smt-siblings",
+            Self::HiddenSiblings(_) => "hidden-siblings",
+            Self::AboveMaximum { .. } => "clock-above-maximum",
+            Self::ClockUnknown(_) => "clock-unknown",
+            Self::PairsChosen { .. } => "pairs-chosen",
+            Self::PairsStalled { .. } => "pairs-stalled",
+            Self::DefaultSize { .. } => "default-size",
+        }
+    }
+}
+
+impl fmt::Display for CpuWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SmtSiblings(cores) => write!(
+                f,
+                "CPUs {} are hardware threads of one core each and share its units; the limit counts each core once",
+                named(cores)
+            ),
+            Self::HiddenSiblings(cores) => write!(
+                f,
+                "CPUs {} shared a core before the run, which the hypervisor hides (each took twice as long while the other worked); the limit counts the core once, unless the figure shows that they have separate cores now",
+                named(cores)
+            ),
+            Self::AboveMaximum { clock_hz, maximum_hz } => write!(
+                f,
+                "the measured core clock is {}, but the processor states a maximum of {} (CPUID 0x16): the hypervisor hides the processor's model, or additions take less than a cycle",
+                Quantity::new(*clock_hz, Unit::Hertz),
+                Quantity::new(*maximum_hz, Unit::Hertz)
+            ),
+            Self::ClockUnknown(why) => why.fmt(f),
+            Self::PairsChosen { measured, of } => write!(
+                f,
+                "{measured} of {of} pairs were measured (SMT siblings, and others at random), because all pairs of more than {ALL_PAIRS_OF} CPUs take too long; allow fewer CPUs (taskset) to measure every pair"
+            ),
+            Self::PairsStalled { times, why } => {
+                write!(f, "a pair of CPUs was left out of a sample {times} times; the last: {why}")
+            }
+            Self::DefaultSize { n, bytes, most } => write!(
+                f,
+                "n = {n} ({}) was chosen so that a sample takes seconds; --n {most} fits memory and comes nearer the limit",
+                Quantity::new(*bytes as f64, Unit::Byte)
+            ),
+        }
+    }
+}
+
+/// The first of the cores, and how many more there are: a large machine has hundreds.
+fn named(cores: &[CpuSet]) -> String {
+    let mut names: Vec<String> = cores.iter().take(NAMED).map(ToString::to_string).collect();
+    match cores.len().saturating_sub(NAMED) {
+        0 => {}
+        more => names.push(format!("and {more} more cores")),
+    }
+    names.join("; ")
+}
+
+/// Cores that are named one by one.
+const NAMED: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_cores_the_first_are_named() {
+        let cores: Vec<CpuSet> = (0..64).map(|cpu| [cpu, cpu + 64].into_iter().collect()).collect();
+        assert_eq!(named(&cores[..2]), "0,64; 1,65");
+        assert!(named(&cores).ends_with("; 7,71; and 56 more cores"), "{}", named(&cores));
+        assert!(named(&cores[..8]).ends_with("; 7,71"));
+    }
+}

@@ -1,0 +1,96 @@
+//! Whether a case had its disk for itself.
+
+use super::metrics::AWAIT;
+use plimsoll_machine::Disk;
+use plimsoll_machine::Machine;
+use plimsoll_machine::disk::{DiskKind, Link};
+use plimsoll_model::measurement::Measurement;
+
+/// Whether a single disk of this machine moved just the bytes of the case, in all samples: only then each has the time of a request
+/// ([`super::busy::Done::each`]).
+pub(super) fn is_alone(measurement: &Measurement, machine: &Machine) -> bool {
+    let Some(storage) = &machine.storage else { return false };
+    let is_single = storage.layers.is_empty() && storage.disks.len() == 1;
+    let of = |name: &str| measurement.metrics.iter().find(|metric| metric.name == name);
+    let told = of(AWAIT).map_or(0, |metric| metric.samples.len());
+    let all = measurement.headline().map_or(0, |metric| metric.samples.len());
+    told > 0 && told == all && is_single && storage.disks.iter().all(|disk| is_own(disk, &machine.disks))
+}
+
+/// Words in the models of volumes of a network that look like NVMe drives: Amazon EBS, Alibaba, Google, network cards that show a remote volume
+/// (NVIDIA BlueField SNAP), and others of the kind.
+const VOLUMES: [&str; 8] =
+    ["elastic block", "cloud", "nvme_card", "persistent", "volume", "snap", "bluefield", "virtual"];
+
+/// Whether a disk is in this machine, and neither behind a network nor on a controller or bus that others of `all` disks use.
+fn is_own(disk: &Disk, all: &[Disk]) -> bool {
+    let model = disk.model.as_deref().unwrap_or_default().to_ascii_lowercase();
+    let is_volume = VOLUMES.iter().any(|volume| model.contains(volume));
+    // The namespaces of a controller: nvme0n1, nvme0n2.
+    let controller = |name: &str| name.rsplit_once('n').map(|(controller, _)| controller.to_owned());
+    let shares =
+        || all.iter().any(|one| one.name != disk.name && controller(&one.name) == controller(&disk.name));
+    match disk.kind {
+        // NVMe over Fabrics has no link of PCI Express.
+        DiskKind::Nvme => matches!(disk.link, Some(Link::Pcie { .. })) && !is_volume && !shares(),
+        DiskKind::Sata | DiskKind::Mmc => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use plimsoll_model::measurement::MetricResult;
+
+    #[test]
+    fn a_disk_is_its_own_where_it_moved_just_these_bytes_in_all_samples() {
+        let mut machine = plimsoll_model::fixture::machine();
+        let mut measurement = plimsoll_model::view::testing::peak(1, 1.0);
+        let samples = measurement.metrics[0].samples.len();
+        let mut holds = |kind, told: usize| {
+            machine.storage.as_mut().unwrap().disks[0].kind = kind;
+            measurement.metrics.truncate(1);
+            let first = measurement.metrics[0].clone();
+            measurement.metrics.push(MetricResult {
+                name: AWAIT.to_owned(),
+                samples: vec![1e-4; told],
+                ..first
+            });
+            is_alone(&measurement, &machine)
+        };
+        assert!(holds(DiskKind::Sata, samples) && !holds(DiskKind::Usb, samples));
+        assert!(!holds(DiskKind::Sata, samples - 1) && !holds(DiskKind::Sata, 0));
+        assert!(
+            !holds(DiskKind::Network, samples)
+                && !holds(DiskKind::Virtio, samples)
+                && !holds(DiskKind::Nvme, samples)
+        );
+    }
+
+    #[test]
+    fn an_nvme_drive_is_its_own_in_a_slot_with_all_its_blocks_in_one_namespace() {
+        let disk = |name: &str, model: &str| {
+            let mut disk = plimsoll_model::fixture::machine().storage.unwrap().disks.remove(0);
+            (disk.name, disk.model, disk.kind) = (name.to_owned(), Some(model.to_owned()), DiskKind::Nvme);
+            let link = Link::Pcie {
+                transfers_per_s: 8_000_000_000,
+                lanes: 4,
+                max_transfers_per_s: None,
+                max_lanes: None,
+            };
+            Disk { link: Some(link), ..disk }
+        };
+        let own = disk("nvme0n1", "SAMSUNG MZQL21T9HCJR");
+        assert!(is_own(&own, &[own.clone(), disk("nvme1n1", "the same")]));
+        assert!(!is_own(&own, &[own.clone(), disk("nvme0n2", "the same")]));
+        assert!(!is_own(&Disk { link: None, ..own }, &[]));
+        for volume in
+            ["Amazon Elastic Block Store", "Alibaba Cloud Elastic Block Storage", "nvme_card-pd", "NVMe SNAP"]
+        {
+            assert!(!is_own(&disk("nvme0n1", volume), &[]));
+        }
+    }
+}

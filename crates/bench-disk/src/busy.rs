@@ -1,0 +1,190 @@
+//! What the kernel counts of the device while a case runs: for how much of the time it had something to do, and how long its
+//! requests took.
+
+use std::time::Instant;
+
+use plimsoll_machine::Machine;
+
+/// The kernel's counters of all block devices (Documentation/admin-guide/iostats.rst).
+const COUNTERS: &str = "/proc/diskstats";
+
+/// The kernel counts in sectors of this size, whatever the device's own.
+const SECTOR: u64 = 512;
+
+/// How far the device's bytes may lie from the case's own: all its requests are the case's then.
+const ALIKE: f64 = 0.02;
+
+/// Share of the requests that may be another program's: of bytes beyond the case's own each 4 KiB, as small as requests usually are,
+/// may be one.
+const FOREIGN: f64 = 0.05;
+const SMALLEST: f64 = 4096.0;
+
+/// The kernel counts times in whole milliseconds: of fewer than this their mean is told to no better than a tenth.
+const LEAST_MS: u64 = 10;
+
+/// The devices behind the test directory; none if they are not known.
+#[derive(Debug, Clone)]
+pub(super) struct Busy {
+    devices: Vec<String>,
+}
+
+/// The counters at some moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    at: Instant,
+    counted: Counters,
+}
+
+/// What a device did since it appeared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Counters {
+    /// Reads and writes that ended, after neighbouring ones were merged.
+    requests: u64,
+    /// Of these, 512 bytes each.
+    sectors: u64,
+    /// The times of all requests, from where the block layer has one to its end.
+    taken_ms: u64,
+    /// Time in which at least one was on its way.
+    busy_ms: u64,
+}
+
+/// What the device did between two moments.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Done {
+    passed_ms: f64,
+    counted: Counters,
+}
+
+impl Busy {
+    /// Finds the one disk that holds the file system, whose other partitions have users of their own; else the devices that hold it.
+    pub(super) fn behind(machine: &Machine) -> Self {
+        let Some(storage) = &machine.storage else { return Busy { devices: Vec::new() } };
+        let devices = match storage.disks.as_slice() {
+            [only] if storage.layers.is_empty() => vec![only.name.clone()],
+            _ => storage.top_names().into_iter().map(str::to_owned).collect(),
+        };
+        Busy { devices }
+    }
+
+    /// The counters now; `None` where they are not known.
+    pub(super) fn now(&self) -> Option<Moment> {
+        let counters = std::fs::read_to_string(COUNTERS).ok()?;
+        Some(Moment { at: Instant::now(), counted: Counters::of_all(&counters, &self.devices)? })
+    }
+
+    /// What the device did since then; `None` where that is not known.
+    pub(super) fn since(&self, begun: Moment) -> Option<Done> {
+        let now = self.now()?;
+        let passed_ms = now.at.duration_since(begun.at).as_secs_f64() * 1e3;
+        Some(Done { passed_ms, counted: now.counted.since(begun.counted)? })
+    }
+}
+
+impl Counters {
+    /// The sums over devices, and the mean of the times in which they were busy. `None` if one has no counters, or there is none.
+    fn of_all(counters: &str, devices: &[String]) -> Option<Self> {
+        let all: Vec<Self> =
+            devices.iter().map(|device| Self::of(counters, device)).collect::<Option<_>>()?;
+        let sum = |of: fn(&Self) -> u64| all.iter().map(of).fold(0, u64::saturating_add);
+        let busy_ms = sum(|one| one.busy_ms).checked_div(all.len() as u64)?;
+        let (requests, sectors) = (sum(|one| one.requests), sum(|one| one.sectors));
+        Some(Self { requests, sectors, taken_ms: sum(|one| one.taken_ms), busy_ms })
+    }
+
+    /// Those of a device among all; its line has major, minor and name first.
+    fn of(counters: &str, device: &str) -> Option<Self> {
+        let lines = counters.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let fields = lines.into_iter().find(|fields| fields.get(2) == Some(&device))?;
+        let field = |index: usize| fields.get(2 + index)?.parse::<u64>().ok();
+        // Reads: ended, merged, sectors, milliseconds; writes likewise; in flight, busy.
+        Some(Self {
+            requests: field(1)?.saturating_add(field(5)?),
+            sectors: field(3)?.saturating_add(field(7)?),
+            taken_ms: field(4)?.saturating_add(field(8)?),
+            busy_ms: field(10)?,
+        })
+    }
+
+    /// `None` where a counter went back: the device is another one of that name.
+    fn since(self, before: Self) -> Option<Self> {
+        Some(Self {
+            requests: self.requests.checked_sub(before.requests)?,
+            sectors: self.sectors.checked_sub(before.sectors)?,
+            taken_ms: self.taken_ms.checked_sub(before.taken_ms)?,
+            busy_ms: self.busy_ms.checked_sub(before.busy_ms)?,
+        })
+    }
+}
+
+impl Done {
+    /// The share of the time in which the device had something to do, from 0 to 1.
+    pub(super) fn busy(&self) -> Option<f64> {
+        (self.passed_ms > 0.0).then(|| (self.counted.busy_ms as f64 / self.passed_ms).min(1.0))
+    }
+
+    /// Seconds of a request on average, where the device moved just the bytes that the case did: else others used it, or a cache
+    /// answered, and the time is that of other requests.
+    pub(super) fn each(&self, bytes: u64) -> Option<f64> {
+        let Counters { requests, sectors, taken_ms, .. } = self.counted;
+        let moved = sectors.saturating_mul(SECTOR) as f64;
+        let alike = bytes > 0 && (moved / bytes as f64 - 1.0).abs() <= ALIKE;
+        let foreign = (moved - bytes as f64).max(0.0) / SMALLEST;
+        let own = foreign <= FOREIGN * requests as f64;
+        (alike && own && requests > 0 && taken_ms >= LEAST_MS)
+            .then(|| taken_ms as f64 * 1e-3 / requests as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VDA: Counters =
+        Counters { requests: 25 + 15, sectors: 90 + 13, taken_ms: 17 + 55, busy_ms: 1_011_140 };
+
+    #[test]
+    fn the_counters_of_the_device_are_found_and_garbage_is_none() {
+        let counters = "   7       0 loop0 7 39 45 39 61642 809 622 2103 0 51116 606 0 0 0 0 5 7\n\
+                        254       0 vda 25 98 90 17 15 28 13 55 0 1011140 23090771 0 0 0 0 0 0\n\
+                        254 1 vda1 1\n garbage\n 1 2 vdb 1 2 3 4 5 6 7 8 9 x";
+        assert_eq!(Counters::of(counters, "vda"), Some(VDA));
+        assert_eq!(Counters::of(counters, "loop0").map(|counted| counted.busy_ms), Some(51_116));
+        for missing in ["vda1", "vdb", "vdc", ""] {
+            assert_eq!(Counters::of(counters, missing), None, "{missing}");
+        }
+        let both = Counters::of_all(counters, &["vda".to_owned(), "loop0".to_owned()]);
+        let sum = |counted: Counters| (counted.requests, counted.busy_ms);
+        assert_eq!(both.map(sum), Some((40 + 7 + 61_642, (1_011_140 + 51_116) / 2)));
+        assert_eq!(Counters::of_all(counters, &["vda".to_owned(), "vdc".to_owned()]), None);
+        assert_eq!(VDA.since(VDA), Some(Counters::default()));
+        assert_eq!(Counters::default().since(VDA), None, "another device of that name");
+    }
+
+    #[test]
+    fn the_time_of_a_request_is_told_where_the_device_moved_just_these_bytes() {
+        let counted = Counters { requests: 1000, sectors: 8000, taken_ms: 250, busy_ms: 90 };
+        let done = Done { passed_ms: 100.0, counted };
+        assert_eq!((done.busy(), done.each(4_096_000)), (Some(0.9), Some(250e-6)));
+        assert_eq!(done.each(4_096_000 * 100 / 99), Some(250e-6));
+        for others in [0, 4_000_000, 3_000_000, 40_960_000] {
+            assert_eq!(done.each(others), None, "{others}");
+        }
+        // A hundred large blocks, and small requests of another program: few bytes, but not few requests.
+        let with = |foreign: u64| {
+            let sectors = (100 * (1 << 20) + foreign * 4096) / SECTOR;
+            Done { counted: Counters { requests: 100 + foreign, sectors, ..counted }, ..done }.each(100 << 20)
+        };
+        assert!(with(4).is_some());
+        assert_eq!(with(40), None, "a third of the requests");
+        let few = Counters { taken_ms: 9, ..counted };
+        assert_eq!(Done { counted: few, ..done }.each(4_096_000), None, "too few milliseconds to tell");
+        let idle = Done { passed_ms: 100.0, counted: Counters::default() };
+        assert_eq!((idle.busy(), idle.each(0)), (Some(0.0), None));
+    }
+
+    #[test]
+    fn without_a_device_nothing_is_known() {
+        let busy = Busy { devices: Vec::new() };
+        assert!(busy.now().is_none());
+    }
+}

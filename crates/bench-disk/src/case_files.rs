@@ -1,0 +1,231 @@
+//! Where a case works: its files, filled, and the part of them that each thread has.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::data::Noise;
+use super::dir::check_dir;
+use super::file::{Filled, cannot_fill, cannot_use, drop_pages};
+use super::fill::{CHUNK, FillError, Filling, fill_within};
+use super::human;
+use super::job::Job;
+use super::lend::Lender;
+use super::load::{LoadError, Renew};
+use super::pattern::Extent;
+use super::source::Doing;
+use super::steady;
+use super::target::{Cache, End, TestFile};
+use super::warning::FileWarning;
+use plimsoll_bench_api::Context;
+use plimsoll_bench_api::RawTarget;
+use plimsoll_bench_api::RequestedSize;
+use plimsoll_model::sample::{Achieved, CannotMeasure};
+
+/// Where a case works: on which files, and which part of them each thread has.
+pub(super) struct CaseFiles {
+    /// Of each thread: its files, the first of which is read or written.
+    pub(super) files: Vec<Vec<Arc<TestFile>>>,
+    /// Of each thread: its part.
+    pub(super) extents: Vec<Extent>,
+    pub(super) warnings: Vec<FileWarning>,
+    /// On what the files are.
+    pub(super) place: Achieved,
+    /// Whether it is known what a read must return.
+    pub(super) known: bool,
+    /// What makes a place for reference tools that write; none where each thread uses up a file of its own.
+    pub(super) lender: Option<Lender>,
+}
+
+impl CaseFiles {
+    pub(super) fn of(job: &Job, cx: &Context<'_>) -> Result<CaseFiles, CannotMeasure> {
+        match (&cx.options.target, job.doing) {
+            (Some(_), Doing::Append | Doing::Copy) => {
+                return Err(CannotMeasure::not_here(
+                    "--op append and copy are not supported with --target: use --dir",
+                ));
+            }
+            (Some(target), Doing::Trim) => return CaseFiles::discarded(job, cx, target),
+            (None, doing) if doing.uses_up() => return CaseFiles::used_up(job, cx),
+            _ => {}
+        }
+        let filled = match job.verify {
+            true => Filled::sealed(cx, job.cache, job.size())?,
+            false => Filled::for_case(cx, job.cache, job.size())?,
+        };
+        if job.cold {
+            filled.cool();
+        }
+        if job.verify && !filled.known {
+            return Err(CannotMeasure::not_here(
+                "--verify requires --destroy-data-on with --target: it checks what it has written",
+            ));
+        }
+        let each = region(job, &filled)?;
+        let all = each * job.parts();
+        let mut warnings = filled.warnings.clone();
+        if job.steady {
+            warnings.extend(steady::precondition(job, cx, &filled, all)?);
+        }
+        let lender = (filled.known && !job.verify).then(|| Lender::new(cx, &filled, all));
+        let mut files = vec![Arc::clone(&filled.file)];
+        if job.doing == Doing::Copy {
+            files.push(Arc::new(another(cx, job.cache, filled.bytes)?));
+        }
+        let own = |thread| if job.shared { 0 } else { thread * each };
+        let extents = (0..job.threads).map(|thread| Extent { start: own(thread), ..extent(job, each) });
+        Ok(CaseFiles {
+            files: vec![files; job.threads as usize],
+            extents: extents.collect(),
+            place: filled.place(cx.machine.storage.as_ref()),
+            known: filled.known,
+            warnings,
+            lender,
+        })
+    }
+
+    /// Each thread discards a part of the device and fills it anew, in whole chunks of filling.
+    fn discarded(job: &Job, cx: &Context<'_>, target: &RawTarget) -> Result<CaseFiles, CannotMeasure> {
+        super::trim::check_device(target, &job.blocks)?;
+        let filled = Filled::for_one_case(cx, job.cache, job.size())?;
+        if !filled.known {
+            return Err(CannotMeasure::refused(
+                "--op trim requires --destroy-data-on with --target: it destroys data",
+            ));
+        }
+        let part = filled.bytes / job.threads;
+        let part = part - part % CHUNK as u64;
+        let each = part - part % job.blocks.unit();
+        if each < job.blocks.largest() {
+            return Err(CannotMeasure::environment(format!(
+                "the filled part of the device, {}, is too small: each of {2} threads needs {1}; use a larger --size or fewer --threads",
+                human(filled.bytes),
+                human(job.blocks.largest().max(CHUNK as u64)),
+                job.threads
+            )));
+        }
+        let extents = (0..job.threads).map(|thread| Extent { start: thread * part, ..extent(job, each) });
+        Ok(CaseFiles {
+            extents: extents.collect(),
+            files: vec![vec![Arc::clone(&filled.file)]; job.threads as usize],
+            warnings: filled.warnings.clone(),
+            place: filled.place(cx.machine.storage.as_ref()),
+            known: true,
+            lender: None,
+        })
+    }
+
+    /// Each thread has a file of its own, which it uses up and begins anew.
+    fn used_up(job: &Job, cx: &Context<'_>) -> Result<CaseFiles, CannotMeasure> {
+        let facts = check_dir(&cx.options.dir).map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        let facts = facts.within_memory(cx.machine);
+        let wanted = facts.file_size(job.size()).map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        let unit = job.blocks.unit();
+        let each = wanted.bytes / job.threads;
+        let each = each - each % unit;
+        if each < job.blocks.largest() {
+            return Err(too_small(job, wanted.bytes));
+        }
+        let make =
+            || TestFile::create(&facts, job.cache).map(|file| vec![Arc::new(file)]).map_err(cannot_use);
+        let files = (0..job.threads).map(|_| make()).collect::<Result<Vec<_>, _>>()?;
+        if job.doing == Doing::Trim {
+            super::trim::check(cx)?;
+            for (thread, files) in files.iter().enumerate() {
+                let mut noise = Noise::new(cx.options.seed, &format!("trim {thread}"));
+                refill(&files[0], 0, each, cx.options.until, &mut noise).map_err(cannot_fill)?;
+            }
+        }
+        let warnings = wanted.reduced.map(|why| FileWarning::Small { bytes: each * job.threads, why });
+        Ok(CaseFiles {
+            extents: vec![extent(job, each); job.threads as usize],
+            files,
+            warnings: warnings.into_iter().collect(),
+            place: Achieved::default(),
+            known: true,
+            lender: None,
+        })
+    }
+}
+
+fn extent(job: &Job, bytes: u64) -> Extent {
+    Extent { start: 0, bytes, unit: job.unit(), largest: job.blocks.largest() }
+}
+
+/// The part of the file that each thread goes over: whole units, at least one block, that the device can transfer.
+fn region(job: &Job, filled: &Filled) -> Result<u64, CannotMeasure> {
+    let sector = filled.file.direct_alignment().map_or(0, u64::from);
+    let unit = job.blocks.unit();
+    if job.cache == Cache::Direct && sector > 0 && !unit.is_multiple_of(sector) {
+        return Err(CannotMeasure::not_here(format!(
+            "--cache direct requires a --block that is a multiple of {} on this device: {} is not",
+            human(sector),
+            human(unit)
+        )));
+    }
+    let bytes = match job.size() {
+        RequestedSize::Exactly(bytes) => bytes.min(filled.bytes),
+        RequestedSize::Between { .. } => filled.bytes,
+    };
+    let each = bytes / job.parts();
+    let each = each - each % job.unit();
+    if each < job.blocks.largest() { Err(too_small(job, bytes)) } else { Ok(each) }
+}
+
+fn too_small(job: &Job, bytes: u64) -> CannotMeasure {
+    CannotMeasure::environment(format!(
+        "the test file of {} has no room for a block of {} of each of {} threads; use a smaller --block, fewer --threads, or a --dir with more space",
+        human(bytes),
+        human(job.blocks.largest()),
+        job.threads
+    ))
+}
+
+/// A second file, as large and as full as the first.
+fn another(cx: &Context<'_>, cache: Cache, bytes: u64) -> Result<TestFile, CannotMeasure> {
+    let environment = |error: &dyn std::fmt::Display| CannotMeasure::environment(error.to_string());
+    let facts = check_dir(&cx.options.dir).map_err(|e| environment(&e))?.within_memory(cx.machine);
+    facts.file_size(RequestedSize::Exactly(bytes)).map_err(|e| environment(&e))?;
+    let file = Arc::new(TestFile::create(&facts, cache).map_err(cannot_use)?);
+    let mut noise = Noise::new(cx.options.seed, "copy");
+    refill(&file, 0, bytes, cx.options.until, &mut noise).map_err(cannot_fill)?;
+    Arc::try_unwrap(file).map_err(|_| environment(&"the copy's file is still being filled"))
+}
+
+/// Fills `bytes` from `from` on, in whole chunks, or fills them anew.
+pub(super) fn refill(
+    file: &Arc<TestFile>,
+    from: u64,
+    bytes: u64,
+    until: Option<Instant>,
+    noise: &mut Noise,
+) -> Result<(), FillError> {
+    let whole = bytes.next_multiple_of(CHUNK as u64);
+    file.allocate(from + whole, End::Moves)?;
+    fill_within(file, Filling { from, until, ..Filling::of(whole) }, noise).map(|_| ())
+}
+
+/// What begins a thread's file anew, for what uses it up.
+pub(super) fn renewal(
+    job: &Job,
+    file: &Arc<TestFile>,
+    extent: Extent,
+    seed: u64,
+    thread: usize,
+) -> Option<Renew> {
+    let file = Arc::clone(file);
+    match job.doing {
+        Doing::Append => Some(Box::new(move || Ok(file.set_len(0)?))),
+        Doing::Trim => {
+            let mut noise = Noise::new(seed, &format!("trim {thread} again"));
+            Some(Box::new(move || {
+                refill(&file, extent.start, extent.bytes, None, &mut noise)
+                    .map_err(|error| LoadError::Fill(error.to_string()))
+            }))
+        }
+        _ if job.cold => Some(Box::new(move || {
+            drop_pages(&file, extent.start, extent.bytes);
+            Ok(())
+        })),
+        _ => None,
+    }
+}

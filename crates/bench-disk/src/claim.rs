@@ -1,0 +1,237 @@
+//! What must be true before anything is written to a block device, and what is kept so that it stays true.
+//!
+//! Nobody uses the device, nor anything that its bytes are kept in ([`users`]); no process holds any of that open; the
+//! kernel grants the exclusive claim on it, and on the devices below that nobody else would keep from being mounted; and no
+//! mark of anybody's data is on it. All but the marks is looked at before and after the claim, and again before each case.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use super::blkid;
+use super::raw::{Looked, RawError};
+use plimsoll_machine::disk::openers::{self, Seen};
+use plimsoll_machine::disk::stack::Stack;
+use plimsoll_machine::disk::thing::{FileId, Thing};
+use plimsoll_machine::disk::users::{self, Below, Use};
+use plimsoll_machine::mounts::DeviceNumber;
+use plimsoll_machine::root::Root;
+
+/// How long somebody who looks at each device that changes (udev does, whenever a writer closes one) may take to finish.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The right to write to a device.
+#[derive(Debug)]
+pub struct Claim {
+    /// What nobody can know about who uses the device, each a sentence.
+    pub remarks: Vec<String>,
+    number: DeviceNumber,
+    bytes: u64,
+    stack: Stack,
+    sequence: Option<u64>,
+    /// Exclusive claims on devices below.
+    _below: Vec<File>,
+}
+
+impl Claim {
+    /// Makes all checks; `open` opens the device exclusively.
+    pub(super) fn on(
+        root: &Root,
+        name: &str,
+        looked: &Looked,
+        open: impl FnOnce() -> Result<File, RawError>,
+    ) -> Result<(File, Claim), RawError> {
+        let sequence = users::sequence(root, looked.number);
+        let before = unused(root, name, looked.number)?;
+        let file = open()?;
+        let claimable = before.below.iter().filter(|below| below.claimable);
+        let below =
+            claimable.filter_map(|below| claimed(name, below).transpose()).collect::<Result<_, _>>()?;
+        let remarks = before.remarks.into_iter().collect();
+        let (number, bytes) = (looked.number, looked.bytes);
+        let mut claim = Claim { remarks, number, bytes, stack: before.stack, sequence, _below: below };
+        let found = claim.found_unused(root, name, &file)?;
+        claim.remarks.extend(found.unseen);
+        nothing_on_it(name, &looked.file, looked.bytes)?;
+        for below in &found.below {
+            nothing_below(name, below)?;
+        }
+        Ok((file, claim))
+    }
+
+    /// Looks again whether nobody has come to use the device since, or changed what it is.
+    ///
+    /// # Errors
+    /// It may not be written to any more.
+    pub(super) fn look_again(&self, root: &Root, name: &str, file: &File) -> Result<(), RawError> {
+        self.found_unused(root, name, file).map(drop)
+    }
+
+    fn found_unused(&self, root: &Root, name: &str, mut file: &File) -> Result<Found, RawError> {
+        let now = unused(root, name, self.number)?;
+        let unseen = held_by_nobody(root, name, &now)?;
+        let bytes = file.seek(SeekFrom::End(0)).unwrap_or(0);
+        let same = (now.stack.certain(), users::sequence(root, self.number), bytes)
+            == (self.stack.certain(), self.sequence, self.bytes);
+        if !same {
+            return Err(RawError::Refused(format!(
+                "{name} changed after it was checked (its size, or the devices below it); nothing more is written \
+                 to it"
+            )));
+        }
+        Ok(Found { below: now.below, unseen })
+    }
+}
+
+/// What was found of a device that nobody uses.
+struct Found {
+    below: Vec<Below>,
+    /// What this user could not see.
+    unseen: Option<String>,
+}
+
+/// Refuses a device that has a user.
+fn unused(root: &Root, name: &str, number: DeviceNumber) -> Result<Use, RawError> {
+    let found = users::examine(root, number);
+    match found.sentence() {
+        None => Ok(found),
+        Some(users) => Err(RawError::Refused(format!("{name} {users}; nothing was written to it"))),
+    }
+}
+
+/// Claims a device that is behind the one to be written to, so that nobody can mount it meanwhile. `None` where it has no
+/// node here, or is a file, which cannot be claimed.
+fn claimed(name: &str, below: &Below) -> Result<Option<File>, RawError> {
+    let (Thing::Block(number), Some(path)) = (below.thing, &below.path) else { return Ok(None) };
+    match File::options().read(true).custom_flags(flags(OFlags::EXCL | OFlags::NONBLOCK)).open(path) {
+        Ok(file) if is(&file, Thing::Block(number)) => Ok(Some(file)),
+        Ok(_) => {
+            Err(RawError::Refused(format!("{} became another device while it was being checked", below.name)))
+        }
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) => Err(RawError::Refused(format!(
+            "{name} reads from {}, which is in use (EBUSY): it is mounted, perhaps in another mount namespace, or part of \
+             another device; nothing was written to it",
+            below.name
+        ))),
+        // Without the right to open it there is no claim on it; who uses it has been looked at.
+        Err(_) => Ok(None),
+    }
+}
+
+/// Refuses a device of which another process holds anything open that its bytes are kept in: it need not have claimed it to
+/// lose its data.
+///
+/// Gives what this user could not see.
+fn held_by_nobody(root: &Root, name: &str, found: &Use) -> Result<Option<String>, RawError> {
+    let begun = Instant::now();
+    loop {
+        let seen = openers::holder(root, &found.watched);
+        let Some(refusal) = held(name, found, &seen) else {
+            let unseen = (seen.unseen > 0).then(|| {
+                format!(
+                    "plimsoll cannot see the open files of {} processes; {}",
+                    seen.unseen,
+                    openers::remedy()
+                )
+            });
+            return Ok(unseen);
+        };
+        if begun.elapsed() >= PATIENCE {
+            return Err(RawError::Refused(refusal));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Why the device may not be written to, by who holds it or may hold it.
+fn held(name: &str, found: &Use, seen: &Seen) -> Option<String> {
+    if let Some((opener, place)) = &seen.holder {
+        let what = match found.watched[*place].name.as_str() {
+            "" => "is".to_owned(),
+            below => format!("keeps its bytes in {below}, which is"),
+        };
+        return Some(format!(
+            "{name} {what} held open by process {} ({}), which may use it; nothing was written to it. \
+             Choose another device, or wait until the process has closed it",
+            opener.process, opener.name
+        ));
+    }
+    let opener = seen.unlisted.as_ref()?;
+    Some(format!(
+        "{name} may be held by process {} ({}): the kernel does not list the files that the process has registered with \
+         io_uring, mostly because it is busy; nothing was written to it. Choose another device, or try again when the process does less I/O",
+        opener.process, opener.name
+    ))
+}
+
+/// Refuses a device that bears the mark of a file system, a partition table or a volume manager.
+fn nothing_on_it(name: &str, file: &File, bytes: u64) -> Result<(), RawError> {
+    match mark(name, file, bytes)? {
+        None => Ok(()),
+        Some(what) => Err(RawError::Refused(format!(
+            "{name} holds {what}; nothing was written to it. Choose a device without data"
+        ))),
+    }
+}
+
+/// The same for what the device shows a part of: the mark is then at a place that the device does not show.
+fn nothing_below(name: &str, below: &Below) -> Result<(), RawError> {
+    if !below.partial {
+        return Ok(());
+    }
+    let unread = |why: String| {
+        RawError::Refused(format!(
+            "{name} is a part of {}, which cannot be read to look for other data ({why}); nothing was written to it",
+            below.name
+        ))
+    };
+    let path = below.path.as_deref().ok_or_else(|| unread("it has no path here".to_owned()))?;
+    let (file, bytes) = opened(path, below.thing).map_err(|error| unread(error.to_string()))?;
+    match mark(&below.name, &file, bytes)? {
+        None => Ok(()),
+        Some(what) => Err(RawError::Refused(format!(
+            "{name} is a part of {}, which holds {what}; nothing was written to it. Choose a device without data",
+            below.name,
+        ))),
+    }
+}
+
+/// Opens for reading what is known to be there.
+fn opened(path: &Path, thing: Thing) -> std::io::Result<(File, u64)> {
+    let mut file =
+        File::options().read(true).custom_flags(flags(OFlags::NONBLOCK | OFlags::NOCTTY)).open(path)?;
+    if !is(&file, thing) {
+        return Err(std::io::Error::other("something else is there now"));
+    }
+    let bytes = file.seek(SeekFrom::End(0))?;
+    Ok((file, bytes))
+}
+
+/// What is on a device or file.
+fn mark(name: &str, file: &File, bytes: u64) -> Result<Option<String>, RawError> {
+    blkid::contents(file, bytes).map_err(|error| {
+        RawError::Failed(format!("{name} cannot be read, so what is on it is unknown: {error}"))
+    })
+}
+
+fn is(file: &File, thing: Thing) -> bool {
+    let Ok(about) = file.metadata() else { return false };
+    match thing {
+        Thing::Block(number) => {
+            about.file_type().is_block_device() && DeviceNumber::from_raw(about.rdev()) == number
+        }
+        Thing::File(FileId { system, inode }) => {
+            about.is_file() && (DeviceNumber::from_raw(about.dev()), about.ino()) == (system, inode)
+        }
+        Thing::Character(_) => false,
+    }
+}
+
+fn flags(flags: OFlags) -> i32 {
+    i32::try_from(flags.bits()).unwrap_or(0)
+}

@@ -1,0 +1,322 @@
+//! What was measured: whether the device moved the bytes that a case claims, or a cache answered in its place.
+//!
+//! The kernel counts for each block device what it transferred. A case that goes past the page cache must be found
+//! there with every byte; what is missing came from a cache, and the figure is not the device's. Other users of the
+//! device only add to its counters, so a shortfall is proof and its absence is not. Where no device can be asked,
+//! the page cache is: a file that lies in it was not read past it.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use plimsoll_metal::residency::resident_bytes;
+
+use super::fact::{DEVICE_SHARE, PAGE_CACHE};
+use super::human;
+use super::target::{Cache, TestFile};
+use super::warning::FileWarning;
+use plimsoll_machine::disk::DiskKind;
+use plimsoll_machine::mounts::DeviceNumber;
+use plimsoll_machine::root::Root;
+use plimsoll_machine::storage::Storage;
+use plimsoll_model::sample::Achieved;
+
+/// Less than this share of the claimed bytes on the device: something else answered. A case's own bytes are all
+/// counted before it tells of them; the rest allows for what the kernel counts in whole sectors.
+const SEEN: f64 = 0.99;
+
+/// More than this share of the file in the page cache after a case that went past it, where no device can be asked.
+const CACHED: f64 = 0.5;
+
+/// The kernel counts in sectors of this size, whatever the device's own.
+const SECTOR: u64 = 512;
+
+/// Bytes transferred, by direction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Read.
+    pub read: u64,
+    /// Written.
+    pub written: u64,
+}
+
+impl Moved {
+    /// What a device has transferred since it appeared (`stat`, Linux `Documentation/block/stat.rst`); `None` where it
+    /// keeps no count.
+    pub fn of(root: &Root, device: DeviceNumber) -> Option<Moved> {
+        let place = format!("sys/dev/block/{device}");
+        if root.number(format!("{place}/queue/iostats")) == Ok(0) {
+            return None;
+        }
+        let text = root.text(format!("{place}/stat")).ok()?;
+        let mut fields = text.split_whitespace();
+        let mut sectors = |skipped: usize| fields.nth(skipped)?.parse::<u64>().ok();
+        let (read, written) = (sectors(2)?, sectors(3)?);
+        Some(Moved { read: read.saturating_mul(SECTOR), written: written.saturating_mul(SECTOR) })
+    }
+
+    /// The sum over several devices; `None` if one of them keeps no count, or there is none.
+    fn of_all(root: &Root, devices: &[DeviceNumber]) -> Option<Moved> {
+        let add =
+            |sum: Moved, one: Moved| Moved { read: sum.read + one.read, written: sum.written + one.written };
+        let all = devices.iter().map(|device| Moved::of(root, *device)).collect::<Option<Vec<_>>>()?;
+        all.into_iter().reduce(add)
+    }
+
+    fn since(self, before: Moved) -> Moved {
+        Moved {
+            read: self.read.saturating_sub(before.read),
+            written: self.written.saturating_sub(before.written),
+        }
+    }
+
+    /// The smaller share of `claimed` that was seen; `None` where nothing was claimed.
+    fn share_of(self, claimed: Moved) -> Option<f64> {
+        let shares = [(self.read, claimed.read), (self.written, claimed.written)];
+        let shares = shares.iter().filter(|(_, claimed)| *claimed > 0);
+        shares.map(|(seen, claimed)| *seen as f64 / *claimed as f64).reduce(f64::min)
+    }
+}
+
+/// What came out.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DeviceTraffic {
+    /// For the record.
+    pub achieved: Achieved,
+    /// What the reader must know.
+    pub warnings: Vec<FileWarning>,
+    /// Why the figure is not the device's.
+    pub invalid: Option<String>,
+}
+
+/// Watches one case from before its first transfer.
+#[derive(Debug)]
+pub struct DeviceCheck {
+    root: Root,
+    file: Arc<TestFile>,
+    bytes: u64,
+    /// Devices that must have moved every byte: the file system's own, or the disks below it.
+    near: Counted,
+    /// Disks below a loop device, whose file the file system below caches.
+    far: Option<Counted>,
+}
+
+#[derive(Debug)]
+struct Counted {
+    devices: Vec<DeviceNumber>,
+    names: String,
+    before: Option<Moved>,
+}
+
+impl Counted {
+    fn new(root: &Root, devices: Vec<DeviceNumber>, names: String) -> Self {
+        let before = Moved::of_all(root, &devices);
+        Self { devices, names, before }
+    }
+
+    fn seen(&self, root: &Root) -> Option<Moved> {
+        Some(Moved::of_all(root, &self.devices)?.since(self.before?))
+    }
+}
+
+impl DeviceCheck {
+    /// Begins to watch `bytes` of `file`, which is on `storage`.
+    pub fn new(root: Root, storage: Option<&Storage>, file: Arc<TestFile>, bytes: u64) -> Self {
+        let disks = storage.map_or(&[][..], |storage| &storage.disks);
+        let numbers: Vec<DeviceNumber> = disks.iter().filter_map(|disk| disk.number).collect();
+        let complete = numbers.len() == disks.len();
+        let names: Vec<&str> = disks.iter().map(|disk| disk.name.as_str()).collect();
+        let below = Counted::new(&root, if complete { numbers } else { Vec::new() }, names.join(" + "));
+        let looped =
+            storage.is_some_and(|storage| storage.layers.iter().any(|layer| layer.kind == DiskKind::Loop));
+        let (near, far) = match storage.filter(|_| looped) {
+            Some(storage) => {
+                let top = storage.top().into_iter().collect::<Option<Vec<_>>>().unwrap_or_default();
+                (Counted::new(&root, top, storage.top_names().join(" + ")), Some(below))
+            }
+            None => (below, None),
+        };
+        // What is mapped from persistent memory past the block device, or kept on a device of its own, is in no counter of the disk.
+        let options =
+            storage.and_then(|storage| storage.file_system.as_ref()).map(|fs| fs.options.as_slice());
+        let passes =
+            |option: &String| matches!(option.as_str(), "dax" | "dax=always") || option.starts_with("rtdev=");
+        let near = match options.unwrap_or_default().iter().any(passes) {
+            true => Counted::new(&root, Vec::new(), near.names),
+            false => near,
+        };
+        Self { root, file, bytes, near, far }
+    }
+
+    /// What is known now, of a case that claims to have moved so much.
+    pub fn judge(&self, claimed: Moved) -> DeviceTraffic {
+        let mut told = DeviceTraffic::default();
+        if claimed == Moved::default() {
+            return told;
+        }
+        let cached = resident_bytes(self.file.as_fd(), self.bytes).ok();
+        let cached = cached.map(|resident| resident as f64 / self.bytes.max(1) as f64);
+        told.achieved.set_some(&PAGE_CACHE, cached);
+        if self.file.cache() != Cache::Direct {
+            return told;
+        }
+        let near = self.near.seen(&self.root).and_then(|seen| seen.share_of(claimed));
+        told.achieved.set_some(&DEVICE_SHARE, near);
+        told.invalid = match (near, cached) {
+            (Some(share), _) if share < SEEN => Some(format!(
+                "page cache or host cache: {} moved {:.1} % of the {} that were counted",
+                self.near.names,
+                share * 100.0,
+                human(claimed.read + claimed.written)
+            )),
+            (None, Some(cached)) if cached > CACHED => Some(format!(
+                "page cache: {:.0} % of the test file is in it although O_DIRECT was asked for",
+                cached * 100.0
+            )),
+            _ => None,
+        };
+        let far = self.far.as_ref().and_then(|far| Some((far, far.seen(&self.root)?.share_of(claimed)?)));
+        told.warnings.extend(far.filter(|(_, share)| *share < SEEN).map(|(far, share)| {
+            FileWarning::CachedBelow { below: far.names.clone(), share, above: self.near.names.clone() }
+        }));
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::super::dir::check_dir;
+    use super::super::target::End;
+    use super::*;
+    use plimsoll_machine::disk::Disk;
+    use plimsoll_machine::fixture::{Fault, Fixture};
+    use plimsoll_machine::storage::{Layer, Member};
+
+    const DISK: DeviceNumber = DeviceNumber { major: 8, minor: 0 };
+    const LOOP: DeviceNumber = DeviceNumber { major: 7, minor: 1 };
+    /// 20 and 8 sectors read and written before.
+    const TREE: &str = "sys/dev/block/8:0/stat = 5 0 20 1 2 0 8 1 0 1 2\n\
+                        sys/dev/block/7:1/stat = 5 0 20 1 2 0 8 1 0 1 2\n";
+
+    fn storage(looped: bool) -> Storage {
+        let mut disks: Vec<Disk> = Fixture::open("epyc-7543-nps4").expect("fixture").machine().disks;
+        disks.truncate(1);
+        disks[0].number = Some(DISK);
+        disks[0].name = "sda".to_owned();
+        let layer = Layer::new("loop1", DiskKind::Loop);
+        Storage {
+            device: Some(if looped { "loop1" } else { "sda1" }.to_owned()),
+            number: Some(if looped { LOOP } else { DISK }),
+            layers: if looped { vec![layer] } else { Vec::new() },
+            disks,
+            ..Storage::default()
+        }
+    }
+
+    fn file(cache: Cache) -> (tempfile::TempDir, Arc<TestFile>) {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let facts = check_dir(dir.path()).expect("usable");
+        let made = TestFile::create(&facts, Cache::Buffered).expect("create");
+        made.allocate(1 << 20, End::Moves).expect("allocate");
+        let made = if cache == Cache::Direct { made.said_direct() } else { made };
+        (dir, Arc::new(made))
+    }
+
+    fn device_check(fixture: &Fixture, looped: bool, cache: Cache) -> (tempfile::TempDir, DeviceCheck) {
+        let (dir, file) = file(cache);
+        (dir, DeviceCheck::new(Root::at(fixture.dir.path()), Some(&storage(looped)), file, 1 << 20))
+    }
+
+    const READ: Moved = Moved { read: 1 << 20, written: 0 };
+
+    fn stat(read: u64, written: u64) -> String {
+        format!("5 0 {} 1 2 0 {} 1 0 1 2\n", 20 + read / 512, 8 + written / 512)
+    }
+
+    #[test]
+    fn a_device_that_moved_all_of_it_and_more_is_believed() -> Result<(), Fault> {
+        let fixture = Fixture::unpack(TREE)?;
+        let (_dir, device_check) = device_check(&fixture, false, Cache::Direct);
+        fixture.write("sys/dev/block/8:0/stat", stat(2 << 20, 0).as_bytes())?;
+        let told = device_check.judge(READ);
+        assert_eq!((told.invalid, told.warnings.len()), (None, 0));
+        assert_eq!(told.achieved.get(&DEVICE_SHARE), Some(2.0));
+        assert_eq!(device_check.judge(Moved::default()), DeviceTraffic::default());
+        Ok(())
+    }
+
+    #[test]
+    fn bytes_that_no_device_moved_came_from_a_cache() -> Result<(), Fault> {
+        let fixture = Fixture::unpack(TREE)?;
+        let (_dir, device_check) = device_check(&fixture, false, Cache::Direct);
+        fixture.write("sys/dev/block/8:0/stat", stat(1 << 19, 1 << 30).as_bytes())?;
+        let invalid = device_check.judge(READ).invalid.ok_or("half of it is missing")?;
+        assert_eq!(invalid, "page cache or host cache: sda moved 50.0 % of the 1 MiB that were counted");
+        // What was written counts apart from what was read.
+        let claimed = Moved { read: 1 << 19, written: 2 << 30 };
+        assert!(device_check.judge(claimed).invalid.is_some());
+        Ok(())
+    }
+
+    #[test]
+    fn buffered_transfers_claim_nothing_of_a_device() -> Result<(), Fault> {
+        let fixture = Fixture::unpack(TREE)?;
+        let (_dir, device_check) = device_check(&fixture, false, Cache::Buffered);
+        let told = device_check.judge(READ);
+        assert_eq!((told.invalid, told.warnings), (None, vec![]));
+        assert_eq!(told.achieved.names(), ["page_cache"]);
+        Ok(())
+    }
+
+    #[test]
+    fn behind_a_loop_device_the_cache_below_is_told_and_the_loop_itself_must_have_moved_it()
+    -> Result<(), Fault> {
+        let fixture = Fixture::unpack(TREE)?;
+        let (_dir, device_check) = device_check(&fixture, true, Cache::Direct);
+        fixture.write("sys/dev/block/7:1/stat", stat(1 << 20, 0).as_bytes())?;
+        let told = device_check.judge(READ);
+        assert_eq!(told.invalid, None);
+        assert_eq!(
+            told.warnings.iter().map(plimsoll_model::warning::Warn::code).collect::<Vec<_>>(),
+            ["cached-below"]
+        );
+        fixture.write("sys/dev/block/7:1/stat", stat(0, 0).as_bytes())?;
+        assert!(device_check.judge(READ).invalid.is_some_and(|why| why.contains("loop1 moved 0.0 %")));
+        Ok(())
+    }
+
+    /// btrfs on two loop devices: each moves a part.
+    #[test]
+    fn all_devices_of_a_file_system_are_added() -> Result<(), Fault> {
+        let fixture = Fixture::unpack(&format!("{TREE}sys/dev/block/7:2/stat = {}", stat(0, 0)))?;
+        let member =
+            |minor| Member { name: format!("loop{minor}"), number: Some(DeviceNumber { major: 7, minor }) };
+        let storage = Storage { members: vec![member(1), member(2)], ..storage(true) };
+        let (_dir, file) = file(Cache::Direct);
+        let check = DeviceCheck::new(Root::at(fixture.dir.path()), Some(&storage), file, 1 << 20);
+        fixture.write("sys/dev/block/7:1/stat", stat(1 << 19, 0).as_bytes())?;
+        let invalid = check.judge(READ).invalid.ok_or("half of it is missing")?;
+        assert!(invalid.contains("loop1 + loop2 moved 50.0 %"), "{invalid}");
+        fixture.write("sys/dev/block/7:2/stat", stat(1 << 19, 0).as_bytes())?;
+        assert_eq!(check.judge(READ).invalid, None);
+        Ok(())
+    }
+
+    #[test]
+    fn without_counters_the_page_cache_is_asked() -> Result<(), Fault> {
+        for counters in
+            ["", "sys/dev/block/8:0/stat = what is this\n", "sys/dev/block/8:0/queue/iostats = 0\n"]
+        {
+            let fixture = Fixture::unpack(counters)?;
+            let (_dir, device_check) = device_check(&fixture, false, Cache::Direct);
+            assert_eq!(device_check.judge(READ).invalid, None, "{counters}");
+            let path =
+                format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&device_check.file.as_fd()));
+            std::fs::File::options().write(true).open(path)?.write_all_at(&vec![1; 1 << 20], 0)?;
+            let told = device_check.judge(READ);
+            assert!(told.invalid.is_some_and(|why| why.starts_with("page cache: 100 %")), "{counters}");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,408 @@
+//! The directory of the test files: whether it can be used, what is there, and how large a file it may take.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags, CWD, StatVfsMountFlags, StatxFlags};
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+
+use super::filesystem::FileSystem;
+use super::human;
+use plimsoll_bench_api::RequestedSize;
+use plimsoll_machine::storage::Medium;
+use plimsoll_machine::{Machine, Root, mounts};
+use plimsoll_system::links::LinkError;
+use plimsoll_units::text::shown_bytes;
+
+/// Why a directory cannot hold test files: bad input, known before any load.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DirError {
+    /// Nothing there.
+    #[error("--dir {0} does not exist; create it or use another directory")]
+    Missing(String),
+    /// Something else is there.
+    #[error("--dir must be a directory: {0} is not")]
+    NotADirectory(String),
+    /// The file system is mounted read-only.
+    #[error("--dir {dir} is on {mount}, which is mounted read-only; use another directory")]
+    ReadOnly {
+        /// As given.
+        dir: String,
+        /// Its mount point.
+        mount: String,
+    },
+    /// The user may not create files there.
+    #[error("--dir {0}: no permission to create files there; use a directory of your own")]
+    NoPermission(String),
+    /// Marked immutable (`chattr +i`), or another reason for `EPERM`.
+    #[error("--dir {0}: nobody can create files there (immutable? see lsattr -d); use another directory")]
+    Immutable(String),
+    /// Another user could lead it anywhere.
+    #[error("--dir {dir} is not used, for safety: {why}")]
+    NotTrusted {
+        /// As named.
+        dir: String,
+        /// Which link on its way is another user's.
+        why: String,
+    },
+    /// Its file system has no size.
+    #[error(
+        "--dir {0} cannot be used: its file system stores no files (its size is 0 bytes); use another directory"
+    )]
+    NoSize(String),
+    /// What is there are devices.
+    #[error(
+        "--dir {0} cannot be used: it holds devices, not files; use another directory, or --target DEVICE"
+    )]
+    Devices(String),
+    /// Any other reason of the system.
+    #[error("--dir {dir} cannot be used: {errno}; use another directory")]
+    Other {
+        /// As given.
+        dir: String,
+        /// What the kernel said.
+        errno: Errno,
+    },
+}
+
+/// There is too little space for the test file: an environment error.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the test file needs {}, and only {} can be used on {mount}: {why}; {remedy}",
+    human(*.needs), human(*.has)
+)]
+pub struct NoSpace {
+    /// Bytes needed.
+    pub needs: u64,
+    /// Bytes that may be used.
+    pub has: u64,
+    /// The mount point.
+    pub mount: String,
+    /// Which bound that is.
+    pub why: String,
+    /// What to do.
+    pub remedy: &'static str,
+}
+
+/// What is known of a usable directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirFacts {
+    /// The directory, without symbolic links.
+    pub path: PathBuf,
+    /// Where its file system is mounted.
+    pub mount: PathBuf,
+    /// What file system it is.
+    pub file_system: FileSystem,
+    /// Bytes that this user may still write (`f_bavail`, without root's reserve).
+    pub available: u64,
+    /// The largest file that this process may write (RLIMIT_FSIZE).
+    pub file_size_limit: Option<u64>,
+}
+
+/// The size that a test file gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileSize {
+    /// Bytes.
+    pub bytes: u64,
+    /// Why it is not the most that was wanted.
+    pub reduced: Option<String>,
+}
+
+/// Free space that is never used: a tenth, and 1 GiB at least. A full file system hurts everybody on it.
+const RESERVE: u64 = 1 << 30;
+
+/// Looks at `dir` without creating anything: for the parent, before any load.
+///
+/// # Errors
+/// Why it cannot hold test files.
+pub fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
+    let name = || shown_bytes(dir.as_os_str().as_encoded_bytes());
+    let failed = |error: &io::Error| match Errno::from_io_error(error) {
+        Some(Errno::NOENT) => DirError::Missing(name()),
+        Some(Errno::NOTDIR) => DirError::NotADirectory(name()),
+        Some(Errno::ACCESS) => DirError::NoPermission(name()),
+        errno => DirError::Other { dir: name(), errno: errno.unwrap_or(Errno::INVAL) },
+    };
+    let (_open, path) = plimsoll_system::links::directory(dir).map_err(|error| match error {
+        LinkError::Refused(why) => DirError::NotTrusted { dir: name(), why },
+        LinkError::Failed(error) => failed(&error),
+    })?;
+    let metadata = path.metadata().map_err(|e| failed(&e))?;
+    if !metadata.is_dir() {
+        return Err(DirError::NotADirectory(name()));
+    }
+    let mount = mount_point(&path);
+    let other = |errno| DirError::Other { dir: name(), errno };
+    let vfs = rustix::fs::statvfs(&path).map_err(other)?;
+    let read_only =
+        || DirError::ReadOnly { dir: name(), mount: shown_bytes(mount.as_os_str().as_encoded_bytes()) };
+    if vfs.f_flag.contains(StatVfsMountFlags::RDONLY) {
+        return Err(read_only());
+    }
+    if vfs.f_blocks == 0 {
+        return Err(DirError::NoSize(name()));
+    }
+    // devtmpfs has the number of tmpfs; in a container a tmpfs is there instead.
+    if mount == Path::new("/dev") && !path.starts_with("/dev/shm") {
+        return Err(DirError::Devices(name()));
+    }
+    may_create(&path).map_err(|errno| match errno {
+        Errno::ROFS => read_only(),
+        Errno::ACCESS => DirError::NoPermission(name()),
+        Errno::PERM => DirError::Immutable(name()),
+        errno => other(errno),
+    })?;
+    let file_system = file_system(&path).map_err(other)?;
+    Ok(DirFacts {
+        mount,
+        path,
+        file_system,
+        available: vfs.f_bavail.saturating_mul(vfs.f_frsize),
+        file_size_limit: getrlimit(Resource::Fsize).current,
+    })
+}
+
+/// The file system of a path; of an overlay whose upper directory is in memory, as that of a live system is, also that.
+fn file_system(path: &Path) -> Result<FileSystem, Errno> {
+    let of = |path: &Path| {
+        let magic = rustix::fs::statfs(path)?.f_type;
+        // The magic is 32 bits on every architecture; a sign extension is cut off here.
+        Ok::<_, Errno>(FileSystem::from_magic((magic as u64 & 0xffff_ffff) as u32))
+    };
+    let own = of(path)?;
+    let upper = || {
+        let mounts = mounts::read(&Root::live()).ok()?;
+        let options = &mounts::mount_of(&mounts, path)?.options;
+        let upper = options.iter().find_map(|option| option.strip_prefix("upperdir="))?;
+        of(Path::new(upper)).ok().and_then(|upper| upper.medium)
+    };
+    let is_in_memory = own.name == Some("overlay") && upper() == Some(Medium::Memory);
+    Ok(if is_in_memory { FileSystem { medium: Some(Medium::Memory), ..own } } else { own })
+}
+
+/// Whether the effective user may create names in `dir`.
+fn may_create(dir: &Path) -> Result<(), Errno> {
+    let access = Access::WRITE_OK | Access::EXEC_OK;
+    match rustix::fs::accessat(CWD, dir, access, AtFlags::EACCESS) {
+        // Before Linux 5.8 only the real user can be asked about.
+        Err(Errno::NOSYS) => rustix::fs::accessat(CWD, dir, access, AtFlags::empty()),
+        answer => answer,
+    }
+}
+
+/// The highest parent on the same device and, where the kernel tells it, in the same mount: a directory that is bound elsewhere
+/// keeps its device.
+fn mount_point(path: &Path) -> PathBuf {
+    // Of the mount's number only Linux 5.8 and later know.
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
+    let place = |path: &Path| {
+        let found = rustix::fs::statx(CWD, path, AtFlags::NO_AUTOMOUNT, wanted).ok()?;
+        let mount = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID);
+        Some((found.stx_dev_major, found.stx_dev_minor, mount.then_some(found.stx_mnt_id)))
+    };
+    let own = place(path);
+    let same = |p: &&Path| own.is_some() && place(p) == own;
+    path.ancestors().take_while(same).last().unwrap_or(path).to_owned()
+}
+
+impl DirFacts {
+    /// The same, where its files are in memory with no more room than there is memory: a full one ends processes.
+    #[must_use]
+    pub fn within_memory(self, machine: &Machine) -> Self {
+        let in_memory = self.file_system.medium == Some(Medium::Memory);
+        let bytes = machine.memory_available_bytes().filter(|_| in_memory);
+        DirFacts { available: bytes.map_or(self.available, |bytes| self.available.min(bytes)), ..self }
+    }
+
+    /// How large the test file will be.
+    ///
+    /// # Errors
+    /// When even the least does not fit.
+    pub fn file_size(&self, size: RequestedSize) -> Result<FileSize, NoSpace> {
+        let (least, most) = match size {
+            RequestedSize::Exactly(bytes) => (bytes, bytes),
+            RequestedSize::Between { least, most } => (least, most.max(least)),
+        };
+        let reserve = (self.available / 10).max(RESERVE);
+        let spare = self.available.saturating_sub(reserve);
+        let (free, kept) = (human(self.available), human(reserve));
+        let why = match spare {
+            0 => format!("{free} are free, and {kept} stay free"),
+            _ => format!("{free} are free, of which {kept} stay free"),
+        };
+        let mut bound = (spare, why, "use a smaller --size or another --dir");
+        if let Some(limit) = self.file_size_limit.filter(|limit| *limit < spare) {
+            let why = format!("RLIMIT_FSIZE is {} (ulimit -f)", human(limit));
+            bound = (limit, why, "raise ulimit -f, or give a smaller --size");
+        }
+        let (has, why, remedy) = bound;
+        if has < least {
+            let mount = shown_bytes(self.mount.as_os_str().as_encoded_bytes());
+            return Err(NoSpace { needs: least, has, mount, why, remedy });
+        }
+        Ok(FileSize { bytes: has.min(most), reduced: (has < most).then_some(why) })
+    }
+
+    /// Why a test file there must go, if so little space is left that others must have taken it since [`check_dir`]: less
+    /// than half of what this program leaves. A device has no free space.
+    pub fn crowded(&self, file: impl AsFd) -> Option<String> {
+        if self.file_system == FileSystem::NONE {
+            return None;
+        }
+        let vfs = rustix::fs::fstatvfs(file).ok()?;
+        let free = vfs.f_bavail.saturating_mul(vfs.f_frsize);
+        let mount = shown_bytes(self.mount.as_os_str().as_encoded_bytes());
+        (free < RESERVE / 2).then(|| {
+            format!(
+                "only {} are left on {mount}, so the test file was removed: another program fills the file system, or it keeps overwritten data; use another --dir",
+                human(free)
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use plimsoll_machine::Root;
+
+    const GIB: u64 = 1 << 30;
+
+    /// /proc has no space at all.
+    #[test]
+    fn a_file_system_that_others_fill_is_given_up() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let file = std::fs::File::create(dir.path().join("file")).expect("create");
+        assert_eq!(facts(GIB, None).crowded(&file), None, "this test needs half a gibibyte of free space");
+        let device = DirFacts { file_system: FileSystem::NONE, ..facts(GIB, None) };
+        assert_eq!(device.crowded(std::fs::File::open("/proc/self").expect("no space at all")), None);
+        let full = facts(GIB, None).crowded(std::fs::File::open("/proc/self").expect("no space at all"));
+        assert!(full.is_some_and(|text| text.contains("only 0 B are left on /data")));
+    }
+
+    #[test]
+    fn a_file_system_without_a_size_is_refused_by_that() {
+        let said = check_dir(Path::new("/proc/self")).expect_err("no place for files").to_string();
+        assert!(said.contains("/proc/self") && said.contains("0 bytes"), "{said}");
+    }
+
+    fn facts(available: u64, file_size_limit: Option<u64>) -> DirFacts {
+        DirFacts {
+            path: "/data/test".into(),
+            mount: "/data".into(),
+            file_system: FileSystem::from_magic(0xef53),
+            available,
+            file_size_limit,
+        }
+    }
+
+    /// A directory in memory is as large as the memory that is left; one on a device is not.
+    #[test]
+    fn a_file_system_in_memory_is_bounded_by_memory() {
+        let mut machine = Machine::discover(&Root::live());
+        machine.memory.available_bytes = Some(3 * GIB);
+        machine.cgroup.memory = None;
+        let tmpfs = FileSystem::from_magic(0x0102_1994);
+        let of = |file_system| DirFacts { file_system, ..facts(100 * GIB, None) }.within_memory(&machine);
+        assert_eq!(of(tmpfs).file_size(RequestedSize::Exactly(2 * GIB)).map(|size| size.bytes), Ok(2 * GIB));
+        assert!(of(tmpfs).file_size(RequestedSize::Exactly(2 * GIB + 1)).is_err());
+        let ext4 = FileSystem::from_magic(0xef53);
+        assert!(of(ext4).file_size(RequestedSize::Exactly(20 * GIB)).is_ok());
+    }
+
+    #[test]
+    fn a_usable_directory_is_described() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let facts = check_dir(dir.path()).expect("usable");
+        assert!(facts.path.starts_with(&facts.mount));
+        assert!(facts.file_system.name.is_some());
+        assert!(facts.available > 0);
+        assert_eq!(std::fs::read_dir(dir.path()).expect("list").count(), 0);
+    }
+
+    #[test]
+    fn a_directory_of_devices_holds_no_files() {
+        if mount_point(Path::new("/dev")) == Path::new("/dev") {
+            assert_eq!(check_dir(Path::new("/dev")), Err(DirError::Devices("/dev".to_owned())));
+        }
+        for none in ["/proc", "/sys"] {
+            let refused = check_dir(Path::new(none));
+            assert!(matches!(refused, Err(DirError::NoSize(_) | DirError::ReadOnly { .. })), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn the_mount_point_of_proc_is_proc() {
+        // A container may have a part of it bound read-only.
+        assert_eq!(mount_point(Path::new("/proc/self/net")), Path::new("/proc"));
+        assert_eq!(mount_point(Path::new("/")), Path::new("/"));
+    }
+
+    #[test]
+    fn what_is_not_a_directory_is_refused_by_name() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").expect("write");
+        let fifo = dir.path().join("fifo");
+        rustix::fs::mknodat(CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).expect("fifo");
+        for path in [&file, &fifo, Path::new("/dev/null"), &file.join("under")] {
+            assert!(matches!(check_dir(path), Err(DirError::NotADirectory(_))), "{path:?}");
+        }
+        let missing = check_dir(&dir.path().join("none\u{1b}[31m\n")).expect_err("missing");
+        assert!(matches!(missing, DirError::Missing(_)));
+        assert!(!missing.to_string().contains(['\u{1b}', '\n']), "{missing}");
+    }
+
+    #[test]
+    fn proc_and_sys_take_no_files() {
+        let refused = check_dir(Path::new("/proc/self")).expect_err("proc");
+        assert!(!matches!(refused, DirError::Missing(_) | DirError::NotADirectory(_)), "{refused}");
+    }
+
+    #[test]
+    fn a_tenth_and_at_least_a_gibibyte_stay_free() {
+        let most = RequestedSize::Between { least: 64 << 20, most: GIB };
+        assert_eq!(facts(100 * GIB, None).file_size(most), Ok(FileSize { bytes: GIB, reduced: None }));
+        let reduced = facts(GIB + GIB / 2, None).file_size(most).expect("fits");
+        assert_eq!(reduced.bytes, GIB / 2);
+        assert!(reduced.reduced.is_some());
+        let refused = facts(GIB + 1, None).file_size(most).expect_err("too little");
+        assert_eq!((refused.needs, refused.has), (64 << 20, 1));
+        let text = refused.to_string();
+        assert!(text.contains("64 MiB") && text.contains("/data") && text.contains("1 GiB"), "{text}");
+        assert_eq!(
+            facts(90 * GIB, None).file_size(RequestedSize::Exactly(81 * GIB)).map(|s| s.bytes),
+            Ok(81 * GIB)
+        );
+        assert!(facts(90 * GIB, None).file_size(RequestedSize::Exactly(81 * GIB + 1)).is_err());
+    }
+
+    #[test]
+    fn the_file_size_limit_is_named() {
+        let refused =
+            facts(100 * GIB, Some(1 << 20)).file_size(RequestedSize::Exactly(GIB)).expect_err("too large");
+        assert!(refused.to_string().contains("RLIMIT_FSIZE is 1 MiB"), "{refused}");
+        assert!(refused.to_string().ends_with("raise ulimit -f, or give a smaller --size"), "{refused}");
+        let none = facts(200 << 20, None).file_size(RequestedSize::Exactly(GIB)).expect_err("too little");
+        assert!(none.to_string().contains("200 MiB are free, and 1 GiB stay free"), "{none}");
+        let reduced =
+            facts(100 * GIB, Some(1 << 20)).file_size(RequestedSize::Between { least: 4096, most: GIB });
+        assert_eq!(reduced.map(|s| s.bytes), Ok(1 << 20));
+    }
+
+    proptest! {
+        /// Whatever the numbers: the rule holds, and nothing overflows.
+        #[test]
+        fn the_reserve_is_never_touched(available: u64, limit: Option<u64>, least: u64, most: u64) {
+            if let Ok(size) = facts(available, limit).file_size(RequestedSize::Between { least, most }) {
+                prop_assert!(size.bytes <= available - (available / 10).max(GIB));
+                prop_assert!(size.bytes >= least);
+                prop_assert!(limit.is_none_or(|limit| size.bytes <= limit));
+            }
+        }
+    }
+}

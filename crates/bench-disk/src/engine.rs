@@ -1,0 +1,351 @@
+//! How transfers are asked for: io_uring, synchronous calls, a mapping, or not at all. One trait, so that nothing else
+//! knows.
+
+use std::sync::Arc;
+
+use plimsoll_metal::mapped::{Access, Mapped, Use};
+use plimsoll_metal::ticks::Clock;
+use plimsoll_metal::uring::{Completion, Op, Patience, Polling, Request, Ring, RingError};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::target::TestFile;
+
+mod linux_aio;
+mod nothing;
+mod one;
+mod queue;
+
+use linux_aio::LinuxAio;
+use nothing::{NoCall, Nothing};
+use one::{Calls, Mapping, OneAtATime};
+use queue::Queue;
+
+/// The engines there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    /// Many transfers in flight, asked for in batches.
+    IoUring(#[serde(with = "Polled")] Polling),
+    /// Many transfers in flight: io_submit(2), io_getevents(2).
+    Libaio,
+    /// One transfer at a time: preadv2(2), pwritev2(2).
+    Psync,
+    /// One transfer at a time: copied from and to a mapping of the file, through the page cache.
+    Mmap,
+    /// Many transfers that are finished at once without being done: the floor of a ring.
+    Null,
+    /// One at a time that is not done: the floor of the synchronous ones.
+    NullCall,
+}
+
+/// [`Polling`] as it crosses to the worker.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Polling")]
+struct Polled {
+    submission: bool,
+    completion: bool,
+}
+
+const fn polling(submission: Who, completion: Who) -> Kind {
+    Kind::IoUring(Polling {
+        submission: matches!(submission, Who::Polls),
+        completion: matches!(completion, Who::Polls),
+    })
+}
+
+/// Whether somebody looks, or is called.
+enum Who {
+    Polls,
+    IsCalled,
+}
+
+impl Kind {
+    /// io_uring without polling.
+    pub const PLAIN: Kind = polling(Who::IsCalled, Who::IsCalled);
+
+    /// Every engine that can be asked for, with the word that names it.
+    pub const ALL: &'static [(&'static str, Kind)] = &[
+        ("io_uring", Kind::PLAIN),
+        ("io_uring+sqpoll", polling(Who::Polls, Who::IsCalled)),
+        ("io_uring+iopoll", polling(Who::IsCalled, Who::Polls)),
+        ("io_uring+sqpoll+iopoll", polling(Who::Polls, Who::Polls)),
+        ("libaio", Kind::Libaio),
+        ("psync", Kind::Psync),
+        ("mmap", Kind::Mmap),
+    ];
+
+    /// The engine of that name.
+    pub fn from_word(word: &str) -> Option<Kind> {
+        Kind::ALL.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind)
+    }
+
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        Kind::ALL.iter().find(|(_, kind)| *kind == self).map_or("null", |(name, _)| name)
+    }
+
+    /// What of that name does one transfer at a time.
+    pub fn lone(word: &str) -> Option<Kind> {
+        Kind::from_word(word).filter(|kind| kind.is_one_at_a_time())
+    }
+
+    /// Whether it does one transfer at a time, whatever depth is asked for.
+    pub fn is_one_at_a_time(self) -> bool {
+        matches!(self, Kind::Psync | Kind::Mmap | Kind::NullCall)
+    }
+}
+
+/// Something that carries out transfers: `depth` slots, each with a buffer of one block.
+pub trait Engine {
+    /// Which it is.
+    fn kind(&self) -> Kind;
+
+    /// How many transfers it holds at once.
+    fn depth(&self) -> usize;
+
+    /// Now, by the clock that stamps its completions.
+    fn now_ns(&self) -> u64;
+
+    /// The buffer of a slot that no transfer uses.
+    fn buffer(&mut self, slot: usize) -> Option<&mut [u8]>;
+
+    /// Queues a transfer.
+    ///
+    /// # Errors
+    /// A slot in use, or bytes beyond its buffer.
+    fn push(&mut self, request: Request) -> Result<(), RingError>;
+
+    /// Begins what is queued.
+    ///
+    /// # Errors
+    /// When the kernel refuses the call.
+    fn submit(&mut self) -> Result<(), RingError>;
+
+    /// Begins what is queued, and waits for a completion if anything is in flight; [`Engine::done`] has all there are.
+    ///
+    /// # Errors
+    /// When the kernel refuses the call; what came back before that is there all the same.
+    fn wait(&mut self, patience: Patience) -> Result<(), RingError>;
+
+    /// What the last wait found finished, until something is queued. It is not copied out: the processor would have to
+    /// wait before it can copy what was just written in pieces.
+    fn done(&self) -> &[Completion];
+
+    /// Unmaps the pages of a mapping, so that they can leave the page cache. Transfers by calls have none.
+    fn release_pages(&mut self) {}
+
+    /// What the kernel did not grant, as a sentence with the remedy.
+    fn remark(&self) -> Option<String> {
+        None
+    }
+}
+
+/// Any of them. Whoever works with one takes it out (`with_engine!`), so that the calls of a measured loop are made in
+/// place: through a table of calls a transfer takes 6 ns longer.
+pub enum AnyEngine {
+    /// See [`Kind::IoUring`].
+    Queue(Queue),
+    /// See [`Kind::Libaio`].
+    Aio(LinuxAio),
+    /// See [`Kind::Psync`].
+    Calls(OneAtATime<Calls>),
+    /// See [`Kind::Mmap`].
+    Mapping(OneAtATime<Mapping>),
+    /// See [`Kind::Null`].
+    Nothing(Nothing),
+    /// See [`Kind::NullCall`].
+    NoCall(OneAtATime<NoCall>),
+}
+
+/// Does the same with whichever engine it is.
+macro_rules! with_engine {
+    ($any:expr, $engine:ident => $then:expr) => {
+        match $any {
+            $crate::engine::AnyEngine::Queue($engine) => $then,
+            $crate::engine::AnyEngine::Aio($engine) => $then,
+            $crate::engine::AnyEngine::Calls($engine) => $then,
+            $crate::engine::AnyEngine::Mapping($engine) => $then,
+            $crate::engine::AnyEngine::Nothing($engine) => $then,
+            $crate::engine::AnyEngine::NoCall($engine) => $then,
+        }
+    };
+}
+pub(super) use with_engine;
+
+impl AnyEngine {
+    /// Which it is.
+    pub fn kind(&self) -> Kind {
+        with_engine!(self, engine => engine.kind())
+    }
+
+    /// See [`Engine::remark`].
+    pub fn remark(&self) -> Option<String> {
+        with_engine!(self, engine => engine.remark())
+    }
+
+    /// For those who do not measure.
+    pub fn as_dyn(&mut self) -> &mut dyn Engine {
+        with_engine!(self, engine => engine)
+    }
+}
+
+/// An engine, and why it is not the one asked for.
+pub struct Opened {
+    /// The engine.
+    pub engine: AnyEngine,
+    /// Why the one asked for was not to be had.
+    pub fell_back: Option<String>,
+}
+
+/// Opens the engine on the file, or psync where there is no io_uring.
+///
+/// # Errors
+/// No memory for the buffers, or an impossible geometry.
+pub fn open(kind: Kind, file: &Arc<TestFile>, depth: usize, block: usize) -> Result<Opened, RingError> {
+    open_on(kind, std::slice::from_ref(file), depth, block, Access::Sequential, Clock::system())
+}
+
+/// As [`open`], on several files, in some order, with completions stamped by `clock`.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_on(
+    kind: Kind,
+    files: &[Arc<TestFile>],
+    depth: usize,
+    block: usize,
+    access: Access,
+    clock: Clock,
+) -> Result<Opened, RingError> {
+    let whole = |engine| Ok(Opened { engine, fell_back: None });
+    let calls =
+        || Ok::<_, RingError>(AnyEngine::Calls(OneAtATime::new(Calls(files.to_vec()), block, clock)?));
+    match kind {
+        Kind::Psync => whole(calls()?),
+        Kind::Mmap => whole(AnyEngine::Mapping(OneAtATime::new(Mapping::new(files, access)?, block, clock)?)),
+        Kind::Null => whole(AnyEngine::Nothing(Nothing::new(depth, block, clock)?)),
+        Kind::NullCall => whole(AnyEngine::NoCall(OneAtATime::new(NoCall, block, clock)?)),
+        Kind::Libaio => match LinuxAio::new(files, depth, block, clock) {
+            Ok(aio) => whole(AnyEngine::Aio(aio)),
+            Err(RingError::Enter { errno }) => {
+                let why = format!("io_setup(2) failed: {errno}; raise the sysctl fs.aio-max-nr");
+                Ok(Opened { engine: calls()?, fell_back: Some(why) })
+            }
+            Err(error) => Err(error),
+        },
+        Kind::IoUring(polling) => match Queue::new(files, depth, block, polling, clock) {
+            Ok(queue) => whole(AnyEngine::Queue(queue)),
+            Err(RingError::Unavailable(why)) => {
+                Ok(Opened { engine: calls()?, fell_back: Some(why.to_string()) })
+            }
+            // A device without polling queues says so at the first transfer.
+            Err(RingError::Enter { errno: Errno::OPNOTSUPP | Errno::INVAL }) if polling.completion => {
+                let less = Kind::IoUring(Polling { completion: false, ..polling });
+                let opened = open_on(less, files, depth, block, access, clock)?;
+                let why = "the device or its driver has no queues to poll (nvme.poll_queues)".to_owned();
+                Ok(Opened { fell_back: Some(opened.fell_back.unwrap_or(why)), ..opened })
+            }
+            Err(error) => Err(error),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::dir::check_dir;
+    use super::super::target::{Cache, End};
+    use super::*;
+
+    fn file(dir: &std::path::Path) -> Arc<TestFile> {
+        let facts = check_dir(dir).expect("usable");
+        let file = TestFile::create(&facts, Cache::Buffered).expect("create");
+        file.allocate(1 << 16, End::Moves).expect("allocate");
+        Arc::new(file)
+    }
+
+    fn waited(engine: &mut dyn Engine) -> Vec<Completion> {
+        engine.wait(Patience::Endless).expect("wait");
+        engine.done().to_vec()
+    }
+
+    #[test]
+    fn names_round_trip() {
+        for (word, kind) in Kind::ALL {
+            assert_eq!((Kind::from_word(word), kind.word()), (Some(*kind), *word));
+        }
+        assert_eq!(Kind::from_word("posixaio"), None);
+        assert_eq!(Kind::from_word("null"), None, "what does nothing measures no disk");
+    }
+
+    /// Both engines write and read the same bytes at the same places.
+    #[test]
+    fn what_one_engine_writes_the_other_reads() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let file = file(dir.path());
+        for (writer, reader) in [
+            (Kind::PLAIN, Kind::Psync),
+            (Kind::Psync, Kind::PLAIN),
+            (Kind::Mmap, Kind::Psync),
+            (Kind::Psync, Kind::Mmap),
+            (polling(Who::Polls, Who::IsCalled), Kind::PLAIN),
+            (Kind::Libaio, Kind::Psync),
+            (Kind::PLAIN, Kind::Libaio),
+        ] {
+            let mut write = open(writer, &file, 4, 512).expect("open").engine;
+            let write = write.as_dyn();
+            let mut done = Vec::new();
+            for block in 0..8_u8 {
+                write.buffer(0).expect("idle").fill(block ^ 0x55);
+                let offset = u64::from(block) * 512;
+                write
+                    .push(Request { slot: 0, op: Op::Write, file: 0, offset, start: 0, len: 512 })
+                    .expect("push");
+                done.extend(waited(write));
+            }
+            let mut read = open(reader, &file, 4, 512).expect("open").engine;
+            let read = read.as_dyn();
+            for block in 0..8_u8 {
+                let offset = u64::from(block) * 512;
+                read.push(Request { slot: 0, op: Op::Read, file: 0, offset, start: 0, len: 512 })
+                    .expect("push");
+                done.extend(waited(read));
+                assert!(read.buffer(0).expect("idle").iter().all(|byte| *byte == block ^ 0x55));
+            }
+            assert_eq!(done.len(), 16);
+            assert!(done.iter().all(|completion| completion.outcome == Ok(512)));
+            assert!(done.iter().all(|c| c.submitted_ns <= c.accepted_ns && c.accepted_ns <= c.completed_ns));
+        }
+    }
+
+    #[test]
+    fn synchronous_transfers_are_one_at_a_time_whatever_is_asked_for() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let mut engine = open(Kind::Psync, &file(dir.path()), 32, 512).expect("open").engine;
+        let engine = engine.as_dyn();
+        assert_eq!(engine.depth(), 1);
+        let read = Request { slot: 0, op: Op::Read, file: 0, offset: 0, start: 0, len: 512 };
+        engine.push(read).expect("push");
+        assert_eq!(engine.push(read), Err(RingError::Slot { slot: 0, depth: 1 }));
+        engine.submit().expect("submit");
+        assert_eq!(engine.push(read), Err(RingError::Slot { slot: 0, depth: 1 }));
+        assert_eq!(waited(engine).len(), 1);
+        assert_eq!(waited(engine), [], "it is said once");
+        assert!(engine.push(Request { slot: 1, ..read }).is_err());
+        assert!(engine.push(Request { len: 513, ..read }).is_err());
+        assert!(engine.push(Request { start: usize::MAX, ..read }).is_err());
+    }
+
+    #[test]
+    fn the_end_of_the_file_is_a_short_read_in_both() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let file = file(dir.path());
+        for (_, kind) in Kind::ALL.iter().filter(|(word, _)| !word.contains("iopoll")) {
+            let mut engine = open(*kind, &file, 1, 4096).expect("open").engine;
+            let engine = engine.as_dyn();
+            let read =
+                Request { slot: 0, op: Op::Read, file: 0, offset: (1 << 16) - 512, start: 0, len: 4096 };
+            engine.push(read).expect("push");
+            assert_eq!(waited(engine).first().map(|completion| completion.outcome), Some(Ok(512)));
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! The filled test file that the cases of one run share, or the device that is measured itself.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::fs::Advice;
+
+use super::data::{Noise, Seal};
+use super::dir::{DirFacts, check_dir};
+use super::fact::{DEVICE, FILE_SYSTEM};
+use super::fill::{CHUNK, FillError, Filling, fill_within};
+use super::human;
+use super::lend;
+use super::raw::{Access, RawDevice};
+use super::target::{Cache, End, TargetError, TestFile};
+use super::warning::FileWarning;
+use plimsoll_bench_api::Context;
+use plimsoll_bench_api::RawTarget;
+use plimsoll_bench_api::RequestedSize;
+use plimsoll_machine::disk::DiskKind;
+use plimsoll_machine::storage::{Medium, Storage};
+use plimsoll_machine::{Disk, Root};
+use plimsoll_model::sample::{Achieved, CannotMeasure};
+
+/// The most that is filled when no size is named. It must outgrow a device's own cache, and be filled in seconds.
+pub const MOST: u64 = 1 << 30;
+
+/// With less there is nothing but a device's cache to measure.
+pub const LEAST: u64 = 64 << 20;
+
+/// How long filling may take when no size is named.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Under which name the file is kept for the next case.
+const KEPT: &str = "disk.file";
+
+/// Under which name the claim on a device is kept.
+const CLAIM: &str = "disk.device";
+
+/// Less space than this share of the length: the file system compresses or shares blocks.
+const WHOLE: f64 = 0.9;
+
+/// Which file is wanted.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    cache: Cache,
+    size: RequestedSize,
+    seal: Seal,
+    until: Option<Instant>,
+}
+
+/// Whether the next case may find what was filled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lasts {
+    Longer,
+    OneCase,
+}
+
+/// A filled test file.
+#[derive(Debug, Clone)]
+pub struct Filled {
+    /// The file.
+    pub file: Arc<TestFile>,
+    /// How many bytes of it are filled.
+    pub bytes: u64,
+    /// Whether plimsoll wrote what is in it: a device that is only read holds what it holds.
+    pub known: bool,
+    /// Why it is not as large as it could be, and what else must be known.
+    pub warnings: Vec<FileWarning>,
+    size: RequestedSize,
+    seal: Seal,
+}
+
+impl Filled {
+    /// The file of an earlier case in this worker, or a new one.
+    ///
+    /// # Errors
+    /// Why there is none: `NotHere` where direct I/O is refused or meaningless, `Unsafe` where it could do harm,
+    /// `Environment` otherwise.
+    pub fn for_case(cx: &Context<'_>, cache: Cache, size: RequestedSize) -> Result<Filled, CannotMeasure> {
+        Filled::with(cx, cache, size, Seal::Open, Lasts::Longer)
+    }
+
+    /// As [`Filled::for_case`], for a case after which what was filled is there no more.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn for_one_case(
+        cx: &Context<'_>,
+        cache: Cache,
+        size: RequestedSize,
+    ) -> Result<Filled, CannotMeasure> {
+        Filled::with(cx, cache, size, Seal::Open, Lasts::OneCase)
+    }
+
+    /// A file of its own, all of it sealed in generation 0: whoever checks generations must have written all others.
+    ///
+    /// # Errors
+    /// As [`Filled::for_case`].
+    pub fn sealed(cx: &Context<'_>, cache: Cache, size: RequestedSize) -> Result<Filled, CannotMeasure> {
+        Filled::with(cx, cache, size, Seal::Sealed, Lasts::OneCase)
+    }
+
+    fn with(
+        cx: &Context<'_>,
+        cache: Cache,
+        size: RequestedSize,
+        seal: Seal,
+        lasts: Lasts,
+    ) -> Result<Filled, CannotMeasure> {
+        // A file of another size goes first: its space may be needed.
+        let same = |kept: &Filled| kept.size == size && kept.seal == seal && lasts == Lasts::Longer;
+        let kept = cx.keep.take::<Filled>(KEPT).filter(same);
+        if kept.is_none() {
+            lend::forget(cx);
+        }
+        let device = cx.options.target.as_ref().map(|target| claimed(cx, target, cache)).transpose()?;
+        let facts = cx.options.target.is_none().then(|| usable(cx, cache)).transpose()?;
+        let noise = || Noise::new(cx.options.seed, "fill").with(seal);
+        let wanted = Wanted { cache, size, seal, until: cx.options.until };
+        let filled = match (kept, &device, &facts) {
+            (Some(kept), ..) => kept,
+            (None, Some(device), _) => Filled::on_device(device, wanted, &mut noise())?,
+            (None, None, Some(facts)) => Filled::make(facts, wanted, &mut noise())?,
+            (None, None, None) => return Err(CannotMeasure::environment("there is no directory to test in")),
+        };
+        if lasts == Lasts::Longer {
+            cx.keep.put(KEPT, filled.clone());
+        }
+        let filled = match filled.file.cache() == cache {
+            true => filled,
+            false => {
+                let file = filled.file.reopened(cache).map_err(cannot_use)?;
+                Filled { file: Arc::new(file), ..filled }
+            }
+        };
+        match cache {
+            Cache::Buffered => warm(&filled.file, filled.bytes),
+            Cache::Direct => cool(&filled.file),
+        }
+        Ok(filled)
+    }
+
+    fn make(facts: &DirFacts, made: Wanted, noise: &mut Noise) -> Result<Filled, CannotMeasure> {
+        let Wanted { cache, size, seal, until } = made;
+        let wanted = facts.file_size(size).map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        let file = match (TestFile::create(facts, Cache::Direct), cache) {
+            // Where direct I/O is refused, it is filled through the page cache.
+            (Err(TargetError::DirectRefused { .. }), Cache::Buffered) => TestFile::create(facts, cache),
+            (made, _) => made,
+        };
+        let file = Arc::new(file.map_err(cannot_use)?);
+        let (bytes, patience) = match size {
+            RequestedSize::Exactly(_) => (wanted.bytes.next_multiple_of(CHUNK as u64), Duration::MAX),
+            RequestedSize::Between { .. } => (wanted.bytes, PATIENCE),
+        };
+        file.allocate(bytes, End::Moves).map_err(cannot_use)?;
+        let filled = filled_up(&file, Filling { from: 0, bytes, patience, until }, noise)?;
+        let mut warnings = Vec::new();
+        let slow = || format!("filling was ended after {} s", PATIENCE.as_secs());
+        // The last chunk is left out where the space is not a whole number of chunks.
+        let why = if filled + CHUNK as u64 <= bytes { Some(slow()) } else { wanted.reduced };
+        warnings.extend(why.map(|why| FileWarning::Small { bytes: filled, why }));
+        warnings.extend(named(&file));
+        warnings.extend(shrunk(&file, filled));
+        Ok(Filled { file, bytes: filled, known: true, warnings, size, seal })
+    }
+
+    /// A device in the place of a file: filled if it may be, else as it is.
+    fn on_device(device: &Arc<RawDevice>, made: Wanted, noise: &mut Noise) -> Result<Filled, CannotMeasure> {
+        let Wanted { cache, size, seal, until } = made;
+        let (name, has, access) = (&device.name, device.bytes, device.access);
+        let file = Arc::new(TestFile::of_device(device, cache).map_err(cannot_use)?);
+        let wanted = match size {
+            RequestedSize::Exactly(bytes) if bytes > has => {
+                return Err(CannotMeasure::environment(format!(
+                    "needs {} of {name}, which has {}; use a smaller --size, --block or --threads",
+                    human(bytes),
+                    human(has)
+                )));
+            }
+            RequestedSize::Exactly(bytes) => bytes,
+            RequestedSize::Between { most, .. } if access == Access::Destroy => most.min(has),
+            RequestedSize::Between { .. } => has,
+        };
+        if access == Access::Read {
+            let warnings = vec![FileWarning::ContentsUnknown { device: name.clone() }];
+            return Ok(Filled { file, bytes: wanted, known: false, warnings, size, seal });
+        }
+        let patience = if matches!(size, RequestedSize::Exactly(_)) { Duration::MAX } else { PATIENCE };
+        let whole = wanted.next_multiple_of(CHUNK as u64).min(has - has % CHUNK as u64);
+        let filled = filled_up(&file, Filling { from: 0, bytes: whole, patience, until }, noise)?;
+        if filled == 0 {
+            return Err(CannotMeasure::environment(format!(
+                "{name} has less than {}: too little to measure",
+                human(CHUNK as u64)
+            )));
+        }
+        let warnings =
+            device.remarks().iter().cloned().map(|why| FileWarning::UsersUnknown { why }).collect();
+        Ok(Filled { file, bytes: filled.min(wanted), known: true, warnings, size, seal })
+    }
+
+    /// Drops it from the page cache.
+    pub fn cool(&self) {
+        cool(&self.file);
+    }
+
+    /// On what the file is, for the record: what was really measured.
+    pub fn place(&self, storage: Option<&Storage>) -> Achieved {
+        let mut place = Achieved::default();
+        place.set(&FILE_SYSTEM, self.file.file_system().to_string());
+        if let Some(storage) = storage {
+            let layers = storage.layers.iter().map(|layer| layer.name.clone());
+            let disks: Vec<String> = storage.disks.iter().map(|disk| disk.name.clone()).collect();
+            let top = Some(storage.top_names().join(" + ")).filter(|names| !names.is_empty());
+            let mut way: Vec<String> = top.into_iter().chain(layers).collect();
+            way.extend((!disks.is_empty()).then(|| disks.join(" + ")));
+            way.dedup();
+            if !way.is_empty() {
+                place.set(&DEVICE, way.join(" → "));
+            }
+        }
+        place
+    }
+}
+
+/// The device, claimed once for all cases of this worker: the kernel gives a claim back some time after the last
+/// ring that used it is gone, and another one meanwhile could get it.
+fn claimed(cx: &Context<'_>, target: &RawTarget, cache: Cache) -> Result<Arc<RawDevice>, CannotMeasure> {
+    let root = Root::live();
+    let device = match cx.keep.take::<Arc<RawDevice>>(CLAIM) {
+        Some(device) => device.look_again(&root).map(|()| device),
+        None => super::raw::open(target, &root, cache).map(Arc::new),
+    };
+    let device = device.map_err(|error| error.cannot())?;
+    cx.keep.put(CLAIM, Arc::clone(&device));
+    Ok(device)
+}
+
+/// Reads the file into the page cache, for as long as filling may take: a case that goes through the cache would else
+/// measure how much of the file it had met before its samples ended.
+fn warm(file: &TestFile, bytes: u64) {
+    let begun = Instant::now();
+    let mut chunk = vec![0; CHUNK];
+    let mut next = 0;
+    while next < bytes && begun.elapsed() < PATIENCE {
+        match rustix::io::pread(file, &mut chunk, next) {
+            // The case itself tells of what cannot be read.
+            Ok(0) | Err(_) => return,
+            Ok(moved) => next += moved as u64,
+        }
+    }
+}
+
+/// Takes the file out of the page cache, where a buffered case before may have left it: direct transfers would meet pages
+/// there and have to drop them one by one.
+fn cool(file: &TestFile) {
+    // What may not be written to has nothing to be kept; advice may be ignored.
+    let _ = rustix::fs::fdatasync(file);
+    let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
+}
+
+/// Drops a part of the file from the page cache, as far as it need not be written first; advice may be ignored.
+pub fn drop_pages(file: &TestFile, from: u64, bytes: u64) {
+    let _ = rustix::fs::fadvise(file, from, std::num::NonZeroU64::new(bytes), Advice::DontNeed);
+}
+
+fn filled_up(file: &Arc<TestFile>, filling: Filling, noise: &mut Noise) -> Result<u64, CannotMeasure> {
+    let filled = fill_within(file, filling, noise).map_err(cannot_fill)?;
+    match file.first_hole() {
+        Some(hole) if hole < filled => Err(CannotMeasure::environment(format!(
+            "the test file has a hole at offset {hole} although all of it was written, and reads of a hole do not reach the device; use a --dir on another file system"
+        ))),
+        _ => Ok(filled),
+    }
+}
+
+/// What a file that cannot be filled means for the case.
+pub fn cannot_fill(error: FillError) -> CannotMeasure {
+    match error {
+        FillError::Target(error) => cannot_use(error),
+        FillError::Load(_) => CannotMeasure::environment(error.to_string()),
+        FillError::Late { .. } => CannotMeasure::out_of_time(error.to_string()),
+    }
+}
+
+/// The directory, if the case makes sense there.
+fn usable(cx: &Context<'_>, cache: Cache) -> Result<DirFacts, CannotMeasure> {
+    let facts = check_dir(&cx.options.dir).map_err(|e| CannotMeasure::environment(e.to_string()))?;
+    let facts = facts.within_memory(cx.machine);
+    match (facts.file_system.medium, cache) {
+        (Some(Medium::Memory), Cache::Direct) => Err(in_memory(facts.file_system.name.unwrap_or("memory"))),
+        _ => Ok(facts),
+    }
+}
+
+/// Why a case that means a device is not measured in memory.
+pub fn in_memory(file_system: &str) -> CannotMeasure {
+    CannotMeasure::not_here(format!(
+        "the test directory is on {file_system}, which is in memory: direct I/O and fdatasync have no effect there; use a --dir on a disk"
+    ))
+}
+
+/// The warning that the file had a name for a moment.
+pub fn named(file: &TestFile) -> Option<FileWarning> {
+    file.named.then(|| FileWarning::Named { file_system: file.file_system().to_string() })
+}
+
+/// The warning that memory may be behind the test files: a disk of memory, a loop device on a file in memory, or a file
+/// system that a process or the host serves.
+pub fn memory_behind(storage: Option<&Storage>) -> Option<FileWarning> {
+    let storage = storage?;
+    let is_memory = |disk: &&Disk| matches!(disk.kind, DiskKind::Zram | DiskKind::Ram);
+    if let Some(disk) = storage.disks.iter().find(is_memory) {
+        let is_compressed = disk.kind == DiskKind::Zram;
+        return Some(FileWarning::InMemory { device: disk.name.clone(), is_compressed });
+    }
+    if let Some(layer) = storage.layers.iter().find(|layer| layer.medium == Some(Medium::Memory)) {
+        return Some(FileWarning::InMemory { device: layer.name.clone(), is_compressed: false });
+    }
+    let file_system = storage.file_system.as_ref().filter(|fs| fs.is_served())?;
+    Some(FileWarning::Served { file_system: file_system.fs_type.clone() })
+}
+
+/// The warning that incompressible data takes less space than it has bytes.
+fn shrunk(file: &TestFile, bytes: u64) -> Option<FileWarning> {
+    let taken = file.space_taken().filter(|taken| (*taken as f64) < WHOLE * bytes as f64)?;
+    Some(FileWarning::SpaceSaved { bytes, taken, file_system: file.file_system().to_string() })
+}
+
+/// What a failure of the test file means for the case.
+pub fn cannot_use(error: TargetError) -> CannotMeasure {
+    match error {
+        TargetError::DirectRefused { .. } => CannotMeasure::not_here(error.to_string()),
+        TargetError::Planted { .. } => CannotMeasure::refused(error.to_string()),
+        TargetError::Failed { .. } => CannotMeasure::environment(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_machine::fixture::Fixture;
+    use plimsoll_machine::storage::{FileSystem, Layer};
+
+    #[test]
+    fn what_may_be_memory_is_named() {
+        let behind = |fs_type: &str, kind: Option<DiskKind>| {
+            let mut disks = Fixture::open("epyc-7543-nps4").expect("fixture").machine().disks;
+            disks.truncate(usize::from(kind.is_some()));
+            disks.iter_mut().zip(kind).for_each(|(disk, kind)| disk.kind = kind);
+            let file_system = FileSystem {
+                fs_type: fs_type.to_owned(),
+                mount_point: "/mnt".to_owned(),
+                source: "x".to_owned(),
+                options: Vec::new(),
+                medium: Medium::of(fs_type),
+            };
+            memory_behind(Some(&Storage { file_system: Some(file_system), disks, ..Storage::default() }))
+        };
+        for served in ["fuse", "fuse.sshfs", "9p", "virtiofs", "vboxsf"] {
+            assert_eq!(behind(served, None), Some(FileWarning::Served { file_system: served.to_owned() }));
+        }
+        let memory = |kind| matches!(behind("ext4", Some(kind)), Some(FileWarning::InMemory { .. }));
+        assert!(memory(DiskKind::Zram) && memory(DiskKind::Ram) && !memory(DiskKind::Nvme));
+        assert_eq!(behind("fuseblk", Some(DiskKind::Nvme)), None, "ntfs-3g is on a disk");
+        assert_eq!(behind("overlay", None), None);
+        assert_eq!(memory_behind(None), None);
+        let on = |medium| {
+            let layer = Layer { medium, ..Layer::new("loop0", DiskKind::Loop) };
+            memory_behind(Some(&Storage { layers: vec![layer], ..Storage::default() }))
+        };
+        assert!(matches!(on(Some(Medium::Memory)), Some(FileWarning::InMemory { .. })));
+        assert_eq!((on(None), on(Some(Medium::Network))), (None, None));
+    }
+}

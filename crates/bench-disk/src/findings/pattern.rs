@@ -1,0 +1,141 @@
+//! "random write reaches 21 % of the sequential rate": how much of a disk's rate is left where the blocks lie in no order.
+
+use serde_json::json;
+
+use crate::io::DiskIo;
+use plimsoll_bench_api::Benchmark;
+use plimsoll_model::measurement::{Measurement, MetricResult};
+use plimsoll_model::metric::{Better, Role};
+use plimsoll_model::view::{Finding, RunView, Topic};
+use plimsoll_units::quantity::{Quantity, percent};
+
+/// From this share on, random is as good as sequential to most programs.
+const FAR: f64 = 0.8;
+
+/// Random and sequential transfers that differ in nothing else.
+struct Pair<'a> {
+    random: &'a Measurement,
+    sequential: &'a Measurement,
+    metric: [&'a MetricResult; 2],
+    ratio: f64,
+    /// The largest that the ratio may be, by both intervals.
+    most: f64,
+}
+
+/// Speaks once for each operation of `disk.io`, of its pair that is furthest apart.
+pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+    let mut furthest: Vec<(&str, Pair<'_>)> = Vec::new();
+    for random in run.of(DiskIo.name()).filter(|m| m.case.word("pattern") == Some("random")) {
+        let Some((op, pair)) = random.case.word("op").zip(pair(random, run)) else { continue };
+        match furthest.iter_mut().find(|(known, _)| *known == op) {
+            Some((_, known)) if known.ratio <= pair.ratio => {}
+            Some((_, known)) => *known = pair,
+            None => furthest.push((op, pair)),
+        }
+    }
+    furthest.iter().filter(|(_, pair)| pair.most < FAR).map(|(op, pair)| said(op, pair)).collect()
+}
+
+fn pair<'a>(random: &'a Measurement, run: &RunView<'a>) -> Option<Pair<'a>> {
+    let wanted = random.case.clone().with_word("pattern", "sequential");
+    let same = |m: &&Measurement| m.case == wanted && m.node == random.node && m.repeat == random.repeat;
+    let sequential = run.of(DiskIo.name()).find(same)?;
+    let metric = [rate(random)?, rate(sequential)?];
+    let ratio = metric[0].summary.median / metric[1].summary.median;
+    let most = match metric.map(|m| m.summary.ci95) {
+        [Some([_, high]), Some([low, _])] if low > 0.0 => high / low,
+        _ => ratio,
+    };
+    (ratio.is_finite() && ratio > 0.0).then_some(Pair { random, sequential, metric, ratio, most })
+}
+
+/// What is better when higher: the headline may be a latency.
+fn rate(measurement: &Measurement) -> Option<&MetricResult> {
+    let told: Vec<&str> = DiskIo
+        .metrics(&measurement.case)
+        .iter()
+        .filter(|m| m.role == Role::Informative)
+        .map(|m| m.name)
+        .collect();
+    measurement.headline()?;
+    measurement.metrics.iter().find(|m| m.better == Better::Higher && !told.contains(&m.name.as_str()))
+}
+
+fn said(op: &str, pair: &Pair<'_>) -> Finding {
+    let figure = |m: &MetricResult| Quantity::new(m.summary.median, m.unit).to_string();
+    let [random, sequential] = pair.metric.map(figure);
+    let block = pair.random.case.get("block").map(|b| format!(" of {b}")).unwrap_or_default();
+    let text = format!(
+        "disk: random {op}{block} reaches {} of the sequential rate: {random}, sequential {sequential}",
+        percent(pair.ratio, 2)
+    );
+    let evidence = json!({
+        "random": pair.random.case.id(),
+        "sequential": pair.sequential.case.id(),
+        "ratio": pair.ratio,
+        "at_most": pair.most,
+    });
+    Finding { topic: Topic::Order, code: "pattern", text, evidence }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_model::measurement::Status;
+    use plimsoll_model::view::testing::measured;
+    use plimsoll_units::quantity::Unit;
+
+    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+        super::find(&RunView::new(measurements))
+    }
+
+    fn io(op: &str, pattern: &str, block: &str, rate: f64) -> Measurement {
+        let id = format!("disk.io/op={op}/pattern={pattern}/block={block}/depth=8/threads=1");
+        let samples: Vec<f64> = (0..9).map(|i| rate * (1.0 + 0.01 * f64::from(i - 4))).collect();
+        measured(&id, Unit::IoPerSecond, Better::Higher, &samples)
+    }
+
+    #[test]
+    fn each_operation_is_told_once_with_its_furthest_pair() {
+        let found = find(&[
+            io("write", "random", "4K", 21e3),
+            io("write", "sequential", "4K", 100e3),
+            io("write", "random", "16K", 40e3),
+            io("write", "sequential", "16K", 50e3),
+            io("read", "random", "4K", 50e3),
+            io("read", "sequential", "4K", 100e3),
+        ]);
+        let texts: Vec<&str> = found.iter().map(|f| f.text.as_str()).collect();
+        assert_eq!(
+            texts,
+            [
+                "disk: random write of 4K reaches 21 % of the sequential rate: 21.0 kIOPS, sequential 100 kIOPS",
+                "disk: random read of 4K reaches 50 % of the sequential rate: 50.0 kIOPS, sequential 100 kIOPS",
+            ]
+        );
+        assert!((found[0].evidence["ratio"].as_f64().unwrap() - 0.21).abs() < 1e-12);
+        assert!(found[0].evidence["sequential"].as_str().unwrap().contains("pattern=sequential"));
+    }
+
+    #[test]
+    fn it_is_silent_where_they_are_near_or_differ_in_more() {
+        let near = [io("read", "random", "4K", 90e3), io("read", "sequential", "4K", 100e3)];
+        assert!(find(&near).is_empty());
+        let other = [io("read", "random", "4K", 9e3), io("read", "sequential", "1M", 100e3)];
+        assert!(find(&other).is_empty());
+        let mut elsewhere = [io("read", "random", "4K", 9e3), io("read", "sequential", "4K", 100e3)];
+        elsewhere[1].node = "there".to_owned();
+        assert!(find(&elsewhere).is_empty());
+        let mut invalid = [io("read", "random", "4K", 9e3), io("read", "sequential", "4K", 100e3)];
+        invalid[1].status = Status::Invalid;
+        assert!(find(&invalid).is_empty());
+    }
+
+    #[test]
+    fn an_interval_that_reaches_near_is_silent() {
+        let mut pair = [io("read", "random", "4K", 70e3), io("read", "sequential", "4K", 100e3)];
+        assert_eq!(find(&pair).len(), 1);
+        pair[0].metrics[0].summary.ci95 = Some([50e3, 95e3]);
+        assert!(find(&pair).is_empty());
+    }
+}

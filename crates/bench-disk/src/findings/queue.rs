@@ -1,0 +1,223 @@
+//! "4 KiB random reads stop growing at depth 16": what the searches over the number of transfers in flight found.
+
+use serde_json::json;
+
+use crate::engine::Kind;
+use crate::fact::{self, DEEPEST, ENGINE, TARGET_HELD, WITHIN_TARGET};
+use crate::knee::DiskKnee;
+use crate::metrics::{DEPTH, LATENCY, RATE, THREADS};
+use plimsoll_bench_api::Benchmark;
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::sample::Point;
+use plimsoll_model::view::{Finding, RunView, Topic};
+use plimsoll_units::quantity::{Quantity, Unit, percent, percent_below};
+
+/// Points below which there is no curve.
+const LEAST_POINTS: usize = 3;
+
+/// Speaks for each `disk.knee`, and for each `disk.io` that sought the deepest queue within a latency.
+pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+    run.measurements().iter().filter_map(|made| knee(made).or_else(|| within(made))).collect()
+}
+
+/// A point of the curve, in words and numbers.
+struct At<'a> {
+    point: &'a Point,
+    threads: f64,
+    depth: f64,
+    rate: f64,
+}
+
+impl<'a> At<'a> {
+    fn of(point: &'a Point) -> Option<Self> {
+        let number = |name: &str| point.get(name).copied().filter(|value| value.is_finite());
+        Some(At { point, threads: number(THREADS)?, depth: number(DEPTH)?, rate: number(RATE)? })
+    }
+
+    fn place(&self) -> String {
+        match self.threads > 1.0 {
+            true => format!("depth {} on each of {} threads", self.depth, self.threads),
+            false => format!("depth {}", self.depth),
+        }
+    }
+
+    fn rate(&self) -> String {
+        Quantity::new(self.rate, Unit::IoPerSecond).to_string()
+    }
+
+    /// A time of this point, such as its mean latency.
+    fn time(&self, name: &str) -> Option<String> {
+        let seconds = self.point.get(name).copied().filter(|seconds| seconds.is_finite())?;
+        Some(Quantity::new(seconds, Unit::Second).to_string())
+    }
+}
+
+/// The points of the headline's curve, and the one that the search chose.
+fn searched(measurement: &Measurement) -> Option<(Vec<At<'_>>, usize)> {
+    let points: Vec<At<'_>> = measurement.headline()?.curve.as_ref()?.iter().filter_map(At::of).collect();
+    let (threads, depth) = (measurement.achieved.get(&fact::THREADS)?, measurement.achieved.get(&DEEPEST)??);
+    let (threads, depth) = (threads as f64, depth as f64);
+    let chosen = points.iter().position(|at| at.threads == threads && at.depth == depth)?;
+    Some((points, chosen))
+}
+
+fn knee(measurement: &Measurement) -> Option<Finding> {
+    if measurement.case.benchmark() != DiskKnee.name() {
+        return None;
+    }
+    let (points, chosen) = searched(measurement)?;
+    if points.len() < LEAST_POINTS {
+        return None;
+    }
+    let (knee, one) = (&points[chosen], points.first()?);
+    let most = points.iter().max_by(|a, b| a.rate.total_cmp(&b.rate))?;
+    let of_one = points.iter().any(|at| at.threads > 1.0) && knee.threads == 1.0;
+    let text = format!(
+        "{}: {}{}: {}, {} of the highest rate ({} in all, at {}). Mean latency {} ({} with one transfer in flight)",
+        crate::SUBSYSTEM.label(&measurement.case),
+        knee.place(),
+        if of_one { " on 1 thread" } else { "" },
+        knee.rate(),
+        percent(knee.rate / most.rate, 3),
+        most.rate(),
+        most.place(),
+        knee.time(LATENCY)?,
+        one.time(LATENCY)?,
+    );
+    let evidence = evidence(measurement, knee, &points);
+    Some(Finding { topic: Topic::Queue, code: "queue-knee", text, evidence })
+}
+
+fn within(measurement: &Measurement) -> Option<Finding> {
+    let target = measurement.case.word("latency-target")?;
+    let (percentile, bound) = target.split_once(':')?;
+    let (points, chosen) = searched(measurement)?;
+    let found = &points[chosen];
+    let next = points.iter().filter(|at| at.depth > found.depth).min_by(|a, b| a.depth.total_cmp(&b.depth));
+    let beyond = match next.and_then(|next| Some((next, next.time(percentile)?))) {
+        Some((next, time)) => {
+            format!("up to {} ({}); {} gave {time}", found.place(), found.rate(), next.place())
+        }
+        None => match lone(measurement) {
+            Some(engine) => {
+                format!("at {} ({}), the only depth of {}", found.place(), found.rate(), engine.word())
+            }
+            None => format!("up to {} ({}), the deepest queue that it tried", found.place(), found.rate()),
+        },
+    };
+    let case = crate::SUBSYSTEM.label(&measurement.case);
+    let missed = measurement.achieved.get(&TARGET_HELD) == Some(false);
+    let share = measurement.achieved.get(&WITHIN_TARGET);
+    let text = match share.filter(|_| missed) {
+        Some(share) => format!(
+            "{case}: the search met {percentile} ≤ {bound} {beyond}. Measured again at {}, only {} of the transfers took at most {bound}, and {percentile} requires {} %. Use a longer --sample-time or a wider --latency-target",
+            found.place(),
+            percent_below(share),
+            percentile.trim_start_matches('p')
+        ),
+        None => format!("{case}: the search met {percentile} ≤ {bound} {beyond}"),
+    };
+    let evidence = evidence(measurement, found, &points);
+    Some(Finding { topic: Topic::Queue, code: "latency-target", text, evidence })
+}
+
+/// The engine at work, where it does one transfer at a time.
+fn lone(measurement: &Measurement) -> Option<Kind> {
+    Kind::lone(&measurement.achieved.get(&ENGINE)?)
+}
+
+fn evidence(measurement: &Measurement, chosen: &At<'_>, points: &[At<'_>]) -> serde_json::Value {
+    let curve: Vec<&Point> = points.iter().map(|at| at.point).collect();
+    json!({ "case": measurement.case.id(), "chosen": chosen.point, "curve": curve })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_model::measurement::Status;
+    use plimsoll_model::metric::Better;
+    use plimsoll_model::view::testing::measured;
+
+    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+        super::find(&RunView::new(measurements))
+    }
+
+    fn searched(id: &str, points: &[(f64, f64, f64)], chosen: (u64, u64)) -> Measurement {
+        let mut made = measured(id, Unit::IoPerSecond, Better::Higher, &[38e3; 6]);
+        let point = |(threads, depth, rate): &(f64, f64, f64)| {
+            let latency = threads * depth / rate;
+            let pairs = [
+                ("threads", *threads),
+                ("depth", *depth),
+                ("rate", *rate),
+                ("latency", latency),
+                ("p99", 2.0 * latency),
+            ];
+            pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+        };
+        made.metrics[0].curve = Some(points.iter().map(point).collect());
+        made.achieved.put("threads", chosen.0);
+        made.achieved.put("deepest", chosen.1);
+        made
+    }
+
+    const CURVE: [(f64, f64, f64); 5] =
+        [(1.0, 1.0, 10e3), (1.0, 2.0, 20e3), (1.0, 4.0, 38e3), (1.0, 8.0, 39e3), (2.0, 4.0, 40e3)];
+
+    #[test]
+    fn a_knee_is_told_with_the_most_and_with_both_latencies() {
+        let made = searched("disk.knee/op=read", &CURVE, (1, 4));
+        let found = find(&[made]);
+        assert_eq!(
+            found[0].text,
+            "disk saturation point, read: depth 4 on 1 thread: 38.0 kIOPS, 95.0 % of the highest rate (40.0 kIOPS in all, at depth 4 \
+             on each of 2 threads). Mean latency 105 µs (100 µs with one transfer in flight)"
+        );
+        assert_eq!(found[0].code, "queue-knee");
+        assert_eq!(found[0].evidence["curve"].as_array().map(Vec::len), Some(5));
+    }
+
+    #[test]
+    fn a_latency_target_is_told_with_what_lies_beyond() {
+        let id = "disk.io/op=read/latency-target=p99:250us";
+        let found = find(&[searched(id, &CURVE[..4], (1, 4))]);
+        assert_eq!(
+            found[0].text,
+            "disk read latency-target p99:250us: the search met p99 ≤ 250us up to depth 4 (38.0 kIOPS); depth 8 gave 410 µs"
+        );
+        let found = find(&[searched(id, &CURVE[..3], (1, 4))]);
+        assert!(
+            found[0].text.contains("depth 4 (38.0 kIOPS), the deepest queue that it tried"),
+            "{}",
+            found[0].text
+        );
+
+        let mut alone = searched(id, &CURVE[..1], (1, 1));
+        alone.achieved.put("engine", "psync");
+        assert_eq!(
+            find(&[alone])[0].text,
+            "disk read latency-target p99:250us: the search met p99 ≤ 250us at depth 1 (10.0 kIOPS), the only depth of psync"
+        );
+
+        let mut missed = searched(id, &CURVE[..4], (1, 4));
+        missed.achieved.put("target_held", false);
+        missed.achieved.put("within_target", 0.989_98);
+        assert_eq!(
+            find(&[missed])[0].text,
+            "disk read latency-target p99:250us: the search met p99 ≤ 250us up to depth 4 (38.0 kIOPS); depth 8 gave \
+             410 µs. Measured again at depth 4, only 98.99 % of the transfers took at most 250us, and p99 requires 99 %. Use a longer --sample-time or a wider \
+             --latency-target"
+        );
+    }
+
+    #[test]
+    fn what_is_no_search_or_found_nothing_says_nothing() {
+        let mut none = searched("disk.io/op=read/latency-target=p99:1us", &CURVE, (1, 4));
+        none.achieved.put("deepest", serde_json::Value::Null);
+        let mut invalid = searched("disk.knee/op=read", &CURVE, (1, 4));
+        invalid.status = Status::Invalid;
+        let short = searched("disk.knee/op=read", &CURVE[..2], (1, 2));
+        let other = searched("disk.io/op=read", &CURVE, (1, 4));
+        assert_eq!(find(&[none, invalid, short, other]), []);
+    }
+}

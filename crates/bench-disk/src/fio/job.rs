@@ -1,0 +1,413 @@
+//! One job as a case of `disk.io`: each option that is taken, with what it becomes.
+
+mod amount;
+mod load;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::mistake::{Line, Mistake};
+use super::option::{self, Means};
+use super::syntax::{Given, Section, Surroundings};
+use super::value::{self, Base, Direction, SECOND};
+use plimsoll_model::case::Value;
+use plimsoll_units::text::shown_within;
+
+/// fio's block size where none is named.
+const BLOCK: u64 = 4096;
+/// Longest time, in microseconds.
+const LONGEST_TIME: u64 = 366 * 86_400 * SECOND;
+/// Where a job works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On a test file in this directory.
+    Directory(PathBuf),
+    /// On this block device.
+    Device(PathBuf),
+}
+
+/// How the jobs of a section lie to each other.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Files {
+    /// The file that is named; none: each job has its own.
+    pub(super) named: Option<String>,
+    /// Bytes of each job's file, where they are known.
+    pub(super) each: Option<u64>,
+    /// Each job has its own part of the named file.
+    pub(super) parted: bool,
+    /// Where the job's part of the named file begins, in bytes; `None` if that is not a number of bytes.
+    pub(super) offset: Option<u64>,
+}
+
+/// A job, understood.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    pub(super) name: String,
+    pub(super) line: Line,
+    /// Parameters of the case, but for size, layout and threads.
+    pub(super) lists: BTreeMap<&'static str, Value>,
+    /// The options that they come from.
+    pub(super) given: BTreeMap<&'static str, Given>,
+    pub(super) threads: u64,
+    pub(super) files: Files,
+    pub(super) place: Option<Place>,
+    pub(super) samples: Option<u32>,
+    pub(super) sample_time: Option<Duration>,
+    pub(super) warm_up: Option<Duration>,
+    /// It begins after the jobs before it.
+    pub(super) waits: bool,
+    /// How long after the jobs with which fio starts it it begins; `None` for a random time.
+    pub(super) delay: Option<Duration>,
+    /// The longest time that fio lets it run after that; `None` if its amount alone ends it.
+    pub(super) lasts: Option<Duration>,
+    /// What differs from fio, a sentence each with its line.
+    pub(super) remarks: Vec<String>,
+    /// Its own options for a reference tool, as `name=value`.
+    pub(super) own: Vec<String>,
+    /// Nothing of it can be measured, and that was asked for.
+    pub(super) left_out: bool,
+}
+
+impl Job {
+    /// Whether both together are one load: so many jobs more of the same.
+    pub(super) fn joins(&self, other: &Job) -> bool {
+        let like = self.lists.keys().eq(other.lists.keys())
+            && self.lists.iter().all(|(key, value)| *key == "rate" || other.lists.get(key) == Some(value))
+            && self.rate_of_one() == other.rate_of_one();
+        let files = match (&self.files.named, &other.files.named) {
+            // Each has a file of its own.
+            (None, None) => true,
+            (Some(one), Some(two)) if one == two => self.lies_beside(other),
+            (Some(_), Some(_)) => self.threads == 1 && other.threads == 1 && !self.is_on_device(),
+            _ => false,
+        };
+        let how = (self.samples, self.sample_time, self.warm_up)
+            == (other.samples, other.sample_time, other.warm_up);
+        like && files
+            && how
+            && self.place == other.place
+            && self.files.each == other.files.each
+            && self.delay == other.delay
+            && self.delay.is_some()
+    }
+
+    /// Whether jobs on one named file have all of it together, or a part of the same size each, which do not overlap.
+    fn lies_beside(&self, other: &Job) -> bool {
+        let (Some(own), Some(its)) = (self.files.offset, other.files.offset) else { return false };
+        if own == its {
+            return !self.files.parted && !other.files.parted;
+        }
+        let is_part = |job: &Job| job.files.parted || job.threads == 1;
+        let end =
+            |job: &Job, from: u64| Some(from.saturating_add(job.files.each?.saturating_mul(job.threads)));
+        let is_before = |end: Option<u64>, begin: u64| end.is_some_and(|end| end <= begin);
+        let is_apart = is_before(end(self, own), its) || is_before(end(other, its), own);
+        is_part(self) && is_part(other) && is_apart
+    }
+
+    /// Makes it one load with a job that is like it.
+    pub(super) fn join(&mut self, other: Job) {
+        if let (Some(Value::Rate(all)), Some(Value::Rate(more))) =
+            (self.lists.get("rate"), other.lists.get("rate"))
+        {
+            let sum = all + more;
+            self.lists.insert("rate", Value::Rate(sum));
+        }
+        if self.files.named != other.files.named {
+            self.files.named = None;
+        }
+        self.files.parted |= self.files.offset != other.files.offset;
+        self.files.offset = self.files.offset.min(other.files.offset);
+        self.threads = self.threads.saturating_add(other.threads);
+        self.remarks.extend(other.remarks);
+    }
+
+    /// Its name with its line.
+    pub(super) fn told(&self) -> String {
+        format!("{}:{}: [{}]", self.line.file, self.line.number, self.name)
+    }
+
+    /// Whether what it works on is not the same afterwards.
+    pub(super) fn changes_data(&self) -> bool {
+        self.lists.get("op") != Some(&Value::Word("read".to_owned())) && self.lists.contains_key("op")
+    }
+
+    fn is_on_device(&self) -> bool {
+        matches!(self.place, Some(Place::Device(_)))
+    }
+
+    fn rate_of_one(&self) -> Option<u64> {
+        match self.lists.get("rate") {
+            Some(Value::Rate(all)) => Some((all / self.threads as f64 * 1e3).round() as u64),
+            _ => None,
+        }
+    }
+}
+
+/// What a job does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Load {
+    op: &'static str,
+    random: bool,
+}
+
+impl Load {
+    fn mixed(self) -> bool {
+        self.op == "mixed"
+    }
+
+    fn writes(self) -> bool {
+        matches!(self.op, "write" | "mixed")
+    }
+
+    /// Whose values of lists are its own; a mix has those of reads and of writes.
+    fn directions(self) -> &'static [Direction] {
+        match self.op {
+            "read" => &[Direction::Read],
+            "write" => &[Direction::Write],
+            "trim" => &[Direction::Trim],
+            _ => &[Direction::Read, Direction::Write],
+        }
+    }
+}
+
+/// A job while it is read.
+struct Reading<'a> {
+    section: &'a Section,
+    around: &'a dyn Surroundings,
+    base: Base,
+    load: Load,
+    job: Job,
+    wrong: Vec<Mistake>,
+}
+
+/// Reads a job; what is wrong with it, or has no counterpart, is put to `wrong`. `before` are the names of the jobs that
+/// run with it or before it.
+pub(super) fn read(
+    section: &Section,
+    around: &dyn Surroundings,
+    before: &[String],
+    wrong: &mut Vec<Mistake>,
+) -> Job {
+    let job = Job {
+        name: section.name.clone(),
+        line: section.line.clone(),
+        lists: BTreeMap::new(),
+        given: BTreeMap::new(),
+        threads: 1,
+        files: Files { named: None, each: None, parted: false, offset: Some(0) },
+        place: None,
+        samples: None,
+        sample_time: None,
+        warm_up: None,
+        waits: false,
+        delay: Some(Duration::ZERO),
+        lasts: None,
+        remarks: Vec::new(),
+        own: Vec::new(),
+        left_out: false,
+    };
+    let load = Load { op: "read", random: false };
+    let mut reading = Reading { section, around, base: Base::Compatible, load, job, wrong: Vec::new() };
+    reading.all(before);
+    wrong.append(&mut reading.wrong);
+    reading.job
+}
+
+impl<'a> Reading<'a> {
+    fn all(&mut self, before: &[String]) {
+        let engine = self.get("ioengine");
+        if let Some(given) = engine.filter(|given| given.value.is_empty()) {
+            return self.not(given, "an engine such as libaio");
+        }
+        if let Some(given) = engine.filter(|given| !load::ENGINES.contains(&given.value.as_str())) {
+            // What else there is belongs to that engine.
+            return self.refuse_job(
+                given,
+                "engines are io_uring, libaio, psync (also for sync, pvsync and pvsync2) and mmap",
+            );
+        }
+        self.without_counterpart();
+        if self.get("kb_base").is_some_and(|given| given.value == "1000") {
+            self.base = Base::Standard;
+        }
+        self.operation();
+        self.blocks();
+        self.engine();
+        self.cache();
+        self.sync();
+        self.checks();
+        self.rate();
+        self.latency_target();
+        self.order(before);
+        self.job.threads = self.positive("numjobs").unwrap_or(1);
+        self.came_from("threads", self.get("numjobs"));
+        self.place();
+        self.trims();
+        self.files();
+        self.amount();
+        self.cuts_blocks();
+        self.own_options();
+    }
+
+    /// The last value of an option, which is the one that counts.
+    fn get(&self, name: &str) -> Option<&'a Given> {
+        self.section.options.iter().rev().find(|given| given.row.name == name)
+    }
+
+    fn line(&self, name: &str) -> Line {
+        self.get(name).map_or(&self.section.line, |given| &given.line).clone()
+    }
+
+    fn refuse(&mut self, given: &Given, why: &str) {
+        let text = format!("option {} has no counterpart: {why}", given.shown());
+        self.wrong.push(Mistake::refused(&given.line, &text));
+    }
+
+    fn refuse_job(&mut self, given: &Given, why: &str) {
+        let text = format!("option {} has no counterpart: {why}", given.shown());
+        self.wrong.push(Mistake::refused_job(&given.line, &text));
+    }
+
+    fn not(&mut self, given: &Given, wanted: &str) {
+        let written = shown_within(&given.written, 60);
+        let found = match &given.unset {
+            Some(variable) => {
+                format!("'{written}' needs the environment variable {variable}, which is not set")
+            }
+            None if given.written.is_empty() => "it is empty".to_owned(),
+            None if given.written != given.value => format!("the value of '{written}' is not"),
+            None => format!("'{written}' is not"),
+        };
+        let text = format!("{} must be {wanted}: {found}", given.name);
+        self.wrong.push(Mistake::wrong(&given.line, &text));
+    }
+
+    fn remark(&mut self, given: &Given, how: &str) {
+        self.job.remarks.push(format!("{}: {how}", given.told()));
+    }
+
+    fn set(&mut self, key: &'static str, value: Value, from: &str) {
+        self.job.lists.insert(key, value);
+        self.came_from(key, self.get(from));
+    }
+
+    /// Keeps the option that a parameter comes from; one with fio's default comes from none.
+    fn came_from(&mut self, key: &'static str, given: Option<&Given>) {
+        if let Some(given) = given {
+            self.job.given.insert(key, given.clone());
+        }
+    }
+
+    fn word(&mut self, key: &'static str, word: &str, from: &str) {
+        self.set(key, Value::Word(word.to_owned()), from);
+    }
+
+    fn size(&mut self, given: &'a Given) -> Option<u64> {
+        let size = value::size(&given.value, self.base);
+        if size.is_none() {
+            self.not(given, "a number of bytes such as 4k");
+        }
+        size
+    }
+
+    fn number(&mut self, name: &str) -> Option<u64> {
+        let given = self.get(name)?;
+        let number = value::size(&given.value, self.base);
+        if number.is_none() {
+            self.not(given, "a whole number");
+        }
+        number
+    }
+
+    /// A number from 1: without a job or a transfer in flight nothing would be measured.
+    fn positive(&mut self, name: &str) -> Option<u64> {
+        let number = self.number(name)?;
+        if number == 0
+            && let Some(given) = self.get(name)
+        {
+            self.not(given, "at least 1");
+        }
+        Some(number.max(1))
+    }
+
+    fn switch(&self, name: &str) -> Option<bool> {
+        let given = self.get(name)?;
+        // What is no switch is told with the options that are taken or change nothing.
+        value::switch(&given.value, given.row.takes_any_number())
+    }
+
+    fn time(&mut self, name: &str, unit: u64) -> Option<Duration> {
+        let given = self.get(name)?;
+        let time = value::microseconds(&given.value, unit).filter(|us| *us <= LONGEST_TIME);
+        if time.is_none() {
+            self.not(given, "a time of at most a year, such as 60, 10m or 500ms");
+        }
+        time.filter(|us| *us > 0).map(Duration::from_micros)
+    }
+
+    /// What a list of one value for reads, writes and trims has for this load.
+    fn own_of(&self, given: &'a Given) -> Vec<Option<&'a str>> {
+        self.load.directions().iter().map(|direction| value::of(&given.value, *direction)).collect()
+    }
+
+    fn without_counterpart(&mut self) {
+        let mut seen = Vec::new();
+        for given in self.section.options.iter().rev() {
+            // The last of a name counts; unknown options share a row.
+            if seen.contains(&given.name) {
+                continue;
+            }
+            seen.push(given.name.clone());
+            let is_flag = given.row.takes_any_number();
+            if given.row.is_switch() && value::switch(&given.value, is_flag).is_none() {
+                self.not(
+                    given,
+                    if is_flag { "a number, 0 for off" } else { "0 or 1 (fio knows no words for them)" },
+                );
+                continue;
+            }
+            match given.row.means {
+                Means::Unknown => {
+                    let engine = self.get("ioengine").map_or("psync", |engine| engine.value.as_str());
+                    let why = option::unknown(&given.name, engine);
+                    self.wrong.push(Mistake::wrong(&given.line, &why));
+                }
+                Means::Near(off, how) if !off.contains(&given.value.as_str()) => self.remark(given, how),
+                Means::Refused(off, why) if !off.contains(&given.value.as_str()) => self.refuse(given, why),
+                _ => {}
+            }
+        }
+        self.wrong.reverse();
+        self.job.remarks.reverse();
+    }
+
+    fn order(&mut self, before: &[String]) {
+        self.job.waits = self.switch("stonewall") == Some(true);
+        if let Some(given) = self.get("wait_for") {
+            match before.last() {
+                Some(last) if *last == given.value => self.job.waits = true,
+                _ if before.contains(&given.value) => {
+                    self.refuse(given, "a job waits for all before it (stonewall)");
+                }
+                _ => self.not(given, "the name of a job above it"),
+            }
+        }
+        // fio draws a time from a range.
+        let delay = self.get("startdelay").map(|given| value::microseconds(&given.value, SECOND));
+        self.job.delay = delay.unwrap_or(Some(0)).map(Duration::from_micros);
+    }
+
+    /// Its options as a reference tool may have them beside the case.
+    fn own_options(&mut self) {
+        let mut names: Vec<&str> = Vec::new();
+        for given in self.section.options.iter().rev() {
+            if !names.contains(&given.row.name) {
+                names.push(given.row.name);
+                self.job.own.push(format!("{}={}", given.row.name, given.written));
+            }
+        }
+        self.job.own.reverse();
+    }
+}

@@ -1,0 +1,255 @@
+//! On what a job works, how much of it, and for how long.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::super::mistake::Mistake;
+use super::super::syntax::{Given, Surroundings};
+use super::super::value::{self, SECOND};
+use super::{BLOCK, Place, Reading};
+use plimsoll_model::case::Value;
+use plimsoll_units::text::shown_within;
+
+/// Most samples that a fixed amount is divided into, and the least bytes of one.
+const MOST_SAMPLES: u64 = 10;
+const LEAST_SAMPLE: u64 = 64 << 20;
+/// Transfers that a sample of a fixed amount has at least.
+const LEAST_TRANSFERS: u64 = 1000;
+
+impl<'a> Reading<'a> {
+    pub(super) fn place(&mut self) {
+        let directory = self.get("directory");
+        let named = self.get("filename");
+        for given in [directory, named].into_iter().flatten() {
+            if given.value.replace("\\:", "").contains(':') {
+                return self.refuse(given, "there is one directory and one file");
+            }
+            if given.value.is_empty() || given.unset.is_some() {
+                return self.not(given, "a path");
+            }
+        }
+        let plain = |given: &Given| given.value.replace("\\:", ":");
+        let directory = directory.map(plain);
+        let file = named.map(plain);
+        self.job.files.named.clone_from(&file);
+        // fio puts the directory before the name, also before one that begins with a slash.
+        let whole = match (&directory, &file) {
+            (Some(directory), Some(file)) => Some(single_slashes(&format!("{directory}/{file}"))),
+            (None, file) => file.as_deref().map(single_slashes),
+            (Some(_), None) => None,
+        };
+        self.job.place = match (whole, directory) {
+            (Some(whole), _) if is_device(&whole, self.around) => Some(Place::Device(whole.into())),
+            (Some(whole), _) => match Path::new(&whole).parent() {
+                Some(parent) if parent != Path::new("") => Some(Place::Directory(parent.to_owned())),
+                _ => None,
+            },
+            (None, Some(directory)) => Some(Place::Directory(directory.into())),
+            (None, None) => None,
+        };
+        if let (Some(given), Some(Place::Directory(_)) | None) = (named, &self.job.place) {
+            self.remark(given, "a nameless test file in that directory; a file of that name is not touched");
+        }
+    }
+
+    /// Refuses trims of a file: fio trims devices alone (ENOTTY).
+    pub(super) fn trims(&mut self) {
+        let is_device = matches!(self.job.place, Some(Place::Device(_)));
+        if let Some(given) = self.get("rw").filter(|_| self.load.op == "trim" && !is_device) {
+            self.refuse_job(
+                given,
+                "fio trims block devices alone; plimsoll disk --op trim makes holes in a file",
+            );
+        }
+    }
+
+    /// Bytes of each job's file, and how the jobs share it.
+    pub(super) fn files(&mut self) {
+        if let Some(given) = self.get("nrfiles").filter(|given| value::count(&given.value) != Some(1)) {
+            // With a file that is named, fio ignores it.
+            if self.job.files.named.is_none() {
+                self.refuse(given, "each job has one file");
+            }
+        }
+        let device = match &self.job.place {
+            Some(Place::Device(path)) => Some(path.to_str().and_then(|path| self.around.device(path))),
+            _ => None,
+        };
+        let given = self.get("filesize").or(self.get("size"));
+        self.job.files.each = match (given, device) {
+            (Some(given), device) if given.value.ends_with('%') => {
+                let percent =
+                    value::count(given.value.trim_end_matches('%')).filter(|n| (1..=100).contains(n));
+                match (percent, device) {
+                    (Some(100), Some(whole)) => whole,
+                    (Some(percent), Some(Some(whole))) => Some(whole / 100 * percent),
+                    (Some(_), Some(None)) => None,
+                    (Some(_), None) => {
+                        self.refuse(
+                            given,
+                            "a part of a file that is there: plimsoll makes its own, write its size",
+                        );
+                        None
+                    }
+                    (None, _) => {
+                        self.not(given, "a number of bytes or a percentage");
+                        None
+                    }
+                }
+            }
+            (Some(given), _) if given.row.name == "filesize" && given.value.contains('-') => {
+                self.refuse(given, "all files have one size");
+                None
+            }
+            (Some(given), _) => self.size(given).and_then(|size| {
+                if size == 0 {
+                    self.not(given, "at least 1 byte");
+                }
+                (size > 0).then_some(size)
+            }),
+            (None, Some(whole)) => whole,
+            (None, None) => {
+                let why = "the job has no size: plimsoll makes a file of its own and does not use one that is there; write size=1g";
+                self.wrong.push(Mistake::refused(&self.section.line, why));
+                None
+            }
+        };
+        self.came_from("size", self.get("filesize").or(self.get("size")));
+        self.offsets(device.flatten());
+    }
+
+    fn offsets(&mut self, device: Option<u64>) {
+        let is_device = matches!(self.job.place, Some(Place::Device(_)));
+        let offset = self.get("offset").map(|given| (given, value::size(&given.value, self.base)));
+        self.job.files.offset = offset.map_or(Some(0), |(_, bytes)| bytes);
+        if let Some((given, _)) = offset.filter(|(_, bytes)| *bytes != Some(0)) {
+            match is_device {
+                true => self.refuse(given, "a device is measured from its beginning"),
+                false => self.remark(given, "the test file begins where the first job does"),
+            }
+        }
+        let Some(given) = self.get("offset_increment") else { return };
+        let Some(step) = value::size(&given.value, self.base) else {
+            return self.refuse(given, "it must be a number of bytes");
+        };
+        let explicit = self.get("filesize").or(self.get("size")).is_some();
+        match (self.job.files.each, self.job.threads) {
+            _ if step == 0 || self.job.threads == 1 || self.job.files.named.is_none() => {}
+            (Some(each), _) if explicit && each == step => self.job.files.parted = true,
+            (Some(each), _) if explicit && each < step => {
+                self.job.files.parted = true;
+                self.remark(given, "each job has a part of its own, which lie side by side");
+            }
+            (Some(_), threads) if !explicit && device.is_some_and(|whole| whole / threads == step) => {
+                self.job.files.parted = true;
+                self.job.files.each = Some(step);
+            }
+            _ => self.refuse(given, "the parts of the jobs overlap; write a size of at most the increment"),
+        }
+    }
+
+    /// How much is transferred, or for how long.
+    pub(super) fn amount(&mut self) {
+        self.job.warm_up = self.time("ramp_time", SECOND);
+        let timed = self.switch("time_based") == Some(true);
+        let searches = self.job.lists.contains_key("latency-target");
+        let runtime = self.time("runtime", SECOND);
+        self.job.lasts = runtime.map(|time| time.saturating_add(self.job.warm_up.unwrap_or_default()));
+        match runtime {
+            Some(runtime) => {
+                if !timed {
+                    self.note_runtime();
+                }
+                if !searches {
+                    let (samples, time) = in_samples(runtime);
+                    (self.job.samples, self.job.sample_time) = (Some(samples), Some(time));
+                }
+            }
+            None if timed => {
+                let line = self.line("time_based");
+                self.wrong.push(Mistake::wrong(&line, "time_based requires runtime"));
+            }
+            None if !searches => self.fixed_amount(),
+            None => {}
+        }
+    }
+
+    /// That fio may end before its time.
+    fn note_runtime(&mut self) {
+        let Some(given) = self.get("runtime") else { return };
+        let amount =
+            self.get("io_size").or(self.get("size")).map_or("its size", |given| given.written.as_str());
+        let how = format!(
+            "measured for all of it; without time_based fio ends earlier where it has done {}",
+            shown_within(amount, 40)
+        );
+        self.remark(given, &how);
+    }
+
+    /// Bytes that each job transfers, as fio 3.33 counts them. A pass over the file has whole blocks alone, unless its places are random and may
+    /// come twice; `loops` passes are made, or as many as `io_size` needs.
+    fn bytes_of_a_job(&mut self, block: u64) -> Option<u64> {
+        let loops = self.number("loops").unwrap_or(1).max(1);
+        let size = self.get("size").and_then(|given| value::size(&given.value, self.base));
+        let is_random = self.job.lists.get("pattern") == Some(&Value::Word("random".to_owned()));
+        let repeats = is_random && self.has_no_map();
+        let whole = |bytes: u64| if repeats { bytes } else { (bytes / block).max(1).saturating_mul(block) };
+        let pass = match (size, self.job.files.each) {
+            (Some(size), Some(file)) => Some(size.min(file)),
+            (size, file) => size.or(file),
+        };
+        let pass = pass.filter(|bytes| *bytes > 0).map(whole);
+        let each = match self.get("io_size") {
+            Some(given) if given.value.ends_with('%') => {
+                self.refuse(given, "write a number of bytes");
+                None
+            }
+            Some(given) => self.size(given).map(|bytes| match pass {
+                Some(pass) if loops > 1 => loops.max(bytes.div_ceil(pass)).saturating_mul(pass.min(bytes)),
+                _ => bytes,
+            }),
+            None => pass.map(|pass| pass.saturating_mul(loops)),
+        };
+        let counted = self.number("number_ios").filter(|n| *n > 0);
+        let counted = counted.map(|count| count.saturating_mul(block).saturating_mul(loops));
+        match (each, counted) {
+            (Some(bytes), Some(most)) => Some(bytes.min(most)),
+            (each, counted) => each.or(counted),
+        }
+    }
+
+    /// An amount without a time, in samples that are not too short.
+    fn fixed_amount(&mut self) {
+        let block = match self.job.lists.get("block") {
+            Some(Value::Size(bytes)) => *bytes,
+            Some(Value::Mix(mix)) => mix.mean() as u64,
+            _ => BLOCK,
+        };
+        let Some(bytes) = self.bytes_of_a_job(block).filter(|bytes| *bytes > 0) else { return };
+        let at_end = self.job.lists.get("sync") == Some(&Value::Word("fsync-end".to_owned()));
+        let least = LEAST_SAMPLE.max(block.saturating_mul(LEAST_TRANSFERS));
+        let samples = if at_end { 1 } else { (bytes / least).clamp(1, MOST_SAMPLES) };
+        // The cast is in range.
+        self.job.samples = Some(samples as u32);
+        self.set("volume", Value::Size((bytes / samples).max(1)), "size");
+    }
+}
+
+/// A time as samples: thirty of them, each no shorter than plimsoll's usual one and no longer than ten seconds.
+fn in_samples(runtime: Duration) -> (u32, Duration) {
+    let seconds = runtime.as_secs_f64();
+    let samples = (seconds / (seconds / 30.0).clamp(0.2, 10.0)).round().clamp(1.0, 1e6);
+    let time = Duration::from_micros((seconds / samples * 1e6).round() as u64);
+    // The cast is in range.
+    (samples as u32, time.max(Duration::from_millis(1)))
+}
+
+/// The same path without empty parts and `.`.
+fn single_slashes(path: &str) -> String {
+    Path::new(path).components().collect::<PathBuf>().to_string_lossy().into_owned()
+}
+
+/// Whether a path is meant as a device, also where this machine has none of that name.
+fn is_device(path: &str, around: &dyn Surroundings) -> bool {
+    (path.starts_with("/dev/") && !path.starts_with("/dev/shm/")) || around.device(path).is_some()
+}

@@ -1,0 +1,457 @@
+//! What a job does: the operation, its pattern and blocks, how it is handed over, cached and synced, how fast, and what it aims at.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::super::syntax::Given;
+use super::super::value::{self, Base};
+use super::{BLOCK, Load, Reading};
+use plimsoll_model::case::Value;
+use plimsoll_units::quantity::{Mix, Part, format_duration};
+
+/// The engines that have a counterpart.
+pub(super) const ENGINES: &[&str] = &["io_uring", "libaio", "psync", "sync", "pvsync", "pvsync2", "mmap"];
+
+impl<'a> Reading<'a> {
+    pub(super) fn operation(&mut self) {
+        let text = self.get("rw").map_or("read", |given| given.value.as_str());
+        let (kind, step) = text.split_once(':').map_or((text, None), |(kind, step)| (kind, Some(step)));
+        let (op, random) = match kind {
+            "read" => ("read", false),
+            "write" => ("write", false),
+            "trim" => ("trim", false),
+            "randread" => ("read", true),
+            "randwrite" => ("write", true),
+            "randtrim" => ("trim", true),
+            "rw" | "readwrite" => ("mixed", false),
+            "randrw" => ("mixed", true),
+            "trimwrite" | "randtrimwrite" => {
+                return self.get("rw").into_iter().for_each(|given| {
+                    self.refuse_job(given, "trims and writes are loads of their own");
+                });
+            }
+            _ => {
+                return self
+                    .get("rw")
+                    .into_iter()
+                    .for_each(|given| self.not(given, "a kind of load such as randread"));
+            }
+        };
+        self.load = Load { op, random };
+        self.word("op", op, "rw");
+        if self.load.mixed() {
+            self.read_share();
+        }
+        let pattern = match step {
+            Some(step) => self.stepped(step),
+            None if random => self.distribution(),
+            None if op == "mixed" => Some("sequential-each".to_owned()),
+            None => Some("sequential".to_owned()),
+        };
+        if let Some(pattern) = pattern {
+            self.word("pattern", &pattern, "rw");
+        }
+    }
+
+    fn read_share(&mut self) {
+        let share = match self.last_of("rwmixread", "rwmixwrite") {
+            Some(given) => match value::count(&given.value).filter(|share| *share <= 100) {
+                Some(share) if given.row.name == "rwmixwrite" => 100 - share,
+                Some(share) => share,
+                None => return self.not(given, "between 0 and 100"),
+            },
+            None => 50,
+        };
+        self.set("read-share", Value::Count(share), "rwmixread");
+    }
+
+    /// The last of two options that say the same.
+    fn last_of(&self, one: &str, other: &str) -> Option<&'a Given> {
+        self.section.options.iter().rev().find(|given| given.row.name == one || given.row.name == other)
+    }
+
+    /// `rw=read:-8k` leaves bytes out between transfers, `rw=randread:8` draws a place for eight transfers.
+    fn stepped(&mut self, step: &str) -> Option<String> {
+        let given = self.get("rw")?;
+        if self.load.random {
+            if value::count(step) == Some(1) {
+                return self.distribution();
+            }
+            self.refuse(given, "each random transfer has a place of its own");
+            return self.distribution();
+        }
+        let back = step.strip_prefix('-').and_then(|step| value::size(step, self.base));
+        let block = self.get("bs").map_or(Some(BLOCK), |bs| value::size(&bs.value, self.base));
+        if back.is_some() && back == block.and_then(|block| block.checked_mul(2)) && !self.load.mixed() {
+            return Some("backward".to_owned());
+        }
+        self.refuse(
+            given,
+            "a sequential load leaves nothing out; only backwards, block by block (rw=read:-8k with bs=4k)",
+        );
+        Some("sequential".to_owned())
+    }
+
+    /// The places of a random load.
+    fn distribution(&mut self) -> Option<String> {
+        if let Some(given) = self.get("percentage_random") {
+            let shares = self.own_of(given);
+            match shares.iter().map(|share| share.and_then(value::count)).collect::<Option<Vec<u64>>>() {
+                Some(shares) if shares.iter().all(|share| *share == 100) => {}
+                Some(shares) if shares.iter().all(|share| *share == 0) && !self.load.mixed() => {
+                    return Some("sequential".to_owned());
+                }
+                Some(_) => self.refuse(given, "a load is random or sequential"),
+                None => self.not(given, "a percentage"),
+            }
+        }
+        let given = self.get("random_distribution");
+        let word = given.map_or("random", |given| given.value.as_str());
+        if let (Some(given), Some(rest)) = (given, word.strip_prefix("zoned:")) {
+            match zones(rest) {
+                Some(zones) => return Some(format!("zoned:{zones}")),
+                None => self.refuse(
+                    given,
+                    "zones must be at most 8 shares of transfers and of the file, each adding up to 100",
+                ),
+            }
+        } else if let (Some(given), true) = (given, word != "random") {
+            let theta = word.strip_prefix("zipf").map(|theta| theta.strip_prefix(':').unwrap_or("1.2"));
+            match theta.map(|theta| (theta, theta.parse::<f64>())) {
+                Some((theta, Ok(number))) if number > 0.0 && number <= 5.0 => {
+                    return Some(format!("zipf:{theta}"));
+                }
+                Some(_) => self.refuse(given, "zipf has one exponent, above 0 and at most 5"),
+                None => self.refuse(given, "places are random, zipf:EXPONENT or zoned"),
+            }
+        }
+        if let Some(given) = self.get("norandommap").filter(|_| self.has_no_map()) {
+            self.remark(given, "plimsoll visits each block once in a random order, then again in another");
+        }
+        Some("random".to_owned())
+    }
+
+    pub(super) fn blocks(&mut self) {
+        let last = self
+            .section
+            .options
+            .iter()
+            .rev()
+            .find(|given| matches!(given.row.name, "bs" | "bsrange" | "bssplit"));
+        // fio takes a split before a range, and a range before a size, wherever they stand.
+        let given = ["bssplit", "bsrange"].iter().find_map(|name| self.get(name)).or(last);
+        let Some(given) = given else {
+            self.set("block", Value::Size(BLOCK), "bs");
+            return;
+        };
+        let all: Vec<Option<Value>> = self
+            .own_of(given)
+            .into_iter()
+            .map(|text| match (given.row.name, text) {
+                (_, None) => Some(Value::Size(BLOCK)),
+                ("bssplit", Some(text)) => split(text, self.base),
+                ("bsrange", Some(text)) => range(text, self.base),
+                (_, Some(text)) => value::size(text, self.base).filter(|size| *size > 0).map(Value::Size),
+            })
+            .collect();
+        match all.as_slice() {
+            [Some(one)] => self.set("block", one.clone(), given.row.name),
+            [Some(one), Some(other)] if one == other => self.set("block", one.clone(), given.row.name),
+            [Some(_), Some(_)] => self.refuse_job(given, "reads and writes of a mix have the same blocks"),
+            _ if given.row.name == "bs" => self.not(given, "a number of bytes such as 4k"),
+            _ => self.refuse_job(
+                given,
+                "blocks must be at most 16 sizes with whole percentages, or a range of at most 16 sizes",
+            ),
+        }
+        self.alignment();
+    }
+
+    /// Whether random blocks may come twice in a pass.
+    pub(super) fn has_no_map(&self) -> bool {
+        self.switch("norandommap") == Some(true)
+    }
+
+    /// Refuses blocks of several sizes if fio's map of a random load would cut them.
+    pub(super) fn cuts_blocks(&mut self) {
+        let is_mix = matches!(self.job.lists.get("block"), Some(Value::Mix(_)));
+        let is_mapped = self.job.lists.get("pattern") == Some(&Value::Word("random".to_owned()))
+            && !self.has_no_map()
+            && self.get("random_generator").is_none_or(|given| given.value != "lfsr");
+        let given = ["bssplit", "bsrange"].iter().find_map(|name| self.get(name));
+        if let Some(given) = given.filter(|_| is_mix && is_mapped) {
+            self.refuse(
+                given,
+                "fio cuts large random blocks at those that it has already done, so that most of them are smaller; write norandommap=1 to have them whole",
+            );
+        }
+    }
+
+    /// Random blocks begin at multiples of the smallest of them where nothing is said.
+    fn alignment(&mut self) {
+        let sizes: Vec<u64> = match self.job.lists.get("block") {
+            Some(Value::Size(bytes)) => vec![*bytes],
+            Some(Value::Mix(mix)) => mix.parts().iter().map(|part| part.bytes).collect(),
+            _ => return,
+        };
+        let least = sizes.iter().copied().min().unwrap_or(1);
+        let unit = sizes.iter().fold(0, |divisor, bytes| gcd(divisor, *bytes));
+        let given = self.get("ba");
+        let read = |text: Option<&str>| text.map_or(Some(least), |text| value::size(text, self.base));
+        let all: Option<Vec<u64>> =
+            given.map_or(Some(vec![least]), |given| self.own_of(given).into_iter().map(read).collect());
+        let asked = match (all.as_deref(), given) {
+            (Some([first, rest @ ..]), _) if rest.iter().all(|other| other == first) => (*first).max(1),
+            (Some(_), Some(given)) => {
+                return self.refuse(given, "reads and writes of a mix begin at multiples of the same");
+            }
+            (_, Some(given)) => return self.not(given, "a number of bytes such as 4k"),
+            _ => return,
+        };
+        match given {
+            _ if self.load.random && asked != unit => self.set("align", Value::Size(asked), "ba"),
+            Some(given) if !self.load.random && asked != least => {
+                self.refuse(given, "blocks of a sequential load lie side by side");
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn engine(&mut self) {
+        let asked = self.get("ioengine");
+        let word = asked.map_or("psync", |given| given.value.as_str());
+        let polls = [self.switch("sqthread_poll") == Some(true), self.switch("hipri") == Some(true)];
+        let engine = match (word, polls) {
+            ("io_uring", [true, true]) => "io_uring+sqpoll+iopoll",
+            ("io_uring", [true, false]) => "io_uring+sqpoll",
+            ("io_uring", [false, true]) => "io_uring+iopoll",
+            ("io_uring", [false, false]) => "io_uring",
+            ("libaio", _) => "libaio",
+            ("mmap", _) => "mmap",
+            _ => "psync",
+        };
+        if !word.starts_with("io_uring") {
+            for name in ["sqthread_poll", "hipri"] {
+                if let Some(given) = self.get(name).filter(|_| self.switch(name) == Some(true)) {
+                    self.refuse(given, "only io_uring polls");
+                }
+            }
+        }
+        if let (Some(given), "sync") = (asked, word) {
+            self.remark(given, "psync, which gives each call its offset; fio's sync calls lseek(2) where the next transfer is elsewhere");
+        }
+        self.word("engine", engine, "ioengine");
+        let depth = self.positive("iodepth").unwrap_or(1);
+        let one_at_a_time = matches!(engine, "psync" | "mmap");
+        self.set("depth", Value::Count(if one_at_a_time { 1 } else { depth }), "iodepth");
+        if let Some(given) = self.get("iodepth").filter(|_| one_at_a_time && depth > 1) {
+            self.remark(given, "the engine does one transfer at a time, in fio as here");
+        }
+    }
+
+    pub(super) fn cache(&mut self) {
+        let direct = match self.last_of("direct", "buffered") {
+            Some(given) => match value::switch(&given.value, false) {
+                Some(on) => on == (given.row.name == "direct"),
+                None => return,
+            },
+            None => false,
+        };
+        let warm = self.switch("invalidate") == Some(false) || self.switch("pre_read") == Some(true);
+        let mapped = self.job.lists.get("engine") == Some(&Value::Word("mmap".to_owned()));
+        if let Some(given) = self.get("direct").filter(|_| direct && mapped) {
+            self.remark(given, "a mapping goes through the page cache, in fio as here");
+        }
+        let direct = direct && !mapped;
+        let cache = match (direct, warm) {
+            (true, _) => "direct",
+            (false, true) => "buffered",
+            (false, false) => "cold",
+        };
+        self.word("cache", cache, if direct { "direct" } else { "buffered" });
+    }
+
+    pub(super) fn sync(&mut self) {
+        if !self.load.writes() {
+            return;
+        }
+        let mut all: Vec<(&'a Given, String)> = Vec::new();
+        for (name, word) in [("fsync", "fsync"), ("fdatasync", "every")] {
+            if let (Some(writes), Some(given)) = (self.number(name).filter(|n| *n > 0), self.get(name)) {
+                all.push((given, format!("{word}:{writes}")));
+            }
+        }
+        for name in ["end_fsync", "fsync_on_close"] {
+            if let (Some(true), Some(given)) = (self.switch(name), self.get(name)) {
+                all.push((given, "fsync-end".to_owned()));
+            }
+        }
+        if let Some(given) = self.get("sync") {
+            match given.value.as_str() {
+                "0" | "none" => {}
+                "1" | "sync" => all.push((given, "o_sync".to_owned())),
+                "dsync" => all.push((given, "each".to_owned())),
+                _ => self.not(given, "none, sync or dsync"),
+            }
+        }
+        all.dedup_by(|one, other| one.1 == other.1);
+        if let Some((given, word)) = all.first() {
+            self.word("sync", word, given.row.name);
+        }
+        for (given, _) in all.iter().skip(1) {
+            self.refuse(given, "writes become durable in one way");
+        }
+    }
+
+    pub(super) fn checks(&mut self) {
+        let Some(given) = self.get("verify") else { return };
+        if matches!(given.value.as_str(), "0" | "none") {
+            return;
+        }
+        if self.load.op == "trim" {
+            return;
+        }
+        self.word("verify", "on", "verify");
+        let how = "checked by plimsoll's own marks and checksum; what fio reads back after a load of writes is not measured";
+        self.remark(given, how);
+    }
+
+    /// fio's rates are those of each job and direction.
+    pub(super) fn rate(&mut self) {
+        let Some(given) = self.get("rate_iops").or(self.get("rate")) else { return };
+        if let (Some(other), "rate_iops") = (self.get("rate"), given.row.name) {
+            self.refuse(other, "there is one rate, that of rate_iops");
+        }
+        let read = |text: Option<&str>| text.map_or(Some(0), |text| value::size(text, self.base));
+        let all: Option<Vec<u64>> = self.own_of(given).into_iter().map(read).collect();
+        let Some(all) = all else { return self.not(given, "a number per second") };
+        let sum: u64 = all.iter().fold(0, |sum, one| sum.saturating_add(*one));
+        if sum == 0 {
+            return;
+        }
+        if let ([reads, _], Some(Value::Count(share))) = (all.as_slice(), self.job.lists.get("read-share"))
+            && (*reads as f64 / sum as f64 - *share as f64 / 100.0).abs() > 1e-9
+        {
+            return self.refuse(given, "a mix has one rate, of which reads have the share rwmixread");
+        }
+        let per_second = match (given.row.name, self.job.lists.get("block")) {
+            ("rate_iops", _) => sum as f64,
+            (_, Some(Value::Size(block))) => sum as f64 / *block as f64,
+            _ => return self.refuse(given, "a rate in bytes needs blocks of one size"),
+        };
+        if per_second < 1.0 {
+            return self.refuse(given, "a rate must be at least 1 transfer a second for each job");
+        }
+        let threads = self.number("numjobs").unwrap_or(1).max(1);
+        self.set("rate", Value::Rate(per_second * threads as f64), given.row.name);
+        let process = self.get("rate_process");
+        let arrivals = match (process.map(|given| given.value.as_str()), process) {
+            (None | Some("linear"), _) => "even",
+            (Some("poisson"), _) => "poisson",
+            (_, Some(given)) => return self.not(given, "linear or poisson"),
+            _ => return,
+        };
+        self.word("arrivals", arrivals, "rate_process");
+        self.remark(
+            given,
+            "latencies count from the intended start, as an open loop; fio's from the submission",
+        );
+    }
+
+    pub(super) fn latency_target(&mut self) {
+        let Some(given) = self.get("latency_target") else { return };
+        let Some(time) = self.time("latency_target", 1) else { return };
+        let percentile = self.get("latency_percentile");
+        let percent = percentile.map_or("100.0", |given| given.value.as_str());
+        match percent.parse::<f64>() {
+            Ok(number) if (1.0..=99.99).contains(&number) => {
+                let word = format!("p{number}:{}", format_duration(time));
+                self.word("latency-target", &word, "latency_target");
+                if self.job.lists.get("depth") == Some(&Value::Count(1)) {
+                    self.remark(given, "there is one depth to find: iodepth is 1");
+                }
+                self.job.sample_time =
+                    self.time("latency_window", 1).map(|time| time.max(Duration::from_millis(50)));
+            }
+            Ok(_) => self
+                .refuse(given, "it must hold for all transfers; write a latency_percentile from 1 to 99.99"),
+            Err(_) => percentile.into_iter().for_each(|given| self.not(given, "a percentage")),
+        }
+    }
+}
+
+/// `4k/10:64k/50:32k/40`; what has no percentage shares what is left.
+fn split(text: &str, base: Base) -> Option<Value> {
+    let parts: Vec<(u64, Option<u64>)> = text
+        .split(':')
+        .map(|part| {
+            let (size, share) = part.split_once('/').unwrap_or((part, ""));
+            let share = match share.trim() {
+                "" => None,
+                share => Some(value::count(share)?),
+            };
+            Some((value::size(size, base).filter(|size| *size > 0)?, share))
+        })
+        .collect::<Option<_>>()?;
+    let said: u64 =
+        parts.iter().filter_map(|(_, share)| *share).try_fold(0u64, |sum, share| sum.checked_add(share))?;
+    let open = parts.iter().filter(|(_, share)| share.is_none()).count() as u64;
+    let left = 100u64.checked_sub(said)?;
+    if (open == 0) != (left == 0) {
+        return None;
+    }
+    // In parts of `open` hundredths, so that what is left divides.
+    let scale = open.max(1);
+    let weighed: BTreeMap<u64, u64> = parts.iter().fold(BTreeMap::new(), |mut all, (size, share)| {
+        *all.entry(*size).or_default() += share.map_or(left, |share| share * scale);
+        all
+    });
+    let weighed: Vec<(u64, u64)> = weighed.into_iter().filter(|(_, weight)| *weight > 0).collect();
+    if let [(only, _)] = weighed.as_slice() {
+        return Some(Value::Size(*only));
+    }
+    let divisor = weighed.iter().fold(0, |divisor, (_, weight)| gcd(divisor, *weight)).max(1);
+    let parts = weighed
+        .into_iter()
+        .map(|(bytes, weight)| Some(Part { bytes, weight: u32::try_from(weight / divisor).ok()? }));
+    Mix::new(parts.collect::<Option<_>>()?).map(Value::Mix)
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// `4k-16k`: each multiple of the smallest, equally often.
+fn range(text: &str, base: Base) -> Option<Value> {
+    let (least, most) = text.split_once('-')?;
+    let (least, most) = (value::size(least, base)?, value::size(most, base)?);
+    if least == 0 || most < least {
+        return None;
+    }
+    match most / least {
+        1 => Some(Value::Size(least)),
+        n @ 2..=16 => {
+            Mix::new((1..=n).map(|i| Part { bytes: i * least, weight: 1 }).collect()).map(Value::Mix)
+        }
+        _ => None,
+    }
+}
+
+/// `50/5:30/15:20/80`: half of the transfers to the first twentieth. What a last share leaves open is the rest.
+fn zones(text: &str) -> Option<String> {
+    let mut all: Vec<(u64, u64)> = Vec::new();
+    for part in text.split(':') {
+        let (transfers, of_file) = part.split_once('/')?;
+        let left = 100u64.checked_sub(all.iter().map(|zone| zone.1).sum())?;
+        let of_file = if of_file.is_empty() { left } else { value::count(of_file)? };
+        all.push((value::count(transfers)?, of_file));
+    }
+    let whole = |of: fn(&(u64, u64)) -> u64| {
+        all.iter().map(of).try_fold(0u64, |sum, n| sum.checked_add(n)) == Some(100)
+    };
+    let fits =
+        all.len() <= 8 && whole(|zone| zone.0) && whole(|zone| zone.1) && all.iter().all(|zone| zone.1 > 0);
+    fits.then(|| {
+        all.iter().map(|(transfers, of_file)| format!("{transfers}-{of_file}")).collect::<Vec<_>>().join(":")
+    })
+}

@@ -1,0 +1,343 @@
+//! fio's job files as plans: options that have a counterpart are taken exactly, the others are named with their line.
+//!
+//! `syntax` reads the text, `option` knows every option, `job` makes one job a case, and here the jobs become the groups
+//! of a plan. A job file names a directory or device as `--dir` and `--target` do; it gives no consent to write to a device,
+//! starts no program and opens no file but those that it includes.
+//!
+//! What the words mean is from fio's manual page, fio(1), and HOWTO.
+
+mod job;
+mod mistake;
+pub mod option;
+mod syntax;
+mod value;
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
+use rustix::io::Errno;
+
+use job::Job;
+pub use job::Place;
+use mistake::{Line, Mistake};
+use plimsoll_model::case::Value;
+use plimsoll_model::plan::file::PlanFile;
+use plimsoll_model::plan::{self, Group, How, Places, Position};
+use plimsoll_units::text::{read_small, read_small_file, shown_bytes, shown_within};
+pub use syntax::Surroundings;
+
+/// What the name of a job file ends with.
+pub const ENDING: &str = ".fio";
+
+/// Largest job file.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Longest note of a group: plan files have no longer ones.
+const LONGEST_NOTE: usize = 1900;
+
+/// The benchmark that a job is a case of.
+const BENCHMARK: &str = "disk.io";
+
+/// What becomes of options without a counterpart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsupported {
+    /// They are mistakes.
+    Refused,
+    /// They are left out, and the plan says so.
+    Ignored,
+}
+
+/// A job file, read.
+#[derive(Clone, Debug)]
+pub struct JobFile {
+    /// The plan that it is.
+    pub plan: PlanFile,
+    /// Where it works; none: where plimsoll does.
+    pub place: Option<Place>,
+    /// The first job that writes or trims, with its line.
+    pub writes: Option<String>,
+}
+
+/// Whether a plan's name is that of a job file: by its ending or, with any other, by its content.
+pub fn is_job_file(name: &str) -> bool {
+    // A pipe can be read only once.
+    let is_file = |path: &Path| std::fs::metadata(path).is_ok_and(|about| about.is_file());
+    let has_jobs = |path: &Path| read_small(path, MAX_BYTES).is_ok_and(|text| is_job_text(&text));
+    name.ends_with(ENDING) || (is_file(Path::new(name)) && has_jobs(Path::new(name)))
+}
+
+/// Whether a text begins with a section, and has an option of fio below it. The tables of a plan are `[[group]]` and `[limit]`.
+fn is_job_text(text: &str) -> bool {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
+    let mut lines = lines.skip_while(|line| line.starts_with("include "));
+    let begins = lines.next().and_then(|line| line.strip_prefix('['));
+    let is_section = begins.is_some_and(|name| !name.starts_with('[') && !name.starts_with("limit"));
+    let is_option = |line: &str| {
+        let name = line.split_once('=').map_or(line, |(name, _)| name.trim());
+        option::find(name).means != option::Means::Unknown
+    };
+    is_section && lines.any(is_option)
+}
+
+/// Reads a job file of this machine.
+///
+/// # Errors
+/// Its mistakes, a line each, in the order of the text.
+pub fn read(path: &Path, unsupported: Unsupported) -> Result<JobFile, Vec<String>> {
+    let file = shown_bytes(path.as_os_str().as_encoded_bytes());
+    let text = read_small(path, MAX_BYTES).map_err(|why| vec![format!("job file {file}: {why}")])?;
+    parse(&file, &text, &Here { folder: path.parent().unwrap_or(Path::new("")).to_owned() }, unsupported)
+}
+
+/// Parses the text of a job file; `file` is only named in errors.
+///
+/// # Errors
+/// As of [`read`].
+pub fn parse(
+    file: &str,
+    text: &str,
+    around: &dyn Surroundings,
+    unsupported: Unsupported,
+) -> Result<JobFile, Vec<String>> {
+    let mut wrong = Vec::new();
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let sections = syntax::sections(file, text, around, &mut wrong);
+    let first = Line { file: file.into(), number: 1 };
+    if sections.is_empty() && wrong.is_empty() {
+        wrong.push(Mistake::wrong(
+            &first,
+            "a job file requires a job, such as [randread] with rw=randread and size=1g",
+        ));
+    }
+    let mut before: Vec<String> = Vec::new();
+    let mut jobs = Vec::new();
+    for section in &sections {
+        let mut own = Vec::new();
+        let mut job = job::read(section, around, &before, &mut own);
+        before.push(section.name.clone());
+        job.left_out = own.iter().any(Mistake::takes_the_job);
+        if unsupported == Unsupported::Ignored {
+            job.remarks.extend(own.iter().filter(|one| one.is_of_plimsoll()).map(Mistake::ignored));
+            own.retain(|one| !one.is_of_plimsoll());
+        }
+        wrong.extend(own);
+        jobs.push(job);
+    }
+    let groups = together(jobs, unsupported, &mut wrong);
+    let place = one_place(&groups, &mut wrong);
+    wrong.sort_by_key(|mistake| mistake.line.number);
+    wrong.dedup();
+    if wrong.is_empty() && groups.is_empty() {
+        wrong.push(Mistake::wrong(&first, "nothing is left of the job file: no job has a counterpart"));
+    }
+    if !wrong.is_empty() {
+        return Err(wrong.iter().map(Mistake::to_string).collect());
+    }
+    let left_out: Vec<String> =
+        groups.iter().filter(|job| job.left_out).flat_map(|job| job.remarks.clone()).collect();
+    let note =
+        std::iter::once(format!("a fio job file: {file}")).chain(left_out).collect::<Vec<_>>().join("; ");
+    let writes = groups.iter().find(|job| !job.left_out && job.changes_data()).map(Job::told);
+    let plan = PlanFile {
+        note: Some(shown_within(&note, LONGEST_NOTE)),
+        groups: groups.iter().filter(|job| !job.left_out).map(|job| group(job, file)).collect(),
+        places: Places { file: file.to_owned(), ..Places::default() },
+        ..PlanFile::default()
+    };
+    match plan.groups.is_empty() {
+        true => Err(vec![format!("{file}:1: nothing is left of the job file: no job has a counterpart")]),
+        false => Ok(JobFile { plan, place, writes }),
+    }
+}
+
+/// Jobs that run at the same time are one load if they are alike; fio runs all that do not wait for those before them.
+fn together(jobs: Vec<Job>, unsupported: Unsupported, wrong: &mut Vec<Mistake>) -> Vec<Job> {
+    let mut all: Vec<Job> = Vec::new();
+    // Where the jobs begin that run at the same time, and when they have ended, from the time when fio starts them.
+    let (mut stage, mut ends) = (0, Some(Duration::ZERO));
+    for mut job in jobs {
+        if job.left_out {
+            all.push(job);
+            continue;
+        }
+        if job.waits && !all.is_empty() {
+            // fio counts all delays from its own start.
+            (stage, ends) = (all.len(), None);
+        }
+        let is_later = job.delay.zip(ends).is_some_and(|(delay, ends)| delay >= ends);
+        let own = job.delay.zip(job.lasts).map(|(delay, lasts)| delay.saturating_add(lasts));
+        ends = ends.zip(own).map(|(ends, own)| ends.max(own));
+        if is_later {
+            stage = all.len();
+        }
+        let beside: Vec<usize> = (stage..all.len()).filter(|i| !all[*i].left_out).collect();
+        if beside.is_empty() {
+            all.push(job);
+            continue;
+        }
+        if let Some(like) = beside.iter().copied().find(|i| beside.len() == 1 && all[*i].joins(&job)) {
+            all[like].join(job);
+            continue;
+        }
+        let mistake = Mistake::refused(&job.line, &overlap(&job, &all[beside[0]]));
+        match unsupported {
+            Unsupported::Refused => wrong.push(mistake),
+            Unsupported::Ignored => {
+                job.remarks.push(mistake.ignored() + "; measured after it");
+                stage = all.len();
+            }
+        }
+        all.push(job);
+    }
+    all
+}
+
+/// Why a job and another one before it are no loads of their own.
+fn overlap(job: &Job, other: &Job) -> String {
+    let how = match job.delay {
+        Some(Duration::ZERO) => "runs at the same time as",
+        _ => "may run at the same time as",
+    };
+    format!(
+        "[{}] {how} [{}] (line {}), and plimsoll measures one load at a time: write stonewall into [{0}]",
+        job.name, other.name, other.line.number
+    )
+}
+
+/// The place of all jobs.
+fn one_place(jobs: &[Job], wrong: &mut Vec<Mistake>) -> Option<Place> {
+    let mut placed = jobs.iter().filter(|job| !job.left_out);
+    let first = placed.next()?;
+    for job in placed.filter(|job| job.place != first.place) {
+        let why = format!(
+            "[{}] works in another place than [{}] (line {}), and a run has one directory or device: make two job files of them",
+            job.name, first.name, first.line.number
+        );
+        wrong.push(Mistake::refused(&job.line, &why));
+    }
+    first.place.clone()
+}
+
+/// A job as a group of a plan.
+fn group(job: &Job, file: &str) -> Group {
+    let mut lists: BTreeMap<&'static str, Vec<Value>> =
+        job.lists.iter().map(|(key, value)| (*key, vec![value.clone()])).collect();
+    lists.insert("threads", vec![Value::Count(job.threads)]);
+    let shares = job.files.named.is_some() && !job.files.parted && job.threads > 1;
+    if shares {
+        lists.insert("layout", vec![Value::Word("shared".to_owned())]);
+    }
+    if let Some(each) = job.files.each {
+        let all = if shares { each } else { each.saturating_mul(job.threads) };
+        lists.insert("size", vec![Value::Size(all)]);
+    }
+    let here = |line: &Line| (&*line.file == file).then_some(Position { line: line.number, column: 1 });
+    let keys = lists.keys().map(|key| {
+        let at = job
+            .given
+            .get(key)
+            .and_then(|given| here(&given.line))
+            .unwrap_or(Position { line: job.line.number, column: 1 });
+        ((*key).to_owned(), plan::Place { key: at, values: vec![at] })
+    });
+    let places = Places {
+        file: file.to_owned(),
+        group: Position { line: job.line.number, column: 1 },
+        keys: keys.collect(),
+        told: job.given.iter().map(|(key, given)| ((*key).to_owned(), given.told())).collect(),
+        told_group: Some(job.told()),
+    };
+    let note = (!job.remarks.is_empty()).then(|| shown_within(&job.remarks.join("; "), LONGEST_NOTE));
+    Group {
+        name: Some(plain(&job.name)),
+        note,
+        benchmarks: vec![BENCHMARK.to_owned()],
+        lists,
+        how: How {
+            samples: job.samples,
+            sample_time: job.sample_time,
+            warm_up: job.warm_up,
+            ..How::default()
+        },
+        job: job.own.clone(),
+        places,
+        ..Group::default()
+    }
+}
+
+/// The text of a file beneath a folder. A link that leads out of the folder is refused, so that a job file shows nothing of files that
+/// its author could not read.
+fn beneath(folder: &Path, path: &Path) -> Result<String, String> {
+    let why = |error: Errno| match error {
+        Errno::XDEV => "it is a link that leads out of the folder of the job file".to_owned(),
+        error => std::io::Error::from(error).to_string(),
+    };
+    let folder = match folder.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => folder,
+    };
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let folder = open(folder, flags | OFlags::DIRECTORY, Mode::empty()).map_err(why)?;
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    // A FIFO would not be opened otherwise.
+    let found = openat2(&folder, path, flags | OFlags::NONBLOCK, Mode::empty(), within).map_err(why)?;
+    read_small_file(found.into(), MAX_BYTES)
+}
+
+/// A name as plan files have it.
+pub fn plain(name: &str) -> String {
+    let one = |c: char| if c.is_ascii_alphanumeric() || "-_. ".contains(c) { c } else { '-' };
+    let name: String = name.chars().take(100).map(one).collect();
+    if name.trim().is_empty() { "job".to_owned() } else { name }
+}
+
+/// This machine, and the folder that the job file is in.
+struct Here {
+    folder: PathBuf,
+}
+
+impl Surroundings for Here {
+    fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+
+    fn included(&self, name: &str) -> Result<String, String> {
+        let path = Path::new(name);
+        if !path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
+            return Err("an included file must be in the folder of the job file, or below it".to_owned());
+        }
+        beneath(&self.folder, path)
+    }
+
+    fn keyword(&self, name: &str) -> Option<u64> {
+        match name {
+            "pagesize" => Some(rustix::param::page_size() as u64),
+            "ncpus" => std::thread::available_parallelism().ok().map(|n| n.get() as u64),
+            "mb_memory" => {
+                let about = std::fs::read_to_string("/proc/meminfo").ok()?;
+                let total = about.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+                total.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib >> 10)
+            }
+            _ => None,
+        }
+    }
+
+    fn device(&self, path: &str) -> Option<u64> {
+        use std::os::unix::fs::{FileTypeExt, MetadataExt};
+        let about = std::fs::metadata(path).ok()?;
+        if !about.file_type().is_block_device() {
+            return None;
+        }
+        let number = about.rdev();
+        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        let sectors = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/size")).ok()?;
+        // sysfs counts sectors of 512 bytes, whatever the device's own.
+        sectors.trim().parse::<u64>().ok()?.checked_mul(512)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! The text of a job file: sections, options, comments, included files and variables, as fio's HOWTO says.
+//!
+//! The text is a stranger's: sizes, lines, options, expansions and included files are bounded.
+
+use super::mistake::{Line, Mistake};
+use super::option::{self, Means, Row};
+use plimsoll_units::text::shown_within;
+
+/// Longest line.
+const MAX_LINE: usize = 8192;
+/// Most options of a file, those of included files each time that they are included.
+const MAX_OPTIONS: usize = 20_000;
+/// Most sections.
+const MAX_SECTIONS: usize = 1000;
+/// Longest value with its variables put in.
+const MAX_VALUE: usize = 16_384;
+/// How deep files may include files.
+const MAX_NESTED: usize = 8;
+
+/// What a job file may ask of the machine that it is read on.
+pub trait Surroundings {
+    /// A variable of the environment.
+    fn variable(&self, name: &str) -> Option<String>;
+
+    /// The text of an included file.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    fn included(&self, name: &str) -> Result<String, String>;
+
+    /// fio's `$pagesize`, `$mb_memory` and `$ncpus`.
+    fn keyword(&self, name: &str) -> Option<u64>;
+
+    /// The size of a block device; none where there is no such device.
+    fn device(&self, path: &str) -> Option<u64>;
+}
+
+/// An option as it stands in the file.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Given {
+    /// What is known of it.
+    pub(super) row: &'static Row,
+    /// Its name as it stands there.
+    pub(super) name: String,
+    /// Its value as it stands there, for texts; `1` where it has none.
+    pub(super) written: String,
+    /// The same with its variables put in, if the row needs the value. What the environment holds is in no text.
+    pub(super) value: String,
+    /// The first of its variables that the environment does not have.
+    pub(super) unset: Option<String>,
+    /// Where.
+    pub(super) line: Line,
+}
+
+impl Given {
+    /// The option as it stands in the file: `bs=4k`.
+    pub(super) fn shown(&self) -> String {
+        format!("{}={}", self.name, shown_within(&self.written, 60))
+    }
+
+    /// With its line.
+    pub(super) fn told(&self) -> String {
+        let Line { file, number } = &self.line;
+        format!("{file}:{number}: {}", self.shown())
+    }
+}
+
+/// A job.
+#[derive(Clone, Debug)]
+pub(super) struct Section {
+    /// Its name.
+    pub(super) name: String,
+    /// Where it begins.
+    pub(super) line: Line,
+    /// Its options, those of the global sections before it first.
+    pub(super) options: Vec<Given>,
+}
+
+/// The jobs of a text. What is wrong is put to `wrong`.
+pub(super) fn sections(
+    file: &str,
+    text: &str,
+    around: &dyn Surroundings,
+    wrong: &mut Vec<Mistake>,
+) -> Vec<Section> {
+    let mut reader =
+        Reader { around, wrong, global: Vec::new(), jobs: Vec::new(), at: At::Nowhere, options: 0 };
+    reader.read(file, text, 0);
+    reader.jobs
+}
+
+/// Whether fio does not read a value as it is meant, because a blank stands before it. Plain numbers and names of files are read
+/// as without it.
+fn is_misread(row: &Row, value: &str) -> bool {
+    let is_number = value.trim().bytes().all(|byte| byte.is_ascii_digit());
+    value.starts_with(char::is_whitespace)
+        && row.means == Means::Taken
+        && !is_number
+        && row.name != "filename"
+}
+
+/// Where the next option belongs.
+enum At {
+    Nowhere,
+    Global,
+    Job,
+    /// After too many: nothing more is read.
+    Ended,
+}
+
+struct Reader<'a> {
+    around: &'a dyn Surroundings,
+    wrong: &'a mut Vec<Mistake>,
+    global: Vec<Given>,
+    jobs: Vec<Section>,
+    at: At,
+    options: usize,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, file: &str, text: &str, nested: usize) {
+        let file: std::rc::Rc<str> = file.into();
+        for (number, text) in text.lines().enumerate() {
+            if matches!(self.at, At::Ended) {
+                return;
+            }
+            let line = Line { file: file.clone(), number: number + 1 };
+            if text.len() > MAX_LINE {
+                self.wrong.push(Mistake::wrong(&line, "the line has more than 8192 bytes"));
+                continue;
+            }
+            // What is after a comment sign is a comment, also behind an option.
+            let text = text.split([';', '#']).next().unwrap_or_default().trim();
+            match (text.strip_prefix('['), text.strip_prefix("include ")) {
+                _ if text.is_empty() => {}
+                (Some(_), _) if nested > 0 => {
+                    self.wrong.push(Mistake::wrong(&line, "an included file must have no sections"));
+                }
+                (Some(name), _) => self.section(name, line),
+                (None, Some(name)) => self.include(name.trim(), &line, nested),
+                (None, None) => self.option(text, line),
+            }
+        }
+    }
+
+    fn section(&mut self, text: &str, line: Line) {
+        let name = text.split(']').next().unwrap_or_default().trim();
+        if name.is_empty() || !text.contains(']') {
+            self.wrong.push(Mistake::wrong(&line, "a section must be written as [name]"));
+        } else if self.jobs.len() == MAX_SECTIONS {
+            self.wrong.push(Mistake::wrong(&line, "a job file must have at most 1000 jobs"));
+            self.at = At::Ended;
+        } else if name.eq_ignore_ascii_case("global") {
+            self.at = At::Global;
+        } else {
+            self.options += self.global.len();
+            let options = self.global.clone();
+            self.jobs.push(Section { name: shown_within(name, 60), line, options });
+            self.at = At::Job;
+        }
+    }
+
+    fn include(&mut self, name: &str, line: &Line, nested: usize) {
+        let text = match nested {
+            MAX_NESTED => Err("files include files more than 8 deep".to_owned()),
+            _ => self.around.included(name),
+        };
+        match text {
+            Ok(text) => self.read(&shown_within(name, 100), &text, nested + 1),
+            Err(why) => {
+                let why = format!("include {}: {why}", shown_within(name, 100));
+                self.wrong.push(Mistake::wrong(line, &why));
+            }
+        }
+    }
+
+    fn option(&mut self, text: &str, line: Line) {
+        self.options += 1;
+        if self.options > MAX_OPTIONS {
+            self.wrong.push(Mistake::wrong(&line, "a job file must have at most 20000 options"));
+            self.at = At::Ended;
+            return;
+        }
+        let (name, spaced) = text.split_once('=').map_or((text, "1"), |(name, value)| (name.trim(), value));
+        let (row, written) = (option::find(name), spaced.trim());
+        if is_misread(row, spaced) {
+            let why = format!(
+                "fio 3.33 misreads a blank before a value (it drops the job, or takes 4k for 4): write {}={}",
+                shown_within(name, 60),
+                shown_within(written, 60)
+            );
+            return self.wrong.push(Mistake::wrong(&line, &why));
+        }
+        let (value, unset) = match row.means {
+            Means::Nothing(_) if !row.is_switch() => (written.to_owned(), None),
+            _ => match self.expanded(written) {
+                Ok(expanded) => expanded,
+                Err(why) => return self.wrong.push(Mistake::wrong(&line, why)),
+            },
+        };
+        let name = shown_within(name, 60);
+        let given = Given { row, name, written: written.to_owned(), value, unset, line };
+        match self.at {
+            At::Global => self.global.push(given),
+            At::Job => {
+                self.jobs.iter_mut().next_back().into_iter().for_each(|job| job.options.push(given.clone()))
+            }
+            At::Nowhere => {
+                let why = "an option must be in a section: write [global] or the name of a job above it";
+                self.wrong.push(Mistake::wrong(&given.line, why));
+                self.at = At::Global;
+            }
+            At::Ended => {}
+        }
+    }
+
+    /// A value with the variables of the environment and fio's own put in, and the first variable that is not set.
+    fn expanded(&self, value: &str) -> Result<(String, Option<String>), &'static str> {
+        let (mut out, mut unset) = (String::new(), None);
+        let mut rest = value;
+        while let Some(at) = rest.find('$') {
+            out += &rest[..at];
+            let after = &rest[at + 1..];
+            if let Some((name, behind)) = after.strip_prefix('{').and_then(|after| after.split_once('}')) {
+                match self.around.variable(name) {
+                    Some(value) => out += &value,
+                    None => unset = unset.or_else(|| Some(shown_within(name, 60))),
+                }
+                rest = behind;
+            } else {
+                let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
+                match self.around.keyword(&after[..end]) {
+                    Some(number) => out += &number.to_string(),
+                    None => out += &rest[at..at + 1 + end],
+                }
+                rest = &after[end..];
+            }
+            if out.len() > MAX_VALUE {
+                break;
+            }
+        }
+        out += rest;
+        match () {
+            () if out.len() > MAX_VALUE => {
+                Err("the value must have at most 16384 bytes, its variables included")
+            }
+            () if out.contains(['\n', '\r', '\0']) => {
+                Err("the value must be one line: a variable in it holds several lines")
+            }
+            () => Ok((out, unset)),
+        }
+    }
+}

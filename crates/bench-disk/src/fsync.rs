@@ -1,0 +1,494 @@
+//! `disk.fsync`: what a commit costs, as a database's write-ahead log pays it.
+//!
+//! One commit appends a block through the page cache and calls fdatasync(2). Space for a segment is reserved
+//! beforehand without moving the end of the file, as RocksDB does for its log; so each commit also makes the file
+//! system record the new length, which a log that overwrites old segments in place (PostgreSQL's, once recycled)
+//! is spared. A full segment is cut to nothing and begun anew, untimed. Several threads have a log each: what they
+//! share is the file system's journal and the device.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::thread::Builder;
+
+use crossbeam_channel::{bounded, unbounded};
+use plimsoll_metal::uring::monotonic_ns;
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::data::Noise;
+use super::dir::check_dir;
+use super::fact::{self, CACHE, COMMITS, DEVICE, ENGINE, FILE_SYSTEM, LOGS, SYNC};
+use super::file::{cannot_use, in_memory, memory_behind, named};
+use super::job::MAX_THREADS;
+use super::metrics::{LATENCY, RATE};
+use super::shares::{Counted, Shares};
+use super::target::{Cache, End, TestFile, hint};
+use super::{human, io_limit, mean_block, under_way};
+use plimsoll_bench_api::RequestedSize;
+use plimsoll_bench_api::{
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say, counts,
+    whole_sizes,
+};
+use plimsoll_machine::Machine;
+use plimsoll_machine::storage::Medium;
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::{Kind, Limit, Question};
+use plimsoll_model::metric::OfTransfers;
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::{Achieved, Amount, CannotMeasure, Facts, Origin, Sample, WrongAnswer};
+use plimsoll_model::warning::Note;
+use plimsoll_stats::Times;
+use plimsoll_units::quantity::Unit;
+
+/// The benchmark itself.
+pub struct DiskFsync;
+
+/// Bytes of a log segment: etcd's and RocksDB's default.
+const SEGMENT: u64 = 64 << 20;
+
+/// The file of a log.
+const FILE_SIZE: RequestedSize = RequestedSize::Exactly(SEGMENT);
+
+/// The block of a commit when none is named: SQLite's and most databases' page, and the log's write unit.
+const BLOCK: u64 = 4 << 10;
+
+impl Benchmark for DiskFsync {
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "disk.fsync",
+            about: "append and fdatasync: what a database's commit costs",
+            file: |parsed| parsed.read().ok().map(Commits::size),
+            words: &[Say::Word("append"), Say::Value("block"), Say::Word("+ fdatasync"), Say::Times],
+            keys: &["block", "threads"],
+            waits_for_a_device: true,
+            ..Descriptor::USUAL
+        }
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(LATENCY, Unit::Second, Better::Lower)
+                    .about("time of an append and its fdatasync"),
+                Metric::new(RATE, Unit::PerSecond, Better::Higher)
+                    .about("appends kept for good per second, over all threads")
+                    .of_transfers(OfTransfers::Rate(1.0))
+                    .with_floor(),
+            ]
+        }
+    }
+
+    fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
+        Some(if row.name == LATENCY { row.of_transfers(OfTransfers::Time(under_way(case))) } else { row })
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let threads = counts(group, "threads", &[1], MAX_THREADS)?;
+        let mut candidates = Vec::new();
+        for block in whole_sizes(self, group, "block", &[BLOCK])? {
+            if !(1..=SEGMENT).contains(&block) {
+                return Err(format!("block must be between 1 byte and {}: {block} is not", human(SEGMENT)));
+            }
+            for &threads in &threads {
+                let case = Case::of(self.name()).with_size("block", block).with_count("threads", threads);
+                candidates.push(Candidate::new(case, feasible(machine)).parsed(&Commits { block, threads }));
+            }
+        }
+        Ok(candidates)
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        const UNKNOWN: &str = "no device states how long it takes to empty its write cache";
+        let (machine, case) = (question.machine, question.case);
+        // Each commit writes at least its block.
+        let commits = || {
+            let block = mean_block(case)?;
+            io_limit::ceiling(machine, case, Shares::of(case).ok()?, Counted::Transfers { block })
+        };
+        let (kind, limit) = match question.metric {
+            LATENCY => (Kind::Floor, commits().and_then(|most| io_limit::floor(question, most))),
+            RATE => (Kind::Ceiling, commits()),
+            _ => return Vec::new(),
+        };
+        vec![limit.unwrap_or_else(|| Limit::unknown(kind, UNKNOWN))]
+    }
+
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        let Commits { block, threads } = parsed.read()?;
+        let logs = (0..threads).map(|thread| Log::new(block, thread, case, cx)).collect::<Result<_, _>>()?;
+        Ok(Box::new(Logs(logs)))
+    }
+}
+
+/// A case, understood.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Commits {
+    /// Bytes of a commit, up to a segment.
+    block: u64,
+    threads: u64,
+}
+
+impl Commits {
+    /// Bytes of all logs.
+    pub(super) fn size(self) -> RequestedSize {
+        RequestedSize::Exactly(SEGMENT * self.threads)
+    }
+}
+
+fn feasible(machine: &Machine) -> Result<(), CannotMeasure> {
+    let file_system = machine.storage.as_ref().and_then(|storage| storage.file_system.as_ref());
+    match file_system {
+        Some(known) if known.medium == Medium::Memory => Err(in_memory(&known.fs_type)),
+        _ => Ok(()),
+    }
+}
+
+/// Of each thread its own.
+struct Logs(Vec<Log>);
+
+/// When a thread committed, in nanoseconds of the monotonic clock.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    start_ns: u64,
+    end_ns: u64,
+    /// Of it, what went into beginning the segment anew.
+    aside_ns: u64,
+}
+
+impl Span {
+    /// What counts of it where so many threads commit: where others commit while one begins its segment anew, that counts,
+    /// for they have the journal to themselves meanwhile.
+    fn counted_ns(self, threads: usize) -> u64 {
+        let all = self.end_ns.saturating_sub(self.start_ns);
+        if threads == 1 { all.saturating_sub(self.aside_ns) } else { all }
+    }
+
+    /// What counts from the first start to the last end, in seconds.
+    fn whole(spans: &[Self]) -> f64 {
+        let ns = match spans {
+            [alone] => alone.counted_ns(1),
+            all => {
+                let start = all.iter().map(|span| span.start_ns).min().unwrap_or_default();
+                all.iter().map(|span| span.end_ns).max().unwrap_or_default().saturating_sub(start)
+            }
+        };
+        ns.max(1) as f64 * 1e-9
+    }
+}
+
+/// A log under way.
+struct Log {
+    file: TestFile,
+    noise: Noise,
+    block: Vec<u8>,
+    /// Where the next commit is appended.
+    end: u64,
+    latency: Times,
+    facts: Facts,
+    /// The directory of the log.
+    path: String,
+}
+
+impl Log {
+    fn new(block: u64, thread: u64, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+        let failed = |e: &dyn std::error::Error| CannotMeasure::environment(e.to_string());
+        let facts = check_dir(&cx.options.dir).map_err(|e| failed(&e))?;
+        if facts.file_system.medium == Some(Medium::Memory) {
+            return Err(in_memory(facts.file_system.name.unwrap_or("memory")));
+        }
+        facts.file_size(FILE_SIZE).map_err(|e| failed(&e))?;
+        let file = TestFile::create(&facts, Cache::Buffered).map_err(cannot_use)?;
+        file.allocate(SEGMENT, End::Stays).map_err(cannot_use)?;
+        let len = usize::try_from(block).map_err(|e| failed(&e))?;
+        let warnings = [named(&file), memory_behind(cx.machine.storage.as_ref())];
+        let mut log = Log {
+            noise: Noise::new(cx.options.seed, &format!("{}#{thread}", case.id().as_str())),
+            block: vec![0; len],
+            path: super::path_of(cx),
+            end: 0,
+            latency: Times::default(),
+            facts: Facts {
+                warnings: warnings.into_iter().flatten().map(Note::from).collect(),
+                achieved: achieved(&file, cx),
+                ..Facts::default()
+            },
+            file,
+        };
+        log.noise.fill(&mut log.block, 0);
+        Ok(log)
+    }
+
+    /// Commits until it is enough, while so many threads do.
+    fn commits(&mut self, amount: Amount, threads: usize) -> Result<Span, CannotMeasure> {
+        if let Some(why) = self.file.facts().crowded(&self.file) {
+            return Err(CannotMeasure::environment(why));
+        }
+        self.latency.clear();
+        let start_ns = monotonic_ns();
+        let (mut commits, mut span) = (0_u64, Span { start_ns, end_ns: start_ns, aside_ns: 0 });
+        let unfinished = |commits: u64, counted_ns: u64| match amount {
+            Amount::Work(most) => commits < most,
+            Amount::Seconds(seconds) => (counted_ns as f64) < seconds * 1e9 || commits == 0,
+        };
+        while unfinished(commits, span.counted_ns(threads)) {
+            self.make_room()?;
+            span.aside_ns += monotonic_ns().saturating_sub(span.end_ns);
+            self.noise.address(&mut self.block, self.end);
+            let latency = self.commit()?;
+            self.latency.record(latency, 1);
+            commits += 1;
+            span.end_ns = monotonic_ns();
+        }
+        Ok(span)
+    }
+
+    /// One commit. A failed sync is final: the kernel may have dropped the data, and would let a second call succeed.
+    fn commit(&mut self) -> Result<u64, CannotMeasure> {
+        let begun = monotonic_ns();
+        let mut written = 0;
+        while written < self.block.len() {
+            let rest = self.block.get(written..).unwrap_or_default();
+            match rustix::io::pwrite(&self.file, rest, self.end + written as u64) {
+                Ok(0) => return Err(failed("append", self.end, Errno::NOSPC)),
+                Ok(more) => written += more,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(failed("append", self.end, errno)),
+            }
+        }
+        rustix::fs::fdatasync(&self.file).map_err(|errno| failed("fdatasync", self.end, errno))?;
+        self.end += written as u64;
+        Ok(monotonic_ns().saturating_sub(begun))
+    }
+
+    /// The last commit must be in the file.
+    fn verify(&self) -> Result<(), CannotMeasure> {
+        let Some(offset) = self.end.checked_sub(self.block.len() as u64) else { return Ok(()) };
+        let mut found = vec![0; self.block.len()];
+        let mut read = 0;
+        while read < found.len() {
+            let rest = found.get_mut(read..).unwrap_or_default();
+            match rustix::io::pread(&self.file, rest, offset + read as u64) {
+                Ok(0) => break,
+                Ok(more) => read += more,
+                Err(Errno::INTR) => {}
+                Err(errno) => {
+                    return Err(CannotMeasure::environment(format!("the log cannot be read back: {errno}")));
+                }
+            }
+        }
+        if found == self.block {
+            Ok(())
+        } else {
+            let origin = Origin::Storage { path: self.path.clone(), offset };
+            let wrong = WrongAnswer::new(origin, "the log", "other data");
+            let wrong = wrong.detail("the last commit is not in the log");
+            Err(wrong.into())
+        }
+    }
+
+    /// Begins the segment anew when the next commit does not fit.
+    fn make_room(&mut self) -> Result<(), CannotMeasure> {
+        if self.end + self.block.len() as u64 <= SEGMENT {
+            return Ok(());
+        }
+        self.end = 0;
+        self.file.set_len(0).map_err(cannot_use)?;
+        self.file.allocate(SEGMENT, End::Stays).map_err(cannot_use)?;
+        self.file.sync().map_err(cannot_use)
+    }
+}
+
+/// How and where it commits.
+fn achieved(file: &TestFile, cx: &Context<'_>) -> Achieved {
+    let mut achieved = Achieved::default();
+    achieved.set(&ENGINE, "psync");
+    achieved.set(&CACHE, "buffered");
+    achieved.set(&SYNC, "fdatasync after each append");
+    achieved.set(&fact::SEGMENT, SEGMENT);
+    achieved.set(&COMMITS, 1_u64);
+    achieved.set(&FILE_SYSTEM, file.file_system().to_string());
+    achieved.set_some(&DEVICE, cx.machine.storage.as_ref().and_then(|storage| storage.device.clone()));
+    achieved
+}
+
+fn failed(what: &str, offset: u64, errno: Errno) -> CannotMeasure {
+    CannotMeasure::environment(format!(
+        "{what} at offset {offset} of the test file failed: {errno}{}",
+        hint(errno)
+    ))
+}
+
+impl Logs {
+    /// Has all threads commit at the same time.
+    fn commits(&mut self, amount: Amount) -> Result<Vec<Span>, CannotMeasure> {
+        let threads = self.0.len() as u64;
+        let portion = |thread: u64| match amount {
+            Amount::Work(all) => Amount::Work(all / threads + u64::from(thread < all % threads)),
+            time @ Amount::Seconds(_) => time,
+        };
+        let (ready, readies) = unbounded::<()>();
+        // Closed until all threads run: dropping its sender opens it.
+        let (gate, opened) = bounded::<Infallible>(0);
+        std::thread::scope(|scope| {
+            let start = |(thread, log): (u64, _)| {
+                let log: &mut Log = log;
+                let (ready, opened) = (ready.clone(), opened.clone());
+                let work = move || {
+                    let room = log.make_room();
+                    drop(ready);
+                    let _ = opened.recv();
+                    room.and_then(|()| log.commits(portion(thread), threads as usize))
+                };
+                Builder::new().name(format!("commit-{thread}")).spawn_scoped(scope, work).map_err(|e| {
+                    CannotMeasure::environment(format!("cannot start a thread: {e}; see ulimit -u"))
+                })
+            };
+            let started: Result<Vec<_>, _> = (0..).zip(&mut self.0).map(start).collect();
+            drop(ready);
+            // Ends when no thread holds its end any more.
+            let _ = readies.recv();
+            drop(gate);
+            let ended = || {
+                Err(CannotMeasure::environment(
+                    "a thread of plimsoll panicked: this is a bug, please report it with the output above",
+                ))
+            };
+            started?.into_iter().map(|thread| thread.join().unwrap_or_else(|_| ended())).collect()
+        })
+    }
+}
+
+impl Prepared for Logs {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let elapsed = Span::whole(&self.commits(amount)?);
+        let mut latency = Times::default();
+        self.0.iter().for_each(|log| latency.add(&log.latency));
+        let values = BTreeMap::from([
+            (LATENCY.to_owned(), latency.mean().unwrap_or_default()),
+            (RATE.to_owned(), latency.count() as f64 / elapsed),
+        ]);
+        let histograms = vec![super::distribution(LATENCY, &latency)];
+        Ok(Sample { elapsed, values, histograms, ..Sample::default() })
+    }
+
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        self.0.iter().try_for_each(Log::verify)
+    }
+
+    fn facts(&self) -> Facts {
+        let mut facts = self.0.first().map(|log| log.facts.clone()).unwrap_or_default();
+        facts.achieved.set(&LOGS, self.0.len());
+        facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_bench_api::{Keep, Options};
+    use plimsoll_machine::Root;
+    use plimsoll_model::case::Value;
+    use plimsoll_model::sample::Cause;
+
+    /// Logs on the disk that holds the sources; `None` where there is too little space for them.
+    fn logs(dir: &std::path::Path, threads: usize) -> Option<Logs> {
+        let machine = Machine::discover(&Root::live());
+        let options = Options { dir: dir.to_owned(), seed: 1, ..Options::default() };
+        let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
+        let case = Case::of("disk.fsync").with_size("block", BLOCK);
+        match (0..threads).map(|thread| Log::new(BLOCK, thread as u64, &case, &cx)).collect() {
+            Ok(logs) => Some(Logs(logs)),
+            Err(why) => {
+                assert!(why.cause == Cause::NotHere || why.reason.contains("needs 64 MiB"), "{why}");
+                None
+            }
+        }
+    }
+
+    fn directory() -> tempfile::TempDir {
+        tempfile::tempdir().expect("temporary directory")
+    }
+
+    #[test]
+    fn commits_append_are_counted_and_can_be_read_back() {
+        let dir = directory();
+        let Some(mut logs) = logs(dir.path(), 1) else { return };
+        let sample = logs.sample(Amount::Work(5)).expect("sample");
+        assert_eq!(length(&logs.0[0]), 5 * BLOCK);
+        assert_eq!(sample.histograms[0].buckets.iter().map(|(_, count)| count).sum::<u64>(), 5);
+        let (latency, rate) = (sample.values["latency"], sample.values["rate"]);
+        // What is between two commits counts for the rate and not for the latency.
+        assert!(latency > 0.0 && rate * latency <= 1.0 + 1e-9, "{latency} {rate}");
+        assert!((rate * sample.elapsed - 5.0).abs() < 1e-9);
+        assert_eq!(logs.verify(), Ok(()));
+        assert!(logs.sample(Amount::Seconds(0.0)).expect("sample").values["rate"] > 0.0);
+        assert_eq!(std::fs::read_dir(dir.path()).expect("list").count(), 0);
+    }
+
+    #[test]
+    fn threads_have_a_log_each_and_share_the_commits() {
+        let dir = directory();
+        let Some(mut logs) = logs(dir.path(), 3) else { return };
+        let sample = logs.sample(Amount::Work(8)).expect("sample");
+        assert_eq!(logs.0.iter().map(length).collect::<Vec<_>>(), [3 * BLOCK, 3 * BLOCK, 2 * BLOCK]);
+        assert_eq!(sample.histograms[0].buckets.iter().map(|(_, count)| count).sum::<u64>(), 8);
+        assert!((sample.values["rate"] * sample.elapsed - 8.0).abs() < 1e-9);
+        assert_eq!((logs.verify(), logs.facts().achieved.get(&LOGS)), (Ok(()), Some(3)));
+        assert_ne!(logs.0[0].block, logs.0[1].block, "each has data of its own");
+        logs.0[2].file.set_len(0).expect("cut");
+        assert!(logs.verify().is_err(), "a commit of the last log is gone");
+    }
+
+    fn length(log: &Log) -> u64 {
+        u64::try_from(rustix::fs::fstat(&log.file).expect("stat").st_size).expect("a length")
+    }
+
+    #[test]
+    fn several_threads_take_from_the_first_start_to_the_last_end() {
+        let span = |start_ns, end_ns, aside_ns| Span { start_ns, end_ns, aside_ns };
+        assert!((Span::whole(&[span(10, 110, 40)]) - 60e-9).abs() < 1e-15);
+        // The second began its segment anew while the first had the journal to itself.
+        assert!((Span::whole(&[span(10, 110, 0), span(20, 210, 90)]) - 200e-9).abs() < 1e-15);
+        // And it stops by the same time, so that it does not commit on alone.
+        assert_eq!((span(20, 210, 90).counted_ns(2), span(20, 210, 90).counted_ns(1)), (190, 100));
+    }
+
+    #[test]
+    fn a_full_segment_is_begun_anew() {
+        let dir = directory();
+        let Some(mut logs) = logs(dir.path(), 1) else { return };
+        logs.0[0].end = SEGMENT - BLOCK;
+        logs.sample(Amount::Work(1)).expect("sample");
+        assert_eq!(length(&logs.0[0]), SEGMENT);
+        logs.sample(Amount::Work(2)).expect("sample");
+        assert_eq!(length(&logs.0[0]), 2 * BLOCK);
+        assert_eq!(logs.verify(), Ok(()));
+    }
+
+    #[test]
+    fn a_commit_that_is_not_there_is_found_out() {
+        let dir = directory();
+        let Some(mut logs) = logs(dir.path(), 1) else { return };
+        logs.sample(Amount::Work(3)).expect("sample");
+        let log = &mut logs.0[0];
+        rustix::io::pwrite(&log.file, b"X", log.end - 1).expect("write");
+        log.block[4095] = b'Y';
+        let wrong = log.verify().expect_err("damaged");
+        assert!(wrong.to_string().contains("offset 8192"), "{wrong}");
+        log.file.set_len(8192).expect("cut");
+        assert!(log.verify().is_err());
+    }
+
+    #[test]
+    fn blocks_and_threads_that_make_no_sense_are_refused() {
+        let machine = Machine::discover(&Root::live());
+        let cases =
+            |key: &str, value: Value| DiskFsync.cases(&machine, &Group::default().with(key, vec![value]));
+        assert!(cases("block", Value::Size(0)).is_err());
+        assert!(cases("block", Value::Size(SEGMENT + 1)).is_err());
+        assert_eq!(cases("block", Value::Size(1)).map(|all| all.len()), Ok(1));
+        assert!(cases("threads", Value::Count(0)).is_err());
+        assert!(cases("threads", Value::Count(MAX_THREADS + 1)).is_err());
+        assert_eq!(cases("threads", Value::Count(4)).map(|all| all.len()), Ok(1));
+    }
+}

@@ -1,0 +1,313 @@
+//! Limits of disk figures: the link that attaches the device, what its maker or provider rates it at, what the instance
+//! type promises its volumes, and how fast a spinning disk turns.
+//!
+//! A device bounds only what reaches it: with the page cache in between, on a loop device (whose file is cached by the
+//! file system below), in memory or over a network there is no device limit, and it is said why.
+
+use crate::metrics::{LATENCY, RATE, THROUGHPUT};
+use crate::shares::{Counted, Shares};
+use crate::{io_limit, mean_block};
+use plimsoll_machine::disk::{DiskKind, Link};
+use plimsoll_machine::storage::{Medium, Storage};
+use plimsoll_machine::{Disk, Machine};
+use plimsoll_model::limit::device::{Burstable, Device, Promise};
+use plimsoll_model::limit::user::OF_VIRTUAL_DEVICES;
+use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, tightest_first};
+
+/// What is the matter where a figure is past its link.
+const PASSED_BY: &str = "the page cache or the host's cache answered instead of the device";
+
+/// No disk that was sold turned faster (Seagate Cheetah 15K, 2000, and its like).
+const FASTEST_TURNS: f64 = 15_000.0;
+
+pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
+    match (question.metric, mean_block(question.case).filter(|bytes| *bytes > 0.0)) {
+        (THROUGHPUT, _) => ceilings(question, Counted::Bytes),
+        (RATE, Some(block)) => ceilings(question, Counted::Transfers { block }),
+        (LATENCY, block) => floors(question, block),
+        _ => Vec::new(),
+    }
+}
+
+/// All ceilings that are known, or the one that is not with its reason.
+fn ceilings(question: &Question<'_>, counted: Counted) -> Vec<Limit> {
+    let of_groups = Shares::of(question.case)
+        .ok()
+        .and_then(|shares| io_limit::ceiling(question.machine, question.case, shares, counted));
+    let mut all = of_devices(question, counted);
+    if let Some(limit) = of_groups {
+        all.retain(|limit| limit.value.is_some());
+        all.push(limit);
+    }
+    tightest_first(&mut all);
+    all
+}
+
+/// The ceilings that the devices have.
+fn of_devices(question: &Question<'_>, counted: Counted) -> Vec<Limit> {
+    let known = Shares::of(question.case).and_then(|shares| Ok((shares, disks(question)?)));
+    let (shares, disks) = match known {
+        Ok(known) => known,
+        Err(reason) => return vec![Limit::unknown(Kind::Ceiling, reason)],
+    };
+    let machine = question.machine;
+    let link = links(machine, &disks).map(|links| {
+        let limit = crossing(&links, shares, counted);
+        let reason = mirrored(machine).filter(|_| shares.write > 0.0);
+        let limit = Limit { reason: reason.or(limit.reason.clone()), ..limit };
+        match machine.virtualisation.is_virtual {
+            Some(true) => limit.resting_on_or("the link that the hypervisor shows", "its cache answered"),
+            _ => limit,
+        }
+    });
+    let rated = [rated(&disks, shares, counted), promised(question, &disks, shares, counted)];
+    let rated = rated.into_iter().flatten().map(Limit::promised);
+    let mut all: Vec<Limit> = rated.chain(link.clone().ok()).collect();
+    if let (Err(reason), true) = (link, all.is_empty()) {
+        let virtualised = disks.iter().any(|disk| matches!(disk.kind, DiskKind::Xen | DiskKind::Nvme));
+        let stated = Burstable::unstated(&question.machine.virtualisation).filter(|_| virtualised);
+        all.push(Limit::unknown(Kind::Ceiling, reason + &stated.unwrap_or_default()));
+    }
+    all.into_iter().map(|limit| limit.passed_by(PASSED_BY)).collect()
+}
+
+/// The ceiling by the links.
+fn crossing(links: &[(&Disk, &Link)], shares: Shares, counted: Counted) -> Limit {
+    let (mut inputs, mut all) = (Vec::new(), 0.0);
+    for (disk, link) in links {
+        all += shares.within(link.coded_bit_per_s() / 8.0, link.is_duplex());
+        inputs.extend(inputs_of(disk, link));
+    }
+    let sum = if links.len() > 1 { "Σ disks: " } else { "" };
+    let formula =
+        format!("({sum}line rate × lanes × line coding ÷ 8){}{}", counted.suffix(), shares.suffix());
+    inputs.extend(block_input(counted));
+    Limit::fixed(Kind::Ceiling, Source::Derived, all / counted.bytes(), &formula, inputs)
+}
+
+fn block_input(counted: Counted) -> Option<Input> {
+    let Counted::Transfers { block } = counted else { return None };
+    Some(Input::new("block", block, "B", "the case"))
+}
+
+/// What the makers rate the disks at, if all of them are known.
+fn rated(disks: &[&Disk], shares: Shares, counted: Counted) -> Option<Limit> {
+    let mut sum = 0.0;
+    let mut inputs = Vec::new();
+    let mut any = None;
+    for disk in disks {
+        let row = Device::of(disk)?;
+        let by_bytes = shares.bound(row.read, row.write)? / counted.bytes();
+        let by_transfers = match counted {
+            Counted::Bytes => None,
+            Counted::Transfers { .. } => shares.bound(row.read_io, row.write_io),
+        };
+        let own = by_transfers.map_or(by_bytes, |transfers| transfers.min(by_bytes));
+        sum += own;
+        any = any.or_else(|| row.any.then_some(row));
+        let checked = row.checked.as_ref().map_or("; not re-read for this file", |_| "");
+        inputs.push(Input {
+            name: format!("rating of {}", disk.name),
+            value: own,
+            unit: if counted == Counted::Bytes { "B/s" } else { "IO/s" }.to_owned(),
+            from: format!("data/devices.toml, {}: {}{checked}", row.name, row.source),
+        });
+    }
+    let formula = if disks.len() > 1 { "Σ disks: rating" } else { "rating" };
+    let mut limit =
+        Limit::fixed(Kind::Ceiling, Source::Rated, sum, &format!("{formula}{}", shares.suffix()), inputs);
+    limit.reason = any.map(|row| {
+        format!(
+            "the type of the volume cannot be seen: that of the fastest {}; give yours with --limits",
+            row.name
+        )
+    });
+    Some(limit)
+}
+
+/// What the instance type promises its volumes.
+fn promised(question: &Question<'_>, disks: &[&Disk], shares: Shares, counted: Counted) -> Option<Limit> {
+    let promise = Promise::of(&question.machine.virtualisation, disks)?;
+    let by_bytes = shares.within(promise.bytes, false) / counted.bytes();
+    let value = match counted {
+        Counted::Bytes => by_bytes,
+        Counted::Transfers { .. } => shares.within(promise.transfers, false).min(by_bytes),
+    };
+    let input = Input {
+        name: format!("promise of {}", promise.product),
+        value,
+        unit: if counted == Counted::Bytes { "B/s" } else { "IO/s" }.to_owned(),
+        from: format!(
+            "data/instances.toml by the firmware's product name; {}; not re-read for this file",
+            promise.source
+        ),
+    };
+    let formula = format!("promise of the instance to all its volumes{}", shares.suffix());
+    let mut limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, &formula, vec![input]);
+    let small = "small sizes reach it for half an hour a day, and less for longer".to_owned();
+    limit.reason = Some(std::iter::once(small).chain(promise.weighting).collect::<Vec<_>>().join("; "));
+    Some(limit)
+}
+
+/// The least latencies: what the control groups leave, and the access time of the device.
+fn floors(question: &Question<'_>, block: Option<f64>) -> Vec<Limit> {
+    let of_device = access(question);
+    let of_groups = block.and_then(|block| {
+        let shares = Shares::of(question.case).ok()?;
+        let most = io_limit::ceiling(question.machine, question.case, shares, Counted::Transfers { block })?;
+        io_limit::floor(question, most)
+    });
+    let Some(of_groups) = of_groups else { return vec![of_device] };
+    let mut all: Vec<Limit> = Some(of_device).filter(|limit| limit.value.is_some()).into_iter().collect();
+    all.push(of_groups);
+    tightest_first(&mut all);
+    all
+}
+
+/// The least time of a lone random read: half a turn of a spinning disk, in the mean.
+fn access(question: &Question<'_>) -> Limit {
+    let unknown = || Limit::unknown(Kind::Floor, "no vendor documents the access time");
+    let case = question.case;
+    let lone = case.word("op") == Some("read")
+        && case.word("pattern") == Some("random")
+        && case.number("depth") == Some(1)
+        && case.threads() == 1;
+    let Ok(disks) = disks(question) else { return unknown() };
+    let turns =
+        |disk: &&Disk| Device::of(disk).and_then(|row| Some((row.turns_per_minute?, row.source.as_str())));
+    // Virtual disks, bridges to USB and volumes of a RAID controller or a SAN claim to rotate without reason.
+    let real = question.machine.virtualisation.is_virtual == Some(false);
+    let is_told = |disk: &Disk| {
+        disk.kind == DiskKind::Sata
+            || (disk.kind == DiskKind::Scsi && matches!(disk.link, Some(Link::Sas { .. })))
+    };
+    let spins =
+        |disk: &&Disk| disk.rotational == Some(true) && (turns(disk).is_some() || (real && is_told(disk)));
+    if !lone || !disks.iter().all(spins) {
+        return unknown();
+    }
+    let fastest = disks.iter().filter_map(turns).max_by(|a, b| a.0.total_cmp(&b.0));
+    let all_known = disks.iter().all(|disk| turns(disk).is_some());
+    let (turns, from) = fastest.filter(|_| all_known).unwrap_or((
+        FASTEST_TURNS,
+        "no disk ever sold turned faster; this one does not tell how fast it does",
+    ));
+    let input = Input::new("turns per minute", turns, "1/min", from);
+    Limit::fixed(Kind::Floor, Source::Derived, 60.0 / turns / 2.0, "60 s ÷ turns per minute ÷ 2", vec![input])
+}
+
+/// The disks behind the test directory, or why there is no device limit.
+fn disks<'a>(question: &Question<'a>) -> Result<Vec<&'a Disk>, String> {
+    if question.case.word("cache") == Some("buffered") {
+        return Err("the page cache is between the program and the device".to_owned());
+    }
+    let storage =
+        question.machine.storage.as_ref().ok_or("it is not known what is behind the test directory")?;
+    let file_system = storage.file_system.as_ref();
+    let kind = file_system.map_or("the file system", |fs| fs.fs_type.as_str());
+    match file_system.map(|fs| fs.medium) {
+        Some(Medium::Memory) => return Err(format!("{kind} is in memory: there is no device")),
+        Some(Medium::Network) => return Err(format!("{kind} is on another machine")),
+        Some(Medium::Stacked) => {
+            return Err(format!("{kind} is on another file system, and its device is not known"));
+        }
+        Some(Medium::Device) | None => {}
+    }
+    if let Some(layer) = looped(storage) {
+        return Err(format!("loop device {layer}: the file behind it is cached by the file system below"));
+    }
+    if storage.disks.is_empty() {
+        let why = storage.unknown.first().map_or(String::new(), |unknown| format!(": {}", unknown.why));
+        return Err(format!("no disk was found behind the test directory{why}"));
+    }
+    Ok(storage.disks.iter().collect())
+}
+
+/// What the sum of the disks leaves out, where not all of them hold other data.
+fn mirrored(machine: &Machine) -> Option<String> {
+    let is_redundant = |level: &str| ["raid1", "raid4", "raid5", "raid6", "raid10"].contains(&level);
+    let mut layers = machine.storage.iter().flat_map(|storage| &storage.layers);
+    let layer = layers.find(|layer| layer.detail.as_deref().is_some_and(is_redundant))?;
+    Some(format!("of all disks together; {} also writes copies or parity to them", layer.name))
+}
+
+/// The links of all disks, or why one has none.
+fn links<'a>(machine: &Machine, disks: &[&'a Disk]) -> Result<Vec<(&'a Disk, &'a Link)>, String> {
+    let is_guest = machine.virtualisation.is_virtual == Some(true);
+    let link = |disk: &&'a Disk| {
+        // An emulated controller states the link of what it imitates; only a drive of PCI Express may be passed through.
+        if is_guest && matches!(disk.kind, DiskKind::Sata | DiskKind::Scsi | DiskKind::Usb) {
+            return Err(format!(
+                "{}: the hypervisor makes up the speed of its link; {OF_VIRTUAL_DEVICES}",
+                disk.name
+            ));
+        }
+        // A network volume that poses as a local disk states a link that is not there.
+        let link = disk.link.as_ref().filter(|_| !Device::of(disk).is_some_and(|row| row.any));
+        link.map(|link| (*disk, link)).ok_or_else(|| linkless(disk))
+    };
+    disks.iter().map(link).collect()
+}
+
+/// The first loop device among the layers.
+fn looped(storage: &Storage) -> Option<&str> {
+    storage.layers.iter().find(|layer| layer.kind == DiskKind::Loop).map(|layer| layer.name.as_str())
+}
+
+/// Why a disk without a known link has no limit.
+fn linkless(disk: &Disk) -> String {
+    let name = &disk.name;
+    match disk.kind {
+        DiskKind::Virtio | DiskKind::Xen => {
+            format!(
+                "virtual device {name}: the hypervisor states no speed, and its page cache may answer; {OF_VIRTUAL_DEVICES}"
+            )
+        }
+        DiskKind::Network => format!("{name} is on another machine"),
+        DiskKind::Zram | DiskKind::Ram => format!("{name} is in memory: there is no device"),
+        DiskKind::Loop => {
+            format!("loop device {name}: the file behind it is cached by the file system below")
+        }
+        DiskKind::Nvme
+        | DiskKind::Sata
+        | DiskKind::Usb
+        | DiskKind::Scsi
+        | DiskKind::Mmc
+        | DiskKind::DeviceMapper
+        | DiskKind::Md
+        | DiskKind::Other => format!("{name}: the system states no speed of its link"),
+    }
+}
+
+/// What the ceiling of one link is computed from.
+fn inputs_of(disk: &Disk, link: &Link) -> Vec<Input> {
+    let input = |what: &str, value: f64, unit: &str, from: &str| {
+        Input::new(&format!("{what} of {}", disk.name), value, unit, from)
+    };
+    let (line, lanes, from) = match *link {
+        Link::Pcie { transfers_per_s, lanes, .. } => (
+            transfers_per_s as f64,
+            f64::from(lanes),
+            "sysfs current_link_speed, current_link_width: the slowest on the way",
+        ),
+        Link::Sata { line_bit_per_s } => (line_bit_per_s as f64, 1.0, "sysfs sata_spd"),
+        Link::Sas { line_bit_per_s, lanes } => {
+            (line_bit_per_s as f64, f64::from(lanes), "sysfs negotiated_linkrate of the port's phys")
+        }
+        Link::Usb { line_bit_per_s } => (line_bit_per_s as f64, 1.0, "sysfs speed"),
+    };
+    let coding = link.coded_bit_per_s() / (line * lanes);
+    vec![
+        input("line rate", line, "bit/s", from),
+        input("lanes", lanes, "1", from),
+        input(
+            "line coding",
+            coding,
+            "1",
+            "PCI Express 6.0 §4.2, Serial ATA 3.5 §7, SPL-5 §5, USB 3.2 §6: payload bits of those sent",
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests;

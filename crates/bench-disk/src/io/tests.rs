@@ -1,0 +1,517 @@
+use std::path::Path;
+
+use super::super::fact::{COUNT, DEEPEST, ENGINE, PAGE_CACHE, RATE, VOLUME};
+use super::*;
+use crate::file::Filled;
+use plimsoll_bench_api::{Keep, Options, Prepared};
+use plimsoll_machine::Root;
+use plimsoll_machine::storage::{FileSystem, Storage};
+use plimsoll_model::sample::{Amount, Cause, Sample};
+use plimsoll_model::warning::Note;
+
+fn machine() -> Machine {
+    let mut machine = Machine::discover(&Root::live());
+    machine.storage = None;
+    machine
+}
+
+fn ids(group: &Group) -> Vec<String> {
+    let candidates = DiskIo.cases(&machine(), group).expect("cases");
+    candidates.iter().map(|candidate| candidate.case.to_string()).collect()
+}
+
+fn sizes(values: &[u64]) -> Vec<Value> {
+    values.iter().map(|value| Value::Size(*value)).collect()
+}
+
+fn words(values: &[&str]) -> Vec<Value> {
+    values.iter().map(|word| Value::Word((*word).to_owned())).collect()
+}
+
+#[test]
+fn the_default_cases_are_latency_rate_and_two_throughputs() {
+    let tail = "threads=1/engine=io_uring/cache=direct";
+    assert_eq!(
+        ids(&Group::default()),
+        [
+            format!("disk.io/op=read/pattern=random/block=4K/depth=1/{tail}"),
+            format!("disk.io/op=read/pattern=random/block=4K/depth=32/{tail}"),
+            format!("disk.io/op=read/pattern=sequential/block=1M/depth=8/{tail}"),
+            format!("disk.io/op=write/pattern=sequential/block=1M/depth=8/{tail}"),
+        ]
+    );
+}
+
+#[test]
+fn typed_lists_replace_the_defaults_and_no_case_comes_twice() {
+    let group = Group::default()
+        .with("op", words(&["write"]))
+        .with("pattern", words(&["random"]))
+        .with("block", sizes(&[4096, 8192]))
+        .with("depth", vec![Value::Count(4)])
+        .with("engine", words(&["psync"]))
+        .with("size", sizes(&[1 << 20]));
+    let tail = "depth=4/size=1M/threads=1/engine=psync/cache=direct";
+    assert_eq!(
+        ids(&group),
+        ["4K", "8K"].map(|block| format!("disk.io/op=write/pattern=random/block={block}/{tail}"))
+    );
+    // What is not typed keeps the variety of the defaults.
+    assert_eq!(ids(&Group::default().with("block", sizes(&[8192]))).len(), 4);
+    assert_eq!(ids(&Group::default().with("pattern", words(&["random"]))).len(), 4);
+    assert_eq!(ids(&Group::default().with("depth", vec![Value::Count(1)])).len(), 3);
+}
+
+#[test]
+fn what_no_machine_can_measure_is_told_by_parameter() {
+    let count = |n| vec![Value::Count(n)];
+    let wrong = [
+        ("op", words(&["rewrite"])),
+        ("pattern", words(&["gauss"])),
+        ("pattern", words(&["zipf:0"])),
+        ("engine", words(&["posixaio"])),
+        ("cache", words(&["none"])),
+        ("block", sizes(&[0])),
+        ("block", sizes(&[2 << 30])),
+        ("depth", count(0)),
+        ("depth", count(1025)),
+        ("threads", count(129)),
+        ("read-share", count(101)),
+        ("arrivals", words(&["even"])),
+        ("rate", vec![Value::Rate(1e10)]),
+        ("rate", vec![Value::Rate(0.999)]),
+        ("scaling", words(&["strong"])),
+        ("volume", sizes(&[0])),
+        ("size", sizes(&[512])),
+    ];
+    for (key, values) in wrong {
+        let error = DiskIo.cases(&machine(), &Group::default().with(key, values)).expect_err(key);
+        assert!(
+            [" ", "-"].iter().any(|mark| error.trim_start_matches("--").starts_with(&format!("{key}{mark}"))),
+            "{error}"
+        );
+        assert_eq!(error.lines().count(), 1);
+    }
+    // Also where the operation has no use for it.
+    let reads = Group::default().with("op", words(&["read"]));
+    for (key, values) in
+        [("read-share", count(101)), ("sync", words(&["every:0"])), ("sync", words(&["often"]))]
+    {
+        let error = DiskIo.cases(&machine(), &reads.clone().with(key, values)).expect_err(key);
+        assert!(
+            [" ", "-"].iter().any(|mark| error.trim_start_matches("--").starts_with(&format!("{key}{mark}"))),
+            "{error}"
+        );
+    }
+    let unused = DiskIo.cases(&machine(), &reads.with("read-share", count(50))).expect_err("of no use");
+    assert!(unused.starts_with("--read-share requires --op mixed"), "{unused}");
+    let group = Group::default().with("block", sizes(&[1 << 30])).with("depth", count(8));
+    assert!(DiskIo.cases(&machine(), &group).expect_err("8 GiB of buffers").contains("buffers"));
+}
+
+#[test]
+fn the_headline_follows_block_and_depth() {
+    let headline = |block, depth| {
+        let case = Case::of("disk.io").with_size("block", block).with_count("depth", depth);
+        let metrics = DiskIo.metrics(&case);
+        let mut names: Vec<&str> = metrics.iter().map(|metric| metric.name).collect();
+        let first = names.remove(0);
+        // The others keep the order of the contract.
+        // What is beyond the contract follows it.
+        let order = ["throughput", "rate", "latency", "slat", "cpu", "depth"];
+        assert_eq!(names[..5], order.iter().copied().filter(|name| *name != first).collect::<Vec<_>>());
+        first
+    };
+    assert_eq!(headline(4096, 1), "latency");
+    assert_eq!(headline(4096, 32), "rate");
+    assert_eq!(headline(64 << 10, 8), "rate");
+    assert_eq!(headline((64 << 10) + 512, 8), "throughput");
+    assert_eq!(headline(1 << 20, 1), "throughput");
+    // Of a mix the mean counts.
+    let mixed: Case = "disk.io/block=4K@70+64K@30/depth=32".parse().expect("an id");
+    assert_eq!(DiskIo.metrics(&mixed)[0].name, "rate");
+}
+
+#[test]
+fn what_is_not_typed_follows_from_what_is() {
+    let one = |key: &str, values: Vec<Value>| ids(&Group::default().with(key, values)).remove(0);
+    // Blocks below a sector cannot pass the page cache by.
+    assert!(one("block", sizes(&[1])).ends_with("engine=io_uring/cache=buffered"));
+    assert!(one("block", sizes(&[1000])).ends_with("cache=buffered"));
+    assert!(one("engine", words(&["mmap"])).contains("/depth=1/threads=1/engine=mmap/cache=buffered"));
+    assert!(one("engine", words(&["psync"])).contains("/depth=1/threads=1/engine=psync/cache=direct"));
+    assert!(one("op", words(&["append"])).contains("op=append/pattern=sequential"));
+    // The usual depth would need 32 GiB of buffers.
+    let large = ids(&Group::default().with("block", sizes(&[1 << 30])));
+    assert!(large.iter().any(|id| id.contains("/block=1G/depth=4/")), "{large:?}");
+    assert!(!large.iter().any(|id| id.contains("/depth=32/")), "{large:?}");
+    let mixed = one("read-share", vec![Value::Count(90)]);
+    assert!(mixed.contains("op=mixed/read-share=90/pattern=random"), "{mixed}");
+    assert!(one("op", words(&["mixed"])).contains("op=mixed/read-share=70/"));
+    // What has no meaning in a case is not part of it.
+    assert!(!one("sync", words(&["none"])).contains("sync"), "a read");
+    let write = Group::default().with("op", words(&["write"]));
+    for (typed, id) in [("none", None), ("each", Some("sync=each")), ("every 32", Some("sync=every:32"))] {
+        let id_of = ids(&write.clone().with("sync", words(&[typed]))).remove(0);
+        assert_eq!(id_of.split('/').find(|part| part.starts_with("sync")), id, "{id_of}");
+    }
+}
+
+/// A thread without a start in a sample would hold it until one comes.
+#[test]
+fn each_thread_has_a_start_a_second_at_least() {
+    let of = |rate, threads| {
+        let id = format!(
+            "disk.io/op=read/pattern=random/block=4K/depth=1/threads={threads}/rate={rate}/engine=psync/cache=direct"
+        );
+        Job::of(&id.parse().expect("an id")).map(|_| ())
+    };
+    assert_eq!(of(64, 64), Ok(()));
+    assert!(of(63, 64).is_err_and(|why| why.contains("63 over 64 threads")));
+}
+
+#[test]
+fn what_cannot_go_together_is_refused() {
+    let why = |groups: &[(&str, Vec<Value>)]| {
+        let group =
+            groups.iter().fold(Group::default(), |group, (key, values)| group.with(key, values.clone()));
+        DiskIo.cases(&machine(), &group).expect_err("refused")
+    };
+    let direct = ("cache", words(&["direct"]));
+    assert!(why(&[("engine", words(&["mmap"])), direct.clone()]).contains("--cache buffered"));
+    assert!(why(&[("block", sizes(&[8])), direct]).contains("multiple"));
+    assert!(
+        why(&[("engine", words(&["mmap"])), ("op", words(&["append"]))])
+            .contains("append is not supported with")
+    );
+    let buffered = ("cache", words(&["buffered"]));
+    assert!(why(&[("engine", words(&["io_uring+iopoll"])), buffered]).contains("requires --cache direct"));
+}
+
+#[test]
+fn in_memory_direct_cases_are_skipped_and_buffered_ones_are_not() {
+    let mut machine = machine();
+    let file_system = FileSystem {
+        fs_type: "tmpfs".to_owned(),
+        mount_point: "/tmp".to_owned(),
+        source: "tmpfs".to_owned(),
+        options: Vec::new(),
+        medium: Medium::Memory,
+    };
+    machine.storage = Some(Storage { file_system: Some(file_system), ..Storage::default() });
+    let group = Group::default().with("cache", words(&["direct", "buffered"]));
+    for candidate in DiskIo.cases(&machine, &group).expect("cases") {
+        match candidate.feasible {
+            Err(why) => {
+                assert_eq!((candidate.case.word("cache"), why.cause), (Some("direct"), Cause::NotHere));
+                assert!(why.reason.contains("tmpfs"), "{why}");
+            }
+            Ok(()) => assert_eq!(candidate.case.word("cache"), Some("buffered")),
+        }
+    }
+}
+
+/// What a worker has.
+struct Bench {
+    machine: Machine,
+    options: Options,
+    keep: Keep,
+}
+
+impl Bench {
+    fn at(dir: &Path) -> Self {
+        let options = Options { dir: dir.to_owned(), seed: 42, ..Options::default() };
+        Bench { machine: machine(), options, keep: Keep::default() }
+    }
+
+    fn prepare(&self, case: &Case) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        let cx = Context { machine: &self.machine, options: &self.options, keep: &self.keep };
+        let candidate = Candidate::new(case.clone(), Ok(())).parsed(&Job::of(case).expect("a job"));
+        DiskIo.prepare(case, &candidate.parsed, &cx)
+    }
+}
+
+fn case(op: &str, pattern: &str, engine: &str, cache: &str) -> Case {
+    Case::of("disk.io")
+        .with_word("op", op)
+        .with_word("pattern", pattern)
+        .with_size("block", 4096)
+        .with_count("depth", 4)
+        .with_size("size", 8 << 20)
+        .with_word("engine", engine)
+        .with_word("cache", cache)
+}
+
+/// Every combination on a real file. Where the temporary directory refuses direct I/O, that is the answer.
+#[test]
+fn every_combination_measures_verifies_and_leaves_nothing() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let bench = Bench::at(dir.path());
+    for (op, pattern) in
+        [("read", "random"), ("write", "random"), ("read", "sequential"), ("write", "sequential")]
+    {
+        for (engine, cache) in [("io_uring", "direct"), ("psync", "direct"), ("io_uring", "buffered")] {
+            let case = case(op, pattern, engine, cache);
+            let mut prepared = match bench.prepare(&case) {
+                Ok(prepared) => prepared,
+                Err(why) => {
+                    assert_eq!(why.cause, Cause::NotHere, "{case}: {why}");
+                    continue;
+                }
+            };
+            let sample = prepared.sample(Amount::Work(100)).expect("sample");
+            let value = |name: &str| sample.values.get(name).copied().unwrap_or(f64::NAN);
+            assert!((value("throughput") / value("rate") / 4096.0 - 1.0).abs() < 1e-9);
+            assert!((value("rate") * sample.elapsed - 100.0).abs() < 1e-6);
+            assert!(value("latency") > 0.0 && value("depth") > 0.0 && value("cpu") >= 0.0);
+            assert_eq!(sample.histograms[0].buckets.iter().map(|(_, count)| count).sum::<u64>(), 100);
+            assert!(prepared.sample(Amount::Seconds(0.001)).expect("sample").elapsed >= 0.001);
+            assert_eq!(prepared.verify(), Ok(()), "{case}");
+            let facts = prepared.facts();
+            let used = facts.achieved.get(&ENGINE).unwrap_or_default();
+            assert!(
+                used == engine || facts.warnings.iter().any(|w| w.code() == "engine-fell-back"),
+                "{case}: {facts:?}"
+            );
+            assert_eq!(sample.values.contains_key("slat"), used == "io_uring");
+            if used == "psync" {
+                let told = |w: &Note| w.code() == "depth-not-reached" && w.to_string().contains("psync");
+                assert!(facts.warnings.iter().any(told), "{facts:?}");
+            }
+            assert_eq!(facts.warnings.iter().any(|w| w.code() == "page-cache"), cache == "buffered");
+            assert_eq!(std::fs::read_dir(dir.path()).expect("list").count(), 0);
+        }
+    }
+}
+
+#[test]
+fn the_cases_of_a_run_share_one_file() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let bench = Bench::at(dir.path());
+    let inode = || {
+        let kept = bench.keep.take::<Filled>("disk.file").expect("kept");
+        let inode = rustix::fs::fstat(&kept.file).expect("stat").st_ino;
+        bench.keep.put("disk.file", kept);
+        inode
+    };
+    let first = case("write", "random", "io_uring", "buffered");
+    drop(bench.prepare(&first).expect("prepare"));
+    let one = inode();
+    let mut reading = bench.prepare(&case("read", "sequential", "psync", "buffered")).expect("prepare");
+    assert_eq!(inode(), one);
+    reading.sample(Amount::Work(10)).expect("sample");
+    assert_eq!(reading.verify(), Ok(()));
+    // Another size is another file, and only one is kept.
+    drop(bench.prepare(&first.with_size("size", 4 << 20)).expect("prepare"));
+    let other = bench.keep.take::<Filled>("disk.file").expect("kept");
+    assert_eq!(other.bytes, 4 << 20);
+}
+
+#[test]
+fn a_missing_directory_and_too_little_space_are_the_environments() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let cause = |dir: &Path, case: &Case| Bench::at(dir).prepare(case).map(|_| ()).expect_err("refused");
+    let plain = case("read", "random", "io_uring", "buffered");
+    let gone = cause(&dir.path().join("gone"), &plain);
+    assert_eq!(gone.cause, Cause::Environment);
+    assert!(gone.reason.contains("does not exist"), "{gone}");
+    let full = cause(dir.path(), &plain.with_size("size", 1 << 60));
+    assert_eq!(full.cause, Cause::Environment);
+    assert!(full.reason.contains("needs 1.00 EiB") || full.reason.contains("needs 1 EiB"), "{full}");
+}
+
+#[test]
+fn direct_io_in_memory_is_refused_by_the_file_systems_number() {
+    if !Path::new("/dev/shm").is_dir() {
+        return;
+    }
+    let why = Bench::at(Path::new("/dev/shm"))
+        .prepare(&case("read", "random", "io_uring", "direct"))
+        .map(|_| ())
+        .expect_err("refused");
+    assert_eq!(why.cause, Cause::NotHere);
+}
+
+fn measured(case: &Case, amount: Amount) -> (Sample, plimsoll_model::sample::Facts) {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let mut prepared = Bench::at(dir.path()).prepare(case).expect("prepare");
+    prepared.sample(Amount::Seconds(0.001)).expect("warm-up");
+    let sample = prepared.sample(amount).expect("sample");
+    assert_eq!(prepared.verify(), Ok(()), "{case}");
+    assert_eq!(std::fs::read_dir(dir.path()).expect("list").count(), 0);
+    (sample, prepared.facts())
+}
+
+fn settled_case(id: &str) -> Case {
+    let case: Case = id.parse().expect("an id");
+    Job::of(&case).expect("a job");
+    case
+}
+
+/// What goes through the page cache finds the file there from the first transfer on, and says so: how much of it the case had
+/// met before would decide else.
+#[test]
+fn buffered_cases_begin_with_the_file_in_the_page_cache() {
+    let case =
+        "disk.io/op=read/pattern=random/block=4K/depth=1/size=16M/threads=1/engine=mmap/cache=buffered";
+    let (_, facts) = measured(&settled_case(case), Amount::Work(3));
+    let share = facts.achieved.get(&PAGE_CACHE).expect("a share");
+    assert!(share > 0.99, "{share}");
+    let warning = |case: &str| {
+        let (_, facts) = measured(&settled_case(case), Amount::Work(3));
+        facts.warnings.iter().find(|w| w.code() == "page-cache").expect("used").to_string()
+    };
+    assert!(warning(case).contains("--cache direct"));
+    assert!(
+        !warning(&case.replace("block=4K", "block=8")).contains("--cache direct"),
+        "no sector is so small"
+    );
+}
+
+/// The cases of a run share a file: what one leaves in the page cache is not the next one's.
+#[test]
+fn a_direct_case_after_a_buffered_one_finds_no_page_of_it() {
+    // Where direct I/O is refused there is no such case.
+    let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("temporary directory");
+    let bench = Bench::at(dir.path());
+    let share = |cache: &str| {
+        let id = format!(
+            "disk.io/op=read/pattern=random/block=4K/depth=1/size=16M/threads=1/engine=psync/cache={cache}"
+        );
+        let mut prepared = bench.prepare(&settled_case(&id)).ok()?;
+        prepared.sample(Amount::Work(3)).expect("sample");
+        prepared.facts().achieved.get(&PAGE_CACHE)
+    };
+    assert!(share("buffered").is_some_and(|share| share > 0.99));
+    assert!(share("direct").is_none_or(|share| share < 0.01));
+}
+
+/// Every operation, pattern and engine, through the page cache, so that it runs everywhere.
+#[test]
+fn every_operation_pattern_and_engine_counts_and_is_right() {
+    let tail = "depth=3/size=4M/threads=2/engine=io_uring/cache=buffered";
+    for id in [
+        "op=append/pattern=sequential/block=4K",
+        "op=mixed/read-share=70/pattern=zipf/block=4K",
+        "op=copy/pattern=random/block=64K",
+        "op=write/pattern=strided/block=4K@70+64K@30",
+        "op=read/pattern=backward/block=1M",
+        "op=read/pattern=same/block=4K",
+        "op=write/pattern=random/block=1",
+        "op=read/pattern=random/block=8",
+    ] {
+        let (sample, facts) = measured(&settled_case(&format!("disk.io/{id}/{tail}")), Amount::Work(50));
+        assert!((sample.values["rate"] * sample.elapsed - 100.0).abs() < 1e-6, "{id}: two threads, 50 each");
+        assert!(sample.histograms.iter().all(|h| h.buckets.iter().map(|b| b.1).sum::<u64>() <= 100));
+        assert!(facts.warnings.iter().any(|w| w.code() == "page-cache"), "{id}");
+        if id.contains("copy") {
+            let same =
+                |metric: &str| (sample.values[metric] / sample.values["throughput"] - 1.0).abs() < 1e-9;
+            assert!(same("read") && same("write"));
+            assert!(sample.values["read-latency"] + sample.values["write-latency"] > 0.0);
+        }
+    }
+    for engine in ["psync", "mmap", "io_uring+sqpoll"] {
+        for sync in ["each", "every:3", "end"] {
+            let id = format!(
+                "disk.io/op=write/pattern=random/block=4K/depth=1/size=4M/threads=1/engine={engine}/cache=buffered/sync={sync}"
+            );
+            let (sample, _) = measured(&settled_case(&id), Amount::Work(7));
+            assert_eq!(sample.values.contains_key("sync"), sync != "each", "{id}");
+        }
+    }
+}
+
+#[test]
+fn a_fixed_amount_is_each_threads_or_all_threads() {
+    let base =
+        "disk.io/op=read/pattern=random/block=4K/depth=2/size=4M/threads=3/engine=io_uring/cache=buffered";
+    for (tail, all, asked) in
+        [("count=50", 150.0, 50), ("count=50/scaling=strong", 50.0, 50), ("volume=40K", 30.0, 10)]
+    {
+        let (sample, facts) = measured(&settled_case(&format!("{base}/{tail}")), Amount::Seconds(0.001));
+        assert!((sample.values["rate"] * sample.elapsed - all).abs() < 1e-6, "{tail}");
+        assert_eq!(facts.achieved.get(&COUNT), Some(f64::from(asked)), "{tail}");
+        assert_eq!(facts.achieved.get(&VOLUME), Some(f64::from(asked) * 4096.0), "{tail}");
+    }
+}
+
+#[test]
+fn an_open_loop_reports_the_rate_that_it_reached() {
+    let base =
+        "disk.io/op=read/pattern=random/block=4K/depth=4/size=4M/threads=2/engine=io_uring/cache=buffered";
+    let (sample, facts) =
+        measured(&settled_case(&format!("{base}/rate=2000/arrivals=even")), Amount::Seconds(0.05));
+    assert_eq!(sample.histograms[0].metric, "latency");
+    assert!(facts.achieved.get(&RATE).is_some_and(|rate| rate > 0.0));
+    let (_, facts) = measured(&settled_case(&format!("{base}/rate=1e9")), Amount::Seconds(0.01));
+    assert!(facts.warnings.iter().any(|w| w.code() == "rate-not-held"), "{:?}", facts.warnings);
+}
+
+#[test]
+fn a_search_ends_where_the_engine_does() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let tail = "depth=8/size=1M/threads=1/engine=psync/cache=buffered/latency-target=p99:60s";
+    let case = settled_case(&format!("disk.io/op=read/pattern=random/block=4K/{tail}"));
+    let mut prepared = Bench::at(dir.path()).prepare(&case).expect("prepare");
+    prepared.sample(Amount::Seconds(0.001)).expect("search");
+    let sample = prepared.sample(Amount::Seconds(0.001)).expect("sample");
+    assert!(sample.curve.iter().all(|point| point["depth"] == 1.0), "{:?}", sample.curve);
+    let facts = prepared.facts();
+    assert_eq!(facts.achieved.get(&DEEPEST), Some(Some(1)));
+    let told =
+        |w: &Note| w.code() == "depth-not-reached" && w.to_string().contains("depth 1 instead of 8: psync");
+    assert!(facts.warnings.iter().any(told), "{:?}", facts.warnings);
+
+    // Where no depth is typed nothing else is asked for.
+    let target = Group::default().with("latency-target", words(&["p99=2ms"]));
+    assert!(ids(&target)[0].contains("/depth=256/"));
+    assert!(ids(&target.with("engine", words(&["psync"])))[0].contains("/depth=1/"));
+}
+
+/// What fio's jobs have: files that threads share, a cold page cache, fsync(2), places that are aligned.
+#[test]
+fn what_job_files_ask_for_is_a_case_or_is_refused_by_parameter() {
+    let of = |lists: &[(&str, &[&str])]| {
+        let group = lists.iter().fold(Group::default(), |group, (key, values)| {
+            let key_row = plimsoll_model::case::Key::find(key).unwrap();
+            group.with(key, values.iter().map(|value| key_row.parse(value).unwrap()).collect())
+        });
+        DiskIo.cases(&machine(), &group)
+    };
+    let id = |lists: &[(&str, &[&str])]| of(lists).unwrap()[0].case.to_string();
+    assert!(id(&[("layout", &["shared"]), ("threads", &["4"])]).contains("/threads=4/layout=shared/"));
+    assert!(!id(&[("layout", &["private"]), ("threads", &["4"])]).contains("layout"));
+    assert!(id(&[("op", &["write"]), ("sync", &["fsync 8"])]).ends_with("/sync=fsync:8"));
+    assert!(id(&[("op", &["write"]), ("sync", &["o_sync"])]).ends_with("/sync=o_sync"));
+    assert!(id(&[("cache", &["cold"])]).contains("/cache=cold"));
+    assert!(
+        id(&[("block", &["512@1+4K@1"]), ("align", &["4K"]), ("pattern", &["random"])])
+            .contains("/align=4K/")
+    );
+    for (lists, why) in [
+        (
+            &[("layout", &["shared"] as &[&str]), ("op", &["append"])] as &[(&str, &[&str])],
+            "--layout shared requires --op",
+        ),
+        (
+            &[("layout", &["shared"]), ("verify", &["on"])],
+            "--verify and --layout shared are mutually exclusive",
+        ),
+        (&[("layout", &["mine"])], "layout must be one of private, shared"),
+        (
+            &[("pattern", &["sequential-each"]), ("op", &["read"])],
+            "--pattern sequential-each requires --op mixed",
+        ),
+        (&[("align", &["1000"]), ("pattern", &["random"])], "--align requires a multiple"),
+        (
+            &[("align", &["8K"]), ("block", &["4K"]), ("pattern", &["sequential"])],
+            "--align requires --pattern random",
+        ),
+        (&[("pattern", &["zoned:50-5"])], "pattern zoned must have 1 to 8 parts"),
+        (&[("op", &["write"]), ("sync", &["fsync:0"])], "sync every:N must have an N"),
+    ] {
+        let told = of(lists).expect_err(why);
+        assert!(told.contains(why), "{told}");
+    }
+}

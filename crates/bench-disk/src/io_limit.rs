@@ -1,0 +1,301 @@
+//! The rate limits that control groups set on the device of a case: `io.max` of version 2, `blkio.throttle` of version 1.
+
+use std::collections::BTreeSet;
+
+use super::metrics::LATENCY;
+use super::shares::{Counted, Shares};
+use super::{mean_block, under_way};
+use plimsoll_bench_api::setting::{self, Setting};
+use plimsoll_machine::cgroup::IoLimit;
+use plimsoll_machine::disk::DiskKind;
+use plimsoll_machine::mounts::DeviceNumber;
+use plimsoll_machine::storage::{Layer, Medium};
+use plimsoll_machine::{Machine, Storage};
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, median};
+use plimsoll_model::measurement::Measurement;
+use plimsoll_units::quantity::{Quantity, Unit};
+
+/// A latency below this share of a floor shows that fewer transfers were in flight than the floor counts.
+const REFUTED: f64 = 0.95;
+
+/// The rate limit on the headline of a measurement.
+pub(super) fn setting(measurement: &Measurement, machine: &Machine) -> Option<Setting> {
+    let case = &measurement.case;
+    let (kind, unit) = (setting::Kind::IoLimit, measurement.headline()?.unit);
+    let most = |counted| ceiling(machine, case, Shares::of(case).ok()?, counted)?.value;
+    let transfers = || most(Counted::Transfers { block: mean_block(case)? });
+    match unit {
+        Unit::BytePerSecond => Some(Setting::of_rate(kind, Quantity { value: most(Counted::Bytes)?, unit })),
+        Unit::IoPerSecond => Some(Setting::of_rate(kind, Quantity { value: transfers()?, unit })),
+        Unit::Second => {
+            let value = transfers()?;
+            let bound = Quantity { value: least_latency(case, value)?, unit };
+            Some(Setting { kind, rate: Quantity { value, unit: Unit::IoPerSecond }, bound })
+        }
+        _ => None,
+    }
+}
+
+/// The tightest limit of this process's groups on what the case reads or writes. A group limits bytes and transfers; each
+/// bounds the other by the size of a block.
+pub(super) fn ceiling(machine: &Machine, case: &Case, shares: Shares, counted: Counted) -> Option<Limit> {
+    let storage = machine.storage.as_ref().filter(|_| reaches_the_device(case))?;
+    let block = mean_block(case).filter(|bytes| *bytes > 0.0)?;
+    let stages = stages(storage, machine);
+    let bounds =
+        stages.iter().flat_map(|devices| WAYS.iter().filter_map(move |way| way.bound(machine, devices)));
+    let limits = bounds.filter_map(|bound| bound.limit(shares, counted, block));
+    limits.min_by(|a, b| a.value.unwrap_or(f64::INFINITY).total_cmp(&b.value.unwrap_or(f64::INFINITY)))
+}
+
+/// The least latency of a queue that is kept full while no more transfers than `most` end in a second.
+pub(super) fn floor(question: &Question<'_>, most: Limit) -> Option<Limit> {
+    let case = question.case;
+    let value = least_latency(case, most.value?)?;
+    let came = median(question.samples.iter().filter_map(|s| s.values.get(LATENCY).copied()).collect());
+    let holds = came.is_none_or(|came| came >= REFUTED * value);
+    let formula = format!("transfers in flight ÷ ({})", most.formula);
+    let mut inputs = most.inputs;
+    inputs.push(Input::new("transfers in flight", under_way(case), "1", "depth × threads of the case"));
+    let floor = Limit::fixed(Kind::Floor, Source::Documented, value, &formula, inputs);
+    holds.then_some(Limit { reason: most.reason, ..floor })
+}
+
+/// The least latency while no more than `rate` transfers end in a second; none if the queue is not kept full.
+fn least_latency(case: &Case, rate: f64) -> Option<f64> {
+    let is_kept_full = case.get("rate").is_none() && case.get("latency-target").is_none();
+    (rate > 0.0 && is_kept_full).then(|| under_way(case) / rate)
+}
+
+/// Whether each transfer is one of the device.
+fn reaches_the_device(case: &Case) -> bool {
+    case.word("cache").is_none_or(|cache| cache == "direct")
+}
+
+/// The devices that all transfers pass, each time spread over those of a set: the file system's own, the layers below it, and
+/// the disks. A file system that holds the file of a loop device may answer from its cache.
+fn stages(storage: &Storage, machine: &Machine) -> BTreeSet<Vec<String>> {
+    if storage.file_system.as_ref().is_some_and(|fs| fs.medium != Medium::Device) {
+        return BTreeSet::new();
+    }
+    let all = |numbers: Vec<Option<DeviceNumber>>| -> Option<Vec<String>> {
+        numbers.into_iter().map(|number| Some(number?.to_string())).collect()
+    };
+    let of_layer = |name: &str| machine.disks.iter().find(|disk| disk.name == name)?.number;
+    let loops = storage.layers.iter().filter(|layer| layer.kind == DiskKind::Loop).count();
+    let mut stages = vec![all(storage.top())];
+    // Layers on several disks or files may lie beside each other.
+    if storage.disks.len() == 1 && loops <= 1 {
+        let until_loop = |done: &mut bool, layer: &Layer| {
+            let is_above = !*done;
+            *done |= layer.kind == DiskKind::Loop;
+            is_above.then(|| all(vec![of_layer(&layer.name)]))
+        };
+        stages.extend(storage.layers.iter().scan(false, until_loop));
+    }
+    if loops == 0 {
+        stages.push(all(storage.disks.iter().map(|disk| disk.number).collect()));
+    }
+    stages.into_iter().flatten().filter(|devices| !devices.is_empty()).collect()
+}
+
+/// One number of an [`IoLimit`].
+struct Way {
+    /// What it limits.
+    name: &'static str,
+    /// Where it is set, in version 2 and in version 1.
+    files: &'static str,
+    is_write: bool,
+    /// Whether it limits transfers, not bytes.
+    is_transfers: bool,
+    value: fn(&IoLimit) -> Option<u64>,
+}
+
+const WAYS: [Way; 4] = [
+    Way {
+        name: "bytes read",
+        files: "io.max rbps, blkio.throttle.read_bps_device",
+        is_write: false,
+        is_transfers: false,
+        value: |limit| limit.read_bytes,
+    },
+    Way {
+        name: "bytes written",
+        files: "io.max wbps, blkio.throttle.write_bps_device",
+        is_write: true,
+        is_transfers: false,
+        value: |limit| limit.write_bytes,
+    },
+    Way {
+        name: "reads",
+        files: "io.max riops, blkio.throttle.read_iops_device",
+        is_write: false,
+        is_transfers: true,
+        value: |limit| limit.reads,
+    },
+    Way {
+        name: "writes",
+        files: "io.max wiops, blkio.throttle.write_iops_device",
+        is_write: true,
+        is_transfers: true,
+        value: |limit| limit.writes,
+    },
+];
+
+/// What a set of devices may do in a second.
+struct Bound<'a> {
+    way: &'a Way,
+    value: f64,
+    devices: String,
+}
+
+impl Way {
+    /// The sum over the devices; none unless each of them has a limit.
+    fn bound(&self, machine: &Machine, devices: &[String]) -> Option<Bound<'_>> {
+        let tightest = |device: &String| {
+            let of_device = machine.cgroup.io.iter().filter(|limit| limit.device == *device);
+            of_device.filter_map(self.value).min()
+        };
+        let value = devices.iter().map(tightest).sum::<Option<u64>>()? as f64;
+        let names: Vec<&str> = devices.iter().map(|device| machine.device_name(device)).collect();
+        Some(Bound { way: self, value, devices: names.join(" + ") })
+    }
+}
+
+impl Bound<'_> {
+    /// It as a limit of what is counted; none if the case has no such transfers.
+    fn limit(&self, shares: Shares, counted: Counted, block: f64) -> Option<Limit> {
+        let Self { way, value, devices } = self;
+        let share =
+            Some(if way.is_write { shares.write } else { shares.read }).filter(|share| *share > 0.0)?;
+        let (unit, as_counted, suffix) = match (way.is_transfers, counted) {
+            (true, Counted::Bytes) => ("IO/s", block, " × block"),
+            (true, Counted::Transfers { .. }) => ("IO/s", 1.0, ""),
+            (false, Counted::Bytes) => ("B/s", 1.0, ""),
+            (false, Counted::Transfers { .. }) => ("B/s", 1.0 / block, " ÷ block"),
+        };
+        let name = format!("{} of {devices}", way.name);
+        let by_share = if share < 1.0 { " ÷ share of this direction" } else { "" };
+        let formula = format!("{name}{suffix}{by_share}");
+        let mut inputs = vec![Input::new(&name, *value, unit, way.files)];
+        inputs.extend((!suffix.is_empty()).then(|| Input::new("block", block, "B", "the case")));
+        inputs.extend((share < 1.0).then(|| Input::new("share of this direction", share, "1", "the case")));
+        let limit =
+            Limit::fixed(Kind::Ceiling, Source::Documented, value * as_counted / share, &formula, inputs);
+        Some(Limit { reason: Some("the control group's, not the device's".to_owned()), ..limit })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use plimsoll_machine::Root;
+
+    const BYTES: u64 = 4_096_000;
+
+    /// The rate limit of a case in a unit, on `254:0`, whose group may read [`BYTES`] or 500 times a second from a device, and writes at will.
+    fn rate(case: &str, unit: Unit, device: &str) -> Option<f64> {
+        let mut machine = Machine::discover(&Root::live());
+        let number = "254:0".parse().ok();
+        machine.storage = Some(Storage { number, ..Storage::default() });
+        let of = |read_bytes, reads| IoLimit {
+            device: device.to_owned(),
+            read_bytes,
+            reads,
+            ..IoLimit::default()
+        };
+        machine.cgroup.io = vec![of(Some(BYTES), None), of(None, Some(500))];
+        let mut measurement = plimsoll_model::view::testing::peak(1, 1.0);
+        measurement.case = case.parse().unwrap();
+        measurement.metrics[0].unit = unit;
+        setting(&measurement, &machine).map(|setting| setting.bound.value)
+    }
+
+    #[test]
+    fn a_latency_is_limited_by_the_transfers_in_flight() {
+        let of = |case| rate(case, Unit::Second, "254:0");
+        assert_eq!(of("disk.io/op=read/block=4K/depth=1/threads=1"), Some(0.002));
+        assert_eq!(of("disk.io/op=read/block=4K/depth=8/threads=2"), Some(0.032));
+        assert_eq!(of("disk.io/op=read/block=4K/depth=8/rate=100"), None, "an open loop has no full queue");
+        assert_eq!(of("disk.io/op=write/block=4K/depth=1"), None);
+        assert_eq!(of("disk.fsync/block=4K/threads=1"), None, "a commit reads nothing");
+    }
+
+    #[test]
+    fn bytes_and_transfers_bound_each_other() {
+        let of = |block: &str, unit| rate(&format!("disk.io/op=read/block={block}"), unit, "254:0");
+        assert_eq!(of("1M", Unit::BytePerSecond), Some(BYTES as f64));
+        assert_eq!(of("4K", Unit::BytePerSecond), Some(500.0 * 4096.0));
+        assert_eq!(of("4K", Unit::IoPerSecond), Some(500.0));
+        assert_eq!(of("1M", Unit::IoPerSecond), Some(BYTES as f64 / f64::from(1 << 20)));
+        assert_eq!(of("4K", Unit::PerSecond), None);
+    }
+
+    #[test]
+    fn what_does_not_pass_the_limit_is_not_limited() {
+        let of = |case, device| rate(case, Unit::BytePerSecond, device);
+        assert_eq!(of("disk.io/op=read/block=1M", "254:16"), None);
+        assert_eq!(of("disk.io/op=write/block=1M", "254:0"), None);
+        // Seven of ten are reads.
+        assert_eq!(of("disk.io/op=mixed/read-share=70/block=1M", "254:0"), Some(BYTES as f64 / 0.7));
+        assert_eq!(of("disk.io/op=read/block=1M/cache=buffered", "254:0"), None);
+    }
+
+    fn machine(storage: Storage, limits: &[(&str, u64)]) -> Machine {
+        let mut machine = Machine::discover(&Root::live());
+        machine.storage = Some(storage);
+        let limit = |(device, reads): &(&str, u64)| IoLimit {
+            device: (*device).to_owned(),
+            reads: Some(*reads),
+            ..IoLimit::default()
+        };
+        machine.cgroup.io = limits.iter().map(limit).collect();
+        machine
+    }
+
+    fn limits(machine: &Machine, case: &str, metric: &str) -> Vec<Limit> {
+        let (case, evidence) = (case.parse().unwrap(), plimsoll_model::limit::Evidence::default());
+        crate::SUBSYSTEM.limits(&Question { machine, case: &case, metric, samples: &[], evidence })
+    }
+
+    #[test]
+    fn a_row_has_the_limit_of_the_group_where_the_device_has_none() {
+        let storage = Storage { number: "7:0".parse().ok(), ..Storage::default() };
+        let machine = machine(storage, &[("7:0", 200)]);
+        let case = "disk.io/op=read/pattern=random/block=4K/depth=8/threads=1/cache=direct";
+        let only = |metric| {
+            let limits = limits(&machine, case, metric);
+            assert_eq!(limits.len(), 1, "{limits:?}");
+            (limits[0].value, limits[0].kind, limits[0].source)
+        };
+        assert_eq!(only("rate"), (Some(200.0), Kind::Ceiling, Source::Documented));
+        assert_eq!(only("throughput"), (Some(200.0 * 4096.0), Kind::Ceiling, Source::Documented));
+        assert_eq!(only("latency"), (Some(0.04), Kind::Floor, Source::Documented));
+        let open = limits(&machine, "disk.io/op=read/block=4K/depth=8/rate=100/cache=direct", "latency");
+        assert_eq!(open[0].source, Source::Unknown, "an open loop has no full queue");
+    }
+
+    #[test]
+    fn disks_that_share_the_transfers_limit_by_their_sum() {
+        use plimsoll_machine::fixture::Fixture;
+        let mut disks = Fixture::open("epyc-7543-nps4").unwrap().machine().disks;
+        disks.truncate(2);
+        for (disk, number) in disks.iter_mut().zip(["8:0", "8:16"]) {
+            disk.number = number.parse().ok();
+        }
+        let storage = Storage { number: "9:0".parse().ok(), disks, ..Storage::default() };
+        let of = |limits: &[(&str, u64)]| {
+            let measured = "disk.io/op=read/block=4K/cache=direct".parse().unwrap();
+            let counted = Counted::Transfers { block: 4096.0 };
+            let machine = machine(storage.clone(), limits);
+            ceiling(&machine, &measured, Shares { read: 1.0, write: 0.0 }, counted)
+                .and_then(|limit| limit.value)
+        };
+        assert_eq!(of(&[("8:0", 100), ("8:16", 300)]), Some(400.0));
+        assert_eq!(of(&[("8:0", 100)]), None, "the other disk may do the rest");
+        assert_eq!(of(&[("8:0", 100), ("8:16", 300), ("9:0", 50)]), Some(50.0));
+    }
+}

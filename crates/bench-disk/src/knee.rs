@@ -1,0 +1,146 @@
+//! `disk.knee`: depth × threads until the rate stops growing. The figure is the rate at the knee, the fewest transfers in
+//! flight with 95 % of the highest rate; the curve has all points.
+
+use super::findings;
+use super::io::DiskIo;
+use super::job::Job;
+use super::metrics::{CPU, DEPTH, LATENCY, RATE, THREADS, THROUGHPUT};
+use super::sweep::Knee;
+use super::transfers::Transfers;
+use super::words;
+use plimsoll_bench_api::{
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, PATTERN, Parsed, Ready, Say, default_threads,
+};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::{Case, Value};
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::plan::Group;
+use plimsoll_units::quantity::Unit;
+
+/// The benchmark itself.
+pub struct DiskKnee;
+
+/// The deepest queue of a thread that is tried.
+const DEEPEST: u64 = 256;
+
+impl Benchmark for DiskKnee {
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "disk.knee",
+            about: "depth and threads at which the rate stops growing (by --only)",
+            file: |parsed| parsed.read().ok().map(|job: Job| job.size()),
+            words: &[Say::Word("saturation point,"), PATTERN, Say::Value("op"), Say::Value("block")],
+            keys: &["op", "read-share", "pattern", "block", "size", "engine", "cache", "sync"],
+            by_default: false,
+            curves: words::CURVES,
+            shares_worker: true,
+            waits_for_a_device: true,
+            limits: |question| DiskIo.limits(question),
+            findings: findings::searches,
+            point: words::point,
+            ..Descriptor::USUAL
+        }
+    }
+
+    fn searches(&self, _: &Case) -> bool {
+        true
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(RATE, Unit::IoPerSecond, Better::Higher)
+                    .about("transfers per second at the saturation point"),
+                Metric::new(THROUGHPUT, Unit::BytePerSecond, Better::Higher)
+                    .about("bytes per second at the saturation point")
+                    .with_floor(),
+                Metric::new(LATENCY, Unit::Second, Better::Lower)
+                    .about("time of a transfer at the saturation point")
+                    .said("latency", "")
+                    .with_floor(),
+                Metric::new(CPU, Unit::Second, Better::Lower).about("processor time of a transfer"),
+                Metric::new(DEPTH, Unit::One, Better::Lower)
+                    .about("transfers in flight per thread at the saturation point")
+                    .informative(),
+                Metric::new(THREADS, Unit::One, Better::Lower)
+                    .about("threads at the saturation point")
+                    .informative(),
+            ]
+        }
+    }
+
+    fn details(&self, measurement: &Measurement) -> Vec<String> {
+        words::knee(measurement).into_iter().collect()
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        // A random read of 4 KiB where nothing else is typed: the cases of `disk.io` at one depth, without it.
+        let mut asked =
+            Group { lists: group.lists.clone(), places: group.places.clone(), ..Group::default() };
+        for (key, value) in [
+            ("op", Value::Word(if group.asked("read-share") { "mixed" } else { "read" }.to_owned())),
+            ("pattern", Value::Word("random".to_owned())),
+            ("block", Value::Size(4 << 10)),
+        ] {
+            if !asked.asked(key) {
+                asked = asked.with(key, vec![value]);
+            }
+        }
+        // The search finds its own.
+        let asked = asked.with("depth", vec![Value::Count(1)]).with("threads", vec![Value::Count(1)]);
+        let candidates = DiskIo.cases(machine, &asked)?.into_iter();
+        Ok(candidates
+            .map(|made| Candidate { case: without_queue(self.name(), &made.case), ..made })
+            .collect())
+    }
+
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        let most = default_threads(cx.machine).into_iter().max().unwrap_or(1);
+        let doublings = std::iter::successors(Some(1), |threads| Some(threads * 2));
+        let mut threads: Vec<u64> = doublings.take_while(|threads| *threads < most).collect();
+        threads.push(most);
+        let job: Job = parsed.read()?;
+        let team =
+            |threads: u64| Transfers::new(&format!("{case}#{threads}"), job.with_queue(threads, DEEPEST), cx);
+        Ok(Box::new(Knee::new(threads.into_iter().map(team).collect::<Result<_, _>>()?)))
+    }
+}
+
+/// A case of `disk.io` as one of this benchmark.
+fn without_queue(name: &str, case: &Case) -> Case {
+    let params = case.params().iter().filter(|(key, _)| *key != "depth" && *key != "threads");
+    params.fold(Case::of(name), |made, (key, value)| made.with(key, value.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_machine::Root;
+
+    fn bare() -> Machine {
+        Machine { storage: None, ..Machine::discover(&Root::live()) }
+    }
+
+    fn ids(group: &Group) -> Vec<String> {
+        let candidates = DiskKnee.cases(&bare(), group).expect("cases");
+        candidates.iter().map(|candidate| candidate.case.to_string()).collect()
+    }
+
+    #[test]
+    fn one_case_without_a_depth_that_can_be_made_one_of_disk_io() {
+        let ids = ids(&Group::default());
+        assert_eq!(ids, ["disk.knee/op=read/pattern=random/block=4K/engine=io_uring/cache=direct"]);
+        let job: Job =
+            DiskKnee.cases(&bare(), &Group::default()).expect("cases")[0].parsed.read().expect("a job");
+        let job = job.with_queue(2, DEEPEST);
+        assert_eq!((job.depth, job.threads), (DEEPEST, 2));
+    }
+
+    #[test]
+    fn what_is_typed_is_swept() {
+        let group = Group::default().with("block", vec![Value::Size(4096), Value::Size(65536)]);
+        assert_eq!(ids(&group).len(), 2);
+        let group = Group::default().with("read-share", vec![Value::Count(50)]);
+        assert!(ids(&group)[0].starts_with("disk.knee/op=mixed/read-share=50/"));
+    }
+}

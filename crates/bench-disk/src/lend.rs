@@ -1,0 +1,181 @@
+//! A place for what reference tools write.
+//!
+//! What a case checks is written by plimsoll alone, or a tool's data is taken for a device's fault. So a tool that writes gets
+//! a second file, or a second part of the device, filled like the first. Where there is no room for one it writes to the
+//! case's own, which is filled anew after each of its turns, before anything there is trusted again; and that is said.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::case_files::refill;
+use super::data::Noise;
+use super::dir::check_dir;
+use super::file::Filled;
+use super::fill::{CHUNK, FillError, Filling, fill_within};
+use super::human;
+use super::target::TestFile;
+use super::warning::FileWarning;
+use plimsoll_bench_api::Context;
+use plimsoll_bench_api::RequestedSize;
+use plimsoll_machine::storage::Medium;
+use plimsoll_model::sample::Writable;
+
+/// Under which name the second file is kept for the next case.
+const KEPT: &str = "disk.lent";
+
+/// The second file of the cases of a worker, with its bytes. What is in it is never checked, so that they can share it.
+type Shelf = Rc<RefCell<Option<(Arc<TestFile>, u64)>>>;
+
+/// Makes the place when it is asked for.
+pub(super) struct Lender {
+    own: Arc<TestFile>,
+    /// Bytes of it that the case works on.
+    bytes: u64,
+    /// Bytes of it that were filled.
+    all: u64,
+    seed: u64,
+    shelf: Shelf,
+    lent: Option<Lent>,
+    /// Turns of tools that wrote to the case's own place: each fill must differ from the one before.
+    turns: u64,
+}
+
+enum Lent {
+    /// A second file, or a part of the device that the case does not touch.
+    Apart,
+    /// The case's own place, for want of room.
+    Own { why: String },
+}
+
+/// Frees the second file of the cases before: its space may be needed.
+pub(super) fn forget(cx: &Context<'_>) {
+    drop(cx.keep.take::<Shelf>(KEPT));
+}
+
+impl Lender {
+    /// Of the first `bytes` of a file that plimsoll filled.
+    pub(super) fn new(cx: &Context<'_>, filled: &Filled, bytes: u64) -> Self {
+        let shelf = cx.keep.take::<Shelf>(KEPT).unwrap_or_default();
+        cx.keep.put(KEPT, Rc::clone(&shelf));
+        let own = Arc::clone(&filled.file);
+        Lender { own, bytes, all: filled.bytes, seed: cx.options.seed, shelf, lent: None, turns: 0 }
+    }
+
+    /// The place, made and filled. That takes half of the time until `until` at most: the case itself needs the rest.
+    ///
+    /// # Errors
+    /// It cannot be filled, or not in time.
+    pub(super) fn lend(&mut self, until: Option<Instant>) -> Result<Writable, String> {
+        let now = Instant::now();
+        let until = until.map(|until| now + until.saturating_duration_since(now) / 2);
+        let apart = if self.own.is_device() { self.second_part(until) } else { self.second_file(until) };
+        let (lent, place) = match apart? {
+            Ok(place) => (Lent::Apart, place),
+            Err(why) => {
+                let place = Writable { file: self.own.seen_by_others(), offset: 0, bytes: self.bytes };
+                (Lent::Own { why }, place)
+            }
+        };
+        self.lent = Some(lent);
+        Ok(place)
+    }
+
+    /// The part of the device behind the case's own; within, why there is no room.
+    fn second_part(&self, until: Option<Instant>) -> Result<Result<Writable, String>, String> {
+        let from = self.bytes.next_multiple_of(CHUNK as u64);
+        let whole = self.bytes.next_multiple_of(CHUNK as u64);
+        let has = self.own.facts().available;
+        if has < from.saturating_add(whole) {
+            return Ok(Err(format!("the device has {}, not twice {}", human(has), human(self.bytes))));
+        }
+        let mut noise = Noise::new(self.seed, "lent");
+        fill_within(&self.own, Filling { from, until, ..Filling::of(whole) }, &mut noise).map_err(cannot)?;
+        Ok(Ok(Writable { file: self.own.seen_by_others(), offset: from, bytes: self.bytes }))
+    }
+
+    /// The second file; within, why there is no room.
+    fn second_file(&self, until: Option<Instant>) -> Result<Result<Writable, String>, String> {
+        let place = |file: &TestFile| Writable { file: file.seen_by_others(), offset: 0, bytes: self.bytes };
+        let kept = self.shelf.borrow_mut().take().filter(|(_, bytes)| *bytes == self.bytes);
+        let (file, bytes) = match kept {
+            Some(kept) => kept,
+            None => {
+                if self.own.file_system().medium == Some(Medium::Memory) {
+                    return Ok(Err("the test file is in memory".to_owned()));
+                }
+                let facts = check_dir(&self.own.facts().path).map_err(|e| e.to_string())?;
+                if let Err(no_space) = facts.file_size(RequestedSize::Exactly(self.bytes)) {
+                    return Ok(Err(no_space.to_string()));
+                }
+                let file = TestFile::create(&facts, self.own.cache()).map_err(|e| e.to_string())?;
+                let file = Arc::new(file);
+                refill(&file, 0, self.bytes, until, &mut Noise::new(self.seed, "lent")).map_err(cannot)?;
+                (file, self.bytes)
+            }
+        };
+        let place = place(&file);
+        *self.shelf.borrow_mut() = Some((file, bytes));
+        Ok(Ok(place))
+    }
+
+    /// After a turn of the tools: where they wrote to the case's own place, it is filled anew.
+    ///
+    /// # Errors
+    /// It cannot be filled, or not before `until`; nothing there is to be trusted then.
+    pub(super) fn take_back(&mut self, until: Option<Instant>) -> Result<(), FillError> {
+        if !self.shares() {
+            return Ok(());
+        }
+        self.turns += 1;
+        let mut noise = Noise::new(self.seed, &format!("fill after turn {}", self.turns));
+        let whole = self.all.next_multiple_of(CHUNK as u64);
+        if self.own.is_device() {
+            let has = self.own.facts().available;
+            let most = has - has % CHUNK as u64;
+            let filling = Filling { until, ..Filling::of(whole.min(most)) };
+            return fill_within(&self.own, filling, &mut noise).map(|_| ());
+        }
+        refill(&self.own, 0, whole, until, &mut noise)
+    }
+
+    /// Whether tools write to the case's own place.
+    pub(super) fn shares(&self) -> bool {
+        matches!(self.lent, Some(Lent::Own { .. }))
+    }
+
+    /// That the tools had no place of their own.
+    pub(super) fn warning(&self) -> Option<FileWarning> {
+        let Some(Lent::Own { why }) = &self.lent else { return None };
+        Some(FileWarning::SharedWithTool { why: why.clone() })
+    }
+}
+
+fn cannot(error: FillError) -> String {
+    format!("its file cannot be made: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::Cache;
+
+    #[test]
+    fn a_budget_that_is_over_ends_lending_and_filling_anew() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let facts = check_dir(dir.path()).expect("usable");
+        let own = Arc::new(TestFile::create(&facts, Cache::Buffered).expect("file"));
+        let bytes = 4 * CHUNK as u64;
+        let shelf = Shelf::default();
+        let mut lender = Lender { own, bytes, all: bytes, seed: 1, shelf, lent: None, turns: 0 };
+        let over = Some(Instant::now());
+        if lender.own.file_system().medium != Some(Medium::Memory) {
+            let why = lender.lend(over).expect_err("no time");
+            assert!(why.contains("the budget ended"), "{why}");
+        }
+        lender.lent = Some(Lent::Own { why: String::new() });
+        assert!(matches!(lender.take_back(over), Err(FillError::Late { .. })));
+        assert!(lender.take_back(None).is_ok());
+    }
+}

@@ -1,0 +1,122 @@
+//! Disk benchmarks: `disk.io`, transfers that the device carries out, and `disk.fsync`, what a commit costs.
+//!
+//! Everything works on one nameless test file below `--dir` ([`target`]), filled before it is read ([`fill`]), with
+//! the page cache bypassed. [`load`] is the measured loop, [`driver`] the thread it is on, [`engine`] how it talks to the kernel, [`pattern`] where
+//! it goes and [`data`] what it writes.
+
+mod alone;
+mod blkid;
+mod busy;
+mod case_files;
+pub mod claim;
+pub mod data;
+pub mod device_check;
+pub mod dir;
+pub mod driver;
+pub mod engine;
+pub(crate) mod fact;
+pub mod file;
+pub mod filesystem;
+pub mod fill;
+mod findings;
+pub mod fio;
+pub mod fsync;
+pub mod io;
+mod io_limit;
+mod job;
+pub mod knee;
+pub mod ledger;
+mod lend;
+pub mod load;
+pub mod metrics;
+pub mod null;
+mod part;
+pub mod pattern;
+pub mod raw;
+mod reached;
+mod search;
+mod shares;
+pub mod source;
+mod steady;
+mod sweep;
+pub mod target;
+mod threads;
+mod transfers;
+mod trim;
+pub mod warning;
+mod words;
+
+use std::path::Path;
+
+pub use dir::DirError;
+use dir::{DirFacts, NoSpace, check_dir};
+pub use job::MAX_DEPTH;
+pub use part::SUBSYSTEM;
+use plimsoll_bench_api::{Candidate, Context, RequestedSize};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::sample;
+use plimsoll_stats::Times;
+use plimsoll_units::quantity::{Mix, Quantity, Unit};
+
+/// Why the disk cases of a plan cannot be measured in a directory.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The directory cannot be used: bad input.
+    #[error(transparent)]
+    Dir(#[from] DirError),
+    /// There is too little space: the environment.
+    #[error(transparent)]
+    Space(#[from] NoSpace),
+}
+
+/// Checks the directory, and that the files of all `cases` fit there, before any load. Creates nothing.
+///
+/// # Errors
+/// Why not, in one line.
+pub fn check<'a>(
+    dir: &Path,
+    machine: &Machine,
+    cases: impl IntoIterator<Item = &'a Candidate>,
+) -> Result<DirFacts, Refusal> {
+    let facts = check_dir(dir)?.within_memory(machine);
+    for candidate in cases {
+        file_of(candidate).map_or(Ok(()), |size| facts.file_size(size).map(drop))?;
+    }
+    Ok(facts)
+}
+
+/// How large the file of a case is to be; `None` where it uses none.
+pub fn file_of(candidate: &Candidate) -> Option<RequestedSize> {
+    SUBSYSTEM.find(candidate.case.benchmark()).and_then(|of| (of.descriptor().file)(&candidate.parsed))
+}
+
+/// Bytes of a transfer of a case, in the mean; none where it names no block.
+fn mean_block(case: &Case) -> Option<f64> {
+    case.number("block").map(|bytes| bytes as f64).or_else(|| case.mix("block").map(Mix::mean))
+}
+
+/// Transfers that a case keeps under way, over all threads.
+fn under_way(case: &Case) -> f64 {
+    case.threads() as f64 * case.number("depth").unwrap_or(1) as f64
+}
+
+/// A size for the reader: `64 MiB`.
+fn human(n: u64) -> Quantity {
+    Quantity::new(n as f64, Unit::Byte)
+}
+
+/// A latency distribution in the form that crosses the pipe.
+fn distribution(metric: &str, times: &Times) -> sample::Histogram {
+    sample::Histogram { metric: metric.to_owned(), buckets: times.buckets() }
+}
+/// The device that a case works on, or the directory of its test files, for messages.
+fn path_of(cx: &Context<'_>) -> String {
+    match &cx.options.target {
+        Some(target) => plimsoll_units::text::shown_bytes(target.device.as_os_str().as_encoded_bytes()),
+        None => format!(
+            "a test file in {}",
+            plimsoll_units::text::shown_bytes(cx.options.dir.as_os_str().as_encoded_bytes())
+        ),
+    }
+}

@@ -1,0 +1,60 @@
+//! Checking the data after timing: what was read last, as it arrived; what was written last, read back.
+
+use plimsoll_metal::uring::{Op, Patience};
+
+use super::{LoadError, Loop, Slot, Whole, rest};
+use crate::data::{How, SECTOR, Wrong};
+use crate::engine::Engine;
+
+impl<E: Engine> Loop<E> {
+    /// Checks the last transfers of all slots, or the whole part of the file where a ledger knows it.
+    ///
+    /// # Errors
+    /// The first sector that is not what belongs there, or reading back failed.
+    pub(super) fn check_data(&mut self) -> Result<(), LoadError> {
+        self.end()?;
+        if self.manner.ledger.is_some() {
+            return self.reread();
+        }
+        for slot in 0..self.slots.len() {
+            let Slot { whole: last, finished: true, .. } = self.slots[slot] else { continue };
+            // What a discarded range of a device reads as is for the device to say (linux/fs.h, BLKDISCARD).
+            if last.op == Op::Trim && self.manner.files.iter().any(|file| file.is_device()) {
+                continue;
+            }
+            if last.op != Op::Read {
+                self.read_back(slot, last)?;
+            }
+            let Some(buffer) = self.engine.buffer(slot).and_then(|buffer| buffer.get(..last.len)) else {
+                continue;
+            };
+            let found = match last.op {
+                // What is freed of a file reads as zeros (fallocate(2)).
+                Op::Trim => {
+                    let left = buffer.iter().position(|byte| *byte != 0);
+                    left.map(|at| (last.offset + at as u64 / SECTOR as u64 * SECTOR as u64, How::NotFreed))
+                }
+                _ => self.noise.stranger(buffer, last.offset).map(|offset| (offset, How::Address)),
+            };
+            if let Some((offset, how)) = found {
+                return Err(self.suspect(slot, last, Wrong { offset, how }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a transfer's place to that slot's buffer.
+    pub(super) fn read_back(&mut self, slot: usize, last: Whole) -> Result<(), LoadError> {
+        let mut next = Some(Whole { op: Op::Read, ..last }.request(slot));
+        while let Some(request) = next {
+            self.engine.push(request)?;
+            next = loop {
+                self.engine.wait(Patience::Endless)?;
+                if let Some(completion) = self.engine.done().first() {
+                    break rest(completion).map_err(LoadError::Fault)?;
+                }
+            };
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,184 @@
+//! The load with every read checked (`--verify`): writes are sealed with their generation, and a ledger knows which
+//! generations a read may return.
+
+use std::time::Instant;
+
+use plimsoll_metal::uring::{Op, Patience};
+
+use super::{Counting, LoadError, Loop, Whole};
+use crate::engine::Engine;
+/// How long the whole file is read again and checked after the last sample, in nanoseconds.
+const REREAD_NS: u64 = 60_000_000_000;
+
+/// And for how long also where the budget has ended.
+const LEAST_NS: u64 = 1_000_000_000;
+
+impl<E: Engine> Loop<E> {
+    /// Hands a whole transfer to the engine; what is to be written is made for its place.
+    #[inline(always)]
+    pub(super) fn push(&mut self, slot: usize, whole: Whole) -> Result<(), LoadError> {
+        let Whole { op, offset, len, .. } = whole;
+        let writes = op.is_write();
+        let buffer = match writes {
+            true => self.engine.buffer(slot).and_then(|buffer| buffer.get_mut(..len)),
+            false => None,
+        };
+        match (&mut self.manner.ledger, buffer) {
+            (Some(ledger), Some(buffer)) => {
+                let generation = ledger.begin_write(offset, len);
+                self.noise.seal(buffer, offset, generation);
+            }
+            (Some(ledger), None) => self.slots[slot].entered = ledger.now(),
+            (None, Some(buffer)) => self.noise.address(buffer, offset),
+            (None, None) => {}
+        }
+        let of_slot = &mut self.slots[slot];
+        (of_slot.whole, of_slot.finished) = (whole, false);
+        self.engine.push(whole.request(slot))?;
+        self.in_flight += 1;
+        Ok(())
+    }
+
+    /// Enters a finished write in the ledger, and checks a finished read; the block is whole now.
+    pub(super) fn check(&mut self, slot: usize) -> Result<(), LoadError> {
+        let Whole { op, offset, len, .. } = self.slots[slot].whole;
+        let Some(ledger) = &mut self.manner.ledger else { return Ok(()) };
+        match op {
+            Op::Write | Op::WriteThrough | Op::WriteSync => ledger.end_write(offset, len),
+            Op::Read => {
+                let Some(buffer) = self.engine.buffer(slot).and_then(|buffer| buffer.get(..len)) else {
+                    return Ok(());
+                };
+                let entered = self.slots[slot].entered;
+                if let Err(wrong) = ledger.check(&self.noise, buffer, offset, entered) {
+                    let transfer = self.slots[slot].whole;
+                    return Err(self.suspect(slot, transfer, wrong));
+                }
+            }
+            Op::DataSync | Op::Sync | Op::Trim => {}
+        }
+        Ok(())
+    }
+
+    /// Reads every block once and checks it, for [`REREAD_NS`] at most and not long after the budget: a file that takes longer
+    /// to read is checked from its beginning.
+    pub(super) fn reread(&mut self) -> Result<(), LoadError> {
+        let begun = self.engine.now_ns();
+        let extent = self.source.extent();
+        let end = extent.start + extent.bytes;
+        let mut next = extent.start;
+        let left = self.manner.until.map(|until| until.saturating_duration_since(Instant::now()));
+        let left_ns = left.map_or(REREAD_NS, |left| u64::try_from(left.as_nanos()).unwrap_or(REREAD_NS));
+        let most_ns = left_ns.clamp(LEAST_NS, REREAD_NS);
+        while next < end && self.engine.now_ns().saturating_sub(begun) < most_ns {
+            while next < end
+                && let Some(slot) = self.idle.pop()
+            {
+                // A block was checked to be addressable.
+                let len = extent.largest.min(end - next);
+                self.push(slot, Whole { op: Op::Read, file: 0, offset: next, len: len as usize })?;
+                next += len;
+            }
+            self.engine.submit()?;
+            self.reap(Patience::Endless, Counting::No)?;
+        }
+        self.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::super::super::data::{Noise, Seal};
+    use super::super::super::dir::check_dir;
+    use super::super::super::engine::{Kind, open};
+    use super::super::super::fill::{CHUNK, fill};
+    use super::super::super::ledger::Ledger;
+    use super::super::super::pattern::{Extent, Order};
+    use super::super::super::source::{Blocks, Doing, Source, Through};
+    use super::super::super::target::{Cache, End, TestFile};
+    use super::super::{CAP_NS, Directions, Load, Manner, Tally, on};
+
+    const BLOCK: usize = 4096;
+
+    struct Rig {
+        load: Box<dyn Load>,
+        plain: std::fs::File,
+        _dir: tempfile::TempDir,
+    }
+
+    fn rig(kind: Kind, doing: Doing) -> Rig {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let facts = check_dir(dir.path()).expect("usable");
+        let file = Arc::new(TestFile::create(&facts, Cache::Buffered).expect("create"));
+        file.allocate(CHUNK as u64, End::Moves).expect("allocate");
+        let mut noise = Noise::new(1, "fill").with(Seal::Sealed);
+        fill(&file, CHUNK as u64, Duration::MAX, &mut noise).expect("fill");
+        let number = std::os::fd::AsRawFd::as_raw_fd(&std::os::fd::AsFd::as_fd(&*file));
+        let path = format!("/proc/self/fd/{number}");
+        let plain = std::fs::File::options().read(true).write(true).open(path).expect("open");
+        let engine = open(kind, &file, 4, BLOCK).expect("open").engine;
+        let extent = Extent::of_blocks((CHUNK / BLOCK) as u64, BLOCK as u64);
+        let blocks = Blocks::One(BLOCK as u64);
+        let source = Source::new(doing, Through::No, blocks, Order::Random, extent, 1);
+        let tally = Tally::empty(Directions::Together);
+        let ledger = Ledger::new(0, CHUNK as u64, BLOCK as u64).expect("small");
+        let manner = Manner { ledger: Some(ledger), files: vec![Arc::clone(&file)], ..Manner::plain() };
+        let load = on(engine, source, Noise::new(1, "case"), manner, tally);
+        Rig { load, plain, _dir: dir }
+    }
+
+    fn amount(rig: &mut Rig, transfers: u64) -> Result<(), String> {
+        let done = rig.load.amount(transfers, CAP_NS, Tally::empty(Directions::Together));
+        done.map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_read_and_written_is_right_with_both_engines() {
+        for kind in [Kind::PLAIN, Kind::Psync] {
+            for doing in [Doing::Read, Doing::Write, Doing::Mixed { read_share: 50 }] {
+                let mut rig = rig(kind, doing);
+                // More than twice over all blocks.
+                amount(&mut rig, 600).expect("right");
+                rig.load.verify().expect("right");
+            }
+        }
+    }
+
+    #[test]
+    fn one_flipped_bit_anywhere_stops_a_read_with_its_offset() {
+        let mut rig = rig(Kind::Psync, Doing::Read);
+        let mut byte = [0];
+        rig.plain.read_exact_at(&mut byte, 300_000).expect("read");
+        rig.plain.write_all_at(&[byte[0] ^ 4], 300_000).expect("write");
+        let error = amount(&mut rig, 256).expect_err("one is wrong");
+        let sector = 300_000 / 512 * 512;
+        assert!(error.starts_with(&format!("verify failed at offset {sector}: ")), "{error}");
+        assert!(error.contains("checksum"), "{error}");
+        // Both descriptors see it, and plimsoll knows what it did there.
+        for says in [
+            "; read: the right sector with corrupted bytes; read again: the same as at first; ",
+            "past the page cache: the same as at first; plimsoll wrote there when it filled the file and not since; ",
+            "the device, its driver or another program lost, changed or misplaced the data",
+        ] {
+            assert!(error.contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_old_version_that_comes_back_is_found_although_its_checksum_fits() {
+        let mut rig = rig(Kind::PLAIN, Doing::Write);
+        let mut old = vec![0; BLOCK];
+        rig.plain.read_exact_at(&mut old, 40 * BLOCK as u64).expect("read");
+        amount(&mut rig, 256).expect("every block once");
+        rig.load.verify().expect("right");
+        rig.plain.write_all_at(&old, 40 * BLOCK as u64).expect("write");
+        let error = rig.load.verify().expect_err("old").to_string();
+        assert!(error.starts_with("verify failed at offset 163840: an old version"), "{error}");
+        assert!(error.contains("; read: write number 0; read again: the same as at first; "), "{error}");
+        assert!(error.contains("plimsoll's last write there is number "), "{error}");
+    }
+}

@@ -1,0 +1,211 @@
+//! What is known of a sector that is not what was written, before anything is said of the device.
+//!
+//! A mismatch may be plimsoll's own fault, a reading's, or a device's. So all that is in flight is waited for, the sector is
+//! read again the same way and once more by another way (past the page cache or through it, by another descriptor, to
+//! another buffer), and the ledger tells what was written there last. The message states all of it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use plimsoll_metal::uring::{Op, Patience};
+use rustix::fs::Advice;
+
+use super::{LoadError, Loop, Whole};
+use crate::data::{Found, SECTOR, Wrong};
+use crate::engine::Engine;
+use crate::target::{Cache, TestFile};
+
+/// Blocks of this size can be read directly from any device.
+const ALIGNED: usize = 4096;
+
+/// A sector that is not what was written, as it was read first.
+#[derive(Debug)]
+pub(super) struct Suspect {
+    /// The transfer that it came with.
+    transfer: Whole,
+    bytes: Vec<u8>,
+}
+
+/// What a sector turned out to be when it was read again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Look {
+    /// What was written.
+    Right,
+    /// What was read at first.
+    Same,
+    /// Something else that is wrong.
+    Else(Found),
+    /// It cannot be read.
+    Failed(String),
+}
+
+impl Look {
+    fn is_wrong(&self) -> bool {
+        matches!(self, Look::Same | Look::Else(_))
+    }
+}
+
+impl fmt::Display for Look {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Look::Right => f.write_str("what was written"),
+            Look::Same => f.write_str("the same as at first"),
+            Look::Else(found) => write!(f, "{found}"),
+            Look::Failed(why) => write!(f, "not possible ({why})"),
+        }
+    }
+}
+
+/// All that is known of a sector that is not what was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evidence {
+    pub(super) wrong: Wrong,
+    pub(super) first: Found,
+    /// Read again the same way.
+    pub(super) again: Look,
+    /// Read another way.
+    pub(super) other: Look,
+    pub(super) way: Cache,
+    /// The last write of plimsoll's to this place, where each has a number, and whether it is complete.
+    pub(super) last: Option<(u64, bool)>,
+}
+
+impl Evidence {
+    /// Which sector is wrong, and in which way.
+    pub fn wrong(&self) -> Wrong {
+        self.wrong
+    }
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Evidence { wrong, first, again, other, way, last } = self;
+        let way = match way {
+            Cache::Direct => "past the page cache",
+            Cache::Buffered => "through the page cache",
+        };
+        write!(f, "{wrong}; read: {first}; read again: {again}; read {way}: {other}; ")?;
+        match last {
+            Some((0, true)) => f.write_str("plimsoll wrote there when it filled the file and not since; ")?,
+            Some((number, true)) => {
+                write!(f, "plimsoll's last write there is number {number} and complete; ")?
+            }
+            Some((number, false)) => write!(f, "plimsoll's write number {number} there did not end; ")?,
+            None => {}
+        }
+        f.write_str("no write of plimsoll's was under way there: ")?;
+        f.write_str(match (again, other) {
+            (Look::Right, Look::Right | Look::Failed(_)) | (Look::Failed(_), Look::Right) => {
+                "what is stored is right, so the first read went wrong (memory, driver or device), or another program \
+                 changed the data for a moment; see dmesg"
+            }
+            (again, other) if again.is_wrong() != other.is_wrong() => {
+                "the page cache and the device disagree, which the kernel or another program that writes to the device \
+                 can cause; see dmesg"
+            }
+            _ => "the device, its driver or another program lost, changed or misplaced the data; see dmesg",
+        })
+    }
+}
+
+impl<E: Engine> Loop<E> {
+    /// Keeps a sector that is wrong, of a transfer whose bytes are in that slot. The first one counts.
+    #[cold]
+    pub(super) fn suspect(&mut self, slot: usize, transfer: Whole, wrong: Wrong) -> LoadError {
+        let at = usize::try_from(wrong.offset.saturating_sub(transfer.offset)).unwrap_or(usize::MAX);
+        let buffer = self.engine.buffer(slot).and_then(|buffer| buffer.get(at..transfer.len));
+        let bytes = buffer.map(|rest| rest.get(..SECTOR).unwrap_or(rest).to_vec()).unwrap_or_default();
+        self.suspect.get_or_insert(Suspect { transfer, bytes });
+        LoadError::Wrong(wrong)
+    }
+
+    /// A result, with a mismatch looked at again.
+    pub(super) fn examined<T>(&mut self, result: Result<T, LoadError>) -> Result<T, LoadError> {
+        match result {
+            Err(LoadError::Wrong(wrong)) => Err(self.examine(wrong)),
+            result => result,
+        }
+    }
+
+    #[cold]
+    fn examine(&mut self, wrong: Wrong) -> LoadError {
+        self.up = false;
+        while self.in_flight > 0 {
+            if let Err(LoadError::Engine(_)) = self.reap(Patience::Endless, super::Counting::No) {
+                break;
+            }
+        }
+        let Some(Suspect { transfer, bytes }) = self.suspect.take() else { return LoadError::Wrong(wrong) };
+        let again =
+            self.looked(&bytes, transfer.op, wrong.offset, |load| load.read_same_way(transfer, wrong.offset));
+        let file = self.manner.files.get(transfer.file).cloned();
+        let way = match file.as_ref().map_or(Cache::Direct, |file| file.cache()) {
+            Cache::Direct => Cache::Buffered,
+            Cache::Buffered => Cache::Direct,
+        };
+        let other = self.looked(&bytes, transfer.op, wrong.offset, |_| {
+            file.ok_or_else(|| "no other way is known".to_owned())
+                .and_then(|file| read_other_way(&file, way, wrong.offset))
+        });
+        let last = self.manner.ledger.as_ref().map(|ledger| ledger.last(wrong.offset));
+        let first = self.noise.identify(&bytes, wrong.offset);
+        LoadError::Examined(Box::new(Evidence { wrong, first, again, other, way, last }))
+    }
+
+    /// What came of reading the sector again.
+    fn looked(
+        &mut self,
+        first: &[u8],
+        op: Op,
+        offset: u64,
+        read: impl FnOnce(&mut Self) -> Result<Vec<u8>, String>,
+    ) -> Look {
+        let sector = match read(self) {
+            Ok(sector) => sector,
+            Err(why) => return Look::Failed(why),
+        };
+        let right = match (&self.manner.ledger, op) {
+            (Some(ledger), _) => ledger.check(&self.noise, &sector, offset, ledger.now()).is_ok(),
+            (None, Op::Trim) => sector.iter().all(|byte| *byte == 0),
+            (None, _) => self.noise.stranger(&sector, offset).is_none(),
+        };
+        match right {
+            true => Look::Right,
+            false if !first.is_empty() && sector.starts_with(first) => Look::Same,
+            false => Look::Else(self.noise.identify(&sector, offset)),
+        }
+    }
+
+    /// The sector, with the engine that met it.
+    fn read_same_way(&mut self, transfer: Whole, offset: u64) -> Result<Vec<u8>, String> {
+        let slot = *self.idle.last().ok_or("no slot is idle")?;
+        self.read_back(slot, transfer).map_err(|error| error.to_string())?;
+        let at = usize::try_from(offset.saturating_sub(transfer.offset)).map_err(|e| e.to_string())?;
+        let bytes = self.engine.buffer(slot).and_then(|buffer| buffer.get(at..transfer.len));
+        bytes.map(|rest| rest.get(..SECTOR).unwrap_or(rest).to_vec()).ok_or_else(|| "no buffer".to_owned())
+    }
+}
+
+/// The sector, past the page cache or through it, by a descriptor and to a buffer of its own.
+fn read_other_way(file: &Arc<TestFile>, way: Cache, offset: u64) -> Result<Vec<u8>, String> {
+    let other = match (file.reopened(way), way) {
+        // Where the page cache cannot be bypassed, it is emptied.
+        (Err(_), Cache::Direct) => file.reopened(Cache::Buffered).map_err(|e| e.to_string())?,
+        (other, _) => other.map_err(|e| e.to_string())?,
+    };
+    if other.cache() == Cache::Buffered {
+        // Advice: what is dirty or cannot be dropped stays.
+        let _ = rustix::fs::fdatasync(&other);
+        let _ = rustix::fs::fadvise(&other, 0, None, Advice::DontNeed);
+    }
+    let unit = other.direct_alignment().map_or(ALIGNED, |bytes| ALIGNED.max(bytes as usize));
+    let from = offset - offset % unit as u64;
+    let mut space = vec![0; 2 * unit];
+    let aligned = space.as_ptr().align_offset(unit);
+    let block = space.get_mut(aligned..).and_then(|rest| rest.get_mut(..unit)).ok_or("no aligned buffer")?;
+    let read = rustix::io::pread(&other, &mut *block, from).map_err(|errno| errno.to_string())?;
+    let at = usize::try_from(offset - from).map_err(|e| e.to_string())?;
+    let sector =
+        block.get(at..read).filter(|rest| !rest.is_empty()).ok_or("it is behind the end of the file")?;
+    Ok(sector.get(..SECTOR).unwrap_or(sector).to_vec())
+}

@@ -1,0 +1,48 @@
+//! The open loop: transfers begin when they are meant to, not when the one before is done.
+
+use plimsoll_metal::uring::Patience;
+
+use super::{Counting, LoadError, Loop, Schedule};
+use crate::engine::Engine;
+
+/// Before an intended start, so long is waited without sleeping: waking up takes about as long.
+const AWAKE_NS: u64 = 50_000;
+
+impl<E: Engine> Loop<E> {
+    /// Begins what is due, and waits for a completion, beginning more meanwhile.
+    #[inline(never)]
+    pub(super) fn step_on_schedule(&mut self, mut most: u64, counting: Counting) -> Result<u64, LoadError> {
+        loop {
+            let now = self.engine.now_ns();
+            while most > 0 && self.in_flight < self.limit {
+                let Some(intended) =
+                    self.manner.schedule.as_mut().filter(|s| s.next_ns() <= now).map(Schedule::take)
+                else {
+                    break;
+                };
+                self.push_next(Some(intended))?;
+                most -= 1;
+            }
+            self.engine.submit()?;
+            let due = self.manner.schedule.as_ref().map_or(u64::MAX, Schedule::next_ns);
+            let full = self.in_flight >= self.limit || most == 0;
+            if self.in_flight == 0 && most == 0 {
+                return Ok(now);
+            }
+            if self.in_flight == 0 {
+                // Wakes up as punctually as the kernel can.
+                let left = due.saturating_sub(AWAKE_NS).saturating_sub(self.engine.now_ns());
+                std::thread::sleep(std::time::Duration::from_nanos(left));
+                continue;
+            }
+            let patience = match due.saturating_sub(now) {
+                _ if full => Patience::Endless,
+                near if near <= AWAKE_NS => Patience::Nanoseconds(0),
+                far => Patience::Nanoseconds(far - AWAKE_NS),
+            };
+            if let Some(at_ns) = self.reap(patience, counting)? {
+                return Ok(at_ns);
+            }
+        }
+    }
+}

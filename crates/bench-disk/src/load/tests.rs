@@ -1,0 +1,512 @@
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use proptest::prelude::*;
+
+use plimsoll_metal::uring::monotonic_ns;
+use plimsoll_metal::uring::{Completion, RingError};
+use rustix::io::Errno;
+
+use super::*;
+use crate::engine::Kind;
+use crate::pattern::{Extent, Order};
+use crate::source::{Blocks, Through};
+use plimsoll_stats::Times;
+use plimsoll_units::quantity::{Sizes, parse_sizes};
+
+/// An engine on files in memory that does to each transfer what its script says, then what was asked.
+struct Scripted {
+    files: Rc<RefCell<[Vec<u8>; 2]>>,
+    script: VecDeque<Act>,
+    asked: Rc<RefCell<Vec<Request>>>,
+    buffers: Vec<Vec<u8>>,
+    queued: Vec<Request>,
+    flying: VecDeque<(Request, u64)>,
+    done: Vec<Completion>,
+    deepest: Rc<RefCell<usize>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Act {
+    Whole,
+    Part(usize),
+    /// Everything, with a report of one byte more.
+    Excess,
+    Fail(Errno),
+}
+
+impl Scripted {
+    fn new(depth: usize, block: usize, files: &Rc<RefCell<[Vec<u8>; 2]>>, script: &[Act]) -> Self {
+        Scripted {
+            files: Rc::clone(files),
+            asked: Rc::default(),
+            script: script.iter().copied().collect(),
+            buffers: vec![vec![0; block]; depth],
+            queued: Vec::new(),
+            flying: VecDeque::new(),
+            done: Vec::new(),
+            deepest: Rc::default(),
+        }
+    }
+
+    fn carry_out(&mut self, request: Request) -> Result<usize, Errno> {
+        let Request { slot, op, file, offset, start, len } = request;
+        self.asked.borrow_mut().push(request);
+        let act = self.script.pop_front().unwrap_or(Act::Whole);
+        let moved = match act {
+            Act::Whole | Act::Excess => len,
+            Act::Part(bytes) => bytes.min(len),
+            Act::Fail(errno) => return Err(errno),
+        };
+        let mut files = self.files.borrow_mut();
+        let place = &mut files[file][offset as usize..offset as usize + moved];
+        let buffer = &mut self.buffers[slot][start..start + moved];
+        match op {
+            Op::Read => buffer.copy_from_slice(place),
+            Op::Write | Op::WriteThrough | Op::WriteSync => place.copy_from_slice(buffer),
+            Op::Trim => place.fill(0),
+            Op::DataSync | Op::Sync => {}
+        }
+        Ok(moved + usize::from(matches!(act, Act::Excess)))
+    }
+}
+
+impl Engine for Scripted {
+    fn kind(&self) -> Kind {
+        Kind::PLAIN
+    }
+
+    fn depth(&self) -> usize {
+        self.buffers.len()
+    }
+
+    fn now_ns(&self) -> u64 {
+        monotonic_ns()
+    }
+
+    fn buffer(&mut self, slot: usize) -> Option<&mut [u8]> {
+        self.buffers.get_mut(slot).map(Vec::as_mut_slice)
+    }
+
+    fn push(&mut self, request: Request) -> Result<(), RingError> {
+        self.queued.push(request);
+        Ok(())
+    }
+
+    fn submit(&mut self) -> Result<(), RingError> {
+        let now = monotonic_ns();
+        self.flying.extend(self.queued.drain(..).map(|request| (request, now)));
+        let mut deepest = self.deepest.borrow_mut();
+        *deepest = self.flying.len().max(*deepest);
+        Ok(())
+    }
+
+    fn wait(&mut self, _: Patience) -> Result<(), RingError> {
+        self.submit()?;
+        self.done.clear();
+        // Out of order, and a few at a time.
+        for _ in 0..2 {
+            let Some((request, submitted_ns)) = self.flying.pop_back() else { break };
+            let outcome = self.carry_out(request);
+            let completed_ns = monotonic_ns();
+            let accepted_ns = submitted_ns;
+            self.done.push(Completion { request, outcome, submitted_ns, accepted_ns, completed_ns });
+        }
+        Ok(())
+    }
+
+    fn done(&self) -> &[Completion] {
+        &self.done
+    }
+}
+
+const BLOCK: usize = 1024;
+
+struct Rig {
+    load: Loop<Scripted>,
+    files: Rc<RefCell<[Vec<u8>; 2]>>,
+    asked: Rc<RefCell<Vec<Request>>>,
+    deepest: Rc<RefCell<usize>>,
+}
+
+fn tally() -> Tally {
+    Tally::empty(Directions::Apart)
+}
+
+impl Rig {
+    fn done(&mut self, transfers: u64) -> Result<Tally, LoadError> {
+        self.load.amount(transfers, CAP_NS, tally())
+    }
+
+    fn interval(&mut self, ns: u64) -> Result<Tally, LoadError> {
+        self.load.interval(ns, tally())
+    }
+
+    fn asked(&self, op: Op) -> usize {
+        self.asked.borrow().iter().filter(|request| request.op == op).count()
+    }
+}
+
+/// What a rig does, where it is not the usual.
+struct Case<'a> {
+    doing: Doing,
+    through: Through,
+    order: Order,
+    blocks: Blocks,
+    manner: Manner,
+    script: &'a [Act],
+}
+
+impl Default for Case<'_> {
+    fn default() -> Self {
+        Case {
+            doing: Doing::Read,
+            through: Through::No,
+            order: Order::Random,
+            blocks: Blocks::One(BLOCK as u64),
+            manner: Manner::plain(),
+            script: &[],
+        }
+    }
+}
+
+fn rig_of(depth: usize, blocks: u64, case: Case<'_>) -> Rig {
+    let mut bytes = vec![0; blocks as usize * BLOCK];
+    Noise::new(1, "fill").fill(&mut bytes, 0);
+    let other = vec![0; bytes.len()];
+    let extent = Extent {
+        start: 0,
+        bytes: bytes.len() as u64,
+        unit: case.blocks.unit(),
+        largest: case.blocks.largest(),
+    };
+    let files = Rc::new(RefCell::new([bytes, other]));
+    let engine = Scripted::new(depth, BLOCK, &files, case.script);
+    let (deepest, asked) = (Rc::clone(&engine.deepest), Rc::clone(&engine.asked));
+    let source = Source::new(case.doing, case.through, case.blocks, case.order, extent, 1);
+    let load = Loop::new(engine, source, Noise::new(1, "case"), case.manner, tally());
+    Rig { load, files, asked, deepest }
+}
+
+fn rig(doing: Doing, depth: usize, blocks: u64, script: &[Act]) -> Rig {
+    rig_of(depth, blocks, Case { doing, script, ..Case::default() })
+}
+
+#[test]
+fn a_given_amount_is_done_exactly_with_the_queue_full() {
+    let mut rig = rig(Doing::Read, 8, 100, &[]);
+    let tally = rig.done(250).expect("run");
+    assert_eq!((tally.transfers, tally.latency.count()), (250, 250));
+    assert!(tally.to_ns > tally.from_ns && tally.latency.sum_ns() > 0);
+    assert_eq!((tally.bytes, tally.read.transfers, tally.written.transfers), (250 * BLOCK as u64, 250, 0));
+    assert_eq!(*rig.deepest.borrow(), 8);
+    assert_eq!(rig.load.in_flight, 0);
+    let again = rig.done(3).expect("run");
+    assert_eq!((again.transfers, again.latency.count()), (3, 3));
+}
+
+#[test]
+fn intervals_follow_one_another_with_the_queue_full() {
+    let mut rig = rig(Doing::Read, 4, 100, &[]);
+    let begun = monotonic_ns();
+    let mut elapsed_ns = 0;
+    for _ in 0..3 {
+        let tally = rig.interval(1_000_000).expect("run");
+        assert!(tally.elapsed() >= 1e-3);
+        assert!(tally.transfers > 0 && tally.complete.sum_ns() > 0);
+        assert_eq!(tally.latency.count(), tally.transfers);
+        elapsed_ns += tally.to_ns - tally.from_ns;
+        // The load stays up.
+        assert!(rig.load.unasked_ns().is_some());
+        rig.load.keep_up().expect("run");
+    }
+    assert!(elapsed_ns <= monotonic_ns() - begun);
+    assert_eq!(*rig.deepest.borrow(), 4);
+    rig.load.stop().expect("stop");
+    assert_eq!((rig.load.in_flight, rig.load.idle.len(), rig.load.unasked_ns()), (0, 4, None));
+    rig.load.keep_up().expect("nothing");
+    assert_eq!(rig.load.in_flight, 0);
+    // No time at all still counts something.
+    assert!(rig.interval(0).expect("run").transfers > 0);
+}
+
+/// What is between two intervals belongs to the second one: nothing is left out, and no burst is met twice.
+#[test]
+fn intervals_cover_the_time_without_a_gap() {
+    let mut rig = rig(Doing::Read, 2, 100, &[]);
+    let first = rig.interval(2_000_000).expect("run");
+    let between = (0..5).map(|_| rig.load.keep_up()).collect::<Result<Vec<_>, _>>().expect("run").len();
+    let second = rig.interval(1).expect("run");
+    assert_eq!(second.from_ns, first.to_ns, "it begins where the first one ended");
+    assert!(second.transfers > between as u64, "what was done between two questions is counted");
+    assert!(first.elapsed() >= 2e-3);
+}
+
+#[test]
+fn short_and_interrupted_transfers_are_continued_and_counted_once() {
+    let script =
+        [Act::Part(512), Act::Fail(Errno::INTR), Act::Part(1), Act::Fail(Errno::AGAIN), Act::Part(100)];
+    let mut rig = rig(Doing::Read, 2, 10, &script);
+    assert_eq!(rig.done(20).expect("run").transfers, 20);
+    rig.load.verify().expect("check");
+}
+
+#[test]
+fn a_failure_is_reported_with_place_and_cause() {
+    let mut rig = rig(Doing::Write, 1, 10, &[Act::Whole, Act::Part(512), Act::Fail(Errno::IO)]);
+    let error = rig.done(5).expect_err("fails");
+    let LoadError::Fault(Fault { request, what: What::Errno(Errno::IO) }) = &error else {
+        panic!("{error:?}")
+    };
+    assert_eq!((request.start, request.len), (512, 512));
+    let text = error.to_string();
+    assert!(text.contains(&format!("write of 512 B at offset {}", request.offset)), "{text}");
+    assert!(text.contains("dmesg"), "{text}");
+}
+
+#[test]
+fn more_bytes_than_requested_are_an_error() {
+    for doing in [Doing::Read, Doing::Write] {
+        let error = rig(doing, 1, 10, &[Act::Excess]).done(1).expect_err("fails");
+        assert!(matches!(error, LoadError::Fault(Fault { what: What::Excess { .. }, .. })), "{error:?}");
+    }
+}
+
+#[test]
+fn the_end_of_the_file_is_no_transfer_of_nothing() {
+    let error = rig(Doing::Read, 1, 10, &[Act::Part(0)]).done(1).expect_err("fails");
+    assert!(matches!(error, LoadError::Fault(Fault { what: What::Short { moved: 0 }, .. })), "{error:?}");
+    // Where direct I/O cannot go on from an odd place, the cause is the short transfer, not the argument.
+    let script = [Act::Part(100), Act::Fail(Errno::INVAL)];
+    let error = rig(Doing::Read, 1, 10, &script).done(1).expect_err("fails");
+    assert!(matches!(error, LoadError::Fault(Fault { what: What::Short { moved: 100 }, .. })), "{error:?}");
+}
+
+#[test]
+fn a_failed_sync_is_never_tried_again() {
+    let request = Request { slot: 0, op: Op::DataSync, file: 0, offset: 0, start: 0, len: 0 };
+    for errno in [Errno::IO, Errno::INTR, Errno::AGAIN, Errno::NOSPC] {
+        let outcome = Err(errno);
+        let completion = Completion { request, outcome, submitted_ns: 0, accepted_ns: 0, completed_ns: 0 };
+        assert_eq!(rest(&completion), Err(Fault { request, what: What::Errno(errno) }));
+    }
+}
+
+#[test]
+fn damage_is_found_in_what_was_read_and_in_what_was_written() {
+    for doing in [Doing::Read, Doing::Write] {
+        let mut rig = rig(doing, 4, 4, &[]);
+        rig.done(8).expect("run");
+        rig.load.verify().expect("check");
+        rig.done(0).expect("run");
+        // Only what each slot did last is known: four more reads are all four blocks.
+        let block = rig.load.slots[2].whole.offset;
+        rig.files.borrow_mut()[0][block as usize + 512] ^= 1;
+        if doing == Doing::Read {
+            rig.done(4).expect("run");
+        }
+        let error = rig.load.verify().expect_err("damaged").to_string();
+        assert!(error.starts_with(&format!("verify failed at offset {}: ", block + 512)), "{error}");
+        // In the file that is read again it is still there.
+        assert!(error.contains("; read again: the same as at first; "), "{error}");
+    }
+}
+
+/// The first reading alone is wrong: what is stored is not.
+#[test]
+fn a_reading_that_was_wrong_once_does_not_accuse_what_is_stored() {
+    let mut rig = rig(Doing::Read, 1, 4, &[]);
+    rig.done(4).expect("run");
+    rig.load.engine.buffers[0][512] ^= 1;
+    let error = rig.load.verify().expect_err("damaged").to_string();
+    for says in ["; read again: what was written; ", "what is stored is right", "no write of plimsoll's"] {
+        assert!(error.contains(says), "{error}");
+    }
+    assert!(!error.contains("lost, changed or misplaced"), "{error}");
+}
+
+#[test]
+fn every_write_differs_from_what_was_there() {
+    let mut rig = rig(Doing::Write, 2, 8, &[]);
+    let before = rig.files.borrow()[0].clone();
+    rig.done(8).expect("run");
+    let files = rig.files.borrow();
+    for (old, new) in before.chunks_exact(512).zip(files[0].chunks_exact(512)) {
+        assert_ne!(old, new);
+    }
+}
+
+#[test]
+fn a_copy_reads_here_and_writes_there_and_counts_once() {
+    let script = [Act::Part(512), Act::Whole, Act::Fail(Errno::INTR), Act::Part(100)];
+    let mut rig = rig(Doing::Copy, 3, 20, &script);
+    let tally = rig.done(20).expect("run");
+    assert_eq!((tally.transfers, tally.bytes), (20, 20 * BLOCK as u64));
+    assert_eq!((tally.read.bytes, tally.written.bytes), (tally.bytes, tally.bytes));
+    let both = |times: &Option<Times>| times.as_ref().expect("apart").sum_ns();
+    assert_eq!(both(&tally.read.latency) + both(&tally.written.latency), tally.latency.sum_ns());
+    rig.load.verify().expect("check");
+    let mut files = rig.files.borrow_mut();
+    assert_eq!(files[0], files[1]);
+    files[1][512] ^= 1;
+    drop(files);
+    assert_eq!(
+        rig.load.verify().is_err(),
+        rig.load.slots.iter().any(|slot| { slot.finished && slot.whole.offset == 0 })
+    );
+}
+
+/// What is read in order is written in order: a copy is sequential at both ends.
+#[test]
+fn the_second_halves_of_copies_go_out_as_the_first_ones_came_in() {
+    let mut rig = rig_of(8, 16, Case { doing: Doing::Copy, order: Order::Sequential, ..Case::default() });
+    rig.load.refill(8).expect("queue");
+    rig.load.reap(Patience::Endless, Counting::Yes).expect("run");
+    let offsets =
+        |requests: &mut dyn Iterator<Item = &Request>| requests.map(|request| request.offset).collect();
+    let read: Vec<u64> = offsets(&mut rig.load.engine.done().iter().map(|completion| &completion.request));
+    let written: Vec<u64> = offsets(&mut rig.load.engine.queued.iter());
+    assert_eq!((written.len(), written), (2, read));
+}
+
+#[test]
+fn mixed_loads_count_both_directions() {
+    let mut rig = rig(Doing::Mixed { read_share: 70 }, 4, 50, &[]);
+    let tally = rig.done(500).expect("run");
+    let [read, written] = [&tally.read, &tally.written];
+    assert_eq!(read.transfers + written.transfers, 500);
+    assert!((300..400).contains(&read.transfers), "{}", read.transfers);
+    assert_eq!(read.latency.as_ref().map(Times::count), Some(read.transfers));
+    rig.load.verify().expect("check");
+    assert_eq!(Noise::new(1, "fill").stranger(&rig.files.borrow()[0], 0), None);
+}
+
+#[test]
+fn blocks_of_several_sizes_are_written_where_they_belong() {
+    let Ok(Sizes::Mixed(mix)) = parse_sizes("1K@1+512@1") else { panic!("a mix") };
+    let case = Case { doing: Doing::Write, blocks: Blocks::Mixed(mix), ..Case::default() };
+    let mut rig = rig_of(4, 20, case);
+    let tally = rig.done(300).expect("run");
+    assert!(tally.bytes > 300 * 512 && tally.bytes < 300 * 1024, "{}", tally.bytes);
+    rig.load.verify().expect("check");
+    assert_eq!(Noise::new(1, "fill").stranger(&rig.files.borrow()[0], 0), None);
+}
+
+#[test]
+fn writes_go_through_or_are_flushed_as_asked() {
+    let writes = |through, flush| {
+        let manner = Manner { flush, ..Manner::plain() };
+        let mut rig = rig_of(4, 50, Case { doing: Doing::Write, through, manner, ..Case::default() });
+        let tally = rig.done(100).expect("run");
+        assert_eq!(tally.transfers, 100);
+        (rig.asked(Op::WriteThrough), rig.asked(Op::DataSync) + rig.asked(Op::Sync), tally.sync.count())
+    };
+    assert_eq!(writes(Through::Yes, Flush::Never), (100, 0, 0));
+    assert_eq!(writes(Through::No, Flush::Never), (0, 0, 0));
+    assert_eq!(writes(Through::No, Flush::AtEnd { call: Call::DataSync }), (0, 1, 1));
+    let (_, asked, counted) = writes(Through::No, Flush::Every { writes: 20, call: Call::Sync });
+    assert!((4..=5).contains(&asked) && asked as u64 == counted, "{asked}");
+}
+
+/// At the moment of a flush nothing is in flight: all that came before is in it.
+#[test]
+fn a_flush_waits_for_what_is_in_flight() {
+    let manner = Manner { flush: Flush::Every { writes: 10, call: Call::DataSync }, ..Manner::plain() };
+    let mut rig = rig_of(4, 50, Case { doing: Doing::Write, manner, ..Case::default() });
+    rig.interval(1).expect("run");
+    rig.done(100).expect("run");
+    let asked = rig.asked.borrow();
+    let batches: Vec<usize> =
+        asked.split(|request| request.op == Op::DataSync).map(<[Request]>::len).collect();
+    // Behind the last flush nothing was written, and that one did not wait for a full batch.
+    let [full @ .., _, 0] = batches.as_slice() else { panic!("{batches:?}") };
+    assert!(full.len() > 5 && full.iter().all(|writes| (10..=10 + 4).contains(writes)), "{batches:?}");
+}
+
+#[test]
+fn a_file_that_is_used_up_is_begun_anew_and_that_time_is_set_aside() {
+    let renewals = Rc::new(RefCell::new(0));
+    let counted = Rc::clone(&renewals);
+    let renew: Renew = Box::new(move || {
+        *counted.borrow_mut() += 1;
+        let until = monotonic_ns() + 1_000_000;
+        while monotonic_ns() < until {}
+        Ok(())
+    });
+    let manner = Manner { renew: Some(renew), ..Manner::plain() };
+    let case = Case { doing: Doing::Append, order: Order::Sequential, manner, ..Case::default() };
+    let mut rig = rig_of(2, 10, case);
+    let tally = rig.done(35).expect("run");
+    assert_eq!((*renewals.borrow(), tally.transfers), (3, 35));
+    assert!(tally.aside_ns >= 3_000_000 && tally.aside_cpu_ns > 0);
+    assert!(tally.elapsed() <= (tally.to_ns - tally.from_ns) as f64 * 1e-9 - 3e-3);
+    rig.load.verify().expect("check");
+}
+
+#[test]
+fn an_open_loop_begins_no_earlier_than_meant_and_counts_the_waiting() {
+    for arrivals in [Arrivals::Even, Arrivals::Poisson] {
+        let manner = Manner { schedule: Some(Schedule::new(arrivals, 1e6, 1)), ..Manner::plain() };
+        let mut rig = rig_of(2, 50, Case { manner, ..Case::default() });
+        let tally = rig.done(100).expect("run");
+        assert_eq!((tally.transfers, tally.latency.count()), (100, 100));
+        assert!(*rig.deepest.borrow() <= 2);
+        // From the intended start, which is before the submission.
+        assert!(tally.latency.sum_ns() >= tally.complete.sum_ns());
+        assert!(rig.interval(1_000_000).expect("run").transfers > 0);
+        rig.load.stop().expect("stop");
+    }
+    // A hundred even starts at ten a millisecond take ten milliseconds, however fast the device.
+    let manner = Manner { schedule: Some(Schedule::new(Arrivals::Even, 1e4, 1)), ..Manner::plain() };
+    let mut rig = rig_of(8, 50, Case { manner, ..Case::default() });
+    assert!(rig.done(100).expect("run").elapsed() >= 9.9e-3);
+}
+
+#[test]
+fn a_sample_past_its_cap_is_cut_and_says_so() {
+    let mut rig = rig(Doing::Read, 2, 50, &[]);
+    let tally = rig.load.amount(u64::MAX / 2, 2_000_000, tally()).expect("run");
+    assert!(tally.cut && tally.transfers > 0 && tally.elapsed() >= 2e-3);
+    assert_eq!(tally.latency.count(), tally.transfers);
+    assert!(!rig.done(10).expect("run").cut);
+}
+
+#[test]
+fn a_limit_below_the_depth_holds() {
+    let mut rig = rig(Doing::Read, 8, 50, &[]);
+    rig.load.set_limit(3);
+    rig.interval(1).expect("run");
+    rig.load.stop().expect("stop");
+    rig.done(100).expect("run");
+    assert_eq!(*rig.deepest.borrow(), 3);
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        4 => Just(Act::Whole),
+        2 => (1..BLOCK).prop_map(Act::Part),
+        1 => Just(Act::Fail(Errno::INTR)),
+        1 => Just(Act::Fail(Errno::AGAIN)),
+    ]
+}
+
+proptest! {
+    /// However the transfers come back, short, interrupted, out of order: all are done, none is counted twice, and
+    /// the data is right.
+    #[test]
+    fn no_transfer_is_lost_or_counted_twice(
+        doing in 0_usize..4, depth in 1_usize..9, blocks in 9_u64..40, wanted in 1_u64..60,
+        script in prop::collection::vec(act(), 0..80),
+    ) {
+        let doing = [Doing::Read, Doing::Write, Doing::Copy, Doing::Mixed { read_share: 50 }][doing];
+        let mut rig = rig(doing, depth, blocks, &script);
+        let tally = rig.done(wanted).expect("run");
+        prop_assert_eq!((tally.transfers, tally.latency.count()), (wanted, wanted));
+        prop_assert!(*rig.deepest.borrow() <= depth);
+        prop_assert_eq!((rig.load.in_flight, rig.load.idle.len()), (0, depth));
+        rig.load.verify().expect("check");
+        let noise = Noise::new(1, "fill");
+        prop_assert_eq!(noise.stranger(&rig.files.borrow()[0], 0), None);
+    }
+}

@@ -1,0 +1,180 @@
+//! `disk.null`: the loop of `disk.io` with an engine that does nothing: what plimsoll itself costs for each transfer,
+//! clock readings, block order and histograms included. A device that is not much slower cannot be measured.
+//!
+//! `engine=psync` does one at a time within the call that begins it, as fio's null engine does at its depth of 1;
+//! `engine=io_uring` hands over and reaps apart, with a clock reading more.
+
+use plimsoll_metal::mapped::Access;
+use plimsoll_metal::ticks::Clock;
+
+use super::data::Noise;
+use super::engine::{Kind, open_on};
+use super::job::MAX_DEPTH;
+use super::load::{self, Directions, Load, LoadError, Manner, Tally};
+use super::metrics::LATENCY;
+use super::pattern::{Extent, Order, derive};
+use super::source::{Blocks, Doing, Source, Through};
+use plimsoll_bench_api::{
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, counts,
+};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::{Amount, CannotMeasure, Sample};
+use plimsoll_units::quantity::Unit;
+
+/// The benchmark itself.
+pub struct DiskNull;
+
+/// What is not asked for from where: 4 KiB blocks of a gibibyte.
+const BLOCK: u64 = 4 << 10;
+const BYTES: u64 = 1 << 30;
+
+/// The depths of the default cases: each transfer by itself, and batches.
+const DEPTHS: &[u64] = &[1, 32];
+
+/// Why psync has no queue.
+const ONE_AT_A_TIME: &str =
+    "--depth above 1 is not supported with --engine psync: it does one transfer at a time";
+
+/// The engines whose floor is told, by the word that names them, and what stands for them here.
+const ENGINES: &[(&str, Kind)] = &[("psync", Kind::NullCall), ("io_uring", Kind::Null)];
+
+impl Benchmark for DiskNull {
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "disk.null",
+            about: "no transfers at all: the floor of disk.io (by --only)",
+            keys: &["engine", "depth"],
+            by_default: false,
+            ..Descriptor::USUAL
+        }
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[Metric::new(LATENCY, Unit::Second, Better::Lower)
+                .about("time of a transfer that does nothing: the loop's own cost")]
+        }
+    }
+
+    fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let names: Vec<&str> = ENGINES.iter().map(|(word, _)| *word).collect();
+        let mut all = Vec::new();
+        for word in group.words("engine", &names) {
+            let Some((word, kind)) = ENGINES.iter().find(|(name, _)| *name == word) else {
+                let shown = plimsoll_units::text::shown(&word);
+                return Err(format!("engine must be {}: '{shown}' is neither", names.join(" or ")));
+            };
+            let defaults = if kind.is_one_at_a_time() { &DEPTHS[..1] } else { DEPTHS };
+            for depth in counts(group, "depth", defaults, MAX_DEPTH)? {
+                let case = Case::of(self.name()).with_word("engine", word).with_count("depth", depth);
+                let feasible = match kind.is_one_at_a_time() && depth > 1 {
+                    true => Err(CannotMeasure::not_here(ONE_AT_A_TIME)),
+                    false => Ok(()),
+                };
+                all.push(Candidate::new(case, feasible).parsed(&(kind, depth)));
+            }
+        }
+        match all.iter().any(|candidate| candidate.feasible.is_ok()) {
+            true => Ok(all),
+            false => Err(ONE_AT_A_TIME.to_owned()),
+        }
+    }
+
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        let (kind, depth): (Kind, usize) = parsed.read()?;
+        let load = load(kind, depth, derive(cx.options.seed, case.id().as_str()))
+            .map_err(|error| CannotMeasure::environment(error.to_string()))?;
+        Ok(Box::new(Floor { load, counted: 0, done: 0 }))
+    }
+}
+
+fn load(kind: Kind, depth: usize, seed: u64) -> Result<Box<dyn Load>, LoadError> {
+    let extent = Extent { start: 0, bytes: BYTES, unit: BLOCK, largest: BLOCK };
+    let source = Source::new(Doing::Read, Through::No, Blocks::One(BLOCK), Order::Random, extent, seed);
+    let engine = open_on(kind, &[], depth, BLOCK as usize, Access::Random, Clock::fastest())?.engine;
+    Ok(load::on(
+        engine,
+        source,
+        Noise::new(seed, "null"),
+        Manner::plain(),
+        Tally::empty(Directions::Together),
+    ))
+}
+
+struct Floor {
+    load: Box<dyn Load>,
+    counted: u64,
+    done: u64,
+}
+
+impl Prepared for Floor {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let failed = |error: LoadError| CannotMeasure::environment(error.to_string());
+        let next = Tally::empty(Directions::Together);
+        let tally = match amount {
+            // The cast saturates.
+            Amount::Seconds(seconds) => self.load.interval((seconds * 1e9) as u64, next),
+            Amount::Work(transfers) => self.load.amount(transfers, u64::MAX, next),
+        };
+        let tally = tally.map_err(failed)?;
+        self.counted += tally.latency.count();
+        self.done += tally.transfers;
+        let elapsed = tally.elapsed();
+        let values = [(LATENCY.to_owned(), elapsed / tally.transfers.max(1) as f64)].into();
+        Ok(Sample { elapsed, values, ..Sample::default() })
+    }
+
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        match (self.done, self.counted) {
+            (0, _) => Err(CannotMeasure::environment("no transfer was counted")),
+            (done, counted) if done != counted => {
+                Err(CannotMeasure::environment(format!("{done} transfers were counted and {counted} timed")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_transfer_is_counted_and_timed() {
+        for (kind, depth) in [(Kind::Null, 32), (Kind::Null, 1), (Kind::NullCall, 1)] {
+            let mut floor = Floor { load: load(kind, depth, 1).expect("load"), counted: 0, done: 0 };
+            assert!(floor.verify().is_err(), "nothing was done yet");
+            let sample = floor.sample(Amount::Work(1000)).expect("sample");
+            assert!((sample.values["latency"] * 1000.0 / sample.elapsed - 1.0).abs() < 1e-9);
+            assert!(floor.sample(Amount::Seconds(0.001)).expect("sample").elapsed >= 0.001);
+            assert_eq!(floor.verify(), Ok(()));
+            assert!(floor.done > 1000);
+        }
+    }
+
+    #[test]
+    fn what_does_one_at_a_time_has_one_depth() {
+        let machine = Machine::discover(&plimsoll_machine::Root::live());
+        let cases = |group: &Group| DiskNull.cases(&machine, group);
+        let ids: Vec<String> = cases(&Group::default())
+            .expect("cases")
+            .iter()
+            .map(|c| c.case.id().as_str().to_owned())
+            .collect();
+        let of = |rest: &str| format!("disk.null/{rest}");
+        assert_eq!(
+            ids,
+            [of("engine=psync/depth=1"), of("engine=io_uring/depth=1"), of("engine=io_uring/depth=32")]
+        );
+        let deep = Group::default().with("depth", vec![plimsoll_model::case::Value::Count(8)]);
+        assert_eq!(
+            cases(&deep).expect("cases").iter().map(|c| c.feasible.is_ok()).collect::<Vec<_>>(),
+            [false, true]
+        );
+        let other =
+            Group::default().with("engine", vec![plimsoll_model::case::Value::Word("mmap".to_owned())]);
+        assert!(cases(&other).expect_err("mmap").contains("psync or io_uring"));
+    }
+}

@@ -1,0 +1,52 @@
+//! The disk benchmarks as a part of a report.
+
+use plimsoll_bench_api::Subsystem;
+use plimsoll_machine::Storage;
+use plimsoll_model::measurement::Measurement;
+
+/// The disk benchmarks.
+pub static SUBSYSTEM: Subsystem = Subsystem {
+    name: "disk",
+    benchmarks: &[
+        &crate::io::DiskIo,
+        &crate::fsync::DiskFsync,
+        &crate::knee::DiskKnee,
+        &crate::null::DiskNull,
+    ],
+    title: "Disk",
+    about: "Read, write, fsync, queue depth (like fio)",
+    context: |machine, first| machine.storage.as_ref().map(|s| context(s, first)).unwrap_or_default(),
+    asked_first: &["op", "pattern", "block", "depth", "threads", "dir"],
+    help: &[
+        ("op", "read, write, append, mixed (see --read-share), copy, trim"),
+        ("size", "size of the test file [default: a part of the free space, up to 1G]"),
+        ("layout", "private (each thread a part of the file) or shared (each thread all of it)"),
+        (
+            "rate",
+            "target rate, transfers per second over all threads, as an open loop [default: as fast as possible]",
+        ),
+        ("block", "block size of a transfer, or a mix by weight: 4K@60+64K@40 [default: 4K and 1M]"),
+        ("volume", "bytes of each sample; with --scaling strong divided among the threads"),
+        ("count", "transfers of each sample; with --scaling strong divided among the threads"),
+    ],
+    cpus: |_, _| Vec::new(),
+    on_files: true,
+    setting: super::io_limit::setting,
+    is_alone: super::alone::is_alone,
+    ..Subsystem::USUAL
+};
+
+/// Where the test file lies, and whether the transfers of the first case pass the page cache by.
+fn context(storage: &Storage, first: &Measurement) -> Vec<String> {
+    let mut parts = vec![storage.path.clone()];
+    parts.extend(storage.file_system.as_ref().map(|fs| fs.fs_type.clone()));
+    parts.extend(storage.layers.iter().map(|layer| layer.name.clone()));
+    parts.extend(storage.disks.iter().map(|disk| {
+        let kind = serde_json::to_value(disk.kind).ok();
+        let kind = kind.as_ref().and_then(|k| k.as_str()).unwrap_or("disk");
+        let words = [Some(disk.name.as_str()), disk.model.as_deref(), Some(kind)];
+        words.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    }));
+    parts.extend((first.case.word("cache") == Some("direct")).then(|| "direct I/O".to_owned()));
+    parts
+}

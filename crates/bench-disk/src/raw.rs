@@ -1,0 +1,298 @@
+//! A block device that is measured itself, without a file system (`--target`).
+//!
+//! It is only read, unless the command line repeats the device and its serial number (`--destroy-data-on`). Before
+//! anything is written it must be claimed ([`super::claim`]); each refusal names its reason. A plan file or the environment
+//! cannot give this consent.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::process::Uid;
+
+use super::claim::Claim;
+use super::target::Cache;
+use plimsoll_bench_api::{Consent, RawTarget};
+use plimsoll_machine::disk::users;
+use plimsoll_machine::mounts::DeviceNumber;
+use plimsoll_machine::root::Root;
+use plimsoll_model::case::Case;
+use plimsoll_model::sample::CannotMeasure;
+use plimsoll_units::text::{shown, shown_bytes};
+
+/// Why the device cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RawError {
+    /// It is not there, or is no device: bad input.
+    #[error("--target {0}")]
+    Usage(String),
+    /// Somebody's data could be lost.
+    #[error("{0}")]
+    Refused(String),
+    /// It does not work.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl RawError {
+    /// What that means for a case.
+    pub fn cannot(&self) -> CannotMeasure {
+        match self {
+            RawError::Refused(_) => CannotMeasure::refused(self.to_string()),
+            RawError::Usage(_) | RawError::Failed(_) => CannotMeasure::environment(self.to_string()),
+        }
+    }
+}
+
+/// What may be done to the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Only reading.
+    Read,
+    /// Everything on it is lost.
+    Destroy,
+}
+
+/// An open device.
+#[derive(Debug)]
+pub struct RawDevice {
+    /// Open for what `access` says; exclusively where that is destruction.
+    pub file: File,
+    /// As typed.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// What may be done to it.
+    pub access: Access,
+    /// What was found, and is kept, so that it may be written to; `None` of a device that is only read.
+    pub claim: Option<Claim>,
+}
+
+impl RawDevice {
+    /// Looks again whether nobody has come to use the device since it was claimed, or changed what it is.
+    ///
+    /// # Errors
+    /// It may not be written to any more.
+    pub fn look_again(&self, root: &Root) -> Result<(), RawError> {
+        self.claim.as_ref().map_or(Ok(()), |claim| claim.look_again(root, &self.name, &self.file))
+    }
+
+    /// What nobody can know about who uses the device, each a sentence.
+    pub fn remarks(&self) -> &[String] {
+        self.claim.as_ref().map_or(&[], |claim| &claim.remarks)
+    }
+}
+
+/// Opens the device. With consent, all checks are made, and the exclusive claim holds as long as the device is
+/// open: nobody can mount or build on it meanwhile.
+///
+/// # Errors
+/// Why not.
+pub fn open(target: &RawTarget, root: &Root, cache: Cache) -> Result<RawDevice, RawError> {
+    let name = path(&target.device);
+    let looked = look(&target.device)?;
+    let number = looked.number;
+    let open = |access| reopen(&target.device, cache, access).map_err(|error| unopened(&name, error));
+    let (access, file, claim) = match &target.consent {
+        None => (Access::Read, open(Access::Read)?, None),
+        Some(consent) => {
+            consented(target, root, consent, &looked)?;
+            let (file, claim) = Claim::on(root, &name, &looked, || open(Access::Destroy))?;
+            (Access::Destroy, file, Some(claim))
+        }
+    };
+    let same = file.metadata().is_ok_and(|m| DeviceNumber::from_raw(m.rdev()) == number);
+    if !same {
+        return Err(RawError::Refused(format!("{name} became another device while it was being checked")));
+    }
+    Ok(RawDevice { file, name, bytes: looked.bytes, access, claim })
+}
+
+/// Whether consent was given for this very device.
+fn consented(target: &RawTarget, root: &Root, consent: &Consent, looked: &Looked) -> Result<(), RawError> {
+    let name = path(&target.device);
+    let refused = |why: String| Err(RawError::Refused(why));
+    let other = look(&consent.device).map_or(None, |other| Some(other.number));
+    if other != Some(looked.number) {
+        return refused(format!(
+            "--destroy-data-on and --target must be the same device: {} and {name} are not",
+            path(&consent.device)
+        ));
+    }
+    let serial = users::serial(root, looked.number);
+    let (what, right) = match &serial {
+        Some(serial) => ("serial number", serial.clone()),
+        None => ("size in bytes (it has no serial number)", looked.bytes.to_string()),
+    };
+    if right != consent.serial {
+        return refused(format!(
+            "--destroy-data-on must have the {what} of {name}: '{}' is not; see lsblk -b -o \
+             NAME,SERIAL,SIZE,MOUNTPOINTS",
+            shown(&consent.serial)
+        ));
+    }
+    if users::is_read_only(root, looked.number) {
+        return refused(format!("{name} is read-only: nothing can be written to it"));
+    }
+    Ok(())
+}
+
+/// A device that has been looked at.
+#[derive(Debug)]
+pub(super) struct Looked {
+    pub(super) number: DeviceNumber,
+    pub(super) bytes: u64,
+    /// Open for reading.
+    pub(super) file: File,
+}
+
+fn look(device: &Path) -> Result<Looked, RawError> {
+    let name = path(device);
+    let usage = |why: &str| RawError::Usage(format!("{name} {why}"));
+    // Not waiting: opening a FIFO would.
+    let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOCTTY).bits()).unwrap_or(0);
+    let opened = File::options().read(true).custom_flags(flags).open(device);
+    let mut file = opened.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::NOENT) => usage("does not exist; lsblk lists the devices"),
+        Some(errno @ (Errno::ACCESS | Errno::PERM)) => usage(forbidden(errno, rustix::process::geteuid())),
+        _ => usage(&format!("cannot be opened: {error}")),
+    })?;
+    let metadata = file.metadata().map_err(|error| usage(&format!("cannot be looked at: {error}")))?;
+    if !metadata.file_type().is_block_device() {
+        return Err(usage("is not a block device; for a file system use --dir"));
+    }
+    let bytes = file.seek(SeekFrom::End(0)).unwrap_or(0);
+    if bytes == 0 {
+        return Err(RawError::Failed(format!("{name} has no size: no medium, or nothing is attached to it")));
+    }
+    Ok(Looked { number: DeviceNumber::from_raw(metadata.rdev()), bytes, file })
+}
+
+/// Who forbids a device, and what helps. The device cgroup answers EPERM, whoever asks (cgroup-v1/devices.rst); to root
+/// everything else is permitted but for what is mounted with nodev (open(2): EACCES).
+fn forbidden(errno: Errno, user: Uid) -> &'static str {
+    match (errno, user.is_root()) {
+        (Errno::PERM, _) => {
+            "is kept from this process by its device cgroup, as in a container; allow the device there, or run outside"
+        }
+        (_, true) => "is on a file system where no device may be opened (nodev); name it by a path in /dev",
+        (_, false) => "may not be read by this user; run as root, or in the group of the device",
+    }
+}
+
+/// Opens for use; exclusively before anything is written, which fails when anybody has claimed the device.
+fn reopen(device: &Path, cache: Cache, access: Access) -> std::io::Result<File> {
+    let mut flags = OFlags::CLOEXEC;
+    flags.set(OFlags::DIRECT, cache == Cache::Direct);
+    flags.set(OFlags::EXCL, access == Access::Destroy);
+    let flags = i32::try_from(flags.bits()).unwrap_or(0);
+    File::options().read(true).write(access == Access::Destroy).custom_flags(flags).open(device)
+}
+
+fn unopened(name: &str, error: std::io::Error) -> RawError {
+    match Errno::from_io_error(&error) {
+        Some(Errno::BUSY) => RawError::Refused(format!(
+            "{name} is in use: the kernel gives no exclusive claim (EBUSY), so it is mounted, perhaps in another mount \
+             namespace, or part of another device; nothing was written to it"
+        )),
+        Some(Errno::INVAL) => {
+            RawError::Failed(format!("{name} refuses O_DIRECT, so the page cache cannot be bypassed"))
+        }
+        _ => RawError::Failed(format!("{name} cannot be opened: {error}")),
+    }
+}
+
+/// Whether a case may be measured on a device that is given itself.
+///
+/// # Errors
+/// It would write without consent, or needs a file.
+pub fn permitted(target: &RawTarget, case: &Case) -> Result<(), CannotMeasure> {
+    let name = path(&target.device);
+    match (case.benchmark(), case.word("op").unwrap_or_default(), &target.consent) {
+        ("disk.io", "read", _) | ("disk.io", "write" | "mixed" | "trim", Some(_)) => Ok(()),
+        ("disk.io", op @ ("write" | "mixed" | "trim"), None) => Err(CannotMeasure::refused(format!(
+            "--op {op} requires --destroy-data-on={name}:SERIAL with --target: it destroys the data on the device"
+        ))),
+        (benchmark, ..) => Err(CannotMeasure::not_here(format!(
+            "{} is not supported with --target {name}: it needs a file system, use --dir",
+            if benchmark == "disk.io" { case.word("op").unwrap_or_default() } else { benchmark }
+        ))),
+    }
+}
+
+fn path(path: &Path) -> String {
+    shown_bytes(path.as_os_str().as_encoded_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(device: &str) -> RawTarget {
+        RawTarget { device: device.into(), consent: None }
+    }
+
+    #[test]
+    fn consent_names_device_and_serial() {
+        let consent = Consent::parse("/dev/disk/by-path/pci-0000:00:1f.2-ata-1:S3Z8 ").expect("right");
+        assert_eq!(consent.device, Path::new("/dev/disk/by-path/pci-0000:00:1f.2-ata-1"));
+        assert_eq!(consent.serial, "S3Z8");
+        for wrong in ["", ":", "/dev/sda", "/dev/sda:", ":S3Z8", "/dev/sda: "] {
+            assert!(Consent::parse(wrong).is_err_and(|why| why.contains("lsblk")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn who_forbids_a_device_is_named() {
+        let (root, user) = (Uid::ROOT, Uid::from_raw(1000));
+        assert!(forbidden(Errno::PERM, root).contains("device cgroup"));
+        assert!(forbidden(Errno::PERM, user).contains("device cgroup"));
+        assert!(forbidden(Errno::ACCESS, root).contains("nodev"));
+        assert!(forbidden(Errno::ACCESS, user).contains("run as root"));
+    }
+
+    #[test]
+    fn what_is_no_device_is_bad_input() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let file = dir.path().join("file");
+        std::fs::write(&file, "not a device").expect("write");
+        let fifo = dir.path().join("fifo");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).expect("fifo");
+        for (path, why) in [
+            (file.as_path(), "not a block device"),
+            (fifo.as_path(), "not a block device"),
+            (dir.path(), "not a block device"),
+            (Path::new("/dev/null"), "not a block device"),
+            (Path::new("/dev/none\u{1b}[31m"), "does not exist"),
+        ] {
+            let target = RawTarget { device: path.into(), consent: None };
+            let error = open(&target, &Root::live(), Cache::Direct).expect_err("no device");
+            assert!(matches!(error, RawError::Usage(_)), "{error}");
+            assert!(error.to_string().contains(why) && !error.to_string().contains('\u{1b}'), "{error}");
+        }
+    }
+
+    #[test]
+    fn without_consent_only_reading_is_permitted_and_some_need_a_file() {
+        use plimsoll_model::sample::Cause;
+        let case = |op: &str| Case::of("disk.io").with_word("op", op);
+        let mut target = target("/dev/sdx");
+        let cause = |target: &RawTarget, case: &Case| permitted(target, case).err().map(|why| why.cause);
+        assert_eq!(cause(&target, &case("read")), None);
+        for op in ["write", "mixed", "trim"] {
+            assert_eq!(cause(&target, &case(op)), Some(Cause::Unsafe));
+        }
+        target.consent = Some(Consent { device: "/dev/sdx".into(), serial: "1".to_owned() });
+        for op in ["read", "write", "mixed", "trim"] {
+            assert_eq!(cause(&target, &case(op)), None);
+        }
+        for op in ["append", "copy", "what comes next"] {
+            assert_eq!(cause(&target, &case(op)), Some(Cause::NotHere));
+        }
+        assert_eq!(cause(&target, &Case::of("disk.fsync")), Some(Cause::NotHere));
+    }
+}

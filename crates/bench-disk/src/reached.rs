@@ -1,0 +1,183 @@
+//! What samples reached of the depth and the rate that were asked for, and what is said where they fell short.
+
+use super::engine::Kind;
+use super::job::Job;
+use super::warning::TransferWarning;
+
+/// A mean depth below this share of the requested one is a warning.
+const DEPTH_REACHED: f64 = 0.9;
+
+/// A fixed amount fills the queue at its beginning and empties it at its end; of fewer queues than this that shows.
+const FEW_QUEUES: f64 = 10.0;
+
+/// Of what was offered, less than this share may be missing: clocks and edges of samples are not exact.
+const RATE_MISSED: f64 = 0.05;
+
+/// Independent arrivals scatter by the root of their number; so many times that does not happen by chance.
+const SCATTER: f64 = 4.0;
+
+/// What one sample reached.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Reached {
+    /// Mean number in flight, over all threads.
+    pub(super) depth: f64,
+    /// Transfers a second, over all threads.
+    pub(super) rate: f64,
+    /// Transfers of all threads.
+    pub(super) transfers: u64,
+    /// Seconds in which each thread's load was up, added up.
+    pub(super) thread_seconds: f64,
+    /// Data was flushed meanwhile.
+    pub(super) flushed: bool,
+}
+
+/// The warning where these samples had fewer in flight than asked for, with what emptied the queue.
+pub(super) fn depth_missed(job: &Job, kind: Kind, samples: &[Reached]) -> Option<TransferWarning> {
+    let mean = |of: fn(&Reached) -> f64| samples.iter().map(of).sum::<f64>() / samples.len().max(1) as f64;
+    let (wanted, queue) = (job.depth, (job.depth * job.threads) as f64);
+    let depth = mean(|sample| sample.depth);
+    if samples.is_empty() || depth >= DEPTH_REACHED * queue {
+        return None;
+    }
+    if kind.is_one_at_a_time() {
+        // What an engine of many transfers could do, it was asked for, where it was asked for.
+        let deeper = !matches!(job.kind, Kind::IoUring(_) | Kind::Libaio);
+        return (wanted > 1).then_some(TransferWarning::OneAtATime { wanted, engine: kind, deeper });
+    }
+    if job.fixed.is_some() && mean(|sample| sample.transfers as f64) <= FEW_QUEUES * queue {
+        return None;
+    }
+    let got = depth / job.threads as f64;
+    Some(match samples.iter().any(|sample| sample.flushed) {
+        true => TransferWarning::EmptiedBySyncs { wanted, got, flush: job.flush },
+        // With one at a time the queue is empty between two, for whatever reason.
+        false if wanted == 1 => return None,
+        false => TransferWarning::DepthNotReached { wanted, got },
+    })
+}
+
+/// The warning where these samples are not what `per_second` starts over all `threads` give.
+pub(super) fn rate_missed(per_second: f64, threads: u64, samples: &[Reached]) -> Option<TransferWarning> {
+    let thread_seconds: f64 = samples.iter().map(|sample| sample.thread_seconds).sum();
+    let done = samples.iter().map(|sample| sample.transfers).sum::<u64>() as f64;
+    let expected = per_second / threads as f64 * thread_seconds;
+    let missing = expected - done;
+    // At each end of a thread's sample a transfer may be on either side.
+    let by_chance = SCATTER * expected.sqrt() + samples.len() as f64 * threads as f64;
+    let done = done / thread_seconds * threads as f64;
+    (missing > RATE_MISSED * expected && missing > by_chance)
+        .then_some(TransferWarning::RateNotHeld { offered: per_second, done })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::load::{Arrivals, Schedule};
+    use plimsoll_model::warning::Warn;
+
+    fn sample(transfers: u64, thread_seconds: f64) -> Reached {
+        Reached {
+            depth: 1.0,
+            rate: transfers as f64 / thread_seconds,
+            transfers,
+            thread_seconds,
+            flushed: false,
+        }
+    }
+
+    /// A sample of so many transfers in which that was the mean depth.
+    fn at_depth(depth: f64, transfers: u64, flushed: bool) -> Reached {
+        Reached { depth, flushed, ..sample(transfers, 1.0) }
+    }
+
+    fn told(tail: &str, kind: Kind, seen: Reached) -> Option<String> {
+        let case = format!(
+            "disk.io/op=write/pattern=random/block=4K/depth=8/threads=2/engine=io_uring/cache=direct{tail}"
+        );
+        let job = Job::of(&case.parse().expect("an id")).expect("a job");
+        depth_missed(&job, kind, &[seen]).map(|warning| {
+            assert_eq!(warning.code(), "depth-not-reached");
+            warning.to_string()
+        })
+    }
+
+    #[test]
+    fn an_empty_queue_is_told_by_what_emptied_it() {
+        let ring = Kind::PLAIN;
+        assert_eq!(told("", ring, at_depth(15.0, 1000, false)), None);
+        let by_device = told("", ring, at_depth(9.0, 1000, false)).expect("a warning");
+        assert!(
+            by_device.contains("(4.5 of 8)") && by_device.contains("an I/O limit or one CPU"),
+            "{by_device}"
+        );
+        let by_syncs = told("/sync=every:16", ring, at_depth(9.0, 1000, true)).expect("a warning");
+        assert!(
+            by_syncs.contains("each sync empties the queue") && !by_syncs.contains("device"),
+            "{by_syncs}"
+        );
+        assert!(
+            told("/sync=end", ring, at_depth(9.0, 1000, true)).is_some_and(|text| text.contains("longer"))
+        );
+        // None of the syncs came.
+        let never = told("/sync=every:1000000", ring, at_depth(9.0, 1000, false)).expect("a warning");
+        assert!(never.contains("the device"), "{never}");
+        let alone = told("/sync=every:16", Kind::Psync, at_depth(2.0, 1000, true)).expect("a warning");
+        assert!(alone.contains("psync does one transfer at a time"), "{alone}");
+    }
+
+    #[test]
+    fn few_transfers_begin_and_end_with_an_empty_queue() {
+        for tail in ["/count=80", "/volume=320K", "/count=160/scaling=strong"] {
+            assert_eq!(told(tail, Kind::PLAIN, at_depth(9.0, 160, false)), None, "{tail}");
+        }
+        assert!(told("/count=81", Kind::PLAIN, at_depth(9.0, 162, false)).is_some());
+    }
+
+    /// A device that needs no time: what arrives is done, and a sample ends with what is done first after its time.
+    fn as_they_arrive(per_second: f64, seconds: f64, seed: u64) -> Reached {
+        let mut schedule = Schedule::new(Arrivals::Poisson, per_second, seed);
+        schedule.begin(0);
+        let (mut transfers, mut at_ns) = (0, 0);
+        while (at_ns as f64) < seconds * 1e9 {
+            at_ns = schedule.take();
+            transfers += 1;
+        }
+        sample(transfers, at_ns as f64 * 1e-9)
+    }
+
+    #[test]
+    fn the_scatter_of_random_arrivals_is_no_warning() {
+        for seed in 0..2000_u64 {
+            let (per_second, number) = (10.0 * (1 + seed % 40) as f64, seed % 6 + 1);
+            let samples: Vec<Reached> =
+                (0..number).map(|n| as_they_arrive(per_second, 0.2, seed * 100 + n)).collect();
+            assert_eq!(rate_missed(per_second, 1, &samples), None, "{samples:?}");
+        }
+    }
+
+    #[test]
+    fn few_that_fell_short_are_told_by_what_was_done() {
+        assert_eq!(rate_missed(50.0, 1, &[sample(47, 1.0)]), None, "that is chance");
+        assert_eq!(rate_missed(50.0, 1, &[]), None);
+        // Two threads of 25 a second each, each for 10 s.
+        let text = rate_missed(50.0, 2, &[sample(250, 20.0)]).expect("half is missing").to_string();
+        assert!(text.starts_with("the device does 25.0 of the 50.0 transfers per second"), "{text}");
+    }
+
+    proptest! {
+        #[test]
+        fn a_device_that_does_nine_tenths_is_told(
+            per_second in 1_000.0_f64..1e6,
+            threads in 1_u64..8,
+            number in 1_usize..20,
+        ) {
+            // Long enough that a tenth is far beyond chance.
+            let seconds = 4_000.0 / per_second;
+            let done = (0.9 * per_second * seconds) as u64;
+            let samples = vec![sample(done, seconds * threads as f64); number];
+            prop_assert!(rate_missed(per_second, threads, &samples).is_some());
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! The deepest queue that holds a latency (`--latency-target p99=2ms`): a single case that measures where its search ends
+//! and tells the points on its way.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::fact::{DEEPEST, TARGET_HELD, THREADS, WITHIN_TARGET};
+use super::metrics;
+use super::transfers::{Probe, Transfers};
+use super::warning::{Missed, TransferWarning};
+use plimsoll_bench_api::Prepared;
+use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Point, Sample};
+use plimsoll_model::warning::Note;
+use plimsoll_units::quantity::{format_duration, parse_duration};
+
+/// A latency that must hold for a share of the transfers.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Target {
+    /// The share, between 0 and 1.
+    pub(super) share: f64,
+    /// Nanoseconds.
+    pub(super) ns: u64,
+}
+
+impl Target {
+    /// Reads `p99=2ms` or, as ids write it, `p99:2ms`; any percentile from p1 to p99.99.
+    pub(super) fn parse(word: &str) -> Result<Target, String> {
+        let wrong = || {
+            let shown = plimsoll_units::text::shown(word);
+            format!(
+                "latency-target must be a percentile from p1 to p99.99 and a time above 0, such as p99=2ms: '{shown}' is not"
+            )
+        };
+        let (percentile, time) = word.split_once(['=', ':']).ok_or_else(wrong)?;
+        let percent: f64 = percentile.strip_prefix('p').and_then(|n| n.parse().ok()).ok_or_else(wrong)?;
+        let time = parse_duration(time).map_err(|e| {
+            let e = e.to_string();
+            let why = e.split_once(": ").map_or(e.as_str(), |(_, why)| why);
+            format!("latency-target must be a percentile and a time such as p99=2ms: {why}")
+        })?;
+        let ns = u64::try_from(time.as_nanos()).map_err(|_| wrong())?;
+        if !(1.0..=99.99).contains(&percent) || ns == 0 {
+            return Err(wrong());
+        }
+        Ok(Target { share: percent / 100.0, ns })
+    }
+
+    /// The percentile's name.
+    pub(super) fn percentile(&self) -> String {
+        format!("p{}", (self.share * 1e6).round() / 1e4)
+    }
+
+    /// The form that ids have.
+    pub(super) fn canonical(&self) -> String {
+        let time = format_duration(std::time::Duration::from_nanos(self.ns));
+        format!("{}:{time}", self.percentile())
+    }
+}
+
+/// Finds the largest number up to `most` for which `holds`, which is taken to hold up to some number and not beyond:
+/// doubling, then halving the gap. `None` where it does not hold for 1.
+fn deepest<E>(most: u64, mut holds: impl FnMut(u64) -> Result<bool, E>) -> Result<Option<u64>, E> {
+    let (mut good, mut bad) = (0, most + 1);
+    let mut next = 1;
+    while good + 1 < bad {
+        if holds(next)? {
+            good = next
+        } else {
+            bad = next
+        }
+        next = if bad > most { (good * 2).min(most) } else { good + (bad - good) / 2 };
+    }
+    Ok((good > 0).then_some(good))
+}
+
+/// A probe that missed the bound is made once more, and the better of the two counts: what disturbs one only makes it
+/// slower.
+fn confirmed<E>(ns: u64, mut probe: impl FnMut() -> Result<Probe, E>) -> Result<Probe, E> {
+    let first = probe()?;
+    if first.percentile_ns <= ns {
+        return Ok(first);
+    }
+    let again = probe()?;
+    Ok(if again.percentile_ns < first.percentile_ns { again } else { first })
+}
+
+/// How many transfers of the samples stayed within a bound. What is in the bucket across it did not, as the percentiles have
+/// it, which are upper edges too.
+#[derive(Debug, Default)]
+struct Within {
+    held: u64,
+    all: u64,
+}
+
+impl Within {
+    /// Counts the latencies of a sample.
+    fn add(&mut self, sample: &Sample, ns: u64) {
+        for (edge, count) in
+            sample.histograms.iter().filter(|h| h.metric == metrics::LATENCY).flat_map(|h| &h.buckets)
+        {
+            self.all += count;
+            self.held += if *edge <= ns { *count } else { 0 };
+        }
+    }
+
+    /// Their share; `None` before there is a sample.
+    fn share(&self) -> Option<f64> {
+        (self.all > 0).then(|| self.held as f64 / self.all as f64)
+    }
+}
+
+/// The deepest queue that holds a latency.
+pub(super) struct Deepest {
+    transfers: Transfers,
+    target: Target,
+    /// The deepest that was asked for, and the deepest that is tried.
+    asked: u64,
+    most: u64,
+    /// What the search found; `None` before it.
+    found: Option<Option<u64>>,
+    curve: Vec<Point>,
+    within: Within,
+}
+
+impl Deepest {
+    /// A search with `transfers`, whose depth is the deepest that is tried, where the engine can have so many in flight.
+    pub(super) fn new(transfers: Transfers, target: Target) -> Self {
+        let (asked, most) = (transfers.depth(), transfers.reachable_depth());
+        Deepest { transfers, target, asked, most, found: None, curve: Vec::new(), within: Within::default() }
+    }
+
+    fn search(&mut self, amount: Amount) -> Result<(), CannotMeasure> {
+        let Deepest { transfers, target, most, curve, .. } = self;
+        let found = deepest(*most, |depth| {
+            let probe = confirmed(target.ns, || transfers.probe(depth, amount, target.share))?;
+            curve.push(point(&probe, transfers.threads(), &target.percentile()));
+            Ok::<_, CannotMeasure>(probe.percentile_ns <= target.ns)
+        })?;
+        curve.sort_by(|a, b| a[metrics::DEPTH].total_cmp(&b[metrics::DEPTH]));
+        self.found = Some(found);
+        self.transfers.settle_at(found.unwrap_or(1))
+    }
+
+    fn nothing_deeper(&self) -> TransferWarning {
+        let (engine, most, asked) = (self.transfers.engine(), self.most, self.asked);
+        TransferWarning::SearchedLess { most, asked, engine }
+    }
+}
+
+/// A point of a curve.
+pub(super) fn point(probe: &Probe, threads: u64, percentile: &str) -> Point {
+    BTreeMap::from([
+        (metrics::THREADS.to_owned(), threads as f64),
+        (metrics::DEPTH.to_owned(), probe.depth as f64),
+        (metrics::RATE.to_owned(), probe.rate),
+        (metrics::LATENCY.to_owned(), probe.latency),
+        (percentile.to_owned(), probe.percentile_ns as f64 * 1e-9),
+    ])
+}
+
+/// What the search and the samples after it say together.
+struct Answer {
+    /// The deepest queue that held the target in the search.
+    deepest: Option<u64>,
+    /// The share of the samples' transfers that stayed within the bound, and whether that is enough.
+    within: f64,
+    held: bool,
+}
+
+impl Answer {
+    fn of(target: &Target, most: u64, found: Option<u64>, within: f64) -> Self {
+        let held = within >= target.share;
+        // Where nothing deeper was asked for the samples say all.
+        Answer { deepest: found.or((held && most == 1).then_some(1)), within, held }
+    }
+
+    /// What is to be known where the target was not held, or the search not finished.
+    fn warning(&self, target: &Target) -> Option<TransferWarning> {
+        let missed = match self.deepest {
+            Some(_) if self.held => return None,
+            // The samples are more than any probe.
+            None if self.held => Missed::InTheSearch,
+            None => Missed::Everywhere,
+            Some(depth) => Missed::InTheSamples(depth),
+        };
+        let target = target.canonical().replace(':', " ≤ ");
+        Some(TransferWarning::Target { target, within: self.within, missed })
+    }
+}
+
+impl Prepared for Deepest {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let warms_up = self.found.is_none();
+        if warms_up {
+            self.search(amount)?;
+        }
+        let mut sample = self.transfers.sample(amount)?;
+        if !warms_up {
+            self.within.add(&sample, self.target.ns);
+        }
+        sample.curve = self.curve.clone();
+        Ok(sample)
+    }
+
+    fn pause(&mut self) {
+        self.transfers.pause();
+    }
+
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        self.transfers.verify()
+    }
+
+    fn facts(&self) -> Facts {
+        let mut facts = self.transfers.facts();
+        facts.achieved.set(&THREADS, self.transfers.threads());
+        if let (Some(found), Some(within)) = (self.found, self.within.share()) {
+            let answer = Answer::of(&self.target, self.most, found, within);
+            facts.achieved.set(&DEEPEST, answer.deepest);
+            facts.achieved.set(&WITHIN_TARGET, answer.within);
+            facts.achieved.set(&TARGET_HELD, answer.held);
+            facts.warnings.extend(answer.warning(&self.target).map(Note::from));
+            let less = (self.most < self.asked).then(|| self.nothing_deeper());
+            facts.warnings.extend(less.map(Note::from));
+        }
+        facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use plimsoll_model::sample::Histogram;
+    use plimsoll_model::warning::Warn;
+
+    proptest! {
+        /// Whatever the bound is, it is found, and with few questions.
+        #[test]
+        fn the_deepest_that_holds_is_found(most in 1_u64..2000, bound in 0_u64..2500) {
+            let mut asked = 0;
+            let found = deepest(most, |depth| {
+                asked += 1;
+                assert!((1..=most).contains(&depth));
+                Ok::<_, ()>(depth <= bound)
+            });
+            let right = bound.min(most);
+            prop_assert_eq!(found, Ok((right > 0).then_some(right)));
+            prop_assert!(asked <= 2 * (64 - most.leading_zeros()) + 2, "{asked} questions");
+        }
+
+        #[test]
+        fn any_target_is_read_or_refused_in_one_line(text in "p[0-9.]{1,4}[=:][0-9]{1,3}(ms|us|s)|\\PC{0,20}") {
+            match Target::parse(&text) {
+                Ok(target) => prop_assert_eq!(Target::parse(&target.canonical()), Ok(target)),
+                Err(error) => prop_assert!(!error.contains('\n')),
+            }
+        }
+    }
+
+    proptest! {
+        /// The share and the percentile are told side by side: they never contradict each other, wherever the bound lies in
+        /// a bucket.
+        #[test]
+        fn what_stays_within_is_what_the_percentile_says(
+            times in prop::collection::vec(1_u64..5_000_000, 1..300),
+            ns in 1_u64..5_000_000,
+            share in 0.01_f64..0.9999,
+        ) {
+            let mut all = plimsoll_stats::Times::default();
+            // The bound itself and its neighbours are where it matters.
+            for time in times.iter().copied().chain([ns, ns + 1, ns - ns / 1000]) {
+                all.record(time, 1);
+            }
+            let mut within = Within::default();
+            let histograms = vec![super::super::distribution("latency", &all)];
+            within.add(&Sample { histograms, ..Sample::default() }, ns);
+            prop_assert_eq!(within.share().expect("samples") >= share, all.at(share) <= ns);
+        }
+    }
+
+    fn probe(depth: u64, percentile_ns: u64) -> Probe {
+        Probe { depth, rate: 1.0, latency: 1e-9, percentile_ns }
+    }
+
+    proptest! {
+        /// No single disturbed probe, wherever it falls, changes the answer.
+        #[test]
+        fn one_disturbed_probe_decides_nothing(most in 1_u64..300, bound in 0_u64..400, disturbed in 0_usize..40) {
+            let mut made = 0;
+            let found = deepest(most, |depth| {
+                let one = confirmed(bound, || {
+                    made += 1;
+                    Ok::<_, ()>(probe(depth, if made == disturbed + 1 { u64::MAX } else { depth }))
+                })?;
+                Ok::<_, ()>(one.percentile_ns <= bound)
+            });
+            let right = bound.min(most);
+            prop_assert_eq!(found, Ok((right > 0).then_some(right)));
+        }
+    }
+
+    #[test]
+    fn the_samples_have_the_last_word() {
+        let target = Target::parse("p99=2ms").expect("a target");
+        let latency = |buckets: &[(u64, u64)]| Sample {
+            histograms: vec![
+                Histogram { metric: "latency".to_owned(), buckets: buckets.to_vec() },
+                Histogram { metric: "slat".to_owned(), buckets: vec![(1, 1000)] },
+            ],
+            ..Sample::default()
+        };
+        let answer = |found, samples: &[&[(u64, u64)]]| {
+            let mut within = Within::default();
+            samples.iter().for_each(|buckets| within.add(&latency(buckets), target.ns));
+            Answer::of(&target, 32, found, within.share().expect("samples"))
+        };
+        let (good, bad): (&[_], &[_]) = (&[(2_000_000, 99), (2_000_001, 1)], &[(1_000, 98), (9_000_000, 2)]);
+        let held = answer(Some(24), &[good, good]);
+        assert_eq!((held.deepest, held.held, held.within), (Some(24), true, 0.99));
+        assert!(held.warning(&target).is_none());
+
+        let code = |answer: &Answer| match answer.warning(&target) {
+            Some(warning) => (warning.code(), warning.to_string()),
+            None => panic!("no warning"),
+        };
+        let missed = answer(Some(24), &[good, bad]);
+        assert_eq!((missed.deepest, missed.held), (Some(24), false));
+        let (name, text) = code(&missed);
+        assert_eq!(name, "latency-target-not-held");
+        assert!(
+            text.contains("p99 ≤ 2ms") && text.contains("depth 24") && text.contains("98.50 %"),
+            "{text}"
+        );
+
+        assert_eq!(code(&answer(None, &[bad])).0, "latency-target-missed");
+        // 98.998 % is not 99.00 %.
+        let near = code(&answer(None, &[&[(1_000, 98_998), (9_000_000, 1_002)]])).1;
+        assert!(near.contains("98.99 % of the transfers do"), "{near}");
+        let disturbed = answer(None, &[good]);
+        assert_eq!((disturbed.deepest, disturbed.held), (None, true));
+        assert_eq!(code(&disturbed).0, "latency-search-disturbed");
+        assert_eq!(Answer::of(&target, 1, None, 0.99).deepest, Some(1), "nothing deeper was asked for");
+        assert!(Within::default().share().is_none());
+    }
+
+    #[test]
+    fn targets_are_written_as_percentile_and_time() {
+        let target = Target::parse("p99=2ms").expect("a target");
+        assert_eq!((target.share, target.ns, target.canonical().as_str()), (0.99, 2_000_000, "p99:2ms"));
+        assert_eq!(Target::parse("p99.9:500us").expect("a target").canonical(), "p99.9:500us");
+        // Any percentile, not only those that are reported.
+        assert_eq!(Target::parse("p42=1s").expect("a target").share, 0.42);
+        for wrong in [
+            "",
+            "p99",
+            "99=2ms",
+            "p0=2ms",
+            "p0.99=1s",
+            "p99.991=1s",
+            "p100=2ms",
+            "p99=0s",
+            "p99=2",
+            "pNaN=1s",
+        ] {
+            assert!(Target::parse(wrong).is_err(), "{wrong}");
+        }
+        assert!(Target::parse("p0=2ms").is_err_and(|why| why.contains("from p1 to p99.99")));
+    }
+}

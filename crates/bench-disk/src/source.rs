@@ -1,0 +1,277 @@
+//! What comes next: which operation, where, how large. One source feeds one load.
+
+use plimsoll_metal::uring::Op;
+use serde::{Deserialize, Serialize};
+
+use super::pattern::{Extent, Order, Walk, derive, mix};
+use plimsoll_units::quantity::Mix;
+
+/// What a load does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Doing {
+    /// Reads what was filled.
+    Read,
+    /// Writes over what was filled.
+    Write,
+    /// Writes where nothing is yet, so that space is allocated; a full file is emptied and begun anew.
+    Append,
+    /// Reads and writes.
+    Mixed {
+        /// Reads in a hundred.
+        read_share: u8,
+    },
+    /// Reads a block of the one file and writes it to the same place of the other.
+    Copy,
+    /// Frees blocks; when all are freed, the file is filled anew.
+    Trim,
+}
+
+impl Doing {
+    /// Whether it writes data of its own making.
+    pub fn writes(self) -> bool {
+        matches!(self, Doing::Write | Doing::Append | Doing::Mixed { .. })
+    }
+
+    /// Whether the file must be begun anew when a pass has ended.
+    pub fn uses_up(self) -> bool {
+        matches!(self, Doing::Append | Doing::Trim)
+    }
+}
+
+/// Whether the device must have a write for good before it counts as finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Through {
+    /// Each one, its data.
+    Yes,
+    /// Each one, with all that is known of the file.
+    Whole,
+    /// None, or later.
+    No,
+}
+
+/// How large the next block is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Blocks {
+    /// Always the same.
+    One(u64),
+    /// By weight.
+    Mixed(Mix),
+}
+
+impl Blocks {
+    /// The largest block.
+    pub fn largest(&self) -> u64 {
+        match self {
+            Blocks::One(bytes) => *bytes,
+            Blocks::Mixed(mix) => mix.parts().iter().map(|part| part.bytes).max().unwrap_or(1),
+        }
+    }
+
+    /// The mean block in bytes.
+    pub fn mean(&self) -> f64 {
+        match self {
+            Blocks::One(bytes) => *bytes as f64,
+            Blocks::Mixed(mix) => mix.mean(),
+        }
+    }
+
+    /// What divides every block: the unit of offsets.
+    pub fn unit(&self) -> u64 {
+        match self {
+            Blocks::One(bytes) => *bytes,
+            Blocks::Mixed(mix) => mix.parts().iter().map(|part| part.bytes).fold(0, common_divisor),
+        }
+    }
+
+    /// The block that a random number picks.
+    fn pick(&self, random: u64) -> u64 {
+        let mix = match self {
+            Blocks::One(bytes) => return *bytes,
+            Blocks::Mixed(mix) => mix,
+        };
+        let weights: u64 = mix.parts().iter().map(|part| u64::from(part.weight)).sum();
+        let mut left = random % weights.max(1);
+        for part in mix.parts() {
+            match left.checked_sub(u64::from(part.weight)) {
+                Some(less) => left = less,
+                None => return part.bytes,
+            }
+        }
+        self.largest()
+    }
+}
+
+fn common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { common_divisor(b, a % b) }
+}
+
+/// A transfer to be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Next {
+    /// What to do first.
+    pub op: Op,
+    /// Where.
+    pub offset: u64,
+    /// How many bytes.
+    pub len: usize,
+    /// Everything before it has been visited.
+    pub begins_anew: bool,
+}
+
+/// An endless sequence of transfers.
+#[derive(Debug, Clone)]
+pub struct Source {
+    doing: Doing,
+    blocks: Blocks,
+    walk: Walk,
+    /// Where writes go, if not where reads do.
+    writes: Option<Walk>,
+    /// The operation of what is always the same.
+    op: Op,
+    write: Op,
+    random: u64,
+}
+
+impl Source {
+    /// A source over the extent, the same one for the same seed.
+    pub fn new(
+        doing: Doing,
+        through: Through,
+        blocks: Blocks,
+        order: Order,
+        extent: Extent,
+        seed: u64,
+    ) -> Self {
+        let write = match through {
+            Through::No => Op::Write,
+            Through::Yes => Op::WriteThrough,
+            Through::Whole => Op::WriteSync,
+        };
+        let op = match doing {
+            Doing::Read | Doing::Copy | Doing::Mixed { .. } => Op::Read,
+            Doing::Write | Doing::Append => write,
+            Doing::Trim => Op::Trim,
+        };
+        let walk = Walk::new(order, extent, seed);
+        let apart = order == Order::SequentialEach && matches!(doing, Doing::Mixed { .. });
+        let writes = apart.then(|| walk.clone());
+        Source { doing, blocks, walk, writes, op, write, random: derive(seed, "mix") }
+    }
+
+    /// What it does.
+    pub fn doing(&self) -> Doing {
+        self.doing
+    }
+
+    /// Where it goes.
+    pub fn extent(&self) -> Extent {
+        self.walk.extent()
+    }
+
+    /// How it writes.
+    pub fn write(&self) -> Op {
+        self.write
+    }
+
+    /// The next transfer.
+    #[inline(always)]
+    pub fn draw(&mut self) -> Next {
+        let len = match &self.blocks {
+            Blocks::One(bytes) => *bytes,
+            Blocks::Mixed(_) => {
+                let random = self.random();
+                self.blocks.pick(random)
+            }
+        };
+        let op = match self.doing {
+            Doing::Mixed { read_share } => {
+                let reads = self.random() % 100 < u64::from(read_share);
+                if reads { self.op } else { self.write }
+            }
+            _ => self.op,
+        };
+        let walk = match &mut self.writes {
+            Some(writes) if op.is_write() => writes,
+            _ => &mut self.walk,
+        };
+        let step = walk.step(len);
+        // A block was checked to be addressable; the cast cannot cut it.
+        Next { op, offset: step.offset, len: len as usize, begins_anew: step.begins_anew }
+    }
+
+    fn random(&mut self) -> u64 {
+        self.random = mix(self.random);
+        self.random >> 8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+    use plimsoll_units::quantity::{Sizes, parse_sizes};
+
+    fn source(doing: Doing, blocks: Blocks) -> Source {
+        let extent = Extent { start: 0, bytes: 1 << 30, unit: blocks.unit(), largest: blocks.largest() };
+        Source::new(doing, Through::No, blocks, Order::Random, extent, 3)
+    }
+
+    fn mixed(text: &str) -> Blocks {
+        match parse_sizes(text) {
+            Ok(Sizes::Mixed(mix)) => Blocks::Mixed(mix),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Within five standard deviations of what the weights and shares say.
+    fn near(count: u64, of: u64, share: f64) -> bool {
+        let expected = of as f64 * share;
+        (count as f64 - expected).abs() < 5.0 * (expected * (1.0 - share)).sqrt()
+    }
+
+    #[test]
+    fn blocks_come_by_weight_and_operations_by_share() {
+        let mut source = source(Doing::Mixed { read_share: 70 }, mixed("4K@60+64K@30+512@10"));
+        let mut counts: HashMap<(Op, usize), u64> = HashMap::new();
+        for _ in 0..100_000 {
+            let next = source.draw();
+            *counts.entry((next.op, next.len)).or_default() += 1;
+        }
+        for (len, weight) in [(4096, 0.6), (65536, 0.3), (512, 0.1)] {
+            assert!(near(counts[&(Op::Read, len)], 100_000, 0.7 * weight), "{counts:?}");
+            assert!(near(counts[&(Op::Write, len)], 100_000, 0.3 * weight), "{counts:?}");
+        }
+        assert_eq!(counts.len(), 6);
+    }
+
+    #[test]
+    fn the_ends_of_the_share_are_only_reads_and_only_writes() {
+        for (read_share, op) in [(100, Op::Read), (0, Op::Write)] {
+            let mut source = source(Doing::Mixed { read_share }, Blocks::One(4096));
+            assert!((0..1000).all(|_| source.draw().op == op));
+        }
+    }
+
+    #[test]
+    fn reads_and_writes_of_a_mix_can_ascend_each_on_their_own() {
+        let extent = Extent { start: 0, bytes: 1 << 20, unit: 4096, largest: 4096 };
+        let doing = Doing::Mixed { read_share: 50 };
+        let mut source = Source::new(doing, Through::No, Blocks::One(4096), Order::SequentialEach, extent, 3);
+        let mut next = HashMap::from([(Op::Read, 0), (Op::Write, 0)]);
+        for _ in 0..1000 {
+            let drawn = source.draw();
+            let place = next.get_mut(&drawn.op).expect("a read or a write");
+            assert_eq!(drawn.offset, *place);
+            *place = (*place + 4096) % (1 << 20);
+        }
+    }
+
+    #[test]
+    fn a_mix_has_a_unit_that_divides_all_its_blocks() {
+        assert_eq!(mixed("4K@1+6K@1").unit(), 2048);
+        assert_eq!(mixed("4K@1+6K@1").largest(), 6144);
+        assert_eq!(mixed("4K@1+1@1").unit(), 1);
+        assert_eq!(Blocks::One(12288).unit(), 12288);
+    }
+}

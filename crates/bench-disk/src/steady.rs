@@ -1,0 +1,74 @@
+//! Before steady state is measured (`--steady`): a device that was written once in order has not begun to tidy up.
+//!
+//! SNIA's specification (SSS PTS 2.0.2, §3.3) fills twice and then runs the test itself until it is steady. Here the
+//! file is filled once in order and once over at random in the case's own blocks; the rounds do the rest.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use plimsoll_metal::mapped::Access;
+use plimsoll_metal::ticks::Clock;
+
+use super::data::Noise;
+use super::engine::{Kind, open_on};
+use super::file::Filled;
+use super::job::Job;
+use super::load::{self, Directions, LoadError, Manner, Tally};
+use super::pattern::{Extent, Order, derive};
+use super::source::{Doing, Source, Through};
+use super::warning::FileWarning;
+use plimsoll_bench_api::Context;
+use plimsoll_bench_api::RequestedSize;
+use plimsoll_model::sample::CannotMeasure;
+
+/// Writes in flight while the file is overwritten.
+const DEPTH: usize = 32;
+
+/// How long overwriting may take when no size is named, in nanoseconds.
+const PATIENCE_NS: u64 = 30_000_000_000;
+
+/// Less than this share of the device written: what is steady is this file.
+const WHOLE: f64 = 0.5;
+
+/// Overwrites the first `bytes` once at random. Returns what must be known of it.
+pub(super) fn precondition(
+    job: &Job,
+    cx: &Context<'_>,
+    filled: &Filled,
+    bytes: u64,
+) -> Result<Vec<FileWarning>, CannotMeasure> {
+    if !filled.known {
+        return Err(CannotMeasure::not_here(
+            "--steady requires --destroy-data-on with --target: it writes first",
+        ));
+    }
+    let written = overwrite(job, cx, filled, bytes).map_err(|e| CannotMeasure::environment(e.to_string()))?;
+    let disks = cx.machine.storage.as_ref().map_or(&[][..], |storage| &storage.disks);
+    let has: u64 = disks.iter().filter_map(|disk| disk.size_bytes).sum();
+    let part = (bytes as f64) < WHOLE * has as f64;
+    let mut warnings = Vec::new();
+    warnings.extend((written < bytes).then_some(FileWarning::PreconditionCut { written, bytes }));
+    warnings.extend(part.then_some(FileWarning::PartOfDevice { bytes, device: has }));
+    Ok(warnings)
+}
+
+/// Returns how many bytes were overwritten.
+fn overwrite(job: &Job, cx: &Context<'_>, filled: &Filled, bytes: u64) -> Result<u64, LoadError> {
+    // `Job::of` has bounded the block.
+    let block = job.blocks.largest() as usize;
+    let files = [Arc::clone(&filled.file)];
+    let engine = open_on(Kind::PLAIN, &files, DEPTH, block, Access::Random, Clock::system())?.engine;
+    let extent = Extent { start: 0, bytes, unit: job.blocks.unit(), largest: job.blocks.largest() };
+    let seed = derive(cx.options.seed, "precondition");
+    let source = Source::new(Doing::Write, Through::No, job.blocks.clone(), Order::Random, extent, seed);
+    let tally = || Tally::empty(Directions::Together);
+    let noise = Noise::new(cx.options.seed, "precondition");
+    let mut load = load::on(engine, source, noise, Manner::plain(), tally());
+    let cap_ns = if matches!(job.size(), RequestedSize::Exactly(_)) { u64::MAX } else { PATIENCE_NS };
+    let left = cx.options.until.map(|until| until.saturating_duration_since(Instant::now()));
+    let cap_ns = left.map_or(cap_ns, |left| u64::try_from(left.as_nanos()).unwrap_or(cap_ns).min(cap_ns));
+    let transfers = (bytes as f64 / job.blocks.mean()).ceil() as u64;
+    let done = load.amount(transfers, cap_ns, tally())?;
+    filled.file.sync()?;
+    Ok(done.bytes.min(bytes))
+}

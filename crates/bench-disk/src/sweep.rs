@@ -1,0 +1,198 @@
+//! The knee of `disk.knee`: depth and threads double until the rate stops growing. A single case that measures where its
+//! sweep ends and tells the points on its way.
+
+use super::fact::{DEEPEST, THREADS};
+use super::metrics;
+use super::search::point;
+use super::transfers::{Probe, Transfers};
+use plimsoll_bench_api::Prepared;
+use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Point, Sample};
+
+/// A rate that grows by less than this over a doubling has stopped growing.
+const GROWS: f64 = 1.05;
+
+/// The knee is the least number in flight with this share of the highest rate.
+const KNEE: f64 = 0.95;
+
+/// The sweep of depth × threads until the rate stops growing.
+pub(super) struct Knee {
+    /// For each number of threads, ascending.
+    teams: Vec<Transfers>,
+    /// Which of them, once the sweep is done.
+    chosen: Option<usize>,
+    curve: Vec<Point>,
+}
+
+impl Knee {
+    /// A sweep over these, whose depths are the deepest that are tried.
+    pub(super) fn new(teams: Vec<Transfers>) -> Self {
+        Knee { teams, chosen: None, curve: Vec::new() }
+    }
+
+    fn sweep(&mut self, amount: Amount) -> Result<usize, CannotMeasure> {
+        let mut before = 0.0;
+        for transfers in &mut self.teams {
+            let probes = doubled(transfers.reachable_depth(), GROWS * before, |depth| {
+                transfers.probe(depth, amount, 0.99)
+            })?;
+            transfers.pause();
+            self.curve.extend(probes.iter().map(|probe| point(probe, transfers.threads(), "p99")));
+            let best = probes.iter().map(|probe| probe.rate).fold(0.0, f64::max);
+            if best < GROWS * before {
+                break;
+            }
+            before = best;
+        }
+        let none = || CannotMeasure::environment("the sweep has no point");
+        let knee = knee(&self.curve).ok_or_else(none)?;
+        let index = self
+            .teams
+            .iter()
+            .position(|team| team.threads() as f64 == knee[metrics::THREADS])
+            .ok_or_else(none)?;
+        // Depths are small whole numbers.
+        self.teams[index].settle_at(knee[metrics::DEPTH] as u64)?;
+        self.chosen = Some(index);
+        Ok(index)
+    }
+}
+
+/// Doubles the depth until the rate has not grown for two doublings. Where none reaches `enough`, the best is made once
+/// more.
+fn doubled<E>(
+    deepest: u64,
+    enough: f64,
+    mut probe: impl FnMut(u64) -> Result<Probe, E>,
+) -> Result<Vec<Probe>, E> {
+    let (mut best, mut flat, mut depth) = (0.0_f64, 0, 1);
+    let mut probes = Vec::new();
+    while depth <= deepest && flat < 2 {
+        let made = confirmed(GROWS * best, || probe(depth))?;
+        flat = if made.rate < GROWS * best { flat + 1 } else { 0 };
+        best = best.max(made.rate);
+        probes.push(made);
+        depth *= 2;
+    }
+    if let Some(most) = probes.iter_mut().max_by(|a, b| a.rate.total_cmp(&b.rate))
+        && most.rate < enough
+    {
+        *most = better(*most, probe(most.depth)?);
+    }
+    Ok(probes)
+}
+
+/// A probe below `enough` is made once more, and the better of the two counts: what disturbs one only makes it slower.
+fn confirmed<E>(enough: f64, mut probe: impl FnMut() -> Result<Probe, E>) -> Result<Probe, E> {
+    let first = probe()?;
+    if first.rate >= enough { Ok(first) } else { Ok(better(first, probe()?)) }
+}
+
+fn better(one: Probe, other: Probe) -> Probe {
+    if other.rate > one.rate { other } else { one }
+}
+
+/// The point with the fewest transfers in flight among those near the highest rate; of equals, the lowest latency.
+fn knee(curve: &[Point]) -> Option<&Point> {
+    let most = curve.iter().map(|point| point[metrics::RATE]).fold(0.0, f64::max);
+    let near = curve.iter().filter(|point| point[metrics::RATE] >= KNEE * most);
+    let in_flight = |point: &Point| point[metrics::THREADS] * point[metrics::DEPTH];
+    near.min_by(|a, b| {
+        in_flight(a).total_cmp(&in_flight(b)).then(a[metrics::LATENCY].total_cmp(&b[metrics::LATENCY]))
+    })
+}
+
+impl Prepared for Knee {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let index = match self.chosen {
+            Some(index) => index,
+            None => self.sweep(amount)?,
+        };
+        let mut sample = self.teams[index].sample(amount)?;
+        sample.values.insert(metrics::THREADS.to_owned(), self.teams[index].threads() as f64);
+        sample.curve = self.curve.clone();
+        Ok(sample)
+    }
+
+    fn pause(&mut self) {
+        self.teams.iter_mut().for_each(Transfers::pause);
+    }
+
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        self.teams.iter_mut().try_for_each(Transfers::verify)
+    }
+
+    fn facts(&self) -> Facts {
+        let Some(chosen) = self.chosen.and_then(|index| self.teams.get(index)) else {
+            return Facts::default();
+        };
+        let mut facts = chosen.facts();
+        facts.achieved.set(&THREADS, chosen.threads());
+        facts.achieved.set(&DEEPEST, chosen.depth());
+        facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// No single disturbed probe ends a branch, wherever it falls.
+        #[test]
+        fn one_disturbed_probe_ends_no_branch(
+            full in 1_u64..8,
+            before in 0.0_f64..1.0,
+            disturbed in 1_usize..30,
+            slowed in 0.0_f64..1.0,
+        ) {
+            // The rate grows up to a depth of `full`.
+            let full = 1 << full;
+            let rate = |depth: u64| depth.min(full) as f64;
+            let mut made = 0;
+            let probes = doubled(256, before * full as f64, |depth| {
+                made += 1;
+                let share = if made == disturbed { slowed } else { 1.0 };
+                Ok::<_, ()>(Probe { depth, rate: share * rate(depth), latency: 1.0, percentile_ns: 1 })
+            }).expect("probes");
+            let depths: Vec<u64> = probes.iter().map(|probe| probe.depth).collect();
+            prop_assert!(depths.contains(&full), "{depths:?}");
+            // It is not left too early; one slow at first may be found to grow once more.
+            prop_assert!(depths.len() as u32 <= full.ilog2() + 4, "{depths:?}");
+            let best = probes.iter().map(|probe| probe.rate).fold(0.0, f64::max);
+            prop_assert_eq!(best, full as f64);
+        }
+    }
+
+    #[test]
+    fn a_branch_that_falls_short_is_asked_once_more_at_its_best() {
+        let mut asked = Vec::new();
+        let probes = doubled(1, 10.0, |depth| {
+            asked.push(depth);
+            let rate = [4.0, 11.0][asked.len() - 1];
+            Ok::<_, ()>(Probe { depth, rate, latency: 1.0, percentile_ns: 1 })
+        });
+        assert_eq!(probes.expect("probes")[0].rate, 11.0);
+        assert_eq!(asked, [1, 1]);
+    }
+
+    #[test]
+    fn the_knee_is_the_least_in_flight_near_the_highest_rate() {
+        let at = |threads: f64, depth: f64, rate: f64| {
+            let pairs =
+                [("threads", threads), ("depth", depth), ("rate", rate), ("latency", threads * depth / rate)];
+            pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Point>()
+        };
+        let curve = [
+            at(1.0, 1.0, 10.0),
+            at(1.0, 2.0, 20.0),
+            at(1.0, 4.0, 38.0),
+            at(1.0, 8.0, 39.0),
+            at(2.0, 2.0, 38.5),
+        ];
+        let knee = knee(&curve).expect("a knee");
+        assert_eq!((knee["threads"], knee["depth"]), (2.0, 2.0));
+        assert!(super::knee(&[]).is_none());
+    }
+}

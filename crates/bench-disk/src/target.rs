@@ -1,0 +1,381 @@
+//! The test file: private, nameless, gone with the last descriptor, whatever happens to the process.
+//!
+//! `O_TMPFILE` never gives the file a name, so nobody can attack one and nothing is left after SIGKILL. Where a
+//! file system lacks it, the file has a name that nobody can foresee for a moment, until it is removed before the first
+//! byte is written, and that is said. A block device that is measured itself ([`super::raw`]) stands in its place.
+
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, StatxFlags};
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+use serde::{Deserialize, Serialize};
+
+use super::dir::DirFacts;
+use super::filesystem::FileSystem;
+use super::human;
+use super::raw::{Access, RawDevice};
+use plimsoll_system::leftover::{Registry, Unfinished};
+use plimsoll_system::links::open_directory;
+use plimsoll_units::text::shown_bytes;
+
+/// Whether the page cache stands between the case and the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cache {
+    /// Bypassed with `O_DIRECT`.
+    Direct,
+    /// Used.
+    Buffered,
+}
+
+/// Why there is no test file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// The file system does not do direct I/O.
+    #[error(
+        "{file_system} on {mount} does not support direct I/O (O_DIRECT); use --cache buffered or another --dir"
+    )]
+    DirectRefused {
+        /// What it is.
+        file_system: String,
+        /// Where.
+        mount: String,
+    },
+    /// Somebody else could put something in the file's place.
+    #[error("the test file on {mount} was refused: {why}")]
+    Planted {
+        /// The mount point.
+        mount: String,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// A system call failed.
+    #[error("the test file on {mount} cannot be {what}: {errno}{hint}")]
+    Failed {
+        /// What was attempted: opened, allocated …
+        what: &'static str,
+        /// The mount point.
+        mount: String,
+        /// What the kernel said.
+        errno: Errno,
+        /// What to do.
+        hint: String,
+    },
+}
+
+/// What is to be done about an errno of a file operation, as the end of a sentence.
+pub fn hint(errno: Errno) -> String {
+    match errno {
+        Errno::NOSPC => {
+            "; use another --dir. If df shows free space, the device below the file system (thin volume, loop file) is full"
+                .to_owned()
+        }
+        Errno::DQUOT => "; the disk quota is used up (see quota -s): use another --dir".to_owned(),
+        Errno::FBIG => match getrlimit(Resource::Fsize).current {
+            Some(limit) => format!("; RLIMIT_FSIZE is {}: raise it with ulimit -f", human(limit)),
+            None => "; the file system has no files this large: use a smaller --size".to_owned(),
+        },
+        Errno::IO => "; the device failed, see dmesg".to_owned(),
+        Errno::ROFS => "; the file system is or became read-only, see dmesg".to_owned(),
+        Errno::INVAL => {
+            "; direct I/O needs a --block that is a multiple of the device's sector, often 4K".to_owned()
+        }
+        Errno::MFILE | Errno::NFILE => "; raise ulimit -n".to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// An open, nameless file below the test directory.
+#[derive(Debug)]
+pub struct TestFile {
+    file: File,
+    cache: Cache,
+    facts: DirFacts,
+    kind: Kind,
+    /// Keeps others from claiming a device.
+    claim: Option<Arc<RawDevice>>,
+    /// It had a name for a moment.
+    pub named: bool,
+}
+
+/// What stands behind a test file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    File,
+    /// A block device, which has its size and may be read only.
+    Device(Access),
+}
+
+impl TestFile {
+    /// A path by which another process of this user can open it, also where it has no name.
+    pub fn seen_by_others(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()))
+    }
+
+    /// Makes an empty file in the directory.
+    ///
+    /// # Errors
+    /// When the file system refuses it, or refuses direct I/O.
+    pub fn create(facts: &DirFacts, cache: Cache) -> Result<Self, TargetError> {
+        let failed = |errno| failure("opened", facts, errno);
+        let dir = open_directory(&facts.path).map_err(|errno| match errno {
+            // The path was resolved before: whoever put a link into it since then wants something else written.
+            Errno::NOTDIR => planted(facts, "a symbolic link appeared in the path of --dir"),
+            errno => failed(errno),
+        })?;
+        let (made, named) = match open_nameless(&dir, cache) {
+            // No O_TMPFILE: EOPNOTSUPP says so, EISDIR comes from kernels that do not know it (open(2)). EINVAL is
+            // either that or a refused O_DIRECT; the named file tells which.
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+                guarded(&dir, facts)?;
+                (open_named(&dir, cache, &Registry::here()), true)
+            }
+            made => (made.map(File::from), false),
+        };
+        let file = made.map_err(|errno| match errno {
+            Errno::INVAL if cache == Cache::Direct => direct_refused(facts),
+            errno => failed(errno),
+        })?;
+        let file = TestFile { file, cache, facts: facts.clone(), kind: Kind::File, claim: None, named };
+        if cache == Cache::Direct && file.direct_alignment() == Some(0) {
+            return Err(direct_refused(file.facts()));
+        }
+        Ok(file)
+    }
+
+    /// A device in the place of a file. The claim on it holds at least as long as this.
+    ///
+    /// # Errors
+    /// It cannot be opened again (no /proc), or refuses direct I/O.
+    pub fn of_device(device: &Arc<RawDevice>, cache: Cache) -> Result<Self, TargetError> {
+        let facts = DirFacts {
+            path: device.name.clone().into(),
+            mount: device.name.clone().into(),
+            file_system: FileSystem::NONE,
+            available: device.bytes,
+            file_size_limit: None,
+        };
+        let file = device.file.try_clone().map_err(|_| failure("opened", &facts, Errno::MFILE))?;
+        let kind = Kind::Device(device.access);
+        let claim = Some(Arc::clone(device));
+        TestFile { file, cache, facts, kind, named: false, claim }.reopened(cache)
+    }
+
+    /// The same file, said to go past the page cache: on file systems without O_DIRECT there is no other for a test.
+    #[cfg(test)]
+    pub(super) fn said_direct(self) -> Self {
+        TestFile { cache: Cache::Direct, ..self }
+    }
+
+    /// Whether it may be written to: a device without consent may not.
+    pub fn is_writable(&self) -> bool {
+        self.kind != Kind::Device(Access::Read)
+    }
+
+    /// Whether it is a block device itself.
+    pub fn is_device(&self) -> bool {
+        self.kind != Kind::File
+    }
+
+    /// The same file through the page cache, or past it.
+    ///
+    /// # Errors
+    /// When it cannot be opened again (no /proc), or refuses direct I/O.
+    pub fn reopened(&self, cache: Cache) -> Result<TestFile, TargetError> {
+        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let access = if self.is_writable() { OFlags::RDWR } else { OFlags::RDONLY };
+        let file = rustix::fs::open(path, access | OFlags::CLOEXEC | direct(cache), Mode::empty());
+        match file {
+            Ok(file) => {
+                let (file, facts, kind) = (File::from(file), self.facts.clone(), self.kind);
+                let claim = self.claim.clone();
+                Ok(TestFile { file, cache, facts, kind, claim, named: self.named })
+            }
+            Err(Errno::INVAL) if cache == Cache::Direct => Err(direct_refused(&self.facts)),
+            Err(errno) => Err(failure("opened again", &self.facts, errno)),
+        }
+    }
+
+    /// Takes `bytes` of space now, so that ENOSPC comes before anything is timed.
+    ///
+    /// # Errors
+    /// No space, no quota, or a file larger than allowed.
+    pub fn allocate(&self, bytes: u64, end: End) -> Result<(), TargetError> {
+        if self.is_device() {
+            return Ok(());
+        }
+        let flags = match end {
+            End::Moves => FallocateFlags::empty(),
+            End::Stays => FallocateFlags::KEEP_SIZE,
+        };
+        loop {
+            return match rustix::fs::fallocate(&self.file, flags, 0, bytes) {
+                Ok(()) => Ok(()),
+                Err(Errno::INTR) => continue,
+                // Some file systems cannot: filling, which is not timed either, will find out.
+                Err(Errno::OPNOTSUPP) => Ok(()),
+                Err(errno) => Err(failure("allocated", &self.facts, errno)),
+            };
+        }
+    }
+
+    /// Cuts or extends the file.
+    ///
+    /// # Errors
+    /// What ftruncate(2) says.
+    pub fn set_len(&self, bytes: u64) -> Result<(), TargetError> {
+        if self.is_device() {
+            return Ok(());
+        }
+        loop {
+            return match rustix::fs::ftruncate(&self.file, bytes) {
+                Err(Errno::INTR) => continue,
+                done => done.map_err(|errno| failure("resized", &self.facts, errno)),
+            };
+        }
+    }
+
+    /// Its length, or the size of the device.
+    ///
+    /// # Errors
+    /// What fstat(2) says.
+    pub fn length(&self) -> Result<u64, Errno> {
+        match self.kind {
+            // st_size of a block device is 0.
+            Kind::Device(_) => Ok(self.facts.available),
+            Kind::File => Ok(u64::try_from(rustix::fs::fstat(&self.file)?.st_size).unwrap_or(0)),
+        }
+    }
+
+    /// Frees a part of it: a hole of a file, a discarded range of a device (`BLKDISCARD`), which need not read as zeros.
+    ///
+    /// # Errors
+    /// What fallocate(2) or ioctl(2) says.
+    pub fn trim(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
+        match self.kind {
+            Kind::Device(_) => plimsoll_metal::discard::discard(&self.file, offset, bytes)
+                .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+            Kind::File => {
+                let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                rustix::fs::fallocate(&self.file, hole, offset, bytes)
+            }
+        }
+    }
+
+    /// Asks the device to keep what was written. A failure is final: the kernel may have dropped the data, and a
+    /// second call would succeed without them.
+    ///
+    /// # Errors
+    /// What fdatasync(2) says.
+    pub fn sync(&self) -> Result<(), TargetError> {
+        rustix::fs::fdatasync(&self.file).map_err(|errno| failure("synced", &self.facts, errno))
+    }
+
+    /// The first byte that was never written: unwritten and sparse parts read as zeros without touching the device.
+    /// The length where there is none, `None` where the file system does not tell (or of a device).
+    pub fn first_hole(&self) -> Option<u64> {
+        if self.is_device() {
+            return None;
+        }
+        rustix::fs::seek(&self.file, SeekFrom::Hole(0)).ok()
+    }
+
+    /// Bytes of space that the file takes, less than its length where the file system compresses or shares.
+    pub fn space_taken(&self) -> Option<u64> {
+        let stat = rustix::fs::fstat(&self.file).ok().filter(|_| !self.is_device())?;
+        Some(u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512))
+    }
+
+    /// Where it is.
+    pub fn facts(&self) -> &DirFacts {
+        &self.facts
+    }
+
+    /// Which file system it is on.
+    pub fn file_system(&self) -> FileSystem {
+        self.facts.file_system
+    }
+
+    /// Whether the page cache is bypassed.
+    pub fn cache(&self) -> Cache {
+        self.cache
+    }
+
+    /// The unit of direct I/O offsets and lengths in bytes, 0 where it is not possible; `None` where the kernel
+    /// (before 6.1) or the file system does not say.
+    pub fn direct_alignment(&self) -> Option<u32> {
+        let stat = rustix::fs::statx(&self.file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
+        (stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0).then_some(stat.stx_dio_offset_align)
+    }
+}
+
+impl AsFd for TestFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Whether allocating moves the end of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The file gets that length.
+    Moves,
+    /// Only the space is reserved.
+    Stays,
+}
+
+fn direct(cache: Cache) -> OFlags {
+    match cache {
+        Cache::Direct => OFlags::DIRECT,
+        Cache::Buffered => OFlags::empty(),
+    }
+}
+
+fn failure(what: &'static str, facts: &DirFacts, errno: Errno) -> TargetError {
+    let mount = shown_bytes(facts.mount.as_os_str().as_encoded_bytes());
+    TargetError::Failed { what, mount, errno, hint: hint(errno) }
+}
+
+/// The error for a file that refused direct I/O, at opening or at the first transfer.
+pub fn direct_refused(facts: &DirFacts) -> TargetError {
+    TargetError::DirectRefused {
+        file_system: facts.file_system.to_string(),
+        mount: shown_bytes(facts.mount.as_os_str().as_encoded_bytes()),
+    }
+}
+
+/// `O_EXCL` forbids that the file is ever given a name.
+fn open_nameless(dir: &OwnedFd, cache: Cache) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC | direct(cache);
+    rustix::fs::openat(dir, ".", flags, Mode::RUSR | Mode::WUSR)
+}
+
+/// A file whose name is removed before anything is written.
+fn open_named(dir: &OwnedFd, cache: Cache, registry: &Registry) -> Result<File, Errno> {
+    let directory = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
+    let made = registry.file_in(&directory, 0o600, direct(cache));
+    made.and_then(Unfinished::unnamed).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
+}
+
+/// Refuses a directory in which every user may rename the files of others: one could keep the file of a run.
+fn guarded(dir: &OwnedFd, facts: &DirFacts) -> Result<(), TargetError> {
+    let mode = rustix::fs::fstat(dir).map_err(|errno| failure("opened", facts, errno))?.st_mode;
+    match mode & 0o002 != 0 && mode & 0o1000 == 0 {
+        true => Err(planted(
+            facts,
+            "the file system has no O_TMPFILE, and all users may rename files in --dir: use a directory of your own",
+        )),
+        false => Ok(()),
+    }
+}
+
+fn planted(facts: &DirFacts, why: &str) -> TargetError {
+    let mount = shown_bytes(facts.mount.as_os_str().as_encoded_bytes());
+    TargetError::Planted { mount, why: why.to_owned() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use super::*;
+use crate::dir::check_dir;
+
+fn names(dir: &Path) -> usize {
+    std::fs::read_dir(dir).expect("list").count()
+}
+
+fn directory() -> (tempfile::TempDir, DirFacts) {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let facts = check_dir(dir.path()).expect("usable");
+    (dir, facts)
+}
+
+#[test]
+fn a_test_file_has_no_name_and_takes_no_space_once_dropped() {
+    let (dir, facts) = directory();
+    let file = TestFile::create(&facts, Cache::Buffered).expect("create");
+    file.allocate(1 << 20, End::Moves).expect("allocate");
+    assert_eq!(names(dir.path()), 0);
+    let stat = rustix::fs::fstat(&file).expect("stat");
+    assert_eq!((stat.st_nlink, stat.st_size, stat.st_mode & 0o777), (0, 1 << 20, 0o600));
+    file.allocate(2 << 20, End::Stays).expect("allocate");
+    assert_eq!(rustix::fs::fstat(&file).expect("stat").st_size, 1 << 20);
+    file.set_len(0).expect("truncate");
+    file.sync().expect("sync");
+    drop(file);
+    assert_eq!(names(dir.path()), 0);
+}
+
+#[test]
+fn a_link_put_into_the_path_after_it_was_looked_at_is_refused() {
+    let (dir, _) = directory();
+    let (place, victim) = (dir.path().join("place"), dir.path().join("victim"));
+    std::fs::create_dir(&place).expect("create");
+    std::fs::create_dir(&victim).expect("create");
+    let facts = check_dir(&place).expect("usable");
+    TestFile::create(&facts, Cache::Buffered).expect("still the same");
+    std::fs::remove_dir(&place).expect("remove");
+    std::os::unix::fs::symlink(&victim, &place).expect("link");
+    let refused = TestFile::create(&facts, Cache::Buffered).expect_err("a link");
+    assert!(matches!(refused, TargetError::Planted { .. }), "{refused}");
+    assert_eq!(names(&victim), 0);
+}
+
+#[test]
+fn holes_and_unwritten_parts_are_told_from_what_was_written() {
+    let (_dir, facts) = directory();
+    let file = TestFile::create(&facts, Cache::Buffered).expect("create");
+    file.allocate(1 << 20, End::Moves).expect("allocate");
+    // Some file systems take all that is allocated for data.
+    assert!(matches!(file.first_hole(), Some(0 | 0x10_0000) | None));
+    file.file.write_all_at(&[1; 8192], 0).expect("write");
+    file.sync().expect("sync");
+    assert!(file.first_hole().is_none_or(|hole| hole >= 8192));
+    assert!(file.space_taken().is_some_and(|taken| taken >= 8192));
+}
+
+#[test]
+fn reopened_it_is_the_same_file() {
+    let (_dir, facts) = directory();
+    let file = TestFile::create(&facts, Cache::Buffered).expect("create");
+    file.file.write_all_at(b"here", 4096).expect("write");
+    let again = file.reopened(Cache::Buffered).expect("reopen");
+    let mut found = [0; 4];
+    again.file.read_exact_at(&mut found, 4096).expect("read");
+    assert_eq!(&found, b"here");
+    let inode = |file: &TestFile| rustix::fs::fstat(file).expect("stat").st_ino;
+    assert_eq!(inode(&file), inode(&again));
+}
+
+#[test]
+fn a_file_beyond_all_bounds_fails_before_it_is_filled() {
+    let (_dir, facts) = directory();
+    let file = TestFile::create(&facts, Cache::Buffered).expect("create");
+    let refused = file.allocate(1 << 62, End::Moves).expect_err("too large");
+    let TargetError::Failed { what: "allocated", errno: Errno::FBIG | Errno::NOSPC, .. } = &refused else {
+        panic!("{refused:?}");
+    };
+    assert!(refused.to_string().contains("cannot be allocated"), "{refused}");
+}
+
+/// The inner half of the next test: in a process of its own, as the limit is the whole process's.
+#[test]
+#[ignore = "run by the test below, under a file size limit"]
+fn under_a_file_size_limit() {
+    let Some(limit) = getrlimit(Resource::Fsize).current else { return };
+    // As the program does when it starts.
+    let unneeded = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, unneeded).expect("register");
+    let (_dir, facts) = directory();
+    assert_eq!(facts.file_size_limit, Some(limit));
+    let file = TestFile::create(&facts, Cache::Buffered).expect("create");
+    assert_eq!(rustix::io::pwrite(&file, b"beyond", limit), Err(Errno::FBIG));
+    let refused = file.allocate(limit + 1, End::Moves).expect_err("beyond").to_string();
+    assert!(refused.contains("RLIMIT_FSIZE is 1 MiB") && refused.contains("ulimit -f"), "{refused}");
+}
+
+/// Not caught, SIGXFSZ kills whoever writes beyond the limit.
+#[test]
+fn the_file_size_limit_is_an_error_and_not_the_end() {
+    let program = std::env::current_exe().expect("this program");
+    let inner = "crate::target::tests::under_a_file_size_limit";
+    let limited = std::process::Command::new("prlimit")
+        .arg("--fsize=1048576")
+        .arg(program)
+        .args(["--exact", inner, "--ignored"])
+        .output()
+        .expect("prlimit is in util-linux, which every Linux system has");
+    let text = String::from_utf8_lossy(&limited.stdout);
+    assert!(limited.status.success(), "{} {text}", limited.status);
+    assert!(text.contains("1 passed"), "{text}");
+}
+
+#[test]
+fn memory_file_systems_are_known_for_what_they_are() {
+    let Ok(facts) = check_dir(Path::new("/dev/shm")) else { return };
+    assert_eq!(facts.file_system.medium, Some(plimsoll_machine::storage::Medium::Memory));
+}
+
+/// The directory, opened as for a test file.
+fn opened(dir: &Path) -> OwnedFd {
+    open_directory(&dir.canonicalize().expect("a path without links")).expect("open")
+}
+
+#[test]
+fn without_nameless_files_the_name_is_gone_before_the_first_byte() {
+    let (dir, _) = directory();
+    let registry = Registry::at(&dir.path().join("entries"));
+    let file = open_named(&opened(dir.path()), Cache::Buffered, &registry).expect("create");
+    assert_eq!((names(&dir.path().join("entries")), names(dir.path())), (0, 1));
+    let stat = rustix::fs::fstat(&file).expect("stat");
+    assert_eq!((stat.st_nlink, stat.st_mode & 0o777), (0, 0o600));
+    file.write_all_at(b"usable", 0).expect("write");
+}
+
+#[test]
+fn where_everybody_may_rename_a_name_is_refused_and_with_the_sticky_bit_it_is_not() {
+    use std::os::unix::fs::PermissionsExt;
+    let (dir, facts) = directory();
+    for (mode, is_refused) in [(0o777, true), (0o1777, false), (0o755, false)] {
+        std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(mode)).expect("chmod");
+        let refused = guarded(&opened(dir.path()), &facts);
+        assert_eq!(matches!(refused, Err(TargetError::Planted { .. })), is_refused, "{mode:o}: {refused:?}");
+    }
+}
+
+/// The owner of the directory replaces whatever appears by a link to a victim, again and again: the victim stays as it was. If this
+/// user is root, the racer is another one.
+#[test]
+fn a_racer_with_links_gains_nothing() {
+    let (dir, _) = directory();
+    let opened = opened(dir.path());
+    let base = tempfile::tempdir().expect("temporary directory");
+    let victim = base.path().join("victim");
+    std::fs::write(&victim, "precious").expect("write");
+    let racers = rustix::process::geteuid().is_root().then(|| rustix::fs::Uid::from_raw(65534));
+    rustix::fs::chown(dir.path(), racers, None).expect("chown");
+    let (place, target) = (dir.path().to_path_buf(), victim.clone());
+    let (stop, stopped) = crossbeam_channel::bounded::<()>(0);
+    let racer = std::thread::spawn(move || {
+        // Of this thread alone.
+        rustix::thread::set_thread_res_uid(racers, racers, racers).expect("another user");
+        let (mut won, mut number) = (0, 0);
+        while !matches!(stopped.try_recv(), Err(crossbeam_channel::TryRecvError::Disconnected)) {
+            for entry in std::fs::read_dir(&place).expect("list").flatten() {
+                if entry.file_name().as_encoded_bytes().starts_with(b".plimsoll-") {
+                    number += 1;
+                    let moved = std::fs::rename(entry.path(), place.join(format!("moved-{number}"))).is_ok();
+                    won += usize::from(moved && std::os::unix::fs::symlink(&target, entry.path()).is_ok());
+                }
+            }
+        }
+        won
+    });
+    for _ in 0..2000 {
+        if let Ok(file) = open_named(&opened, Cache::Buffered, &Registry::default()) {
+            file.write_all_at(b"overwritten", 0).expect("write");
+        }
+    }
+    drop(stop);
+    let won = racer.join().expect("racer");
+    assert_eq!(std::fs::read_to_string(&victim).expect("read"), "precious", "won {won} times");
+    assert_eq!(names(base.path()), 1);
+}

@@ -1,0 +1,542 @@
+//! A case of `disk.io` that is ready: its files, its threads, and what their counts mean.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use plimsoll_metal::mapped::Access;
+use plimsoll_metal::ticks::Clock;
+use plimsoll_metal::uring::RingError;
+
+use super::busy::Busy;
+use super::case_files::{CaseFiles, renewal};
+use super::data::Noise;
+use super::device_check::{DeviceCheck, Moved};
+use super::driver::{About, DriverError, Portion};
+use super::engine::{Kind, Opened, open_on};
+use super::fact::{self, COUNT, ENGINE, PAGE_CACHE, SIZE, VOLUME};
+use super::file::memory_behind;
+use super::job::Job;
+use super::ledger::Ledger;
+use super::lend::Lender;
+use super::load::{self, CAP_NS, Load, LoadError, Manner, Schedule, Tally};
+use super::metrics;
+use super::pattern::{Extent, Order, derive};
+use super::reached::{Reached, depth_missed, rate_missed};
+use super::source::{Doing, Source};
+use super::target::{Cache, TestFile};
+use super::threads::{Count, Threads};
+use super::warning::{FileWarning, TransferWarning};
+use plimsoll_bench_api::fixed::Scaling;
+use plimsoll_bench_api::{Context, Prepared};
+use plimsoll_machine::Root;
+use plimsoll_machine::storage::Medium;
+use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Offer, Origin, Sample, Writable, WrongAnswer};
+use plimsoll_model::warning::Note;
+
+/// Direct I/O goes by these at the least.
+const SECTOR: u64 = 512;
+
+/// What a thread needs to make its load.
+struct Outfit {
+    job: Job,
+    files: Vec<Arc<TestFile>>,
+    extent: Extent,
+    seed: u64,
+    id: String,
+    thread: usize,
+    ledger: Option<Ledger>,
+    clock: Clock,
+    until: Option<Instant>,
+}
+
+impl Outfit {
+    /// Makes the load, on the thread that will use it.
+    fn load(self) -> Result<(Box<dyn Load>, About), LoadError> {
+        let Outfit { job, files, extent, seed, id, thread, ledger, clock, until } = self;
+        let own = format!("{id} thread {thread}");
+        let access = match job.order {
+            Order::Sequential | Order::SequentialEach | Order::Backward => Access::Sequential,
+            Order::Random | Order::Strided | Order::Same | Order::Zipf(_) | Order::Zoned(_) => Access::Random,
+        };
+        let discards = job.doing == Doing::Trim && files.iter().any(|file| file.is_device());
+        let (kind, instead) = match job.kind {
+            Kind::IoUring(_) if discards => (Kind::Psync, Some("BLKDISCARD is a blocking call".to_owned())),
+            Kind::Libaio if job.doing == Doing::Trim => {
+                (Kind::Psync, Some("libaio has no requests that trim".to_owned()))
+            }
+            kind => (kind, None),
+        };
+        let opened = opened(kind, &job, &files, access, clock)?;
+        let fell_back = instead.or(opened.fell_back);
+        let about = About { kind: opened.engine.kind(), fell_back, remark: opened.engine.remark() };
+        let renew = files.first().and_then(|file| renewal(&job, file, extent, seed, thread));
+        let per_thread = |per_second: f64| per_second / job.threads as f64;
+        let schedule = job.offered.map(|o| {
+            Schedule::new(o.arrivals, per_thread(o.per_second), derive(seed, &format!("{own} arrivals")))
+        });
+        let tally = Tally::empty(job.directions());
+        let source = Source::new(job.doing, job.through, job.blocks, job.order, extent, derive(seed, &own));
+        let manner = Manner { flush: job.flush, schedule, renew, ledger, files, until };
+        Ok((load::on(opened.engine, source, Noise::new(seed, &own), manner, tally), about))
+    }
+}
+
+/// The warnings about the files of a case, and about what is behind them.
+fn notes(of_files: Vec<FileWarning>, cx: &Context<'_>) -> impl Iterator<Item = Note> {
+    of_files.into_iter().chain(memory_behind(cx.machine.storage.as_ref())).map(Note::from)
+}
+
+/// Seconds of a probe of which `wanted` are asked for, where so many nanoseconds of the budget are left: a search of a few tens of
+/// probes leaves some of them to the samples.
+fn shortened(wanted: f64, left_ns: u64) -> f64 {
+    /// The largest share of what is left that one takes: 40 of them leave a quarter.
+    const SHARE: f64 = 1.0 / 32.0;
+    /// A probe is no shorter than that, in seconds, where more is asked for.
+    const LEAST: f64 = 0.05;
+    wanted.min((left_ns as f64 * 1e-9 * SHARE).max(LEAST))
+}
+
+/// One point of a search.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Probe {
+    /// Most transfers of each thread in flight.
+    pub(super) depth: u64,
+    /// Transfers a second.
+    pub(super) rate: f64,
+    /// Mean latency in seconds.
+    pub(super) latency: f64,
+    /// The latency below which the share asked for stays, in nanoseconds.
+    pub(super) percentile_ns: u64,
+}
+
+/// A case that is ready: a load on each thread.
+pub(super) struct Transfers {
+    team: Threads,
+    kind: Kind,
+    job: Job,
+    busy: Busy,
+    facts: Facts,
+    known: bool,
+    device_check: Option<DeviceCheck>,
+    /// The first of the files: others may fill what it is on.
+    file: Option<Arc<TestFile>>,
+    /// What the samples claim to have moved.
+    claimed: Moved,
+    reached: Vec<Reached>,
+    /// A sample whose amount is fixed was cut.
+    cut: bool,
+    /// After so many seconds.
+    cut_after: f64,
+    /// When the budget ends, where there is one.
+    until: Option<Instant>,
+    /// Since when reference tools have had the machine: their time is not the case's.
+    paused: Option<Instant>,
+    /// The first sample warms up, for a time.
+    warm: bool,
+    /// The test file as other processes see it, to be read.
+    shared: Option<PathBuf>,
+    /// Bytes of it that the case works on.
+    bytes: u64,
+    /// Makes a place for what they write.
+    lender: Option<Lender>,
+    /// Why what they wrote to could not be filled anew: nothing there is to be trusted then.
+    spoilt: Option<String>,
+    /// The device, or the directory of the test files.
+    path: String,
+}
+
+impl Transfers {
+    /// Sets up a job; the id of its case tells its random numbers from those of others.
+    pub(super) fn new(id: &str, job: Job, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+        let case_files = CaseFiles::of(&job, cx)?;
+        let each = case_files.extents.iter().map(|extent| extent.bytes);
+        let bytes: u64 = if job.shared { each.max().unwrap_or_default() } else { each.sum() };
+        let mut facts = Facts { achieved: case_files.place, ..Facts::default() };
+        facts.warnings.extend(notes(case_files.warnings, cx));
+        let first = case_files.files.first().and_then(|files| files.first());
+        let shared = first.filter(|_| case_files.known).map(|file| file.seen_by_others());
+        let past = job.blocks.unit().is_multiple_of(SECTOR)
+            && first.is_none_or(|file| file.file_system().medium != Some(Medium::Memory));
+        let own = first.cloned();
+        // Before the first transfer.
+        let device_check = first
+            .map(|file| DeviceCheck::new(Root::live(), cx.machine.storage.as_ref(), Arc::clone(file), bytes));
+        let ledgers = ledgers(&job, &case_files.extents)?;
+        facts.achieved.set(&SIZE, bytes);
+        let clock = Clock::fastest();
+        let of_threads = case_files.files.into_iter().zip(case_files.extents).zip(ledgers);
+        let makes = of_threads.enumerate().map(|(thread, ((files, extent), ledger))| {
+            let outfit = Outfit {
+                job: job.clone(),
+                files,
+                extent,
+                seed: cx.options.seed,
+                id: id.to_owned(),
+                thread,
+                ledger,
+                clock,
+                until: cx.options.until,
+            };
+            move || outfit.load()
+        });
+        let path = super::path_of(cx);
+        let (team, about) =
+            Threads::start(job.directions(), makes).map_err(|error| failed(&error, &path, false))?;
+        let kind = about.kind;
+        facts.achieved.set(&ENGINE, kind.word());
+        facts.warnings.extend(engine_warnings(job.kind, about));
+        let is_buffered = job.cache == Cache::Buffered;
+        facts.warnings.extend(is_buffered.then(|| FileWarning::PageCache { avoidable: past }.into()));
+        Ok(Transfers {
+            team,
+            kind,
+            job,
+            busy: Busy::behind(cx.machine),
+            facts,
+            known: case_files.known,
+            device_check,
+            file: own,
+            claimed: Moved::default(),
+            reached: Vec::new(),
+            cut: false,
+            cut_after: CAP_NS as f64 * 1e-9,
+            until: cx.options.until,
+            paused: None,
+            warm: false,
+            shared,
+            bytes,
+            lender: case_files.lender,
+            spoilt: None,
+            path,
+        })
+    }
+
+    /// The most transfers of each thread in flight.
+    pub(super) fn depth(&self) -> u64 {
+        self.job.depth
+    }
+
+    /// The most of them that the engine at work can have.
+    pub(super) fn reachable_depth(&self) -> u64 {
+        if self.kind.is_one_at_a_time() { 1 } else { self.job.depth }
+    }
+
+    /// The engine at work.
+    pub(super) fn engine(&self) -> &'static str {
+        self.kind.word()
+    }
+
+    pub(super) fn threads(&self) -> u64 {
+        self.job.threads
+    }
+
+    /// What so many transfers of each thread in flight give, and the latency below which `share` of them stay.
+    pub(super) fn probe(&mut self, depth: u64, amount: Amount, share: f64) -> Result<Probe, CannotMeasure> {
+        let environment = |e: DriverError| failed(&e, &self.path, false);
+        let amount = match amount {
+            Amount::Seconds(seconds) => Amount::Seconds(shortened(seconds, self.left_ns())),
+            work @ Amount::Work(_) => work,
+        };
+        // `Job::of` has bounded the depth.
+        self.team.set_limit(depth as usize).map_err(environment)?;
+        let portions: Vec<Portion> =
+            (0..self.job.threads).map(|thread| self.portion(amount, thread)).collect();
+        let count = self.team.count(|thread| portions[thread as usize]).map_err(environment)?;
+        let tally = count.tally;
+        self.claimed.read += tally.read.bytes;
+        self.claimed.written += tally.written.bytes;
+        Ok(Probe {
+            depth,
+            rate: count.rate,
+            latency: tally.latency.mean().unwrap_or(f64::NAN),
+            percentile_ns: tally.latency.at(share),
+        })
+    }
+
+    /// Keeps so many transfers of each thread in flight from now on.
+    pub(super) fn settle_at(&mut self, depth: u64) -> Result<(), CannotMeasure> {
+        self.job.depth = depth;
+        self.team.set_limit(depth as usize).map_err(|e| CannotMeasure::environment(e.to_string()))
+    }
+
+    /// What one thread does of a sample.
+    fn portion(&self, amount: Amount, thread: u64) -> Portion {
+        // The casts saturate.
+        let ns = |seconds: f64| (seconds * 1e9) as u64;
+        let cap_ns = || CAP_NS.min(self.left_ns());
+        match (amount, self.job.transfers_of(thread)) {
+            (Amount::Seconds(seconds), None) => Portion::Time { ns: ns(seconds) },
+            (Amount::Work(transfers), _) => Portion::Transfers { transfers, cap_ns: cap_ns() },
+            (Amount::Seconds(_), Some(transfers)) if self.warm => {
+                Portion::Transfers { transfers, cap_ns: cap_ns() }
+            }
+            (Amount::Seconds(seconds), Some(transfers)) => {
+                Portion::Transfers { transfers, cap_ns: ns(seconds) }
+            }
+        }
+    }
+
+    /// Nanoseconds of the budget that are left for a sample.
+    fn left_ns(&self) -> u64 {
+        /// A sample that the run loop still begins has so much time.
+        const LEAST_NS: u64 = 200_000_000;
+        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+        left.map_or(u64::MAX, |left| u64::try_from(left.as_nanos()).unwrap_or(u64::MAX).max(LEAST_NS))
+    }
+
+    /// The amount of the samples, as it was asked for: of each thread or of all.
+    fn note_amount(&self, facts: &mut Facts) {
+        let (Some(wanted), false) = (self.job.fixed, self.reached.is_empty()) else { return };
+        let mean = self.mean(|sample| sample.transfers as f64);
+        let asked = if self.job.scaling == Scaling::Strong { mean } else { mean / self.job.threads as f64 };
+        let bytes = asked * self.job.blocks.mean();
+        facts.achieved.set(&COUNT, asked.round());
+        facts.achieved.set(&VOLUME, bytes.round());
+        if self.cut {
+            let wanted = wanted as f64 * self.job.blocks.mean();
+            let cut = TransferWarning::VolumeCut { seconds: self.cut_after, done: bytes, wanted };
+            facts.warnings.push(cut.into());
+        }
+    }
+
+    /// The mean over the samples.
+    fn mean(&self, of: impl Fn(&Reached) -> f64) -> f64 {
+        self.reached.iter().map(of).sum::<f64>() / self.reached.len().max(1) as f64
+    }
+
+    /// Warnings and facts about depth and rate, as they were reached.
+    fn note_reached(&self, facts: &mut Facts) {
+        let (depth, rate) = (self.mean(|sample| sample.depth), self.mean(|sample| sample.rate));
+        facts.achieved.set(&fact::DEPTH, depth / self.job.threads as f64);
+        if self.reached.is_empty() {
+            return;
+        }
+        if let Some(offered) = self.job.offered {
+            facts.achieved.set(&fact::RATE, rate);
+            let missed = rate_missed(offered.per_second, self.job.threads, &self.reached);
+            facts.warnings.extend(missed.map(Note::from));
+        } else {
+            let missed = depth_missed(&self.job, self.kind, &self.reached);
+            facts.warnings.extend(missed.map(Note::from));
+        }
+    }
+}
+
+/// The engine of a thread. Where io_uring is refused, as in many containers, libaio keeps as many direct transfers in flight.
+fn opened(
+    kind: Kind,
+    job: &Job,
+    files: &[Arc<TestFile>],
+    access: Access,
+    clock: Clock,
+) -> Result<Opened, RingError> {
+    // `Job::of` has bounded both.
+    let (depth, block) = (job.depth as usize, job.blocks.largest() as usize);
+    let first = open_on(kind, files, depth, block, access, clock)?;
+    let is_refused = matches!(kind, Kind::IoUring(_)) && first.engine.kind() == Kind::Psync;
+    if !is_refused || depth < 2 || job.cache != Cache::Direct || job.doing == Doing::Trim {
+        return Ok(first);
+    }
+    let second = open_on(Kind::Libaio, files, depth, block, access, clock)?;
+    let is_other = second.fell_back.is_some();
+    Ok(if is_other { first } else { Opened { fell_back: first.fell_back, ..second } })
+}
+
+/// What of the engine is not as it was asked for, as warnings.
+fn engine_warnings(wanted: Kind, about: About) -> impl Iterator<Item = Note> {
+    let used = about.kind;
+    let fell_back = about.fell_back.map(|why| TransferWarning::EngineFellBack { wanted, used, why });
+    let remark = about.remark.map(|why| TransferWarning::NotRegistered { why });
+    fell_back.into_iter().chain(remark).map(Note::from)
+}
+
+/// What failed; of data that is wrong also whether a reference tool could have written there.
+/// Why a load failed. What was read back wrong from `path` is a wrong answer, unless a reference tool writes to the same
+/// place (`shared`).
+fn failed(error: &DriverError, path: &str, shared: bool) -> CannotMeasure {
+    let wrong = match error {
+        DriverError::Load(LoadError::Examined(evidence)) if !shared => evidence.wrong(),
+        DriverError::Load(LoadError::Wrong(wrong)) if !shared => *wrong,
+        _ => return CannotMeasure::environment(told(error, shared)),
+    };
+    let origin = Origin::Storage { path: path.to_owned(), offset: wrong.offset };
+    WrongAnswer::new(origin, "verify", wrong.how.word()).detail(told(error, shared)).into()
+}
+
+fn told(error: &DriverError, shared: bool) -> String {
+    match error {
+        DriverError::Load(LoadError::Examined(_)) if shared => {
+            format!(
+                "{error}; a reference tool writes to the same place, which is filled anew after each of its turns"
+            )
+        }
+        DriverError::Load(LoadError::Examined(_)) => {
+            format!("{error}; no reference tool was given this place to write to")
+        }
+        error => error.to_string(),
+    }
+}
+
+/// What can be read back of each thread's part, where every read is checked.
+fn ledgers(job: &Job, extents: &[Extent]) -> Result<Vec<Option<Ledger>>, CannotMeasure> {
+    let ledger = |extent: &Extent| {
+        let made = job.verify.then(|| Ledger::new(extent.start, extent.bytes, extent.unit)).transpose();
+        made.map_err(|error| CannotMeasure::not_here(error.to_string()))
+    };
+    extents.iter().map(ledger).collect()
+}
+
+impl Prepared for Transfers {
+    fn offer(&self) -> Offer {
+        let file_bytes = self.shared.is_some().then_some(self.bytes);
+        Offer { file: self.shared.clone(), file_bytes, ..Offer::default() }
+    }
+
+    fn lend(&mut self) -> Result<Writable, String> {
+        let none = || "the case has no test file that a tool could write to".to_owned();
+        self.lender.as_mut().ok_or_else(none)?.lend(self.until)
+    }
+
+    fn resume(&mut self) {
+        let paused = self.paused.take().map_or(Duration::ZERO, |since| since.elapsed());
+        self.until = self.until.and_then(|until| until.checked_add(paused));
+        let until = self.until;
+        let taken_back = self.lender.as_mut().map_or(Ok(()), |lender| lender.take_back(until));
+        self.spoilt = taken_back.err().map(|error| format!("the test file cannot be filled anew: {error}"));
+    }
+
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let crowded = || self.file.as_ref().and_then(|file| file.facts().crowded(file));
+        if let Some(why) = self.spoilt.clone().or_else(crowded) {
+            return Err(CannotMeasure::environment(why));
+        }
+        let portions: Vec<Portion> =
+            (0..self.job.threads).map(|thread| self.portion(amount, thread)).collect();
+        let begun = self.busy.now();
+        let portion = |thread: u64| portions.get(thread as usize).copied().unwrap_or(Portion::Time { ns: 0 });
+        let count = match self.team.count(portion) {
+            Ok(count) => count,
+            Err(error) => {
+                let shared = self.lender.as_ref().is_some_and(Lender::shares);
+                return Err(failed(&error, &self.path, shared));
+            }
+        };
+        self.claimed.read += count.tally.read.bytes;
+        self.claimed.written += count.tally.written.bytes;
+        if self.warm || self.job.fixed.is_none() {
+            self.reached.push(Reached {
+                depth: count.depth,
+                rate: count.rate,
+                transfers: count.tally.transfers,
+                thread_seconds: count.thread_seconds,
+                flushed: count.tally.sync.mean().is_some(),
+            });
+            if count.tally.cut {
+                (self.cut, self.cut_after) = (true, count.elapsed);
+            }
+        }
+        self.warm = true;
+        let mut sample = sample_of(&count, &self.job);
+        if self.kind.is_one_at_a_time() {
+            // A call that submits and completes in one has no time of submission.
+            sample.values.remove(metrics::SLAT);
+            sample.values.remove(metrics::CLAT);
+            sample.histograms.retain(|h| h.metric != metrics::SLAT && h.metric != metrics::CLAT);
+        }
+        if let Some(done) = begun.and_then(|begun| self.busy.since(begun)) {
+            let moved = count.tally.read.bytes.saturating_add(count.tally.written.bytes);
+            let figures = [(metrics::BUSY, done.busy()), (metrics::AWAIT, done.each(moved))];
+            let known = figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+            sample.values.extend(known);
+        }
+        Ok(sample)
+    }
+
+    fn pause(&mut self) {
+        self.paused.get_or_insert_with(Instant::now);
+        // What failed is told by the next sample.
+        let _ = self.team.stop();
+    }
+
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        if !self.known {
+            return Ok(());
+        }
+        if let Some(why) = &self.spoilt {
+            return Err(CannotMeasure::environment(why));
+        }
+        let shares = self.lender.as_ref().is_some_and(Lender::shares);
+        self.team.verify().map_err(|error| failed(&error, &self.path, shares))
+    }
+
+    fn facts(&self) -> Facts {
+        let mut facts = self.facts.clone();
+        self.note_reached(&mut facts);
+        self.note_amount(&mut facts);
+        facts.warnings.extend(self.lender.as_ref().and_then(Lender::warning).map(Note::from));
+        if let Some(device_check) = &self.device_check {
+            let traffic = device_check.judge(self.claimed);
+            facts.achieved.add(traffic.achieved);
+            facts.warnings.extend(traffic.warnings.into_iter().map(Note::from));
+            facts.invalid = traffic.invalid;
+            if self.job.doing.uses_up() {
+                // Each thread has a file of its own, which comes and goes.
+                facts.achieved.take(&PAGE_CACHE);
+            }
+        }
+        facts
+    }
+}
+
+/// The figures of a count.
+fn sample_of(count: &Count<'_>, job: &Job) -> Sample {
+    let tally = count.tally;
+    let each = |n: u64| n as f64 / tally.transfers.max(1) as f64;
+    let mut values = BTreeMap::from([
+        (metrics::THROUGHPUT.to_owned(), count.throughput),
+        (metrics::RATE.to_owned(), count.rate),
+        (metrics::CPU.to_owned(), each(count.cpu_ns) * 1e-9),
+        (metrics::DEPTH.to_owned(), count.depth),
+        (metrics::SWITCHES.to_owned(), each(count.switches)),
+    ]);
+    if matches!(job.doing, Doing::Mixed { .. } | Doing::Copy) {
+        let [read, written] = count.traffic;
+        values.extend([(metrics::READ.to_owned(), read), (metrics::WRITE.to_owned(), written)]);
+    }
+    values.extend(tally.latency.stdev().map(|stdev| (metrics::LATENCY_STDEV.to_owned(), stdev)));
+    let timed = [
+        (metrics::LATENCY, Some(&tally.latency)),
+        (metrics::SLAT, Some(&tally.submit)),
+        (metrics::CLAT, Some(&tally.complete)),
+        (metrics::READ_LATENCY, tally.read.latency.as_ref()),
+        (metrics::WRITE_LATENCY, tally.written.latency.as_ref()),
+        (metrics::SYNC, Some(&tally.sync)),
+    ];
+    let mut histograms = Vec::new();
+    for (metric, times) in timed {
+        if let Some((times, mean)) = times.and_then(|times| Some((times, times.mean()?))) {
+            values.insert(metric.to_owned(), mean);
+            histograms.push(super::distribution(metric, times));
+        }
+    }
+    Sample { elapsed: count.elapsed, values, histograms, ..Sample::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_leaves_some_of_its_budget() {
+        assert_eq!(shortened(0.1, u64::MAX), 0.1, "without a budget");
+        assert_eq!(shortened(0.1, 60_000_000_000), 0.1, "there is time");
+        assert_eq!([shortened(1.0, 0), shortened(0.02, 0)], [0.05, 0.02]);
+        let mut left = 8.0;
+        for _ in 0..40 {
+            left -= shortened(1.0, (left * 1e9) as u64);
+        }
+        assert!((2.0..3.0).contains(&left), "{left} s of 8 are left");
+    }
+}

@@ -1,0 +1,122 @@
+//! Whether trims get through to the device.
+
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+
+use super::human;
+use super::source::Blocks;
+use plimsoll_bench_api::Context;
+use plimsoll_bench_api::RawTarget;
+use plimsoll_machine::Root;
+use plimsoll_machine::disk::users;
+use plimsoll_machine::mounts::DeviceNumber;
+use plimsoll_machine::storage::Storage;
+use plimsoll_model::sample::CannotMeasure;
+use plimsoll_units::text::shown_bytes;
+
+/// Refuses to measure trims that would end in the file system.
+///
+/// # Errors
+/// `NotHere`, with what is missing.
+pub(super) fn check(cx: &Context<'_>) -> Result<(), CannotMeasure> {
+    let Some(storage) = cx.machine.storage.as_ref() else { return Ok(()) };
+    let most = storage.device.as_deref().and_then(most_bytes);
+    match refusal(storage, most) {
+        Some(reason) => Err(CannotMeasure::not_here(reason)),
+        None => Ok(()),
+    }
+}
+
+/// Refuses to measure trims that the device would not carry out.
+///
+/// # Errors
+/// `NotHere`, with what is missing.
+pub(super) fn check_device(target: &RawTarget, blocks: &Blocks) -> Result<(), CannotMeasure> {
+    let name = shown_bytes(target.device.as_os_str().as_bytes());
+    let about = std::fs::metadata(&target.device)
+        .map_err(|error| CannotMeasure::environment(format!("{name} cannot be checked: {error}")))?;
+    let number = DeviceNumber::from_raw(about.rdev());
+    let of = |file: &str| users::queue_number(&Root::live(), number, file);
+    match unheeded(&name, blocks.unit(), of("discard_max_bytes"), of("discard_granularity")) {
+        Some(reason) => Err(CannotMeasure::not_here(reason)),
+        None => Ok(()),
+    }
+}
+
+/// Why a device would not carry out trims of multiples of `unit` bytes; `most` is the largest that it takes, `granularity` what
+/// it frees at a time (Documentation/ABI/stable/sysfs-block).
+fn unheeded(name: &str, unit: u64, most: Option<u64>, granularity: Option<u64>) -> Option<String> {
+    match (most, granularity) {
+        (Some(0), _) => Some(format!("{name} does not support trim (its discard_max_bytes is 0)")),
+        (_, Some(granularity)) if granularity > 0 && !unit.is_multiple_of(granularity) => Some(format!(
+            "{name} frees {} at a time (its discard_granularity) and may ignore less; give a --block that is a multiple",
+            human(granularity)
+        )),
+        _ => None,
+    }
+}
+
+/// Why trims end before the device; `most` is the largest trim that it takes.
+fn refusal(storage: &Storage, most: Option<u64>) -> Option<String> {
+    let device = storage.device.as_deref().unwrap_or("the device");
+    if most == Some(0) {
+        return Some(format!("{device} does not support trim (its discard_max_bytes is 0)"));
+    }
+    let file_system = storage.file_system.as_ref()?;
+    let passes_on = |option: &String| option == "discard" || option.starts_with("discard=");
+    (!file_system.options.iter().any(passes_on)).then(|| {
+        format!(
+            "the {} on {device} does not pass trims to the device; mount it with -o discard",
+            file_system.fs_type
+        )
+    })
+}
+
+/// The largest trim that a block device takes, in bytes; of a partition, its disk's.
+fn most_bytes(device: &str) -> Option<u64> {
+    if device.contains("..") || device.contains('/') {
+        return None;
+    }
+    let of = |queue: &str| {
+        let path = format!("/sys/class/block/{device}/{queue}/discard_max_bytes");
+        std::fs::read_to_string(path).ok()?.trim().parse().ok()
+    };
+    of("queue").or_else(|| of("../queue"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_machine::storage::{FileSystem, Medium};
+
+    #[test]
+    fn trims_must_get_through_file_system_and_device() {
+        let storage = |options: &[&str]| Storage {
+            file_system: Some(FileSystem {
+                fs_type: "ext4".to_owned(),
+                mount_point: "/".to_owned(),
+                source: "/dev/vda".to_owned(),
+                options: options.iter().map(|option| (*option).to_owned()).collect(),
+                medium: Medium::Device,
+            }),
+            device: Some("vda".to_owned()),
+            ..Storage::default()
+        };
+        let why = |options: &[&str], most| refusal(&storage(options), most).unwrap_or_default();
+        assert_eq!(why(&["rw", "discard"], Some(1 << 30)), "");
+        assert_eq!(why(&["rw", "discard=async"], None), "");
+        assert!(why(&["rw", "discard"], Some(0)).contains("discard_max_bytes"));
+        assert!(why(&["rw"], Some(1 << 30)).contains("-o discard"));
+        assert!(why(&["nodiscard"], None).contains("-o discard"));
+    }
+
+    #[test]
+    fn a_device_must_take_trims_of_that_size() {
+        let why = |unit, most, granularity| unheeded("/dev/x", unit, most, granularity).unwrap_or_default();
+        assert_eq!(why(4096, Some(1 << 30), Some(4096)), "");
+        assert_eq!(why(4096, None, None), "");
+        assert_eq!(why(4096, Some(1 << 30), Some(0)), "");
+        assert!(why(4096, Some(0), Some(0)).contains("does not support trim"));
+        assert!(why(4096, Some(1 << 30), Some(65536)).contains("frees 64 KiB at a time"));
+    }
+}

@@ -1,0 +1,47 @@
+//! What the searches over the number of transfers in flight found, as the row of a measurement says it.
+
+use super::engine::Kind;
+use super::fact::{self, DEEPEST, ENGINE, TARGET_HELD};
+use super::metrics::{DEPTH, LATENCY, RATE, THREADS};
+use plimsoll_bench_api::Curve;
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::sample::Point;
+use plimsoll_units::quantity::{Quantity, Unit};
+use plimsoll_units::text::counted;
+
+/// What the curve of a search is drawn over.
+pub(super) const CURVES: &[Curve] = &[
+    Curve { x: DEPTH, x_unit: "", log: true, y: RATE, y_unit: "IO/s" },
+    Curve { x: DEPTH, x_unit: "", log: true, y: LATENCY, y_unit: "s" },
+    Curve { x: THREADS, x_unit: "", log: true, y: RATE, y_unit: "IO/s" },
+];
+
+/// The rate at a number in flight that a search tried.
+pub(super) fn point(point: &Point) -> Option<String> {
+    let (threads, depth, rate) = (*point.get(THREADS)?, *point.get(DEPTH)?, *point.get(RATE)?);
+    let times = if threads > 1.0 { format!(" ×{threads}") } else { String::new() };
+    Some(format!("depth {depth}{times} {}", Quantity::new(rate, Unit::IoPerSecond)))
+}
+
+/// What a search for the deepest queue within a latency found.
+pub(super) fn deepest(measurement: &Measurement) -> Option<String> {
+    let target = measurement.case.word("latency-target")?.replace(':', " ≤ ");
+    let held = measurement.achieved.get(&TARGET_HELD)?;
+    // Nothing deeper was tried where there is nothing deeper.
+    let lone = measurement.achieved.get(&ENGINE).and_then(|word| Kind::lone(&word));
+    Some(match measurement.achieved.get(&DEEPEST)? {
+        None if held => format!("{target} at depth 1, the search was inconclusive"),
+        None => format!("{target} at no depth"),
+        Some(1) if held && let Some(lone) = lone => {
+            format!("{target} at depth 1, the only one of {}", lone.word())
+        }
+        Some(depth) if held => format!("{target} up to depth {depth}"),
+        Some(depth) => format!("{target} up to depth {depth} in the search, not in the samples"),
+    })
+}
+
+/// How many in flight a knee was measured at.
+pub(super) fn knee(measurement: &Measurement) -> Option<String> {
+    let (depth, threads) = (measurement.achieved.get(&DEEPEST)??, measurement.achieved.get(&fact::THREADS)?);
+    Some(format!("at depth {depth} on {}", counted(threads, "thread")))
+}

@@ -1,0 +1,300 @@
+//! Where threads run and where their memory lies: `--affinity` and `--node`. Without them threads are spread, and each works on
+//! memory of its own NUMA node.
+//!
+//! The kernel takes memory of a stated node from that node alone and ends a process that wants more than is there; so the sum
+//! is held against what the node has free, or for reserved pages against its own pool, before any is allocated, and where the
+//! pages lie is asked afterwards.
+
+use std::collections::BTreeMap;
+
+use plimsoll_metal::buffer::Pages;
+use plimsoll_metal::numa::{nodes_of, on_node};
+use plimsoll_metal::team::Team;
+use serde::{Deserialize, Serialize};
+
+use super::fact::MEMORY_NODES;
+use super::warning::MemoryWarning;
+use super::{fits_in, human, in_pool, page_size, pages_for, reserved_page, team_on, whole};
+use plimsoll_bench_api::buffer::reserve;
+use plimsoll_bench_api::places;
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::place::Threads;
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::{CannotMeasure, Facts};
+
+const NODE: &str = "node";
+
+/// A place of threads and a node of their memory, if they were asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Affinity {
+    place: Option<String>,
+    node: Option<u64>,
+}
+
+impl Affinity {
+    /// The case here.
+    pub(super) fn on(&self, case: Case) -> Case {
+        let case = match self.node {
+            Some(node) => case.with_count(NODE, node),
+            None => case,
+        };
+        match &self.place {
+            Some(place) => case.with_word("affinity", place),
+            None => case,
+        }
+    }
+}
+
+/// The places and nodes asked for, each with each.
+///
+/// # Errors
+/// A node that this machine does not have, or CPUs that may not be used.
+pub(super) fn affinities(machine: &Machine, group: &Group) -> Result<Vec<Affinity>, String> {
+    let nodes = nodes(machine, group)?;
+    let places = places(machine, group)?.into_iter();
+    Ok(places
+        .flat_map(|place| nodes.iter().map(move |&node| Affinity { place: place.clone(), node }))
+        .collect())
+}
+
+/// The nodes asked for; one `None`, each thread's own, where none is.
+fn nodes(machine: &Machine, group: &Group) -> Result<Vec<Option<u64>>, String> {
+    if !group.asked(NODE) {
+        return Ok(vec![None]);
+    }
+    let known: Vec<String> = machine.memory.nodes.iter().map(|node| node.id.to_string()).collect();
+    let asked = group.numbers(NODE, &[]);
+    match asked.iter().find(|node| !known.contains(&node.to_string())) {
+        Some(node) if known.is_empty() => {
+            Err(format!("--node {node} is not supported on this machine: the kernel shows no NUMA nodes"))
+        }
+        Some(node) => {
+            Err(format!("node must be a NUMA node of this machine ({}): {node} is not", known.join(", ")))
+        }
+        None => Ok(asked.into_iter().map(Some).collect()),
+    }
+}
+
+/// Threads, the memory that each works on, and where it lies: a part of the parameters of each benchmark of memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Site {
+    pub(super) threads: Threads,
+    /// Bytes of each thread.
+    pub(super) size: u64,
+    pub(super) pages: Pages,
+    /// The NUMA node that is asked for; each thread's own without.
+    pub(super) node: Option<usize>,
+}
+
+impl Site {
+    /// That of a case.
+    pub(super) fn of(machine: &Machine, case: &Case) -> Self {
+        Self {
+            threads: Threads::of(machine, case),
+            size: case.number("size").unwrap_or(0),
+            pages: case.word("pages").and_then(page_size).unwrap_or(Pages::Thp),
+            node: case.number(NODE).and_then(|node| usize::try_from(node).ok()),
+        }
+    }
+
+    /// The size where a size in memory is wanted.
+    pub(super) fn bytes(&self) -> usize {
+        usize::try_from(self.size).unwrap_or(usize::MAX)
+    }
+
+    /// The threads, pinned.
+    pub(super) fn team(&self, machine: &Machine) -> Result<Team, CannotMeasure> {
+        team_on(&self.threads.cpus(machine))
+    }
+
+    /// Whether machine and node have the memory.
+    ///
+    /// # Errors
+    /// A node without memory, or too little that is free.
+    pub(super) fn fits(&self, machine: &Machine) -> Result<(), CannotMeasure> {
+        let threads = self.threads.count as u64;
+        fits_in(machine, threads, self.size, self.pages)?;
+        self.node.map_or(Ok(()), |node| self.fits_on(machine, node, threads))
+    }
+
+    fn fits_on(&self, machine: &Machine, id: usize, threads: u64) -> Result<(), CannotMeasure> {
+        let size = self.size;
+        let Some(node) = machine.memory.nodes.iter().find(|node| node.id == id) else { return Ok(()) };
+        let total = node.total_bytes.unwrap_or(0);
+        if total == 0 {
+            let with: Vec<String> = machine
+                .memory
+                .nodes
+                .iter()
+                .filter(|node| node.total_bytes.is_some_and(|bytes| bytes > 0))
+                .map(|node| node.id.to_string())
+                .collect();
+            return Err(CannotMeasure::not_here(format!(
+                "node {id} has no memory; nodes with memory: {}",
+                with.join(", ")
+            )));
+        }
+        if let Some(page) = reserved_page(self.pages) {
+            let place = format!("/sys/devices/system/node/node{id}/hugepages");
+            return in_pool(&node.huge_pages, &place, page, pages_for(threads, size, page));
+        }
+        let free = node.free_bytes.unwrap_or(total);
+        let needed = whole(size, self.pages).and_then(|size| size.checked_mul(threads));
+        let usable = free.saturating_sub(reserve(free));
+        if needed.is_some_and(|needed| needed <= usable) {
+            return Ok(());
+        }
+        Err(CannotMeasure::environment(format!(
+            "needs {threads} × {} of memory on node {id}, and only {} can be used: {} are free there, of which {} stay free; use a smaller --size or another --node",
+            human(size),
+            human(usable),
+            human(free),
+            human(reserve(free))
+        )))
+    }
+}
+
+/// Does `work`; the memory that this thread first touches meanwhile is that of the case's node, if it names one.
+pub(super) fn within<T>(node: Option<usize>, work: impl FnOnce() -> T) -> Result<T, CannotMeasure> {
+    match node {
+        Some(node) => on_node(node, work).map_err(|e| CannotMeasure::not_here(e.to_string())),
+        None => Ok(work()),
+    }
+}
+
+/// Says on which nodes memory lies, and warns where that is another than the one asked for. Nothing where none is, or where
+/// the kernel does not tell.
+pub(super) fn note<'a>(facts: &mut Facts, asked: Option<usize>, memory: impl Iterator<Item = &'a [u8]>) {
+    let Some(wanted) = asked else { return };
+    let found = lies(memory);
+    facts.achieved.set(&MEMORY_NODES, found.keys().copied().collect::<Vec<_>>());
+    note_elsewhere(facts, wanted, &found);
+}
+
+/// Node → how many of the pages asked about lie there; empty where the kernel does not tell.
+pub(super) fn lies<'a>(memory: impl Iterator<Item = &'a [u8]>) -> BTreeMap<usize, usize> {
+    let mut found = BTreeMap::new();
+    for (node, pages) in memory.filter_map(|bytes| nodes_of(bytes).ok()).flatten() {
+        *found.entry(node).or_default() += pages;
+    }
+    found
+}
+
+/// Warns of pages that lie elsewhere.
+pub(super) fn note_elsewhere(facts: &mut Facts, wanted: usize, found: &BTreeMap<usize, usize>) {
+    let elsewhere: usize = found.iter().filter(|(node, _)| **node != wanted).map(|(_, pages)| pages).sum();
+    if elsewhere > 0 {
+        facts.warnings.push(MemoryWarning::PagesElsewhere { pages: elsewhere, node: wanted }.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bandwidth, Block, Latency};
+    use plimsoll_bench_api::Benchmark;
+    use plimsoll_machine::fixture::{Fault, Fixture};
+    use plimsoll_model::case::Value;
+    use plimsoll_model::sample::Cause;
+
+    fn asking(node: u64, size: u64) -> Group {
+        let pages = vec![Value::Word("4k".to_owned())];
+        let group = Group::default().with("node", vec![Value::Count(node)]).with("pages", pages);
+        group.with("size", vec![Value::Size(size)])
+    }
+
+    fn all() -> [&'static dyn Benchmark; 3] {
+        [&Bandwidth, &Block, &Latency]
+    }
+
+    #[test]
+    fn a_node_that_is_not_there_or_has_no_memory_is_refused() -> Result<(), Fault> {
+        let fixture = Fixture::open("epyc-7543-nps4")?;
+        fixture.write(
+            "sys/devices/system/node/node2/meminfo",
+            b"Node 2 MemTotal: 0 kB\nNode 2 MemFree: 0 kB\n",
+        )?;
+        let mut machine = fixture.machine();
+        for benchmark in all() {
+            let why = benchmark.cases(&machine, &asking(77, 64 << 20)).unwrap_err();
+            assert!(
+                why.starts_with("node must be a NUMA node of this machine (0, 1, 2, 3): 77 is not"),
+                "{why}"
+            );
+            let there = benchmark.cases(&machine, &asking(1, 64 << 20)).unwrap();
+            assert!(!there.is_empty());
+            for candidate in there {
+                assert_eq!(candidate.case.number("node"), Some(1), "{}", candidate.case);
+                assert!(candidate.feasible.is_ok(), "{candidate:?}");
+            }
+            for candidate in benchmark.cases(&machine, &asking(2, 64 << 20)).unwrap() {
+                let why = candidate.feasible.unwrap_err();
+                assert!(
+                    why.cause == Cause::NotHere && why.reason.starts_with("node 2 has no memory"),
+                    "{why}"
+                );
+            }
+        }
+        machine.memory.nodes.clear();
+        assert!(Latency.cases(&machine, &asking(0, 64 << 20)).unwrap_err().contains("no NUMA nodes"));
+        Ok(())
+    }
+
+    #[test]
+    fn more_than_the_node_has_free_is_refused_with_the_sum() -> Result<(), Fault> {
+        let mut machine = Fixture::open("epyc-7543-nps4")?.machine();
+        for node in &mut machine.memory.nodes {
+            node.free_bytes = Some(if node.id == 1 { 1 << 30 } else { 64 << 30 });
+        }
+        for benchmark in all() {
+            let whys: Vec<bool> = [0, 1]
+                .into_iter()
+                .flat_map(|node| benchmark.cases(&machine, &asking(node, 1 << 30)).unwrap())
+                .filter(|candidate| candidate.case.threads() == 1)
+                .map(|candidate| match candidate.feasible {
+                    Ok(()) => candidate.case.number("node") == Some(0),
+                    Err(why) => why.reason.starts_with("needs 1 × 1 GiB of memory on node 1, and only "),
+                })
+                .collect();
+            assert!(whys.len() >= 2 && whys.iter().all(|right| *right), "{}: {whys:?}", benchmark.name());
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn reserved_pages_are_those_of_the_node() -> Result<(), Fault> {
+        let fixture = Fixture::open("epyc-7543-nps4")?;
+        for (node, free) in [(0, "7\n"), (1, "0\n")] {
+            let file =
+                format!("sys/devices/system/node/node{node}/hugepages/hugepages-1048576kB/free_hugepages");
+            fixture.write(&file, free.as_bytes())?;
+        }
+        fixture.write("sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages", b"7\n")?;
+        let mut machine = fixture.machine();
+        // What is reserved is not free.
+        machine.memory.nodes.iter_mut().for_each(|node| node.free_bytes = Some(0));
+        let feasible = |node: u64, gib: u64| {
+            let pages = vec![Value::Word("1g".to_owned())];
+            let group = asking(node, gib << 30).with("pages", pages);
+            Latency.cases(&machine, &group).unwrap().remove(0).feasible
+        };
+        assert_eq!(feasible(0, 7), Ok(()));
+        let why = feasible(1, 1).unwrap_err();
+        let pool = "/sys/devices/system/node/node1/hugepages/hugepages-1048576kB/nr_hugepages";
+        assert!(why.cause == Cause::NotHere && why.reason.contains(pool), "{why}");
+        assert!(feasible(2, 1).unwrap_err().reason.contains("0 are free"), "a node that shows no pool");
+        Ok(())
+    }
+
+    #[test]
+    fn pages_on_another_node_are_counted_and_said() {
+        let mut facts = Facts::default();
+        note(&mut facts, None, std::iter::empty());
+        assert!(facts.achieved.is_empty() && facts.warnings.is_empty());
+        note_elsewhere(&mut facts, 1, &BTreeMap::from([(1, 30)]));
+        assert!(facts.warnings.is_empty());
+        note_elsewhere(&mut facts, 1, &BTreeMap::from([(0, 3), (1, 30), (2, 4)]));
+        assert!(facts.warnings[0].to_string().starts_with("7 of the pages"), "{:?}", facts.warnings);
+    }
+}

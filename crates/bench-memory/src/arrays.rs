@@ -1,0 +1,244 @@
+//! The arrays of all threads, each thread's own or parts of one, and what each thread must find in them afterwards.
+
+use std::time::Instant;
+
+use plimsoll_metal::buffer::{Buffer, BufferError, Pages, Resident};
+use plimsoll_metal::clock::{Clocks, thread_cpu_time};
+use plimsoll_metal::stream::{Arrays, LoadedStream, StreamOp, WrongElement};
+use plimsoll_metal::team::{Member, Team};
+use serde::{Deserialize, Serialize};
+
+use super::affinity;
+use super::broken;
+use super::lap::{PASS, Round, Schedule, Turn};
+use super::window::Span;
+use plimsoll_model::sample::{CannotMeasure, Origin, WrongAnswer};
+
+/// Whose the arrays are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Layout {
+    /// Each thread has arrays of its own.
+    Private,
+    /// One set of arrays, as large as all private ones together; each thread works on a part of it.
+    Shared,
+}
+
+/// What is to be made.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) op: StreamOp,
+    pub(super) layout: Layout,
+    /// Bytes for each thread.
+    pub(super) size: usize,
+    pub(super) pages: Pages,
+    pub(super) seed: u64,
+    /// The NUMA node that the memory is to lie on; each thread's own without.
+    pub(super) node: Option<usize>,
+    /// Whether there is a CPU for each thread.
+    pub(super) alone: bool,
+}
+
+/// Filled arrays for every thread of a team.
+pub(super) struct ThreadArrays {
+    op: StreamOp,
+    memory: Memory,
+    tallies: Vec<Tally>,
+    /// Where in a pass all threads are, in parts of it.
+    at: u64,
+    /// The kernel that began it.
+    last: Option<LoadedStream>,
+    /// Whether each thread has a CPU of its own, so that one off its CPU, or late, was disturbed.
+    alone: bool,
+}
+
+enum Memory {
+    Private(Vec<Buffer>),
+    Shared(Buffer),
+}
+
+/// What a thread did to its arrays.
+struct Tally {
+    seed: u64,
+    /// What each reading pass must return.
+    checksum: u64,
+    /// What was read in the pass that is going on.
+    sum: u64,
+    /// Passes, or laps of them, that returned something else.
+    wrong: u64,
+    /// Whole passes.
+    passes: u64,
+    /// The first element at the end of a lap that was not what the lap must have written.
+    strayed: Option<WrongElement>,
+    /// The core clock, in the work of each kernel that was run.
+    clocks: Clocks,
+}
+
+/// A thread's arrays with its tally.
+struct Field<'a> {
+    arrays: Arrays<'a>,
+    tally: &'a mut Tally,
+}
+
+impl Memory {
+    fn new(team: &mut Team, shape: Shape) -> Result<Self, CannotMeasure> {
+        fn environment(error: BufferError) -> CannotMeasure {
+            CannotMeasure::environment(error.to_string())
+        }
+        match shape.layout {
+            Layout::Private => {
+                let touched = || {
+                    let mut buffer = Buffer::new(shape.size, shape.pages).map_err(environment)?;
+                    buffer.touch().map_err(environment)?;
+                    Ok(buffer)
+                };
+                let made = team.run(|_| affinity::within(shape.node, touched)?).map_err(broken)?;
+                made.into_iter().collect::<Result<Vec<Buffer>, _>>().map(Self::Private)
+            }
+            // First touched when each thread fills its part.
+            Layout::Shared => {
+                let size = shape.size.saturating_mul(team.count());
+                Buffer::new(size, shape.pages).map(Self::Shared).map_err(environment)
+            }
+        }
+    }
+
+    fn parts(&mut self, op: StreamOp, threads: usize) -> Vec<Arrays<'_>> {
+        match self {
+            Self::Private(buffers) => {
+                buffers.iter_mut().map(|buffer| Arrays::divide(op, buffer.floats_mut())).collect()
+            }
+            Self::Shared(buffer) => Arrays::divide(op, buffer.floats_mut()).split(threads),
+        }
+    }
+}
+
+impl ThreadArrays {
+    /// Maps the arrays; each is first touched, and filled, by the thread that will work on it.
+    pub(super) fn new(team: &mut Team, shape: Shape) -> Result<Self, CannotMeasure> {
+        let mut memory = Memory::new(team, shape)?;
+        let mut parts = memory.parts(shape.op, team.count());
+        let filled = team.run_each(&mut parts, |member, arrays| {
+            let seed = shape.seed.wrapping_add(member.index as u64);
+            affinity::within(shape.node, || arrays.fill(seed))?;
+            let checksum = arrays.checksum(seed);
+            Ok(Tally {
+                seed,
+                checksum,
+                sum: 0,
+                wrong: 0,
+                passes: 0,
+                strayed: None,
+                clocks: Clocks::default(),
+            })
+        });
+        let tallies: Result<Vec<Tally>, CannotMeasure> = filled.map_err(broken)?.into_iter().collect();
+        let tallies = tallies?;
+        Ok(Self { op: shape.op, memory, tallies, at: 0, last: None, alone: shape.alone })
+    }
+
+    fn arrays(&mut self) -> Vec<Field<'_>> {
+        let parts = self.memory.parts(self.op, self.tallies.len());
+        parts.into_iter().zip(&mut self.tallies).map(|(arrays, tally)| Field { arrays, tally }).collect()
+    }
+
+    /// Work of all threads, lap by lap, from where the last round ended.
+    pub(super) fn round(
+        &mut self,
+        team: &mut Team,
+        kernel: LoadedStream,
+        schedule: Schedule,
+    ) -> Result<Round, CannotMeasure> {
+        let (at, laps) = (self.at, schedule.laps(self.at));
+        let work = |member: Member<'_>, field: &mut Field<'_>| field.work(kernel, at, &laps, member);
+        let turns = team.run_each(&mut self.arrays(), work).map_err(broken)?;
+        self.at = (at + laps.iter().sum::<u64>()) % PASS;
+        self.last = Some(kernel);
+        Ok(Round::of_all(&laps, &turns, self.alone))
+    }
+
+    /// Ends the pass that was begun, if one was.
+    pub(super) fn end_pass(&mut self, team: &mut Team) -> Result<(), CannotMeasure> {
+        let rest = PASS - self.at;
+        match self.last.filter(|_| rest < PASS) {
+            Some(kernel) => self.round(team, kernel, Schedule { parts: rest, per_lap: rest }).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// Elements in one array of each thread, all threads together.
+    pub(super) fn elements(&mut self) -> u64 {
+        self.arrays().iter().map(|field| field.arrays.elements() as u64).sum()
+    }
+
+    pub(super) fn threads(&self) -> usize {
+        self.tallies.len()
+    }
+
+    /// What is in memory, and in which pages, where the kernel tells.
+    pub(super) fn resident(&self) -> Vec<Resident> {
+        match &self.memory {
+            Memory::Private(buffers) => Buffer::resident_of(buffers).unwrap_or_default(),
+            Memory::Shared(buffer) => buffer.resident().ok().into_iter().collect(),
+        }
+    }
+
+    pub(super) fn memory(&self) -> impl Iterator<Item = &[u8]> {
+        match &self.memory {
+            Memory::Private(buffers) => buffers.as_slice(),
+            Memory::Shared(buffer) => std::slice::from_ref(buffer),
+        }
+        .iter()
+        .map(Buffer::bytes)
+    }
+
+    /// Ends the pass that was begun, and checks every element and every sum; says which thread found what is wrong.
+    pub(super) fn verify(&mut self, team: &mut Team) -> Result<(), CannotMeasure> {
+        self.end_pass(team)?;
+        let checked = team.run_each(&mut self.arrays(), |member, field| field.verify(member.cpu));
+        let checked = checked.map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        checked.into_iter().collect()
+    }
+}
+
+impl Field<'_> {
+    fn work(&mut self, kernel: LoadedStream, mut at: u64, laps: &[u64], member: Member<'_>) -> Turn {
+        let tally = &mut *self.tally;
+        let mut turn = Turn { spans: Vec::with_capacity(laps.len()), clock_hz: None };
+        for &lap in laps {
+            let mut part = self.arrays.part(at, at.saturating_add(lap));
+            let passes = (lap / PASS).max(1);
+            member.barrier();
+            let (on_cpu, start) = (thread_cpu_time(), Instant::now());
+            let sum = kernel.run(&mut part, passes);
+            turn.spans.push(Span::since(start, on_cpu));
+            let written =
+                self.arrays.verify_last_block(at.saturating_add(lap), tally.seed, tally.passes + passes);
+            tally.strayed = tally.strayed.or(written.err());
+            tally.sum = tally.sum.wrapping_add(sum);
+            at = (at + lap) % PASS;
+            if at == 0 {
+                tally.wrong += u64::from(tally.sum != tally.checksum.wrapping_mul(passes));
+                tally.passes += passes;
+                tally.sum = 0;
+            }
+        }
+        turn.clock_hz = tally.clocks.probe(kernel.work());
+        turn
+    }
+
+    fn verify(&self, cpu: usize) -> Result<(), CannotMeasure> {
+        let Tally { seed, wrong, passes, strayed, .. } = *self.tally;
+        if wrong > 0 {
+            let answer = WrongAnswer::new(Origin::Cpu(cpu), "reading memory", "a wrong checksum");
+            return Err(WrongAnswer { count: wrong, ..answer }.into());
+        }
+        strayed.map_or_else(|| self.arrays.verify(seed, passes), Err).map_err(|wrong| {
+            let WrongElement { op, array, element, got, wanted } = wrong;
+            let answer = WrongAnswer::new(Origin::Cpu(cpu), format!("memory {op}"), format!("{got:e}"));
+            answer
+                .expected(format!("{wanted:e}"))
+                .detail(format!("element {element} of array {array}"))
+                .into()
+        })
+    }
+}

@@ -1,0 +1,377 @@
+//! The limit of `memory.bandwidth`: what the sockets' channels can carry, and what the maker says a near cache gives.
+
+use plimsoll_metal::stream::StreamOp;
+
+use crate::{Answers, BANDWIDTH, BUS_BANDWIDTH};
+use plimsoll_machine::cpu::{Ability, Capability};
+use plimsoll_machine::{CpuSet, Machine};
+use plimsoll_model::limit::common_core::wherever_they_run;
+use plimsoll_model::limit::microarchitecture::Core;
+use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, channels, median};
+use plimsoll_model::place::placed;
+use plimsoll_model::sample::Sample;
+use plimsoll_units::quantity::format::significant;
+use plimsoll_units::quantity::format_size;
+
+pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
+    match question.metric {
+        BUS_BANDWIDTH | BANDWIDTH => {
+            let ceilings = match crate::answers_case(question.machine, question.case) {
+                Answers::Memory => channels(question),
+                Answers::Cache(level) => wherever_they_run(question, |question| cache(question, level)),
+                Answers::CacheAndMemory(_) | Answers::Unknown => {
+                    Err("caches answer in part at this size; use a larger --size".to_owned())
+                }
+            };
+            ceilings.unwrap_or_else(|why| vec![Limit::unknown(Kind::Ceiling, why)])
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What loads can take from the caches of this level, at the clock of each sample; stores come on top in their share.
+///
+/// What a nearer cache still holds does not come from this one: at most as much as it has room for.
+fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
+    let Question { machine, case, samples, .. } = question;
+    let op = case.word("op").and_then(|op| op.parse::<StreamOp>().ok()).ok_or("the operation is unknown")?;
+    if op.loads() == 0 {
+        return Err("the cache's store bandwidth (bytes a cycle) is not in our tables".to_owned());
+    }
+    let cpu = crate::first_cpu(machine, case);
+    let width = width(machine, cpu, level)?;
+    Core::of_one_kind(machine, &placed(machine, case))?;
+    let bytes = width.bytes;
+    let missed = missed(machine, cpu, level, case.number("size").unwrap_or(0))?;
+    let cpus: CpuSet = placed(machine, case).into_iter().collect();
+    let cores = machine.cpu.cores_of(&cpus).unwrap_or(cpus.len()) as f64;
+    let share = (op.loads() + op.stores()) as f64 / op.loads() as f64;
+    let clocks: Option<Vec<f64>> = samples.iter().map(|sample| sample.conditions.clock_hz).collect();
+    let clocks = clocks.filter(|clocks| !clocks.is_empty()).ok_or("the core clock could not be measured")?;
+    let per_sample: Vec<f64> = clocks.iter().map(|hz| bytes * hz * cores * share / missed).collect();
+    let mut inputs = vec![
+        Input::new("bytes", bytes, "B/cycle", &width.from),
+        Input::new("clock", median(clocks).unwrap_or(f64::NAN), "Hz", "measured with each sample"),
+        Input::new("cores", cores, "1", "distinct cores of the CPUs that the threads are pinned to"),
+        Input::new("share", share, "1", "bytes moved ÷ bytes loaded, from the kernel's loads and stores"),
+    ];
+    let mut formula = "bytes × clock × cores × share".to_owned();
+    if missed < 1.0 {
+        inputs.push(Input::new("missed", missed, "1", "1 − the nearer cache ÷ size: the rest may be there"));
+        formula.push_str(" ÷ missed");
+    }
+    let value = median(per_sample.clone()).unwrap_or(f64::NAN);
+    let limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, &formula, inputs);
+    let limit = limit.passed_by(channels::PASSED_BY);
+    Ok(width.mark(Limit { per_sample, ..limit }, level))
+}
+
+/// What loads can take from the caches of a level.
+struct Width {
+    /// Bytes in a cycle of a core.
+    bytes: f64,
+    from: String,
+    /// Whose row says so; `None` where it was measured.
+    core: Option<Core>,
+}
+
+impl Width {
+    /// The limit with what it rests on.
+    fn mark(&self, limit: Limit, level: u8) -> Limit {
+        let bytes = self.bytes;
+        match &self.core {
+            // Nothing is nearer than the first level; from a nearer cache a figure of a further one may come.
+            Some(core) if level == 1 => core
+                .mark(limit)
+                .resting_on(format!("{bytes} B per cycle from the level 1 cache ({})", core.name)),
+            Some(core) => core.mark(limit),
+            // Other work can have slowed down the look before the run: what passes it refutes it.
+            None => {
+                let reason = Some("measured capability of these cores".to_owned());
+                Limit { source: Source::Inferred, reason, ..limit }.resting_on(self.from.clone())
+            }
+        }
+    }
+}
+
+/// What a row says; for the first level, where none does, what was measured before the run.
+fn width(machine: &Machine, cpu: usize, level: u8) -> Result<Width, String> {
+    let listed = listed(machine, cpu, level);
+    match level {
+        1 => listed.or_else(|why| measured(machine).ok_or(why)),
+        _ => listed,
+    }
+}
+
+fn listed(machine: &Machine, cpu: usize, level: u8) -> Result<Width, String> {
+    let core = Core::of(machine, cpu).map_err(|e| e.to_string())?;
+    let bytes = match level {
+        1 => core.l1_load_bytes,
+        2 => core.l2_load_bytes,
+        3 => core.l3_load_bytes,
+        _ => None,
+    };
+    let bytes = bytes.ok_or_else(|| {
+        format!("how many bytes a cycle the level {level} cache of {} gives is not in our tables", core.name)
+    })?;
+    let from = format!("data/microarchitectures.toml, {}: {}", core.name, core.source);
+    Ok(Width { bytes, from, core: Some(core) })
+}
+
+/// The most that loads of any width were measured to take from the first level. One core stands for all only where they are
+/// of one kind.
+fn measured(machine: &Machine) -> Option<Width> {
+    let loads = machine.cpu.capabilities.iter().filter(|one| one.ability == Ability::Loads);
+    let bytes = |one: &Capability| Some(one.per_cycle()? * f64::from(one.bits) / 8.0);
+    let widths = loads.filter_map(|one| Some((one, bytes(one)?)));
+    let (one, bytes) = widths.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|_| machine.cpu.kinds.is_empty())?;
+    let from = format!(
+        "measured capability: {} loads of {} bits per cycle on CPU {} before the run",
+        significant(one.measured, 4),
+        one.bits,
+        one.cpu
+    );
+    Some(Width { bytes, from, core: None })
+}
+
+/// The least share of `size` bytes that a cache nearer than this level has no room for.
+fn missed(machine: &Machine, cpu: usize, level: u8, size: u64) -> Result<f64, String> {
+    let inner = crate::levels(machine, cpu).into_iter().rfind(|cache| cache.number < level);
+    match inner {
+        None if level > 1 => Err("the sizes of the nearer caches are unknown".to_owned()),
+        None => Ok(1.0),
+        Some(inner) if size >= inner.bytes.saturating_mul(2) => Ok(1.0 - inner.bytes as f64 / size as f64),
+        Some(inner) => Err(format!(
+            "the level {} cache ({}) answers a share of the loads; give a --size of at least {}",
+            inner.number,
+            format_size(inner.bytes),
+            format_size(inner.bytes.saturating_mul(2))
+        )),
+    }
+}
+
+/// What the channels carry; of what the program moves, the share that this is of the bus.
+fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
+    let carried = channels::carried(question.machine, question.case)?;
+    if question.metric != BANDWIDTH {
+        return Ok(carried);
+    }
+    let share = |sample: &Sample| Some(sample.values.get(BANDWIDTH)? / sample.values.get(BUS_BANDWIDTH)?);
+    let share = median(question.samples.iter().filter_map(share).collect());
+    let share = share.filter(|share| share.is_finite()).ok_or("bus was not measured with program")?;
+    let inputs =
+        [Input::new("bytes counted ÷ bytes moved", share, "1", "from the kernel's loads and stores")];
+    Ok(carried
+        .into_iter()
+        .map(|limit| channels::times(limit, share, &inputs, "× (bytes counted ÷ bytes moved)"))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_machine::fixture::{Fault, Fixture};
+    use plimsoll_model::case::Case;
+    use plimsoll_model::limit::Evidence;
+    use plimsoll_model::sample::Conditions;
+
+    const KIB: u64 = 1 << 10;
+    const MIB: u64 = 1 << 20;
+
+    fn machine(name: &str) -> Result<Machine, Fault> {
+        Ok(Fixture::open(name)?.machine())
+    }
+
+    fn ask(machine: &Machine, case: &Case, metric: &str, samples: &[Sample]) -> Limit {
+        let question = Question { machine, case, metric, samples, evidence: Evidence::default() };
+        let mut limits = limits(&question);
+        assert_eq!(limits.len(), 1, "{metric}");
+        limits.remove(0)
+    }
+
+    fn moved(program: f64, bus: f64) -> Sample {
+        Sample {
+            values: [("bandwidth".to_owned(), program), ("bus_bandwidth".to_owned(), bus)].into(),
+            ..Sample::default()
+        }
+    }
+
+    fn chased(clock_hz: Option<f64>) -> Sample {
+        Sample { conditions: Conditions { clock_hz, ..Conditions::default() }, ..Sample::default() }
+    }
+
+    fn copy(size: u64, threads: u64) -> Case {
+        Case::of("memory.bandwidth")
+            .with_word("op", "copy")
+            .with_size("size", size)
+            .with_count("threads", threads)
+    }
+
+    fn reason(limit: Limit) -> String {
+        assert_eq!((limit.value, limit.source), (None, Source::Unknown), "{limit:?}");
+        limit.reason.unwrap_or_default()
+    }
+
+    #[test]
+    fn the_ceiling_is_the_sockets_channels_and_the_programs_share_of_them() -> Result<(), Fault> {
+        let zen4 = machine("firecracker-zen4")?;
+        let samples = [moved(20e9, 30e9), moved(22e9, 33e9)];
+        let bus = ask(&zen4, &copy(512 * MIB, 1), "bus_bandwidth", &samples);
+        // Genoa: 12 channels of DDR5-4800.
+        assert_eq!((bus.value, bus.kind, bus.source), (Some(921.6e9), Kind::Ceiling, Source::Rated));
+        let wanted =
+            "of all sockets that the host may have with all channels filled; a virtual machine may get less";
+        assert_eq!(bus.reason.as_deref(), Some(wanted));
+        let product: f64 = bus.inputs.iter().map(|input| input.value).product();
+        assert_eq!(bus.value, Some(product));
+        let program = ask(&zen4, &copy(512 * MIB, 1), "bandwidth", &samples);
+        assert_eq!(program.value.map(f64::round), Some(614.4e9));
+        assert!(program.formula.ends_with("× (bytes counted ÷ bytes moved)"));
+        Ok(())
+    }
+
+    #[test]
+    fn every_socket_with_a_thread_counts_once() -> Result<(), Fault> {
+        let mut xeon = machine("xeon-gold-6230-2s")?;
+        // Without the firmware's word the limit is that of full sockets alone.
+        xeon.memory.modules = None;
+        let bus = |machine: &Machine, threads| {
+            ask(machine, &copy(1 << 30, threads), "bus_bandwidth", &[moved(1.0, 1.0)]).value
+        };
+        let one = bus(&xeon, 10);
+        assert_eq!(one, Some(6.0 * 8.0 * 2933e6));
+        xeon.cpu.allowed = xeon.cpu.online.clone();
+        assert_eq!(bus(&xeon, 40), one.map(|one| 2.0 * one));
+        for cpu in &mut xeon.cpu.logical {
+            cpu.package = None;
+        }
+        let unknown = ask(&xeon, &copy(1 << 30, 1), "bus_bandwidth", &[moved(1.0, 1.0)]);
+        assert!(reason(unknown).contains("which socket"));
+        Ok(())
+    }
+
+    #[test]
+    fn a_chip_without_a_row_says_why_nothing_is_known() -> Result<(), Fault> {
+        let mut machine = machine("firecracker-zen4")?;
+        machine.cpu.model = Some(0x61);
+        let text = reason(ask(&machine, &copy(512 * MIB, 1), "bus_bandwidth", &[moved(1.0, 1.0)]));
+        assert!(
+            text.contains("Firecracker hides the memory's channels") && text.contains("--limits"),
+            "{text}"
+        );
+        machine.virtualisation.is_virtual = Some(false);
+        let text = reason(ask(&machine, &copy(512 * MIB, 1), "bus_bandwidth", &[moved(1.0, 1.0)]));
+        assert!(text.contains("SMBIOS"), "{text}");
+        Ok(())
+    }
+
+    #[test]
+    fn memorys_ceiling_does_not_hold_for_what_fits_in_a_cache() -> Result<(), Fault> {
+        let machine = machine("firecracker-zen4")?;
+        let text = reason(ask(&machine, &copy(64 * MIB, 2), "bandwidth", &[moved(1.0, 1.0)]));
+        assert!(text.starts_with("caches answer in part"), "{text}");
+        Ok(())
+    }
+
+    #[test]
+    fn the_first_level_gives_its_width_at_each_samples_clock() -> Result<(), Fault> {
+        let machine = machine("firecracker-zen4")?;
+        let samples = [chased(Some(2e9)), chased(Some(4e9)), chased(Some(3e9))];
+        let case = |op: &str, threads| {
+            let case = Case::of("memory.bandwidth").with_word("op", op).with_size("size", 16 * KIB);
+            case.with_count("threads", threads)
+        };
+        let of = |op, threads| ask(&machine, &case(op, threads), "bandwidth", &samples);
+        let read = of("read", 1);
+        assert_eq!((read.value, read.source, read.kind), (Some(64.0 * 3e9), Source::Derived, Kind::Ceiling));
+        assert_eq!(read.per_sample, vec![64.0 * 2e9, 64.0 * 4e9, 64.0 * 3e9]);
+        assert_eq!(of("read", 2).value, Some(2.0 * 64.0 * 3e9));
+        assert_eq!(of("copy", 1).value, Some(2.0 * 64.0 * 3e9));
+        assert_eq!(of("triad", 1).value, Some(1.5 * 64.0 * 3e9));
+        assert!(reason(of("write", 1)).contains("store bandwidth"));
+        Ok(())
+    }
+
+    #[test]
+    fn cpus_that_shared_a_core_may_have_one_each_by_now() -> Result<(), Fault> {
+        let mut machine = machine("firecracker-zen4")?;
+        machine.cpu.hidden_siblings = vec!["0-1".parse()?];
+        let case = Case::of("memory.bandwidth").with_word("op", "read").with_count("threads", 2);
+        for size in [16 * KIB, 256 * KIB] {
+            let case = case.clone().with_size("size", size);
+            let samples = [chased(Some(3e9))];
+            let (evidence, metric) = (Evidence::default(), BANDWIDTH);
+            let question = Question { machine: &machine, case: &case, metric, samples: &samples, evidence };
+            let [one, each]: [Limit; 2] = limits(&question).try_into().expect("two limits");
+            assert_eq!((one.source, each.source), (Source::Inferred, Source::Derived), "{size}");
+            assert_eq!(each.value, one.value.map(|one| 2.0 * one), "{size}");
+            assert!(
+                one.fact.is_some_and(|fact| fact.changes == Some(2.0) && fact.text.contains("CPUs 0-1")),
+                "{size}"
+            );
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn an_unknown_chip_is_held_to_the_loads_that_were_measured() -> Result<(), Fault> {
+        let mut machine = machine("firecracker-zen4")?;
+        (machine.cpu.family, machine.cpu.model) = (Some(250), Some(0));
+        machine.cpu.flags.remove("hypervisor");
+        let loads = |bits, measured| Capability {
+            cpu: 0,
+            ability: Ability::Loads,
+            isa: "avx2".to_owned(),
+            bits,
+            measured,
+        };
+        machine.cpu.capabilities = vec![loads(128, 2.99), loads(256, 1.98), loads(512, 0.7)];
+        let samples = [chased(Some(3e9))];
+        let case = Case::of("memory.bandwidth").with_word("op", "read").with_count("threads", 1);
+        let first = ask(&machine, &case.clone().with_size("size", 16 * KIB), "bandwidth", &samples);
+        assert_eq!((first.value, first.source), (Some(64.0 * 3e9), Source::Inferred), "{first:?}");
+        assert!(
+            first.inputs[0].from.starts_with("measured capability: 1.980 loads of 256 bits"),
+            "{first:?}"
+        );
+        // Further caches were not measured, and one core does not stand for another kind.
+        reason(ask(&machine, &case.clone().with_size("size", 512 * KIB), "bandwidth", &samples));
+        let kind = |name: &str, cpus: &str| plimsoll_machine::cpu::CoreKind {
+            name: name.to_owned(),
+            cpus: cpus.parse().unwrap_or_default(),
+        };
+        machine.cpu.kinds = vec![kind("big", "0"), kind("small", "1")];
+        reason(ask(&machine, &case.with_size("size", 16 * KIB), "bandwidth", &samples));
+        Ok(())
+    }
+
+    #[test]
+    fn farther_levels_give_theirs_for_what_nearer_ones_have_no_room_for() -> Result<(), Fault> {
+        let mut machine = machine("firecracker-zen4")?;
+        let samples = [chased(Some(3e9))];
+        let case = |size| {
+            let case = Case::of("memory.bandwidth").with_word("op", "read").with_size("size", size);
+            case.with_count("threads", 1)
+        };
+        let of = |machine: &Machine, size| ask(machine, &case(size), "bandwidth", &samples);
+        let second = of(&machine, 512 * KIB);
+        assert_eq!(second.value, Some(32.0 * 3e9 / (1.0 - 32.0 / 512.0)));
+        assert!(second.formula.ends_with("÷ missed"));
+        assert_eq!(of(&machine, 16 * MIB).value, Some(32.0 * 3e9 / (1.0 - 1.0 / 16.0)));
+        assert!(reason(of(&machine, 48 * KIB)).contains("answers a share"));
+        assert!(reason(of(&machine, MIB + MIB / 2)).contains("at least 2M"));
+        // Zen 2's numbers on a chip with AVX-512: a hypervisor's doing, the chip is still Zen 4.
+        machine.cpu.family = Some(0x17);
+        machine.cpu.model = Some(0x31);
+        let inferred = of(&machine, 16 * MIB);
+        assert_eq!(
+            (inferred.value, inferred.source),
+            (Some(32.0 * 3e9 / (1.0 - 1.0 / 16.0)), Source::Inferred)
+        );
+        // On bare metal nobody writes other numbers.
+        machine.cpu.flags.remove("hypervisor");
+        machine.virtualisation.is_virtual = Some(false);
+        assert!(reason(of(&machine, 16 * MIB)).contains("cannot have avx512"));
+        Ok(())
+    }
+}

@@ -1,0 +1,226 @@
+//! `memory.bandwidth`: every thread passes over arrays of its own, first touched by itself, all starting together.
+//!
+//! The time is from the first start to the last end. `bandwidth` counts what the program loads and stores, `bus_bandwidth` also the lines
+//! that ordinary stores make the processor read first. Which kernel is best is tried before timing, and named.
+
+mod limit;
+
+use plimsoll_metal::stream::{self, StreamKernel, StreamOp};
+
+use super::affinity::{self, Site};
+use super::answered;
+use super::arrays::Layout;
+use super::choose::unknown_variant;
+use super::findings;
+use super::passes::{Job, Passes};
+use super::{BANDWIDTH, BUS_BANDWIDTH, are_here, pages, sizes, threads, working_set};
+use plimsoll_bench_api::{
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Ready, Roofline, Say, place,
+};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::metric::Form;
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::CannotMeasure;
+use plimsoll_units::quantity::{Unit, format_size};
+
+/// The smallest size per thread that has room for three arrays and the gaps between them.
+pub(super) const SMALLEST_ARRAYS: u64 = 4 << 10;
+
+/// What the name of the fastest kernel says.
+const VARIANTS: &str = "kernels: nt = non-temporal stores, aheadN = prefetch N bytes ahead (non-temporal), l1aheadN and l2aheadN = into L1 and L2";
+
+/// The benchmark itself.
+pub struct Bandwidth;
+
+impl Benchmark for Bandwidth {
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "memory.bandwidth",
+            about: "bytes per second of passes over arrays larger than the caches",
+            words: &[Say::Value("op"), Say::Value("size"), Say::Value("variant"), Say::Times],
+            keys: &["op", "size", "variant", "pages", "layout", "node", "affinity", "threads"],
+            help: &[("op", "read, write, copy, scale, add, triad (as STREAM), update or all")],
+            look: |machine| {
+                super::look(machine);
+                plimsoll_bench_api::identity::look(machine);
+            },
+            limits: limit::limits,
+            findings: findings::bandwidth,
+            answered: answered::answered,
+            remark,
+            ..Descriptor::USUAL
+        }
+    }
+
+    /// Of the arrays of STREAM's kernels, f64: its own counts.
+    fn roofline(&self, case: &Case) -> Roofline {
+        let op: Option<StreamOp> =
+            case.word("op").and_then(|op| op.parse().ok()).filter(|op: &StreamOp| op.flops() > 0);
+        let bytes = |op: StreamOp| 8 * (op.loads() + op.stores());
+        Roofline::Moves {
+            intensity: op.map(|op| op.flops() as f64 / bytes(op) as f64),
+            area: Some(case.number("size").unwrap_or(0).saturating_mul(case.threads() as u64)),
+        }
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(BANDWIDTH, Unit::BytePerSecond, Better::Higher)
+                    .about("bytes per second that the program reads and writes"),
+                Metric::new(BUS_BANDWIDTH, Unit::BytePerSecond, Better::Higher)
+                    .about("bytes per second over the bus: a line that is written is read before")
+                    .said_as("with write-allocate", Form::UnlikeHeadline),
+            ]
+        }
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let layouts = layouts(group)?;
+        let (pages, threads) = (pages(machine, group)?, threads(machine, group)?);
+        let affinities = affinity::affinities(machine, group)?;
+        let mut candidates = Vec::new();
+        for (op, variant) in kernels(group)? {
+            for pages in &pages {
+                for layout in &layouts {
+                    for threads in &threads {
+                        for size in sizes(
+                            machine,
+                            group,
+                            &[default_size(machine, group, op, *threads)],
+                            SMALLEST_ARRAYS,
+                        )? {
+                            let mut case = Case::of(self.name())
+                                .with_word("op", op.name())
+                                .with_size("size", size)
+                                .with_word("variant", &variant)
+                                .with_word("pages", pages.fitting(machine, group, size).word);
+                            if *layout == Layout::Shared {
+                                case = case.with_word("layout", "shared");
+                            }
+                            for affinity in &affinities {
+                                let case = affinity.on(case.clone()).with_count("threads", *threads);
+                                let site = Site::of(machine, &case);
+                                let job = Job { op, variant: variant.clone(), layout: *layout, site };
+                                let feasible = loadable(op, &variant)
+                                    .and_then(|()| are_here(machine, &case))
+                                    .and_then(|()| holds_arrays(size))
+                                    .and_then(|()| job.site.fits(machine));
+                                candidates.push(Candidate::new(case, feasible).parsed(&job));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        Ok(candidates)
+    }
+
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        let job: Job = parsed.read()?;
+        let mut passes = Passes::new(&job, case, cx)?;
+        passes.choose(&job.variant)?;
+        Ok(Box::new(passes))
+    }
+}
+
+/// What the name of the fastest kernel means, where the case leaves the kernel open.
+fn remark(measurement: &Measurement) -> Option<&'static str> {
+    let is_open = measurement.case.word("variant") == Some("best");
+    let chosen = measurement.achieved.word_of_parameter("variant").filter(|_| is_open)?;
+    chosen.split('_').any(|part| part == "nt" || part.starts_with("ahead")).then_some(VARIANTS)
+}
+
+fn operations(group: &Group) -> Result<Vec<StreamOp>, String> {
+    let words = group.words_of("op", &["read", "copy", "triad"], &StreamOp::ALL.map(StreamOp::name));
+    words.iter().map(|word| word.parse().map_err(|_| unknown_operation(word))).collect()
+}
+
+fn unknown_operation(word: &str) -> String {
+    let names: Vec<&str> = StreamOp::ALL.iter().map(|op| op.name()).collect();
+    let of_blocks = if word == "read-write" { " (read-write is one of --only memory.block)" } else { "" };
+    format!(
+        "op must be one of {1}: '{0}' is not{of_blocks}",
+        plimsoll_units::text::shown(word),
+        names.join(", ")
+    )
+}
+
+/// The operations asked for, each with those of the variants asked for that it has.
+fn kernels(group: &Group) -> Result<Vec<(StreamOp, String)>, String> {
+    let variants = group.words("variant", &["best"]);
+    let mut pairs = Vec::new();
+    let mut unmatched = variants.clone();
+    for op in operations(group)? {
+        for variant in &variants {
+            let names = variants_of(op, variant);
+            if !names.is_empty() {
+                unmatched.retain(|other| other != variant);
+            }
+            pairs.extend(names.into_iter().map(|name| (op, name)));
+        }
+    }
+    match unmatched.first() {
+        Some(variant) => {
+            let names: Vec<String> = stream::kernels().flat_map(StreamKernel::variants).collect();
+            Err(unknown_variant(variant, &names))
+        }
+        None => Ok(pairs),
+    }
+}
+
+/// The variants that a name stands for: `all` for each that this CPU can run.
+fn variants_of(op: StreamOp, variant: &str) -> Vec<String> {
+    match variant {
+        "best" => vec![variant.to_owned()],
+        "all" => stream::available(op).map(|kernel| kernel.variant()).collect(),
+        name => {
+            let built = stream::kernels().filter(|kernel| kernel.op == op);
+            built.flat_map(StreamKernel::variants).filter(|other| other == name).collect()
+        }
+    }
+}
+
+/// Whether this CPU has the instructions of the variant.
+fn loadable(op: StreamOp, variant: &str) -> Result<(), CannotMeasure> {
+    let built = stream::kernels().filter(|kernel| kernel.op == op);
+    match built.into_iter().find(|kernel| kernel.variants().any(|name| name == variant)) {
+        Some(kernel) => {
+            kernel.load().map(|_| ()).map_err(|absence| CannotMeasure::not_here(absence.to_string()))
+        }
+        None => Ok(()),
+    }
+}
+
+fn layouts(group: &Group) -> Result<Vec<Layout>, String> {
+    let words = group.words("layout", &["private"]);
+    let layout = |word: &String| match word.as_str() {
+        "private" => Ok(Layout::Private),
+        "shared" => Ok(Layout::Shared),
+        _ => Err(format!(
+            "layout must be private or shared: '{}' is neither",
+            plimsoll_units::text::shown(word)
+        )),
+    };
+    words.iter().map(layout).collect()
+}
+
+/// Each thread's share of what counts as memory, within what memory and time allow.
+fn default_size(machine: &Machine, group: &Group, op: StreamOp, threads: u64) -> u64 {
+    let cpus = place(machine, usize::try_from(threads).unwrap_or(usize::MAX));
+    working_set::share(machine, group, threads, working_set::wanted(machine, &cpus, op.arrays()))
+}
+
+/// Whether the arrays and the gaps between them have room in `size`.
+fn holds_arrays(size: u64) -> Result<(), CannotMeasure> {
+    if size >= SMALLEST_ARRAYS {
+        return Ok(());
+    }
+    let smallest = format_size(SMALLEST_ARRAYS);
+    Err(CannotMeasure::not_here(format!(
+        "--size must be at least {smallest} for arrays: {} is not",
+        format_size(size)
+    )))
+}

@@ -1,0 +1,493 @@
+//! Batches of blocks on every thread: the prepared case of `memory.block`.
+//!
+//! Which blocks come next is drawn before each batch, outside the time, while no thread works; then all start together.
+//! A batch lasts from the first start to the last end, and one in which a thread was off its CPU is set aside.
+
+use std::time::{Duration, Instant};
+
+use plimsoll_metal::block::{BlockKernel, BlockOp, MOST_DRAWN, Order, Region, Shape, available, candidates};
+use plimsoll_metal::buffer::Resident;
+use plimsoll_metal::clock::{Clocks, thread_cpu_time, timer_overhead};
+use plimsoll_metal::team::{Member, Team};
+use serde::{Deserialize, Serialize};
+
+use super::affinity::{self, Site};
+use super::choose::{self, BEST, Chosen};
+use super::fact::{CPUS, DRAW_SECONDS_PER_BLOCK, LEVEL, SIZE, VARIANT};
+use super::lap::OFF_CPU;
+use super::passes::{alone, note_threads};
+use super::warning::MemoryWarning;
+use super::window::{Span, Window};
+use super::{LATENCY, LATENCY_PER_BYTE, THROUGHPUT, answers, broken, note_caches, note_nodes, seed};
+use plimsoll_bench_api::apart::Apart;
+use plimsoll_bench_api::buffer::note_pages;
+use plimsoll_bench_api::fixed::{Scaling, share};
+use plimsoll_bench_api::{Context, Prepared};
+use plimsoll_model::case::Case;
+use plimsoll_model::sample::{Amount, CannotMeasure, Conditions, ExcludedBy, Facts, Origin, Sample};
+use plimsoll_model::warning::Note;
+
+/// What a batch lasts at least, where as many blocks can be drawn at once.
+const BATCH_SECONDS: f64 = 2e-3;
+/// Batches from one order to the threads to the next: about so long.
+const ROUND_SECONDS: f64 = 0.2;
+const MOST_BATCHES: u64 = 4096;
+/// The longest that one sample of a fixed amount may take.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// The amount of each sample.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Fixed {
+    pub(super) blocks: u64,
+    /// Whether each thread does so many, or all together.
+    pub(super) scaling: Scaling,
+}
+
+/// A case, understood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Job {
+    pub(super) op: BlockOp,
+    pub(super) order: Order,
+    /// Bytes.
+    pub(super) block: u64,
+    /// The name of the kernel; [`BEST`] for the fastest one.
+    pub(super) variant: String,
+    pub(super) fixed: Option<Fixed>,
+    pub(super) site: Site,
+}
+
+/// Regions on every thread, and the kernel that works on their blocks.
+pub(super) struct Batches {
+    team: Team,
+    arrays: Vec<Field>,
+    kernel: Option<Chosen<BlockKernel>>,
+    random: bool,
+    bytes_per_block: u64,
+    fixed: Option<Fixed>,
+    /// Whether each thread has a CPU of its own.
+    alone: bool,
+    /// What reading the clock adds to each batch, in seconds.
+    overhead: f64,
+    /// The longest that a sample may take.
+    longest: Duration,
+    drawn: Drawn,
+    cut: Option<Cut>,
+    apart: Apart,
+    facts: Facts,
+}
+
+/// What it cost to draw blocks, outside the time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Drawn {
+    seconds: f64,
+    blocks: u64,
+}
+
+/// A sample that was ended before its amount was done; in blocks.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    done: u64,
+    wanted: u64,
+}
+
+/// One thread's own.
+struct Field {
+    region: Region,
+    /// The core clock, in the work of each kernel that was run.
+    clocks: Clocks,
+}
+
+/// One thread's part in a batch.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    blocks: u64,
+    span: Span,
+    /// What drawing took before it.
+    drawing: Duration,
+}
+
+/// A batch of all threads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Batch {
+    blocks: u64,
+    seconds: f64,
+    /// The largest share that a thread was off its CPU, or had not begun.
+    disturbed: f64,
+    /// The largest share that a thread was off its CPU.
+    off_cpu: f64,
+}
+
+/// What one thread did in a round.
+struct Turn {
+    parts: Vec<Part>,
+    clock_hz: Option<f64>,
+}
+
+/// What counts of a sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Counted {
+    blocks: u64,
+    seconds: f64,
+    all_seconds: f64,
+    /// What a thread was off its CPU in batches that do not count.
+    off_seconds: f64,
+}
+
+impl Batch {
+    /// The parts of all threads; `alone` with a CPU for each.
+    fn of(parts: &[Part], alone: bool, overhead: f64) -> Option<Self> {
+        let spans: Vec<Span> = parts.iter().map(|part| part.span).collect();
+        let Window { seconds, disturbed, off_cpu } = Window::of(&spans, alone)?;
+        let blocks = parts.iter().map(|part| part.blocks).sum();
+        Some(Self { blocks, seconds: (seconds - overhead).max(0.0), disturbed, off_cpu })
+    }
+}
+
+impl Counted {
+    /// Adds the batches in which no thread was off its CPU, or began late, by more than `tolerated`; without any, the least disturbed.
+    fn add(&mut self, batches: &[Batch], tolerated: f64) {
+        let least = batches.iter().map(|batch| batch.disturbed).fold(f64::INFINITY, f64::min);
+        for batch in batches {
+            self.all_seconds += batch.seconds;
+            if batch.disturbed <= tolerated.max(least) {
+                self.blocks += batch.blocks;
+                self.seconds += batch.seconds;
+            } else {
+                self.off_seconds += batch.off_cpu * batch.seconds;
+            }
+        }
+    }
+
+    /// The share of the time that a thread was off its CPU in batches that do not count.
+    fn off_cpu(&self) -> f64 {
+        if self.all_seconds > 0.0 { self.off_seconds / self.all_seconds } else { 0.0 }
+    }
+
+    fn set_aside(&self) -> f64 {
+        if self.all_seconds > 0.0 { (1.0 - self.seconds / self.all_seconds).clamp(0.0, 1.0) } else { 0.0 }
+    }
+}
+
+impl Field {
+    fn work(
+        &mut self,
+        kernel: BlockKernel,
+        blocks: u64,
+        per_batch: u64,
+        batches: u64,
+        member: Member<'_>,
+    ) -> Turn {
+        let mut left = blocks;
+        let mut parts = Vec::new();
+        for _ in 0..batches {
+            let mine = left.min(per_batch);
+            left -= mine;
+            let begin = Instant::now();
+            self.region.draw(mine);
+            let drawing = begin.elapsed();
+            member.barrier();
+            let (on_cpu, start) = (thread_cpu_time(), Instant::now());
+            let blocks = self.region.work(kernel);
+            parts.push(Part { blocks, span: Span::since(start, on_cpu), drawing });
+            // Nobody draws while another works: that would leave it the memory to itself.
+            member.barrier();
+        }
+        Turn { parts, clock_hz: self.clocks.probe(kernel.work()) }
+    }
+}
+
+/// How many blocks take about `seconds`.
+fn blocks_in(seconds: f64, block_seconds: f64) -> u64 {
+    (seconds / block_seconds.max(1e-12)).ceil().clamp(1.0, 1e15) as u64
+}
+
+impl Batches {
+    /// Regions on every thread's own memory node, filled, and the kernel chosen.
+    pub(super) fn new(job: &Job, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+        let &Job { op, order, block, fixed, ref variant, ref site } = job;
+        let block = usize::try_from(block).unwrap_or(usize::MAX);
+        let (pages, node, seed) = (site.pages, site.node, seed(cx, case));
+        let shape = Shape { op, order, block, bytes: site.bytes(), pages, seed };
+        let mut team = site.team(cx.machine)?;
+        let made = team.run(|member| {
+            let shape = Shape { seed: seed.wrapping_add((member.index as u64) << 32), ..shape };
+            let region = affinity::within(node, || Region::new(shape))?;
+            let region = region.map_err(|e| CannotMeasure::environment(e.to_string()))?;
+            Ok(Field { region, clocks: Clocks::default() })
+        });
+        let arrays: Result<Vec<Field>, CannotMeasure> = made.map_err(broken)?.into_iter().collect();
+        let arrays = arrays?;
+        let region = arrays.first().map(|field| &field.region);
+        let bytes = region.map_or(0, Region::bytes);
+        let mut facts = Facts::default();
+        let resident: Vec<Resident> = arrays.iter().filter_map(|f| f.region.resident().ok()).collect();
+        note_pages(&mut facts, pages, &resident);
+        note_caches(&mut facts, cx.machine);
+        note_threads(&mut facts, cx.machine, team.cpus());
+        note_nodes(&mut facts, cx.machine, node, team.cpus());
+        affinity::note(&mut facts, node, arrays.iter().map(|field| field.region.memory()));
+        facts.achieved.set(&SIZE, bytes);
+        let level = answers(cx.machine, team.cpus(), bytes, op.regions() as u64);
+        facts.achieved.set(&LEVEL, level.to_string());
+        facts.achieved.set(&CPUS, team.cpus());
+        let alone = alone(team.cpus());
+        let apart = Apart::of(cx.machine, crate::SUBSYSTEM.stay, team.cpus());
+        let mut batches = Self {
+            bytes_per_block: region.map_or(1, Region::bytes_per_block),
+            team,
+            arrays,
+            kernel: None,
+            random: order == Order::Random,
+            fixed,
+            alone,
+            overhead: timer_overhead(),
+            longest: LONGEST,
+            drawn: Drawn::default(),
+            cut: None,
+            apart,
+            facts,
+        };
+        batches.choose(op, block, variant)?;
+        Ok(batches)
+    }
+
+    /// Takes the fastest kernel of those that `variant` names: all for [`BEST`].
+    fn choose(&mut self, op: BlockOp, block: usize, variant: &str) -> Result<(), CannotMeasure> {
+        let mut kernels = candidates(op, block);
+        if variant != BEST {
+            kernels = available(op, block);
+            kernels.retain(|kernel| kernel.name() == variant);
+        }
+        let mut blocks = 1;
+        if let Some(first) = kernels.first().copied() {
+            // The first blocks are slow: nothing is known yet to caches and address translation.
+            for _ in 0..2 {
+                let took = self.quickest_block(first, blocks)?;
+                blocks = blocks_in(BATCH_SECONDS, took);
+            }
+        }
+        let quickest =
+            choose::quickest(kernels, blocks as f64, |kernel| self.quickest_block(kernel, blocks))?;
+        let chosen = quickest.ok_or_else(|| {
+            CannotMeasure::not_here(format!("no kernel '{variant}' runs on this processor for such blocks"))
+        })?;
+        self.facts.achieved.set(&VARIANT, chosen.kernel.name());
+        self.kernel = Some(chosen);
+        Ok(())
+    }
+
+    /// What a block takes on each thread, at best, when each does so many.
+    fn quickest_block(&mut self, kernel: BlockKernel, blocks: u64) -> Result<f64, CannotMeasure> {
+        let per_batch = self.per_batch(blocks);
+        let mut left = vec![blocks; self.arrays.len()];
+        let round = self.round(kernel, &mut left, per_batch, blocks.div_ceil(per_batch).min(MOST_BATCHES))?;
+        let threads = self.arrays.len() as f64;
+        let each = round.batches.iter().filter(|b| b.blocks > 0 && b.seconds > 0.0);
+        let least = each.map(|b| b.seconds * threads / b.blocks as f64).fold(f64::INFINITY, f64::min);
+        // A timer that stood still says nothing; a nanosecond is a guess that more blocks mend.
+        Ok(if least.is_finite() { least } else { 1e-9 })
+    }
+
+    fn per_batch(&self, wanted: u64) -> u64 {
+        if self.random { wanted.clamp(1, MOST_DRAWN) } else { wanted.max(1) }
+    }
+
+    /// Lets each thread do up to so many batches of what it has left.
+    fn round(
+        &mut self,
+        kernel: BlockKernel,
+        left: &mut [u64],
+        per_batch: u64,
+        batches: u64,
+    ) -> Result<Round, CannotMeasure> {
+        let shares: &[u64] = left;
+        let work = |member: Member<'_>, field: &mut Field| {
+            let blocks = shares.get(member.index).copied().unwrap_or(0);
+            field.work(kernel, blocks, per_batch, batches, member)
+        };
+        let turns = self.team.run_each(&mut self.arrays, work).map_err(broken)?;
+        let mut round = Round { batches: Vec::new(), clock_hz: mean(turns.iter().map(|turn| turn.clock_hz)) };
+        for index in 0..batches as usize {
+            let parts: Vec<Part> = turns.iter().filter_map(|turn| turn.parts.get(index)).copied().collect();
+            round.batches.extend(Batch::of(&parts, self.alone, self.overhead));
+        }
+        for (turn, left) in turns.iter().zip(left) {
+            let done: u64 = turn.parts.iter().map(|part| part.blocks).sum();
+            *left -= done.min(*left);
+            self.drawn.blocks += done;
+            self.drawn.seconds += turn.parts.iter().map(|part| part.drawing.as_secs_f64()).sum::<f64>();
+        }
+        Ok(round)
+    }
+
+    /// What each thread has to do.
+    fn shares(&self, amount: Amount, block_seconds: f64) -> Vec<u64> {
+        let threads = self.arrays.len() as u64;
+        match (amount, self.fixed) {
+            (Amount::Seconds(seconds), _) => vec![blocks_in(seconds, block_seconds); self.arrays.len()],
+            (Amount::Work(_), Some(Fixed { blocks, scaling })) => {
+                (0..threads).map(|index| share(scaling, blocks, threads, index)).collect()
+            }
+            (Amount::Work(bytes), None) => {
+                let each = bytes as f64 / (self.bytes_per_block * threads.max(1)) as f64;
+                vec![each.round().clamp(1.0, 1e15) as u64; self.arrays.len()]
+            }
+        }
+    }
+}
+
+/// What came of a round.
+struct Round {
+    batches: Vec<Batch>,
+    clock_hz: Option<f64>,
+}
+
+/// The mean, where all are known.
+fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let values: Option<Vec<f64>> = values.collect();
+    values.filter(|values| !values.is_empty()).map(|values| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+impl Prepared for Batches {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let Chosen { kernel, pass_seconds: block_seconds } =
+            self.kernel.ok_or_else(|| CannotMeasure::environment("no kernel was chosen"))?;
+        let mut left = self.shares(amount, block_seconds);
+        let total = |left: &[u64]| left.iter().fold(0_u64, |sum, blocks| sum.saturating_add(*blocks));
+        let wanted = total(&left);
+        let per_batch = self.per_batch(blocks_in(BATCH_SECONDS, block_seconds));
+        let in_a_round = (ROUND_SECONDS / (per_batch as f64 * block_seconds)).ceil().max(1.0) as u64;
+        let (begin, mut counted, mut clocks) = (Instant::now(), Counted::default(), Vec::new());
+        loop {
+            let most = left.iter().copied().max().unwrap_or(0);
+            if most == 0 || (!clocks.is_empty() && begin.elapsed() >= self.longest) {
+                break;
+            }
+            let batches = most.div_ceil(per_batch).min(in_a_round).min(MOST_BATCHES);
+            let round = self.round(kernel, &mut left, per_batch, batches)?;
+            counted.add(&round.batches, if self.alone { OFF_CPU } else { 1.0 });
+            clocks.push(round.clock_hz);
+        }
+        let done = wanted - total(&left);
+        if done < wanted {
+            self.cut = Some(Cut { done, wanted });
+        }
+        if counted.seconds <= 0.0 || counted.blocks == 0 {
+            let why = "the clock did not advance while blocks were worked on: choose larger blocks or a longer sample";
+            return Err(CannotMeasure::environment(why));
+        }
+        let clock_hz = mean(clocks.into_iter());
+        let latency = counted.seconds * self.arrays.len() as f64 / counted.blocks as f64;
+        let throughput = (counted.blocks * self.bytes_per_block) as f64 / counted.seconds;
+        let mut values = std::collections::BTreeMap::new();
+        values.insert(THROUGHPUT.to_owned(), throughput);
+        values.insert(LATENCY.to_owned(), latency);
+        let block = self.bytes_per_block / self.arrays.first().map_or(1, |f| f.region.regions());
+        values.insert(LATENCY_PER_BYTE.to_owned(), latency / block as f64);
+        Ok(Sample {
+            elapsed: counted.all_seconds,
+            work: Some(done * self.bytes_per_block),
+            values,
+            conditions: Conditions {
+                clock_hz,
+                excluded: Some(counted.set_aside()),
+                delivered: Some((done * self.bytes_per_block) as f64 / counted.all_seconds),
+                core_to_core: self.apart.look(clock_hz),
+                excluded_by: ExcludedBy { off_cpu: Some(counted.off_cpu()), ..ExcludedBy::default() },
+                ..Conditions::default()
+            },
+            ..Sample::default()
+        })
+    }
+
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        let checked = self.team.run_each(&mut self.arrays, |member, field| {
+            let wrong = |e| super::wrong_blocks(Origin::Cpu(member.cpu), &e);
+            field.region.verify().map_err(wrong)
+        });
+        let checked = checked.map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        checked.into_iter().collect()
+    }
+
+    fn facts(&self) -> Facts {
+        let mut facts = self.facts.clone();
+        facts.warnings.extend(self.apart.warning().map(Note::from));
+        if self.random && self.drawn.blocks > 0 {
+            let each = self.drawn.seconds / self.drawn.blocks as f64;
+            facts.achieved.set(&DRAW_SECONDS_PER_BLOCK, each);
+        }
+        if let Some(Cut { done, wanted }) = self.cut {
+            let [moved, wanted] = [done, wanted].map(|blocks| blocks as f64 * self.bytes_per_block as f64);
+            let seconds = self.longest.as_secs();
+            facts.warnings.push(MemoryWarning::VolumeCut { moved, wanted, seconds }.into());
+        }
+        facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_bench_api::{Keep, Options};
+    use plimsoll_machine::{Machine, Root};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_batch_is_all_that_its_threads_did_less_the_reading_of_the_clock() {
+        let now = Instant::now();
+        let part = |from: u32, to: u32, off_cpu| {
+            let span = Span { start: now + MS * from, end: now + MS * to, off_cpu };
+            Part { blocks: 10, span, drawing: MS }
+        };
+        let together = Batch::of(&[part(0, 5, 0.0), part(0, 7, 0.3)], true, 1e-3).unwrap();
+        assert_eq!((together.blocks, together.off_cpu), (20, 0.3));
+        assert!((together.seconds - 6e-3).abs() < 1e-9, "{together:?}");
+        let late = Batch::of(&[part(0, 5, 0.0), part(4, 11, 0.0)], true, 1e-3).unwrap();
+        assert!(
+            (late.seconds - 10e-3).abs() < 1e-9 && (late.disturbed - 4.0 / 11.0).abs() < 1e-9,
+            "{late:?}"
+        );
+        assert_eq!(late.off_cpu, 0.0);
+        assert_eq!(Batch::of(&[], true, 0.0), None);
+    }
+
+    #[test]
+    fn disturbed_batches_are_set_aside_and_the_least_disturbed_one_never() {
+        let batch = |blocks, seconds, off_cpu| Batch { blocks, seconds, disturbed: off_cpu, off_cpu };
+        let mut counted = Counted::default();
+        counted.add(&[batch(10, 1.0, 0.0), batch(10, 3.0, 0.5)], 0.02);
+        assert_eq!((counted.blocks, counted.seconds, counted.set_aside()), (10, 1.0, 0.75));
+        assert_eq!(counted.off_cpu(), 1.5 / 4.0);
+        counted.add(&[batch(5, 1.0, 0.4), batch(5, 5.0, 0.5)], 0.02);
+        assert_eq!((counted.blocks, counted.seconds), (15, 2.0));
+        assert_eq!(Counted::default().set_aside(), 0.0);
+    }
+
+    #[test]
+    fn a_sample_that_takes_too_long_is_cut_and_said() {
+        let machine = Machine::discover(&Root::live());
+        let case = Case::of("memory.block").with_size("block", 64).with_size("size", 1 << 20);
+        let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
+        let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
+        let fixed = Some(Fixed { blocks: 1 << 40, scaling: Scaling::Strong });
+        let site = Site::of(&machine, &case);
+        let job = Job {
+            op: BlockOp::Write,
+            order: Order::Random,
+            block: 64,
+            variant: BEST.to_owned(),
+            fixed,
+            site,
+        };
+        let mut batches = Batches::new(&job, &case, &cx).unwrap();
+        assert!(batches.facts().warnings.iter().all(|warning| warning.code() != "volume-cut"));
+        batches.longest = Duration::ZERO;
+        let sample = batches.sample(Amount::Work(1)).unwrap();
+        assert!(sample.work.unwrap() < 64 << 40 && sample.values["throughput"] > 0.0);
+        batches.verify().unwrap();
+        let warning = batches.facts().warnings.pop().unwrap();
+        assert_eq!(warning.code(), "volume-cut");
+        assert!(warning.to_string().contains("of 64 TiB were moved in 0 s"), "{warning}");
+    }
+}

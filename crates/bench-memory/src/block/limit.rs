@@ -1,0 +1,268 @@
+//! Limits of `memory.block`: what the core's ports to memory can start in a cycle, and what the sockets' channels carry.
+//!
+//! The ports bound every block, wherever it lives. The channels bound those of regions beyond the caches; of small
+//! blocks at random they must carry a whole line each.
+
+use crate::{LATENCY_PER_BYTE, THROUGHPUT};
+use plimsoll_machine::CpuSet;
+use plimsoll_model::limit::common_core::wherever_they_run;
+use plimsoll_model::limit::microarchitecture::Core;
+use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, channels, median};
+use plimsoll_model::place::placed;
+
+/// Bytes of a line, which is what crosses the bus for a part of it.
+const LINE: f64 = 64.0;
+/// Blocks up to this size are one access.
+const ACCESS: u64 = 8;
+
+pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
+    let each = |found: Result<Vec<Limit>, String>| match found {
+        Ok(limits) => limits.into_iter().map(Ok).collect(),
+        Err(why) => vec![Err(why)],
+    };
+    let ceilings = [wherever_they_run(question, ports), channels(question)].into_iter().flat_map(each);
+    let as_asked = |limit: Result<Limit, String>| match (limit, question.metric) {
+        (Ok(limit), THROUGHPUT) => limit,
+        (Ok(limit), metric) => floor(question, limit, metric == LATENCY_PER_BYTE),
+        (Err(why), THROUGHPUT) => Limit::unknown(Kind::Ceiling, why),
+        (Err(why), _) => Limit::unknown(Kind::Floor, why),
+    };
+    ceilings.map(as_asked).collect()
+}
+
+/// Regions that are worked on: two when one is copied to the other.
+fn regions(question: &Question<'_>) -> f64 {
+    if question.case.word("op") == Some("read-write") { 2.0 } else { 1.0 }
+}
+
+fn block_bytes(question: &Question<'_>) -> Result<u64, String> {
+    question.case.number("block").filter(|block| *block > 0).ok_or("the case names no block".to_owned())
+}
+
+/// The least time of a block, or of a byte of it, that follows from the most bytes in a second.
+fn floor(question: &Question<'_>, ceiling: Limit, per_byte: bool) -> Limit {
+    let block = question.case.number("block").unwrap_or(1) as f64;
+    let threads = question.case.threads() as f64;
+    let bytes = if per_byte { regions(question) } else { regions(question) * block };
+    let time = |rate: f64| threads * bytes / rate;
+    let what = if per_byte { "bytes moved for each byte" } else { "bytes of a block" };
+    let mut inputs = vec![
+        Input::new("threads", threads, "1", "the case"),
+        Input::new("bytes", bytes, "B", &format!("the case: {what}, read and written")),
+    ];
+    inputs.extend(ceiling.inputs);
+    Limit {
+        value: ceiling.value.map(time),
+        kind: Kind::Floor,
+        formula: format!("threads × bytes ÷ ({})", ceiling.formula),
+        inputs,
+        per_sample: ceiling.per_sample.into_iter().map(time).collect(),
+        ..ceiling
+    }
+}
+
+/// What the cores can load and store, at the clock of each sample.
+fn ports(question: &Question<'_>) -> Result<Limit, String> {
+    let Question { machine, case, samples, .. } = question;
+    let cpus = placed(machine, case);
+    let first = cpus.first().copied().ok_or("no CPU is known that the threads ran on")?;
+    let core = Core::of(machine, first).map_err(|unknown| unknown.to_string())?;
+    Core::of_one_kind(machine, &cpus)?;
+    let (name, per_cycle, unit) = per_cycle(question, &core)?;
+    let clocks: Option<Vec<f64>> = samples.iter().map(|sample| sample.conditions.clock_hz).collect();
+    let clocks = clocks.filter(|clocks| !clocks.is_empty()).ok_or("the core clock could not be measured")?;
+    let cpus: CpuSet = cpus.into_iter().collect();
+    let cores = machine.cpu.cores_of(&cpus).unwrap_or(cpus.len()) as f64;
+    let block = block_bytes(question)?;
+    let (each, formula) = match block {
+        block if block <= ACCESS => {
+            (block as f64 * regions(question), format!("{name} × bytes of a block × clock × cores"))
+        }
+        _ => (regions(question), format!("{name} × loads and stores × clock × cores")),
+    };
+    let clock = median(clocks.clone()).unwrap_or(f64::NAN);
+    let from = format!("data/microarchitectures.toml, {}: {}", core.name, core.source);
+    let inputs = vec![
+        Input::new(name, per_cycle, unit, &from),
+        Input::new(
+            if block <= ACCESS { "bytes of a block" } else { "loads and stores" },
+            each,
+            if block <= ACCESS { "B" } else { "1" },
+            "the case: what is read and what is written both count",
+        ),
+        Input::new("clock", clock, "Hz", "measured inside each sample"),
+        Input::new("cores", cores, "1", &format!("of CPUs {cpus}")),
+    ];
+    let rate = per_cycle * each * cores;
+    let limit = Limit::fixed(Kind::Ceiling, Source::Derived, rate * clock, &formula, inputs);
+    let limit = Limit { per_sample: clocks.into_iter().map(|clock| rate * clock).collect(), ..limit };
+    Ok(core.mark(limit).resting_on(format!("{per_cycle} {name} ({})", core.name)))
+}
+
+/// Blocks, or bytes of them, that a core can take in a cycle: name, number, unit.
+fn per_cycle(question: &Question<'_>, core: &Core) -> Result<(&'static str, f64, &'static str), String> {
+    let op = question.case.word("op").unwrap_or_default();
+    let small = block_bytes(question)? <= ACCESS;
+    let found = match (op, small) {
+        ("read", true) => ("loads per cycle", core.loads, "1/cycle"),
+        ("write", true) => ("stores per cycle", core.stores, "1/cycle"),
+        // Each needs a load and a store.
+        (_, true) => {
+            let both = core.accesses.map(|both| both / 2.0);
+            let least = core.loads.zip(core.stores).zip(both).map(|((l, s), b)| l.min(s).min(b));
+            ("copies per cycle", least, "1/cycle")
+        }
+        ("write", false) => {
+            return Err(format!("the store bandwidth of {} is unknown", core.name));
+        }
+        (_, false) => ("bytes loaded per cycle", core.l1_load_bytes, "B/cycle"),
+    };
+    let (name, number, unit) = found;
+    let number = number
+        .ok_or_else(|| format!("the {name} of {} are not in data/microarchitectures.toml", core.name))?;
+    Ok((name, number, unit))
+}
+
+/// What the channels of the sockets that the threads are on can carry.
+fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
+    let Question { machine, case, .. } = question;
+    let total = case.number("size").unwrap_or(0).saturating_mul(case.threads() as u64);
+    let caches = crate::caches_of(machine, case).ok_or("the sizes of the caches are unknown")?;
+    if !crate::is_memory(machine, case, total) {
+        return Err(
+            "the memory channels are not the limit: a cache answers at this size; use a larger --size"
+                .to_owned(),
+        );
+    }
+    let carried = channels::carried(machine, case)?;
+    let block = block_bytes(question)? as f64;
+    if case.word("pattern") != Some("random") || block >= LINE {
+        return Ok(carried);
+    }
+    // A line that is still in a cache from a neighbouring block does not cross the bus again.
+    let missed = 1.0 - caches as f64 / total as f64;
+    let inputs = [
+        Input::new("block", block, "B", "the case"),
+        Input::new("missed", missed, "1", "1 − last-level caches ÷ regions: the rest may still be cached"),
+    ];
+    let of_line = |limit| channels::times(limit, block / LINE / missed, &inputs, "× block ÷ 64 ÷ missed");
+    Ok(carried.into_iter().map(of_line).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_machine::Machine;
+    use plimsoll_machine::fixture::{Fault, Fixture};
+    use plimsoll_model::case::Case;
+    use plimsoll_model::limit::{Evidence, tightest_first};
+    use plimsoll_model::sample::{Conditions, Sample};
+
+    fn case(op: &str, pattern: &str, block: u64, size: u64, threads: u64) -> Case {
+        Case::of("memory.block")
+            .with_word("op", op)
+            .with_word("pattern", pattern)
+            .with_size("block", block)
+            .with_size("size", size)
+            .with_count("threads", threads)
+    }
+
+    fn ask(machine: &Machine, case: &Case, metric: &str, clock_hz: Option<f64>) -> Vec<Limit> {
+        let conditions = Conditions { clock_hz, ..Conditions::default() };
+        let samples = [Sample { conditions, ..Sample::default() }];
+        let question = Question { machine, case, metric, samples: &samples, evidence: Evidence::default() };
+        let mut found = limits(&question);
+        tightest_first(&mut found);
+        found
+    }
+
+    #[test]
+    fn single_accesses_are_bound_by_the_ports_at_the_clock() -> Result<(), Fault> {
+        let machine = Fixture::open("firecracker-zen4")?.machine();
+        let tightest = |op: &str, block| {
+            let found = ask(&machine, &case(op, "sequential", block, 1 << 14, 2), "throughput", Some(4e9));
+            assert_eq!(found[0].per_sample, [found[0].value.unwrap()]);
+            let product: f64 = found[0].inputs.iter().map(|input| input.value).product();
+            assert_eq!(found[0].value, Some(product));
+            found[0].value.unwrap()
+        };
+        // Zen 4: three loads or two stores in a cycle, three in all; two cores.
+        assert_eq!(tightest("read", 1), 3.0 * 4e9 * 2.0);
+        assert_eq!(tightest("read", 8), 8.0 * 3.0 * 4e9 * 2.0);
+        assert_eq!(tightest("write", 8), 8.0 * 2.0 * 4e9 * 2.0);
+        assert_eq!(tightest("read-write", 8), 16.0 * 1.5 * 4e9 * 2.0);
+        assert_eq!(tightest("read", 8192), 64.0 * 4e9 * 2.0);
+        Ok(())
+    }
+
+    #[test]
+    fn cpus_that_shared_a_core_may_have_one_each_by_now() -> Result<(), Fault> {
+        let mut machine = Fixture::open("firecracker-zen4")?.machine();
+        machine.cpu.hidden_siblings = vec!["0-1".parse()?];
+        for metric in ["throughput", "latency"] {
+            let found = ask(&machine, &case("read", "sequential", 8, 1 << 14, 2), metric, Some(4e9));
+            let [one, each, Limit { value: None, .. }] = found.as_slice() else { panic!("{found:?}") };
+            assert!(one.fact.as_ref().is_some_and(|fact| fact.changes.is_some()), "{metric}");
+            assert!(each.fact.as_ref().is_some_and(|fact| fact.changes.is_none()), "{metric}");
+            let (one, each) = (one.value.unwrap(), each.value.unwrap());
+            let times = if metric == "throughput" { each / one } else { one / each };
+            assert!((times - 2.0).abs() < 1e-12, "{metric}: {times}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_latency_has_the_floor_that_the_throughput_leaves() -> Result<(), Fault> {
+        let machine = Fixture::open("firecracker-zen4")?.machine();
+        let case = case("read-write", "sequential", 8, 1 << 14, 2);
+        let ceiling = ask(&machine, &case, "throughput", Some(4e9)).remove(0).value.unwrap();
+        let floor = ask(&machine, &case, "latency", Some(4e9)).remove(0);
+        assert_eq!(floor.kind, Kind::Floor);
+        assert!((floor.value.unwrap() * ceiling / (2.0 * 16.0) - 1.0).abs() < 1e-12);
+        let per_byte = ask(&machine, &case, "latency_per_byte", Some(4e9)).remove(0);
+        assert!((per_byte.value.unwrap() * 8.0 / floor.value.unwrap() - 1.0).abs() < 1e-12);
+        Ok(())
+    }
+
+    #[test]
+    fn memory_bounds_regions_beyond_the_caches_and_whole_lines_small_blocks_at_random() -> Result<(), Fault> {
+        let mut machine = Fixture::open("firecracker-zen4")?.machine();
+        machine.virtualisation.is_virtual = Some(false);
+        let channels = |case: &Case| {
+            let found = ask(&machine, case, "throughput", Some(4e9));
+            found.into_iter().find(|limit| limit.source == Source::Rated).and_then(|limit| limit.value)
+        };
+        assert_eq!(channels(&case("read", "sequential", 8, 1 << 30, 1)), Some(460.8e9));
+        assert_eq!(channels(&case("read", "random", 64, 1 << 30, 1)), Some(460.8e9));
+        let eighth = channels(&case("read", "random", 8, 1 << 30, 1)).unwrap();
+        // 32 MiB of level 3 and 1 MiB of level 2 may answer.
+        assert!((eighth * 8.0 * (1.0 - 33.0 / 1024.0) / 460.8e9 - 1.0).abs() < 1e-12, "{eighth}");
+        let tightest =
+            ask(&machine, &case("read", "random", 8, 1 << 30, 1), "throughput", Some(4e9)).remove(0);
+        assert_eq!(tightest.value, Some(eighth), "tighter than 96 GB/s of the ports");
+        assert_eq!(channels(&case("read", "sequential", 8, 1 << 20, 1)), None, "a cache answers");
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_not_known_says_why() -> Result<(), Fault> {
+        let mut machine = Fixture::open("firecracker-zen4")?.machine();
+        let reasons = |machine: &Machine, case: &Case, clock| -> Vec<String> {
+            let found = ask(machine, case, "throughput", clock);
+            found.into_iter().filter(|l| l.value.is_none()).filter_map(|l| l.reason).collect()
+        };
+        let small = case("read", "sequential", 8, 1 << 14, 1);
+        assert!(reasons(&machine, &small, None)[0].contains("clock"));
+        let stores = case("write", "sequential", 8192, 1 << 14, 1);
+        assert!(
+            reasons(&machine, &stores, Some(4e9)).iter().any(|why| why.contains("store bandwidth of Zen 4"))
+        );
+        machine.cpu.model = Some(0xff);
+        let unknown = reasons(&machine, &small, Some(4e9));
+        assert!(
+            unknown.iter().any(|why| why.contains("is not in data/microarchitectures.toml")),
+            "{unknown:?}"
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,598 @@
+//! `memory.block`: a region is read, written or copied a block at a time, in order or at random, each block once before
+//! any comes again.
+//!
+//! Where the region lives decides what is measured: blocks of 8 KiB out of 1 GiB are memory, a region of 16 KiB is a
+//! cache whatever its blocks are. Blocks of 1 to 8 bytes are single accesses of just that width. `--volume` may be far
+//! larger than the region; it is then the amount of each sample.
+
+mod limit;
+
+use plimsoll_metal::block::{BlockKernel, BlockOp, LINE, Order, available, is_block, kernel_names};
+
+use super::affinity::{self, Site};
+use super::answered;
+use super::batches::{Batches, Fixed, Job};
+use super::choose::{BEST, unknown_variant};
+use super::{LATENCY, LATENCY_PER_BYTE, THROUGHPUT, are_here, pages, sizes, threads, working_set};
+use plimsoll_bench_api::fixed::{self, Pace, Scaling};
+use plimsoll_bench_api::{
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, PATTERN, Parsed, Ready, Roofline, Say, place,
+    whole_sizes,
+};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::{Case, Value};
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::CannotMeasure;
+use plimsoll_units::quantity::{Unit, format_size};
+
+/// Operations by their names in case ids.
+const OPS: &[(&str, BlockOp)] =
+    &[("read", BlockOp::Read), ("write", BlockOp::Write), ("read-write", BlockOp::ReadWrite)];
+/// Orders by their names.
+const PATTERNS: &[(&str, Order)] = &[("sequential", Order::Sequential), ("random", Order::Random)];
+/// Blocks when none are named: one access, and what fits into the first and the third cache.
+const BLOCKS: &[u64] = &[8, 8 << 10, 8 << 20];
+/// A region has room for at least so many blocks when its size is left out.
+const LEAST_BLOCKS: u64 = 4;
+/// Blocks up to this size are single accesses, and have a latency for each byte too.
+const SMALL: u64 = 8;
+
+/// The benchmark itself.
+pub struct Block;
+
+impl Benchmark for Block {
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "memory.block",
+            about: "blocks of a region in order or at random, each once: throughput and time per block",
+            words: &[
+                PATTERN,
+                Say::Value("op"),
+                Say::Value("block"),
+                Say::Word("of"),
+                Say::Value("size"),
+                Say::Value("variant"),
+                Say::Times,
+            ],
+            keys: &[
+                "op", "pattern", "block", "size", "variant", "pages", "node", "affinity", "threads",
+                "volume", "count", "scaling",
+            ],
+            help: &[
+                ("op", "read, write, read-write or all"),
+                ("block", "block size of a transfer"),
+                ("pattern", "sequential, random"),
+                ("volume", "bytes of each sample; with --scaling strong divided among the threads"),
+                ("count", "blocks of each sample; with --scaling strong divided among the threads"),
+            ],
+            by_default: false,
+            look: super::look,
+            limits: limit::limits,
+            answered: answered::answered,
+            ..Descriptor::USUAL
+        }
+    }
+
+    fn sample_seconds(&self, case: &Case) -> Option<f64> {
+        // A core or two, with memory between them.
+        fixed::seconds(case, Pace { bytes: 1e10, operations: 1e8 })
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(THROUGHPUT, Unit::BytePerSecond, Better::Higher)
+                    .about("bytes per second of whole blocks")
+                    .drawn(),
+                Metric::new(LATENCY, Unit::Second, Better::Lower)
+                    .about("time of a block")
+                    .said("", "per block")
+                    .drawn()
+                    .with_floor(),
+                Metric::new(LATENCY_PER_BYTE, Unit::Second, Better::Lower)
+                    .about("time of a block ÷ its bytes, of small blocks")
+                    .said("", "per byte"),
+            ]
+        }
+    }
+
+    fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
+        let small = case.number("block").is_some_and(|block| block <= SMALL);
+        Some(row).filter(|row| small || row.name != LATENCY_PER_BYTE)
+    }
+
+    fn roofline(&self, _: &Case) -> Roofline {
+        Roofline::Moves { intensity: None, area: None }
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let threads = threads(machine, group)?;
+        let patterns = named(group, "pattern", PATTERNS)?;
+        let (pages, amounts) = (pages(machine, group)?, amounts(group)?);
+        let affinities = affinity::affinities(machine, group)?;
+        let mut candidates = Vec::new();
+        for Work { word, op, block, variant } in works(group)? {
+            for &(pattern, order) in &patterns {
+                for pages in &pages {
+                    for threads in &threads {
+                        let blocks = most_blocks(&amounts, op, block, *threads);
+                        let usual = default_size(machine, group, op, block, *threads, blocks);
+                        for size in sizes(machine, group, &[usual], super::SMALLEST)? {
+                            has_room(op, block, size)?;
+                            let mut case = Case::of(self.name())
+                                .with_word("op", word)
+                                .with_word("pattern", pattern)
+                                .with_size("block", block)
+                                .with_size("size", size);
+                            if variant != BEST {
+                                case = case.with_word("variant", &variant);
+                            }
+                            let case = case.with_word("pages", pages.fitting(machine, group, size).word);
+                            for affinity in &affinities {
+                                let case = affinity.on(case.clone()).with_count("threads", *threads);
+                                let site = Site::of(machine, &case);
+                                let feasible = runs_here(op, block, &variant)
+                                    .and_then(|()| are_here(machine, &case))
+                                    .and_then(|()| site.fits(machine));
+                                for amount in &amounts {
+                                    let case = amount.on(case.clone());
+                                    let fixed = fixed_blocks(&case, op, block)?;
+                                    let (variant, site) = (variant.clone(), site.clone());
+                                    let job = Job { op, order, block, variant, fixed, site };
+                                    candidates.push(Candidate::new(case, feasible.clone()).parsed(&job));
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        Ok(candidates)
+    }
+
+    /// The cache level or memory that holds the region, and the kernel if the case leaves it open.
+    fn details(&self, measurement: &Measurement) -> Vec<String> {
+        let is_open = measurement.case.word("variant").is_none();
+        let chosen = measurement.achieved.word_of_parameter("variant").filter(|_| is_open);
+        let level = answered::level(measurement).map(|level| format!("region: {level}"));
+        level
+            .into_iter()
+            .chain(chosen.map(|kernel| format!("kernel {}", plimsoll_units::text::shown(kernel))))
+            .collect()
+    }
+
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        Ok(Box::new(Batches::new(&parsed.read()?, case, cx)?))
+    }
+}
+
+/// An operation on blocks of one size by one kernel.
+struct Work {
+    /// The name of the operation.
+    word: &'static str,
+    op: BlockOp,
+    /// Bytes.
+    block: u64,
+    variant: String,
+}
+
+/// Every combination of operation, block and kernel that the group names, as far as there is such a kernel.
+///
+/// # Errors
+/// A message that starts with the key of the wrong value.
+fn works(group: &Group) -> Result<Vec<Work>, String> {
+    let variants = group.words("variant", &[BEST]);
+    let (ops, blocks) = (named(group, "op", OPS)?, blocks(group)?);
+    let mut unmatched = variants.clone();
+    let mut works = Vec::new();
+    for &(word, op) in &ops {
+        for &block in &blocks {
+            for asked in &variants {
+                let names = match asked.as_str() {
+                    BEST => vec![BEST.to_owned()],
+                    "all" => available(op, block as usize).iter().map(BlockKernel::name).collect(),
+                    name => kernel_names(op, block).into_iter().filter(|other| other == name).collect(),
+                };
+                if !names.is_empty() {
+                    unmatched.retain(|other| other != asked);
+                }
+                works.extend(names.into_iter().map(|variant| Work { word, op, block, variant }));
+            }
+        }
+    }
+    match unmatched.first() {
+        Some(variant) => {
+            let names: Vec<String> = ops
+                .iter()
+                .flat_map(|(_, op)| blocks.iter().flat_map(|block| kernel_names(*op, *block)))
+                .collect();
+            Err(unknown_variant(variant, &names))
+        }
+        None => Ok(works),
+    }
+}
+
+/// Whether this CPU has the instructions of the kernel.
+fn runs_here(op: BlockOp, block: u64, variant: &str) -> Result<(), CannotMeasure> {
+    match variant == BEST || available(op, block as usize).iter().any(|kernel| kernel.name() == variant) {
+        true => Ok(()),
+        false => {
+            Err(CannotMeasure::not_here(format!("this CPU cannot run the kernel {variant} on such blocks")))
+        }
+    }
+}
+
+/// The words asked for, or all, with what they mean; of an unknown one the error lists those there are.
+fn named<T: Copy>(
+    group: &Group,
+    key: &str,
+    known: &'static [(&'static str, T)],
+) -> Result<Vec<(&'static str, T)>, String> {
+    let all: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+    let one = |word: &String| {
+        let unknown = || {
+            format!(
+                "{key} must be one of {1}: '{0}' is not",
+                plimsoll_units::text::shown(word),
+                all.join(", ")
+            )
+        };
+        known.iter().find(|(name, _)| name == word).copied().ok_or_else(unknown)
+    };
+    group.words_of(key, &all, &all).iter().map(one).collect()
+}
+
+fn blocks(group: &Group) -> Result<Vec<u64>, String> {
+    let blocks = whole_sizes(&Block, group, "block", BLOCKS)?;
+    match blocks.iter().find(|block| !usize::try_from(**block).is_ok_and(is_block)) {
+        Some(block) => {
+            Err(format!("block must be 1, 2, 4, 8 or a multiple of {LINE}: {} is not", format_size(*block)))
+        }
+        None => Ok(blocks),
+    }
+}
+
+/// The most blocks that a thread works on in a sample of a fixed amount; none where no amount is fixed.
+fn most_blocks(amounts: &[Asked], op: BlockOp, block: u64, threads: u64) -> Option<u64> {
+    let each = |asked: &Asked| {
+        let (key, value) = asked.amount.as_ref()?;
+        let amount = match value {
+            Value::Size(n) | Value::Count(n) => *n,
+            _ => return None,
+        };
+        let blocks = if *key == "volume" { amount / block.max(1) / op.regions() as u64 } else { amount };
+        let divided = asked.scaling.as_deref() == Some("strong");
+        Some(if divided { blocks.div_ceil(threads.max(1)) } else { blocks })
+    };
+    amounts.iter().filter_map(each).max()
+}
+
+/// Each thread's share of what counts as memory, and room for some blocks, as many as it works on; less where that does
+/// not fit.
+fn default_size(
+    machine: &Machine,
+    group: &Group,
+    op: BlockOp,
+    block: u64,
+    threads: u64,
+    blocks: Option<u64>,
+) -> u64 {
+    let regions = op.regions() as u64;
+    let blocks = blocks.map_or(LEAST_BLOCKS, |blocks| blocks.clamp(1, LEAST_BLOCKS));
+    let least = blocks.saturating_mul(block).saturating_mul(regions);
+    let cpus = place(machine, usize::try_from(threads).unwrap_or(usize::MAX));
+    working_set::share(machine, group, threads, working_set::wanted(machine, &cpus, regions)).max(least)
+}
+
+/// Whether a block fits into the region, which for a copy is half the size.
+fn has_room(op: BlockOp, block: u64, size: u64) -> Result<(), String> {
+    let regions = op.regions() as u64;
+    if block <= size / regions {
+        return Ok(());
+    }
+    let (block_text, size_text) = (format_size(block), format_size(size));
+    Err(match regions {
+        1 => format!("block must be at most --size {size_text}: {block_text} is not"),
+        _ => format!(
+            "block must be at most half of --size {size_text} with --op read-write: {block_text} is not; use a --size of at least {}",
+            format_size(block.saturating_mul(regions))
+        ),
+    })
+}
+
+/// The amount of each sample, if it is fixed.
+#[derive(Clone, Debug, PartialEq)]
+struct Asked {
+    /// Key and value.
+    amount: Option<(&'static str, Value)>,
+    scaling: Option<String>,
+}
+
+impl Asked {
+    /// The case with this amount.
+    fn on(&self, case: Case) -> Case {
+        let Some((key, value)) = &self.amount else { return case };
+        let case = case.with(key, value.clone());
+        match &self.scaling {
+            Some(word) => case.with_word("scaling", word),
+            None => case,
+        }
+    }
+}
+
+/// Every amount asked for; one that fixes nothing where none is.
+fn amounts(group: &Group) -> Result<Vec<Asked>, String> {
+    let keys: Vec<&'static str> = ["volume", "count"].into_iter().filter(|key| group.asked(key)).collect();
+    let [key] = keys[..] else {
+        return match keys.is_empty() {
+            true if group.asked("scaling") => Err("--scaling requires --volume or --count".to_owned()),
+            true => Ok(vec![Asked { amount: None, scaling: None }]),
+            false => Err("--volume and --count are mutually exclusive".to_owned()),
+        };
+    };
+    let scalings = match group.asked("scaling") {
+        true => group.words("scaling", &[]).into_iter().map(Some).collect(),
+        false => vec![None],
+    };
+    let values = group.lists.get(key).into_iter().flatten();
+    let with = |value: &Value| {
+        let value = value.clone();
+        scalings
+            .iter()
+            .map(move |scaling| Asked { amount: Some((key, value.clone())), scaling: scaling.clone() })
+    };
+    Ok(values.flat_map(with).collect())
+}
+
+/// What the case fixes, in blocks.
+fn fixed_blocks(case: &Case, op: BlockOp, block: u64) -> Result<Option<Fixed>, String> {
+    let scaling = fixed::scaling(case)?;
+    let per_block = block.saturating_mul(op.regions() as u64).max(1);
+    let (key, blocks) = match (case.number("volume"), case.number("count")) {
+        (Some(volume), _) => ("volume", volume / per_block),
+        (None, Some(count)) => ("count", count),
+        (None, None) => return Ok(None),
+    };
+    let least = if scaling == Scaling::Strong { case.threads() as u64 } else { 1 };
+    if blocks >= least {
+        return Ok(Some(Fixed { blocks, scaling }));
+    }
+    Err(format!(
+        "{key} must be at least {1}, a block for each thread: {0} is not",
+        case.get(key).map(ToString::to_string).unwrap_or_default(),
+        match key {
+            "volume" => format_size(per_block.saturating_mul(least)),
+            _ => least.to_string(),
+        }
+    ))
+}
+
+#[cfg(test)]
+impl Job {
+    /// What planning makes of a case; what it leaves out is usual.
+    pub(super) fn of(machine: &Machine, case: &Case) -> Self {
+        fn meant<T: Copy>(case: &Case, key: &str, known: &[(&str, T)]) -> T {
+            let named = known.iter().find(|(name, _)| case.word(key) == Some(name));
+            named.unwrap_or(&known[0]).1
+        }
+        let (op, block) = (meant(case, "op", OPS), case.number("block").unwrap_or(SMALL));
+        let fixed = fixed_blocks(case, op, block).unwrap_or(None);
+        let variant = case.word("variant").unwrap_or(BEST).to_owned();
+        Self {
+            op,
+            order: meant(case, "pattern", PATTERNS),
+            block,
+            variant,
+            fixed,
+            site: Site::of(machine, case),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fact::{DRAW_SECONDS_PER_BLOCK, LEVEL, VARIANT};
+    use super::*;
+    use plimsoll_bench_api::{Keep, Options};
+    use plimsoll_machine::Root;
+    use plimsoll_machine::fixture::{Fault, Fixture};
+    use plimsoll_model::case::Key;
+    use plimsoll_model::sample::{Amount, Cause};
+
+    const MIB: u64 = 1 << 20;
+
+    fn group(lists: &[(&str, &[&str])]) -> Group {
+        lists.iter().fold(Group::default(), |group, (key, texts)| {
+            let key = Key::find(key).unwrap();
+            group.with(key.name, texts.iter().map(|text| key.parse(text).unwrap()).collect())
+        })
+    }
+
+    fn cases(lists: &[(&str, &[&str])]) -> Result<Vec<Candidate>, String> {
+        let machine = Fixture::open("firecracker-zen4").unwrap().machine();
+        Block.cases(&machine, &group(lists))
+    }
+
+    fn ids(lists: &[(&str, &[&str])]) -> Vec<String> {
+        cases(lists).unwrap().iter().map(|candidate| candidate.case.to_string()).collect()
+    }
+
+    fn prepared(case: &Case, machine: &Machine) -> Ready {
+        let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
+        let cx = Context { machine, options: &options, keep: &Keep::default() };
+        let parsed = Candidate::new(case.clone(), Ok(())).parsed(&Job::of(machine, case)).parsed;
+        Block.prepare(case, &parsed, &cx)
+    }
+
+    #[test]
+    fn a_region_has_no_more_large_blocks_than_a_thread_works_on() {
+        let size = |scaling: &str| {
+            let of = [("op", &["read-write"][..]), ("block", &["80M"]), ("threads", &["8"])];
+            ids(&[of[0], of[1], of[2], ("volume", &["1280M"]), ("scaling", &[scaling])])[0].clone()
+        };
+        assert!(size("strong").contains("size=160M"), "a block each: {}", size("strong"));
+        assert!(size("weak").contains("size=640M"), "eight each: {}", size("weak"));
+    }
+
+    #[test]
+    fn left_out_every_operation_and_order_is_measured_in_memory() -> Result<(), Fault> {
+        let all = ids(&[]);
+        assert_eq!(all.len(), 3 * 2 * 3 * 2);
+        assert_eq!(all[0], "memory.block/op=read/pattern=sequential/block=8/size=132M/pages=thp/threads=1");
+        assert_eq!(
+            all[35],
+            "memory.block/op=read-write/pattern=random/block=8M/size=136M/pages=thp/threads=2"
+        );
+        let large = ids(&[("block", &["80M"]), ("op", &["read-write"]), ("threads", &["2"])]);
+        assert!(large[0].contains("size=640M"), "room for four blocks in each half: {}", large[0]);
+        Ok(())
+    }
+
+    #[test]
+    fn published_experiments_are_command_lines() {
+        let blocks = ["1", "8", "1K", "8K", "1M", "8M", "10M", "80M"];
+        let threads = ["1", "2", "4", "8"];
+        let all = ids(&[
+            ("block", &blocks),
+            ("threads", &threads),
+            ("volume", &["100G"]),
+            ("scaling", &["strong"]),
+            ("size", &["1G"]),
+        ]);
+        assert_eq!(all.len(), 3 * 2 * blocks.len() * threads.len());
+        assert!(
+            all[0].ends_with("block=1/size=1G/pages=thp/threads=1/volume=100G/scaling=strong"),
+            "{}",
+            all[0]
+        );
+        let counted =
+            ids(&[("block", &["1"]), ("count", &["1e8"]), ("threads", &["4"]), ("op", &["read-write"])]);
+        assert!(counted[0].ends_with("threads=4/count=100000000"), "{}", counted[0]);
+        let both = ids(&[("volume", &["1G"]), ("scaling", &["weak", "strong"]), ("block", &["8"])]);
+        assert_eq!(both.len(), 3 * 2 * 2 * 2);
+    }
+
+    #[test]
+    fn a_kernel_stands_with_the_operations_and_blocks_that_it_has() {
+        let one = [("pattern", &["sequential"][..]), ("block", &["8", "8K"]), ("threads", &["1"])];
+        let of = |variants| ids(&[one[0], one[1], one[2], ("variant", variants)]);
+        let memcpy = "memory.block/op=read-write/pattern=sequential/block=8K/size=264M/variant=memcpy/pages=thp/threads=1";
+        assert_eq!(of(&["memcpy"]), [memcpy]);
+        assert_eq!(of(&["best", "memset"]).len(), 6 + 1);
+        let all = of(&["all"]);
+        for kernel in ["memcpy", "memset", "scalar"] {
+            assert!(all.iter().any(|id| id.contains(&format!("/variant={kernel}/"))), "{kernel}: {all:?}");
+        }
+        assert!(all.iter().all(|id| id.contains("/variant=")));
+    }
+
+    #[test]
+    fn wrong_values_are_named_with_what_is_right() {
+        let error = |lists: &[(&str, &[&str])]| cases(lists).unwrap_err();
+        assert!(error(&[("op", &["copy"])]).contains("one of read, write, read-write"));
+        assert!(error(&[("pattern", &["zigzag"])]).contains("one of sequential, random"));
+        assert!(error(&[("block", &["3"])]).ends_with("1, 2, 4, 8 or a multiple of 64: 3 is not"));
+        assert!(error(&[("block", &["100"])]).contains("a multiple of 64"));
+        assert!(error(&[("block", &["4K@60+64K@40"])]).contains("the mix 4K@60+64K@40 is not supported"));
+        assert!(error(&[("threads", &["0"])]).contains("between 1 and"));
+        assert!(error(&[("variant", &["memcopy"])]).ends_with("did you mean 'memcpy'?"));
+        assert!(error(&[("variant", &["memcpy"]), ("op", &["read"])]).starts_with("variant must be best"));
+        assert!(error(&[("pages", &["5k"])]).starts_with("pages must be"));
+        let room = error(&[("block", &["8M"]), ("size", &["4M"]), ("op", &["read"])]);
+        assert_eq!(room, "block must be at most --size 4M: 8M is not");
+        let room = error(&[("block", &["8M"]), ("size", &["8M"]), ("op", &["read-write"])]);
+        assert!(room.contains("half of --size 8M") && room.ends_with("at least 16M"), "{room}");
+    }
+
+    #[test]
+    fn amounts_must_be_something_to_divide() {
+        let one: &[(&str, &[&str])] = &[("block", &["8K"]), ("op", &["read-write"]), ("threads", &["2"])];
+        let error = |more: &[(&str, &[&str])]| cases(&[one, more].concat()).unwrap_err();
+        assert!(error(&[("volume", &["0"])]).starts_with("volume must be at least 16K"));
+        assert!(error(&[("volume", &["16383"])]).starts_with("volume must be at least 16K"));
+        assert!(
+            error(&[("volume", &["16K"]), ("scaling", &["strong"])])
+                .starts_with("volume must be at least 32K")
+        );
+        assert!(
+            error(&[("count", &["1"]), ("scaling", &["strong"])]).starts_with("count must be at least 2")
+        );
+        assert!(error(&[("count", &["0"])]).starts_with("count must be at least 1, a block for each thread"));
+        assert!(error(&[("volume", &["1G"]), ("count", &["9"])]).contains("mutually exclusive"));
+        assert!(error(&[("scaling", &["strong"])]).contains("requires --volume or --count"));
+        assert!(error(&[("volume", &["1G"]), ("scaling", &["amdahl"])]).contains("weak or strong"));
+        assert!(cases(&[one, &[("volume", &["16K"])]].concat()).is_ok());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_the_sum_before_it_is_allocated() -> Result<(), Fault> {
+        let mut machine = Fixture::open("firecracker-zen4")?.machine();
+        machine.memory.available_bytes = Some(1 << 30);
+        let candidates = Block.cases(&machine, &group(&[("size", &["600M"]), ("threads", &["2"])])).unwrap();
+        let refusals = candidates.iter().filter_map(|candidate| candidate.feasible.as_ref().err());
+        assert_eq!(refusals.clone().count(), candidates.len());
+        for why in refusals {
+            assert!(why.cause == Cause::Environment && why.reason.starts_with("needs 2 × 600 MiB"), "{why}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn every_operation_and_order_is_measured_and_verified() {
+        let machine = Machine::discover(&Root::live());
+        for (op, _) in OPS {
+            for (pattern, _) in PATTERNS {
+                for (block, threads) in [(1, 1), (8, 2), (64, 1), (1 << 10, 2), (100 << 10, 3)] {
+                    let case = Case::of("memory.block")
+                        .with_word("op", op)
+                        .with_word("pattern", pattern)
+                        .with_size("block", block)
+                        .with_size("size", MIB)
+                        .with_count("threads", threads);
+                    let block = block & !63 | if block < 64 { block } else { 0 };
+                    let case = case.with_size("block", block);
+                    let mut prepared = prepared(&case, &machine).unwrap();
+                    let sample = prepared.sample(Amount::Work(3 * MIB)).unwrap();
+                    let again = prepared.sample(Amount::Work(sample.work.unwrap())).unwrap();
+                    assert_eq!(again.work, sample.work, "{case}: an amount repeats exactly");
+                    let regions = if *op == "read-write" { 2.0 } else { 1.0 };
+                    let (throughput, latency) = (sample.values["throughput"], sample.values["latency"]);
+                    let product = throughput * latency / (block as f64 * regions * threads as f64);
+                    assert!((product - 1.0).abs() < 1e-9, "{case}: {product}");
+                    let per_byte = sample.values["latency_per_byte"] * block as f64;
+                    assert!((per_byte / latency - 1.0).abs() < 1e-9, "{case}");
+                    prepared.verify().unwrap();
+                    let facts = prepared.facts();
+                    assert!(facts.achieved.get(&VARIANT).is_some() && facts.achieved.get(&LEVEL).is_some());
+                    let drawn = facts.achieved.get(&DRAW_SECONDS_PER_BLOCK).is_some();
+                    assert_eq!(drawn, *pattern == "random", "{case}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_fixed_amount_is_each_threads_or_all_threads_together() {
+        let machine = Machine::discover(&Root::live());
+        let case = Case::of("memory.block")
+            .with_word("op", "read-write")
+            .with_word("pattern", "random")
+            .with_size("block", 4 << 10)
+            .with_size("size", MIB)
+            .with_count("threads", 3)
+            .with_size("volume", 5 * MIB);
+        let moved = |case: &Case| {
+            let mut prepared = prepared(case, &machine).unwrap();
+            let by_time = prepared.sample(Amount::Seconds(0.0)).unwrap();
+            assert_eq!(by_time.work, Some(3 * (8 << 10)), "a warm-up does not do it all");
+            // What the loop asks for is not what counts.
+            let sample = prepared.sample(Amount::Work(1)).unwrap();
+            prepared.verify().unwrap();
+            assert!(prepared.facts().warnings.iter().all(|warning| warning.code() != "volume-cut"));
+            sample.work.unwrap()
+        };
+        assert_eq!(moved(&case), 3 * 5 * MIB);
+        assert_eq!(moved(&case.clone().with_word("scaling", "strong")), 5 * MIB);
+    }
+}

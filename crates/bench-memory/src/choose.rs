@@ -1,0 +1,149 @@
+//! Which kernel is best: all are tried for a lap, those that come near again, until a few are left, and these some more.
+//!
+//! A kernel's best lap counts, because whatever disturbs only makes slower; and what was far behind in its first lap is
+//! not tried again, so that many kernels cost little more than a few.
+
+use plimsoll_metal::isa::Isa;
+use plimsoll_metal::stream::{self, LoadedStream, StreamOp};
+
+use plimsoll_model::case::nearest;
+
+/// How far behind the best a kernel may be to be tried in the next round, as a share.
+const NEAR: [f64; 4] = [0.25, 0.10, 0.05, 0.03];
+/// Kernels that are always tried again, however far behind.
+const ALWAYS: usize = 3;
+/// Then the few are tried so often again, in turn, while all trials took no longer than this. Between kernels some per cent
+/// apart a single lap of memory that others use too decides by chance, and another one in the next run.
+const AGAIN: usize = 6;
+const AGAIN_NEAR: f64 = 0.03;
+const AGAIN_SECONDS: f64 = 1.5;
+
+/// The value of `variant` that leaves the kernel open: the fastest one is looked for.
+pub(super) const BEST: &str = "best";
+
+/// The message for a `variant` that is none of `names`, the kernels of the chosen operations.
+pub(super) fn unknown_variant(word: &str, names: &[String]) -> String {
+    let near = nearest(word, names.iter().map(String::as_str));
+    format!(
+        "variant must be best, all or a kernel of these operations (--variant all --list shows them): '{}' is not{}",
+        plimsoll_units::text::shown(word),
+        near.map(|name| format!("; did you mean '{name}'?")).unwrap_or_default()
+    )
+}
+
+/// A kernel, and what its quickest pass took.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Chosen<K = LoadedStream> {
+    pub(super) kernel: K,
+    pub(super) pass_seconds: f64,
+}
+
+/// The kernels that a name stands for: `best` for all that this CPU can run, the portable one only without better.
+pub(super) fn named(op: StreamOp, variant: &str) -> Vec<LoadedStream> {
+    let all: Vec<LoadedStream> = stream::available(op).collect();
+    let better = |kernel: &LoadedStream| kernel.kernel().isa != Isa::Portable;
+    match variant {
+        BEST if all.iter().any(better) => all.into_iter().filter(better).collect(),
+        BEST => all,
+        name => all.into_iter().filter(|kernel| kernel.variant() == name).collect(),
+    }
+}
+
+/// The quickest of `kernels`, or `None` without kernels. `lap` measures one lap of a kernel, which has `passes` passes (or a part
+/// of one), and returns the seconds of one pass.
+pub(super) fn quickest<K: Copy, E>(
+    kernels: Vec<K>,
+    passes: f64,
+    mut lap: impl FnMut(K) -> Result<f64, E>,
+) -> Result<Option<Chosen<K>>, E> {
+    let mut left: Vec<Chosen<K>> =
+        kernels.into_iter().map(|kernel| Chosen { kernel, pass_seconds: f64::INFINITY }).collect();
+    let mut spent = 0.0;
+    for (round, near) in NEAR.into_iter().chain([AGAIN_NEAR; AGAIN]).enumerate() {
+        if round >= NEAR.len() && spent > AGAIN_SECONDS {
+            break;
+        }
+        for one in &mut left {
+            let seconds = lap(one.kernel)?;
+            spent += seconds * passes;
+            one.pass_seconds = one.pass_seconds.min(seconds);
+        }
+        left.sort_by(|a, b| a.pass_seconds.total_cmp(&b.pass_seconds));
+        let bound = left.first().map_or(0.0, |best| best.pass_seconds * (1.0 + near));
+        let close = left.iter().filter(|one| one.pass_seconds <= bound).count();
+        left.truncate(close.max(ALWAYS));
+    }
+    Ok(left.into_iter().next())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// Any number of kernels that a processor may have.
+    const COUNTS: std::ops::Range<usize> = 1..70;
+
+    #[test]
+    fn a_disturbed_first_lap_does_not_cost_the_best_its_place() {
+        for best in COUNTS {
+            let mut laps = BTreeMap::<usize, u32>::new();
+            let chosen = quickest((1..=70).collect(), 1.0, |kernel| {
+                let lap = laps.entry(kernel).or_default();
+                *lap += 1;
+                let seconds = if kernel == best { 1.0 } else { 1.04 };
+                Ok::<f64, ()>(if kernel == best && *lap == 1 { seconds * 1.2 } else { seconds })
+            });
+            assert_eq!(chosen, Ok(Some(Chosen { kernel: best, pass_seconds: 1.0 })));
+        }
+    }
+
+    #[test]
+    fn kernels_far_behind_are_tried_once() {
+        for count in COUNTS {
+            let mut laps = 0;
+            let mut pace = 1.0;
+            quickest((0..count).collect(), 1.0, |_| {
+                laps += 1;
+                pace *= 1.5;
+                Ok::<f64, ()>(pace)
+            })
+            .unwrap();
+            assert_eq!(laps, count + 3 * ALWAYS.min(count));
+        }
+    }
+
+    #[test]
+    fn kernels_near_the_best_are_tried_again_while_it_takes_little_time() {
+        let laps = |count: usize, pass_seconds: f64, passes: f64| {
+            let mut laps = BTreeMap::<usize, usize>::new();
+            quickest((0..count).collect(), passes, |kernel| {
+                *laps.entry(kernel).or_default() += 1;
+                Ok::<f64, ()>(pass_seconds)
+            })
+            .unwrap();
+            laps
+        };
+        for count in COUNTS {
+            // Equal kernels all stay.
+            assert!(laps(count, 1e-3, 2.0).values().all(|laps| *laps == NEAR.len() + AGAIN));
+            assert!(laps(count, 1e-3, 2000.0).values().all(|laps| *laps == NEAR.len()));
+        }
+    }
+
+    #[test]
+    fn best_is_the_portable_kernel_only_without_better() {
+        for op in StreamOp::ALL {
+            let best = named(op, "best");
+            assert!(best.len() == 1 || best.iter().all(|kernel| kernel.kernel().isa != Isa::Portable));
+            assert_eq!(named(op, "portable").len(), 1);
+            assert!(named(op, "magic").is_empty());
+            for kernel in best {
+                assert_eq!(named(op, &kernel.variant()).len(), 1, "{}", kernel.variant());
+            }
+        }
+        let none = quickest(Vec::<usize>::new(), 1.0, |_| Ok::<f64, ()>(1.0));
+        assert_eq!(none, Ok(None));
+    }
+}

@@ -1,0 +1,193 @@
+//! How much of a large last-level cache a thread really has.
+//!
+//! A guest of two CPUs is told of all the cache of its host (480 MiB), of which it may have a small part. Working sets many
+//! times that size would take the time of the whole run; so it is looked at: a random chase through ever larger areas, where
+//! the time of a load rises when the area no longer fits. Once for a run, and only where the cache is so large that it
+//! matters.
+
+use std::time::{Duration, Instant};
+
+use plimsoll_metal::buffer::Pages;
+use plimsoll_metal::chase::{Chase, LINE, Shape};
+use plimsoll_metal::clock::thread_cpu_time;
+
+use plimsoll_bench_api::place;
+use plimsoll_machine::{EffectiveCache, Machine};
+
+use super::working_set::chip_caches;
+use super::{levels, team_on};
+
+/// A cache beyond this size for each CPU that shares it is looked at: no processor of today gives a single core's share more
+/// than 64 MiB but as a cache stacked on top, or of a whole host that a guest has a part of.
+const LARGE: u64 = 64 << 20;
+/// So is one of more than this part of the memory that is available.
+const PART_OF_MEMORY: u64 = 8;
+/// The areas: powers of two between these, in bytes.
+const AREAS: [u64; 2] = [8 << 20, 512 << 20];
+/// How long loads are timed in each.
+const EACH: Duration = Duration::from_millis(20);
+/// How much CPU time all of it may take; an area is left out that would take it beyond. Time in which other programs have the
+/// CPU is bounded apart.
+const ALL: Duration = Duration::from_secs(1);
+/// How long all of it may take.
+const LONGEST: Duration = Duration::from_secs(3);
+/// How often more than the shortest a load takes in the largest area, for there to be two levels at all.
+const TWO_LEVELS: f64 = 1.5;
+/// Memory that is set up more slowly than that, in bytes per second, was held up by other work.
+const LEAST_RATE: f64 = (1_u64 << 30) as f64;
+/// How often an area is gone over while it is set up: its pages are made, then linked.
+const PASSES: f64 = 2.0;
+/// Where loads take as long in all areas, in seconds: below that a cache answers them, above it memory. Last-level caches of
+/// servers take 15 to 75 ns, their memory 90 ns and more; small machines have quicker memory, and no cache that is looked at here.
+const OF_MEMORY: f64 = 85e-9;
+/// Pages that the cycle stays within until it has visited them all, so that it does not measure address translation.
+const GROUP: usize = 64 * 4096;
+
+/// What a load took in one area.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Step {
+    bytes: u64,
+    seconds: f64,
+}
+
+/// Looks at the last-level cache of the first CPU, if it is so large that it matters. `None` where it is not, or where
+/// nothing can be told.
+pub(super) fn look(machine: &Machine) -> Option<EffectiveCache> {
+    let cpu = *place(machine, 1).first()?;
+    let shown = levels(machine, cpu).pop()?.bytes;
+    // A hypervisor may show less than the chip has.
+    let nominal = chip_caches(machine, &[cpu]).map_or(shown, |chip| chip.bytes.max(shown));
+    let available = machine.memory_available_bytes().unwrap_or(u64::MAX);
+    let sharers = sharers(machine, cpu);
+    if !matters(nominal, sharers, available) {
+        return None;
+    }
+    let largest = AREAS[1].min(available / 4);
+    let mut team = team_on(&[cpu]).ok()?;
+    let (steps, fill_rate) = team.run(|_| looked(largest)).ok()?.pop()?;
+    Some(EffectiveCache {
+        // What others use now may be this CPU's in a minute, and a cache of this size is taken as stated anyway.
+        bytes: knee(&steps).unwrap_or(nominal).max(LARGE).min(nominal),
+        fill_rate: rounded(fill_rate?).max(LEAST_RATE),
+    })
+}
+
+/// Whether a cache of so many bytes, which so many of the CPUs share, decides what can be measured.
+fn matters(nominal: u64, sharers: u64, available: u64) -> bool {
+    nominal / sharers.max(1) > LARGE || nominal > available / PART_OF_MEMORY
+}
+
+/// The allowed CPUs that share the last-level cache of this one.
+fn sharers(machine: &Machine, cpu: usize) -> u64 {
+    let last = (1..=4).rev().find_map(|level| machine.cpu.cache_of(cpu, level));
+    let instance = last.and_then(|cache| cache.instances.iter().find(|set| set.contains(cpu)));
+    instance.map_or(1, |set| set.common(&machine.cpu.allowed).len() as u64)
+}
+
+/// The time of a load in each area, and the bytes per second that setting one up reached.
+fn looked(largest: u64) -> (Vec<Step>, Option<f64>) {
+    let (begun, on_cpu) = (Instant::now(), thread_cpu_time());
+    let (mut steps, mut rate) = (Vec::new(), None::<f64>);
+    let areas = std::iter::successors(Some(AREAS[0]), |bytes| bytes.checked_mul(2));
+    for bytes in areas.take_while(|bytes| *bytes <= largest) {
+        let before = thread_cpu_time();
+        let Some(step) = one(bytes) else { break };
+        steps.push(step);
+        let took = thread_cpu_time().saturating_sub(before);
+        let setting_up = took.saturating_sub(EACH).as_secs_f64();
+        // The quickest: what interrupts one only makes it slower.
+        let this = (setting_up > 0.0).then(|| PASSES * bytes as f64 / setting_up);
+        rate = this.into_iter().chain(rate).reduce(f64::max);
+        // The next one has twice as much.
+        let used = thread_cpu_time().saturating_sub(on_cpu);
+        if used + took * 2 > ALL || begun.elapsed() > LONGEST {
+            break;
+        }
+    }
+    (steps, rate)
+}
+
+/// Sets up a chase through every line and times loads, beginning with what was set up first: it is in the cache as long as
+/// all fits.
+fn one(bytes: u64) -> Option<Step> {
+    const STEPS: u64 = 4096;
+    let bytes_here = usize::try_from(bytes).ok()?;
+    let shape = Shape {
+        bytes: bytes_here,
+        stride: LINE,
+        group: Some(GROUP),
+        pages: Pages::Thp,
+        chases: 1,
+        seed: bytes,
+        node: None,
+    };
+    let mut chase = Chase::new(shape).ok()?;
+    let (begun, mut times) = (thread_cpu_time(), Vec::new());
+    while thread_cpu_time().saturating_sub(begun) < EACH {
+        let start = Instant::now();
+        chase.walk(STEPS);
+        times.push(start.elapsed().as_secs_f64() / STEPS as f64);
+    }
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).map(|seconds| Step { bytes, seconds: *seconds })
+}
+
+/// The area up to which loads are nearer the quickest than the slowest, and one step more, because the cache may end
+/// between the two. `None` where a cache answers in all areas, and where nothing can be told.
+fn knee(steps: &[Step]) -> Option<u64> {
+    let least = steps.iter().map(|step| step.seconds).reduce(f64::min)?;
+    let most = steps.iter().map(|step| step.seconds).reduce(f64::max)?;
+    if most < least * TWO_LEVELS {
+        return steps.first().filter(|_| least > OF_MEMORY).map(|step| step.bytes);
+    }
+    let middle = (least * most).sqrt();
+    let beyond = steps.iter().position(|step| step.seconds > middle)?;
+    steps.get(beyond).map(|step| step.bytes)
+}
+
+/// Down to a power of two, so that sizes which follow from it are the same in the next run.
+fn rounded(rate: f64) -> f64 {
+    rate.log2().floor().exp2()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const NS: f64 = 1e-9;
+
+    fn steps(times: &[f64]) -> Vec<Step> {
+        let areas = std::iter::successors(Some(AREAS[0]), |bytes| bytes.checked_mul(2));
+        areas.zip(times).map(|(bytes, ns)| Step { bytes, seconds: ns * NS }).collect()
+    }
+
+    #[test]
+    fn the_knee_is_where_loads_become_slow() {
+        // A part of 480 MiB, of about 100.
+        assert_eq!(knee(&steps(&[28.0, 29.0, 31.0, 35.0, 90.0, 110.0, 115.0])), Some(128 * MIB));
+        assert_eq!(knee(&steps(&[12.0, 13.0, 70.0, 90.0])), Some(32 * MIB));
+        assert_eq!(knee(&steps(&[28.0, 29.0, 30.0, 31.0, 33.0, 35.0, 38.0])), None, "all of it");
+        assert_eq!(knee(&steps(&[140.0, 144.0, 146.0])), Some(8 * MIB), "others have all of it");
+        assert_eq!(knee(&[]), None);
+    }
+
+    #[test]
+    fn only_large_caches_are_looked_at() {
+        assert!(matters(480 * MIB, 2, 23 << 30));
+        assert!(!matters(480 * MIB, 96, 1 << 40), "its own host");
+        assert!(!matters(32 * MIB, 2, 23 << 30));
+        assert!(matters(96 * MIB, 1, 23 << 30));
+        assert!(matters(32 * MIB, 2, 200 * MIB));
+        assert!(!matters(32 * MIB, 8, 1 << 30));
+    }
+
+    #[test]
+    fn loads_are_timed_in_every_area() {
+        let (steps, rate) = looked(AREAS[0] * 2);
+        assert!(!steps.is_empty() && steps.iter().all(|step| step.seconds > 0.0), "{steps:?}");
+        assert!(rate.is_none_or(|rate| rate > 0.0));
+        assert_eq!(rounded(5.1e9), 4_294_967_296.0);
+        assert!(looked(0).0.is_empty());
+    }
+}

@@ -1,0 +1,182 @@
+//! "memory: 7.1 % of what the channels carry, one core's concurrency is the limit": one thread cannot keep enough cache
+//! lines on their way to fill the channels, and the channels have more to give.
+//!
+//! Little's law: bytes on their way = rate × latency. That it is the core and not the memory that ends there is shown
+//! by more threads: they move more.
+
+use serde_json::json;
+
+use crate::{Bandwidth, Latency};
+use plimsoll_bench_api::Benchmark;
+use plimsoll_model::limit::{CHANNELS, Source};
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::view::{Finding, RunView, Topic};
+use plimsoll_units::quantity::{Quantity, Unit, percent, significant};
+
+/// Shares of the limit from here on are near it.
+const NEAR: f64 = 0.9;
+/// More threads move at least so many times as much, or memory itself is the limit.
+const MORE: f64 = 1.25;
+/// Bytes of a cache line of the processors that plimsoll knows.
+const LINE: f64 = 64.0;
+
+/// One thread, and what shows that it is not memory that holds it back.
+struct Held<'a> {
+    one: &'a Measurement,
+    many: &'a Measurement,
+    share: f64,
+    gain: f64,
+}
+
+/// Speaks of the operation that fills memory best with one thread.
+pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+    let held = run.of(Bandwidth.name()).filter_map(|one| held(one, run));
+    let best = held.max_by(|a, b| a.share.total_cmp(&b.share));
+    best.and_then(|held| said(&held, run)).into_iter().collect()
+}
+
+fn held<'a>(one: &'a Measurement, run: &RunView<'a>) -> Option<Held<'a>> {
+    if one.case.number("threads") != Some(1) {
+        return None;
+    }
+    let metric = one.headline()?;
+    // Of a cache's limit, or of the user's own, nothing follows.
+    let limit = metric.limit.as_ref()?;
+    if limit.source == Source::User || limit.inputs.iter().all(|input| input.name != CHANNELS) {
+        return None;
+    }
+    let share = metric.of_limit.filter(|share| *share < NEAR)?;
+    let most = metric.summary.ci95.map_or(metric.summary.median, |[_, high]| high);
+    let gain = |m: &Measurement| {
+        let rate = &m.headline()?.summary;
+        Some(rate.ci95.map_or(rate.median, |[low, _]| low) / most)
+    };
+    let more =
+        run.of(Bandwidth.name()).filter(|m| is_same_with_more(one, m)).filter_map(|m| Some((m, gain(m)?)));
+    let (many, gain) = more.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (gain >= MORE).then_some(Held { one, many, share, gain })
+}
+
+/// The same work with more threads: as many bytes each, or as many in all.
+fn is_same_with_more(one: &Measurement, other: &Measurement) -> bool {
+    let (a, b) = (&one.case, &other.case);
+    let threads = b.number("threads").unwrap_or(1);
+    let bytes = b.number("size").zip(a.number("size"));
+    let size = bytes.is_none_or(|(b, a)| b == a || b * threads == a);
+    let rest = |m: &Measurement| -> String {
+        let kept = m.case.params().iter().filter(|(name, _)| !["threads", "size", "variant"].contains(name));
+        kept.map(|(name, value)| format!("{name}={value} ")).collect()
+    };
+    let same = (&one.node, one.repeat, rest(one)) == (&other.node, other.repeat, rest(other));
+    threads > 1 && size && same
+}
+
+fn said(held: &Held<'_>, run: &RunView<'_>) -> Option<Finding> {
+    let rate = held.one.headline()?.summary.median;
+    let latency = latency(held.one, run)?;
+    let lines = rate * latency / LINE;
+    let threads = held.many.case.threads();
+    let gain = held.many.headline()?.summary.median / rate;
+    let text = format!(
+        "memory: one thread reaches {} of the bandwidth of the memory channels. The limit is the core: it keeps {} cache lines of 64 bytes in flight, and each takes {}. {threads} threads reach {} × the rate",
+        percent(held.share, 2),
+        significant(lines, 2),
+        Quantity::new(latency, Unit::Second),
+        significant(gain, 3),
+    );
+    let evidence = json!({
+        "case": held.one.case.id(),
+        "of_limit": held.share,
+        "latency": latency,
+        "lines": lines,
+        "more_threads": held.many.case.id(),
+        "gain_at_least": held.gain,
+    });
+    Some(Finding { topic: Topic::Concurrency, code: "concurrency", text, evidence })
+}
+
+/// The latency of memory itself: of the largest area, and at least as large as what was moved.
+fn latency(one: &Measurement, run: &RunView<'_>) -> Option<f64> {
+    let size = one.case.number("size")?;
+    let of_memory = |m: &&Measurement| {
+        m.node == one.node
+            && m.case.number("chases").unwrap_or(1) == 1
+            && m.case.number("size").is_some_and(|area| area >= size.min(256 << 20))
+    };
+    let largest = run.of(Latency.name()).filter(of_memory).filter_map(|m| m.case.number("size")).max()?;
+    // Of several with other pages, the quickest: what is moved has the largest pages too.
+    let alike = run.of(Latency.name()).filter(of_memory).filter(|m| m.case.number("size") == Some(largest));
+    let latencies = alike.filter_map(|m| m.headline().map(|metric| metric.summary.median));
+    latencies.filter(|latency| *latency > 0.0).reduce(f64::min)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_model::limit::{Input, Kind, Limit};
+    use plimsoll_model::metric::Better;
+    use plimsoll_model::view::testing::measured;
+
+    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+        super::find(&RunView::new(measurements))
+    }
+
+    const MAXIMUM: f64 = 400e9;
+
+    fn moved(threads: u64, size: &str, rate: f64) -> Measurement {
+        let id = format!("memory.bandwidth/op=read/size={size}/threads={threads}");
+        let samples: Vec<f64> = (0..9).map(|i| rate * (1.0 + 0.001 * f64::from(i - 4))).collect();
+        let mut made = measured(&id, Unit::BytePerSecond, Better::Higher, &samples);
+        let metric = &mut made.metrics[0];
+        let inputs = vec![Input::new(CHANNELS, 12.0, "1", "test")];
+        metric.limit = Some(Limit::fixed(Kind::Ceiling, Source::Rated, MAXIMUM, "channels × …", inputs));
+        metric.of_limit = Some(rate / MAXIMUM);
+        made
+    }
+
+    fn chased(size: &str, seconds: f64) -> Measurement {
+        let id = format!("memory.latency/size={size}/pages=thp");
+        measured(&id, Unit::Second, Better::Lower, &[seconds; 9])
+    }
+
+    #[test]
+    fn one_core_that_leaves_memory_idle_is_told_with_its_lines() {
+        let found = find(&[
+            moved(1, "512M", 32e9),
+            moved(2, "512M", 60e9),
+            moved(4, "512M", 96e9),
+            chased("16K", 1e-9),
+            chased("512M", 100e-9),
+        ]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            found[0].text,
+            "memory: one thread reaches 8.0 % of the bandwidth of the memory channels. The limit is the core: it keeps 50 cache lines of 64 bytes in flight, and each takes 100 ns. 4 threads reach 3.00 × the rate"
+        );
+        assert!((found[0].evidence["lines"].as_f64().unwrap() - 50.0).abs() < 1e-9);
+        let mut populated = moved(1, "512M", 32e9);
+        populated.metrics[0].limit.iter_mut().for_each(|limit| limit.source = Source::Derived);
+        let found = find(&[populated, moved(2, "512M", 60e9), chased("512M", 100e-9)]);
+        assert_eq!(found.len(), 1, "where the modules are known too");
+        let in_all = [moved(1, "512M", 32e9), moved(2, "256M", 60e9), chased("512M", 100e-9)];
+        assert_eq!(find(&in_all).len(), 1, "as many bytes in all are the same work");
+    }
+
+    #[test]
+    fn it_is_silent_where_memory_is_the_limit_or_something_is_not_known() {
+        let latency = || chased("512M", 100e-9);
+        assert!(
+            find(&[moved(1, "512M", 32e9), moved(2, "512M", 36e9), latency()]).is_empty(),
+            "memory is full"
+        );
+        assert!(find(&[moved(1, "512M", 32e9), moved(2, "512M", 60e9)]).is_empty(), "no latency");
+        assert!(find(&[moved(1, "512M", 32e9), moved(2, "512M", 60e9), chased("16K", 1e-9)]).is_empty());
+        assert!(find(&[moved(1, "512M", 380e9), moved(2, "512M", 700e9), latency()]).is_empty(), "near");
+        assert!(find(&[moved(1, "512M", 32e9), moved(2, "64K", 60e9), latency()]).is_empty(), "other work");
+        let [mut cached, mut given] = [moved(1, "512M", 32e9), moved(1, "512M", 32e9)];
+        cached.metrics[0].limit.iter_mut().for_each(|limit| limit.inputs.clear());
+        given.metrics[0].limit.iter_mut().for_each(|limit| limit.source = Source::User);
+        assert!(find(&[cached, moved(2, "512M", 60e9), latency()]).is_empty(), "a cache's limit");
+        assert!(find(&[given, moved(2, "512M", 60e9), latency()]).is_empty(), "the user's");
+    }
+}

@@ -1,0 +1,155 @@
+//! "Memory under load: saturation point at 30 GB/s": how far the bandwidth goes before the latency does.
+
+use serde_json::json;
+
+use crate::LoadedLatency;
+use crate::{BANDWIDTH, LATENCY};
+use plimsoll_bench_api::Benchmark;
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::sample::Point;
+use plimsoll_model::view::{Finding, RunView, Topic};
+use plimsoll_units::quantity::{Quantity, Unit, percent};
+use plimsoll_units::text::counted;
+
+/// The least rise of the latency, over the unloaded one, that has a knee: below it is what runs differ by.
+const LEAST_RISE: f64 = 0.10;
+/// Points below which there is no curve.
+const LEAST_POINTS: usize = 5;
+
+/// Speaks for each `memory.loaded-latency` that begins without load.
+pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+    run.of(LoadedLatency.name()).filter_map(told).collect()
+}
+
+/// A point of the curve.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct At {
+    bandwidth: f64,
+    latency: f64,
+}
+
+impl At {
+    fn of(point: &Point) -> Option<Self> {
+        let at = Self { bandwidth: *point.get(BANDWIDTH)?, latency: *point.get(LATENCY)? };
+        (at.bandwidth.is_finite() && at.latency.is_finite()).then_some(at)
+    }
+}
+
+fn told(measurement: &Measurement) -> Option<Finding> {
+    let curve = measurement.headline()?.curve.as_ref()?;
+    let mut points: Vec<At> = curve.iter().filter_map(At::of).collect();
+    points.sort_by(|a, b| a.bandwidth.total_cmp(&b.bandwidth));
+    let (idle, most) = (*points.first()?, *points.last()?);
+    if points.len() < LEAST_POINTS || idle.bandwidth > 0.0 || most.bandwidth <= 0.0 || idle.latency <= 0.0 {
+        return None;
+    }
+    let top = points.iter().map(|at| at.latency).fold(0.0, f64::max);
+    let rise = top / idle.latency - 1.0;
+    let time = |seconds: f64| Quantity::new(seconds, Unit::Second).to_string();
+    let rate = |bytes: f64| Quantity::new(bytes, Unit::BytePerSecond).to_string();
+    let knee = (rise >= LEAST_RISE).then(|| knee(&points, top)).flatten();
+    let loading = measurement.case.threads().saturating_sub(1);
+    let who = counted(loading, "loading thread");
+    let text = match knee {
+        Some(knee) => format!(
+            "memory latency under load: saturation point at {}, where the latency is {} ({} without load). The highest bandwidth of {who} is {}, \
+             with a latency of {}",
+            rate(knee.bandwidth),
+            time(knee.latency),
+            time(idle.latency),
+            rate(most.bandwidth),
+            time(most.latency)
+        ),
+        None => format!(
+            "memory latency under load: no saturation point up to {}, the highest bandwidth of {who}: the latency stays within {} of the {} \
+             without load",
+            rate(most.bandwidth),
+            percent(LEAST_RISE, 2),
+            time(idle.latency)
+        ),
+    };
+    let point = |at: &At| json!({ BANDWIDTH: at.bandwidth, LATENCY: at.latency });
+    let evidence = json!({
+        "case": measurement.case.id(),
+        "saturation_point": knee.as_ref().map(point),
+        "unloaded": idle.latency,
+        "rise": rise,
+        "curve": points.iter().map(point).collect::<Vec<_>>(),
+    });
+    Some(Finding { topic: Topic::Load, code: "latency-knee", text, evidence })
+}
+
+/// Where the curve is furthest below the straight line from no load to the highest: of all points, the one that has the
+/// most bandwidth for the least latency, both as shares of their ranges (Satopää and others, "Finding a Kneedle in a
+/// Haystack", ICDCS workshops 2011).
+fn knee(points: &[At], top: f64) -> Option<At> {
+    let (idle, most) = (points.first()?, points.last()?);
+    let gain = |at: &At| at.bandwidth / most.bandwidth - (at.latency - idle.latency) / (top - idle.latency);
+    let best = points.iter().max_by(|a, b| gain(a).total_cmp(&gain(b)))?;
+    (gain(best) > 0.0).then_some(*best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_model::metric::Better;
+    use plimsoll_model::view::testing::measured;
+
+    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+        super::find(&RunView::new(measurements))
+    }
+
+    fn loaded(points: &[(f64, f64)]) -> Measurement {
+        let id = "memory.loaded-latency/op=read/size=512M/threads=2";
+        let mut made = measured(id, Unit::Second, Better::Lower, &[1e-7]);
+        let point = |&(bandwidth, latency): &(f64, f64)| -> Point {
+            [("bandwidth".to_owned(), bandwidth * 1e9), ("latency".to_owned(), latency * 1e-9)].into()
+        };
+        made.metrics[0].curve = Some(points.iter().map(point).collect());
+        made
+    }
+
+    #[test]
+    fn the_knee_is_where_latency_begins_to_cost_more_than_bandwidth_gains() {
+        let curve = [
+            (0.0, 100.0),
+            (5.0, 101.0),
+            (10.0, 103.0),
+            (20.0, 110.0),
+            (30.0, 120.0),
+            (35.0, 180.0),
+            (37.0, 300.0),
+        ];
+        let found = find(&[loaded(&curve)]);
+        assert_eq!(
+            found[0].text,
+            "memory latency under load: saturation point at 30.0 GB/s, where the latency is 120 ns (100 ns without load). The highest \
+             bandwidth of 1 loading thread is 37.0 GB/s, with a latency of 300 ns"
+        );
+        assert_eq!(found[0].evidence["saturation_point"]["bandwidth"], 30e9);
+        assert_eq!(found[0].evidence["curve"].as_array().unwrap().len(), 7);
+    }
+
+    #[test]
+    fn a_flat_curve_has_no_knee_and_says_so() {
+        let curve = [(0.0, 140.0), (5.0, 139.0), (10.0, 141.0), (20.0, 143.0), (37.0, 150.0)];
+        let found = find(&[loaded(&curve)]);
+        assert_eq!(
+            found[0].text,
+            "memory latency under load: no saturation point up to 37.0 GB/s, the highest bandwidth of 1 loading thread: the latency stays within \
+             10 % of the 140 ns without load"
+        );
+        assert!(found[0].evidence["saturation_point"].is_null());
+    }
+
+    #[test]
+    fn what_is_no_curve_from_no_load_on_says_nothing() {
+        assert!(find(&[loaded(&[(0.0, 100.0), (5.0, 101.0), (10.0, 300.0)])]).is_empty(), "too few");
+        let loaded_first = [(1.0, 100.0), (5.0, 101.0), (10.0, 103.0), (20.0, 110.0), (30.0, 120.0)];
+        assert!(find(&[loaded(&loaded_first)]).is_empty());
+        assert!(find(&[loaded(&[(0.0, 100.0); 6])]).is_empty(), "no load at all");
+        let mut other = loaded(&[(0.0, 100.0); 6]);
+        other.metrics[0].curve = None;
+        assert!(find(&[other]).is_empty());
+    }
+}

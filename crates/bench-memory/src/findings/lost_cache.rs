@@ -1,0 +1,119 @@
+//! "150 ns, about the latency of memory, although 16 MiB fits in the L3 cache": somebody else has that cache.
+
+use serde_json::json;
+
+use crate::Latency;
+use crate::fact::LEVEL;
+use plimsoll_bench_api::Benchmark;
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::view::{Finding, RunView, Topic};
+use plimsoll_units::quantity::{Quantity, Unit};
+
+/// Share of the latency of memory from which on memory answered. Last-level caches are three times as fast and more.
+const AS_MEMORY: f64 = 0.8;
+
+/// Speaks of the smallest area that a cache has room for and memory answered.
+pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+    let smaller = |level: &str| level != "memory";
+    let in_a_cache =
+        run.of(Latency.name()).filter(|m| m.achieved.get(&LEVEL).as_deref().is_some_and(smaller));
+    let lost = in_a_cache.filter_map(|cached| Some((cached, memory_of(cached, run)?)));
+    let smallest = lost.min_by_key(|(cached, _)| cached.case.number("size"));
+    smallest.and_then(|(cached, memory)| said(cached, memory, quick_in(cached, run))).into_iter().collect()
+}
+
+/// An area of this size, on this machine in this run, that the cache did answer: with other pages, say.
+fn quick_in<'a>(cached: &Measurement, run: &RunView<'a>) -> Option<&'a Measurement> {
+    let latency = median(cached)?;
+    let key = |m: &Measurement| (m.case.number("size"), m.achieved.get(&LEVEL));
+    let is_alike = |m: &&Measurement| m.node == cached.node && key(m) == key(cached);
+    run.of(Latency.name())
+        .filter(is_alike)
+        .find(|m| median(m).is_some_and(|near| near < AS_MEMORY / 2.0 * latency))
+}
+
+/// The same chase through memory, if it is hardly slower.
+fn memory_of<'a>(cached: &Measurement, run: &RunView<'a>) -> Option<&'a Measurement> {
+    let latency = median(cached)?;
+    let rest = |m: &Measurement| -> Vec<String> {
+        let kept = m.case.params().iter().filter(|(name, _)| *name != "size");
+        kept.map(|(name, value)| format!("{name}={value}")).collect()
+    };
+    let is_same = |m: &&Measurement| {
+        m.achieved.get(&LEVEL).as_deref() == Some("memory")
+            && (&m.node, m.repeat, rest(m)) == (&cached.node, cached.repeat, rest(cached))
+    };
+    run.of(Latency.name()).filter(is_same).find(|m| median(m).is_some_and(|far| latency >= AS_MEMORY * far))
+}
+
+fn median(measurement: &Measurement) -> Option<f64> {
+    measurement.headline().map(|metric| metric.summary.median).filter(|latency| *latency > 0.0)
+}
+
+fn said(cached: &Measurement, memory: &Measurement, quick: Option<&Measurement>) -> Option<Finding> {
+    let (size, level) = (cached.case.number("size")?, cached.achieved.get(&LEVEL)?);
+    let (near, far) = (median(cached)?, median(memory)?);
+    let time = |seconds: f64| Quantity::new(seconds, Unit::Second);
+    let but = quick.and_then(|quick| Some((crate::SUBSYSTEM.label(&quick.case), time(median(quick)?))));
+    let why = match but {
+        Some((case, quick)) => {
+            format!(
+                "In this run '{case}' took only {quick}, so other cores or guests used that cache for a time"
+            )
+        }
+        None => "Other cores or guests use that cache, or this guest gets only a part of it".to_owned(),
+    };
+    let text = format!(
+        "{}: {}, about the latency of memory ({}), although {} fits in the {level} cache. {why}",
+        crate::SUBSYSTEM.label(&cached.case),
+        time(near),
+        time(far),
+        Quantity::new(size as f64, Unit::Byte),
+    );
+    let evidence = json!({ "case": cached.case.id(), "latency": near, "memory": memory.case.id(), "latency_of_memory": far });
+    Some(Finding { topic: Topic::Limit, code: "cache-lost", text, evidence })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_model::metric::Better;
+    use plimsoll_model::view::testing::measured;
+
+    fn chased(level: &str, size: &str, pages: &str, seconds: f64) -> Measurement {
+        let id = format!("memory.latency/size={size}/pages={pages}");
+        let mut made = measured(&id, Unit::Second, Better::Lower, &[seconds; 9]);
+        made.achieved.set(&LEVEL, level.to_owned());
+        made
+    }
+
+    fn texts(measurements: &[Measurement]) -> Vec<String> {
+        find(&RunView::new(measurements)).into_iter().map(|finding| finding.text).collect()
+    }
+
+    #[test]
+    fn the_smallest_area_that_memory_answered_is_named() {
+        let memory = || chased("memory", "512M", "thp", 141e-9);
+        let found = texts(&[
+            chased("L2", "512K", "thp", 3.7e-9),
+            chased("L3", "24M", "thp", 146e-9),
+            chased("L3", "16M", "thp", 145e-9),
+            memory(),
+        ]);
+        assert_eq!(
+            found,
+            [
+                "memory latency 16 MiB: 145 ns, about the latency of memory (141 ns), although 16 MiB fits in the L3 cache. Other \
+              cores or guests use that cache, or this guest gets only a part of it"
+            ]
+        );
+        let two = texts(&[chased("L3", "16M", "thp", 145e-9), chased("L3", "16M", "4k", 13e-9), memory()]);
+        assert!(
+            two[0].ends_with("In this run 'memory latency 16 MiB pages 4k' took only 13.0 ns, so other cores or guests used that cache for a time"),
+            "{two:?}"
+        );
+        assert!(texts(&[chased("L3", "16M", "thp", 13e-9), memory()]).is_empty(), "the cache answered");
+        assert!(texts(&[chased("L3", "16M", "4k", 145e-9), memory()]).is_empty(), "other pages");
+        assert!(texts(&[chased("L3", "16M", "thp", 145e-9)]).is_empty(), "memory was not measured");
+    }
+}

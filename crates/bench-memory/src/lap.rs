@@ -1,0 +1,303 @@
+//! Laps: what all threads do from the first one's start to the last one's end, and which of them count. Where a pass over
+//! the arrays takes longer than a lap, a lap is a window of it, and the next one goes on where it ended: what one wrote or
+//! read is out of the caches when it is its turn again, and an interruption costs a window and not a pass.
+
+use std::time::Duration;
+
+use plimsoll_metal::stream::Arrays;
+
+use plimsoll_stats::median;
+
+use super::window::{Span, Window};
+
+/// Parts of a pass.
+pub(super) const PASS: u64 = Arrays::PASS;
+
+/// Share of a lap that a thread may be off its CPU: above it there was more than an interrupt.
+pub(super) const OFF_CPU: f64 = 0.02;
+
+/// A lap that takes so many times the usual time for its work was slowed by somebody else.
+const SLOW: f64 = 1.25;
+/// Of fewer laps nothing is said.
+const FEW: usize = 8;
+
+/// How much is done, and how much of it from one common start to the next; in parts of a pass, of which a whole one has
+/// [`PASS`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Schedule {
+    pub(super) parts: u64,
+    pub(super) per_lap: u64,
+}
+
+/// Work from one common start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Lap {
+    /// Parts of a pass.
+    pub(super) parts: u64,
+    /// What they took all threads.
+    pub(super) seconds: f64,
+    /// The largest share of it that a thread was off its CPU, or had not begun.
+    pub(super) disturbed: f64,
+    /// The largest share of it that a thread was off its CPU.
+    pub(super) off_cpu: f64,
+}
+
+/// What one thread did.
+pub(super) struct Turn {
+    /// When it worked in each lap.
+    pub(super) spans: Vec<Span>,
+    pub(super) clock_hz: Option<f64>,
+}
+
+/// What all did together.
+pub(super) struct Round {
+    pub(super) laps: Vec<Lap>,
+    pub(super) clock_hz: Option<f64>,
+}
+
+/// What counts of a round.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Counted {
+    pub(super) passes: f64,
+    pub(super) seconds: f64,
+    /// Share of the time in laps that do not count.
+    pub(super) set_aside: f64,
+    /// The share of the time that a thread was off its CPU in these: in each lap the one that was so longest.
+    pub(super) off_cpu: f64,
+    /// Share of the counted work in laps that were slower than usual by a quarter, although every thread kept its CPU.
+    pub(super) slow: f64,
+}
+
+impl Schedule {
+    /// The lengths of the laps from part `at` of a pass on: windows of a pass, which end where it ends, or whole passes. A
+    /// pass that was begun is ended first where laps are whole passes.
+    pub(super) fn laps(self, at: u64) -> Vec<u64> {
+        let per_lap = if self.per_lap >= PASS { self.per_lap / PASS * PASS } else { self.per_lap.max(1) };
+        let (mut at, mut left, mut laps) = (at % PASS, self.parts, Vec::new());
+        if per_lap >= PASS {
+            laps.extend((at > 0).then(|| PASS - at));
+            at = 0;
+            left = left.next_multiple_of(PASS);
+        }
+        while left > 0 {
+            let lap = if per_lap >= PASS { per_lap.min(left) } else { per_lap.min(left).min(PASS - at) };
+            laps.push(lap);
+            at = (at + lap) % PASS;
+            left -= lap;
+        }
+        laps
+    }
+}
+
+impl Round {
+    /// The turns of all threads, which did the same laps; `alone` with a CPU for each.
+    pub(super) fn of_all(laps: &[u64], turns: &[Turn], alone: bool) -> Self {
+        let clocks: Option<Vec<f64>> = turns.iter().map(|turn| turn.clock_hz).collect();
+        let clock_hz = clocks.map(|clocks| clocks.iter().sum::<f64>() / turns.len().max(1) as f64);
+        let laps = laps.iter().enumerate().filter_map(|(index, parts)| {
+            let spans: Vec<Span> = turns.iter().filter_map(|turn| turn.spans.get(index)).copied().collect();
+            let Window { seconds, disturbed, off_cpu } = Window::of(&spans, alone)?;
+            Some(Lap { parts: *parts, seconds, disturbed, off_cpu })
+        });
+        Self { laps: laps.collect(), clock_hz }
+    }
+
+    /// Passes of all laps.
+    pub(super) fn passes(&self) -> f64 {
+        self.laps.iter().map(|lap| lap.passes()).sum()
+    }
+
+    /// Time of all laps.
+    pub(super) fn seconds(&self) -> f64 {
+        self.laps.iter().map(|lap| lap.seconds).sum()
+    }
+
+    /// The laps in which no thread was off its CPU, or began late, by more than `tolerated`; without any, the least disturbed one.
+    pub(super) fn counted(&self, tolerated: f64) -> Counted {
+        let least = self.laps.iter().map(|lap| lap.disturbed).fold(f64::INFINITY, f64::min);
+        let bound = tolerated.max(least);
+        let mut counted = Counted::default();
+        let (laps, disturbed): (Vec<&Lap>, Vec<&Lap>) =
+            self.laps.iter().partition(|lap| lap.disturbed <= bound);
+        for lap in &laps {
+            counted.passes += lap.passes();
+            counted.seconds += lap.seconds;
+        }
+        counted.slow = slow(&laps);
+        let all = self.seconds();
+        if all > 0.0 {
+            counted.set_aside = (1.0 - counted.seconds / all).clamp(0.0, 1.0);
+            counted.off_cpu = disturbed.iter().map(|lap| lap.off_cpu * lap.seconds).sum::<f64>() / all;
+        }
+        counted
+    }
+}
+
+/// The share of the work that was done in laps slower than usual by [`SLOW`]; nothing of a few laps.
+fn slow(laps: &[&Lap]) -> f64 {
+    let all: u64 = laps.iter().map(|lap| lap.parts).sum();
+    let Some(usual) = median(laps.iter().map(|lap| lap.pace()).collect()) else { return 0.0 };
+    if laps.len() < FEW {
+        return 0.0;
+    }
+    let slow = laps.iter().filter(|lap| lap.pace() > usual * SLOW).map(|lap| lap.parts).sum::<u64>();
+    slow as f64 / all.max(1) as f64
+}
+
+impl Lap {
+    /// Seconds for a pass, at this lap's rate.
+    fn pace(&self) -> f64 {
+        self.seconds / self.passes()
+    }
+
+    /// Passes over the whole arrays.
+    pub(super) fn passes(&self) -> f64 {
+        self.parts as f64 / PASS as f64
+    }
+}
+
+/// How many parts of a pass take at least `seconds`: whole passes from one on, and at least one part. A timer that stood
+/// still during a pass left its time at 0.
+pub(super) fn parts_in(seconds: f64, pass_seconds: f64) -> u64 {
+    let passes = (seconds / pass_seconds.max(1e-9)).clamp(0.0, 1e12);
+    let parts = (passes * PASS as f64).ceil().max(1.0) as u64;
+    if parts > PASS { parts.next_multiple_of(PASS) } else { parts }
+}
+
+/// How long a lap is that takes at least `seconds`: so many whole passes, or one of as many equal windows of a pass as there
+/// can be.
+pub(super) fn lap_of(seconds: f64, pass_seconds: f64) -> u64 {
+    match (pass_seconds / seconds).floor() {
+        windows if windows >= 1.0 => PASS.div_ceil((windows as u64).min(PASS)),
+        _ => parts_in(seconds, pass_seconds).next_multiple_of(PASS),
+    }
+}
+
+/// The share of the time that was not spent on the CPU.
+pub(super) fn off_cpu(elapsed: Duration, on_cpu: Duration) -> f64 {
+    if elapsed.is_zero() {
+        return 0.0;
+    }
+    (1.0 - on_cpu.as_secs_f64() / elapsed.as_secs_f64()).clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn lap(passes: u64, seconds: f64, off_cpu: f64) -> Lap {
+        Lap { parts: passes * PASS, seconds, disturbed: off_cpu, off_cpu }
+    }
+
+    proptest! {
+        #[test]
+        fn windows_follow_one_another_and_never_cross_the_end_of_a_pass(
+            parts in 1_u64..5 * PASS, per_lap in PASS / 300..PASS, at in 0..PASS,
+        ) {
+            let laps = Schedule { parts, per_lap }.laps(at);
+            prop_assert_eq!(laps.iter().sum::<u64>(), parts);
+            let mut place = at;
+            for lap in laps {
+                prop_assert!(lap > 0 && lap <= per_lap && place + lap <= PASS);
+                place = (place + lap) % PASS;
+            }
+        }
+
+        #[test]
+        fn laps_of_whole_passes_end_a_pass_that_was_begun(passes in 1_u64..1000, per_lap in 1_u64..300, at in 0..PASS) {
+            let mut laps = Schedule { parts: passes * PASS, per_lap: per_lap * PASS }.laps(at);
+            if at > 0 {
+                prop_assert_eq!(laps.remove(0), PASS - at);
+            }
+            prop_assert_eq!(laps.iter().sum::<u64>(), passes * PASS);
+            prop_assert!(laps.iter().rev().skip(1).all(|lap| *lap == per_lap * PASS));
+        }
+    }
+
+    #[test]
+    fn a_lap_lasts_from_the_first_start_to_the_last_end() {
+        let now = std::time::Instant::now();
+        let ms = Duration::from_millis;
+        let span = |from, to, off_cpu| Span { start: now + ms(from), end: now + ms(to), off_cpu };
+        let turn = |spans: Vec<Span>, hz| Turn { spans, clock_hz: Some(hz) };
+        let turns = [
+            turn(vec![span(0, 1000, 0.5), span(2000, 2500, 0.0)], 2e9),
+            turn(vec![span(0, 1500, 0.0), span(2100, 2600, 0.1)], 4e9),
+        ];
+        let all = Round::of_all(&[2 * PASS, PASS], &turns, true);
+        assert_eq!(all.laps.first(), Some(&lap(2, 1.5, 0.5)));
+        let late = all.laps[1];
+        assert!((late.seconds - 0.6).abs() < 1e-9 && (late.disturbed - 0.1 / 0.6).abs() < 1e-9, "{late:?}");
+        assert_eq!(late.off_cpu, 0.1);
+        assert_eq!(all.clock_hz, Some(3e9));
+        assert!((all.seconds() - 2.1).abs() < 1e-9);
+        assert!((Round::of_all(&[2 * PASS, PASS], &turns, false).laps[1].disturbed - 0.1).abs() < 1e-12);
+        assert!(Round::of_all(&[], &[], true).laps.is_empty());
+    }
+
+    #[test]
+    fn disturbed_laps_are_set_aside_and_the_least_disturbed_one_never() {
+        let round = |laps: &[Lap]| Round { laps: laps.to_vec(), clock_hz: None };
+        let laps = [lap(1, 1.0, 0.0), lap(1, 4.0, 0.75), lap(2, 3.0, 0.01)];
+        let counted = round(&laps).counted(0.02);
+        assert_eq!((counted.passes, counted.seconds), (3.0, 4.0));
+        assert!(
+            (counted.set_aside - 0.5).abs() < 1e-12 && (counted.off_cpu - 3.0 / 8.0).abs() < 1e-12,
+            "{counted:?}"
+        );
+        assert_eq!(round(&laps).counted(1.0), Counted { passes: 4.0, seconds: 8.0, ..Counted::default() });
+        let counted = round(&[lap(1, 2.0, 0.4), lap(1, 8.0, 0.8)]).counted(0.02);
+        assert_eq!((counted.passes, counted.seconds), (1.0, 2.0));
+        assert!((counted.set_aside - 0.8).abs() < 1e-12);
+        assert_eq!(round(&[]).counted(0.02), Counted::default());
+        // A thread that began late was not off its CPU: the lap does not count, and accuses nobody.
+        let late = Lap { disturbed: 0.5, ..lap(1, 4.0, 0.0) };
+        let counted = round(&[lap(1, 4.0, 0.0), late]).counted(0.02);
+        assert_eq!((counted.set_aside, counted.off_cpu), (0.5, 0.0));
+    }
+
+    #[test]
+    fn laps_that_others_slowed_are_told_where_no_thread_left_its_cpu() {
+        let laps = |slow: usize| {
+            let mut laps = vec![lap(1, 1.0, 0.0); 10 - slow];
+            laps.extend(vec![lap(1, 1.6, 0.0); slow]);
+            laps.push(lap(1, 9.0, 0.9));
+            Round { laps, clock_hz: None }.counted(0.02).slow
+        };
+        assert_eq!(laps(0), 0.0);
+        assert!((laps(2) - 0.2).abs() < 1e-9);
+        assert_eq!(
+            Round { laps: vec![lap(1, 1.0, 0.0), lap(1, 2.0, 0.0)], clock_hz: None }.counted(0.02).slow,
+            0.0
+        );
+    }
+
+    #[test]
+    fn what_is_done_lasts_at_least_as_long_as_asked() {
+        assert_eq!(parts_in(1e-3, 3e-4), 4 * PASS);
+        assert_eq!(parts_in(0.25, 1.0), PASS / 4);
+        assert_eq!(parts_in(1.0, 1.0), PASS);
+        assert_eq!(parts_in(1e-3, 0.0), 1_000_000 * PASS);
+        assert_eq!(parts_in(0.0, 1.0), 1);
+        assert_eq!(parts_in(f64::INFINITY, 1.0), 1_000_000_000_000 * PASS);
+    }
+
+    #[test]
+    fn a_pass_has_equal_windows() {
+        assert_eq!(lap_of(2e-3, 2e-3), PASS);
+        assert_eq!(lap_of(2e-3, 3.9e-3), PASS);
+        assert_eq!(lap_of(2e-3, 4e-3), PASS / 2);
+        assert_eq!(lap_of(2e-3, 1.9e-3), 2 * PASS);
+        assert_eq!(lap_of(2e-3, f64::INFINITY), 1);
+    }
+
+    #[test]
+    fn time_off_the_cpu_is_a_share() {
+        let ms = Duration::from_millis;
+        assert_eq!(off_cpu(ms(10), ms(10)), 0.0);
+        assert_eq!(off_cpu(ms(10), ms(11)), 0.0);
+        assert_eq!(off_cpu(ms(10), ms(5)), 0.5);
+        assert_eq!(off_cpu(ms(0), ms(5)), 0.0);
+    }
+}

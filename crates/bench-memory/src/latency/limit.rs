@@ -1,0 +1,151 @@
+//! The limit of `memory.latency`: what the maker says a near cache takes.
+//!
+//! How long the last-level cache and memory take is not documented for a chip as it was sold: those floors are unknown.
+
+use crate::LATENCY;
+use plimsoll_machine::Machine;
+use plimsoll_model::limit::microarchitecture::Core;
+use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, median};
+use plimsoll_units::quantity::format_size;
+
+/// A cache answers a random cycle alone only if the cycle is so many times the next nearer one; below, that one answers
+/// a share of the loads (with random replacement exp(−4) = 2 % still at four times).
+const TIMES_NEARER: u64 = 4;
+
+pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
+    match question.metric {
+        LATENCY => vec![documented(question).unwrap_or_else(|why| Limit::unknown(Kind::Floor, why))],
+        _ => Vec::new(),
+    }
+}
+
+/// The documented load-to-use cycles of the cache that answers, at the clock of each sample.
+fn documented(question: &Question<'_>) -> Result<Limit, String> {
+    let Question { machine, case, samples, .. } = question;
+    let size = case.number("size").unwrap_or(0);
+    let cpu = crate::first_cpu(machine, case);
+    let level = answering_level(machine, cpu, size)?;
+    let core = Core::of(machine, cpu).map_err(|unknown| unknown.to_string())?;
+    let cycles = match level {
+        1 => core.l1_latency,
+        _ => core.l2_latency,
+    };
+    let cycles = cycles.ok_or_else(|| {
+        format!("the level {level} latency of {} is not in data/microarchitectures.toml", core.name)
+    })?;
+    let clocks: Option<Vec<f64>> = samples.iter().map(|sample| sample.conditions.clock_hz).collect();
+    let clocks = clocks.filter(|clocks| !clocks.is_empty()).ok_or("the core clock could not be measured")?;
+    let per_sample: Vec<f64> = clocks.iter().map(|hz| cycles / hz).collect();
+    let clock = median(clocks).unwrap_or(f64::NAN);
+    let value = median(per_sample.clone()).unwrap_or(f64::NAN);
+    let from = format!("data/microarchitectures.toml, {}: {}", core.name, core.source);
+    let inputs = vec![
+        Input::new("cycles", cycles, "cycles", &from),
+        Input::new("clock", clock, "Hz", "measured inside each sample"),
+    ];
+    let limit = Limit::fixed(Kind::Floor, Source::Derived, value, "cycles ÷ clock", inputs);
+    let limit = core.mark(Limit { per_sample, ..limit });
+    Ok(match level {
+        1 => limit.resting_on(format!("{cycles} cycles for a load from the level 1 cache ({})", core.name)),
+        _ => limit,
+    })
+}
+
+/// The level, 1 or 2, of the cache that answers all loads of a cycle of this size; else why there is no floor.
+fn answering_level(machine: &Machine, cpu: usize, size: u64) -> Result<u8, String> {
+    let levels = crate::levels(machine, cpu);
+    if levels.is_empty() {
+        return Err("the sizes of the caches are unknown".to_owned());
+    }
+    let Some(place) = levels.iter().position(|level| size <= level.bytes) else {
+        return Err(
+            "no vendor documents the latency of memory: it depends on the chip's fabric and on DRAM timings that \
+             software cannot read"
+                .to_owned(),
+        );
+    };
+    let (inner, level) = (place.checked_sub(1).and_then(|inner| levels.get(inner)), levels.get(place));
+    let number = level.map_or(0, |level| level.number);
+    match inner {
+        _ if number > 2 || number == 0 => Err(format!(
+            "the latency of the level {number} cache is not documented: it depends on the clock of the chip's fabric \
+             and on the distance to the cache slice"
+        )),
+        Some(inner) if size < inner.bytes.saturating_mul(TIMES_NEARER) => Err(format!(
+            "the level {} cache ({}) answers a share of the loads; give a --size of at least {}",
+            inner.number,
+            format_size(inner.bytes),
+            format_size(inner.bytes.saturating_mul(TIMES_NEARER))
+        )),
+        // Without its first level a machine's second would stand for both.
+        None if number == 2 => Err("the size of the level 1 cache is unknown".to_owned()),
+        _ => Ok(number),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_machine::fixture::{Fault, Fixture};
+    use plimsoll_model::case::Case;
+    use plimsoll_model::limit::Evidence;
+    use plimsoll_model::sample::{Conditions, Sample};
+
+    const KIB: u64 = 1 << 10;
+    const MIB: u64 = 1 << 20;
+
+    fn machine(name: &str) -> Result<Machine, Fault> {
+        Ok(Fixture::open(name)?.machine())
+    }
+
+    fn ask(machine: &Machine, case: &Case, samples: &[Sample]) -> Limit {
+        let question = Question { machine, case, metric: LATENCY, samples, evidence: Evidence::default() };
+        let mut limits = limits(&question);
+        assert_eq!(limits.len(), 1);
+        limits.remove(0)
+    }
+
+    fn chased(clock_hz: Option<f64>) -> Sample {
+        Sample { conditions: Conditions { clock_hz, ..Conditions::default() }, ..Sample::default() }
+    }
+
+    fn reason(limit: Limit) -> String {
+        assert_eq!((limit.value, limit.source), (None, Source::Unknown), "{limit:?}");
+        limit.reason.unwrap_or_default()
+    }
+
+    #[test]
+    fn near_caches_have_their_documented_cycles_at_each_samples_clock() -> Result<(), Fault> {
+        let machine = machine("firecracker-zen4")?;
+        let samples = [chased(Some(2e9)), chased(Some(4e9)), chased(Some(3e9))];
+        for (size, cycles) in [(16 * KIB, 4.0), (32 * KIB, 4.0), (512 * KIB, 14.0)] {
+            let case = Case::of("memory.latency").with_size("size", size);
+            let limit = ask(&machine, &case, &samples);
+            assert_eq!((limit.kind, limit.source), (Kind::Floor, Source::Derived));
+            assert_eq!(limit.per_sample, vec![cycles / 2e9, cycles / 4e9, cycles / 3e9]);
+            assert_eq!(limit.value, Some(cycles / 3e9));
+        }
+        let case = Case::of("memory.latency").with_size("size", 16 * KIB);
+        let text = reason(ask(&machine, &case, &[chased(Some(3e9)), chased(None)]));
+        assert!(text.contains("clock"), "{text}");
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_not_documented_is_unknown_with_its_reason() -> Result<(), Fault> {
+        let mut machine = machine("firecracker-zen4")?;
+        let ask = |machine: &Machine, size| {
+            let case = Case::of("memory.latency").with_size("size", size);
+            reason(ask(machine, &case, &[chased(Some(3e9))]))
+        };
+        assert!(ask(&machine, 16 * MIB).contains("level 3"));
+        assert!(ask(&machine, 512 * MIB).contains("DRAM"));
+        let between = ask(&machine, 48 * KIB);
+        assert!(between.contains("answers a share") && between.contains("at least 128K"), "{between}");
+        machine.cpu.model = Some(0xff);
+        assert!(ask(&machine, 16 * KIB).contains("is not in data/microarchitectures.toml"));
+        machine.cpu.caches.clear();
+        assert!(ask(&machine, 16 * KIB).contains("caches are unknown"));
+        Ok(())
+    }
+}

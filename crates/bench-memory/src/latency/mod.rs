@@ -1,0 +1,406 @@
+//! `memory.latency`: the time of one load that needs the one before, through a random cycle over the whole size.
+//!
+//! One thread, pinned, in slices between probes of the core clock: what was interrupted is set aside, and the latency
+//! in cycles can be compared with what the maker documents. Sizes reach from the first cache to memory. With several
+//! chases at once it is the time of a step of all: as long as it stays that of one, the core has their loads in flight.
+
+mod limit;
+
+use std::time::Duration;
+
+use plimsoll_metal::buffer::Pages;
+use plimsoll_metal::chase::{Chaser, LINE, MOST_CHASES, Shape};
+use plimsoll_metal::sliced::{Sliced, SlicedError, Until};
+use serde::{Deserialize, Serialize};
+
+use super::affinity::{self, Affinity, Site};
+use super::answered;
+use super::fact::{CPU, LEVEL, STRIDE, TOUCHED_BYTES};
+use super::findings;
+use super::warning::MemoryWarning;
+use super::{
+    Asked, LATENCY, Level, TIMES_LAST_LEVEL, answers_lines, are_here, levels, note_caches, note_effective,
+    note_nodes, page_size, pages, seed, sizes, working_set,
+};
+use plimsoll_bench_api::buffer::note_pages;
+use plimsoll_bench_api::{
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say, counts, place,
+    placed,
+};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::place::{Placement, Threads};
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::{Amount, CannotMeasure, Condition, Conditions, ExcludedBy, Facts, Sample};
+use plimsoll_units::quantity::{Unit, format_size};
+
+/// Bytes for each node beyond the second-level cache: four lines, so that fetching the neighbours of a line does not
+/// bring the next node nearer.
+const FAR_STRIDE: u64 = 256;
+/// Bytes for each node within the second-level cache: two lines, one of them a node, so that its sets are half filled.
+/// With a node on every line, small pages that happen to share sets overflow some of them (often so under a hypervisor,
+/// whatever the guest's pages are: 16 cycles for 14).
+const MIDDLE_STRIDE: u64 = 128;
+/// The cycle visits all of a group of 64 small pages before it leaves it: the nearest translation buffers hold that
+/// many. Small pages also for huge ones, because a hypervisor may hold those in small ones beneath.
+const GROUP: u64 = 64 * 4096;
+/// Groups are whole small pages, so that the translation of one serves a group.
+const LEAST_GROUP: u64 = 4096;
+/// The largest default size: more would take too long to set up.
+const LARGEST_DEFAULT: u64 = 4 << 30;
+
+/// How far an undisturbed slice may lie from the most common one: see [`Load::spread`](plimsoll_metal::sliced::Load).
+/// The first two levels belong to the core alone; beyond, others are in the way, and that is part of the figure.
+const NEAR_SPREAD: f64 = 0.05;
+const FAR_SPREAD: f64 = 0.25;
+/// Further attempts at a sample of which not one slice was undisturbed: on a busy machine a short one may be so.
+const ATTEMPTS: usize = 8;
+
+/// The benchmark itself.
+pub struct Latency;
+
+impl Benchmark for Latency {
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "memory.latency",
+            about: "time of one dependent load, from the first cache to memory",
+            words: &[Say::Word("latency"), Say::Value("size")],
+            keys: &["size", "pages", "chases", "group", "node", "affinity"],
+            remark,
+            look: super::look,
+            limits: limit::limits,
+            answered: answered::answered,
+            findings: findings::latency,
+            ..Descriptor::USUAL
+        }
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[Metric::new(LATENCY, Unit::Second, Better::Lower)
+                .about("time of a load that depends on the one before")]
+        }
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let sizes = sizes(machine, group, &default_sizes(machine, group), super::SMALLEST)?;
+        let (chases, groups, affinities) =
+            (chases(group)?, groups(group)?, affinity::affinities(machine, group)?);
+        let mut candidates = Vec::new();
+        for pages in pages_of_chases(machine, group)? {
+            for size in sizes.iter().filter(|size| pages.matter(**size)) {
+                let case =
+                    Case::of(self.name()).with_size("size", *size).with_word("pages", pages.asked.word);
+                for case in varied(&case, &chases, &groups, &affinities) {
+                    let job = Job::of(machine, &case);
+                    let feasible = job
+                        .enough_nodes()
+                        .and_then(|()| are_here(machine, &case))
+                        .and_then(|()| job.site.fits(machine));
+                    candidates.push(Candidate::new(case, feasible).parsed(&job));
+                }
+            }
+        }
+        Ok(candidates)
+    }
+
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        Ok(Box::new(Chasing::new(&parsed.read()?, seed(cx, case), cx.machine)?))
+    }
+}
+
+/// Which pages rows without any have, beside a row that names its own.
+fn remark(measurement: &Measurement) -> Option<&'static str> {
+    let named = measurement.case.word("pages").is_some_and(|pages| page_size(pages) != Some(Pages::Thp));
+    named.then_some("rows without 'pages' use transparent huge pages (thp)")
+}
+
+/// A case, understood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Job {
+    /// Chains of dependent loads at once.
+    chases: usize,
+    /// Bytes that the cycle stays within before it goes on.
+    group: usize,
+    pub(super) site: Site,
+}
+
+impl Job {
+    /// That of a case.
+    pub(super) fn of(machine: &Machine, case: &Case) -> Self {
+        let number = |key, usual| case.number(key).and_then(|n| usize::try_from(n).ok()).unwrap_or(usual);
+        let (chases, group) = (number("chases", 1), number("group", GROUP as usize));
+        Self { chases, group, site: Site::of(machine, case) }
+    }
+
+    /// One chase through the memory of these threads, on the CPU that `memory.latency` itself takes.
+    pub(super) fn alone(site: &Site) -> Self {
+        let threads = Threads { count: 1, place: Placement::Spread };
+        Self { chases: 1, group: GROUP as usize, site: Site { threads, ..site.clone() } }
+    }
+
+    /// Whether each chain has two nodes or more, however they lie.
+    fn enough_nodes(&self) -> Result<(), CannotMeasure> {
+        let needed = 2 * self.chases as u64 * FAR_STRIDE;
+        if self.chases == 1 || self.site.size >= needed {
+            return Ok(());
+        }
+        Err(CannotMeasure::not_here(format!(
+            "--chases {} requires a --size of at least {}",
+            self.chases,
+            format_size(needed)
+        )))
+    }
+}
+
+impl Chasing {
+    /// The cycles, on a pinned thread.
+    pub(super) fn new(job: &Job, seed: u64, machine: &Machine) -> Result<Self, CannotMeasure> {
+        let Job { chases, group, site } = job;
+        let (size, node, pages) = (site.size, site.node, site.pages);
+        let team = site.team(machine)?;
+        let caches = levels(machine, team.cpus().first().copied().unwrap_or(0));
+        let Layout { stride, spread } = layout(&caches, size);
+        let shape = Shape {
+            bytes: site.bytes(),
+            stride: usize::try_from(stride).unwrap_or(LINE),
+            group: Some(*group),
+            pages,
+            chases: *chases,
+            seed,
+            node,
+        };
+        let chase = Sliced::prepare(team, |_| Chaser::new(shape, spread)).map_err(disturbed)?;
+        let mut facts = Facts::default();
+        for chaser in chase.loads() {
+            let made = chaser.chase().map_err(|e| CannotMeasure::environment(e.to_string()))?;
+            let resident: Vec<_> = made.resident().into_iter().collect();
+            note_pages(&mut facts, pages, &resident);
+            facts.achieved.set(&TOUCHED_BYTES, made.touched_bytes());
+            affinity::note(&mut facts, node, std::iter::once(made.memory()));
+            note_touched(&mut facts, machine, &caches, chase.cpus(), size, made.touched_bytes());
+        }
+        if caches.last().is_none_or(|last| size > last.bytes) {
+            note_caches(&mut facts, machine);
+        }
+        facts.achieved.set(&STRIDE, stride);
+        note_nodes(&mut facts, machine, node, chase.cpus());
+        note_effective(&mut facts, machine, chase.cpus());
+        let touched = facts.achieved.get(&TOUCHED_BYTES).unwrap_or(size);
+        facts.achieved.set(&LEVEL, answers_lines(machine, chase.cpus(), [size, touched], 1).to_string());
+        facts.achieved.set(&CPU, chase.cpus());
+        Ok(Self { chase, chases: *chases, facts })
+    }
+}
+
+/// Pages that chases are to be in.
+struct PagesOfChases {
+    asked: Asked,
+    /// Sizes up to this are not measured with them.
+    above: u64,
+}
+
+impl PagesOfChases {
+    fn matter(&self, size: u64) -> bool {
+        size > self.above
+    }
+}
+
+/// The pages asked for. By default the best there are, and beyond the second-level cache small ones as well: what these
+/// cost more is address translation's.
+fn pages_of_chases(machine: &Machine, group: &Group) -> Result<Vec<PagesOfChases>, String> {
+    let best = pages(machine, group)?;
+    let mut found: Vec<_> = best.into_iter().map(|asked| PagesOfChases { asked, above: 0 }).collect();
+    if !group.asked("pages") && found.iter().all(|found| found.asked.pages != Pages::Small) {
+        let caches = levels(machine, usual_cpu(machine));
+        let above = caches.iter().rfind(|level| level.number <= 2).map_or(0, |level| level.bytes);
+        found.push(PagesOfChases { asked: Asked::small(machine), above });
+    }
+    Ok(found)
+}
+
+fn chases(group: &Group) -> Result<Vec<u64>, String> {
+    counts(group, "chases", &[1], MOST_CHASES as u64)
+}
+
+/// Bytes that the cycle stays within, each kind of them asked for.
+fn groups(group: &Group) -> Result<Vec<u64>, String> {
+    let groups = group.numbers("group", &[GROUP]);
+    match groups.iter().find(|bytes| **bytes == 0 || !bytes.is_multiple_of(LEAST_GROUP)) {
+        Some(bytes) => Err(format!(
+            "group must be a multiple of {1}: {0} is not",
+            format_size(*bytes),
+            format_size(LEAST_GROUP)
+        )),
+        None => Ok(groups),
+    }
+}
+
+/// The case with each number of chases, each group and each site; what is usual is not named.
+fn varied(case: &Case, chases: &[u64], groups: &[u64], affinities: &[Affinity]) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for chases in chases {
+        for group in groups {
+            for affinity in affinities {
+                let mut case = case.clone();
+                if *chases != 1 {
+                    case = case.with_count("chases", *chases);
+                }
+                if *group != GROUP {
+                    case = case.with_size("group", *group);
+                }
+                cases.push(affinity.on(case));
+            }
+        }
+    }
+    cases
+}
+
+/// The CPU that chases, or the first of several that work.
+pub(crate) fn first_cpu(machine: &Machine, case: &Case) -> usize {
+    placed(machine, case).first().copied().unwrap_or(0)
+}
+
+/// The CPU that chases where no other is asked for: sizes are made for its caches.
+fn usual_cpu(machine: &Machine) -> usize {
+    place(machine, 1).first().copied().unwrap_or(0)
+}
+
+/// Half of each cache that the first CPU has, and one size for memory.
+fn default_sizes(machine: &Machine, group: &Group) -> Vec<u64> {
+    let cpu = usual_cpu(machine);
+    let last = working_set::caches(machine, &[cpu]);
+    let own = |level: Level| level.bytes.min(last) / 2;
+    let memory = memory_size(machine, group);
+    let mut sizes: Vec<u64> =
+        levels(machine, cpu).into_iter().map(own).filter(|size| *size < memory).collect();
+    sizes.dedup();
+    sizes.push(memory);
+    sizes
+}
+
+/// So many bytes that the *lines touched* are enough more than the last-level cache that this CPU uses; less where that
+/// would take too long to set up or does not fit.
+pub(super) fn memory_size(machine: &Machine, group: &Group) -> u64 {
+    let lines = working_set::wanted(machine, &[usual_cpu(machine)], FAR_STRIDE / LINE as u64);
+    working_set::share(machine, group, 1, lines.min(LARGEST_DEFAULT))
+}
+
+/// How a chase of this size is laid out, and how alike its slices are.
+fn layout(caches: &[Level], size: u64) -> Layout {
+    match caches.iter().find(|level| size <= level.bytes).map(|level| level.number) {
+        Some(1) => Layout { stride: LINE as u64, spread: NEAR_SPREAD },
+        Some(2) => Layout { stride: MIDDLE_STRIDE, spread: NEAR_SPREAD },
+        _ => Layout { stride: FAR_STRIDE, spread: FAR_SPREAD },
+    }
+}
+
+/// See [`layout`].
+#[derive(Debug, PartialEq)]
+struct Layout {
+    stride: u64,
+    spread: f64,
+}
+
+/// A remark where the size is beyond the caches but the lines that are touched are not.
+fn note_touched(
+    facts: &mut Facts,
+    machine: &Machine,
+    caches: &[Level],
+    cpus: &[usize],
+    size: u64,
+    touched: u64,
+) {
+    let bytes = working_set::caches(machine, cpus);
+    if !caches.is_empty() && size > bytes && touched < bytes.saturating_mul(TIMES_LAST_LEVEL) {
+        let size = bytes.saturating_mul(TIMES_LAST_LEVEL * FAR_STRIDE / LINE as u64);
+        facts.warnings.push(MemoryWarning::LinesInCache { touched, cache: bytes, size }.into());
+    }
+}
+
+/// Cycles of the core in a load.
+pub(super) const CYCLES: Condition = Condition::new("cycles", "1", "cycles of the core in a load");
+
+/// Loads of all chases.
+pub(super) const LOADS_PER_SECOND: Condition =
+    Condition::new("loads_per_second", "1/s", "loads of all chases together");
+
+/// A chase on its pinned thread.
+pub(super) struct Chasing {
+    chase: Sliced<Chaser>,
+    /// Loads of each step.
+    chases: usize,
+    facts: Facts,
+}
+
+fn disturbed(error: SlicedError) -> CannotMeasure {
+    CannotMeasure::environment(error.to_string())
+}
+
+impl Prepared for Chasing {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let until = match amount {
+            Amount::Work(steps) => Until::Turns(steps),
+            Amount::Seconds(seconds) => {
+                Until::Elapsed(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+            }
+        };
+        let mut outcome = self.chase.measure(until);
+        for _ in 0..ATTEMPTS {
+            if !matches!(outcome, Err(SlicedError::AllDisturbed { .. })) {
+                break;
+            }
+            outcome = self.chase.measure(until);
+        }
+        let outcome = outcome.map_err(disturbed)?;
+        let elapsed = outcome.elapsed.as_secs_f64();
+        let latency = 1.0 / outcome.turns_per_second();
+        let clock_hz = outcome.clock_hz();
+        let loads = Some(self.chases as f64 / latency);
+        let own = [(CYCLES, clock_hz.map(|hz| latency * hz)), (LOADS_PER_SECOND, loads)];
+        Ok(Sample {
+            elapsed,
+            work: Some((outcome.delivered_turns_per_second * elapsed).max(1.0) as u64),
+            values: [(LATENCY.to_owned(), latency)].into(),
+            conditions: Conditions {
+                clock_hz,
+                excluded: Some(outcome.set_aside()),
+                delivered: Some(1.0 / outcome.delivered_turns_per_second),
+                excluded_by: ExcludedBy::of(&outcome.causes()),
+                more: own.into_iter().collect(),
+                ..Conditions::default()
+            },
+            ..Sample::default()
+        })
+    }
+
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        self.chase.cpus().iter().zip(self.chase.loads()).try_for_each(|(cpu, chaser)| {
+            let chase = chaser.chase().map_err(|e| CannotMeasure::environment(e.to_string()))?;
+            chase.verify().map_err(|e| super::wrong_chase(vec![*cpu], &e))
+        })
+    }
+
+    fn facts(&self) -> Facts {
+        self.facts.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_denser_the_nearer_the_cache() {
+        let level = |number, bytes| Level { number, bytes };
+        let caches = [level(1, 32 << 10), level(2, 1 << 20), level(3, 32 << 20)];
+        let stride = |caches: &[Level], size| layout(caches, size).stride;
+        let strides =
+            [16 << 10, 32 << 10, 33 << 10, 1 << 20, 16 << 20, 1 << 30].map(|size| stride(&caches, size));
+        assert_eq!(strides, [64, 64, 128, 128, 256, 256]);
+        assert_eq!(stride(&[], 16 << 10), 256);
+        // A machine that hides its second level.
+        assert_eq!(stride(&[level(1, 32 << 10), level(3, 32 << 20)], 512 << 10), 256);
+    }
+}

@@ -1,0 +1,143 @@
+//! Which level of the memory hierarchy answers: caches by size, and by how many of the placed threads share each.
+
+use plimsoll_machine::Machine;
+
+use super::working_set;
+
+/// A level of the memory hierarchy, as seen from one CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Level {
+    /// 1 is nearest to the core.
+    pub(crate) number: u8,
+    /// Size in bytes.
+    pub(crate) bytes: u64,
+}
+
+/// What answers the accesses to a working set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answers {
+    /// A cache of this level: each thread's share fits in the one that its CPU uses.
+    Cache(u8),
+    /// Neither wholly: larger than the caches, yet not so much that they do not matter.
+    CacheAndMemory(u8),
+    Memory,
+    /// The caches are not known.
+    Unknown,
+}
+
+impl std::fmt::Display for Answers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Cache(level) => write!(f, "L{level}"),
+            Self::CacheAndMemory(level) => write!(f, "L{level} and memory"),
+            Self::Memory => f.write_str("memory"),
+            Self::Unknown => f.write_str("unknown"),
+        }
+    }
+}
+
+/// The data caches that `cpu` uses, the nearest first, as far as their sizes are known and ascend.
+pub(crate) fn levels(machine: &Machine, cpu: usize) -> Vec<Level> {
+    let mut found: Vec<Level> = Vec::new();
+    for number in 1..=4 {
+        let bytes = machine.cpu.cache_of(cpu, number).and_then(|cache| cache.size_bytes);
+        let Some(bytes) = bytes else { continue };
+        if found.last().is_none_or(|inner| inner.bytes < bytes) {
+            found.push(Level { number, bytes });
+        }
+    }
+    found
+}
+
+/// The nearest level whose caches hold what their threads work on: `size` bytes each, on these CPUs.
+///
+/// Where it is not known who shares a cache, all threads are taken to.
+pub(crate) fn answering(machine: &Machine, cpus: &[usize], size: u64) -> Option<u8> {
+    let first = cpus.first()?;
+    let holds = |level: u8| {
+        cpus.iter().all(|cpu| {
+            let Some(cache) = machine.cpu.cache_of(*cpu, level) else { return false };
+            let instance = cache.instances.iter().find(|sharers| sharers.contains(*cpu));
+            let threads = match instance {
+                Some(sharers) => cpus.iter().filter(|other| sharers.contains(**other)).count(),
+                None => cpus.len(),
+            };
+            cache.size_bytes.is_some_and(|bytes| size.saturating_mul(threads as u64) <= bytes)
+        })
+    };
+    levels(machine, *first).into_iter().map(|level| level.number).find(|level| holds(*level))
+}
+
+/// What answers when a thread on each of these CPUs works on `size` bytes of `arrays` arrays.
+pub(crate) fn answers(machine: &Machine, cpus: &[usize], size: u64, arrays: u64) -> Answers {
+    answers_lines(machine, cpus, [size, size], arrays)
+}
+
+/// The same for a thread on each CPU that works within the first so many bytes, and touches lines of the second so many.
+pub(crate) fn answers_lines(
+    machine: &Machine,
+    cpus: &[usize],
+    [size, lines]: [u64; 2],
+    arrays: u64,
+) -> Answers {
+    let last = cpus.first().and_then(|cpu| levels(machine, *cpu).pop());
+    let total = lines.saturating_mul(cpus.len() as u64);
+    match (answering(machine, cpus, size), last) {
+        (Some(level), _) => Answers::Cache(level),
+        (None, _) if total >= working_set::least(machine, cpus, arrays) => Answers::Memory,
+        (None, None) => Answers::Unknown,
+        (None, Some(last)) => Answers::CacheAndMemory(last.number),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_machine::fixture::{Fault, Fixture};
+
+    const KIB: u64 = 1 << 10;
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn the_level_depends_on_how_many_threads_share_a_cache() -> Result<(), Fault> {
+        let zen4 = Fixture::open("firecracker-zen4")?.machine();
+        let level = |cpus: &[usize], size| answers(&zen4, cpus, size, 1).to_string();
+        assert_eq!(level(&[0], 32 * KIB), "L1");
+        assert_eq!(level(&[0], 33 * KIB), "L2");
+        assert_eq!(level(&[0, 1], 32 * KIB), "L1", "each CPU has its own");
+        assert_eq!(level(&[0, 0], 32 * KIB), "L2", "two threads on one CPU");
+        assert_eq!(level(&[0, 1], MIB), "L2");
+        assert_eq!(level(&[0], 32 * MIB), "L3");
+        assert_eq!(level(&[0, 1], 32 * MIB), "L3 and memory", "both share the third level");
+        assert_eq!(level(&[0, 1], 67 * MIB), "L3 and memory", "level 2 counts as well");
+        assert_eq!(level(&[0, 1], 68 * MIB), "memory");
+        assert_eq!(answers(&zen4, &[0, 1], 64 * MIB, 2), Answers::CacheAndMemory(3));
+        let chase = |lines| answers_lines(&zen4, &[0], [512 * MIB, lines], 1);
+        assert_eq!(chase(132 * MIB), Answers::Memory);
+        assert_eq!(
+            chase(131 * MIB),
+            Answers::CacheAndMemory(3),
+            "a quarter of the lines may be in the cache"
+        );
+        assert_eq!(level(&[], MIB), "unknown");
+        Ok(())
+    }
+
+    #[test]
+    fn caches_of_whom_nobody_knows_the_sharers_are_shared_by_all() -> Result<(), Fault> {
+        let mut zen4 = Fixture::open("firecracker-zen4")?.machine();
+        for cache in &mut zen4.cpu.caches {
+            for sharers in std::mem::take(&mut cache.instances) {
+                for cpu in sharers.iter() {
+                    cache.sharing_unknown.insert(cpu);
+                }
+            }
+        }
+        assert_eq!(answering(&zen4, &[0, 1], 16 * KIB), Some(1));
+        assert_eq!(answering(&zen4, &[0, 1], 32 * KIB), Some(2));
+        zen4.cpu.caches.clear();
+        assert_eq!(answers(&zen4, &[0], 16 * KIB, 1), Answers::Unknown);
+        assert_eq!(answers(&zen4, &[0], 1 << 30, 1), Answers::Memory);
+        Ok(())
+    }
+}

@@ -1,0 +1,269 @@
+//! Memory benchmarks: bandwidth of passes over arrays, latency of dependent loads.
+//!
+//! What both need is here: whether the memory is there to take, which caches a CPU has.
+
+mod affinity;
+mod answered;
+mod arrays;
+mod bandwidth;
+mod batches;
+mod block;
+mod choose;
+mod effective;
+pub(crate) mod fact;
+mod findings;
+mod lap;
+mod latency;
+mod level;
+mod loaded;
+mod numa;
+mod pages;
+mod part;
+mod passes;
+mod warning;
+mod window;
+mod working_set;
+
+use plimsoll_metal::block::WrongBlocks;
+use plimsoll_metal::buffer::Pages;
+use plimsoll_metal::chase::ChaseError;
+use plimsoll_metal::stream::StreamOp;
+use plimsoll_metal::team::{Team, TeamError};
+
+pub use bandwidth::Bandwidth;
+pub use block::Block;
+use fact::EFFECTIVE_CACHE;
+pub use latency::Latency;
+use latency::first_cpu;
+use level::Level;
+use level::answers_lines;
+pub(crate) use level::{Answers, answers, levels};
+pub use loaded::LoadedLatency;
+pub use numa::Numa;
+use pages::{Asked, are_here, page_size, pages, reserved_page};
+pub use part::SUBSYSTEM;
+use warning::MemoryWarning;
+
+use plimsoll_bench_api::buffer::{budget, reserve};
+use plimsoll_bench_api::{Context, counts, default_threads, placed};
+use plimsoll_machine::Machine;
+use plimsoll_machine::memory::HugePages;
+use plimsoll_model::case::Case;
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::{CannotMeasure, Facts, Origin, WrongAnswer};
+use plimsoll_units::quantity::{Quantity, Unit, format_size};
+
+/// Name of the metric of the bytes that the program loads and stores in a second.
+pub const BANDWIDTH: &str = "bandwidth";
+/// Name of the metric of the same with the lines that ordinary stores make the processor read first.
+pub const BUS_BANDWIDTH: &str = "bus_bandwidth";
+/// Name of the metric of the bytes of blocks in a second.
+pub const THROUGHPUT: &str = "throughput";
+/// Name of the metric of the time of one load, or of one block.
+pub const LATENCY: &str = "latency";
+/// Name of the metric of the time of a block for each of its bytes.
+pub const LATENCY_PER_BYTE: &str = "latency_per_byte";
+
+const MOST_THREADS: u64 = 4096;
+/// How many times the last-level caches a working set must be to count as memory (the rule of STREAM, McCalpin 1995).
+const TIMES_LAST_LEVEL: u64 = 4;
+/// Last-level cache to assume where the machine does not tell.
+const ASSUMED_LAST_LEVEL: u64 = 64 << 20;
+/// Working sets are whole huge pages, so that all of them can be in such.
+const HUGE_PAGE: u64 = 2 << 20;
+/// The largest page that a kernel of x86-64 or AArch64 has for ordinary memory.
+const SMALL_PAGE: u64 = 64 << 10;
+
+/// The smallest size that means anything: two nodes of a chase.
+const SMALLEST: u64 = 1 << 10;
+
+/// The numbers of threads asked for, or the usual ones.
+fn threads(machine: &Machine, group: &Group) -> Result<Vec<u64>, String> {
+    counts(group, "threads", &default_threads(machine), MOST_THREADS)
+}
+
+/// The sizes asked for, or these; `told` is the smallest that the benchmark takes. `sweep` stands for every power of two from a page to well beyond the caches.
+fn sizes(machine: &Machine, group: &Group, defaults: &[u64], told: u64) -> Result<Vec<u64>, String> {
+    let sweeps = group.asked("size") && !group.words("size", &[]).is_empty();
+    let mut sizes = group.numbers("size", defaults);
+    if sweeps {
+        sizes.extend(sweep(machine));
+        sizes.sort_unstable();
+        sizes.dedup();
+    }
+    match sizes.iter().find(|size| **size < SMALLEST) {
+        Some(size) => {
+            Err(format!("size must be at least {1}: {0} is not", format_size(*size), format_size(told)))
+        }
+        None => Ok(sizes),
+    }
+}
+
+/// Powers of two from 4 KiB to eight times the last-level caches.
+fn sweep(machine: &Machine) -> impl Iterator<Item = u64> {
+    let end =
+        machine.cpu.last_level_bytes().unwrap_or(ASSUMED_LAST_LEVEL).saturating_mul(8).clamp(4096, 1 << 50);
+    std::iter::successors(Some(4096_u64), |size| size.checked_mul(2)).take_while(move |size| *size <= end)
+}
+
+/// What answers in a case of `memory.bandwidth`.
+pub(crate) fn answers_case(machine: &Machine, case: &Case) -> Answers {
+    let arrays = case.word("op").and_then(|op| op.parse::<StreamOp>().ok()).map_or(1, StreamOp::arrays);
+    answers(machine, &placed(machine, case), case.number("size").unwrap_or(0), arrays)
+}
+
+/// The last-level caches that the threads of a case have, in bytes, as far as they are known.
+pub(crate) fn caches_of(machine: &Machine, case: &Case) -> Option<u64> {
+    let cpus = placed(machine, case);
+    machine.cpu.last_level_of(&cpus.iter().copied().collect())?;
+    Some(working_set::caches(machine, &cpus))
+}
+
+/// Whether so many bytes, over all threads of a case, are memory and not caches.
+pub(crate) fn is_memory(machine: &Machine, case: &Case, bytes: u64) -> bool {
+    bytes >= working_set::least_of(machine, case, 1)
+}
+
+/// A remark where the size of the caches is not known, so that what was measured may be a cache.
+fn note_caches(facts: &mut Facts, machine: &Machine) {
+    if machine.cpu.last_level_bytes().is_none() {
+        facts.warnings.push(MemoryWarning::CachesUnknown.into());
+    }
+}
+
+/// Says how much of a large cache there really is, where that was measured.
+fn note_effective(facts: &mut Facts, machine: &Machine, cpus: &[usize]) {
+    let Some(first) = cpus.first() else { return };
+    let (Some(effective), Some(last)) = (machine.cpu.effective_cache, levels(machine, *first).pop()) else {
+        return;
+    };
+    if effective.bytes < last.bytes {
+        let text =
+            format!("{} of {} MiB L{} as measured", effective.bytes >> 20, last.bytes >> 20, last.number);
+        facts.achieved.set(&EFFECTIVE_CACHE, text);
+    }
+}
+
+/// A remark where a thread's own node has no memory, so that another's is measured; none where a node is asked for.
+fn note_nodes(facts: &mut Facts, machine: &Machine, asked: Option<usize>, cpus: &[usize]) {
+    if asked.is_some() {
+        return;
+    }
+    let empty = cpus.iter().filter_map(|cpu| {
+        let node = machine.memory.node_of(*cpu).filter(|node| node.total_bytes == Some(0))?;
+        Some((*cpu, node.id))
+    });
+    if let Some((cpu, node)) = empty.min() {
+        facts.warnings.push(MemoryWarning::NodeWithoutMemory { node, cpu }.into());
+    }
+}
+
+/// Measures how much of a large cache there is, where that is not known yet.
+fn look(machine: &mut Machine) {
+    machine.cpu.effective_cache = machine.cpu.effective_cache.or_else(|| effective::look(machine));
+}
+
+/// Bytes for people.
+fn human(bytes: u64) -> String {
+    Quantity::new(bytes as f64, Unit::Byte).to_string()
+}
+
+/// Refuses a working set that does not fit in memory, or in the pool of such pages, before any of it is allocated.
+fn fits_in(machine: &Machine, threads: u64, size: u64, pages: Pages) -> Result<(), CannotMeasure> {
+    match reserved_page(pages) {
+        Some(page) => in_pool(
+            &machine.memory.huge_pages,
+            "/sys/kernel/mm/hugepages",
+            page,
+            pages_for(threads, size, page),
+        ),
+        None => fits(machine, threads, size, pages),
+    }
+}
+
+/// Bytes that a working set takes in such pages: whole ones, and of transparent huge pages, in which a small buffer is as well, no
+/// part of one.
+fn whole(size: u64, pages: Pages) -> Option<u64> {
+    size.checked_next_multiple_of(if pages == Pages::Small { SMALL_PAGE } else { HUGE_PAGE })
+}
+
+/// Refuses a working set that does not fit in memory, before any of it is allocated.
+fn fits(machine: &Machine, threads: u64, size: u64, pages: Pages) -> Result<(), CannotMeasure> {
+    let needed = whole(size, pages).and_then(|size| size.checked_mul(threads));
+    let (Some(available), Some(budget)) = (machine.memory_available_bytes(), budget(machine)) else {
+        return Ok(());
+    };
+    if needed.is_some_and(|needed| needed <= budget) {
+        return Ok(());
+    }
+    Err(CannotMeasure::environment(format!(
+        "needs {threads} × {} of memory, and only {} can be used: {} are available, of which {} stay free; use a smaller --size{}",
+        human(size),
+        human(budget),
+        human(available),
+        human(reserve(available)),
+        if threads > 1 { " or fewer --threads" } else { "" },
+    )))
+}
+
+/// Whole pages of `page` bytes for `size` bytes of each of `threads`.
+fn pages_for(threads: u64, size: u64, page: u64) -> u64 {
+    size.div_ceil(page).saturating_mul(threads)
+}
+
+/// Whether the pool of reserved pages of `page` bytes has so many left; `place` is where the kernel shows these pools.
+fn in_pool(pools: &[HugePages], place: &str, page: u64, needed: u64) -> Result<(), CannotMeasure> {
+    let pool = pools.iter().find(|pool| pool.size_bytes == page);
+    let free = pool.and_then(|pool| pool.free).unwrap_or(0);
+    if free >= needed {
+        return Ok(());
+    }
+    Err(CannotMeasure::not_here(format!(
+        "needs {} of {}, and {free} are free ({place}/hugepages-{}kB/nr_hugepages); use --pages thp",
+        plimsoll_units::text::counted(needed, "reserved page"),
+        human(page),
+        page / 1024
+    )))
+}
+
+/// Threads pinned to these CPUs.
+fn team_on(cpus: &[usize]) -> Result<Team, CannotMeasure> {
+    Team::new(cpus).map_err(broken)
+}
+
+fn broken(error: TeamError) -> CannotMeasure {
+    CannotMeasure::environment(error.to_string())
+}
+
+/// A number that depends on the run's seed and the case (FNV-1a over the id).
+fn seed(cx: &Context<'_>, case: &Case) -> u64 {
+    let start = 0xcbf2_9ce4_8422_2325 ^ cx.options.seed;
+    case.id()
+        .as_str()
+        .bytes()
+        .fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Blocks of memory that do not hold what was written, or were read wrong.
+fn wrong_blocks(origin: Origin, wrong: &WrongBlocks) -> CannotMeasure {
+    let WrongBlocks { what, blocks } = wrong;
+    let answer = WrongAnswer::new(origin, "memory blocks", "a wrong checksum");
+    answer.detail(format!("{what} after {blocks} blocks")).into()
+}
+
+/// A pointer chase on these CPUs that left its cycle, or whose memory no longer holds it; or why it could not be checked.
+fn wrong_chase(cpus: Vec<usize>, error: &ChaseError) -> CannotMeasure {
+    let got = match error {
+        ChaseError::NotOneCycle { steps, nodes } => format!("a cycle of {steps} of {nodes} steps"),
+        ChaseError::Astray { steps } => format!("another address after {steps} loads"),
+        _ => return CannotMeasure::environment(error.to_string()),
+    };
+    let origin = match cpus.as_slice() {
+        [cpu] => Origin::Cpu(*cpu),
+        _ => Origin::Cpus(cpus),
+    };
+    WrongAnswer::new(origin, "the pointer chase", got).into()
+}
+
+#[cfg(test)]
+mod tests;

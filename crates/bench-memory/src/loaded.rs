@@ -1,0 +1,521 @@
+//! `memory.loaded-latency`: what `memory.latency` measures, while the other threads draw on memory, step by step more.
+//!
+//! One thread chases, on the CPU and through the buffer of `memory.latency` itself; the others read (or write, or copy)
+//! memory of their own and wait after each 4 KiB. A sample goes once over all waits, from no load at all to none to
+//! wait, and takes bandwidth and latency from the same window of time. The headline is the latency at the most load.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use plimsoll_metal::block::{BlockError, BlockKernel, BlockOp, Order, Region, Shape, candidates};
+use plimsoll_metal::team::Team;
+use serde::{Deserialize, Serialize};
+
+use super::affinity::Site;
+use super::fact::{LOAD_BYTES, LOAD_CPUS, LOAD_VARIANT};
+use super::findings;
+use super::latency::{self, Chasing, Latency};
+use super::{
+    BANDWIDTH, HUGE_PAGE, LATENCY, are_here, broken, fits, pages, seed, sizes, team_on, working_set,
+};
+use plimsoll_bench_api::{
+    Benchmark, Better, Candidate, Context, Curve, Descriptor, Metric, Parsed, Prepared, Ready, Say, counts,
+    place,
+};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Origin, Point, Sample};
+use plimsoll_units::quantity::{self, Quantity, Unit, format_duration};
+
+/// What the loading threads do, by the names in case ids.
+const OPS: &[(&str, BlockOp)] =
+    &[("read", BlockOp::Read), ("write", BlockOp::Write), ("read-write", BlockOp::ReadWrite)];
+/// Bytes between two waits.
+const BURST: usize = 4096;
+/// Bursts between two looks at the order to stop, where there is no wait between them.
+const WITHOUT_WAIT: u64 = 16;
+/// Waits when none are named, in nanoseconds: a burst takes about 100 by itself.
+const DELAYS: &[u64] = &[6400, 3200, 1600, 800, 600, 400, 300, 200, 150, 100, 50, 0];
+/// The longest wait: beyond it there is no load to speak of.
+const LONGEST_DELAY: Duration = Duration::from_millis(10);
+/// The most steps, so that each has its time in a sample.
+const MOST_STEPS: usize = 64;
+/// How long the load runs before a step is measured, and the shortest time of a step.
+const SETTLE: Duration = Duration::from_millis(2);
+const SHORTEST_STEP: f64 = 10e-3;
+/// The least memory that each loading thread goes through.
+const LEAST_REGION: u64 = 16 << 20;
+
+/// The benchmark itself.
+pub struct LoadedLatency;
+
+impl Benchmark for LoadedLatency {
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "memory.loaded-latency",
+            about: "latency of memory while other threads load it: the curve over bandwidth, and its saturation point",
+            words: &[
+                Say::Word("latency under"),
+                Say::Value("op"),
+                Say::Word("load"),
+                Say::Value("size"),
+                Say::Times,
+            ],
+            keys: &["op", "size", "pages", "delay", "threads"],
+            help: &[("op", "read, write, read-write or all")],
+            by_default: false,
+            curves: &[Curve { x: BANDWIDTH, x_unit: "B/s", log: false, y: LATENCY, y_unit: "s" }],
+            look: super::look,
+            limits: |question| Latency.limits(question),
+            findings: findings::loaded,
+            point: in_words,
+            ..Descriptor::USUAL
+        }
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(LATENCY, Unit::Second, Better::Lower)
+                    .about("time of a load that depends on the one before, under the most load"),
+                Metric::new(BANDWIDTH, Unit::BytePerSecond, Better::Higher)
+                    .about("bytes per second that the loading threads read or write meanwhile")
+                    .with_floor(),
+            ]
+        }
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let delays = delays(group)?;
+        let all = machine.most_threads().max(2) as u64;
+        let threads = counts(group, "threads", &[all], super::MOST_THREADS)?;
+        let mut candidates = Vec::new();
+        for op in group.words_of("op", &["read"], &OPS.iter().map(|(name, _)| *name).collect::<Vec<_>>()) {
+            let draws = find(&op)?;
+            for pages in pages(machine, group)? {
+                for size in sizes(machine, group, &[latency::memory_size(machine, group)], super::SMALLEST)? {
+                    for threads in &threads {
+                        let mut case = Case::of(self.name())
+                            .with_word("op", &op)
+                            .with_size("size", size)
+                            .with_word("pages", pages.word);
+                        if group.asked("delay") {
+                            let words: Vec<String> = delays.iter().map(|d| format_duration(*d)).collect();
+                            case = case.with_word("delay", &words.join("+"));
+                        }
+                        let case = case.with_count("threads", *threads);
+                        let possible = possible(machine, *threads).and_then(|()| are_here(machine, &case));
+                        let feasible = possible.and_then(|()| {
+                            let region = region_bytes(machine, *threads);
+                            let load = region.saturating_mul(threads.saturating_sub(1));
+                            fits(machine, 1, size.saturating_add(load), pages.pages)
+                        });
+                        let job = Job { draws, delays: delays.clone(), site: Site::of(machine, &case) };
+                        candidates.push(Candidate::new(case, feasible).parsed(&job));
+                    }
+                }
+            }
+        }
+        Ok(candidates)
+    }
+
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        let job: Job = parsed.read()?;
+        possible(cx.machine, job.site.threads.count as u64)?;
+        let chase = Chasing::new(&latency::Job::alone(&job.site), seed(cx, case), cx.machine)?;
+        let load = Load::new(&job, case, cx)?;
+        Ok(Box::new(Loaded { chase, load, delays: job.delays }))
+    }
+}
+
+/// The latency at each bandwidth that was drawn beside it.
+fn in_words(point: &Point) -> Option<String> {
+    let (latency, load) = (*point.get(LATENCY)?, *point.get(BANDWIDTH)?);
+    let latency = Quantity::new(latency, Unit::Second);
+    Some(match load > 0.0 {
+        true => format!("{} {latency}", Quantity::new(load, Unit::BytePerSecond)),
+        false => format!("no load {latency}"),
+    })
+}
+
+/// A case, understood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Job {
+    /// What the loading threads do.
+    draws: BlockOp,
+    delays: Vec<Duration>,
+    /// Of the chase, and the threads of both.
+    site: Site,
+}
+
+fn find(word: &str) -> Result<BlockOp, String> {
+    let found = OPS.iter().find(|(name, _)| *name == word).map(|(_, op)| *op);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = OPS.iter().map(|(name, _)| *name).collect();
+        format!("op must be one of {1}: '{0}' is not", plimsoll_units::text::shown(word), names.join(", "))
+    })
+}
+
+/// Whether there is a CPU left that can load.
+fn possible(machine: &Machine, threads: u64) -> Result<(), CannotMeasure> {
+    let allowed = &machine.cpu.allowed;
+    if allowed.len() < 2 {
+        return Err(CannotMeasure::not_here(format!(
+            "requires two CPUs (one measures, the others load), and this process may use only '{allowed}'; widen taskset or the cpuset"
+        )));
+    }
+    match threads {
+        0 | 1 => Err(CannotMeasure::not_here(
+            "--threads must be at least 2: one thread measures, the others load (without load use memory.latency)",
+        )),
+        n if n > allowed.len() as u64 => Err(CannotMeasure::not_here(format!(
+            "{n} threads on {} CPUs would share a CPU with the thread that measures; use --threads {} or fewer",
+            allowed.len(),
+            allowed.len()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn usual_delays() -> Vec<Duration> {
+    DELAYS.iter().copied().map(Duration::from_nanos).collect()
+}
+
+/// The waits asked for, or the usual ones.
+fn delays(group: &Group) -> Result<Vec<Duration>, String> {
+    let words = group.words("delay", &[]);
+    if words.is_empty() { Ok(usual_delays()) } else { read_delays(words.iter().map(String::as_str)) }
+}
+
+/// Reads waits; the longest, and so the least load, comes first.
+fn read_delays<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<Duration>, String> {
+    let read = |word: &str| match word {
+        "0" => Ok(Duration::ZERO),
+        word => quantity::parse_duration(word).map_err(|e| format!("delay {e}")),
+    };
+    let mut delays = words.map(read).collect::<Result<Vec<Duration>, String>>()?;
+    delays.sort_unstable();
+    delays.dedup();
+    delays.reverse();
+    match delays.first() {
+        Some(longest) if *longest > LONGEST_DELAY => Err(format!(
+            "delay must be at most {1} after each 4 KiB of load: {0} is not",
+            format_duration(*longest),
+            format_duration(LONGEST_DELAY)
+        )),
+        _ if delays.len() > MOST_STEPS => {
+            Err(format!("delay must have at most {MOST_STEPS} steps: {} are too many", delays.len()))
+        }
+        _ => Ok(delays),
+    }
+}
+
+/// What each loading thread goes through: all together so many times the last-level caches, within what there is.
+fn region_bytes(machine: &Machine, threads: u64) -> u64 {
+    let loading = threads.saturating_sub(1).max(1);
+    let cpus = place(machine, usize::try_from(threads).unwrap_or(usize::MAX));
+    let all = working_set::wanted(machine, &cpus, 1);
+    // The chase beside it may have half of what is there.
+    let quarter = machine.memory_available_bytes().map_or(u64::MAX, |available| available / 4 / loading);
+    let share = working_set::share(machine, &Group::default(), loading, all);
+    share.min(quarter / HUGE_PAGE * HUGE_PAGE).max(LEAST_REGION)
+}
+
+/// The chase and the load.
+struct Loaded {
+    chase: Chasing,
+    load: Load,
+    delays: Vec<Duration>,
+}
+
+/// Threads that draw on memory.
+struct Load {
+    team: Team,
+    regions: Vec<Region>,
+    kernel: BlockKernel,
+}
+
+/// Bytes that one thread has moved, on a cache line of its own (two, because they are fetched in pairs).
+#[derive(Default)]
+#[repr(align(128))]
+struct Moved(AtomicU64);
+
+impl Load {
+    /// Regions on each loading thread's own memory node.
+    fn new(job: &Job, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+        let &Job { draws: op, site: Site { ref threads, pages, .. }, .. } = job;
+        let cpus: Vec<usize> = threads.cpus(cx.machine).into_iter().skip(1).collect();
+        let mut team = team_on(&cpus)?;
+        let bytes = usize::try_from(region_bytes(cx.machine, threads.count as u64)).unwrap_or(0);
+        let seed = seed(cx, case);
+        let shape = Shape { op, order: Order::Sequential, block: BURST, bytes, pages, seed };
+        let made = team
+            .run(|member| Region::new(Shape { seed: seed.wrapping_add(1 + member.index as u64), ..shape }));
+        let regions: Result<Vec<Region>, BlockError> = made.map_err(broken)?.into_iter().collect();
+        let regions = regions.map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        let mut load = Self { team, regions, kernel: candidates(op, BURST)[0] };
+        load.choose(op)?;
+        Ok(load)
+    }
+
+    /// Takes the kernel that draws the most.
+    fn choose(&mut self, op: BlockOp) -> Result<(), CannotMeasure> {
+        let mut best = 0.0;
+        for kernel in candidates(op, BURST) {
+            let before = std::mem::replace(&mut self.kernel, kernel);
+            let ((), bandwidth) = self.during(Duration::ZERO, || {
+                spin(SETTLE);
+                Ok(())
+            })?;
+            if bandwidth > best {
+                best = bandwidth;
+            } else {
+                self.kernel = before;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the load run, waiting so long after each burst, while `measure` does; gives its result and the bytes per
+    /// second that the load moved meanwhile.
+    fn during<T>(
+        &mut self,
+        delay: Duration,
+        measure: impl FnOnce() -> Result<T, CannotMeasure>,
+    ) -> Result<(T, f64), CannotMeasure> {
+        let kernel = self.kernel;
+        let (stop, begun) = (AtomicBool::new(false), AtomicU64::new(0));
+        let moved: Vec<Moved> = self.regions.iter().map(|_| Moved::default()).collect();
+        let Self { team, regions, .. } = self;
+        let threads = regions.len() as u64;
+        let total = || moved.iter().map(|moved| moved.0.load(Ordering::Relaxed)).sum::<u64>();
+        std::thread::scope(|scope| {
+            let load = scope.spawn(|| {
+                team.run_each(regions, |member, region| {
+                    begun.fetch_add(1, Ordering::Relaxed);
+                    let mine = moved.get(member.index);
+                    let bursts = if delay.is_zero() { WITHOUT_WAIT } else { 1 };
+                    while !stop.load(Ordering::Relaxed) {
+                        region.draw(bursts);
+                        let bytes = region.work(kernel) * region.bytes_per_block();
+                        mine.map(|mine| mine.0.fetch_add(bytes, Ordering::Relaxed));
+                        wait(delay, &stop);
+                    }
+                })
+            });
+            while begun.load(Ordering::Relaxed) < threads && !load.is_finished() {
+                std::thread::yield_now();
+            }
+            spin(SETTLE);
+            let (before, start) = (total(), Instant::now());
+            let measured = measure();
+            let (after, end) = (total(), Instant::now());
+            stop.store(true, Ordering::Relaxed);
+            let ended = load.join();
+            let seconds = end.saturating_duration_since(start).as_secs_f64();
+            match ended {
+                Ok(Ok(_)) => Ok((measured?, (after - before) as f64 / seconds.max(1e-9))),
+                Ok(Err(error)) => Err(broken(error)),
+                Err(_) => Err(CannotMeasure::environment("the thread that keeps the load panicked")),
+            }
+        })
+    }
+
+    fn verify(&self) -> Result<(), CannotMeasure> {
+        let mut pairs = self.regions.iter().zip(self.team.cpus());
+        pairs.try_for_each(|(region, cpu)| {
+            region.verify().map_err(|e| super::wrong_blocks(Origin::Cpu(*cpu), &e))
+        })
+    }
+}
+
+/// Waits on the CPU, and no longer than until it is told to stop.
+fn wait(delay: Duration, stop: &AtomicBool) {
+    if delay.is_zero() {
+        return;
+    }
+    let start = Instant::now();
+    while start.elapsed() < delay && !stop.load(Ordering::Relaxed) {
+        std::hint::spin_loop();
+    }
+}
+
+/// Lets the load run for a while. This thread is not among those that are measured.
+fn spin(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::thread::yield_now();
+    }
+}
+
+fn point(delay: Option<Duration>, latency: f64, program: f64) -> Point {
+    let figures = [(LATENCY, latency), (BANDWIDTH, program)];
+    let delay = delay.map(|delay| ("delay", delay.as_secs_f64()));
+    figures.into_iter().chain(delay).map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn latency_of(sample: &Sample) -> Result<f64, CannotMeasure> {
+    let latency = sample.values.get(LATENCY).copied();
+    latency.ok_or_else(|| CannotMeasure::environment("memory.latency gave no latency"))
+}
+
+impl Prepared for Loaded {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let Amount::Seconds(seconds) = amount else {
+            return Err(CannotMeasure::not_here("requires --sample-time: a fixed amount is not supported"));
+        };
+        let each = Amount::Seconds((seconds / (self.delays.len() + 1) as f64).max(SHORTEST_STEP));
+        let begun = Instant::now();
+        let unloaded = self.chase.sample(each)?;
+        let mut curve = vec![point(None, latency_of(&unloaded)?, 0.0)];
+        let (mut last, mut program) = (unloaded, 0.0);
+        for delay in &self.delays {
+            let chase = &mut self.chase;
+            (last, program) = self.load.during(*delay, || chase.sample(each))?;
+            curve.push(point(Some(*delay), latency_of(&last)?, program));
+        }
+        let values =
+            BTreeMap::from([(LATENCY.to_owned(), latency_of(&last)?), (BANDWIDTH.to_owned(), program)]);
+        Ok(Sample {
+            elapsed: begun.elapsed().as_secs_f64(),
+            work: None,
+            values,
+            curve,
+            conditions: last.conditions,
+            ..Sample::default()
+        })
+    }
+
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        self.chase.verify()?;
+        self.load.verify()
+    }
+
+    fn facts(&self) -> Facts {
+        let mut facts = self.chase.facts();
+        let bytes = self.load.regions.first().map_or(0, Region::bytes);
+        facts.achieved.set(&LOAD_VARIANT, self.load.kernel.name());
+        facts.achieved.set(&LOAD_BYTES, bytes);
+        facts.achieved.set(&LOAD_CPUS, self.load.team.cpus());
+        facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use plimsoll_bench_api::{Keep, Options};
+    use plimsoll_machine::Root;
+    use plimsoll_machine::fixture::{Fault, Fixture};
+    use plimsoll_model::case::Key;
+    use plimsoll_model::sample::Cause;
+
+    fn group(lists: &[(&str, &[&str])]) -> Group {
+        lists.iter().fold(Group::default(), |group, (key, texts)| {
+            let key = Key::find(key).unwrap();
+            group.with(key.name, texts.iter().map(|text| key.parse(text).unwrap()).collect())
+        })
+    }
+
+    #[test]
+    fn one_case_has_all_steps_and_the_chase_is_that_of_memory_latency() -> Result<(), Fault> {
+        let machine = Fixture::open("firecracker-zen4")?.machine();
+        let ids = |lists: &[(&str, &[&str])]| -> Vec<String> {
+            let candidates = LoadedLatency.cases(&machine, &group(lists)).unwrap();
+            assert!(candidates.iter().all(|candidate| candidate.feasible.is_ok()));
+            candidates.iter().map(|candidate| candidate.case.to_string()).collect()
+        };
+        assert_eq!(ids(&[]), ["memory.loaded-latency/op=read/size=528M/pages=thp/threads=2"]);
+        assert!(usual_delays().len() >= 10);
+        let given = ids(&[("delay", &["0", "1us", "100ns", "1us"]), ("op", &["read", "read-write"])]);
+        assert_eq!(given.len(), 2);
+        assert!(given[0].contains("/delay=1us+100ns+0s/"), "{}", given[0]);
+        Ok(())
+    }
+
+    #[test]
+    fn the_wait_of_a_case_is_read_as_it_was_typed() {
+        let read = |text: &str| read_delays(text.split('+'));
+        assert_eq!(read("0"), Ok(vec![Duration::ZERO]));
+        let micro = Duration::from_micros(1);
+        assert_eq!(read("0s+1us+1000ns+100ns"), Ok(vec![micro, micro / 10, Duration::ZERO]));
+        assert!(read("100").unwrap_err().starts_with("delay must be"));
+        assert!(read("11ms").unwrap_err().contains("at most 10ms"));
+        let many: Vec<String> = (0..70).map(|ns| format!("{ns}ns")).collect();
+        assert!(read(&many.join("+")).unwrap_err().contains("at most 64 steps"));
+    }
+
+    #[test]
+    fn without_a_second_cpu_or_thread_there_is_no_load() -> Result<(), Fault> {
+        let mut machine = Fixture::open("firecracker-zen4")?.machine();
+        let why = |machine: &Machine, threads: &[&str]| {
+            let lists = group(&[("threads", threads)]);
+            let candidates = LoadedLatency.cases(machine, &lists).unwrap();
+            candidates[0].feasible.clone().unwrap_err()
+        };
+        assert!(why(&machine, &["1"]).reason.contains("--threads must be at least 2"));
+        assert!(why(&machine, &["3"]).reason.contains("3 threads on 2 CPUs"));
+        machine.cpu.allowed = "1".parse().unwrap();
+        let alone = why(&machine, &["2"]);
+        assert!(alone.cause == Cause::NotHere && alone.reason.contains("may use only '1'"), "{alone}");
+        let candidates = LoadedLatency.cases(&machine, &Group::default()).unwrap();
+        assert_eq!(candidates[0].feasible, Err(alone));
+        machine.cpu.allowed = "0-1".parse().unwrap();
+        machine.memory.available_bytes = Some(512 << 20);
+        assert_eq!(
+            LoadedLatency.cases(&machine, &Group::default()).unwrap()[0].feasible,
+            Ok(()),
+            "a default fits"
+        );
+        let asked = LoadedLatency.cases(&machine, &group(&[("threads", &["2"]), ("size", &["1G"])])).unwrap();
+        let no_room = asked[0].feasible.clone().unwrap_err();
+        assert!(no_room.cause == Cause::Environment && no_room.reason.starts_with("needs 1 × "), "{no_room}");
+        let error = |lists: &[(&str, &[&str])]| LoadedLatency.cases(&machine, &group(lists)).unwrap_err();
+        assert!(error(&[("op", &["triad"])]).contains("one of read, write, read-write"));
+        assert!(error(&[("threads", &["0"])]).contains("between 1 and"));
+        assert!(error(&[("delay", &["soon"])]).starts_with("delay must be"));
+        Ok(())
+    }
+
+    #[test]
+    fn a_sample_is_a_curve_from_no_load_to_the_most() {
+        let machine = Machine::discover(&Root::live());
+        if possible(&machine, 2).is_err() {
+            writeln!(
+                std::io::stderr(),
+                "SKIPPED a_sample_is_a_curve_from_no_load_to_the_most: needs two CPUs"
+            )
+            .unwrap();
+            return;
+        }
+        for (op, draws) in OPS {
+            let case = Case::of("memory.loaded-latency")
+                .with_word("op", op)
+                .with_size("size", 4 << 20)
+                .with_word("delay", "1us+0s")
+                .with_count("threads", 2);
+            let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
+            let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
+            let delays = read_delays(["1us", "0"].into_iter()).unwrap();
+            let job = Job { draws: *draws, delays, site: Site::of(&machine, &case) };
+            let parsed = Candidate::new(case.clone(), Ok(())).parsed(&job).parsed;
+            let mut prepared = LoadedLatency.prepare(&case, &parsed, &cx).unwrap();
+            // On a busy machine the load may have had no turn within the shortest step, or the chase no quiet slice.
+            let mut samples = (0..50).filter_map(|_| prepared.sample(Amount::Seconds(0.0)).ok());
+            let sample = samples.find(|sample| sample.curve[1]["bandwidth"] > 0.0).expect("some load");
+            assert_eq!(sample.curve.len(), 3);
+            assert_eq!((sample.curve[0]["bandwidth"], sample.curve[0].get("delay")), (0.0, None));
+            assert_eq!((sample.curve[1]["delay"], sample.curve[2]["delay"]), (1e-6, 0.0));
+            assert!(sample.curve.iter().all(|p| p["latency"] > 0.0));
+            assert_eq!(sample.values["latency"], sample.curve[2]["latency"]);
+            assert_eq!(sample.values["bandwidth"], sample.curve[2]["bandwidth"]);
+            prepared.verify().unwrap();
+            assert!(prepared.facts().achieved.get(&LOAD_VARIANT).is_some());
+            assert!(prepared.sample(Amount::Work(1)).is_err());
+        }
+    }
+}

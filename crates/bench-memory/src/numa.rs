@@ -1,0 +1,480 @@
+//! `memory.numa`: latency and bandwidth from the CPUs of each NUMA node to the memory of each.
+//!
+//! Memory is bound to its node by a memory policy, and where it lies is asked afterwards. `op=latency` chases through it
+//! from the first CPU of a node, `op=read` reads it with all CPUs of a node. The headline is the median over all pairs;
+//! the matrix has each, with the distance that the firmware states.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use plimsoll_metal::block::{BlockKernel, BlockOp, Order, Region, Shape, candidates};
+use plimsoll_metal::chase::{Chase, Shape as Cycle};
+use plimsoll_metal::clock::thread_cpu_time;
+use plimsoll_metal::team::{Member, Team};
+use serde::{Deserialize, Serialize};
+
+use super::affinity::{self, Site, lies, note_elsewhere};
+use super::fact::{CPU_NODES, MEMORY_NODES};
+use super::lap::OFF_CPU;
+use super::window::{Span, Window};
+use super::{BANDWIDTH, LATENCY, are_here, broken, fits, pages, seed, team_on, working_set};
+use plimsoll_bench_api::{
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Roofline, Say,
+};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::{Kind, Limit, Question};
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::{Amount, CannotMeasure, Cell, Facts, Origin, Sample};
+use plimsoll_stats::Samples;
+use plimsoll_units::quantity::Unit;
+use plimsoll_units::text::counted;
+
+/// What is measured, by the names in case ids.
+const OPS: &[&str] = &["latency", "read"];
+/// Bytes for each node of the chase, and of the group that it visits before it goes on: as `memory.latency` has them.
+const STRIDE: u64 = 256;
+const GROUP: u64 = 64 * 4096;
+/// Bytes that are read at a time.
+const BLOCK: usize = 1 << 20;
+/// Memory of a node when its caches are not known, and the most by default.
+const ASSUMED_CACHE: u64 = 256 << 20;
+const MOST: u64 = 2 << 30;
+/// A slice of a pair's time; of several the median counts, so that an interrupt does not.
+const SLICE: Duration = Duration::from_millis(2);
+const LEAST_SLICES: usize = 5;
+
+/// The benchmark itself.
+pub struct Numa;
+
+impl Benchmark for Numa {
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "memory.numa",
+            about: "latency and bandwidth from the CPUs of each NUMA node to the memory of each",
+            words: &[Say::Word("NUMA"), Say::Value("op"), Say::Value("size")],
+            keys: &["op", "size", "pages"],
+            help: &[("op", "latency, read or all")],
+            by_default: false,
+            look: super::look,
+            ..Descriptor::USUAL
+        }
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(LATENCY, Unit::Second, Better::Lower).about(
+                    "time of a load that depends on the one before: the median over the pairs of nodes",
+                ),
+                Metric::new(BANDWIDTH, Unit::BytePerSecond, Better::Higher)
+                    .about("bytes per second that the program reads: the median over the pairs of nodes")
+                    .with_floor(),
+            ]
+        }
+    }
+
+    fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
+        let name = if case.word("op") == Some("latency") { LATENCY } else { BANDWIDTH };
+        Some(row).filter(|row| row.name == name)
+    }
+
+    fn roofline(&self, _: &Case) -> Roofline {
+        Roofline::Moves { intensity: None, area: None }
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let mut candidates = Vec::new();
+        for op in group.words_of("op", OPS, OPS) {
+            if !OPS.contains(&op.as_str()) {
+                let op = plimsoll_units::text::shown(&op);
+                return Err(format!("op must be one of {} between nodes: '{op}' is not", OPS.join(", ")));
+            }
+            for pages in pages(machine, group)? {
+                for size in super::sizes(
+                    machine,
+                    group,
+                    &[default_size(machine, group, &op)],
+                    super::bandwidth::SMALLEST_ARRAYS,
+                )? {
+                    let case = Case::of(self.name())
+                        .with_word("op", &op)
+                        .with_size("size", size)
+                        .with_word("pages", pages.word);
+                    let nodes = with_memory(machine).len() as u64;
+                    let feasible = enough(machine)
+                        .and_then(|()| are_here(machine, &case))
+                        .and_then(|()| fits(machine, nodes, size, pages.pages));
+                    let job = Job { latency: op == "latency", site: Site::of(machine, &case) };
+                    candidates.push(Candidate::new(case, feasible).parsed(&job));
+                }
+            }
+        }
+        Ok(candidates)
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        let (kind, what) = match question.metric {
+            LATENCY => (Kind::Floor, "how long the memory of a node takes"),
+            _ => (Kind::Ceiling, "how much a node's channels and the links between nodes carry"),
+        };
+        let why = format!("{what} is not documented for the machine as it was built; give it by --limits");
+        vec![Limit::unknown(kind, why)]
+    }
+
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        enough(cx.machine)?;
+        Ok(Box::new(Between::new(&parsed.read()?, case, cx)?))
+    }
+}
+
+/// A case, understood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Job {
+    /// Whether loads are timed that wait for each other, or reading.
+    latency: bool,
+    /// Its memory.
+    site: Site,
+}
+
+/// Numbers of the nodes that have memory.
+fn with_memory(machine: &Machine) -> Vec<usize> {
+    let nodes = machine.memory.nodes.iter();
+    nodes.filter(|node| node.total_bytes.is_some_and(|bytes| bytes > 0)).map(|node| node.id).collect()
+}
+
+/// The nodes that have CPUs which may be used: number and CPUs.
+fn with_cpus(machine: &Machine) -> Vec<Row> {
+    let allowed = &machine.cpu.allowed;
+    let rows = machine.memory.nodes.iter().map(|node| Row {
+        node: node.id,
+        cpus: node.cpus.iter().filter(|cpu| allowed.contains(*cpu)).collect(),
+    });
+    rows.filter(|row| !row.cpus.is_empty()).collect()
+}
+
+/// Whether there are two nodes to measure between.
+fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
+    let (rows, columns) = (with_cpus(machine).len(), with_memory(machine).len());
+    if rows >= 1 && columns >= 2 {
+        return Ok(());
+    }
+    let nodes = machine.memory.nodes.len();
+    Err(CannotMeasure::not_here(format!(
+        "requires two NUMA nodes with memory, one of them with CPUs: of {}, {columns} have memory and {rows} have CPUs that this process may use",
+        counted(nodes, "node")
+    )))
+}
+
+/// What is beyond the caches of the CPUs of one node: for a chase by the lines that it touches.
+fn default_size(machine: &Machine, group: &Group, op: &str) -> u64 {
+    let one = with_cpus(machine).into_iter().map(|row| working_set::wanted(machine, &row.cpus, 1)).max();
+    let all = one.unwrap_or(ASSUMED_CACHE);
+    let bytes = if op == "latency" { all.saturating_mul(STRIDE / 64).min(MOST.max(all)) } else { all };
+    working_set::share(
+        machine,
+        group,
+        with_memory(machine).len() as u64,
+        bytes.saturating_mul(with_memory(machine).len() as u64),
+    )
+}
+
+/// A node whose CPUs work.
+#[derive(Clone, Debug, PartialEq)]
+struct Row {
+    node: usize,
+    cpus: Vec<usize>,
+}
+
+/// Memory of a node, to be worked on from all.
+enum Memory {
+    Chase(Chase),
+    /// One for each CPU of the node that has the most.
+    Regions(Vec<Region>),
+}
+
+struct Column {
+    node: usize,
+    memory: Memory,
+}
+
+/// All pairs of nodes.
+struct Between {
+    rows: Vec<(Row, Team)>,
+    columns: Vec<Column>,
+    machine: Machine,
+    kernel: BlockKernel,
+    facts: Facts,
+}
+
+impl Between {
+    fn new(job: &Job, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+        let (latency, size, pages) = (job.latency, job.site.bytes(), job.site.pages);
+        let mut rows = Vec::new();
+        for row in with_cpus(cx.machine) {
+            let cpus = if latency { row.cpus.iter().copied().take(1).collect() } else { row.cpus.clone() };
+            rows.push((row, team_on(&cpus)?));
+        }
+        let most = rows.iter().map(|(_, team)| team.count()).max().unwrap_or(1);
+        let environment = |why: String| CannotMeasure::environment(why);
+        let mut columns = Vec::new();
+        for node in with_memory(cx.machine) {
+            let seed = seed(cx, case).wrapping_add(node as u64);
+            let memory = match latency {
+                true => {
+                    let cycle = Cycle {
+                        bytes: size,
+                        stride: STRIDE as usize,
+                        group: Some(GROUP as usize),
+                        chases: 1,
+                        pages,
+                        seed,
+                        node: Some(node),
+                    };
+                    Chase::new(cycle).map(Memory::Chase).map_err(|e| e.to_string())
+                }
+                false => {
+                    let shape = Shape {
+                        op: BlockOp::Read,
+                        order: Order::Sequential,
+                        block: BLOCK.min(size / most / 64 * 64),
+                        bytes: size / most,
+                        pages,
+                        seed,
+                    };
+                    let made = || (0..most).map(|_| Region::new(shape)).collect::<Result<Vec<Region>, _>>();
+                    affinity::within(Some(node), made)?.map(Memory::Regions).map_err(|e| e.to_string())
+                }
+            };
+            let memory = memory.map_err(environment)?;
+            columns.push(Column { node, memory });
+        }
+        let kernel =
+            candidates(BlockOp::Read, BLOCK).pop().ok_or_else(|| environment("no kernel reads".into()))?;
+        let mut facts = Facts::default();
+        facts.achieved.set(&CPU_NODES, rows.iter().map(|(row, _)| row.node).collect::<Vec<_>>());
+        facts.achieved.set(&MEMORY_NODES, columns.iter().map(|c| c.node).collect::<Vec<_>>());
+        for column in &columns {
+            note_elsewhere(&mut facts, column.node, &column.lies());
+        }
+        Ok(Self { rows, columns, machine: cx.machine.clone(), kernel, facts })
+    }
+
+    /// What one pair gives in so much time: seconds of a load, or bytes per second.
+    fn pair(&mut self, row: usize, column: usize, time: Duration) -> Result<f64, CannotMeasure> {
+        let kernel = self.kernel;
+        let (Some((_, team)), Some(column)) = (self.rows.get_mut(row), self.columns.get_mut(column)) else {
+            return Err(CannotMeasure::environment("no such pair of nodes"));
+        };
+        match &mut column.memory {
+            Memory::Chase(chase) => {
+                let slices = team.run_each(&mut [chase], |_, chase| steps(chase, time)).map_err(broken)?;
+                middle(slices.into_iter().flatten().collect())
+            }
+            Memory::Regions(regions) => {
+                let regions = regions.get_mut(..team.count()).unwrap_or_default();
+                let bytes = regions.first().map_or(0, Region::bytes_per_block) * regions.len() as u64;
+                let laps = team
+                    .run_each(regions, |member, region| blocks(region, kernel, time, member))
+                    .map_err(broken)?;
+                Ok((bytes * BLOCKS_A_LAP) as f64 / middle(together(&laps))?)
+            }
+        }
+    }
+
+    /// What the firmware says of a pair.
+    fn mark(&self, row: usize, column: usize) -> Option<String> {
+        if row == column {
+            return Some("local".to_owned());
+        }
+        let node = self.machine.memory.nodes.iter().find(|node| node.id == row)?;
+        node.distances.get(&column).map(|distance| format!("distance {distance}"))
+    }
+}
+
+impl Column {
+    fn lies(&self) -> BTreeMap<usize, usize> {
+        match &self.memory {
+            Memory::Chase(chase) => lies(std::iter::once(chase.memory())),
+            Memory::Regions(regions) => lies(regions.iter().map(Region::memory)),
+        }
+    }
+}
+
+fn middle(values: Vec<f64>) -> Result<f64, CannotMeasure> {
+    let median = Samples::new(values).ok().map(|samples| samples.median()).filter(|median| *median > 0.0);
+    median.ok_or_else(|| {
+        CannotMeasure::environment(
+            "the clock did not advance while a pair was measured: use a longer --sample-time",
+        )
+    })
+}
+
+/// Seconds of a step, slice by slice.
+fn steps(chase: &mut Chase, time: Duration) -> Vec<f64> {
+    let timed = |chase: &mut Chase, steps: u64| {
+        let start = Instant::now();
+        chase.walk(steps);
+        start.elapsed().as_secs_f64() / steps as f64
+    };
+    let each = timed(chase, 1000).max(1e-10);
+    let steps = (SLICE.as_secs_f64() / each).clamp(100.0, 1e9) as u64;
+    let (begun, mut slices) = (Instant::now(), Vec::new());
+    while slices.len() < LEAST_SLICES || begun.elapsed() < time {
+        slices.push(timed(chase, steps));
+    }
+    slices
+}
+
+/// When this thread worked in each lap; all threads do the same number.
+fn blocks(region: &mut Region, kernel: BlockKernel, time: Duration, member: Member<'_>) -> Vec<Span> {
+    let mut timed = |blocks: u64| {
+        region.draw(blocks);
+        member.barrier();
+        let (on_cpu, start) = (thread_cpu_time(), Instant::now());
+        region.work(kernel);
+        Span::since(start, on_cpu)
+    };
+    timed(1);
+    // The number of laps must be the same on all threads, so it cannot follow from what this one sees.
+    let laps = LEAST_SLICES.max((time.as_secs_f64() / SLICE.as_secs_f64()) as usize);
+    (0..laps).map(|_| timed(BLOCKS_A_LAP)).collect()
+}
+
+/// Seconds of each lap of all threads: those in which they began together, and all of them if they never did.
+fn together(laps: &[Vec<Span>]) -> Vec<f64> {
+    let count = laps.iter().map(Vec::len).min().unwrap_or(0);
+    let windows = (0..count).filter_map(|lap| {
+        let spans: Vec<Span> = laps.iter().filter_map(|laps| laps.get(lap)).copied().collect();
+        Window::of(&spans, true)
+    });
+    let windows: Vec<Window> = windows.collect();
+    let least = windows.iter().map(|window| window.disturbed).fold(f64::INFINITY, f64::min);
+    let counted = windows.iter().filter(|window| window.disturbed <= least.max(OFF_CPU));
+    counted.map(|window| window.seconds).collect()
+}
+
+/// Blocks of a mebibyte in a lap: about [`SLICE`] at 40 GB/s.
+const BLOCKS_A_LAP: u64 = 64;
+
+impl Prepared for Between {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let Amount::Seconds(seconds) = amount else {
+            return Err(CannotMeasure::not_here("requires --sample-time: a fixed amount is not supported"));
+        };
+        let pairs = (self.rows.len() * self.columns.len()).max(1);
+        let time = Duration::try_from_secs_f64(seconds / pairs as f64).unwrap_or(SLICE).max(SLICE);
+        let begun = Instant::now();
+        let (mut matrix, mut values) = (Vec::new(), Vec::new());
+        for row in 0..self.rows.len() {
+            for column in 0..self.columns.len() {
+                let value = self.pair(row, column, time)?;
+                let (from, to) = (self.rows[row].0.node, self.columns[column].node);
+                let number = |node| u32::try_from(node).unwrap_or(u32::MAX);
+                matrix.push(Cell { row: number(from), column: number(to), value, mark: self.mark(from, to) });
+                values.push(value);
+            }
+        }
+        let name = match self.columns.first().map(|column| &column.memory) {
+            Some(Memory::Chase(_)) => LATENCY,
+            _ => BANDWIDTH,
+        };
+        Ok(Sample {
+            elapsed: begun.elapsed().as_secs_f64(),
+            values: [(name.to_owned(), middle(values)?)].into(),
+            matrix,
+            ..Sample::default()
+        })
+    }
+
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        self.columns.iter().try_for_each(|column| match &column.memory {
+            Memory::Chase(chase) => chase.verify().map_err(|e| super::wrong_chase(Vec::new(), &e)),
+            Memory::Regions(regions) => regions.iter().try_for_each(|region| {
+                region.verify().map_err(|e| super::wrong_blocks(Origin::Cpus(Vec::new()), &e))
+            }),
+        })
+    }
+
+    fn facts(&self) -> Facts {
+        self.facts.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_bench_api::{Keep, Options};
+    use plimsoll_machine::Root;
+    use plimsoll_machine::fixture::{Fault, Fixture};
+    use plimsoll_model::case::Value;
+    use plimsoll_model::sample::Cause;
+
+    #[test]
+    fn machines_with_several_nodes_have_a_case_of_each_kind() -> Result<(), Fault> {
+        let mut machine = Fixture::open("epyc-7543-nps4")?.machine();
+        machine.cpu.allowed = machine.cpu.online.clone();
+        let nodes = machine.memory.nodes.len();
+        assert!(nodes >= 4);
+        let candidates = Numa.cases(&machine, &Group::default()).unwrap();
+        let ids: Vec<String> = candidates.iter().map(|candidate| candidate.case.to_string()).collect();
+        assert_eq!(ids.len(), 2);
+        assert!(ids[0].starts_with("memory.numa/op=latency/size="), "{ids:?}");
+        assert!(candidates.iter().all(|candidate| candidate.feasible.is_ok()), "{candidates:?}");
+        // A node has two caches of 32 MiB and eight of 512 KiB, but 16 threads with 32 MiB each.
+        assert!(ids[1].starts_with("memory.numa/op=read/size=512M/"), "{ids:?}");
+        assert_eq!((with_memory(&machine).len(), with_cpus(&machine).len()), (nodes, nodes));
+        Ok(())
+    }
+
+    #[test]
+    fn nodes_without_memory_or_without_cpus_are_left_out() -> Result<(), Fault> {
+        let fixture = Fixture::open("epyc-7543-nps4")?;
+        fixture.write(
+            "sys/devices/system/node/node0/meminfo",
+            b"Node 0 MemTotal: 0 kB\nNode 0 MemFree: 0 kB\n",
+        )?;
+        let mut machine = fixture.machine();
+        machine.cpu.allowed = machine.cpu.online.clone();
+        let all = machine.memory.nodes.len();
+        machine.memory.nodes[1].cpus = "".parse().unwrap_or_default();
+        assert_eq!((with_memory(&machine).len(), with_cpus(&machine).len()), (all - 1, all - 1));
+        assert!(Numa.cases(&machine, &Group::default()).unwrap()[0].feasible.is_ok());
+        for node in machine.memory.nodes.iter_mut().skip(2) {
+            node.total_bytes = None;
+        }
+        let why = Numa.cases(&machine, &Group::default()).unwrap()[0].feasible.clone().unwrap_err();
+        assert!(why.cause == Cause::NotHere && why.reason.contains("1 have memory"), "{why}");
+        let wrong = Group::default().with("op", vec![Value::Word("triad".to_owned())]);
+        assert!(Numa.cases(&machine, &wrong).unwrap_err().contains("one of latency, read"));
+        Ok(())
+    }
+
+    #[test]
+    fn the_pairs_of_this_machine_are_measured_and_lie_where_they_should() {
+        let machine = Machine::discover(&Root::live());
+        if with_cpus(&machine).is_empty() || with_memory(&machine).is_empty() {
+            use std::io::Write;
+            writeln!(std::io::stderr(), "SKIPPED the_pairs_of_this_machine: the kernel shows no NUMA node")
+                .unwrap();
+            return;
+        }
+        for op in OPS {
+            let case = Case::of("memory.numa").with_word("op", op).with_size("size", 8 << 20);
+            let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
+            let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
+            let job = Job { latency: *op == "latency", site: Site::of(&machine, &case) };
+            let mut between = Between::new(&job, &case, &cx).unwrap();
+            let sample = between.sample(Amount::Seconds(0.0)).unwrap();
+            let (rows, columns) = (between.rows.len(), between.columns.len());
+            assert_eq!(sample.matrix.len(), rows * columns);
+            assert!(sample.matrix.iter().all(|cell| cell.value > 0.0));
+            let local = sample.matrix.iter().find(|cell| cell.row == cell.column).unwrap();
+            assert_eq!(local.mark.as_deref(), Some("local"));
+            assert_eq!(sample.values.len(), 1);
+            assert!(between.facts().warnings.is_empty(), "{:?}", between.facts().warnings);
+            between.verify().unwrap();
+            assert!(between.sample(Amount::Work(1)).is_err());
+        }
+    }
+}

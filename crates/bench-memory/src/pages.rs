@@ -1,0 +1,93 @@
+//! Page sizes: their names in cases, which are asked for where none is named, and which the kernel gave.
+
+use plimsoll_metal::buffer::Pages;
+
+use super::HUGE_PAGE;
+use plimsoll_bench_api::buffer::{LARGE_PAGES, SMALL_PAGES, THP, small_page_name};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::CannotMeasure;
+use plimsoll_units::text::shown;
+
+/// Pages of a case, with the word that names them in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) pages: Pages,
+    pub(super) word: &'static str,
+}
+
+impl Asked {
+    /// The ordinary pages of this machine's kernel.
+    pub(super) fn small(machine: &Machine) -> Self {
+        Self { pages: Pages::Small, word: small_page_name(machine.memory.page_bytes) }
+    }
+
+    fn thp() -> Self {
+        Self { pages: Pages::Thp, word: THP }
+    }
+
+    /// Those for a working set of so many bytes: where nobody named pages or size, and there is not even a huge page for each thread,
+    /// small ones.
+    pub(super) fn fitting(self, machine: &Machine, group: &Group, size: u64) -> Self {
+        let usual = !group.asked("pages") && !group.asked("size");
+        if usual && size < HUGE_PAGE && self.pages == Pages::Thp { Self::small(machine) } else { self }
+    }
+}
+
+/// The page sizes asked for, or the best that this machine has.
+///
+/// # Errors
+/// A word that names none.
+pub(super) fn pages(machine: &Machine, group: &Group) -> Result<Vec<Asked>, String> {
+    let usual = if thp_is_usual(machine) { Asked::thp() } else { Asked::small(machine) };
+    let small = Asked::small(machine).word;
+    let read = |word: &String| match find(&word.to_ascii_lowercase()) {
+        Some(found) => Ok(found),
+        None => Err(format!("pages must be {small}, thp, 2m or 1g: '{}' is not", shown(word))),
+    };
+    group.words("pages", &[usual.word]).iter().map(read).collect()
+}
+
+fn find(word: &str) -> Option<Asked> {
+    let small = SMALL_PAGES.iter().map(|(name, _)| Asked { pages: Pages::Small, word: name });
+    small
+        .chain(LARGE_PAGES.iter().map(|(name, pages)| Asked { pages: *pages, word: name }))
+        .find(|one| one.word == word)
+}
+
+/// Whether the kernel of this machine has the ordinary pages that a case names: a plan may be for another one.
+///
+/// # Errors
+/// It has others.
+pub(super) fn are_here(machine: &Machine, case: &Case) -> Result<(), CannotMeasure> {
+    let (named, own) = (case.word("pages").and_then(find), Asked::small(machine));
+    match named.filter(|named| named.pages == Pages::Small && *named != own) {
+        Some(named) => Err(CannotMeasure::not_here(format!(
+            "the kernel's ordinary pages are {}, not {}; use --pages {0} or thp",
+            own.word, named.word
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Whether transparent huge pages are given, and so small that working sets are whole ones: kernels with pages of 16 or
+/// 64 KiB have some of 32 or 512 MiB.
+fn thp_is_usual(machine: &Machine) -> bool {
+    let given = machine.memory.transparent_huge_pages.as_deref().is_some_and(|setting| setting != "never");
+    given && machine.memory.transparent_huge_page_bytes.is_none_or(|bytes| bytes <= HUGE_PAGE)
+}
+
+/// The pages of a word in a case.
+pub(super) fn page_size(word: &str) -> Option<Pages> {
+    find(word).map(|found| found.pages)
+}
+
+/// Bytes of a reserved page of this kind; `None` for pages that need not be reserved.
+pub(super) fn reserved_page(pages: Pages) -> Option<u64> {
+    match pages {
+        Pages::Small | Pages::Thp => None,
+        Pages::Huge2M => Some(2 << 20),
+        Pages::Huge1G => Some(1 << 30),
+    }
+}

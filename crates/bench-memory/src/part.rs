@@ -1,0 +1,44 @@
+//! The memory benchmarks as a part of a report.
+
+use super::human;
+use plimsoll_bench_api::Subsystem;
+use plimsoll_machine::Machine;
+use plimsoll_model::limit::Source;
+use plimsoll_model::measurement::Measurement;
+
+/// The memory benchmarks.
+pub static SUBSYSTEM: Subsystem = Subsystem {
+    name: "memory",
+    benchmarks: &[&crate::Bandwidth, &crate::Latency, &crate::Block, &crate::LoadedLatency, &crate::Numa],
+    title: "Memory",
+    about: "Bandwidth, latency, loaded latency",
+    help: &[(
+        "size",
+        "working set: bytes per thread over all arrays, or sweep for a size in each cache and in memory",
+    )],
+    context: |machine, first| {
+        let mut parts = context(machine);
+        parts.extend(of_the_socket(first).then(|| "limits: socket max".to_owned()));
+        parts
+    },
+    asked_first: &["op", "size", "threads", "pattern", "pages", "affinity"],
+    of_each_thread: &["size"],
+    sweeps_sizes: true,
+    ..Subsystem::USUAL
+};
+
+fn context(machine: &Machine) -> Vec<String> {
+    let mut parts = Vec::new();
+    parts.extend(machine.memory.total_bytes.map(human));
+    parts.extend(machine.cpu.last_level_bytes().map(|bytes| format!("last-level cache {}", human(bytes))));
+    if machine.memory.nodes.len() > 1 {
+        parts.push(format!("{} NUMA nodes", machine.memory.nodes.len()));
+    }
+    parts
+}
+
+/// Whether the limit is what a socket with all its channels populated can do: a guest may have less.
+fn of_the_socket(measurement: &Measurement) -> bool {
+    let limit = measurement.metrics.first().and_then(|metric| metric.limit.as_ref());
+    limit.is_some_and(|limit| limit.source == Source::Rated)
+}

@@ -1,0 +1,219 @@
+//! Passes over arrays on every thread: the prepared case of `memory.bandwidth`.
+//!
+//! A sample is cut into laps of a few milliseconds, each from the first thread's start to the last one's end: whole passes,
+//! or windows of one that roll through the arrays. A lap in which a thread was off its CPU is excluded: it says nothing
+//! about memory.
+
+use std::collections::BTreeSet;
+
+use plimsoll_metal::clock::thread_cpu_time_is_fine;
+use plimsoll_metal::stream::{self, StreamOp};
+use plimsoll_metal::team::Team;
+use serde::{Deserialize, Serialize};
+
+use super::affinity::{self, Site};
+use super::arrays::{Layout, Shape, ThreadArrays};
+use super::choose::{self, Chosen};
+use super::fact::{CPUS, LEVEL, SIZE, VARIANT};
+use super::lap::{OFF_CPU, PASS, Round, Schedule, lap_of, parts_in};
+use super::warning::MemoryWarning;
+use super::{
+    Answers, BANDWIDTH, BUS_BANDWIDTH, HUGE_PAGE, answers, note_caches, note_effective, note_nodes, seed,
+    working_set,
+};
+use plimsoll_bench_api::apart::Apart;
+use plimsoll_bench_api::buffer::note_pages;
+use plimsoll_bench_api::{Context, Prepared};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::sample::{Amount, CannotMeasure, Conditions, ExcludedBy, Facts, Sample};
+use plimsoll_model::warning::{Note, Warning};
+
+/// The least that a lap lasts when the best kernel is looked for, so that what the one before left in the caches does
+/// not matter.
+const TRIAL_SECONDS: f64 = 1e-3;
+/// The same where threads share CPUs, and waking them all takes milliseconds.
+const SHARED_TRIAL_SECONDS: f64 = 20e-3;
+/// The first look at what a pass takes: this part of one.
+const FIRST_LOOK: u64 = PASS >> 8;
+/// Where such a lap is not reached by so much work, it takes no time.
+const MOST_TRIAL: u64 = PASS << 24;
+/// The least that a lap lasts: a hundred times what waking a thread may take.
+const LAP_SECONDS: f64 = 2e-3;
+
+/// A case, understood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Job {
+    pub(super) op: StreamOp,
+    /// A kernel, or `best`.
+    pub(super) variant: String,
+    pub(super) layout: Layout,
+    pub(super) site: Site,
+}
+
+/// Arrays on every thread, and the kernel that passes over them.
+pub(super) struct Passes {
+    team: Team,
+    arrays: ThreadArrays,
+    op: StreamOp,
+    chosen: Option<Chosen>,
+    /// Whether each thread has a CPU of its own, so that one off its CPU was disturbed.
+    alone: bool,
+    apart: Apart,
+    facts: Facts,
+}
+
+impl Passes {
+    /// Arrays on every thread's own memory node, filled.
+    pub(super) fn new(job: &Job, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+        let Job { op, layout, site, .. } = job;
+        let (op, layout, pages, node) = (*op, *layout, site.pages, site.node);
+        let mut team = site.team(cx.machine)?;
+        let alone = alone(team.cpus());
+        let shape = Shape { op, layout, size: site.bytes(), pages, seed: seed(cx, case), node, alone };
+        let arrays = ThreadArrays::new(&mut team, shape)?;
+        let mut facts = Facts::default();
+        note_pages(&mut facts, pages, &arrays.resident());
+        note_caches(&mut facts, cx.machine);
+        note_threads(&mut facts, cx.machine, team.cpus());
+        note_nodes(&mut facts, cx.machine, node, team.cpus());
+        affinity::note(&mut facts, node, arrays.memory());
+        let level = answers(cx.machine, team.cpus(), site.size, op.arrays());
+        facts.achieved.set(&LEVEL, level.to_string());
+        note_effective(&mut facts, cx.machine, team.cpus());
+        note_level(&mut facts, cx.machine, op, team.cpus(), level);
+        facts.achieved.set(&CPUS, team.cpus());
+        let apart = Apart::of(cx.machine, crate::SUBSYSTEM.stay, team.cpus());
+        Ok(Self { team, arrays, op, chosen: None, alone, apart, facts })
+    }
+
+    /// Takes the kernel of this name; for `best`, the one with the quickest pass of all that this CPU can run.
+    pub(super) fn choose(&mut self, variant: &str) -> Result<(), CannotMeasure> {
+        let kernels = choose::named(self.op, variant);
+        let least = if self.alone { TRIAL_SECONDS } else { SHARED_TRIAL_SECONDS };
+        let mut per_lap = FIRST_LOOK;
+        if let Some(first) = kernels.first() {
+            let mut took = |per_lap| -> Result<f64, CannotMeasure> {
+                let schedule = Schedule { parts: per_lap, per_lap };
+                let round = self.arrays.round(&mut self.team, *first, schedule)?;
+                // The last lap: a pass that was begun is ended before whole ones.
+                Ok(round.laps.last().map_or(0.0, |lap| lap.seconds / lap.passes()))
+            };
+            let passes = |parts: u64| parts as f64 / PASS as f64;
+            let mut pass_seconds = took(per_lap)?;
+            while pass_seconds * passes(per_lap) < least && per_lap < MOST_TRIAL {
+                per_lap *= 4;
+                pass_seconds = took(per_lap)?;
+            }
+            per_lap = lap_of(least, pass_seconds);
+        }
+        let (arrays, team) = (&mut self.arrays, &mut self.team);
+        let passes = per_lap as f64 / PASS as f64;
+        let quickest = choose::quickest(kernels, passes, |kernel| {
+            let round = arrays.round(team, kernel, Schedule { parts: per_lap, per_lap })?;
+            Ok::<f64, CannotMeasure>(round.seconds() / round.passes())
+        })?;
+        let chosen = quickest.ok_or_else(|| {
+            CannotMeasure::not_here(format!("no kernel '{variant}' of {} runs on this processor", self.op))
+        })?;
+        // Samples of one amount are alike then.
+        self.arrays.end_pass(&mut self.team)?;
+        self.chosen = Some(chosen);
+        self.facts.achieved.set(&VARIANT, chosen.kernel.variant());
+        let each = self.arrays.elements() / self.arrays.threads().max(1) as u64;
+        let size = each * self.op.arrays() * stream::ELEMENT as u64;
+        self.facts.achieved.set(&SIZE, size);
+        Ok(())
+    }
+
+    fn round(&mut self, chosen: Chosen, amount: Amount, program: u64) -> Result<Round, CannotMeasure> {
+        let lap = lap_of(LAP_SECONDS, chosen.pass_seconds);
+        let parts = match amount {
+            Amount::Work(bytes) => {
+                let parts = (bytes as f64 / program as f64 * PASS as f64).round().clamp(1.0, 1e18) as u64;
+                // Laps of whole passes have whole passes to do.
+                if lap > PASS { parts.div_ceil(PASS) * PASS } else { parts }
+            }
+            Amount::Seconds(wanted) => parts_in(wanted, chosen.pass_seconds),
+        };
+        // Threads that share CPUs come one after the other, and waking them takes longer than a lap: once for a sample.
+        let per_lap = if self.alone { lap } else { parts };
+        self.arrays.round(&mut self.team, chosen.kernel, Schedule { parts, per_lap })
+    }
+}
+
+impl Prepared for Passes {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let chosen = self.chosen.ok_or_else(|| CannotMeasure::environment("no kernel was chosen"))?;
+        let elements = self.arrays.elements();
+        let kernel = chosen.kernel.kernel();
+        let (program, bus) = (kernel.program_bytes(elements), kernel.bus_bytes(elements));
+        let round = self.round(chosen, amount, program)?;
+        let counted = round.counted(if self.alone { OFF_CPU } else { 1.0 });
+        if counted.seconds <= 0.0 {
+            let why = "the clock did not advance during a pass: choose a larger --size";
+            return Err(CannotMeasure::environment(why));
+        }
+        // Only where it is known that no thread left its CPU is something else the cause.
+        let second_work = Some(counted.slow).filter(|slow| *slow > 0.0 && thread_cpu_time_is_fine());
+        let rate = |bytes: u64| bytes as f64 * counted.passes / counted.seconds;
+        Ok(Sample {
+            elapsed: round.seconds(),
+            work: Some((program as f64 * round.passes()).round() as u64),
+            values: [(BANDWIDTH.to_owned(), rate(program)), (BUS_BANDWIDTH.to_owned(), rate(bus))].into(),
+            conditions: Conditions {
+                clock_hz: round.clock_hz,
+                excluded: Some(counted.set_aside),
+                delivered: Some(program as f64 * round.passes() / round.seconds()),
+                core_to_core: self.apart.look(round.clock_hz),
+                excluded_by: ExcludedBy {
+                    second_work,
+                    off_cpu: Some(counted.off_cpu),
+                    ..ExcludedBy::default()
+                },
+                ..Conditions::default()
+            },
+            ..Sample::default()
+        })
+    }
+
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        self.arrays.verify(&mut self.team)
+    }
+
+    fn facts(&self) -> Facts {
+        let mut facts = self.facts.clone();
+        facts.warnings.extend(self.apart.warning().map(Note::from));
+        facts
+    }
+}
+
+/// Whether each of the threads on these CPUs has one of its own.
+pub(super) fn alone(cpus: &[usize]) -> bool {
+    distinct(cpus) == cpus.len()
+}
+
+fn distinct(cpus: &[usize]) -> usize {
+    cpus.iter().collect::<BTreeSet<_>>().len()
+}
+
+pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, on: &[usize]) {
+    let (threads, cpus) = (on.len(), distinct(on));
+    if threads > cpus {
+        facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus }.into());
+    }
+    let capacity = machine.cpu_capacity();
+    if capacity < threads.min(cpus) as f64 {
+        facts.warnings.push(Warning::CpuQuota { cpus: capacity }.into());
+    }
+}
+
+/// A remark where the arrays are beyond the caches and yet too small for the figure to be one of memory. What fits in a
+/// cache is named by its level, and claims nothing else.
+fn note_level(facts: &mut Facts, machine: &Machine, op: StreamOp, cpus: &[usize], level: Answers) {
+    if let Answers::CacheAndMemory(_) = level {
+        let each = working_set::least(machine, cpus, op.arrays()).div_ceil(cpus.len().max(1) as u64);
+        let (cache, size) = (working_set::caches(machine, cpus), each.next_multiple_of(HUGE_PAGE));
+        facts.warnings.push(MemoryWarning::ArraysInCache { cache, size }.into());
+    }
+}

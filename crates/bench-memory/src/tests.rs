@@ -1,0 +1,521 @@
+use super::affinity::Site;
+use super::arrays::Layout;
+use super::fact::{LEVEL, MEMORY_NODES, SIZE, TOUCHED_BYTES, VARIANT};
+use super::latency::{CYCLES, LOADS_PER_SECOND};
+use super::*;
+use plimsoll_bench_api::buffer::{PAGES, note_pages};
+use plimsoll_bench_api::{Benchmark, Candidate, Keep, Options, Parsed, Prepared};
+use plimsoll_machine::fixture::{Fault, Fixture};
+use plimsoll_metal::buffer::Resident;
+use plimsoll_model::case::Value;
+use plimsoll_model::sample::{Amount, Cause};
+use proptest::prelude::*;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+fn machine(name: &str) -> Result<Machine, Fault> {
+    Ok(Fixture::open(name)?.machine())
+}
+
+fn this_machine() -> Machine {
+    Machine::discover(&plimsoll_machine::Root::live())
+}
+
+fn ids(benchmark: &dyn Benchmark, machine: &Machine, group: &Group) -> Vec<String> {
+    let candidates = benchmark.cases(machine, group).unwrap();
+    candidates.iter().map(|candidate| candidate.case.id().to_string()).collect()
+}
+
+fn list<const N: usize>(key: &str, texts: [&str; N]) -> Group {
+    let key = plimsoll_model::case::Key::find(key).unwrap();
+    Group::default().with(key.name, texts.iter().map(|text| key.parse(text).unwrap()).collect())
+}
+
+fn refused(candidates: &[Candidate]) -> Vec<&CannotMeasure> {
+    candidates.iter().filter_map(|candidate| candidate.feasible.as_ref().err()).collect()
+}
+
+/// Prepares a case on this machine and hands it on.
+fn prepared(
+    benchmark: &dyn Benchmark,
+    case: &Case,
+    machine: &Machine,
+) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
+    let cx = Context { machine, options: &options, keep: &Keep::default() };
+    benchmark.prepare(case, &parsed(case, machine), &cx)
+}
+
+/// What planning makes of a case; what it leaves out is usual.
+fn parsed(case: &Case, machine: &Machine) -> Parsed {
+    let candidate = Candidate::new(case.clone(), Ok(()));
+    let candidate = match case.benchmark() {
+        "memory.bandwidth" => candidate.parsed(&passes::Job {
+            op: case.word("op").unwrap_or("read").parse().unwrap(),
+            variant: case.word("variant").unwrap_or("best").to_owned(),
+            layout: if case.word("layout") == Some("shared") { Layout::Shared } else { Layout::Private },
+            site: Site::of(machine, case),
+        }),
+        "memory.block" => candidate.parsed(&batches::Job::of(machine, case)),
+        _ => candidate.parsed(&latency::Job::of(machine, case)),
+    };
+    candidate.parsed
+}
+
+#[test]
+fn each_array_over_all_threads_is_four_times_the_caches_of_their_cpus() -> Result<(), Fault> {
+    let zen4 = ids(&Bandwidth, &machine("firecracker-zen4")?, &Group::default());
+    assert_eq!(zen4.len(), 6);
+    assert_eq!(zen4[0], "memory.bandwidth/op=read/size=132M/variant=best/pages=thp/threads=1");
+    assert_eq!(zen4[5], "memory.bandwidth/op=triad/size=204M/variant=best/pages=thp/threads=2");
+    // Eight caches of 32 MiB, of which one thread has one; transparent huge pages are off.
+    let epyc = ids(&Bandwidth, &machine("epyc-7543-nps4")?, &list("op", ["copy"]));
+    assert_eq!(epyc[0], "memory.bandwidth/op=copy/size=260M/variant=best/pages=4k/threads=1");
+    Ok(())
+}
+
+#[test]
+fn a_chase_has_half_of_each_cache_and_memory_by_the_lines_it_touches() -> Result<(), Fault> {
+    let zen4 = ids(&Latency, &machine("firecracker-zen4")?, &list("pages", ["4k"]));
+    let sizes = ["16K", "512K", "16M", "528M"];
+    assert_eq!(zen4, sizes.map(|size| format!("memory.latency/size={size}/pages=4k")));
+    let epyc = ids(&Latency, &machine("epyc-7543-nps4")?, &list("pages", ["thp"]));
+    // One CPU uses one of the eight caches.
+    assert_eq!(epyc.last().map(String::as_str), Some("memory.latency/size=520M/pages=thp"));
+    Ok(())
+}
+
+#[test]
+fn small_pages_are_measured_beside_huge_ones_where_they_matter() -> Result<(), Fault> {
+    let ids = ids(&Latency, &machine("firecracker-zen4")?, &Group::default());
+    let wanted =
+        [("16K", "thp"), ("512K", "thp"), ("16M", "thp"), ("528M", "thp"), ("16M", "4k"), ("528M", "4k")];
+    assert_eq!(ids, wanted.map(|(size, pages)| format!("memory.latency/size={size}/pages={pages}")));
+    Ok(())
+}
+
+#[test]
+fn several_chases_are_cases_of_their_own() {
+    let machine = this_machine();
+    let small = Asked::small(&machine).word;
+    let chases = |counts: &[u64]| {
+        let counts = counts.iter().map(|n| Value::Count(*n)).collect();
+        let group = list("pages", [small]).with("size", vec![Value::Size(4 * KIB), Value::Size(MIB)]);
+        Latency.cases(&machine, &group.with("chases", counts))
+    };
+    let found = chases(&[1, 10]).unwrap();
+    let ids: Vec<String> = found.iter().map(|candidate| candidate.case.id().to_string()).collect();
+    assert_eq!(ids[0], format!("memory.latency/size=4K/pages={small}"));
+    assert_eq!(ids[3], format!("memory.latency/size=1M/pages={small}/chases=10"));
+    let feasible: Vec<bool> = found.iter().map(|candidate| candidate.feasible.is_ok()).collect();
+    assert_eq!(feasible, [true, false, true, true]);
+    assert!(refused(&found)[0].reason.contains("at least 5K"));
+    for wrong in [0, 11] {
+        assert!(chases(&[wrong]).unwrap_err().contains("between 1 and 10"));
+    }
+    let mut prepared = prepared(&Latency, &found[3].case, &machine).unwrap();
+    let sample = prepared.sample(Amount::Seconds(0.01)).unwrap();
+    let loads = sample.conditions.more.get(&LOADS_PER_SECOND).unwrap();
+    assert!((loads * sample.values["latency"] - 10.0).abs() < 1e-6);
+    prepared.verify().unwrap();
+}
+
+#[test]
+fn unknown_caches_are_assumed_and_said() -> Result<(), Fault> {
+    let mut machine = machine("firecracker-zen4")?;
+    machine.cpu.caches.clear();
+    let both = ["memory.latency/size=1G/pages=thp", "memory.latency/size=1G/pages=4k"];
+    assert_eq!(ids(&Latency, &machine, &Group::default()), both);
+    assert!(ids(&Bandwidth, &machine, &Group::default())[0].contains("size=256M"));
+    let mut facts = Facts::default();
+    note_caches(&mut facts, &machine);
+    assert_eq!(facts.warnings[0].code(), "caches-unknown");
+    Ok(())
+}
+
+#[test]
+fn defaults_shrink_to_half_of_what_is_free_and_are_always_measured() -> Result<(), Fault> {
+    let mut machine = machine("firecracker-zen4")?;
+    let one = list("threads", ["1"]);
+    let triad = |machine: &Machine| Bandwidth.cases(machine, &one).unwrap().remove(2);
+    for (available, wanted, level) in
+        [(GIB, 396, Answers::Memory), (385, 192, Answers::CacheAndMemory(3)), (20, 8, Answers::Cache(3))]
+    {
+        machine.memory.available_bytes = Some(if available == GIB { GIB } else { available * MIB });
+        let candidate = triad(&machine);
+        assert_eq!((candidate.case.number("size"), candidate.feasible.is_ok()), (Some(wanted * MIB), true));
+        assert_eq!(answers_case(&machine, &candidate.case), level, "so it is marked");
+    }
+    let chase = Latency.cases(&machine, &Group::default())?.pop().unwrap();
+    assert_eq!((chase.case.number("size"), chase.feasible.is_ok()), (Some(8 * MIB), true));
+    Ok(())
+}
+
+/// Machines of all sizes, told of caches of all sizes.
+#[test]
+fn default_cases_can_be_measured_on_any_machine() -> Result<(), Fault> {
+    let mut machine = machine("epyc-7543-nps4")?;
+    machine.memory.transparent_huge_pages = Some("always".to_owned());
+    machine.cgroup.cpu_quota = None;
+    let group = Group { budget: Some(42.0), ..Group::default() };
+    for cpus in ["0", "0-63", "0-511"] {
+        machine.cpu.allowed = cpus.parse().unwrap();
+        for available in [256 * MIB, GIB, 4 * GIB, 2048 * GIB] {
+            machine.memory.available_bytes = Some(available);
+            for cache in [MIB, 32 * MIB, 480 * MIB, 2 * GIB] {
+                for c in machine.cpu.caches.iter_mut().filter(|c| c.level == 3) {
+                    c.size_bytes = Some(cache);
+                }
+                for benchmark in [&Bandwidth as &dyn Benchmark, &Latency] {
+                    for Candidate { case, feasible, .. } in benchmark.cases(&machine, &group)? {
+                        let each = case.number("size").unwrap();
+                        let taken = whole(each, Site::of(&machine, &case).pages).unwrap();
+                        let fits = taken * case.threads() as u64 <= available / 2;
+                        assert!(feasible.is_ok() && fits, "{case} of {available}");
+                        assert!(each <= 600 * MIB, "{case}: too much to set up in time");
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_the_sum_before_it_is_allocated() -> Result<(), Fault> {
+    let mut machine = machine("firecracker-zen4")?;
+    machine.memory.available_bytes = Some(GIB);
+    let group = list("size", ["300M"]).with("threads", vec![Value::Count(2), Value::Count(3)]);
+    let candidates = Bandwidth.cases(&machine, &group)?;
+    let refused = refused(&candidates);
+    assert_eq!(refused.len(), 3, "three operations, with three threads each");
+    let wanted = "needs 3 × 300 MiB of memory, and only 896 MiB can be used: 1 GiB are available, of which 128 MiB stay free; \
+                  use a smaller --size or fewer --threads";
+    assert!(refused.iter().all(|why| why.cause == Cause::Environment && why.reason == wanted), "{refused:?}");
+    let candidates = Latency.cases(&machine, &list("size", ["1G"]))?;
+    assert!(self::refused(&candidates)[0].reason.starts_with("needs 1 × 1 GiB of memory"));
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn no_sum_overflows(threads: u64, size: u64, available: u64) {
+        let mut machine = Machine::discover(&plimsoll_machine::Root::at("/nonexistent"));
+        machine.memory.available_bytes = Some(available);
+        let fits = fits(&machine, threads, size, Pages::Thp).is_ok();
+        let needed = u128::from(threads) * u128::from(size);
+        if fits {
+            prop_assert!(needed <= u128::from(available));
+        } else {
+            prop_assert!(needed + u128::from(threads) * u128::from(HUGE_PAGE) > u128::from(available - available.min(reserve(available))));
+        }
+    }
+}
+
+#[test]
+fn wrong_values_are_named_with_what_is_right() {
+    let machine = this_machine();
+    let error = |benchmark: &dyn Benchmark, group| benchmark.cases(&machine, &group).unwrap_err();
+    assert!(error(&Bandwidth, list("op", ["stream"])).contains("one of read, write, copy"));
+    assert!(error(&Bandwidth, list("variant", ["sse9"])).contains("--variant all --list"));
+    assert!(error(&Bandwidth, list("variant", ["nt_ahead"])).contains("did you mean 'nt_ahead"));
+    assert!(error(&Bandwidth, list("threads", ["0"])).contains("between 1"));
+    assert!(error(&Bandwidth, list("size", ["8"])).contains("at least 4K"));
+    assert!(error(&Bandwidth, list("pages", ["3m"])).contains("4k, thp, 2m or 1g"));
+    assert!(error(&Bandwidth, list("layout", ["spread"])).contains("private or shared"));
+    assert!(error(&Latency, list("size", ["0"])).contains("at least 1K"));
+    assert!(error(&Latency, list("pages", ["huge"])).contains("4k, thp, 2m or 1g"));
+}
+
+#[test]
+fn a_size_for_a_chase_alone_leaves_bandwidth_out() {
+    let candidates = Bandwidth.cases(&this_machine(), &list("size", ["2K"])).unwrap();
+    assert!(
+        candidates
+            .iter()
+            .all(|candidate| candidate.feasible.as_ref().is_err_and(|why| why.cause == Cause::NotHere))
+    );
+    assert!(refused(&candidates)[0].reason.contains("must be at least 4K"));
+}
+
+#[test]
+fn a_variant_goes_with_the_operations_that_have_it() {
+    let machine = this_machine();
+    let group = list("variant", ["portable", "best"]).with("threads", vec![Value::Count(1)]);
+    assert_eq!(ids(&Bandwidth, &machine, &group).len(), 6);
+    let nt = list("variant", ["nt_avx512"]).with("threads", vec![Value::Count(1)]);
+    if std::env::consts::ARCH == "x86_64" {
+        let candidates = Bandwidth.cases(&machine, &nt).unwrap();
+        let ops: Vec<_> = candidates.iter().filter_map(|candidate| candidate.case.word("op")).collect();
+        assert_eq!(ops, ["copy", "triad"], "reading has no stores");
+        let available = plimsoll_metal::isa::Isa::Avx512.available().is_ok();
+        assert!(candidates.iter().all(|candidate| candidate.feasible.is_ok() == available));
+    }
+}
+
+#[test]
+fn every_operation_is_measured_and_verified() {
+    let machine = this_machine();
+    for op in ["read", "write", "copy", "scale", "add", "triad", "update"] {
+        let case =
+            Case::of("memory.bandwidth").with_word("op", op).with_size("size", MIB).with_count("threads", 2);
+        let mut prepared = prepared(&Bandwidth, &case, &machine).unwrap();
+        let sample = prepared.sample(Amount::Work(10 * MIB)).unwrap();
+        let again = prepared.sample(Amount::Work(sample.work.unwrap())).unwrap();
+        assert_eq!(again.work, sample.work, "{op}: an amount repeats exactly");
+        assert!(
+            sample.values["bandwidth"] > 0.0 && sample.values["bandwidth"] <= sample.values["bus_bandwidth"],
+            "{op}"
+        );
+        prepared.verify().unwrap();
+        let facts = prepared.facts();
+        assert!(facts.achieved.get(&VARIANT).is_some());
+        assert!(facts.achieved.get(&LEVEL).is_some());
+        let size = facts.achieved.get(&SIZE).unwrap();
+        assert!(size <= MIB && size > MIB - 16 * KIB, "{op}: {size}");
+    }
+}
+
+#[test]
+fn all_variants_are_listed_and_best_is_one_case() {
+    let machine = this_machine();
+    let one = |variant| {
+        let group = list("variant", [variant]).with("threads", vec![Value::Count(1)]);
+        let group = group.with("op", vec![Value::Word("copy".to_owned())]);
+        Bandwidth.cases(&machine, &group).unwrap()
+    };
+    assert_eq!(one("best").len(), 1);
+    let all = one("all");
+    let available: Vec<String> =
+        plimsoll_metal::stream::available(StreamOp::Copy).map(|kernel| kernel.variant()).collect();
+    let names: Vec<&str> = all.iter().filter_map(|candidate| candidate.case.word("variant")).collect();
+    assert_eq!(names, available);
+    assert!(all.iter().all(|candidate| candidate.feasible.is_ok()));
+}
+
+#[test]
+fn a_sweep_is_every_power_of_two_to_eight_times_the_last_level_cache() -> Result<(), Fault> {
+    let machine = machine("firecracker-zen4")?;
+    let sizes = |benchmark: &dyn Benchmark, group| -> Vec<u64> {
+        let candidates = benchmark.cases(&machine, &group).unwrap();
+        candidates.iter().filter_map(|candidate| candidate.case.number("size")).collect()
+    };
+    let wanted: Vec<u64> = (12..=28).map(|power| 1 << power).collect();
+    let group = list("size", ["sweep"]).with("pages", vec![Value::Word("4k".to_owned())]);
+    assert_eq!(sizes(&Latency, group.clone()), wanted);
+    let group = group.with("op", vec![Value::Word("read".to_owned())]).with("threads", vec![Value::Count(1)]);
+    assert_eq!(sizes(&Bandwidth, group), wanted);
+    let both = list("size", ["sweep", "5G", "8K"]).with("pages", vec![Value::Word("4k".to_owned())]);
+    let found = sizes(&Latency, both);
+    assert_eq!((found.len(), found.last()), (wanted.len() + 1, Some(&(5 * GIB))));
+    Ok(())
+}
+
+#[test]
+fn a_shared_array_has_every_threads_part_in_it() {
+    let machine = this_machine();
+    for op in ["read", "copy", "triad", "update"] {
+        let case = Case::of("memory.bandwidth")
+            .with_word("op", op)
+            .with_size("size", MIB)
+            .with_word("layout", "shared")
+            .with_count("threads", 3);
+        let mut prepared = prepared(&Bandwidth, &case, &machine).unwrap();
+        let sample = prepared.sample(Amount::Work(30 * MIB)).unwrap();
+        assert!(sample.values["bandwidth"] > 0.0, "{op}");
+        prepared.verify().unwrap();
+        let size = prepared.facts().achieved.get(&SIZE).unwrap();
+        assert!(size <= MIB && size > MIB - 16 * KIB, "{op}: {size}");
+    }
+    let group = list("layout", ["private", "shared"]).with("op", vec![Value::Word("read".to_owned())]);
+    let ids = ids(&Bandwidth, &machine, &group.with("threads", vec![Value::Count(2)]));
+    assert_eq!(ids.len(), 2);
+    assert!(!ids[0].contains("layout") && ids[1].contains("/layout=shared/threads=2"), "{ids:?}");
+}
+
+#[test]
+fn reserved_pages_that_are_not_there_are_refused_with_the_number_and_the_rest_goes_on() -> Result<(), Fault> {
+    let mut machine = machine("firecracker-zen4")?;
+    let group = list("pages", ["thp", "2m", "1g"]).with("size", vec![Value::Size(100 * MIB)]);
+    let feasible = |machine: &Machine| -> Vec<bool> {
+        let candidates = Latency.cases(machine, &group).unwrap();
+        candidates.iter().map(|candidate| candidate.feasible.is_ok()).collect()
+    };
+    machine.memory.huge_pages.clear();
+    assert_eq!(feasible(&machine), [true, false, false]);
+    let candidates = Latency.cases(&machine, &group).unwrap();
+    let why = refused(&candidates);
+    assert_eq!(why[0].cause, Cause::NotHere);
+    let wanted = "needs 50 reserved pages of 2 MiB, and 0 are free \
+                  (/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages); use --pages thp";
+    assert_eq!(why[0].reason, wanted);
+    assert!(why[1].reason.starts_with("needs 1 reserved page of 1 GiB"));
+    let pool = |size_bytes, free| HugePages { size_bytes, total: free, free };
+    machine.memory.huge_pages = vec![pool(2 * MIB, Some(50)), pool(GIB, None)];
+    assert_eq!(feasible(&machine), [true, true, false]);
+    machine.memory.huge_pages = vec![pool(2 * MIB, Some(49)), pool(GIB, Some(1))];
+    assert_eq!(feasible(&machine), [true, false, true]);
+    Ok(())
+}
+
+#[test]
+fn a_named_variant_is_the_one_that_runs() {
+    let machine = this_machine();
+    let case = Case::of("memory.bandwidth").with_word("op", "copy").with_size("size", MIB);
+    let portable = case.clone().with_word("variant", "portable");
+    let prepared_portable = prepared(&Bandwidth, &portable, &machine).unwrap();
+    assert_eq!(prepared_portable.facts().achieved.get(&VARIANT).as_deref(), Some("portable"));
+    let unknown = prepared(&Bandwidth, &case.with_word("variant", "magic"), &machine).err().unwrap();
+    assert_eq!(unknown.cause, Cause::NotHere);
+}
+
+#[test]
+fn a_chase_is_measured_and_verified() {
+    let machine = this_machine();
+    for (size, pages) in [(16 * KIB, Asked::small(&this_machine()).word), (3 * MIB, "thp")] {
+        let case = Case::of("memory.latency").with_size("size", size).with_word("pages", pages);
+        let mut prepared = prepared(&Latency, &case, &machine).unwrap();
+        let sample = prepared.sample(Amount::Seconds(0.01)).unwrap();
+        assert!(sample.values["latency"] > 0.0 && sample.work.unwrap() > 0);
+        let cycles = sample.conditions.more.get(&CYCLES);
+        assert_eq!(cycles.is_some(), sample.conditions.clock_hz.is_some());
+        prepared.verify().unwrap();
+        let facts = prepared.facts();
+        assert!(facts.achieved.get(&TOUCHED_BYTES).unwrap() <= size);
+    }
+}
+
+#[test]
+fn memory_that_cannot_be_had_is_said_and_nothing_breaks() {
+    let machine = this_machine();
+    let case = Case::of("memory.bandwidth").with_word("op", "read").with_size("size", 1 << 60);
+    let why = prepared(&Bandwidth, &case, &machine).err().unwrap();
+    assert!(why.cause == Cause::Environment && why.reason.contains("choose a smaller size"), "{why}");
+    let case = Case::of("memory.latency").with_size("size", 1 << 39);
+    let why = prepared(&Latency, &case, &machine).err().unwrap();
+    assert_eq!(why.cause, Cause::Environment, "{why}");
+}
+
+#[test]
+fn pages_other_than_asked_for_are_told() {
+    let small = Asked::small(&this_machine()).word.to_owned();
+    let told = |asked, bytes, huge_bytes| {
+        let mut facts = Facts::default();
+        note_pages(&mut facts, asked, &[Resident { bytes, huge_bytes, reserved_bytes: 0 }]);
+        let codes: Vec<_> = facts.warnings.iter().map(|warning| warning.code().to_owned()).collect();
+        (facts.achieved.get(&PAGES), codes)
+    };
+    assert_eq!(told(Pages::Thp, 4 * MIB, 4 * MIB), (Some("thp".to_owned()), vec![]));
+    assert_eq!(told(Pages::Small, 4 * MIB, 0), (Some(small.clone()), vec![]));
+    let differs = vec!["pages-differ".to_owned()];
+    assert_eq!(told(Pages::Thp, 4 * MIB, 0), (Some(small.clone()), differs.clone()));
+    assert_eq!(told(Pages::Thp, 4 * MIB, 2 * MIB), (Some(format!("50 % thp, the rest {small}")), differs));
+    assert_eq!(told(Pages::Thp, 0, 0), (None, vec![]));
+}
+
+/// Kernels of AArch64 have pages of 4, 16 or 64 KiB, and transparent huge pages of 2, 32 or 512 MiB.
+#[test]
+fn pages_have_the_name_of_what_the_kernel_has() -> Result<(), Fault> {
+    for (huge, own, usual) in [(2 << 20, "4k", "thp"), (32 << 20, "16k", "16k"), (512 << 20, "64k", "64k")] {
+        let fixture = Fixture::open("graviton2-container")?;
+        let thp = "sys/kernel/mm/transparent_hugepage";
+        fixture.write(&format!("{thp}/enabled"), b"[always] madvise never\n")?;
+        fixture.write(&format!("{thp}/hpage_pmd_size"), format!("{huge}\n").as_bytes())?;
+        let machine = fixture.machine();
+        let pages = |group: &Group| pages(&machine, group).map(|found| found[0].word);
+        assert_eq!(pages(&Group::default()), Ok(usual), "{huge}");
+        assert_eq!(pages(&list("pages", [own])), Ok(own));
+        let other = if own == "4k" { "64k" } else { "4k" };
+        for benchmark in [&Bandwidth as &dyn Benchmark, &Latency] {
+            let cases = benchmark.cases(&machine, &list("pages", [other]))?;
+            let all = refused(&cases);
+            assert_eq!(all.len(), cases.len());
+            assert!(all[0].reason.contains(&format!("pages are {own}, not {other}")), "{}", all[0]);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn threads_of_a_node_without_memory_are_told_that_they_use_anothers() -> Result<(), Fault> {
+    let fixture = Fixture::open("epyc-7543-nps4")?;
+    fixture
+        .write("sys/devices/system/node/node0/meminfo", b"Node 0 MemTotal: 0 kB\nNode 0 MemFree: 0 kB\n")?;
+    let machine = fixture.machine();
+    let [own, other] = [0, 1].map(|node| machine.memory.nodes[node].cpus.iter().next());
+    let remarks = |cpus: &[Option<usize>]| {
+        let mut facts = Facts::default();
+        note_nodes(&mut facts, &machine, None, &cpus.iter().flatten().copied().collect::<Vec<usize>>());
+        facts.warnings.iter().map(ToString::to_string).collect::<Vec<String>>()
+    };
+    assert_eq!(remarks(&[other]), [""; 0]);
+    let told = remarks(&[other, own]);
+    assert!(told.len() == 1 && told[0].contains("node 0 of CPU 0 has no memory"), "{told:?}");
+    Ok(())
+}
+
+#[test]
+fn a_chase_stays_within_the_group_asked_for() {
+    let machine = this_machine();
+    let small = Asked::small(&machine).word;
+    let groups = |texts: [&str; 2]| {
+        let group = list("group", texts).with("pages", vec![Value::Word(small.to_owned())]);
+        Latency.cases(&machine, &group.with("size", vec![Value::Size(4 * MIB)]))
+    };
+    let found = groups(["256K", "1G"]).unwrap();
+    let ids: Vec<String> = found.iter().map(|candidate| candidate.case.id().to_string()).collect();
+    assert_eq!(ids, ["", "/group=1G"].map(|rest| format!("memory.latency/size=4M/pages={small}{rest}")));
+    for candidate in found {
+        let mut prepared = prepared(&Latency, &candidate.case, &machine).unwrap();
+        assert!(prepared.sample(Amount::Seconds(0.01)).unwrap().values["latency"] > 0.0);
+        prepared.verify().unwrap();
+    }
+    for wrong in ["0", "100", "5000"] {
+        let why = groups([wrong, "4K"]).unwrap_err();
+        assert!(why.starts_with("group must be a multiple of 4K"), "{why}");
+    }
+}
+
+#[test]
+fn memory_of_a_node_is_taken_from_it() {
+    let machine = this_machine();
+    // Some sandboxes refuse the policy.
+    let refused = |e: &CannotMeasure| {
+        e.reason.contains("Operation not permitted") || e.reason.contains("not implemented")
+    };
+    if affinity::within(Some(0), || ()).is_err_and(|e| refused(&e))
+        || machine.memory.nodes.iter().all(|node| node.id != 0)
+    {
+        use std::io::Write;
+        writeln!(std::io::stderr(), "SKIPPED memory_of_a_node_is_taken_from_it: no node 0 with memory")
+            .unwrap();
+        return;
+    }
+    let cases = [
+        Case::of("memory.latency").with_size("size", MIB),
+        Case::of("memory.bandwidth").with_word("op", "copy").with_size("size", MIB).with_count("threads", 2),
+        Case::of("memory.bandwidth")
+            .with_word("op", "read")
+            .with_size("size", MIB)
+            .with_word("layout", "shared"),
+        Case::of("memory.block").with_size("block", 64).with_size("size", MIB).with_count("threads", 1),
+    ];
+    for case in cases {
+        let benchmark = SUBSYSTEM.find(case.benchmark()).unwrap();
+        let mut there = prepared(benchmark, &case.clone().with_count("node", 0), &machine).unwrap();
+        assert!(there.sample(Amount::Seconds(0.01)).unwrap().elapsed > 0.0);
+        there.verify().unwrap();
+        let facts = there.facts();
+        assert!(
+            facts.warnings.iter().all(|warning| warning.code() != "pages-elsewhere"),
+            "{:?}",
+            facts.warnings
+        );
+        // Empty where the kernel does not tell.
+        assert!(facts.achieved.get(&MEMORY_NODES).unwrap().iter().all(|node| *node == 0), "{case}");
+        let nowhere = prepared(benchmark, &case.clone().with_count("node", 999), &machine);
+        assert!(nowhere.err().unwrap().reason.contains("NUMA node 999"), "{case}");
+    }
+}

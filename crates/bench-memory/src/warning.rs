@@ -1,0 +1,75 @@
+//! What is to be known beside the figure of a memory case.
+
+use std::fmt;
+
+use super::{ASSUMED_LAST_LEVEL, TIMES_LAST_LEVEL};
+use plimsoll_model::warning::Warn;
+use plimsoll_units::quantity::{Quantity, Unit, format_size};
+
+/// A remark on a memory case. Sizes in bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum MemoryWarning {
+    /// The size of the last-level caches is not known.
+    CachesUnknown,
+    /// The lines touched may have been answered in part by the last-level cache; a size beyond it.
+    LinesInCache { touched: u64, cache: u64, size: u64 },
+    /// The same of arrays.
+    ArraysInCache { cache: u64, size: u64 },
+    /// The node of a CPU has no memory.
+    NodeWithoutMemory { node: usize, cpu: usize },
+    /// So many pages do not lie on the node that is measured.
+    PagesElsewhere { pages: usize, node: usize },
+    /// Not all was moved in the time of a sample.
+    VolumeCut { moved: f64, wanted: f64, seconds: u64 },
+}
+
+impl Warn for MemoryWarning {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::CachesUnknown => "caches-unknown",
+            Self::LinesInCache { .. } | Self::ArraysInCache { .. } => "fits-in-cache",
+            Self::NodeWithoutMemory { .. } => "node-without-memory",
+            Self::PagesElsewhere { .. } => "pages-elsewhere",
+            Self::VolumeCut { .. } => "volume-cut",
+        }
+    }
+}
+
+impl fmt::Display for MemoryWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = |bytes: u64| Quantity::new(bytes as f64, Unit::Byte);
+        match self {
+            Self::CachesUnknown => write!(
+                f,
+                "the size of the last-level caches is unknown ({} is assumed); use a --size well above them",
+                format_size(ASSUMED_LAST_LEVEL)
+            ),
+            Self::LinesInCache { touched, cache, size } => write!(
+                f,
+                "fits in cache: the lines that a latency case touches ({}) are less than {TIMES_LAST_LEVEL} × the caches of level 2 and the last level ({}), which may answer in part; use a --size of {} for memory alone",
+                bytes(*touched),
+                bytes(*cache),
+                format_size(*size)
+            ),
+            Self::ArraysInCache { cache, size } => write!(
+                f,
+                "fits in cache: each array of a bandwidth case is less than {TIMES_LAST_LEVEL} × the caches of level 2 and the last level ({}), which answer in part; use a --size of {} for memory alone",
+                bytes(*cache),
+                format_size(*size)
+            ),
+            Self::NodeWithoutMemory { node, cpu } => {
+                write!(f, "node {node} of CPU {cpu} has no memory: another node's was measured")
+            }
+            Self::PagesElsewhere { pages, node } => write!(
+                f,
+                "{pages} of the pages checked are not on node {node}, so the figure is not that node's; see numactl --hardware"
+            ),
+            Self::VolumeCut { moved, wanted, seconds } => write!(
+                f,
+                "only {} of {} were moved in {seconds} s, the longest sample; use a smaller --volume or --count, or larger blocks",
+                Quantity::new(*moved, Unit::Byte),
+                Quantity::new(*wanted, Unit::Byte)
+            ),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! How large a working set is where none is asked for: beyond the caches of the CPUs that work, within half of the memory
+//! that is there, and no more than can be set up in the time of a case.
+//!
+//! A default is never too large for the machine: where memory or time end below the caches, what answers is named (`level`).
+
+use plimsoll_bench_api::placed;
+use plimsoll_machine::{CpuSet, Machine};
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::microarchitecture::Core;
+use plimsoll_model::plan::Group;
+
+use super::{ASSUMED_LAST_LEVEL, HUGE_PAGE, SMALL_PAGE, TIMES_LAST_LEVEL};
+
+/// Bytes per second at which a thread makes memory its own, where that was not measured: half of what slow virtual machines
+/// of today do (4 to 8 GB/s).
+const ASSUMED_RATE: f64 = 2.0 * (1_u64 << 30) as f64;
+/// How often a case goes over its memory before and after sampling: touched, filled, summed, tried, checked, given back.
+const PASSES: f64 = 6.0;
+/// Cases among which a run's budget is divided, about: as many as `quick` has.
+const CASES: f64 = 24.0;
+/// Bounds of the time of a case that this reckons with, in seconds: sizes are part of a case's name, so a short budget does
+/// not change them, and a long one is not there to be spent on setting up.
+const SECONDS: [f64; 2] = [1.75, 6.0];
+
+/// Bytes of each array that a thread goes through by default, at least, if memory allows.
+///
+/// Four times the caches are not enough for every policy of replacement. A Graviton3 with 64 threads, 64 MiB of level 2 and
+/// 32 MiB of level 3 read 393 GB/s of 4 MiB each, 327 of 8, 303 of 16, 293 of 32 and 283 of 512 MiB
+/// (github.com/SpareCores/sc-inspector-data, c7g.metal, bw_mem).
+const LEAST_EACH: u64 = 32 << 20;
+
+/// Which sizes of the last level count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LastLevel {
+    /// As the machine shows them, unless the chip cannot have them.
+    Shown,
+    /// In a guest the chip's own, if they are larger than shown.
+    Possible,
+}
+
+/// The caches that can hold what these CPUs work on: the last level as far as it is theirs, and all of level 2, whether the last
+/// level holds the same lines or not; assumed if unknown.
+pub(super) fn caches(machine: &Machine, cpus: &[usize]) -> u64 {
+    all_caches(machine, cpus, LastLevel::Shown)
+}
+
+fn all_caches(machine: &Machine, cpus: &[usize], sizes: LastLevel) -> u64 {
+    let set: CpuSet = cpus.iter().copied().collect();
+    let Some(shown) = machine.cpu.last_level_of(&set) else { return ASSUMED_LAST_LEVEL };
+    let possible = possible(machine, cpus, shown);
+    let measured = machine.cpu.effective_cache.as_ref().map(|effective| effective.bytes);
+    let last = match measured {
+        // It may be more than what is shown.
+        Some(one) => possible.0.min(one.saturating_mul(possible.1)),
+        None if sizes == LastLevel::Possible || possible.1 > shown.1 => possible.0,
+        None => shown.0,
+    };
+    last.saturating_add(machine.cpu.level_2_of(&set))
+}
+
+/// The last-level caches of these CPUs, bytes of all and how many they are: those that are shown, or those of the chip where they
+/// are larger or more.
+fn possible(machine: &Machine, cpus: &[usize], shown: (u64, u64)) -> (u64, u64) {
+    let Some(chip) = chip_caches(machine, cpus) else { return shown };
+    let instances = chip.instances.max(shown.1);
+    (shown.0.max(chip.bytes.saturating_mul(instances)), instances)
+}
+
+/// The last-level caches that the chip itself has, whatever a hypervisor shows.
+pub(super) struct ChipCaches {
+    /// Bytes of one, at most.
+    pub(super) bytes: u64,
+    /// The fewest that the cores of these CPUs can share.
+    pub(super) instances: u64,
+}
+
+/// The last-level caches of the chip behind a guest; `None` on bare metal, and if the chip or its level 3 is not known.
+pub(super) fn chip_caches(machine: &Machine, cpus: &[usize]) -> Option<ChipCaches> {
+    if machine.virtualisation.is_virtual == Some(false) {
+        return None;
+    }
+    let core = Core::of(machine, *cpus.first()?).ok()?;
+    let bytes = core.l3_most.filter(|bytes| *bytes > 0)?;
+    let cores = machine.cpu.cores_of(&cpus.iter().copied().collect()).unwrap_or(1) as u64;
+    let instances = core.l3_cores.map_or(1, |most| cores.div_ceil(most.max(1)));
+    Some(ChipCaches { bytes, instances })
+}
+
+/// So many bytes over all threads on these CPUs count as memory, with so many arrays in each working set: each array, over
+/// all threads, four times the caches.
+///
+/// It is not enough that all arrays together are: what non-temporal stores write never gets into a cache, so that the
+/// arrays read have it to themselves (triad on a Zen 4 with 32 MiB: 111 GB/s with 128 MiB in all, 92 with 384, 88 with
+/// 1.5 GiB).
+pub(super) fn least(machine: &Machine, cpus: &[usize], arrays: u64) -> u64 {
+    caches(machine, cpus).saturating_mul(TIMES_LAST_LEVEL).saturating_mul(arrays)
+}
+
+/// Bytes over all threads on these CPUs that a default has if memory and time allow: enough for the caches that the machine
+/// may have, and no less than [`LEAST_EACH`] for each array of a thread.
+pub(super) fn wanted(machine: &Machine, cpus: &[usize], arrays: u64) -> u64 {
+    let beyond_caches = all_caches(machine, cpus, LastLevel::Possible).saturating_mul(TIMES_LAST_LEVEL);
+    beyond_caches.max(LEAST_EACH.saturating_mul(cpus.len() as u64)).saturating_mul(arrays)
+}
+
+/// The same for a case of `arrays` arrays.
+pub(super) fn least_of(machine: &Machine, case: &Case, arrays: u64) -> u64 {
+    least(machine, &placed(machine, case), arrays)
+}
+
+/// Bytes for each of `threads`, in whole huge pages: a share of `total`, within what memory and time allow. Where many
+/// threads have little memory, so that not even one such page is left for each: in small ones.
+pub(super) fn share(machine: &Machine, group: &Group, threads: u64, total: u64) -> u64 {
+    let threads = threads.max(1);
+    let half = machine.memory_available_bytes().map_or(u64::MAX, |available| available / 2);
+    let bound = snapped(half / threads).min(in_time(machine, group));
+    let page = if bound < HUGE_PAGE { SMALL_PAGE } else { HUGE_PAGE };
+    total.div_ceil(threads).next_multiple_of(HUGE_PAGE).min(bound / page * page).max(SMALL_PAGE)
+}
+
+/// The next lower power of two, or one and a half times one: what is available is another number at each start, and sizes
+/// are in the names of cases, which are to be the same in the next run.
+fn snapped(bytes: u64) -> u64 {
+    let power = 1 << bytes.max(1).ilog2();
+    if bytes - power.min(bytes) >= power / 2 { power + power / 2 } else { power.min(bytes) }
+}
+
+/// Bytes that a thread can set up, try and check in the time of a case.
+fn in_time(machine: &Machine, group: &Group) -> u64 {
+    let [shortest, longest] = SECONDS;
+    let seconds = group.budget.map_or(longest, |budget| (budget / CASES).clamp(shortest, longest));
+    let rate = machine.cpu.effective_cache.as_ref().map_or(ASSUMED_RATE, |effective| effective.fill_rate);
+    (rate * seconds / PASSES) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_bench_api::place;
+    use plimsoll_machine::EffectiveCache;
+    use plimsoll_machine::fixture::{Fault, Fixture};
+
+    const MIB: u64 = 1 << 20;
+    const GIB: u64 = 1 << 30;
+
+    /// Two CPUs that are told of 480 MiB.
+    fn huge_cache() -> Result<Machine, Fault> {
+        let mut machine = Fixture::open("firecracker-zen4")?.machine();
+        let last = machine.cpu.caches.iter_mut().filter(|cache| cache.level == 3);
+        last.for_each(|cache| cache.size_bytes = Some(480 * MIB));
+        Ok(machine)
+    }
+
+    #[test]
+    fn the_caches_are_those_of_the_cpus_that_work() -> Result<(), Fault> {
+        // Eight caches of 32 MiB.
+        let epyc = Fixture::open("epyc-7543-nps4")?.machine();
+        assert_eq!(caches(&epyc, &place(&epyc, 1)), 32 * MIB + MIB / 2);
+        let all = epyc.cpu.allowed.len();
+        assert_eq!(caches(&epyc, &place(&epyc, all)), (256 + 16) * MIB);
+        assert_eq!(caches(&epyc, &[]), ASSUMED_LAST_LEVEL);
+        Ok(())
+    }
+
+    /// Bytes for each of as many threads as the recorded machine has CPUs, with one array.
+    fn default_of(name: &str) -> Result<(Machine, u64), Fault> {
+        let machine = Fixture::open(name)?.machine();
+        let threads = machine.cpu.allowed.len();
+        let cpus = place(&machine, threads);
+        let size = share(&machine, &Group::default(), threads as u64, wanted(&machine, &cpus, 1));
+        Ok((machine, size))
+    }
+
+    #[test]
+    fn level_2_counts_and_each_thread_has_32_mib_of_each_array() -> Result<(), Fault> {
+        for (name, mib) in [
+            ("working-set-in-l2-graviton3", 64 + 32),
+            ("working-set-in-l2-graviton4", 96 * 2 + 36),
+            ("working-set-in-l3-turin", 96 + 12 * 32),
+        ] {
+            let (machine, size) = default_of(name)?;
+            let cpus = place(&machine, machine.cpu.allowed.len());
+            assert_eq!(caches(&machine, &cpus), mib * MIB, "{name}");
+            assert_eq!(size, 32 * MIB, "{name}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_guest_is_not_believed_that_its_cache_is_smaller_than_the_chips() -> Result<(), Fault> {
+        // 48 cores of a Milan share 32 MiB: at least six caches.
+        let (milan, size) = default_of("azure-shows-one-small-l3")?;
+        assert_eq!(size, 32 * MIB);
+        let all = place(&milan, 96);
+        assert_eq!(caches(&milan, &all), (6 * 32 + 24) * MIB);
+        // QEMU's own 16 MiB on an Emerald Rapids.
+        let (emerald, size) = default_of("two-sockets-shown-as-one-8570")?;
+        assert!(size * 48 >= 1200 * MIB, "{size}");
+        let one = share(&emerald, &Group::default(), 1, wanted(&emerald, &[0], 1));
+        assert!(one >= 1200 * MIB, "{one}");
+        // What is measured may be more than what is shown.
+        let mut measured = emerald;
+        measured.cpu.effective_cache = Some(EffectiveCache { bytes: 128 * MIB, fill_rate: 1e9 });
+        assert_eq!(caches(&measured, &[0]), (128 + 4) * MIB);
+        Ok(())
+    }
+
+    #[test]
+    fn a_measured_cache_stands_for_each_of_its_kind() -> Result<(), Fault> {
+        let mut machine = huge_cache()?;
+        assert_eq!(caches(&machine, &[0, 1]), 482 * MIB);
+        machine.cpu.effective_cache = Some(EffectiveCache { bytes: 128 * MIB, fill_rate: 1e9 });
+        assert_eq!(caches(&machine, &[0, 1]), 130 * MIB, "both share it");
+        machine.cpu.effective_cache = Some(EffectiveCache { bytes: GIB, fill_rate: 1e9 });
+        assert_eq!(caches(&machine, &[0]), 481 * MIB);
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_asked_for_is_bounded_by_memory_and_time() -> Result<(), Fault> {
+        let mut machine = huge_cache()?;
+        let quick = Group { budget: Some(42.0), ..Group::default() };
+        machine.memory.available_bytes = Some(2 << 40);
+        let wanted = least(&machine, &[0], 3);
+        assert_eq!(wanted, 12 * 481 * MIB);
+        assert_eq!(share(&machine, &quick, 1, wanted), 596 * MIB);
+        assert_eq!(share(&machine, &quick, 512, wanted), 12 * MIB);
+        assert_eq!(share(&machine, &Group::default(), 1, wanted), 2 * GIB);
+        machine.memory.available_bytes = Some(GIB);
+        assert_eq!(share(&machine, &quick, 1, wanted), 512 * MIB);
+        assert_eq!(share(&machine, &quick, 2, wanted), 256 * MIB);
+        for available in [800, 900, 1000] {
+            machine.memory.available_bytes = Some(available * MIB);
+            assert_eq!(share(&machine, &quick, 1, wanted), 384 * MIB, "{available} MiB are there");
+        }
+        machine.memory.available_bytes = Some(0);
+        assert_eq!(share(&machine, &quick, 2, wanted), SMALL_PAGE);
+        machine.memory.available_bytes = Some(GIB);
+        assert_eq!(share(&machine, &quick, 512, wanted), MIB, "no huge page for each");
+        machine.memory.available_bytes = None;
+        machine.cpu.effective_cache = Some(EffectiveCache { bytes: 128 * MIB, fill_rate: 1e9 });
+        assert_eq!(share(&machine, &quick, 1, 100 * GIB), 278 * MIB);
+        Ok(())
+    }
+}

@@ -1,0 +1,230 @@
+//! `mpi.latency`, `mpi.bandwidth`, `mpi.allreduce`, `mpi.barrier`: what MPI itself takes between the machines of a run.
+//!
+//! The installed OSU micro-benchmarks measure and define them, `osu_latency`, `osu_bw`, `osu_allreduce` and `osu_barrier`; here is what
+//! their cases are.
+
+use plimsoll_bench_api::{
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Ready, Say, Subsystem,
+};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::{Kind, Limit, Question};
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::CannotMeasure;
+use plimsoll_units::quantity::Unit;
+
+/// The part of the names before the dot.
+const NAME: &str = "mpi";
+/// What they have in common.
+pub static SUBSYSTEM: Subsystem = Subsystem {
+    name: NAME,
+    benchmarks: &[&LATENCY, &BANDWIDTH, &ALLREDUCE, &BARRIER],
+    title: "MPI between machines",
+    is_command: false,
+    uses_interfaces: true,
+    ..Subsystem::USUAL
+};
+
+/// Messages under way at once in `mpi.bandwidth`, as `osu_bw` has without a flag.
+pub const WINDOW: usize = 64;
+/// Largest message where none is named: 4 MiB.
+const USUAL: u64 = 4 << 20;
+/// Largest message of all: a window of them is 1 GiB at the receiver.
+const MOST: u64 = 16 << 20;
+
+/// One of the benchmarks.
+#[derive(Debug)]
+pub struct Mpi {
+    descriptor: Descriptor,
+    metrics: &'static [Metric],
+}
+
+/// What they have in common.
+const OVER_MPI: Descriptor =
+    Descriptor { by_default: false, of_all_machines: true, limits, ..Descriptor::USUAL };
+
+/// Ranks are on machines of the run anyway.
+const BETWEEN_RANKS: Say = Say::Case("server", |_| None);
+
+const TIME: &[Metric] =
+    &[Metric::new("time", Unit::Second, Better::Lower)
+        .about("time of one call, until all ranks have returned")];
+
+/// Half a round trip of a message between two ranks.
+pub static LATENCY: Mpi = Mpi {
+    descriptor: Descriptor {
+        name: "mpi.latency",
+        about: "half a round trip of MPI_Send and MPI_Recv between machines, by the OSU micro-benchmarks",
+        keys: &["message"],
+        words: &[Say::Word("MPI latency,"), Say::Value("message"), BETWEEN_RANKS],
+        ..OVER_MPI
+    },
+    metrics: &[
+        Metric::new("latency", Unit::Second, Better::Lower).about("half a round trip between two ranks")
+    ],
+};
+
+/// Bytes a second of windows of messages from one rank to another.
+pub static BANDWIDTH: Mpi = Mpi {
+    descriptor: Descriptor {
+        name: "mpi.bandwidth",
+        about: "64 MPI_Isend at once and one answer between machines, by the OSU micro-benchmarks",
+        keys: &["message"],
+        words: &[Say::Word("MPI bandwidth,"), Say::Value("message"), BETWEEN_RANKS],
+        ..OVER_MPI
+    },
+    metrics: &[Metric::new("throughput", Unit::BytePerSecond, Better::Higher)
+        .about("bytes per second from one rank to another")],
+};
+
+/// A sum over all ranks that all of them get.
+pub static ALLREDUCE: Mpi = Mpi {
+    descriptor: Descriptor {
+        name: "mpi.allreduce",
+        about: "MPI_Allreduce, a sum over all machines, by the OSU micro-benchmarks",
+        keys: &["type", "message"],
+        words: &[Say::Word("MPI all-reduce,"), Say::Value("type"), Say::Value("message"), BETWEEN_RANKS],
+        ..OVER_MPI
+    },
+    metrics: TIME,
+};
+
+/// All ranks wait for all.
+pub static BARRIER: Mpi = Mpi {
+    descriptor: Descriptor {
+        name: "mpi.barrier",
+        about: "MPI_Barrier over all machines, by the OSU micro-benchmarks",
+        keys: &[],
+        words: &[Say::Word("MPI barrier"), BETWEEN_RANKS],
+        ..OVER_MPI
+    },
+    metrics: TIME,
+};
+
+impl Mpi {
+    /// The message sizes asked for, or all powers of two up to 4 MiB that hold whole numbers of `each` bytes.
+    fn sizes(&self, group: &Group, each: u64) -> Result<Vec<u64>, String> {
+        if !self.keys().contains(&"message") {
+            return Ok(Vec::new());
+        }
+        let Some(asked) = group.asked_numbers("message") else {
+            return Ok((0..=USUAL.ilog2()).map(|power| 1 << power).filter(|bytes| *bytes >= each).collect());
+        };
+        match asked.iter().find(|bytes| !(each..=MOST).contains(*bytes) || !bytes.is_multiple_of(each)) {
+            Some(bytes) if each > 1 => {
+                Err(format!("message must be a multiple of {each} and at most 16M: {bytes} is not"))
+            }
+            Some(bytes) => Err(format!("message must be between 1 and 16M: {bytes} is not")),
+            None => Ok(asked),
+        }
+    }
+
+    /// The cases by type of number, if they have one.
+    fn types(&self, group: &Group) -> Result<Vec<Typed>, String> {
+        let empty = Case::of(self.name());
+        if !self.keys().contains(&"type") {
+            return Ok(vec![Typed { case: empty, bytes: 1 }]);
+        }
+        let typed = |word: &String| match word.as_str() {
+            "f64" => Ok(Typed { case: empty.clone().with_word("type", word), bytes: 8 }),
+            "f32" => Ok(Typed { case: empty.clone().with_word("type", word), bytes: 4 }),
+            other => {
+                Err(format!("type must be f64 or f32: '{}' is neither", plimsoll_units::text::shown(other)))
+            }
+        };
+        group.words("type", &["f64"]).iter().map(typed).collect()
+    }
+}
+
+/// A case without its size, and the bytes of one of its numbers.
+struct Typed {
+    case: Case,
+    bytes: u64,
+}
+
+/// Whether the case is measured between two machines; otherwise it is measured by all machines of the run together.
+pub fn is_between_two(case: &Case) -> bool {
+    [LATENCY.name(), BANDWIDTH.name()].contains(&case.benchmark())
+}
+
+/// The way that MPI's messages take is not known, so nothing bounds them.
+fn limits(question: &Question<'_>) -> Vec<Limit> {
+    let kind = if question.case.benchmark() == BANDWIDTH.name() { Kind::Ceiling } else { Kind::Floor };
+    vec![Limit::unknown(kind, "the way that MPI's messages take is not known: give it by --limits")]
+}
+
+impl Benchmark for Mpi {
+    fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        self.metrics
+    }
+
+    fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let mut made = Vec::new();
+        for Typed { case, bytes } in self.types(group)? {
+            let sizes = self.sizes(group, bytes)?;
+            made.extend(sizes.iter().map(|size| case.clone().with_size("message", *size)));
+            if sizes.is_empty() {
+                made.push(case);
+            }
+        }
+        Ok(made.into_iter().map(|case| Candidate::new(case, Err(alone()))).collect())
+    }
+
+    fn prepare(&self, _: &Case, _: &Parsed, _: &Context<'_>) -> Ready {
+        Err(alone())
+    }
+}
+
+/// Why it is not measured on one machine.
+fn alone() -> CannotMeasure {
+    CannotMeasure::not_here("requires several machines: name them with --hosts")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_machine::Root;
+    use plimsoll_model::case::Value;
+    use proptest::prelude::*;
+
+    fn ids(benchmark: &Mpi, group: &Group) -> Result<Vec<String>, String> {
+        let machine = Machine::discover(&Root::at("/nonexistent"));
+        let cases = benchmark.cases(&machine, group)?;
+        assert!(cases.iter().all(|c| c.feasible.is_err()));
+        Ok(cases.iter().map(|c| c.case.to_string()).collect())
+    }
+
+    #[test]
+    fn sizes_run_from_one_byte_to_four_mebibytes() {
+        let all = ids(&LATENCY, &Group::default()).unwrap();
+        assert_eq!(
+            (all.len(), all[0].as_str(), all[22].as_str()),
+            (23, "mpi.latency/message=1", "mpi.latency/message=4M")
+        );
+        let sums = ids(&ALLREDUCE, &Group::default()).unwrap();
+        assert_eq!((sums.len(), sums[0].as_str()), (20, "mpi.allreduce/type=f64/message=8"));
+        assert_eq!(ids(&BARRIER, &Group::default()).unwrap(), ["mpi.barrier"]);
+        let single = Group::default().with("type", vec![Value::Word("f32".to_owned())]);
+        assert_eq!(ids(&ALLREDUCE, &single).unwrap()[0], "mpi.allreduce/type=f32/message=4");
+    }
+
+    #[test]
+    fn other_types_are_refused() {
+        let group = Group::default().with("type", vec![Value::Word("f16".to_owned())]);
+        assert_eq!(ids(&ALLREDUCE, &group).unwrap_err(), "type must be f64 or f32: 'f16' is neither");
+    }
+
+    proptest! {
+        #[test]
+        fn a_message_is_taken_if_it_is_in_range_and_holds_whole_numbers(bytes in 0..40_000_000_u64) {
+            let group = Group::default().with("message", vec![Value::Size(bytes)]);
+            let in_range = (1..=MOST).contains(&bytes);
+            prop_assert_eq!(ids(&BANDWIDTH, &group).is_ok(), in_range);
+            prop_assert_eq!(ids(&ALLREDUCE, &group).is_ok(), in_range && bytes % 8 == 0);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! How much a sample moves: as much as goes in a time, or the `--volume` or `--count` that a case fixes, of each stream or,
+//! under strong scaling, divided among all. What is fixed is cut where it takes too long.
+
+use std::time::Duration;
+
+use super::fact::MESSAGES;
+use super::warning::NetworkWarning;
+use plimsoll_bench_api::fixed::{Scaling, scaling};
+use plimsoll_model::case::Case;
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::{self, CannotMeasure, Facts};
+use plimsoll_server::traffic::{CUT, nanos};
+use plimsoll_server::wire::{self, MAX_MESSAGES, Welcome};
+use plimsoll_units::quantity::{Quantity, Unit, format_size};
+
+/// The keys that fix an amount.
+const AMOUNTS: [&str; 2] = ["volume", "count"];
+
+/// Refuses lists that say two things, or divide nothing.
+pub(super) fn check(group: &Group) -> Result<(), String> {
+    match AMOUNTS.map(|key| group.asked(key)) {
+        [true, true] => Err("--volume and --count are mutually exclusive".to_owned()),
+        [false, false] if group.asked("scaling") => Err("--scaling requires --volume or --count".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+/// The messages of a sample, of all streams together, where the case fixes them.
+///
+/// # Errors
+/// There is not one for each stream, or there are more than can be counted; what would be right.
+pub(super) fn messages(case: &Case) -> Result<Option<u64>, String> {
+    let scaling = scaling(case)?;
+    let bytes = case.number("message").unwrap_or(1).max(1);
+    let streams = case.number("streams").unwrap_or(1).max(1);
+    let (key, asked, each) = match (case.number("volume"), case.number("count")) {
+        (Some(volume), _) => ("volume", volume / bytes, bytes),
+        (None, Some(count)) => ("count", count, 1),
+        (None, None) => return Ok(None),
+    };
+    let (least, all) = match scaling {
+        Scaling::Weak => (1, asked.checked_mul(streams)),
+        Scaling::Strong => (streams, Some(asked)),
+    };
+    let shown = |messages: u64| match key {
+        "volume" => format_size(messages.saturating_mul(each)),
+        _ => messages.to_string(),
+    };
+    match all {
+        _ if asked < least => {
+            Err(format!("{key} must be at least {}, a message for each stream", shown(least)))
+        }
+        Some(all) if all <= MAX_MESSAGES => Ok(Some(all)),
+        _ => Err(format!("{key} must be at most {}", shown(MAX_MESSAGES / streams))),
+    }
+}
+
+/// Refuses streams and messages of which the server's caps do not let even one message of each stream through in time.
+pub(super) fn fits(server: &Welcome, streams: u16, message: u32) -> Result<(), CannotMeasure> {
+    let bits = f64::from(streams) * f64::from(message) * 8.0;
+    let (needed, allowed) = (bits / server.max_rate as f64, server.max_nanos as f64 * 1e-9);
+    if needed <= allowed {
+        return Ok(());
+    }
+    Err(CannotMeasure::far_end(format!(
+        "one message of each stream takes {needed:.0} s at the server's --max-rate ({}), and the server allows transfers of {allowed:.0} s; use a smaller --message or fewer --streams, or start the server with a higher --max-rate",
+        Quantity { value: server.max_rate as f64, unit: Unit::BitPerSecond }
+    )))
+}
+
+/// What a case fixes, and how far its samples came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fixed {
+    /// Messages of each sample, of all streams together.
+    pub(super) messages: u64,
+    /// Those of the sample that moved the fewest.
+    moved: u64,
+}
+
+impl Fixed {
+    /// So many.
+    pub(super) fn new(messages: u64) -> Self {
+        Self { messages, moved: messages }
+    }
+
+    /// A sample moved so many.
+    pub(super) fn moved(&mut self, messages: u64) {
+        self.moved = self.moved.min(messages);
+    }
+
+    /// Says how many were moved, and warns where these are not all.
+    pub(super) fn note(&self, facts: &mut Facts) {
+        facts.achieved.set(&MESSAGES, self.moved);
+        if self.moved < self.messages {
+            let (moved, wanted, seconds) = (self.moved, self.messages, CUT.as_secs());
+            facts.warnings.push(NetworkWarning::VolumeCut { moved, wanted, seconds }.into());
+        }
+    }
+}
+
+/// What the far end is asked to move: what is fixed, or else what the run loop wants.
+pub(super) fn of_sample(fixed: Option<Fixed>, wanted: sample::Amount, streams: u16) -> wire::Amount {
+    let streams = u64::from(streams);
+    match (fixed, wanted) {
+        (Some(fixed), _) => wire::Amount::Messages(fixed.messages),
+        (None, sample::Amount::Work(messages)) => wire::Amount::Messages(messages.max(streams)),
+        (None, sample::Amount::Seconds(s)) if s > 0.0 => {
+            wire::Amount::Nanos(nanos(Duration::from_secs_f64(s.min(86_400.0))))
+        }
+        (None, sample::Amount::Seconds(_)) => wire::Amount::Messages(streams),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_model::case::Value;
+
+    fn case(streams: u64) -> Case {
+        Case::of("network.tcp").with_size("message", 1000).with_count("streams", streams)
+    }
+
+    #[test]
+    fn an_amount_is_each_streams_or_all_streams_together() {
+        let volume = |streams, scaling: &str| {
+            messages(&case(streams).with_size("volume", 10_500).with_word("scaling", scaling))
+        };
+        assert_eq!(volume(4, "weak"), Ok(Some(40)));
+        assert_eq!(volume(4, "strong"), Ok(Some(10)));
+        assert!(volume(16, "strong").unwrap_err().contains("at least 16000"));
+        assert_eq!(messages(&case(4)), Ok(None));
+        assert_eq!(messages(&case(4).with_count("count", 7)), Ok(Some(28)));
+        assert!(messages(&case(4).with_count("count", 0)).unwrap_err().starts_with("count"));
+        for count in [u64::MAX, MAX_MESSAGES / 4 + 1] {
+            let error = messages(&case(4).with_count("count", count)).unwrap_err();
+            assert!(error.contains(&(MAX_MESSAGES / 4).to_string()), "{error}");
+        }
+        assert!(messages(&case(1).with_count("count", 1).with_word("scaling", "x")).is_err());
+    }
+
+    #[test]
+    fn what_the_caps_never_let_through_is_refused_with_what_would_be_right() {
+        let server = Welcome {
+            session: wire::Hex128::random().unwrap(),
+            server: wire::Hex128::random().unwrap(),
+            max_streams: 64,
+            max_nanos: 60_000_000_000,
+            max_rate: 400_000,
+            shaping: wire::Shaping::default(),
+            carrier: None,
+        };
+        assert!(fits(&server, 1, 128 << 10).is_ok() && fits(&server, 22, 128 << 10).is_ok());
+        let error = fits(&server, 64, 128 << 10).unwrap_err().reason;
+        assert!(error.contains("168 s") && error.contains("400 kbit/s"), "{error}");
+        assert!(error.contains("--message") && error.contains("--streams"), "{error}");
+    }
+
+    #[test]
+    fn a_fixed_amount_stands_over_what_the_run_wants() {
+        let wanted = sample::Amount::Seconds(0.5);
+        let nine = Some(Fixed::new(9));
+        assert_eq!(of_sample(nine, wanted, 4), wire::Amount::Messages(9));
+        assert_eq!(of_sample(None, wanted, 4), wire::Amount::Nanos(500_000_000));
+        assert_eq!(of_sample(None, sample::Amount::Seconds(0.0), 4), wire::Amount::Messages(4));
+        assert_eq!(of_sample(None, sample::Amount::Work(2), 4), wire::Amount::Messages(4));
+    }
+
+    #[test]
+    fn what_was_cut_is_told_and_what_was_not_has_no_warning() {
+        let mut fixed = Fixed::new(28);
+        let told = |fixed: &Fixed| {
+            let mut facts = Facts::default();
+            fixed.note(&mut facts);
+            (facts.achieved.get(&MESSAGES), facts.warnings)
+        };
+        fixed.moved(28);
+        assert_eq!(told(&fixed), (Some(28), Vec::new()));
+        [20, 28].into_iter().for_each(|messages| fixed.moved(messages));
+        let (messages, warnings) = told(&fixed);
+        assert_eq!((messages, warnings[0].code()), (Some(20), "volume-cut"));
+        assert!(warnings[0].to_string().starts_with("only 20 of 28 messages were moved in 60 s"));
+    }
+
+    #[test]
+    fn two_amounts_and_a_scaling_of_nothing_are_refused() {
+        let one = || Group::default().with("count", vec![Value::Count(5)]);
+        let strong = vec![Value::Word("strong".to_owned())];
+        assert!(check(&one()).is_ok() && check(&one().with("scaling", strong.clone())).is_ok());
+        assert!(check(&one().with("volume", vec![Value::Size(5)])).is_err());
+        assert!(check(&Group::default().with("scaling", strong)).unwrap_err().contains("--count"));
+    }
+}

@@ -1,0 +1,283 @@
+//! What holds a path to a rate besides its link: the server's cap, a shaper or a policer of either end's kernel. It is named
+//! where a figure reaches it. What an end says and a figure has passed is not believed.
+
+use super::condition::{FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
+use super::job::Job;
+use super::warning::{Holder, Kernel, NetworkWarning};
+use plimsoll_model::sample::Numbers;
+use plimsoll_server::serve::Caps;
+use plimsoll_server::wire::{Direction, Shaping, Welcome};
+use plimsoll_stats::median;
+
+/// A figure reaches a bound of packets from this share of it on: headers take up to a tenth of full ones.
+const PACKETS: f64 = 0.85;
+/// The same of the server's cap, which counts the payload alone.
+const PAYLOAD: f64 = 0.97;
+/// A path that carries no more than this, in bit/s, is none that a CPU could be the limit of.
+const SLOW: f64 = 1e9;
+/// Beyond this share the bound is refuted: a receiver that woke late, and the first packet, explain less.
+const REFUTED: f64 = 1.05;
+
+/// The bounds of a case, and how far its samples came. Rates in bit/s.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Held {
+    direction: Option<Direction>,
+    /// What the user wants to be offered, in each direction.
+    asked: Option<f64>,
+    streams: f64,
+    near: Shaping,
+    far: Shaping,
+    /// What the server allows in each direction.
+    cap: f64,
+    interface: String,
+    /// What arrived up and down, in each transfer.
+    up: Vec<f64>,
+    down: Vec<f64>,
+    /// The first sample, which warms up, is over.
+    warm: bool,
+}
+
+/// One bound of one direction.
+struct Bound {
+    rate: f64,
+    came: f64,
+    /// The share of it from which on a figure reaches it.
+    reached: f64,
+    holder: Holder,
+}
+
+impl Held {
+    /// Of a case over an interface of this name, held to `near`, to a server that allows what it welcomed with.
+    pub(super) fn of(job: &Job, interface: &str, near: Shaping, server: Option<&Welcome>) -> Self {
+        Held {
+            direction: Some(job.direction),
+            asked: job.rate,
+            streams: f64::from(job.streams),
+            near,
+            far: server.map(|welcome| welcome.shaping).unwrap_or_default(),
+            cap: server.map_or(f64::INFINITY, |welcome| welcome.max_rate as f64),
+            interface: interface.to_owned(),
+            ..Held::default()
+        }
+    }
+
+    /// Whether the kernel of an end says that it holds its interface.
+    pub(super) fn is_shaped(&self) -> bool {
+        self.near != Shaping::default() || self.far != Shaping::default()
+    }
+
+    /// So much arrived in each direction that the case has, upwards first.
+    pub(super) fn came(&mut self, ways: &[f64]) {
+        let (up, down) = match (self.direction, ways) {
+            (Some(Direction::Up), [up]) => (*up, 0.0),
+            (Some(Direction::Down), [down]) => (0.0, *down),
+            (_, [up, down]) => (*up, *down),
+            _ => return,
+        };
+        self.up.push(up);
+        self.down.push(down);
+    }
+
+    /// A sample has ended. The first one warms up: what came in it is no part of the figure.
+    pub(super) fn sampled(&mut self) {
+        if !self.warm {
+            self.forget();
+        }
+        self.warm = true;
+    }
+
+    /// What came so far was of another state.
+    pub(super) fn forget(&mut self) {
+        (self.up, self.down) = (Vec::new(), Vec::new());
+    }
+
+    /// The higher rate of what came up and what came down, in bit/s; without end where nothing came.
+    pub(super) fn carried(&self) -> f64 {
+        let came = middle(&self.up).max(middle(&self.down));
+        if came > 0.0 { came } else { f64::INFINITY }
+    }
+
+    fn out(&self, shaping: &Shaping) -> Option<f64> {
+        let each = shaping.each_out.map(|rate| rate as f64 * self.streams);
+        [shaping.out.map(|rate| rate as f64), each].into_iter().flatten().reduce(f64::min)
+    }
+
+    /// The server's cap, where somebody set it or a sample came near it.
+    fn cap(&self) -> Option<f64> {
+        let came = middle(&self.up).max(middle(&self.down));
+        let set = self.cap < Caps::default().max_rate || came >= PAYLOAD * self.cap;
+        (self.cap.is_finite() && set).then_some(self.cap)
+    }
+
+    /// Whether something holds the path so low that it does not matter on which CPUs the ends run.
+    pub(super) fn is_slow(&self) -> bool {
+        self.bounds().iter().flatten().any(|bound| bound.rate <= SLOW)
+    }
+
+    /// As conditions of a sample.
+    pub(super) fn conditions(&self) -> Numbers {
+        let into = |shaping: &Shaping| shaping.into.map(|rate| rate as f64);
+        let known = [
+            (SHAPED, self.out(&self.near)),
+            (POLICED, into(&self.near)),
+            (FAR_SHAPED, self.out(&self.far)),
+            (FAR_POLICED, into(&self.far)),
+            (SERVER_CAP, self.cap()),
+        ];
+        known.into_iter().collect()
+    }
+
+    /// The bounds of each direction that bytes take.
+    fn bounds(&self) -> Vec<Vec<Bound>> {
+        let ways = match self.direction {
+            Some(Direction::Up) => vec![(true, middle(&self.up))],
+            Some(Direction::Down) => vec![(false, middle(&self.down))],
+            Some(Direction::Both) => vec![(true, middle(&self.up)), (false, middle(&self.down))],
+            None => Vec::new(),
+        };
+        ways.into_iter().map(|(up, came)| self.of_way(up, came)).collect()
+    }
+
+    fn of_way(&self, up: bool, came: f64) -> Vec<Bound> {
+        let dev = &self.interface;
+        let (sender, receiver) = if up { (&self.near, &self.far) } else { (&self.far, &self.near) };
+        let here = |near: bool| match near {
+            true => Kernel::Ours { interface: dev.clone() },
+            false => Kernel::Servers,
+        };
+        let mut bounds = Vec::new();
+        if let Some(rate) = self.out(sender) {
+            bounds.push(Bound { rate, came, reached: PACKETS, holder: Holder::Shaper(here(up)) });
+        }
+        if let Some(rate) = receiver.into.map(|rate| rate as f64) {
+            bounds.push(Bound { rate, came, reached: PACKETS, holder: Holder::Policer(here(!up)) });
+        }
+        if let Some(rate) = self.cap() {
+            bounds.push(Bound { rate, came, reached: PAYLOAD, holder: Holder::ServerCap });
+        }
+        bounds
+    }
+
+    /// What the reader must know: the bound that the figure reaches, and those that it has passed.
+    pub(super) fn warnings(&self) -> Vec<NetworkWarning> {
+        let mut found: Vec<NetworkWarning> = Vec::new();
+        for way in self.bounds() {
+            let believed = way.iter().filter(|bound| bound.came <= REFUTED * bound.rate);
+            let tightest = believed.map(|bound| bound.rate).fold(f64::INFINITY, f64::min);
+            for warning in way.iter().filter_map(|bound| self.warning(bound, tightest)) {
+                if !found.contains(&warning) {
+                    found.push(warning);
+                }
+            }
+        }
+        found
+    }
+
+    fn warning(&self, bound: &Bound, tightest: f64) -> Option<NetworkWarning> {
+        let Bound { rate, came, reached, holder } = bound;
+        let own = self.asked.is_some_and(|asked| asked <= *rate);
+        let held = |refuted_by| NetworkWarning::Held { holder: holder.clone(), rate: *rate, refuted_by };
+        if *came > REFUTED * rate {
+            return Some(held(Some(*came)));
+        }
+        let is_reached = *came >= reached * rate && *rate <= tightest && !own;
+        is_reached.then(|| held(None))
+    }
+}
+
+/// The median; 0 where nothing came.
+fn middle(values: &[f64]) -> f64 {
+    median(values.to_vec()).unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_model::case::Case;
+    use plimsoll_model::fixture;
+    use plimsoll_model::warning::Warn;
+    use plimsoll_server::wire::Hex128;
+
+    fn welcome(max_rate: u64, shaping: Shaping) -> Welcome {
+        let session = Hex128::random().unwrap();
+        Welcome { session, server: session, max_streams: 1, max_nanos: 1, max_rate, shaping, carrier: None }
+    }
+
+    fn job(direction: &str) -> Job {
+        let case = Case::of("network.udp").with_count("streams", 2).with_word("direction", direction);
+        Job::of(&fixture::machine(), &case, 1).unwrap()
+    }
+
+    fn codes(held: &Held) -> Vec<String> {
+        held.warnings().iter().map(|warning| warning.code().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_cap_is_named_where_it_is_reached_and_is_a_condition_where_it_was_set() {
+        let server = welcome(50_000_000, Shaping::default());
+        let mut held = Held::of(&job("up"), "eth0", Shaping::default(), Some(&server));
+        assert_eq!((codes(&held), held.conditions().get(&SERVER_CAP)), (vec![], Some(50e6)));
+        // A link of nine tenths of the cap is a link.
+        held.came(&[45e6]);
+        assert_eq!(codes(&held), Vec::<String>::new());
+        held.forget();
+        // Of two, the middle lies between them.
+        [&[40e6], &[49.9e6]].iter().for_each(|came| held.came(*came));
+        assert_eq!(codes(&held), Vec::<String>::new());
+        held.forget();
+        held.came(&[49.9e6]);
+        assert_eq!(codes(&held), ["server-cap"]);
+        assert!(held.warnings()[0].to_string().contains("50.0 Mbit/s in each direction"));
+        held.forget();
+        held.came(&[80e6]);
+        assert_eq!(codes(&held), ["server-cap-refuted"]);
+        // What a server allows that was told nothing is no bound of a slow path.
+        let usual = welcome(100_000_000_000, Shaping::default());
+        let held = Held::of(&job("up"), "eth0", Shaping::default(), Some(&usual));
+        assert_eq!(held.conditions().get(&SERVER_CAP), None);
+    }
+
+    #[test]
+    fn what_came_while_it_warmed_up_is_no_part_of_the_figure() {
+        let server = welcome(50_000_000, Shaping::default());
+        let mut held = Held::of(&job("up"), "eth0", Shaping::default(), Some(&server));
+        for came in [20e6, 49e6, 49e6] {
+            held.came(&[came]);
+            held.sampled();
+        }
+        assert_eq!(codes(&held), ["server-cap"]);
+        assert_eq!(held.carried(), 49e6);
+    }
+
+    #[test]
+    fn each_direction_has_the_bounds_that_its_bytes_pass() {
+        let near = Shaping { out: Some(100), into: Some(300), each_out: Some(80) };
+        let far = Shaping { out: Some(200), into: Some(90), each_out: None };
+        let server = welcome(1_000_000, far);
+        let with = |direction: &str, came: &[f64]| {
+            let mut held = Held::of(&job(direction), "eth0", near, Some(&server));
+            held.came(came);
+            codes(&held)
+        };
+        assert_eq!(with("up", &[89.0]), ["policed"], "what comes in at the server");
+        assert_eq!(with("up", &[96.0]), ["shaped", "policed-refuted"], "the server's word is refuted");
+        assert_eq!(with("down", &[190.0]), ["shaped"]);
+        assert_eq!(with("down", &[100.0]), Vec::<String>::new());
+        assert_eq!(with("both", &[89.0, 190.0]), ["policed", "shaped"]);
+        let held = Held::of(&job("up"), "eth0", Shaping { each_out: Some(40), ..near }, None);
+        assert_eq!(held.conditions().get(&SHAPED), Some(80.0), "two connections of 40");
+    }
+
+    #[test]
+    fn a_rate_that_the_user_asked_for_stays_what_it_is() {
+        let server = welcome(50_000_000, Shaping::default());
+        let asked = |rate: f64| {
+            let job = Job { rate: Some(rate), ..job("up") };
+            let mut held = Held::of(&job, "eth0", Shaping::default(), Some(&server));
+            held.came(&[rate.min(50e6)]);
+            codes(&held)
+        };
+        assert_eq!(asked(48e6), Vec::<String>::new());
+        assert_eq!(asked(60e6), ["server-cap"]);
+    }
+}

@@ -1,0 +1,659 @@
+//! `--server iperf3://HOST[:PORT]`: the same figures against an iperf3 server, as its client. Written from what iperf3 3.12 was seen
+//! to send and take.
+//!
+//! Each sample is one test. The client opens a control connection with a cookie of 37 bytes. The server then sends the state of the test,
+//! one byte at a time, and the client answers: its parameters, the data connections, the end of the test, its results, good-bye.
+//! Parameters and results are JSON after a length of four bytes, most significant first. All that is read is bounded.
+//!
+//! Up, the bytes that the server reports are counted; lost datagrams are the difference to this end's own count, so that a lost tail
+//! is included (iperf3 itself counts gaps between numbers only). Down, this end counts.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::condition::{END_CPU, OFFERED, TCP_RETRANSMITS};
+use super::fact::FAR_END_PROGRAM;
+use super::job::Job;
+use super::lost_link::{self, lost_links};
+use super::near_end::dropped_here;
+use super::path::Path;
+use super::server::{Address, SCHEME};
+use super::{CPU, GOODPUT, JITTER, LOSS, MESSAGES, Placement, random_bytes};
+use plimsoll_bench_api::Prepared;
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::sample::{Amount, CannotMeasure, Conditions, Facts, Sample};
+use plimsoll_server::traffic::link_watch::LinkWatch;
+use plimsoll_server::traffic::socket::{dial, source};
+use plimsoll_server::traffic::udp::account::{Account, Layout, Tally};
+use plimsoll_server::traffic::udp::flow::{self, Shape, UNKNOWN, Until};
+use plimsoll_server::traffic::udp::pace::Pace;
+use plimsoll_server::traffic::{is_dropped_here, thread_cpu};
+use plimsoll_server::wire::{Direction, Gone, HANDSHAKE, RESULTS, Sockets, read_by};
+
+/// Longest time during which a server that is busy is tried again.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest time for a server that refuses or closes the connection: between two tests it has no open port for a moment.
+const CLOSED_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time between two such trials.
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
+/// Longest time until the server answers the first datagram of a stream.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+/// The first datagram of a stream, from which the server learns its address. In the machine's byte order.
+const HELLO: u32 = 0x3637_3839;
+/// The answer to it: the current one and those of versions before 3.10.
+const HELLO_ANSWERS: [u32; 3] = [0x3938_3736, HELLO, 987_654_321];
+/// Longest wait of a TCP stream until it looks whether the test has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Smallest datagram: it must hold iperf3's header.
+const MIN_DATAGRAM: u64 = 16;
+/// Parameters of a case that an iperf3 server supports.
+const SUPPORTED: &[&str] = &["server", "message", "streams", "direction", "rate", "bind"];
+/// Bytes of a cookie, the last of them 0, and the letters of the others.
+const COOKIE_BYTES: usize = 37;
+const COOKIE_LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+/// Longest JSON that is read: far more than results of 128 streams.
+const MAX_JSON_BYTES: u32 = 256 << 10;
+
+/// Whether the case is for an iperf3 server.
+pub(super) fn is_for(case: &Case) -> bool {
+    case.word("server").is_some_and(|server| server.starts_with(SCHEME))
+}
+
+/// Refuses what an iperf3 server cannot do.
+pub(super) fn check(case: &Case) -> Result<(), String> {
+    if !is_for(case) {
+        return Ok(());
+    }
+    if let Some((name, _)) = case.params().iter().find(|(name, _)| !SUPPORTED.contains(name)) {
+        return Err(format!(
+            "--{name} is not supported on an iperf3 server: leave it out, or use plimsoll serve"
+        ));
+    }
+    if case.word("direction") == Some("both") {
+        return Err("--direction both is not supported on an iperf3 server: use up or down".to_owned());
+    }
+    match case.number("message") {
+        Some(bytes) if case.benchmark() == "network.udp" && bytes < MIN_DATAGRAM => Err(format!(
+            "message must be at least {MIN_DATAGRAM} with an iperf3 server (its header): {bytes} is not"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// A state of a test, as its byte in the protocol.
+#[derive(Clone, Copy, Debug)]
+#[repr(i8)]
+enum TestState {
+    Start = 1,
+    Running = 2,
+    End = 4,
+    Parameters = 9,
+    Streams = 10,
+    Exchange = 13,
+    Display = 14,
+    Done = 16,
+    Denied = -1,
+    Failed = -2,
+}
+
+/// Results of the server. Fields that are not needed are passed over.
+#[derive(Debug, Deserialize)]
+struct ServerResults {
+    streams: Vec<StreamResults>,
+}
+
+#[derive(Debug, Deserialize)]
+struct StreamResults {
+    id: usize,
+    bytes: u64,
+    /// -1 if it is not known, which some versions write as 2⁶⁴ − 1.
+    #[serde(default)]
+    retransmits: f64,
+    jitter: f64,
+    /// Highest number of a datagram, or how many were sent.
+    packets: u64,
+    start_time: f64,
+    end_time: f64,
+}
+
+impl ServerResults {
+    /// Reads results.
+    ///
+    /// # Errors
+    /// They cannot be read, or are impossible.
+    fn parse(json: &[u8]) -> Result<Self, TestError> {
+        let refused = |why: &str| TestError::results(&plimsoll_units::text::shown_within(why, 200));
+        let results: Self = serde_json::from_slice(json).map_err(|e| refused(&e.to_string()))?;
+        let is_possible = |s: &StreamResults| {
+            let times = [s.start_time, s.end_time, s.jitter];
+            times.iter().all(|t| (0.0..1e6).contains(t)) && s.end_time >= s.start_time && s.bytes < 1 << 60
+        };
+        match results.streams.iter().all(is_possible) && results.streams.len() <= 1024 {
+            true => Ok(results),
+            false => Err(refused("impossible times or counts")),
+        }
+    }
+
+    /// Number of datagrams that the server sent in the stream at this place.
+    fn datagrams(&self, place: usize) -> u64 {
+        let own = self.streams.iter().find(|s| s.id == stream_id(place));
+        own.map_or(0, |s| s.packets.min(UNKNOWN - 1))
+    }
+}
+
+/// The number that iperf3 gives to the stream at this place: 1, 3, 4, 5 …
+const fn stream_id(place: usize) -> usize {
+    if place == 0 { 1 } else { place + 2 }
+}
+
+/// Why there is no test.
+#[derive(Debug, thiserror::Error)]
+enum TestError {
+    #[error("it is busy with another client; try again later")]
+    Busy,
+    #[error("it closed the connection")]
+    Closed,
+    #[error("{0}")]
+    Protocol(String),
+    #[error("{0}")]
+    Io(io::Error),
+}
+
+impl TestError {
+    fn results(why: &str) -> Self {
+        Self::Protocol(format!("its results cannot be read: {why}"))
+    }
+}
+
+impl From<io::Error> for TestError {
+    fn from(error: io::Error) -> Self {
+        match Gone::of(&error) {
+            Gone::Closed => Self::Closed,
+            Gone::Silent => Self::Protocol("it was silent for too long".to_owned()),
+            Gone::No => Self::Io(error),
+        }
+    }
+}
+
+/// The control connection of one test.
+#[derive(Debug)]
+struct Control {
+    stream: TcpStream,
+    cookie: [u8; COOKIE_BYTES],
+}
+
+impl Control {
+    /// Connects and sends a new cookie.
+    fn open(server: SocketAddr, from: Option<IpAddr>) -> Result<Self, TestError> {
+        let mut cookie: [u8; COOKIE_BYTES] = plimsoll_system::random::distinct();
+        cookie.iter_mut().for_each(|byte| *byte = COOKIE_LETTERS[usize::from(*byte % 32)]);
+        cookie[COOKIE_BYTES - 1] = 0;
+        let mut stream = dial(server, from, &Sockets::default(), HANDSHAKE)?;
+        stream.set_write_timeout(Some(HANDSHAKE))?;
+        stream.write_all(&cookie)?;
+        let mut control = Self { stream, cookie };
+        control.expect(TestState::Parameters)?;
+        Ok(control)
+    }
+
+    /// Waits for a state.
+    fn expect(&mut self, wanted: TestState) -> Result<(), TestError> {
+        const DENIED: i8 = TestState::Denied as i8;
+        const FAILED: i8 = TestState::Failed as i8;
+        match self.read(1, Instant::now() + RESULTS)?.first().map_or(0, |byte| byte.cast_signed()) {
+            byte if byte == wanted as i8 => Ok(()),
+            DENIED => Err(TestError::Busy),
+            FAILED => Err(TestError::Protocol(
+                "it ended the test with an error of its own; see its messages".to_owned(),
+            )),
+            byte => Err(TestError::Protocol(format!(
+                "it sent the unexpected state {byte}; plimsoll supports iperf3 3.1 and later"
+            ))),
+        }
+    }
+
+    fn send_state(&mut self, state: TestState) -> Result<(), TestError> {
+        Ok(self.stream.write_all(&[(state as i8).cast_unsigned()])?)
+    }
+
+    fn send(&mut self, value: &Value) -> Result<(), TestError> {
+        let json = value.to_string();
+        let length = u32::try_from(json.len()).map_err(io::Error::other)?;
+        self.stream.write_all(&length.to_be_bytes())?;
+        Ok(self.stream.write_all(json.as_bytes())?)
+    }
+
+    /// Reads `length` bytes; memory grows with the bytes that came, not with the announced length.
+    fn read(&mut self, length: u32, deadline: Instant) -> Result<Vec<u8>, TestError> {
+        let (mut all, mut piece) = (Vec::new(), [0; 4096]);
+        while all.len() < length as usize {
+            let wanted = piece.len().min(length as usize - all.len());
+            let count = read_by(&mut self.stream, &mut piece[..wanted], deadline)?;
+            all.extend_from_slice(&piece[..count]);
+        }
+        Ok(all)
+    }
+
+    /// Ends the test, exchanges results, and waits until the server has closed the connection: before that it accepts no other test.
+    fn finish(mut self, own: &[Moved]) -> Result<ServerResults, TestError> {
+        self.send_state(TestState::End)?;
+        self.expect(TestState::Exchange)?;
+        let stream = |(place, moved): (usize, &Moved)| {
+            json!({
+                "id": stream_id(place), "bytes": moved.bytes, "packets": moved.datagrams, "retransmits": -1, "jitter": 0, "errors": 0,
+                "start_time": 0, "end_time": moved.elapsed.as_secs_f64(),
+            })
+        };
+        self.send(&json!({
+            "cpu_util_total": 0, "cpu_util_user": 0, "cpu_util_system": 0, "sender_has_retransmits": 0,
+            "streams": own.iter().enumerate().map(stream).collect::<Vec<_>>(),
+        }))?;
+        let deadline = Instant::now() + RESULTS;
+        let length = self.read(4, deadline)?.try_into().map_or(0, u32::from_be_bytes);
+        if length > MAX_JSON_BYTES {
+            return Err(TestError::results(&format!("it announces {length} bytes of results")));
+        }
+        let results = ServerResults::parse(&self.read(length, deadline)?)?;
+        self.expect(TestState::Display)?;
+        self.send_state(TestState::Done)?;
+        match self.read(1, Instant::now() + RESULTS) {
+            Err(TestError::Closed) => Ok(results),
+            Ok(_) => Err(TestError::Protocol("it did not end the test".to_owned())),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+/// A data connection.
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Udp(UdpSocket),
+}
+
+/// A test whose streams move data.
+#[derive(Debug)]
+struct Running {
+    until: Until,
+    started: Instant,
+    stop: AtomicBool,
+}
+
+/// Bytes that one stream moved, as this end counts them, and the time from the start of the test to the last of them.
+#[derive(Debug, Default)]
+struct Moved {
+    bytes: u64,
+    datagrams: u64,
+    elapsed: Duration,
+    cpu: Duration,
+    received: Option<Account>,
+}
+
+/// Tests against an iperf3 server, one a sample.
+#[derive(Debug)]
+pub(super) struct Client {
+    server: SocketAddr,
+    path: Path,
+    links: LinkWatch,
+    from: Option<IpAddr>,
+    placement: Placement,
+    datagrams: bool,
+    streams: u16,
+    down: bool,
+    rate: Option<f64>,
+    message: Vec<u8>,
+}
+
+impl Client {
+    /// Finds the server.
+    ///
+    /// # Errors
+    /// The server's name has no address.
+    pub(super) fn new(
+        address: &Address,
+        job: &Job,
+        datagrams: bool,
+        seed: u64,
+        machine: &Machine,
+    ) -> Result<Self, CannotMeasure> {
+        let from = job.from;
+        let is_usable = |a: &SocketAddr| from.is_none_or(|from| from.is_ipv4() == a.is_ipv4());
+        let server = address.resolve()?.into_iter().find(is_usable).ok_or_else(|| {
+            CannotMeasure::far_end("the iperf3 server has no address of the same IP version as --bind")
+        })?;
+        Ok(Client {
+            server,
+            links: LinkWatch::of_route(server),
+            path: Path::to(server, Some(machine)).with_copy_rate(),
+            from,
+            placement: Placement::apart(machine),
+            datagrams,
+            streams: job.streams,
+            down: job.direction == Direction::Down,
+            rate: job.rate,
+            message: random_bytes(job.message as usize, seed),
+        })
+    }
+
+    /// Opens a test; a server that is busy or still ends the last test is tried again for a while.
+    fn admitted(&self) -> Result<Control, TestError> {
+        let begun = Instant::now();
+        loop {
+            let opened = Control::open(self.server, self.from);
+            let timeout = match &opened {
+                Err(TestError::Busy) => BUSY_TIMEOUT,
+                Err(TestError::Closed) => CLOSED_TIMEOUT,
+                Err(TestError::Io(e)) if e.kind() == ErrorKind::ConnectionRefused => CLOSED_TIMEOUT,
+                _ => return opened,
+            };
+            if begun.elapsed() > timeout {
+                return opened;
+            }
+            std::thread::sleep(RETRY_INTERVAL);
+        }
+    }
+
+    fn parameters(&self, longest: Duration) -> Value {
+        let protocol = if self.datagrams { "udp" } else { "tcp" };
+        let mut all = json!({
+            protocol: true, "omit": 0, "time": longest.as_secs() + 1, "num": 0, "blockcount": 0, "parallel": self.streams,
+            "len": self.message.len(), "pacing_timer": 1000, "client_version": "3.12",
+            "bandwidth": self.rate.map_or(0, |rate| (rate / f64::from(self.streams)).max(1.0) as u64),
+        });
+        if self.down {
+            all["reverse"] = true.into();
+        }
+        if self.datagrams {
+            all["udp_counters_64bit"] = 1.into();
+        }
+        all
+    }
+
+    /// Opens a data connection.
+    fn stream(&self, cookie: &[u8]) -> io::Result<Stream> {
+        if !self.datagrams {
+            let mut stream = dial(self.server, self.from, &Sockets::default(), HANDSHAKE)?;
+            stream.write_all(cookie)?;
+            return Ok(Stream::Tcp(stream));
+        }
+        let any: IpAddr = if self.server.is_ipv4() { [0, 0, 0, 0].into() } else { [0u16; 8].into() };
+        let socket = flow::open(source(self.from.unwrap_or(any), self.server))?;
+        socket.connect(self.server)?;
+        socket.set_read_timeout(Some(HELLO_TIMEOUT / 5))?;
+        let deadline = Instant::now() + HELLO_TIMEOUT;
+        // Once only: the server would take a second one for that of the next stream.
+        socket.send(&HELLO.to_ne_bytes())?;
+        while Instant::now() < deadline {
+            let mut answer = [0; 64];
+            match socket.recv(&mut answer) {
+                Ok(4) if HELLO_ANSWERS.iter().any(|a| answer[..4] == a.to_ne_bytes()) => {
+                    return Ok(Stream::Udp(socket));
+                }
+                // Data of a stream before it.
+                Ok(_) => {}
+                Err(e) if is_waiting(&e) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Err(ErrorKind::TimedOut.into())
+    }
+
+    /// Moves the data of one stream. Down, it goes on until `stop`, or until `total` datagrams are accounted for.
+    fn moved(&self, stream: &Stream, test: &Running, total: &AtomicU64) -> io::Result<Moved> {
+        let Running { until, started, stop } = test;
+        let size = self.message.len();
+        match (stream, self.down) {
+            (Stream::Tcp(stream), false) => write(stream, &self.message, test),
+            (Stream::Tcp(stream), true) => read(stream, test),
+            (Stream::Udp(socket), false) => {
+                let pace = self.rate.and_then(|rate| Pace::new(rate, size, usize::from(self.streams)));
+                let shape = Shape { size, pace, layout: Layout::Iperf3, tag: 0, until: *until };
+                let sent = flow::send(socket, shape, &self.message, stop)?;
+                let (datagrams, cpu) = (sent.datagrams, sent.cpu);
+                let elapsed = (sent.began + sent.elapsed).saturating_duration_since(*started);
+                Ok(Moved { bytes: datagrams * size as u64, datagrams, elapsed, cpu, received: None })
+            }
+            (Stream::Udp(socket), true) => {
+                let account = Account::with_layout(Layout::Iperf3, size, 0);
+                let received = flow::receive(socket, account, size, total, *started, stop)?;
+                Ok(Moved { cpu: received.cpu, received: Some(received.account), ..Moved::default() })
+            }
+        }
+    }
+
+    /// Makes one test: what each stream moved, and the server's results.
+    fn test(&self, until: Until) -> Result<(Vec<Moved>, ServerResults), TestError> {
+        let time = match until {
+            Until::Elapsed(time) => time,
+            // The server gives up on longer ones.
+            Until::Datagrams(_) => Duration::from_secs(60),
+        };
+        let mut control = self.admitted()?;
+        control.send(&self.parameters(time))?;
+        control.expect(TestState::Streams)?;
+        let streams: Vec<Stream> =
+            (0..self.streams).map(|_| self.stream(&control.cookie)).collect::<io::Result<_>>()?;
+        control.expect(TestState::Start)?;
+        control.expect(TestState::Running)?;
+        let running = Running { until, started: Instant::now(), stop: AtomicBool::new(false) };
+        let totals: Vec<AtomicU64> = streams.iter().map(|_| AtomicU64::new(UNKNOWN)).collect();
+        std::thread::scope(|scope| {
+            let spawn = |(number, (stream, total))| {
+                let running = &running;
+                scope.spawn(move || {
+                    let _pinned = self.placement.near.pin(number);
+                    self.moved(stream, running, total)
+                })
+            };
+            let threads: Vec<_> = streams.iter().zip(&totals).enumerate().map(spawn).collect();
+            let joined = || -> io::Result<Vec<Moved>> {
+                let panicked =
+                    "a thread of plimsoll panicked: this is a bug, please report it with the output above";
+                let joined = threads.into_iter().map(|thread| thread.join());
+                joined.map(|ended| ended.unwrap_or_else(|_| Err(io::Error::other(panicked)))).collect()
+            };
+            if !self.down {
+                let own = joined()?;
+                let theirs = control.finish(&own)?;
+                return Ok((own, theirs));
+            }
+            // The test goes on for its time while the threads read.
+            std::thread::sleep(time);
+            let none = |_| Moved { elapsed: time, ..Moved::default() };
+            let theirs = control.finish(&streams.iter().map(none).collect::<Vec<_>>());
+            if let Ok(theirs) = &theirs {
+                for (place, total) in totals.iter().enumerate() {
+                    total.store(theirs.datagrams(place), Ordering::Release);
+                }
+            }
+            running.stop.store(!self.datagrams || theirs.is_err(), Ordering::Relaxed);
+            let own = joined()?;
+            Ok((own, theirs?))
+        })
+    }
+
+    fn failed(&self, error: &TestError) -> CannotMeasure {
+        match error {
+            TestError::Io(e) if is_dropped_here(e) => dropped_here(self.server),
+            _ => CannotMeasure::far_end(format!(
+                "no figure from the iperf3 server at {}: {error}; check that iperf3 -s runs there",
+                self.server
+            )),
+        }
+    }
+
+    /// Computes the figures of a test.
+    fn figures(&self, own: Vec<Moved>, theirs: &ServerResults) -> Result<Sample, TestError> {
+        let size = self.message.len() as f64;
+        let cpu = own.iter().map(|moved| moved.cpu).sum::<Duration>().as_secs_f64();
+        let elapsed = own.iter().map(|moved| moved.elapsed).max().unwrap_or_default().as_secs_f64();
+        let sent: u64 = own.iter().map(|moved| moved.bytes).sum();
+        let streams = &theirs.streams;
+        let of_server = streams.iter().map(|s| s.end_time - s.start_time).fold(0.0, f64::max);
+        let reported = streams.iter().map(|s| s.bytes).fold(0, u64::saturating_add);
+        let (sent, bytes, seconds, jitter) = match (self.datagrams, self.down) {
+            (false, false) => (sent, reported, of_server, None),
+            (false, true) => (sent, sent, elapsed, None),
+            (true, false) => {
+                let jitter = streams.iter().map(|s| s.jitter).sum::<f64>() / streams.len().max(1) as f64;
+                (sent, reported, of_server.max(elapsed), Some(jitter))
+            }
+            (true, true) => {
+                let mut all = Tally::default();
+                for (place, account) in own.into_iter().filter_map(|moved| moved.received).enumerate() {
+                    let tally = account.conclude(theirs.datagrams(place));
+                    all = all.and(tally.map_err(|e| TestError::results(&e.to_string()))?);
+                }
+                let bytes = [all.sent, all.received].map(|count| count * self.message.len() as u64);
+                let seconds = of_server.max(all.span() as f64 * 1e-9);
+                (bytes[0], bytes[1], seconds, all.jitter.map(|nanos| nanos * 1e-9))
+            }
+        };
+        if bytes > sent || seconds <= 0.0 {
+            return Err(TestError::results(&format!(
+                "{bytes} bytes in {seconds} s of the {sent} that were sent"
+            )));
+        }
+        let goodput = bytes as f64 * 8.0 / seconds;
+        let loss = if self.datagrams { 1.0 - bytes as f64 / sent.max(1) as f64 } else { 0.0 };
+        // The CPU time of this end only: the server's is in no form that can be added.
+        let per_byte = cpu / bytes.max(1) as f64;
+        let mut values =
+            vec![(GOODPUT, goodput), (MESSAGES, goodput / 8.0 / size), (LOSS.name, loss), (CPU, per_byte)];
+        values.extend(jitter.map(|jitter| (JITTER, jitter)));
+        let mut more = self.path.conditions();
+        more.set_of(&END_CPU, "near", cpu / seconds);
+        if self.datagrams {
+            more.set(&OFFERED, sent as f64 * 8.0 / seconds);
+        } else if self.down {
+            let known = streams.iter().map(|s| s.retransmits).filter(|n| (0.0..1e15).contains(n));
+            more.set(&TCP_RETRANSMITS, known.sum());
+        }
+        Ok(Sample {
+            elapsed: seconds,
+            values: values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            conditions: Conditions { more, ..Conditions::default() },
+            ..Sample::default()
+        })
+    }
+}
+
+fn is_waiting(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+/// Writes messages until the time is over or the number of messages is written.
+fn write(mut stream: &TcpStream, message: &[u8], test: &Running) -> io::Result<Moved> {
+    stream.set_write_timeout(Some(POLL_INTERVAL))?;
+    let cpu = thread_cpu();
+    let (mut bytes, mut offset) = (0, 0);
+    let is_over = |bytes: u64| match test.until {
+        Until::Elapsed(time) => test.started.elapsed() >= time,
+        Until::Datagrams(count) => bytes >= count.saturating_mul(message.len() as u64),
+    };
+    while !test.stop.load(Ordering::Relaxed) && !is_over(bytes) {
+        match stream.write(&message[offset..]) {
+            Ok(count) => {
+                bytes += count as u64;
+                offset = (offset + count) % message.len();
+            }
+            Err(e) if is_waiting(&e) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    let cpu = thread_cpu().saturating_sub(cpu);
+    Ok(Moved { bytes, elapsed: test.started.elapsed(), cpu, ..Moved::default() })
+}
+
+/// Reads until the time is over, then on without counting until `stop`, so that the server can end.
+fn read(mut stream: &TcpStream, test: &Running) -> io::Result<Moved> {
+    stream.set_read_timeout(Some(POLL_INTERVAL))?;
+    let mut buffer = vec![0; 128 << 10];
+    let cpu = thread_cpu();
+    let mut moved = Moved::default();
+    while !test.stop.load(Ordering::Relaxed) {
+        match stream.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => {
+                let elapsed = test.started.elapsed();
+                if !matches!(test.until, Until::Elapsed(time) if elapsed > time) {
+                    moved.bytes += count as u64;
+                    (moved.elapsed, moved.cpu) = (elapsed, thread_cpu().saturating_sub(cpu));
+                }
+            }
+            Err(e) if is_waiting(&e) => {}
+            // The server closes its end when the test is over.
+            Err(e) if e.kind() == ErrorKind::ConnectionReset => break,
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(moved)
+}
+
+impl Prepared for Client {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let until = match amount {
+            Amount::Seconds(s) => Until::Elapsed(Duration::from_secs_f64(s.clamp(0.01, 86_400.0))),
+            Amount::Work(_) if self.down => {
+                return Err(CannotMeasure::not_here(
+                    "--direction down with an iperf3 server requires --sample-time: a fixed amount is not supported",
+                ));
+            }
+            Amount::Work(messages) => Until::Datagrams(messages.div_ceil(u64::from(self.streams)).max(1)),
+        };
+        let tested = self.test(until).and_then(|(own, theirs)| self.figures(own, &theirs));
+        tested.map_err(|e| self.failed(&e))
+    }
+
+    /// iperf3 reports amounts and no content: there is nothing to compare but the counts, and those were compared after each test.
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        Ok(())
+    }
+
+    fn facts(&self) -> Facts {
+        let mut facts = self.placement.facts(&self.path.name(), self.server);
+        facts.achieved.set(&FAR_END_PROGRAM, "iperf3");
+        lost_link::note(lost_links(self.links.losses(), &[]), &mut facts);
+        facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What iperf3 3.12 sent at the end of a UDP test over two streams.
+    const SEEN: &str = r#"{"cpu_util_total":1.4,"cpu_util_user":0,"cpu_util_system":1.4,
+        "sender_has_retransmits":18446744073709551615,"streams":[
+        {"id":1,"bytes":324608,"retransmits":18446744073709551615,"jitter":4.49e-06,"errors":35,"packets":352,"start_time":0,"end_time":0.500497},
+        {"id":3,"bytes":324608,"retransmits":18446744073709551615,"jitter":4.7e-06,"errors":35,"packets":352,"start_time":0,"end_time":0.500498}]}"#;
+
+    #[test]
+    fn results_are_read() {
+        let results = ServerResults::parse(SEEN.as_bytes()).unwrap();
+        assert_eq!(results.streams.iter().map(|s| s.id).collect::<Vec<_>>(), [stream_id(0), stream_id(1)]);
+        assert_eq!((results.datagrams(1), results.streams[0].bytes), (352, 324_608));
+        for (from, to) in
+            [("0.500497", "-1"), ("\"end_time\":0.500498", "\"end_time\":1e9"), ("324608", "-5"), ("[", "")]
+        {
+            assert!(matches!(
+                ServerResults::parse(SEEN.replacen(from, to, 1).as_bytes()),
+                Err(TestError::Protocol(_))
+            ));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_results_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(ServerResults::parse(&bytes).is_err());
+        }
+    }
+}

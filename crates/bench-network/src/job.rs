@@ -1,0 +1,131 @@
+//! A case of the network benchmarks, understood: its parameters, read where cases are planned, and what the worker gets.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::amount;
+use super::server::{Server, source_address};
+use plimsoll_bench_api::Candidate;
+use plimsoll_machine::Machine;
+use plimsoll_model::case::{Case, Value};
+use plimsoll_model::place::Placement;
+use plimsoll_model::sample::CannotMeasure;
+use plimsoll_server::traffic::probe::path::Wait;
+use plimsoll_server::wire::{Direction, MAX_MESSAGE, Receiving, Sending, Sockets};
+
+/// How long the answer to a message is waited for where the case does not say.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What a round trip is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Protocol {
+    Tcp,
+    Udp,
+    Icmp,
+    /// A TCP connection for each message.
+    Connect,
+}
+
+/// A case, understood. What a benchmark has no parameter for is as usual.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    pub(super) server: Option<Server>,
+    /// Where packets leave from, if the case says so.
+    pub(super) from: Option<IpAddr>,
+    /// Bytes of a message.
+    pub(super) message: u32,
+    pub(super) streams: u16,
+    pub(super) direction: Direction,
+    /// Bits per second that are offered.
+    pub(super) rate: Option<f64>,
+    /// Messages of a sample, of all streams together, where they are fixed.
+    pub(super) messages: Option<u64>,
+    pub(super) sockets: Sockets,
+    /// What is not counted at the beginning.
+    pub(super) omit: Duration,
+    pub(super) sending: Sending,
+    pub(super) receiving: Receiving,
+    /// Whether the highest rate without loss is sought.
+    pub(super) searches: bool,
+    pub(super) protocol: Protocol,
+    pub(super) wait: Wait,
+    pub(super) timeout: Duration,
+    /// From one message to the next; zero where each follows the one before.
+    pub(super) interval: Duration,
+    /// Where a stream loads the path meanwhile.
+    pub(super) load: Option<Direction>,
+    /// Where both ends run, if the case says so.
+    pub(super) place: Option<Placement>,
+}
+
+impl Job {
+    /// That of a case; `usual` are the bytes of a message where none is named.
+    pub fn of(machine: &Machine, case: &Case, usual: u32) -> Result<Self, String> {
+        let number = |key| case.number(key);
+        let time = |key| match case.get(key) {
+            Some(Value::Time(time)) => Some(*time),
+            _ => None,
+        };
+        let is = |key, word| case.word(key) == Some(word);
+        let message = number("message").map_or(usual, |bytes| u32::try_from(bytes).unwrap_or(MAX_MESSAGE));
+        Ok(Self {
+            server: case.word("server").map(named).transpose()?,
+            from: case.word("bind").and_then(source_address),
+            message: message.clamp(1, MAX_MESSAGE),
+            streams: number("streams").and_then(|n| u16::try_from(n).ok()).unwrap_or(1).max(1),
+            direction: case.word("direction").map_or(Direction::Up, direction),
+            rate: match case.get("rate") {
+                Some(Value::Rate(rate)) => Some(*rate),
+                _ => None,
+            },
+            messages: amount::messages(case)?,
+            sockets: Sockets {
+                nodelay: is("nodelay", "on"),
+                window: number("window").and_then(|n| u32::try_from(n).ok()),
+                congestion: case.word("congestion").map(str::to_owned),
+                mss: number("mss").and_then(|n| u16::try_from(n).ok()),
+                dscp: number("dscp").and_then(|n| u8::try_from(n).ok()),
+            },
+            omit: time("omit").unwrap_or_default(),
+            sending: if is("zerocopy", "on") { Sending::ZeroCopy } else { Sending::Copy },
+            receiving: if is("discard", "on") { Receiving::Discard } else { Receiving::Copy },
+            searches: case.get("search").is_some(),
+            protocol: match case.word("protocol") {
+                Some("udp") => Protocol::Udp,
+                Some("icmp") => Protocol::Icmp,
+                Some("connect") => Protocol::Connect,
+                _ => Protocol::Tcp,
+            },
+            wait: if is("mode", "poll") { Wait::Poll } else { Wait::Block },
+            timeout: time("timeout").unwrap_or(TIMEOUT),
+            interval: time("interval").unwrap_or_default(),
+            load: case.word("load").map(direction),
+            place: case.word("affinity").map(|word| Placement::read(word, machine)).transpose()?,
+        })
+    }
+}
+
+fn direction(word: &str) -> Direction {
+    match word {
+        "down" => Direction::Down,
+        "both" => Direction::Both,
+        _ => Direction::Up,
+    }
+}
+
+fn named(name: &str) -> Result<Server, String> {
+    Server::parse(name).map_err(|why| format!("server {why}"))
+}
+
+/// The same case to another server.
+///
+/// # Errors
+/// Its name is none, or the case is of another subsystem.
+pub fn to_server(candidate: &Candidate, name: &str) -> Result<Candidate, CannotMeasure> {
+    let mut job: Job = candidate.parsed.read()?;
+    job.server = Some(named(name).map_err(CannotMeasure::far_end)?);
+    let case = candidate.case.clone().with_word("server", name);
+    Ok(Candidate::new(case, candidate.feasible.clone()).parsed(&job))
+}

@@ -1,0 +1,144 @@
+//! Where the two ends of a round trip run: on one CPU in turn, on the threads of a core, on cores that share a cache, or
+//! further apart. A wake-up takes a few microseconds on the CPU that is awake already and tens of them across idle
+//! ones, so this decides what is measured, and it is named.
+
+use super::super::Placement;
+use super::super::fact::{PLACEMENT, PLACEMENTS};
+use plimsoll_bench_api::Placement as Order;
+use plimsoll_machine::Machine;
+use plimsoll_model::measurement::Measurement;
+use plimsoll_server::traffic::Cpus;
+use plimsoll_units::quantity::{Quantity, Unit};
+
+/// Both ends on one CPU, in turn.
+pub(super) const SAME: &str = "same-cpu";
+
+/// One way to seat both ends: the near end on the first CPU of a list, the far end on another of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct EndCpus {
+    /// How the two CPUs lie to each other.
+    pub(super) name: &'static str,
+    /// Place of the far end's CPU in the list.
+    pub(super) far: usize,
+}
+
+/// The ways to seat both ends on these CPUs, one for each way in which two of them lie to each other, the nearest first.
+/// Where both ends keep their CPUs busy (`polls`), they do not share one.
+pub(super) fn ways(machine: &Machine, cpus: &[usize], polls: bool) -> Vec<EndCpus> {
+    let Some(first) = cpus.first() else { return Vec::new() };
+    let mut found: Vec<EndCpus> = Vec::new();
+    for (far, cpu) in cpus.iter().enumerate() {
+        let name = relation(machine, *first, *cpu);
+        let alone = cpus.iter().all(|cpu| cpu == first);
+        if (name != SAME || !polls || alone) && found.iter().all(|seats| seats.name != name) {
+            found.push(EndCpus { name, far });
+        }
+    }
+    found.sort_by_key(|seats| RELATIONS.iter().position(|name| *name == seats.name));
+    found
+}
+
+/// All names, the nearest first.
+const RELATIONS: [&str; 6] =
+    [SAME, "smt-siblings", "shared-cache", "two-cores", "separate-caches", "two-sockets"];
+
+/// How two CPUs lie to each other, as far as the machine tells.
+pub(super) fn relation(machine: &Machine, one: usize, other: usize) -> &'static str {
+    let logical = |cpu| machine.cpu.logical(cpu);
+    let package = |cpu| logical(cpu).and_then(|l| l.package);
+    if one == other {
+        return SAME;
+    }
+    if logical(one).is_some_and(|l| l.siblings.contains(other)) {
+        return "smt-siblings";
+    }
+    if package(one).zip(package(other)).is_some_and(|(one, other)| one != other) {
+        return "two-sockets";
+    }
+    let last = machine.cpu.caches.iter().filter(|cache| cache.holds_data()).max_by_key(|cache| cache.level);
+    match last.and_then(|cache| cache.instances.iter().find(|cpus| cpus.contains(one))) {
+        Some(sharers) if sharers.contains(other) => "shared-cache",
+        Some(_) => "separate-caches",
+        None => "two-cores",
+    }
+}
+
+/// The near end on the first of the CPUs that were asked for, the far end on the next.
+pub(super) fn asked(machine: &Machine, order: &Order) -> Placement {
+    let mut cpus: Vec<usize> = Vec::new();
+    // A list of fewer CPUs is gone through again.
+    for cpu in order.cpus(machine, machine.cpu.allowed.len()) {
+        if !cpus.contains(&cpu) {
+            cpus.push(cpu);
+        }
+    }
+    let near = Cpus(cpus);
+    Placement { far: near.from(1), near }
+}
+
+/// Where both ends of a round trip ran, and what the other places gave that were tried.
+pub(super) fn in_words(measurement: &Measurement) -> Option<String> {
+    let own = measurement.achieved.get(&PLACEMENT)?;
+    let words = |name: &str| match name {
+        "same-cpu" => "one CPU".to_owned(),
+        "smt-siblings" => "two threads of one core".to_owned(),
+        "shared-cache" => "two cores that share a cache".to_owned(),
+        "separate-caches" => "cores of two caches".to_owned(),
+        other => plimsoll_units::text::shown_within(&other.replace('-', " "), 32),
+    };
+    let tried = measurement.achieved.get(&PLACEMENTS).unwrap_or_default();
+    let others: Vec<String> = tried
+        .iter()
+        .filter(|(name, _)| **name != own)
+        .map(|(name, time)| {
+            format!("on {}, the median is {}", words(name), Quantity::new(*time, Unit::Second))
+        })
+        .collect();
+    let others = if others.is_empty() { String::new() } else { format!(" ({})", others.join("; ")) };
+    Some(format!("client and server on {}{others}", words(&own)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_machine::fixture::Fixture;
+    use proptest::prelude::*;
+
+    fn machine(name: &str) -> Machine {
+        Fixture::open(name).unwrap().machine()
+    }
+
+    #[test]
+    fn one_cpu_has_one_way_and_more_have_others() {
+        let machine = machine("firecracker-zen4");
+        let cpus: Vec<usize> = machine.cpu.allowed.iter().collect();
+        assert_eq!(ways(&machine, &cpus[..1], false), [EndCpus { name: SAME, far: 0 }]);
+        assert_eq!(ways(&machine, &cpus[..1], true), [EndCpus { name: SAME, far: 0 }]);
+        let all = ways(&machine, &cpus, false);
+        assert!(all.len() > 1 && all[0].name == SAME, "{all:?}");
+        assert!(ways(&machine, &cpus, true).iter().all(|seats| seats.name != SAME));
+        assert_eq!(ways(&machine, &[], false), []);
+    }
+
+    #[test]
+    fn a_place_that_was_asked_for_is_kept() {
+        let machine = machine("firecracker-zen4");
+        let of = |place: &str| {
+            let placement = asked(&machine, &Order::read(place, &machine).unwrap());
+            (placement.near.0, placement.far.0)
+        };
+        assert_eq!(of("0"), (vec![0], vec![0]));
+        assert_eq!(of("0-1"), (vec![0, 1], vec![1, 0]));
+    }
+
+    proptest! {
+        #[test]
+        fn every_way_names_how_its_cpus_lie(polls: bool, skip in 0usize..8) {
+            let machine = machine("firecracker-zen4");
+            let cpus: Vec<usize> = machine.cpu.allowed.iter().skip(skip).collect();
+            for seats in ways(&machine, &cpus, polls) {
+                prop_assert_eq!(seats.name, relation(&machine, cpus[0], cpus[seats.far]));
+            }
+        }
+    }
+}

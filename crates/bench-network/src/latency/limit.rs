@@ -1,0 +1,185 @@
+//! Limits of round trips: the best ICMP echo of the same run to the same server, which the kernels alone answer, and the
+//! time that the message's bytes take on the wire.
+//!
+//! An echo is itself a round trip with all that lies between the machines, so nothing there need be known. What it does
+//! not have is a program at the far end. Where none was measured the limit is unknown, and says what to run.
+
+use super::Latency;
+use crate::condition::PATH_SPEED;
+use crate::{GOODPUT, RATE, RTT};
+use plimsoll_bench_api::Benchmark;
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::frame::PASSED_BY;
+use plimsoll_model::limit::{Input, Kind, Limit, Question, Source};
+use plimsoll_model::sample::Outcome;
+
+pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
+    match question.metric {
+        RTT => vec![floor(question)],
+        RATE | GOODPUT => vec![ceiling(question)],
+        _ => Vec::new(),
+    }
+}
+
+/// The quickest echo of a case, and the bytes of its message.
+struct Echo {
+    seconds: f64,
+    bytes: f64,
+}
+
+impl Echo {
+    fn of(outcome: &Outcome) -> Option<Echo> {
+        let histograms = outcome.samples.iter().flat_map(|sample| &sample.histograms);
+        let quickest = histograms.filter_map(|h| h.buckets.first()).map(|(edge, _)| *edge).min()?;
+        Some(Echo { seconds: quickest as f64 * 1e-9, bytes: outcome.case.number("message")? as f64 })
+    }
+}
+
+fn floor(question: &Question<'_>) -> Limit {
+    let unknown = |why: &str| Limit::unknown(Kind::Floor, why);
+    if question.case.word("protocol") == Some("icmp") {
+        return unknown("an ICMP echo is itself the floor that other round trips are held against");
+    }
+    // An end that waits by looking is quicker than one that sleeps, and so is one that has slept for less: each is held against its like.
+    let alike = |case: &Case| {
+        ["server", "mode", "interval"].iter().all(|key| case.get(key) == question.case.get(key))
+    };
+    let echoes = question.evidence.outcomes.iter().filter(|o| {
+        o.ended.is_none()
+            && o.case.benchmark() == Latency.name()
+            && o.case.word("protocol") == Some("icmp")
+            && alike(&o.case)
+    });
+    let Some(echo) = echoes.filter_map(Echo::of).min_by(|a, b| a.seconds.total_cmp(&b.seconds)) else {
+        return unknown(&format!(
+            "the ICMP echo time, which is the limit, was not measured: run plimsoll network --protocol {},icmp (with the same --server, --mode and --interval, if any)",
+            question.case.word("protocol").unwrap_or("tcp")
+        ));
+    };
+    let bytes = question.case.number("message").unwrap_or(1) as f64;
+    // A new connection is a round trip before the message's own.
+    let trips = if question.case.word("protocol") == Some("connect") { 2.0 } else { 1.0 };
+    let speed = question.condition(&PATH_SPEED);
+    let mut inputs =
+        vec![Input::new("echo", echo.seconds, "s", "the quickest ICMP echo of this run to the same server")];
+    let mut value = trips * echo.seconds;
+    let mut formula = if trips > 1.0 { "2 × echo" } else { "echo" }.to_owned();
+    if let Some(speed) = speed.filter(|speed| *speed > 0.0 && bytes > echo.bytes) {
+        value += 2.0 * 8.0 * (bytes - echo.bytes) / speed;
+        formula += " + 2 × 8 × (message − that of the echo) ÷ speed";
+        inputs.push(Input::new(
+            "message",
+            bytes - echo.bytes,
+            "B",
+            "what the message has more than the echo had",
+        ));
+        inputs.push(Input::new(
+            "speed",
+            speed,
+            "bit/s",
+            "/sys/class/net of the interface that the packets take",
+        ));
+    }
+    // A server that polls is awake, and the kernel that answers its echoes may have to be woken.
+    let source = if question.case.word("mode") == Some("poll") { Source::Inferred } else { Source::Derived };
+    Limit::fixed(Kind::Floor, source, value, &formula, inputs)
+}
+
+/// As many round trips as fit: one at a time on each stream.
+fn ceiling(question: &Question<'_>) -> Limit {
+    let floor = floor(question);
+    let Some(seconds) = floor.value else {
+        return Limit { kind: Kind::Ceiling, ..floor };
+    };
+    let streams = question.case.number("streams").unwrap_or(1) as f64;
+    let bits = question.case.number("message").unwrap_or(1) as f64 * 8.0;
+    let (each, formula) = match question.metric {
+        GOODPUT => (2.0 * bits, "2 × message × streams"),
+        _ => (1.0, "streams"),
+    };
+    let value = each * streams / seconds;
+    let formula = format!("{formula} ÷ ({})", floor.formula);
+    Limit { kind: Kind::Ceiling, value: Some(value), formula, ..floor }.passed_by(PASSED_BY)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use plimsoll_machine::{Machine, Root};
+    use plimsoll_model::case::Value;
+    use plimsoll_model::limit::Evidence;
+    use plimsoll_model::sample::{Conditions, Facts, Histogram, Sample};
+
+    fn case(protocol: &str, message: u64) -> Case {
+        Case::of("network.latency")
+            .with_word("protocol", protocol)
+            .with_size("message", message)
+            .with_count("streams", 4)
+    }
+
+    fn echo(server: Option<&str>) -> Outcome {
+        let case = case("icmp", 1);
+        let buckets = vec![(20_000, 3), (50_000, 9)];
+        let histograms = vec![Histogram { metric: "rtt".to_owned(), buckets }];
+        Outcome {
+            case: server.map_or(case.clone(), |name| case.with_word("server", name)),
+            repeat: 0,
+            samples: vec![Sample { histograms, ..Sample::default() }],
+            facts: Facts::default(),
+            peers: Vec::new(),
+            ended: None,
+        }
+    }
+
+    fn ask(case: &Case, metric: &str, outcomes: &[Outcome], speed: Option<f64>) -> Limit {
+        let machine = Machine::discover(&Root::live());
+        let more = speed.map(|speed| ("path_speed".to_owned(), speed)).into_iter().collect();
+        let samples =
+            [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
+        let evidence = Evidence { outcomes };
+        limits(&Question { machine: &machine, case, metric, samples: &samples, evidence }).remove(0)
+    }
+
+    #[test]
+    fn the_quickest_echo_is_the_floor() {
+        let outcomes = [echo(None)];
+        assert_eq!(ask(&case("tcp", 1), "rtt", &outcomes, None).value, Some(20e-6));
+        assert_eq!(ask(&case("connect", 1), "rtt", &outcomes, None).value, Some(40e-6));
+        // 1001 bytes, of which 1000 more than the echo's, there and back at 1 Gbit/s: 16 µs.
+        let found = ask(&case("udp", 1001), "rtt", &outcomes, Some(1e9));
+        assert!((found.value.unwrap() - 36e-6).abs() < 1e-12 && found.kind == Kind::Floor, "{found:?}");
+        let rate = ask(&case("tcp", 1), "rate", &outcomes, None);
+        assert!((rate.value.unwrap() - 4.0 / 20e-6).abs() < 1e-3 && rate.kind == Kind::Ceiling);
+        assert!((ask(&case("tcp", 1), "goodput", &outcomes, None).value.unwrap() - 64.0 / 20e-6).abs() < 1.0);
+    }
+
+    #[test]
+    fn an_echo_that_sleeps_is_no_floor_for_one_that_looks() {
+        let mut outcomes = [echo(None)];
+        outcomes[0].case = outcomes[0].case.clone().with_word("mode", "block");
+        let polled = ask(&case("tcp", 1).with_word("mode", "poll"), "rtt", &outcomes, None);
+        assert!(polled.value.is_none() && polled.reason.unwrap().contains("--mode"));
+        let blocked = ask(&case("tcp", 1).with_word("mode", "block"), "rtt", &outcomes, None);
+        assert_eq!((blocked.value, blocked.source), (Some(20e-6), Source::Derived));
+        // Nor one after a longer sleep; and where the server looks, its kernel's echo only compares.
+        let spaced = case("tcp", 1)
+            .with_word("mode", "block")
+            .with("interval", Value::Time(Duration::from_millis(10)));
+        assert_eq!(ask(&spaced, "rtt", &outcomes, None).value, None);
+        outcomes[0].case = outcomes[0].case.clone().with_word("mode", "poll");
+        let polled = ask(&case("tcp", 1).with_word("mode", "poll"), "rtt", &outcomes, None);
+        assert_eq!((polled.value, polled.source), (Some(20e-6), Source::Inferred));
+    }
+
+    #[test]
+    fn without_an_echo_to_the_same_server_it_is_unknown_and_says_what_to_run() {
+        for outcomes in [&[][..], &[echo(Some("elsewhere"))]] {
+            let found = ask(&case("tcp", 1), "rtt", outcomes, None);
+            assert!(found.value.is_none() && found.reason.unwrap().contains(",icmp"));
+            assert_eq!(ask(&case("tcp", 1), "rate", outcomes, None).kind, Kind::Ceiling);
+        }
+        assert!(ask(&case("icmp", 1), "rtt", &[echo(None)], None).value.is_none());
+    }
+}

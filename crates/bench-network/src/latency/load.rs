@@ -1,0 +1,66 @@
+//! A TCP stream that fills the path while round trips are measured on it.
+
+use std::time::Duration;
+
+use super::super::near_end::FarEnd;
+use plimsoll_model::sample::CannotMeasure;
+use plimsoll_server::traffic::{Cpus, nanos};
+use plimsoll_server::wire::{Amount, Direction, Receiving, Sending, Sockets, Tcp};
+
+/// Bytes of a message of the load.
+const MESSAGE: u32 = 128 << 10;
+
+/// A session of its own beside that of the round trips.
+#[derive(Debug)]
+pub(super) struct Load {
+    far_end: FarEnd,
+    direction: Direction,
+    message: Vec<u8>,
+    cpus: Cpus,
+}
+
+impl Load {
+    /// Opens it beside `far_end`.
+    ///
+    /// # Errors
+    /// The far end allows no second session.
+    pub(super) fn new(
+        far_end: &FarEnd,
+        from: Option<std::net::IpAddr>,
+        direction: Direction,
+        message: Vec<u8>,
+        cpus: Cpus,
+    ) -> Result<Self, CannotMeasure> {
+        let mut far_end = far_end.beside(from)?;
+        far_end.join(1, &Sockets::default(), from)?;
+        Ok(Load { far_end, direction, message, cpus })
+    }
+
+    /// Bytes that [`Load::new`] wants.
+    pub(super) const fn message_bytes() -> usize {
+        MESSAGE as usize
+    }
+
+    /// Loads the path for so long, and returns the bits per second that arrived, in both directions together.
+    ///
+    /// # Errors
+    /// The far end refuses or is lost.
+    pub(super) fn run(&mut self, time: Duration) -> Result<f64, CannotMeasure> {
+        let work = Tcp {
+            streams: 1,
+            message: MESSAGE,
+            direction: self.direction,
+            amount: Amount::Nanos(nanos(time)),
+            omit: 0,
+            sending: Sending::Copy,
+            receiving: Receiving::Copy,
+            place: 0,
+        };
+        let done = self.far_end.transfer(&work, &self.message, &self.cpus)?;
+        let there = done.there.and_then(|report| report.received);
+        let received = [done.here.received, there].into_iter().flatten();
+        Ok(received
+            .map(|r| r.counted as f64 * 8.0 / Duration::from_nanos(r.nanos.max(1)).as_secs_f64())
+            .sum())
+    }
+}

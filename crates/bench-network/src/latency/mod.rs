@@ -1,0 +1,168 @@
+//! `network.latency`: how long a message takes there and back, by TCP, UDP, ICMP echo, or a new TCP connection each.
+//!
+//! One message is under way at a time on each stream; every echo is compared with what was sent, and its time goes
+//! into a histogram (three digits). A message that is not back within the timeout is lost, and the loss is a figure.
+//! `rtt` of a sample is the mean over the messages that came back; `rate` and `goodput` are those of all streams
+//! together, and goodput counts a message once there and once back.
+
+mod end_cpus;
+mod limit;
+mod load;
+mod trips;
+
+pub use trips::RoundTrips;
+
+use super::job::{Job, Protocol};
+use super::setup::{Setup, streams, with_options};
+use super::{GOODPUT, LOAD, LOSS, Placement, RATE, RTT, fit_a_datagram, message_sizes, seed};
+use plimsoll_bench_api::fixed::{self, Pace};
+use plimsoll_bench_api::{
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, OfTransfers, Parsed, Ready, Say, places,
+};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::{Case, Value};
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::CannotMeasure;
+use plimsoll_units::quantity::Unit;
+use plimsoll_units::text::shown;
+
+/// Bytes of a message where none is named.
+const MESSAGE: u32 = 1;
+/// Most round trips at once.
+const STREAMS: u64 = 64;
+/// What a message can come by.
+const PROTOCOLS: &[&str] = &["tcp", "udp", "icmp", "connect"];
+
+/// The benchmark itself.
+#[derive(Debug)]
+pub struct Latency;
+
+impl Benchmark for Latency {
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "network.latency",
+            about: "round-trip time of a message, and what is lost",
+            words: &[
+                Say::Instead(
+                    "protocol",
+                    &[
+                        ("tcp", "TCP round trip"),
+                        ("udp", "UDP round trip"),
+                        ("icmp", "ICMP echo"),
+                        ("connect", "TCP connection, round trip"),
+                    ],
+                ),
+                Say::Value("message"),
+            ],
+            keys: &[
+                "protocol", "message", "streams", "mode", "server", "timeout", "interval", "load", "bind",
+                "affinity", "count", "scaling",
+            ],
+            limits: limit::limits,
+            ..Descriptor::USUAL
+        }
+    }
+
+    fn sample_seconds(&self, case: &Case) -> Option<f64> {
+        // 50 µs there and back.
+        fixed::seconds(case, Pace { bytes: 1e9, operations: 2e4 })
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(RTT, Unit::Second, Better::Lower).about("time until a message is back"),
+                Metric::new(RATE, Unit::PerSecond, Better::Higher)
+                    .about("round trips per second")
+                    .drawn()
+                    .of_transfers(OfTransfers::Rate(1.0))
+                    .with_floor(),
+                Metric::new(GOODPUT, Unit::BitPerSecond, Better::Higher)
+                    .about("bits per second there and back")
+                    .drawn()
+                    .with_floor(),
+                LOSS,
+                Metric::new(LOAD, Unit::BitPerSecond, Better::Higher)
+                    .about("bits per second of the TCP stream during the round trips")
+                    .informative()
+                    .said("with", "of load"),
+            ]
+        }
+    }
+
+    fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
+        let (loaded, apart) = (case.get("load").is_some(), case.get("interval").is_some());
+        let streams = case.number("streams").unwrap_or(1) as f64;
+        match row.name {
+            LOAD if !loaded => None,
+            // With pauses between them, a rate is no time.
+            RTT | RATE if apart => Some(Metric { transfers: None, ..row }),
+            RTT => Some(row.of_transfers(OfTransfers::Time(streams))),
+            _ => Some(row),
+        }
+    }
+
+    fn details(&self, measurement: &Measurement) -> Vec<String> {
+        end_cpus::in_words(measurement).into_iter().collect()
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let sizes = message_sizes(group, MESSAGE)?;
+        places(machine, group)?;
+        let protocols = words(group, "protocol", PROTOCOLS, "tcp")?;
+        for protocol in &protocols {
+            match protocol.as_str() {
+                "udp" => fit_a_datagram(&sizes, "UDP")?,
+                "icmp" => fit_a_datagram(&sizes, "ICMP")?,
+                _ => {}
+            }
+        }
+        let cases =
+            Case::with_each(vec![Case::of(self.name())], "protocol", protocols.into_iter().map(Value::Word));
+        let cases = Case::with_each(cases, "message", sizes.into_iter().map(Value::Size));
+        let cases = Case::with_each(cases, "streams", streams(group, STREAMS)?.into_iter().map(Value::Count));
+        let modes = words(group, "mode", &["block", "poll"], "block")?;
+        let cases = Case::with_each(cases, "mode", modes.into_iter().map(Value::Word));
+        let cases = with_options(cases, group, self.keys())?;
+        if cases.iter().any(|c| c.word("protocol") == Some("icmp") && c.get("load").is_some()) {
+            return Err(
+                "--load is not supported with --protocol icmp: no plimsoll server takes part".to_owned()
+            );
+        }
+        if cases.iter().any(|c| c.get("count").is_some() && c.get("load").is_some()) {
+            return Err("--load and --count are mutually exclusive: use --sample-time".to_owned());
+        }
+        let feasible = |case: &Case| match super::iperf3::is_for(case) {
+            true => Err(CannotMeasure::not_here(
+                "network.latency is not supported on an iperf3 server: use plimsoll serve",
+            )),
+            false => Ok(()),
+        };
+        let candidate = |case: Case| {
+            let (job, feasible) = (Job::of(machine, &case, MESSAGE)?, feasible(&case));
+            Ok(Candidate::new(case, feasible).parsed(&job))
+        };
+        cases.into_iter().map(candidate).collect()
+    }
+
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        let job: Job = parsed.read()?;
+        let mut setup = Setup::of(&job, cx)?;
+        // Of ICMP the kernel answers.
+        if job.protocol != Protocol::Icmp {
+            let asked = job.place.as_ref().map(|place| end_cpus::asked(cx.machine, place));
+            setup = setup.placed(asked.unwrap_or_else(|| Placement::together(cx.machine)));
+        }
+        Ok(Box::new(RoundTrips::new(&setup, &job, seed(cx, case))?))
+    }
+}
+
+/// The words asked for, all of them known.
+fn words(group: &Group, key: &str, known: &[&str], default: &str) -> Result<Vec<String>, String> {
+    let words = group.words(key, &[default]);
+    match words.iter().find(|word| !known.contains(&word.as_str())) {
+        Some(word) => Err(format!("{key} must be one of {1}: '{0}' is not", shown(word), known.join(", "))),
+        None => Ok(words),
+    }
+}

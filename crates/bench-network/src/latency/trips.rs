@@ -1,0 +1,521 @@
+//! A case of round trips, prepared: the session, the ways that messages take, and one sample of them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Builder;
+use std::time::Duration;
+
+use plimsoll_metal::tcp::TcpInfo;
+
+use super::super::amount::{self, Fixed};
+use super::super::condition::{
+    END_CPU, FOREIGN, LATE, LOST, MESSAGE_BYTES, PATH_IPV6, PATH_LOOPBACK, PATH_MTU, PATH_SPEED,
+};
+use super::super::fact::{PLACEMENT, PLACEMENTS};
+use super::super::job::{Job, Protocol};
+use super::super::lost_link::{self, lost_links};
+use super::super::near_end::{FarEnd, Place, dropped_here};
+use super::super::path::Path as ToFarEnd;
+use super::super::path_fault::{self, PathFault, PathWay};
+use super::super::setup::Setup;
+use super::super::{GOODPUT, LOAD, LOSS, Placement, RATE, RTT, foreign_datagrams, random_bytes};
+use super::end_cpus::{self, EndCpus};
+use super::load::Load;
+use plimsoll_bench_api::Prepared;
+use plimsoll_model::sample::{
+    Amount, CannotMeasure, Condition, Conditions, Facts, Histogram, Numbers, Offer, Origin, Sample,
+    WrongAnswer,
+};
+use plimsoll_server::traffic::link_watch::LinkWatch;
+use plimsoll_server::traffic::probe::path::{ConnectPath, IcmpPath, Path, TcpPath, UdpPath, Wait};
+use plimsoll_server::traffic::probe::payload::Payload;
+use plimsoll_server::traffic::probe::{Manner, Trips, Until, round_trips};
+use plimsoll_server::traffic::{Cpus, Lost, nanos};
+use plimsoll_server::wire::{self, Echoed, Message, Sockets, Trip, Waiting, WireError};
+
+/// Each way to seat the two ends is tried for so long, [`TRIALS`] times.
+const TRIAL: Duration = Duration::from_millis(20);
+const TRIALS: usize = 2;
+/// Round trips that are made under load before those that count: the load must be there first.
+const RAMP: Duration = Duration::from_millis(300);
+
+/// How long a connection to the port of `--protocol connect` may take when none brought a message back.
+const CONNECTED: Duration = Duration::from_secs(2);
+
+/// What limits need to know of the path.
+const LINK: [Condition; 4] = [PATH_LOOPBACK, PATH_IPV6, PATH_SPEED, PATH_MTU];
+
+/// The ways that messages take.
+#[derive(Debug)]
+enum Ways {
+    /// Streams of the session.
+    Tcp,
+    /// Its UDP sockets.
+    Udp(Vec<UdpSocket>),
+    /// A connection for each message.
+    Connect,
+    /// The kernel at this address answers.
+    Icmp(SocketAddr),
+}
+
+/// Round trips that are ready to be made.
+#[derive(Debug)]
+pub struct RoundTrips {
+    /// None for ICMP.
+    far_end: Option<FarEnd>,
+    address: SocketAddr,
+    ways: Ways,
+    load: Option<Load>,
+    placement: Placement,
+    path: ToFarEnd,
+    /// The links of ICMP's packets.
+    links: LinkWatch,
+    fixed: Option<Fixed>,
+    payloads: Vec<Payload>,
+    wait: Wait,
+    timeout: Duration,
+    /// From one message to the next; zero where each follows the one before.
+    interval: Duration,
+    /// Number of the next message, so that late ones of a sample before are known.
+    next: u64,
+    /// Messages that came back changed, over all samples.
+    wrong: u64,
+    /// Datagrams of somebody else, over all samples.
+    foreign: u64,
+    /// Which of the far end's CPUs its first thread takes.
+    seat: u16,
+    /// How the CPUs of both ends lie to each other, where that is known.
+    seated: Option<&'static str>,
+    /// The mean round trip in seconds of each way to seat them that was tried.
+    tried: Vec<(&'static str, f64)>,
+}
+
+impl RoundTrips {
+    /// Opens what the case needs.
+    ///
+    /// # Errors
+    /// The far end cannot be started or reached; ICMP is not for this user.
+    pub fn new(setup: &Setup, job: &Job, seed: u64) -> Result<Self, CannotMeasure> {
+        let (message, streams) = (job.message as usize, job.streams);
+        let (far_end, address, ways) = match job.protocol {
+            Protocol::Icmp => {
+                let address = icmp_address(setup)?;
+                (None, address, Ways::Icmp(address))
+            }
+            protocol => {
+                let mut far_end = FarEnd::open(&setup.place, setup.from)?;
+                let ways = match protocol {
+                    Protocol::Udp => Ways::Udp(far_end.open_udp(streams)?),
+                    Protocol::Connect => Ways::Connect,
+                    _ => {
+                        far_end.join(streams, &Sockets::default(), setup.from)?;
+                        Ways::Tcp
+                    }
+                };
+                let address = far_end.address();
+                (Some(far_end), address, ways)
+            }
+        };
+        let mut round_trips = RoundTrips {
+            load: load_of(setup, job, seed, far_end.as_ref())?,
+            links: if far_end.is_none() { LinkWatch::of_route(address) } else { LinkWatch::default() },
+            far_end,
+            address,
+            ways,
+            placement: setup.placement.clone(),
+            path: setup.path(address),
+            fixed: job.messages.map(Fixed::new),
+            payloads: vec![Payload::new(random_bytes(message, seed)); usize::from(streams)],
+            wait: job.wait,
+            timeout: job.timeout,
+            interval: job.interval,
+            next: 0,
+            wrong: 0,
+            foreign: 0,
+            seat: 0,
+            seated: None,
+            tried: Vec::new(),
+        };
+        round_trips.take_seats(setup, job)?;
+        Ok(round_trips)
+    }
+
+    /// Decides where both ends run, where the far end is private: as the case says, or where the round trip is shortest.
+    fn take_seats(&mut self, setup: &Setup, job: &Job) -> Result<(), CannotMeasure> {
+        let (Some(machine), Some(_)) = (setup.machine(), self.far_end_pid()) else { return Ok(()) };
+        let all = self.placement.clone();
+        let ways = match &job.place {
+            Some(_) => Vec::new(),
+            None => end_cpus::ways(machine, &all.near.0, self.wait == Wait::Poll),
+        };
+        let mut times = vec![f64::INFINITY; ways.len()];
+        // One way needs no trial.
+        let trials = if ways.len() > 1 { TRIALS } else { 0 };
+        for _ in 0..trials {
+            for (way, best) in ways.iter().zip(&mut times) {
+                self.sit(&all, *way);
+                let (trips, _) = self.measure(Until::Elapsed(TRIAL))?;
+                if trips.returned() > 0 {
+                    *best = best.min(trips.total.as_secs_f64() / trips.returned() as f64);
+                }
+            }
+        }
+        let order = times.iter().zip(&ways).min_by(|(a, _), (b, _)| a.total_cmp(b));
+        if let Some((_, way)) = order {
+            self.sit(&all, *way);
+        }
+        let known = |ends: &Placement| Some((*ends.near.0.first()?, *ends.far.0.first()?));
+        self.seated = known(&self.placement).map(|(near, far)| end_cpus::relation(machine, near, far));
+        let tried = ways.iter().map(|way| way.name).zip(times);
+        self.tried = tried.filter(|(_, time)| time.is_finite()).collect();
+        Ok(())
+    }
+
+    fn sit(&mut self, all: &Placement, way: EndCpus) {
+        // No machine has more CPUs than that.
+        self.seat = u16::try_from(way.far).unwrap_or_default();
+        self.placement = Placement { near: all.near.clone(), far: all.far.from(way.far) };
+    }
+
+    /// The far end's process id.
+    pub fn far_end_pid(&self) -> Option<u32> {
+        self.far_end.as_ref().and_then(FarEnd::pid)
+    }
+
+    /// Makes round trips on all streams at once, with a far end that is told before and after.
+    fn measure(&mut self, until: Until) -> Result<(Trips, Option<Echoed>), CannotMeasure> {
+        let port = self.begin(until)?;
+        let trips = self.exchange(until, port);
+        let is_silent = match &trips {
+            Ok(trips) => trips.returned() == 0,
+            Err(e) => e.kind() == io::ErrorKind::TimedOut || matches!(self.ways, Ways::Connect),
+        };
+        if is_silent {
+            self.verify_echoes()?;
+        }
+        if is_silent && let Some(fault) = self.path_fault(port) {
+            return Err(fault.of_server(self.address));
+        }
+        let trips = trips.map_err(|e| self.failed("round trips", Lost::of_stream(e)))?;
+        if is_silent {
+            return Err(self.none_came_back(&trips));
+        }
+        let echoed = match &mut self.far_end {
+            None => None,
+            Some(far_end) => {
+                let told = far_end.finish_trips();
+                Some(told.map_err(|e| self.failed("the results of round trips", e.into()))?)
+            }
+        };
+        Ok((trips, echoed))
+    }
+
+    /// Tells the far end what comes; the port of its own for new connections.
+    fn begin(&mut self, until: Until) -> Result<Option<u16>, CannotMeasure> {
+        let trip = match self.ways {
+            Ways::Tcp => Trip::Tcp,
+            Ways::Udp(_) => Trip::Udp,
+            Ways::Connect => Trip::Connect,
+            Ways::Icmp(_) => return Ok(None),
+        };
+        let Some(far_end) = &mut self.far_end else { return Ok(None) };
+        let most = far_end.welcome().max_nanos;
+        let longest = match until {
+            Until::Trips(_) => most,
+            Until::Elapsed(time) => nanos(time).min(most),
+        };
+        let message = self.payloads.first().map_or(1, |payload| payload.bytes().len());
+        let waiting = if self.wait == Wait::Poll { Waiting::Poll } else { Waiting::Block };
+        let request = Message::Trips(wire::Trips {
+            trip,
+            // 64 at most, and 1 MiB.
+            streams: self.payloads.len() as u16,
+            message: message as u32,
+            waiting,
+            longest,
+            place: self.seat,
+        });
+        match (far_end.answer(&request)?, trip) {
+            (Message::Ready, Trip::Tcp | Trip::Udp) => Ok(None),
+            (Message::Port(port), Trip::Connect) => Ok(Some(port.get())),
+            _ => Err(far_end.lost("a request", &WireError::OutOfTurn.into())),
+        }
+    }
+
+    fn exchange(&mut self, until: Until, port: Option<u16>) -> io::Result<Trips> {
+        let manner = Manner { wait: self.wait, timeout: self.timeout, interval: self.interval, until };
+        let parts = self.payloads.len() as u64;
+        let (first, stop) = (self.next, AtomicBool::new(false));
+        let mut to = self.address;
+        to.set_port(port.unwrap_or_default());
+        let (ways, cpus) = (&self.ways, &self.placement.near);
+        let streams = self.far_end.as_ref().map(FarEnd::streams).unwrap_or_default();
+        let all = std::thread::scope(|scope| {
+            let stop = &stop;
+            let threads: io::Result<Vec<_>> = self
+                .payloads
+                .iter_mut()
+                .enumerate()
+                .map(|(number, payload)| {
+                    let manner = Manner { until: until.part(parts, number as u64), ..manner };
+                    Builder::new().name(format!("trips-{number}")).spawn_scoped(scope, move || {
+                        let _pinned = cpus.pin(number);
+                        let way = Way { first, manner, stop };
+                        let done = match ways {
+                            Ways::Tcp => {
+                                way.over(streams.get(number).ok_or_else(gone).and_then(TcpPath::new), payload)
+                            }
+                            Ways::Udp(sockets) => {
+                                way.over(sockets.get(number).ok_or_else(gone).map(UdpPath), payload)
+                            }
+                            Ways::Connect => way.over(Ok(ConnectPath::new(to)), payload),
+                            Ways::Icmp(to) => way.over(IcmpPath::new(*to), payload),
+                        };
+                        if done.is_err() {
+                            stop.store(true, Ordering::Relaxed);
+                        }
+                        done
+                    })
+                })
+                .collect();
+            let ended = || Err(io::Error::other("its thread ended unexpectedly"));
+            let joined = threads?.into_iter().map(|thread| thread.join().unwrap_or_else(|_| ended()));
+            joined.collect::<io::Result<Vec<Trips>>>()
+        })?;
+        let mut sum = Trips::none();
+        all.iter().for_each(|trips| sum.add(trips));
+        self.next += all.iter().map(|trips| trips.sent).max().unwrap_or_default();
+        self.wrong += sum.wrong;
+        self.foreign += sum.foreign;
+        Ok(sum)
+    }
+
+    /// The fault of the path because of which no message came back, if there is one. The server's part of the round trips
+    /// is over then.
+    fn path_fault(&mut self, port: Option<u16>) -> Option<PathFault> {
+        let bytes = self.payloads.first().map_or(1, |payload| payload.bytes().len()) as u32;
+        let far_end = self.far_end.as_mut().filter(|far_end| far_end.pid().is_none())?;
+        let lost_link = far_end.lost_link();
+        let ways = [PathWay::Up, PathWay::Down].into_iter();
+        match &self.ways {
+            _ if lost_link.is_some() => lost_link,
+            Ways::Connect => {
+                let port = port?;
+                let mut to = self.address;
+                to.set_port(port);
+                TcpStream::connect_timeout(&to, CONNECTED)
+                    .is_err()
+                    .then_some(PathFault::NoConnection { port })
+            }
+            Ways::Udp(sockets) => {
+                far_end.finish_trips().ok()?;
+                let mut faults = ways.map(|way| path_fault::large_datagrams(far_end, sockets, way, bytes));
+                faults.find_map(|fault| fault.ok().flatten())
+            }
+            Ways::Tcp => {
+                let segment = TcpInfo::of(far_end.streams().first()?).ok()?.send_mss;
+                let mut faults = ways.map(|way| path_fault::black_hole(far_end, way, segment));
+                faults.find_map(|fault| fault.ok().flatten())
+            }
+            Ways::Icmp(_) => None,
+        }
+    }
+
+    fn none_came_back(&self, trips: &Trips) -> CannotMeasure {
+        CannotMeasure::far_end(format!(
+            "none of {} messages came back within {:?} from {}; use a longer --timeout",
+            trips.sent, self.timeout, self.address
+        ))
+    }
+
+    fn failed(&mut self, during: &str, error: Lost) -> CannotMeasure {
+        match &mut self.far_end {
+            Some(far_end) => far_end.lost(during, &error),
+            None if matches!(error, Lost::Dropped) => dropped_here(self.address),
+            None if let Some(link) = lost_links(self.links.losses(), &[]).into_iter().next() => {
+                PathFault::LinkLost(link).of_server(self.address)
+            }
+            None => CannotMeasure::far_end(format!(
+                "{} does not answer ICMP echo: {error}; a firewall may drop it: use --protocol tcp",
+                self.address.ip()
+            )),
+        }
+    }
+
+    /// Measures while the load fills the path.
+    fn measure_loaded(&mut self, until: Until) -> Result<Loaded, CannotMeasure> {
+        let Some(mut load) = self.load.take() else {
+            return self.measure(until).map(|(trips, echoed)| Loaded { trips, echoed, load: None });
+        };
+        let Until::Elapsed(time) = until else {
+            return Err(CannotMeasure::not_here(
+                "--load and --count are mutually exclusive: use --sample-time",
+            ));
+        };
+        let loading = RAMP + time + 2 * self.timeout.min(RAMP);
+        let done = std::thread::scope(|scope| {
+            let loading = Builder::new().name("load".to_owned()).spawn_scoped(scope, || load.run(loading));
+            let loading = loading.map_err(|e| CannotMeasure::environment(Lost::Thread(e).to_string()))?;
+            let measured = self.measure(Until::Elapsed(RAMP)).and_then(|_| self.measure(until));
+            let ended = || Err(CannotMeasure::environment("the thread of the load ended unexpectedly"));
+            let load = loading.join().unwrap_or_else(|_| ended());
+            let (trips, echoed) = measured?;
+            Ok(Loaded { trips, echoed, load: Some(load?) })
+        });
+        self.load = Some(load);
+        done
+    }
+
+    /// Whether every message came back as it was sent, or not at all.
+    fn verify_echoes(&self) -> Result<(), CannotMeasure> {
+        match self.wrong {
+            0 => Ok(()),
+            n => {
+                let wrong = WrongAnswer::new(Origin::Network, "round trips", "other bytes");
+                let wrong = wrong.detail("messages came back with other bytes than were sent");
+                Err(WrongAnswer { count: n, ..wrong }.into())
+            }
+        }
+    }
+
+    fn read(&self, done: &Loaded) -> Result<Sample, CannotMeasure> {
+        let Loaded { trips, echoed, load } = done;
+        if echoed.as_ref().is_some_and(|echoed| echoed.messages < trips.returned()) {
+            return Err(CannotMeasure::far_end(
+                "the server reports fewer messages than came back: client and server must be the same build",
+            ));
+        }
+        let (returned, seconds) = (trips.returned() as f64, trips.elapsed.as_secs_f64().max(1e-9));
+        let message = self.payloads.first().map_or(0, |payload| payload.bytes().len()) as f64;
+        let values = [
+            (RTT, trips.total.as_secs_f64() / returned),
+            (RATE, returned / seconds),
+            (GOODPUT, 2.0 * 8.0 * message * returned / seconds),
+            (LOSS.name, trips.lost as f64 / trips.sent as f64),
+        ];
+        let values = values.into_iter().chain(load.map(|carried| (LOAD, carried)));
+        let path = self.path.conditions();
+        let mut more: Numbers = LINK.iter().map(|row| (*row, path.get(row))).collect();
+        more.set_of(&END_CPU, "near", trips.cpu.as_secs_f64() / seconds);
+        if let Some(echoed) = echoed {
+            more.set_of(&END_CPU, "far", Duration::from_nanos(echoed.cpu_nanos).as_secs_f64() / seconds);
+        }
+        let counts = [(LOST, trips.lost), (LATE, trips.late), (FOREIGN, trips.foreign)];
+        more.add(counts.into_iter().map(|(row, count)| (row, count as f64)).collect());
+        more.set(&MESSAGE_BYTES, message);
+        Ok(Sample {
+            elapsed: seconds,
+            values: values.map(|(name, value)| (name.to_owned(), value)).collect(),
+            histograms: vec![Histogram { metric: RTT.to_owned(), buckets: trips.times.buckets() }],
+            conditions: Conditions { more, ..Conditions::default() },
+            ..Sample::default()
+        })
+    }
+}
+
+/// What one sample came to.
+struct Loaded {
+    trips: Trips,
+    echoed: Option<Echoed>,
+    /// Bits per second of the load.
+    load: Option<f64>,
+}
+
+/// One stream's round trips.
+#[derive(Clone, Copy)]
+struct Way<'a> {
+    first: u64,
+    manner: Manner,
+    stop: &'a AtomicBool,
+}
+
+impl Way<'_> {
+    fn over(self, path: io::Result<impl Path>, payload: &mut Payload) -> io::Result<Trips> {
+        round_trips(&mut path?, payload, self.first, self.manner, self.stop)
+    }
+}
+
+fn gone() -> io::Error {
+    io::ErrorKind::NotConnected.into()
+}
+
+/// Where ICMP echoes go: the server, or this machine.
+fn icmp_address(setup: &Setup) -> Result<SocketAddr, CannotMeasure> {
+    let address = match &setup.place {
+        Place::Server { address, .. } => {
+            let addresses = address.resolve()?;
+            let family = |a: &&SocketAddr| setup.from.is_none_or(|from| from.is_ipv4() == a.is_ipv4());
+            let none =
+                || CannotMeasure::far_end("the server has no address of the same IP version as --bind");
+            addresses.iter().find(family).copied().ok_or_else(none)?
+        }
+        Place::Private { .. } => SocketAddr::from(([127, 0, 0, 1], 0)),
+    };
+    match IcmpPath::new(address) {
+        Ok(_) => Ok(address),
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Err(CannotMeasure::not_here(
+            "this user may not send ICMP echo (net.ipv4.ping_group_range, or CAP_NET_RAW); use --protocol tcp or udp",
+        )),
+        Err(e) => {
+            Err(CannotMeasure::not_here(format!("cannot open an ICMP socket to {}: {e}", address.ip())))
+        }
+    }
+}
+
+fn load_of(
+    setup: &Setup,
+    job: &Job,
+    seed: u64,
+    far_end: Option<&FarEnd>,
+) -> Result<Option<Load>, CannotMeasure> {
+    let (Some(direction), Some(far_end)) = (job.load, far_end) else { return Ok(None) };
+    // Behind those of the round trips, where there are more.
+    let mut cpus = setup.placement.near.0.clone();
+    cpus.reverse();
+    let message = random_bytes(Load::message_bytes(), seed);
+    Load::new(far_end, setup.from, direction, message, Cpus(cpus)).map(Some)
+}
+
+impl Prepared for RoundTrips {
+    fn offer(&self) -> Offer {
+        self.placement.offer(self.payloads.len())
+    }
+
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let streams = self.payloads.len() as u16;
+        let until = match amount::of_sample(self.fixed, amount, streams) {
+            wire::Amount::Messages(all) => Until::Trips(all),
+            wire::Amount::Nanos(time) => Until::Elapsed(Duration::from_nanos(time)),
+        };
+        let done = self.measure_loaded(until)?;
+        if let Some(fixed) = &mut self.fixed {
+            fixed.moved(done.trips.sent);
+        }
+        self.read(&done)
+    }
+
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        self.verify_echoes()
+    }
+
+    fn facts(&self) -> Facts {
+        let mut facts = self.placement.facts(&self.path.name(), self.address);
+        facts.warnings.extend(foreign_datagrams(self.foreign));
+        facts.achieved.set_some(&PLACEMENT, self.seated);
+        if !self.tried.is_empty() {
+            let tried = self.tried.iter().map(|(name, time)| ((*name).to_owned(), *time));
+            facts.achieved.set(&PLACEMENTS, tried.collect::<BTreeMap<_, _>>());
+        }
+        if let Some(fixed) = self.fixed {
+            fixed.note(&mut facts);
+        }
+        let lost = match &self.far_end {
+            Some(far_end) => far_end.lost_links(),
+            None => lost_links(self.links.losses(), &[]),
+        };
+        lost_link::note(lost, &mut facts);
+        facts
+    }
+}

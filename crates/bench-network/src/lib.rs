@@ -1,0 +1,181 @@
+//! Network benchmarks. Both ends are ours, so that what is reported is what the receiver saw.
+//!
+//! Without `--server` the far end is a second process on this machine, and every result is labelled so: over loopback
+//! it is the kernel and memory that are measured, not a link.
+
+mod amount;
+pub mod condition;
+mod end_conditions;
+pub(crate) mod fact;
+mod findings;
+mod held;
+mod iperf3;
+mod job;
+mod latency;
+mod limit;
+mod lost_link;
+mod near_end;
+mod part;
+mod path;
+mod path_fault;
+mod process;
+mod server;
+mod setup;
+mod sustained;
+mod tcp;
+mod udp;
+mod warning;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use fact::{FAR_END, FAR_END_CPUS, LINK, NEAR_END_CPUS};
+pub use job::{Job, to_server};
+pub use latency::{Latency, RoundTrips};
+pub use near_end::{FarEnd, Place};
+pub use part::SUBSYSTEM;
+pub use server::Address;
+pub use setup::Setup;
+pub use tcp::{Streams, Tcp};
+pub use udp::{Datagrams, Udp};
+use warning::NetworkWarning;
+
+use plimsoll_bench_api::Context;
+use plimsoll_bench_api::place;
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::metric::{Better, Form, Metric};
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::{CannotMeasure, Facts, Offer};
+use plimsoll_model::warning::Note;
+use plimsoll_server::traffic::{Cpus, Fnv};
+use plimsoll_system::program::Own;
+use plimsoll_units::quantity::{Unit, format_size};
+
+/// What TCP and UDP both do: bytes that go one way.
+const STREAM: &str = "stream of bytes";
+
+/// Name of the metric of the bits that arrived in a second.
+pub const GOODPUT: &str = "goodput";
+/// Name of the metric of the messages or datagrams that arrived in a second.
+pub const MESSAGES: &str = "messages";
+/// Name of the metric of the CPU time for each byte.
+pub const CPU: &str = "cpu";
+/// Name of the metric of how much the time on the way varies.
+pub const JITTER: &str = "jitter";
+/// Name of the metric of the time of a round trip.
+pub const RTT: &str = "rtt";
+/// Name of the metric of round trips a second.
+pub const RATE: &str = "rate";
+/// Name of the metric of the load that was on the path.
+pub const LOAD: &str = "load";
+
+/// The share that did not arrive.
+const LOSS: Metric = Metric::new("loss", Unit::One, Better::Lower)
+    .about("share of what was sent that did not arrive")
+    .said_as("loss", Form::ShareAboveZero);
+
+/// This very program, also when its file has been replaced since it started.
+fn own_program() -> Result<PathBuf, CannotMeasure> {
+    let own = Own::find().map_err(|e| {
+        CannotMeasure::environment(format!("cannot find this program's own file: {e}; mount /proc"))
+    })?;
+    Ok(own.path)
+}
+
+/// The message sizes asked for, or the default.
+fn message_sizes(group: &Group, default: u32) -> Result<Vec<u64>, String> {
+    let sizes = group.numbers("message", &[u64::from(default)]);
+    let most = u64::from(plimsoll_server::wire::MAX_MESSAGE);
+    match sizes.iter().find(|bytes| !(1..=most).contains(*bytes)) {
+        Some(bytes) => Err(format!("message must be between 1 and {}: {bytes} is not", format_size(most))),
+        None => Ok(sizes),
+    }
+}
+
+/// Refuses messages that do not fit a datagram.
+fn fit_a_datagram(sizes: &[u64], protocol: &str) -> Result<(), String> {
+    let most = u64::from(plimsoll_server::wire::MAX_DATAGRAM);
+    match sizes.iter().find(|bytes| **bytes > most) {
+        Some(bytes) => Err(format!(
+            "message must be between 1 and {most} with {protocol} (65535 of IPv4, less headers of 28): {bytes} is not"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// A number that depends on the run's seed and the case.
+fn seed(cx: &Context<'_>, case: &Case) -> u64 {
+    Fnv(cx.options.seed).with(case.id().as_str().as_bytes()).0
+}
+
+/// Bytes that nothing can compress, the same for the same seed.
+fn random_bytes(count: usize, seed: u64) -> Vec<u8> {
+    let mut bytes = vec![0; count];
+    ChaCha8Rng::seed_from_u64(seed).fill_bytes(&mut bytes);
+    bytes
+}
+
+/// Where the two ends' threads run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// The CPUs of the near end, in turn.
+    pub near: Cpus,
+    /// Those of a private far end; empty where the far end is elsewhere, and places its threads itself.
+    pub far: Cpus,
+}
+
+impl Placement {
+    /// Both ends on this machine, each with all CPUs.
+    pub fn together(machine: &Machine) -> Self {
+        let cpus = Cpus(place(machine, machine.cpu.allowed.len()));
+        Placement { near: cpus.clone(), far: cpus }
+    }
+
+    /// Both ends on this machine, one stream: each end on a core of its own, where there are two.
+    pub fn on_two_cores(machine: &Machine) -> Self {
+        let cpus = Cpus(place(machine, machine.cpu.allowed.len()));
+        Placement { far: cpus.from(1), near: cpus }
+    }
+
+    /// The far end elsewhere: all CPUs are this end's.
+    pub fn apart(machine: &Machine) -> Self {
+        Placement { near: Cpus(place(machine, machine.cpu.allowed.len())), far: Cpus::default() }
+    }
+
+    /// For a reference tool: the CPUs that this many streams use.
+    fn offer(&self, streams: usize) -> Offer {
+        let used = |cpus: &Cpus| {
+            let mut used: Vec<usize> = cpus.0.iter().copied().take(streams.max(1)).collect();
+            used.sort_unstable();
+            used
+        };
+        Offer { cpus: used(&self.near), far_cpus: used(&self.far), ..Offer::default() }
+    }
+
+    /// What lies between the ends, and the CPUs used.
+    fn facts(&self, link: &str, far: SocketAddr) -> Facts {
+        let mut facts = Facts::default();
+        facts.achieved.set(&LINK, link);
+        facts.achieved.set(&FAR_END, far.to_string());
+        facts.achieved.set(&NEAR_END_CPUS, self.near.0.clone());
+        facts.achieved.set(&FAR_END_CPUS, self.far.0.clone());
+        if let ([near], [far]) = (self.near.0.as_slice(), self.far.0.as_slice())
+            && near == far
+        {
+            facts.warnings.push(NetworkWarning::EndsShareCpu { cpu: *near }.into());
+        }
+        facts
+    }
+}
+
+/// Tells of datagrams that came to the ports of a measurement and are not part of it, where there were any.
+fn foreign_datagrams(count: u64) -> Option<Note> {
+    (count > 0).then(|| NetworkWarning::ForeignDatagrams { count }.into())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,263 @@
+//! Limits of network figures: what a link's frames leave for the program, and over loopback how fast a CPU copies.
+//!
+//! **A link.** Of each frame, the program gets the segment's payload. On the wire a segment takes besides: TCP's header
+//! (20 bytes, RFC 9293) and, with timestamps, 12 bytes of options (RFC 7323); IP's (20 bytes, RFC 791; 40 for IPv6,
+//! RFC 8200); Ethernet's preamble and delimiter (8), header (14), check (4) and gap (12), IEEE 802.3: 1538 bytes on the
+//! wire for 1500 of IP, of which 1448 are the program's.
+//!
+//! **Loopback.** There is no link. Why not half the copy bandwidth of main memory: what is under way is a few megabytes
+//! that stay in the caches, so the figure may rightly be above it. What holds: each sending thread must write every
+//! byte once, to pages that the other end has read since. The traffic, reads and writes together, of a copy within
+//! the caches is therefore more than it can write. It is a loose bound, and a true one.
+
+mod held;
+
+use crate::condition::{PATH_COPY, PATH_IPV6, PATH_LINE, PATH_LOOPBACK, PATH_SPEED};
+use crate::{GOODPUT, MESSAGES};
+use plimsoll_model::limit::device::{Burstable, NetworkPromise};
+use plimsoll_model::limit::frame::{ETHERNET, IPV4_HEADER, IPV6_HEADER, PASSED_BY, stated};
+use plimsoll_model::limit::user::OF_VIRTUAL_DEVICES;
+use plimsoll_model::limit::{Input, Kind, Limit, Question, Source};
+use plimsoll_units::quantity::{Quantity, Unit};
+
+/// The limits of a stream of bytes, by what frames leave of a link for the program.
+pub(super) fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> {
+    let goodput = || match question.condition(&PATH_LOOPBACK) {
+        Some(loopback) if loopback > 0.5 => {
+            std::iter::once(copying(question)).chain(held::limits(question, &framed)).collect()
+        }
+        Some(_) => {
+            let link = std::iter::once(framing(question, &framed)).chain(promised(question, &framed));
+            link.chain(held::limits(question, &framed)).collect()
+        }
+        None => {
+            let why = "nothing was measured, so the way to the server is unknown";
+            vec![Limit::unknown(Kind::Ceiling, why)]
+        }
+    };
+    let goodput = || goodput().into_iter().map(|limit| limit.passed_by(PASSED_BY));
+    let bits = question.case.number("message").map(|bytes| bytes as f64 * 8.0);
+    match (question.metric, bits) {
+        (GOODPUT, _) => goodput().collect(),
+        (MESSAGES, Some(bits)) => goodput().map(|limit| per_message(limit, bits)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// How many directions carry bytes at once.
+fn directions(question: &Question<'_>) -> f64 {
+    if question.case.word("direction") == Some("both") { 2.0 } else { 1.0 }
+}
+
+fn per_message(mut limit: Limit, bits: f64) -> Limit {
+    limit.value = limit.value.map(|value| value / bits);
+    if limit.value.is_some() {
+        limit.formula += " ÷ message";
+    }
+    limit
+}
+
+/// What frames leave of a link for the program.
+pub(super) struct Framed {
+    /// The program's share of the bytes on the wire, or why it is not known.
+    pub(super) share: Result<f64, &'static str>,
+    /// The same of the bytes that the kernel counts when it shapes: of Ethernet the header alone.
+    pub(super) counted: f64,
+    /// The share in words.
+    pub(super) formula: &'static str,
+    /// What it is computed from.
+    pub(super) inputs: Vec<Input>,
+}
+
+/// Bytes of the IP header of the path's packets.
+pub(super) fn ip_header(question: &Question<'_>) -> f64 {
+    let is_v6 = question.condition(&PATH_IPV6).is_some_and(|v6| v6 > 0.5);
+    if is_v6 { IPV6_HEADER } else { IPV4_HEADER }
+}
+
+/// The headers of every packet, as inputs of a formula.
+pub(super) fn headers(ip: f64) -> [Input; 2] {
+    [
+        Input::new("ip", ip, "B", "header of IPv4 (RFC 791) or IPv6 (RFC 8200)"),
+        Input::new("ethernet", ETHERNET, "B", "preamble 8, header 14, check 4, gap 12 (IEEE 802.3)"),
+    ]
+}
+
+/// The link's rate, less what frames cost.
+fn framing(question: &Question<'_>, framed: &Framed) -> Limit {
+    let unknown = |why: &str| Limit::unknown(Kind::Ceiling, why);
+    let Some(speed) = question.condition(&PATH_SPEED) else {
+        let stated = Burstable::unstated(&question.machine.virtualisation).unwrap_or_default();
+        return unknown(&format!(
+            "the link's speed is unknown: the interface is software, or its driver does not tell{stated}; {OF_VIRTUAL_DEVICES}",
+        ));
+    };
+    let share = match framed.share {
+        Ok(share) => share,
+        Err(why) => return unknown(why),
+    };
+    let mut inputs =
+        vec![Input::new("speed", speed, "bit/s", "/sys/class/net of the interface that the packets take")];
+    inputs.extend(framed.inputs.iter().cloned());
+    let both = if directions(question) > 1.0 { "2 × " } else { "" };
+    let formula = format!("{both}speed × {}", framed.formula);
+    let value = directions(question) * speed * share;
+    stated(Limit::fixed(Kind::Ceiling, Source::Derived, value, &formula, inputs), question.machine)
+}
+
+/// What the instance type promises: the same for both directions, so twice for both at once. What leaves by an interface
+/// of software may not leave the machine.
+fn promised(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
+    question.condition(&PATH_LINE).filter(|line| *line > 0.5)?;
+    let promise = NetworkPromise::of(&question.machine.virtualisation)?;
+    let share = framed.share.as_ref().ok()?;
+    let from = format!(
+        "data/instances.toml, {} by the firmware's product name; {}; not re-read for this file",
+        promise.product, promise.source
+    );
+    let mut inputs = vec![Input::new("promise", promise.burst, "bit/s", &from)];
+    inputs.extend(framed.inputs.iter().cloned());
+    let both = if directions(question) > 1.0 { "2 × " } else { "" };
+    let value = directions(question) * promise.burst * share;
+    let formula = format!("{both}promise × {}", framed.formula);
+    let mut limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, &formula, inputs);
+    let lasting = Quantity::new(promise.baseline, Unit::BitPerSecond);
+    limit.reason = match promise.baseline < promise.burst {
+        true => Some(format!(
+            "a burst, while credit lasts; what {} promises for ever is {lasting}",
+            promise.product
+        )),
+        false => promise.weighting,
+    };
+    Some(limit.promised())
+}
+
+/// The ceiling over loopback: the sending CPUs' copies.
+fn copying(question: &Question<'_>) -> Limit {
+    let on = |key| question.case.word(key) == Some("on");
+    if on("zerocopy") && on("discard") {
+        return Limit::unknown(Kind::Ceiling, "no physical link, and neither end copies: nothing bounds it");
+    }
+    let Some(copied) = question.condition(&PATH_COPY) else {
+        return Limit::unknown(Kind::Ceiling, "no physical link; and how fast a CPU copies was not measured");
+    };
+    let streams = question.case.number("streams").unwrap_or(1) as f64 * directions(question);
+    let cpus = question.machine.cpu.allowed.len().max(1) as f64;
+    let senders = streams.min(cpus);
+    let inputs = vec![
+        Input::new(
+            "copy rate",
+            copied,
+            "B/s",
+            "bytes read and written by a CPU that copies in its caches, in this run",
+        ),
+        Input::new("CPUs", senders, "1", "CPUs that send: one a stream and direction, at most those allowed"),
+    ];
+    let value = copied * 8.0 * senders;
+    let mut limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, "copy rate × 8 bit × CPUs", inputs);
+    limit.reason = Some(
+        "over loopback a CPU copies each byte that it sends; each case measures the copy rate itself, with data in the CPU's cache"
+            .to_owned(),
+    );
+    limit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SUBSYSTEM;
+    use plimsoll_machine::{Machine, Root};
+    use plimsoll_model::case::Case;
+    use plimsoll_model::limit::Evidence;
+    use plimsoll_model::sample::{Conditions, Sample};
+
+    fn limit_of(case: &Case, metric: &str, conditions: &[(&str, f64)]) -> Limit {
+        let more = conditions.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        let samples =
+            [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
+        let machine = Machine::discover(&Root::live());
+        let question =
+            Question { machine: &machine, case, metric, samples: &samples, evidence: Evidence::default() };
+        SUBSYSTEM.limits(&question).remove(0)
+    }
+
+    fn case() -> Case {
+        Case::of("network.tcp")
+            .with_size("message", 1 << 16)
+            .with_count("streams", 1)
+            .with_word("direction", "up")
+    }
+
+    const GIGABIT: [(&str, f64); 5] = [
+        ("path_loopback", 0.0),
+        ("path_speed", 1e9),
+        ("path_ipv6", 0.0),
+        ("tcp_mss", 1448.0),
+        ("tcp_timestamps", 1.0),
+    ];
+
+    #[test]
+    fn gigabit_ethernet_carries_what_is_known_of_it() {
+        // 1448 of 1538 bytes: 941.5 Mbit/s, the figure that everybody who measures it knows.
+        let found = limit_of(&case(), "goodput", &GIGABIT);
+        assert!((found.value.unwrap() - 941.482_4e6).abs() < 1e3, "{found:?}");
+        assert_eq!(found.source, Source::Derived);
+        let mut v6 = GIGABIT;
+        v6[2].1 = 1.0;
+        v6[3].1 = 1428.0;
+        assert!((limit_of(&case(), "goodput", &v6).value.unwrap() - 928.478_5e6).abs() < 1e3);
+        let both = case().with_word("direction", "both");
+        assert!((limit_of(&both, "goodput", &GIGABIT).value.unwrap() - 2.0 * 941.482_4e6).abs() < 2e3);
+        let messages = limit_of(&case(), "messages", &GIGABIT);
+        assert!((messages.value.unwrap() * 8.0 * 65536.0 - 941.482_4e6).abs() < 1e3);
+    }
+
+    #[test]
+    fn without_a_line_the_limit_is_unknown_and_says_what_to_do() {
+        let found = limit_of(&case(), "goodput", &[("path_loopback", 0.0), ("tcp_mss", 1448.0)]);
+        assert!(found.value.is_none() && found.reason.unwrap().contains(OF_VIRTUAL_DEVICES));
+        let found = limit_of(&case(), "goodput", &[]);
+        assert_eq!(found.source, Source::Unknown);
+        let found = limit_of(&case(), "messages", &[("path_loopback", 0.0), ("path_speed", 1e9)]);
+        assert!(found.reason.unwrap().contains("segment size"));
+    }
+
+    #[test]
+    fn over_loopback_the_copy_bounds_and_says_that_it_is_no_link() {
+        let found = limit_of(&case(), "goodput", &[("path_loopback", 1.0), ("path_copy", 100e9)]);
+        assert_eq!((found.value, found.source), (Some(800e9), Source::Derived));
+        assert!(found.reason.unwrap().starts_with("over loopback a CPU copies each byte"));
+        let neither = case().with_word("zerocopy", "on").with_word("discard", "on");
+        let found = limit_of(&neither, "goodput", &[("path_loopback", 1.0), ("path_copy", 100e9)]);
+        assert_eq!(found.value, None);
+    }
+
+    #[test]
+    fn an_instance_promises_its_network() {
+        let mut machine = Machine::discover(&Root::live());
+        machine.virtualisation.system_vendor = Some("Amazon EC2".to_owned());
+        machine.virtualisation.product = Some("m6i.large".to_owned());
+        let case = case();
+        let by = |line: f64| {
+            let line = [("path_line", line)];
+            let more = GIGABIT.iter().filter(|(name, _)| *name != "path_speed").chain(&line);
+            let more = more.map(|(name, value)| ((*name).to_owned(), *value)).collect();
+            let samples =
+                [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
+            let evidence = Evidence::default();
+            SUBSYSTEM.limits(&Question {
+                machine: &machine,
+                case: &case,
+                metric: "goodput",
+                samples: &samples,
+                evidence,
+            })
+        };
+        assert_eq!(by(0.0).len(), 1, "a bridge or a tunnel is none of the promise's");
+        let found = by(1.0);
+        assert_eq!((found.len(), found[0].source, found[1].source), (2, Source::Unknown, Source::Rated));
+        assert!((found[1].value.unwrap() / (12.5e9 * 1448.0 / 1538.0) - 1.0).abs() < 1e-9);
+        assert!(found[1].reason.as_ref().unwrap().contains("781 Mbit/s"), "{found:?}");
+        assert!(found[1].is_promise && !found[0].is_promise, "what passes a promise is not invalid");
+    }
+}

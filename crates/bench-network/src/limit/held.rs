@@ -1,0 +1,162 @@
+//! What holds a path below its link: a shaper or policer of either end's kernel, the server's cap, a token bucket that the
+//! arrivals showed.
+//!
+//! What a figure has passed by more than its uncertainty is no limit of it, whoever says so.
+
+use super::{Framed, directions};
+use crate::GOODPUT;
+use crate::condition::{BASE_RATE, FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::frame::ETHERNET_HEADER;
+use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, median};
+
+/// A figure this much past a bound refutes it: a receiver that woke late explains less.
+const REFUTED: f64 = 1.05;
+/// An inferred bound this near to one that somebody set is that one, seen with an error.
+const SAME: f64 = 0.1;
+
+/// All of them that the figure has not refuted.
+pub(super) fn limits(question: &Question<'_>, framed: &Framed) -> Vec<Limit> {
+    let came = median(question.samples.iter().filter_map(|s| s.values.get(GOODPUT).copied()).collect());
+    let holds =
+        |limit: &Limit| came.is_none_or(|came| limit.value.is_some_and(|most| came <= REFUTED * most));
+    let set = [shaped(question, framed), policed(question), capped(question)];
+    let mut all: Vec<Limit> = set.into_iter().flatten().filter(holds).collect();
+    let near =
+        |own: f64| all.iter().filter_map(|limit| limit.value).any(|set| (own / set - 1.0).abs() < SAME);
+    let inferred = inferred(question).filter(holds).filter(|limit| limit.value.is_some_and(|own| !near(own)));
+    all.extend(inferred);
+    all
+}
+
+/// The rates of the directions that the case's bytes take, together; none unless each has one.
+fn together(case: &Case, up: Option<f64>, down: Option<f64>) -> Option<f64> {
+    match case.word("direction") {
+        Some("down") => down,
+        Some("both") => Some(up? + down?),
+        _ => up,
+    }
+}
+
+/// What leaves: this end's shaper upwards, the server's downwards.
+fn shaped(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
+    let rate = together(question.case, question.condition(&SHAPED), question.condition(&FAR_SHAPED))?;
+    let from = "queueing discipline or class that all packets pass where they leave (rtnetlink)";
+    let mut inputs = vec![Input::new("shaper", rate, "bit/s", from)];
+    inputs.extend(framed.inputs.iter().filter(|input| input.name != "ethernet").cloned());
+    inputs.push(Input::new(
+        "ethernet",
+        ETHERNET_HEADER,
+        "B",
+        "what the kernel counts of Ethernet: its header",
+    ));
+    let formula = format!("shaper × {}", framed.formula);
+    let mut limit = Limit::fixed(Kind::Ceiling, Source::Documented, rate * framed.counted, &formula, inputs);
+    limit.reason = Some("the shaper's, not the link's".to_owned());
+    Some(limit)
+}
+
+/// What comes in: the server's policer upwards, this end's downwards. It counts no less than the payload.
+fn policed(question: &Question<'_>) -> Option<Limit> {
+    let rate = together(question.case, question.condition(&FAR_POLICED), question.condition(&POLICED))?;
+    let from = "policer that drops what comes in beyond it (rtnetlink)";
+    let inputs = vec![Input::new("policer", rate, "bit/s", from)];
+    let mut limit = Limit::fixed(Kind::Ceiling, Source::Documented, rate, "policer", inputs);
+    limit.reason = Some("the policer's, not the link's".to_owned());
+    Some(limit)
+}
+
+fn capped(question: &Question<'_>) -> Option<Limit> {
+    let cap = question.condition(&SERVER_CAP)?;
+    let inputs = vec![Input::new("max-rate", cap, "bit/s", "the server's --max-rate, as it says")];
+    let ways = directions(question);
+    let formula = if ways > 1.0 { "2 × max-rate" } else { "max-rate" };
+    let mut limit = Limit::fixed(Kind::Ceiling, Source::Documented, ways * cap, formula, inputs);
+    limit.reason = Some("the server's cap, not the link's".to_owned());
+    Some(limit)
+}
+
+fn inferred(question: &Question<'_>) -> Option<Limit> {
+    let base = question.condition(&BASE_RATE)?;
+    let from = "what arrived when the burst was over, and again after a pause filled the bucket";
+    let inputs = vec![Input::new("base", base, "bit/s", from)];
+    let mut limit = Limit::fixed(Kind::Ceiling, Source::Inferred, base, "base", inputs);
+    limit.reason = Some("a token bucket on the way, from this run's own arrivals".to_owned());
+    Some(limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::condition::{PATH_LOOPBACK, PATH_MTU, PATH_SPEED, TCP_MSS, TCP_TIMESTAMPS};
+    use plimsoll_machine::{Machine, Root};
+    use plimsoll_model::limit::{Evidence, tightest_first};
+    use plimsoll_model::sample::{Condition, Conditions, Sample};
+
+    /// The tightest limit of a case whose samples carried so much under these conditions.
+    fn limit(direction: &str, goodput: f64, conditions: &[(Condition, f64)]) -> Limit {
+        let case = Case::of("network.tcp").with_size("message", 1 << 17).with_word("direction", direction);
+        let usual = [(PATH_LOOPBACK, 0.0), (TCP_MSS, 1448.0), (TCP_TIMESTAMPS, 1.0)];
+        let more = usual.iter().chain(conditions).copied().collect();
+        let values = [(GOODPUT.to_owned(), goodput)].into();
+        let conditions = Conditions { more, ..Conditions::default() };
+        let samples = [Sample { values, conditions, ..Sample::default() }];
+        let machine = Machine::discover(&Root::live());
+        let evidence = Evidence::default();
+        let asked = Question { machine: &machine, case: &case, metric: GOODPUT, samples: &samples, evidence };
+        let mut all = crate::SUBSYSTEM.limits(&asked);
+        tightest_first(&mut all);
+        all.remove(0)
+    }
+
+    #[test]
+    fn a_cap_below_the_link_is_the_limit_in_each_direction() {
+        let gigabit = (PATH_SPEED, 1e9);
+        let found = limit("up", 49e6, &[gigabit, (SERVER_CAP, 50e6)]);
+        assert_eq!((found.value, found.source), (Some(50e6), Source::Documented));
+        assert_eq!(limit("both", 99e6, &[(SERVER_CAP, 50e6)]).value, Some(100e6));
+        // A cap above the link leaves the link.
+        let found = limit("up", 900e6, &[gigabit, (SERVER_CAP, 5e9)]);
+        assert_eq!(found.source, Source::Derived);
+    }
+
+    #[test]
+    fn a_word_that_the_figure_has_passed_is_no_limit() {
+        let found = limit("down", 80e6, &[(SERVER_CAP, 50e6), (FAR_SHAPED, 60e6)]);
+        assert_eq!((found.value, found.source), (None, Source::Unknown));
+        let found = limit("down", 80e6, &[(SERVER_CAP, 50e6), (FAR_SHAPED, 100e6)]);
+        assert!((found.value.unwrap() - 100e6 * 1448.0 / 1514.0).abs() < 1.0, "{found:?}");
+    }
+
+    #[test]
+    fn each_direction_has_its_shapers_and_policers() {
+        let all = [(SHAPED, 200e6), (FAR_SHAPED, 100e6), (POLICED, 300e6), (FAR_POLICED, 150e6)];
+        assert_eq!(limit("up", 1e6, &all).value, Some(150e6));
+        let payload = 1448.0 / 1514.0;
+        assert!((limit("down", 1e6, &all).value.unwrap() - 100e6 * payload).abs() < 1.0);
+        assert!((limit("both", 1e6, &all).value.unwrap() - 300e6 * payload).abs() < 1.0);
+        assert_eq!(limit("both", 1e6, &[(SHAPED, 200e6)]).value, None, "the other direction is not known");
+    }
+
+    #[test]
+    fn what_arrived_for_good_is_an_inferred_limit_unless_it_is_known_already() {
+        let found = limit("up", 95e6, &[(BASE_RATE, 96e6)]);
+        assert_eq!((found.value, found.source), (Some(96e6), Source::Inferred));
+        let found = limit("up", 95e6, &[(BASE_RATE, 95e6), (SHAPED, 100e6)]);
+        assert_eq!(found.source, Source::Documented);
+    }
+
+    #[test]
+    fn of_datagrams_the_shaper_counts_each_frame_with_its_header() {
+        let case = Case::of("network.udp").with_size("message", 1400);
+        let more = [(PATH_LOOPBACK, 0.0), (PATH_MTU, 1500.0), (SHAPED, 100e6)].into_iter().collect();
+        let samples =
+            [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
+        let machine = Machine::discover(&Root::live());
+        let evidence = Evidence::default();
+        let asked = Question { machine: &machine, case: &case, metric: GOODPUT, samples: &samples, evidence };
+        let all = crate::SUBSYSTEM.limits(&asked);
+        let known: Vec<f64> = all.iter().filter_map(|limit| limit.value).collect();
+        assert!((known[0] - 100e6 * 1400.0 / 1442.0).abs() < 1.0, "{known:?}");
+    }
+}

@@ -1,0 +1,87 @@
+//! A link that was lost while a case ran: what arrived then is no figure of the link.
+
+use std::fmt;
+
+use super::warning::NetworkWarning;
+use plimsoll_model::sample::Facts;
+use plimsoll_server::traffic::link_watch::LinkLoss;
+use plimsoll_units::quantity::{Quantity, Unit};
+
+/// A link of one of the two ends that was lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LostLink {
+    /// Whether the interface is the server's.
+    pub(super) is_servers: bool,
+    pub(super) loss: LinkLoss,
+}
+
+/// The links that the client and the server have lost.
+pub(super) fn lost_links(near: Vec<LinkLoss>, server: &[LinkLoss]) -> Vec<LostLink> {
+    let near = near.into_iter().map(|loss| LostLink { is_servers: false, loss });
+    let server = server.iter().map(|loss| LostLink { is_servers: true, loss: loss.clone() });
+    near.chain(server).collect()
+}
+
+/// Adds a warning about each of these links, and marks the case invalid if all packets take one of them.
+pub(super) fn note(links: Vec<LostLink>, facts: &mut Facts) {
+    let whole = links.iter().find(|link| link.loss.carries_all);
+    if let Some(link) = whole.filter(|_| facts.invalid.is_none()) {
+        facts.invalid =
+            Some(format!("{link}: the figure holds an outage, so it is not what the link carries"));
+    }
+    facts.warnings.extend(links.into_iter().map(|link| NetworkWarning::LinkFlapped(link).into()));
+}
+
+impl LostLink {
+    pub(super) const fn remedy(&self) -> &'static str {
+        match self.is_servers {
+            false => "check cable and port, see `ip -s link`, and run the case again",
+            true => "check the server's cable and port, see `ip -s link` there, and run the case again",
+        }
+    }
+}
+
+impl fmt::Display for LostLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LinkLoss { interface, times, nanos, .. } = &self.loss;
+        let interface = plimsoll_units::text::shown_within(interface, 32);
+        match (self.is_servers, interface.as_str()) {
+            (false, name) => write!(f, "the link of {name} was lost ")?,
+            (true, "") => f.write_str("the link of the server's interface was lost ")?,
+            (true, name) => write!(f, "the link of the server's interface {name} was lost ")?,
+        }
+        match times {
+            1 => f.write_str("once during the case")?,
+            times => write!(f, "{times} times during the case")?,
+        }
+        match nanos {
+            0 => Ok(()),
+            nanos => {
+                write!(f, ", for {} in all", Quantity { value: *nanos as f64 * 1e-9, unit: Unit::Second })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loss(interface: &str, carries_all: bool) -> LinkLoss {
+        LinkLoss { interface: interface.to_owned(), carries_all, times: 2, nanos: 1_500_000_000, is_up: true }
+    }
+
+    #[test]
+    fn a_lost_link_of_all_packets_makes_the_case_invalid_and_each_is_a_warning() {
+        let mut facts = Facts::default();
+        note(lost_links(Vec::new(), &[]), &mut facts);
+        assert_eq!(facts, Facts::default());
+        note(lost_links(vec![loss("eth1", false)], &[]), &mut facts);
+        assert_eq!((facts.invalid.clone(), facts.warnings.len()), (None, 1), "one port of several");
+        note(lost_links(vec![loss("eth0", true)], &[loss("ens5", true)]), &mut facts);
+        let why = facts.invalid.unwrap();
+        assert!(why.contains("eth0") && why.contains("2 times") && why.contains("1.50 s"), "{why}");
+        assert!(facts.warnings.iter().all(|warning| warning.code() == "link-flapped"));
+        assert!(facts.warnings[2].to_string().contains("server's interface ens5"));
+    }
+}

@@ -1,0 +1,526 @@
+//! The near end: opens a session with a far end (its own private one, or a server), joins streams to it, and asks for
+//! transfers.
+//!
+//! Every wait has a deadline. When a private far end fails, the error says how it ended; dropping this ends its
+//! process and collects it, whatever state it is in.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use super::lost_link::{LostLink, lost_links};
+use super::path_fault::{self, PathFault, PathWay};
+use super::process::Process;
+use super::server::Address;
+use plimsoll_machine::Root;
+use plimsoll_model::sample::CannotMeasure;
+use plimsoll_server::traffic::account::Ledger;
+use plimsoll_server::traffic::link_watch::LinkLoss;
+use plimsoll_server::traffic::socket::{self, dial};
+use plimsoll_server::traffic::tcp::{Means, Outcome, transfer};
+use plimsoll_server::traffic::{self, Cpus, End, Lost, is_out_of_descriptors, raise_descriptors, route, udp};
+use plimsoll_server::wire::handshake::HandshakeError;
+use plimsoll_server::wire::{
+    Account, Channel, Echoed, HANDSHAKE, Hex128, Join, Key, Message, RESULTS, Sockets, Tcp, Udp, Welcome,
+    WireError,
+};
+
+/// How long this end waits in all while other clients measure.
+const QUEUE: Duration = Duration::from_secs(90);
+
+/// The control connection has segments that every path carries (RFC 1122 §3.3.3: packets of 576 bytes), so that it works
+/// where larger ones vanish.
+const CONTROL: Sockets =
+    Sockets { nodelay: true, window: None, congestion: None, mss: Some(536), dscp: None };
+/// Connections by which it is found whether several servers answer at one address.
+const HANDSHAKES: usize = 4;
+
+/// A session that was opened: its control connection, and what the server allows.
+struct Session {
+    channel: Channel,
+    welcome: Welcome,
+}
+
+/// Where a far end is.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// To be started for this run: `program far-end`, its threads on `cpus`.
+    Private {
+        /// The program.
+        program: PathBuf,
+        /// Its CPUs.
+        cpus: Cpus,
+    },
+    /// A server.
+    Server {
+        /// Its name or address, and port.
+        address: Address,
+        /// Its key.
+        key: Key,
+    },
+}
+
+/// A session with a far end.
+#[derive(Debug)]
+pub struct FarEnd {
+    channel: Channel,
+    address: SocketAddr,
+    key: Key,
+    welcome: Welcome,
+    streams: Vec<TcpStream>,
+    process: Option<Process>,
+    /// The address that the client sends from, if one was given.
+    from: Option<IpAddr>,
+    ledger: Ledger,
+    /// The server's links that were lost, as it reported last.
+    server_links: Vec<LinkLoss>,
+}
+
+impl FarEnd {
+    /// Opens a session, from the address `from` if given.
+    ///
+    /// # Errors
+    /// The far end cannot be started or reached, refuses the key, or is busy for too long.
+    pub fn open(place: &Place, from: Option<IpAddr>) -> Result<Self, CannotMeasure> {
+        // Each stream is one.
+        raise_descriptors();
+        let (mut process, key, addresses) = match place {
+            Place::Private { program, cpus } => {
+                let key = Key::random().map_err(|e| CannotMeasure::environment(e.to_string()))?;
+                let mut process = Process::start(program, &key, cpus)?;
+                let address = process.address()?;
+                (Some(process), key, vec![address])
+            }
+            Place::Server { address, key } => (None, key.clone(), address.resolve()?),
+        };
+        let opened = reach(&addresses, from).and_then(|(address, stream)| {
+            let opened = open_session(stream, &key, None);
+            opened.map(|(channel, welcome)| (address, channel, welcome)).map_err(|why| {
+                let end = process.as_mut().map(Process::end).unwrap_or_default();
+                CannotMeasure::far_end(format!(
+                    "cannot open a session with the server at {address}{end}: {why}"
+                ))
+            })
+        });
+        let (address, channel, welcome) = opened?;
+        Ok(Self::with(Session { channel, welcome }, address, key, from, process))
+    }
+
+    fn with(
+        session: Session,
+        address: SocketAddr,
+        key: Key,
+        from: Option<IpAddr>,
+        process: Option<Process>,
+    ) -> Self {
+        let Session { channel, welcome } = session;
+        let ledger = Ledger::new(Root::live(), route::outgoing(address));
+        let (streams, server_links) = (Vec::new(), Vec::new());
+        FarEnd { channel, address, key, welcome, streams, process, from, ledger, server_links }
+    }
+
+    /// Another session with the same far end, whose work may run beside this one's: a load, or what is measured
+    /// under it.
+    ///
+    /// # Errors
+    /// As [`FarEnd::open`].
+    pub fn beside(&self, from: Option<IpAddr>) -> Result<Self, CannotMeasure> {
+        let failed = |why: String| {
+            CannotMeasure::far_end(format!("cannot open a second session with {}: {why}", self.address))
+        };
+        let (address, stream) = reach(&[self.address], from)?;
+        let (channel, welcome) =
+            open_session(stream, &self.key, Some(self.welcome.session)).map_err(failed)?;
+        if welcome.server != self.welcome.server {
+            return Err(PathFault::SeveralServers.of_server(address));
+        }
+        Ok(Self::with(Session { channel, welcome }, address, self.key.clone(), from, None))
+    }
+
+    /// A new session with the server, after this one has failed.
+    ///
+    /// # Errors
+    /// The server cannot be reached any more.
+    pub(super) fn again(&self) -> Result<Self, CannotMeasure> {
+        // The server ends the session, and its turn, when this connection closes.
+        let _ = self.channel.stream().shutdown(std::net::Shutdown::Both);
+        self.beside(self.from)
+    }
+
+    /// Starts the transfer that was requested before.
+    ///
+    /// # Errors
+    /// The server is gone.
+    pub(super) fn go(&mut self) -> Result<(), CannotMeasure> {
+        self.channel.send(&Message::Go).map_err(|e| self.lost("a request", &e.into()))
+    }
+
+    /// The address that the client sends from, if one was given.
+    pub(super) const fn from(&self) -> Option<IpAddr> {
+        self.from
+    }
+
+    /// A private far end's process id.
+    pub fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::pid)
+    }
+
+    /// Where the far end listens.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it allows.
+    pub const fn welcome(&self) -> &Welcome {
+        &self.welcome
+    }
+
+    /// The streams that have joined, in the order of their numbers.
+    pub fn streams(&self) -> &[TcpStream] {
+        &self.streams
+    }
+
+    /// Joins `count` further streams to the session.
+    ///
+    /// # Errors
+    /// The far end allows fewer, refuses an option, or is gone.
+    pub fn join(&mut self, count: u16, sockets: &Sockets, from: Option<IpAddr>) -> Result<(), CannotMeasure> {
+        if self.streams.len() + usize::from(count) > usize::from(self.welcome.max_streams) {
+            return Err(CannotMeasure::far_end(format!(
+                "--streams must be at most {} on the server at {}: {count} is not; or start the server with a higher --max-streams",
+                self.welcome.max_streams, self.address
+            )));
+        }
+        let first = self.streams.len() as u16;
+        for stream in first..first + count {
+            match self.joined(stream, sockets, from) {
+                Ok(socket) => self.streams.push(socket),
+                Err(e) => return Err(self.lost("the opening of a stream", &e)),
+            }
+        }
+        Ok(())
+    }
+
+    fn joined(&self, stream: u16, sockets: &Sockets, from: Option<IpAddr>) -> Result<TcpStream, Lost> {
+        let socket = socket::made(self.address, from, sockets).map_err(Lost::Here)?;
+        let socket = socket::reach(socket, self.address, HANDSHAKE).map_err(WireError::from)?;
+        let mut channel = Channel::connect(socket, &self.key).map_err(|e| match e {
+            // This key opened the session.
+            WireError::Handshake(HandshakeError::Refused) if self.meets_several() => Lost::OtherServer,
+            e => e.into(),
+        })?;
+        let join = Join { session: self.welcome.session, stream, sockets: sockets.clone() };
+        match channel.ask(&Message::Join(join))? {
+            Message::Joined => {}
+            Message::NoSession { server } if server != self.welcome.server => return Err(Lost::OtherServer),
+            Message::NoSession { .. } => return Err(Lost::NoSession),
+            Message::Refused(why) => return Err(Lost::Refused(plimsoll_units::text::shown(&why))),
+            _ => return Err(WireError::OutOfTurn.into()),
+        }
+        let stream = channel.into_stream();
+        // The handshake wanted its small messages to leave at once.
+        stream.set_nodelay(sockets.nodelay).map_err(Lost::Here)?;
+        stream.set_read_timeout(None).map_err(Lost::Here)?;
+        Ok(stream)
+    }
+
+    /// Asks for work, and waits in the queue while others measure; the far end is ready when this returns.
+    ///
+    /// # Errors
+    /// It refuses, is busy for too long, or is gone.
+    pub fn begin(&mut self, request: &Message) -> Result<(), CannotMeasure> {
+        self.answer(request).and_then(|answer| match answer {
+            Message::Ready => Ok(()),
+            _ => Err(self.lost("a request", &WireError::OutOfTurn.into())),
+        })
+    }
+
+    /// Asks for work, waits in the queue while others measure, and returns the first other answer.
+    ///
+    /// # Errors
+    /// It refuses, is busy for too long, or is gone.
+    pub fn answer(&mut self, request: &Message) -> Result<Message, CannotMeasure> {
+        let patience = Instant::now() + QUEUE;
+        loop {
+            match self.channel.ask(request) {
+                Ok(Message::Busy { seconds }) if Instant::now() < patience => {
+                    std::thread::sleep(Duration::from_secs(u64::from(seconds.clamp(1, 5))));
+                }
+                Ok(Message::Busy { seconds }) => return Err(self.busy(seconds)),
+                Ok(Message::Refused(why)) => {
+                    let why = plimsoll_units::text::shown_within(&why, 300);
+                    return Err(self.refusal(&why));
+                }
+                Ok(message) => return Ok(message),
+                Err(e) => return Err(self.lost("a request", &e.into())),
+            }
+        }
+    }
+
+    fn busy(&self, seconds: u32) -> CannotMeasure {
+        CannotMeasure::far_end(format!(
+            "the server at {} was busy with other clients for {} s: try again in {seconds} s, or start it with --parallel",
+            self.address,
+            QUEUE.as_secs()
+        ))
+    }
+
+    /// Does one TCP transfer over all streams.
+    ///
+    /// # Errors
+    /// The far end refuses, is busy for too long, or is lost.
+    pub fn transfer(&mut self, work: &Tcp, message: &[u8], cpus: &Cpus) -> Result<Outcome, CannotMeasure> {
+        self.begin(&Message::Tcp(work.clone()))?;
+        let means = Means {
+            end: End::Near,
+            sockets: &self.streams,
+            cpus,
+            message,
+            most: self.welcome.max_rate as f64,
+            longest: Duration::from_nanos(self.welcome.max_nanos),
+            ledger: &self.ledger,
+        };
+        let done = transfer(&mut self.channel, work, &means);
+        let done = done.map_err(|e| self.lost("a transfer", &e))?;
+        self.note_account(done.there.as_ref().map(|there| &there.account));
+        Ok(done)
+    }
+
+    /// Opens a UDP socket at each end for each stream, connected to each other.
+    ///
+    /// # Errors
+    /// The far end refuses, no datagram reaches it, or it is gone.
+    pub fn open_udp(&mut self, streams: u16) -> Result<Vec<UdpSocket>, CannotMeasure> {
+        let opened = match self.answer(&Message::UdpOpen { streams })? {
+            Message::UdpToken(token) => udp::ports::join(&mut self.channel, &token, streams),
+            _ => Err(WireError::OutOfTurn.into()),
+        };
+        opened.map_err(|e| self.lost("the opening of UDP sockets", &e))
+    }
+
+    /// Tells the far end that there were enough round trips, and waits for what it saw.
+    ///
+    /// # Errors
+    /// It is gone or silent.
+    pub fn finish_trips(&mut self) -> Result<Echoed, WireError> {
+        let deadline = Instant::now() + RESULTS;
+        self.channel.send(&Message::Enough)?;
+        match self.channel.receive(deadline)? {
+            Message::Echoed(echoed) => {
+                self.note_account(Some(&echoed.account));
+                Ok(*echoed)
+            }
+            _ => Err(WireError::OutOfTurn),
+        }
+    }
+
+    /// Does one transfer of datagrams between the ports.
+    ///
+    /// # Errors
+    /// The far end refuses, is busy for too long, or is lost.
+    pub fn transfer_udp(
+        &mut self,
+        work: &Udp,
+        sockets: &[UdpSocket],
+        filler: &[u8],
+        cpus: &Cpus,
+    ) -> Result<udp::Outcome, CannotMeasure> {
+        self.begin(&Message::Udp(work.clone()))?;
+        let means = udp::Means {
+            end: End::Near,
+            sockets,
+            cpus,
+            filler,
+            most: self.welcome.max_rate as f64,
+            longest: Duration::from_nanos(self.welcome.max_nanos),
+            ledger: &self.ledger,
+        };
+        let done = udp::transfer(&mut self.channel, work, &means);
+        let done = done.map_err(|e| self.lost("a transfer of datagrams", &e))?;
+        self.note_account(done.there.as_ref().map(|there| &there.account));
+        Ok(done)
+    }
+
+    /// Keeps which links the server has lost by now.
+    fn note_account(&mut self, account: Option<&Account>) {
+        if let Some(account) = account {
+            self.server_links.clone_from(&account.lost_links);
+        }
+    }
+
+    /// The links of both ends that were lost since the session began.
+    pub(super) fn lost_links(&self) -> Vec<LostLink> {
+        lost_links(self.ledger.lost_links(), &self.server_links)
+    }
+
+    /// Why there is no figure, where the server refuses: one that this process started has the same limits.
+    fn refusal(&self, why: &str) -> CannotMeasure {
+        match self.process.is_some() {
+            true => {
+                CannotMeasure::environment(format!("the server that plimsoll started here refused: {why}"))
+            }
+            false => CannotMeasure::far_end(format!("the server at {} refused: {why}", self.address)),
+        }
+    }
+
+    /// Why there is no figure, after something failed `during` something.
+    pub fn lost(&mut self, during: &str, error: &Lost) -> CannotMeasure {
+        if let Some(fault) = self.path_fault(error) {
+            return fault.of_server(self.address);
+        }
+        let end = self.process.as_mut().map(Process::end).unwrap_or_default();
+        let (what, remedy) = match error {
+            Lost::Thread(_) | Lost::Here(_) => return CannotMeasure::environment(error.to_string()),
+            Lost::Refused(why) => {
+                return self.refusal(why);
+            }
+            Lost::Dropped => return dropped_here(self.address),
+            _ if self.process.is_some() => {
+                ("the server", "run the case again, and see `dmesg` if it was killed")
+            }
+            _ => ("the server", "see whether it still runs, and its messages"),
+        };
+        CannotMeasure::far_end(format!(
+            "{what} at {} was lost during {during}{end}: {error}; {remedy}",
+            self.address
+        ))
+    }
+}
+
+impl FarEnd {
+    /// The fault of the path that `error` comes from, if there is one.
+    fn path_fault(&mut self, error: &Lost) -> Option<PathFault> {
+        match error {
+            _ if self.process.is_some() => None,
+            Lost::Thread(_) | Lost::Here(_) | Lost::Refused(_) | Lost::Dropped => None,
+            Lost::NoDatagram { port } => Some(PathFault::NoDatagram { port: *port }),
+            Lost::OtherServer => Some(PathFault::SeveralServers),
+            Lost::NoSession => Some(PathFault::SeveralAddresses),
+            _ if self.lost_link().is_some() => self.lost_link(),
+            Lost::Unacknowledged { segment, sender } => {
+                let way = PathWay::from(*sender);
+                let unknown = PathFault::BlackHole { way, segment: *segment, passes: None };
+                Some(match path_fault::black_hole(self, way, *segment) {
+                    Ok(hole) => hole.unwrap_or(PathFault::Interrupted),
+                    Err(_) => unknown,
+                })
+            }
+            Lost::Silent | Lost::Wire(WireError::Silent) => self.after_the_loss(true),
+            Lost::Wire(_) | Lost::Stream(_) => self.after_the_loss(false),
+            Lost::TooLong(_) => None,
+        }
+    }
+
+    /// The link of this machine that was lost since the session began.
+    pub(super) fn lost_link(&self) -> Option<PathFault> {
+        lost_links(self.ledger.lost_links(), &[]).into_iter().next().map(PathFault::LinkLost)
+    }
+
+    /// The fault that a new session shows, after one was lost because nothing arrived any more, or for another reason.
+    fn after_the_loss(&self, is_silent: bool) -> Option<PathFault> {
+        let (_, stream) = reach(&[self.address], self.from).ok()?;
+        let (_, welcome) = open_session(stream, &self.key, None).ok()?;
+        if welcome.server != self.welcome.server {
+            return Some(PathFault::Restarted);
+        }
+        let changes = match (self.welcome.carrier, welcome.carrier) {
+            (Some(before), Some(now)) => now.changes.wrapping_sub(before.changes),
+            _ => 0,
+        };
+        let loss = LinkLoss { times: changes.div_ceil(2), is_up: true, ..LinkLoss::default() };
+        match changes {
+            0 => is_silent.then_some(PathFault::Interrupted),
+            _ => Some(PathFault::LinkLost(LostLink { is_servers: true, loss })),
+        }
+    }
+
+    /// Whether some connections to the address know this key and others do not.
+    fn meets_several(&self) -> bool {
+        let knows = |_| {
+            let (_, stream) = reach(&[self.address], self.from).ok()?;
+            match Channel::connect(stream, &self.key) {
+                Ok(_) => Some(true),
+                Err(WireError::Handshake(HandshakeError::Refused)) => Some(false),
+                Err(_) => None,
+            }
+        };
+        let seen: Vec<bool> = (0..HANDSHAKES).filter_map(knows).collect();
+        seen.contains(&true) && seen.contains(&false)
+    }
+}
+
+/// A firewall of this machine drops what it sends to the server.
+pub(super) fn dropped_here(server: SocketAddr) -> CannotMeasure {
+    CannotMeasure::environment(format!(
+        "the firewall of this machine drops packets that plimsoll sends to {server} (EPERM): look at its rules for outgoing packets ('nft list ruleset', 'iptables -L OUTPUT -v'), or use another protocol"
+    ))
+}
+
+/// Connects to the first address that answers.
+fn reach(addresses: &[SocketAddr], from: Option<IpAddr>) -> Result<(SocketAddr, TcpStream), CannotMeasure> {
+    let mut tried = Vec::new();
+    let family = |a: &&SocketAddr| from.is_none_or(|from| from.is_ipv4() == a.is_ipv4());
+    for address in addresses.iter().filter(family) {
+        match dial(*address, from, &CONTROL, HANDSHAKE) {
+            Ok(stream) => return Ok((*address, stream)),
+            // That says nothing of the other end.
+            Err(e) if is_out_of_descriptors(&e) => {
+                return Err(CannotMeasure::environment(traffic::plain(&e, "this process")));
+            }
+            Err(e) if address.ip().is_loopback() && e.kind() == io::ErrorKind::NetworkUnreachable => {
+                return Err(CannotMeasure::environment(format!(
+                    "{address} cannot be reached: {e}; the loopback interface is down: ip link set lo up"
+                )));
+            }
+            // Nor does an address that this machine does not have.
+            Err(e) if from.is_some() && e.kind() == io::ErrorKind::AddrNotAvailable => {
+                return Err(CannotMeasure::environment(e.to_string()));
+            }
+            Err(e) => tried.push(format!("{address}: {}", plain(&e))),
+        }
+    }
+    if tried.is_empty() {
+        return Err(CannotMeasure::far_end(
+            "the server has no address of the same IP version as --bind; use a --bind address of the server's IP version",
+        ));
+    }
+    Err(CannotMeasure::far_end(format!(
+        "cannot connect to the server ({}): check that `plimsoll serve` runs there and that its port is open",
+        tried.join("; ")
+    )))
+}
+
+fn open_session(stream: TcpStream, key: &Key, beside: Option<Hex128>) -> Result<(Channel, Welcome), String> {
+    let refused = |e: WireError| {
+        match e {
+        WireError::Handshake(HandshakeError::Refused) if *key == Key::open() => {
+            "it requires a key, or it is not a plimsoll server: give the key that plimsoll serve prints with --key FILE or PLIMSOLL_KEY"
+                .to_owned()
+        }
+        WireError::Handshake(HandshakeError::Refused) => {
+            "the key was refused, or it is not a plimsoll server: give the server's key with --key FILE or PLIMSOLL_KEY"
+                .to_owned()
+        }
+        WireError::Silent => "it did not answer: it is not a plimsoll server, or is overloaded".to_owned(),
+        other => other.to_string(),
+    }
+    };
+    let mut channel = Channel::connect(stream, key).map_err(refused)?;
+    match channel.ask(&Message::Open { beside }).map_err(|e| e.to_string())? {
+        Message::Welcome(welcome) => Ok((channel, welcome)),
+        Message::Busy { seconds } => {
+            Err(format!("it has as many sessions as it allows (--max-sessions); try again in {seconds} s"))
+        }
+        Message::Refused(why) => Err(plimsoll_units::text::shown_within(&why, 300)),
+        _ => Err(WireError::OutOfTurn.to_string()),
+    }
+}
+
+/// An error in words for people: what std says of timeouts is about system calls.
+fn plain(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer".to_owned(),
+        _ => error.to_string(),
+    }
+}

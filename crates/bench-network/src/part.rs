@@ -1,0 +1,53 @@
+//! The network benchmarks as a part of a report.
+
+use super::condition::{POLICED, SHAPED};
+use super::fact::LINK;
+use plimsoll_bench_api::setting::{Kind, Setting};
+use plimsoll_bench_api::{Subsystem, place};
+use plimsoll_model::measurement::Measurement;
+use plimsoll_units::quantity::{Quantity, Unit};
+
+/// The network benchmarks.
+pub static SUBSYSTEM: Subsystem = Subsystem {
+    name: "network",
+    benchmarks: &[&crate::Tcp, &crate::Udp, &crate::Latency],
+    title: "Network",
+    about: "TCP, UDP, latency (like iperf3)",
+    context: |_, first| context(first),
+    asked_first: &["server", "key", "protocol", "streams", "direction", "rate"],
+    help: &[
+        (
+            "rate",
+            "target rate of network.udp, bit/s over all streams, such as 1G [default: as fast as possible]",
+        ),
+        ("volume", "bytes of each sample; with --scaling strong divided among the streams"),
+        ("count", "messages of each sample; with --scaling strong divided among the streams"),
+    ],
+    cpus: |machine, _| place(machine, 2),
+    instead_of_threads: Some("a stream has a thread of its own; use --streams"),
+    uses_interfaces: true,
+    setting: |measurement, _| setting(measurement),
+    // The other end and the way to it have other users.
+    is_alone: |_, _| false,
+    ..Subsystem::USUAL
+};
+
+fn context(first: &Measurement) -> Vec<String> {
+    match first.achieved.get(&LINK).as_deref() {
+        Some("loopback") => vec!["loopback: memory, not a link".to_owned()],
+        Some(link) => vec![link.to_owned()],
+        None => Vec::new(),
+    }
+}
+
+/// What this machine's kernel holds what it sends or receives to. Of both directions together neither is the limit.
+fn setting(measurement: &Measurement) -> Option<Setting> {
+    let unit = measurement.headline()?.unit;
+    let (kind, condition) = match measurement.case.word("direction") {
+        Some("up") | None => (Kind::Shaper, SHAPED),
+        Some("down") => (Kind::Policer, POLICED),
+        Some(_) => return None,
+    };
+    let rate = measurement.conditions.more.get(&condition).filter(|_| unit == Unit::BitPerSecond)?;
+    Some(Setting::of_rate(kind, Quantity { value: rate, unit }))
+}

@@ -1,0 +1,113 @@
+//! What lies between the two ends, as far as limits need it.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use super::condition::{PATH_COPY, PATH_IPV6, PATH_LINE, PATH_LOOPBACK, PATH_MTU, PATH_SPEED, SHAPED};
+use plimsoll_machine::{Machine, Root};
+use plimsoll_model::sample::Numbers;
+use plimsoll_server::traffic::{route, shaper};
+use plimsoll_server::wire::Shaping;
+
+/// Bytes that are copied to learn how fast a CPU copies: with their copies they fit in any second-level cache.
+const COPIED: usize = 64 << 10;
+/// How long that takes.
+const COPYING: Duration = Duration::from_millis(10);
+
+/// The way to the far end.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Path {
+    /// Within this machine: no frame crosses a link.
+    pub(super) loopback: bool,
+    /// The interface that packets leave by.
+    pub(super) interface: Option<String>,
+    line: bool,
+    /// The line's rate in bit/s.
+    speed: Option<u64>,
+    mtu: Option<u64>,
+    /// What the kernel holds the interface to.
+    pub(super) shaping: Shaping,
+    ipv6: bool,
+    /// Bytes read and written per second by one CPU that copies within its caches, where it was measured.
+    copy: Option<f64>,
+}
+
+impl Path {
+    /// The way to `far` from this machine.
+    pub(super) fn to(far: SocketAddr, machine: Option<&Machine>) -> Self {
+        let loopback = route::is_local(far);
+        let interface = route::outgoing(far);
+        let nics = machine.map(|m| m.network.as_slice()).unwrap_or_default();
+        let nic = nics.iter().find(|nic| Some(&nic.name) == interface.as_ref());
+        let line = nic.filter(|nic| !loopback && nic.has_line());
+        Path {
+            loopback,
+            line: line.is_some(),
+            speed: line.and_then(|nic| nic.line_rate(machine?.virtualisation.is_virtual)),
+            mtu: nic.and_then(|nic| nic.mtu_bytes),
+            shaping: interface.as_deref().map(|name| shaper::of(&Root::live(), name)).unwrap_or_default(),
+            ipv6: far.ip().to_canonical().is_ipv6(),
+            copy: None,
+            interface,
+        }
+    }
+
+    /// With what a CPU copies, over loopback, where that is the limit of what can be carried. It takes 10 ms.
+    pub(super) fn with_copy_rate(self) -> Self {
+        Path { copy: self.loopback.then(copy_rate), ..self }
+    }
+
+    /// Its name for people: `loopback`, or the interface.
+    pub(super) fn name(&self) -> String {
+        if self.loopback {
+            "loopback".to_owned()
+        } else {
+            self.interface.clone().unwrap_or("unknown".to_owned())
+        }
+    }
+
+    /// As conditions of a sample.
+    pub(super) fn conditions(&self) -> Numbers {
+        let known = [
+            (PATH_LOOPBACK, Some(f64::from(u8::from(self.loopback)))),
+            (PATH_IPV6, Some(f64::from(u8::from(self.ipv6)))),
+            (PATH_LINE, Some(f64::from(u8::from(self.line)))),
+            (PATH_SPEED, self.speed.map(|bits| bits as f64)),
+            (PATH_MTU, self.mtu.map(|bytes| bytes as f64)),
+            (PATH_COPY, self.copy),
+            (SHAPED, self.shaping.out.map(|bits| bits as f64)),
+        ];
+        known.into_iter().collect()
+    }
+}
+
+/// The best of several short trials, in bytes read and written per second.
+fn copy_rate() -> f64 {
+    let (from, mut to) = (vec![1u8; COPIED], vec![0u8; COPIED]);
+    let until = Instant::now() + COPYING;
+    let mut best: f64 = 0.0;
+    while Instant::now() < until {
+        let started = Instant::now();
+        for _ in 0..16 {
+            std::hint::black_box(&mut to).copy_from_slice(std::hint::black_box(&from));
+        }
+        let seconds = started.elapsed().as_secs_f64().max(1e-9);
+        best = best.max(2.0 * 16.0 * COPIED as f64 / seconds);
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn the_way_within_this_machine_has_a_copy_rate_and_no_speed() {
+        let path = Path::to(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)), None).with_copy_rate();
+        let conditions = path.conditions();
+        assert_eq!((path.name().as_str(), conditions.get(&PATH_LOOPBACK)), ("loopback", Some(1.0)));
+        assert!(conditions.get(&PATH_COPY).unwrap() > 1e8);
+        assert_eq!(conditions.get(&PATH_SPEED), None);
+    }
+}

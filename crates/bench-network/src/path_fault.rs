@@ -1,0 +1,253 @@
+//! Faults that keep a path from carrying a benchmark's packets although the server can be reached. They are found by the
+//! state of the links, and by small and large packets.
+
+use std::fmt;
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use plimsoll_metal::tcp::TcpInfo;
+
+use super::lost_link::LostLink;
+use super::near_end::FarEnd;
+use plimsoll_model::sample::CannotMeasure;
+use plimsoll_server::traffic::{Cpus, End};
+use plimsoll_server::wire::{Amount, Direction, Message, Receiving, Sending, Sockets, Tcp, Udp};
+
+/// Segment sizes that are tried, in bytes: of the smallest path, of common tunnels, of Ethernet, of jumbo frames.
+const SEGMENTS: [u16; 12] = [536, 1000, 1200, 1300, 1340, 1360, 1380, 1400, 1420, 1440, 4000, 8000];
+/// Bytes that each of these connections carries: several segments of any size.
+const CARRIED: usize = 24_000;
+/// How long these bytes may take.
+const PROBE_TIME: Duration = Duration::from_secs(2);
+/// How often the connections are looked at meanwhile.
+const LOOK: Duration = Duration::from_millis(20);
+/// Datagram sizes that are tried, in bytes: as for segments, and of fragmented packets.
+const DATAGRAMS: [u32; 10] = [64, 512, 1200, 1372, 1400, 1452, 1472, 4000, 8000, 16_000];
+/// Datagrams of each size, and how long they are sent for, in seconds.
+const DATAGRAM_COUNT: u64 = 5;
+const DATAGRAM_SECONDS: f64 = 0.1;
+
+/// A way between the two ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PathWay {
+    /// From the client to the server.
+    Up,
+    /// From the server to the client.
+    Down,
+}
+
+/// Why a path does not carry a benchmark's packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum PathFault {
+    /// Segments of this size vanish; the largest `--mss` that was tried and arrives.
+    BlackHole { way: PathWay, segment: u32, passes: Option<u16> },
+    /// Datagrams of this size vanish; the largest size that was tried and arrives.
+    LargeDatagrams { way: PathWay, bytes: u32, passes: Option<u32> },
+    /// No datagram reaches this port of the server.
+    NoDatagram { port: u16 },
+    /// No connection reaches this further port of the server.
+    NoConnection { port: u16 },
+    /// Connections of one session reach different servers.
+    SeveralServers,
+    /// Connections of one session come from different addresses.
+    SeveralAddresses,
+    /// The link of an interface was lost.
+    LinkLost(LostLink),
+    /// The server answers again, without any of these.
+    Interrupted,
+    /// A server that has just started answers.
+    Restarted,
+}
+
+impl fmt::Display for PathWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Up => "to the server",
+            Self::Down => "from the server",
+        })
+    }
+}
+
+impl fmt::Display for PathFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BlackHole { way, segment, passes: Some(passes) } => write!(
+                f,
+                "TCP segments of {segment} bytes {way} are lost, and those of --mss {passes} arrive: the path has a smaller MTU than the interfaces, and no ICMP message reports it; use --mss {passes}, or let ICMP \"fragmentation needed\" through"
+            ),
+            Self::BlackHole { way, segment, passes: None } => write!(
+                f,
+                "TCP segments of {segment} bytes {way} are lost, and smaller ones too, although the control connection works: a firewall or proxy holds back what the streams carry, or the path is overloaded; see its rules and load"
+            ),
+            Self::LargeDatagrams { way, bytes, passes: Some(passes) } => write!(
+                f,
+                "UDP datagrams of {bytes} bytes {way} are lost, and those of {passes} arrive: the path has a smaller MTU than the interfaces, or drops fragments; use --message {passes}, or see the MTU of each link"
+            ),
+            Self::LargeDatagrams { way, bytes, passes: None } => write!(
+                f,
+                "UDP datagrams of {bytes} bytes {way} are lost, and smaller ones too, although TCP works: a firewall or NAT drops UDP {way}; see its rules"
+            ),
+            Self::NoDatagram { port } => write!(
+                f,
+                "no datagram reaches its UDP port {port}, although TCP works: a firewall, NAT or load balancer between drops UDP; open UDP port {port} too, or forward it with the TCP port"
+            ),
+            Self::NoConnection { port } => write!(
+                f,
+                "no connection reaches its TCP port {port}, which it opened for --protocol connect: a firewall, NAT or load balancer opens only the server's port; use --protocol tcp, or open the ports of the server's net.ipv4.ip_local_port_range"
+            ),
+            Self::SeveralServers => f.write_str(
+                "connections of one session reach different servers: a load balancer is there; use the address of one server",
+            ),
+            Self::SeveralAddresses => f.write_str(
+                "connections of one session come from different addresses, as the server sees them: address translation on the way uses several; use a path without it, or have it keep one address for this client",
+            ),
+            Self::LinkLost(link) => {
+                let now = if link.loss.is_up { "up" } else { "down" };
+                write!(f, "{link}, and it is {now} now; {}", link.remedy())
+            }
+            Self::Interrupted => f.write_str(
+                "nothing arrived for too long, and the server answers again now: the path was interrupted, or an end had no CPU time; see the counters of the switches between, and run the case again",
+            ),
+            Self::Restarted => f.write_str(
+                "the connection was lost, and another server answers there now: it was restarted, or a load balancer is there; see the messages of the server, and run the case again",
+            ),
+        }
+    }
+}
+
+impl PathFault {
+    /// The fault as the reason why a case has no figure.
+    pub(super) fn of_server(&self, address: std::net::SocketAddr) -> CannotMeasure {
+        CannotMeasure::far_end(format!("the path to the server at {address}: {self}"))
+    }
+}
+
+impl From<End> for PathWay {
+    fn from(sender: End) -> Self {
+        match sender {
+            End::Near => Self::Up,
+            End::Far => Self::Down,
+        }
+    }
+}
+
+/// Why no segment of this size arrives on this way; `None` if those do that the kernel chooses. Found on a new session;
+/// that of `far_end` ends.
+///
+/// # Errors
+/// The server cannot be reached.
+pub(super) fn black_hole(
+    far_end: &FarEnd,
+    way: PathWay,
+    segment: u32,
+) -> Result<Option<PathFault>, CannotMeasure> {
+    let mut probe = far_end.again()?;
+    let most = usize::from(probe.welcome().max_streams).max(1) - 1;
+    let sizes = SEGMENTS.iter().copied().filter(|size| u32::from(*size) < segment).take(most);
+    let sizes: Vec<Option<u16>> = sizes.map(Some).chain([None]).collect();
+    for mss in &sizes {
+        probe.join(1, &Sockets { mss: *mss, ..Sockets::default() }, far_end.from())?;
+    }
+    let carried = match way {
+        PathWay::Up => carried_up(probe.streams()),
+        PathWay::Down => carried_down(&mut probe, sizes.len())?,
+    };
+    if carried.last() == Some(&true) {
+        return Ok(None);
+    }
+    let passes = sizes.iter().zip(&carried).filter(|(_, carried)| **carried).filter_map(|(size, _)| *size);
+    Ok(Some(PathFault::BlackHole { way, segment, passes: passes.max() }))
+}
+
+/// Writes to each stream, and returns which of them the server's kernel acknowledges.
+fn carried_up(streams: &[TcpStream]) -> Vec<bool> {
+    let bytes = vec![0; CARRIED];
+    let acknowledged = |stream: &TcpStream| TcpInfo::of(stream).ok().and_then(|info| info.acknowledged);
+    let write = |mut stream: &TcpStream| {
+        let before = acknowledged(stream)?;
+        stream.set_nonblocking(true).ok()?;
+        stream.write(&bytes).ok().map(|count| before + count as u64)
+    };
+    let wanted: Vec<Option<u64>> = streams.iter().map(write).collect();
+    let mut carried = vec![false; streams.len()];
+    let deadline = Instant::now() + PROBE_TIME;
+    while carried.contains(&false) && Instant::now() < deadline {
+        // The acknowledgements wake nothing that could be waited for.
+        std::thread::sleep(LOOK);
+        for ((stream, wanted), carried) in streams.iter().zip(&wanted).zip(&mut carried) {
+            *carried |= wanted.is_some_and(|wanted| acknowledged(stream) >= Some(wanted));
+        }
+    }
+    carried
+}
+
+/// Has the server write to each stream, and returns which of them bring it all.
+fn carried_down(probe: &mut FarEnd, streams: usize) -> Result<Vec<bool>, CannotMeasure> {
+    // At most as many as there are sizes.
+    let count = streams as u16;
+    probe.begin(&Message::Tcp(Tcp {
+        streams: count,
+        message: CARRIED as u32,
+        direction: Direction::Down,
+        amount: Amount::Messages(u64::from(count)),
+        omit: 0,
+        sending: Sending::Copy,
+        receiving: Receiving::Copy,
+        place: 0,
+    }))?;
+    probe.go()?;
+    let mut arrived = vec![0; streams];
+    let mut bytes = vec![0; CARRIED];
+    let deadline = Instant::now() + PROBE_TIME;
+    while arrived.iter().any(|count| *count < CARRIED) && Instant::now() < deadline {
+        std::thread::sleep(LOOK);
+        for (mut stream, arrived) in probe.streams().iter().zip(&mut arrived) {
+            let _ = stream.set_nonblocking(true);
+            *arrived += stream.read(&mut bytes).unwrap_or(0);
+        }
+    }
+    Ok(arrived.iter().map(|count| *count >= CARRIED).collect())
+}
+
+/// Why no datagram of this size arrives on this way between connected sockets; `None` if one does.
+///
+/// # Errors
+/// The server is lost.
+pub(super) fn large_datagrams(
+    far_end: &mut FarEnd,
+    sockets: &[UdpSocket],
+    way: PathWay,
+    bytes: u32,
+) -> Result<Option<PathFault>, CannotMeasure> {
+    let mut arrives = |size: u32| {
+        let direction = if way == PathWay::Up { Direction::Up } else { Direction::Down };
+        let datagrams = DATAGRAM_COUNT * sockets.len() as u64;
+        let bits = (datagrams * u64::from(size) * 8) as f64;
+        let work = Udp {
+            // At most as many as a session may have.
+            streams: sockets.len() as u16,
+            datagram: size,
+            direction,
+            amount: Amount::Messages(datagrams),
+            rate: Some((bits / DATAGRAM_SECONDS) as u64),
+            tag: u32::from_ne_bytes(plimsoll_system::random::distinct()),
+        };
+        let done = far_end.transfer_udp(&work, sockets, &vec![0; size as usize], &Cpus::default())?;
+        let received = match way {
+            PathWay::Up => done.there.and_then(|there| there.received),
+            PathWay::Down => done.here.received,
+        };
+        Ok::<bool, CannotMeasure>(received.is_some_and(|received| received.received > 0))
+    };
+    if arrives(bytes)? {
+        return Ok(None);
+    }
+    let mut passes = None;
+    for size in DATAGRAMS.iter().rev().filter(|size| **size < bytes) {
+        if passes.is_none() && arrives(*size)? {
+            passes = Some(*size);
+        }
+    }
+    Ok(Some(PathFault::LargeDatagrams { way, bytes, passes }))
+}

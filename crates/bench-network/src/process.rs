@@ -1,0 +1,118 @@
+//! The private far end's process: started, told its key through a pipe, ended and collected.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use plimsoll_model::sample::CannotMeasure;
+use plimsoll_server::serve::{Orders, Ready};
+use plimsoll_server::traffic::{Cpus, is_out_of_descriptors, plain};
+use plimsoll_server::wire::{HANDSHAKE, Key};
+
+/// Longest line that a far end writes.
+const MAX_LINE: u64 = 4096;
+
+/// A far end's process; it is killed and collected on drop.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    /// Kept open: its end tells the far end that its parent is gone.
+    _orders: Option<ChildStdin>,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself already; collecting it is what matters.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Process {
+    /// Starts `program far-end`.
+    ///
+    /// # Errors
+    /// The system gives no process.
+    pub(super) fn start(program: &Path, key: &Key, cpus: &Cpus) -> Result<Self, CannotMeasure> {
+        Self::spawn(program, key, cpus).map_err(|e| {
+            let (why, remedy) = match is_out_of_descriptors(&e) {
+                true => (plain(&e, "this process"), ""),
+                false => (e.to_string(), "; see `ulimit -u`"),
+            };
+            CannotMeasure::environment(format!("cannot start the private server: {why}{remedy}"))
+        })
+    }
+
+    fn spawn(program: &Path, key: &Key, cpus: &Cpus) -> io::Result<Self> {
+        let mut child = Command::new(program)
+            .arg0("plimsoll")
+            .arg("far-end")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let pipe = child.stdin.take();
+        let mut process = Process { child, _orders: pipe };
+        let orders = serde_json::to_string(&Orders { key: key.to_hex(), cpus: cpus.0.clone() })?;
+        if let Some(pipe) = &mut process._orders {
+            // If it has ended already, the missing answer will say so.
+            let _ = writeln!(pipe, "{orders}");
+        }
+        Ok(process)
+    }
+
+    /// Waits for the line that names the port.
+    ///
+    /// # Errors
+    /// It does not come in time, or says why it does not listen.
+    pub(super) fn address(&mut self) -> Result<SocketAddr, CannotMeasure> {
+        match serde_json::from_str(&self.first_line().unwrap_or_default()) {
+            Ok(Ready::Port(port)) => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)),
+            Ok(Ready::Error(why)) => Err(CannotMeasure::far_end(plimsoll_units::text::shown(&why))),
+            Err(_) => Err(CannotMeasure::far_end(format!(
+                "the private server did not start within {} s{}: check that the loopback interface is up",
+                HANDSHAKE.as_secs(),
+                self.end()
+            ))),
+        }
+    }
+
+    fn first_line(&mut self) -> Option<String> {
+        let output = self.child.stdout.take()?;
+        let longest = Timespec::try_from(HANDSHAKE).ok()?;
+        // Its line is written at once: when the first byte is there, all of it is.
+        poll(&mut [PollFd::new(&output, PollFlags::IN)], Some(&longest)).ok().filter(|n| *n > 0)?;
+        let mut line = String::new();
+        BufReader::new(io::Read::take(output, MAX_LINE)).read_line(&mut line).ok()?;
+        Some(line)
+    }
+
+    /// Its process id.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// `": it was killed (signal 9)"` if the process is gone or going, else nothing.
+    pub(super) fn end(&mut self) -> String {
+        let deadline = Instant::now() + Duration::from_millis(200);
+        // A broken connection comes a moment before the process can be collected.
+        while Instant::now() < deadline {
+            match self.child.try_wait() {
+                Ok(Some(status)) => {
+                    return match (status.signal(), status.code()) {
+                        (Some(signal), _) => format!(": it was killed (signal {signal})"),
+                        (None, code) => format!(": it ended (exit {})", code.unwrap_or_default()),
+                    };
+                }
+                Ok(None) => std::thread::yield_now(),
+                Err(_) => break,
+            }
+        }
+        String::new()
+    }
+}

@@ -1,0 +1,189 @@
+//! A server as it is named: `HOST[:PORT]`, of either family.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+
+use serde::{Deserialize, Serialize};
+
+use plimsoll_model::sample::CannotMeasure;
+use plimsoll_server::wire::PORT;
+
+/// How an iperf3 server is written.
+pub(super) const SCHEME: &str = "iperf3://";
+/// The port of an iperf3 server where none is named.
+const IPERF3_PORT: u16 = 5201;
+
+/// A server that is not this program's own far end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Server {
+    Plimsoll(Address),
+    Iperf3(Address),
+}
+
+impl Server {
+    /// Reads `HOST[:PORT]` or `iperf3://HOST[:PORT]`.
+    pub(super) fn parse(name: &str) -> Result<Self, String> {
+        match name.strip_prefix(SCHEME) {
+            Some(host) => Address::parse_with(host, IPERF3_PORT).map(Self::Iperf3),
+            None => Address::parse(name).map(Self::Plimsoll),
+        }
+    }
+}
+
+/// A host, by name or address, and a port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Address {
+    host: String,
+    port: u16,
+}
+
+impl Address {
+    /// The host, as it was given.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Reads `HOST`, `HOST:PORT`, `ADDRESS`, `[ADDRESS]:PORT`; an address of IPv6 may end with `%INTERFACE`.
+    ///
+    /// # Errors
+    /// What it must be, in one line that follows the name of the option.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        Address::parse_with(text, PORT)
+    }
+
+    /// The same where another port is meant when none is named.
+    ///
+    /// # Errors
+    /// What is wrong, in one line.
+    pub fn parse_with(text: &str, usual: u16) -> Result<Self, String> {
+        let bad = |why: &str| {
+            format!(
+                "must be HOST, HOST:PORT or [ADDRESS]:PORT: '{}' is not ({why})",
+                plimsoll_units::text::shown(text)
+            )
+        };
+        if text.contains("://") {
+            return Err(bad("the only URL is iperf3://HOST[:PORT]"));
+        }
+        let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((host, "")) => (host, None),
+            Some((host, rest)) => {
+                (host, Some(rest.strip_prefix(':').ok_or_else(|| bad("text after the ']'"))?))
+            }
+            None if without_interface(text).parse::<IpAddr>().is_ok() => (text, None),
+            None => text.rsplit_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
+        };
+        let named = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-' | b'%');
+        let first = host.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric() || b == b':');
+        if !first || host.len() > 253 || !host.bytes().all(named) {
+            return Err(bad("the host is not a name or address"));
+        }
+        if host.parse::<Ipv6Addr>().is_ok_and(|address| address.is_unicast_link_local()) {
+            return Err(format!(
+                "must be {host}%INTERFACE, with an interface of this machine (see `ip link`): each link has an address {host} of its own"
+            ));
+        }
+        let port = match port {
+            Some(port) => port
+                .parse()
+                .ok()
+                .filter(|p| *p > 0)
+                .ok_or_else(|| bad("the port is not a number from 1 to 65535"))?,
+            None => usual,
+        };
+        Ok(Address { host: host.to_owned(), port })
+    }
+
+    /// All its addresses, as the system's resolver orders them.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn resolve(&self) -> Result<Vec<SocketAddr>, CannotMeasure> {
+        let found = (self.host.as_str(), self.port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
+        if let (Err(_), Some((address, interface))) = (&found, self.host.split_once('%'))
+            && address.parse::<Ipv6Addr>().is_ok()
+        {
+            return Err(CannotMeasure::environment(format!(
+                "the server's address {} names an interface that this machine does not have: {interface}; see `ip link`",
+                self.host
+            )));
+        }
+        let none = |why: String| {
+            CannotMeasure::far_end(format!(
+                "the server's name {} has no address: {why}; see `getent hosts {}`, or give its address",
+                self.host, self.host
+            ))
+        };
+        match found {
+            Ok(addresses) if addresses.is_empty() => Err(none("the name resolves to no address".to_owned())),
+            Ok(addresses) => Ok(addresses),
+            Err(e) => Err(none(e.to_string())),
+        }
+    }
+}
+
+/// Reads an address to send from. The interface behind a `%` is that of the server's link-local address, which names it.
+pub(super) fn source_address(text: &str) -> Option<IpAddr> {
+    without_interface(text).parse().ok()
+}
+
+/// An address as it was typed, without the interface behind a `%`.
+fn without_interface(address: &str) -> &str {
+    address.split_once('%').map_or(address, |(address, _)| address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_addresses_and_ports_are_read() {
+        let read = |text| Address::parse(text).map(|a| (a.host, a.port)).unwrap();
+        assert_eq!(read("far"), ("far".to_owned(), PORT));
+        assert_eq!(read("far.example:99"), ("far.example".to_owned(), 99));
+        assert_eq!(read("192.0.2.1:99"), ("192.0.2.1".to_owned(), 99));
+        assert_eq!(read("2001:db8::1"), ("2001:db8::1".to_owned(), PORT));
+        assert_eq!(read("[2001:db8::1]"), ("2001:db8::1".to_owned(), PORT));
+        assert_eq!(read("[::1]:99"), ("::1".to_owned(), 99));
+        assert_eq!(read("fe80::1%eth0"), ("fe80::1%eth0".to_owned(), PORT));
+        assert_eq!(read("[fe80::1%eth0.5]:99"), ("fe80::1%eth0.5".to_owned(), 99));
+        assert_eq!(read("[fe80::1%2]"), ("fe80::1%2".to_owned(), PORT));
+    }
+
+    #[test]
+    fn a_link_local_address_requires_an_interface_of_this_machine() {
+        for text in ["fe80::1", "[fe80::1]:99", "[febf::1]"] {
+            let error = Address::parse(text).unwrap_err();
+            assert!(error.contains("%INTERFACE"), "{error}");
+        }
+        let error = Address::parse("fe80::1%no-such").unwrap().resolve().unwrap_err();
+        assert_eq!(error.cause, plimsoll_model::sample::Cause::Environment);
+        let found = Address::parse("fe80::1%lo").unwrap().resolve().unwrap();
+        assert!(matches!(found.as_slice(), [SocketAddr::V6(v6)] if v6.scope_id() > 0), "{found:?}");
+    }
+
+    #[test]
+    fn what_is_none_is_refused() {
+        for text in
+            ["", "-h", ":99", "a:0", "a:65536", "a:b", "[::1]99", "[", "a b", "a;b", "a\u{1b}", "../x", "é"]
+        {
+            let error = Address::parse(text).unwrap_err();
+            assert!(error.starts_with("must be HOST") && !error.contains('\u{1b}'), "{error}");
+        }
+        let url = Address::parse("http://far:99").unwrap_err();
+        assert!(url.contains("iperf3://") && !url.contains("not a number"), "{url}");
+    }
+
+    #[test]
+    fn a_name_without_an_address_is_a_far_end_failure() {
+        // Reserved for this (RFC 6761).
+        let error = Address::parse("no-such-host.invalid").unwrap().resolve().unwrap_err();
+        assert_eq!(error.cause, plimsoll_model::sample::Cause::FarEnd);
+        assert!(error.reason.contains("no-such-host.invalid has no address"), "{error}");
+        assert!(Address::parse("127.0.0.1").unwrap().resolve().unwrap()[0].ip().is_loopback());
+    }
+}

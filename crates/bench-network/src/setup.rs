@@ -1,0 +1,163 @@
+//! What the flags of network benchmarks come to: the far end's place, and how streams are set up.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use super::job::Job;
+use super::near_end::Place;
+use super::path::Path;
+use super::server::{Server, source_address};
+use super::{Placement, amount};
+use plimsoll_bench_api::{Context, counts};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::{Case, Value};
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::CannotMeasure;
+use plimsoll_server::wire::Key;
+
+/// Where a case's two ends are.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The far end.
+    pub place: Place,
+    /// The address to send from.
+    pub from: Option<IpAddr>,
+    /// Where threads run.
+    pub placement: Placement,
+    /// The machine's interfaces, where they are known.
+    machine: Option<Machine>,
+}
+
+impl Setup {
+    /// The setup of a case.
+    ///
+    /// # Errors
+    /// This program's own file is not found.
+    pub fn of(job: &Job, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+        let key = cx.options.key.clone().unwrap_or_else(Key::open);
+        let setup = match job.server.clone() {
+            Some(Server::Plimsoll(address) | Server::Iperf3(address)) => {
+                let placement = Placement::apart(cx.machine);
+                Setup { place: Place::Server { address, key }, from: None, placement, machine: None }
+            }
+            None => Setup::private(super::own_program()?, Placement::on_two_cores(cx.machine)),
+        };
+        Ok(Setup { from: job.from, machine: Some(cx.machine.clone()), ..setup })
+    }
+
+    /// With another placement, where the far end is private; a server places its threads itself.
+    #[must_use]
+    pub fn placed(mut self, placement: Placement) -> Self {
+        if let Place::Private { cpus, .. } = &mut self.place {
+            *cpus = placement.far.clone();
+            self.placement = placement;
+        }
+        self
+    }
+
+    /// The machine, where it is known.
+    pub(super) const fn machine(&self) -> Option<&Machine> {
+        self.machine.as_ref()
+    }
+
+    /// The way to the far end.
+    pub(super) fn path(&self, far: SocketAddr) -> Path {
+        Path::to(far, self.machine.as_ref())
+    }
+
+    /// A private far end, run by `program`.
+    pub fn private(program: PathBuf, placement: Placement) -> Self {
+        Setup {
+            place: Place::Private { program, cpus: placement.far.clone() },
+            from: None,
+            placement,
+            machine: None,
+        }
+    }
+}
+
+/// The stream counts asked for.
+pub(super) fn streams(group: &Group, most: u64) -> Result<Vec<u64>, String> {
+    counts(group, "streams", &[1], most)
+}
+
+/// The directions asked for.
+pub(super) fn directions(group: &Group) -> Result<Vec<String>, String> {
+    let words = group.words("direction", &["up"]);
+    match words.iter().find(|word| !["up", "down", "both"].contains(&word.as_str())) {
+        Some(word) => Err(format!(
+            "direction must be up (the client sends), down or both: '{}' is not",
+            plimsoll_units::text::shown(word)
+        )),
+        None => Ok(words),
+    }
+}
+
+/// The cases of a stream of bytes: each of these message sizes, over each number of streams, in each direction asked for.
+pub(super) fn streaming(name: &str, sizes: Vec<u64>, group: &Group, most: u64) -> Result<Vec<Case>, String> {
+    let cases = Case::with_each(vec![Case::of(name)], "message", sizes.into_iter().map(Value::Size));
+    let cases = Case::with_each(cases, "streams", streams(group, most)?.into_iter().map(Value::Count));
+    Ok(Case::with_each(cases, "direction", directions(group)?.into_iter().map(Value::Word)))
+}
+
+/// The parameters that are in every case; a benchmark's other keys are in a case only when they were asked for.
+const ALWAYS: &[&str] = &["protocol", "message", "streams", "direction", "mode"];
+
+/// Each case with each value of the optional parameters among `keys` that were asked for.
+pub(super) fn with_options(cases: Vec<Case>, group: &Group, keys: &[&str]) -> Result<Vec<Case>, String> {
+    amount::check(group)?;
+    let mut cases = cases;
+    for key in keys.iter().filter(|key| !ALWAYS.contains(key)) {
+        let Some(values) = group.lists.get(key) else { continue };
+        for value in values {
+            check(key, value).map_err(|why| format!("{key} {why}"))?;
+        }
+        cases = Case::with_each(cases, key, values.clone());
+    }
+    Ok(cases)
+}
+
+fn check(key: &str, value: &Value) -> Result<(), String> {
+    let within = |n: &u64, range: std::ops::RangeInclusive<u64>| match range.contains(n) {
+        true => Ok(()),
+        false => Err(format!("must be between {} and {}: {n} is not", range.start(), range.end())),
+    };
+    match (key, value) {
+        ("server", Value::Word(word)) => Server::parse(word).map(|_| ()),
+        ("bind", Value::Word(word)) => match source_address(word) {
+            Some(_) => Ok(()),
+            None => Err(format!(
+                "must be an IP address of this machine: '{}' is not an address",
+                plimsoll_units::text::shown(word)
+            )),
+        },
+        ("congestion", Value::Word(word)) => {
+            let named = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
+            match word.len() < 16 && word.bytes().all(named) {
+                true => Ok(()),
+                false => Err(format!(
+                    "must be a congestion control such as cubic or bbr: '{}' is not",
+                    plimsoll_units::text::shown(word)
+                )),
+            }
+        }
+        ("search", Value::Word(word)) if word != "lossless" => {
+            Err(format!("must be lossless: '{}' is not", plimsoll_units::text::shown(word)))
+        }
+        ("load", Value::Word(word)) if !["up", "down", "both"].contains(&word.as_str()) => Err(format!(
+            "must be up (the client sends), down or both: '{}' is not",
+            plimsoll_units::text::shown(word)
+        )),
+        ("timeout" | "interval", Value::Time(time)) if time.is_zero() || time.as_secs() > 60 => {
+            Err("must be between 1ns and 60s".to_owned())
+        }
+        ("rate", Value::Rate(rate)) if !(1.0..=1e15).contains(rate) => {
+            Err("must be between 1 and 1P bits per second".to_owned())
+        }
+        ("omit", Value::Time(time)) if time.as_secs() > 3600 => Err("must be at most 1h".to_owned()),
+        ("window", Value::Size(n)) => within(n, 1024..=1 << 30),
+        ("mss", Value::Count(n)) => within(n, 88..=32_767),
+        ("dscp", Value::Count(n)) => within(n, 0..=63),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,364 @@
+//! Token buckets on the way: what arrived in the course of a case's transfers is watched for a rate that falls and then
+//! holds. It is called a bucket only when a pause fills it again; from then on the figures are those of the base rate.
+
+use std::time::{Duration, Instant};
+
+use super::condition::BASE_RATE;
+use super::fact::{TOKEN_BUCKET_DOWN, TOKEN_BUCKET_UP, TokenBucket};
+use super::warning::NetworkWarning;
+use plimsoll_model::sample::{CannotMeasure, Facts, Numbers};
+use plimsoll_server::traffic::nanos;
+use plimsoll_server::wire::{Course, Direction};
+use plimsoll_stats::{Bucket, Stretch};
+
+/// A pause that lets tokens into a bucket.
+const PAUSE: Duration = Duration::from_millis(250);
+/// The share of these tokens that must be seen again.
+const AGAIN: f64 = 0.4;
+/// The least and the most that the transfer after the pause lasts, in seconds.
+const LEAST: f64 = 0.3;
+const MOST: f64 = 2.0;
+/// Pauses after which the tokens must be seen again, each time: the rate of a path that fluctuates is high after one by chance.
+const ROUNDS: usize = 2;
+/// Steps that are looked into: what is none the third time is noise.
+const TRIES: usize = 2;
+/// The rate when these tokens are used up is the base rate, up to this share of it.
+const SAME: f64 = 0.1;
+/// Transfers that are kept of each direction.
+const KEPT: usize = 64;
+
+/// What has arrived so far, and the bucket that it shows. Amounts in bits.
+#[derive(Debug)]
+pub(super) struct Watch {
+    began: Instant,
+    direction: Direction,
+    /// Whether there is a path that may have a bucket: within a machine, where nothing shapes, there is none.
+    watches: bool,
+    /// The transfers of each direction.
+    ways: [Vec<Vec<Stretch>>; 2],
+    found: [Option<Bucket>; 2],
+    tried: usize,
+    /// Samples of which a burst was too much to be taken out.
+    spoilt: usize,
+}
+
+/// The arrivals of one direction of a transfer, from its beginning on.
+fn stretches(course: &Course, at: f64) -> impl Iterator<Item = Stretch> {
+    let seconds = course.width as f64 * 1e-9;
+    course.bytes.iter().enumerate().map(move |(number, bytes)| Stretch {
+        from: at + number as f64 * seconds,
+        seconds,
+        amount: *bytes as f64 * 8.0,
+    })
+}
+
+impl Watch {
+    pub(super) fn new(direction: Direction, watches: bool) -> Self {
+        Watch {
+            began: Instant::now(),
+            direction,
+            watches,
+            ways: Default::default(),
+            found: [None, None],
+            tried: 0,
+            spoilt: 0,
+        }
+    }
+
+    /// Adds a transfer that began then: the course of each direction.
+    pub(super) fn note(&mut self, began: Instant, courses: &[&Course]) {
+        if !self.watches || self.is_found() {
+            return;
+        }
+        let at = began.saturating_duration_since(self.began).as_secs_f64();
+        for (way, course) in self.ways.iter_mut().zip(courses) {
+            way.push(stretches(course, at).collect());
+            // The first one has the largest burst.
+            if way.len() > KEPT {
+                way.remove(1);
+            }
+        }
+    }
+
+    const fn is_found(&self) -> bool {
+        self.found[0].is_some() || self.found[1].is_some()
+    }
+
+    /// Looks whether the transfers so far show a bucket, and proves it: after each of some pauses, `transfer` of so many
+    /// nanoseconds, `most` or less, gives the course of each direction. True when one was found just now: what was measured
+    /// before is not the base rate. Without such a transfer, which a server may refuse, nothing is proved.
+    pub(super) fn look(
+        &mut self,
+        most: u64,
+        mut transfer: impl FnMut(u64) -> Result<Vec<Course>, CannotMeasure>,
+    ) -> bool {
+        if !self.watches || self.is_found() || self.tried >= TRIES {
+            return false;
+        }
+        let steps = [step(&self.ways[0]), step(&self.ways[1])];
+        let longest = steps.iter().flatten().map(|step| filled(step) / (step.burst - step.base));
+        let Some(longest) = longest.reduce(f64::max) else { return false };
+        self.tried += 1;
+        let Some(time) = time_of_proof(longest, most) else { return false };
+        let mut bases = [None, None];
+        for round in 0..ROUNDS {
+            std::thread::sleep(PAUSE);
+            let Ok(courses) = transfer(nanos(time)) else { return false };
+            bases = proofs(&steps, &courses, (round > 0).then_some(bases));
+            if bases == [None, None] {
+                break;
+            }
+        }
+        for ((found, base), way) in self.found.iter_mut().zip(bases).zip(&self.ways) {
+            // The largest burst of all transfers is what the bucket held.
+            let bursts =
+                base.map(|base| way.iter().filter_map(move |transfer| plimsoll_stats::burst(transfer, base)));
+            *found = bursts.and_then(|bursts| bursts.max_by(|a, b| a.held.total_cmp(&b.held)));
+        }
+        self.ways = Default::default();
+        self.is_found()
+    }
+
+    /// A sample was taken; `spoilt` where its figure still holds the burst.
+    pub(super) fn judged(&mut self, spoilt: bool) {
+        self.spoilt += usize::from(spoilt);
+    }
+
+    /// The bits per second of a transfer at the base rate, where there is a bucket: of each direction what it gives when its
+    /// burst is over, or the whole transfer's where it has none. `None` without a bucket, or where tokens lasted for most of
+    /// it.
+    pub(super) fn sustained(&self, courses: &[(&Course, f64)]) -> Option<Vec<f64>> {
+        if !self.is_found() {
+            return None;
+        }
+        let one = |(found, (course, whole)): (&Option<Bucket>, &(&Course, f64))| match found {
+            Some(found) => {
+                let course: Vec<Stretch> = stretches(course, 0.0).collect();
+                plimsoll_stats::sustained(&course, found.base)
+            }
+            None => Some(*whole),
+        };
+        self.found.iter().zip(courses).map(one).collect()
+    }
+
+    /// Whether a transfer had too much burst in it to be judged.
+    pub(super) fn is_spoilt(&self, courses: &[(&Course, f64)]) -> bool {
+        self.is_found() && self.sustained(courses).is_none()
+    }
+
+    /// The base rates together, as a condition of a sample, where every direction has one.
+    pub(super) fn condition(&self) -> Numbers {
+        let ways = if self.direction == Direction::Both { 2 } else { 1 };
+        let found: Vec<f64> = self.found.iter().flatten().map(|bucket| bucket.base).collect();
+        (found.len() == ways).then(|| (BASE_RATE, found.iter().sum::<f64>())).into_iter().collect()
+    }
+
+    /// The lowest base rate of the directions, in bit/s.
+    pub(super) fn base(&self) -> Option<f64> {
+        self.found.iter().flatten().map(|bucket| bucket.base).reduce(f64::min)
+    }
+
+    /// Names what was found.
+    pub(super) fn tell(&self, facts: &mut Facts) {
+        for (way, found) in self.found.iter().enumerate() {
+            let Some(Bucket { burst, base, held, until }) = *found else { continue };
+            let word = match (self.direction, way) {
+                (Direction::Up, _) | (Direction::Both, 0) => "up",
+                (Direction::Down, _) | (Direction::Both, _) => "down",
+            };
+            facts.warnings.push(NetworkWarning::TokenBucket { way: word, burst, base, held, until }.into());
+            let fact = if word == "up" { TOKEN_BUCKET_UP } else { TOKEN_BUCKET_DOWN };
+            let (burst_rate, base_rate, burst_bytes, until_s) = (burst, base, held / 8.0, until);
+            facts.achieved.set(&fact, TokenBucket { burst_rate, base_rate, burst_bytes, until_s });
+        }
+        if self.spoilt > 0 {
+            facts.warnings.push(NetworkWarning::BurstInSample { samples: self.spoilt }.into());
+        }
+    }
+}
+
+/// What the pause lets into the bucket.
+fn filled(step: &Bucket) -> f64 {
+    step.held.min(step.base * PAUSE.as_secs_f64())
+}
+
+/// The bucket that transfers show: all of them with their pauses, or the last one alone.
+fn step(transfers: &[Vec<Stretch>]) -> Option<Bucket> {
+    plimsoll_stats::bucket(&transfers.concat()).or_else(|| plimsoll_stats::bucket(transfers.last()?))
+}
+
+/// How long a transfer that proves a burst of so many seconds lasts; `None` where `most` nanoseconds are too few for it.
+fn time_of_proof(burst: f64, most: u64) -> Option<Duration> {
+    let most = Duration::from_nanos(most).as_secs_f64();
+    let time = (3.0 * burst).clamp(LEAST, MOST).min(most);
+    (time >= LEAST.max(2.0 * burst).min(MOST)).then(|| Duration::from_secs_f64(time))
+}
+
+/// The base rate of each direction that this round proves, and the round before it, if there was one.
+fn proofs(
+    steps: &[Option<Bucket>; 2],
+    courses: &[Course],
+    before: Option<[Option<f64>; 2]>,
+) -> [Option<f64>; 2] {
+    let one = |way: usize| {
+        let again: Vec<Stretch> = stretches(courses.get(way)?, 0.0).collect();
+        let base = proof(&steps[way]?, &again)?;
+        match before {
+            Some(before) => Some(base.max(before[way]?)),
+            None => Some(base),
+        }
+    };
+    [one(0), one(1)]
+}
+
+/// The base rate, where a transfer after a pause shows the tokens that came into the bucket meanwhile, and then the base
+/// rate again.
+fn proof(step: &Bucket, again: &[Stretch]) -> Option<f64> {
+    let burst = plimsoll_stats::burst(again, step.base)?;
+    let rate = plimsoll_stats::sustained(again, step.base)?;
+    let is_same = (rate / step.base - 1.0).abs() <= SAME;
+    // A machine that is busy makes either rate lower than it is, and none higher.
+    (burst.held >= AGAIN * filled(step) && is_same).then_some(rate.max(step.base))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A course of 100 stretches of 10 ms through a bucket, in megabytes.
+    fn course(peak: f64, base: f64, held: f64) -> Course {
+        let knee = held / (peak - base);
+        let upto = |t: f64| if t < knee { peak * t } else { held + base * t };
+        let bytes = (0..100).map(|i| {
+            let t = f64::from(i) * 0.01;
+            ((upto(t + 0.01) - upto(t)) * 1e6) as u64
+        });
+        Course { width: 10_000_000, bytes: bytes.collect(), delays: Vec::new() }
+    }
+
+    fn watched(after_the_pause: Course) -> (Watch, bool) {
+        let mut watch = Watch::new(Direction::Up, true);
+        watch.note(Instant::now(), &[&course(100.0, 10.0, 5.0)]);
+        let found = watch.look(u64::MAX, |_| Ok(vec![after_the_pause.clone()]));
+        (watch, found)
+    }
+
+    #[test]
+    fn a_step_that_a_pause_undoes_is_a_bucket_and_is_named() {
+        let (watch, found) = watched(course(100.0, 10.0, 2.5));
+        assert!(found);
+        let rate = watch.condition().get(&BASE_RATE).unwrap();
+        assert!((rate / 80e6 - 1.0).abs() < 0.01, "{rate}");
+        let mut facts = Facts::default();
+        watch.tell(&mut facts);
+        assert_eq!(facts.warnings[0].code(), "token-bucket");
+        let text = facts.warnings[0].to_string();
+        assert!(text.contains("80.0 Mbit/s; the figure is the base rate"), "{text}");
+        let later = course(100.0, 10.0, 0.5);
+        let sustained = watch.sustained(&[(&later, 84e6)]).unwrap()[0];
+        assert!((sustained / 80e6 - 1.0).abs() < 0.01, "{sustained}");
+        assert!(watch.is_spoilt(&[(&course(100.0, 10.0, 80.0), 800e6)]));
+    }
+
+    #[test]
+    fn a_step_that_stays_is_none_and_is_not_asked_for_for_ever() {
+        let (mut watch, found) = watched(course(10.1, 10.0, 0.0));
+        assert!(!found && watch.condition() == Numbers::default());
+        for _ in 0..2 {
+            watch.note(Instant::now(), &[&course(100.0, 10.0, 5.0)]);
+            let _ = watch.look(u64::MAX, |_| Ok(vec![course(10.1, 10.0, 0.0)]));
+        }
+        watch.note(Instant::now(), &[&course(100.0, 10.0, 5.0)]);
+        assert!(!watch.look(u64::MAX, |_| panic!("asked a third time")));
+        let mut facts = Facts::default();
+        watch.tell(&mut facts);
+        assert_eq!(facts, Facts::default());
+    }
+
+    #[test]
+    fn nothing_is_watched_within_a_machine_that_shapes_nothing() {
+        let mut watch = Watch::new(Direction::Up, false);
+        watch.note(Instant::now(), &[&course(100.0, 10.0, 5.0)]);
+        assert!(!watch.look(u64::MAX, |_| panic!("asked")));
+    }
+
+    #[test]
+    fn a_step_that_only_one_of_two_pauses_undoes_is_none() {
+        let mut watch = Watch::new(Direction::Up, true);
+        watch.note(Instant::now(), &[&course(100.0, 10.0, 5.0)]);
+        let mut after = vec![course(10.1, 10.0, 0.0), course(100.0, 10.0, 2.5)];
+        assert!(!watch.look(u64::MAX, |_| Ok(vec![after.pop().unwrap()])));
+        assert!(after.is_empty() && watch.condition() == Numbers::default());
+    }
+
+    #[test]
+    fn a_proof_that_the_server_does_not_allow_is_none_and_no_failure() {
+        assert_eq!(time_of_proof(0.2, 60_000_000_000), Some(Duration::from_millis(600)));
+        assert_eq!(time_of_proof(0.2, 500_000_000), Some(Duration::from_millis(500)));
+        assert_eq!(time_of_proof(0.2, 300_000_000), None);
+        assert_eq!(time_of_proof(0.01, 200_000_000), None);
+        let mut watch = Watch::new(Direction::Up, true);
+        watch.note(Instant::now(), &[&course(100.0, 10.0, 5.0)]);
+        assert!(!watch.look(100_000_000, |_| panic!("asked")));
+        assert!(!watch.look(u64::MAX, |_| Err(CannotMeasure::far_end("busy"))));
+    }
+
+    #[test]
+    fn a_sample_that_is_all_burst_is_told() {
+        let (mut watch, _) = watched(course(100.0, 10.0, 2.5));
+        [true, false].into_iter().for_each(|spoilt| watch.judged(spoilt));
+        let mut facts = Facts::default();
+        watch.tell(&mut facts);
+        assert_eq!(facts.warnings[1].code(), "burst-in-sample");
+        assert!(facts.warnings[1].to_string().contains("1 of the samples"), "{}", facts.warnings[1]);
+    }
+
+    /// Numbers between 0 and 1 that look like chance and are the same each time.
+    fn chance(state: &mut u64) -> f64 {
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        (*state >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// 100 stretches of 10 ms of a path whose rate fluctuates by this share, alike for about so many seconds.
+    fn fluctuating(share: f64, alike: f64, state: &mut u64) -> Course {
+        let kept = (-0.01 / alike).exp();
+        let mut normal = || (0..12).map(|_| chance(state)).sum::<f64>() - 6.0;
+        let mut now = normal();
+        let bytes = (0..100).map(|_| {
+            now = kept * now + (1.0 - kept * kept).sqrt() * normal();
+            ((1.0 + share * now).clamp(0.05, 3.0) * 1e5) as u64
+        });
+        Course { width: 10_000_000, bytes: bytes.collect(), delays: Vec::new() }
+    }
+
+    /// Whether one look at a path with these courses would find a bucket.
+    fn finds(rounds: usize, mut next: impl FnMut(bool) -> Course) -> bool {
+        let first: Vec<Stretch> = stretches(&next(true), 0.0).collect();
+        let steps = [step(&[first]), None];
+        let mut bases = steps[0].map(|step| [Some(step.base), None]);
+        for round in 0..rounds {
+            bases = bases.map(|bases| proofs(&steps, &[next(false)], (round > 0).then_some(bases)));
+        }
+        bases.is_some_and(|bases| bases[0].is_some())
+    }
+
+    #[test]
+    fn a_path_that_fluctuates_has_no_bucket_and_a_bucket_on_one_is_found() {
+        let mut state = 0x9e37_79b9_7f4a_7c15;
+        let (mut all, mut once, mut twice) = (0, 0, 0);
+        for share in [0.2, 0.25, 0.3] {
+            for alike in [0.03, 0.1, 0.3] {
+                for _ in 0..300 {
+                    all += 1;
+                    once += usize::from(finds(1, |_| fluctuating(share, alike, &mut state)));
+                    twice += usize::from(finds(ROUNDS, |_| fluctuating(share, alike, &mut state)));
+                }
+            }
+        }
+        assert!(twice * 500 <= all, "{twice} of {all}, {once} with one round");
+        let bucket = |first: bool| course(100.0, 10.0, if first { 5.0 } else { 2.5 });
+        assert!(finds(ROUNDS, bucket));
+    }
+}

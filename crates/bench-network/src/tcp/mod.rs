@@ -1,0 +1,455 @@
+//! `network.tcp`: what TCP streams carry, as the receiver counted it.
+//!
+//! A sample is one transfer over streams that stay connected: messages are written one by one, each stream by a
+//! thread of its own, and the receiver reports the bytes that arrived and the time they took by its own clock. So
+//! goodput is what arrived, never what was handed to a socket buffer.
+
+mod limit;
+
+use std::time::{Duration, Instant};
+
+use plimsoll_metal::tcp::TcpInfo;
+
+use super::amount::{self, Fixed};
+use super::held::Held;
+use super::job::Job;
+use super::lost_link;
+use super::near_end::FarEnd;
+use super::path::Path;
+use super::server::Server;
+use super::setup::{Setup, streaming, with_options};
+use super::sustained::Watch;
+use super::{CPU, GOODPUT, LOSS, MESSAGES, Placement, STREAM, message_sizes, random_bytes, seed};
+use plimsoll_bench_api::fixed::{self, Pace};
+use plimsoll_bench_api::{
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say,
+};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::{Amount, CannotMeasure, Conditions, Facts, Offer, Origin, Sample, WrongAnswer};
+use plimsoll_model::warning::Note;
+use plimsoll_server::traffic::tcp::Outcome;
+use plimsoll_server::traffic::{Fnv, nanos};
+use plimsoll_server::wire::{self, Course, Direction, Received, Receiving, Report, Sent};
+use plimsoll_units::quantity::Unit;
+
+/// Bytes of a message where none is named: what iperf3 takes.
+const MESSAGE: u32 = 128 << 10;
+/// About how many bytes the check after timing sends at most, of all streams together.
+const CHECKED: u64 = 4 << 20;
+/// Nanoseconds of each trial of a placement.
+const TRIAL: u64 = 40_000_000;
+/// A far end with this round-trip time or less, in microseconds, is near.
+const NEAR_US: u32 = 1000;
+/// A path that carries less than this, in bit/s, does so from any CPU.
+const NO_CPU_IS_THE_LIMIT: f64 = 100e6;
+/// Most streams that can be asked for.
+const STREAMS: u64 = 64;
+/// Transfers after one with too much of a burst in it.
+const AGAIN: usize = 2;
+
+/// The benchmark itself.
+#[derive(Debug)]
+pub struct Tcp;
+
+impl Benchmark for Tcp {
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "network.tcp",
+            about: "throughput of TCP streams, as received",
+            words: &[Say::Word("TCP"), Say::Value("message"), Say::Word("writes")],
+            keys: &[
+                "message",
+                "streams",
+                "direction",
+                "server",
+                "omit",
+                "zerocopy",
+                "discard",
+                "nodelay",
+                "congestion",
+                "window",
+                "mss",
+                "dscp",
+                "bind",
+                "volume",
+                "count",
+                "scaling",
+            ],
+            common: Some(STREAM),
+            limits: limit::limits,
+            findings: super::findings::find,
+            ..Descriptor::USUAL
+        }
+    }
+
+    fn sample_seconds(&self, case: &Case) -> Option<f64> {
+        // A link of 10 Gbit/s.
+        fixed::seconds(case, Pace { bytes: 1.25e9, operations: 1e6 })
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(GOODPUT, Unit::BitPerSecond, Better::Higher)
+                    .about("bits per second that the receiver got"),
+                Metric::new(MESSAGES, Unit::PerSecond, Better::Higher)
+                    .about("messages per second that the receiver got"),
+                LOSS,
+                Metric::new(CPU, Unit::Second, Better::Lower)
+                    .about("processor time of both ends for a byte")
+                    .said("CPU time of both ends:", "per byte"),
+            ]
+        }
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let sizes = message_sizes(group, MESSAGE)?;
+        let cases = streaming(self.name(), sizes, group, STREAMS)?;
+        let cases = with_options(cases, group, self.keys())?;
+        cases.iter().try_for_each(super::iperf3::check)?;
+        let candidate = |case| {
+            let job = Job::of(machine, &case, MESSAGE)?;
+            Ok(Candidate::new(case, Ok(())).parsed(&job))
+        };
+        cases.into_iter().map(candidate).collect()
+    }
+
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        let (job, seed): (Job, u64) = (parsed.read()?, seed(cx, case));
+        if let Some(Server::Iperf3(address)) = &job.server {
+            return Ok(Box::new(super::iperf3::Client::new(address, &job, false, seed, cx.machine)?));
+        }
+        let setup = Setup::of(&job, cx)?.placed(Placement::together(cx.machine));
+        Ok(Box::new(Streams::new(&setup, &job, seed)?))
+    }
+}
+
+/// Streams to a far end.
+#[derive(Debug)]
+pub struct Streams {
+    far_end: FarEnd,
+    placement: Placement,
+    work: wire::Tcp,
+    message: Vec<u8>,
+    path: Path,
+    held: Held,
+    watch: Watch,
+    fixed: Option<Fixed>,
+}
+
+impl Streams {
+    /// Opens a session and joins the case's streams.
+    ///
+    /// # Errors
+    /// The far end cannot be started or reached, or refuses.
+    pub fn new(setup: &Setup, job: &Job, seed: u64) -> Result<Self, CannotMeasure> {
+        let &Job { message, streams, direction, sending, receiving, .. } = job;
+        let mut far_end = FarEnd::open(&setup.place, setup.from)?;
+        amount::fits(far_end.welcome(), streams, message)?;
+        far_end.join(streams, &job.sockets, setup.from)?;
+        let work = wire::Tcp {
+            streams,
+            message,
+            direction,
+            amount: wire::Amount::Messages(u64::from(streams)),
+            omit: nanos(job.omit),
+            sending,
+            place: 0,
+            receiving,
+        };
+        // Random, so that nothing on the way can make it smaller.
+        let message = random_bytes(message as usize, seed);
+        let path = setup.path(far_end.address()).with_copy_rate();
+        let placement = setup.placement.clone();
+        let fixed = job.messages.map(Fixed::new);
+        let held = Held::of(job, &path.name(), path.shaping, Some(far_end.welcome()));
+        let watch = Watch::new(work.direction, !path.loopback || held.is_shaped());
+        let mut streams = Streams { far_end, placement, work, message, path, held, watch, fixed };
+        if streams.is_near() && !streams.held.is_slow() {
+            streams.choose_place()?;
+        }
+        Ok(streams)
+    }
+
+    /// Whether trials of a few hundredths of a second tell something: not where a stream is still finding its rate then.
+    fn is_near(&self) -> bool {
+        let rtt = self.far_end.streams().first().and_then(|stream| TcpInfo::of(stream).ok());
+        self.far_end.pid().is_some() || rtt.is_some_and(|info| info.way_us() <= NEAR_US)
+    }
+
+    /// Tries each stream's sender and receiver on one core, on another core, and on two, and
+    /// keeps what carries most. Bytes that change cores may cost more than two cores gain, and which it is depends on
+    /// how the cores (of a virtual machine above all) lie to each other; between two machines, on which core the
+    /// interface's own work is done.
+    fn choose_place(&mut self) -> Result<(), CannotMeasure> {
+        let all = self.placement.near.clone();
+        // A server's CPUs are not known here: where it has one, all its places are the same.
+        let candidates: &[(u16, u16)] = match (all.0.len(), self.far_end.pid()) {
+            (0 | 1, Some(_)) => return Ok(()),
+            (0 | 1, None) => &[(0, 0), (0, 1)],
+            _ => &[(0, 0), (1, 1), (0, 1), (1, 0)],
+        };
+        let mut best: (f64, (u16, u16)) = (0.0, (0, 0));
+        for (near, far) in candidates.iter().copied().cycle().take(2 * candidates.len()) {
+            let work =
+                wire::Tcp { amount: wire::Amount::Nanos(TRIAL), omit: 0, place: far, ..self.work.clone() };
+            let began = Instant::now();
+            let outcome = self.far_end.transfer(&work, &self.message, &all.from(usize::from(near)))?;
+            let carried = outcome.there.as_ref().map_or(0.0, |there| {
+                let ways = ways(&work, &outcome.here, there);
+                self.watch.note(began, &courses(&ways));
+                ways.iter().map(Way::bits_per_second).sum()
+            });
+            if carried > best.0 {
+                best = (carried, (near, far));
+            }
+            if self.far_end.pid().is_none() && carried < NO_CPU_IS_THE_LIMIT {
+                break;
+            }
+        }
+        let (near, far) = best.1;
+        self.work.place = far;
+        self.placement =
+            Placement { near: all.from(usize::from(near)), far: self.placement.far.from(usize::from(far)) };
+        Ok(())
+    }
+
+    /// The private far end's process id.
+    pub fn far_end_pid(&self) -> Option<u32> {
+        self.far_end.pid()
+    }
+
+    fn transfer(&mut self, work: &wire::Tcp) -> Result<Outcome, CannotMeasure> {
+        self.far_end.transfer(work, &self.message, &self.placement.near)
+    }
+
+    /// One transfer, its figures, and what came each way; true where too much of a burst was in it.
+    fn measured(&mut self, work: &wire::Tcp) -> Result<(Sample, Vec<f64>, bool), CannotMeasure> {
+        let began = Instant::now();
+        let outcome = self.transfer(work)?;
+        let ways = checked(work, &outcome)?;
+        self.watch.note(began, &courses(&ways));
+        let mut sample = sample_of(work, &outcome, &ways);
+        let all: Vec<(&Course, f64)> =
+            ways.iter().map(|way| (&way.received.course, way.bits_per_second())).collect();
+        let judged = self.watch.sustained(&all);
+        if let Some(rates) = &judged {
+            judge(&mut sample, rates.iter().sum(), f64::from(work.message) * 8.0);
+        }
+        let came = judged.unwrap_or_else(|| all.iter().map(|(_, whole)| *whole).collect());
+        let sent = ways.iter().map(|way| way.sent.bytes).min();
+        if let Some((fixed, sent)) = self.fixed.as_mut().zip(sent) {
+            fixed.moved(sent / u64::from(work.message));
+        }
+        let spoilt = self.watch.is_spoilt(&all);
+        Ok((sample, came, spoilt))
+    }
+
+    /// Looks for a token bucket in what has come so far.
+    fn look(&mut self) -> bool {
+        let most = self.far_end.welcome().max_nanos;
+        let (far_end, message, cpus) = (&mut self.far_end, &self.message, &self.placement.near);
+        let work = &self.work;
+        self.watch.look(most, |nanos| {
+            let work = wire::Tcp { amount: wire::Amount::Nanos(nanos), omit: 0, ..work.clone() };
+            let outcome = far_end.transfer(&work, message, cpus)?;
+            let there = outcome.there.as_ref();
+            let ways = there.map(|there| ways(&work, &outcome.here, there)).unwrap_or_default();
+            Ok(courses(&ways).into_iter().cloned().collect())
+        })
+    }
+}
+
+/// Puts the rate that holds in place of the whole transfer's, which other tools would show.
+pub(super) fn judge(sample: &mut Sample, goodput: f64, bits: f64) {
+    let whole = sample.values.insert(GOODPUT.to_owned(), goodput);
+    sample.values.insert(MESSAGES.to_owned(), goodput / bits);
+    sample.conditions.delivered = whole;
+}
+
+/// One direction of a transfer: what its sender and its receiver say.
+struct Way<'a> {
+    sent: &'a Sent,
+    received: &'a Received,
+    /// Nanoseconds of sending that are not counted.
+    omitted: u64,
+}
+
+impl Way<'_> {
+    /// The longer of the receiver's and the sender's time: a receiver that had no CPU starts its clock late, and that must
+    /// not flatter.
+    fn nanos(&self) -> u64 {
+        self.received.nanos.max(self.sent.nanos.saturating_sub(self.omitted))
+    }
+
+    fn seconds(&self) -> f64 {
+        Duration::from_nanos(self.nanos()).as_secs_f64()
+    }
+
+    fn bits_per_second(&self) -> f64 {
+        self.received.counted as f64 * 8.0 / self.seconds().max(1e-9)
+    }
+
+    /// Whether the receiver's figures can be: all that was sent arrived, in some time.
+    fn possible(&self) -> bool {
+        let (sent, received) = (self.sent, self.received);
+        let arrived = received.course.bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+        received.bytes == sent.bytes
+            && received.counted <= received.bytes
+            && arrived == received.bytes
+            && self.nanos() > 0
+    }
+}
+
+fn courses<'a>(ways: &[Way<'a>]) -> Vec<&'a Course> {
+    ways.iter().map(|way| &way.received.course).collect()
+}
+
+fn ways<'a>(work: &wire::Tcp, here: &'a Report, there: &'a Report) -> Vec<Way<'a>> {
+    let way = |sent: &'a Option<Sent>, received: &'a Option<Received>| {
+        Some(Way { sent: sent.as_ref()?, received: received.as_ref()?, omitted: work.omit })
+    };
+    [way(&here.sent, &there.received), way(&there.sent, &here.received)].into_iter().flatten().collect()
+}
+
+/// The directions of a transfer, if what both ends say can be.
+fn checked<'a>(work: &wire::Tcp, outcome: &'a Outcome) -> Result<Vec<Way<'a>>, CannotMeasure> {
+    let impossible = || {
+        CannotMeasure::far_end(
+            "the server reports other bytes or times than the client: both must be the same build",
+        )
+    };
+    let there = outcome.there.as_ref().ok_or_else(impossible)?;
+    let ways = ways(work, &outcome.here, there);
+    let wanted = if work.direction == Direction::Both { 2 } else { 1 };
+    if ways.len() != wanted || !ways.iter().all(Way::possible) {
+        return Err(impossible());
+    }
+    if ways.iter().any(|way| way.received.counted == 0) {
+        return Err(CannotMeasure::environment(
+            "nothing arrived after the time of --omit; use a longer --sample-time or a shorter --omit",
+        ));
+    }
+    Ok(ways)
+}
+
+/// The figures of one transfer.
+fn sample_of(work: &wire::Tcp, outcome: &Outcome, ways: &[Way<'_>]) -> Sample {
+    let goodput: f64 = ways.iter().map(Way::bits_per_second).sum();
+    let total = |field: fn(&Way<'_>) -> u64| ways.iter().map(field).sum::<u64>() as f64;
+    let (sent, received) = (total(|w| w.sent.bytes), total(|w| w.received.bytes));
+    let cpu = total(|w| w.sent.cpu_nanos.saturating_add(w.received.cpu_nanos)) * 1e-9;
+    let values = [
+        (GOODPUT, goodput),
+        (MESSAGES, goodput / 8.0 / f64::from(work.message)),
+        (LOSS.name, ((sent - received) / sent).max(0.0)),
+        (CPU, cpu / received),
+    ];
+    let there = outcome.there.as_ref();
+    Sample {
+        elapsed: ways.iter().map(Way::seconds).fold(0.0, f64::max),
+        values: values.map(|(name, value)| (name.to_owned(), value)).into(),
+        conditions: Conditions {
+            more: there
+                .map(|there| super::end_conditions::conditions(work, outcome, there))
+                .unwrap_or_default(),
+            ..Conditions::default()
+        },
+        curve: super::end_conditions::course(&ways.iter().map(|way| way.sent).collect::<Vec<_>>()),
+        ..Sample::default()
+    }
+}
+
+impl Prepared for Streams {
+    fn offer(&self) -> Offer {
+        self.placement.offer(self.work.streams.into())
+    }
+
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let amount = amount::of_sample(self.fixed, amount, self.work.streams);
+        let work = wire::Tcp { amount, ..self.work.clone() };
+        let (mut sample, mut came, mut spoilt) = self.measured(&work)?;
+        let found = self.look();
+        if found {
+            self.held.forget();
+        }
+        for _ in 0..AGAIN {
+            if found && !sample.renewed || spoilt {
+                (sample, came, spoilt) = self.measured(&work)?;
+                sample.renewed = found;
+            }
+        }
+        self.watch.judged(spoilt);
+        self.held.came(&came);
+        sample.conditions.more.add(self.path.conditions());
+        sample.conditions.more.add(self.held.conditions());
+        sample.conditions.more.add(self.watch.condition());
+        self.held.sampled();
+        Ok(sample)
+    }
+
+    /// Sends a few million bytes more and compares the receiver's hash of them with the sender's.
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        let streams = u64::from(self.work.streams);
+        let rate = self.held.carried().min(self.far_end.welcome().max_rate as f64);
+        let each = to_check(rate, streams, self.work.message.into());
+        let work = wire::Tcp {
+            amount: wire::Amount::Messages(each * streams),
+            direction: Direction::Up,
+            omit: 0,
+            receiving: Receiving::Hash,
+            ..self.work.clone()
+        };
+        let outcome = self.transfer(&work)?;
+        // What was cut says nothing of what the path does.
+        if outcome.sent_by_stream.iter().any(|sent| *sent != each * u64::from(self.work.message)) {
+            return Ok(());
+        }
+        let expected = (0..each).fold(Fnv::EMPTY, |hash, _| hash.with(&self.message));
+        let hashes = outcome.there.and_then(|report| report.received).map(|received| received.hashes);
+        let hashes = hashes.unwrap_or_default();
+        if hashes.len() as u64 != streams || hashes.iter().any(|hash| *hash != expected.0) {
+            let wrong = WrongAnswer::new(Origin::Network, "TCP", "another hash");
+            let wrong = wrong.detail("the server received other bytes than were sent");
+            return Err(wrong.into());
+        }
+        Ok(())
+    }
+
+    fn facts(&self) -> Facts {
+        let mut facts = self.placement.facts(&self.path.name(), self.far_end.address());
+        if let Some(fixed) = self.fixed {
+            fixed.note(&mut facts);
+        }
+        facts.warnings.extend(self.held.warnings().into_iter().map(Note::from));
+        self.watch.tell(&mut facts);
+        lost_link::note(self.far_end.lost_links(), &mut facts);
+        facts
+    }
+}
+
+/// Messages on each stream that the check sends: so many as pass in a second at `rate` bit/s, and no more than are enough.
+fn to_check(rate: f64, streams: u64, message: u64) -> u64 {
+    let bytes = CHECKED.min((rate / 8.0) as u64);
+    bytes.div_ceil(message).clamp(1, 1 << 12).div_ceil(streams)
+}
+
+/// Messages are held at both ends.
+const _: () = assert!(MESSAGE <= wire::MAX_MESSAGE);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_check_takes_about_a_second_of_a_slow_path_and_few_bytes_of_a_quick_one() {
+        assert_eq!(to_check(f64::INFINITY, 1, 128 << 10), 32);
+        assert_eq!(to_check(f64::INFINITY, 4, 128 << 10), 8);
+        assert_eq!(to_check(1e9, 1, 1), 1 << 12);
+        assert_eq!(to_check(400e3, 1, 1000), 50);
+        assert_eq!(to_check(400e3, 4, 128 << 10), 1, "one message of each stream at least");
+        assert_eq!(to_check(0.0, 1, 1), 1);
+    }
+}

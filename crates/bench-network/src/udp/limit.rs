@@ -1,0 +1,75 @@
+//! The limit of `network.udp`: what datagrams and their fragments leave of the link for the program.
+
+use crate::condition::PATH_MTU;
+use crate::limit::{Framed, headers, ip_header, throughput};
+use plimsoll_model::limit::frame::{ETHERNET, ETHERNET_HEADER, IPV4_HEADER, SMALLEST, UDP_HEADER};
+use plimsoll_model::limit::{Input, Limit, Question};
+
+pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
+    throughput(question, datagrams(question))
+}
+
+/// Datagrams, in as many fragments as the interface's packets want.
+fn datagrams(question: &Question<'_>) -> Framed {
+    let formula = "datagram ÷ (datagram + 8 + frames × (ip + ethernet))";
+    let (Some(mtu), Some(bytes)) = (question.condition(&PATH_MTU), question.case.number("message")) else {
+        let share = Err("the largest packet of the interface (MTU) is unknown");
+        return Framed { share, counted: 1.0, formula, inputs: Vec::new() };
+    };
+    let (bytes, ip) = (bytes as f64, ip_header(question));
+    let (frames, wire) = on_the_wire(bytes + UDP_HEADER, mtu, ip);
+    let mut inputs = vec![
+        Input::new("datagram", bytes, "B", "--message"),
+        Input::new("frames", frames, "1", "one, or as many fragments as the interface's MTU wants"),
+    ];
+    inputs.extend(headers(ip));
+    let counted = bytes / (bytes + UDP_HEADER + frames * (ip + ETHERNET_HEADER));
+    Framed { share: Ok(bytes / wire), counted, formula, inputs }
+}
+
+/// Frames that IP's payload of so many bytes takes, and all bytes of them on the wire. A fragment's payload is a multiple
+/// of 8 (RFC 791), with IPv6 behind 8 more (RFC 8200); no frame is below 84 bytes on the wire (IEEE 802.3: 64, preamble
+/// and gap).
+fn on_the_wire(payload: f64, mtu: f64, ip: f64) -> (f64, f64) {
+    if payload + ip <= mtu {
+        return (1.0, (payload + ip + ETHERNET).max(SMALLEST));
+    }
+    let more = if ip > IPV4_HEADER { 8.0 } else { 0.0 };
+    let each = (((mtu - ip - more) / 8.0).floor() * 8.0).max(8.0);
+    let frames = (payload / each).ceil();
+    (frames, payload + frames * (ip + more + ETHERNET))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::GOODPUT;
+    use crate::condition::{PATH_IPV6, PATH_LOOPBACK, PATH_SPEED};
+    use plimsoll_machine::{Machine, Root};
+    use plimsoll_model::case::Case;
+    use plimsoll_model::limit::Evidence;
+    use plimsoll_model::sample::{Conditions, Sample};
+
+    #[test]
+    fn datagrams_pay_for_their_frames_and_fragments() {
+        let of = |bytes: u64, mtu: f64, v6: f64| {
+            let case = Case::of("network.udp").with_size("message", bytes).with_count("streams", 1);
+            let conditions = [(PATH_LOOPBACK, 0.0), (PATH_SPEED, 1e9), (PATH_MTU, mtu), (PATH_IPV6, v6)];
+            let more = conditions.into_iter().collect();
+            let samples =
+                [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
+            let machine = Machine::discover(&Root::live());
+            let evidence = Evidence::default();
+            let asked =
+                Question { machine: &machine, case: &case, metric: GOODPUT, samples: &samples, evidence };
+            limits(&asked).remove(0).value.unwrap() / 1e9
+        };
+        // The largest that fits: 1472 of 1538 bytes on the wire; the smallest: 1 of 84.
+        assert!((of(1472, 1500.0, 0.0) - 1472.0 / 1538.0).abs() < 1e-9);
+        assert!((of(1, 1500.0, 0.0) - 1.0 / 84.0).abs() < 1e-9);
+        // One byte more is a second frame of 20 + 38, and one byte of payload.
+        assert!((of(1473, 1500.0, 0.0) - 1473.0 / (1481.0 + 2.0 * 58.0)).abs() < 1e-9);
+        assert!((of(65_507, 1500.0, 0.0) - 65_507.0 / (65_515.0 + 45.0 * 58.0)).abs() < 1e-9);
+        assert!((of(1452, 1500.0, 1.0) - 1452.0 / 1538.0).abs() < 1e-9);
+    }
+}

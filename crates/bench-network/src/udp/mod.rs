@@ -1,0 +1,577 @@
+//! `network.udp`: what streams of datagrams carry, as the receiver counted it.
+//!
+//! A sample is one transfer in an open loop: the sender sends at its rate, or as fast as it can, and waits for nobody.
+//! The receiver decides what was lost, with the sender's own final count. Goodput is the payload that arrived, each
+//! datagram once, over the longer of the sender's and the receiver's time, so that a loss at the end cannot flatter it.
+
+mod limit;
+mod search;
+
+use std::net::UdpSocket;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use search::Trial;
+
+use super::amount::{self, Fixed};
+use super::condition::{
+    DROPPED_AT_RECEIVER, DUPLICATES, END_FULLEST_CPU_BUSY, FOREIGN, OFFERED, REORDERED, TOO_LATE,
+};
+use super::fact::SEGMENTATION;
+use super::held::Held;
+use super::job::Job;
+use super::lost_link;
+use super::near_end::FarEnd;
+use super::path::Path;
+use super::path_fault::{self, PathWay};
+use super::server::Server;
+use super::setup::{Setup, streaming, with_options};
+use super::sustained::Watch;
+use super::tcp::judge;
+use super::warning::NetworkWarning;
+use super::{
+    CPU, GOODPUT, JITTER, LOSS, MESSAGES, Placement, STREAM, fit_a_datagram, message_sizes, random_bytes,
+    seed,
+};
+use plimsoll_bench_api::fixed::{self, Pace};
+use plimsoll_bench_api::{
+    Benchmark, Better, Candidate, Context, Curve, Descriptor, Metric, Parsed, Prepared, Ready, Say,
+};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::{
+    Amount, CannotMeasure, Conditions, Facts, Numbers, Offer, Origin, Point, Sample, WrongAnswer,
+};
+use plimsoll_model::warning::Note;
+use plimsoll_server::traffic::probe::path::{UdpPath, Wait};
+use plimsoll_server::traffic::probe::payload::Payload;
+use plimsoll_server::traffic::probe::{Manner, Until, round_trips};
+use plimsoll_server::traffic::udp::Outcome;
+use plimsoll_server::traffic::{Lost, nanos};
+use plimsoll_server::wire::{
+    self, Course, Direction, Message, Trip, UdpReceived, UdpReport, UdpSent, Waiting,
+};
+use plimsoll_stats::Trend;
+use plimsoll_units::quantity::{Quantity, Unit};
+
+/// Bytes of a datagram where none is named: fits a packet of 1500 bytes, also in a tunnel.
+const MESSAGE: u32 = 1 << 10;
+/// Most streams that can be asked for.
+const STREAMS: u64 = 64;
+/// Datagrams that are sent back and compared after the last sample.
+const CHECKED: u64 = 20;
+/// How long each of them may take.
+const CHECK_TIME: Duration = Duration::from_millis(500);
+/// Transfers after one with too much of a burst in it.
+const AGAIN: usize = 2;
+/// The least that a search takes, in seconds: delays that vary by a few milliseconds show in less no growth of 1 %.
+const LEAST_SEARCH: f64 = 2.0;
+
+/// The benchmark itself.
+#[derive(Debug)]
+pub struct Udp;
+
+impl Benchmark for Udp {
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "network.udp",
+            about: "throughput and loss of UDP datagrams, as received",
+            words: &[
+                Say::Word("UDP"),
+                Say::Value("message"),
+                Say::Word("datagrams"),
+                Say::Rates(Unit::BitPerSecond),
+            ],
+            keys: &[
+                "message",
+                "streams",
+                "direction",
+                "server",
+                "rate",
+                "search",
+                "bind",
+                "volume",
+                "count",
+                "scaling",
+            ],
+            common: Some(STREAM),
+            // What came of the rates that a search tried.
+            curves: &[
+                Curve { x: OFFERED.name, x_unit: "bit/s", log: false, y: GOODPUT, y_unit: "bit/s" },
+                Curve { x: OFFERED.name, x_unit: "bit/s", log: false, y: LOSS.name, y_unit: "" },
+            ],
+            limits: limit::limits,
+            ..Descriptor::USUAL
+        }
+    }
+
+    fn sample_seconds(&self, case: &Case) -> Option<f64> {
+        // A link of 10 Gbit/s.
+        fixed::seconds(case, Pace { bytes: 1.25e9, operations: 1e6 })
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(GOODPUT, Unit::BitPerSecond, Better::Higher)
+                    .about("bits per second that the receiver got"),
+                Metric::new(MESSAGES, Unit::PerSecond, Better::Higher)
+                    .about("datagrams per second that the receiver got"),
+                LOSS,
+                Metric::new(CPU, Unit::Second, Better::Lower).about("processor time of both ends for a byte"),
+                Metric::new(JITTER, Unit::Second, Better::Lower)
+                    .about("how much the time on the way differs from datagram to datagram (RFC 3550)")
+                    .said("jitter", ""),
+            ]
+        }
+    }
+
+    fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
+        // Smaller datagrams have no room for the time at which they were sent.
+        let timed = case.number("message").is_none_or(|bytes| bytes >= 16);
+        Some(row).filter(|row| timed || row.name != JITTER)
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let sizes = message_sizes(group, MESSAGE)?;
+        fit_a_datagram(&sizes, "UDP")?;
+        if group.asked("search") && group.asked("rate") {
+            return Err("--search and --rate are mutually exclusive: the search finds the rate".to_owned());
+        }
+        if group.asked("search") && (group.asked("volume") || group.asked("count")) {
+            return Err(
+                "--search is not supported with --volume and --count: each trial lasts for a time".to_owned()
+            );
+        }
+        let cases = streaming(self.name(), sizes, group, STREAMS)?;
+        let cases = with_options(cases, group, self.keys())?;
+        cases.iter().try_for_each(super::iperf3::check)?;
+        let candidate = |case| {
+            let job = Job::of(machine, &case, MESSAGE)?;
+            Ok(Candidate::new(case, Ok(())).parsed(&job))
+        };
+        cases.into_iter().map(candidate).collect()
+    }
+
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+        let (job, seed): (Job, u64) = (parsed.read()?, seed(cx, case));
+        if let Some(Server::Iperf3(address)) = &job.server {
+            return Ok(Box::new(super::iperf3::Client::new(address, &job, true, seed, cx.machine)?));
+        }
+        Ok(Box::new(Datagrams::new(&Setup::of(&job, cx)?, &job, seed)?))
+    }
+}
+
+/// Ports to a far end.
+#[derive(Debug)]
+pub struct Datagrams {
+    far_end: FarEnd,
+    sockets: Vec<UdpSocket>,
+    placement: Placement,
+    work: wire::Udp,
+    filler: Vec<u8>,
+    path: Path,
+    fixed: Option<Fixed>,
+    held: Held,
+    watch: Watch,
+    /// Whether each sample searches for the highest rate without loss.
+    searches: bool,
+    /// Whether it has warmed up: before a search, a transfer is enough for that.
+    warm: bool,
+    /// Searches, those that ended before the rate was known to 1 %, and those whose rate is not proved.
+    searches_done: usize,
+    unfinished: usize,
+    unproved: usize,
+    segmented: bool,
+    /// Datagrams of somebody else, over all samples.
+    foreign: u64,
+}
+
+impl Datagrams {
+    /// Opens a session and the case's ports.
+    ///
+    /// # Errors
+    /// The far end cannot be started or reached, or refuses.
+    pub fn new(setup: &Setup, job: &Job, seed: u64) -> Result<Self, CannotMeasure> {
+        let &Job { message: datagram, streams, direction, searches, .. } = job;
+        let mut far_end = FarEnd::open(&setup.place, setup.from)?;
+        amount::fits(far_end.welcome(), streams, datagram)?;
+        let sockets = far_end.open_udp(streams)?;
+        // At least 1, at most 10¹⁵.
+        let rate = job.rate.map(|rate| rate as u64);
+        let amount = wire::Amount::Messages(u64::from(streams));
+        let work = wire::Udp { streams, datagram, direction, amount, rate, tag: 0 };
+        let path = setup.path(far_end.address()).with_copy_rate();
+        let held = Held::of(job, &path.name(), path.shaping, Some(far_end.welcome()));
+        let watch = Watch::new(work.direction, !path.loopback || held.is_shaped());
+        Ok(Datagrams {
+            fixed: job.messages.map(Fixed::new),
+            far_end,
+            sockets,
+            placement: setup.placement.clone(),
+            work,
+            // Random, so that nothing on the way can make it smaller.
+            filler: random_bytes(datagram as usize, seed),
+            path,
+            held,
+            watch,
+            searches,
+            warm: false,
+            searches_done: 0,
+            unfinished: 0,
+            unproved: 0,
+            segmented: false,
+            foreign: 0,
+        })
+    }
+
+    /// One transfer, its figures, and what came each way; true where too much of a burst was in it.
+    fn transfer(
+        &mut self,
+        amount: wire::Amount,
+        rate: Option<u64>,
+    ) -> Result<(Sample, Trial, Vec<f64>, bool), CannotMeasure> {
+        let work = wire::Udp { amount, rate, tag: tag(), ..self.work.clone() };
+        let began = Instant::now();
+        let done = self.far_end.transfer_udp(&work, &self.sockets, &self.filler, &self.placement.near)?;
+        let ways = ways(&work, &done)?;
+        self.check_arrivals(&work, &ways)?;
+        self.foreign += ways.iter().map(|way| way.received.foreign).sum::<u64>();
+        self.segmented = ways.iter().any(|way| way.sent.segmented);
+        let sent = ways.iter().map(|way| way.sent.datagrams).min();
+        if let Some((fixed, sent)) = self.fixed.as_mut().zip(sent).filter(|_| !self.searches) {
+            fixed.moved(sent);
+        }
+        let (mut sample, trial) = sample_of(&work, &ways, &done);
+        let bits = f64::from(work.datagram) * 8.0;
+        let all: Vec<(&Course, f64)> =
+            ways.iter().map(|way| (&way.received.course, way.bits_per_second(bits))).collect();
+        // Of a search, the transfers that go as fast as they can show what the path does.
+        let shows = !self.searches || rate.is_none();
+        if shows {
+            self.watch.note(began, &courses(&ways));
+        }
+        let judged = self.watch.sustained(&all).filter(|_| shows);
+        if let Some(rates) = &judged {
+            judge(&mut sample, rates.iter().sum(), bits);
+        }
+        let came = judged.unwrap_or_else(|| all.iter().map(|(_, whole)| *whole).collect());
+        sample.conditions.more.add(self.path.conditions());
+        let spoilt = shows && self.watch.is_spoilt(&all);
+        Ok((sample, trial, came, spoilt))
+    }
+
+    /// Fails if nothing at all came on a way, and nothing of this size comes when it is tried again.
+    fn check_arrivals(&mut self, work: &wire::Udp, ways: &[Way<'_>]) -> Result<(), CannotMeasure> {
+        let directions = match work.direction {
+            Direction::Up => &[PathWay::Up][..],
+            Direction::Down => &[PathWay::Down],
+            Direction::Both => &[PathWay::Up, PathWay::Down],
+        };
+        let is_private = self.far_end.pid().is_some();
+        for (way, done) in directions.iter().zip(ways) {
+            if is_private || done.sent.datagrams == 0 || done.received.received > 0 {
+                continue;
+            }
+            let fault = path_fault::large_datagrams(&mut self.far_end, &self.sockets, *way, work.datagram)?;
+            if let Some(fault) = fault {
+                return Err(fault.of_server(self.far_end.address()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks for a token bucket in what has come so far. What came before it was found is forgotten.
+    fn look(&mut self) -> bool {
+        let most = self.far_end.welcome().max_nanos;
+        let (far_end, sockets, filler) = (&mut self.far_end, &self.sockets, &self.filler);
+        let (work, cpus) = (&self.work, &self.placement.near);
+        let found = self.watch.look(most, |nanos| {
+            let amount = wire::Amount::Nanos(nanos);
+            let work = wire::Udp { amount, tag: tag(), ..work.clone() };
+            let done = far_end.transfer_udp(&work, sockets, filler, cpus)?;
+            Ok(courses(&ways(&work, &done)?).into_iter().cloned().collect())
+        });
+        if found {
+            self.held.forget();
+        }
+        found
+    }
+
+    /// A transfer, or another one where a burst was in it.
+    fn measured(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let rate = self.work.rate;
+        let amount = amount::of_sample(self.fixed, amount, self.work.streams);
+        let (mut sample, _, mut came, mut spoilt) = self.transfer(amount, rate)?;
+        let found = self.look();
+        for _ in 0..AGAIN {
+            if found && !sample.renewed || spoilt {
+                (sample, _, came, spoilt) = self.transfer(amount, rate)?;
+                sample.renewed = found;
+            }
+        }
+        self.watch.judged(spoilt);
+        self.held.came(&came);
+        sample.conditions.more.add(self.held.conditions());
+        sample.conditions.more.add(self.watch.condition());
+        Ok(sample)
+    }
+
+    /// The warm-up of a search: a transfer as fast as it goes.
+    fn warmed(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let (sample, ..) = self.transfer(amount::of_sample(None, amount, self.work.streams), None)?;
+        Ok(sample)
+    }
+
+    fn searched(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let Amount::Seconds(seconds) = amount else {
+            return Err(CannotMeasure::not_here("--search is mutually exclusive with --volume and --count"));
+        };
+        // The longest of its trials is shorter than all of them together, and the server must allow it.
+        let allowed = Duration::from_nanos(self.far_end.welcome().max_nanos).as_secs_f64() / search::ALL;
+        let seconds = seconds.max(LEAST_SEARCH).min(allowed);
+        let most = self.watch.base();
+        let found = search::search(seconds, most, |rate, seconds| {
+            let amount = amount::of_sample(None, Amount::Seconds(seconds), self.work.streams);
+            let (sample, trial, ..) = self.transfer(amount, rate.map(|rate| rate.max(1.0) as u64))?;
+            Ok((trial, sample))
+        })?;
+        if most.is_none() && self.look() {
+            // What was found before the bucket was known may be its burst.
+            let again = self.searched(amount)?;
+            return Ok(Sample { renewed: true, ..again });
+        }
+        self.searches_done += 1;
+        self.unfinished += usize::from(found.unfinished);
+        self.unproved += usize::from(!found.proved);
+        let curve: Vec<Point> = found.tried.iter().map(|(trial, _)| trial.point()).collect();
+        let lowest = found.tried.iter().map(|(trial, _)| trial.offered).fold(f64::INFINITY, f64::min);
+        match found.best() {
+            Some((trial, sample)) => {
+                let ways = if self.work.direction == Direction::Both { 2 } else { 1 };
+                self.held.came(&vec![trial.goodput / ways as f64; ways]);
+                let mut sample = Sample { curve, ..sample.clone() };
+                sample.conditions.more.add(self.held.conditions());
+                sample.conditions.more.add(self.watch.condition());
+                Ok(sample)
+            }
+            None => Err(CannotMeasure::not_here(format!(
+                "every rate that was tried {}, down to {}; measure with --rate and read the loss",
+                found.too_much(),
+                Quantity { value: lowest, unit: Unit::BitPerSecond }
+            ))),
+        }
+    }
+}
+
+/// Why the figure is none, where as many searches as give the median or more did not prove their rate.
+fn unproved(unproved: usize, searches: usize) -> Option<String> {
+    (unproved > 0 && 2 * unproved >= searches).then(|| {
+        format!(
+            "{unproved} of {searches} searches did not show that the path serves the rate: its delays vary too much for their time; use a longer --sample-time"
+        )
+    })
+}
+
+impl Datagrams {
+    /// Makes round trips over the first pair of ports; how many came back as something else.
+    fn returned_wrong(&mut self) -> Result<u64, CannotMeasure> {
+        // Large enough that a changed one can be told from somebody else's; a longer message begins with the filler again.
+        let size = self.filler.len().max(Payload::WITH_TOKEN);
+        let mut payload = Payload::new(self.filler.iter().copied().cycle().take(size).collect());
+        let longest = self.far_end.welcome().max_nanos.min(nanos(CHECK_TIME * CHECKED as u32));
+        let request = Message::Trips(wire::Trips {
+            trip: Trip::Udp,
+            streams: self.work.streams,
+            message: payload.bytes().len() as u32,
+            waiting: Waiting::Block,
+            longest,
+            place: 0,
+        });
+        self.far_end.begin(&request)?;
+        let until = Until::Trips(CHECKED);
+        let manner = Manner { wait: Wait::Block, timeout: CHECK_TIME, interval: Duration::ZERO, until };
+        let stop = AtomicBool::new(false);
+        let trips = match self.sockets.first() {
+            Some(socket) => {
+                let trips = round_trips(&mut UdpPath(socket), &mut payload, 0, manner, &stop);
+                trips.map_err(|e| self.far_end.lost("a check of datagrams", &Lost::of_stream(e)))?
+            }
+            None => return Ok(0),
+        };
+        let enough = self.far_end.finish_trips();
+        enough.map_err(|e| self.far_end.lost("a check of datagrams", &e.into()))?;
+        Ok(trips.wrong)
+    }
+}
+
+/// A mark of a transfer that differs from those before it.
+fn tag() -> u32 {
+    u32::from_ne_bytes(plimsoll_system::random::distinct())
+}
+
+/// One direction of a transfer: what its sender and its receiver say.
+struct Way<'a> {
+    sent: &'a UdpSent,
+    received: &'a UdpReceived,
+    /// Seconds from one datagram to the next, of all streams together, where a rate was asked for; else zero.
+    interval: f64,
+}
+
+impl Way<'_> {
+    fn spent(&self) -> f64 {
+        Duration::from_nanos(self.sent.nanos.max(self.received.span_nanos)).as_secs_f64().max(1e-9)
+    }
+
+    /// Seconds of sending: of a rate, the interval after the last datagram is a part of it. Else few datagrams would make more
+    /// than the rate, and a single one any.
+    fn sending(&self) -> f64 {
+        let sent = Duration::from_nanos(self.sent.nanos).as_secs_f64();
+        sent.max(self.sent.datagrams as f64 * self.interval)
+    }
+
+    fn seconds(&self) -> f64 {
+        self.spent().max(self.sending())
+    }
+
+    fn bits_per_second(&self, bits: f64) -> f64 {
+        self.received.received as f64 * bits / self.seconds()
+    }
+
+    /// Whether the receiver's counts can be, of datagrams of so many bytes.
+    fn possible(&self, bytes: u64) -> bool {
+        let UdpReceived { sent, received, duplicates, ref course, .. } = *self.received;
+        let arrived = course.bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+        sent == self.sent.datagrams
+            && received <= sent
+            && arrived <= received.saturating_add(duplicates).saturating_mul(bytes)
+            && self.sent.nanos > 0
+    }
+}
+
+fn courses<'a>(ways: &[Way<'a>]) -> Vec<&'a Course> {
+    ways.iter().map(|way| &way.received.course).collect()
+}
+
+/// The rate in the tail of the busier direction, and the delay where it grows most, less its error.
+fn tails(ways: &[Way<'_>]) -> (Option<f64>, Option<Trend>) {
+    let all: Vec<_> = ways.iter().map(|way| search::tail(&way.received.course)).collect();
+    let rate = all.iter().filter_map(|(rate, _)| *rate).reduce(f64::max);
+    let surely = |trend: &Trend| trend.slope - 2.0 * trend.error;
+    let growth = all.iter().filter_map(|(_, growth)| *growth);
+    (rate, growth.max_by(|a, b| surely(a).total_cmp(&surely(b))))
+}
+
+fn ways<'a>(work: &wire::Udp, done: &'a Outcome) -> Result<Vec<Way<'a>>, CannotMeasure> {
+    let impossible = || {
+        CannotMeasure::far_end(
+            "the server reports other datagrams than the client: both must be the same build",
+        )
+    };
+    let there = done.there.as_ref().ok_or_else(impossible)?;
+    let bits = f64::from(work.datagram) * 8.0;
+    let interval = work.rate.filter(|rate| *rate > 0).map_or(0.0, |rate| bits / rate as f64);
+    let way = |from: &'a UdpReport, to: &'a UdpReport| {
+        Some(Way { sent: from.sent.as_ref()?, received: to.received.as_ref()?, interval })
+    };
+    let ways: Vec<Way<'a>> = [way(&done.here, there), way(there, &done.here)].into_iter().flatten().collect();
+    let wanted = if work.direction == Direction::Both { 2 } else { 1 };
+    if ways.len() != wanted || !ways.iter().all(|way| way.possible(work.datagram.into())) {
+        return Err(impossible());
+    }
+    Ok(ways)
+}
+
+/// The figures of one transfer.
+fn sample_of(work: &wire::Udp, ways: &[Way<'_>], done: &Outcome) -> (Sample, Trial) {
+    let bits = f64::from(work.datagram) * 8.0;
+    let rate = |count: fn(&Way<'_>) -> u64| -> f64 {
+        ways.iter().map(|way| count(way) as f64 * bits / way.seconds()).sum()
+    };
+    let total = |count: fn(&Way<'_>) -> u64| ways.iter().map(count).fold(0, u64::saturating_add) as f64;
+    let goodput = rate(|way| way.received.received);
+    let offered = ways.iter().map(|way| way.sent.datagrams as f64 * bits / way.sending()).sum();
+    let (sent, received) = (total(|w| w.sent.datagrams), total(|w| w.received.received));
+    let loss = if sent > 0.0 { (sent - received) / sent } else { 0.0 };
+    let cpu = total(|w| w.sent.cpu_nanos.saturating_add(w.received.cpu_nanos)) * 1e-9;
+    let mut values = vec![(GOODPUT, goodput), (MESSAGES, goodput / bits), (LOSS.name, loss)];
+    if received > 0.0 {
+        values.push((CPU, cpu / (received * f64::from(work.datagram))));
+    }
+    let jitters: Vec<f64> =
+        ways.iter().filter_map(|w| Some(w.received.jitter_nanos? as f64 * 1e-9)).collect();
+    if !jitters.is_empty() {
+        values.push((JITTER, jitters.iter().sum::<f64>() / jitters.len() as f64));
+    }
+    let more = [
+        (OFFERED, offered),
+        (DUPLICATES, total(|w| w.received.duplicates)),
+        (REORDERED, total(|w| w.received.reordered)),
+        (TOO_LATE, total(|w| w.received.stale)),
+        (FOREIGN, total(|w| w.received.foreign)),
+        (DROPPED_AT_RECEIVER, total(|w| w.received.dropped.unwrap_or_default())),
+    ];
+    let mut more: Numbers = more.into_iter().collect();
+    for (end, report) in [("near", Some(&done.here)), ("far", done.there.as_ref())] {
+        let Some(report) = report else { continue };
+        more.set_of(&END_FULLEST_CPU_BUSY, end, f64::from(report.account.fullest_busy) * 1e-6);
+    }
+    let sample = Sample {
+        elapsed: ways.iter().map(Way::spent).fold(0.0, f64::max),
+        values: values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        conditions: Conditions { more, ..Conditions::default() },
+        ..Sample::default()
+    };
+    let most = ways.iter().map(|way| way.bits_per_second(bits)).fold(0.0, f64::max);
+    let (arriving, growth) = tails(ways);
+    let each = offered / ways.len().max(1) as f64;
+    (sample, Trial { offered, each, goodput, loss, arriving: arriving.unwrap_or(most), growth })
+}
+
+impl Prepared for Datagrams {
+    fn offer(&self) -> Offer {
+        self.placement.offer(self.work.streams.into())
+    }
+
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let warms_up = !std::mem::replace(&mut self.warm, true);
+        let sample = match self.searches {
+            true if warms_up => self.warmed(amount),
+            true => self.searched(amount),
+            false => self.measured(amount),
+        };
+        self.held.sampled();
+        sample
+    }
+
+    /// Has some datagrams sent back, and compares each whole. What is lost meanwhile is no wrong answer.
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        match self.returned_wrong()? {
+            0 => Ok(()),
+            n => {
+                let wrong = WrongAnswer::new(Origin::Network, "UDP", "other bytes");
+                let wrong = wrong.detail("datagrams came back with other bytes than were sent");
+                Err(WrongAnswer { count: n, ..wrong }.into())
+            }
+        }
+    }
+
+    fn facts(&self) -> Facts {
+        let mut facts = self.placement.facts(&self.path.name(), self.far_end.address());
+        facts.achieved.set(&SEGMENTATION, if self.segmented { "kernel" } else { "none" });
+        facts.warnings.extend(super::foreign_datagrams(self.foreign));
+        if let Some(fixed) = self.fixed {
+            fixed.note(&mut facts);
+        }
+        facts.warnings.extend(self.held.warnings().into_iter().map(Note::from));
+        if self.unfinished > 0 {
+            let (searches, all) = (self.unfinished, self.searches_done);
+            facts.warnings.push(NetworkWarning::SearchNotConverged { searches, all }.into());
+        }
+        facts.invalid = unproved(self.unproved, self.searches_done);
+        self.watch.tell(&mut facts);
+        lost_link::note(self.far_end.lost_links(), &mut facts);
+        facts
+    }
+}

@@ -1,0 +1,157 @@
+//! What is to be known beside the figure of a network case.
+
+use std::fmt;
+
+use super::lost_link::LostLink;
+use plimsoll_model::warning::Warn;
+use plimsoll_units::quantity::{Quantity, Unit, significant};
+
+/// A remark on a network case. Rates in bit/s.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum NetworkWarning {
+    /// Both ends have one CPU, this one.
+    EndsShareCpu { cpu: usize },
+    /// So many datagrams came to the ports of a measurement and are no part of it.
+    ForeignDatagrams { count: u64 },
+    /// Not all messages were moved in the time of a sample.
+    VolumeCut { moved: u64, wanted: u64, seconds: u64 },
+    /// The time of this many searches for the lossless rate, of all, ended before the rate was known to 1 %.
+    SearchNotConverged { searches: usize, all: usize },
+    /// A token bucket on the way `up` or `down`: the rate of its burst, the base rate, bits above that, seconds until then.
+    TokenBucket { way: &'static str, burst: f64, base: f64, held: f64, until: f64 },
+    /// The burst of a token bucket lasts through so many samples.
+    BurstInSample { samples: usize },
+    /// The link of an interface was lost while the case ran.
+    LinkFlapped(LostLink),
+    /// Something holds the path to a rate: it is what the figure shows, or refuted by what arrived.
+    Held { holder: Holder, rate: f64, refuted_by: Option<f64> },
+}
+
+/// What holds a path to a rate.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Holder {
+    /// A queueing discipline of what leaves.
+    Shaper(Kernel),
+    /// A policer of what comes in.
+    Policer(Kernel),
+    /// What the server allows.
+    ServerCap,
+}
+
+/// Whose kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Kernel {
+    /// This machine's, and the interface.
+    Ours { interface: String },
+    /// The server's.
+    Servers,
+}
+
+impl Warn for NetworkWarning {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::EndsShareCpu { .. } => "ends-share-cpu",
+            Self::ForeignDatagrams { .. } => "foreign-datagrams",
+            Self::VolumeCut { .. } => "volume-cut",
+            Self::SearchNotConverged { .. } => "search-not-converged",
+            Self::TokenBucket { .. } => "token-bucket",
+            Self::BurstInSample { .. } => "burst-in-sample",
+            Self::LinkFlapped(_) => "link-flapped",
+            Self::Held { holder, refuted_by, .. } => match (holder, refuted_by) {
+                (Holder::Shaper(_), None) => "shaped",
+                (Holder::Shaper(_), Some(_)) => "shaped-refuted",
+                (Holder::Policer(_), None) => "policed",
+                (Holder::Policer(_), Some(_)) => "policed-refuted",
+                (Holder::ServerCap, None) => "server-cap",
+                (Holder::ServerCap, Some(_)) => "server-cap-refuted",
+            },
+        }
+    }
+}
+
+impl fmt::Display for NetworkWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EndsShareCpu { cpu } => {
+                write!(f, "client and server run on CPU {cpu}, in turn; allow this process a second CPU")
+            }
+            Self::ForeignDatagrams { count } => write!(
+                f,
+                "excluded {} that other senders sent to the ports of the measurement",
+                plimsoll_units::text::counted(*count, "datagram")
+            ),
+            Self::VolumeCut { moved, wanted, seconds } => write!(
+                f,
+                "only {moved} of {wanted} messages were moved in {seconds} s, the longest sample; use a smaller --volume or --count"
+            ),
+            Self::SearchNotConverged { searches, all } => write!(
+                f,
+                "not converged: the time of {searches} of {all} searches ended before the lossless rate was known to 1 %, so the figure is a lower bound; use a longer --sample-time"
+            ),
+            Self::TokenBucket { way, burst, base, held, until } => write!(
+                f,
+                "token bucket on the path ({way}): burst of {} for {} s ({} above the base rate), then {}; the figure is the \
+                 base rate",
+                bits(*burst),
+                significant(*until, 2),
+                Quantity { value: held / 8.0, unit: Unit::Byte },
+                bits(*base)
+            ),
+            Self::BurstInSample { samples } => write!(
+                f,
+                "the token bucket's burst lasts through {samples} of the samples: they show more than the base rate; use a longer --sample-time"
+            ),
+            Self::LinkFlapped(link) => write!(f, "{link}; {}", link.remedy()),
+            Self::Held { holder, rate, refuted_by } => {
+                holder.told(f, bits(*rate))?;
+                match refuted_by {
+                    Some(came) => write!(f, ", but {} arrived: it is no limit of this figure", bits(*came)),
+                    None => write!(f, ": the figure shows this limit, not the link; {}", holder.remedy()),
+                }
+            }
+        }
+    }
+}
+
+impl Holder {
+    fn told(&self, f: &mut fmt::Formatter<'_>, rate: Quantity) -> fmt::Result {
+        match self {
+            Self::Shaper(kernel) => {
+                write!(f, "{} shapes what leaves {} to {rate}", kernel.whose(), kernel.interface())
+            }
+            Self::Policer(kernel) => {
+                let (whose, interface) = (kernel.whose(), kernel.interface());
+                write!(f, "a policer of {whose} on {interface} drops traffic above {rate}")
+            }
+            Self::ServerCap => write!(f, "the server allows {rate} in each direction"),
+        }
+    }
+
+    fn remedy(&self) -> &'static str {
+        match self {
+            Self::Shaper(_) => "see `tc qdisc` and `tc class` there",
+            Self::Policer(_) => "see `tc filter` there",
+            Self::ServerCap => "start it with a higher --max-rate",
+        }
+    }
+}
+
+impl Kernel {
+    fn whose(&self) -> &'static str {
+        match self {
+            Self::Ours { .. } => "this machine's kernel",
+            Self::Servers => "the server's kernel",
+        }
+    }
+
+    fn interface(&self) -> &str {
+        match self {
+            Self::Ours { interface } => interface,
+            Self::Servers => "its interface",
+        }
+    }
+}
+
+fn bits(rate: f64) -> Quantity {
+    Quantity { value: rate, unit: Unit::BitPerSecond }
+}
