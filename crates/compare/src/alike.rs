@@ -20,7 +20,7 @@ pub struct Difference {
 }
 
 /// Returns the facts that differ among the sides, and the number of partial runs of each.
-pub(super) fn differences(sides: &[&Side]) -> Vec<Difference> {
+pub(super) fn differences(sides: &[Side]) -> Vec<Difference> {
     let one = |fact: &Fact| {
         let values: Vec<BTreeSet<String>> = sides.iter().map(|side| values(side, fact.read)).collect();
         let differ = values.windows(2).any(|pair| pair[0] != pair[1]);
@@ -32,7 +32,7 @@ pub(super) fn differences(sides: &[&Side]) -> Vec<Difference> {
     };
     let is_partial = |run: &&Run| run.status == RunStatus::Partial;
     let partial =
-        |side: &&Side| format!("{} of {}", side.runs.iter().filter(is_partial).count(), side.runs.len());
+        |side: &Side| format!("{} of {}", side.runs.iter().filter(is_partial).count(), side.runs.len());
     let has_partial = sides.iter().flat_map(|side| &side.runs).any(|run| is_partial(&run));
     let partial = has_partial.then(|| Difference {
         code: "partial",
@@ -109,17 +109,15 @@ fn said(values: &BTreeSet<String>) -> String {
     format!("{}{rest}", shown.join(", "))
 }
 
-/// Parameters in which two cases of one benchmark differ, as `threads 2 → 1`. Two benchmarks differ in more than can be
-/// told.
+/// Names of parameters in which two cases differ.
+pub(super) fn differing(a: &Case, b: &Case) -> BTreeSet<&'static str> {
+    let names = a.params().iter().chain(b.params()).map(|(name, _)| *name);
+    names.filter(|name| a.get(name) != b.get(name)).collect()
+}
+
+/// Parameters in which two cases of one benchmark differ, as `threads 2 → 1`.
 pub(super) fn difference(a: &Case, b: &Case) -> Vec<String> {
-    if a.benchmark() != b.benchmark() {
-        return vec![a.benchmark().to_owned(), b.benchmark().to_owned()];
-    }
-    let names: BTreeSet<&str> = a.params().iter().chain(b.params()).map(|(name, _)| *name).collect();
-    let said = |case: &Case, name: &str| case.get(name).map_or("–".to_owned(), ToString::to_string);
-    names
-        .into_iter()
-        .filter(|name| a.get(name) != b.get(name))
-        .map(|name| format!("{name} {} → {}", said(a, name), said(b, name)))
-        .collect()
+    let value = |case: &Case, name: &str| case.get(name).map_or("–".to_owned(), ToString::to_string);
+    let one = |name: &str| format!("{name} {} → {}", value(a, name), value(b, name));
+    differing(a, b).into_iter().map(one).collect()
 }

@@ -1,12 +1,12 @@
 //! The cases of each side, and which of them belong together.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ptr;
 
 use super::judge::OfRun;
 use super::{Side, alike};
 use crate::bench::Look;
-use crate::case::Case;
+use crate::case::{Case, Key};
 use crate::document::Run;
 use crate::limit::median;
 use crate::machine::Machine;
@@ -24,6 +24,8 @@ pub(super) struct Figures<'a> {
     pub(super) all: Vec<Taken<'a>>,
     /// The others, each with what became of it and why.
     pub(super) without: Vec<Without<'a>>,
+    /// Whether it takes all CPUs of its machine, and more than one.
+    on_all_cpus: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -52,21 +54,21 @@ impl Without<'_> {
     }
 }
 
-impl Taken<'_> {
-    /// CPUs that its machine has for it.
-    pub(super) fn cpus(&self) -> usize {
-        self.cpus
-    }
-
-    /// The most threads that its machine has by default: fewer than CPUs under a quota.
-    pub(super) fn most_threads(&self) -> usize {
-        self.most
-    }
+/// The cases of each side, separated by machine if a side has several machines and shares one of them with another side.
+pub(super) fn of_sides(sides: &[Side]) -> Vec<Vec<Figures<'_>>> {
+    let names = |side: &Side| -> BTreeSet<String> {
+        side.runs.iter().flat_map(|run| &run.nodes).map(|node| node.name.clone()).collect()
+    };
+    let names: Vec<BTreeSet<String>> = sides.iter().map(names).collect();
+    let several = sides.iter().flat_map(|side| &side.runs).any(|run| run.nodes.len() > 1);
+    let shared =
+        names.iter().enumerate().any(|(at, all)| names[..at].iter().any(|known| !known.is_disjoint(all)));
+    sides.iter().map(|side| Figures::of(side, several && shared)).collect()
 }
 
 impl<'a> Figures<'a> {
     /// By case, and with `many` machines by machine.
-    pub(super) fn of(side: &'a Side, many: bool) -> Vec<Self> {
+    fn of(side: &'a Side, many: bool) -> Vec<Self> {
         let mut found: Vec<Self> = Vec::new();
         let mut places = HashMap::new();
         for run in &side.runs {
@@ -90,13 +92,18 @@ impl<'a> Figures<'a> {
                 }
             }
         }
+        let cpus = all_cpus(&found);
+        for figures in &mut found {
+            let threads = figures.case.threads();
+            figures.on_all_cpus = threads > 1 && cpus == Some(threads);
+        }
         found
     }
 
     fn new(case: &'a Case, node: Option<&'a str>) -> Self {
         let before = node.map(|node| format!("{}: ", crate::text::shown_within(node, 64)));
         let name = before.unwrap_or_default() + case.id().as_str();
-        Self { case, node, name, all: Vec::new(), without: Vec::new() }
+        Self { case, node, name, all: Vec::new(), without: Vec::new(), on_all_cpus: false }
     }
 
     /// The runs of its side that have nothing of it, not even a failure; a published table lacks nothing.
@@ -165,39 +172,74 @@ impl<'a> Figures<'a> {
     }
 }
 
-/// The same case on both sides, or the one that comes nearest; both have figures.
+/// Returns the number of threads that uses all CPUs of a side, if it is the same for each of its measurements: that of the CPUs, or
+/// of the CPU time that a quota allows if no case has as many threads as there are CPUs.
+fn all_cpus(side: &[Figures<'_>]) -> Option<usize> {
+    let same = |of: fn(&Taken<'_>) -> usize| {
+        let mut all = side.iter().flat_map(|figures| &figures.all).map(of);
+        let first = all.next()?;
+        all.all(|one| one == first).then_some(first)
+    };
+    let cpus = same(|taken| taken.cpus);
+    let is_there = side.iter().any(|figures| Some(figures.case.threads()) == cpus);
+    if is_there { cpus } else { same(|taken| taken.most) }
+}
+
+/// One case on two sides, or two similar cases; both have figures.
 pub(super) struct Pair<'f, 'r> {
     pub(super) a: &'f Figures<'r>,
     pub(super) b: &'f Figures<'r>,
-    pub(super) differs: Vec<String>,
 }
 
-/// The pairs. A case is only brought together with another one where the other side has nothing of it at all, not even a failure.
-pub(super) fn paired<'f, 'r>(a: &'f [Figures<'r>], b: &'f [Figures<'r>]) -> Vec<Pair<'f, 'r>> {
-    let in_a: HashMap<&str, &'f Figures<'r>> = a.iter().map(|f| (f.name.as_str(), f)).collect();
-    let in_b: HashSet<&str> = b.iter().map(|f| f.name.as_str()).collect();
-    let lone: Vec<&Figures<'r>> =
-        a.iter().filter(|f| !f.all.is_empty() && !in_b.contains(f.name.as_str())).collect();
-    let mut taken: HashSet<&str> = HashSet::new();
-    let mut pairs = Vec::new();
-    for this in b.iter().filter(|f| !f.all.is_empty()) {
-        if let Some(a) = in_a.get(this.name.as_str()) {
-            if !a.all.is_empty() {
-                pairs.push(Pair { a, b: this, differs: Vec::new() });
+/// The figures of one case on several sides, in the order of the sides, at most once for each.
+pub(super) type Members<'f, 'r> = Vec<(usize, &'f Figures<'r>)>;
+
+/// Brings cases together. A case is only brought together with another one where its side has nothing of that one at all, not even a
+/// failure.
+pub(super) fn together<'f, 'r>(sides: &'f [Vec<Figures<'r>>]) -> Vec<Members<'f, 'r>> {
+    let mut found: Vec<Members<'f, 'r>> = Vec::new();
+    for (side, all) in sides.iter().enumerate() {
+        let own: HashSet<&str> = all.iter().map(|figures| figures.name.as_str()).collect();
+        let mut known: HashMap<&str, usize> = HashMap::new();
+        for (at, members) in found.iter().enumerate() {
+            for &(_, figures) in members {
+                known.entry(figures.name.as_str()).or_insert(at);
             }
-            continue;
         }
-        let one = |other: &&&Figures<'r>| {
-            other.node == this.node
-                && !taken.contains(other.name.as_str())
-                && alike::difference(other.case, this.case).len() == 1
-        };
-        let mut candidates = lone.iter().filter(one);
-        // Two that are as near: neither is it.
-        if let (Some(a), None) = (candidates.next(), candidates.next()) {
-            taken.insert(a.name.as_str());
-            pairs.push(Pair { a, b: this, differs: alike::difference(a.case, this.case) });
+        let earlier = found.len();
+        for figures in all {
+            let is_free = |at: &usize| found[*at].iter().all(|(one, _)| *one != side);
+            let is_near = |at: &usize| {
+                let mut members = found[*at].iter().map(|(_, other)| *other);
+                let other = members.find(|other| !other.all.is_empty());
+                is_free(at)
+                    && other.is_some_and(|other| !own.contains(other.name.as_str()) && near(other, figures))
+            };
+            let nearest = || {
+                let mut candidates = (0..earlier).filter(|_| !figures.all.is_empty()).filter(is_near);
+                // Two that are as near: neither is it.
+                candidates.next().filter(|_| candidates.next().is_none())
+            };
+            match known.get(figures.name.as_str()).copied().filter(is_free).or_else(nearest) {
+                Some(at) => found[at].push((side, figures)),
+                None => found.push(vec![(side, figures)]),
+            }
         }
     }
-    pairs
+    found
+}
+
+/// Whether two cases differ in a single parameter, or only in what follows the machine: the threads of all CPUs are as many as there are.
+fn near(a: &Figures<'_>, b: &Figures<'_>) -> bool {
+    let follows = |name: &&str| match *name {
+        "threads" => a.on_all_cpus && b.on_all_cpus,
+        name => {
+            let is_on_both = a.case.get(name).is_some() && b.case.get(name).is_some();
+            is_on_both && Key::find(name).is_ok_and(|key| key.of_machine)
+        }
+    };
+    let names = alike::differing(a.case, b.case);
+    a.node == b.node
+        && a.case.benchmark() == b.case.benchmark()
+        && (names.len() == 1 || names.iter().all(follows))
 }

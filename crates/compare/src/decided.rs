@@ -27,7 +27,7 @@ pub struct Decided {
     pub zero: usize,
     /// Inconclusive, because no noise is known.
     pub unknown: usize,
-    /// Cases and metrics that the first side has figures of and the second has lost.
+    /// Cases and metrics that the first side has figures of and another one has lost.
     pub lost: usize,
 }
 
@@ -90,7 +90,7 @@ impl Decided {
     }
 }
 
-/// `1 regression, 2 improvements, 3 no change, 4 inconclusive (too noisy); 1 lost in B`
+/// `1 regression, 2 improvements, 3 no change, 4 inconclusive (too noisy); 1 lost`
 impl fmt::Display for Decided {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = |n: usize, one: &str, many: &str| match n {
@@ -110,7 +110,7 @@ impl fmt::Display for Decided {
             (_, true) => "no change".to_owned(),
             (_, false) => verdicts.join(", "),
         };
-        let lost = (self.lost > 0).then(|| format!("; {} lost in B", self.lost));
+        let lost = (self.lost > 0).then(|| format!("; {} lost", self.lost));
         write!(f, "{decided}{}", lost.unwrap_or_default())
     }
 }
@@ -122,8 +122,6 @@ pub struct Gate {
     pub fail_on: f64,
     /// Metrics that fail.
     pub failed: usize,
-    /// Cases and metrics that were lost.
-    pub lost: usize,
     /// Metrics that are judged.
     pub of: usize,
     /// Those of them that could lose more than that without failing, because they are inconclusive.
@@ -164,7 +162,6 @@ impl Gate {
                 .iter()
                 .filter(|c| c.verdict == Verdict::Regression && c.loss() > fail_on)
                 .count(),
-            lost: uncompared.iter().filter(|one| one.kind == Kind::Lost).count(),
             of: compared.iter().filter(|c| c.verdict != Verdict::Informative).count() + interrupted,
             blind: blind.len() + interrupted,
             causes,
@@ -222,6 +219,8 @@ mod tests {
 
     fn inconclusive(doubt: Doubt, unseen: Option<f64>) -> Compared {
         Compared {
+            sides: [0, 1],
+            row: 0,
             case: Case::of("null"),
             node: None,
             metric: "latency".to_owned(),

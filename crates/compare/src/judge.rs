@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Compared, Noise, Verdict};
+use super::{Compared, Known, Verdict};
 use crate::bench::Better;
 use crate::limit::median;
 use crate::measurement::MetricResult;
@@ -90,7 +90,7 @@ impl OfRun {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence {
     /// Median over its runs; `None` where half of them or more are not above zero.
-    pub(super) centre: Option<f64>,
+    centre: Option<f64>,
     /// Whether half of its runs or more are not above zero.
     at_zero: bool,
     /// Standard error within a run, from the interval of its samples.
@@ -120,10 +120,10 @@ impl Evidence {
 
 /// All that a verdict rests on.
 #[derive(Clone, Debug)]
-pub struct Judged {
+pub(super) struct Judged {
     pub(super) a: Evidence,
     pub(super) b: Evidence,
-    pub(super) noise: Option<Noise>,
+    pub(super) known: Option<Known>,
     /// Share of the time that something else took on the worse side.
     pub(super) disturbed: f64,
     /// What else came between the two sides, where something did: a difference has a cause then, but none that is theirs.
@@ -148,17 +148,18 @@ impl Judged {
         };
         let difference = b - a;
         blank.difference = Some(difference.exp_m1());
-        let Some(noise) = self.noise else {
+        let Some(known) = self.known else {
             let unknown = "the noise floor is unknown: run plimsoll doctor on this machine";
             self.excluded.unwrap_or_else(|| Why::new(Doubt::Unknown, unknown)).enter(&mut blank);
             return blank;
         };
+        let noise = known.noise;
         let within = (self.a.error.powi(2) / self.a.runs + self.b.error.powi(2) / self.b.runs).sqrt();
         let between = noise.deviation * (1.0 / self.a.runs + 1.0 / self.b.runs).sqrt();
         let error = within.hypot(between);
         let half = noise.quantile(0.975) * error;
         blank.interval = Some([(difference - half).exp_m1(), (difference + half).exp_m1()]);
-        let smallest = noise.smallest() + self.disturbed.min(MOST_TAKEN);
+        let smallest = known.smallest + self.disturbed.min(MOST_TAKEN);
         // As far as this in the direction that it went: a fall has another share than the rise of the same factor.
         blank.smallest = Some(smallest.copysign(difference).exp_m1().abs());
         blank.p = Some(match error > 0.0 {
@@ -181,11 +182,11 @@ impl Judged {
             () => Verdict::Inconclusive,
         };
         if blank.verdict == Verdict::Inconclusive {
-            let known = self.excluded.or(self.foreign.filter(|_| difference.abs() > smallest || far));
+            let cause = self.excluded.or(self.foreign.filter(|_| difference.abs() > smallest || far));
             // With such a cause any loss would have been undecided.
-            blank.unseen = blank.unseen.filter(|_| known.is_none());
+            blank.unseen = blank.unseen.filter(|_| cause.is_none());
             let others = difference.abs() <= smallest && far;
-            known.unwrap_or_else(|| hidden(noise.smallest(), others, blind)).enter(&mut blank);
+            cause.unwrap_or_else(|| hidden(known.smallest, others, blind)).enter(&mut blank);
         }
         blank
     }
@@ -245,10 +246,10 @@ fn direction(better: Better, difference: f64) -> Verdict {
 }
 
 /// Corrects the probabilities for their number; what is no longer unlikely is inconclusive.
-pub(super) fn correct(compared: &mut [Compared]) {
+pub(super) fn correct(compared: Vec<&mut Compared>) {
     let known: Vec<f64> = compared.iter().filter_map(|c| c.p).collect();
     let mut corrected = holm(&known).into_iter();
-    for one in compared.iter_mut().filter(|c| c.p.is_some()) {
+    for one in compared.into_iter().filter(|c| c.p.is_some()) {
         one.p = corrected.next();
         let real = matches!(one.verdict, Verdict::Improvement | Verdict::Regression);
         if real && one.p.is_none_or(|p| p >= FAMILY) {

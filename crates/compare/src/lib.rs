@@ -1,6 +1,7 @@
-//! Two sides, one or more runs each: per metric the difference, its interval, and whether it is real.
+//! Sides of one or more runs each: per metric the difference of every two, its interval, and whether it is real; from that the ranks
+//! that a side may have.
 //!
-//! Real is what goes beyond the noise between runs and is still unlikely after Holm's correction over all metrics.
+//! Real is what goes beyond the noise between runs and is still unlikely after Holm's correction over all metrics and pairs of sides.
 //! Where the noise is not known nothing is called real. Pure: no file is read and nothing is printed here.
 #![forbid(unsafe_code)]
 
@@ -10,7 +11,7 @@ mod decided;
 mod judge;
 pub mod lasting;
 mod noise;
-pub mod rank;
+mod rank;
 mod require;
 mod uncompared;
 
@@ -23,22 +24,24 @@ use plimsoll_result::fixture;
 use plimsoll_stats as stats;
 use plimsoll_units::{quantity, text};
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 pub use alike::Difference;
-use cases::{Figures, Pair, Taken, paired};
+use cases::{Members, Pair, Taken};
 pub use decided::{Blind, Decided, Gate, Tone};
-pub use judge::{Doubt, FAMILY, Judged, MOST_TAKEN};
-use judge::{OfRun, Why};
+pub use judge::{Doubt, FAMILY, MOST_TAKEN};
+use judge::{Evidence, Judged, OfRun, Why};
 pub use noise::{Floor, Floors, Noise};
+use rank::Metric;
+pub use rank::{Place, Prices, Ranked, Score, Unweighed};
 pub use require::{Holds, Requirement};
 pub use uncompared::{Has, Kind, Missing, Standing, Uncompared};
 
 use crate::bench::Better;
 use crate::case::Case;
 use crate::document::Run;
-use crate::limit::median;
-use crate::measurement::MetricResult;
 use crate::quantity::{Quantity, Unit, apart, percent};
 use crate::stats::{Excluded, MOSTLY_EXCLUDED};
 
@@ -83,9 +86,13 @@ impl Verdict {
     }
 }
 
-/// One metric of one case on both sides.
+/// One metric of one case on two sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Compared {
+    /// Indices of the sides: A and B of this difference.
+    pub sides: [usize; 2],
+    /// Index of the metric in [`Comparison::ranked`].
+    pub row: usize,
     /// The case, as the second side has it.
     pub case: Case,
     /// The machine, where a side has several.
@@ -145,53 +152,85 @@ pub enum Origin {
 /// The comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// Names of the sides; the second is compared with the first.
-    pub sides: [String; 2],
+    /// Names of the sides; each other one is compared with the first.
+    pub sides: Vec<String>,
     /// Runs on each side.
-    pub runs: [usize; 2],
+    pub runs: Vec<usize>,
+    /// The price of each side; null without prices.
+    pub prices: Option<Prices>,
     /// Differences between the sides besides their figures.
     pub differs: Vec<Difference>,
     /// Remarks on a baseline, each a sentence.
     pub notes: Vec<String>,
-    /// All metrics that both sides have.
+    /// All metrics that two sides have, with the ranks that each side may have.
+    pub ranked: Vec<Ranked>,
+    /// All metrics that the first side and another one have.
     pub compared: Vec<Compared>,
-    /// All else that either side has: each case, and each metric of a compared case, without a figure on one side or both.
+    /// All else that either of them has: each case, and each metric of a compared case, without a figure on one side or both.
     pub uncompared: Vec<Uncompared>,
-    /// What was decided.
+    /// The decisions on the differences from the first side.
     pub decided: Decided,
     /// What the gate sees; null where none was asked for.
     pub gate: Option<Gate>,
+    /// Scores, the best first; empty without weights.
+    pub scores: Vec<Score>,
+    /// Weighted cases that are in no score.
+    pub unweighed: Vec<Unweighed>,
 }
 
-/// What two sides are called.
-const LETTERS: [&str; 2] = ["A", "B"];
+/// The options of a comparison.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// The loss from which on the user wants to know of it: what would not be seen then is not called no change.
+    pub fail_on: Option<f64>,
+    /// The price of each side.
+    pub prices: Option<Prices>,
+    /// Weights of benchmarks in the score; without any there is no score.
+    pub weights: BTreeMap<String, f64>,
+}
+
+/// Most sides that are compared.
+pub const MOST: usize = 30;
 /// Runs of a side from which on their own spread tells the noise.
 const ENOUGH_RUNS: usize = 5;
 
-/// Compares two sides. `floors` has what doctor measured on the machines at hand; `fail_on` is the loss from which on the user
-/// wants to know of it: what would not be seen then is not called no change.
-pub fn compare(a: &Side, b: &Side, floors: &[Floors], fail_on: Option<f64>) -> Comparison {
-    let many = a.runs.iter().chain(&b.runs).any(|run| run.nodes.len() > 1);
-    let (cases_a, cases_b) = (Figures::of(a, many), Figures::of(b, many));
-    let pairs = paired(&cases_a, &cases_b);
-    let of_pairs: Vec<Vec<Compared>> = pairs.iter().map(|pair| metrics(pair, floors, fail_on)).collect();
-    let counts: Vec<usize> = of_pairs.iter().map(Vec::len).collect();
-    let mut compared: Vec<Compared> = of_pairs.into_iter().flatten().collect();
-    judge::correct(&mut compared);
-    let mut rest = compared.as_slice();
-    let of_pairs = counts.into_iter().map(|n| rest.split_off(..n).unwrap_or_default());
-    let of_pairs: Vec<&[Compared]> = of_pairs.collect();
-    let uncompared = uncompared::find([a, b], [&cases_a, &cases_b], &pairs, &of_pairs);
-    let decided = Decided::of(&compared, &uncompared);
+/// The letters of a side: A, B … Z, AA, AB …
+pub fn letter(side: usize) -> String {
+    let last = char::from(b'A' + (side % 26) as u8);
+    let before = (side / 26).checked_sub(1).map(letter);
+    format!("{}{last}", before.unwrap_or_default())
+}
+
+/// Compares every two sides. `floors` has what doctor measured on the machines at hand.
+pub fn compare(sides: &[Side], floors: &[Floors], wanted: &Wanted) -> Comparison {
+    let figures = cases::of_sides(sides);
+    let cases: Vec<Members<'_, '_>> = cases::together(&figures);
+    let prices = wanted.prices.as_ref().map(|prices| prices.values.as_slice());
+    let judged = |members| Metric::all(members, floors, prices, wanted.fail_on);
+    let mut metrics: Vec<Vec<Metric<'_, '_>>> = cases.iter().map(judged).collect();
+    let all = metrics.iter_mut().flatten().flat_map(|one| one.compared.iter_mut().chain(&mut one.by_price));
+    judge::correct(all.collect());
+    let ranked: Vec<Ranked> = metrics.iter().flatten().map(|one| one.ranked(floors, prices)).collect();
+    let uncompared = uncompared::find(sides, &cases, &metrics);
+    let with_first = |(row, metric): (usize, Metric<'_, '_>)| {
+        let all = metric.compared.into_iter().filter(|one| one.sides[0] == 0);
+        all.map(move |one| Compared { row, ..one }).collect::<Vec<_>>()
+    };
+    let compared: Vec<Compared> = metrics.into_iter().flatten().enumerate().flat_map(with_first).collect();
+    let (scores, unweighed) = rank::scores(&ranked, sides.len(), &wanted.weights);
     Comparison {
-        sides: [a, b].map(|side| side.name.clone()),
-        runs: [a.runs.len(), b.runs.len()],
-        differs: alike::differences(&[a, b]),
+        sides: sides.iter().map(|side| side.name.clone()).collect(),
+        runs: sides.iter().map(|side| side.runs.len()).collect(),
+        prices: wanted.prices.clone(),
+        differs: alike::differences(sides),
         notes: Vec::new(),
-        gate: fail_on.map(|share| Gate::of(share, &compared, &uncompared)),
+        ranked,
+        decided: Decided::of(&compared, &uncompared),
+        gate: wanted.fail_on.map(|share| Gate::of(share, &compared, &uncompared)),
         compared,
         uncompared,
-        decided,
+        scores,
+        unweighed,
     }
 }
 
@@ -228,7 +267,7 @@ impl Compared {
 }
 
 /// Why nothing is decided by the figures of a side, given by name: too little of their time is in them.
-fn excluded(pair: &Pair<'_, '_>, [a, b]: [&str; 2]) -> Option<Why> {
+fn excluded(pair: &Pair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
     let sides = [(a, pair.a.excluded()), (b, pair.b.excluded())];
     sides.into_iter().find_map(|(side, excluded)| {
         let (Excluded::Mostly(share) | Excluded::AllBut(share)) = excluded else { return None };
@@ -241,7 +280,7 @@ fn excluded(pair: &Pair<'_, '_>, [a, b]: [&str; 2]) -> Option<Why> {
 }
 
 /// What came between the two sides: a hypervisor that had their CPUs in different places, or others that took the time.
-fn foreign(pair: &Pair<'_, '_>, [a, b]: [&str; 2]) -> Option<Why> {
+fn foreign(pair: &Pair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
     let taken = [(a, pair.a.disturbed()), (b, pair.b.disturbed())];
     let [(side, share), _] = if taken[0].1 >= taken[1].1 { taken } else { [taken[1], taken[0]] };
     let disturbed = || {
@@ -267,52 +306,6 @@ fn moved(pair: &Pair<'_, '_>) -> Option<Why> {
     })
 }
 
-fn metrics(pair: &Pair<'_, '_>, floors: &[Floors], fail_on: Option<f64>) -> Vec<Compared> {
-    let (foreign, excluded) = (foreign(pair, LETTERS), excluded(pair, LETTERS));
-    let headline = pair.b.all.first().and_then(|first| first.measurement.metrics.first());
-    let one = |metric: &MetricResult| {
-        let (a, b) = (pair.a.metric(metric)?, pair.b.metric(metric)?);
-        let figure = |all: &[OfRun]| median(all.iter().map(|run| run.median).collect());
-        let known = noise_of(pair, &metric.name, [&a, &b], floors);
-        let judged = Judged {
-            a: judge::Evidence::of(&a),
-            b: judge::Evidence::of(&b),
-            noise: known.as_ref().map(|known| known.noise),
-            disturbed: pair.a.disturbed().max(pair.b.disturbed()),
-            foreign: foreign.clone(),
-            excluded: excluded.clone(),
-            fail_on,
-        };
-        let blank = Compared {
-            case: pair.b.case.clone(),
-            node: pair.b.node.map(str::to_owned),
-            metric: metric.name.clone(),
-            headline: headline.is_some_and(|headline| headline.name == metric.name),
-            unit: metric.unit,
-            better: direction_of(pair.b.case, &metric.name, metric.better),
-            a: figure(&a)?,
-            b: figure(&b)?,
-            delivered: match headline.is_some_and(|headline| headline.name == metric.name) {
-                true => [pair.a.delivered(), pair.b.delivered()],
-                false => [None, None],
-            },
-            difference: None,
-            interval: None,
-            smallest: None,
-            unseen: None,
-            noise: known.as_ref().map(|known| known.origin),
-            outliers: known.map_or(0, |known| known.outliers),
-            p: None,
-            verdict: Verdict::Inconclusive,
-            why: None,
-            doubt: None,
-            differs: pair.differs.clone(),
-        };
-        Some(judged.enter(blank))
-    };
-    pair.b.metrics().into_iter().filter_map(one).collect()
-}
-
 /// The direction in which a metric is judged: as its benchmark gives it; as the document says, where this program does not have
 /// the metric; none where more of it is neither good nor bad.
 fn direction_of(case: &Case, metric: &str, by_document: Better) -> Option<Better> {
@@ -323,32 +316,48 @@ fn direction_of(case: &Case, metric: &str, by_document: Better) -> Option<Better
 }
 
 /// A noise between runs, and what it is known from.
+#[derive(Clone, Copy, Debug)]
 struct Known {
     noise: Noise,
+    /// The smallest difference of the sides that may be called real, as a logarithm.
+    smallest: f64,
     origin: Origin,
     outliers: usize,
 }
 
+impl Known {
+    fn new(noise: Noise, origin: Origin) -> Self {
+        Self { noise, smallest: noise.smallest(), origin, outliers: 0 }
+    }
+}
+
+/// The spread of a side's own runs and the number of outliers that it leaves out; `None` for fewer runs than [`ENOUGH_RUNS`].
+fn spread(all: &[OfRun]) -> Option<(Noise, usize)> {
+    let values: Vec<f64> = all.iter().map(|run| run.median).collect();
+    (values.len() >= ENOUGH_RUNS).then(|| Noise::of_runs(&values)).flatten()
+}
+
 /// The noise between runs for this metric, the best source first.
 fn noise_of(pair: &Pair<'_, '_>, metric: &str, sides: [&[OfRun]; 2], floors: &[Floors]) -> Option<Known> {
-    let spread = |all: &[OfRun]| {
-        let values: Vec<f64> = all.iter().map(|run| run.median).collect();
-        (values.len() >= ENOUGH_RUNS).then(|| Noise::of_runs(&values)).flatten()
-    };
-    let worse = |(one, n): (Noise, usize), (other, m): (Noise, usize)| (one.worse(other), n + m);
-    if let Some((noise, outliers)) = sides.into_iter().filter_map(spread).reduce(worse) {
-        return Some(Known { noise, origin: Origin::Runs, outliers });
+    match sides.map(spread) {
+        [Some((a, n)), Some((b, m))] => {
+            let (noise, smallest) = Noise::of_sides([a, b], sides.map(|runs| runs.len() as f64));
+            return Some(Known { noise, smallest, origin: Origin::Runs, outliers: n + m });
+        }
+        [Some((noise, outliers)), None] | [None, Some((noise, outliers))] => {
+            return Some(Known { outliers, ..Known::new(noise, Origin::Runs) });
+        }
+        [None, None] => {}
     }
-    let benchmark = pair.b.case.benchmark();
     let measured = |t: &Taken<'_>| {
         floors.iter().find(|f| f.machine == t.run.machine.id)?.find(&t.measurement.case, metric)
     };
     let of_doctor: Option<Vec<Noise>> = pair.a.all.iter().chain(&pair.b.all).map(measured).collect();
     if let Some(noise) = of_doctor.and_then(|all| all.into_iter().reduce(Noise::worse)) {
-        return Some(Known { noise, origin: Origin::Doctor, outliers: 0 });
+        return Some(Known::new(noise, Origin::Doctor));
     }
-    let declared = bench::find(benchmark).and_then(|b| b.noise(metric))?;
-    Some(Known { noise: Noise::declared(declared), origin: Origin::Declared, outliers: 0 })
+    let declared = bench::find(pair.b.case.benchmark()).and_then(|b| b.noise(metric))?;
+    Some(Known::new(Noise::declared(declared), Origin::Declared))
 }
 
 #[cfg(test)]

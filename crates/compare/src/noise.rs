@@ -86,6 +86,25 @@ impl Noise {
         Some((Self::of([kept.as_slice()])?, left_out))
     }
 
+    /// The noise of two sides by the spread of their own runs, and the smallest difference of their medians that may be called real;
+    /// `runs` are the numbers of runs. The variance of a median is up to π ÷ 2 times that of the mean (Kendall & Stuart, The Advanced Theory of Statistics,
+    /// vol. 1, §14.10); how much is known of the sum of both follows Welch and Satterthwaite.
+    pub(super) fn of_sides(sides: [Self; 2], runs: [f64; 2]) -> (Self, f64) {
+        let of = |side: usize| sides[side].deviation.powi(2) * std::f64::consts::FRAC_PI_2 / runs[side];
+        let ([a, b], sum) = ([of(0), of(1)], of(0) + of(1));
+        let [of_a, of_b] = sides.map(|side| side.freedom);
+        let noise = Self {
+            deviation: (sum / (1.0 / runs[0] + 1.0 / runs[1])).sqrt(),
+            freedom: if sum > 0.0 {
+                sum.powi(2) / (a.powi(2) / of_a + b.powi(2) / of_b)
+            } else {
+                of_a + of_b
+            },
+            largest: sides[0].largest.max(sides[1].largest),
+        };
+        (noise, noise.smallest_of(sum.sqrt()))
+    }
+
     /// The middle one of several; `None` of fewer than [`LEAST_CASES`].
     fn typical(all: &[Self]) -> Option<Self> {
         let middle = |of: fn(&Self) -> f64| median(all.iter().map(of).collect());
@@ -100,7 +119,7 @@ impl Noise {
     /// A case's own noise, of few runs, with what is typical of its like: the variances weighted by their freedom
     /// (moderated, as G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3(1), 2004, article 3). So
     /// a case that was quiet by luck is not held to be quieter than it is.
-    pub(super) fn moderated(self, typical: &Self) -> Self {
+    fn moderated(self, typical: &Self) -> Self {
         let freedom = self.freedom + typical.freedom;
         let squares = self.deviation.powi(2) * self.freedom + typical.deviation.powi(2) * typical.freedom;
         Self { deviation: (squares / freedom).sqrt(), freedom, largest: self.largest.max(typical.largest) }
@@ -115,8 +134,12 @@ impl Noise {
     /// The smallest difference of two runs that may be called real, as a logarithm: what the deviation makes unlikely,
     /// and well above everything that was seen without a cause.
     pub fn smallest(&self) -> f64 {
-        let by_deviation = self.quantile(1.0 - TAIL / 2.0) * self.deviation * std::f64::consts::SQRT_2;
-        by_deviation.max(self.largest * RESERVE).max(LEAST)
+        self.smallest_of(self.deviation * std::f64::consts::SQRT_2)
+    }
+
+    /// The smallest difference of two figures that may be called real if their difference has this standard error.
+    fn smallest_of(&self, error: f64) -> f64 {
+        (self.quantile(1.0 - TAIL / 2.0) * error).max(self.largest * RESERVE).max(LEAST)
     }
 
     /// Student's t at this probability.
@@ -326,6 +349,17 @@ mod tests {
         let noisy = Noise { deviation: 0.02, ..quiet };
         assert!((noisy.smallest() - 4.587 * 0.02 * 2f64.sqrt()).abs() < 1e-4);
         assert_eq!(noisy.worse(seen), noisy);
+    }
+
+    #[test]
+    fn of_two_sides_the_noisier_one_counts_more() {
+        let of = |deviation, freedom| Noise { deviation, freedom, largest: deviation };
+        let (alike, smallest) = Noise::of_sides([of(0.02, 5.0); 2], [6.0; 2]);
+        assert!((alike.freedom - 10.0).abs() < 1e-9 && alike.deviation > 0.02 && alike.largest == 0.02);
+        assert!(smallest < alike.smallest(), "medians of six differ less than single runs: {smallest}");
+        let (unlike, _) = Noise::of_sides([of(0.02, 5.0), of(0.0, 3.0)], [6.0; 2]);
+        assert_eq!(unlike.freedom, 5.0, "of what is not there nothing is known");
+        assert_eq!(Noise::of_sides([of(0.0, 5.0); 2], [6.0; 2]).1, LEAST);
     }
 
     #[test]

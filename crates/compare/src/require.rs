@@ -240,8 +240,8 @@ impl Requirement {
                 }
             }
         };
-        look(earlier, true, "missing in the last run of B");
-        look(first, false, "missing in B, and A has it");
+        look(earlier, true, "missing in the last run");
+        look(first, false, "missing, and A has it");
         lost
     }
 
@@ -581,11 +581,11 @@ mod tests {
         let mut less = whole.clone();
         less.measurements.remove(0);
         assert!(all("cpu rate >= 1", &whole, &[&less], &[&less]).is_empty());
-        let of_a = [(case(0), "missing in B, and A has it".to_owned())];
+        let of_a = [(case(0), "missing, and A has it".to_owned())];
         assert_eq!(all("cpu rate >= 1", &less, &[], &[&whole]), of_a);
         assert!(all("network.tcp rate >= 1", &less, &[], &[&whole]).is_empty());
         // What an earlier run of B has is missing once, whatever became of it there.
-        let of_b = [(case(0), "missing in the last run of B".to_owned())];
+        let of_b = [(case(0), "missing in the last run".to_owned())];
         let before = [&whole, &whole];
         assert_eq!(all("cpu rate >= 1", &less, &before, &[&whole]), of_b);
         let mut failed = whole.clone();
@@ -610,11 +610,11 @@ mod tests {
         for left in [["a", "c"].as_slice(), &["a"]] {
             let lost = all("cpu rate >= 1", &of(left), &[], &[&of(&["a", "b", "c"])]);
             assert_eq!(lost.len(), 3 - left.len());
-            assert_eq!(lost[0], (case(0), "b: missing in B, and A has it".to_owned()));
+            assert_eq!(lost[0], (case(0), "b: missing, and A has it".to_owned()));
         }
         assert_eq!(
             all("cpu within 5%", &of(&["a", "c"]), &[&of(&["a", "b"])], &[])[0].1,
-            "b: missing in the last run of B"
+            "b: missing in the last run"
         );
         // Of one machine each, its name is no difference.
         assert!(all("cpu rate >= 1", &of(&["a"]), &[], &[&of(&["b"])]).is_empty());

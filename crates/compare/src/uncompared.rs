@@ -1,12 +1,13 @@
 //! What either side has and is not compared: nothing is left out without a word.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ptr;
 
 use serde::Serialize;
 
-use super::cases::{Figures, Pair, Without};
-use super::{Compared, Side, Verdict};
+use super::cases::{Figures, Members, Pair, Without};
+use super::rank::Metric;
+use super::{Compared, Side, Verdict, alike};
 use crate::bench;
 use crate::case::Case;
 use crate::document::{Run, RunStatus};
@@ -16,6 +17,8 @@ use crate::quantity::Unit;
 /// A case, or a metric of a compared case, that has no figure on one side or both, or not in all runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Uncompared {
+    /// Index of the second side; the first is that of the comparison.
+    pub side: usize,
     /// The case.
     pub case: Case,
     /// The machine, where a side has several.
@@ -114,43 +117,52 @@ impl From<Status> for Has {
     }
 }
 
-/// Everything that is not, or not wholly, among what was compared of each pair: first the cases of the first side, then those
-/// of the second alone, then what pairs lack.
+/// Everything of the first side and each other one that is not, or not wholly, compared. `cases` and `metrics` are parallel.
 pub(super) fn find(
-    sides: [&Side; 2],
-    [a, b]: [&[Figures<'_>]; 2],
-    pairs: &[Pair<'_, '_>],
-    compared: &[&[Compared]],
+    sides: &[Side],
+    cases: &[Members<'_, '_>],
+    metrics: &[Vec<Metric<'_, '_>>],
 ) -> Vec<Uncompared> {
-    let named = |all: &'_ [Figures<'_>]| -> HashMap<String, usize> {
-        all.iter().enumerate().map(|(at, figures)| (figures.name.clone(), at)).collect()
-    };
-    let (in_a, in_b) = (named(a), named(b));
-    let paired_a: HashSet<&str> = pairs.iter().map(|pair| pair.a.name.as_str()).collect();
-    let paired_b: HashSet<&str> = pairs.iter().map(|pair| pair.b.name.as_str()).collect();
+    let [first, others @ ..] = sides else { return Vec::new() };
     let mut found = Vec::new();
-    for figures in a.iter().filter(|f| !paired_a.contains(f.name.as_str())) {
-        let other = in_b.get(&figures.name).map(|at| &b[*at]);
-        let published = other.is_none() && sides[1].is_published();
-        let interrupted = other.is_some_and(|other| is_interrupted([figures, other], sides[1]));
-        let standing = other.map_or_else(|| Standing::missing(sides[1]), |b| Standing::of(b, sides[1]));
-        let one = Uncompared::of_case(figures, Standing::of(figures, sides[0]), standing);
-        found.push(match one.kind {
-            _ if published => Uncompared { kind: Kind::Neither, ..one },
-            Kind::Lost if interrupted => Uncompared { kind: Kind::Interrupted, ..one },
-            _ => one,
-        });
-    }
-    for figures in b.iter().filter(|f| !paired_b.contains(f.name.as_str()) && !in_a.contains_key(&f.name)) {
-        let [a, b] = [Standing::missing(sides[0]), Standing::of(figures, sides[1])];
-        found.push(Uncompared::of_case(figures, a, b));
-    }
-    for (pair, compared) in pairs.iter().zip(compared) {
-        found.extend(replaced(pair, compared, sides));
-        found.extend(partly(pair, sides));
-        found.extend(metrics(pair, compared, sides[1]));
+    for (side, second) in others.iter().enumerate().map(|(index, second)| (index + 1, second)) {
+        for (members, metrics) in cases.iter().zip(metrics) {
+            let on = |side: usize| members.iter().find(|(one, _)| *one == side).map(|(_, figures)| *figures);
+            let all = match [on(0), on(side)] {
+                [Some(a), Some(b)] if !a.all.is_empty() && !b.all.is_empty() => {
+                    let own = |metric: &Metric<'_, '_>| {
+                        metric.compared.iter().find(|one| one.sides == [0, side]).cloned()
+                    };
+                    let compared: Vec<Compared> = metrics.iter().filter_map(own).collect();
+                    of_pair(&Pair { a, b }, &compared, [first, second])
+                }
+                on => of_one(on, [first, second]).into_iter().collect(),
+            };
+            found.extend(all.into_iter().map(|one| Uncompared { side, ..one }));
+        }
     }
     found
+}
+
+/// A case without figures on one side or both.
+fn of_one([a, b]: [Option<&Figures<'_>>; 2], [first, second]: [&Side; 2]) -> Option<Uncompared> {
+    let on = |figures: Option<&Figures<'_>>, side| {
+        figures.map_or_else(|| Standing::missing(side), |figures| Standing::of(figures, side))
+    };
+    let one = Uncompared::of_case(a.or(b)?, on(a, first), on(b, second));
+    let interrupted = a.zip(b).is_some_and(|(a, b)| is_interrupted([a, b], second));
+    let kind = match one.kind {
+        Kind::Lost if b.is_none() && second.is_published() => Kind::Neither,
+        Kind::Lost if interrupted => Kind::Interrupted,
+        kind => kind,
+    };
+    Some(Uncompared { kind, ..one })
+}
+
+/// The missing parts of a case that has figures on both sides.
+fn of_pair(pair: &Pair<'_, '_>, compared: &[Compared], sides: [&Side; 2]) -> Vec<Uncompared> {
+    let whole = replaced(pair, compared, sides).into_iter().chain(partly(pair, sides));
+    whole.chain(metrics(pair, compared, sides[1])).collect()
 }
 
 /// Whether the second side lacks figures only because of other work that took figures of the first side as well.
@@ -165,7 +177,8 @@ impl Uncompared {
             (_, Has::Ok) => Kind::New,
             _ => Kind::Neither,
         };
-        Self { case: figures.case.clone(), node: figures.node.map(str::to_owned), metric: None, kind, a, b }
+        let node = figures.node.map(str::to_owned);
+        Self { side: 1, case: figures.case.clone(), node, metric: None, kind, a, b }
     }
 }
 
@@ -175,10 +188,11 @@ fn replaced(pair: &Pair<'_, '_>, compared: &[Compared], [first, second]: [&Side;
     let judged = |c: &Compared| {
         c.headline && matches!(c.verdict, Verdict::Improvement | Verdict::Regression | Verdict::NoChange)
     };
-    if pair.differs.is_empty() || second.is_published() || compared.iter().any(judged) {
+    let differs = alike::difference(pair.a.case, pair.b.case);
+    if differs.is_empty() || second.is_published() || compared.iter().any(judged) {
         return None;
     }
-    let instead = format!("compared with another case, {}, and inconclusive", pair.differs.join(", "));
+    let instead = format!("compared with another case, {}, and inconclusive", differs.join(", "));
     let reason = Some(crate::text::shown(&instead));
     let b = Standing { reason, ..Standing::missing(second) };
     Some(Uncompared::of_case(pair.a, Standing::of(pair.a, first), b))

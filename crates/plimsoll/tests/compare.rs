@@ -194,7 +194,7 @@ fn what_was_lost_is_named_and_fails_the_gate() {
         let (out, err) = compare(dir.path(), &words(&gate), 1);
         assert!(err.contains(&format!("null threads 2 is lost: {said}")), "{err}");
         assert!(out.contains(&format!("lost (1): {said}:\n  null threads 2")), "{out}");
-        assert!(out.trim_end().lines().last().unwrap().contains("1 lost in B"), "{out}");
+        assert!(out.trim_end().lines().last().unwrap().contains("1 lost"), "{out}");
         compare(dir.path(), &words(&[gate.as_slice(), &["--missing", "ignore"]].concat()), 0);
         let (out, _) = compare(dir.path(), &words(&["--format", "markdown"]), 0);
         assert!(out.contains("null threads 2"), "{out}");
@@ -272,7 +272,7 @@ fn what_stands_for_nothing_is_refused() {
         (["./missing.json", "last"], "missing.json"),
         (["./cut.json", "last"], "line"),
         (["baseline:10", "last"], "such as baseline:last10"),
-        (["baseline:last10", "baseline:last3"], "both sides are baselines"),
+        (["baseline:last10", "baseline:last3"], "only one side may be a baseline"),
         (["baseline:last10", "last"], "baseline"),
         (["published:moon", "last"], "published:NAME must be one of"),
     ] {
@@ -303,37 +303,36 @@ fn several_runs_are_ranked_with_prices_and_on_a_page() {
         command
     };
     let (out, _) = ended(&mut compare(&[price, "--html", "page.html"]), 0);
-    assert!(out.contains("3 sides ranked by 1 metric") && out.contains("./b.json (2 $/h)"), "{out}");
+    assert!(out.contains("B  ./b.json (2 $/h)") && out.contains("rank by price"), "{out}");
     assert!(out.contains("1–3"), "alike documents are in no order: {out}");
     let page = fs::read_to_string(dir.path().join("page.html")).unwrap();
     assert!(page.contains("Performance against price") && page.ends_with("</html>"));
     let (out, _) = ended(&mut compare(&[price, "--format", "json"]), 0);
     let document: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(document["schema"], "plimsoll.ranking/1");
-    let places = document["metrics"][0]["places"].as_array().unwrap();
+    assert_eq!(document["schema"], "plimsoll.comparison/1");
+    let places = document["ranked"][0]["places"].as_array().unwrap();
     assert_eq!(places.len(), 3);
     let (out, _) = ended(&mut compare(&["--format", "csv"]), 0);
-    assert_eq!(out.lines().count(), 4, "{out}");
+    let metrics = document["ranked"].as_array().unwrap().len();
+    assert_eq!(out.lines().count(), 1 + 3 * metrics, "{out}");
     assert!(names.iter().all(|name| out.contains(&format!(",{name},"))), "{out}");
-    for (format, begins) in [("markdown", "### 3 sides"), ("html", "<!DOCTYPE html>"), ("text", "3 sides")] {
+    for (format, begins) in
+        [("markdown", "### A = ./a.json, "), ("html", "<!DOCTYPE html>"), ("text", "A  ./a.json")]
+    {
         assert!(ended(&mut compare(&["--format", format]), 0).0.starts_with(begins), "{format}");
     }
-    let mut of_two = plimsoll(dir.path());
-    let (_, err) = ended(of_two.args(["compare", names[0], names[1], "--format", "csv"]), 2);
-    assert!(err.contains("--format csv is not supported on compare (it is for"), "{err}");
     for (more, code, says) in [
-        (&["--fail-on", "5%"][..], 2, "--fail-on is not supported on a ranking"),
+        (&["--fail-on", "5%", "--strict"][..], 1, "undetectable: regressions of any size in 2 of 2 metrics"),
         (&["--price", "./a.json=1/h"], 2, "./b.json has none"),
         (&["--weights", "null"], 2, "is not NAME=WEIGHT"),
         (&["--weights", "null=1,disk=2"], 2, "--weights disk: no side has a case of this name"),
         (&["--weights", "null=1,n*=2"], 2, "--weights n* and null are mutually exclusive"),
         (&["--weights", "null=1,null=2"], 2, "the name has two weights"),
-        (&["./a.json"], 2, "./a.json is named twice"),
-        (&["baseline:last3"], 2, "baseline:last3 is not supported on a ranking"),
+        (&["baseline:last3", "published:x"], 2, "only one side may be a baseline"),
         (
             &["--format", "junit"],
             2,
-            "--format junit is not supported on compare A B C (it is for export): use text, html, json, csv, markdown",
+            "--format junit is not supported on compare (it is for export): use text, html, json, csv, markdown",
         ),
         (&["--format", "pdf"], 2, "--format must be text, html, json, csv or markdown: 'pdf' is not"),
     ] {

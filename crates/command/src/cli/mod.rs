@@ -434,7 +434,7 @@ fn far_end() -> Command {
 
 fn compare() -> Command {
     Compare::augment_args(Command::new("compare"))
-        .about("Compare two runs: which differences are larger than the noise")
+        .about("Compare runs: which differences are larger than the noise")
 }
 
 fn history() -> Command {

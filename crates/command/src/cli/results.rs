@@ -15,7 +15,7 @@ pub struct Compare {
     /// The new run (after): likewise
     #[arg(value_name = "B")]
     pub b: String,
-    /// More runs, up to 30 in all: then they are ranked by metric, as far as noise lets their order be known
+    /// More runs, up to 30 in all, each compared with the first and ranked by metric
     #[arg(value_name = "C")]
     pub others: Vec<String>,
     /// Also rank figures per money: the price of each run, or a file with NAME=PRICE on each line
@@ -27,13 +27,13 @@ pub struct Compare {
     /// End with exit code 1 on a regression of more than this share, or on a lost figure (see --missing)
     #[arg(long, value_name = "SHARE", value_parser = loss, allow_hyphen_values = true)]
     pub fail_on: Option<f64>,
-    /// Whether a figure that A has and B lacks (or has invalid) fails --fail-on and --require
+    /// Whether a figure that A has and another run lacks (or has invalid) fails --fail-on and --require
     #[arg(long, value_name = "WHAT", default_value = "fail", value_parser = ["fail", "ignore"])]
     pub missing: String,
     /// Exit code 1 also where noise hides a regression of the --fail-on size
     #[arg(long)]
     pub strict: bool,
-    /// End with exit code 1 unless B meets this: 'memory.bandwidth/* bandwidth >= 80% of limit' (or of baseline, or a
+    /// End with exit code 1 unless B, and any further run, meets this: 'memory.bandwidth/* bandwidth >= 80% of limit' (or of baseline, or a
     /// figure such as 10 GB/s)
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,

@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 use rand::RngExt;
 
 use super::*;
-use crate::Floor;
 use crate::document::Run;
 use crate::fixture;
 use crate::stats::Seed;
+use crate::{Comparison, Floor, Floors, Origin, Side, Wanted, compare};
 
 const CASES: [(&str, &str, Unit); 3] = [
     ("memory.bandwidth/op=read/size=512M/threads=2", "bandwidth", Unit::BytePerSecond),
@@ -57,10 +57,10 @@ fn noisy(truth: &[f64], runs: usize, deviation: f64, seed: u64) -> Vec<Side> {
     truth.iter().enumerate().map(|(index, truth)| one(index, *truth)).collect()
 }
 
-/// Of a ranking: pairs in the wrong order, and pairs that differ by more than 5 % and are not told apart.
-fn judged(ranking: &Ranking, truth: &[f64]) -> (usize, usize) {
+/// Counts pairs in the wrong order, and pairs that differ by more than 5 % and are in no order.
+fn judged(found: &Comparison, truth: &[f64]) -> (usize, usize) {
     let (mut wrong, mut missed) = (0, 0);
-    for metric in &ranking.metrics {
+    for metric in &found.ranked {
         for a in &metric.places {
             for b in metric.places.iter().filter(|b| truth[b.side] < truth[a.side]) {
                 wrong += usize::from(b.ranks[1] < a.ranks[0]);
@@ -80,8 +80,8 @@ fn known_differences_are_found_and_no_order_is_false() {
     let truth = [10e9, 10e9, 10.6e9, 11.3e9, 12.0e9, 9.4e9];
     let (mut wrong, mut missed) = (0, 0);
     for seed in 0..100 {
-        let ranking = rank(&noisy(&truth, 8, 0.006, seed), &[], &Wanted::default());
-        assert_eq!((ranking.metrics.len(), ranking.metrics[0].places.len()), (3, 6));
+        let ranking = compare(&noisy(&truth, 8, 0.006, seed), &[], &Wanted::default());
+        assert_eq!((ranking.ranked.len(), ranking.ranked[0].places.len()), (3, 6));
         let (false_order, not_found) = judged(&ranking, &truth);
         wrong += usize::from(false_order > 0);
         missed += not_found;
@@ -95,39 +95,33 @@ fn known_differences_are_found_and_no_order_is_false() {
 fn sides_that_are_alike_are_not_ordered_however_many_there_are() {
     let truth = [10e9; 12];
     let false_orders = (0..40).filter(|seed| {
-        let ranking = rank(&noisy(&truth, 5, 0.02, *seed), &[], &Wanted::default());
+        let ranking = compare(&noisy(&truth, 5, 0.02, *seed), &[], &Wanted::default());
         judged(&ranking, &truth).0 > 0
     });
     assert_eq!(false_orders.count(), 0);
 }
 
-/// Two alike sides of two or three runs: little is known of their noise, and no more than that is claimed.
+/// The spread of the runs of two alike sides orders them in at most one comparison of a hundred.
 #[test]
-fn alike_sides_of_few_runs_are_ordered_as_rarely_as_is_said() {
+fn two_alike_sides_are_ordered_as_rarely_as_is_said() {
     let truth = [10e9; 2];
-    for runs in [2, 3] {
+    for runs in [5, 6, 10] {
         let is_wrong = |seed: &u64| {
-            let ranking = rank(&noisy(&truth, runs, 0.05, *seed), &[], &Wanted::default());
-            judged(&ranking, &truth).0 > 0
+            let found = compare(&noisy(&truth, runs, 0.05, *seed), &[], &Wanted::default());
+            assert_eq!(found.compared[0].noise, Some(Origin::Runs));
+            judged(&found, &truth).0 > 0
         };
         let wrong = (0..400).filter(is_wrong).count();
         // One of a hundred, and three standard deviations of chance.
-        assert!(wrong <= 10, "{wrong} of 400 rankings of {runs} runs a side have a false order");
+        assert!(wrong <= 10, "{wrong} of 400 comparisons of {runs} runs a side have a false order");
     }
 }
 
 #[test]
-fn of_one_estimate_no_more_is_known_than_of_it() {
-    let spread = |freedom| Spread { variance: 1.0, freedom };
-    let between = |is_one, freedom: [f64; 2]| Between {
-        spreads: freedom.map(spread),
-        is_one,
-        least: LEAST,
-        origin: Origin::Doctor,
-    };
-    assert_eq!(between(true, [5.0; 2]).freedom([1.0; 2]), 5.0);
-    assert_eq!(between(false, [5.0; 2]).freedom([1.0; 2]), 10.0);
-    assert_eq!(between(false, [5.0, 3.0]).freedom([1.0, 0.0]), 5.0);
+fn few_runs_show_no_noise_of_their_own() {
+    let found = compare(&noisy(&[10e9, 20e9], 4, 0.003, 1), &[], &Wanted::default());
+    assert!(found.compared.iter().all(|one| one.verdict == Verdict::Inconclusive), "{:?}", found.compared);
+    assert!(found.ranked.iter().all(|one| one.places.iter().all(|place| place.ranks == [1, 2])));
 }
 
 #[test]
@@ -138,27 +132,27 @@ fn with_a_noise_of_doctor_the_interval_is_that_of_the_noise() {
         Floor { benchmark: "memory.bandwidth".to_owned(), metric: "bandwidth".to_owned(), case: None, noise };
     let machine = sides[0].runs[0].machine.id.clone();
     let floors = Floors { machine, floors: vec![floor], ..Floors::default() };
-    let ranking = rank(&sides, &[floors], &Wanted::default());
-    assert_eq!(ranking.noise, [Origin::Doctor]);
-    let places = &ranking.metrics[0].places;
+    let ranking = compare(&sides, &[floors], &Wanted::default());
+    assert_eq!(ranking.compared[0].noise, Some(Origin::Doctor));
+    let places = &ranking.ranked[0].places;
     assert!(places.iter().all(|place| place.ranks[0] == place.ranks[1]), "{places:?}");
     // t(0.975, 5) = 2.571 (any table).
     assert!(places.iter().all(|place| place.half.is_some_and(|half| half > 0.025 && half < 0.03)));
-    assert!(ranking.metrics[2].places.iter().all(|place| place.half.is_none()), "of this nothing is known");
+    assert!(ranking.ranked[2].places.iter().all(|place| place.half.is_none()), "of this nothing is known");
 }
 
 #[test]
 fn ranks_are_those_that_the_noise_leaves_possible() {
     let sides = noisy(&[10e9, 10.01e9, 20e9], 6, 0.01, 3);
-    let ranking = rank(&sides, &[], &Wanted::default());
+    let ranking = compare(&sides, &[], &Wanted::default());
     let ranks: Vec<(usize, [usize; 2])> =
-        ranking.metrics[0].places.iter().map(|place| (place.side, place.ranks)).collect();
+        ranking.ranked[0].places.iter().map(|place| (place.side, place.ranks)).collect();
     assert_eq!(ranks[0], (2, [1, 1]));
     assert!(ranks[1..].iter().all(|(_, ranks)| *ranks == [2, 3]), "{ranks:?}");
-    assert_eq!(ranking.noise, [Origin::Runs]);
+    assert_eq!(ranking.compared[0].noise, Some(Origin::Runs));
     // Of a time less is better.
-    assert_eq!(ranking.metrics[2].places[0].side, 2);
-    assert!(ranking.metrics[0].places.iter().all(|place| place.half.is_some_and(|half| half < 0.05)));
+    assert_eq!(ranking.ranked[2].places[0].side, 2);
+    assert!(ranking.ranked[0].places.iter().all(|place| place.half.is_some_and(|half| half < 0.05)));
 }
 
 #[test]
@@ -168,9 +162,9 @@ fn by_price_a_rate_is_divided_and_a_time_multiplied() {
         prices: Some(Prices { values: vec![0.1, 0.4], unit: "$/h".to_owned() }),
         ..Wanted::default()
     };
-    let ranking = rank(&sides, &[], &wanted);
+    let ranking = compare(&sides, &[], &wanted);
     let of = |metric: usize, side: usize| {
-        ranking.metrics[metric].places.iter().find(|place| place.side == side).unwrap()
+        ranking.ranked[metric].places.iter().find(|place| place.side == side).unwrap()
     };
     assert_eq!((of(0, 0).ranks, of(0, 1).ranks), ([2, 2], [1, 1]));
     assert_eq!((of(0, 0).ranks_per_price, of(0, 1).ranks_per_price), (Some([1, 1]), Some([2, 2])));
@@ -195,18 +189,18 @@ fn all_cpus_are_all_cpus_and_what_follows_the_machine_is_no_other_case() {
         format!("cpu.peak/op=fma/type=f64/isa=avx512/threads={cpus}").parse().unwrap();
     let mut small = case("cpu.peak/op=fma/type=f64/isa=avx2/threads=2");
     small.machine.cpu.allowed = "0-1".parse().unwrap();
-    let ranking = rank(&[side("large", vec![large]), side("small", vec![small])], &[], &Wanted::default());
-    assert_eq!(ranking.metrics.len(), 1, "{ranking:?}");
-    let with: Vec<&[String]> = ranking.metrics[0].places.iter().map(|place| place.with.as_slice()).collect();
+    let ranking = compare(&[side("large", vec![large]), side("small", vec![small])], &[], &Wanted::default());
+    assert_eq!(ranking.ranked.len(), 1, "{ranking:?}");
+    let with: Vec<&[String]> = ranking.ranked[0].places.iter().map(|place| place.with.as_slice()).collect();
     assert!(with.iter().all(|with| with.iter().any(|one| one.starts_with("isa avx"))), "{with:?}");
 }
 
 #[test]
 fn a_score_needs_weights_and_says_how_sure_it_is() {
     let sides = noisy(&[10e9, 20e9], 6, 0.003, 5);
-    assert_eq!(rank(&sides, &[], &Wanted::default()).scores, []);
+    assert_eq!(compare(&sides, &[], &Wanted::default()).scores, []);
     let weights = [("memory.bandwidth".to_owned(), 2.0), ("disk.io".to_owned(), 1.0)].into();
-    let ranking = rank(&sides, &[], &Wanted { weights, ..Wanted::default() });
+    let ranking = compare(&sides, &[], &Wanted { weights, ..Wanted::default() });
     assert_eq!(ranking.unweighed, [Unweighed { name: "disk.io".to_owned(), why: NOT_ALL.to_owned() }]);
     let [best, other] = ranking.scores.as_slice() else { panic!("{:?}", ranking.scores) };
     assert_eq!((best.side, best.value), (1, 1.0));
@@ -222,8 +216,8 @@ fn one_run_without_a_known_noise_is_in_no_order() {
             "cpu.unheard/x=1".parse().unwrap_or_else(|_| made.measurements[0].case.clone());
         side(name, vec![made])
     };
-    let ranking = rank(&[one("a", 1e9), one("b", 1.001e9)], &[], &Wanted::default());
-    assert!(ranking.metrics[0].places.iter().all(|place| place.ranks == [1, 2]), "{ranking:?}");
+    let ranking = compare(&[one("a", 1e9), one("b", 1.001e9)], &[], &Wanted::default());
+    assert!(ranking.ranked[0].places.iter().all(|place| place.ranks == [1, 2]), "{ranking:?}");
 }
 
 /// A run of these cases, on so many CPUs.
@@ -234,20 +228,32 @@ fn of(cpus: &str, cases: &[&str]) -> Run {
     run
 }
 
-fn ranked(sides: &[&[Run]]) -> Ranking {
+fn ranked(sides: &[&[Run]]) -> Comparison {
     let made = |(index, runs): (usize, &&[Run])| side(&format!("s{index}"), runs.to_vec());
-    rank(&sides.iter().enumerate().map(made).collect::<Vec<_>>(), &[], &Wanted::default())
+    compare(&sides.iter().enumerate().map(made).collect::<Vec<_>>(), &[], &Wanted::default())
 }
 
 #[test]
-fn what_was_typed_is_another_case() {
-    let [fma, mul] = ["fma", "mul"].map(|op| of("0-1", &[&format!("cpu.peak/op={op}/type=f64/isa=avx2")]));
-    assert_eq!(ranked(&[std::slice::from_ref(&fma), &[mul]]).metrics, []);
-    // A parameter that follows the machine is dropped only where both have it.
-    let bare = of("0-1", &["cpu.peak/op=fma/type=f64"]);
-    assert_eq!(ranked(&[std::slice::from_ref(&fma), &[bare]]).metrics, []);
-    let other = of("0-1", &["cpu.peak/op=fma/type=f64/isa=avx512"]);
-    assert_eq!(ranked(&[&[fma], &[other]]).metrics.len(), 1);
+fn cases_that_differ_in_one_parameter_are_brought_together_and_it_is_named() {
+    let one = |case: &str| of("0-1", &[case]);
+    let (fma, mul) = (one("cpu.peak/op=fma/type=f64/isa=avx2"), one("cpu.peak/op=mul/type=f64/isa=avx2"));
+    let add = one("cpu.peak/op=add/type=f64/isa=avx2");
+    let found = ranked(&[std::slice::from_ref(&fma), &[mul], &[add]]);
+    let [all] = found.ranked.as_slice() else { panic!("{:?}", found.ranked) };
+    let with: Vec<&str> = all.places.iter().flat_map(|place| &place.with).map(String::as_str).collect();
+    assert_eq!(with, ["op fma", "op mul", "op add"]);
+    let differs: Vec<&str> = found.compared.iter().map(|one| one.differs[0].as_str()).collect();
+    assert_eq!(differs, ["op fma → mul", "op fma → add"]);
+    // Parameters that follow the machine may differ as well if both cases have them.
+    let cases = [
+        ("cpu.peak/op=fma/type=f64/isa=avx512", 1),
+        ("cpu.peak/op=mul/type=f32/isa=avx2", 0),
+        ("cpu.peak/op=mul/type=f64/isa=avx512", 0),
+        ("cpu.peak/op=mul/type=f64", 0),
+    ];
+    for (case, count) in cases {
+        assert_eq!(ranked(&[std::slice::from_ref(&fma), &[one(case)]]).ranked.len(), count, "{case}");
+    }
 }
 
 /// By default a quota leaves fewer threads than CPUs; older runs have as many.
@@ -262,10 +268,10 @@ fn under_a_quota_the_most_threads_are_those_of_all_cpus() {
         });
         run
     };
-    let small = of("0-1", &["cpu.peak/op=fma/type=f64/isa=avx2/threads=2"]);
+    let small = of("0-1", &["cpu.peak/op=fma/type=f64/isa=avx512/threads=2"]);
     for (threads, ranks) in [(8, 1), (128, 1), (4, 0)] {
         let ranking = ranked(&[&[quota(threads)], std::slice::from_ref(&small)]);
-        assert_eq!(ranking.metrics.len(), ranks, "{threads}");
+        assert_eq!(ranking.ranked.len(), ranks, "{threads}");
     }
 }
 
@@ -277,15 +283,15 @@ fn a_side_of_unlike_machines_is_not_ranked_against_itself() {
     let mixed = [all(4), all(8)];
     let ranking = ranked(&[&mixed, &mixed]);
     let sides: Vec<Vec<usize>> = ranking
-        .metrics
+        .ranked
         .iter()
         .map(|metric| metric.places.iter().map(|place| place.side).collect::<BTreeSet<_>>())
         .map(|sides| sides.into_iter().collect())
         .collect();
     assert_eq!(sides, [[0, 1], [0, 1]], "{ranking:?}");
-    assert!(ranking.metrics.iter().all(|metric| metric.places.len() == 2));
-    assert_eq!(ranked(&[&mixed, &[all(2)]]).metrics, []);
-    assert_eq!(ranked(&[&[all(4)], &[all(2)]]).metrics.len(), 1);
+    assert!(ranking.ranked.iter().all(|metric| metric.places.len() == 2));
+    assert_eq!(ranked(&[&mixed, &[all(2)]]).ranked, []);
+    assert_eq!(ranked(&[&[all(4)], &[all(2)]]).ranked.len(), 1);
 }
 
 #[test]
@@ -293,11 +299,11 @@ fn what_is_not_ordered_or_has_no_ratio_is_in_no_score_and_named() {
     let weights: BTreeMap<String, f64> =
         [("memory.bandwidth".to_owned(), 1.0), ("memory.latency".to_owned(), 1.0)].into();
     let wanted = Wanted { weights, ..Wanted::default() };
-    let mut sides = noisy(&[10e9, 20e9], 4, 0.003, 7);
+    let mut sides = noisy(&[10e9, 20e9], 6, 0.003, 7);
     for run in &mut sides[0].runs {
         run.measurements[0].conditions.waited = Some(0.4);
     }
-    let ranking = rank(&sides, &[], &wanted);
+    let ranking = compare(&sides, &[], &wanted);
     let [one] = ranking.unweighed.as_slice() else { panic!("{:?}", ranking.unweighed) };
     assert_eq!(one.name, CASES[0].0);
     assert!(one.why.starts_with("its sides are not all ordered (other work took 40 %"), "{}", one.why);
@@ -305,7 +311,7 @@ fn what_is_not_ordered_or_has_no_ratio_is_in_no_score_and_named() {
     for run in sides.iter_mut().flat_map(|side| &mut side.runs) {
         run.measurements[2].metrics[0].summary.median = 0.0;
     }
-    let ranking = rank(&sides, &[], &wanted);
+    let ranking = compare(&sides, &[], &wanted);
     assert!(ranking.unweighed.iter().any(|one| one.name == CASES[2].0 && one.why.contains("is 0")));
     assert!(ranking.scores.iter().all(|score| score.value.is_finite()), "{:?}", ranking.scores);
 }

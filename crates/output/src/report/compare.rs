@@ -1,17 +1,20 @@
 //! A comparison as a table for terminals and as Markdown for a pull request. Pure: a comparison in, text out.
 
+pub(super) mod csv;
 pub(super) mod left;
+pub(super) mod rows;
 
-use unicode_width::UnicodeWidthStr;
+use std::collections::BTreeSet;
 
-use super::row::with_delivered;
 use super::style::{Role, Style};
-use super::wrap::{cut, pad, paragraph, widths};
-use crate::bench::is_of_all;
-use crate::compare::{Compared, Comparison, Difference, Holds, Kind, Missing, Origin, Verdict};
+use super::wrap::{cut, paragraph};
+use crate::compare::{
+    Compared, Comparison, Difference, FAMILY, Holds, Kind, Missing, Origin, Unweighed, Verdict, letter,
+};
 use crate::label;
 use crate::quantity::{apart, percent};
 use crate::text::counted;
+use rows::Table;
 
 /// Which metrics are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,23 +25,27 @@ pub enum Shown {
     All,
 }
 
+/// The line of a comparison without metrics.
+pub(super) const NOTHING: &str = "nothing to compare: no case has figures of two sides";
+
 /// The text for a terminal.
 pub fn table(comparison: &Comparison, held: &[Holds], shown: Shown, style: &Style) -> String {
-    let [a, b] = sides(comparison);
-    let mut text = paragraph(style, Role::Strong, "A  ", &a) + &paragraph(style, Role::Strong, "B  ", &b);
+    let mut text = String::new();
+    for (index, side) in sides(comparison).iter().enumerate() {
+        text += &paragraph(style, Role::Strong, &format!("{:<3}", letter(index)), side);
+    }
     for line in warnings(comparison) {
         text += &paragraph(style, Role::Warning, "! ", &line);
     }
-    let rows: Vec<&Compared> = chosen(comparison, shown);
-    if rows.is_empty() {
-        text += "\nnothing to compare: no case has figures on both sides\n";
-    } else {
-        let mut lines = vec![Line { cells: HEAD.map(str::to_owned).to_vec(), role: Role::Dim }];
-        lines.extend(rows.iter().map(|row| Line { cells: cells(row), role: role(row.verdict) }));
-        text += "\n";
-        text += &aligned(&lines, style);
+    let table = Table::of(comparison, shown);
+    text += &match table.lines.is_empty() {
+        true => format!("\n{NOTHING}\n"),
+        false => format!("\n{}", table.aligned(style)),
+    };
+    if let Some(scores) = Table::of_scores(comparison) {
+        text += &format!("\n{}\n{}\n", style.paint(Role::Strong, SCORE), scores.aligned(style));
     }
-    for note in notes(&rows) {
+    for note in notes(comparison, &table) {
         text += &paragraph(style, Role::Dim, "", &note);
     }
     for left in left::groups(comparison) {
@@ -67,23 +74,12 @@ pub fn markdown(comparison: &Comparison, held: &[Holds], shown: Shown, missing: 
     if !warnings.is_empty() {
         text.push('\n');
     }
-    let rows = chosen(comparison, shown);
-    if !rows.is_empty() {
-        text += &format!("| {} |\n", HEAD.join(" | "));
-        text += "| --- | ---: | ---: | ---: | :---: | ---: | --- |\n";
-        for row in &rows {
-            let cells: Vec<String> = cells(row).iter().map(|cell| safe(cell)).collect();
-            let bold = matches!(row.verdict, Verdict::Improvement | Verdict::Regression);
-            let last = cells.len() - 1;
-            let cells = cells.iter().enumerate().map(|(index, cell)| match bold && index == last {
-                true => format!("**{cell}**"),
-                false => cell.clone(),
-            });
-            text += &format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "));
-        }
-        text.push('\n');
+    let table = Table::of(comparison, shown);
+    text += &table.markdown();
+    if let Some(scores) = Table::of_scores(comparison) {
+        text += &format!("**{SCORE}**\n\n{}", scores.markdown());
     }
-    for note in notes(&rows) {
+    for note in notes(comparison, &table) {
         text += &format!("{}\n\n", safe(&note));
     }
     for left in left::groups(comparison) {
@@ -112,76 +108,27 @@ pub(super) fn blindness(comparison: &Comparison) -> Option<String> {
     comparison.gate.as_ref()?.blindness()
 }
 
-/// The columns of the table.
-pub(super) const HEAD: [&str; 7] = ["case", "A", "B", "change", "95 % CI", "detectable", "verdict"];
-
-struct Line {
-    cells: Vec<String>,
-    role: Role,
-}
-
-/// Columns that give way where the terminal is narrow, the first before the second.
-const SPARED: [&str; 2] = ["detectable", "95 % CI"];
+/// The heading of the scores.
+pub(super) const SCORE: &str = "score by the given weights";
 
 /// Columns of the name of a side.
-pub(super) const SIDE: usize = 28;
+const SIDE: usize = 28;
 
-/// A name up to this long stays in its row.
-const NAME: usize = 28;
-
-/// The lines with their last cell in colour, the columns aligned. What does not fit gives way: first two columns, then long
-/// names, which get lines of their own.
-fn aligned(lines: &[Line], style: &Style) -> String {
-    let said: Vec<Vec<String>> =
-        lines.iter().map(|l| l.cells.iter().map(|c| style.say(c)).collect()).collect();
-    let widths = widths(&said);
-    let longest = widths.first().copied().unwrap_or(0);
-    let shown_without = |spared: &[&str]| -> Vec<usize> {
-        (1..HEAD.len()).filter(|column| !spared.contains(&HEAD[*column])).collect()
+/// Each side by name, with its number of runs and its price.
+fn sides(comparison: &Comparison) -> Vec<String> {
+    let one = |(index, name): (usize, &String)| {
+        let runs = comparison.runs.get(index).filter(|runs| **runs != 1);
+        let runs = runs.map(|runs| counted(*runs, "run"));
+        let prices = comparison.prices.as_ref();
+        let price = prices.and_then(|prices| Some(format!("{} {}", prices.values.get(index)?, prices.unit)));
+        let more: Vec<String> = runs.into_iter().chain(price).collect();
+        if more.is_empty() { name.clone() } else { format!("{name} ({})", more.join(", ")) }
     };
-    let room = |shown: &[usize]| style.width.saturating_sub(shown.iter().map(|at| widths[*at] + 2).sum());
-    let fits = |shown: &Vec<usize>| room(shown) >= longest.min(NAME);
-    let least = shown_without(&SPARED);
-    let shown = [shown_without(&[]), shown_without(&SPARED[..1])].into_iter().find(fits).unwrap_or(least);
-    let name = if fits(&shown) { longest.min(room(&shown)) } else { 0 };
-    let mut text = String::new();
-    for (line, cells) in lines.iter().zip(&said) {
-        let mut out = match cells[0].width() <= name {
-            true => format!("{}{}", cells[0], pad(&cells[0], name)),
-            false => format!("{}\n{}", cells[0], " ".repeat(name)),
-        };
-        for &column in &shown {
-            let (cell, pad) = (&cells[column], pad(&cells[column], widths[column]));
-            out += &match column + 1 == cells.len() {
-                true => format!("  {}", style.paint(line.role, cell)),
-                false if line.role == Role::Dim => format!("  {}", style.paint(Role::Dim, &(pad + cell))),
-                false => format!("  {pad}{cell}"),
-            };
-        }
-        text += out.trim_end();
-        text.push('\n');
-    }
-    if shown.len() < HEAD.len() - 1 {
-        let left_out: Vec<&str> =
-            (1..HEAD.len()).filter(|at| !shown.contains(at)).map(|at| HEAD[at]).collect();
-        let note = format!("also in a wider terminal and in every --format: {}", left_out.join(", "));
-        text += &paragraph(style, Role::Dim, "", &note);
-    }
-    text
-}
-
-/// Both sides by name, with their number of runs.
-fn sides(comparison: &Comparison) -> [String; 2] {
-    let side = |name: &str, runs: usize| match runs {
-        1 => name.to_owned(),
-        n => format!("{name} ({n} runs)"),
-    };
-    let ([a, b], [runs_a, runs_b]) = (&comparison.sides, comparison.runs);
-    [side(a, runs_a), side(b, runs_b)]
+    comparison.sides.iter().enumerate().map(one).collect()
 }
 
 /// A line for each fact that differs: its values, each with the sides that have it.
-pub(super) fn differing(differs: &[Difference], sides: &[String]) -> Vec<String> {
+fn differing(differs: &[Difference], sides: &[String]) -> Vec<String> {
     let line = |one: &Difference| {
         let values = one.values.iter().zip(sides);
         let groups = grouped(values.map(|(value, side)| (value.clone(), cut(side, SIDE))));
@@ -191,7 +138,7 @@ pub(super) fn differing(differs: &[Difference], sides: &[String]) -> Vec<String>
 }
 
 /// Each value once, in their order, with what has it: `6.1 (a, b)`.
-pub(super) fn grouped(all: impl Iterator<Item = (String, String)>) -> Vec<String> {
+fn grouped(all: impl Iterator<Item = (String, String)>) -> Vec<String> {
     let mut groups: Vec<(String, Vec<String>)> = Vec::new();
     for (value, one) in all {
         match groups.iter_mut().find(|(known, _)| *known == value) {
@@ -210,7 +157,7 @@ pub(super) fn warnings(comparison: &Comparison) -> Vec<String> {
 }
 
 /// Names the sources of the noise between runs; `None` if it is not known.
-pub(super) fn noise_sources(has: impl Fn(Origin) -> bool) -> Option<String> {
+fn noise_sources(has: impl Fn(Origin) -> bool) -> Option<String> {
     let origins = [
         (Origin::Runs, "the spread of the runs of a side"),
         (Origin::Doctor, "plimsoll doctor (A/A)"),
@@ -221,46 +168,10 @@ pub(super) fn noise_sources(has: impl Fn(Origin) -> bool) -> Option<String> {
 }
 
 pub(super) fn title(comparison: &Comparison) -> String {
-    let [a, b] = sides(comparison);
-    format!("A = {a}, B = {b}")
-}
-
-pub(super) fn chosen(comparison: &Comparison, shown: Shown) -> Vec<&Compared> {
-    let telling = |c: &&Compared| {
-        c.headline || matches!(c.verdict, Verdict::Improvement | Verdict::Regression) || shown == Shown::All
-    };
-    comparison.compared.iter().filter(telling).collect()
-}
-
-pub(super) fn cells(row: &Compared) -> Vec<String> {
-    let figure = |value: f64, delivered| with_delivered(value, delivered, row.unit);
-    let [delivered_a, delivered_b] = row.delivered;
-    let of_one = row.node.as_deref().filter(|_| !is_of_all(&row.case));
-    let node = of_one.map(|node| format!("{}: ", crate::text::shown_within(node, 20)));
-    let mut name = node.unwrap_or_default() + &label::label(&row.case);
-    if !row.headline {
-        name += &format!(", {}", row.metric);
-    }
-    if !row.differs.is_empty() {
-        name += &format!(" [{}]", row.differs.join(", "));
-    }
-    let interval = row.interval.map(|[low, high]| {
-        let low = signed(low);
-        format!("{} … {}", low.strip_suffix(" %").unwrap_or(&low), signed(high))
-    });
-    vec![
-        name,
-        figure(row.a, delivered_a),
-        figure(row.b, delivered_b),
-        row.difference.map_or("–".to_owned(), signed),
-        interval.unwrap_or_else(|| "–".to_owned()),
-        match row.smallest {
-            Some(share) => format!("{} %", digits(share * 100.0)),
-            None if row.verdict == Verdict::Inconclusive => "unknown".to_owned(),
-            None => "–".to_owned(),
-        },
-        word(row.verdict).to_owned(),
-    ]
+    let sides = sides(comparison);
+    let sides: Vec<String> =
+        sides.iter().enumerate().map(|(index, side)| format!("{} = {side}", letter(index))).collect();
+    sides.join(", ")
 }
 
 /// A difference as per cent, with its sign.
@@ -284,22 +195,11 @@ pub(super) fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-fn role(verdict: Verdict) -> Role {
-    match verdict {
-        Verdict::Improvement => Role::Good,
-        Verdict::Regression => Role::Bad,
-        Verdict::NoChange | Verdict::Informative => Role::Plain,
-        Verdict::Inconclusive => Role::Warning,
-    }
-}
-
-/// Why some are inconclusive, and where the noise is known from.
-pub(super) fn notes(rows: &[&Compared]) -> Vec<String> {
+/// Notes below the table: reasons of inconclusive metrics, sources of the noise, how to read ranks and scores.
+pub(super) fn notes(comparison: &Comparison, table: &Table<'_>) -> Vec<String> {
+    let rows: Vec<&Compared> = table.lines.iter().filter_map(|line| line.compared).collect();
     let mut notes: Vec<String> = Vec::new();
-    let mut whys: Vec<&str> = rows.iter().filter_map(|row| row.why.as_deref()).collect();
-    whys.dedup();
-    whys.sort_unstable();
-    whys.dedup();
+    let whys: BTreeSet<&str> = rows.iter().filter_map(|row| row.why.as_deref()).collect();
     for why in whys {
         let n = rows.iter().filter(|row| row.why.as_deref() == Some(why)).count();
         notes.push(format!("inconclusive ({n}): {why}"));
@@ -313,7 +213,36 @@ pub(super) fn notes(rows: &[&Compared]) -> Vec<String> {
             rows.len()
         ));
     }
+    if rows::has_ranks(comparison) && !table.lines.is_empty() {
+        notes.push(format!(
+            "a rank of 2–3 is one that noise leaves open; all ranks are right with a probability of {} (Holm's correction over all pairs and metrics)",
+            percent(1.0 - FAMILY, 2)
+        ));
+    }
+    if comparison.prices.is_some() {
+        notes.push("by price: a rate is divided by the price, a time multiplied by it".to_owned());
+    }
+    if !comparison.scores.is_empty() {
+        notes.push(
+            "score: the weighted geometric mean of the figures, each as a share of the best one".to_owned(),
+        );
+    }
+    notes.extend(unweighed(&comparison.unweighed));
     notes
+}
+
+/// Weighted cases that are in no score, a line for each reason.
+fn unweighed(all: &[Unweighed]) -> Vec<String> {
+    const NAMES: usize = 8;
+    let whys: BTreeSet<&str> = all.iter().map(|one| one.why.as_str()).collect();
+    let line = |why: &str| {
+        let names: Vec<&str> = all.iter().filter(|one| one.why == why).map(|one| one.name.as_str()).collect();
+        let more = names.len().saturating_sub(NAMES);
+        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let names = names.into_iter().take(NAMES).collect::<Vec<_>>().join(", ");
+        format!("not in the score, because {why}: {names}{rest}")
+    };
+    whys.into_iter().map(line).collect()
 }
 
 /// What was decided, over all metrics.
@@ -322,7 +251,13 @@ pub(super) fn tally(comparison: &Comparison) -> String {
         0 => String::new(),
         n => format!("; {n} informative"),
     };
-    format!("{}: {}{informative}", counted(comparison.decided.of, "metric"), comparison.decided)
+    let what = if comparison.sides.len() > 2 { "difference" } else { "metric" };
+    format!("{}: {}{informative}", counted(comparison.decided.of, what), comparison.decided)
+}
+
+/// The name of a side for the end of a sentence, such as ` in C`; empty if there are only two sides.
+pub fn of_several(comparison: &Comparison, side: usize) -> String {
+    if comparison.sides.len() > 2 { format!(" in {}", letter(side)) } else { String::new() }
 }
 
 /// What a failed `--fail-on` says.
@@ -330,7 +265,12 @@ pub fn failed(comparison: &Comparison, share: f64) -> Vec<String> {
     let line = |c: &Compared| {
         let [loss, _] = apart([c.loss(), share], 3, percent);
         let how = if c.difference.is_some() { format!("of {loss}") } else { format!("from 0 to {loss}") };
-        format!("{}, {}: regression {how}", label::full(&c.case), c.metric)
+        format!(
+            "{}, {}: regression {how}{}",
+            label::full(&c.case),
+            c.metric,
+            of_several(comparison, c.sides[1])
+        )
     };
     comparison.worse_than(share).map(line).collect()
 }

@@ -21,7 +21,6 @@ mod pairs;
 pub mod peers;
 mod progress;
 pub mod published;
-pub mod ranking;
 mod row;
 pub mod site;
 mod style;

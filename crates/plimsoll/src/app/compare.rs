@@ -1,23 +1,22 @@
 //! `plimsoll compare`, and `--require` after a run.
 
 use std::collections::HashSet;
-use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
 use super::named_runs::{History, files, redacted};
-use super::ranked;
+use super::prices::{each_weighs_its_own, prices, weights};
 use super::{Failure, code, complain, ending, printed, target, unwritten};
 use crate::case::Case;
 use crate::cli::Compare;
-use crate::compare::{self, Comparison, Holds, Missing, Requirement, Side, lasting};
+use crate::compare::{self, Comparison, Holds, MOST, Missing, Requirement, Side, Wanted, lasting};
 use crate::document::Run;
 use crate::label;
 use crate::limit::median;
 use crate::measurement::{Measurement, MetricResult, Status};
 use crate::output;
-use crate::report::compare::{Shown, failed, lost};
-use crate::report::format::{Subject, TwoSides, writer};
+use crate::report::compare::{Shown, failed, lost, of_several};
+use crate::report::format::{Sides, Subject, writer};
 use crate::report::target::Target;
 use crate::report::{self, html};
 use crate::report::{Style, Wishes};
@@ -29,53 +28,54 @@ use crate::store::OpenLoss;
 /// # Errors
 /// A side that is not there, or a requirement that cannot be read.
 pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
-    if ranked::is_asked(typed) {
-        return ranked::rank(typed);
-    }
     let write = writer(&typed.format, Subject::Comparison, |format| format.comparison);
     let write = write.map_err(|e| Failure::usage(e.to_string()))?;
     let requirements = requirements(&typed.require)?;
-    super::kept_apart(files([&typed.a, &typed.b]), [("--html", &typed.html)])?;
+    let names: Vec<&str> =
+        [&typed.a, &typed.b].into_iter().chain(&typed.others).map(String::as_str).collect();
+    if names.len() > MOST {
+        let all = names.len();
+        return Err(Failure::usage(format!("compare takes at most {MOST} sides: {all} are named")));
+    }
+    let (weights, prices) = (weights(&typed.weights)?, prices(&typed.price, &names)?);
+    super::kept_apart(files(names.iter().copied()), [("--html", &typed.html)])?;
     let target = typed.html.as_deref().map(target).transpose()?;
     let mut history = History::new(typed.store.as_deref());
-    let both = history.sides(&typed.a, &typed.b)?;
-    let floors = history.floors(&both.iter().collect::<Vec<_>>())?;
-    let both = if typed.redact { redacted(&both)? } else { both.into() };
-    let [a, b] = both.as_slice() else { return Err(Failure::usage("compare requires two runs")) };
-    let mut comparison = compare::compare(a, b, &floors, typed.fail_on);
+    let sides = history.sides(&names)?;
+    each_weighs_its_own(&weights, &sides)?;
+    let floors = history.floors(&sides)?;
+    let sides = if typed.redact { redacted(&sides)? } else { sides };
+    let wanted = Wanted { fail_on: typed.fail_on, prices, weights };
+    let mut comparison = compare::compare(&sides, &floors, &wanted);
     comparison.notes = std::mem::take(&mut history.notes);
     let missing = if typed.missing == "ignore" { Missing::Ignore } else { Missing::Fail };
-    let held = held_of_both(&requirements, [a, b], missing);
+    // The other sides are compared with the first, which is not judged.
+    let (first, others) = sides.split_first().ok_or_else(|| Failure::usage("compare requires two runs"))?;
+    let held = others.iter().enumerate().flat_map(|(index, side)| {
+        let mut held = held_on(&requirements, [first, side], missing);
+        held.iter_mut().for_each(|one| one.found += &of_several(&comparison, index + 1));
+        held
+    });
+    let held: Vec<Holds> = held.collect();
     let shown = if typed.all { Shown::All } else { Shown::Telling };
     let style = &Style::detect(Wishes::default());
-    let sides = TwoSides { comparison: &comparison, sides: &both, held: &held, shown, missing, style };
-    put(target, |out| write(&sides, out), || html::comparison(&comparison, &both, &held, shown))?;
-    let codes = [
-        verdict(&comparison, &held, missing, typed.strict),
-        still_lost(&comparison, &history.open_losses),
-        // The first side is what the second is compared with, and is not judged.
-        ending::of_wrong_answers(&b.runs),
-    ];
-    Ok(ExitCode::from(codes.into_iter().max().unwrap_or(0)))
-}
-
-/// Prints a comparison as `write` writes it, unless its page goes to stdout, and puts the page where it was asked for.
-///
-/// # Errors
-/// The text or the page cannot be made or written.
-pub(super) fn put(
-    target: Option<Target>,
-    write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
-    page: impl FnOnce() -> Result<String, serde_json::Error>,
-) -> Result<(), Failure> {
+    let of = Sides { comparison: &comparison, sides: &sides, held: &held, shown, missing, style };
     let mut text = Vec::new();
-    write(&mut text).map_err(|e| Failure::environment(e.to_string()))?;
+    write(&of, &mut text).map_err(|e| Failure::environment(e.to_string()))?;
     if !target.as_ref().is_some_and(Target::is_stdout) {
         printed(&String::from_utf8_lossy(&text))?;
     }
-    let Some(target) = target else { return Ok(()) };
-    let page = page().map_err(|e| Failure::environment(e.to_string()))?;
-    target.put(&page).map_err(|e| unwritten(&e))
+    if let Some(target) = target {
+        let page = html::comparison(&comparison, &sides, &held, shown);
+        let page = page.map_err(|e| Failure::environment(e.to_string()))?;
+        target.put(&page).map_err(|e| unwritten(&e))?;
+    }
+    let codes = [
+        verdict(&comparison, &held, missing, typed.strict),
+        still_lost(&comparison, &history.open_losses),
+        ending::of_wrong_answers(others.iter().flat_map(|side| &side.runs)),
+    ];
+    Ok(ExitCode::from(codes.into_iter().max().unwrap_or(0)))
 }
 
 /// The last run of a side, with the cases that only runs before it have.
@@ -94,9 +94,9 @@ fn latest(side: &Side) -> Option<Run> {
     Some(all)
 }
 
-/// The requirements against the last run of the second side, and what it lacks of what the runs before it and the first side
+/// The requirements against the last run of side `b`, and what it lacks of what the runs before it and side `a`
 /// have. Where that is to be ignored, the last run that has a case stands for the side.
-fn held_of_both(requirements: &[Requirement], [a, b]: [&Side; 2], missing: Missing) -> Vec<Holds> {
+fn held_on(requirements: &[Requirement], [a, b]: [&Side; 2], missing: Missing) -> Vec<Holds> {
     let Some((last, earlier)) = b.runs.split_last() else { return Vec::new() };
     match missing {
         Missing::Ignore => latest(b).map(|run| held(requirements, &run, a)).unwrap_or_default(),
@@ -283,11 +283,11 @@ mod tests {
         };
         let required = requirements(&["cpu.peak/*f64* rate >= 1".to_owned()]).unwrap();
         let unmet = |b: &[&Run], missing| -> Vec<String> {
-            let held = held_of_both(&required, [&side(&[&killed]), &side(b)], missing);
+            let held = held_on(&required, [&side(&[&killed]), &side(b)], missing);
             assert!(!held.is_empty());
             held.into_iter().filter(|one| !one.met).map(|one| one.found).collect()
         };
-        assert_eq!(unmet(&[&whole, &killed], Missing::Fail), ["missing in the last run of B"]);
+        assert_eq!(unmet(&[&whole, &killed], Missing::Fail), ["missing in the last run"]);
         for (b, missing) in [
             ([&killed, &whole].as_slice(), Missing::Fail),
             (&[&whole, &killed], Missing::Ignore),

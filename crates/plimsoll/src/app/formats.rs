@@ -6,7 +6,7 @@ use clap::{Arg, Command};
 
 use crate::cli;
 use crate::peer::stated::described;
-use crate::report::format::{FORMATS, Format, NoFormat, Subject, find};
+use crate::report::format::{Format, NoFormat, Subject, find};
 
 /// The whole command line, with the formats.
 #[must_use]
@@ -19,30 +19,23 @@ pub fn command() -> Command {
     cli::command()
         .version(env!("PLIMSOLL_VERSION"))
         .mut_subcommand("export", |c| {
-            c.mut_arg("format", of(&[Subject::Run])).mut_arg("table", |a| a.help(table))
+            c.mut_arg("format", of(Subject::Run)).mut_arg("table", |a| a.help(table))
         })
         .mut_subcommand("check", |c| {
             let tools = described().map(|(name, results)| PossibleValue::new(name).help(results));
             c.mut_arg("format", |a| a.value_parser(PossibleValuesParser::new(tools)))
         })
-        .mut_subcommand("report", |c| c.mut_arg("format", of(&[Subject::Tables])))
-        .mut_subcommand("compare", |c| c.mut_arg("format", of(&[Subject::Comparison, Subject::Ranking])))
+        .mut_subcommand("report", |c| c.mut_arg("format", of(Subject::Tables)))
+        .mut_subcommand("compare", |c| c.mut_arg("format", of(Subject::Comparison)))
 }
 
-fn of(subjects: &'static [Subject]) -> impl FnOnce(Arg) -> Arg {
-    move |arg| arg.value_parser(Offered(subjects))
+fn of(subject: Subject) -> impl FnOnce(Arg) -> Arg {
+    move |arg| arg.value_parser(Offered(subject))
 }
 
-/// Reads the name of a format that can write one of these. What a command of several writes follows from its other words, so
-/// that it refuses a format itself.
+/// Reads the name of a format that can write this.
 #[derive(Clone, Copy, Debug)]
-struct Offered(&'static [Subject]);
-
-impl Offered {
-    fn formats(self) -> impl Iterator<Item = &'static Format> {
-        FORMATS.iter().copied().filter(move |format| self.0.iter().any(|subject| subject.is_in(format)))
-    }
-}
+struct Offered(Subject);
 
 fn value(format: &'static Format) -> PossibleValue {
     PossibleValue::new(format.name).help(format.about).aliases(format.alias)
@@ -58,19 +51,18 @@ impl TypedValueParser for Offered {
         value: &std::ffi::OsStr,
     ) -> Result<String, clap::Error> {
         // A format that there is, but not for this, says more than a list of values.
-        match (value.to_str().filter(|name| find(name).is_some()), self.0) {
-            (Some(name), [subject]) if find(name).is_some_and(|format| !subject.is_in(format)) => {
-                let why = format!("{}\n", NoFormat::new(name, *subject));
+        match value.to_str().filter(|name| find(name).is_some_and(|format| !self.0.is_in(format))) {
+            Some(name) => {
+                let why = format!("{}\n", NoFormat::new(name, self.0));
                 Err(clap::Error::raw(ErrorKind::InvalidValue, why).with_cmd(command))
             }
-            (Some(name), _) => Ok(name.to_owned()),
-            (None, _) => {
-                PossibleValuesParser::new(self.formats().map(self::value)).parse_ref(command, arg, value)
+            None => {
+                PossibleValuesParser::new(self.0.formats().map(self::value)).parse_ref(command, arg, value)
             }
         }
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(self.formats().map(value)))
+        Some(Box::new(self.0.formats().map(value)))
     }
 }

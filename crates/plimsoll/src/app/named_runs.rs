@@ -73,7 +73,7 @@ impl<'a> History<'a> {
     }
 
     /// What doctor measured on the machines of these sides; nothing where there is no history.
-    pub(super) fn floors(&mut self, sides: &[&Side]) -> Result<Vec<Floors>, Failure> {
+    pub(super) fn floors(&mut self, sides: &[Side]) -> Result<Vec<Floors>, Failure> {
         let is_wanted = self.named.is_some_and(|named| named != Path::new("none"));
         let store = match self.open() {
             Ok(store) => store,
@@ -89,62 +89,33 @@ impl<'a> History<'a> {
         found.collect::<Result<_, _>>().map_err(|e| store_failure(&e))
     }
 
-    /// Both sides. A baseline is that of the other side's last run.
+    /// The sides. One of them may be a baseline or a published table: it is that of the first other side's last run.
     ///
     /// # Errors
-    /// A name that stands for nothing.
-    pub(super) fn sides(&mut self, a: &str, b: &str) -> Result<[Side; 2], Failure> {
-        if let (Some(_), Some(_)) = (baseline(a)?, baseline(b)?) {
-            return Err(Failure::usage("both sides are baselines: name a run on one side, such as last"));
+    /// A name that stands for nothing, or more than one of those.
+    pub(super) fn sides(&mut self, names: &[&str]) -> Result<Vec<Side>, Failure> {
+        let mut relative = None;
+        let mut sides = Vec::new();
+        for (at, name) in names.iter().enumerate() {
+            match (baseline(name)?, published_name(name)) {
+                (None, None) => sides.push(self.side(name)?),
+                found if relative.is_none() => relative = Some((at, *name, found)),
+                _ => {
+                    return Err(Failure::usage(
+                        "only one side may be a baseline or a published table: name a run on another, such as last",
+                    ));
+                }
+            }
         }
-        match (baseline(a)?, baseline(b)?) {
-            (Some(count), _) => {
-                let b = self.side(b)?;
-                Ok([self.baseline_of(&b, a, count)?, b])
-            }
-            (_, Some(count)) => {
-                let a = self.side(a)?;
-                let b = self.baseline_of(&a, b, count)?;
-                Ok([a, b])
-            }
-            _ => self.measured_or_published(a, b),
-        }
-    }
-
-    /// Two sides of which one may be a published table: it is brought to the cases of the other.
-    fn measured_or_published(&mut self, a: &str, b: &str) -> Result<[Side; 2], Failure> {
-        match (published_name(a), published_name(b)) {
-            (Some(_), Some(_)) => {
-                Err(Failure::usage("both sides are published tables: name a run on one side, such as last"))
-            }
-            (Some(table), None) => {
-                let b = self.side(b)?;
-                Ok([published_side(a, table, &b)?, b])
-            }
-            (None, Some(table)) => {
-                let a = self.side(a)?;
-                let b = published_side(b, table, &a)?;
-                Ok([a, b])
-            }
-            (None, None) => Ok([self.side(a)?, self.side(b)?]),
-        }
-    }
-
-    /// Several sides, none of which is a baseline or a published table.
-    ///
-    /// # Errors
-    /// A name that stands for nothing, or for one of those.
-    pub(super) fn all(&mut self, names: &[&str]) -> Result<Vec<Side>, Failure> {
-        let one = |name: &&str| {
-            if baseline(name)?.is_some() || published_name(name).is_some() {
-                let name = shown(name);
-                return Err(Failure::usage(format!(
-                    "{name} is not supported on a ranking: name runs, tags or files"
-                )));
-            }
-            self.side(name)
+        let Some((at, name, found)) = relative else { return Ok(sides) };
+        let other =
+            sides.first().ok_or_else(|| Failure::usage(format!("{} requires another side", shown(name))))?;
+        let side = match found {
+            (Some(count), _) => self.baseline_of(other, name, count)?,
+            (None, table) => published_side(name, table.unwrap_or_default(), other)?,
         };
-        names.iter().map(one).collect()
+        sides.insert(at, side);
+        Ok(sides)
     }
 
     /// The last `count` own runs before this one, none for the first; and what the reader must know of them.

@@ -1,6 +1,6 @@
 //! What a comparison could not compare, in words: those that have the same reason together, each by its name.
 
-use crate::compare::{Comparison, Has, Kind, Standing, Uncompared};
+use crate::compare::{Comparison, Has, Kind, Standing, Uncompared, letter};
 use crate::label;
 use crate::quantity::Quantity;
 use crate::report::style::Role;
@@ -63,9 +63,10 @@ pub(in crate::report) fn groups(comparison: &Comparison) -> Vec<Group> {
 /// What became of it on either side; of a side that has its figure nothing need be said.
 fn what(one: &Uncompared) -> String {
     let whole = |standing: &Standing| standing.status == Has::Ok && standing.reason.is_none();
-    let both = on(&one.a, "A and B");
-    match [on(&one.a, "A"), on(&one.b, "B")] {
-        _ if both == on(&one.b, "A and B") => both,
+    let second = letter(one.side);
+    let both = |standing| on(standing, &format!("A and {second}"));
+    match [on(&one.a, "A"), on(&one.b, &second)] {
+        _ if both(&one.a) == both(&one.b) => both(&one.a),
         [_, b] if whole(&one.a) => b,
         [a, _] if whole(&one.b) => a,
         [a, b] => format!("{a}, {b}"),
@@ -81,7 +82,7 @@ pub(super) fn lost(comparison: &Comparison) -> impl Iterator<Item = String> {
 fn head(kind: Kind) -> &'static str {
     match kind {
         Kind::Lost => "lost",
-        Kind::Interrupted => "interrupted by other work in A and B",
+        Kind::Interrupted => "interrupted by other work on both sides",
         Kind::Partly => "not in every run",
         Kind::Neither => "not compared",
         Kind::New => "new",
@@ -113,6 +114,7 @@ fn figures(one: &Uncompared) -> String {
         let (value, unit) = on.value.zip(on.unit)?;
         Some(format!("{name} {}", Quantity::new(value, unit)))
     };
-    let all: Vec<String> = [figure("A", &one.a), figure("B", &one.b)].into_iter().flatten().collect();
+    let all: Vec<String> =
+        [figure("A", &one.a), figure(&letter(one.side), &one.b)].into_iter().flatten().collect();
     if all.is_empty() { String::new() } else { format!(" [{}]", all.join(", ")) }
 }

@@ -3,7 +3,10 @@
 mod simulation;
 
 use super::*;
-use crate::compare::{Floor, Floors, Noise, Side, compare};
+use unicode_width::UnicodeWidthStr;
+
+use super::rows::name;
+use crate::compare::{Floor, Floors, Noise, Prices, Score, Side, Wanted, compare};
 use crate::fixture;
 use crate::metric::Better;
 use crate::quantity::Unit;
@@ -37,7 +40,7 @@ fn comparison() -> Comparison {
     }
     b.measurements.remove(3);
     let side = |name: &str, run| Side { name: name.to_owned(), runs: vec![run] };
-    compare(&side("before", a), &side("after", b), &[floors], None)
+    compare(&[side("before", a), side("after", b)], &[floors], &Wanted::default())
 }
 
 fn held() -> Vec<Holds> {
@@ -71,22 +74,17 @@ fn the_page_has_every_row_and_escapes_names() {
     for told in ["NOT MET", "not met", "regression"] {
         assert_eq!(page.contains(told), told != "NOT MET", "{told}");
     }
-    let nothing = Comparison { compared: Vec::new(), ..comparison() };
+    let nothing = Comparison { compared: Vec::new(), ranked: Vec::new(), ..comparison() };
     let page = crate::report::html::comparison(&nothing, &[], &[], Shown::All).unwrap();
     assert!(page.contains("nothing to compare") && !page.contains("data-chart="));
 }
 
 #[test]
 fn what_is_of_all_machines_is_named_after_none() {
-    let mut row = comparison().compared.remove(0);
-    row.node = Some("n1".to_owned());
-    let mut of_one = |case: &str| {
-        row.case = case.parse().unwrap();
-        cells(&row)[0].starts_with("n1: ")
-    };
+    let of_one = |case: &str| name(&case.parse().unwrap(), Some("n1"), None).starts_with("n1: ");
     assert!(of_one("network.tcp/message=128K"));
     let shared = ["network.tcp/message=128K/server=nodes", "mpi.barrier", "cpu.hpl/n=500"];
-    assert!(!shared.into_iter().any(&mut of_one));
+    assert!(!shared.into_iter().any(of_one));
     assert!(!of_one("network.tcp/message=128K/server=bisection"));
     assert!(!of_one("network.tcp/message=128K/server=bisection-back"));
 }
@@ -125,6 +123,82 @@ fn what_failed_is_named_with_its_loss() {
         made.metrics[0].summary = Summary::new(&samples, Seed::new(1, "", ""));
         Side { name: "side".to_owned(), runs: vec![fixture::run_of(vec![made])] }
     };
-    let from_none = failed(&compare(&of(0.0), &of(0.06), &[], Some(0.05)), 0.05);
+    let wanted = Wanted { fail_on: Some(0.05), ..Wanted::default() };
+    let from_none = failed(&compare(&[of(0.0), of(0.06)], &[], &wanted), 0.05);
     assert!(from_none[0].ends_with("loss: regression from 0 to 6.00 %"), "{from_none:?}");
+    let of_three = failed(&compare(&[of(0.0), of(0.0), of(0.06)], &[], &wanted), 0.05);
+    assert!(of_three.len() == 1 && of_three[0].ends_with("from 0 to 6.00 % in C"), "{of_three:?}");
+}
+
+/// Four sides with prices and weights, one of which lacks the case.
+fn several() -> Comparison {
+    let side = |(name, isa, runs, rate): (&str, &str, u32, f64)| {
+        let run = |n: u32| {
+            let case = format!("cpu.peak/op=fma/type=f64/isa={isa}/threads=2");
+            let rate = rate * (1.0 + 0.002 * f64::from(n % 3));
+            let mut made = fixture::measured(&case, "rate", Unit::FlopPerSecond, rate);
+            made.metrics[0].of_limit = Some(0.8123);
+            fixture::run_of(vec![made])
+        };
+        Side { name: name.to_owned(), runs: (0..runs).map(run).collect() }
+    };
+    let mut sides = [
+        ("c7i", "avx2", 5, 101e9),
+        ("m7a", "avx512", 5, 200e9),
+        ("a | hostile\u{1b}[31m name", "avx2", 5, 99e9),
+        ("t3", "avx2", 1, 90e9),
+    ]
+    .map(side);
+    sides[1].runs[0].machine.kernel.release = Some("6.8".to_owned());
+    sides[3].runs[0].measurements.clear();
+    let prices = Some(Prices { values: vec![0.1, 0.25, 0.1, 0.1], unit: "$/h".to_owned() });
+    let weights = ["cpu.peak", "disk.io"].map(|name| (name.to_owned(), 1.0)).into();
+    let mut made = compare(&sides, &[], &Wanted { fail_on: Some(0.05), prices, weights });
+    made.scores = vec![Score { side: 1, value: 1.0, half: Some(0.02) }];
+    made
+}
+
+#[test]
+fn several_sides_read_like_this() {
+    insta::assert_snapshot!("several_140", table(&several(), &[], Shown::Telling, &Style::plain(140)));
+    insta::assert_snapshot!("several_80", table(&several(), &[], Shown::Telling, &Style::plain(80)));
+    insta::assert_snapshot!("several_markdown", markdown(&several(), &[], Shown::Telling, Missing::Fail));
+    let page = crate::report::html::comparison(&several(), &[], &[], Shown::Telling).unwrap();
+    for part in ["Performance against price", "Each figure as a share of the best", SCORE, "rank by price"] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn each_side_of_a_metric_has_a_row_with_as_many_cells_as_the_head() {
+    let mut out = Vec::new();
+    csv::write(&several(), &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let rows: Vec<Vec<&str>> = text.split_terminator("\r\n").map(|row| row.split(',').collect()).collect();
+    assert_eq!(rows.len(), 1 + 4 + 1, "head, four sides, a score: {text}");
+    assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{text}");
+    let of = |row: usize, name: &str| rows[row][rows[0].iter().position(|one| *one == name).unwrap()];
+    let m7a = ["side", "best_rank", "worst_rank", "unit", "verdict"].map(|name| of(2, name));
+    assert_eq!(m7a, ["m7a", "1", "1", "FLOP/s", "improvement"]);
+    assert_eq!(["side", "value", "price", "price_unit"].map(|name| of(4, name)), ["t3", "", "0.1", "$/h"]);
+    assert_eq!(["case", "metric", "side", "value"].map(|name| of(5, name)), ["", "score", "m7a", "1"]);
+    assert!(!text.contains('\u{1b}'), "{text}");
+}
+
+#[test]
+fn a_narrow_terminal_has_less_and_the_figures_stay() {
+    for width in [40, 60, 80] {
+        let text = table(&several(), &[], Shown::Telling, &Style::plain(width));
+        assert!(text.lines().all(|line| line.width() <= width.max(80)), "{text}");
+        assert!(text.contains("200 GFLOP/s") && text.contains("rank"), "{text}");
+    }
+}
+
+#[test]
+fn a_reason_has_its_names_and_not_too_many() {
+    let one = |n: usize| Unweighed { name: format!("n{n}"), why: format!("of {}", n % 2) };
+    let lines = unweighed(&(0..20).map(one).collect::<Vec<_>>());
+    assert_eq!(lines.len(), 2);
+    assert!(lines[0].starts_with("not in the score, because of 0: n0, n2,"), "{lines:?}");
+    assert!(lines[0].ends_with("n14 and 2 more"), "{lines:?}");
 }

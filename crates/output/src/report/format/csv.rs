@@ -2,17 +2,17 @@
 
 use super::Format;
 use crate::report::tidy::{self, Rows};
-use crate::report::{published, ranking};
+use crate::report::{compare, published};
 
 /// The format.
 pub(super) static FORMAT: Format = Format {
     name: "csv",
-    about: "comma-separated rows: of a run one for each sample, of a ranking one for each side of a metric, of published tables one for each number",
+    about: "comma-separated rows: of a run one for each sample, of a comparison one for each side of a metric, of published tables one for each number",
     extension: "csv",
     run: Some(|of, out| tidy::csv(of.run, Rows::Samples, out)),
     leaves_out: |measurement| measurement.metrics.iter().all(|metric| metric.samples.is_empty()),
     tools: Some(|of, out| tidy::csv(of.run, Rows::Tools, out)),
-    ranking: Some(|of, out| ranking::csv(of.ranking, out)),
+    comparison: Some(|of, out| compare::csv::write(of.comparison, out)),
     tables: Some(|of, out| published::csv(of.reports, out)),
     ..Format::NONE
 };

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Format, OneRun, Replayed, TwoSides};
+use super::{Format, OneRun, Replayed, Sides};
 use crate::report::html;
 
 /// The format.
@@ -12,7 +12,6 @@ pub(super) static FORMAT: Format = Format {
     extension: "html",
     run: Some(run),
     comparison: Some(comparison),
-    ranking: Some(|of, out| out.write_all(html::ranking(of.ranking, of.sides)?.as_bytes())),
     tables: Some(tables),
     ..Format::NONE
 };
@@ -22,7 +21,7 @@ fn run(of: &OneRun<'_>, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(page.as_bytes())
 }
 
-fn comparison(of: &TwoSides<'_>, out: &mut dyn Write) -> io::Result<()> {
+fn comparison(of: &Sides<'_>, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(html::comparison(of.comparison, of.sides, of.held, of.shown)?.as_bytes())
 }
 

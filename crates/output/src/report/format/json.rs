@@ -7,8 +7,7 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use serde::Serialize;
 
-use super::{Format, TwoSides};
-use crate::compare::rank::Ranking;
+use super::{Format, Sides};
 use crate::compare::{Comparison, Holds};
 use crate::document::Run;
 use crate::leftover::Registry;
@@ -20,7 +19,6 @@ pub(super) static FORMAT: Format = Format {
     extension: "json",
     run: Some(|of, out| write(of.run, out)),
     comparison: Some(comparison),
-    ranking: Some(|of, out| ranking(of.ranking, out)),
     ..Format::NONE
 };
 
@@ -40,7 +38,7 @@ pub fn write(run: &Run, out: impl Write) -> io::Result<()> {
 }
 
 /// Writes a comparison as a document of its own.
-fn comparison(of: &TwoSides<'_>, out: &mut dyn Write) -> io::Result<()> {
+fn comparison(of: &Sides<'_>, out: &mut dyn Write) -> io::Result<()> {
     #[derive(Serialize)]
     struct Document<'a> {
         schema: &'static str,
@@ -50,18 +48,6 @@ fn comparison(of: &TwoSides<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     let document =
         Document { schema: "plimsoll.comparison/1", comparison: of.comparison, requirements: of.held };
-    writeln!(out, "{}", serde_json::to_string_pretty(&document)?)
-}
-
-/// Writes a ranking as a document of its own.
-fn ranking(ranking: &Ranking, out: &mut dyn Write) -> io::Result<()> {
-    #[derive(Serialize)]
-    struct Document<'a> {
-        schema: &'static str,
-        #[serde(flatten)]
-        ranking: &'a Ranking,
-    }
-    let document = Document { schema: "plimsoll.ranking/1", ranking };
     writeln!(out, "{}", serde_json::to_string_pretty(&document)?)
 }
 

@@ -7,7 +7,7 @@ use crate::report::context::of_whom;
 use crate::report::escape::markdown as escaped;
 use crate::report::peers::{HEAD, RATIO, compared};
 use crate::report::row::Row;
-use crate::report::{compare, delivered, published, ranking};
+use crate::report::{compare, delivered, published};
 use crate::text::counted;
 
 /// The format.
@@ -20,7 +20,6 @@ pub(super) static FORMAT: Format = Format {
         let text = compare::markdown(of.comparison, of.held, of.shown, of.missing);
         out.write_all(text.as_bytes())
     }),
-    ranking: Some(|of, out| out.write_all(ranking::markdown(of.ranking).as_bytes())),
     tables: Some(|of, out| out.write_all(published::markdown(of.reports).as_bytes())),
     ..Format::NONE
 };

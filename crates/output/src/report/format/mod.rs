@@ -22,7 +22,6 @@ use std::io::{self, Write};
 use super::Style;
 use super::compare::Shown;
 use super::published::Report;
-use crate::compare::rank::Ranking;
 use crate::compare::{Comparison, Holds, Missing, Side};
 use crate::document::Run;
 use crate::measurement::Measurement;
@@ -69,8 +68,6 @@ pub struct Format {
     pub tools: Option<RunWriter>,
     /// How it writes a comparison.
     pub comparison: Option<ComparisonWriter>,
-    /// How it writes a ranking of several runs.
-    pub ranking: Option<RankingWriter>,
     /// How it writes the tables of published reports.
     pub tables: Option<TablesWriter>,
 }
@@ -89,7 +86,6 @@ impl Format {
         not_in_all: |_| None,
         tools: None,
         comparison: None,
-        ranking: None,
         tables: None,
     };
 }
@@ -99,9 +95,7 @@ pub type RunWriter = fn(&OneRun<'_>, &mut dyn Write) -> io::Result<()>;
 /// Writes several runs; the error as of a [`RunWriter`].
 pub type RunsWriter = fn(&[Run], &mut dyn Write) -> io::Result<()>;
 /// Writes a comparison; the error as of a [`RunWriter`].
-pub type ComparisonWriter = fn(&TwoSides<'_>, &mut dyn Write) -> io::Result<()>;
-/// Writes a ranking; the error as of a [`RunWriter`].
-pub type RankingWriter = fn(&Ranked<'_>, &mut dyn Write) -> io::Result<()>;
+pub type ComparisonWriter = fn(&Sides<'_>, &mut dyn Write) -> io::Result<()>;
 /// Writes tables of published reports; the error as of a [`RunWriter`].
 pub type TablesWriter = fn(&Replayed<'_>, &mut dyn Write) -> io::Result<()>;
 
@@ -116,27 +110,17 @@ pub struct OneRun<'a> {
 }
 
 /// A comparison, and what is said with it.
-pub struct TwoSides<'a> {
+pub struct Sides<'a> {
     /// What was found.
     pub comparison: &'a Comparison,
     /// What was compared.
     pub sides: &'a [Side],
-    /// Requirements that were held against the second side.
+    /// Requirements that were held against each side but the first.
     pub held: &'a [Holds],
     /// Which metrics are shown, where a format is for people.
     pub shown: Shown,
     /// Whether what was lost counts as a failure.
     pub missing: Missing,
-    /// Of the terminal, or of a file.
-    pub style: &'a Style,
-}
-
-/// Several runs ranked.
-pub struct Ranked<'a> {
-    /// What was found.
-    pub ranking: &'a Ranking,
-    /// What was ranked.
-    pub sides: &'a [Side],
     /// Of the terminal, or of a file.
     pub style: &'a Style,
 }
@@ -158,15 +142,13 @@ pub enum Subject {
     Tools,
     /// A comparison.
     Comparison,
-    /// A ranking of several runs.
-    Ranking,
     /// The tables of published reports.
     Tables,
 }
 
 impl Subject {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Run, Self::Tools, Self::Comparison, Self::Ranking, Self::Tables];
+    pub const ALL: [Self; 4] = [Self::Run, Self::Tools, Self::Comparison, Self::Tables];
 
     /// The command that writes it.
     #[must_use]
@@ -175,7 +157,6 @@ impl Subject {
             Self::Run => "export",
             Self::Tools => "export --table tools",
             Self::Comparison => "compare",
-            Self::Ranking => "compare A B C",
             Self::Tables => "report --tables",
         }
     }
@@ -187,7 +168,6 @@ impl Subject {
             Self::Run => format.run.is_some(),
             Self::Tools => format.tools.is_some(),
             Self::Comparison => format.comparison.is_some(),
-            Self::Ranking => format.ranking.is_some(),
             Self::Tables => format.tables.is_some(),
         }
     }

@@ -4,8 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use super::*;
-use crate::compare::rank::{Wanted, rank};
-use crate::compare::{Side, compare};
+use crate::compare::{Side, Wanted, compare};
 use crate::fixture;
 
 fn written(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
@@ -27,29 +26,23 @@ fn names_are_unique_and_every_format_writes_something() {
     }
 }
 
-/// Everything that a format writes of a run: the run, its tools, a comparison and a ranking of it with itself.
+/// Everything that a format writes of a run: the run, its tools, comparisons of it with itself.
 fn texts_of(format: &Format, run: &Run, style: &Style) -> Vec<String> {
     let side = |name: &str| Side { name: name.to_owned(), runs: vec![run.clone()] };
-    let both = [side("before"), side("after")];
-    let comparison = compare(&both[0], &both[1], &[], None);
-    let three = ["a", "b", "c"].map(side);
-    let ranking = rank(&three, &[], &Wanted::default());
-    let ranked = Ranked { ranking: &ranking, sides: &three, style };
-    let of = OneRun { run, held: &[], style };
-    let sides = TwoSides {
-        comparison: &comparison,
-        sides: &both,
-        held: &[],
-        shown: Shown::Telling,
-        missing: Missing::Fail,
-        style,
+    let compared = |names: &[&str]| {
+        let sides: Vec<Side> = names.iter().map(|name| side(name)).collect();
+        let comparison = &compare(&sides, &[], &Wanted::default());
+        let (shown, missing) = (Shown::Telling, Missing::Fail);
+        let of = Sides { comparison, sides: &sides, held: &[], shown, missing, style };
+        format.comparison.map(|write| written(|out| write(&of, out)))
     };
+    let of = OneRun { run, held: &[], style };
     let has_figures = !run.measurements.iter().all(|measurement| (format.leaves_out)(measurement));
     let texts = [
         format.run.filter(|_| has_figures).map(|write| written(|out| write(&of, out))),
         format.tools.map(|write| written(|out| write(&of, out))),
-        format.comparison.map(|write| written(|out| write(&sides, out))),
-        format.ranking.map(|write| written(|out| write(&ranked, out))),
+        compared(&["before", "after"]),
+        compared(&["a", "b", "c"]),
     ];
     texts.into_iter().flatten().collect()
 }
@@ -83,7 +76,7 @@ fn what_a_format_cannot_write_is_refused_with_those_that_can() {
     let refused = |name: &str, subject: Subject| NoFormat::new(name, subject).to_string();
     assert_eq!(
         refused("ndjson", Subject::Comparison),
-        "--format ndjson is not supported on compare (it is for export, export --table tools): use text, html, json, markdown"
+        "--format ndjson is not supported on compare (it is for export, export --table tools): use text, html, json, csv, markdown"
     );
     assert_eq!(
         refused("junit", Subject::Tools),
@@ -93,7 +86,7 @@ fn what_a_format_cannot_write_is_refused_with_those_that_can() {
     assert!(unknown.starts_with("--format must be one of text, html, csv, markdown: "), "{unknown}");
     assert!(!unknown.contains('\u{1b}'), "{unknown}");
     assert!(writer("table", Subject::Comparison, |format| format.comparison).is_ok(), "its other name");
-    assert!(writer("csv", Subject::Comparison, |format| format.comparison).is_err());
+    assert!(writer("junit", Subject::Comparison, |format| format.comparison).is_err());
 }
 
 /// The table in docs/recipes.md, between its heading and the next.

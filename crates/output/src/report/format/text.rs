@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::{Format, OneRun, Replayed, TwoSides};
-use crate::report::{compare, published, ranking, terminal};
+use super::{Format, OneRun, Replayed, Sides};
+use crate::report::{compare, published, terminal};
 
 /// The format.
 pub(super) static FORMAT: Format = Format {
@@ -13,7 +13,6 @@ pub(super) static FORMAT: Format = Format {
     extension: "txt",
     run: Some(run),
     comparison: Some(comparison),
-    ranking: Some(|of, out| out.write_all(ranking::text(of.ranking, of.style).as_bytes())),
     tables: Some(tables),
     ..Format::NONE
 };
@@ -22,7 +21,7 @@ fn run(of: &OneRun<'_>, out: &mut dyn Write) -> io::Result<()> {
     terminal::print(of.run, out, of.style)
 }
 
-fn comparison(of: &TwoSides<'_>, out: &mut dyn Write) -> io::Result<()> {
+fn comparison(of: &Sides<'_>, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(compare::table(of.comparison, of.held, of.shown, of.style).as_bytes())
 }
 

@@ -1,12 +1,14 @@
-//! A comparison as one HTML file: the verdicts, the differences with their intervals, and every metric.
+//! A comparison as one HTML file: the verdicts, the differences with their intervals, every metric, and figures against prices.
 
 use maud::{Markup, html};
 
 use super::data::{Axis, Chart, Kind, Role, Series, island};
 use super::{document, machines, what_differs};
-use crate::compare::{Compared, Comparison, Holds, Side, Tone};
+use crate::bench::Better;
+use crate::compare::{Comparison, Holds, Place, Ranked, Side, Tone, letter};
 use crate::label;
-use crate::report::compare::{HEAD, Shown, blindness, cells, chosen, left, notes, tally, title, warnings};
+use crate::report::compare::rows::{Line, Table, has_ranks, is_of_words, name_of};
+use crate::report::compare::{NOTHING, SCORE, Shown, blindness, left, notes, tally, title, warnings};
 
 /// The page; `sides` are what was compared.
 ///
@@ -18,17 +20,18 @@ pub fn comparison(
     held: &[Holds],
     shown: Shown,
 ) -> Result<String, serde_json::Error> {
-    let rows = chosen(comparison, shown);
-    let chart = forest(&rows);
+    let shown = Table::of(comparison, shown);
+    let charts: Vec<Chart> = match has_ranks(comparison) {
+        true => by_price(comparison).into_iter().chain(shares(comparison)).collect(),
+        false => forest(&shown.lines).into_iter().collect(),
+    };
     let machines = machines::of_sides(sides)?;
-    let body = body(comparison, held, &rows, chart.as_ref());
-    let bodies = [body, html! { main { (machines.section) } }];
-    let island = island(&chart.into_iter().collect::<Vec<_>>())?;
+    let bodies = [body(comparison, held, &shown, &charts), html! { main { (machines.section) } }];
     let title = format!("plimsoll: {}", comparison.sides.join(" and "));
-    Ok(document(&bodies, &island, &machines.held, &title))
+    Ok(document(&bodies, &island(&charts)?, &machines.held, &title))
 }
 
-fn body(comparison: &Comparison, held: &[Holds], rows: &[&Compared], chart: Option<&Chart>) -> Markup {
+fn body(comparison: &Comparison, held: &[Holds], shown: &Table<'_>, charts: &[Chart]) -> Markup {
     html! {
         header {
             div.name { h1 { "Comparison" } p.machine { (title(comparison)) } }
@@ -38,14 +41,15 @@ fn body(comparison: &Comparison, held: &[Holds], rows: &[&Compared], chart: Opti
         main {
             (what_differs(&warnings(comparison)))
             @if let Some(line) = blindness(comparison) { p { strong.inconclusive { (line) } } }
-            @if rows.is_empty() { p { "nothing to compare: no case has figures on both sides" } }
-            @if let Some(chart) = chart {
+            @if shown.lines.is_empty() { p { (NOTHING) } }
+            @for chart in charts {
                 figure.chart data-chart=(chart.id) {
                     figcaption { strong { (chart.title) } span.note { (chart.note) } }
                 }
             }
-            (table(rows))
-            @for note in notes(rows) { p.note { (note) } }
+            @if let Some(scores) = Table::of_scores(comparison) { h2 { (SCORE) } (table(&scores)) }
+            (table(shown))
+            @for note in notes(comparison, shown) { p.note { (note) } }
             @let left = left::groups(comparison);
             @if !left.is_empty() {
                 section.findings aria-label="What is not compared" {
@@ -79,38 +83,39 @@ fn requirement(one: &Holds) -> Markup {
     }
 }
 
-fn table(rows: &[&Compared]) -> Markup {
+fn table(shown: &Table<'_>) -> Markup {
     html! {
         div.wide { table {
-            thead { tr { @for (index, name) in HEAD.iter().enumerate() { th.n[(1..HEAD.len() - 1).contains(&index)] { (name) } } } }
-            tbody { @for row in rows { (line(row)) } }
+            thead { tr { @for name in &shown.head { th.n[!is_of_words(name)] { (name) } } } }
+            tbody { @for row in &shown.lines { (line(row, &shown.head)) } }
         } }
     }
 }
 
-fn line(row: &Compared) -> Markup {
-    let cells = cells(row);
-    let last = cells.len().saturating_sub(1);
+fn line(row: &Line<'_>, head: &[String]) -> Markup {
     html! {
-        tr title=(row.case.id()) {
-            @for (index, cell) in cells.iter().enumerate() {
-                @if index == last { td { strong.(row.verdict.code()) { (cell) } @if let Some(why) = &row.why { " " span.note { (why) } } } }
-                @else if index == 0 { td { (cell) } }
-                @else { td.n { (cell) } }
+        tr title=[row.case.map(|case| case.id())] {
+            @for (cell, column) in row.cells.iter().zip(head) {
+                @match row.compared.filter(|_| column == "verdict") {
+                    Some(one) => td { strong.(one.verdict.code()) { (cell) } @if let Some(why) = &one.why { " " span.note { (why) } } },
+                    None => td.n[!is_of_words(column)] { (cell) },
+                }
             }
         }
     }
 }
 
 /// B as a multiple of A.
-fn forest(rows: &[&Compared]) -> Option<Chart> {
+fn forest(rows: &[Line<'_>]) -> Option<Chart> {
     let mut names = Vec::new();
     let mut points = Vec::new();
     for row in rows {
-        let Some(difference) = row.difference else { continue };
-        let [low, high] = row.interval.map_or([None, None], |ci| ci.map(|x| Some(1.0 + x)));
+        let Some((one, difference)) = row.compared.and_then(|one| Some((one, one.difference?))) else {
+            continue;
+        };
+        let [low, high] = one.interval.map_or([None, None], |ci| ci.map(|x| Some(1.0 + x)));
         points.push(vec![Some(1.0 + difference), Some(names.len() as f64), low, high]);
-        names.push(cells(row).into_iter().next().unwrap_or_default());
+        names.push(row.cells.first().cloned().unwrap_or_default());
     }
     (!names.is_empty()).then(|| Chart {
         id: "differences".to_owned(),
@@ -120,6 +125,64 @@ fn forest(rows: &[&Compared]) -> Option<Chart> {
         x: Axis::linear("B ÷ A", ""),
         y: Axis::categories("", names),
         series: vec![Series::new("B ÷ A", Role::Own, points)],
+        bands: Vec::new(),
+    })
+}
+
+/// The headlines that have a direction.
+fn headlines(comparison: &Comparison) -> impl Iterator<Item = &Ranked> {
+    comparison.ranked.iter().filter(|row| row.headline && row.better.is_some())
+}
+
+/// A figure as a share of the best, which is 1 whatever direction is good.
+fn share(row: &Ranked, value: f64) -> Option<f64> {
+    let best = row.places.first()?.value;
+    let share = if row.better == Some(Better::Higher) { value / best } else { best / value };
+    Some(share).filter(|share| share.is_finite())
+}
+
+/// Each figure as a share of the best one of its metric: a row a metric, a column a side.
+fn shares(comparison: &Comparison) -> Option<Chart> {
+    let names: Vec<String> = headlines(comparison).map(name_of).collect();
+    let points = headlines(comparison).enumerate().flat_map(|(at, row)| {
+        let point = move |place: &Place| {
+            Some(vec![Some(place.side as f64), Some(at as f64), Some(share(row, place.value)?)])
+        };
+        row.places.iter().filter_map(point)
+    });
+    (!names.is_empty()).then(|| Chart {
+        id: "shares".to_owned(),
+        title: "Each figure as a share of the best".to_owned(),
+        note: "1 is the best of a metric".to_owned(),
+        kind: Kind::Heat,
+        x: Axis::categories("", comparison.sides.clone()),
+        y: Axis::categories("", names),
+        series: vec![Series::new("share of the best", Role::Own, points.collect())],
+        bands: Vec::new(),
+    })
+}
+
+/// Shares of the best against the price: a point a side, a series a metric.
+fn by_price(comparison: &Comparison) -> Option<Chart> {
+    let prices = comparison.prices.as_ref()?;
+    let series = |(index, row): (usize, &Ranked)| {
+        let point = |place: &Place| {
+            let price = prices.values.get(place.side).copied()?;
+            Some((vec![Some(price), share(row, place.value)], letter(place.side)))
+        };
+        let mut points: Vec<_> = row.places.iter().filter_map(point).collect();
+        points.sort_by(|(a, _), (b, _)| a[0].unwrap_or(0.0).total_cmp(&b[0].unwrap_or(0.0)));
+        let (points, labels) = points.into_iter().unzip();
+        Series { labels, colour: Some(index), ..Series::new(name_of(row), Role::Own, points) }
+    };
+    Some(Chart {
+        id: "price".to_owned(),
+        title: "Performance against price".to_owned(),
+        note: "a line a metric, as a share of the best".to_owned(),
+        kind: Kind::Lines,
+        x: Axis::linear(&format!("price, {}", prices.unit), ""),
+        y: Axis::linear("share of the best", ""),
+        series: headlines(comparison).enumerate().map(series).collect(),
         bands: Vec::new(),
     })
 }

@@ -14,7 +14,6 @@ mod nodes;
 mod page;
 pub(super) mod parts;
 pub(super) mod plain;
-mod ranking;
 mod reports;
 mod roofline;
 mod single;
@@ -24,7 +23,6 @@ mod stated;
 mod tests;
 
 pub use compare::comparison;
-pub use ranking::ranking;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,19 +1,12 @@
-//! `plimsoll compare A B C …`: more than two runs, or prices: which is better, as far as noise lets that be known.
+//! Prices and weights of a comparison, as they are typed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::Path;
-use std::process::ExitCode;
 
-use super::named_runs::{History, files, redacted};
-use super::{Failure, ending, target};
+use super::Failure;
 use crate::case::Pattern;
-use crate::cli::Compare;
-use crate::compare::Side;
-use crate::compare::rank::{self, Prices, Wanted};
-use crate::report::format::{Ranked, Subject, writer};
-use crate::report::html;
-use crate::report::{Style, Wishes};
+use crate::compare::{Prices, Side};
 use crate::text::{read_small, shown_within};
 
 /// Largest file of prices.
@@ -24,59 +17,6 @@ const PRICES: RangeInclusive<f64> = 1e-9..=1e12;
 const WEIGHTS: RangeInclusive<f64> = 1e-6..=1e6;
 /// Signs that may be before an amount.
 const CURRENCIES: [char; 4] = ['$', '€', '£', '¥'];
-
-/// Whether a comparison is one of these.
-pub(super) fn is_asked(typed: &Compare) -> bool {
-    !typed.others.is_empty() || !typed.price.is_empty() || !typed.weights.is_empty()
-}
-
-/// Ranks and prints.
-///
-/// # Errors
-/// A side that is not there, or a price or weight that cannot be read.
-pub(super) fn rank(typed: &Compare) -> Result<ExitCode, Failure> {
-    of_two_alone(typed)?;
-    let write = writer(&typed.format, Subject::Ranking, |format| format.ranking);
-    let write = write.map_err(|e| Failure::usage(e.to_string()))?;
-    let weights = weights(&typed.weights)?;
-    let names: Vec<&str> =
-        [&typed.a, &typed.b].into_iter().chain(&typed.others).map(String::as_str).collect();
-    super::kept_apart(files(names.iter().copied()), [("--html", &typed.html)])?;
-    let target = typed.html.as_deref().map(target).transpose()?;
-    if let Some(twice) = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
-        return Err(Failure::usage(format!("{} is named twice", shown_within(twice.1, 120))));
-    }
-    if names.len() > rank::MOST {
-        let all = names.len();
-        return Err(Failure::usage(format!("compare takes at most {} sides: {all} are named", rank::MOST)));
-    }
-    let prices = prices(&typed.price, &names)?;
-    let mut history = History::new(typed.store.as_deref());
-    let sides = history.all(&names)?;
-    each_weighs_its_own(&weights, &sides)?;
-    let floors = history.floors(&sides.iter().collect::<Vec<&Side>>())?;
-    let sides = if typed.redact { redacted(&sides)? } else { sides };
-    let ranking = rank::rank(&sides, &floors, &Wanted { prices, weights, all: typed.all });
-    let style = &Style::detect(Wishes::default());
-    let ranked = Ranked { ranking: &ranking, sides: &sides, style };
-    super::compare::put(target, |out| write(&ranked, out), || html::ranking(&ranking, &sides))?;
-    Ok(ExitCode::from(ending::of_wrong_answers(sides.iter().flat_map(|side| &side.runs))))
-}
-
-/// Refuses what is defined for two sides.
-fn of_two_alone(typed: &Compare) -> Result<(), Failure> {
-    let named = [
-        (typed.fail_on.is_some(), "--fail-on"),
-        (!typed.require.is_empty(), "--require"),
-        (typed.strict, "--strict"),
-    ];
-    match named.into_iter().find(|(typed, _)| *typed) {
-        Some((_, option)) => Err(Failure::usage(format!(
-            "{option} is not supported on a ranking: compare two runs without --price and --weights"
-        ))),
-        None => Ok(()),
-    }
-}
 
 /// NAME=VALUE, at the last sign: names may be paths.
 fn pair(word: &str) -> Option<(&str, &str)> {
@@ -120,7 +60,10 @@ fn amount(text: &str) -> Option<(f64, String)> {
 }
 
 /// The price of each side.
-fn prices(typed: &[String], names: &[&str]) -> Result<Option<Prices>, Failure> {
+///
+/// # Errors
+/// One that cannot be read, is of no side, or is missing.
+pub(super) fn prices(typed: &[String], names: &[&str]) -> Result<Option<Prices>, Failure> {
     if typed.is_empty() {
         return Ok(None);
     }
@@ -160,7 +103,10 @@ fn prices(typed: &[String], names: &[&str]) -> Result<Option<Prices>, Failure> {
 }
 
 /// The weights by benchmark.
-fn weights(typed: &[String]) -> Result<BTreeMap<String, f64>, Failure> {
+///
+/// # Errors
+/// One that cannot be read.
+pub(super) fn weights(typed: &[String]) -> Result<BTreeMap<String, f64>, Failure> {
     let mut found = BTreeMap::new();
     for word in typed {
         let shown = shown_within(word, 80);
@@ -183,7 +129,10 @@ fn weights(typed: &[String]) -> Result<BTreeMap<String, f64>, Failure> {
 }
 
 /// Refuses a weight of what no side has, and two that count one case.
-fn each_weighs_its_own(weights: &BTreeMap<String, f64>, sides: &[Side]) -> Result<(), Failure> {
+///
+/// # Errors
+/// There is one.
+pub(super) fn each_weighs_its_own(weights: &BTreeMap<String, f64>, sides: &[Side]) -> Result<(), Failure> {
     let all = sides.iter().flat_map(|side| &side.runs).flat_map(|run| &run.measurements);
     let ids: BTreeSet<String> = all.map(|measurement| measurement.case.id().as_str().to_owned()).collect();
     let read = |name: &String| Some((shown_within(name, 80), Pattern::parse(name).ok()?));

@@ -1,0 +1,103 @@
+//! A comparison as rows of a table of many tools.
+
+use std::io::{self, Write};
+
+use crate::bench::Better;
+use crate::compare::{Comparison, Place};
+use crate::quantity::Unit;
+use crate::report::tidy::cell;
+
+/// The columns.
+const COLUMNS: [&str; 23] = [
+    "case",
+    "node",
+    "metric",
+    "unit",
+    "better",
+    "headline",
+    "side",
+    "runs",
+    "price",
+    "price_unit",
+    "value",
+    "ci95_half_share",
+    "best_rank",
+    "worst_rank",
+    "of_limit",
+    "delivered",
+    "with",
+    "per_price",
+    "best_rank_per_price",
+    "worst_rank_per_price",
+    "difference",
+    "smallest",
+    "verdict",
+];
+
+/// Writes a row for each side of each metric, in base units, also without a figure; a score is a metric without a case.
+///
+/// # Errors
+/// `out` cannot be written.
+pub(in crate::report) fn write(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    let mut row = |cells: &[String]| {
+        let blank = std::iter::repeat_n(String::new(), COLUMNS.len().saturating_sub(cells.len()));
+        write!(out, "{}\r\n", cells.iter().cloned().chain(blank).collect::<Vec<_>>().join(","))
+    };
+    row(&COLUMNS.map(str::to_owned))?;
+    for (index, one) in comparison.ranked.iter().enumerate() {
+        let lead = [
+            cell(one.case.id().as_str()),
+            cell(one.node.as_deref().unwrap_or_default()),
+            cell(&one.metric),
+            one.unit.name().to_owned(),
+            one.better.map(|better| better.word().to_owned()).unwrap_or_default(),
+            one.headline.to_string(),
+        ];
+        for side in 0..comparison.sides.len() {
+            let place = one.places.iter().find(|place| place.side == side);
+            let figures = place.map(figures).unwrap_or_default();
+            let mut all = comparison.compared.iter();
+            let compared = all.find(|one| one.row == index && one.sides[1] == side);
+            let verdict = compared
+                .map(|one| [optional(one.difference), optional(one.smallest), one.verdict.code().to_owned()]);
+            let of_side = of_side(comparison, side);
+            row(&[lead.as_slice(), &of_side, &figures, &verdict.unwrap_or_default()].concat())?;
+        }
+    }
+    let lead = ["", "", "score", Unit::One.name(), Better::Higher.word(), ""].map(str::to_owned);
+    for score in &comparison.scores {
+        let figures = [score.value.to_string(), optional(score.half)];
+        row(&[lead.as_slice(), &of_side(comparison, score.side), &figures].concat())?;
+    }
+    Ok(())
+}
+
+fn optional(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+fn of_side(comparison: &Comparison, side: usize) -> [String; 4] {
+    let prices = comparison.prices.as_ref();
+    [
+        comparison.sides.get(side).map(|name| cell(name)).unwrap_or_default(),
+        optional(comparison.runs.get(side)),
+        optional(prices.and_then(|prices| prices.values.get(side))),
+        prices.map(|prices| cell(&prices.unit)).unwrap_or_default(),
+    ]
+}
+
+fn figures(place: &Place) -> [String; 10] {
+    let by_price = |index: usize| optional(place.ranks_per_price.map(|ranks| ranks[index]));
+    [
+        place.value.to_string(),
+        optional(place.half),
+        place.ranks[0].to_string(),
+        place.ranks[1].to_string(),
+        optional(place.of_limit),
+        optional(place.delivered),
+        cell(&place.with.join(" ")),
+        optional(place.per_price),
+        by_price(0),
+        by_price(1),
+    ]
+}

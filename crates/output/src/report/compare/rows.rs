@@ -1,0 +1,282 @@
+//! A comparison as columns and rows of words: of two sides a row for each metric, of more, or with prices, a row for each side of a
+//! metric.
+
+use unicode_width::UnicodeWidthStr;
+
+use super::{Shown, signed, word};
+use crate::bench::is_of_all;
+use crate::case::Case;
+use crate::compare::{Compared, Comparison, Place, Ranked, Verdict, letter};
+use crate::label;
+use crate::quantity::{Quantity, percent, significant};
+use crate::report::escape;
+use crate::report::row::with_delivered;
+use crate::report::style::{Role, Style};
+use crate::report::wrap::{cut, pad, paragraph, widths};
+
+/// The columns that a side of a metric has.
+const OF_SIDE: [&str; 8] =
+    ["case", "side", "figure", "rank", "by price", "rank by price", "of limit", "with"];
+
+/// The columns that a difference has.
+const DIFFERENCE: [&str; 4] = ["change", "95 % CI", "detectable", "verdict"];
+
+/// Columns that are left out if the terminal is narrow, in this order.
+const SPARED: [&str; 7] =
+    ["with", "detectable", "95 % CI", "of limit", "change", "by price", "rank by price"];
+
+/// A name up to this long stays in its row.
+const NAME: usize = 28;
+
+/// Columns of the name of a side.
+const SIDE: usize = 20;
+
+/// Columns and rows.
+pub(in crate::report) struct Table<'a> {
+    /// The names of the columns.
+    pub(in crate::report) head: Vec<String>,
+    /// The rows.
+    pub(in crate::report) lines: Vec<Line<'a>>,
+}
+
+/// A row.
+pub(in crate::report) struct Line<'a> {
+    /// A cell for each column.
+    pub(in crate::report) cells: Vec<String>,
+    /// The case.
+    pub(in crate::report) case: Option<&'a Case>,
+    /// The difference from the first side that this row shows; `None` for the first side.
+    pub(in crate::report) compared: Option<&'a Compared>,
+}
+
+/// Whether each side of a metric has a row, with its rank.
+pub(in crate::report) fn has_ranks(comparison: &Comparison) -> bool {
+    comparison.sides.len() > 2 || comparison.prices.is_some()
+}
+
+/// Whether the cells of a column are words.
+pub(in crate::report) fn is_of_words(column: &str) -> bool {
+    ["case", "side", "with", "verdict"].contains(&column)
+}
+
+impl<'a> Table<'a> {
+    /// The table of a comparison.
+    pub(in crate::report) fn of(comparison: &'a Comparison, shown: Shown) -> Self {
+        let mut differences: Vec<Vec<&Compared>> = vec![Vec::new(); comparison.ranked.len()];
+        for one in &comparison.compared {
+            differences.get_mut(one.row).into_iter().for_each(|row| row.push(one));
+        }
+        let rows: Vec<(&Ranked, Vec<&Compared>)> = comparison.ranked.iter().zip(differences).collect();
+        let is_shown = |(row, differences): &(&Ranked, Vec<&Compared>)| {
+            shown == Shown::All || row.headline || differences.iter().any(|one| is_real(one))
+        };
+        let rows = rows.into_iter().filter(is_shown);
+        match has_ranks(comparison) {
+            true => Self::of_sides(comparison, &rows.collect::<Vec<_>>()),
+            false => {
+                let head = ["case", "A", "B"].into_iter().chain(DIFFERENCE).map(str::to_owned).collect();
+                Self { head, lines: rows.flat_map(|(_, differences)| differences).map(of_two).collect() }
+            }
+        }
+    }
+
+    /// A row for each side of each metric, the best first.
+    fn of_sides(comparison: &'a Comparison, rows: &[(&'a Ranked, Vec<&'a Compared>)]) -> Self {
+        let places = || rows.iter().flat_map(|(row, _)| &row.places);
+        let has = |column: &&str| match *column {
+            "by price" | "rank by price" => comparison.prices.is_some(),
+            "of limit" => places().any(|place| place.of_limit.is_some()),
+            "with" => places().any(|place| !place.with.is_empty()),
+            _ => true,
+        };
+        let head: Vec<&str> = OF_SIDE.into_iter().filter(has).chain(DIFFERENCE).collect();
+        let mut lines = Vec::new();
+        for (row, differences) in rows {
+            for (index, place) in row.places.iter().enumerate() {
+                let compared = differences.iter().copied().find(|one| one.sides[1] == place.side);
+                let cell = |column: &&str| match *column {
+                    "case" if index == 0 => name_of(row),
+                    "case" => String::new(),
+                    column => of_side(comparison, row, place, column)
+                        .unwrap_or_else(|| difference(compared, column)),
+                };
+                lines.push(Line { cells: head.iter().map(cell).collect(), case: Some(&row.case), compared });
+            }
+        }
+        Self { head: head.into_iter().map(str::to_owned).collect(), lines }
+    }
+
+    /// The scores; `None` without weights.
+    pub(in crate::report) fn of_scores(comparison: &Comparison) -> Option<Self> {
+        let line = |score: &crate::compare::Score| {
+            let half =
+                score.half.map_or_else(|| "unknown".to_owned(), |half| format!("± {}", percent(half, 2)));
+            let cells = vec![side(comparison, score.side), significant(score.value, 3), half];
+            Line { cells, case: None, compared: None }
+        };
+        let lines: Vec<Line<'_>> = comparison.scores.iter().map(line).collect();
+        let head = ["side", "score", "95 % CI"].map(str::to_owned).to_vec();
+        (!lines.is_empty()).then_some(Self { head, lines })
+    }
+
+    /// The rows with their last cell in colour, the columns aligned. What does not fit gives way: first columns, then long names,
+    /// which get lines of their own.
+    pub(super) fn aligned(&self, style: &Style) -> String {
+        let head = (self.head.clone(), Role::Dim);
+        let lines = self.lines.iter().map(|line| (line.cells.clone(), role(line.compared)));
+        let lines: Vec<(Vec<String>, Role)> = std::iter::once(head)
+            .chain(lines)
+            .map(|(cells, role)| (cells.iter().map(|cell| style.say(cell)).collect(), role))
+            .collect();
+        let widths = widths(&lines.iter().map(|(cells, _)| cells.as_slice()).collect::<Vec<_>>());
+        let longest = widths.first().copied().unwrap_or(0);
+        // The change of two sides always stays: there is no rank in its place.
+        let has_rank = self.head.iter().any(|column| column == "rank");
+        let stays =
+            |spared: &[&str], column: &str| !spared.contains(&column) || column == "change" && !has_rank;
+        let shown_without = |spared: &[&str]| -> Vec<usize> {
+            (1..self.head.len()).filter(|column| stays(spared, &self.head[*column])).collect()
+        };
+        let room = |shown: &[usize]| style.width.saturating_sub(shown.iter().map(|at| widths[*at] + 2).sum());
+        let fits = |shown: &Vec<usize>| room(shown) >= longest.min(NAME);
+        let shown = (0..SPARED.len()).map(|count| shown_without(&SPARED[..count])).find(fits);
+        let shown = shown.unwrap_or_else(|| shown_without(&SPARED));
+        let name = if fits(&shown) { longest.min(room(&shown)) } else { 0 };
+        let mut text = String::new();
+        for (cells, role) in &lines {
+            let mut out = match cells[0].width() <= name {
+                true => format!("{}{}", cells[0], pad(&cells[0], name)),
+                false => format!("{}\n{}", cells[0], " ".repeat(name)),
+            };
+            for &column in &shown {
+                let (cell, pad) = (&cells[column], pad(&cells[column], widths[column]));
+                let is_last = column + 1 == cells.len();
+                let cell = match is_of_words(&self.head[column]) {
+                    _ if is_last => cell.clone(),
+                    true => format!("{cell}{pad}"),
+                    false => format!("{pad}{cell}"),
+                };
+                let is_painted = is_last || *role == Role::Dim;
+                out += &format!("  {}", if is_painted { style.paint(*role, &cell) } else { cell });
+            }
+            text += out.trim_end();
+            text.push('\n');
+        }
+        let left_out = (1..self.head.len()).filter(|at| !shown.contains(at)).map(|at| self.head[at].as_str());
+        let left_out: Vec<&str> = left_out.collect();
+        if !left_out.is_empty() {
+            let note = format!("also in a wider terminal and in every --format: {}", left_out.join(", "));
+            text += &paragraph(style, Role::Dim, "", &note);
+        }
+        text
+    }
+
+    /// The table as GitHub reads it; empty without rows.
+    pub(super) fn markdown(&self) -> String {
+        if self.lines.is_empty() {
+            return String::new();
+        }
+        let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let rule = |column: &String| match column.as_str() {
+            "95 % CI" => ":---:",
+            column if is_of_words(column) => "---",
+            _ => "---:",
+        };
+        let mut text =
+            row(self.head.clone()) + &row(self.head.iter().map(|column| rule(column).to_owned()).collect());
+        for line in &self.lines {
+            let mut cells: Vec<String> = line.cells.iter().map(|cell| escape::markdown(cell)).collect();
+            if line.compared.is_some_and(is_real)
+                && let Some(last) = cells.last_mut()
+            {
+                *last = format!("**{last}**");
+            }
+            text += &row(cells);
+        }
+        text + "\n"
+    }
+}
+
+fn is_real(one: &Compared) -> bool {
+    matches!(one.verdict, Verdict::Improvement | Verdict::Regression)
+}
+
+/// A metric on two sides.
+fn of_two(row: &Compared) -> Line<'_> {
+    let figure = |value: f64, delivered| with_delivered(value, delivered, row.unit);
+    let mut name = name(&row.case, row.node.as_deref(), (!row.headline).then_some(&row.metric));
+    if !row.differs.is_empty() {
+        name += &format!(" [{}]", row.differs.join(", "));
+    }
+    let [a, b] = row.delivered;
+    let mut cells = vec![name, figure(row.a, a), figure(row.b, b)];
+    cells.extend(DIFFERENCE.map(|column| difference(Some(row), column)));
+    Line { cells, case: Some(&row.case), compared: Some(row) }
+}
+
+/// A metric on several sides.
+pub(in crate::report) fn name_of(row: &Ranked) -> String {
+    name(&row.case, row.node.as_deref(), (!row.headline).then_some(&row.metric))
+}
+
+/// The label of a case with the name of its machine, if there are several, and the metric, if it is not the headline.
+pub(super) fn name(case: &Case, node: Option<&str>, metric: Option<&String>) -> String {
+    let of_one = node.filter(|_| !is_of_all(case));
+    let node = of_one.map(|node| format!("{}: ", crate::text::shown_within(node, 20)));
+    let metric = metric.map(|metric| format!(", {metric}"));
+    node.unwrap_or_default() + &label::label(case) + &metric.unwrap_or_default()
+}
+
+/// `B m7a`
+fn side(comparison: &Comparison, index: usize) -> String {
+    let name = comparison.sides.get(index).map(|name| cut(name, SIDE));
+    format!("{} {}", letter(index), name.unwrap_or_default())
+}
+
+/// "1", or "2–3" if the noise leaves both possible.
+fn rank([best, worst]: [usize; 2]) -> String {
+    if best == worst { best.to_string() } else { format!("{best}–{worst}") }
+}
+
+/// The cell of a side; `None` in a column of a difference.
+fn of_side(comparison: &Comparison, row: &Ranked, place: &Place, column: &str) -> Option<String> {
+    let none = || "–".to_owned();
+    Some(match column {
+        "side" => side(comparison, place.side),
+        "figure" => with_delivered(place.value, place.delivered, row.unit),
+        "rank" => rank(place.ranks),
+        "by price" => place.per_price.map_or_else(none, |value| Quantity::new(value, row.unit).to_string()),
+        "rank by price" => place.ranks_per_price.map_or_else(none, rank),
+        "of limit" => place.of_limit.map_or_else(none, |share| percent(share, 3)),
+        "with" => place.with.join(", "),
+        _ => return None,
+    })
+}
+
+/// The cell of a difference.
+fn difference(compared: Option<&Compared>, column: &str) -> String {
+    let none = || "–".to_owned();
+    let Some(row) = compared else { return none() };
+    match column {
+        "change" => row.difference.map_or_else(none, signed),
+        "95 % CI" => row.interval.map_or_else(none, |[low, high]| {
+            let low = signed(low);
+            format!("{} … {}", low.strip_suffix(" %").unwrap_or(&low), signed(high))
+        }),
+        "detectable" => match row.smallest {
+            Some(share) => format!("{} %", super::digits(share * 100.0)),
+            None if row.verdict == Verdict::Inconclusive => "unknown".to_owned(),
+            None => none(),
+        },
+        _ => word(row.verdict).to_owned(),
+    }
+}
+
+fn role(compared: Option<&Compared>) -> Role {
+    match compared.map(|one| one.verdict) {
+        Some(Verdict::Improvement) => Role::Good,
+        Some(Verdict::Regression) => Role::Bad,
+        Some(Verdict::Inconclusive) => Role::Warning,
+        Some(Verdict::NoChange | Verdict::Informative) | None => Role::Plain,
+    }
+}
