@@ -125,7 +125,7 @@ pub fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
         Some(Errno::ACCESS) => DirError::NoPermission(name()),
         errno => DirError::Other { dir: name(), errno: errno.unwrap_or(Errno::INVAL) },
     };
-    let (_open, path) = plimsoll_system::links::directory(dir).map_err(|error| match error {
+    let path = plimsoll_system::links::directory(dir).map_err(|error| match error {
         LinkError::Refused(why) => DirError::NotTrusted { dir: name(), why },
         LinkError::Failed(error) => failed(&error),
     })?;

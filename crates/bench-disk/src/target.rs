@@ -1,8 +1,8 @@
 //! The test file: private, nameless, gone with the last descriptor, whatever happens to the process.
 //!
 //! `O_TMPFILE` never gives the file a name, so nobody can attack one and nothing is left after SIGKILL. Where a
-//! file system lacks it, the file has a name that nobody can foresee for a moment, until it is removed before the first
-//! byte is written, and that is said. A block device that is measured itself ([`super::raw`]) stands in its place.
+//! file system lacks it, the file has a random name for a moment: it is removed before the first byte is written, and a
+//! warning reports it. A block device that is measured itself ([`super::raw`]) stands in its place.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -360,7 +360,7 @@ fn open_named(dir: &OwnedFd, cache: Cache, registry: &Registry) -> Result<File, 
     made.and_then(Unfinished::unnamed).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
 }
 
-/// Refuses a directory in which every user may rename the files of others: one could keep the file of a run.
+/// Refuses a directory in which every user may rename all files: the file of a run could get a name that stays.
 fn guarded(dir: &OwnedFd, facts: &DirFacts) -> Result<(), TargetError> {
     let mode = rustix::fs::fstat(dir).map_err(|errno| failure("opened", facts, errno))?.st_mode;
     match mode & 0o002 != 0 && mode & 0o1000 == 0 {

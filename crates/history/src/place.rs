@@ -4,14 +4,17 @@
 //! `~/.local/share/plimsoll`; relative paths in the environment are to be ignored.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, Metadata};
+use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::error::{StoreError, name};
 use crate::links::LinkError;
-use crate::trust::shared_directory;
+use crate::trust::{exposed, others_write, owners};
+
+/// Names of files and directories in that of a history.
+const OWN: [&str; 6] = ["runs", "notes.json", "index.json", "unfinished", "unconfirmed", "watch"];
 
 /// The directory of a history, and how it was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +72,6 @@ impl Location {
 
     /// Whether a path is that of the history, or of one of its files.
     pub fn holds(&self, path: &Path) -> bool {
-        const OWN: [&str; 6] = ["runs", "notes.json", "index.json", "unfinished", "unconfirmed", "watch"];
         let Ok(below) = path.strip_prefix(self.directory()) else { return false };
         below.components().next().is_none_or(|first| OWN.iter().any(|own| first.as_os_str() == *own))
     }
@@ -87,38 +89,52 @@ impl Location {
     /// # Errors
     /// It is missing, is no directory, or another user could exchange what is in it.
     pub(super) fn resolved(&self, make: Make) -> Result<PathBuf, StoreError> {
-        let directory = self.directory();
-        if let Self::Usual(_) = self {
-            refuse_other_home(directory)?;
-        }
         if make == Make::Directory {
-            self.refuse_above()?;
+            let existing = self.directory().ancestors().find(|above| above.exists());
+            self.safe(existing.unwrap_or(Path::new(".")))?;
             self.make().map_err(|e| self.not_made(&e))?;
         }
-        match crate::links::directory(directory) {
-            Ok((_open, real)) => {
-                refuse_others_place(directory, &real)?;
-                Ok(real)
-            }
-            Err(LinkError::Refused(why)) => Err(StoreError::refused(directory, why)),
-            Err(LinkError::Failed(e)) => match e {
-                e if e.kind() == ErrorKind::NotFound => {
-                    Err(StoreError::Missing { directory: name(directory) })
-                }
-                e => Err(self.not_made(&e)),
-            },
-        }
+        self.safe(self.directory())
     }
 
-    /// Refuses to make a named directory where another user could exchange it.
-    fn refuse_above(&self) -> Result<(), StoreError> {
-        let Self::Named(directory) = self else { return Ok(()) };
-        let above = directory.parent().filter(|above| !above.as_os_str().is_empty());
-        match crate::links::directory(above.unwrap_or(Path::new("."))) {
-            Ok((_open, real)) => refuse_others_above(directory, &real),
-            Err(LinkError::Refused(why)) => Err(StoreError::refused(directory, why)),
-            // The error of making it has the reason.
-            Err(LinkError::Failed(_)) => Ok(()),
+    /// The path of the history's directory, or of the one in which it will be made, without links.
+    fn safe(&self, directory: &Path) -> Result<PathBuf, StoreError> {
+        let refused = |why: String| StoreError::refused(self.directory(), why);
+        let real = crate::links::directory(directory).map_err(|error| match error {
+            LinkError::Refused(why) => refused(why),
+            LinkError::Failed(e) if e.kind() == ErrorKind::NotFound => {
+                StoreError::Missing { directory: name(directory) }
+            }
+            LinkError::Failed(e) => self.not_made(&e),
+        })?;
+        let found = fs::metadata(&real).map_err(|e| StoreError::not_readable(&real, &e))?;
+        let (owners, is_root) = (owners(), rustix::process::geteuid().is_root());
+        let (owner, is_own) = (found.uid(), owners.contains(&found.uid()));
+        if is_root && !is_own {
+            return Err(refused(format!(
+                "{} belongs to user {owner}, and root would leave files there; run as that user, or use --store DIR with a directory of root's own, or --store none",
+                name(&real)
+            )));
+        }
+        // The directory of a user may be below one that all can write, as project directories are on some machines.
+        let exposed =
+            exposed(&real, is_root).filter(|at| is_root || (*at == real && directory == self.directory()));
+        if let Some(exposed) = exposed {
+            return Err(refused(format!(
+                "other users can write {}, and could exchange the history; use --store DIR with a directory that only you can write, or --store none",
+                name(exposed)
+            )));
+        }
+        let planted = OWN.iter().map(|file| real.join(file)).find_map(|file| {
+            let owner = file.symlink_metadata().ok()?.uid();
+            (!owners.contains(&owner)).then_some((file, owner))
+        });
+        match planted.filter(|_| others_write(&real, &found, is_root)) {
+            Some((file, owner)) => Err(refused(format!(
+                "{} belongs to user {owner}, who may have put it there; use another --store DIR",
+                name(&file)
+            ))),
+            None => Ok(real),
         }
     }
 
@@ -154,95 +170,10 @@ pub(super) enum Make {
     Nothing,
 }
 
-/// Under sudo with the caller's HOME, files would be left there that their owner cannot write.
-fn refuse_other_home(directory: &Path) -> Result<(), StoreError> {
-    if !rustix::process::geteuid().is_root() {
-        return Ok(());
-    }
-    let owner = directory.ancestors().find_map(|dir| fs::metadata(dir).ok()).map_or(0, |m| m.uid());
-    refuse_owner(directory, owner)?;
-    refuse_shared(directory)
-}
-
-/// In a directory that every user can write and that is not sticky, anybody can exchange a directory of root's.
-fn refuse_shared(directory: &Path) -> Result<(), StoreError> {
-    let Some(shared) = shared_directory(directory) else { return Ok(()) };
-    let why = format!(
-        "every user can write {}, and the history would be below it; use --store DIR below directories that only root can write, or --store none",
-        name(&shared)
-    );
-    Err(StoreError::refused(directory, why))
-}
-
-fn refuse_owner(directory: &Path, owner: u32) -> Result<(), StoreError> {
-    if owner == 0 {
-        return Ok(());
-    }
-    let why = format!(
-        "root would leave its files in the home of user {owner}; run without sudo, with HOME=/root, or with --store none"
-    );
-    Err(StoreError::refused(directory, why))
-}
-
-/// Refuses a history directory that every user may write, and for root one that another user could exchange or replace by a
-/// link, or in which root would leave files that the directory's owner cannot write.
-fn refuse_others_place(typed: &Path, real: &Path) -> Result<(), StoreError> {
-    let found = fs::metadata(real).map_err(|e| StoreError::not_readable(real, &e))?;
-    if found.permissions().mode() & 0o002 != 0 {
-        let why = "every user can write it, so its runs may be anybody's; use another --store DIR";
-        return Err(StoreError::refused(typed, why));
-    }
-    if !rustix::process::geteuid().is_root() {
-        return Ok(());
-    }
-    for part in typed.ancestors().filter(|part| !part.as_os_str().is_empty()) {
-        let found = fs::symlink_metadata(part).map_err(|e| StoreError::not_readable(part, &e))?;
-        if found.is_symlink() && found.uid() != 0 {
-            let why = format!(
-                "{} is a symbolic link made by user {}; use the path that it points to",
-                name(part),
-                found.uid()
-            );
-            return Err(StoreError::refused(typed, why));
-        }
-    }
-    refuse_others(typed, "it", &found)?;
-    refuse_others_above(typed, real.parent().unwrap_or(real))?;
-    refuse_shared(real)
-}
-
-/// Refuses the directory above a history as [`refuse_others_place`] does, but accepts one with the sticky bit.
-fn refuse_others_above(typed: &Path, above: &Path) -> Result<(), StoreError> {
-    match fs::metadata(above) {
-        Ok(found) if rustix::process::geteuid().is_root() => {
-            refuse_others(typed, &format!("the directory above it, {},", name(above)), &found)
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Refuses a directory in which another user could exchange what is root's.
-fn refuse_others(typed: &Path, which: &str, found: &Metadata) -> Result<(), StoreError> {
-    let (owner, group, mode) = (found.uid(), found.gid(), found.permissions().mode());
-    let others = match mode & 0o1000 == 0 {
-        true if mode & 0o002 != 0 => Some("every user".to_owned()),
-        true if mode & 0o020 != 0 && group != 0 => Some(format!("group {group}")),
-        _ => None,
-    };
-    let why = match others {
-        _ if owner != 0 => format!(
-            "{which} belongs to user {owner}, and root would leave files there; run as that user (sudo -u '#{owner}' plimsoll …), or use --store DIR with a directory of root's own"
-        ),
-        Some(others) => {
-            format!("{others} can write {which}; use --store DIR with a directory that only root can write")
-        }
-        None => return Ok(()),
-    };
-    Err(StoreError::refused(typed, why))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn usual(data_home: Option<&str>, home: Option<&str>) -> Option<PathBuf> {
@@ -269,22 +200,37 @@ mod tests {
     }
 
     #[test]
-    fn root_stays_out_of_other_homes() {
-        let directory = Path::new("/home/a/.local/share/plimsoll");
-        assert!(refuse_owner(directory, 0).is_ok());
-        let error = refuse_owner(directory, 1000).unwrap_err();
-        assert!(error.is_refusal());
-        assert!(error.to_string().contains("without sudo"), "{error}");
+    fn root_makes_no_history_in_another_home_or_below_a_directory_of_all() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let home = tempfile::tempdir().unwrap();
+        let directory = home.path().join(".local/share/plimsoll");
+        for (owner, bits, is_safe) in
+            [(0, 0o700, true), (0, 0o1777, true), (0, 0o777, false), (1000, 0o700, false)]
+        {
+            fs::set_permissions(home.path(), PermissionsExt::from_mode(bits)).unwrap();
+            std::os::unix::fs::chown(home.path(), Some(owner), None).unwrap();
+            let made = Location::Usual(directory.clone()).resolved(Make::Directory);
+            assert_eq!(made.is_ok(), is_safe, "{owner} {bits:o}: {made:?}");
+            assert!(made.is_ok() || made.is_err_and(|e| e.is_refusal()));
+            assert_eq!(directory.exists(), is_safe, "{owner} {bits:o}");
+            let _ = fs::remove_dir_all(home.path().join(".local"));
+        }
     }
 
     #[test]
-    fn root_keeps_no_history_below_a_directory_of_all() {
-        let home = tempfile::tempdir().unwrap();
-        let directory = home.path().join(".local/share/plimsoll");
-        let mode = |mode: u32| fs::set_permissions(home.path(), fs::Permissions::from_mode(mode)).unwrap();
-        for (bits, is_safe) in [(0o700, true), (0o1777, true), (0o777, false)] {
-            mode(bits);
-            assert_eq!(refuse_shared(&directory).is_ok(), is_safe, "{bits:o}");
+    fn a_sticky_directory_holds_a_history_unless_another_user_has_begun_one_there() {
+        let place = tempfile::tempdir().unwrap();
+        fs::set_permissions(place.path(), PermissionsExt::from_mode(0o1777)).unwrap();
+        let location = Location::named(place.path());
+        location.resolved(Make::Directory).unwrap();
+        let planted = place.path().join("runs");
+        fs::create_dir(&planted).unwrap();
+        location.resolved(Make::Directory).unwrap();
+        if std::os::unix::fs::chown(&planted, Some(65_533), None).is_ok() {
+            let error = location.resolved(Make::Nothing).unwrap_err();
+            assert!(error.is_refusal() && error.to_string().contains("65533"), "{error}");
         }
     }
 

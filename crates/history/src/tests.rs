@@ -529,7 +529,7 @@ fn a_directory_that_refuses_is_named_with_its_reason() {
     fs::create_dir(&open_to_all).unwrap();
     fs::set_permissions(&open_to_all, fs::Permissions::from_mode(0o777)).unwrap();
     let error = Store::read(&Location::named(&open_to_all)).unwrap_err();
-    assert!(error.is_refusal() && error.to_string().contains("every user can write it"), "{error}");
+    assert!(error.is_refusal() && error.to_string().contains("other users can write"), "{error}");
     let error = Store::open(&Location::named(Path::new("/proc/history")), Default::default()).unwrap_err();
     assert!(!error.is_refusal() && !error.to_string().contains("os error"), "{error}");
 }

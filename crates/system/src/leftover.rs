@@ -78,7 +78,7 @@ pub struct Reaped {
 /// A directory or file that stays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
-    /// Its path, for people.
+    /// The path, in printable text.
     pub path: String,
     /// Why it stays.
     pub why: String,
@@ -109,7 +109,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Its path.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
@@ -206,13 +206,13 @@ impl Registry {
         Ok(Unfinished { file: made?, _entry: entry })
     }
 
-    /// Enters something that is about to be made in `parent`, which must be without links. If no directory takes the entry, the
-    /// thing is made all the same.
+    /// Enters something that is about to be made in `parent`, which must be without links. If no directory takes the entry,
+    /// the thing is made without one.
     fn enter(&self, parent: &Path, name: &str) -> Option<Entry> {
         self.directories.iter().find_map(|directory| Entry::new(directory, parent, name).ok())
     }
 
-    /// Removes the files and directories whose makers are gone. A problem with one does not keep the others.
+    /// Removes the files and directories whose makers have ended. A problem with one does not keep it from removing the rest.
     pub fn reap(&self) -> Reaped {
         let mut reaped = Reaped::default();
         let directories = self.directories.iter().flat_map(fs::read_dir);

@@ -2,30 +2,30 @@
 //!
 //! The kernel does not follow a link that somebody planted in a directory that all may write (`fs.protected_symlinks`, the
 //! kernel's Documentation/admin-guide/sysctl/fs.rst). Whoever resolves a path by hand, as realpath(3) does, goes past that; and
-//! the setting may be off. So each link on the way is judged here by its owner, and what was judged stays open: nobody can put
-//! another thing in its place.
+//! the setting may be off. So each link on the way is judged here by its owner. The path that results has no links, and is opened
+//! without following any: if another user puts one there after all, opening it fails.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::ffi::{OsStr, OsString};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::Metadata;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, Stat, fstat, fstatfs, open, openat, readlinkat, stat, statat,
-};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, open, openat, statat, statfs};
 use rustix::io::Errno;
 
 use crate::trust::owners;
 
 /// Most links on the way, as in the kernel (path_resolution(7)).
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// To look at a name, and not into what it stands for.
 const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
-/// Where a path leads.
+/// The directory that holds the last name of a path.
 #[derive(Debug)]
 pub struct Place {
     /// The directory, open.
@@ -53,7 +53,7 @@ pub enum LinkError {
     /// It leads through what another user may have put there.
     #[error("{0}")]
     Refused(String),
-    /// The system says no.
+    /// The system refuses.
     #[error("{0}")]
     Failed(#[from] io::Error),
 }
@@ -67,42 +67,37 @@ impl From<Errno> for LinkError {
 /// Follows a path to its last name, which is no link then.
 ///
 /// # Errors
-/// [`LinkError::Refused`] for a link that cannot be trusted; else what the system says of the directories.
+/// [`LinkError::Refused`] for a link that cannot be trusted; else the error of the system for a directory.
 pub fn locate(path: &Path) -> Result<Place, LinkError> {
-    let mut way = Way::along(path, false)?;
-    loop {
-        let name = way.rest.pop_front().ok_or(Errno::ISDIR)?;
-        if let Some(place) = way.step(name)? {
-            return Ok(place);
-        }
-    }
+    let real = follow(path, Until::Name, trusted_link(Until::Name))?;
+    let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else {
+        return Err(Errno::ISDIR.into());
+    };
+    let directory = open_directory(parent)?;
+    let found = match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => Found::Nothing,
+        found => match found? {
+            about if FileType::from_raw_mode(about.st_mode) != FileType::Symlink => {
+                Found::Something(Box::new(about))
+            }
+            _ if is_of_proc(parent) => Found::Open,
+            // It was put there just now.
+            _ => return Err(Errno::LOOP.into()),
+        },
+    };
+    Ok(Place { directory, name: name.to_owned(), found })
 }
 
-/// Follows a path to a directory; gives it open, and its path without links, which leads there now.
+/// Follows a path to a directory; returns its path without links.
 ///
-/// Root follows more links to a directory than to a file: also that of a user in a directory that he alone may write.
+/// Root follows more links to a directory than to a file: also that of a user in a directory that this user alone may write.
 ///
 /// # Errors
-/// [`LinkError::Refused`] for a link that cannot be trusted; else what the system says.
-pub fn directory(path: &Path) -> Result<(OwnedFd, PathBuf), LinkError> {
-    let mut way = Way::along(path, true)?;
-    while let Some(name) = way.rest.pop_front() {
-        let Some(place) = way.step(name)? else { continue };
-        let nofollow = match place.found {
-            Found::Nothing => return Err(Errno::NOENT.into()),
-            Found::Something(_) => OFlags::NOFOLLOW,
-            Found::Open => OFlags::empty(),
-        };
-        let flags = LOOK | OFlags::DIRECTORY | nofollow;
-        way.here = openat(&place.directory, &place.name, flags, Mode::empty())?;
-    }
-    let link = format!("/proc/self/fd/{}", way.here.as_raw_fd());
-    let real = std::fs::read_link(link).or_else(|_| path.canonicalize())?;
-    let (reached, named) = (fstat(&way.here)?, stat(&real)?);
-    match (reached.st_dev, reached.st_ino) == (named.st_dev, named.st_ino) {
-        true => Ok((way.here, real)),
-        false => Err(Errno::NOENT.into()),
-    }
+/// [`LinkError::Refused`] for a link that cannot be trusted; else the error of the system.
+pub fn directory(path: &Path) -> Result<PathBuf, LinkError> {
+    let real = follow(path, Until::Directory, trusted_link(Until::Directory))?;
+    open_directory(&real)?;
+    Ok(real)
 }
 
 /// Opens a directory by its absolute path, no part of which may be a link.
@@ -119,141 +114,105 @@ pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
     })
 }
 
-/// The mount that a file was reached by (proc_pid_fdinfo(5), `mnt_id`): a bind mount has the device of what it shows.
-///
-/// # Errors
-/// The kernel does not say.
-pub fn mount(file: BorrowedFd<'_>) -> Result<u64, Errno> {
-    let path = format!("/proc/self/fdinfo/{}", file.as_raw_fd());
-    let text = std::fs::read_to_string(path).map_err(|_| Errno::XDEV)?;
-    let id = text.lines().find_map(|line| line.strip_prefix("mnt_id:"));
-    id.and_then(|id| id.trim().parse().ok()).ok_or(Errno::XDEV)
+/// Where following a path ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// At the last name, whatever bears it; also if it is the kernel's own link to something open.
+    Name,
+    /// At a directory.
+    Directory,
 }
 
-impl Place {
-    /// Whether something is mounted on the name: then nothing else can be put in its place (rename(2), EBUSY).
-    pub fn is_mount_point(&self) -> bool {
-        let flags = LOOK | OFlags::NOFOLLOW;
-        let below =
-            openat(&self.directory, &self.name, flags, Mode::empty()).and_then(|file| mount(file.as_fd()));
-        matches!((below, mount(self.directory.as_fd())), (Ok(below), Ok(here)) if below != here)
-    }
-}
-
-/// The part of a path that is still to be followed, from an open directory.
-struct Way {
-    here: OwnedFd,
-    rest: VecDeque<OsString>,
-    links: usize,
-    /// Whose links are followed.
-    owners: BTreeSet<u32>,
-    /// It ends at a directory.
-    to_directory: bool,
-}
-
-impl Way {
-    fn along(path: &Path, to_directory: bool) -> Result<Self, LinkError> {
-        let here = open(".", LOOK | OFlags::DIRECTORY, Mode::empty())?;
-        let mut way = Way { here, rest: VecDeque::new(), links: 0, owners: owners(), to_directory };
-        way.put_before(path)?;
-        Ok(way)
-    }
-
-    /// Puts the components of a path before the rest.
-    fn put_before(&mut self, path: &Path) -> Result<(), LinkError> {
-        let mut parts = VecDeque::new();
-        for part in path.components() {
-            match part {
-                Component::RootDir => self.here = open("/", LOOK | OFlags::DIRECTORY, Mode::empty())?,
-                Component::CurDir | Component::Prefix(_) => {}
-                Component::ParentDir => parts.push_back(OsString::from("..")),
-                Component::Normal(name) => parts.push_back(name.to_owned()),
-            }
+/// Follows a path by the kernel's rules, and returns it without links. `judge` gets each name on the way: the directory, the path
+/// of the name, and its metadata. The last name may be missing.
+pub(crate) fn follow(
+    path: &Path,
+    until: Until,
+    judge: impl Fn(&Path, &Path, &Metadata) -> Result<(), LinkError>,
+) -> Result<PathBuf, LinkError> {
+    let mut rest = Vec::new();
+    push(&mut rest, &std::path::absolute(path)?);
+    let (mut here, mut links) = (PathBuf::from("/"), 0);
+    while let Some(name) = rest.pop() {
+        if name == ".." {
+            here.pop();
+            continue;
         }
-        parts.append(&mut self.rest);
-        self.rest = parts;
-        Ok(())
-    }
-
-    /// One name further; the place, if it was the last one.
-    fn step(&mut self, name: OsString) -> Result<Option<Place>, LinkError> {
-        let last = self.rest.is_empty();
-        if !last || name == ".." {
-            match self.enter(&name) {
-                // It is a link, or no directory.
-                Err(Errno::NOTDIR | Errno::LOOP) => {}
-                entered => return entered.map(|()| None).map_err(LinkError::from),
-            }
-        }
-        let found = match openat(&self.here, &name, LOOK | OFlags::NOFOLLOW, Mode::empty()) {
-            Ok(found) => found,
-            Err(Errno::NOENT) if last => return self.end(name, Found::Nothing).map(Some),
-            Err(errno) => return Err(errno.into()),
+        let next = here.join(name);
+        let found = match next.symlink_metadata() {
+            Err(e) if e.kind() == io::ErrorKind::NotFound && rest.is_empty() => return Ok(next),
+            found => found?,
         };
-        let about = fstat(&found)?;
-        if FileType::from_raw_mode(about.st_mode) != FileType::Symlink {
-            return match last {
-                true => self.end(name, Found::Something(Box::new(about))).map(Some),
-                false => Err(Errno::NOTDIR.into()),
-            };
+        judge(&here, &next, &found)?;
+        if !found.is_symlink() {
+            if !found.is_dir() && !rest.is_empty() {
+                return Err(Errno::NOTDIR.into());
+            }
+            here = next;
+            continue;
         }
-        if is_of_proc(self.here.as_fd()) {
-            // What they lead to need not have a path.
-            return match last {
-                true => self.end(name, Found::Open).map(Some),
-                false => {
-                    let flags = LOOK | OFlags::DIRECTORY;
-                    self.here = openat(&self.here, &name, flags, Mode::empty())?;
-                    Ok(None)
-                }
-            };
-        }
-        self.follow(&name, &found, &about)?;
-        Ok(None)
-    }
-
-    /// Goes into a directory that is no link. Without `O_NOFOLLOW` for `..`, which is none.
-    fn enter(&mut self, name: &OsStr) -> Result<(), Errno> {
-        let flags = LOOK | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-        self.here = openat(&self.here, name, flags, Mode::empty())?;
-        Ok(())
-    }
-
-    /// Follows a link that can be trusted.
-    fn follow(&mut self, name: &OsStr, link: &OwnedFd, about: &Stat) -> Result<(), LinkError> {
-        self.links += 1;
-        if self.links > MOST_LINKS {
+        links += 1;
+        if links > MAX_LINKS {
             return Err(Errno::LOOP.into());
         }
-        let directory = fstat(&self.here)?;
-        let shared = directory.st_mode & (Mode::WOTH | Mode::WGRP).bits() != 0;
-        let same = rustix::process::geteuid().as_raw() != 0 || (self.to_directory && !shared);
-        if !may_follow(&self.owners, same, about.st_uid, directory.st_uid) {
-            return Err(LinkError::Refused(format!(
-                "'{}' in the path is a symbolic link owned by user {}; use the path of the file itself",
-                crate::text::shown_bytes(name.as_bytes()),
-                about.st_uid
-            )));
+        if is_of_proc(&here) {
+            // The open file behind it need not have a path.
+            if rest.is_empty() && until == Until::Name {
+                return Ok(next);
+            }
+            here = next.canonicalize()?;
+            continue;
         }
-        let leads = readlinkat(link, c"", Vec::new())?;
-        self.put_before(Path::new(OsStr::from_bytes(leads.to_bytes())))
+        let target = next.read_link()?;
+        if target.is_absolute() {
+            here = PathBuf::from("/");
+        }
+        push(&mut rest, &target);
     }
+    Ok(here)
+}
 
-    fn end(&self, name: OsString, found: Found) -> Result<Place, LinkError> {
-        Ok(Place { directory: self.here.try_clone()?, name, found })
+/// Puts the parts of a path before the rest, the next one last.
+fn push(rest: &mut Vec<OsString>, path: &Path) {
+    let parts = path.components().rev().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    });
+    rest.extend(parts);
+}
+
+/// Refuses a link that another user may have planted.
+fn trusted_link(until: Until) -> impl Fn(&Path, &Path, &Metadata) -> Result<(), LinkError> {
+    let owners = owners();
+    let is_root = rustix::process::geteuid().is_root();
+    move |directory, name, found| {
+        if !found.is_symlink() {
+            return Ok(());
+        }
+        let about = directory.symlink_metadata()?;
+        let same = !is_root || (until == Until::Directory && about.mode() & 0o022 == 0);
+        if may_follow(&owners, same, found.uid(), about.uid()) {
+            return Ok(());
+        }
+        Err(LinkError::Refused(format!(
+            "'{}' in the path is a symbolic link owned by user {}; use the path of the file itself",
+            crate::text::shown_bytes(name.file_name().unwrap_or_default().as_bytes()),
+            found.uid()
+        )))
     }
 }
 
-/// Whether a link is followed: that of a trusted owner, and where `same` also that of whoever owns the directory. The last is
-/// the kernel's rule, which it keeps for directories that all may write and that are sticky; here it holds for all, and for
-/// root only on the way to a directory, through one that nobody else may write.
+/// Whether a link is followed: that of a trusted owner, and if `same` is set also that of the directory's owner. The last is the
+/// kernel's rule, which it keeps for directories that all may write and that are sticky; here it holds for all, and for root
+/// only on the way to a directory, through one that its owner alone may write.
 fn may_follow(owners: &BTreeSet<u32>, same: bool, link: u32, directory: u32) -> bool {
     owners.contains(&link) || (same && link == directory)
 }
 
 /// Whether the directory is the kernel's: its links lead to what is open.
-fn is_of_proc(directory: BorrowedFd<'_>) -> bool {
-    fstatfs(directory).is_ok_and(|fs| fs.f_type == rustix::fs::PROC_SUPER_MAGIC)
+fn is_of_proc(directory: &Path) -> bool {
+    statfs(directory).is_ok_and(|fs| fs.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
 
 impl Place {
@@ -273,14 +232,6 @@ impl Place {
             )));
         }
         Ok(())
-    }
-
-    /// Looks again at what bears the name.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn look(&self) -> io::Result<Stat> {
-        Ok(statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 }
 
@@ -303,7 +254,6 @@ mod tests {
         let place = locate(path).unwrap();
         let Found::Something(found) = place.found else { panic!("{path:?}: {:?}", place.found) };
         assert_eq!(found.st_ino, fs::metadata(path).unwrap().ino(), "{path:?}");
-        assert_eq!(place.directory.as_fd().try_clone_to_owned().map(|_| ()).ok(), Some(()));
     }
 
     #[test]
@@ -337,7 +287,8 @@ mod tests {
         assert_eq!(errno("loop"), Some(Errno::LOOP));
         assert_eq!(errno("file/under"), Some(Errno::NOTDIR));
         assert_eq!(errno("none/under"), Some(Errno::NOENT));
-        assert_eq!(errno(".."), Some(Errno::ISDIR));
+        assert_eq!(errno("/"), Some(Errno::ISDIR));
+        assert!(matches!(locate(&at("..")).unwrap().found, Found::Something(_)));
         symlink("none", at("dangling")).unwrap();
         assert!(matches!(locate(&at("dangling")).unwrap().found, Found::Nothing));
     }
@@ -359,20 +310,18 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_reached_open_and_by_a_path_without_links() {
+    fn a_directory_is_reached_by_a_path_without_links() {
         let dir = tempfile::tempdir().unwrap();
         let real = dir.path().canonicalize().unwrap();
         fs::create_dir_all(real.join("a/b")).unwrap();
         fs::write(real.join("file"), "").unwrap();
         symlink("a/../a/b", real.join("link")).unwrap();
         for path in ["a/b", "link", "link/.", "link/../b", "a/b/../../link"] {
-            let (open, path) = directory(&dir.path().join(path)).unwrap();
-            assert_eq!(path, real.join("a/b"));
-            assert_eq!(fstat(open).unwrap().st_ino, fs::metadata(&path).unwrap().ino());
+            assert_eq!(directory(&dir.path().join(path)).unwrap(), real.join("a/b"));
         }
-        assert_eq!(directory(Path::new("/")).unwrap().1, Path::new("/"));
-        assert_eq!(directory(Path::new(".")).unwrap().1, std::env::current_dir().unwrap());
-        assert_eq!(directory(Path::new("/proc/self/cwd")).unwrap().1, std::env::current_dir().unwrap());
+        assert_eq!(directory(Path::new("/")).unwrap(), Path::new("/"));
+        assert_eq!(directory(Path::new(".")).unwrap(), std::env::current_dir().unwrap());
+        assert_eq!(directory(Path::new("/proc/self/cwd")).unwrap(), std::env::current_dir().unwrap());
         for (path, errno) in [("file", Errno::NOTDIR), ("none", Errno::NOENT), ("file/under", Errno::NOTDIR)]
         {
             match directory(&real.join(path)) {
@@ -380,6 +329,21 @@ mod tests {
                 other => panic!("{path}: {other:?}"),
             }
         }
+    }
+
+    #[test]
+    fn a_link_that_appears_after_it_was_looked_at_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(real.join("a/b")).unwrap();
+        assert!(open_directory(&real.join("a/b")).is_ok());
+        fs::rename(real.join("a"), real.join("moved")).unwrap();
+        symlink("moved", real.join("a")).unwrap();
+        for path in ["a/b", "a"] {
+            assert_eq!(open_directory(&real.join(path)).unwrap_err(), Errno::NOTDIR, "{path}");
+        }
+        assert_eq!(open_directory(Path::new("relative")).unwrap_err(), Errno::INVAL);
+        assert_eq!(open_directory(&real.join("../x")).unwrap_err(), Errno::INVAL);
     }
 
     #[test]

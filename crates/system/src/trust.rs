@@ -1,8 +1,9 @@
 //! Whether anybody else can decide what a program is: every directory and link on the way to it is looked at, as the kernel
 //! walks it, and not only the file that the path ends at.
 //!
-//! For root a name is trusted where it lies in a directory that only root may write, and is root's itself; for other users
-//! where not anybody may write: sites install programs under an account and a group of their own. A directory with the sticky bit (`/tmp`) is passed through to a directory of theirs, which nobody else can rename; a file or a link
+//! For root a name is trusted if it lies in a directory that only root may write, and is root's itself; for other users
+//! if not anybody may write there: sites install programs under an account and a group of their own. A directory with the sticky
+//! bit (`/tmp`) is passed through to a directory of theirs, which nobody else can rename; a file or a link
 //! in it may be a second name that somebody made. What is trusted cannot be exchanged before it is started, so that no
 //! descriptor must be held until then (a script could not be started by one: its interpreter would find no such file).
 
@@ -12,7 +13,9 @@ use std::fs::Metadata;
 use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
+
+use crate::links::{LinkError, Until, follow};
 
 /// Bits of a mode: its group may write, anybody may, and names are taken away by their owners only.
 const GROUP_WRITES: u32 = 0o020;
@@ -20,13 +23,11 @@ const ANYBODY_WRITES: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 const ANYBODY_RUNS: u32 = 0o111;
 
-/// Links on one way that the kernel follows (path_resolution(7)).
-const MOST_LINKS: usize = 40;
 /// Interpreters of interpreters that the kernel follows (`BINPRM_BUF_SIZE` bytes of each file; execve(2)).
-const MOST_INTERPRETERS: usize = 5;
+const MAX_INTERPRETERS: usize = 5;
 const INTERPRETER_BYTES: u64 = 256;
 
-/// Root and this user, and where root of the machine has no number here, the one that stands for all who have none.
+/// Root and this user. If the machine's root has no number in this user namespace, also the number of all users without one.
 pub fn owners() -> BTreeSet<u32> {
     let read = |path: &str| crate::text::read_small(Path::new(path), 1 << 20).unwrap_or_default();
     let mut owners = BTreeSet::from([0, rustix::process::geteuid().as_raw()]);
@@ -34,35 +35,33 @@ pub fn owners() -> BTreeSet<u32> {
     owners
 }
 
-/// The first directory on the way to `path`, as far as it exists, in which every user can exchange names: written by anybody, and
-/// not sticky.
-pub fn shared_directory(path: &Path) -> Option<PathBuf> {
-    let real = path.ancestors().find_map(|directory| directory.canonicalize().ok())?;
-    let is_shared = |directory: &&Path| {
-        let mode = directory.metadata().map_or(0, |found| found.mode());
-        mode & ANYBODY_WRITES != 0 && mode & STICKY == 0
-    };
-    real.ancestors().find(is_shared).map(Path::to_owned)
+/// Whether other users than its owner may write it. Groups count if `groups` is set, but not group 0 without an access control
+/// list: what a list grants shows in the group's bits (acl(5)).
+pub fn others_write(path: &Path, found: &Metadata, groups: bool) -> bool {
+    let by_group = || found.mode() & GROUP_WRITES != 0 && (found.gid() != 0 || has_list(path));
+    found.mode() & ANYBODY_WRITES != 0 || (groups && by_group())
 }
 
-/// Whose files are trusted.
+/// The first directory, from this one (without links in its path) up to the root, in which other users may exchange names: they may
+/// write it, and it has no sticky bit.
+pub fn exposed(directory: &Path, groups: bool) -> Option<&Path> {
+    let is_exposed =
+        |path: &Path, found: &Metadata| others_write(path, found, groups) && found.mode() & STICKY == 0;
+    directory.ancestors().find(|path| path.symlink_metadata().is_ok_and(|found| is_exposed(path, &found)))
+}
+
+/// The user for whom programs are judged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trust {
     user: u32,
-    /// As [`owners`] has them.
+    /// As [`owners`] returns them.
     owners: BTreeSet<u32>,
-    /// Groups of which nobody else is a member.
-    groups: BTreeSet<u32>,
 }
 
 impl Trust {
-    /// Of the user who runs this.
+    /// The user of this process.
     pub fn here() -> Self {
-        let read = |path: &str| crate::text::read_small(Path::new(path), 1 << 20).unwrap_or_default();
-        let user = rustix::process::geteuid().as_raw();
-        let owners = owners();
-        let groups = own_groups(&read("/etc/passwd"), &read("/etc/group"), &owners);
-        Self { user, owners, groups }
+        Self { user: rustix::process::geteuid().as_raw(), owners: owners() }
     }
 
     /// The file that `path` leads to, if it can be run and nobody else decides what it is, nor its interpreter if it is a
@@ -73,7 +72,7 @@ impl Trust {
     pub fn program(&self, path: &Path) -> Result<PathBuf, String> {
         let mut next = path.to_owned();
         let mut first = None;
-        for _ in 0..MOST_INTERPRETERS {
+        for _ in 0..MAX_INTERPRETERS {
             let real = self.real(&next)?;
             let script = interpreter(&real);
             let first = first.get_or_insert(real).clone();
@@ -97,100 +96,50 @@ impl Trust {
 
     /// Walks to the file as the kernel does.
     fn real(&self, path: &Path) -> Result<PathBuf, String> {
-        let refused = |why: String| format!("{} is not run{}: {why}", shown(path), self.as_root());
-        let absolute = std::path::absolute(path).map_err(|e| format!("{}: {e}", shown(path)))?;
-        let mut left: Vec<OsString> = Vec::new();
-        push(&mut left, &absolute);
-        let mut at = PathBuf::from("/");
-        let mut links = 0;
-        while let Some(name) = left.pop() {
-            if name == ".." {
-                at.pop();
-                continue;
+        let judge = |directory: &Path, name: &Path, found: &Metadata| self.judge(directory, name, found);
+        let real = follow(path, Until::Name, judge).map_err(|error| match error {
+            LinkError::Refused(why) => {
+                format!("{} is not run{}: {why}", shown(path), if self.user == 0 { " as root" } else { "" })
             }
-            let open = self.directory(&at).map_err(refused)?;
-            let next = at.join(name);
-            let found = next.symlink_metadata().map_err(|e| format!("{}: {e}", shown(path)))?;
-            if open || self.is_strict() {
-                self.owned(&next, &found).map_err(refused)?;
-            }
-            if found.is_dir() {
-                at = next;
-                continue;
-            }
-            if open {
-                return Err(refused(format!("other users may write {}", shown(&at))));
-            }
-            if found.is_symlink() {
-                links += 1;
-                if links > MOST_LINKS {
-                    return Err(format!("{}: too many links", shown(path)));
-                }
-                let to = next.read_link().map_err(|e| format!("{}: {e}", shown(path)))?;
-                if to.is_absolute() {
-                    at = PathBuf::from("/");
-                }
-                push(&mut left, &to);
-                continue;
-            }
-            if !left.is_empty() || !found.is_file() || found.mode() & ANYBODY_RUNS == 0 {
-                return Err(format!("{} is not an executable file", shown(path)));
-            }
-            if self.others_write(&next, &found) {
-                return Err(refused(format!("other users may write {}", shown(&next))));
-            }
-            return Ok(next);
-        }
-        Err(format!("{} is not an executable file", shown(path)))
-    }
-
-    /// That a directory is ours; whether others may add names to it.
-    fn directory(&self, path: &Path) -> Result<bool, String> {
-        let found = path.symlink_metadata().map_err(|e| format!("{}: {e}", shown(path)))?;
-        if self.is_strict() {
-            self.owned(path, &found)?;
-        }
-        match self.others_write(path, &found) {
-            true if found.mode() & STICKY == 0 => Err(format!("other users may write {}", shown(path))),
-            open => Ok(open),
+            LinkError::Failed(e) => format!("{}: {e}", shown(path)),
+        })?;
+        match real.metadata() {
+            Ok(found) if found.is_file() && found.mode() & ANYBODY_RUNS != 0 => Ok(real),
+            Ok(_) => Err(format!("{} is not an executable file", shown(path))),
+            Err(e) => Err(format!("{}: {e}", shown(path))),
         }
     }
 
-    fn owned(&self, path: &Path, found: &Metadata) -> Result<(), String> {
-        match self.owners.contains(&found.uid()) {
+    /// Refuses a name that another user could have put into the directory, or can write. Root runs only what root alone decides.
+    /// Other users run what their site installed for them, under an account and a group of its own.
+    fn judge(&self, directory: &Path, name: &Path, found: &Metadata) -> Result<(), LinkError> {
+        let is_root = self.user == 0;
+        let writable = |path| Err(LinkError::Refused(format!("other users may write {}", shown(path))));
+        let owned = |path, found: &Metadata| match self.owners.contains(&found.uid()) {
             true => Ok(()),
-            false => Err(format!("{} belongs to another user (uid {})", shown(path), found.uid())),
+            false => Err(LinkError::Refused(format!(
+                "{} belongs to another user (uid {})",
+                shown(path),
+                found.uid()
+            ))),
+        };
+        let about = directory.symlink_metadata()?;
+        if is_root {
+            owned(directory, &about)?;
+        }
+        let is_open = others_write(directory, &about, is_root);
+        if is_open && about.mode() & STICKY == 0 {
+            return writable(directory);
+        }
+        if is_open || is_root {
+            owned(name, found)?;
+        }
+        match found {
+            found if is_open && !found.is_dir() => writable(directory),
+            found if found.is_file() && others_write(name, found, is_root) => writable(name),
+            _ => Ok(()),
         }
     }
-
-    /// Whether anybody but its owner may write it. What an access control list grants shows in the group's bits (acl(5)); so
-    /// those of a group of our own are enough where there is no list.
-    fn others_write(&self, path: &Path, found: &Metadata) -> bool {
-        let group = || self.groups.contains(&found.gid()) && !has_list(path);
-        let by_group = || self.is_strict() && found.mode() & GROUP_WRITES != 0 && !group();
-        found.mode() & ANYBODY_WRITES != 0 || by_group()
-    }
-
-    /// Root runs what root alone decides. Other users run what their site installed for them, under an account and a group of
-    /// its own, as long as not anybody may write it.
-    fn is_strict(&self) -> bool {
-        self.user == 0
-    }
-
-    fn as_root(&self) -> &'static str {
-        if self.user == 0 { " as root" } else { "" }
-    }
-}
-
-/// The parts of a path, the next one last.
-fn push(left: &mut Vec<OsString>, path: &Path) {
-    let parts = path.components().filter_map(|part| match part {
-        Component::Normal(name) => Some(name.to_owned()),
-        Component::ParentDir => Some("..".into()),
-        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
-    });
-    let parts: Vec<OsString> = parts.collect();
-    left.extend(parts.into_iter().rev());
 }
 
 /// Whether an access control list of POSIX is on it; what cannot be asked has none.
@@ -214,30 +163,6 @@ fn nobody(map: &str, overflow: &str) -> Option<u32> {
     let mapped: u64 = rows.sum();
     let all = u64::from(u32::MAX);
     if mapped >= all { None } else { overflow.trim().parse().ok() }
-}
-
-/// The groups that have no member but these users, as passwd(5) and group(5) list them. What is kept elsewhere is unknown
-/// and so no group of ours.
-fn own_groups(passwd: &str, group: &str, owners: &BTreeSet<u32>) -> BTreeSet<u32> {
-    let users: Vec<(&str, u32, u32)> = passwd
-        .lines()
-        .filter_map(|line| {
-            let mut fields = line.split(':');
-            let name = fields.next()?;
-            Some((name, fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?))
-        })
-        .collect();
-    let ours = |name: &str| users.iter().any(|(known, uid, _)| *known == name && owners.contains(uid));
-    let groups = group.lines().filter_map(|line| {
-        let mut fields = line.split(':');
-        let gid: u32 = fields.nth(2)?.parse().ok()?;
-        let members = fields.next()?.split(',').filter(|name| !name.is_empty());
-        let primary = users.iter().filter(|(_, _, group)| *group == gid);
-        let alone = members.clone().all(ours) && primary.clone().all(|(_, uid, _)| owners.contains(uid));
-        // A group of nobody at all may be anybody's by other means.
-        (alone && (members.count() > 0 || primary.count() > 0)).then_some(gid)
-    });
-    groups.collect()
 }
 
 fn shown(path: &Path) -> String {
@@ -268,7 +193,7 @@ mod tests {
 
     /// As another user sees it: the owner of the files is somebody else.
     fn stranger() -> Trust {
-        Trust { user: 65_533, owners: BTreeSet::from([65_533]), groups: BTreeSet::new() }
+        Trust { user: 65_533, owners: BTreeSet::from([65_533]) }
     }
 
     /// A place whose way is trusted, as `/tmp` is on every system.
@@ -345,7 +270,7 @@ mod tests {
             mode(path, 0o775);
         }
         let owners = BTreeSet::from([0, me.as_raw()]);
-        let trust = |user| Trust { user, owners: owners.clone(), groups: BTreeSet::new() };
+        let trust = |user| Trust { user, owners: owners.clone() };
         assert!(trust(65_533).program(&tool).is_ok());
         assert!(trust(0).program(&tool).is_err());
         mode(&site, 0o777);
@@ -396,16 +321,31 @@ mod tests {
         }
         let circle = dir.path().join("circle");
         symlink(&circle, &circle).unwrap();
-        assert!(trust.program(&circle).unwrap_err().contains("too many links"));
+        assert!(trust.program(&circle).unwrap_err().contains("Too many levels of symbolic links"));
         assert!(trust.program(&dir.path().join("gone")).unwrap_err().contains("No such file"));
     }
 
     #[test]
-    fn a_group_is_ours_when_nobody_else_is_in_it() {
-        let passwd = "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/:/bin/sh\nbob:x:1001:1001::/:/bin/sh\n";
-        let group = "root:x:0:\nann:x:1000:\nbob:x:1001:\nstaff:x:50:\nus:x:60:ann\nboth:x:61:ann,bob\nadm:x:4:root,ann\n";
-        let ours = own_groups(passwd, group, &BTreeSet::from([0, 1000]));
-        assert_eq!(ours, BTreeSet::from([0, 4, 60, 1000]));
+    fn names_can_be_exchanged_where_others_write_and_nothing_is_sticky() {
+        let dir = place();
+        let real = dir.path().canonicalize().unwrap();
+        let below = directory(&real.join("below"), 0o755);
+        for (bits, gid, groups, is_exposed) in [
+            (0o755, 0, true, false),
+            (0o777, 0, false, true),
+            (0o1777, 0, true, false),
+            (0o775, 4242, true, true),
+            (0o775, 4242, false, false),
+            (0o1775, 4242, true, false),
+            (0o775, 0, true, false),
+        ] {
+            if std::os::unix::fs::chown(&real, None, Some(gid)).is_err() {
+                continue;
+            }
+            mode(&real, bits);
+            let found = exposed(&below, groups);
+            assert_eq!(found, is_exposed.then_some(real.as_path()), "{bits:o} {gid} {groups}");
+        }
     }
 
     #[test]

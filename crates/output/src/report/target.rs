@@ -96,7 +96,7 @@ impl Target {
         if fit.is_stdout() {
             return Ok(fit);
         }
-        let check = || -> Result<(), Trouble> {
+        let check = || -> Result<(), LinkError> {
             let place = named(path)?;
             let kind = kind(&place)?;
             if !matches!(kind, Kind::New | Kind::Open) {
@@ -113,7 +113,7 @@ impl Target {
                 _ => Ok(()),
             }
         };
-        check().map_err(|trouble| trouble.about(path))?;
+        check().map_err(|error| TargetError::new(error, path))?;
         Ok(fit)
     }
 
@@ -148,7 +148,7 @@ impl Target {
         patience: Option<Duration>,
         fill: impl Fn(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), TargetError> {
-        let write = || -> Result<(), Trouble> {
+        let write = || -> Result<(), LinkError> {
             if self.is_stdout() {
                 return Ok(to_stdout(fill)?);
             }
@@ -161,7 +161,7 @@ impl Target {
             let mut stream = Stream::open(&place, self.waits.clone(), patience)?;
             Ok(fill(&mut stream)?)
         };
-        write().map_err(|trouble| trouble.about(&self.path))
+        write().map_err(|error| TargetError::new(error, &self.path))
     }
 
     /// As [`Target::fill`], for any text.
@@ -190,7 +190,7 @@ pub fn lines(path: &Path, waits: &Waits) -> Result<Box<dyn Write>, TargetError> 
     if is_stdout(path) {
         return Ok(Box::new(io::stdout()));
     }
-    let open = || -> Result<Box<dyn Write>, Trouble> {
+    let open = || -> Result<Box<dyn Write>, LinkError> {
         let place = named(path)?;
         let file = match kind(&place)? {
             Kind::New => {
@@ -209,49 +209,23 @@ pub fn lines(path: &Path, waits: &Waits) -> Result<Box<dyn Write>, TargetError> 
         };
         Ok(Box::new(BufWriter::new(file)))
     };
-    open().map_err(|trouble| trouble.about(path))
+    open().map_err(|error| TargetError::new(error, path))
 }
 
-enum Trouble {
-    Refused(String),
-    Failed(io::Error),
-}
-
-impl Trouble {
-    fn about(self, path: &Path) -> TargetError {
+impl TargetError {
+    fn new(error: LinkError, path: &Path) -> Self {
         let path = match is_stdout(path) {
             true => "to stdout".to_owned(),
             false => crate::text::shown_bytes(path.as_os_str().as_bytes()),
         };
-        match self {
-            Self::Refused(why) => TargetError::Refused { path, why },
-            Self::Failed(cause) => TargetError::Failed { path, cause },
-        }
-    }
-}
-
-impl From<io::Error> for Trouble {
-    fn from(error: io::Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl From<Errno> for Trouble {
-    fn from(errno: Errno) -> Self {
-        Self::Failed(errno.into())
-    }
-}
-
-impl From<LinkError> for Trouble {
-    fn from(error: LinkError) -> Self {
         match error {
-            LinkError::Refused(why) => Self::Refused(why),
-            LinkError::Failed(error) => Self::Failed(error),
+            LinkError::Refused(why) => Self::Refused { path, why },
+            LinkError::Failed(cause) => Self::Failed { path, cause },
         }
     }
 }
 
-fn named(path: &Path) -> Result<Place, Trouble> {
+fn named(path: &Path) -> Result<Place, LinkError> {
     // `/`, `.` and `..`.
     if path.file_name().is_none() {
         return Err(Errno::ISDIR.into());
@@ -276,7 +250,7 @@ enum Kind {
 }
 
 /// What is there, as far as it may be written.
-fn kind(place: &Place) -> Result<Kind, Trouble> {
+fn kind(place: &Place) -> Result<Kind, LinkError> {
     let (found, stream) = match &place.found {
         Found::Nothing => return Ok(Kind::New),
         Found::Something(found) => (**found, Kind::Stream),
@@ -285,10 +259,11 @@ fn kind(place: &Place) -> Result<Kind, Trouble> {
             (fstat(found)?, Kind::Open)
         }
     };
-    let refused = |what: &str| Err(Trouble::Refused(format!("it is {what}; use a regular file")));
+    let refused = |what: &str| Err(LinkError::Refused(format!("it is {what}; use a regular file")));
     match FileType::from_raw_mode(found.st_mode) {
         FileType::RegularFile if matches!(stream, Kind::Stream) => {
-            Ok(if place.is_mount_point() { Kind::Mounted } else { Kind::Regular })
+            let is_mounted = attributes(place, &place.name).contains(StatxAttributes::MOUNT_ROOT);
+            Ok(if is_mounted { Kind::Mounted } else { Kind::Regular })
         }
         FileType::RegularFile | FileType::Fifo => Ok(stream),
         FileType::CharacterDevice if takes_text(&found) => Ok(stream),
@@ -300,23 +275,15 @@ fn kind(place: &Place) -> Result<Kind, Trouble> {
     }
 }
 
-/// Whether a character device merely takes what is written: null, zero, full, or a terminal (the kernel's
-/// Documentation/admin-guide/devices.txt). Others act on it, or even on being opened.
+/// Whether a character device only takes what is written: null, zero, full, or a terminal, by its major and minor number (the
+/// kernel's Documentation/admin-guide/devices.txt). Others act on it, or even on being opened.
 fn takes_text(device: &Stat) -> bool {
-    const MEMORY: u32 = 1;
-    const NULL_ZERO_FULL: [u32; 3] = [3, 5, 7];
-    const TERMINALS: [u32; 2] = [4, 5];
-    const PSEUDO_TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
-    const USB_TERMINALS: u32 = 188;
-    let number = major(device.st_rdev);
-    (number == MEMORY && NULL_ZERO_FULL.contains(&minor(device.st_rdev)))
-        || TERMINALS.contains(&number)
-        || PSEUDO_TERMINALS.contains(&number)
-        || number == USB_TERMINALS
+    let number = (major(device.st_rdev), minor(device.st_rdev));
+    matches!(number, (1, 3 | 5 | 7) | (4 | 5 | 136..=143 | 188, _))
 }
 
 /// Opens what was found, and that alone.
-fn opened(place: &Place, more: OFlags) -> Result<File, Trouble> {
+fn opened(place: &Place, more: OFlags) -> Result<File, LinkError> {
     let flags = match place.found {
         Found::Open => WRITE.difference(OFlags::NOFOLLOW),
         _ => WRITE,
@@ -325,17 +292,17 @@ fn opened(place: &Place, more: OFlags) -> Result<File, Trouble> {
     if let Found::Something(found) = &place.found {
         let now = fstat(&file)?;
         if (now.st_dev, now.st_ino) != (found.st_dev, found.st_ino) {
-            return Err(Trouble::Refused("it changed while it was opened; use another file".to_owned()));
+            return Err(LinkError::Refused("it changed while it was opened; use another file".to_owned()));
         }
     }
     Ok(file.into())
 }
 
 /// Refuses to empty a file that has another name, where others could have given it this one.
-fn alone(place: &Place, file: &Stat) -> Result<(), Trouble> {
+fn alone(place: &Place, file: &Stat) -> Result<(), LinkError> {
     let shared = fstat(&place.directory)?.st_mode & (Mode::WOTH | Mode::WGRP).bits() != 0;
     if shared && file.st_nlink > 1 {
-        return Err(Trouble::Refused(
+        return Err(LinkError::Refused(
             "it has a second name (hard link), and others can write to its directory; use another file"
                 .to_owned(),
         ));
@@ -344,33 +311,35 @@ fn alone(place: &Place, file: &Stat) -> Result<(), Trouble> {
 }
 
 /// Refuses the kernel's own directories, in which root may write and nobody may create a file.
-fn holds_files(place: &Place) -> Result<(), Trouble> {
+fn holds_files(place: &Place) -> Result<(), LinkError> {
     /// Those of proc and sysfs (linux/magic.h).
     const OF_THE_KERNEL: [i128; 2] = [0x9fa0, 0x6265_6572];
-    let kind = fstatfs(&place.directory)?.f_type;
-    match OF_THE_KERNEL.contains(&i128::from(kind)) {
-        true => {
-            Err(Trouble::Refused("no file can be created on /proc or /sys; use another directory".to_owned()))
-        }
-        false => Ok(()),
+    if OF_THE_KERNEL.contains(&i128::from(fstatfs(&place.directory)?.f_type)) {
+        let why = "no file can be created on /proc or /sys; use another directory";
+        return Err(LinkError::Refused(why.to_owned()));
     }
+    Ok(())
 }
 
 /// Refuses what the kernel would keep from being replaced although it can be written: names and files that only grow
 /// (chattr(1), a).
-fn replaceable(place: &Place) -> Result<(), Trouble> {
-    let grows = |name: &OsStr, flags: AtFlags| {
-        let about = statx(&place.directory, name, flags, StatxFlags::BASIC_STATS);
-        about.is_ok_and(|about| about.stx_attributes.contains(StatxAttributes::APPEND))
-    };
-    let only_grows =
-        grows(OsStr::new(""), AtFlags::EMPTY_PATH) || grows(&place.name, AtFlags::SYMLINK_NOFOLLOW);
-    let why = "it or its directory is append-only; use another file";
-    if only_grows { Err(Trouble::Refused(why.to_owned())) } else { Ok(()) }
+fn replaceable(place: &Place) -> Result<(), LinkError> {
+    let grows = |name| attributes(place, name).contains(StatxAttributes::APPEND);
+    match grows(OsStr::new("")) || grows(&place.name) {
+        true => Err(LinkError::Refused("it or its directory is append-only; use another file".to_owned())),
+        false => Ok(()),
+    }
+}
+
+/// Attributes of a name in the directory, or of the directory itself for an empty name; none that its file system does not report.
+fn attributes(place: &Place, name: &OsStr) -> StatxAttributes {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
+    let about = statx(&place.directory, name, flags, StatxFlags::BASIC_STATS);
+    about.map_or(StatxAttributes::empty(), |about| about.stx_attributes)
 }
 
 /// Writes into the file that is there: all is made before its first byte is changed.
-fn in_place(place: &Place, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> Result<(), Trouble> {
+fn in_place(place: &Place, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> Result<(), LinkError> {
     let mut text = Vec::new();
     fill(&mut text)?;
     let mut file = opened(place, OFlags::empty())?;
@@ -385,7 +354,7 @@ fn replaced(
     place: &Place,
     registry: &Registry,
     fill: impl Fn(&mut dyn Write) -> io::Result<()>,
-) -> Result<(), Trouble> {
+) -> Result<(), LinkError> {
     let directory = PathBuf::from(format!("/proc/self/fd/{}", place.directory.as_raw_fd()));
     let made = registry.file_in(&directory, 0o666, OFlags::empty())?;
     fill(&mut made.file())?;
@@ -395,8 +364,11 @@ fn replaced(
         drop(made);
         return in_place(place, fill);
     }
-    made.finish(&directory.join(&place.name))?;
-    Ok(synced(place)?)
+    match made.finish(&directory.join(&place.name)) {
+        // Something is mounted there, which kernels before 5.8 do not report.
+        Err(e) if e.kind() == io::ErrorKind::ResourceBusy => in_place(place, fill),
+        finished => Ok(finished.and_then(|()| Ok(synced(place)?))?),
+    }
 }
 
 /// Gives a new file the owner, group and mode of the one that it replaces: its owner and its readers may rely on them.
@@ -430,7 +402,7 @@ struct Stream {
 
 impl Stream {
     /// Opens it; a FIFO as soon as it has a reader.
-    fn open(place: &Place, waits: Waits, patience: Option<Duration>) -> Result<Self, Trouble> {
+    fn open(place: &Place, waits: Waits, patience: Option<Duration>) -> Result<Self, LinkError> {
         let fifo = match &place.found {
             Found::Something(found) => FileType::from_raw_mode(found.st_mode) == FileType::Fifo,
             _ => false,
@@ -440,8 +412,8 @@ impl Stream {
         loop {
             match opened(place, OFlags::APPEND) {
                 Ok(file) => return Ok(Self { file, waits, patience }),
-                Err(Trouble::Failed(e)) if fifo && Errno::from_io_error(&e) == Some(Errno::NXIO) => {}
-                Err(trouble) => return Err(trouble),
+                Err(LinkError::Failed(e)) if fifo && Errno::from_io_error(&e) == Some(Errno::NXIO) => {}
+                Err(error) => return Err(error),
             }
             if !told {
                 let name = crate::text::shown_bytes(place.name.as_bytes());

@@ -25,7 +25,7 @@ impl Place {
         made
     }
 
-    /// The same, left by a kill: the lock goes, and the rest stays.
+    /// A directory that a kill has left: the lock goes, and the rest stays.
     fn left(&self) -> PathBuf {
         killed(self.made())
     }
@@ -226,7 +226,7 @@ fn files_that_were_not_finished_are_removed_and_nothing_else_of_their_name() {
         gone
     };
     assert!(entered(&|_| {}));
-    // Its last name was given by a link, and the first one stayed.
+    // The last name was given by a link, and the first one stayed.
     assert!(entered(&|path| fs::hard_link(path, path.with_file_name("run.json")).unwrap()));
     assert!(place.parent.join("run.json").exists());
     assert!(!entered(&|path| {
