@@ -27,11 +27,9 @@ use plimsoll_units::{quantity, text};
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::compare::Floors;
 use crate::document::{Run, RunStatus};
@@ -295,16 +293,6 @@ impl Store {
             nodes: run.facts.nodes.max(1),
         };
         Ok(self.index()?.runs.iter().map(entry).collect())
-    }
-
-    /// SHA-256 of the file of a run, in hexadecimal: it changes when the run does.
-    ///
-    /// # Errors
-    /// There is no such run, or its file cannot be read.
-    pub fn digest(&self, run: &str) -> Result<String, StoreError> {
-        let found = self.index()?.find(run).ok_or_else(|| self.no_such(run))?;
-        let bytes = fs::read(&found.path).map_err(|e| StoreError::not_readable(&found.path, &e))?;
-        Ok(format!("{:x}", Sha256::digest(bytes)))
     }
 
     /// The run whose id is or begins with `wanted`, the latest for `last`, the one before it for `last~1`. One that was killed

@@ -22,7 +22,6 @@ pub mod peers;
 mod progress;
 pub mod published;
 mod row;
-pub mod site;
 mod style;
 mod table;
 pub mod target;

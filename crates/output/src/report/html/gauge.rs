@@ -8,8 +8,10 @@ use super::alike::{Block, blocks};
 use super::stated::Stated;
 use super::{Reference, parts};
 use crate::document::Run;
+use crate::label::label;
 use crate::measurement::{Measurement, MetricResult, Status};
 use crate::quantity::{Quantity, percent};
+use crate::report::card;
 use crate::report::context::{context, title};
 use crate::report::group::{IN_ITS_COLUMN, STAR, is_wide};
 use crate::report::row::Row;
@@ -58,6 +60,15 @@ pub(super) fn gauges(run: &Run, stated: &Stated, references: &[Reference]) -> Ma
     }
 }
 
+/// The lines of a few headlines, each with the name of its subsystem.
+pub(super) fn headlines(run: &Run) -> Markup {
+    html! {
+        @for (subsystem, measurement) in card::telling(run) {
+            (row(measurement, &format!("{}: {}", title(subsystem), label(&measurement.case)), &[], &[]))
+        }
+    }
+}
+
 /// What all lines of a block have in common.
 fn heading(block: &Block<'_>) -> Markup {
     let warned: Vec<&str> = in_words(&block.warned).collect();
@@ -73,7 +84,7 @@ fn heading(block: &Block<'_>) -> Markup {
 fn row(measurement: &Measurement, short: &str, told: &[&str], references: &[Reference]) -> Markup {
     let Row { label: whole, figures, .. } = Row::of(measurement);
     // Which repeat it is follows the name.
-    let repeat = whole.strip_prefix(&crate::label::label(&measurement.case)).unwrap_or_default();
+    let repeat = whole.strip_prefix(&label(&measurement.case)).unwrap_or_default();
     let name = format!("{short}{repeat}");
     let (Some(metric), Some(figures)) = (measurement.metrics.first(), figures) else {
         let reason = measurement.reason.as_deref().unwrap_or("no reason given");

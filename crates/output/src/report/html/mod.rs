@@ -12,7 +12,7 @@ mod gauge;
 mod machines;
 mod nodes;
 mod page;
-pub(super) mod parts;
+mod parts;
 pub(super) mod plain;
 mod reports;
 mod roofline;

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use serde::{Deserialize, Serialize};
 
 use crate::document::{Finding, Run, RunStatus};
 use crate::fleet;
@@ -14,7 +13,7 @@ use crate::quantity::{Quantity, Unit, format_size, percent, significant};
 use crate::report::conditions;
 use crate::report::context::title;
 use crate::report::peers::{HEAD, RATIO, compared};
-use crate::report::row::{self, Row};
+use crate::report::row::{GOOD, Grade, Row};
 use crate::stats::Verdict;
 use crate::store::Counts;
 use crate::text::counted;
@@ -27,38 +26,12 @@ const OPEN: usize = 5;
 const DISTURBED: f64 = 0.05;
 
 /// A verdict in words.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Told {
-    pub(in crate::report) grade: Grade,
-    pub(in crate::report) word: String,
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) grade: Grade,
+    pub(super) word: String,
     /// Empty where there is nothing to add.
-    pub(in crate::report) why: String,
-}
-
-/// The colour of a verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(in crate::report) enum Grade {
-    /// As it should be.
-    Good,
-    /// Not all is.
-    Fair,
-    /// To be looked at.
-    Poor,
-    /// Nothing is known.
-    Unknown,
-}
-
-impl Grade {
-    const fn class(self) -> &'static str {
-        match self {
-            Self::Good => "good",
-            Self::Fair => "fair",
-            Self::Poor => "poor",
-            Self::Unknown => "unknown",
-        }
-    }
+    pub(super) why: String,
 }
 
 /// A verdict under its name.
@@ -101,7 +74,7 @@ pub(super) fn header(run: &Run) -> Markup {
 }
 
 /// The machine in a line.
-pub(in crate::report) fn machine_line(machine: &Machine) -> String {
+pub(super) fn machine_line(machine: &Machine) -> String {
     let mut said = vec![machine.cpu.model_name.clone().unwrap_or_else(|| "unknown processor".to_owned())];
     said.push(counted(machine.cpu.threads, "CPU"));
     said.extend(machine.memory.total_bytes.map(|b| Quantity::new(b as f64, Unit::Byte).to_string()));
@@ -111,23 +84,23 @@ pub(in crate::report) fn machine_line(machine: &Machine) -> String {
 }
 
 /// How many figures come near their limits, in all and by subsystem.
-pub(in crate::report) fn limits(run: &Run) -> Told {
-    let grades = |part: Option<&str>| -> Vec<row::Grade> {
+pub(super) fn limits(run: &Run) -> Told {
+    let grades = |part: Option<&str>| -> Vec<Grade> {
         let of = |m: &&Measurement| {
             m.status == Status::Ok
                 && !m.metrics.is_empty()
                 && part.is_none_or(|part| m.case.subsystem() == part)
         };
-        run.measurements.iter().filter(of).map(row::Grade::of).collect()
+        run.measurements.iter().filter(of).map(Grade::of).collect()
     };
-    let known = |grades: &[row::Grade]| grades.iter().filter(|grade| **grade != row::Grade::Unknown).count();
-    let good = |grades: &[row::Grade]| grades.iter().filter(|grade| **grade == row::Grade::Good).count();
+    let known = |grades: &[Grade]| grades.iter().filter(|grade| **grade != Grade::Unknown).count();
+    let good = |grades: &[Grade]| grades.iter().filter(|grade| **grade == Grade::Good).count();
     let all = grades(None);
     let (grade, word) = match known(&all) {
         0 => (Grade::Unknown, "none known".to_owned()),
         n => {
             let grade = if good(&all) == n { Grade::Good } else { Grade::Fair };
-            (grade, format!("{} of {n} figures reach {}", good(&all), percent(row::GOOD, 2)))
+            (grade, format!("{} of {n} figures reach {}", good(&all), percent(GOOD, 2)))
         }
     };
     let mut why: Vec<String> = Vec::new();
@@ -168,7 +141,7 @@ fn worst(run: &Run) -> Option<Loss<'_>> {
 }
 
 /// Whether the machine was quiet.
-pub(in crate::report) fn quiet(run: &Run) -> Told {
+pub(super) fn quiet(run: &Run) -> Told {
     let lost = |m: &&Measurement| m.warnings.iter().any(|w| CAUSES.contains(&w.code.as_str()));
     let disturbed = run.measurements.iter().filter(lost).count();
     let worst = worst(run);

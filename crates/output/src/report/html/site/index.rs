@@ -2,13 +2,10 @@
 
 use maud::{Markup, html};
 
-use super::{Since, change, changes, method, since, text_page, when};
+use super::{OfMachine, Since, change, changes, method, names, since, text_page, when};
 use crate::report::html::parts::verdict;
-use crate::report::site::{Headline, OfMachine, names};
 use crate::text::{counted, shown_within};
 
-/// How far beyond the limit a line is drawn.
-const BEYOND: f64 = 1.08;
 /// Runs whose changes are told of each machine, and changes of each.
 const MOST_RUNS: usize = 4;
 const MOST_CHANGES: usize = 4;
@@ -16,7 +13,7 @@ const MOST_CHANGES: usize = 4;
 /// The page; `machines` in any order.
 pub fn index(machines: &[OfMachine<'_>]) -> String {
     let mut order: Vec<&OfMachine<'_>> = machines.iter().collect();
-    let newest = |of: &OfMachine<'_>| of.newest().map(|run| run.entry.line.started.clone());
+    let newest = |of: &OfMachine<'_>| of.runs.last().map(|run| run.entry.line.started.clone());
     order.sort_by_key(|of| std::cmp::Reverse(newest(of)));
     let runs: usize = machines.iter().map(|of| of.runs.len()).sum();
     let last = order.first().and_then(|of| newest(of));
@@ -38,28 +35,28 @@ pub fn index(machines: &[OfMachine<'_>]) -> String {
 }
 
 fn machine(of: &OfMachine<'_>) -> Markup {
-    let Some(newest) = of.newest() else { return html! {} };
+    let Some(newest) = of.runs.last() else { return html! {} };
     let changes = changes(of);
     let untold = changes.len().saturating_sub(MOST_RUNS);
     html! {
         section.of-machine {
             h2 {
                 a href=(of.page) { (of.name()) }
-                span.note { (shown_within(&newest.summary.machine, 300)) " · " (shown_within(of.fingerprint, 40)) }
+                span.note { (shown_within(&newest.machine, 300)) " · " (shown_within(of.fingerprint, 40)) }
             }
             div.verdicts {
-                (verdict("Limits", &newest.summary.limits))
-                (verdict("Conditions", &newest.summary.quiet))
+                (verdict("Limits", &newest.limits))
+                (verdict("Conditions", &newest.quiet))
                 div.verdict {
                     span.word { a href=(of.page) { (counted(of.runs.len(), "run")) } }
                     span.why {
                         "newest: " a href=(names::run(&newest.entry.line.id)) {
-                            (when(&newest.entry.line.started)) ", plan " (shown_within(&newest.summary.plan, 60))
+                            (when(&newest.entry.line.started)) ", plan " (shown_within(&newest.plan, 60))
                         }
                     }
                 }
             }
-            div.figures-of { @for headline in &newest.summary.headlines { (figure(headline)) } }
+            div.figures-of { (newest.headlines) }
             h3 { "What changed" }
             @if changes.is_empty() {
                 p.note { "no change of level in " (counted(of.runs.len(), "run")) }
@@ -78,24 +75,5 @@ fn line(of: &Since<'_>) -> Markup {
         (since(of, ""))
         @for (index, one) in of.changes.iter().take(MOST_CHANGES).enumerate() { @if index > 0 { "; " } (change(one)) }
         @if more > 0 { "; and " (more) " more" }
-    }
-}
-
-/// A headline as a load line: full is the limit.
-fn figure(of: &Headline) -> Markup {
-    let width = |share: f64| format!("width:{:.2}%", share.clamp(0.0, BEYOND) * 100.0 / BEYOND);
-    html! {
-        div.gauge.open[of.of_limit.is_none()] {
-            span.what { (of.part) ": " (of.label) }
-            span.value { (of.value) }
-            span.interval { (of.interval) }
-            span.track {
-                @if let Some(share) = of.of_limit {
-                    span.fill.(of.grade) style=(width(share)) {}
-                    span.load style=(format!("left:{:.2}%", 100.0 / BEYOND)) {}
-                }
-            }
-            span.share { @if of.share.is_empty() { span.unknown { "no limit known" } } @else { (of.share) } }
-        }
     }
 }

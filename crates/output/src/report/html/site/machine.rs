@@ -3,7 +3,10 @@
 use maud::{Markup, html};
 
 use super::plot::plot;
-use super::{change, changes, class, day, method, name, short, since, text_page, when};
+use super::{
+    Listed, OfMachine, Series, change, changes, class, day, method, name, names, short, since, text_page,
+    when,
+};
 use crate::case::Case;
 use crate::document::RunStatus;
 use crate::label::label;
@@ -11,7 +14,6 @@ use crate::quantity::{Quantity, percent};
 use crate::report::context::title;
 use crate::report::html::parts::verdict;
 use crate::report::progress::span;
-use crate::report::site::{Listed, OfMachine, Series, names};
 use crate::report::trend::between;
 use crate::text::{counted, shown_within};
 
@@ -38,10 +40,10 @@ fn header(of: &OfMachine<'_>) -> Markup {
         header {
             div.name {
                 h1 { (of.name()) }
-                @if let Some(newest) = of.newest() { p.machine { (shown_within(&newest.summary.machine, 300)) } }
+                @if let Some(newest) = of.runs.last() { p.machine { (shown_within(&newest.machine, 300)) } }
             }
-            @if let Some(newest) = of.newest() {
-                div.verdicts { (verdict("Limits", &newest.summary.limits)) (verdict("Conditions", &newest.summary.quiet)) }
+            @if let Some(newest) = of.runs.last() {
+                div.verdicts { (verdict("Limits", &newest.limits)) (verdict("Conditions", &newest.quiet)) }
                 p.run {
                     (counted(of.runs.len(), "run")) " · fingerprint " (shown_within(of.fingerprint, 40)) " · newest run "
                     a href=(format!("{BASE}{}", names::run(&newest.entry.line.id))) { (when(&newest.entry.line.started)) }
@@ -161,9 +163,9 @@ fn row(run: &Listed<'_>, redacted: bool) -> Markup {
         tr {
             td { (when(&line.started)) }
             td { a href=(format!("{BASE}{}", names::run(&line.id))) { (short(&line.id)) } }
-            td { (shown_within(&run.summary.plan, 80)) @if run.entry.nodes > 1 { " · " (counted(run.entry.nodes, "machine")) } }
+            td { (shown_within(&run.plan, 80)) @if run.entry.nodes > 1 { " · " (counted(run.entry.nodes, "machine")) } }
             td.poor-word[is_bad] { @if line.status == RunStatus::Partial { "partial " } (counts) }
-            td { (run.summary.quiet.word) }
+            td { (run.quiet.word) }
             td.n { (took) }
             @if !redacted { td { (shown_within(&line.said.line().unwrap_or_default(), 300)) } }
         }

@@ -1,14 +1,18 @@
-//! The pages of a site of all runs: an index, a page for each machine with its figures over time, and the report of each run.
+//! A site of all runs of a history: an index, a page for each machine with its figures over time, and the report of each run, as
+//! files of one directory that any web server shows, or a browser from the disk.
 //!
 //! Index and machines are text, tables and drawings that are made here, without scripts. The report of a run is the page that
 //! `report --html` writes; its library of charts is in one file for all of them.
 
+mod directory;
 mod index;
 mod machine;
+pub mod names;
 mod plot;
 #[cfg(test)]
 mod tests;
 
+pub use directory::{Directory, SiteError};
 pub use index::index;
 pub use machine::machine;
 
@@ -17,17 +21,134 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
-use super::{Beside, LIBRARY, SCRIPT, hash, made, plain, title, with_scripts};
+use super::parts::{self, Told};
+use super::{Beside, LIBRARY, SCRIPT, gauge, hash, made, plain, title, with_scripts};
 use crate::document::Run;
 use crate::quantity::percent;
-use crate::report::site::{FALSE_SHARE, OfMachine, Series, names};
+use crate::report::context::of_whom;
 use crate::report::trend::{Change, between};
+use crate::stats::{Seed, Segment, Timed, median, segments_of_many};
+use crate::store::{Entry, Trend};
 use crate::text::shown_within;
+
+/// The share of all marked changes of a machine that may be noise.
+const FALSE_SHARE: f64 = 0.05;
 
 /// The style of what only these pages have.
 const STYLE: &str = include_str!("../assets/site.css");
 /// What brings the library to a page.
 const LOADER: &str = include_str!("../assets/loader.js");
+
+/// A stored run on the pages of others.
+#[derive(Debug)]
+pub struct Listed<'a> {
+    entry: &'a Entry,
+    /// Name of its plan.
+    plan: String,
+    /// Name of its machine, or how many machines; none where the one machine has no name.
+    host: Option<String>,
+    /// The machine in a line.
+    machine: String,
+    /// How many figures come near their limits.
+    limits: Told,
+    /// Whether the machine was quiet.
+    quiet: Told,
+    /// Its headline figures as load lines.
+    headlines: Markup,
+}
+
+impl<'a> Listed<'a> {
+    /// What the pages show of a run, from its entry in the history and the document as it may leave the machine.
+    pub fn new(entry: &'a Entry, run: &Run) -> Self {
+        Self {
+            entry,
+            plan: run.plan.name.clone(),
+            host: of_whom(run),
+            machine: parts::machine_line(&run.machine),
+            limits: parts::limits(run),
+            quiet: parts::quiet(run),
+            headlines: gauge::headlines(run),
+        }
+    }
+}
+
+/// A machine on a site.
+#[derive(Debug)]
+pub struct OfMachine<'a> {
+    /// The file of its page.
+    pub page: String,
+    /// Its fingerprint.
+    pub fingerprint: &'a str,
+    /// Its name in the history.
+    pub host: Option<&'a str>,
+    /// Its runs, the oldest first; at least one.
+    pub runs: Vec<Listed<'a>>,
+    /// Its figures over time.
+    pub series: Vec<Series>,
+    /// Whether tags and notes are left out.
+    pub redacted: bool,
+}
+
+impl OfMachine<'_> {
+    /// Whether a run was on this machine.
+    pub fn is_of(&self, entry: &Entry) -> bool {
+        self.fingerprint == entry.machine && self.host == entry.line.host.as_deref()
+    }
+
+    /// Its name, or what stands for one.
+    fn name(&self) -> String {
+        let named = self.runs.last().and_then(|run| run.host.as_deref());
+        shown_within(named.unwrap_or("machine without a name"), 80)
+    }
+}
+
+/// A metric of a case over time, a figure a run, with its levels.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// The figures.
+    pub trend: Trend,
+    /// Its levels, in the places of its points.
+    pub levels: Vec<Segment>,
+    /// Whether it is the first metric of its case.
+    pub headline: bool,
+}
+
+/// The figures of one machine with their levels. Of a run that measured a case several times the median counts.
+pub fn series(trends: Vec<Trend>) -> Vec<Series> {
+    let trends: Vec<Trend> = trends.into_iter().map(of_runs).collect();
+    let timed: Vec<Vec<Timed>> = trends.iter().map(timed).collect();
+    let asked: Vec<(&[Timed], Seed)> = trends
+        .iter()
+        .zip(&timed)
+        .map(|(trend, timed)| (timed.as_slice(), Seed::new(1, &trend.case, &trend.metric)))
+        .collect();
+    let levels = segments_of_many(&asked, FALSE_SHARE, &[]);
+    let mut before = String::new();
+    let one = |(trend, levels): (Trend, Vec<Segment>)| {
+        let headline = trend.case != before;
+        before.clone_from(&trend.case);
+        Series { trend, levels, headline }
+    };
+    trends.into_iter().zip(levels).map(one).collect()
+}
+
+/// By the order of runs: clocks can be set back, the order cannot.
+fn timed(trend: &Trend) -> Vec<Timed> {
+    trend.points.iter().enumerate().map(|(n, point)| Timed { t: n as f64, value: point.median }).collect()
+}
+
+/// The same with one figure for each run.
+fn of_runs(mut trend: Trend) -> Trend {
+    let same = |a: &crate::store::Point, b: &crate::store::Point| a.run.id == b.run.id;
+    let points = trend.points.chunk_by(same).filter_map(|all| {
+        let mut point = all.first()?.clone();
+        point.median = median(all.iter().map(|one| one.median).collect())?;
+        point.of_limit = median(all.iter().filter_map(|one| one.of_limit).collect());
+        Some(point)
+    });
+    trend.points = points.collect();
+    trend
+}
 
 /// The file of the library: its name and its text.
 pub fn library() -> (String, &'static str) {

@@ -4,9 +4,8 @@ use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
-use super::{class, when};
+use super::{Series, class, names, when};
 use crate::quantity::{Quantity, percent};
-use crate::report::site::{Series, names};
 use crate::report::trend::Change;
 use crate::store::Point;
 

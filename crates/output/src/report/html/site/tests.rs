@@ -1,3 +1,5 @@
+mod directory;
+
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -8,8 +10,7 @@ use crate::bench::Better;
 use crate::document::RunStatus;
 use crate::fixture;
 use crate::quantity::Unit;
-use crate::report::site::{Listed, Summary, series};
-use crate::store::{Began, Counts, Entry, Point, RunLine, Said, Trend};
+use crate::store::{Began, Counts, Point, RunLine, Said};
 
 const HOSTILE: &str =
     "</script><script>alert(1)</script><img src=x onerror=\"alert(1)\">\u{1b}[31m\u{202e}'&";
@@ -62,11 +63,12 @@ fn hostile_run() -> Run {
     run
 }
 
-fn of<'a>(entries: &'a [Entry], summary: &'a Summary, redacted: bool) -> OfMachine<'a> {
+fn of<'a>(entries: &'a [Entry], run: &Run, redacted: bool) -> OfMachine<'a> {
     OfMachine {
         page: names::machine("m-1", 0),
         fingerprint: HOSTILE,
-        runs: entries.iter().map(|entry| Listed { entry, summary }).collect(),
+        host: None,
+        runs: entries.iter().map(|entry| Listed::new(entry, run)).collect(),
         series: series(vec![trend("bandwidth", &stepped()), trend(HOSTILE, &[1.0, 2.0])]),
         redacted,
     }
@@ -88,8 +90,8 @@ fn harmless(page: &str) {
 #[test]
 fn a_change_is_told_at_its_run_on_both_pages() {
     let entries: Vec<Entry> = (0..24).map(entry).collect();
-    let summary = Summary::of(&fixture::run(), String::new(), 0);
-    let of = of(&entries, &summary, false);
+    let run = fixture::run();
+    let of = of(&entries, &run, false);
     let says = "20.0 GB/s → 18.0 GB/s, −10 %";
     let page = machine(&of);
     let step = format!("<a href=\"../{}\">2026-11-15 08:00 UTC", names::run(&id(14)));
@@ -106,9 +108,8 @@ fn a_change_is_told_at_its_run_on_both_pages() {
 fn hostile_names_tags_and_documents_do_nothing() {
     let entries: Vec<Entry> = (0..24).map(entry).collect();
     let made = hostile_run();
-    let summary = Summary::of(&made, String::new(), 0);
-    harmless(&machine(&of(&entries, &summary, false)));
-    harmless(&index(&[of(&entries, &summary, false)]));
+    harmless(&machine(&of(&entries, &made, false)));
+    harmless(&index(&[of(&entries, &made, false)]));
     let report = run(&made, &names::machine("m-1", 0)).unwrap();
     assert!(!report.contains("<script>alert") && !report.contains("<img"), "the report");
 }
@@ -120,10 +121,10 @@ fn of_a_redacted_site_what_the_history_and_the_user_call_things_is_left_out() {
         (line.plan, line.host) = ("secret plan".to_owned(), Some("secret host".to_owned()));
         line.said = Said { tags: vec!["secret-tag".to_owned()], note: Some("secret note".to_owned()) };
     }
-    let summary = Summary::of(&fixture::run(), String::new(), 0);
-    let open = machine(&of(&entries, &summary, false));
+    let run = fixture::run();
+    let open = machine(&of(&entries, &run, false));
     assert!(open.contains("secret-tag · secret note"));
-    for page in [machine(&of(&entries, &summary, true)), index(&[of(&entries, &summary, true)])] {
+    for page in [machine(&of(&entries, &run, true)), index(&[of(&entries, &run, true)])] {
         assert!(!page.contains("secret"));
     }
 }
@@ -144,6 +145,19 @@ fn the_report_has_its_library_in_a_file_of_the_site_and_its_policy_names_it() {
     assert!(page.contains(&format!("script-src {} {} file:;", hash(LIBRARY), hash(&script()))));
     assert!(page.contains(&format!("<script>{}</script>", script())));
     assert!(page.contains("href=\"../index.html\""));
+}
+
+#[test]
+fn repeats_of_a_run_are_one_figure_and_the_first_metric_of_a_case_is_its_headline() {
+    let mut repeated = trend("x", &[1.0, 2.0, 9.0, 4.0]);
+    let run = repeated.points[0].run.clone();
+    repeated.points[1].run = run.clone();
+    repeated.points[2].run = run;
+    let other = Trend { case: "memory.latency".to_owned(), ..trend("y", &[1.0]) };
+    let all = series(vec![repeated, trend("y", &[1.0]), other]);
+    let medians: Vec<f64> = all[0].trend.points.iter().map(|point| point.median).collect();
+    assert_eq!(medians, [2.0, 4.0]);
+    assert_eq!(all.iter().map(|one| one.headline).collect::<Vec<_>>(), [true, false, true]);
 }
 
 proptest! {

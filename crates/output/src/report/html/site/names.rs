@@ -5,9 +5,9 @@ use sha2::{Digest, Sha256};
 /// The first page.
 pub const INDEX: &str = "index.html";
 /// Directory of the pages of runs.
-pub const RUNS: &str = "run";
+pub(super) const RUNS: &str = "run";
 /// Directory of the pages of machines.
-pub const MACHINES: &str = "machine";
+pub(super) const MACHINES: &str = "machine";
 /// Hexadecimal digits of a name.
 const DIGITS: usize = 16;
 /// What the library of charts is called, before and after its digits.
@@ -34,12 +34,12 @@ pub fn machine(fingerprint: &str, twin: usize) -> String {
 }
 
 /// The file with a library of this text.
-pub fn library(text: &str) -> String {
+pub(super) fn library(text: &str) -> String {
     format!("{}{}{}", LIBRARY[0], hash("library", &[text]), LIBRARY[1])
 }
 
 /// Whether a file of a site may have this name. Nothing else is written or removed.
-pub fn is_ours(name: &str) -> bool {
+pub(super) fn is_ours(name: &str) -> bool {
     let digits = |text: &str| {
         text.len() == DIGITS && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
     };

@@ -1,0 +1,131 @@
+//! The directory of a site, which a file in it marks as one.
+//!
+//! Each file is replaced whole. A page is written before any page that leads to it, and what belongs to no run any more is
+//! removed last, so that after an interruption every link still leads somewhere.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+
+use super::names::{MACHINES, RUNS, is_ours};
+use crate::report::target::{Target, TargetError, Waits};
+use crate::text::shown_bytes;
+
+/// The file that marks a directory as a site.
+pub(super) const MARKER: &str = "plimsoll-site";
+/// The text of the marker.
+const MARKER_TEXT: &str = "The pages here are written and removed by plimsoll site.\n";
+
+/// Why a site cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum SiteError {
+    /// The directory holds something else.
+    #[error("{0}; nothing was written to it: name a new directory")]
+    Foreign(String),
+    /// Another process writes the site.
+    #[error("cannot write {0}: another plimsoll writes it; wait until that ends")]
+    Locked(String),
+    /// The system refuses a call.
+    #[error("cannot write {0}: {1}; use another directory")]
+    Failed(String, io::Error),
+    /// A page cannot be written.
+    #[error(transparent)]
+    Page(#[from] TargetError),
+}
+
+/// A site's directory, locked against other processes that would write to it.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    waits: Waits,
+    _lock: File,
+}
+
+fn shown(path: &Path) -> String {
+    shown_bytes(path.as_os_str().as_bytes())
+}
+
+fn failed(path: &Path) -> impl Fn(io::Error) -> SiteError + '_ {
+    |error| SiteError::Failed(shown(path), error)
+}
+
+/// Opens a directory, which is made if it is missing. A link counts as a directory only where `flags` let it.
+fn opened(path: &Path, flags: OFlags) -> Result<File, SiteError> {
+    match fs::create_dir(path) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(failed(path)(e)),
+        _ => {}
+    }
+    let flags = (OFlags::DIRECTORY | flags).bits().cast_signed();
+    OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed(path))
+}
+
+impl Directory {
+    /// Opens the directory of a site; a new or an empty one becomes a site.
+    ///
+    /// # Errors
+    /// Something else is in it, another process writes to it, or it cannot be written.
+    pub fn open(path: &Path, waits: &Waits) -> Result<Self, SiteError> {
+        let lock = opened(path, OFlags::empty())?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| SiteError::Locked(shown(path)))?;
+        let directory = Self { path: path.to_owned(), waits: waits.clone(), _lock: lock };
+        if fs::symlink_metadata(path.join(MARKER)).is_err()
+            && let Some(entry) = entries(path)?.first()
+        {
+            let (path, name) = (shown(path), shown_bytes(entry.file_name().as_bytes()));
+            let why = format!("{path} is not empty ({name}) and no site of plimsoll's ({MARKER} is missing)");
+            return Err(SiteError::Foreign(why));
+        }
+        directory.put(MARKER, MARKER_TEXT)?;
+        for below in [RUNS, MACHINES] {
+            opened(&path.join(below), OFlags::NOFOLLOW)?;
+        }
+        Ok(directory)
+    }
+
+    /// Writes a file of the site, unless it has this text already. Whether it was written.
+    ///
+    /// # Errors
+    /// Something else has its name, or it cannot be written.
+    pub fn put(&self, name: &str, text: &str) -> Result<bool, SiteError> {
+        let file = self.path.join(name);
+        match fs::symlink_metadata(&file) {
+            Ok(about) if !about.is_file() => {
+                let why = format!("{} is a link or no regular file", shown(&file));
+                return Err(SiteError::Foreign(why));
+            }
+            Ok(_) if fs::read(&file).is_ok_and(|found| found == text.as_bytes()) => return Ok(false),
+            _ => {}
+        }
+        Target::new(&file, &self.waits)?.put(text)?;
+        Ok(true)
+    }
+
+    /// Removes the pages that are not among `files`. How many were removed.
+    ///
+    /// # Errors
+    /// Something cannot be removed.
+    pub fn remove_others(&self, files: &BTreeSet<String>) -> Result<usize, SiteError> {
+        let mut removed = 0;
+        for below in ["", RUNS, MACHINES] {
+            for entry in entries(&self.path.join(below))? {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                let name = if below.is_empty() { name } else { format!("{below}/{name}") };
+                if is_ours(&name) && !files.contains(&name) {
+                    fs::remove_file(entry.path()).map_err(failed(&entry.path()))?;
+                    removed += 1;
+                }
+            }
+        }
+        Ok(removed)
+    }
+}
+
+fn entries(directory: &Path) -> Result<Vec<fs::DirEntry>, SiteError> {
+    let entries = fs::read_dir(directory).and_then(Iterator::collect);
+    entries.map_err(failed(directory))
+}
