@@ -41,9 +41,7 @@ const SUBSYSTEMS: &[(&str, usize)] = &[
     ("reference/tools/java.rs", 3),
     ("reference/tools/netperf.rs", 1),
     ("reference/tools/sysbench.rs", 1),
-    ("published/flags.rs", 17),
     ("published/lib.rs", 1),
-    ("published/tables/specs.rs", 31),
     ("output/report/html/charts.rs", 1),
     // The label with the number of a CPU.
     ("output/report/format/openmetrics.rs", 1),

@@ -2,12 +2,9 @@
 //! base units, with the case that measures the same, or the reason why there is none.
 //!
 //! A figure that is impossible (past its limit, a page cache taken for a disk, a sent byte taken for a round trip), not
-//! comparable, or in none of the report's tables is kept, marked with the reason, and never divided by: by rules for all
-//! figures alike (`flags`), with what each machine can do at most (`machines`). How the reports count is in the notes of the built-in plans.
+//! comparable, or in none of the report's tables is kept, marked with the reason (docs/experiments.md has the rules), and
+//! never divided by. How the reports count is in the notes of the built-in plans.
 #![forbid(unsafe_code)]
-
-mod flags;
-mod machines;
 
 pub mod tables;
 
@@ -73,6 +70,12 @@ pub struct Figure {
     /// Why no case measures the same, or why the one that measures the same operation is not divided by it; empty where
     /// one does.
     pub unmatched: &'static str,
+    /// The number of its table in the report.
+    pub table: &'static str,
+    /// What its row is called there.
+    pub row: &'static str,
+    /// What its column is called there.
+    pub column: &'static str,
 }
 
 /// What is wrong with a published number.
@@ -80,8 +83,6 @@ pub struct Figure {
 pub struct Doubt {
     /// Its kind.
     pub verdict: Verdict,
-    /// The name of the rule that the number breaks.
-    pub rule: &'static str,
     /// The reason, as a phrase.
     pub why: &'static str,
 }
@@ -98,6 +99,8 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    const ALL: [Self; 3] = [Self::Impossible, Self::NotComparable, Self::InNoTable];
+
     /// As it is written beside a number and in exports.
     pub fn word(self) -> &'static str {
         match self {
@@ -198,6 +201,32 @@ impl Figure {
         !matches!(self.source, "own" | "theoretical" | "efficiency-own" | "efficiency-reference")
     }
 
+    /// The number as printed.
+    pub fn number(&self) -> Option<f64> {
+        self.value.parse().ok()
+    }
+
+    /// Whether both are printed for the same point.
+    pub fn is_of_point(&self, other: &Figure) -> bool {
+        let key =
+            |f: &Figure| (f.subsystem, f.operation, f.pattern, f.precision, f.bytes, f.threads, f.metric);
+        key(self) == key(other)
+    }
+
+    /// Whether a number of the text can be about this one.
+    pub fn is_what(&self, text: &Figure) -> bool {
+        let fits = |own: &str, of: &str| of.is_empty() || own == of;
+        self.subsystem == text.subsystem
+            && self.metric == text.metric
+            && fits(self.operation, text.operation)
+            && fits(self.bytes, text.bytes)
+    }
+
+    /// Whether it is a number of the report's text.
+    pub fn is_of_text(&self) -> bool {
+        self.pattern.split(';').any(|part| part == "headline")
+    }
+
     /// Its value as we count it, if there is no doubt about it.
     pub fn believed(&self) -> Option<f64> {
         let value = self.matched.as_ref()?.as_ours()?;
@@ -252,6 +281,21 @@ const THEORIES: &str = include_str!("data/theories.tsv");
 /// What the reports leave open; a report of `*` is all of them.
 const OPEN: &str = include_str!("data/open.tsv");
 
+/// Why numbers are doubted: name, verdict and reason.
+const DOUBTS: &str = include_str!("data/doubts.tsv");
+
+/// The rows of a table below its head, each of so many values between tabs.
+fn rows<const N: usize>(table: &'static str) -> impl Iterator<Item = [&'static str; N]> {
+    table.lines().skip(1).filter_map(|line| line.split('\t').collect::<Vec<_>>().try_into().ok())
+}
+
+/// The doubt of that name.
+fn doubt(name: &str) -> Option<Doubt> {
+    let [_, verdict, why] = rows::<3>(DOUBTS).find(|[known, ..]| *known == name)?;
+    let verdict = Verdict::ALL.into_iter().find(|one| one.word() == verdict)?;
+    Some(Doubt { verdict, why })
+}
+
 /// Something that a report does not answer or leaves to later work, and the command that answers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenPoint {
@@ -286,14 +330,12 @@ pub fn names() -> Vec<&'static str> {
 /// The report of that name.
 pub fn find(name: &str) -> Option<Baseline> {
     let report = REPORTS.iter().find(|report| report.name == name)?;
-    let mut figures: Vec<Figure> = report.text.lines().skip(1).filter_map(figure).collect();
-    flags::mark(report.name, &mut figures);
+    let figures = rows(report.text).map(figure).collect();
     Some(Baseline { name: report.name, machine: report.machine, year: report.year, figures })
 }
 
-/// A line of the data: the report's own twelve columns, then ours.
-fn figure(line: &'static str) -> Option<Figure> {
-    let columns: Vec<&'static str> = line.split('\t').collect();
+/// A row of the data: the report's own twelve columns, then ours.
+fn figure(columns: [&'static str; 21]) -> Figure {
     let [
         subsystem,
         operation,
@@ -306,19 +348,15 @@ fn figure(line: &'static str) -> Option<Figure> {
         unit,
         statistic,
         value,
-        source,
         rest @ ..,
-    ] = columns.as_slice()
-    else {
-        return None;
-    };
-    let [case, ours, si, si_unit, unmatched] = rest else { return None };
-    let base = si.parse().ok().zip(Unit::ALL.iter().copied().find(|unit| unit.name() == *si_unit));
+    ] = columns;
+    let [source, case, ours, si, si_unit, unmatched, table, row, column, doubted] = rest;
+    let base = si.parse().ok().zip(Unit::ALL.iter().copied().find(|unit| unit.name() == si_unit));
     // Operations of all threads ÷ the time: falls with their number. So in both reports that print a unit.
-    let counts_all = *subsystem == "memory" && *metric == LATENCY && *source != "theoretical";
+    let counts_all = subsystem == "memory" && metric == LATENCY && source != "theoretical";
     let per = threads.parse().ok().filter(|_| counts_all).unwrap_or(1.0);
     let (ours, counted) = counted(ours, per);
-    Some(Figure {
+    Figure {
         subsystem,
         operation,
         pattern,
@@ -332,9 +370,12 @@ fn figure(line: &'static str) -> Option<Figure> {
         source,
         base,
         matched: case.parse().ok().map(|case| Matched { case, metric: ours, value: base, counted }),
-        doubt: None,
+        doubt: doubt(doubted),
         unmatched,
-    })
+        table,
+        row,
+        column,
+    }
 }
 
 /// Our metric, and how the report's number follows from it: `bandwidth for 160000000` is the time of so many bytes, and
@@ -358,27 +399,23 @@ impl Baseline {
 
     /// How the report derives the limit of a metric of a part of the machine: formula and inputs, or that it prints none.
     pub fn derivation(&self, subsystem: &str, metric: &str) -> Option<&'static str> {
-        THEORIES.lines().skip(1).find_map(|line| {
-            let columns: Vec<&str> = line.split('\t').collect();
-            let [report, part, of, text] = columns.as_slice() else { return None };
-            ([*report, *part, *of] == [self.name, subsystem, metric]).then_some(*text)
-        })
+        let mut all = rows::<4>(THEORIES);
+        let [.., text] =
+            all.find(|[report, part, of, _]| [*report, *part, *of] == [self.name, subsystem, metric])?;
+        Some(text)
     }
 
     /// What the report leaves open.
     pub fn open_points(&self) -> Vec<OpenPoint> {
-        let point = |line: &'static str| {
-            let columns: Vec<&'static str> = line.split('\t').collect();
-            let [report, open, command, gives, document, heading] = *columns.as_slice() else { return None };
-            [self.name, "*"].contains(&report).then_some(OpenPoint {
-                open,
-                command,
-                gives,
-                document,
-                heading,
-            })
+        let own = rows::<6>(OPEN).filter(|[report, ..]| [self.name, "*"].contains(report));
+        let point = |[_, open, command, gives, document, heading]: [&'static str; 6]| OpenPoint {
+            open,
+            command,
+            gives,
+            document,
+            heading,
         };
-        OPEN.lines().skip(1).filter_map(point).collect()
+        own.map(point).collect()
     }
 
     /// The published figure of a case's metric.

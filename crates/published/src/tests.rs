@@ -262,109 +262,35 @@ fn stated_numbers_of_samples_are_taken() {
 }
 
 #[test]
-fn a_limit_that_a_sound_figure_passes_is_none_in_any_row() {
-    let report = find("hyperion-prometheus").unwrap();
-    let limits = |subsystem: &str, metric: &str, value: &str| -> Vec<&'static str> {
-        let same = |f: &&Figure| {
-            f.source == "theoretical" && f.subsystem == subsystem && f.metric == metric && f.value == value
-        };
-        report.figures.iter().filter(same).map(|f| f.rule()).collect()
-    };
-    assert_eq!(limits("disk", "throughput", "372"), ["limit-passed"; 3], "404 of 372 MB/s");
-    assert_eq!(limits("disk", "throughput", "172"), ["limit-passed"; 3], "216 of 172 MB/s");
-    assert_eq!(limits("disk", "latency", "0.5"), ["limit-passed"; 16], "0.184 of 0.5 ms");
-    assert_eq!(limits("disk", "throughput", "540"), [""; 3]);
-    assert_eq!(limits("network", "throughput", "56000"), [""; 16], "what passes it is itself refuted");
-    let shares = report.figures.iter().filter(|f| f.unit == "%" && f.number() > Some(100.0));
-    let sound: Vec<&Figure> = shares.filter(|f| f.metric == "throughput" && f.doubt.is_none()).collect();
-    assert!(sound.is_empty(), "no believed share of a rate is above 100 %: {sound:?}");
-}
-
-#[test]
-fn a_line_of_iperf_lasts_whole_seconds() {
-    let report = find("ec2-t2micro-java").unwrap();
-    let lines = report.figures.iter().filter(|f| f.source == "iperf" && f.pattern.starts_with("screen"));
-    let rules: Vec<(&str, &str)> = lines.map(|f| (f.metric, f.rule())).collect();
-    let line = [("transfer", "iperf-time"), ("throughput", "iperf-time"), ("retransmits", "")];
-    assert_eq!(rules, [line, line].concat(), "5.81 GBytes at 811 Mbits/sec are 61.5 s");
-    let others = names().into_iter().flat_map(|name| find(name).unwrap().figures);
-    assert_eq!(others.filter(|f| f.rule() == "iperf-time").count(), 4);
-}
-
-#[test]
-fn a_bound_is_no_guess_no_requested_rate_and_no_typical_value() {
-    let sound = [
-        // iperf sent UDP at 100 Mbit/s because it was told to.
-        ("ec2-t2micro", "network udp 65536 1 throughput mean", "1856.312"),
-        ("ec2-t2micro", "network udp 65536 2 throughput mean", "777.403"),
-        ("ec2-t2micro-java", "network udp 65507 1 throughput sample1", "1823.27"),
-        // 79 % is the share of a rate that the text alone has.
-        ("ec2-t2micro", "cpu float-ops headline 1 throughput single", "79"),
-        // 16 a cycle on a Haswell of 2.29 GHz.
-        ("chameleon-kvm", "cpu float-ops headline throughput peak", "73.28"),
-        // The report assumes the clock of its memory.
-        ("chameleon-kvm", "memory read+write 8192 2 throughput single", "50674.25"),
-        ("chameleon-kvm", "memory write random 8192 2 throughput single", "36863.039"),
-        // Neighbouring bytes come by lines of the cache.
-        ("hyperion-prometheus", "memory read+write sequential 1 1 latency single", "0.006319"),
-        ("hyperion-prometheus", "memory read+write random 1 4 latency single", "0.000353173"),
-        // SATA carries 600 MB/s; 540 and 410 are typical of the disk.
-        ("hyperion-prometheus", "disk read sequential 10485760 4 throughput single", "592.034449"),
-        ("hyperion-prometheus", "disk read random 1048576 2 throughput single", "598.5"),
-        ("hyperion-prometheus", "disk write random 1048576 4 throughput single", "410.469"),
-    ];
-    for (name, words, value) in sound {
-        let report = find(name).unwrap();
-        let found: Vec<&Figure> =
-            report.figures.iter().filter(|f| f.value == value && f.words() == words).collect();
-        assert_eq!(found.len(), 1, "{name} {words} {value}");
-        assert_eq!(found[0].doubt, None, "{name} {words} {value}");
-    }
-}
-
-#[test]
-fn operations_faster_than_the_disk_answers_are_impossible_in_every_unit() {
-    let doubted = [
-        ("hyperion-prometheus", "disk read random 1024 1 iops single", "71546"),
-        ("hyperion-prometheus", "disk read random 1024 1 iops single", "81790"),
-        ("ec2-t2micro", "disk write sequential 1 1 throughput mean", "0.86"),
-    ];
-    for (name, words, value) in doubted {
-        let report = find(name).unwrap();
-        let figure = report.figures.iter().find(|f| f.value == value && f.words() == words).unwrap();
-        let Some(Doubt { verdict: Verdict::Impossible, rule: "disk-rate", .. }) = figure.doubt else {
-            panic!("{name} {words} {value}: {:?}", figure.doubt)
-        };
-    }
-}
-
-#[test]
 fn a_number_of_the_text_alone_is_neither_impossible_nor_not_comparable() {
     let report = find("ec2-t2micro").unwrap();
     let linpack = report.figures.iter().find(|f| f.value == "30.47").unwrap();
     assert_eq!(linpack.doubt.map(|doubt| doubt.verdict), Some(Verdict::InNoTable));
     let no_unit = find("chameleon-baremetal").unwrap();
-    let no_unit: Vec<&Figure> = no_unit.figures.iter().filter(|f| f.rule() == "no-unit").collect();
-    assert_eq!(no_unit.len(), 16, "the eight latencies of the memory and of the disk");
-    assert!(no_unit.iter().all(|f| f.doubt.unwrap().verdict == Verdict::NotComparable));
+    let no_unit = no_unit.figures.iter().filter(|f| f.metric == "latency" && f.unit.is_empty());
+    let verdicts: Vec<Option<Verdict>> = no_unit.map(|f| f.doubt.map(|doubt| doubt.verdict)).collect();
+    assert_eq!(
+        verdicts,
+        [Some(Verdict::NotComparable); 24],
+        "eight latencies of memory, disk and network each"
+    );
 }
 
-/// What is marked, of which report by which rule, with the reason and the figures as printed.
 #[test]
-fn what_each_rule_marks() {
-    let mut found: BTreeMap<(usize, Verdict, &str, &str), Vec<String>> = BTreeMap::new();
-    for (at, name) in names().into_iter().enumerate() {
-        for figure in find(name).unwrap().figures {
-            let Some(Doubt { verdict, rule, why }) = figure.doubt else { continue };
-            let line = format!("    {} {}: {} {}", figure.value, figure.unit, figure.words(), figure.source);
-            found.entry((at, verdict, rule, why)).or_default().push(line);
-        }
-    }
-    let mut text = String::new();
-    for ((at, verdict, rule, why), lines) in found {
-        text += &format!("{}, {}, {rule}: {why}\n{}\n", names()[at], verdict.word(), lines.join("\n"));
-    }
-    insta::assert_snapshot!(text);
+fn every_doubt_is_one_of_the_list_and_every_one_of_the_list_is_had() {
+    let named: BTreeSet<&str> = REPORTS
+        .iter()
+        .flat_map(|report| rows::<21>(report.text))
+        .map(|columns| columns[20])
+        .filter(|name| !name.is_empty())
+        .collect();
+    let listed: BTreeSet<&str> = rows::<3>(DOUBTS).map(|[name, ..]| name).collect();
+    assert_eq!(named, listed);
+    assert!(listed.into_iter().all(|name| doubt(name).is_some()));
+    let figures = || names().into_iter().flat_map(|name| find(name).unwrap().figures);
+    let doubted =
+        |wanted: Verdict| figures().filter(|f| f.doubt.is_some_and(|d| d.verdict == wanted)).count();
+    assert_eq!(Verdict::ALL.map(doubted), [634, 173, 5]);
 }
 
 #[test]
@@ -399,17 +325,6 @@ fn amounts_and_times_follow_from_rates() {
 }
 
 impl Figure {
-    fn rule(&self) -> &'static str {
-        self.doubt.map_or("", |doubt| doubt.rule)
-    }
-
-    /// The point that it belongs to, in words.
-    fn words(&self) -> String {
-        let Self { subsystem, operation, pattern, bytes, threads, metric, statistic, .. } = *self;
-        let words = [subsystem, operation, pattern, bytes, threads, metric, statistic];
-        words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
-    }
-
     fn is_theory_of(&self, case: &Case) -> bool {
         self.metric == "latency" && self.matched.as_ref().is_some_and(|matched| matched.is(case, 1.0))
     }
