@@ -1,4 +1,5 @@
 //! CPU benchmarks: what the cores compute, with the clock that they held while doing so.
+#![forbid(unsafe_code)]
 
 mod chains;
 mod core_to_core;

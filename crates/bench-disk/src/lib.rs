@@ -3,6 +3,7 @@
 //! Everything works on one nameless test file below `--dir` ([`target`]), filled before it is read ([`fill`]), with
 //! the page cache bypassed. [`load`] is the measured loop, [`driver`] the thread it is on, [`engine`] how it talks to the kernel, [`pattern`] where
 //! it goes and [`data`] what it writes.
+#![forbid(unsafe_code)]
 
 mod alone;
 mod blkid;

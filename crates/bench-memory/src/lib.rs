@@ -1,6 +1,7 @@
 //! Memory benchmarks: bandwidth of passes over arrays, latency of dependent loads.
 //!
 //! What both need is here: whether the memory is there to take, which caches a CPU has.
+#![forbid(unsafe_code)]
 
 mod affinity;
 mod answered;

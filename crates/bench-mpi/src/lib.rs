@@ -2,6 +2,7 @@
 //!
 //! The installed OSU micro-benchmarks measure and define them, `osu_latency`, `osu_bw`, `osu_allreduce` and `osu_barrier`; here is what
 //! their cases are.
+#![forbid(unsafe_code)]
 
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Ready, Say, Subsystem,

@@ -2,6 +2,7 @@
 //!
 //! Without `--server` the far end is a second process on this machine, and every result is labelled so: over loopback
 //! it is the kernel and memory that are measured, not a link.
+#![forbid(unsafe_code)]
 
 mod amount;
 pub mod condition;
